@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Parser;
-use iodyno_model::{Cell, Comparison, Pairing, Verdict};
+use iodyno_model::{CandidateResult, Comparison, Pairing, Verdict};
 use iodyno_store::Run;
 
 use crate::args::{Cli, Command, RunArgs};
@@ -12,7 +12,7 @@ use crate::args::{Cli, Command, RunArgs};
 /// A remark with the command that compares the work of separate runs in one; `None` if no verdict lacks it, or
 /// results were imported.
 pub(crate) fn advice(comparison: &Comparison, runs: &[Run]) -> Option<String> {
-    let lacking = |cell: &Cell| {
+    let lacking = |cell: &CandidateResult| {
         let open = matches!(
             cell.verdict,
             Verdict::Inconclusive { .. } | Verdict::CannotDecide { .. }

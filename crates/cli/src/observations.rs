@@ -63,11 +63,11 @@ pub(crate) fn default_question(runs: &[Run], observations: &[Observation]) -> Qu
         [run] if run.plan.imported.is_none() => return iodyno_judge::question_of(&run.plan),
         [run] => (
             run.plan.question.clone(),
-            iodyno_judge::most_telling(observations),
+            iodyno_judge::likeliest_axis(observations),
         ),
         _ => (
             Question::default(),
-            Some(iodyno_judge::telling_runs_apart(observations)),
+            Some(iodyno_judge::distinguishing_runs(observations)),
         ),
     };
     let columns = columns.unwrap_or_else(|| question.columns.clone());

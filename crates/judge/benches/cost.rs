@@ -1,5 +1,5 @@
-//! What judging costs: the behaviour of ten hours of seconds, and comparisons of many trials, each beside one of a quarter the size.
-//! `make bench` prints it. Fails where the cost grows far faster than the input.
+//! Measures the cost of judging: the behaviour of ten hours of seconds, and comparisons of many trials, each with
+//! full and with a quarter of the input. `make bench` prints it. Fails if the cost grows much faster than the input.
 #![allow(clippy::print_stdout, reason = "a program of its own")]
 
 use std::hint::black_box;
@@ -13,7 +13,7 @@ use rand_distr::{Distribution, Normal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
-/// The input's size against that of its peer.
+/// Ratio of the larger input to the smaller one.
 const TIMES: usize = 4;
 
 fn main() -> ExitCode {
@@ -23,7 +23,8 @@ fn main() -> ExitCode {
     );
     let waves = |second: usize| 1000.0 + 200.0 * (second as f64 / 3000.0).sin();
     let fits = [
-        // Each change is looked for in all seconds between two others, and longer series have more changes: less than the square.
+        // Each change is searched in all seconds between two others, and longer series have more changes: less than
+        // quadratic.
         shown("behaviour of ten hours of waves", 36_000, 16.0, &|count| {
             series(count, &waves)
         }),
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
             8.0,
             &|count| paired(count),
         ),
-        // Exact p values of n trials a side take n³ steps.
+        // Exact p-values for n trials per side take n³ steps.
         shown(
             "60 rows of 48 trials a side, not paired",
             48,
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Times a step with a quarter of its input and with all of it. Whether their ratio is at most `most`.
+/// Times a step with a quarter of its input and with all of it; returns whether the ratio is at most `most`.
 fn shown(name: &str, count: usize, most: f64, prepare: &dyn Fn(usize) -> Box<dyn Fn()>) -> bool {
     let timed = |count| {
         let step = prepare(count);
@@ -106,7 +107,7 @@ fn unpaired(count: usize) -> Box<dyn Fn()> {
     })
 }
 
-/// A comparison of two configurations, of sixty rows each.
+/// A comparison of two configurations with sixty rows each.
 fn compared(trials: &dyn Fn(&str, &str, f64) -> Vec<Observation>) -> Box<dyn Fn()> {
     let mut all = Vec::new();
     for row in 0..60 {

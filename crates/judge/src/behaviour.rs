@@ -23,8 +23,8 @@ const LEAST_SECONDS: usize = 5;
 /// A warm-up lasts at most 1/N of the series, where N is this constant; a later change counts as a change.
 const WARM_UP_PART: usize = 3;
 
-/// Minimum number of seconds on either side of a jump. A fixed amount of work may have been done within one second; in
-/// a trial with a fixed duration, one stalled second is noise.
+/// Minimum number of seconds on either side of a jump. A fixed amount of work may be done within one second; in a
+/// trial with a fixed duration, one stalled second is noise.
 const LEAST_SIDE: (usize, usize) = (1, 2);
 
 /// In a shorter series the autocorrelation time cannot be estimated.
@@ -32,9 +32,8 @@ const LEAST_FOR_CORRELATION: usize = 20;
 
 /// Classifies a series.
 ///
-/// Only whole points count: those at least half as long as the longest. With a fixed amount of work, the ops of
-/// the other points (mostly the last one) still count in the rates of the regimes. A change is a change of
-/// level:
+/// Only whole points count: those at least half as long as the longest. With a fixed amount of work, the ops of the
+/// other points (usually the last one) still count in the rates of the regimes. A change is a change of level:
 ///
 /// - by a factor of 3 or more, where every second before the change is on one side and every second after it on
 ///   the other, each second has at least 1000 ops, and both parts have at least 1/20 of the time or of the ops.
@@ -43,10 +42,9 @@ const LEAST_FOR_CORRELATION: usize = 20;
 ///   is a drift instead if a straight line fits the series better, or if four or more levels all move in one
 ///   direction.
 ///
-/// A fixed amount of work with any change has regimes. A trial with a fixed duration is steady after its
-/// warm-up (at most a third of the series) if all later levels lie within 20 % of their mean and SNIA's limits
-/// are kept. If the seconds deviate by more than 25 % and independent noise may be the reason, the series is too short
-/// to tell.
+/// A fixed amount of work with any change has regimes. A trial with a fixed duration is steady after its warm-up (at
+/// most a third of the series) if all later levels lie within 20 % of their mean and within SNIA's limits. If the
+/// seconds deviate by more than 25 % and independent noise can be the reason, the series is too short to decide.
 pub fn behaviour(series: &[Point], kind: Kind) -> Behaviour {
     let Some(seconds) = Seconds::of(series) else {
         return Behaviour::default();
@@ -66,7 +64,7 @@ pub fn behaviour(series: &[Point], kind: Kind) -> Behaviour {
 pub(crate) struct Seconds<'a> {
     all: Vec<&'a Point>,
     whole: Vec<&'a Point>,
-    /// Ops a second of `whole`.
+    /// Ops per second of `whole`.
     rates: Vec<f64>,
 }
 
@@ -248,7 +246,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Median and a deviation estimated from the median distance to it; both are robust to outliers.
+/// Median, and a deviation estimated from the median distance to it; both are robust to outliers.
 fn middle(values: &[f64]) -> (f64, f64) {
     let mut values = values.to_vec();
     let middle = median(&mut values);

@@ -1,4 +1,4 @@
-//! The lowest devices below the targets, and the bytes that they moved.
+//! The lowest devices below the targets, and the bytes that they transferred.
 
 use iodyno_model::{DeviceUse, Direction, Part, StackLayer, TargetInfo, Workload};
 
@@ -51,7 +51,7 @@ pub(crate) fn lowest_uses(part: &Part) -> Vec<&DeviceUse> {
         .collect()
 }
 
-/// Bytes moved by all lowest devices; `None` if no device is known, or if a target without a device makes the
+/// Bytes transferred by all lowest devices; `None` if no device is known, or if a target without a device makes the
 /// sum meaningless.
 pub(crate) fn device_bytes(parts: &[Part], direction: Direction) -> Option<u64> {
     let index = match direction {
@@ -76,7 +76,7 @@ pub(crate) fn device_bytes(parts: &[Part], direction: Direction) -> Option<u64> 
     (!parts.is_empty()).then_some(sum)
 }
 
-/// Bytes moved in one direction by the jobs that use files.
+/// Bytes transferred in one direction by the jobs that use files.
 pub(crate) fn job_bytes(workload: &Workload, parts: &[Part], direction: Direction) -> u64 {
     parts
         .iter()

@@ -6,8 +6,8 @@ use iodyno_model::{CloneResult, EndedBy, Kind, Trial, Workload};
 /// second, because the series has one point per second.
 const TOGETHER_NS: u64 = 1_000_000_000;
 
-/// Decides by what ended the clones, and by the plan where that is unknown. Clones that were ended by another
-/// job's end are ignored if others ended by themselves. Ends of both kinds give an unknown kind.
+/// Decides by the reasons why the clones ended, and by the plan if these are unknown. Clones that were ended by
+/// another job's end are ignored if others ended by themselves. Ends of both kinds give an unknown kind.
 pub(crate) fn kind(workload: &Workload, trial: &Trial) -> Kind {
     let ended = |by: &[EndedBy]| clones(trial).any(|clone| by.contains(&clone.ended));
     let by_time = ended(&[EndedBy::Runtime, EndedBy::Steady]);
@@ -29,8 +29,8 @@ fn planned(workload: &Workload) -> Kind {
     }
 }
 
-/// Whether jobs began one after the other as `stonewall`, `wait_for` or `startdelay` ask. Their series then has
-/// several levels by intention.
+/// Whether jobs began one after the other because of `stonewall`, `wait_for` or `startdelay`. Their series then
+/// intentionally has several levels.
 pub(crate) fn in_stages(trial: &Trial) -> bool {
     let starts = || {
         let ran = clones(trial).filter(|clone| clone.runtime_ns > 0);

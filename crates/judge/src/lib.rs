@@ -21,7 +21,7 @@ mod work;
 pub use behaviour::behaviour;
 pub use compare::{
     ALL_METRICS, CompareError, QuestionError, TooFewRounds, can_decide, check_claims, compare,
-    default_rounds, default_rows, most_telling, primaries, question_of, telling_runs_apart,
+    default_rounds, default_rows, distinguishing_runs, likeliest_axis, primaries, question_of,
     widest_interval,
 };
 pub use doctor::examine;

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_that_do_not_count_say_nothing() {
+    fn trials_that_do_not_count_are_ignored() {
         let mut failed = trial(9.0, None);
         failed.unusable = Some("failed".to_owned());
         assert!(repeats(&[failed]).is_empty());

@@ -38,7 +38,7 @@ pub fn servers(trial: &Trial) -> Vec<ServerUse> {
         }
     }
     let charged = sums.into_iter().filter(|(_, sum)| sum.span_ns > 0);
-    charged.map(|(name, sum)| sum.told(name)).collect()
+    charged.map(|(name, sum)| sum.into_use(name)).collect()
 }
 
 /// `virtiofsd` of `virtiofsd[1234]`.
@@ -71,7 +71,7 @@ fn add(sum: &mut Option<u64>, value: Option<u64>) {
 }
 
 impl Sum<'_> {
-    fn told(self, name: &str) -> ServerUse {
+    fn into_use(self, name: &str) -> ServerUse {
         let samples = self.samples.max(1);
         ServerUse {
             name: name.to_owned(),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_of_one_name_are_charged_together_over_the_measured_time() {
+    fn processes_with_the_same_name_are_added_over_the_measured_time() {
         let rows = |_| {
             vec![
                 ("virtiofsd[12]", process(30, 20, 4, 100)),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_came_later_is_charged_for_its_own_time() {
+    fn a_server_that_started_later_has_its_own_time() {
         let first = |_| vec![("sshd[5]", process(50, 0, 1, 0))];
         let later = |_| {
             vec![
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sampled_or_not_told_is_no_server() {
+    fn unsampled_processes_are_not_servers() {
         assert_eq!(servers(&trial(recording())), []);
         let mut unknown =
             trial(recording().seconds(Process, 20, |_| vec![("sshd[5]", process(50, 0, 1, 7))]));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_told_from_their_processes() {
+    fn programs_are_distinguished_from_their_processes() {
         for (subject, name) in [
             ("a[1]", "a"),
             ("a", "a"),

@@ -28,7 +28,8 @@ const TABLE_PERCENTILE: f64 = 95.0;
 /// Groups that overlap for less than this fraction of their time are not added up.
 const COMMON_TIME: f64 = 0.9;
 
-/// Summarises a trial. Accepts incomplete trials: one cut off in its first second has rows of zero length.
+/// Summarises a trial. Accepts incomplete trials: one that was interrupted in its first second has rows of zero
+/// length.
 pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
     let clones: Vec<&CloneResult> = trial.parts.iter().flat_map(|part| &part.clones).collect();
     let groups: Vec<GroupSummary> = grouped(workload)
@@ -240,7 +241,7 @@ fn quantiles(histogram: &Histogram, asked: &[f64], resolution_ns: u64) -> Vec<Qu
                 percent,
                 ns,
                 resolution_limited: ns < resolution_ns,
-                // 99.9 % of 10 000 leaves 10, give or take the last binary digit.
+                // 99.9 % of 10 000 leaves 10, up to the rounding error.
                 few: beyond < VALUES_BEYOND_PERCENTILE - 1e-6,
             }
         })
@@ -365,7 +366,7 @@ fn run_delay(clones: &[&CloneResult]) -> Option<f64> {
     (time > 0.0).then(|| waited / time)
 }
 
-/// Uses the trial's record; if telemetry is not yet in the record, uses the samples.
+/// Uses the trial's record or, if telemetry is not yet in the record, the samples.
 fn server_uses(trial: &Trial) -> Vec<ServerUse> {
     let parts = trial.parts.iter();
     let recorded: Vec<ServerUse> = parts.flat_map(|part| part.host.servers.clone()).collect();

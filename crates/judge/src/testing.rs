@@ -1,4 +1,4 @@
-//! Made-up workloads and trials for tests: plausible, deterministic, and small to write down.
+//! Simulated workloads and trials for tests: plausible, deterministic and short.
 
 pub mod observations;
 pub mod operations;
@@ -51,7 +51,7 @@ pub fn job(name: &str) -> Job {
     }
 }
 
-/// What a job on blocks does.
+/// The work of a job on blocks.
 pub fn blocks(job: &mut Job) -> &mut Blocks {
     job.work.blocks_mut().unwrap()
 }
@@ -70,8 +70,8 @@ pub fn workload(name: &str, jobs: Vec<Job>) -> Workload {
     Workload::new(name, Vec::new(), jobs)
 }
 
-/// `count` latencies with a tail as storage has it: the quantile q lies at median × (0.434 +
-/// 0.4 ÷ √(1 − q)), so p99 at 4.4 and p99.9 at 13 times the median.
+/// `count` latencies with a tail typical of storage: the quantile q is at median × (0.434 + 0.4 ÷ √(1 − q)), so p99
+/// is 4.4 and p99.9 13 times the median.
 pub fn latencies(count: u64, median_ns: u64) -> Histogram {
     let mut bins = BTreeMap::<usize, u64>::new();
     let (mut min, mut max, mut sum) = (u64::MAX, 0, 0u128);
@@ -165,7 +165,7 @@ pub fn clone(job: u32, clone: u32, directions: Vec<DirectionResult>) -> CloneRes
     }
 }
 
-/// ext4 on `vda`, which moved the clones' bytes and was busy for 97 % of 20 s.
+/// ext4 on `vda`, which transferred the clones' bytes and was busy for 97 % of 20 s.
 pub fn part(clones: Vec<CloneResult>) -> Part {
     let bytes = |direction| {
         clones
@@ -272,7 +272,7 @@ fn steps() -> Vec<StepTime> {
     ]
 }
 
-/// A frame of a second in which each job did what is given: (job, direction, ops, median).
+/// A frame of one second, with an entry (job, direction, ops, median) per job and direction.
 pub fn frame(number: u32, did: &[(u32, Direction, u64, u64)]) -> Frame {
     let mut jobs: Vec<JobFrame> = Vec::new();
     for (job, direction, ops, median_ns) in did.iter().copied() {
@@ -307,7 +307,7 @@ pub fn frame(number: u32, did: &[(u32, Direction, u64, u64)]) -> Frame {
     }
 }
 
-/// A completed trial of these parts, without frames.
+/// A completed trial with these parts, without frames.
 pub fn trial(parts: Vec<Part>) -> Trial {
     Trial {
         schema: SCHEMA,
@@ -330,7 +330,7 @@ pub fn trial(parts: Vec<Part>) -> Trial {
     }
 }
 
-/// Four clones of `job`, 138.4 k reads and 46.1 k writes a second for 20 s, with its series.
+/// Four clones of `job`, 138.4 k reads and 46.1 k writes per second for 20 s, with its series.
 pub fn four_clones() -> (Workload, Trial) {
     let mut mixed = job("a");
     mixed.clones = 4;

@@ -123,7 +123,7 @@ pub(crate) fn untimed_share(workload: &Workload, trial: &Trial) -> f64 {
             let of = results.filter(|result| (result.direction == Direction::Op) == of_op);
             of.map(|result| result.service.sum_ns()).sum()
         };
-        // The cycle that the end cut off has recorded steps but is not an op.
+        // The cycle that the end interrupted has recorded steps but is not an op.
         untimed_ns += sum(false).saturating_sub(sum(true)) as f64;
     }
     match loop_ns > 0.0 {
@@ -184,7 +184,7 @@ mod tests {
     use crate::testing::operations as made;
 
     #[test]
-    fn a_set_is_dealt_out_and_emptied_by_each_clone() {
+    fn a_set_is_divided_among_clones_and_emptied() {
         let unlink = |set: &str| Action::Unlink {
             of: Subject::Set {
                 name: set.to_owned(),

@@ -1,14 +1,14 @@
-//! How often verdicts are wrong, and how often intervals hold the true ratio, in simulated experiments whose truth is
-//! known: tables in Markdown (`--nocapture`), and bounds on them. The same seeds give the same tables everywhere.
+//! The shares of false verdicts, and the coverage of intervals, in simulated experiments with known truth: tables in
+//! Markdown (`--nocapture`), and bounds on them. The same seeds give the same tables on every host.
 //!
-//! "Before" is the rule without what it is compared with: the trials of separate runs as if each were independent, a
+//! "Before" is the rule without the correction under test: the trials of separate runs as if each were independent, a
 //! look at the full α after each extension, the noise floor as the margin.
 
 #![allow(clippy::print_stdout)] // the tables
 
 use iodyno_judge::compare;
 use iodyno_judge::testing::observations::{each, rounds};
-use iodyno_model::{Cell, Observation, Question, Verdict};
+use iodyno_model::{CandidateResult, Observation, Question, Verdict};
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -16,16 +16,16 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 const TIMES: u64 = 4000;
 const SIZES: [usize; 3] = [5, 10, 20];
 
-/// What a host does from trial to trial, in logarithms of the speed.
+/// The variation of a host from trial to trial, in logarithms of the speed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Law {
     /// Independent, 3 %.
     Independent,
-    /// The same, and 10 % slower at the end than at the beginning of the experiment.
+    /// The same, and 10 % slower at the end of the experiment than at its beginning.
     Drift,
-    /// 3 %, each trial correlated with the one before it by 0.5.
+    /// 3 %, each trial correlated with the previous one by 0.5.
     Autocorrelated,
-    /// Two levels that differ by 10 %, changing after ten trials in the mean, and 1 %.
+    /// Two levels that differ by 10 %, with changes after ten trials on average, and 1 %.
     Regimes,
 }
 
@@ -108,7 +108,8 @@ fn interleaved(host: &mut Host, n: usize, alternating: bool) -> [Vec<f64>; 2] {
     sides
 }
 
-/// Separate runs of n trials, `runs` a side, in turns or one side after the other. Each run differs by 3 % by itself.
+/// Separate runs of n trials, `runs` per side, alternating or one side after the other. Runs differ by 3 % without a
+/// cause.
 fn separate(host: &mut Host, n: usize, runs: usize, in_turns: bool) -> Vec<Observation> {
     let mut trials = Vec::new();
     for number in 0..2 * runs {
@@ -128,7 +129,7 @@ fn separate(host: &mut Host, n: usize, runs: usize, in_turns: bool) -> Vec<Obser
     trials
 }
 
-/// As if the trials were independent ones of one file.
+/// The trials as if they were independent ones of one file.
 fn pooled(trials: &[Observation]) -> Vec<Observation> {
     each(trials.to_vec(), |o| {
         o.round = None;
@@ -137,7 +138,7 @@ fn pooled(trials: &[Observation]) -> Vec<Observation> {
     })
 }
 
-fn cell(trials: &[Observation], question: &Question) -> Cell {
+fn cell(trials: &[Observation], question: &Question) -> CandidateResult {
     let comparison = compare("", trials, question, &[]).unwrap();
     comparison.rows[0].cells[0].clone()
 }
@@ -156,21 +157,21 @@ fn differs(verdict: &Verdict) -> bool {
     )
 }
 
-/// What one simulated experiment without a difference gave.
+/// The result of a simulated experiment without a difference.
 #[derive(Default, Clone, Copy)]
-struct Gave {
+struct ExperimentResult {
     /// A difference.
     differs: bool,
-    /// Whether the interval holds the true ratio; `None` where none is given as the result.
+    /// Whether the interval contains the true ratio; `None` if no interval is given as the result.
     covers: Option<bool>,
 }
 
-impl Gave {
-    fn of(cell: &Cell, verdict: &Verdict) -> Gave {
+impl ExperimentResult {
+    fn of(cell: &CandidateResult, verdict: &Verdict) -> ExperimentResult {
         let refused =
             matches!(verdict, Verdict::Inconclusive { reasons, .. } if !reasons.is_empty());
         let interval = cell.ratio.and_then(|ratio| ratio.interval);
-        Gave {
+        ExperimentResult {
             differs: differs(verdict),
             covers: interval
                 .filter(|_| !refused)
@@ -188,7 +189,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, gave: Gave) {
+    fn add(&mut self, gave: ExperimentResult) {
         self.wrong += u64::from(gave.differs);
         self.covering += u64::from(gave.covers == Some(true));
         self.intervals += u64::from(gave.covers.is_some());
@@ -206,8 +207,13 @@ impl Counts {
     }
 }
 
-/// Simulates, prints a row of the table, and gives the share of false verdicts afterwards.
-fn row(name: &str, law: Law, n: &str, mut experiment: impl FnMut(u64) -> (Gave, Gave)) -> f64 {
+/// Simulates, prints a row of the table, and returns the share of false verdicts afterwards.
+fn row(
+    name: &str,
+    law: Law,
+    n: &str,
+    mut experiment: impl FnMut(u64) -> (ExperimentResult, ExperimentResult),
+) -> f64 {
     let (mut before, mut after) = (Counts::default(), Counts::default());
     for seed in 0..TIMES {
         let gave = experiment(seed);
@@ -224,7 +230,7 @@ fn row(name: &str, law: Law, n: &str, mut experiment: impl FnMut(u64) -> (Gave, 
     after.wrong()
 }
 
-/// What a share of at most 5 % may come to by chance: four standard errors more.
+/// The upper bound of an observed share whose expectation is at most 5 %: four standard errors more.
 fn bound() -> f64 {
     0.05 + 4.0 * (0.05 * 0.95 / TIMES as f64).sqrt()
 }
@@ -243,7 +249,7 @@ fn one_run_in_rounds_is_wrong_in_at_most_5_of_100() {
                 let trials = [side("a", &a), side("b", &b)].concat();
                 let of = |question: &Question| {
                     let cell = cell(&trials, question);
-                    Gave::of(&cell, &cell.verdict)
+                    ExperimentResult::of(&cell, &cell.verdict)
                 };
                 (of(&Question::default()), of(&at_look(0)))
             });
@@ -285,8 +291,8 @@ fn separate_runs_are_wrong_in_at_most_5_of_100() {
     println!("{HEAD}");
     for (name, runs, in_turns) in [
         ("1 run a side", 1, true),
-        ("3 runs a side, in turns", 3, true),
-        ("5 runs a side, in turns", 5, true),
+        ("3 runs per side, alternating", 3, true),
+        ("5 runs per side, alternating", 5, true),
         ("3 runs a side, in blocks", 3, false),
         ("5 runs a side, in blocks", 5, false),
     ] {
@@ -298,8 +304,8 @@ fn separate_runs_are_wrong_in_at_most_5_of_100() {
                     let before = cell(&pooled(&trials), &Question::default());
                     let after = cell(&trials, &at_look(0));
                     (
-                        Gave::of(&before, &before.by_numbers),
-                        Gave::of(&after, &after.verdict),
+                        ExperimentResult::of(&before, &before.by_numbers),
+                        ExperimentResult::of(&after, &after.verdict),
                     )
                 });
                 assert!(wrong <= bound(), "{name} {law:?} {n}: {wrong}");
@@ -317,7 +323,7 @@ fn a_run_that_is_extended_until_it_decides_is_wrong_in_at_most_5_of_100() {
             let [a, b] = interleaved(&mut host, 20, false);
             let all_looks = |spending: bool| {
                 let mut looks = 0;
-                let mut all = Gave {
+                let mut all = ExperimentResult {
                     differs: false,
                     covers: Some(true),
                 };
@@ -328,14 +334,14 @@ fn a_run_that_is_extended_until_it_decides_is_wrong_in_at_most_5_of_100() {
                     };
                     let trials = [side("a", &a[..n]), side("b", &b[..n])].concat();
                     let cell = cell(&trials, &question);
-                    let gave = Gave::of(&cell, &cell.verdict);
+                    let gave = ExperimentResult::of(&cell, &cell.verdict);
                     all.differs |= gave.differs;
-                    // The interval has to hold the ratio at each look.
+                    // The interval must contain the ratio at each look.
                     all.covers = all
                         .covers
                         .map(|so_far| so_far && gave.covers != Some(false));
                     match cell.verdict {
-                        // Five rounds cannot decide, which spends nothing.
+                        // Five rounds cannot decide, so they use no part of α.
                         Verdict::CannotDecide { .. } => {}
                         Verdict::Inconclusive { .. } => looks += 1,
                         _ => break,

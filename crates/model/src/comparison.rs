@@ -196,9 +196,9 @@ impl Verdict {
     }
 }
 
-/// A candidate against the baseline in one row by one metric.
+/// The result of comparing a candidate with the baseline in one row by one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Cell {
+pub struct CandidateResult {
     /// The candidate's side.
     pub side: Side,
     /// Speed ratio to the baseline: above 1 the candidate is better, whether the metric is a rate or a time.
@@ -240,8 +240,8 @@ pub struct ComparedRow {
     pub exploratory: bool,
     /// The baseline's side.
     pub baseline: Side,
-    /// One cell for each other column.
-    pub cells: Vec<Cell>,
+    /// One result for each other column.
+    pub cells: Vec<CandidateResult>,
     /// The noise floor of this row as a fraction, from the repeated baseline or the floor rows.
     pub floor: Option<f64>,
     /// Whether no difference is expected: such a row gives the noise floor and is not a primary comparison.
@@ -320,7 +320,7 @@ pub struct Comparison {
 
 impl Comparison {
     /// The primary cells: neither exploratory nor of the noise floor.
-    pub fn primary_cells(&self) -> impl Iterator<Item = &Cell> {
+    pub fn primary_cells(&self) -> impl Iterator<Item = &CandidateResult> {
         let rows = self.rows.iter();
         rows.filter(|row| !row.exploratory && !row.no_difference)
             .flat_map(|row| &row.cells)
@@ -334,7 +334,7 @@ impl Comparison {
 
     /// Whether a regression cannot be excluded: there are no primary cells, or some of them are undecided.
     pub fn inconclusive(&self) -> bool {
-        let open = |cell: &Cell| {
+        let open = |cell: &CandidateResult| {
             matches!(
                 cell.verdict,
                 Verdict::Inconclusive { .. }

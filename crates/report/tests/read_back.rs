@@ -1,5 +1,5 @@
-//! What is printed of a trial and imported again is the trial: the same metrics under the same names, with the same
-//! values as far as they were printed.
+//! A printed trial that is imported again is equal to the original: the same metrics with the same names and values,
+//! within the precision of the output.
 
 use iodyno_import::{self as results, Text};
 use iodyno_judge::testing::operations as made;
@@ -10,7 +10,7 @@ use iodyno_model::{
 };
 use iodyno_report::{Style, fsbench, sysbench};
 
-/// Trials of a side: enough for a verdict.
+/// Trials per side, sufficient for a verdict.
 const ROUNDS: u32 = 10;
 
 type Made = (Workload, Trial);
@@ -61,7 +61,7 @@ fn read(imported: &ImportedTrial) -> Observation {
     observe_imported("run 2", &imported)
 }
 
-/// Every figure that both have, by name, parts by no more than it was rounded by; as many as there should be.
+/// Asserts that every common figure agrees within its rounding, and that the expected number of figures is common.
 fn check_figures(own: &Observation, read: &Observation, least: &[&str], within: f64) {
     let mut common = Vec::new();
     for figure in &read.figures {
@@ -91,7 +91,7 @@ fn compared(own_trial: &Made, imported: &ImportedTrial) -> Comparison {
         baseline: Some("own".to_owned()),
         ..Question::default()
     };
-    compare("read back", &all, &question, &[]).expect("nothing is asked that is not there")
+    compare("read back", &all, &question, &[]).expect("the question is valid")
 }
 
 fn check(trial: &Made, text: &str, metric: &str, least: &[&str], within: f64) {
@@ -102,7 +102,7 @@ fn check(trial: &Made, text: &str, metric: &str, least: &[&str], within: f64) {
     let row = &found.rows[0];
     assert_eq!(row.metric.name, metric, "{text}");
     let cell = &row.cells[0];
-    // The verdict itself is open: a single imported file does not show how far runs differ by themselves.
+    // The verdict itself is open: a single imported file is too little to measure the variation between runs.
     assert_eq!(cell.by_numbers, Verdict::Equivalent, "{text}\n{cell:?}");
     assert_eq!(cell.differs, [], "{text}");
     assert!(
@@ -151,7 +151,7 @@ fn file_operations_that_are_printed_and_imported_are_equal_to_themselves() {
 }
 
 #[test]
-fn the_line_alone_names_its_figures_as_an_own_trial_does() {
+fn the_line_alone_names_its_figures_like_an_own_trial() {
     for (trial, metric) in [
         (made::create_empty_trial(), "iops"),
         (made::write_sync_trial(), "op.mean"),
@@ -168,7 +168,7 @@ fn the_line_alone_names_its_figures_as_an_own_trial_does() {
 }
 
 #[test]
-fn a_name_that_a_benchmark_line_cannot_have_is_still_the_tables() {
+fn a_name_that_is_invalid_in_a_benchmark_line_is_taken_from_the_table() {
     let (mut workload, trial) = made::delete_trial(0);
     for name in ["delete-10", "delete", "a.delete-of_more-20"] {
         workload.name = name.to_owned();
@@ -181,7 +181,7 @@ fn a_name_that_a_benchmark_line_cannot_have_is_still_the_tables() {
 }
 
 #[test]
-fn a_table_brings_its_seconds_with_the_line_below_it() {
+fn a_table_with_a_line_below_it_keeps_its_seconds() {
     let trial = made::delete_trial(10_500_000_000);
     for with_line in [false, true] {
         let imported = read_again(&printed_operations(&trial, with_line));
@@ -211,6 +211,6 @@ fn shared_files_that_are_printed_and_imported_are_equal_to_themselves() {
         "write.p99",
         "sync.max",
     ];
-    // Latencies of all kinds together are printed to 0.01 ms.
+    // Latencies of all kinds together are printed with a precision of 0.01 ms.
     check(&trial, &printed_files(&trial), "iops", &least, 0.005);
 }

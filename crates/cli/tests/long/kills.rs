@@ -1,4 +1,4 @@
-//! kill −9 at instants that nobody chose: whatever was under way, the run goes on as if nothing had happened.
+//! `kill -9` at arbitrary instants: the resumed run gives the same results as an uninterrupted one.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const RUN: [&str; 6] = ["run", "job.fio", "--seed", "7", "--rounds", "12"];
 const KILLS: u64 = 150;
 
 #[test]
-fn runs_that_are_killed_again_and_again_measure_what_others_do() {
+fn runs_that_are_killed_repeatedly_give_the_same_results() {
     let home = Home::new();
     home.file("job.fio", JOB);
     home.iodyno(&RUN).succeeds();
@@ -25,8 +25,8 @@ fn runs_that_are_killed_again_and_again_measure_what_others_do() {
         let mut arguments = RUN.to_vec();
         for attempt in 0u64.. {
             let running = home.start(&arguments);
-            // What is asserted holds at any instant: the times only spread the kills. They grow, as a slow host
-            // needs longer for a trial, and one that is killed begins anew.
+            // The assertions hold at any instant: the delays only distribute the kills. They increase, because a slow
+            // host needs longer for a trial, and a killed trial restarts.
             let most_ms = 100 + 20 * attempt;
             std::thread::sleep(Duration::from_millis(kills * 7919 % most_ms));
             running.signal(Signal::KILL);
@@ -38,7 +38,7 @@ fn runs_that_are_killed_again_and_again_measure_what_others_do() {
             if state == Some("completed") {
                 break;
             }
-            // Killed before it was stored, it is begun anew.
+            // If it was killed before the plan was stored, it is started again.
             arguments = match state {
                 None => RUN.to_vec(),
                 Some(_) => vec!["run", "--resume", "last"],

@@ -1,6 +1,6 @@
-//! Campaigns that take too long for every run of the tests: `make test-long`.
+//! Tests that take too long for `make test`: `make test-long`.
 
 #[path = "../program/harness.rs"]
-#[allow(dead_code, reason = "the campaigns use a part of it")]
+#[allow(dead_code, reason = "these tests use part of it")]
 mod harness;
 mod kills;

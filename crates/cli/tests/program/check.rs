@@ -1,4 +1,4 @@
-//! `check`: every fault and trap of a job file, with line and column.
+//! `check`: every error and warning of a job file, with line and column.
 
 use crate::harness::Home;
 
@@ -18,7 +18,7 @@ size=4KiB
 ";
 
 #[test]
-fn every_fault_is_told_with_its_place() {
+fn every_error_is_reported_with_its_position() {
     let home = Home::new();
     home.file("faulty.fio", FAULTY);
     let done = home.iodyno(&["check", "faulty.fio"]).exits(2);
@@ -26,7 +26,7 @@ fn every_fault_is_told_with_its_place() {
 }
 
 #[test]
-fn faults_are_data_for_programs() {
+fn errors_are_data_for_programs() {
     let home = Home::new();
     home.file("faulty.fio", FAULTY);
     let found = home
@@ -46,7 +46,7 @@ fn faults_are_data_for_programs() {
 }
 
 #[test]
-fn warnings_alone_are_no_error() {
+fn warnings_alone_are_not_an_error() {
     let home = Home::new();
     home.file(
         "odd.fio",
@@ -62,7 +62,7 @@ fn warnings_alone_are_no_error() {
 }
 
 #[test]
-fn what_is_sound_and_not_done_here_is_told_from_what_is_faulty() {
+fn unsupported_options_are_distinguished_from_errors() {
     let home = Home::new();
     home.file("good.fio", "[t]\nrw=read\nsize=4k\n");
     home.file("server.fio", "[t]\nioengine=nbd\nrw=read\nsize=4k\n");

@@ -1,9 +1,9 @@
-//! Each engine on a real file, each direction, and what the result says of it.
+//! Each engine on a real file, for each direction, and its name in the result.
 
 use crate::harness::Home;
 
 #[test]
-fn every_engine_does_all_of_its_ops_and_says_which_it_was() {
+fn every_engine_does_all_ops_and_is_named_in_the_result() {
     for engine in [
         "psync", "sync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap", "null",
     ] {
@@ -35,7 +35,7 @@ fn every_engine_does_all_of_its_ops_and_says_which_it_was() {
 }
 
 #[test]
-fn a_seeded_simulation_gives_its_law_back() {
+fn a_simulation_with_a_seed_reproduces_its_distribution() {
     let home = Home::new();
     home.file(
         "job.fio",
@@ -53,7 +53,7 @@ fn a_seeded_simulation_gives_its_law_back() {
 }
 
 #[test]
-fn what_is_written_is_what_verification_reads() {
+fn verification_reads_the_written_data() {
     let home = Home::new();
     home.file(
         "job.fio",
@@ -62,7 +62,7 @@ fn what_is_written_is_what_verification_reads() {
     home.iodyno(&["run", "job.fio"])
         .succeeds()
         .prints("1024 blocks checked, 0 bad");
-    // A block from elsewhere in the file is whole, and still wrong.
+    // A block from another offset of the file is intact, but wrong.
     let file = home.work().join("t.0.0");
     let mut bytes = std::fs::read(&file).unwrap();
     bytes.copy_within(4096..8192, 40_960);
@@ -70,7 +70,7 @@ fn what_is_written_is_what_verification_reads() {
     home.file("again.fio", "[t]\nrw=randread\nbs=4k\nsize=4m\nverify=crc32c\nverify_fatal=0\ncontinue_on_error=verify\n");
     let done = home.iodyno(&["run", "again.fio"]);
     done.exits(1).prints("1 bad");
-    // The same where a bad block ends the job.
+    // The same if a bad block ends the job.
     home.file(
         "fatal.fio",
         "[t]\nrw=randread\nbs=4k\nsize=4m\nverify=crc32c\nverify_fatal=1\n",

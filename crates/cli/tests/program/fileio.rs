@@ -1,4 +1,4 @@
-//! sysbench fileio's command line: its life, its words, its proportions, and its own files.
+//! sysbench fileio's command line: prepare, run and cleanup, the output, the ratios, and sysbench's own files.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ fn fileio<'a>(options: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
     words.into_iter().flatten().copied().collect()
 }
 
-/// The figure after a label: `reads/s:   12.5`.
+/// The number after a label: `reads/s:   12.5`.
 #[track_caller]
 fn figure(text: &str, label: &str) -> f64 {
     let line = text
@@ -30,7 +30,7 @@ fn figure(text: &str, label: &str) -> f64 {
         .unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
-/// Ops of a direction in the latest trial, all clones together.
+/// Ops of a direction in the latest trial, over all clones.
 fn ops(home: &Home, direction: &str) -> f64 {
     let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
     let rows = shown["trials"][0]["groups"][0]["rows"].as_array().unwrap();
@@ -39,7 +39,7 @@ fn ops(home: &Home, direction: &str) -> f64 {
 }
 
 #[test]
-fn the_life_of_sysbench_s_files_is_prepare_run_cleanup() {
+fn files_are_prepared_used_and_cleaned_up() {
     let home = Home::new();
     home.file("mine", "1");
     home.iodyno(&fileio(&SMALL, &["prepare"]))
@@ -83,7 +83,7 @@ fn the_life_of_sysbench_s_files_is_prepare_run_cleanup() {
             "{mode}"
         );
         assert_eq!(writes > 0.0, mode.contains('w'), "{mode}");
-        // What was printed can be read again.
+        // The printed output can be imported.
         home.file("printed.txt", &done.stdout);
         home.iodyno(&["import", "printed.txt"]).succeeds();
         std::fs::remove_file(home.work().join("printed.txt")).unwrap();
@@ -100,7 +100,7 @@ fn the_life_of_sysbench_s_files_is_prepare_run_cleanup() {
 }
 
 #[test]
-fn the_seed_s_own_commands_work_unchanged_but_for_the_size() {
+fn published_commands_work_unchanged_except_for_the_size() {
     let home = Home::new();
     let seed = [
         "--file-total-size=8M",
@@ -124,11 +124,11 @@ fn the_seed_s_own_commands_work_unchanged_but_for_the_size() {
 }
 
 #[test]
-fn reads_writes_and_fsyncs_stand_in_sysbench_s_proportion_and_the_output_says_why() {
+fn reads_writes_and_fsyncs_have_sysbenchs_ratio_and_the_output_explains_it() {
     let home = Home::new();
     home.iodyno(&fileio(&SMALL, &["prepare"])).succeeds();
     for threads in [1, 4] {
-        // Ten waves of 100 reads and writes and 128 fsyncs.
+        // Ten times 100 reads and writes and 128 fsyncs.
         let number = format!("--threads={threads}");
         let more = [
             "--file-test-mode=rndrw",
@@ -141,11 +141,12 @@ fn reads_writes_and_fsyncs_stand_in_sysbench_s_proportion_and_the_output_says_wh
         let (reads, writes, syncs) = (ops(&home, "read"), ops(&home, "write"), ops(&home, "sync"));
         let told = format!("{threads} threads: {reads} {writes} {syncs}");
         assert_eq!(reads + writes + syncs, 2280.0, "{told}");
-        // A thread reads while (reads + 1) ÷ (writes + 1) < 1.5: its reads stay this near to 1.5 times its writes.
+        // A thread reads while (reads + 1) ÷ (writes + 1) < 1.5: the number of its reads stays this close to 1.5
+        // times that of its writes.
         let most = 1.5 * f64::from(threads);
         assert!((reads - 1.5 * writes).abs() <= most, "{told}");
         let waves = (reads + writes) / 100.0;
-        // One wave more or less is under way at the end.
+        // One group of fsyncs more or less can be in progress at the end.
         assert!((syncs / 128.0 - waves).abs() <= 1.01, "{told}");
         if threads == 1 {
             assert_eq!((reads, writes), (600.0, 400.0));
@@ -192,7 +193,7 @@ fn runs_on_every_file_system_in_every_io_mode() {
 }
 
 #[test]
-fn files_that_are_missing_or_short_are_told_with_what_to_do() {
+fn missing_or_short_files_are_reported_with_the_remedy() {
     let home = Home::new();
     let run = ["--file-test-mode=rndrd", "--time=1", "run"];
     let done = home.iodyno(&fileio(&SMALL, &run));
@@ -206,7 +207,7 @@ fn files_that_are_missing_or_short_are_told_with_what_to_do() {
 }
 
 #[test]
-fn typos_are_told_all_at_once_with_the_nearest_option() {
+fn all_misspelt_options_are_reported_with_the_nearest_ones() {
     let home = Home::new();
     let done = home
         .iodyno(&[
@@ -255,7 +256,7 @@ fn validation_finds_a_flipped_byte() {
 }
 
 #[test]
-fn files_of_sysbench_s_own_are_accepted() {
+fn files_created_by_sysbench_are_accepted() {
     let home = Home::new();
     let prepared = Command::new("sysbench")
         .args(["fileio", "--file-total-size=8M", "prepare"])
@@ -272,7 +273,7 @@ fn files_of_sysbench_s_own_are_accepted() {
 }
 
 #[test]
-fn intervals_percentile_and_histogram_are_printed_as_asked() {
+fn intervals_percentile_and_histogram_are_printed_as_requested() {
     let home = Home::new();
     home.iodyno(&fileio(&SMALL, &["prepare"])).succeeds();
     let more = [
@@ -305,7 +306,8 @@ fn intervals_percentile_and_histogram_are_printed_as_asked() {
         assert!(done.stdout.contains(words), "{words}:\n{}", done.stdout);
     }
     let reads = figure(&done.stdout, "reads/s:");
-    // No op is early, and the intervals between them are random: many more than 400 in two seconds cannot occur.
+    // No op is early, and the intervals between them are random: much more than 400 ops in two seconds are
+    // practically impossible.
     assert!(reads > 0.0 && reads < 280.0, "{reads}");
 }
 
@@ -317,7 +319,7 @@ fn an_interruption_keeps_what_was_measured() {
         &SMALL,
         &["--file-test-mode=rndrd", "--time=3600", "run"],
     ));
-    // Until then, the latest run is the one that wrote the files.
+    // Until then, the latest run is the one that prepared the files.
     running.wait_for("a run of reads", || {
         let shown = home.iodyno(&["show", "last", "--json"]);
         let shown: Value = serde_json::from_str(&shown.stdout).ok()?;

@@ -1,4 +1,4 @@
-//! File systems of a test's own: on a loop device, in a file of its home. Unmounted and detached at the end.
+//! File systems for tests: on a loop device, in a file of the test's home. Unmounted and detached when dropped.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::harness::{Home, root, skip};
 
-/// A kind of file system, its command, and its size in MiB, which is more than the minimum of the command.
+/// A kind of file system, its command, and its size in MiB, above the minimum of the command.
 pub(crate) const KINDS: [(&str, u64, &[&str]); 3] = [
     ("ext4", 64, &["mkfs.ext4", "-q", "-F", "-m", "0"]),
     ("xfs", 320, &["mkfs.xfs", "-q", "-f"]),
@@ -15,13 +15,13 @@ pub(crate) const KINDS: [(&str, u64, &[&str]); 3] = [
 
 /// A mounted file system.
 pub(crate) struct FileSystem {
-    /// Where it is mounted.
+    /// The mount point.
     pub(crate) folder: PathBuf,
     device: String,
 }
 
 impl FileSystem {
-    /// A new one; `None`, said aloud, where root or a tool is missing.
+    /// Creates a file system; prints a message and returns `None` if root or a tool is missing.
     pub(crate) fn new(home: &Home, name: &str, mib: u64, tool: &[&str]) -> Option<FileSystem> {
         if !root() {
             skip("a file system on a loop device needs root");
@@ -68,7 +68,7 @@ impl FileSystem {
         &self.device
     }
 
-    /// Mounts it again, with other options.
+    /// Mounts it again with other options.
     pub(crate) fn remount(&self, options: &str) {
         let folder = self.folder.to_str().unwrap();
         run(&["mount", "-o", &format!("remount,{options}"), folder]).unwrap();
@@ -82,7 +82,7 @@ impl Drop for FileSystem {
     }
 }
 
-/// Runs a command to its end; what it printed, or why it failed.
+/// Runs a command to its end; returns its output, or the reason why it failed.
 fn run(command: &[&str]) -> Result<String, String> {
     let path = std::env::var("PATH").unwrap_or_default();
     let output = Command::new(command[0])
@@ -100,7 +100,7 @@ fn run(command: &[&str]) -> Result<String, String> {
     }
 }
 
-/// What lies in a folder, sorted; ext4's own folder left out.
+/// The names in a folder, sorted, without those that ext4 creates itself.
 pub(crate) fn entries(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(folder)
         .unwrap()

@@ -1,4 +1,4 @@
-//! fio's own command line: a script that calls fio works with the word changed.
+//! fio's own command line: a script that calls fio works with only the program's name changed.
 
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 
@@ -21,7 +21,7 @@ fn fio(home: &Home, more: &[&str]) -> crate::harness::Done {
 }
 
 #[test]
-fn json_is_one_document_and_alone_on_standard_output() {
+fn json_is_one_document_and_the_only_standard_output() {
     let home = Home::new();
     for format in ["json", "json+"] {
         let result = fio(&home, &[&format!("--output-format={format}")])
@@ -32,7 +32,7 @@ fn json_is_one_document_and_alone_on_standard_output() {
         assert_eq!(job["jobname"], "t");
         assert_eq!(job["read"]["total_ios"], 256);
         assert_eq!(job["read"]["io_bytes"], 1 << 20);
-        // Resolved defaults, which fio's plotters need and fio omits.
+        // Resolved defaults, which fio's plotting tools need and fio omits.
         for option in ["iodepth", "numjobs", "bs", "rw", "ioengine", "size"] {
             assert!(
                 job["job options"][option].is_string(),
@@ -65,7 +65,7 @@ fn readonly_creates_extends_and_removes_nothing() {
     assert_eq!(std::fs::read_to_string(&short).unwrap(), "precious");
     let files = std::fs::read_dir(home.work()).unwrap();
     assert_eq!(files.count(), 1);
-    // Long enough, it is read.
+    // If it is long enough, it is read.
     std::fs::write(&short, vec![1; 1 << 20]).unwrap();
     home.iodyno(&[&["fio", "--readonly"], &TINY[..], &["--filename=short"]].concat())
         .succeeds();
@@ -274,14 +274,14 @@ fn neither_an_output_nor_a_log_overwrites_a_disk_image() {
         .tells("holds");
     assert_eq!(std::fs::read(&image).unwrap(), content);
     // A text file is overwritten.
-    let text = home.file("result.txt", "the result of yesterday");
+    let text = home.file("result.txt", "an older result");
     fio(&home, &["--output=result.txt"]).succeeds();
     let written = std::fs::read_to_string(text).unwrap();
     assert!(!written.contains("yesterday"), "{written}");
 }
 
 #[test]
-fn no_output_is_made_among_devices() {
+fn no_output_file_is_created_in_dev() {
     let home = Home::new();
     let name = "/dev/iodyno-no-such-file";
     fio(&home, &[&format!("--output={name}")])
@@ -347,7 +347,7 @@ fn an_output_overwrites_neither_a_device_nor_the_file_below_it() {
 }
 
 #[test]
-fn job_files_and_sections_are_read_as_fio_reads_them() {
+fn job_files_and_sections_are_read_as_by_fio() {
     let home = Home::new();
     home.file(
         "two.fio",
@@ -367,7 +367,7 @@ fn job_files_and_sections_are_read_as_fio_reads_them() {
 }
 
 #[test]
-fn errors_end_with_1_and_leave_standard_output_alone() {
+fn errors_exit_with_1_and_do_not_write_to_standard_output() {
     let home = Home::new();
     for (arguments, text) in [
         (
@@ -393,7 +393,7 @@ fn errors_end_with_1_and_leave_standard_output_alone() {
 }
 
 #[test]
-fn status_is_told_at_intervals() {
+fn status_is_printed_at_intervals() {
     let home = Home::new();
     let running = home.start(&[
         "fio",
@@ -415,7 +415,7 @@ fn status_is_told_at_intervals() {
         .into_iter()
         .collect::<Result<_, _>>()
         .unwrap();
-    // Those at intervals, and the one at the end.
+    // Those at intervals, and the final one.
     assert!(documents.len() >= 3, "{} documents", documents.len());
     let ios: Vec<u64> = documents
         .iter()
@@ -425,9 +425,9 @@ fn status_is_told_at_intervals() {
 }
 
 #[test]
-fn the_issue_s_own_job_gives_a_whole_result() {
+fn a_job_with_four_files_gives_a_complete_result() {
     let home = Home::new();
-    // It ends by size, and its seed is fixed: the share of reads among few ops of a slow disk would be anything.
+    // It ends by size and has a fixed seed: the share of reads among few ops of a slow disk would be random.
     home.file(
         "randrw.fio",
         "[global]\nioengine=libaio\nrw=randrw\nrwmixread=75\ngroup_reporting=1\ndirect=1\nbs=4k\niodepth=16\nrandseed=7\n\

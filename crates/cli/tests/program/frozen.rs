@@ -52,7 +52,7 @@ const ENGINES: [(&str, &str); 4] = [
     ("mmap", "direct=0"),
 ];
 
-/// Random writes that end only when they are told to.
+/// Random writes without an end.
 fn writes(home: &Home, (engine, options): (&str, &str)) {
     let text = format!(
         "[t]\nioengine={engine}\n{options}\nrw=randwrite\nbs=4k\nsize=8m\noverwrite=1\nruntime=1h\ntime_based\n"
@@ -60,7 +60,7 @@ fn writes(home: &Home, (engine, options): (&str, &str)) {
     home.file("job.fio", &text);
 }
 
-/// The trial has ended, the node is gone once the file system is thawed, and the only trial of the run is returned.
+/// The trial has ended, and the node has exited after the file system was thawed; returns the only trial of the run.
 fn only_trial(home: &Home, node: Pid, frozen: Frozen) -> Value {
     drop(frozen);
     wait_for("the node to exit", || (!alive(node)).then_some(()));
@@ -104,7 +104,7 @@ fn a_frozen_file_system_is_an_outcome_with_the_ops_in_flight() {
             assert!(op["file"].as_str().unwrap().starts_with(on), "{op}");
             assert!(op["offset_bytes"].as_u64().unwrap() < 8 << 20, "{op}");
         }
-        // What was measured before is kept.
+        // The results before the freeze are kept.
         let written = trial["groups"][0]["rows"][0]["ops"].as_u64();
         assert!(written.unwrap() > 0, "{engine:?}");
     }
@@ -138,7 +138,7 @@ fn one_signal_ends_a_run_on_a_frozen_file_system() {
     }
 }
 
-/// One signal ends the run.
+/// Ends the run with one signal.
 fn end(running: Running, signal: Signal) -> crate::harness::Done {
     running.signal(signal);
     running.done().exits(130)
@@ -175,7 +175,7 @@ fn a_run_that_begins_on_a_frozen_file_system_fails_or_ends_with_one_signal() {
     }
 }
 
-/// A thread of the process is in an uninterruptible call.
+/// Whether a thread of the process is in an uninterruptible call.
 fn is_blocked(pid: Pid) -> bool {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()));
     let mut tasks = tasks.into_iter().flatten().flatten();

@@ -1,4 +1,4 @@
-//! File operations: every named workload on real file systems, what is measured and what is left behind.
+//! File operations: every named workload on real file systems, its results and its clean-up.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::filesystem::{FileSystem, KINDS, entries};
 use crate::harness::{Done, Home, stop};
 
-/// Every named workload, made small.
+/// Every named workload, with small sizes.
 const SMALL: [(&str, &[&str], u64); 16] = [
     ("create_empty", &["--max-ops", "30"], 30),
     (
@@ -60,7 +60,7 @@ const SMALL: [(&str, &[&str], u64); 16] = [
     ),
 ];
 
-/// The sets of a workload, and all else, made small.
+/// Reduces the sets and other sizes of a workload.
 fn small(name: &str, more: &[&str]) -> Vec<String> {
     let mut arguments: Vec<String> = ["fs", "run", name, "--dir"].map(str::to_owned).to_vec();
     arguments.push("mnt".to_owned());
@@ -81,7 +81,7 @@ fn small(name: &str, more: &[&str]) -> Vec<String> {
     arguments
 }
 
-/// What `show --json` says of the latest trial.
+/// The output of `show --json` for the latest trial.
 fn latest(home: &Home) -> Value {
     let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
     shown["trials"].as_array().unwrap().last().unwrap().clone()
@@ -101,7 +101,7 @@ fn benchmark(done: &Done) -> (String, u64, f64) {
     (name, words[1].parse().unwrap(), words[2].parse().unwrap())
 }
 
-/// The ops of the closing row.
+/// The number of ops in the closing row.
 #[track_caller]
 fn closing(done: &Done) -> u64 {
     let mut lines = done.stdout.lines();
@@ -129,7 +129,7 @@ fn every_named_workload_runs_on_every_file_system_and_leaves_nothing_behind() {
         let Some(disk) = FileSystem::new(&home, kind, mib, tool) else {
             continue;
         };
-        std::fs::write(disk.folder.join("mine"), "not to be touched").unwrap();
+        std::fs::write(disk.folder.join("mine"), "unrelated content").unwrap();
         for (name, more, ops) in SMALL {
             let mut arguments = small(name, more);
             arguments[4] = kind.to_owned();
@@ -144,12 +144,12 @@ fn every_named_workload_runs_on_every_file_system_and_leaves_nothing_behind() {
             assert_eq!(entries(&disk.folder), ["mine"], "{name} on {kind}");
         }
         let mine = std::fs::read_to_string(disk.folder.join("mine")).unwrap();
-        assert_eq!(mine, "not to be touched");
+        assert_eq!(mine, "unrelated content");
     }
 }
 
 #[test]
-fn op_time_and_loop_time_are_told_apart_and_so_is_the_set_up() {
+fn op_time_loop_time_and_set_up_are_separate() {
     let home = Home::new();
     let arguments = [
         "fs",
@@ -163,7 +163,7 @@ fn op_time_and_loop_time_are_told_apart_and_so_is_the_set_up() {
     let done = home.iodyno(&arguments).succeeds();
     assert_eq!(benchmark(&done).1, 20);
     let trial = latest(&home).to_string();
-    // Each op is one sync; the writes are recorded, and not part of it.
+    // Each op is one sync; the writes are recorded, but not part of it.
     let text = home.iodyno(&["show", "last"]).succeeds().stdout;
     for word in ["op", "sync", "write", "not timed"] {
         assert!(text.contains(word), "{word}:\n{text}");
@@ -186,7 +186,7 @@ fn op_time_and_loop_time_are_told_apart_and_so_is_the_set_up() {
 }
 
 #[test]
-fn the_table_is_the_one_that_people_know() {
+fn the_table_has_the_established_form() {
     let home = Home::new();
     let done = home
         .iodyno(&[
@@ -208,7 +208,8 @@ fn the_table_is_the_one_that_people_know() {
         .lines()
         .filter(|line| line.starts_with("create_emp"));
     let rows: Vec<Vec<&str>> = rows.map(|row| row.split_whitespace().collect()).collect();
-    // A row for each frame of a tenth of a second and more, and the closing row. On a slow host frames may be longer than a second.
+    // One row for each frame of at least a tenth of a second, and the closing row. On a slow host frames can be
+    // longer than one second.
     let trial = latest(&home);
     let span =
         |frame: &Value| frame["end_ns"].as_u64().unwrap() - frame["start_ns"].as_u64().unwrap();
@@ -229,7 +230,7 @@ fn the_table_is_the_one_that_people_know() {
     assert_eq!(last.len(), 9, "{rows:?}");
     let ops: u64 = last[2].parse().unwrap();
     assert_eq!((benchmark(&done).1, ops), (21, 21));
-    // What was printed can be read again.
+    // The printed output can be imported.
     home.file("printed.txt", &done.stdout);
     let imported = home
         .iodyno(&["import", "printed.txt", "--json"])
@@ -279,7 +280,7 @@ fn two_folders_are_compared_in_rounds_with_lines_that_benchstat_reads() {
 }
 
 #[test]
-fn several_workloads_in_one_folder_are_each_measured_on_their_own() {
+fn several_workloads_in_one_folder_are_measured_separately() {
     let home = Home::new();
     let done = home
         .iodyno(&[
@@ -322,7 +323,7 @@ fn files_that_grow_may_be_kept_small() {
 }
 
 #[test]
-fn a_workload_of_one_s_own_is_checked_shown_and_run_by_any_command() {
+fn a_user_defined_workload_is_checked_shown_and_run_by_any_command() {
     let home = Home::new();
     let shown = home
         .iodyno(&["fs", "show", "create_empty"])
@@ -361,7 +362,7 @@ fn a_workload_of_one_s_own_is_checked_shown_and_run_by_any_command() {
 }
 
 #[test]
-fn typos_and_wrong_targets_are_told_before_anything_is_made() {
+fn misspelt_names_and_wrong_targets_are_reported_before_any_change() {
     let home = Home::new();
     let before = entries(&home.work());
     for (arguments, code, told) in [
@@ -398,7 +399,7 @@ fn typos_and_wrong_targets_are_told_before_anything_is_made() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_in_numbers_before_anything_is_made() {
+fn work_that_does_not_fit_is_refused_with_numbers_before_any_change() {
     let home = Home::new();
     let Some(disk) = FileSystem::ext4(&home, 64) else {
         return;
@@ -428,7 +429,7 @@ fn what_does_not_fit_is_refused_in_numbers_before_anything_is_made() {
 }
 
 #[test]
-fn a_disk_that_fills_up_on_the_way_fails_the_trial_with_what_was_measured_and_is_cleaned() {
+fn a_disk_that_fills_up_fails_the_trial_with_its_results_and_is_cleaned() {
     let home = Home::new();
     let Some(disk) = FileSystem::ext4(&home, 64) else {
         return;
@@ -455,7 +456,7 @@ fn a_disk_that_fills_up_on_the_way_fails_the_trial_with_what_was_measured_and_is
 }
 
 #[test]
-fn a_read_only_file_system_is_told() {
+fn a_read_only_file_system_is_reported() {
     let home = Home::new();
     let Some(disk) = FileSystem::ext4(&home, 64) else {
         return;
@@ -471,13 +472,13 @@ fn a_read_only_file_system_is_told() {
 }
 
 #[test]
-fn a_folder_that_vanishes_fails_the_trial_and_hangs_nothing() {
+fn a_folder_that_disappears_fails_the_trial_without_hanging() {
     let home = Home::new();
     let running = home.start(&["fs", "run", "create_empty", "--duration", "1h"]);
     let own = running.wait_for("the trial's folder", || own_folder(&home.work()));
     let path = home.work().join(&own);
     running.wait_for("some files", || (files(&path) > 5).then_some(()));
-    // Stopped, it makes no files in a folder that is being emptied.
+    // The node is stopped, so that it creates no files in a folder that is being emptied.
     stop(running.node());
     std::fs::remove_dir_all(&path).unwrap();
     kill_process(running.node(), Signal::CONT).unwrap();
@@ -486,13 +487,13 @@ fn a_folder_that_vanishes_fails_the_trial_and_hangs_nothing() {
     assert!(told.contains(&own) || told.contains("ENOENT"), "{done:?}");
 }
 
-/// The folder that a run of file operations works in.
+/// The folder in which a run of file operations works.
 fn own_folder(target: &Path) -> Option<String> {
     let mut names = entries(target).into_iter();
     names.find(|name| name.starts_with("iodyno-"))
 }
 
-/// Files in a folder and those below.
+/// Number of files in a folder and its subfolders.
 fn files(folder: &Path) -> usize {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries
@@ -504,7 +505,7 @@ fn files(folder: &Path) -> usize {
 }
 
 #[test]
-fn an_interruption_of_the_set_up_removes_what_was_made() {
+fn an_interruption_of_the_set_up_removes_its_files() {
     let home = Home::new();
     std::fs::write(home.work().join("mine"), "1").unwrap();
     let running = home.start(&[
@@ -526,7 +527,7 @@ fn an_interruption_of_the_set_up_removes_what_was_made() {
 }
 
 #[test]
-fn an_interruption_of_the_ops_keeps_what_was_measured() {
+fn an_interruption_of_the_ops_keeps_the_results() {
     let home = Home::new();
     let running = home.start(&["fs", "run", "create_empty", "--duration", "1h"]);
     let node = running.node();
@@ -557,7 +558,7 @@ fn a_node_that_is_killed_leaves_no_folder_behind() {
 }
 
 #[test]
-fn ops_at_a_rate_tell_how_late_they_came() {
+fn ops_at_a_rate_report_their_lateness() {
     let home = Home::new();
     let done = home
         .iodyno(&[
@@ -574,7 +575,7 @@ fn ops_at_a_rate_tell_how_late_they_came() {
         ])
         .succeeds();
     let (_, count, rate) = benchmark(&done);
-    // No op is early: each thread's 40th comes 1.95 s after its first. On a slow host ops come late.
+    // No op is early: each thread's 40th op is issued 1.95 s after its first. On a slow host ops are late.
     assert!(
         count == 80 && rate > 0.0 && rate <= 80.0 / 1.95,
         "{}",

@@ -1,22 +1,22 @@
 //! The JSON of every command, compared with the documents in `golden/`.
 //!
-//! Programs read this JSON: a key that is renamed, removed or reordered, a number that is printed in another way and a
-//! figure that follows from the seed and changes all fail here. To accept a change that is meant:
+//! Programs read this JSON: a renamed, removed or reordered key, a number in another form, and a change of a figure
+//! that follows from the seed all fail here. To accept an intended change:
 //!
 //!     IODYNO_GOLDEN=update cargo test -p iodyno --test program golden
 //!
-//! and read the diff of `golden/`. Runs are simulated in virtual time, or they are the runs stored in `golden/*.iodyno`,
-//! which an earlier version exported: their figures are compared exactly. What differs from run to run is replaced
-//! before the comparison ([`Mask`]): ids, paths, wall clock, the description of the host, and the figures of the few runs
-//! that do real I/O. Sentences for people are replaced by `PROSE`, so that their wording may change; floating-point
-//! numbers are rounded to 12 digits, because mathematical libraries differ in the last ones.
+//! and read the diff of `golden/`. Runs are simulated in virtual time, or they are the runs stored in
+//! `golden/*.iodyno`, which an earlier version exported: their figures are compared exactly. Values that differ
+//! between runs are replaced before the comparison ([`Mask`]): ids, paths, wall clock, the description of the host,
+//! and the figures of the few runs with real I/O. Sentences are replaced by `PROSE`, so that their wording can
+//! change; floating-point numbers are rounded to 12 digits, because mathematical libraries differ in the last ones.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use crate::harness::{Done, Home};
 
-/// Keys whose texts are sentences for people; `text` is one only in a finding.
+/// Keys whose values are sentences; `text` only in a finding.
 const PROSE: [&str; 15] = [
     "about",
     "derived",
@@ -35,7 +35,7 @@ const PROSE: [&str; 15] = [
     "words",
 ];
 
-/// Keys whose values are read from the clock on the wall, or tell the version.
+/// Keys whose values come from the wall clock, or contain the version.
 const WALL_CLOCK: [&str; 9] = [
     "duration_ms",
     "ended_unix_ms",
@@ -48,10 +48,10 @@ const WALL_CLOCK: [&str; 9] = [
     "unix_ms",
 ];
 
-/// Keys below which everything depends on the host; the keys of the first level are kept.
+/// Keys below which all values depend on the host; the keys of the first level are kept.
 const HOST: [&str; 2] = ["environment", "host"];
 
-/// Keys whose values depend on the host as a whole where I/O is real.
+/// Keys whose complete values depend on the host if I/O is real.
 const HOST_WHOLE: [&str; 11] = [
     "behaviour",
     "cpu",
@@ -92,18 +92,18 @@ const SAME_ON_EVERY_HOST: [&str; 22] = [
     "version",
 ];
 
-/// What is replaced before a document is compared.
+/// The values that are replaced before a document is compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mask {
-    /// Only sentences: the document shows what was stored long ago.
+    /// Only sentences: the document shows data that were stored by an older version.
     Stored,
-    /// And ids, paths, the wall clock and the host: the figures follow from the seed.
+    /// Also ids, paths, the wall clock and the host: the figures follow from the seed.
     Virtual,
-    /// And every figure that is not the same on every host; equal neighbours in arrays are put together.
+    /// Also every figure that is not the same on every host; equal neighbours in arrays are merged.
     Real,
 }
 
-/// A JSON document with its keys in the order in which they were written, and its scalars as they were written.
+/// A JSON document that keeps the order of its keys and the form of its scalars.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Json {
     Scalar(String),
@@ -112,7 +112,7 @@ enum Json {
 }
 
 impl Json {
-    /// Reads one document or several, one after the other. serde_json has said that they are valid.
+    /// Reads one or several consecutive documents, which serde_json has validated.
     fn documents(text: &str) -> Vec<Json> {
         let documents =
             serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>();
@@ -189,7 +189,7 @@ impl Json {
         }
     }
 
-    /// The object has this text below a key.
+    /// Whether the object has this text for a key.
     fn is(&mut self, key: &str, text: &str) -> bool {
         let expected = Json::Scalar(format!("\"{text}\""));
         self.fields()
@@ -239,7 +239,7 @@ impl Json {
         }
     }
 
-    /// With one text in place of another in all scalars.
+    /// Replaces one text by another in all scalars.
     fn replaced(self, from: &str, to: &str) -> Json {
         match self {
             Json::Scalar(scalar) => Json::Scalar(scalar.replace(from, to)),
@@ -258,7 +258,7 @@ impl Json {
         }
     }
 
-    /// As text: a value on a line of its own where it does not fit into one line.
+    /// Formats the document: a value that does not fit into one line starts a new one.
     fn print(&self, depth: usize, text: &mut String) {
         let (brackets, parts): (_, Vec<(Option<&str>, &Json)>) = match self {
             Json::Scalar(scalar) => return text.push_str(scalar),
@@ -301,7 +301,7 @@ impl Json {
     }
 }
 
-/// A number to 12 digits.
+/// A number rounded to 12 digits.
 fn rounded(number: String) -> String {
     let digits = number.chars().filter(char::is_ascii_digit).count();
     match number.contains(['.', 'e']) && digits > 12 {
@@ -356,7 +356,7 @@ fn golden(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Compares what a command printed with `golden/NAME.json`.
+/// Compares the output of a command with `golden/NAME.json`.
 #[track_caller]
 fn is_golden(home: &Home, name: &str, mask: Mask, done: &Done) {
     documents_are_golden(home, name, mask, Json::documents(&done.stdout));
@@ -369,7 +369,7 @@ fn documents_are_golden(home: &Home, name: &str, mask: Mask, documents: Vec<Json
     for document in documents {
         let mut document = document.masked("", "", mask);
         if mask != Mask::Stored {
-            // Before printing: lines are broken by the length of what is in them.
+            // Before printing, because lines are wrapped according to the lengths of these values.
             document = document.replaced(work.to_str().unwrap(), "/WORK");
         }
         document.print(0, &mut found);
@@ -408,7 +408,7 @@ fn documents_are_golden(home: &Home, name: &str, mask: Mask, documents: Vec<Json
     );
 }
 
-/// Jobs of every kind of block I/O: a mix, a rate after a ramp in several clones, a later one with syncs.
+/// Jobs of every kind of block I/O: a mix, a rate after a ramp in several clones, a later job with syncs.
 const MIX: &str = "\
 [global]
 ioengine=sim
@@ -541,7 +541,7 @@ fn golden_run_and_what_reads_it() {
             &home.iodyno(arguments).succeeds(),
         );
     }
-    // The same job in a second run, of one trial: compared by run.
+    // The same job in a second run with one trial: compared by run.
     home.iodyno(&["run", "mix.fio", "--seed", "8", "-q"])
         .succeeds();
     let done = home.iodyno(&["compare", "1", "2", "--json"]).succeeds();
@@ -572,7 +572,8 @@ fn golden_failures() {
     );
 }
 
-/// fio's command line has no option for the run's seed, which the device's draws follow: its service times are constant.
+/// fio's command line has no option for the run's seed, which determines the random numbers of the device: its
+/// service times are constant.
 #[test]
 fn golden_fio_command_line() {
     let home = Home::new();
@@ -672,7 +673,7 @@ fn golden_host() {
     let home = Home::new();
     let done = home.iodyno(&["doctor", "--json", "--for", "500ms", "."]);
     let mut documents = Json::documents(&done.stdout);
-    // Which checks there are depends on the host; these are everywhere. A fit one has no remedy.
+    // The list of checks depends on the host; these exist on all hosts. A passed check has no remedy.
     let checks = documents[0].array("checks");
     checks.retain_mut(|check| {
         ["clock source", "memory available", "other load"]
@@ -762,7 +763,7 @@ fn golden_imports_of_others_results() {
     );
 }
 
-/// What an exported run consists of: each line's kind, and the names of what it holds.
+/// The structure of an exported run: the kind of each line, and the names of its fields.
 #[test]
 fn golden_export() {
     let (home, _) = home_with_rounds();
@@ -825,7 +826,7 @@ fn golden_exports_of_an_earlier_version() {
     }
 }
 
-/// A store that the first version with a store wrote.
+/// A store written by the first version with a store.
 #[test]
 fn golden_store_of_schema_1() {
     let home = Home::new();

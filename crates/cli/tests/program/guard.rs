@@ -1,4 +1,4 @@
-//! Targets that are refused, before anything is written.
+//! Targets that are refused before anything is written.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,7 +7,7 @@ use rustix::process::{Signal, kill_process};
 
 use crate::harness::{Home, alive, root, skip, stop, wait_for};
 
-/// A loop device of the test's own; detached at the end.
+/// A loop device, detached when dropped.
 pub(crate) struct Loop(pub(crate) PathBuf);
 
 impl Loop {
@@ -34,7 +34,7 @@ impl Loop {
         }
     }
 
-    /// A device that holds ext4.
+    /// A device with an ext4 file system.
     pub(crate) fn formatted(home: &Home, size: u64) -> Option<Loop> {
         let device = Loop::new(home, size)?;
         match device.format() {
@@ -65,7 +65,7 @@ impl Drop for Loop {
 const WRITES: &str = "[t]\nrw=write\nbs=64k\nsize=1m\n";
 
 #[test]
-fn a_device_with_a_file_system_gives_way_only_to_its_own_name() {
+fn a_device_with_a_file_system_is_overwritten_only_if_it_is_named() {
     let home = Home::new();
     let Some(device) = Loop::formatted(&home, 16 << 20) else {
         return;
@@ -121,14 +121,14 @@ fn a_device_that_iodyno_wrote_is_used_again_and_one_that_others_wrote_is_refused
         path,
     ])
     .succeeds();
-    // Ended by a signal, it is as well known.
+    // If it was ended by a signal, its writes are recorded as well.
     home.file("on.fio", WRITES_ON);
     let running = home.start(&["run", "on.fio", "--on", path]);
     running.wait_until_it_measures(&home);
     running.signal(Signal::INT);
     running.done().exits(130);
     home.iodyno(&["run", "job.fio", "--on", path]).succeeds();
-    // Another user's home knows nothing of it.
+    // The store of another user's home has no record of it.
     let other = Home::new();
     other.file("job.fio", WRITES);
     other
@@ -137,7 +137,7 @@ fn a_device_that_iodyno_wrote_is_used_again_and_one_that_others_wrote_is_refused
         .tells("sampled blocks of 4 KiB are not blank, the first at byte 0")
         .tells("--destroy")
         .tells("blkdiscard");
-    // Neither does this one know what others write.
+    // This store has no record of the writes of others either.
     std::fs::write(&device.0, "a note").unwrap();
     home.iodyno(&["run", "job.fio", "--on", path]).exits(3);
     home.iodyno(&["run", "job.fio", "--on", path, "--destroy", path])
@@ -146,7 +146,7 @@ fn a_device_that_iodyno_wrote_is_used_again_and_one_that_others_wrote_is_refused
 }
 
 #[test]
-fn what_a_killed_node_wrote_is_known_and_what_was_written_when_all_was_killed_is_not() {
+fn writes_of_a_killed_node_are_recorded_but_not_if_its_parent_is_killed_as_well() {
     let home = Home::new();
     let Some(device) = Loop::new(&home, 16 << 20) else {
         return;
@@ -159,7 +159,7 @@ fn what_a_killed_node_wrote_is_known_and_what_was_written_when_all_was_killed_is
     kill_process(running.node(), Signal::KILL).unwrap();
     running.done().exits(4);
     home.iodyno(&["run", "job.fio", "--on", path]).succeeds();
-    // A node whose parent is gone records what it wrote.
+    // A node whose parent was killed records its writes.
     let running = home.start(&["run", "on.fio", "--on", path]);
     let node = running.node();
     running.wait_until_it_measures(&home);
@@ -167,7 +167,7 @@ fn what_a_killed_node_wrote_is_known_and_what_was_written_when_all_was_killed_is
     running.done().exits(-9);
     wait_for("the node's end", || (!alive(node)).then_some(()));
     home.iodyno(&["run", "job.fio", "--on", path]).succeeds();
-    // Both at once, the parent stopped first, so that it cannot record it.
+    // Both are killed. The parent is stopped first, so that it cannot record the writes.
     let running = home.start(&["run", "on.fio", "--on", path]);
     let node = running.node();
     running.wait_until_it_measures(&home);
@@ -201,7 +201,7 @@ fn a_disk_image_is_overwritten_only_when_destroy_names_it() {
 }
 
 #[test]
-fn the_store_is_not_its_own_target() {
+fn the_store_cannot_be_a_target() {
     let home = Home::new();
     home.file("job.fio", WRITES);
     let store = home.work().join("results.db");
@@ -221,7 +221,7 @@ fn the_store_is_not_its_own_target() {
 }
 
 #[test]
-fn a_store_that_was_removed_or_moved_during_the_run_is_told() {
+fn a_store_that_was_removed_or_moved_during_the_run_is_reported() {
     for moved in [None, Some("elsewhere.db")] {
         let home = Home::new();
         home.file("on.fio", WRITES_ON);
@@ -239,7 +239,7 @@ fn a_store_that_was_removed_or_moved_during_the_run_is_told() {
 }
 
 #[test]
-fn a_mounted_device_never_gives_way() {
+fn a_mounted_device_is_always_refused() {
     let home = Home::new();
     let Some(device) = Loop::formatted(&home, 16 << 20) else {
         return;

@@ -1,4 +1,4 @@
-//! Runs the program as its users do: its own folder, home and store, a clean environment.
+//! Runs the program as users do: with its own folder, home and store, and a clean environment.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,16 +14,16 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Ends a test that hangs, and nothing else: no test asserts how long something took, and on a busy host a command may take minutes.
+/// Only ends a test that hangs. No test asserts a duration, and on a busy host a command can take minutes.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A scratch home with a working folder, removed at the end.
+/// A temporary home with a working folder, removed when dropped.
 pub(crate) struct Home {
     root: TempDir,
 }
 
 impl Home {
-    /// On the disk that holds the build, so that O_DIRECT works.
+    /// On the disk of the build, so that O_DIRECT works.
     pub(crate) fn new() -> Home {
         let root = tempfile::Builder::new()
             .prefix("home-")
@@ -33,17 +33,17 @@ impl Home {
         Home { root }
     }
 
-    /// The folder that commands run in.
+    /// The current folder of commands.
     pub(crate) fn work(&self) -> PathBuf {
         self.root.path().join("work")
     }
 
-    /// The store that commands use unless they name another one.
+    /// The default store of commands.
     pub(crate) fn store(&self) -> PathBuf {
         self.root.path().join("data/iodyno/iodyno.db")
     }
 
-    /// Lets other users in.
+    /// Gives other users access.
     pub(crate) fn open_to_all(&self) {
         use std::os::unix::fs::PermissionsExt;
         for folder in [self.root.path(), &self.work()] {
@@ -51,14 +51,14 @@ impl Home {
         }
     }
 
-    /// Writes a file into the working folder.
+    /// Writes a file in the working folder.
     pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.work().join(name);
         std::fs::write(&path, text).unwrap();
         path
     }
 
-    /// The program with these arguments, not yet started.
+    /// A command with these arguments, not yet started.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = self.program(Path::new(env!("CARGO_BIN_EXE_iodyno")));
         command.args(arguments);
@@ -91,7 +91,7 @@ impl Home {
         Running::of(self.command(arguments))
     }
 
-    /// Ops of the latest run as far as they are stored, if it is in this state.
+    /// Number of stored ops of the latest run, if it is in this state.
     pub(crate) fn stored_ops(&self, state: &str) -> Option<u64> {
         let list = self.iodyno(&["list", "--json"]);
         let list: Value = serde_json::from_str(&list.stdout).ok()?;
@@ -101,7 +101,7 @@ impl Home {
     }
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Done {
     /// The exit code; −N after signal N.
@@ -113,7 +113,7 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// It must have ended with this code.
+    /// Asserts that it ended with this code.
     #[track_caller]
     pub(crate) fn exits(self, code: i32) -> Done {
         assert_eq!(
@@ -124,13 +124,14 @@ impl Done {
         self
     }
 
-    /// It must have ended with 0.
+    /// Asserts that it ended with 0.
     #[track_caller]
     pub(crate) fn succeeds(self) -> Done {
         self.exits(0)
     }
 
-    /// Standard error must hold this text, wherever its lines are broken: that depends on the lengths of this host's paths.
+    /// Asserts that standard error contains this text, ignoring line breaks, which depend on the lengths of this
+    /// host's paths.
     #[track_caller]
     pub(crate) fn tells(self, text: &str) -> Done {
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -142,7 +143,7 @@ impl Done {
         self
     }
 
-    /// Standard output must hold this text.
+    /// Asserts that standard output contains this text.
     #[track_caller]
     pub(crate) fn prints(self, text: &str) -> Done {
         assert!(
@@ -154,7 +155,7 @@ impl Done {
         self
     }
 
-    /// Standard output must be one JSON document.
+    /// Parses standard output as one JSON document.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| {
@@ -166,7 +167,7 @@ impl Done {
     }
 }
 
-/// A command under way. Dropped, it is killed.
+/// A running command. It is killed when dropped.
 pub(crate) struct Running {
     child: Child,
     stdout: Stream,
@@ -189,7 +190,7 @@ impl Running {
         Pid::from_child(&self.child)
     }
 
-    /// Its child process that makes the I/O; waits for it.
+    /// The child process that does the I/O; waits until it exists.
     pub(crate) fn node(&self) -> Pid {
         self.child("iodyno")
     }
@@ -213,18 +214,18 @@ impl Running {
         kill_process(self.pid(), signal).unwrap();
     }
 
-    /// What it has written to standard output so far.
+    /// Its standard output so far.
     pub(crate) fn stdout(&self) -> String {
         self.stdout.so_far()
     }
 
-    /// Waits until standard error holds a text.
+    /// Waits until standard error contains a text.
     #[track_caller]
     pub(crate) fn wait_until_it_tells(&self, text: &str) {
         self.wait_for(text, || self.stderr.so_far().contains(text).then_some(()));
     }
 
-    /// Waits until the store holds ops of its run. Before that is stored, the latest one is an earlier one.
+    /// Waits until the store contains ops of its run. Before that is stored, the latest run is an earlier one.
     #[track_caller]
     pub(crate) fn wait_until_it_measures(&self, home: &Home) {
         self.wait_for("ops in the store", || {
@@ -232,7 +233,7 @@ impl Running {
         });
     }
 
-    /// Waits for something that comes about while it runs.
+    /// Waits for a condition while it runs.
     #[track_caller]
     pub(crate) fn wait_for<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         wait_for(what, || {
@@ -281,7 +282,7 @@ impl Drop for Running {
     }
 }
 
-/// What a stream brings, read on a thread of its own.
+/// The content of a stream, read on a separate thread.
 #[derive(Default)]
 pub(crate) struct Stream {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -296,7 +297,7 @@ impl Stream {
             let bytes = Arc::clone(&bytes);
             thread::spawn(move || {
                 let mut piece = [0; 4096];
-                // A terminal's far end gives EIO once nobody writes to it any more.
+                // The other end of a terminal gives EIO when no process has it open for writing.
                 while let Ok(length @ 1..) = stream.read(&mut piece) {
                     bytes.lock().unwrap().extend_from_slice(&piece[..length]);
                 }
@@ -305,12 +306,12 @@ impl Stream {
         Stream { bytes, reader }
     }
 
-    /// What has come so far.
+    /// The content so far.
     pub(crate) fn so_far(&self) -> String {
         String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
     }
 
-    /// All of it, once it has ended.
+    /// The complete content, after the end of the stream.
     pub(crate) fn whole(mut self) -> String {
         if let Some(reader) = self.reader.take() {
             reader.join().unwrap();
@@ -319,7 +320,7 @@ impl Stream {
     }
 }
 
-/// Tries until there is something.
+/// Tries until there is a value.
 #[track_caller]
 pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
@@ -348,7 +349,7 @@ pub(crate) fn children(parent: Pid) -> Vec<Pid> {
         .collect()
 }
 
-/// Stops a process with SIGSTOP, and waits until each of its threads has stopped: they run on for a moment after the
+/// Stops a process with SIGSTOP, and waits until each of its threads has stopped, which takes a moment after the
 /// signal is sent.
 pub(crate) fn stop(pid: Pid) {
     kill_process(pid, Signal::STOP).unwrap();
@@ -369,7 +370,7 @@ pub(crate) fn alive(pid: Pid) -> bool {
     test_kill_process(pid).is_ok() && stat.is_ok_and(|stat| !stat.contains(") Z "))
 }
 
-/// A terminal of this size: what is written to its first half can be read from the second.
+/// A pseudo-terminal of this size: data written to the first end can be read from the second.
 pub(crate) fn terminal(columns: u16) -> (File, File) {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
@@ -391,7 +392,7 @@ pub(crate) fn terminal(columns: u16) -> (File, File) {
     (slave, File::from(master))
 }
 
-/// What the completed trials of a run measured, without what differs from run to run.
+/// The results of the completed trials of a run, without values that differ between runs.
 pub(crate) fn measured(run: &Value) -> Vec<Value> {
     let mut trials: Vec<Value> = run["trials"].as_array().unwrap().clone();
     trials.retain(|trial| trial["outcome"]["state"] == "completed");
@@ -405,13 +406,13 @@ pub(crate) fn measured(run: &Value) -> Vec<Value> {
     trials
 }
 
-/// Says aloud that a test is skipped.
+/// Prints why a test is skipped.
 pub(crate) fn skip(why: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
 }
 
-/// The tests run as root.
+/// Whether the tests run as root.
 pub(crate) fn root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -1,4 +1,4 @@
-//! `doctor` and `watch`: the host itself.
+//! `doctor` and `watch` on the real host.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::harness::{Home, Running, Stream, terminal, wait_for};
 
 #[test]
-fn the_doctor_says_of_each_check_what_it_found_and_exits_by_it() {
+fn the_doctor_reports_each_check_and_sets_the_exit_code() {
     let home = Home::new();
     let done = home.iodyno(&["doctor", "--json", "--for", "500ms", "."]);
     let found = done.json();
@@ -33,7 +33,7 @@ fn the_doctor_says_of_each_check_what_it_found_and_exits_by_it() {
 }
 
 #[test]
-fn one_picture_of_the_host_is_printed_without_a_terminal() {
+fn one_snapshot_of_the_host_is_printed_without_a_terminal() {
     let home = Home::new();
     let picture = home.iodyno(&["watch", "--every", "300ms"]).succeeds();
     assert!(picture.stdout.contains("CPU0"), "{}", picture.stdout);
@@ -54,7 +54,7 @@ fn one_picture_of_the_host_is_printed_without_a_terminal() {
 }
 
 #[test]
-fn pictures_follow_one_another_as_lines_until_it_is_told_to_end() {
+fn snapshots_are_printed_as_lines_until_a_signal() {
     let home = Home::new();
     let begun = Instant::now();
     let running = home.start(&["watch", "--json", "--every", "100ms"]);
@@ -69,7 +69,7 @@ fn pictures_follow_one_another_as_lines_until_it_is_told_to_end() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    // A slow host leaves pictures out, and none makes more than were asked for.
+    // A slow host omits snapshots, and no host prints more than requested.
     assert!(
         lines.len() as u128 <= most,
         "{} pictures, {most} were due",
@@ -78,7 +78,7 @@ fn pictures_follow_one_another_as_lines_until_it_is_told_to_end() {
 }
 
 #[test]
-fn pictures_end_when_nobody_reads_them_any_more() {
+fn watch_ends_when_its_output_is_closed() {
     let home = Home::new();
     let mut command = home.command(&["watch", "--json", "--every", "100ms"]);
     let mut child = command.spawn().unwrap();
@@ -88,7 +88,7 @@ fn pictures_end_when_nobody_reads_them_any_more() {
 }
 
 #[test]
-fn the_live_picture_fills_the_terminal_and_leaves_it_as_it_was() {
+fn the_live_display_fills_the_terminal_and_restores_it() {
     let home = Home::new();
     let (slave, master) = terminal(80);
     let before = rustix::termios::tcgetattr(&slave).unwrap();
@@ -112,7 +112,7 @@ fn the_live_picture_fills_the_terminal_and_leaves_it_as_it_was() {
     );
     drop(slave);
     let seen = seen.whole();
-    // The other screen was entered, and left at last.
+    // The alternate screen was entered, and left at the end.
     let (enter, leave) = (seen.find("\x1b[?1049h"), seen.rfind("\x1b[?1049l"));
     assert!(enter.is_some() && leave > enter, "{seen:?}");
     assert!(seen.rfind("\x1b[?25h") > seen.rfind("\x1b[?25l"));

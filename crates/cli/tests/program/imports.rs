@@ -1,4 +1,4 @@
-//! Others' results: write-ups as people left them, imported and judged.
+//! Results of other tools: published write-ups, imported and judged.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::harness::{Home, skip};
 
-/// A write-up that the readers' own tests use, too.
+/// A write-up that the tests of `import` use as well.
 fn write_up(home: &Home, name: &str) {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../import/tests/data");
     std::fs::copy(data.join(name), home.work().join(name)).unwrap();
@@ -29,7 +29,7 @@ fn row<'a>(comparison: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn file_operations_of_two_file_systems_are_judged_by_what_three_runs_can_show() {
+fn file_operations_of_two_file_systems_are_judged_from_three_runs() {
     let home = Home::new();
     write_up(&home, "ext4-zfs-fsbench.txt");
     home.iodyno(&["import", "ext4-zfs-fsbench.txt"])
@@ -59,7 +59,7 @@ fn file_operations_of_two_file_systems_are_judged_by_what_three_runs_can_show() 
 }
 
 #[test]
-fn a_mirrors_striped_row_is_its_noise_floor() {
+fn a_striped_row_is_the_noise_floor_of_a_mirror() {
     let home = Home::new();
     write_up(&home, "zfs-mirror-table.txt");
     home.iodyno(&["import", "zfs-mirror-table.txt"]).succeeds();
@@ -83,7 +83,7 @@ fn a_mirrors_striped_row_is_its_noise_floor() {
 }
 
 #[test]
-fn machines_that_worked_at_once_are_compared_one_by_one_and_together() {
+fn concurrent_nodes_are_compared_separately_and_together() {
     let home = Home::new();
     write_up(&home, "falcon-zvol-tables.adoc");
     home.iodyno(&["import", "falcon-zvol-tables.adoc"])
@@ -97,7 +97,7 @@ fn machines_that_worked_at_once_are_compared_one_by_one_and_together() {
 }
 
 #[test]
-fn what_stood_beside_a_sysbench_run_is_shown_with_it() {
+fn tables_next_to_a_sysbench_run_are_shown_with_it() {
     let home = Home::new();
     write_up(&home, "zfs-sysbench.txt");
     home.iodyno(&["import", "zfs-sysbench.txt"])
@@ -119,7 +119,7 @@ fn what_stood_beside_a_sysbench_run_is_shown_with_it() {
 }
 
 #[test]
-fn a_dry_run_stores_nothing_and_faults_are_told_at_once() {
+fn a_dry_run_stores_nothing_and_all_errors_are_reported() {
     let home = Home::new();
     write_up(&home, "fio-3.33-clones.json");
     home.iodyno(&["import", "--dry-run", "fio-3.33-clones.json"])
@@ -156,7 +156,7 @@ fn a_dry_run_stores_nothing_and_faults_are_told_at_once() {
 }
 
 #[test]
-fn our_own_benchstat_export_comes_back_with_the_same_ratio() {
+fn our_own_benchstat_export_is_imported_with_the_same_ratio() {
     let home = Home::new();
     write_up(&home, "ext4-zfs-fsbench.txt");
     home.iodyno(&["import", "ext4-zfs-fsbench.txt"]).succeeds();
@@ -192,7 +192,7 @@ fn our_own_benchstat_export_comes_back_with_the_same_ratio() {
 }
 
 #[test]
-fn sums_of_machines_are_no_results_of_their_own_and_commands_are_facts() {
+fn sums_of_nodes_are_not_separate_results_and_commands_are_facts() {
     let home = Home::new();
     write_up(&home, "falcon-zvol-tables.adoc");
     let imported = home.iodyno(&["import", "falcon-zvol-tables.adoc", "--json"]);

@@ -1,13 +1,13 @@
-//! Ctrl-C and its kin: the first ends early and keeps what was measured, the second aborts.
+//! Ctrl-C and other signals: the first ends the run early and keeps its results, the second aborts.
 
 use rustix::process::{Signal, kill_process};
 
 use crate::harness::{Home, Running, alive, stop};
 
-/// Ends only when it is told to, however slow the host is.
+/// Ends only by a signal.
 const ENDLESS: &str = "[t]\nioengine=psync\nrw=randread\nbs=4k\nsize=16m\nruntime=1h\ntime_based\n";
 
-/// A run that has measured.
+/// Starts a run and waits until it has measured.
 fn under_way(home: &Home) -> Running {
     home.file("job.fio", ENDLESS);
     let running = home.start(&["run", "job.fio"]);
@@ -16,7 +16,7 @@ fn under_way(home: &Home) -> Running {
 }
 
 #[test]
-fn one_signal_ends_early_and_keeps_what_was_measured() {
+fn one_signal_ends_early_and_keeps_the_results() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let home = Home::new();
         let running = under_way(&home);
@@ -37,8 +37,8 @@ fn two_signals_abort() {
     let running = under_way(&home);
     let node = running.node();
     running.signal(Signal::INT);
-    // Two of the same signal at the same instant are one, so the second waits for the first one's message. The
-    // node is stopped meanwhile: else the first signal would end the run.
+    // Two equal signals at the same instant are merged, so the second is sent after the message for the first. The
+    // node is stopped meanwhile, because otherwise the first signal would end the run.
     stop(node);
     running.signal(Signal::INT);
     running.wait_until_it_tells("ending early");

@@ -1,4 +1,4 @@
-//! kill −9 of the parent, of the node, of both: what was measured is there, and nobody is left behind.
+//! `kill -9` of the parent, of the node, and of both: stored results are kept, and no process remains.
 
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
@@ -31,7 +31,7 @@ fn interrupted_with_data(home: &Home) {
 }
 
 #[test]
-fn a_killed_parent_takes_its_node_along_and_loses_nothing() {
+fn the_node_of_a_killed_parent_ends_and_nothing_is_lost() {
     let home = Home::new();
     let running = under_way(&home);
     let node = running.node();
@@ -56,14 +56,14 @@ fn a_killed_node_is_a_recorded_outcome() {
         .prints("killed by SIGKILL");
 }
 
-/// The frames of the victim's trial, as they are stored by now.
+/// The stored frames of the interrupted trial.
 fn frames(home: &Home) -> Vec<Value> {
     let shown = home.iodyno(&["show", "victim", "--json"]).succeeds().json();
     shown["trials"][0]["series"].as_array().unwrap().clone()
 }
 
 #[test]
-fn both_killed_at_once_lose_no_frame_that_was_stored_and_leave_none_half_done() {
+fn killing_both_at_once_loses_no_stored_frame_and_leaves_none_incomplete() {
     let home = Home::new();
     let running = under_way(&home);
     let node = running.node();
@@ -78,7 +78,7 @@ fn both_killed_at_once_lose_no_frame_that_was_stored_and_leave_none_half_done() 
     interrupted_with_data(&home);
     let after = frames(&home);
     assert_eq!(after[..before.len()], before);
-    // Whole, and without a hole: each begins where the one before it ended.
+    // Complete and without gaps: each begins where the previous one ended.
     let mut end = after[0]["start_ns"].clone();
     for frame in &after {
         assert_eq!(frame["start_ns"], end, "{after:?}");

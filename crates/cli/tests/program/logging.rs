@@ -1,4 +1,4 @@
-//! `-v` and `IODYNO_LOG`: what iodyno does, on standard error.
+//! `-v` and `IODYNO_LOG`: log messages on standard error.
 
 use crate::harness::{Done, Home, Running};
 
@@ -13,7 +13,7 @@ fn run(log: Option<&str>, arguments: &[&str]) -> Done {
     Running::of(command).done()
 }
 
-/// The lines of the log that a process wrote, by the word before its id.
+/// The log lines of one kind of process, selected by the word before the process id.
 fn lines<'a>(done: &'a Done, level: &str, process: &str) -> Vec<&'a str> {
     let mut lines: Vec<&str> = done.stderr.lines().collect();
     lines.retain(|line| {
@@ -24,7 +24,7 @@ fn lines<'a>(done: &'a Done, level: &str, process: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn nothing_is_logged_unless_it_is_asked_for() {
+fn nothing_is_logged_by_default() {
     let done = run(None, &[]).succeeds();
     for level in ["ERROR", "WARN", "INFO", "DEBUG", "TRACE"] {
         for process in ["iodyno", "node"] {
@@ -105,7 +105,7 @@ fn a_trial_is_logged_by_parent_and_node() {
 }
 
 #[test]
-fn what_the_guard_decides_is_logged() {
+fn decisions_of_the_guard_are_logged() {
     let home = Home::new();
     home.file(
         "file.fio",

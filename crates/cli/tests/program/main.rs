@@ -1,6 +1,6 @@
-//! The whole program, as its users run it: real jobs on real files in folders of their own.
+//! Tests of the whole program, run as by its users: real jobs on real files in temporary folders.
 //!
-//! One binary, so that it is linked once. Each module is a side of the program's behaviour.
+//! One test binary, so that it is linked once. Each module tests one aspect of the program.
 
 mod check;
 mod engines;

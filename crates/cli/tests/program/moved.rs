@@ -1,4 +1,4 @@
-//! Targets that are not what they were: nothing is laid out in the folder below an unmounted file system.
+//! Targets that have changed: no files are created in the folder below an unmounted file system.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::harness::{Home, Running, alive, children, root, skip, stop};
 
 const JOB: &str = "[t]\nioengine=psync\nrw=randread\nbs=4k\nsize=1m\nruntime=500ms\ntime_based\n";
 
-/// A tmpfs over a folder; unmounted when dropped.
+/// A tmpfs mounted on a folder; unmounted when dropped.
 struct Mounted(PathBuf);
 
 impl Mounted {
@@ -24,7 +24,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Even while a trial has files open there.
+        // Even if a trial has open files there.
         let _ = unmount(&self.0, UnmountFlags::DETACH);
     }
 }
@@ -44,7 +44,7 @@ fn mounted() -> Option<(Home, Mounted)> {
     Some((home, mounted))
 }
 
-/// Starts a run of more rounds on both than anybody waits for, and waits for two of them.
+/// Starts a run of many rounds on both folders, and waits for two rounds.
 fn two_rounds(home: &Home) -> Running {
     let running = home.start(&[
         "run",
@@ -70,7 +70,7 @@ fn trials(home: &Home) -> Vec<Value> {
     run["trials"].as_array().unwrap().clone()
 }
 
-/// How many trials on a configuration ended so.
+/// The number of trials on a configuration with this outcome.
 fn count(trials: &[Value], configuration: &str, state: &str) -> usize {
     let on_it = trials
         .iter()
@@ -80,8 +80,8 @@ fn count(trials: &[Value], configuration: &str, state: &str) -> usize {
         .count()
 }
 
-/// Nothing was written below the mount, and all trials of `u` since then failed for that reason.
-fn untouched(home: &Home, completed_on_u: RangeInclusive<usize>) {
+/// Asserts that nothing was written below the mount point, and that all later trials of `u` failed for that reason.
+fn assert_not_accessed(home: &Home, completed_on_u: RangeInclusive<usize>) {
     let bare: Vec<_> = std::fs::read_dir(home.work().join("u")).unwrap().collect();
     assert!(bare.is_empty(), "{bare:?}");
     let trials = trials(home);
@@ -98,8 +98,7 @@ fn untouched(home: &Home, completed_on_u: RangeInclusive<usize>) {
 }
 
 #[test]
-fn a_target_unmounted_between_interruption_and_resumption_is_not_touched_and_is_made_good_once_back()
- {
+fn a_target_unmounted_before_resuming_is_not_accessed_and_its_trials_are_repeated_later() {
     let Some((home, mounted)) = mounted() else {
         return;
     };
@@ -114,7 +113,7 @@ fn a_target_unmounted_between_interruption_and_resumption_is_not_touched_and_is_
     let resume = ["run", "--resume", "last", "--rounds", &wanted];
     home.iodyno(&resume).exits(4);
     let completed = count(&before, "u", "completed");
-    untouched(&home, completed..=completed);
+    assert_not_accessed(&home, completed..=completed);
 
     let _again = Mounted::over(&home.work().join("u"));
     home.iodyno(&resume).succeeds();
@@ -126,12 +125,12 @@ fn a_target_unmounted_between_interruption_and_resumption_is_not_touched_and_is_
 }
 
 #[test]
-fn a_target_unmounted_during_a_run_is_not_touched_by_the_trials_to_come() {
+fn a_target_unmounted_during_a_run_is_not_accessed_by_later_trials() {
     let Some((home, mounted)) = mounted() else {
         return;
     };
     let running = two_rounds(&home);
-    let halted = halt_amid_a_trial(&home, &running);
+    let halted = stop_during_a_trial(&home, &running);
     let before = trials(&home);
     drop(mounted);
     running.signal(Signal::CONT);
@@ -141,12 +140,12 @@ fn a_target_unmounted_during_a_run_is_not_touched_by_the_trials_to_come() {
     running.signal(Signal::INT);
     running.done().exits(130);
     let completed = count(&before, "u", "completed");
-    // One that was halted on it has its file open where it was, but may not have looked at its mount yet.
-    untouched(&home, completed..=completed + usize::from(halted == "u"));
+    // A trial that was stopped on it has an open file on the old file system, but may not have read its mount yet.
+    assert_not_accessed(&home, completed..=completed + usize::from(halted == "u"));
 }
 
-/// Stops the program, but not its node, while a trial has its file open. The configuration that it runs on.
-fn halt_amid_a_trial(home: &Home, running: &Running) -> &'static str {
+/// Stops the program, but not its node, while a trial has its file open. Returns the configuration of that trial.
+fn stop_during_a_trial(home: &Home, running: &Running) -> &'static str {
     running.wait_for("a trial that measures", || {
         let node = children(running.pid()).into_iter().next()?;
         let target = opened_by(home, node)?;

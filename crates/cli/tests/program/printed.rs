@@ -1,14 +1,14 @@
-//! Names that would steer a terminal: no output of any command has them raw.
+//! Names with control characters: no command prints them unescaped.
 
 use iodyno_model::printable::steers;
 use serde_json::Value;
 
 use crate::harness::{Done, Home};
 
-/// A saved cursor, a bell, a colour, a C1 control, overrides of direction, DEL.
+/// Save cursor, bell, a colour, a C1 control character, direction overrides, DEL.
 const HOSTILE: &str = "x\u{1b}7\u{7}\u{1b}[31m\u{9b}2J\u{202e}y\u{2066}\u{2028}\u{7f}z";
 
-/// No character steers, but for colours of reports where they were asked for.
+/// Whether there are no control characters, except those for colours that were requested.
 #[track_caller]
 fn is_printable(arguments: &[&str], done: &Done) {
     let colors = ["0", "1", "2", "31", "32", "33", "36"].map(|code| format!("\u{1b}[{code}m"));
@@ -31,7 +31,7 @@ fn is_printable(arguments: &[&str], done: &Done) {
 }
 
 #[test]
-fn names_cannot_steer_the_terminal() {
+fn names_with_control_characters_are_escaped() {
     let home = Home::new();
     for folder in ["a", "b"] {
         std::fs::create_dir(home.work().join(folder)).unwrap();
@@ -128,7 +128,7 @@ fn names_cannot_steer_the_terminal() {
             assert!([0, 5].contains(&done.code), "{arguments:?}: {done:?}");
         }
     }
-    // JSON says the same with escapes, and the bundle of a run is read back as it was.
+    // JSON contains the same names with escapes, and an exported run is imported unchanged.
     for store in [home.store(), home.work().join("other.db")] {
         let shown = home.iodyno(&["show", "1", "--json", "--store", store.to_str().unwrap()]);
         let shown: Value = shown.succeeds().json();

@@ -1,4 +1,4 @@
-//! What is stored: listed, shown in every form, exported and imported.
+//! Stored results: listed, shown in every form, exported and imported.
 
 use crate::harness::Home;
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +16,7 @@ fn home_with_runs(count: usize) -> Home {
 }
 
 #[test]
-fn an_empty_store_is_no_error_and_is_not_made_by_looking() {
+fn listing_an_empty_store_is_not_an_error_and_does_not_create_it() {
     let home = Home::new();
     home.iodyno(&["list"])
         .succeeds()
@@ -33,7 +33,7 @@ fn an_empty_store_is_no_error_and_is_not_made_by_looking() {
 }
 
 #[test]
-fn ops_that_were_due_and_not_issued_are_told() {
+fn ops_that_were_due_and_not_issued_are_reported() {
     let home = Home::new();
     home.file(
         "stalls.fio",
@@ -235,7 +235,7 @@ fn a_dry_run_shows_the_plan_and_touches_nothing() {
 }
 
 #[test]
-fn options_set_on_the_command_line_win_over_the_file() {
+fn options_on_the_command_line_have_precedence_over_the_file() {
     let home = Home::new();
     home.file("mixed.fio", JOB);
     let plan = home

@@ -1,4 +1,4 @@
-//! What a resumed run may write to: what it began on, and what the user allows in this very invocation.
+//! A resumed run writes only to the targets on which it began, and as the user permits in this invocation.
 
 use std::path::Path;
 
@@ -7,13 +7,13 @@ use rustix::process::Signal;
 use crate::guard::Loop;
 use crate::harness::{Home, alive, wait_for};
 
-/// A job that writes to its file or device until it is stopped.
+/// A job that writes to its file or device until a signal ends it.
 const WRITES_ON: &str = "[t]\nioengine=psync\nrw=write\nbs=64k\nsize=1m\nruntime=1h\ntime_based\n";
 
 /// Two rounds of a short job, so that a resumed run ends.
 const WRITES: &str = "[t]\nioengine=psync\nrw=write\nbs=64k\nsize=1m\nnumber_ios=16\n";
 
-/// Runs `on.fio` with these arguments until it measures, kills program and node, and waits for their end.
+/// Runs `on.fio` with these arguments until it has measured, kills program and node, and waits for their end.
 fn killed(home: &Home, arguments: &[&str]) {
     home.file("on.fio", WRITES_ON);
     let running = home.start(&[&["run", "on.fio"], arguments].concat());
@@ -24,8 +24,8 @@ fn killed(home: &Home, arguments: &[&str]) {
     wait_for("the node's end", || (!alive(node)).then_some(()));
 }
 
-/// Resumes the last run with further arguments until it measures, and ends it.
-fn goes_on(home: &Home, arguments: &[&str]) {
+/// Resumes the last run with further arguments until it has measured, and ends it.
+fn resume_and_end(home: &Home, arguments: &[&str]) {
     let before = attempt(home);
     let resumed = [&["run", "--resume", "last"], arguments].concat();
     let running = home.start(&resumed);
@@ -49,8 +49,8 @@ fn permission_to_overwrite_a_device_ends_with_its_invocation() {
     };
     let path = device.0.to_str().unwrap();
     killed(&home, &["--on", path, "--destroy", path]);
-    // What iodyno wrote and nobody else touched.
-    goes_on(&home, &[]);
+    // Content that iodyno wrote and no other process changed.
+    resume_and_end(&home, &[]);
     assert!(device.format());
     let before = std::fs::read(&device.0).unwrap();
     home.iodyno(&["run", "--resume", "last"])
@@ -58,7 +58,7 @@ fn permission_to_overwrite_a_device_ends_with_its_invocation() {
         .tells("holds ext4")
         .tells("--destroy");
     assert!(std::fs::read(&device.0).unwrap() == before);
-    goes_on(&home, &["--destroy", path]);
+    resume_and_end(&home, &["--destroy", path]);
     assert!(std::fs::read(&device.0).unwrap() != before);
 }
 
@@ -67,7 +67,7 @@ fn permission_to_overwrite_a_disk_image_ends_with_its_invocation() {
     let home = Home::new();
     let image = home.work().join("vm.qcow2");
     let hold = |image: &Path| {
-        // In place: it stays the same file.
+        // In place: the file keeps its inode.
         std::fs::write(image, [&b"QFI\xfb\0\0\0\x03"[..], &[0; 2 << 20]].concat()).unwrap();
     };
     hold(&image);
@@ -80,17 +80,17 @@ fn permission_to_overwrite_a_disk_image_ends_with_its_invocation() {
         .tells("holds qcow image")
         .tells("--destroy");
     assert!(std::fs::read(&image).unwrap() == before);
-    goes_on(&home, &["--destroy", path]);
+    resume_and_end(&home, &["--destroy", path]);
     assert!(std::fs::read(&image).unwrap() != before);
 }
 
 #[test]
-fn an_imported_run_writes_to_nothing_that_is_not_named_again() {
+fn an_imported_run_writes_only_to_targets_that_are_named_again() {
     let theirs = Home::new();
     let ours = Home::new();
     let precious = ours.file("precious.db", &"a page of a database\n".repeat(1000));
     let before = std::fs::read(&precious).unwrap();
-    // The bundle names a file of this host; so could any that was changed and got a new checksum.
+    // The bundle names a file of this host; a bundle that was changed and got a new checksum could name any.
     theirs.file("job.fio", WRITES);
     let on = format!("db={}", precious.display());
     let bundle = theirs.work().join("run.jsonl");
@@ -120,7 +120,7 @@ fn an_imported_run_writes_to_nothing_that_is_not_named_again() {
 }
 
 #[test]
-fn a_file_that_took_the_place_of_a_target_is_not_touched() {
+fn a_file_that_replaced_a_target_is_not_changed() {
     for (name, arguments) in [("disk.img", &["--on", "f=disk.img"][..]), ("t.0.0", &[])] {
         let home = Home::new();
         let path = home.file(name, "");
@@ -131,8 +131,8 @@ fn a_file_that_took_the_place_of_a_target_is_not_touched() {
             .set_len(1 << 20)
             .unwrap();
         killed(&home, arguments);
-        goes_on(&home, &[]);
-        // The other file exists beside it before it takes its place: it has another inode.
+        resume_and_end(&home, &[]);
+        // The other file exists before it replaces the target, so it has another inode.
         let other = home.file("other", &"precious\n".repeat(200_000));
         let before = std::fs::read(&other).unwrap();
         std::fs::rename(&other, &path).unwrap();
@@ -142,10 +142,10 @@ fn a_file_that_took_the_place_of_a_target_is_not_touched() {
             .tells(name)
             .tells("inode");
         assert!(std::fs::read(&path).unwrap() == before, "{name}");
-        // A file that is gone is made again.
+        // A missing file is created again.
         std::fs::remove_file(&path).unwrap();
         if arguments.is_empty() {
-            goes_on(&home, &[]);
+            resume_and_end(&home, &[]);
         }
     }
 }

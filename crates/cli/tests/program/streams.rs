@@ -1,4 +1,4 @@
-//! What goes to which stream, colour, the live line, and readers that go away.
+//! Standard output and standard error, colours, the progress line, and readers that close the pipe.
 
 use std::process::Stdio;
 
@@ -10,7 +10,7 @@ const JOB: &str = "[t]\nioengine=null\nrw=randread\nbs=4k\nsize=64m\nruntime=1h\
 const SHORT: &str = "[t]\nioengine=null\nrw=randread\nbs=4k\nsize=1m\n";
 
 #[test]
-fn the_result_is_data_and_everything_else_is_not() {
+fn the_result_is_the_only_standard_output() {
     let home = Home::new();
     home.file("job.fio", SHORT);
     let done = home
@@ -31,7 +31,7 @@ fn the_result_is_data_and_everything_else_is_not() {
 }
 
 #[test]
-fn colour_is_drawn_where_it_is_asked_for_and_nowhere_else() {
+fn colours_are_used_only_if_requested() {
     let home = Home::new();
     home.file("job.fio", SHORT);
     home.iodyno(&["run", "job.fio", "-q"]).succeeds();
@@ -69,7 +69,7 @@ fn colour_is_drawn_where_it_is_asked_for_and_nowhere_else() {
 }
 
 #[test]
-fn a_terminal_gets_one_line_that_is_redrawn_and_then_gone() {
+fn a_terminal_gets_one_line_that_is_redrawn_and_finally_removed() {
     let home = Home::new();
     home.file("job.fio", JOB);
     for (columns, term) in [(100, "xterm"), (50, "xterm")] {
@@ -80,7 +80,7 @@ fn a_terminal_gets_one_line_that_is_redrawn_and_then_gone() {
         let seen = Stream::of(Some(master));
         let draws = running.wait_for("two draws", || {
             let seen = seen.so_far();
-            // The last piece may not have come as a whole.
+            // The last piece may be incomplete.
             let pieces = seen
                 .split_inclusive('\r')
                 .filter(|text| text.ends_with('\r'));
@@ -102,16 +102,16 @@ fn a_terminal_gets_one_line_that_is_redrawn_and_then_gone() {
         assert!(!seen.contains("\x1b[?25l"), "the cursor is never hidden");
         assert!(
             seen.trim_end().ends_with("\r\x1b[K"),
-            "the line is gone at the end: {seen:?}"
+            "the line is removed at the end: {seen:?}"
         );
     }
 }
 
 #[test]
-fn no_terminal_and_a_dumb_one_get_plain_lines() {
+fn a_dumb_terminal_or_none_gets_plain_lines() {
     let home = Home::new();
     home.file("job.fio", JOB);
-    // By the time that ops are stored a terminal would have been shown them.
+    // When ops are stored, a terminal would already have received them.
     let running = home.start(&["run", "job.fio"]);
     running.wait_until_it_measures(&home);
     running.signal(Signal::INT);
@@ -135,7 +135,7 @@ fn no_terminal_and_a_dumb_one_get_plain_lines() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let home = Home::new();
     home.file("job.fio", SHORT);
     home.iodyno(&["run", "job.fio", "-q"]).succeeds();
@@ -186,7 +186,7 @@ fn without_escapes(text: &str) -> String {
     while let Some(character) = rest.next() {
         match character {
             '\x1b' => {
-                // CSI: up to a letter.
+                // A CSI sequence ends with a letter.
                 for next in rest.by_ref() {
                     if next.is_ascii_alphabetic() {
                         break;

@@ -1,4 +1,4 @@
-//! What the host did meanwhile: sampled with every trial, shown, charged, and judged.
+//! Telemetry: sampled with every trial, shown, attributed to servers, and judged.
 
 use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ use crate::harness::{Done, Home, Running, skip};
 
 const JOB: &str = "[t]\nioengine=psync\nrw=randrw\nbs=4k\nsize=16m\nruntime=2500ms\ntime_based\n";
 
-/// The one trial of the last run, with all its series.
+/// The only trial of the last run, with all its series.
 fn series(home: &Home) -> Value {
     let shown = home
         .iodyno(&["show", "last", "--series", "all", "--json"])
@@ -21,8 +21,8 @@ fn series(home: &Home) -> Value {
     shown["trials"][0].clone()
 }
 
-/// Starts a run that ends only when it is told to, and waits until so many samples of each kind are stored. What this host does
-/// not offer is a gap with its reason.
+/// Starts a run without an end, and waits until this number of samples of each kind is stored. A series that this
+/// host does not provide is a gap with its reason.
 fn sampling(home: &Home, every: &str, kinds: &[&str], least: usize) -> Running {
     home.file("job.fio", &JOB.replace("2500ms", "1h"));
     let running = home.start(&["run", "job.fio", "--sample-every", every]);
@@ -41,7 +41,7 @@ fn gaps<'a>(trial: &'a Value, kind: &str) -> Vec<&'a Value> {
     gaps.filter(|gap| gap["kind"] == kind).collect()
 }
 
-/// Numbers of the shapes of a kind.
+/// The numbers of the shapes of a kind.
 fn shapes(trial: &Value, kind: &str) -> Vec<u64> {
     let shapes = trial["shapes"].as_array().into_iter().flatten();
     let of_kind = shapes.filter(|shape| shape["kind"] == kind);
@@ -97,7 +97,7 @@ fn a_run_keeps_every_series_with_its_trial_on_the_trials_own_clock() {
 }
 
 #[test]
-fn series_are_shown_as_a_table_as_lines_and_put_together() {
+fn series_are_shown_as_a_table_as_lines_and_merged() {
     let home = Home::new();
     let begun = Instant::now();
     let running = sampling(&home, "250ms", &["cpu", "load"], 6);
@@ -109,11 +109,11 @@ fn series_are_shown_as_a_table_as_lines_and_put_together() {
     let lines = |text: &str| text.lines().filter(|line| line.contains(",all,")).count();
     let trial = series(&home);
     let taken = samples(&trial, "cpu");
-    // A slow host leaves samples out. None is taken before it is due, but for the one at the end.
+    // A slow host omits samples. None is taken before it is due, except for the last one.
     assert!(taken.len() as u128 <= due + 1, "{}", taken.len());
     let fine = show(&["--series", "cpu", "--format", "csv"]).succeeds();
     assert_eq!(lines(&fine.stdout), taken.len(), "{}", fine.stdout);
-    // A sample belongs to the second in which its middle lies.
+    // A sample belongs to the second that contains its middle.
     let second = |sample: &Value| {
         let (at_ns, span_ns) = (sample["at_ns"].as_i64(), sample["span_ns"].as_i64());
         let middle = at_ns.unwrap() - span_ns.unwrap() / 2;
@@ -128,7 +128,7 @@ fn series_are_shown_as_a_table_as_lines_and_put_together() {
 }
 
 #[test]
-fn nothing_is_sampled_where_nothing_is_asked_for() {
+fn nothing_is_sampled_if_sampling_is_off() {
     let home = Home::new();
     home.file("job.fio", JOB);
     home.iodyno(&[
@@ -147,7 +147,7 @@ fn nothing_is_sampled_where_nothing_is_asked_for() {
 }
 
 #[test]
-fn every_fault_of_the_flags_is_told_with_what_there_is() {
+fn every_error_of_the_flags_is_reported_with_the_existing_names() {
     let home = Home::new();
     home.file("job.fio", JOB);
     home.iodyno(&["run", "job.fio", "--set", "runtime=300ms"])
@@ -182,7 +182,7 @@ fn every_fault_of_the_flags_is_told_with_what_there_is() {
     both.tells("`nowhere`").tells("No such file");
 }
 
-/// A process that keeps a core busy under a name of its own. Dropped, it is killed.
+/// A process with its own name that keeps a core busy. It is killed when dropped.
 struct Busy(Child);
 
 impl Busy {
@@ -194,7 +194,7 @@ impl Busy {
         Busy(command.stdin(Stdio::null()).spawn().unwrap())
     }
 
-    /// CPU time that it has used, from the same source as the sampler's: hundredths of a second.
+    /// The CPU time that it has used, from the same source as the sampler's, in hundredths of a second.
     fn cpu_ns(&self) -> u64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
         let (_, fields) = stat.rsplit_once(") ").unwrap();
@@ -212,7 +212,7 @@ impl Drop for Busy {
 }
 
 #[test]
-fn a_server_under_test_is_charged_with_its_cpu_time() {
+fn the_cpu_time_of_a_server_under_test_is_reported() {
     let home = Home::new();
     home.file("job.fio", JOB);
     let busy = Busy::start(&home, "testserver");
@@ -251,7 +251,7 @@ fn a_server_under_test_is_charged_with_its_cpu_time() {
     );
     let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
     let servers = &shown["trials"][0]["servers"];
-    // It spins all the time, but on a busy host it gets little; what it got meanwhile is the most that it can be charged with.
+    // It spins all the time, but gets little CPU time on a busy host; the CPU time that it used is the upper limit.
     let time = |name: &str| servers[0][name].as_u64().unwrap();
     let charged_ns = time("user_ns") + time("system_ns");
     assert!(
@@ -268,7 +268,7 @@ fn a_server_under_test_is_charged_with_its_cpu_time() {
 }
 
 #[test]
-fn what_was_sampled_survives_a_kill_and_the_way_to_another_store() {
+fn samples_survive_a_kill_and_a_transfer_to_another_store() {
     let home = Home::new();
     let running = sampling(&home, "100ms", &["cpu"], 15);
     let before = series(&home);
@@ -322,7 +322,7 @@ fn the_foreign_command_lines_sample_as_well() {
     home.iodyno(&["show", "last", "--series", "all"]).exits(2);
 }
 
-/// A limit of the control group that this process is in, on one device. Lifted when dropped.
+/// A limit of this process's control group on one device. Removed when dropped.
 struct Limit {
     file: String,
     device: String,
@@ -378,7 +378,7 @@ fn a_limit_of_the_control_group_is_found_and_named() {
         read += figure(10);
     }
     assert!(read > 0.0, "{}", raw.stdout);
-    // Whether the limit was reached depends on what else the host does; when it counts as reached is tested on made-up
+    // Whether the limit was reached depends on other activity of the host; the threshold is tested with simulated
     // series.
     if found {
         home.iodyno(&["show", "last"])
@@ -387,14 +387,14 @@ fn a_limit_of_the_control_group_is_found_and_named() {
     }
 }
 
-/// The one trial of a run of this job by the command.
+/// The only trial of a run of this job by the command.
 fn trial_of(command: Command) -> Value {
     let run = Running::of(command).done().succeeds().json();
     run["trials"][0].clone()
 }
 
 #[test]
-fn a_worker_beside_a_busy_loop_has_its_wait_for_the_cpu_recorded() {
+fn the_cpu_wait_of_a_worker_next_to_a_busy_loop_is_recorded() {
     let home = Home::new();
     let spin = "[t]\nioengine=null\nrw=read\nsize=1g\nruntime=500ms\ntime_based\ncpus_allowed=0\n";
     home.file("job.fio", spin);
@@ -408,19 +408,19 @@ fn a_worker_beside_a_busy_loop_has_its_wait_for_the_cpu_recorded() {
     busy.wait().unwrap();
     let share = trial["cpu"]["worker_run_delay_share"].as_f64();
     match std::path::Path::new("/proc/self/schedstat").exists() {
-        // How long it waited is the scheduler's business.
+        // The length of the wait depends on the scheduler.
         true => assert!(share.is_some_and(|share| share > 0.0), "{share:?}"),
         false => skip("the kernel has no schedstat"),
     }
 }
 
-/// A control group below the top, removed in the end.
+/// A control group below the root, removed when dropped.
 struct Group(std::path::PathBuf);
 
 impl Group {
-    /// Prints why and returns `None` if there is no such controller, or if this user may not use it.
+    /// Prints a message and returns `None` if there is no such controller, or if this user must not use it.
     fn new(controller: &str, name: &str, files: &[(&str, &str)]) -> Option<Group> {
-        // Version 2, in its own place or beside version 1, and version 1.
+        // Version 2, at its usual location or together with version 1, and version 1.
         let tops = [
             "/sys/fs/cgroup".to_owned(),
             "/sys/fs/cgroup/unified".to_owned(),
@@ -447,7 +447,7 @@ impl Group {
         made
     }
 
-    /// iodyno with these arguments, in the group.
+    /// A command of iodyno with these arguments, in the group.
     fn iodyno(&self, home: &Home, arguments: &[&str]) -> Command {
         let inner = home.command(arguments);
         let mut command = Command::new("sh");
@@ -470,7 +470,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // The last process may still be on its way out.
+        // The last process may not have exited yet.
         let gone = || std::fs::remove_dir(&self.0).is_ok().then_some(());
         crate::harness::wait_for("the control group to be empty", gone);
     }
@@ -483,14 +483,14 @@ fn a_cpu_quota_is_recorded_with_its_use() {
         "job.fio",
         "[t]\nioengine=null\nrw=read\nsize=1g\nruntime=1s\ntime_based\n",
     );
-    // A tenth of a CPU, in either version's file.
+    // A tenth of a CPU, in the file of either version.
     let files = [("cpu.max", "10000 100000"), ("cpu.cfs_quota_us", "10000")];
     let Some(group) = Group::new("cpu", "quota", &files) else {
         return;
     };
     let trial = trial_of(group.iodyno(&home, &["run", "job.fio", "--json"]));
     let used = &trial["nodes"][0]["host"]["control_group"];
-    // Whether it is used up depends on who else wants the CPU.
+    // Whether the quota is used up depends on other processes.
     assert!(used["periods"].as_u64() > Some(0), "{used}");
     assert!(
         used["throttled_periods"].as_u64() <= used["periods"].as_u64(),

@@ -1,4 +1,4 @@
-//! Flags, help, manual pages, completions, and what is said to bad usage.
+//! Flags, help, manual pages, completions, and messages for bad usage.
 
 use crate::harness::Home;
 
@@ -39,7 +39,7 @@ fn help_is_data_and_a_missing_command_is_bad_usage() {
 }
 
 #[test]
-fn bad_usage_is_told_on_standard_error_with_exit_code_2() {
+fn bad_usage_is_reported_on_standard_error_with_exit_code_2() {
     let home = Home::new();
     for (arguments, text) in [
         (&["rum"][..], "unrecognized subcommand"),
@@ -55,7 +55,7 @@ fn bad_usage_is_told_on_standard_error_with_exit_code_2() {
         let done = home.iodyno(arguments).exits(2).tells(text);
         assert_eq!(done.stdout, "", "{arguments:?}");
     }
-    assert!(!home.store().exists(), "bad usage makes no store");
+    assert!(!home.store().exists(), "bad usage creates no store");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn writes_a_manual_page_for_each_command() {
 }
 
 #[test]
-fn completes_in_every_shell() {
+fn prints_completions_for_every_shell() {
     let home = Home::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         home.iodyno(&["completions", shell])
@@ -101,7 +101,7 @@ fn completes_in_every_shell() {
 }
 
 #[test]
-fn every_fault_of_a_command_is_told_at_once() {
+fn every_error_of_a_command_is_reported_at_once() {
     let home = Home::new();
     home.file("job.fio", "[a]\nrw=read\nsize=1m\n");
     home.iodyno(&[

@@ -1,4 +1,4 @@
-//! Rounds, verdicts and what can be asked of them, on simulated devices in virtual time: exact figures.
+//! Rounds, verdicts and their options, on simulated devices in virtual time: exact figures.
 
 use std::io::Read;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::harness::{Done, Home, measured, wait_for};
 
-/// A job whose ops take a known time.
+/// A job whose ops have a known duration.
 fn job(latency: &str) -> String {
     format!(
         "[t]\nioengine=sim\nsim_latency=lognormal:{latency}:0.3\nrw=randread\nbs=4k\nsize=16m\n\
@@ -37,13 +37,13 @@ fn trials_completed(home: &Home, run: usize) -> u64 {
     list["runs"][run]["trials_completed"].as_u64().unwrap()
 }
 
-/// A figure to four digits: the host's mathematical library may differ in the last ones.
+/// A figure rounded to four digits: the host's mathematical library may differ in the last ones.
 fn rounded(value: &Value) -> f64 {
     (value.as_f64().unwrap() * 1e4).round() / 1e4
 }
 
 #[test]
-fn a_known_difference_is_found_measured_and_told_in_every_form() {
+fn a_known_difference_is_found_measured_and_printed_in_every_form() {
     let home = two_laws();
     let done = run_two(&home, &[])
         .succeeds()
@@ -56,7 +56,7 @@ fn a_known_difference_is_found_measured_and_told_in_every_form() {
     let cell = &json["rows"][0]["cells"][0];
     let ratio = ["value", "low", "high"].map(|name| rounded(&cell["ratio"][name]));
     assert_eq!(ratio, [1.4965, 1.4771, 1.5077]);
-    // The smallest p that ten pairs allow: 2 of 2¹⁰ assignments of signs.
+    // The smallest p for ten pairs: 2 of 2¹⁰ assignments of signs.
     assert_eq!(cell["adjusted_p"], 2.0 / 1024.0);
     assert_eq!(
         (&cell["n"], &cell["cliffs_delta"]),
@@ -92,7 +92,7 @@ fn the_same_seed_gives_the_same_figures_and_another_one_others() {
 }
 
 #[test]
-fn a_regression_and_indecision_have_exit_codes_of_their_own() {
+fn a_regression_and_indecision_have_separate_exit_codes() {
     let home = two_laws();
     run_two(&home, &[]).succeeds();
     let fail = |further: &[&str]| {
@@ -109,7 +109,7 @@ fn a_regression_and_indecision_have_exit_codes_of_their_own() {
 }
 
 #[test]
-fn the_baseline_made_twice_gives_the_noise_floor() {
+fn the_repeated_baseline_gives_the_noise_floor() {
     let home = two_laws();
     run_two(&home, &["--aa"]).succeeds().prints("A/A");
     let json = home
@@ -118,7 +118,7 @@ fn the_baseline_made_twice_gives_the_noise_floor() {
         .json();
     assert_eq!(json["candidates"].as_array().unwrap().len(), 1, "{json}");
     assert_eq!(rounded(&json["noise_floor"]), 0.0199);
-    // The candidate's device does not care for the further arm.
+    // The results of the candidate do not depend on the repetition.
     let ratio = &json["rows"][0]["cells"][0]["ratio"]["value"];
     assert_eq!(rounded(ratio), 1.4965);
     assert_eq!(trials_completed(&home, 0), 30);
@@ -144,7 +144,7 @@ fn the_baseline_made_twice_gives_the_noise_floor() {
 }
 
 #[test]
-fn separate_runs_are_judged_from_three_a_side_made_in_turns() {
+fn separate_runs_are_judged_from_three_per_side_if_they_alternate() {
     let home = two_laws();
     let run = |file: &str, seed: &str, further: &[&str]| {
         let mut arguments = vec!["run", file, "--rounds", "3", "--seed", seed, "-q"];
@@ -157,7 +157,7 @@ fn separate_runs_are_judged_from_three_a_side_made_in_turns() {
     home.iodyno(&["compare", "1", "2"])
         .succeeds()
         .prints("CANNOT DECIDE")
-        .prints("separate runs: 1 run of slow and 1 of fast do not show how far runs differ")
+        .prints("separate runs: 1 run of slow and 1 of fast are too few to measure the variation between runs")
         .prints("to compare both in the rounds of one run: iodyno run slow.fio fast.fio");
     let more = [
         ("slow.fio", "3"),
@@ -188,15 +188,15 @@ fn separate_runs_are_judged_from_three_a_side_made_in_turns() {
     for seed in ["7", "8"] {
         run("fast.fio", seed, &[]);
     }
-    // All of one workload before all of the other.
+    // All runs of one workload before all of the other.
     home.iodyno(&[
         "compare", "1", "3", "5", "6", "7", "8", "--cols", "workload",
     ])
     .succeeds()
     .prints("INCONCLUSIVE")
-    .prints("separate runs: most of fast were made after those of slow")
+    .prints("separate runs: most of fast ran after those of slow")
     .prints("alone FASTER 1.51×");
-    // Runs of the same work have their names to tell them apart.
+    // Runs of the same work are distinguished by their names.
     for (name, seed) in [("before", "11"), ("after", "12"), ("before", "13")] {
         run("slow.fio", seed, &["--name", name]);
     }
@@ -213,7 +213,7 @@ fn separate_runs_are_judged_from_three_a_side_made_in_turns() {
 }
 
 #[test]
-fn a_dry_run_tells_the_rounds_and_whether_they_can_decide() {
+fn a_dry_run_reports_the_rounds_and_whether_they_can_decide() {
     let home = two_laws();
     run_two(&home, &["--dry-run"])
         .succeeds()
@@ -229,16 +229,16 @@ fn a_dry_run_tells_the_rounds_and_whether_they_can_decide() {
 }
 
 #[test]
-fn rounds_stop_when_intervals_are_narrow_or_time_is_up() {
+fn rounds_stop_if_intervals_are_narrow_or_the_time_limit_is_reached() {
     let home = two_laws();
-    // No interval is looked at before round 10; there it goes from 1.477 to 1.508, which is 2.04 % of 1.496.
+    // No interval is checked before round 10; at round 10 it is 1.477 to 1.508, which is 2.04 % of 1.496.
     for (run, width, rounds) in [(0, "60%", 10), (1, "2.1%", 10), (2, "2%", 11)] {
         run_two(&home, &["--stop-width", width])
             .succeeds()
             .prints("narrow enough");
         assert_eq!(trials_completed(&home, run), 2 * rounds, "{width}");
     }
-    // A round takes 300 ms of virtual time, and a little for the ops that are in flight at the end.
+    // A round takes 300 ms of virtual time, and a little more for the ops in flight at the end.
     run_two(&home, &["--max-time", "2s", "--rounds", "1000"])
         .succeeds()
         .prints("12 trials; stopped by `--max-time`");
@@ -246,13 +246,13 @@ fn rounds_stop_when_intervals_are_narrow_or_time_is_up() {
 }
 
 #[test]
-fn a_killed_run_is_resumed_as_if_it_had_not_been() {
+fn a_killed_run_is_resumed_with_the_same_results() {
     let home = two_laws();
     run_two(&home, &["--rounds", "40"]).succeeds();
     let whole = home.iodyno(&["show", "1", "--json"]).succeeds().json();
     assert_eq!(measured(&whole).len(), 80);
 
-    // Nobody reads what it tells of its progress: it stops where the pipe is full, and is killed there.
+    // No process reads its progress messages: it blocks when the pipe is full, and is killed then.
     let (stderr, full) = rustix::pipe::pipe().unwrap();
     let capacity = fcntl_setpipe_size(&full, 4096).unwrap();
     rustix::io::write(&full, &[b'\n'; 3000]).unwrap();
@@ -263,7 +263,7 @@ fn a_killed_run_is_resumed_as_if_it_had_not_been() {
     drop(command);
     wait_for("a full pipe", || {
         let held = rustix::io::ioctl_fionread(&stderr).unwrap() as usize;
-        // A line that does not fit is not begun.
+        // A line that does not fit is not started.
         (held + 200 > capacity).then_some(())
     });
     kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
@@ -291,7 +291,7 @@ fn a_killed_run_is_resumed_as_if_it_had_not_been() {
 }
 
 #[test]
-fn a_run_that_is_extended_after_its_verdict_spends_alpha() {
+fn a_run_that_is_extended_after_its_verdict_uses_part_of_alpha() {
     let home = two_laws();
     let compared = || {
         let json = home.iodyno(&["compare", "1", "--json"]).succeeds().json();
@@ -310,7 +310,7 @@ fn a_run_that_is_extended_after_its_verdict_spends_alpha() {
         home.iodyno(&["run", "--resume", "1", "--rounds", rounds, "-q"])
             .succeeds()
     };
-    // Three rounds could not decide, so nothing is spent.
+    // Three rounds could not decide, so no part of α is used.
     resume("8").prints("FASTER");
     assert_eq!(compared(), [0.0, 0.04, 0.96]);
     resume("10").prints("extended once after the verdict could be seen: α is 0.008");
@@ -326,12 +326,12 @@ fn a_run_that_is_extended_after_its_verdict_spends_alpha() {
 }
 
 #[test]
-fn a_configuration_that_fails_does_not_take_the_others_with_it() {
+fn a_configuration_that_fails_does_not_affect_the_others() {
     let home = Home::new();
     for folder in ["a", "b", "full"] {
         std::fs::create_dir(home.work().join(folder)).unwrap();
     }
-    // A folder where the job's file should be: the trial fails, the others do not.
+    // A folder at the path of the job's file: the trial fails, the others do not.
     std::fs::create_dir(home.work().join("full/t.0.0")).unwrap();
     home.file("job.fio", "[t]\nrw=read\nbs=64k\nsize=1m\n");
     home.iodyno(&[
@@ -378,7 +378,7 @@ fn a_failed_trial_of_several_is_reported_with_its_reason() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_told_with_what_can() {
+fn invalid_questions_are_reported_with_the_valid_names() {
     let home = two_laws();
     run_two(&home, &["--rounds", "1"]).succeeds();
     for (arguments, told) in [
@@ -417,7 +417,7 @@ fn what_cannot_be_asked_is_told_with_what_can() {
         .tells("nobody");
 }
 
-/// Each option of these makes two runs differ, and is named as in the job file.
+/// Each of these options makes two runs differ, and is named as in the job file.
 #[test]
 fn every_option_of_the_workload_is_compared_between_runs() {
     let home = Home::new();
@@ -475,7 +475,7 @@ fn every_option_of_the_workload_is_compared_between_runs() {
 }
 
 #[test]
-fn runs_that_differ_in_one_option_are_compared_only_if_that_is_asked_for() {
+fn runs_that_differ_in_one_option_are_compared_only_if_requested() {
     let home = two_laws();
     for job in ["slow.fio", "fast.fio"] {
         home.iodyno(&["run", job, "--rounds", "10", "--seed", "7"])

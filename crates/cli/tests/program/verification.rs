@@ -1,4 +1,4 @@
-//! Verification of blocks against corruptions of the file under it: which are found, within a run and by a later check.
+//! Verification of blocks while their file is corrupted: which corruptions a run and a later check detect.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -15,7 +15,7 @@ const BLOCKS: u64 = 32;
 /// Blocks that are corrupted, the same number of each kind.
 const EACH: u64 = 2;
 
-/// The job: every block once, in order, with the same offsets and seeds in each run.
+/// The job writes every block once, in order, with the same offsets and seeds in each run.
 fn job(home: &Home, name: &str, engine: &str, options: &str) -> String {
     let text = format!(
         "[t]\nioengine={engine}\nfilename=data\nrw=write\nbs=4k\nsize=128k\nverify=crc32c\n{options}\n"
@@ -33,8 +33,8 @@ fn put(path: &Path, number: u64, content: &[u8]) {
     file.write_all_at(content, number * BLOCK).unwrap();
 }
 
-/// Flips a bit, clears, and misdirects blocks, and puts those of an earlier run in place of others: from the first block on,
-/// [`EACH`] of each kind.
+/// Flips a bit of blocks, clears them, exchanges them, and replaces them by blocks of an earlier run: from the first
+/// block on, [`EACH`] of each kind.
 fn corrupt(path: &Path, earlier: &[u8]) {
     let now = fs::read(path).unwrap();
     for number in 0..EACH {
@@ -47,8 +47,8 @@ fn corrupt(path: &Path, earlier: &[u8]) {
     }
 }
 
-/// Runs a job to its end; the node is stopped once it has written the first `written` blocks and not yet the last one, and
-/// `then` is done meanwhile. `before` is the content of the file before.
+/// Runs a job to its end. After the first `written` blocks and before the last one, the node is stopped and `then` is
+/// run. `before` is the content of the file before the job.
 fn disturbed(home: &Home, name: &str, before: &[u8], written: u64, then: impl Fn(&Path)) -> Done {
     let path = home.work().join("data");
     for _ in 0..30 {
@@ -79,7 +79,7 @@ fn verify(done: &Done) -> Value {
     done.json()["trials"][0]["groups"][0]["verify"].clone()
 }
 
-/// Blocks that were checked, and found to be corrupt, foreign, misplaced and stale.
+/// Numbers of checked blocks, and of corrupt, foreign, misplaced and stale ones.
 fn found(verify: &Value) -> [u64; 5] {
     ["checked", "corrupt", "foreign", "misplaced", "stale"].map(|key| verify[key].as_u64().unwrap())
 }
@@ -112,7 +112,7 @@ fn every_corruption_after_a_run_is_found_by_a_later_check() {
         home.iodyno(&["run", &first, "-q"]).succeeds();
         let path = home.work().join("data");
         let earlier = fs::read(&path).unwrap();
-        // Each block is written twice: the first time is kept aside.
+        // Each block is written twice: the first version is saved.
         let twice = job(&home, "twice.fio", engine, "loops=2\nrate_iops=40");
         let aside = home.work().join("aside");
         disturbed(&home, &twice, &earlier, 6 * EACH, |path| {
@@ -129,7 +129,7 @@ fn every_corruption_after_a_run_is_found_by_a_later_check() {
         }
         let verdict = found(&verify(&check().exits(1)));
         assert_eq!(verdict, [BLOCKS, EACH, EACH, EACH, 2 * EACH], "{engine}");
-        // Without the record, blocks of earlier writes pass, and the result says so.
+        // Without the record, blocks of earlier writes are accepted, and the result says so.
         let state = home
             .work()
             .parent()
@@ -173,14 +173,14 @@ fn a_run_that_was_killed_leaves_no_record_of_its_blocks() {
     });
     kill_process(node, Signal::KILL).unwrap();
     running.done().exits(4);
-    // Blocks of both runs lie in the file, and each is as good as the other.
+    // The file contains blocks of both runs, which are equally valid.
     let only = job(&home, "only.fio", "psync", "verify_only=1");
     let done = home.iodyno(&["run", &only, "--json"]).succeeds();
     assert_eq!(found(&verify(&done)), [BLOCKS, 0, 0, 0, 0]);
 }
 
 #[test]
-fn a_run_that_was_ended_early_leaves_its_rest_unchecked() {
+fn the_unwritten_rest_of_a_run_that_ended_early_is_not_checked() {
     let home = Home::new();
     home.file("data", "");
     let paced = job(&home, "paced.fio", "psync", "rate_iops=40");

@@ -15,12 +15,12 @@ const NOISE_CHANCE: f64 = 0.01;
 /// range).
 const NOISE_RANGE: f64 = 4.60;
 
-/// If the seconds deviate from their mean by more than this fraction, the level oscillates and one figure does
-/// not describe it, whatever the means of the rounds. Two alternating rates then differ by twice that: 50 % of
+/// If the seconds deviate from their mean by more than this fraction, the level oscillates and one figure does not
+/// describe it, even if the means of the rounds are steady. Two alternating rates then differ by twice that: 50 % of
 /// their mean.
 const SWING: f64 = 0.25;
 
-/// Probability that independent normal seconds with a deviation of [`SWING`] are taken for an oscillation. Six to
+/// Probability that independent normal seconds with a deviation of [`SWING`] are classified as an oscillation. Six to
 /// eight such seconds often deviate by 40 %.
 const SWING_CHANCE: f64 = 0.001;
 
@@ -36,7 +36,7 @@ const WARM_UP_CHANCE: f64 = 0.001;
 pub(super) enum Answer {
     Steady,
     Unsteady,
-    /// The seconds deviate widely, and there are too few to tell an oscillation from noise.
+    /// The seconds deviate widely, and there are too few to distinguish an oscillation from noise.
     TooFew,
 }
 

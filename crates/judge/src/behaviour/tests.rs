@@ -1,6 +1,6 @@
 use super::*;
 
-/// Ops a second as zfs deleted 100 000 files of 2 MB (the first second by its cumulative rate), a real trial.
+/// Ops per second of a real trial: zfs deletes 100 000 files of 2 MB (the first second from its cumulative rate).
 const ZFS_DELETES: [f64; 55] = [
     2559.9, 2100.6, 1800.7, 1725.1, 1866.4, 1879.6, 1844.6, 1880.5, 1822.4, 1825.3, 1811.0, 1790.1,
     1813.6, 1824.7, 1808.7, 1797.9, 1823.7, 1906.5, 1849.9, 1895.9, 1625.5, 1695.0, 1636.5, 1498.3,
@@ -9,12 +9,12 @@ const ZFS_DELETES: [f64; 55] = [
     1848.5, 1814.7, 1820.8, 1849.5, 1829.6, 1724.2, 1890.0,
 ];
 
-/// Points of a second each.
+/// Points of one second each.
 fn series(rates: &[f64]) -> Vec<Point> {
     with_end(rates, None)
 }
 
-/// … and a last, shorter one: its length in seconds and its rate.
+/// … and a shorter last point: its length in seconds and its rate.
 fn with_end(rates: &[f64], end: Option<(f64, f64)>) -> Vec<Point> {
     let mut start_ns = 0;
     let seconds = rates.iter().map(|rate| (1.0, *rate));
@@ -34,7 +34,7 @@ fn with_end(rates: &[f64], end: Option<(f64, f64)>) -> Vec<Point> {
         .collect()
 }
 
-/// Close to normal, mean 0, deviation 1, the same in every run.
+/// Approximately normal, mean 0, deviation 1, the same in every run.
 fn noise(place: usize) -> f64 {
     let mut state = place as u64 * 12 + 1;
     let mut uniform = || {
@@ -47,14 +47,14 @@ fn noise(place: usize) -> f64 {
     (0..12).map(|_| uniform()).sum::<f64>() - 6.0
 }
 
-/// `count` seconds of `level(second)`, with noise of this share of it.
+/// `count` seconds of `level(second)`, with noise of this relative size.
 fn noisy(count: usize, share: f64, level: impl Fn(usize) -> f64) -> Vec<f64> {
     (0..count)
         .map(|second| level(second) * (1.0 + share * noise(second)))
         .collect()
 }
 
-/// The course in a word, with where it begins or how many regimes it has.
+/// The behaviour as one word, with its start or its number of regimes.
 fn word(behaviour: &Behaviour) -> String {
     match behaviour.course {
         Course::Steady { from_ns, .. } => format!("steady from {}", from_ns / 1_000_000_000),
@@ -86,7 +86,7 @@ fn check(name: &str, rates: &[f64], timed: &str, finite: &str) {
 }
 
 #[test]
-fn what_is_only_noise_is_steady() {
+fn pure_noise_is_steady() {
     check("constant", &[1000.0; 20], "steady from 0", "steady from 0");
     check(
         "five seconds",
@@ -105,13 +105,13 @@ fn what_is_only_noise_is_steady() {
             );
         }
     }
-    // A second of no ops is an outlier, not a behaviour.
+    // A second without ops is an outlier and does not change the behaviour.
     let stall = noisy(60, 0.02, |second| if second == 30 { 0.0 } else { 1000.0 });
     check("one stall", &stall, "steady from 0", "steady from 0");
 }
 
 #[test]
-fn noise_alone_is_seldom_taken_for_anything_else() {
+fn noise_is_rarely_classified_as_anything_else() {
     for kind in [Kind::Timed, Kind::Finite] {
         for share in [0.02, 0.08, 0.15] {
             for count in [5, 7, 10, 20, 60, 300] {
@@ -123,14 +123,14 @@ fn noise_alone_is_seldom_taken_for_anything_else() {
                 });
                 let otherwise = found.filter(|word| word != "steady from 0").count();
                 let name = format!("{kind:?} {share} {count}: {otherwise} of 300");
-                // One in twenty, give or take three deviations of that number.
+                // One in twenty, with a tolerance of three deviations of that number.
                 assert!(otherwise <= 15 + 11, "{name}");
             }
         }
     }
 }
 
-/// The rate of a second for a normal value.
+/// The rate of a second, computed from a normal value.
 type Noise = fn(f64) -> f64;
 
 /// Distributions of independent seconds.
@@ -152,7 +152,7 @@ const NOISES: [(&str, Noise); 9] = [
 ];
 
 #[test]
-fn independent_seconds_of_a_short_trial_are_seldom_unsteady() {
+fn independent_seconds_of_a_short_trial_are_rarely_unsteady() {
     const TRIALS: usize = 2000;
     for (name, rate) in NOISES {
         for count in [6, 7, 8] {
@@ -169,7 +169,7 @@ fn independent_seconds_of_a_short_trial_are_seldom_unsteady() {
 }
 
 #[test]
-fn a_steady_series_ranges_as_far_as_its_seconds_do() {
+fn the_range_of_a_steady_series_is_that_of_its_seconds() {
     let found = behaviour(
         &series(&[100.0, 95.0, 105.0, 100.0, 100.0, 100.0]),
         Kind::Timed,
@@ -189,7 +189,7 @@ fn a_steady_series_ranges_as_far_as_its_seconds_do() {
 }
 
 #[test]
-fn a_warm_up_is_left_out_and_a_burst_is_part_of_finite_work() {
+fn a_warm_up_is_omitted_and_a_burst_is_part_of_finite_work() {
     let two = |second| if second < 2 { 60_000.0 } else { 100_000.0 };
     check(
         "two slow seconds of 20",
@@ -213,7 +213,7 @@ fn a_warm_up_is_left_out_and_a_burst_is_part_of_finite_work() {
     assert!(range_percent < 15.0, "{found:?}");
     assert_eq!(found.regimes.len(), 1);
     assert_eq!(found.regimes[0].start_ns, from_ns);
-    // A fast beginning is one as well: a cache that fills.
+    // A fast beginning is a warm-up as well: a cache that fills.
     let fast = |second| if second < 12 { 3000.0 } else { 1000.0 };
     check(
         "a burst at first",
@@ -242,7 +242,7 @@ fn a_change_after_the_warm_up_is_a_change() {
         .map(|r| r.end_ns / 1_000_000_000)
         .collect();
     assert_eq!(borders, [20, 31, 60]);
-    // Within SNIA's limits it is still steady, but part of the time to complete.
+    // Within SNIA's limits it is still steady, but it is part of the completion time.
     let shallow = |second| if second < 30 { 1000.0 } else { 940.0 };
     check(
         "six percent less",
@@ -253,7 +253,7 @@ fn a_change_after_the_warm_up_is_a_change() {
 }
 
 #[test]
-fn a_slow_change_is_a_drift_and_no_regimes() {
+fn a_slow_change_is_a_drift_and_not_regimes() {
     for count in [10, 30, 60, 300] {
         let name = format!("{count} s");
         let rise = |second: usize| 1000.0 * (1.0 + 0.3 * second as f64 / count as f64);
@@ -279,7 +279,7 @@ fn a_slow_change_is_a_drift_and_no_regimes() {
 }
 
 #[test]
-fn rates_that_take_turns_are_not_steady() {
+fn alternating_rates_are_not_steady() {
     let turns = |second: usize| [1000.0, 3000.0][second % 2];
     check(
         "second by second",
@@ -297,7 +297,7 @@ fn rates_that_take_turns_are_not_steady() {
 }
 
 #[test]
-fn too_little_is_said_to_be_too_little() {
+fn a_short_series_is_reported_as_too_short() {
     check("nothing", &[], "unknown", "unknown");
     check("zeros", &[0.0; 30], "unknown", "unknown");
     check("one", &[1000.0], "too short: 1", "too short: 1");
@@ -313,7 +313,7 @@ fn too_little_is_said_to_be_too_little() {
         "unknown",
         "unknown",
     );
-    // A jump in three seconds of a time to fill may be its warm-up.
+    // A jump within three seconds of a timed trial can be its warm-up.
     check(
         "a jump",
         &[1000.0, 9000.0, 9000.0],
@@ -327,7 +327,7 @@ fn too_little_is_said_to_be_too_little() {
 }
 
 #[test]
-fn zeros_at_an_end_are_a_regime_of_their_own() {
+fn zeros_at_an_end_are_a_separate_regime() {
     let dead = |second| if second < 30 { 1000.0 } else { 0.0 };
     check(
         "the second half",
@@ -337,7 +337,7 @@ fn zeros_at_an_end_are_a_regime_of_their_own() {
     );
 }
 
-/// Seconds, then the end: its length and rate, from the totals that were printed.
+/// Seconds, and the end with its length and rate, from the printed totals.
 fn deletes(rates: &[f64], seconds: f64, total: f64) -> Behaviour {
     let done: f64 = rates.iter().sum();
     let rest = seconds - rates.len() as f64;
@@ -346,7 +346,7 @@ fn deletes(rates: &[f64], seconds: f64, total: f64) -> Behaviour {
 }
 
 #[test]
-fn ext4_deletes_slowly_and_then_fast() {
+fn ext4_deletes_first_slowly_and_then_fast() {
     // delete_100k_2MB and delete_200k_2MB, three runs each: the rates printed second by second, the
     // elapsed time (total ÷ cumulative rate) and the number of files.
     let runs: [(&[f64], f64, f64); 6] = [
@@ -363,7 +363,7 @@ fn ext4_deletes_slowly_and_then_fast() {
             panic!("{rates:?}: {found:#?}");
         };
         assert_eq!(found.course, Course::Regimes);
-        // 0.25 ms, then some 15 µs an unlink.
+        // 0.25 ms, then about 15 µs per unlink.
         assert!(
             (250e-6..290e-6).contains(&(1.0 / slow.rate)),
             "{rates:?}: {slow:?}"
@@ -374,7 +374,7 @@ fn ext4_deletes_slowly_and_then_fast() {
         );
         let changed = slow.end_ns as f64 / 1e9;
         assert!((1.8..2.3).contains(&changed), "{rates:?}: {changed}");
-        // The regimes with the second between them make up the work.
+        // The regimes and the second between them contain all of the work.
         let done: f64 = found
             .regimes
             .iter()
@@ -386,17 +386,17 @@ fn ext4_deletes_slowly_and_then_fast() {
 
 #[test]
 fn short_work_without_a_jump_is_only_short() {
-    // delete_10k_2MB on ext4 and on zfs: over before any level shows.
+    // delete_10k_2MB on ext4 and on zfs: it ends before any level is visible.
     let short = |rates: &[f64], cumulative: f64| word(&deletes(rates, 1e4 / cumulative, 1e4));
     assert_eq!(short(&[4082.4], 5657.3), "too short: 2");
     assert_eq!(short(&[3677.1, 6060.8], 4988.0), "too short: 2");
     assert_eq!(short(&[4870.2, 2083.0, 1926.7], 2770.2), "too short: 4");
-    // Few ops a second: one stalled op makes a second.
+    // Few ops per second: one stalled op determines a second.
     assert_eq!(
         word(&deletes(&[1676.0, 278.0], 3.0, 2000.0)),
         "too short: 3"
     );
-    // A slow first second explains nothing of ten minutes.
+    // A slow first second does not explain ten minutes.
     let slow_start = |second| if second == 0 { 1000.0 } else { 5000.0 };
     let found = behaviour(&series(&noisy(600, 0.02, slow_start)), Kind::Finite);
     assert_eq!(word(&found), "steady from 1");
@@ -430,7 +430,7 @@ fn a_short_last_second_counts_only_as_work() {
 }
 
 #[test]
-fn the_clock_is_the_trial_s_own() {
+fn times_are_on_the_trials_clock() {
     let mut points = series(&noisy(
         20,
         0.02,
@@ -445,7 +445,7 @@ fn the_clock_is_the_trial_s_own() {
 }
 
 #[test]
-fn correlated_seconds_are_told() {
+fn correlated_seconds_are_reported() {
     let independent = behaviour(&series(&noisy(600, 0.05, |_| 1000.0)), Kind::Timed);
     let time = independent.autocorrelation_time.unwrap();
     assert!((0.5..1.6).contains(&time), "{time}");
@@ -462,8 +462,8 @@ fn correlated_seconds_are_told() {
 }
 
 #[test]
-fn instants_at_the_end_of_all_time_are_no_trouble() {
-    // Eight seconds before a jump, one that straddles it, and eight after.
+fn the_largest_instants_do_not_overflow() {
+    // Eight seconds before a jump, one that contains it, and eight after it.
     let rates = [[90e3; 8].as_slice(), &[50e3], &[10e3; 8]].concat();
     let mut points = series(&rates);
     points
@@ -475,8 +475,8 @@ fn instants_at_the_end_of_all_time_are_no_trouble() {
 }
 
 #[test]
-fn hours_are_judged_as_minutes_are() {
-    // What ten of them cost is measured by `make bench`.
+fn hours_are_judged_in_the_same_way_as_minutes() {
+    // `make bench` measures the cost of ten hours.
     let waves = |second: usize| 1000.0 + 200.0 * (second as f64 / 750.0).sin();
     for (expected, level) in [
         ("swinging", &waves as &dyn Fn(usize) -> f64),

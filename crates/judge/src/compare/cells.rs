@@ -1,7 +1,8 @@
 //! Builds rows and cells from the results of the other modules.
 
 use iodyno_model::{
-    Cell, ComparedRow, Estimated, Metric, Observation, Pairing, Question, Regime, Side, Verdict,
+    CandidateResult, ComparedRow, Estimated, Metric, Observation, Pairing, Question, Regime, Side,
+    Verdict,
 };
 use iodyno_stats::{Sample as Sorted, cliffs_delta};
 use iodyno_units::Rate;
@@ -122,8 +123,8 @@ impl<'a> Prepared<'_, '_, 'a> {
     }
 }
 
-/// Trials of several workloads or configurations that share a round are not repetitions of one another; one of
-/// them must not represent all.
+/// Trials of several workloads or configurations that share a round are not repetitions of one another; one of them
+/// must not represent all.
 fn refuse_pooling(trials: &[&Observation], column: &str) -> Result<(), String> {
     for dimension in [Observation::WORKLOAD, Observation::CONFIGURATION] {
         let with_rounds = trials.iter().copied().filter(|o| o.round.is_some());
@@ -176,8 +177,8 @@ pub(super) fn drafts(prepared: &[Prepared], columns: &[String]) -> Vec<Draft> {
         .collect()
 }
 
-/// The noise floor of each row: the larger of that from its baseline made twice and that from the rows in
-/// which no difference is expected. For those rows themselves it is their own.
+/// The noise floor of each row: the larger of the one from its repeated baseline and the one from the rows in which
+/// no difference is expected. For those rows themselves it is their own.
 pub(super) fn floors(
     prepared: &[Prepared],
     drafts: &[Draft],
@@ -235,7 +236,7 @@ pub(super) fn rows(
         let names = (columns[0].as_str(), columns[draft.column].as_str());
         let family = prepared.gathered.len() > 1;
         let facts = compare_facts(&trials.0, &trials.1, names, question, family);
-        // The rows that give the noise floor are not judged by it.
+        // The rows that provide the noise floor are not judged by it.
         let floor = floors[draft.row].filter(|_| draft.role != Role::Floor);
         let side = prepared.side(draft.column, columns, question.alpha);
         let mut cell = match &draft.sample {
@@ -265,11 +266,11 @@ pub(super) fn rows(
     built
 }
 
-fn without_data(side: Side, level: &Level, margin: f64, why: &str) -> Cell {
+fn without_data(side: Side, level: &Level, margin: f64, why: &str) -> CandidateResult {
     let verdict = Verdict::NoData {
         why: why.to_owned(),
     };
-    Cell {
+    CandidateResult {
         side,
         ratio: None,
         p: None,
@@ -286,13 +287,19 @@ fn without_data(side: Side, level: &Level, margin: f64, why: &str) -> Cell {
     }
 }
 
-/// The cell as its numbers alone decide it.
-fn decided(sample: &Sample, side: Side, level: &Level, floor: f64, question: &Question) -> Cell {
+/// The cell's verdict from its numbers alone.
+fn decided(
+    sample: &Sample,
+    side: Side,
+    level: &Level,
+    floor: f64,
+    question: &Question,
+) -> CandidateResult {
     let margin = question.margin;
     let ratio = statistics::ratio(sample, level.level);
     let n = u32::try_from(sample.n()).unwrap_or(u32::MAX);
     let smallest_p = statistics::smallest_p(sample);
-    // More rounds are judged at the next look, which has less of α unless this one could not decide.
+    // Further rounds are judged at the next look, which has less of α if this one could decide.
     let spends = question.looks.is_some() && smallest_p <= question.alpha_at_look();
     let next = match spends && sample.pairing == Pairing::Paired {
         true => level.share * Question::KEPT,
@@ -343,7 +350,7 @@ fn decided(sample: &Sample, side: Side, level: &Level, floor: f64, question: &Qu
         ));
     }
     notes.extend(remarks(sample, &numbers, &verdict));
-    Cell {
+    CandidateResult {
         side,
         ratio,
         p: None,
@@ -396,7 +403,7 @@ fn remarks(sample: &Sample, numbers: &Numbers, verdict: &Verdict) -> Vec<String>
 }
 
 /// Applies the objections of `comparability` to the verdict.
-fn judge(cell: &mut Cell, sides: Sides, facts: &Facts, question: &Question) {
+fn judge(cell: &mut CandidateResult, sides: Sides, facts: &Facts, question: &Question) {
     let differing = facts.differing.iter();
     cell.differs = differing.filter(|d| !d.axis).cloned().collect();
     if sides.baseline.is_empty() || sides.candidate.is_empty() {
@@ -412,10 +419,10 @@ fn judge(cell: &mut Cell, sides: Sides, facts: &Facts, question: &Question) {
     }
 }
 
-/// Tail latencies of closed loops at different throughput: the faster side works at another point of its
-/// load curve (Schroeder, Wierman, Harchol-Balter: Open versus closed, NSDI 2006).
+/// Tail latencies of closed loops at different throughput: the faster side operates at another point of its load
+/// curve (Schroeder, Wierman, Harchol-Balter: Open versus closed, NSDI 2006).
 fn closed_loops(sides: Sides, metric: &Metric, question: &Question) -> Option<String> {
-    /// Share of the slower side's rate that both sides can keep.
+    /// Share of the slower side's rate that both sides can sustain.
     const KEPT: f64 = 0.8;
     let (direction, figure) = metric.name.split_once('.')?;
     if !(figure.starts_with('p') || figure == "max") {

@@ -1,9 +1,9 @@
-//! Printed comparisons, checked against the trials beside them.
+//! Checks printed comparisons against the trials in the same source.
 //!
-//! The tables are benchstat's. Until 2022: outliers beyond 1.5 interquartile ranges dropped, the mean ± the
-//! largest deviation, and `~` where p is not below 0.05. Since then: the median ± the farther end of its interval at
-//! 95 %, and `~` where p is above 0.05. A printed number agrees with the trials' where it is theirs rounded to the
-//! printed digits, so neither the tool's scales nor its rounding of ties matter.
+//! The tables are benchstat's. Until 2022: outliers beyond 1.5 interquartile ranges are dropped, the mean ± the
+//! largest deviation is printed, and `~` if p is not below 0.05. Since then: the median ± the farther end of its 95 %
+//! interval, and `~` if p is above 0.05. A printed number agrees with the trials if it is equal to theirs rounded to
+//! the printed digits, so neither the tool's scales nor its rounding of ties matter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,12 +14,12 @@ use iodyno_units::significant;
 use super::grouping::{distinct, values};
 use super::words;
 
-/// Where the tools begin to print `~`, unless they are told otherwise.
+/// The tools print `~` above this p by default.
 const ALPHA: f64 = 0.05;
-/// Calculated values agree up to this share: what is added up in another order differs in the last bits.
+/// Computed values agree up to this relative difference: sums in another order differ in the last bits.
 const ROUNDING: f64 = 1e-9;
 
-/// Checks every claim against the trials of its own source, or of all sources where its own has none.
+/// Checks every claim against the trials of its own source, or of all sources if its own has none.
 pub fn check_claims(claims: &[Claim], observations: &[Observation]) -> Vec<ClaimCheck> {
     let usable: Vec<&Observation> = observations
         .iter()
@@ -39,11 +39,11 @@ pub fn check_claims(claims: &[Claim], observations: &[Observation]) -> Vec<Claim
         .collect()
 }
 
-/// What the trials say about a claim.
+/// The comparison of a claim with the trials.
 struct Row<'a> {
-    /// The trials that its table may be about.
+    /// The trials that its table can refer to.
     pool: Vec<&'a Observation>,
-    /// The best reading of the claim, or why there is none.
+    /// The best interpretation of the claim, or the reason why there is none.
     attempt: Result<Attempt<'a>, String>,
 }
 
@@ -69,7 +69,8 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Tries each way to part the trials into sides and each metric in the claim's unit, and takes what agrees best.
+/// Tries each division of the trials into sides and each metric in the claim's unit, and returns the one that agrees
+/// best.
 fn best_attempt<'a>(
     claim: &Claim,
     claims: &[Claim],
@@ -96,7 +97,7 @@ fn best_attempt<'a>(
             iodyno_units::counted(configurations.len() as u64, "configuration")
         ));
     }
-    // The first of those that agree most: a rate as printed before one that is derived.
+    // The first of the best ones: a rate as printed has precedence over a derived one.
     let mut attempts = Vec::new();
     for sides in &partitions {
         for (metric, scale) in &metrics {
@@ -109,7 +110,7 @@ fn best_attempt<'a>(
     best.ok_or_else(|| format!("there are no trials of {label}"))
 }
 
-/// The row's label without the prefix under which its program lists it.
+/// The row's label without the prefix that its program adds.
 fn label(claim: &Claim) -> &str {
     bare(&claim.workload)
 }
@@ -119,7 +120,7 @@ fn bare(name: &str) -> &str {
     name.strip_prefix("fsbench/").unwrap_or(name)
 }
 
-/// Whether a trial has a value under a key. A key that the trial does not know excludes nothing.
+/// Whether a trial has a value for a key. A key that the trial does not have excludes nothing.
 fn has(o: &Observation, key: &str, value: &str) -> bool {
     let own = match key {
         "config" | Observation::CONFIGURATION => Observation::CONFIGURATION,
@@ -140,14 +141,14 @@ fn has(o: &Observation, key: &str, value: &str) -> bool {
     known.peek().is_none() || known.any(|known| known == value)
 }
 
-/// The trials that a row's label names.
+/// The trials named by a row's label.
 fn matching<'a>(claim: &Claim, claims: &[Claim], pool: &[&'a Observation]) -> Vec<&'a Observation> {
     let subject = &claim.subject;
     let name = match subject.benchmark.is_empty() {
         true => label(claim),
         false => &subject.benchmark,
     };
-    // Parameters that other labels of the table have and this one has not.
+    // Parameters that other labels of the table have and this one lacks.
     let absent: BTreeSet<&String> = claims
         .iter()
         .filter(|other| other.at.source == claim.at.source)
@@ -165,7 +166,7 @@ fn matching<'a>(claim: &Claim, claims: &[Claim], pool: &[&'a Observation]) -> Ve
     if !found.is_empty() {
         return found;
     }
-    // A label may be made of values of any dimension: `Read 4k`.
+    // A label can consist of values of any dimension: `Read 4k`.
     let words: Vec<&str> = label(claim).split_whitespace().collect();
     let worded = |o: &&&Observation| {
         words
@@ -175,7 +176,7 @@ fn matching<'a>(claim: &Claim, claims: &[Claim], pool: &[&'a Observation]) -> Ve
     pool.iter().filter(worded).copied().collect()
 }
 
-/// The metrics in the claim's unit with what one of it is in theirs: as measured first, then those derived from
+/// The metrics in the claim's unit, each with the conversion factor: first as measured, then those derived from
 /// others.
 fn metrics(trials: &[&Observation], claim: &Claim) -> Vec<(String, f64)> {
     let named = &claim.subject.metrics;
@@ -207,7 +208,7 @@ fn metrics(trials: &[&Observation], claim: &Claim) -> Vec<(String, f64)> {
     metrics
 }
 
-/// What a head of earlier tables says it is counted in.
+/// The unit in the head of an older table.
 fn unit(claim: &Claim) -> Unit {
     match claim.unit.as_str() {
         "ops/sec" | "ops/s" | "op/s" => Unit::OpsPerSecond,
@@ -217,10 +218,10 @@ fn unit(claim: &Claim) -> Unit {
     }
 }
 
-/// A side of a claim: what it is called, and its trials.
+/// A side of a claim: its name and its trials.
 type Trials<'a> = (String, Vec<&'a Observation>);
 
-/// The ways in which the trials may be parted into the claim's sides.
+/// The possible divisions of the trials into the claim's sides.
 fn partitions<'a>(
     claim: &Claim,
     trials: &[&'a Observation],
@@ -247,7 +248,7 @@ fn partitions<'a>(
         |o| o.dimensions.get(Observation::CONFIGURATION),
         |o| o.source.as_ref().map(|at| &at.source),
     ];
-    // One side is one configuration, however many of them a file holds.
+    // One side is one configuration, even if a file contains several.
     let by = if count == 1 { &by[..1] } else { &by[..] };
     for of in by {
         let parted = [trials, pool]
@@ -283,15 +284,15 @@ fn is_called(o: &Observation, text: &str) -> bool {
     of_file || o.dimensions.values().any(|value| value == text)
 }
 
-/// Which values a row of medians may be about.
+/// The values that a row of medians can refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reading {
     All,
-    /// The unit is declared exact: the commonest value with the whole range.
+    /// The unit is declared exact: the most frequent value with the whole range.
     Exact,
-    /// A table in `sec` or `B`: values of 0 that were given in `ns` or `MB` stand in a table of their own.
+    /// A table in `sec` or `B`: values of 0 in `ns` or `MB` are in a separate table.
     NotZero,
-    /// That table.
+    /// That separate table.
     Zero,
 }
 
@@ -320,7 +321,7 @@ impl Reading {
 /// A claim recomputed from one metric of some trials.
 struct Attempt<'a> {
     sides: Vec<Recomputed<'a>>,
-    /// The p that each test which the tool offers would give, the usual one first.
+    /// The p of each test that the tool offers, the default one first.
     ps: Vec<f64>,
     /// A t test of the two sides is defined.
     has_t: bool,
@@ -333,14 +334,14 @@ struct Recomputed<'a> {
     /// One printed unit in the unit of the figures.
     scale: f64,
     summary: Option<Summary>,
-    /// How many values the summary is of.
+    /// Number of summarised values.
     counted: usize,
     count_agrees: bool,
     text: Option<String>,
     agrees: bool,
 }
 
-/// A side as the tool summarises it.
+/// A side as summarised by the tool.
 #[derive(Debug, Clone)]
 struct Summary {
     /// In printed units.
@@ -427,7 +428,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// A side by the claim's rules; `None` without values.
+/// A side according to the claim's rules; `None` without values.
 fn summary(numbers: &[f64], claim: &Claim, reading: Reading) -> Option<Summary> {
     match claim.subject.rules {
         ClaimRules::Means => {
@@ -473,7 +474,7 @@ fn sign(value: f64) -> i32 {
     i32::from(value > 0.0) - i32::from(value < 0.0)
 }
 
-/// The commonest of sorted values, of several the least.
+/// The most frequent of sorted values; of several, the lowest.
 fn mode(sorted: &[f64]) -> f64 {
     let runs = sorted.chunk_by(|one, other| one == other);
     let longest = runs.rev().max_by_key(|run| run.len());
@@ -492,7 +493,7 @@ fn ps(old: &Summary, new: &Summary, claim: &Claim) -> Vec<f64> {
     ps
 }
 
-/// The two-sided p of Welch's t test; `None` with fewer than two values a side or without variance.
+/// The two-sided p of Welch's t test; `None` with fewer than two values per side or without variance.
 fn welch(old: &[f64], new: &[f64]) -> Option<f64> {
     let difference = mean_difference(old, new).ok()?;
     (difference.error > 0.0).then(|| difference.p())
@@ -507,7 +508,7 @@ fn delta_agrees(delta: &str, old: f64, new: f64) -> bool {
     }
 }
 
-/// Whether a printed percentage is this one, rounded.
+/// Whether a printed percentage is equal to this one after rounding.
 fn share_agrees(printed: &str, percent: f64) -> bool {
     let Some(number) = printed.strip_suffix('%') else {
         return false;
@@ -521,7 +522,7 @@ fn share_agrees(printed: &str, percent: f64) -> bool {
     (value - percent).abs() <= half_unit(number) + ROUNDING * (1.0 + percent.abs())
 }
 
-/// Half of a number's last printed place.
+/// Half of the last printed digit of a number.
 fn half_unit(number: &str) -> f64 {
     let decimals = number.split_once('.').map_or(0, |(_, after)| after.len());
     0.5 * 0.1_f64.powi(decimals as i32)
@@ -535,9 +536,9 @@ struct Number<'t> {
     decimals: usize,
     /// `k`, `MB/s`, `µs`, `Ki`.
     suffix: &'t str,
-    /// What one of the suffix is in printed units.
+    /// The factor of the suffix in printed units.
     factor: f64,
-    /// `7%`, `∞`, `?`; `None` where nothing is said.
+    /// `7%`, `∞`, `?`; `None` if nothing is printed.
     spread: Option<&'t str>,
 }
 
@@ -577,7 +578,7 @@ impl<'t> Number<'t> {
         (scaled - self.value).abs() <= self.half_unit + ROUNDING * scaled.abs()
     }
 
-    /// Another value in the same form.
+    /// Prints another value in the same form.
     fn print(&self, summary: &Summary, rules: ClaimRules) -> String {
         let decimals = self.decimals;
         let center = format!("{:.decimals$}{}", summary.center / self.factor, self.suffix);
@@ -595,7 +596,7 @@ impl<'t> Number<'t> {
     }
 }
 
-/// What a suffix multiplies by.
+/// The factor of a suffix.
 fn factor(suffix: &str, rules: ClaimRules) -> Option<f64> {
     let times = [
         ("ns", 1.0),
@@ -660,7 +661,7 @@ fn check_row(claim: &Claim, row: &Row) -> ClaimCheck {
     }
 }
 
-/// The p that is printed, if one of the tests gives it, otherwise that of the usual test.
+/// The printed p if one of the tests gives it, otherwise that of the default test.
 fn p_of(claim: &Claim, attempt: &Attempt) -> Option<f64> {
     let printed = attempt
         .ps
@@ -685,7 +686,7 @@ fn unchecked(claim: &Claim, why: String) -> ClaimCheck {
     }
 }
 
-/// Why the printed difference cannot be that of the printed sides, whatever digits were cut off.
+/// Why the printed difference is not possible for the printed sides, for any rounding.
 fn contradiction(claim: &Claim) -> Option<String> {
     let [old, new] = &claim.sides[..] else {
         return None;
@@ -733,7 +734,7 @@ fn against(claim: &Claim, attempt: &Attempt) -> Vec<String> {
             ));
         }
     }
-    // Other numbers have another p; only with the same ones does its difference say something.
+    // Other numbers have another p; the printed difference is informative only with the same ones.
     if numbers_agree {
         against.extend(against_test(claim, attempt));
         if let (false, [old, new]) = (attempt.delta_agrees, &attempt.sides[..])
@@ -749,7 +750,7 @@ fn against(claim: &Claim, attempt: &Attempt) -> Vec<String> {
     against
 }
 
-/// What p says against a row.
+/// The contradiction between p and a row.
 fn against_test(claim: &Claim, attempt: &Attempt) -> Vec<String> {
     let mut against = Vec::new();
     let Some(p) = p_of(claim, attempt) else {
@@ -758,8 +759,8 @@ fn against_test(claim: &Claim, attempt: &Attempt) -> Vec<String> {
     if let Some(claimed) = claim.p.filter(|claimed| !p_agrees(*claimed, p)) {
         against.push(format!("p is {p:.3}, not {claimed:.3}"));
     }
-    // Units that are exact and tables without a test have no p, and always a difference; where a t test is not
-    // defined, there is neither.
+    // Exact units and tables without a test have no p, but always a difference; if a t test is not defined, there is
+    // neither.
     if claim.p.is_none() && (claim.delta != "~" || !attempt.has_t) {
         return against;
     }
@@ -767,7 +768,7 @@ fn against_test(claim: &Claim, attempt: &Attempt) -> Vec<String> {
         ClaimRules::Means => p >= ALPHA,
         ClaimRules::Medians => p > ALPHA,
     };
-    // Exactly at the limit the last bit decides.
+    // Exactly at the limit, the last bit decides.
     let at_limit = (p - ALPHA).abs() <= ROUNDING;
     if (claim.delta == "~") != hidden && !at_limit {
         against.push(match hidden {
@@ -784,7 +785,7 @@ fn against_test(claim: &Claim, attempt: &Attempt) -> Vec<String> {
     against
 }
 
-/// The geometric means of a table: of all rows in it, or before 2022 of all benchmarks in the trials.
+/// Checks the geometric means of a table: of all its rows, or before 2022 of all benchmarks in the trials.
 fn check_geomean(
     claim: &Claim,
     pool: &[&Observation],
@@ -800,7 +801,7 @@ fn check_geomean(
                 && other.subject.table == claim.subject.table
         })
         .collect();
-    // The centers by the line of the row, a map a column.
+    // The centers by the line of the row, one map per column.
     let mut columns: Vec<BTreeMap<u32, f64>> = vec![BTreeMap::new(); claim.sides.len()];
     for (sibling, row) in &siblings {
         let attempt = match &row.attempt {
@@ -828,7 +829,7 @@ fn check_geomean(
         })
         .collect();
     let readings = [Some(over_rows), over_all_benchmarks(claim, pool, &siblings)];
-    // A blank side stands for a mean that is not defined.
+    // A blank side is a mean that is not defined.
     let blank = |text: &str| text.is_empty();
     let numbers: Vec<Option<Number>> = claim
         .sides
@@ -851,7 +852,7 @@ fn check_geomean(
             .all(|(mean, number)| agrees(mean, number))
     };
     let readings: Vec<Vec<Option<f64>>> = readings.into_iter().flatten().collect();
-    // Of several that agree with the means, one whose difference agrees as well.
+    // If several agree with the means, one whose difference agrees as well.
     let ratio = |means: &[Option<f64>]| match &columns[..] {
         [old, new] => against_ratio(claim, old, new, means),
         _ => None,
@@ -904,13 +905,13 @@ fn check_geomean(
     }
 }
 
-/// The geometric mean of those values that are not zero; `None` without any, or where one is negative.
+/// The geometric mean of the values that are not zero; `None` if there are none or one is negative.
 fn mean_of(values: impl Iterator<Item = f64>) -> Option<f64> {
     let values: Vec<f64> = values.filter(|value| *value != 0.0).collect();
     geometric_mean(&values).ok()
 }
 
-/// The column of the geometric means that a side of a row stands in.
+/// The column of geometric means that a side of a row is in.
 fn column(claim: &Claim, sibling: &Claim, side: usize) -> Option<usize> {
     let of = |claim: &Claim, index: usize| claim.subject.columns.get(index).cloned();
     let own = of(sibling, side)?;
@@ -920,7 +921,7 @@ fn column(claim: &Claim, sibling: &Claim, side: usize) -> Option<usize> {
     }
 }
 
-/// Before 2022 also benchmarks that only one side has are in the mean, which have no row.
+/// Before 2022 the mean also includes benchmarks that only one side has, which have no row.
 fn over_all_benchmarks(
     claim: &Claim,
     pool: &[&Observation],
@@ -974,7 +975,7 @@ fn against_ratio(
         .then(|| format!("the difference is {percent:+.2}%, not {}", claim.delta))
 }
 
-/// The trials of a side; the tool may have excluded some as outliers.
+/// Describes the trials of a side; the tool may have excluded some as outliers.
 fn held_words(side: &Recomputed, claim: &Claim) -> String {
     let held = side.figures.len();
     let number = match held {
@@ -998,7 +999,7 @@ fn held_words(side: &Recomputed, claim: &Claim) -> String {
     )
 }
 
-/// The figures that a side's mean is made of; for rates derived from mean latencies, those.
+/// Describes the figures of a side's mean; for rates derived from mean latencies, those latencies.
 fn figures_words(side: &Recomputed, claim: &Claim) -> String {
     let figures = &side.figures;
     let number = match figures.len() {
@@ -1041,7 +1042,7 @@ fn figures_words(side: &Recomputed, claim: &Claim) -> String {
     }
 }
 
-/// A number as its source had it: one decimal unless it has more to say.
+/// A number as in its source: one decimal unless it has more significant digits.
 fn plain(value: f64) -> String {
     let one = format!("{value:.1}");
     let same = one

@@ -20,18 +20,18 @@
 //! differ significantly by Fisher's exact test at 5 %; otherwise both sides have the condition if most trials of
 //! the two together have it. Texts state both counts.
 //!
-//! "Every verdict" means every verdict about the storage. CANNOT DECIDE and NO DATA stay, because they already
-//! report what is missing. INCONCLUSIVE is replaced too, because more rounds would not help. A difference is
-//! FASTER, SLOWER or DIFFERENT BUT SMALL; no difference is EQUIVALENT or INCONCLUSIVE.
+//! "Every verdict" means every verdict about the storage. CANNOT DECIDE and NO DATA remain, because they already
+//! report what is missing. INCONCLUSIVE is replaced too, because more rounds would not help. A difference is FASTER,
+//! SLOWER or DIFFERENT BUT SMALL; no difference is EQUIVALENT or INCONCLUSIVE.
 //!
-//! Reasons: a limit of the client or the device on both sides makes both alike, and any difference left comes
-//! from the limit. On the faster side alone it only understates the difference. On the slower side alone, the
-//! other side shows that the work could go faster, so the slowness belongs to the configuration. A fixed amount
-//! of work need not be steady: it is compared by its completion. I/O of another process takes time from both
-//! sides and belongs to no configuration: a side that is slower, or equal, may be so because of it. Short
-//! memory, throttled writers, full queues and saturated servers are mostly caused by the configuration and are
-//! part of what is compared: they are reported as possible causes and do not change the verdict. Unknown facts
-//! never object. Trials whose figures do not measure the storage are left out before this step.
+//! Reasons: a limit of the client or the device on both sides makes their results similar, and any remaining
+//! difference comes from the limit. On the faster side alone it only reduces the difference. On the slower side
+//! alone, the other side shows that the work can be faster, so the slowness belongs to the configuration. A fixed
+//! amount of work need not be steady: it is compared by its completion. I/O of another process takes time from both
+//! sides and belongs to no configuration: it can be the reason why a side is slower or equal. Short memory, throttled
+//! writers, full queues and saturated servers are mostly caused by the configuration and are part of what is
+//! compared: they are reported as possible causes and do not change the verdict. Unknown facts never object. Trials
+//! whose figures do not measure the storage are left out before this step.
 
 use iodyno_model::{
     Course, Difference, FactClass, FindingKind, Flag, Kind, Observation, Question, Verdict, Weight,
@@ -51,7 +51,7 @@ pub(super) struct Sides<'a> {
     pub(super) baseline: &'a [&'a Observation],
     /// The candidate's.
     pub(super) candidate: &'a [&'a Observation],
-    /// The names of the two.
+    /// The names of the two sides.
     pub(super) columns: (&'a str, &'a str),
 }
 
@@ -120,7 +120,7 @@ pub(super) fn objections(
     let claims = Claims::of(by_numbers);
     let mut found = Objections::default();
     let beside: Vec<&Difference> = facts.differing.iter().filter(|d| !d.axis).collect();
-    // Facts that do not object are listed among the differing facts already.
+    // Facts that do not object are already listed among the differing facts.
     if !beside.is_empty() && claims != Claims::Nothing {
         found.reasons.push(differing_words(sides, &beside));
     }
@@ -175,7 +175,7 @@ fn differing_words(sides: Sides, beside: &[&Difference]) -> String {
     )
 }
 
-/// A name as a shell takes it.
+/// A name quoted for a shell.
 pub(super) fn quoted(name: &str) -> String {
     match name.contains(' ') {
         true => format!("\"{name}\""),
@@ -183,7 +183,7 @@ pub(super) fn quoted(name: &str) -> String {
     }
 }
 
-/// The runs of the sides as `iodyno compare` takes them: `3 5`.
+/// The runs of the sides as arguments of `iodyno compare`: `3 5`.
 pub(super) fn runs(sides: Sides) -> String {
     let trials = sides.baseline.iter().chain(sides.candidate).copied();
     let runs = super::grouping::values(trials, Observation::RUN);
@@ -220,7 +220,7 @@ enum On {
 struct Met<'a> {
     on: On,
     columns: (&'a str, &'a str),
-    /// How many of how many trials, by side.
+    /// The numbers of trials with the condition and of all trials, by side.
     counts: ((usize, usize), (usize, usize)),
 }
 
@@ -338,7 +338,7 @@ fn flag(observation: &Observation, kind: FindingKind) -> Option<&Flag> {
     flags.find(|flag| flag.kind == kind && flag.weight >= Weight::Warning)
 }
 
-/// A limit that is not the storage's.
+/// A limit other than the storage's.
 fn limited(sides: Sides, claims: Claims, kind: FindingKind, words: &str, found: &mut Objections) {
     let met = Met::flagged(sides, kind);
     let counts = met.counts();
@@ -449,7 +449,7 @@ fn reasons_of_its_own(sides: Sides, claims: Claims, found: &mut Objections) {
     }
 }
 
-/// The flags of a side for the table: each once, with the number of trials if not all have it.
+/// The flags of a side for the table, each once, with the number of trials if not all have it.
 pub(super) fn flags(side: &[&Observation]) -> Vec<String> {
     let mut found: Vec<(&str, usize)> = Vec::new();
     for observation in side {

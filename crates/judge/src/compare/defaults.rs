@@ -7,8 +7,8 @@ use iodyno_model::Observation;
 /// Dimensions that number repetitions and do not describe the work.
 const REPETITIONS: [&str; 2] = ["loop", "round"];
 
-/// The dimension with several values that is most likely to be the one under test.
-pub fn most_telling(observations: &[Observation]) -> Option<String> {
+/// The dimension with several values that is most likely the attribute under test.
+pub fn likeliest_axis(observations: &[Observation]) -> Option<String> {
     dimensions(observations)
         .into_iter()
         .filter(|name| !REPETITIONS.contains(&name.as_str()))
@@ -16,9 +16,9 @@ pub fn most_telling(observations: &[Observation]) -> Option<String> {
         .min_by_key(|name| rank(name))
 }
 
-/// Configuration, workload or name of the runs if no value of it occurs in two runs, or if there are several values and
-/// each run has one of them; otherwise the run.
-pub fn telling_runs_apart(observations: &[Observation]) -> String {
+/// The dimension that distinguishes the runs: configuration, workload or name of the runs if no value of it occurs in
+/// two runs, or if there are several values and each run has one of them; otherwise the run.
+pub fn distinguishing_runs(observations: &[Observation]) -> String {
     let one_of_each = |keys: &str, values: &str| {
         let mut known: BTreeMap<&str, &str> = BTreeMap::new();
         observations.iter().all(|observation| {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_told_apart_by_what_they_do_not_share() {
+    fn runs_are_distinguished_by_values_that_they_do_not_share() {
         let of_run = |run: &str, configuration: &str, workload: &str| {
             let mut trial = trial(configuration, workload, &[]);
             let dimension = Observation::RUN.to_owned();
@@ -145,7 +145,7 @@ mod tests {
             (&[("1", "a", "w"), ("2", "b", "w")], "configuration"),
             (&[("1", "a", "v"), ("2", "a", "w")], "workload"),
             (&[("1", "a", "w"), ("2", "a", "w")], "run"),
-            // Several runs of either.
+            // Several runs of each.
             (
                 &[("1", "a", "w"), ("2", "b", "w"), ("3", "a", "w")],
                 "configuration",
@@ -158,18 +158,18 @@ mod tests {
         ];
         for (trials, expected) in cases {
             let trials: Vec<Observation> = trials.iter().map(|(r, c, w)| of_run(r, c, w)).collect();
-            assert_eq!(telling_runs_apart(&trials), expected);
+            assert_eq!(distinguishing_runs(&trials), expected);
         }
         let mut named: Vec<Observation> = ["1", "2", "3"].map(|run| of_run(run, "a", "w")).into();
         for (trial, name) in named.iter_mut().zip(["before", "after", "before"]) {
             let dimension = Observation::NAME.to_owned();
             trial.dimensions.insert(dimension, name.to_owned());
         }
-        assert_eq!(telling_runs_apart(&named), "name");
+        assert_eq!(distinguishing_runs(&named), "name");
     }
 
     #[test]
-    fn rows_keep_apart_what_was_not_the_same() {
+    fn rows_separate_trials_that_differ() {
         type Trial<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
         type Case<'a> = (&'a str, &'a [Trial<'a>], &'a [&'a str]);
         let cases: [Case<'_>; 4] = [

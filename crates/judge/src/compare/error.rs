@@ -4,15 +4,15 @@ use std::fmt;
 
 use thiserror::Error;
 
-/// All faults of a question at once.
+/// All errors of a question at once.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[error("{}", lines(faults))]
 pub struct CompareError {
-    /// At least one fault.
+    /// At least one error.
     pub faults: Vec<QuestionError>,
 }
 
-/// One fault of a question.
+/// One error of a question.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum QuestionError {
     /// Nothing to compare.
@@ -27,7 +27,7 @@ pub enum QuestionError {
     UnknownDimension {
         /// The given name.
         name: String,
-        /// Where it was given: `columns`, `rows`, …
+        /// The part of the question: `columns`, `rows`, …
         role: &'static str,
         /// The existing dimensions.
         there: Vec<String>,
@@ -45,7 +45,7 @@ pub enum QuestionError {
         dimension: String,
         /// The given value.
         value: String,
-        /// Where it was given: `the baseline`, …
+        /// The part of the question: `the baseline`, …
         role: &'static str,
         /// The existing values.
         there: Vec<String>,

@@ -35,13 +35,13 @@ type Values<'a> = BTreeMap<&'a str, (FactClass, Counted<'a>)>;
 /// themselves change it.
 const FULLNESS_POINTS: f64 = 5.0;
 
-/// Compares the facts of two sides, by value: `16m` is `16 MiB`. A fact that only one side has is unknown. The
-/// exception are facts of the workload: a side with complete options has the default's value of a missing one.
+/// Compares the facts of two sides by value: `16m` is equal to `16 MiB`. A fact that only one side has is unknown. An
+/// exception are facts of the workload: if the options of a side are complete, a missing one has its default.
 ///
-/// The axis never objects. It is
-/// - what `question.axis` names;
-/// - where configurations are compared: every fact of the target;
-/// - where the question names its columns: for workloads, every fact of the workload; for another dimension (`bs`, a
+/// The axis never objects. It consists of
+/// - the facts named by `question.axis`;
+/// - if configurations are compared: every fact of the target;
+/// - if the question names its columns: for workloads, every fact of the workload; for another dimension (`bs`, a
 ///   label), the fact of that name and the facts whose values are those of the columns.
 pub(super) fn compare_facts(
     baseline: &[&Observation],
@@ -143,13 +143,13 @@ fn alike(name: &str, left: &Counted, right: &Counted) -> bool {
 /// Facts that are durations. Those of fio have a number without a unit for seconds.
 const DURATIONS: [&str; 4] = ["duration", "ramp", "ramp_time", "startdelay"];
 
-/// Options that are not imported as facts, because they are told by other facts or depend on the harness.
+/// Options that are not imported as facts, because other facts contain them or because they depend on the tool.
 const NOT_IMPORTED: [&str; 3] = ["time_based", "unlink", "wait_for"];
 
-/// Facts of own trials that stand for several options of fio; imported ones have them if they are known.
+/// Facts of own trials that combine several options of fio; imported trials have them if they are known.
 const OF_SEVERAL: [&str; 4] = ["content", "rate", "size", "sync"];
 
-/// The value of a fact that the trials `without` it have by default; `None` if that is unknown.
+/// The default value of a fact for the trials `without` it; `None` if it is unknown.
 fn default_value(
     name: &str,
     class: FactClass,
@@ -168,7 +168,7 @@ fn default_value(
     }
 }
 
-/// A value in a form that is the same for all texts of one size, number or duration.
+/// A canonical form of a value: the same for all texts of one size, number or duration.
 fn by_value(name: &str, value: &str) -> String {
     if DURATIONS.contains(&name) {
         return same_time(value);
@@ -203,7 +203,7 @@ fn same_time(value: &str) -> String {
     time.map_or_else(|| value.to_owned(), |time| time.to_string())
 }
 
-/// Whether all values, such as `37 %` or for two targets `37 % and 80 %`, are about the same.
+/// Whether all values, such as `37 %` or for two targets `37 % and 80 %`, are approximately equal.
 fn close<'a>(values: impl Iterator<Item = &'a (&'a str, usize)>) -> bool {
     let percents = |text: &str| -> Vec<f64> {
         let words = text.split_whitespace();
@@ -220,7 +220,7 @@ fn close<'a>(values: impl Iterator<Item = &'a (&'a str, usize)>) -> bool {
     })
 }
 
-/// Whether the trials of a side were made in the rounds of one run.
+/// Whether the trials of a side belong to the rounds of one run.
 fn one_run(side: &[&Observation]) -> bool {
     let run = side.first().map(|o| o.dimension(Observation::RUN));
     side.iter()
@@ -275,7 +275,7 @@ fn mixed<'a>(values: &'a Values, family: bool) -> Vec<(&'a str, FactClass, Strin
         .collect()
 }
 
-/// A note on a run whose trials differ. How its trials ended is told by their findings.
+/// A note on a run whose trials differ. Differences in how its trials ended are reported by their findings.
 fn mixed_words(column: &str, mixed: &[(&str, FactClass, String)]) -> Option<String> {
     let names: Vec<String> = mixed
         .iter()
@@ -285,7 +285,7 @@ fn mixed_words(column: &str, mixed: &[(&str, FactClass, String)]) -> Option<Stri
     (!names.is_empty()).then(|| format!("the trials of {column} differ in {}", words::list(&names)))
 }
 
-/// Trials of several runs, or imported ones, that differ are not repetitions of one thing.
+/// Trials of several runs, or imported ones, that differ are not repetitions of one configuration.
 fn pooled_words(column: &str, mixed: &[(&str, FactClass, String)]) -> Option<String> {
     let names: Vec<String> = mixed
         .iter()

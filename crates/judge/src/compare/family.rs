@@ -26,14 +26,13 @@ pub(super) struct Workload<'a> {
 
 /// The workloads of a row; a single one is not a family.
 ///
-/// Members are distinguished by those of their names (workload, configuration, node) that occur in several
-/// columns. A name that varies with the column cannot distinguish members; if workloads do so, their traits
-/// (`rw`, `bs`, …) are used instead. Other dimensions, such as a repetition number in an import's label, do not
-/// define members: their trials are repetitions. The sum of several nodes, if it is listed beside them, is not
-/// a member either.
+/// Members are distinguished by those of their names (workload, configuration, node) that occur in several columns. A
+/// name that varies with the column cannot distinguish members; if the workloads' names do, their traits (`rw`, `bs`,
+/// …) are used instead. Other dimensions, such as a repetition number in an import's label, do not define members:
+/// their trials are repetitions. The sum of several nodes, if it is listed in addition, is not a member either.
 pub(super) fn workloads<'a>(row: &Row<'a>, columns: &str, rows: &[String]) -> Vec<Workload<'a>> {
     let telling = |name: &&str| {
-        *name != columns && !rows.iter().any(|row| row == name) && tells_apart(row, name)
+        *name != columns && !rows.iter().any(|row| row == name) && distinguishes_members(row, name)
     };
     let mut dimensions: Vec<&str> = NAMES.iter().copied().filter(telling).collect();
     if !dimensions.contains(&Observation::WORKLOAD) {
@@ -97,7 +96,7 @@ fn member<'a, 'b>(
 }
 
 /// Whether a dimension has several values within a column, and some of them occur in several columns.
-fn tells_apart(row: &Row, dimension: &str) -> bool {
+fn distinguishes_members(row: &Row, dimension: &str) -> bool {
     let values: Vec<Vec<String>> = row
         .columns
         .iter()

@@ -1,4 +1,4 @@
-//! The noise floor: how far results differ on this host when nothing was changed.
+//! The noise floor: the difference between results on this host without a change.
 
 use iodyno_model::Observation;
 
@@ -7,12 +7,12 @@ use super::sample::{Sample, Two, sample};
 use super::sides::gather;
 use super::statistics;
 
-/// The noise floor of a row whose baseline was made twice, as a fraction; `None` if it was not, or if no trial
-/// of it counts.
+/// The noise floor of a row from its repeated baseline, as a fraction; `None` if the baseline was not repeated, or if
+/// no trial of it counts.
 ///
-/// It is the distance from 1 of the farther end of the A/A ratio's interval (at `level`). With too few rounds
-/// for an interval, it is that of the most distant ratio. Distances are taken of logarithms: 0.97 and 1/0.97
-/// have the same distance.
+/// It is the distance from 1 of the farther end of the A/A ratio's interval (at `level`). With too few rounds for an
+/// interval, it is that of the most distant ratio. Distances are differences of logarithms: 0.97 and 1/0.97 have the
+/// same distance.
 pub(super) fn from_again<'a>(asked: &Asked<'_, 'a>, baseline: &str, level: f64) -> Option<f64> {
     let sides: Vec<_> = asked
         .workloads
@@ -39,9 +39,8 @@ pub(super) fn from_again<'a>(asked: &Asked<'_, 'a>, baseline: &str, level: f64) 
     farthest(&sample, level)
 }
 
-/// The distance of a sample's ratio from 1, as a fraction, at the farther end of its interval. Without an
-/// interval it is that of the most distant pair or, in a family, of the most distant workload: their mean would
-/// hide it.
+/// The distance of a sample's ratio from 1, as a fraction, at the farther end of its interval. Without an interval it
+/// is that of the most distant pair or, in a family, of the most distant workload, because their mean could hide it.
 pub(super) fn farthest(sample: &Sample, level: f64) -> Option<f64> {
     let ratio = statistics::ratio(sample, level)?;
     let distance = match ratio.interval {

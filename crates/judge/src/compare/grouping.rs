@@ -1,4 +1,4 @@
-//! Puts trials into rows and columns as a question asks.
+//! Assigns trials to rows and columns as a question requests.
 
 use iodyno_model::{Observation, Question};
 
@@ -11,7 +11,7 @@ pub(super) struct Table<'a> {
     pub(super) columns: Vec<String>,
     /// In the order of their appearance.
     pub(super) rows: Vec<Row<'a>>,
-    /// What was left out, with the reason.
+    /// Trials that were left out, with the reason.
     pub(super) notes: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Groups trials. Errors: all faults of the question at once.
+/// Groups trials. Errors: all errors of the question at once.
 pub(super) fn group<'a>(
     observations: &'a [Observation],
     question: &Question,
@@ -168,8 +168,8 @@ fn out_of_range(question: &Question) -> Vec<QuestionError> {
     faults
 }
 
-/// Whether a trial meets the conditions. In the dimension of the columns, a repeated baseline has a name of its
-/// own that conditions cannot match.
+/// Whether a trial meets the conditions. In the dimension of the columns, a repeated baseline has a separate name
+/// that conditions cannot match.
 fn chosen(observation: &Observation, question: &Question) -> bool {
     question.only.iter().all(|(dimension, _)| {
         let mut alternatives = question.only.iter().filter(|(d, _)| d == dimension);
@@ -231,7 +231,7 @@ fn place<'a>(chosen: &[&'a Observation], columns: Vec<String>, question: &Questi
             });
             rows.len() - 1
         });
-        // One trial that may differ makes the row one that may differ.
+        // If a difference is expected for one trial, it is expected for the row.
         rows[place].floor &= expected_equal(observation, question);
         rows[place].columns[column].push(observation);
     }
@@ -283,7 +283,7 @@ pub(super) fn values<'a>(
     distinct(observations.filter_map(|o| o.dimensions.get(dimension)))
 }
 
-/// Each once, in the order of their appearance.
+/// The distinct values in the order of their appearance.
 pub(super) fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut seen = std::collections::HashSet::new();

@@ -8,7 +8,7 @@ use super::metrics::Role;
 /// Thresholds of a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Level {
-    /// p adjusted; `None` where there is no p.
+    /// Adjusted p; `None` if there is no p.
     pub(super) adjusted_p: Option<f64>,
     /// The level of its interval.
     pub(super) level: f64,

@@ -13,11 +13,11 @@ pub(super) enum Role {
     Primary,
     /// An exploratory comparison; Benjamini–Hochberg's correction.
     Exploratory,
-    /// No difference is expected: gives the noise floor.
+    /// No difference is expected: provides the noise floor.
     Floor,
 }
 
-/// A row by one metric.
+/// A row with its metric.
 #[derive(Debug)]
 pub(super) struct Asked<'t, 'a> {
     /// Its trials.
@@ -68,8 +68,8 @@ pub(super) fn rows<'t, 'a>(table: &'t Table<'a>, question: &Question) -> Vec<Ask
     asked
 }
 
-/// Whether all of a row was computed from other rows, such as the sum over machines: to count it as well would count the same
-/// result twice.
+/// Whether all trials of a row were computed from other rows, such as the sum over nodes: to count it as well would
+/// count the same results twice.
 fn is_computed(row: &Row) -> bool {
     row.trials().all(|trial| {
         let mut figures = trial.figures.iter();
@@ -152,8 +152,8 @@ fn primary(row: &Row, table: &Table, question: &Question) -> (Metric, Vec<String
     }
 }
 
-/// The trials' primary metrics, most often first. One that some trials withhold comes last: it is withheld for all,
-/// and another one that all have serves better.
+/// The trials' primary metrics, the most frequent first. A metric that some trials withhold is last: it is withheld
+/// for all, so one that all trials have is preferred.
 fn primaries<'a>(
     trials: impl Iterator<Item = &'a Observation> + Clone,
 ) -> Vec<(&'a Metric, usize)> {
@@ -165,13 +165,13 @@ fn primaries<'a>(
     counted
 }
 
-/// The metric of this name as most trials have it.
+/// The metric of this name as in most trials.
 fn metric_named<'a>(trials: impl Iterator<Item = &'a Observation>, name: &str) -> Option<Metric> {
     let metrics = trials.filter_map(|o| o.figure(name)).map(|f| &f.metric);
     votes(metrics).first().map(|(metric, _)| (*metric).clone())
 }
 
-/// Metrics with how often they are named: most often first, then in the order of appearance.
+/// Metrics with the number of times that they are named: the most frequent first, then in the order of appearance.
 fn votes<'a>(metrics: impl Iterator<Item = &'a Metric>) -> Vec<(&'a Metric, usize)> {
     let mut counted: Vec<(&Metric, usize)> = Vec::new();
     for metric in metrics {
@@ -184,7 +184,7 @@ fn votes<'a>(metrics: impl Iterator<Item = &'a Metric>) -> Vec<(&'a Metric, usiz
     counted
 }
 
-/// The metric if no trial has a primary one: completion, a rate, or whatever exists.
+/// The metric if no trial has a primary one: completion, a rate, or any other.
 fn any_metric(row: &Row) -> Metric {
     [Metric::COMPLETION, Metric::IOPS, Metric::BANDWIDTH]
         .iter()

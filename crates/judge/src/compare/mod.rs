@@ -1,12 +1,13 @@
-//! Compares trials: which configuration is faster, by how much, and how certain that is.
+//! Compares trials: which configuration is faster, by how much, and with what certainty.
 //!
-//! The modules in the order of use: `grouping` puts trials into rows and columns; `metrics` selects the metric
-//! of each row; `sides` selects the values that count; `sample` pairs the sides by round where they share
-//! rounds, and `runs` reduces separate runs to one value each; `statistics` computes the numbers, `floor` the noise floor, and `levels` the correction for multiple
-//! comparisons; `verdict` decides by the numbers alone; `comparability` checks for other explanations.
+//! The modules in the order of use: `grouping` assigns trials to rows and columns; `metrics` selects the metric of
+//! each row; `sides` selects the values that count; `sample` pairs the sides by common rounds, and `runs` reduces
+//! separate runs to one value each; `statistics` computes the numbers, `floor` the noise floor, and `levels` the
+//! correction for multiple comparisons; `verdict` decides by the numbers alone; `comparability` checks for other
+//! explanations.
 //!
-//! Invariants: the unit is the trial; whatever is left out is reported; no input panics; exchanging baseline
-//! and candidate inverts ratios, exchanges FASTER and SLOWER, and changes nothing else.
+//! Invariants: the unit is the trial; every omission is reported; no input panics; exchanging baseline and candidate
+//! inverts ratios, exchanges FASTER and SLOWER, and changes nothing else.
 
 mod cells;
 mod claims;
@@ -33,7 +34,7 @@ mod words;
 use iodyno_model::{Claim, Comparison, Observation, Question};
 
 pub use claims::check_claims;
-pub use defaults::{default_rows, most_telling, telling_runs_apart};
+pub use defaults::{default_rows, distinguishing_runs, likeliest_axis};
 pub use error::{CompareError, QuestionError};
 pub use projection::{
     TooFewRounds, can_decide, default_rounds, primaries, question_of, widest_interval,
@@ -43,10 +44,10 @@ pub(crate) use words::regimes;
 /// A value for the list of metrics that selects every metric that both sides have.
 pub const ALL_METRICS: &str = "all";
 
-/// Compares trials as `question` asks, and checks printed `claims` against them.
+/// Compares trials as `question` requests, and checks printed `claims` against them.
 ///
-/// The result depends on its arguments only. Errors: all faults of the question at once, such as a dimension,
-/// value, metric or fact that no trial has, or nothing to compare.
+/// The result depends only on its arguments. Errors: all errors of the question at once, such as a dimension, value,
+/// metric or fact that no trial has, or a question with nothing to compare.
 pub fn compare(
     name: &str,
     observations: &[Observation],
@@ -76,7 +77,7 @@ pub fn compare(
     Ok(comparison)
 }
 
-/// A dimension cannot be used for columns and rows at once: each row would have one column.
+/// A dimension cannot be used for both columns and rows: each row would have one column.
 fn normalised(question: &Question) -> Question {
     let mut question = question.clone();
     let columns = question.columns.clone();

@@ -1,4 +1,4 @@
-//! How many rounds a verdict needs, before, between and after rounds.
+//! The number of rounds that a verdict needs, before, between and after rounds.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use iodyno_units::counted;
 
-/// Minimum number of rounds of a planned run: below it, one outlier decides.
+/// Minimum number of rounds of a planned run: with fewer, one outlier decides.
 const FEWEST_ROUNDS: u32 = 10;
 
 /// This number of rounds cannot show any difference.
@@ -68,7 +68,8 @@ fn sound(alpha: f64) -> f64 {
     }
 }
 
-/// The question of a run's plan at its next look. A look that no number of rounds could have decided spends nothing.
+/// The question of a run's plan at its next look. A look at which no result could have been decisive uses no part of
+/// α.
 pub fn question_of(plan: &Plan) -> Question {
     let first = Question {
         looks: Some(0),
@@ -97,9 +98,9 @@ pub fn widest_interval(comparison: &Comparison) -> Option<f64> {
     widest
 }
 
-/// Number of primary comparisons of a plan's question: rows × candidates, without rows in which no difference
-/// is expected. Dimensions that only trials have are assumed to differ between workloads, so that the number is
-/// never too small. 0 if there is nothing to compare.
+/// The number of primary comparisons of a plan's question: rows × candidates, without rows in which no difference is
+/// expected. Dimensions that only trials have are assumed to differ between workloads, so that the number is never
+/// too small. 0 if there is nothing to compare.
 pub fn primaries(plan: &Plan) -> u32 {
     let question = &plan.question;
     let cells: Vec<[(&str, &str); 2]> = plan

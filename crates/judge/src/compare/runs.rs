@@ -1,8 +1,8 @@
 //! Trials of separate runs: one value per run, and what prevents a verdict.
 //!
-//! Runs made at different times differ by more than the trials within one: the host drifts, files lie elsewhere,
-//! caches are in another state. The trials of a run share all that, so the unit of such a comparison is the run, as
-//! the highest level of repetition always is (Kalibera & Jones, "Rigorous benchmarking in reasonable time", ISMM
+//! Runs at different times differ more than the trials within one run: the host drifts, files are at other locations,
+//! caches are in another state. The trials of a run share all of that, so the unit of such a comparison is the run,
+//! which is the highest level of repetition (Kalibera & Jones, "Rigorous benchmarking in reasonable time", ISMM
 //! 2013). The value of a run is the mean of its logarithms.
 
 use std::collections::{HashMap, HashSet};
@@ -14,18 +14,18 @@ use iodyno_units::counted;
 use super::sample::{Two, Values};
 use super::sides::{Counted, Gathered};
 
-/// Minimum number of runs a side: two do not show how far runs differ by themselves.
+/// Minimum number of runs per side: two are too few to measure the variation between runs.
 const FEWEST: usize = 3;
 
-/// Runs whose times differ between the sides with a p of at most this, by Mann–Whitney's test, were not made in turns.
-/// For three a side: all runs of one side before all of the other.
+/// The runs were not interleaved if their times differ between the sides with a p of at most this, by Mann–Whitney's
+/// test. For three per side: all runs of one side were before all of the other.
 const IN_TURNS: f64 = 0.1;
 
-/// What separate runs give.
+/// The values of separate runs, or the reasons against a verdict.
 pub(super) struct Separate {
     /// By workload: one value per run of both sides. `None` if the runs are too few, or values have no logarithm.
     pub(super) values: Option<Vec<Values>>,
-    /// Why no verdict follows, with the remedy; empty if one does.
+    /// Why there is no verdict, with the remedy; empty if there is one.
     pub(super) reasons: Vec<String>,
     /// A remark if the times of the runs are not known.
     pub(super) note: Option<String>,
@@ -35,7 +35,7 @@ pub(super) struct Separate {
 struct Runs {
     /// Whether any of its trials was imported.
     imported: bool,
-    /// When each run was begun, ms since 1970; `None` if that is not known of each.
+    /// The start of each run, ms since 1970; `None` if one is unknown.
     begun: Option<Vec<f64>>,
     /// By workload: the value of each run; `None` if a value has no logarithm.
     values: Option<Vec<Vec<f64>>>,
@@ -67,7 +67,7 @@ pub(super) fn separate(both: &[&Two], columns: (&str, &str)) -> Separate {
             columns.1
         );
         found.reasons.push(format!(
-            "{what}: {lead}{counts} do not show how far runs differ by themselves; compare both in the rounds of one \
+            "{what}: {lead}{counts} are too few to measure the variation between runs; compare both in the rounds of one \
              run, or at least {FEWEST} {unit}s of each"
         ));
         return found;
@@ -87,8 +87,8 @@ pub(super) fn separate(both: &[&Two], columns: (&str, &str)) -> Separate {
                     false => "before",
                 };
                 found.reasons.push(format!(
-                    "separate runs: most of {} were made {when} those of {}, where a drift of the host would \
-                     look the same; compare both in the rounds of one run, or make their runs in turns",
+                    "separate runs: most of {} ran {when} those of {}, where a drift of the host would \
+                     look the same; compare both in the rounds of one run, or alternate their runs",
                     columns.1, columns.0
                 ));
             }

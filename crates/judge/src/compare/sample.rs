@@ -21,9 +21,9 @@ pub(super) struct Sample {
     pub(super) better: Better,
     /// Workloads with their speed ratios; empty for a single workload.
     pub(super) members: Vec<Member>,
-    /// What was left out, with the reason.
+    /// Omitted values, with the reason.
     pub(super) notes: Vec<String>,
-    /// Why separate runs allow no verdict; empty if one is possible.
+    /// Why separate runs give no verdict; empty if they can.
     pub(super) reasons: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ impl Sample {
 
 /// Combines the sides of a row's workloads. Errors: the reason why there is nothing to compare.
 ///
-/// A family is reduced to one value per round (or per trial if rounds are not shared): the geometric mean over
+/// A family is reduced to one value per round (or per trial if there are no common rounds): the geometric mean over
 /// its workloads. It is then treated like a single workload. Workloads that one side lacks are left out on both
 /// sides.
 pub(super) fn sample(
@@ -166,7 +166,7 @@ fn by_round(both: &[&Two], notes: &mut Vec<String>) -> Result<Vec<Values>, Strin
             iodyno_units::counted(lost as u64, "round")
         ));
     }
-    // Both sides use one order: runs may appear in different orders.
+    // Both sides use one order, because runs can appear in different orders.
     let kept = |side: &Gathered| -> Vec<f64> {
         let values: HashMap<Together, f64> = side
             .counted
@@ -182,8 +182,8 @@ fn by_round(both: &[&Two], notes: &mut Vec<String>) -> Result<Vec<Values>, Strin
         .collect())
 }
 
-/// All values; for a family as many as the workload with the fewest has on that side, so that every trial of
-/// the family is complete.
+/// All values; for a family as many as the workload with the fewest values on that side, so that every trial of the
+/// family is complete.
 fn by_trial(both: &[&Two], notes: &mut Vec<String>) -> Vec<Values> {
     let mut values: Vec<_> = both
         .iter()

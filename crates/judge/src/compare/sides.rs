@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use iodyno_model::{Metric, Observation};
 
-/// Run and round, shared by the trials that are paired.
+/// Run and round, which are common to trials that are paired.
 pub(super) type Together<'a> = (&'a str, u32);
 
 /// A trial that counts.
@@ -23,7 +23,7 @@ pub(super) struct Counted<'a> {
 pub(super) struct Gathered<'a> {
     /// In the order of rounds, or as read.
     pub(super) counted: Vec<Counted<'a>>,
-    /// Why other trials do not count.
+    /// The reasons why other trials do not count.
     pub(super) left_out: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl Gathered<'_> {
     }
 }
 
-/// The trials of a side that count by `metric`: none if any trial withholds it. If a round was repeated, the last
+/// The trials of a side that count by `metric`: none if any trial withholds it. If a round was repeated, its last
 /// usable trial counts.
 pub(super) fn gather<'a>(
     trials: impl Iterator<Item = &'a Observation>,
@@ -109,8 +109,8 @@ pub(super) fn gather<'a>(
     side
 }
 
-/// Why a metric is withheld for a whole side: some of its trials withhold it. The others would be a choice of trials
-/// by their own values.
+/// Why a metric is withheld for a whole side: some of its trials withhold it. Using only the others would select
+/// trials by their values.
 fn withheld(side: &[&Observation], metric: &Metric) -> Option<String> {
     let usable = side.iter().filter(|o| o.unusable.is_none());
     let reasons: Vec<&str> = usable
@@ -129,7 +129,7 @@ fn withheld(side: &[&Observation], metric: &Metric) -> Option<String> {
 
 /// Each reason of [`Gathered::left_out`] once, with its rounds: `rounds 1 to 3, 7: failed: EIO`.
 pub(super) fn by_reason(left_out: &[String]) -> Vec<String> {
-    // What stands around the round, and the rounds.
+    // The text before the round, the reason, and the rounds.
     let mut reasons: Vec<(&str, &str, Vec<u64>)> = Vec::new();
     for text in left_out {
         let found = text.find("round ").and_then(|start| {

@@ -64,8 +64,7 @@ pub(super) fn direction(sample: &Sample) -> f64 {
     estimate.map_or(0.0, |estimate| estimate.value)
 }
 
-/// The speed ratio with its interval at `level`; `None` where a value is 0 or less, or the ratio is
-/// beyond what a number can hold.
+/// The speed ratio with its interval at `level`; `None` if a value is 0 or less, or if the ratio overflows.
 pub(super) fn ratio(sample: &Sample, level: f64) -> Option<Estimated> {
     let (baseline, candidate) = sample.by_speed();
     if !sample.positive() {
@@ -124,7 +123,7 @@ pub(super) fn smallest_p(sample: &Sample) -> f64 {
     }
 }
 
-/// The least number of rounds, or of trials or runs a side, whose smallest p falls below `needed`.
+/// The smallest number of rounds, or of trials or runs per side, whose smallest p is below `needed`.
 pub(super) fn least(pairing: Pairing, needed: f64) -> u32 {
     let least = match pairing {
         Pairing::Paired => least_rounds(1, needed),
@@ -133,8 +132,8 @@ pub(super) fn least(pairing: Pairing, needed: f64) -> u32 {
     least.map_or(u32::MAX, |least| u32::try_from(least).unwrap_or(u32::MAX))
 }
 
-/// Rounds, or trials or runs per side, that a verdict still needs at power [`POWER`] if estimate and spread stay as
-/// they are; `None` if too many to estimate.
+/// The number of further rounds, or of trials or runs per side, for a verdict at power [`POWER`], assuming the same
+/// estimate and spread; `None` if it is too large to estimate.
 pub(super) fn more(sample: &Sample, margin: f64, level: f64) -> Option<u32> {
     // Without a margin only a difference can be shown; the projection needs a margin above 0.
     let margin = (1.0 + margin).ln().max(1e-9);

@@ -32,7 +32,7 @@ pub(super) struct Numbers {
 
 /// The verdict from the numbers. Rules in this order:
 ///
-/// 1. With this few values no p could fall below this cell's share of α: CANNOT DECIDE.
+/// 1. With this number of values no p can be below this cell's share of α: CANNOT DECIDE.
 /// 2. A significant difference (adjusted p of at most α and an interval that excludes 1): FASTER or SLOWER
 ///    unless the whole interval lies within the margin or the noise floor; DIFFERENT BUT SMALL if it lies within
 ///    the margin and the noise floor does not exceed the margin. If the interval contains the edge of either,
@@ -173,7 +173,7 @@ mod tests {
         let undecided = Verdict::inconclusive(Some(7));
         check(0.002, (1.45, 1.66, 1.90), 1.0, Verdict::Faster);
         check(0.05, (1.45, 1.66, 1.90), 1.0, Verdict::Faster);
-        check(0.002, (1.001, 1.02, 1.04), 0.3, Verdict::Faster); // straddles the edge
+        check(0.002, (1.001, 1.02, 1.04), 0.3, Verdict::Faster); // contains the limit
         check(
             0.002,
             (1.001, 1.02, 1.029),
@@ -182,12 +182,12 @@ mod tests {
         );
         check(0.6, (0.99, 1.0, 1.01), 0.01, Verdict::Equivalent);
         check(0.06, (1.45, 1.66, 1.90), 1.0, undecided.clone()); // p above α
-        check(0.04, (1.0, 1.02, 1.06), 0.4, undecided.clone()); // the interval holds 1
+        check(0.04, (1.0, 1.02, 1.06), 0.4, undecided.clone()); // the interval contains 1
         check(0.4, (0.96, 1.02, 1.09), 0.3, undecided);
     }
 
     #[test]
-    fn a_noise_floor_above_the_margin_leaves_only_what_exceeds_it() {
+    fn with_a_noise_floor_above_the_margin_only_larger_differences_count() {
         let noisy = || {
             Verdict::Inconclusive {
             more: None,
@@ -202,24 +202,24 @@ mod tests {
             check_above(0.12, p, ratio, equivalence_p, verdict);
         };
         check(0.002, (1.45, 1.66, 1.90), 1.0, Verdict::Faster);
-        check(0.002, (1.05, 1.10, 1.15), 1.0, Verdict::Faster); // straddles the floor's edge
+        check(0.002, (1.05, 1.10, 1.15), 1.0, Verdict::Faster); // contains the limit of the floor
         check(0.002, (1.04, 1.06, 1.11), 1.0, noisy());
         check(0.002, (1.001, 1.02, 1.029), 0.01, noisy());
         check(0.6, (0.99, 1.0, 1.01), 0.01, noisy());
         check(0.4, (0.90, 1.02, 1.15), 0.3, noisy());
-        // A floor within the margin changes nothing.
+        // A floor within the margin has no effect.
         check_above(0.03, 0.6, (0.99, 1.0, 1.01), 0.01, Verdict::Equivalent);
         let small = (1.001, 1.02, 1.029);
         check_above(0.02, 0.002, small, 0.01, Verdict::DifferentButSmall);
     }
 
     #[test]
-    fn says_where_a_difference_may_be_too_small_to_matter() {
+    fn reports_that_a_difference_may_be_too_small_to_matter() {
         for (floor, interval, small) in [
             (0.0, (1.001, 1.04), true),
             (0.0, (0.95, 0.99), true),
             (0.0, (1.04, 1.05), false),
-            (0.0, (1.001, 1.02), false), // surely small
+            (0.0, (1.001, 1.02), false), // certainly small
             (0.12, (1.04, 1.15), true),
             (0.12, (1.13, 1.15), false),
         ] {

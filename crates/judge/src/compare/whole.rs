@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use iodyno_model::{Cell, Comparison, Difference, Observation, Pairing, Question, Verdict};
+use iodyno_model::{
+    CandidateResult, Comparison, Difference, Observation, Pairing, Question, Verdict,
+};
 
 use super::cells::Built;
 use super::grouping::Table;
@@ -54,7 +56,7 @@ pub(super) fn comparison(
     }
 }
 
-fn without_data(cell: &Cell) -> bool {
+fn without_data(cell: &CandidateResult) -> bool {
     matches!(cell.by_numbers, Verdict::NoData { .. })
 }
 
@@ -65,7 +67,7 @@ fn floor(built: &[Built]) -> Option<f64> {
         .reduce(f64::max)
 }
 
-/// Names of facts that are equal wherever two sides both have them, and of those in which any two differ.
+/// Names of the facts that are equal for any two sides that have them, and of those in which any two sides differ.
 fn facts(built: &[Built]) -> (Vec<String>, Vec<Difference>) {
     let mut same: BTreeSet<&String> = BTreeSet::new();
     let mut differing: BTreeMap<&String, (Difference, Vec<&String>)> = BTreeMap::new();
@@ -94,7 +96,7 @@ fn facts(built: &[Built]) -> (Vec<String>, Vec<Difference>) {
     (same, differs)
 }
 
-/// That the verdict was seen before.
+/// A remark if the verdict was visible before the run was extended.
 fn extended(question: &Question) -> Option<String> {
     let looks = question.looks.filter(|looks| *looks > 0)?;
     let times = match looks {
@@ -114,7 +116,7 @@ fn extended(question: &Question) -> Option<String> {
     ))
 }
 
-/// What rounds do not repeat: each configuration is one file system or device.
+/// A remark on what rounds do not repeat: each configuration is one file system or device.
 fn instances(table: &Table, question: &Question) -> Option<String> {
     let trials = || table.rows.iter().flat_map(|row| row.trials());
     let on_targets = trials().any(|o| {
@@ -122,8 +124,8 @@ fn instances(table: &Table, question: &Question) -> Option<String> {
         o.round.is_some_and(|round| round > 0) && facts.any(|fact| fact.name == "file system")
     });
     (question.columns == Observation::CONFIGURATION && on_targets).then(|| {
-        "not repeated: each configuration is one instance of its target; how much instances made alike differ is \
-         not part of the intervals"
+        "not repeated: each configuration is one instance of its target; the variation between \
+         instances with the same configuration is not part of the intervals"
             .to_owned()
     })
 }

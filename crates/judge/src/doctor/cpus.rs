@@ -8,7 +8,7 @@ use crate::findings::{FAST_SOURCES, STEAL_PERCENT, on_one_cpu};
 use crate::series::{Total, balance, sum, totals};
 use CheckState::{Fine, Note, Unfit, Unknown};
 
-/// Below this rate per second the balance of interrupts is chance.
+/// Below this rate per second the distribution of interrupts is random.
 const LEAST_INTERRUPTS: f64 = 1000.0;
 
 pub(super) fn checks(environment: &Environment, telemetry: &Telemetry) -> Vec<Check> {
@@ -104,7 +104,7 @@ fn steal(telemetry: &Telemetry) -> Check {
     )
 }
 
-/// The given kinds of CPU time in percent of all, over all CPUs.
+/// The given kinds of CPU time in percent of all CPU time, over all CPUs.
 pub(super) fn share(cpus: &[Total], sorts: &[&str]) -> Option<f64> {
     let all = sum(cpus.iter().flat_map(Total::counts).map(|(_, ns)| ns));
     let of = |cpu: &Total| sum(sorts.iter().map(|sort| cpu.count(sort)));
@@ -112,7 +112,8 @@ pub(super) fn share(cpus: &[Total], sorts: &[&str]) -> Option<f64> {
     (all > 0).then(|| of as f64 * 100.0 / all as f64)
 }
 
-/// An idle host shows little; whatever is unusual is reported, and the findings of trials cover the rest.
+/// On an idle host few interrupts occur; the check reports what is unusual, and the findings of trials cover the
+/// rest.
 fn interrupts(environment: &Environment, telemetry: &Telemetry) -> Check {
     let name = "interrupt balance";
     let rule = "no device's interrupts on one CPU while another idles";

@@ -32,7 +32,7 @@ pub(super) fn checks(environment: &Environment) -> Vec<Check> {
 fn nothing_below(what: &str) -> Check {
     let (name, rule) = (
         format!("device below {what}"),
-        "known, so that caches and queues can be told from the device",
+        "known, so that caches and queues can be distinguished from the device",
     );
     match what {
         "tmpfs" | "ramfs" | "hugetlbfs" => remedied(
@@ -73,7 +73,7 @@ fn setting<'a>(device: &'a DeviceLayer, name: &str) -> Option<&'a str> {
 /// Disks of a virtual machine report themselves as rotational by default, whatever the host's disk is.
 const VIRTUAL: [&str; 2] = ["vd", "xvd"];
 
-/// Spinning disks gain from a scheduler; devices without seek times only lose by it.
+/// Spinning disks benefit from a scheduler; devices without seek times only become slower.
 fn scheduler(device: &DeviceLayer) -> Check {
     let name = format!("scheduler of {}", device.name);
     let is_virtual = VIRTUAL.iter().any(|name| device.name.starts_with(name));

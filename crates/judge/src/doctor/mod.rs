@@ -1,8 +1,8 @@
 //! Checks whether a host is fit for measurements.
 //!
-//! Compares the environment and a short idle stretch of telemetry with rules, which the result states. Changes
-//! nothing: the remedy is a command for the owner of the host. A check is "unfit" if results would be wrong or
-//! not repeatable, and a note if it only affects them.
+//! Compares the environment and a short period of telemetry on the idle host with rules, which the result states.
+//! Changes nothing: the remedy is a command for the owner of the host. A check is "unfit" if results would be wrong
+//! or not repeatable, and a note if it only affects them.
 
 mod cpus;
 mod devices;
@@ -21,7 +21,7 @@ pub fn examine(environment: &Environment, telemetry: &Telemetry) -> Vec<Check> {
     checks.extend(quiet::checks(environment, telemetry));
     checks.extend(devices::checks(environment));
     checks.extend(mounts::checks(environment));
-    // Several targets may share a device or a file system.
+    // Several targets can share a device or a file system.
     let mut names: Vec<String> = Vec::new();
     checks.retain(|check| {
         let new = !names.contains(&check.name);

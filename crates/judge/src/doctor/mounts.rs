@@ -85,8 +85,8 @@ fn options(mount: &MountInfo) -> Check {
     }
 }
 
-/// The remedy for mount options. A file system that the kernel has remounted read-only must be inspected before
-/// it is written.
+/// The remedy for mount options. A file system that the kernel has remounted read-only must be inspected before it is
+/// written to.
 fn undone(point: &str, wrong: &[(&str, &str, Option<&str>)]) -> String {
     let names: Vec<&str> = wrong.iter().map(|(option, ..)| *option).collect();
     if names.contains(&"ro") {

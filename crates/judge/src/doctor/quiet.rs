@@ -61,7 +61,7 @@ fn load_average(environment: &Environment, telemetry: &Telemetry) -> Check {
     let sampled = telemetry.of(SeriesKind::Cpu).next().is_some();
     let state = match (high, sampled) {
         (false, _) => Fine,
-        // Work of a minute ago may have ended; current work is covered above.
+        // Activity of a minute ago may have ended; current activity is checked above.
         (true, true) => Note,
         (true, false) => Unfit,
     };
@@ -79,7 +79,7 @@ fn other_io(telemetry: &Telemetry) -> Check {
         Bytes(OTHERS_PER_SECOND.1 as u64)
     );
     let others = totals(telemetry, SeriesKind::Others);
-    // Sampled without a row: there was none.
+    // Sampled without rows: there was no such I/O.
     let sampled = telemetry.of(SeriesKind::Others).next().is_some();
     let mut gaps = telemetry.gaps.iter();
     let gap = gaps.find(|gap| gap.kind == SeriesKind::Others);

@@ -9,7 +9,7 @@ use CheckState::{Fine, Note, Unfit, Unknown};
 
 const GIB: u64 = 1 << 30;
 
-/// A quiet host of two CPUs, an SSD and an ext4.
+/// A quiet host with two CPUs, an SSD and an ext4 file system.
 fn environment() -> Environment {
     let device = DeviceLayer {
         name: "nvme0n1".to_owned(),
@@ -85,18 +85,18 @@ fn one<'a>(checks: &'a [Check], name: &str) -> &'a Check {
     found.unwrap_or_else(|| panic!("no {name} among {checks:#?}"))
 }
 
-/// The check of that name on a host that is fit but for this.
+/// The check of that name on a host that is otherwise fit.
 #[track_caller]
 fn check(name: &str, change: impl FnOnce(&mut Environment), state: CheckState, words: &str) {
     let mut environment = environment();
     change(&mut environment);
-    held(&examine(&environment, &quiet().done()), name, state, words);
+    assert_check(&examine(&environment, &quiet().done()), name, state, words);
 }
 
-/// The same for what is seen of the host.
+/// The same for the telemetry of the host.
 #[track_caller]
 fn seen(name: &str, telemetry: Recording, state: CheckState, words: &str) {
-    held(
+    assert_check(
         &examine(&environment(), &telemetry.done()),
         name,
         state,
@@ -105,7 +105,7 @@ fn seen(name: &str, telemetry: Recording, state: CheckState, words: &str) {
 }
 
 #[track_caller]
-fn held(checks: &[Check], name: &str, state: CheckState, words: &str) {
+fn assert_check(checks: &[Check], name: &str, state: CheckState, words: &str) {
     let check = one(checks, name);
     assert_eq!(check.state, state, "{check:#?}");
     let all = format!("{} {}", check.found, check.remedy.as_deref().unwrap_or(""));
@@ -130,18 +130,18 @@ fn a_quiet_host_is_fit_in_every_check() {
 }
 
 #[test]
-fn what_is_not_known_is_neither_fine_nor_unfit() {
+fn unknown_properties_are_neither_fine_nor_unfit() {
     let checks = examine(&Environment::default(), &Telemetry::default());
     for check in &checks {
-        let told = ["virtualisation", "load average", "swap"].contains(&check.name.as_str());
-        assert_eq!(check.state, if told { Fine } else { Unknown }, "{check:?}");
+        let known = ["virtualisation", "load average", "swap"].contains(&check.name.as_str());
+        assert_eq!(check.state, if known { Fine } else { Unknown }, "{check:?}");
         assert!(check.remedy.is_none());
     }
     assert!(checks.len() >= 10);
 }
 
 #[test]
-fn cpus_are_held_against_a_steady_clock_rate() {
+fn cpus_must_have_a_constant_frequency() {
     let governor =
         |name: &'static str| move |e: &mut Environment| e.cpu.governor.name = name.to_owned();
     check(
@@ -194,7 +194,7 @@ fn cpus_are_held_against_a_steady_clock_rate() {
 }
 
 #[test]
-fn what_else_runs_makes_a_host_unfit() {
+fn other_activity_makes_a_host_unfit() {
     let stolen = |percent: u64| {
         recording().seconds(SeriesKind::Cpu, 3, move |_| {
             let mut cpu = cpu_second([1, 1, 98 - percent, 0, 0]);
@@ -212,7 +212,7 @@ fn what_else_runs_makes_a_host_unfit() {
     );
     seen("other load", cpus([8, 8, 84, 0, 0]), Note, "9.0 %");
     seen("other load", cpus([2, 1, 97, 0, 0]), Fine, "2.5 %");
-    // Waiting is not CPU time.
+    // Waiting for I/O is not CPU time.
     seen("other load", cpus([2, 1, 0, 97, 0]), Fine, "2.5 %");
     check(
         "load average",
@@ -223,7 +223,7 @@ fn what_else_runs_makes_a_host_unfit() {
     check("load average", |e| e.load_1min_x100 = 99, Fine, "0.99");
     let mut busy = environment();
     busy.load_1min_x100 = 300;
-    held(
+    assert_check(
         &examine(&busy, &Telemetry::default()),
         "load average",
         Unfit,
@@ -255,7 +255,7 @@ fn what_else_runs_makes_a_host_unfit() {
 }
 
 #[test]
-fn pressure_memory_and_swap_are_looked_at() {
+fn pressure_memory_and_swap_are_checked() {
     let pressed = |resource: &'static str, some: u64| {
         recording().seconds(SeriesKind::Pressure, 3, move |_| {
             vec![(resource, vec![("some", some)])]
@@ -289,7 +289,7 @@ fn pressure_memory_and_swap_are_looked_at() {
         Note,
         "1 MiB in use",
     );
-    // What is in it would find no room in memory.
+    // Its content would not fit into memory.
     let swapped = |e: &mut Environment| e.memory.swap_used = e.memory.available / 2 + 1;
     check("swap", swapped, Note, "end what else uses memory");
     check("swap", |e| e.memory.swap_used = 1, Note, "swapoff -a");
@@ -300,7 +300,7 @@ fn pressure_memory_and_swap_are_looked_at() {
 }
 
 #[test]
-fn interrupts_are_judged_where_there_are_enough_of_them() {
+fn interrupts_are_judged_if_there_are_enough() {
     let rows = |name: &'static str, one: u64, other: u64| {
         move |_| -> Vec<(&'static str, Named)> {
             vec![(name, vec![("CPU0", one), ("CPU1", other)])]
@@ -350,7 +350,7 @@ fn set(name: &'static str, value: &'static str) -> impl Fn(&mut Environment) {
 }
 
 #[test]
-fn devices_have_the_scheduler_of_their_kind() {
+fn devices_should_have_the_scheduler_for_their_kind() {
     let cases = [
         ("0", "none", Fine),
         ("0", "mq-deadline", Fine),
@@ -380,7 +380,7 @@ fn devices_have_the_scheduler_of_their_kind() {
 }
 
 #[test]
-fn what_others_put_in_order_is_not_told_to() {
+fn schedulers_of_virtual_disks_and_loop_devices_get_no_advice() {
     let named = |name: &str| {
         let mut environment = environment();
         set("rotational", "1")(&mut environment);
@@ -412,7 +412,7 @@ fn what_others_put_in_order_is_not_told_to() {
 }
 
 #[test]
-fn devices_are_asked_for_caches_discard_and_statistics() {
+fn caches_discard_and_statistics_of_devices_are_checked() {
     check(
         "write cache of nvme0n1",
         set("write_cache", "write back"),
@@ -482,12 +482,12 @@ fn mount(environment: &mut Environment) -> &mut MountInfo {
 }
 
 #[test]
-fn mount_options_may_not_change_what_a_write_is() {
+fn mount_options_must_not_change_the_meaning_of_a_write() {
     let cases = [
         ("relatime,rw", Fine, "ext4 relatime,rw"),
         ("noatime,rw", Fine, ""),
         ("rw,strictatime", Note, "remount,relatime /mnt/e"),
-        // Nobody is to write to a file system that has errors.
+        // A file system with errors must not be written to.
         (
             "relatime,ro",
             Unfit,
@@ -530,7 +530,7 @@ fn mount_options_may_not_change_what_a_write_is() {
 }
 
 #[test]
-fn a_path_in_a_command_is_one_word_of_a_shell() {
+fn a_path_in_a_command_is_quoted_as_one_word() {
     for (path, word) in [
         ("/mnt/e", " /mnt/e"),
         ("/mnt/my disk", " '/mnt/my disk'"),
@@ -567,7 +567,7 @@ fn a_full_file_system_is_unfit() {
 }
 
 #[test]
-fn what_targets_share_is_checked_once() {
+fn devices_that_targets_share_are_checked_once() {
     let mut environment = environment();
     let again = environment.targets[0].clone();
     environment.targets.push(again);

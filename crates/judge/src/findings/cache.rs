@@ -1,4 +1,4 @@
-//! Whether ops were served from memory and not by the device.
+//! Detects that ops were served from memory and not by the device.
 
 use iodyno_model::{
     CloneResult, Direction, Finding, FindingKind, Job, Kind, MountInfo, SeriesKind, StackLayer,
@@ -11,14 +11,14 @@ use crate::kind::kind;
 use crate::series::totals;
 use crate::{devices, work};
 
-/// Below this fraction of the jobs' bytes, part of the I/O did not reach the device. The remaining tenth allows
-/// for write-back in progress, metadata, and counters that are read at slightly different times.
+/// Below this fraction of the jobs' bytes, part of the I/O did not reach the device. The remaining tenth allows for
+/// writeback in progress, metadata, and counters that are read at slightly different times.
 const SERVED_SHARE: f64 = 0.9;
 
 /// Below this fraction the figure describes the cache and not the device.
 const ALL_SERVED_SHARE: f64 = 0.1;
 
-/// Fewer bytes prove nothing: a few pages may be cached anywhere.
+/// With fewer bytes no conclusion is possible: a few pages can be in any cache.
 const LEAST_BYTES: u64 = 1 << 20;
 
 /// If no device is known, the cache's own counters give this finding from this hit rate upwards.
@@ -98,7 +98,7 @@ fn flush_counts(evidence: &Evidence) -> bool {
         && evidence.workload.jobs.iter().all(flushes)
 }
 
-/// Whether the figure is about data at all. If the only data that stay in memory are written untimed by file
+/// Whether the figure concerns data at all. If the only data that remain in memory are written untimed by file
 /// operations, no figure describes the cache.
 fn data_count(evidence: &Evidence, direction: Direction) -> bool {
     if !evidence.only_operations() || direction != Direction::Write {
@@ -321,7 +321,7 @@ fn smaller_than_memory(evidence: &Evidence) -> Option<Finding> {
     if set == 0 || set >= memory.usable() || in_memory {
         return None;
     }
-    // If the device moved every byte, the cache had no effect in this trial.
+    // If the device transferred every byte, the cache had no effect in this trial.
     let weight = match share(evidence, Direction::Read) {
         Some(ratio) if ratio >= SERVED_SHARE => Weight::Note,
         _ => Weight::Warning,

@@ -1,12 +1,11 @@
-//! Whether the device was capped: by a cloud volume's limit or a control group.
+//! Detects that the device was capped by a cloud volume's limit or a control group.
 //!
-//! The limit of the harness's own control group is read from the system. Other limits are inferred from the
-//! series:
+//! The limit of the harness's own control group is read from the system. Other limits are inferred from the series:
 //!
 //! The rate of storage varies from second to second; that of a token bucket does not, except in seconds with burst
-//! credit or less work. Fast devices on a bus are also even, so an even rate counts as a limit only at a number
-//! that limits are usually set to. A rate that falls to an even level and stays there counts whatever the number:
-//! spent burst credit, or a device that limits itself.
+//! credit or less work. Fast devices on a bus have constant rates as well, so a constant rate counts as a limit only
+//! at a number that is common for limits. A rate that falls to a constant level and stays there counts at any number:
+//! the burst credit is used up, or the device limits itself.
 
 use iodyno_model::{DeviceUse, Finding, FindingKind, Part, Point, Regime, SeriesKind, Weight};
 use iodyno_units::{Bytes, Nanos};
@@ -22,23 +21,23 @@ const FLAT_PERCENT: f64 = 2.0;
 /// … or by one op per second if that is more, up to the variation of storage without a limit.
 const SCATTER_PERCENT: f64 = 5.0;
 
-/// In this percentage of the seconds: the others had burst credit, or less to do.
+/// In this percentage of the seconds: the others had burst credit, or less work.
 const MOST_PERCENT: f64 = 60.0;
 
-/// Minimum number of such seconds: a few can be close together by chance.
+/// Minimum number of such seconds: a few can have similar rates by chance.
 const LEAST_SECONDS: usize = 10;
 
 /// The same as a duration, ns.
 const LEAST_NS: u64 = LEAST_SECONDS as u64 * 1_000_000_000;
 
-/// The device had I/O in flight for this percentage of the time; otherwise something else limited the rate.
+/// The device had I/O in flight for this percentage of the time; with less, something else limited the rate.
 const BUSY_PERCENT: f64 = 95.0;
 
 /// The device's rate is at most this percentage below a usual limit …
 const BELOW_PERCENT: f64 = 0.15;
 
-/// … or this percentage above it: a limit is exceeded only by the difference of two clocks. A random rate is
-/// this close to one of [`USUAL_IOPS`] or [`USUAL_BANDWIDTHS`] (in MB/s and in MiB/s) with a probability below 2 %.
+/// … or this percentage above it: the only excess over a limit is the difference of two clocks. A random rate is this
+/// close to one of [`USUAL_IOPS`] or [`USUAL_BANDWIDTHS`] (in MB/s and in MiB/s) with a probability below 2 %.
 const ABOVE_PERCENT: f64 = 0.1;
 
 /// Usual limits, times any power of ten: 500, 3000 and 16 000 IOPS.
@@ -54,13 +53,13 @@ const LEAST: (f64, f64) = (1e6, 100.0);
 /// of it. Single seconds vary more: the kernel grants the budget in slices of a tenth of a second.
 const AT_LIMIT_PERCENT: f64 = 3.0;
 
-/// When burst credit is spent, the rate falls to this fraction or less: smaller steps have many causes.
+/// When burst credit is used up, the rate falls to this fraction or less: smaller steps have many causes.
 const FALL: f64 = 0.8;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     let set = limits_set(evidence);
     if !set.is_empty() {
-        // The series would repeat the same finding.
+        // The series would give the same finding again.
         return set;
     }
     if evidence.workload.jobs.iter().any(own_pace) {
@@ -86,7 +85,7 @@ fn at_a_usual_limit(evidence: &Evidence) -> Vec<Finding> {
     .collect()
 }
 
-/// What a device did in a second.
+/// The activity of a device in one second.
 #[derive(Debug, Clone, Copy)]
 struct Second {
     ops: f64,
@@ -139,7 +138,7 @@ fn own_pace(job: &iodyno_model::Job) -> bool {
     job.scheduled() || job.pacing.think.is_some() || job.pacing.flow.is_some()
 }
 
-/// A limit at which a busy device spent most seconds.
+/// A limit at which a busy device was in most seconds.
 struct Limit {
     words: String,
     seconds: usize,
@@ -248,8 +247,8 @@ fn limits_set(evidence: &Evidence) -> Vec<Finding> {
     each.collect()
 }
 
-/// A limit is an upper bound: an average this close to it was capped nearly all the time. In single samples the
-/// rate may be above it (a burst) or below it (less to do).
+/// A limit is an upper bound: with a mean this close to it, the device was capped nearly all the time. In single
+/// samples the rate can be above it (a burst) or below it (less work).
 fn limit_reached(
     evidence: &Evidence,
     subject: &str,
@@ -308,7 +307,7 @@ fn limit_reached(
     ))
 }
 
-/// The amount that was done, and the amount that a limit allows in this time.
+/// The amount of I/O, and the amount that a limit allows in this time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Allowed {
     done: f64,
@@ -330,7 +329,7 @@ fn total<'a>(samples: impl Iterator<Item = &'a Allowed>) -> Allowed {
     })
 }
 
-/// Whether the rate fell to an even level and stayed there.
+/// Whether the rate fell to a constant level and stayed there.
 fn credit_spent(evidence: &Evidence) -> Option<Finding> {
     let [.., before, after] = evidence.summary.behaviour.regimes.as_slice() else {
         return None;
@@ -415,7 +414,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_random_rate_is_seldom_round() {
+    fn a_random_rate_is_rarely_a_usual_limit() {
         const RATES: u32 = 20_000;
         let mut state = 1u64;
         let mut uniform = || {
@@ -427,7 +426,7 @@ mod tests {
         };
         for block in [512u32, 4096, 16 << 10, 64 << 10, 128 << 10, 1 << 20] {
             let round = (0..RATES).filter(|_| {
-                // Between 100 and 1 000 000 ops a second, evenly on a logarithmic scale.
+                // Between 100 and 1 000 000 ops per second, uniform on a logarithmic scale.
                 let ops = (10f64.powf(2.0 + 4.0 * uniform()) * 20.0).floor() / 20.0;
                 let second = Second {
                     ops,

@@ -1,4 +1,4 @@
-//! Whether the client and not the storage limited the figure, and which features it lacked.
+//! Detects that the client and not the storage limited the figure, and lists features that it lacked.
 
 use iodyno_model::{
     CloneResult, Direction, EngineKind, Finding, FindingKind, Job, SeriesKind, Weight,
@@ -9,15 +9,15 @@ use iodyno_units::Nanos;
 use super::{Evidence, finding, list, remedied};
 use crate::series::{View, share};
 
-/// A worker that computes for this fraction of its time does not wait for the storage: a faster device would
-/// not raise the figure. The other 5 % allow for the scheduler and other threads.
+/// A worker that computes for this fraction of its time does not wait for the storage: a faster device would not
+/// increase the figure. The other 5 % allow for the scheduler and other threads.
 const SATURATED_PERCENT: f64 = 95.0;
 
 /// A shorter measured time is not judged: CPU time is counted in scheduler ticks.
 const LEAST_TIME_NS: u64 = 200_000_000;
 
-/// If calls of file operations take this fraction of a worker's time, they limit it; the rest is the harness's:
-/// filling buffers, making names, reading clocks.
+/// If calls of file operations take this fraction of a worker's time, they limit it; the rest is the harness's own
+/// work: filling buffers, generating names, reading clocks.
 const WITHIN_SHARE: f64 = 0.5;
 
 /// All CPUs together are busy for this fraction of the time: none has time left.
@@ -30,12 +30,12 @@ const HOST_SAMPLES: f64 = 0.9;
 /// busy.
 const OWN_SHARE: f64 = 0.5;
 
-/// A worker was ready to run and waited for a CPU for this percentage of its time: it submitted and reaped later by as
-/// much.
+/// A worker was runnable and waited for a CPU for this percentage of its time, which delayed its submissions and
+/// completions.
 const WAITED_PERCENT: f64 = 10.0;
 
 /// A CPU quota was used up in this percentage of its periods: all ops in flight then wait for the next period, which
-/// reaches the 95th percentile.
+/// affects the 95th percentile.
 const QUOTA_PERCENT: f64 = 5.0;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {

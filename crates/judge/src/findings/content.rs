@@ -1,4 +1,4 @@
-//! Content of the written data and of the files that were read.
+//! Detects figures that depend on the content of the written data or of the files that were read.
 
 use iodyno_model::{
     Buffers, Content, Finding, FindingKind, Job, MountInfo, StackLayer, Weight, Work,
@@ -8,7 +8,7 @@ use iodyno_units::Bytes;
 use super::{Evidence, finding, list, remedied};
 use crate::{devices, work};
 
-/// Reads of holes take no device time; above this percentage of a file they change the figure visibly.
+/// Reads of holes take no device time; above this percentage of a file they change the figure noticeably.
 const UNWRITTEN_PERCENT: f64 = 1.0;
 
 /// From this percentage upwards the figure describes holes.
@@ -66,8 +66,8 @@ fn compressible(evidence: &Evidence) -> Option<Finding> {
     ))
 }
 
-/// Whether the job's buffers are written to the storage. A job that lays out its files fills them even if it
-/// only reads; shared files were made by another command.
+/// Whether the job's buffers are written to the storage. A job that lays out its files fills them even if it only
+/// reads; shared files were written by another command.
 fn gives_data(job: &Job) -> bool {
     match &job.work {
         Work::Blocks(_) => true,
@@ -89,7 +89,7 @@ fn easy_content(buffers: &Buffers) -> Vec<String> {
     content.into_iter().chain(dedupe).collect()
 }
 
-/// A layer below the targets that may compress or deduplicate.
+/// A layer below the targets that can compress or deduplicate.
 fn reducing_layer(evidence: &Evidence) -> Option<String> {
     let parts = &evidence.trial.parts;
     let mount = parts
@@ -119,7 +119,7 @@ fn reduces(mount: &MountInfo) -> bool {
 fn unwritten(evidence: &Evidence) -> Option<Finding> {
     let files = || evidence.trial.parts.iter().flat_map(|part| &part.files);
     let reads = files().any(|file| file.read);
-    // Files that the trial creates are empty by intention.
+    // Files that the trial creates are intentionally empty.
     let makes = |job: &Job| {
         let shared = job.work.shared_files();
         shared.is_some_and(|shared| shared.mode.makes_files())
@@ -127,7 +127,7 @@ fn unwritten(evidence: &Evidence) -> Option<Finding> {
     let mut jobs = evidence.clones_on_files().map(|(_, job)| job);
     let writes = jobs.any(|job| work::writes(job) && !makes(job));
     let shared = evidence.only_shared();
-    // A file that is only written may be empty at the start.
+    // A file that is only written can be empty at the start.
     let (length, holes) = files()
         .filter(|file| file.read || !reads)
         .filter_map(|file| Some((file.length, file.unwritten?)))

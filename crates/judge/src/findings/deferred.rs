@@ -1,4 +1,4 @@
-//! Whether the file system still had work to do when the ops had ended.
+//! Detects that the file system still had work to do when the ops had ended.
 
 use iodyno_model::{Finding, FindingKind, Kind, Step, Weight};
 use iodyno_units::Nanos;
@@ -8,8 +8,8 @@ use crate::kind::kind;
 use crate::summary::measured_ns;
 use crate::work;
 
-/// A drain of this fraction of the ops' own time is not a short tail: the rate of the ops then states less than
-/// half of their cost.
+/// A drain of this fraction of the ops' own time is significant: the rate of the ops then includes less than half of
+/// their cost.
 const DRAIN_SHARE: f64 = 1.0;
 
 /// A drain shorter than this, ns, is an ordinary sync, which every trial has.

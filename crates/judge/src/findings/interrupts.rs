@@ -1,4 +1,4 @@
-//! Whether one CPU handles all interrupts of a device while other CPUs are idle.
+//! Detects that one CPU handles all interrupts of a device while other CPUs are idle.
 
 use iodyno_model::{Finding, FindingKind, SeriesKind, Telemetry, Weight};
 
@@ -14,7 +14,7 @@ const LEAST_PER_SECOND: f64 = 1000.0;
 /// the affinity was changed.
 const ONE_CPU_PERCENT: f64 = 90.0;
 
-/// Another CPU is idle for this percentage of the time, so that it could take over.
+/// Another CPU is idle for this percentage of the time, so that it could handle them.
 const IDLE_PERCENT: f64 = 50.0;
 
 /// The CPU that handles them is busy for this percentage of the time, so that requests wait for it …

@@ -6,8 +6,8 @@ use iodyno_units::Nanos;
 use super::{Evidence, finding, list, remedied};
 use crate::summary::{VALUES_BEYOND_PERCENTILE, WINDOWS_PER_RESOLVED_PERCENTILE};
 
-/// The percentile that a trial should be long enough for, and resolve. Percentiles above and below it are marked in the
-/// tables and need no finding.
+/// The percentile that a trial should be long enough for, and resolve. The tables mark percentiles above and below
+/// it, which need no finding.
 const TAIL_PERCENT: f64 = 99.0;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
@@ -35,7 +35,7 @@ fn marked(group: &GroupSummary, select: impl Fn(&Quantile) -> bool) -> Vec<Strin
             [] => return None,
             [one] => one.clone(),
             all if all.len() == quantiles.len() => "all percentiles".to_owned(),
-            // The first and the last show the range; the list may be long.
+            // The first and the last show the range; the list can be long.
             [first, .., last] => format!("{first} to {last}"),
         };
         Some(format!("{} {which}", row.result.direction.name()))

@@ -7,17 +7,17 @@ use super::{Evidence, finding, remedied};
 use crate::series::{View, sum, totals};
 use crate::work;
 
-/// Direct reclaims per second. A few happen on any host whose page cache has filled its memory; ten per second
-/// affect the latencies' tail at any rate worth measuring.
+/// Direct reclaims per second. A few happen on any host whose page cache has filled its memory; ten per second affect
+/// the tail latencies at any realistic rate.
 const STALLS_PER_SECOND: f64 = 10.0;
 
-/// Bytes swapped in and out per second: does not happen on a host with enough memory.
+/// Bytes swapped in and out per second: negligible on a host with enough memory.
 const SWAP_PER_SECOND: f64 = 1048576.0;
 
 /// The kernel's own thread scanned this many bytes per second although no job uses the page cache.
 const KSWAPD_PER_SECOND: f64 = 10.0 * 1048576.0;
 
-/// Writers were throttled in this percentage of the samples: less is the edge of a burst.
+/// Writers were throttled in this percentage of the samples: less can be the end of a burst.
 const THROTTLED_PERCENT: f64 = 20.0;
 
 /// … and from this percentage upwards the whole figure is the storage's rate; between the two it is a mix of

@@ -1,7 +1,7 @@
 //! Findings: conditions in a trial's own data that limit what its figures mean.
 //!
-//! Each file has one family of findings. Every threshold is a named constant with its reason, and each finding
-//! states its threshold, so that a reader can disagree with it.
+//! Each file contains one group of findings. Every threshold is a named constant with its reason, and each finding
+//! states its threshold, so that readers can judge it.
 
 mod cache;
 mod cap;
@@ -39,7 +39,7 @@ use crate::work;
 /// tenth of a sample of 100 ms.
 const LEAST_SPAN_NS: u64 = 1_000_000_000;
 
-/// With fewer samples nothing is concluded: one may cover the very start of the trial, and one its end.
+/// With fewer samples there is no conclusion: one can include the start of the trial, and one its end.
 const LEAST_SAMPLES: u32 = 3;
 
 /// Input of the families.

@@ -7,7 +7,7 @@ use crate::testing::operations as made;
 use FindingKind::*;
 use Weight::{Invalid, Note, Warning};
 
-/// Exactly these are found, and the first one's text has all of `words`.
+/// Exactly these are found, and the text of the first one contains all `words`.
 fn check(
     name: &str,
     mut made: (Workload, Trial),
@@ -45,13 +45,13 @@ fn write_sync() -> (Workload, Trial) {
     let (workload, mut trial) = made::write_sync_trial();
     for result in &mut trial.parts[0].clones[0].directions {
         let mean = result.service.mean_ns() as u64 * 600 / 20_000;
-        result.service = made::all_alike(20_000, mean);
+        result.service = made::all_equal(20_000, mean);
         result.ops = 20_000;
     }
     (workload, trial)
 }
 
-/// A delete without its change of pace.
+/// A delete with a constant rate.
 fn even_delete() -> (Workload, Trial) {
     let (workload, mut trial) = made::delete_trial(10_000_000);
     trial.frames.truncate(12);
@@ -59,12 +59,12 @@ fn even_delete() -> (Workload, Trial) {
 }
 
 #[test]
-fn nothing_is_said_against_clean_file_operations() {
+fn regular_file_operations_have_no_findings() {
     check("create", made::create_empty_trial(), |_, _| {}, &[], &[]);
     check("write", write_sync(), |_, _| {}, &[], &[]);
     check("delete", even_delete(), |_, _| {}, &[], &[]);
     check(
-        "files of the sets are told, and the sets fit into memory",
+        "files of the sets are known, and the sets fit into memory",
         even_delete(),
         |_, trial| {
             trial.parts[0].clones[0].region_bytes = 2 << 30;
@@ -91,7 +91,7 @@ fn nothing_is_said_against_clean_file_operations() {
 }
 
 #[test]
-fn a_drain_that_was_given_up_is_no_missing_feature() {
+fn a_drain_that_was_given_up_is_not_a_missing_feature() {
     let given_up = "the drain was given up after 60 s".to_owned();
     let found = check(
         "restless",
@@ -104,7 +104,7 @@ fn a_drain_that_was_given_up_is_no_missing_feature() {
 }
 
 #[test]
-fn ops_too_short_or_too_few_are_told_of_the_op_alone() {
+fn too_short_or_too_few_ops_are_reported_only_for_the_op() {
     check(
         "short",
         made::create_empty_trial(),
@@ -122,7 +122,7 @@ fn ops_too_short_or_too_few_are_told_of_the_op_alone() {
 }
 
 #[test]
-fn data_that_did_not_reach_the_device_matter_where_they_are_measured() {
+fn data_that_did_not_reach_the_device_matter_if_they_are_measured() {
     let lost = |trial: &mut Trial| trial.parts[0].host.devices[0].bytes[1] /= 20;
     check(
         "synced, and not there",
@@ -132,7 +132,7 @@ fn data_that_did_not_reach_the_device_matter_where_they_are_measured() {
         &["0.05 ×"],
     );
     check(
-        "written on the way to something else",
+        "written untimed, for another step",
         write_sync(),
         |workload, trial| {
             let operations = workload.jobs[0].work.file_operations_mut().unwrap();
@@ -176,7 +176,7 @@ fn data_that_did_not_reach_the_device_matter_where_they_are_measured() {
 }
 
 #[test]
-fn a_core_that_the_file_system_keeps_busy_is_no_fault_of_the_client() {
+fn a_core_kept_busy_by_the_file_system_is_not_a_client_limit() {
     check(
         "within calls",
         made::create_empty_trial(),
@@ -191,7 +191,7 @@ fn a_core_that_the_file_system_keeps_busy_is_no_fault_of_the_client() {
             let clone = &mut trial.parts[0].clones[0];
             clone.cpu.user_ns = 19_500_000_000;
             for result in &mut clone.directions {
-                result.service = made::all_alike(20_000, 100_000);
+                result.service = made::all_equal(20_000, 100_000);
             }
         },
         &[(ClientSaturated, Warning)],
@@ -200,7 +200,7 @@ fn a_core_that_the_file_system_keeps_busy_is_no_fault_of_the_client() {
 }
 
 #[test]
-fn easy_data_are_told_where_data_are_written() {
+fn compressible_data_are_reported_if_data_are_written() {
     let zero = |workload: &mut Workload| workload.jobs[0].buffers.content = Content::Zero;
     check(
         "appended",
@@ -220,7 +220,7 @@ fn easy_data_are_told_where_data_are_written() {
         &["zfs"],
     );
     check(
-        "empty files hold nothing",
+        "empty files have no data",
         made::create_empty_trial(),
         |workload, _| zero(workload),
         &[],
@@ -229,7 +229,7 @@ fn easy_data_are_told_where_data_are_written() {
 }
 
 #[test]
-fn regimes_of_finite_work_are_told_with_rates_and_the_time_it_took() {
+fn regimes_of_finite_work_are_reported_with_rates_and_the_time() {
     let found = check(
         "delete",
         made::delete_trial(1_000_000_000),
@@ -243,7 +243,7 @@ fn regimes_of_finite_work_are_told_with_rates_and_the_time_it_took() {
     );
     assert!(!found[0].text.contains("one figure does not describe"));
     check(
-        "a time to fill is another matter",
+        "a fixed duration is judged differently",
         made::delete_trial(1_000_000_000),
         |workload, trial| {
             workload.jobs[0].end.runtime = Some(iodyno_units::Nanos::from_secs(14));
@@ -255,7 +255,7 @@ fn regimes_of_finite_work_are_told_with_rates_and_the_time_it_took() {
 }
 
 #[test]
-fn a_drain_longer_than_the_ops_holds_what_they_cost() {
+fn a_drain_longer_than_the_ops_contains_part_of_their_cost() {
     let drained = |finite: bool, drain_ns: u64| {
         let made = match finite {
             true => even_delete(),
@@ -302,7 +302,7 @@ fn a_drain_longer_than_the_ops_holds_what_they_cost() {
 }
 
 #[test]
-fn a_limit_shows_in_few_large_ops_as_well() {
+fn a_limit_is_found_with_few_large_ops_as_well() {
     let even = |bytes_per_s: u64, uneven: bool| {
         move |_: &mut Workload, trial: &mut Trial| {
             trial.frames = (0..20)
@@ -332,7 +332,7 @@ fn a_limit_shows_in_few_large_ops_as_well() {
 }
 
 #[test]
-fn a_rate_asked_of_cycles_is_held_against_cycles() {
+fn a_rate_requested_for_cycles_is_compared_with_cycles() {
     let paced = |rate: f64| {
         move |workload: &mut Workload, trial: &mut Trial| {
             workload.jobs[0].pacing.ops_per_s = rate;
@@ -362,7 +362,7 @@ fn a_rate_asked_of_cycles_is_held_against_cycles() {
 }
 
 #[test]
-fn failed_steps_come_with_what_to_do() {
+fn failed_steps_are_reported_with_a_remedy() {
     let fail = |direction, errno, count| {
         move |_: &mut Workload, trial: &mut Trial| {
             trial.parts[0].clones[0].errors = vec![ErrorCount {
@@ -385,7 +385,7 @@ fn failed_steps_come_with_what_to_do() {
     );
     let remedy = full[0].remedy.as_deref().unwrap_or_default();
     assert!(remedy.contains("inodes"), "{remedy}");
-    // 60 000 steps were done, in 20 000 cycles: a cycle is not a further attempt.
+    // 60 000 steps were done, in 20 000 cycles: a cycle is not an additional attempt.
     check(
         "most",
         made::create_empty_trial(),
@@ -401,7 +401,7 @@ fn failed_steps_come_with_what_to_do() {
         &["EACCES"],
     );
     check(
-        "cut off in set-up",
+        "interrupted in set-up",
         made::create_empty_trial(),
         |_, trial| {
             trial.outcome = Outcome::Interrupted("SIGINT".to_owned());
@@ -427,7 +427,7 @@ fn unsynced() -> (Workload, Trial) {
 }
 
 #[test]
-fn syncs_that_a_rule_asks_for_are_told_where_they_are_what_is_measured() {
+fn syncs_requested_by_a_rule_are_reported_if_they_dominate() {
     let large = |trial: &mut Trial| trial.parts[0].environment.memory.total = 1 << 30;
     check(
         "they follow",
@@ -456,7 +456,7 @@ fn syncs_that_a_rule_asks_for_are_told_where_they_are_what_is_measured() {
         |_, trial| {
             large(trial);
             for clone in &mut trial.parts[0].clones {
-                clone.directions[2].service = made::all_alike(64_000, 1_000);
+                clone.directions[2].service = made::all_equal(64_000, 1_000);
             }
         },
         &[],
@@ -466,7 +466,7 @@ fn syncs_that_a_rule_asks_for_are_told_where_they_are_what_is_measured() {
 }
 
 #[test]
-fn buffered_shared_files_are_suspect_as_other_files_are() {
+fn buffered_shared_files_are_suspect_like_other_files() {
     let fits = check(
         "fits into memory",
         unsynced(),

@@ -1,4 +1,4 @@
-//! Whether another process did I/O on the devices under test.
+//! Detects I/O of other processes on the devices under test.
 
 use iodyno_model::{Direction, Finding, FindingKind, SeriesKind, StackLayer, Weight};
 use iodyno_units::Bytes;
@@ -7,11 +7,11 @@ use super::{Evidence, finding, list, remedied};
 use crate::series::{Total, sum, totals};
 use crate::work;
 
-/// The devices moved this much more than the jobs, as a fraction of the jobs' bytes. Metadata, journals and
-/// earlier write-back stay below it unless requests are tiny.
+/// The devices transferred this much more than the jobs, as a fraction of the jobs' bytes. Metadata, journals and
+/// earlier writeback stay below it unless requests are tiny.
 const EXCESS_SHARE: f64 = 0.1;
 
-/// Other processes moved at least this fraction of the excess; otherwise it has another cause, such as the file
+/// Other processes transferred at least this fraction of the excess; with less it has another cause, such as the file
 /// system itself.
 const EXPLAINED_SHARE: f64 = 0.5;
 
@@ -19,7 +19,7 @@ const EXPLAINED_SHARE: f64 = 0.5;
 const LEAST_BYTES: u64 = 16 << 20;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
-    // Any number of samples is enough: the devices show the excess, and the samples only name its cause.
+    // Any number of samples is sufficient: the devices show the excess, and the samples only identify its cause.
     let others = totals(&evidence.telemetry, SeriesKind::Others);
     [
         (Direction::Read, "read_bytes"),
@@ -38,7 +38,7 @@ fn of_direction(
 ) -> Option<Finding> {
     let mut shares = evidence.summary.shares.iter();
     let share = shares.find(|share| share.direction == direction)?;
-    // A server under test is not another process. If it also does the jobs' own I/O, the excess left here is too
+    // A server under test is not another process. If it also does the jobs' own I/O, the remaining excess is too
     // small.
     let excess = share
         .device_bytes
@@ -98,7 +98,7 @@ fn of_direction(
     ))
 }
 
-/// Bytes that the processes under test moved.
+/// Bytes transferred by the processes under test.
 fn servers(evidence: &Evidence, direction: Direction) -> u64 {
     let servers = evidence
         .trial

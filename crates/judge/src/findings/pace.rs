@@ -1,4 +1,4 @@
-//! Whether the requested rate was reached, and whether the rate was steady.
+//! Detects that the requested rate was not reached, or that the rate was not steady.
 
 use iodyno_model::{
     Arrival, CloneResult, Course, Direction, Finding, FindingKind, Job, Kind, Weight,
@@ -103,7 +103,7 @@ fn missed_together(evidence: &Evidence, index: usize, job: &Job) -> Option<Findi
     ))
 }
 
-/// How many ops were due by the end of the runtime and not issued; empty if there were none.
+/// The number of ops that were due by the end of the runtime and not issued; empty if there were none.
 fn not_issued(clones: &[&CloneResult], direction: Option<Direction>) -> String {
     let missed = clones.iter().map(|clone| clone.missed_ops(direction));
     match missed.sum::<u64>() {
@@ -138,7 +138,7 @@ fn off_the_rate(text: String, off: f64, remedy: &str) -> Finding {
     }
 }
 
-/// A fixed amount of work may change its rate: each rate is reported, with the total time.
+/// A fixed amount of work can change its rate: each rate is reported, with the total time.
 fn regimes_of_finite_work(evidence: &Evidence) -> Finding {
     let complete = crate::observe::completion_ns(evidence.trial);
     let complete = complete.map_or(String::new(), |ns| {

@@ -1,9 +1,9 @@
-//! Whether requests waited in a queue, so that latencies include queueing and not only service by the device.
+//! Detects that requests waited in a queue, so that latencies include queueing and not only service by the device.
 //!
-//! An await begins when a request enters a queue, so it includes waiting and service. Three observations
-//! separate them: a queue that is full while the jobs have more to submit; the await of a layer against that of
-//! the device below it, if their requests are the same; and two queue lengths within one trial at the same
-//! rate. Whether a job's depth is larger than useful cannot be known from a trial at one depth.
+//! An await begins when a request enters a queue, so it includes waiting and service. Three observations separate
+//! them: a queue that is full while the jobs have more to submit; the await of a layer compared with that of the
+//! device below it, if their requests are the same; and two queue lengths within one trial at the same rate. A trial
+//! at one depth does not show whether this depth is larger than useful.
 
 use iodyno_model::{
     DeviceLayer, Direction, Finding, FindingKind, SeriesKind, StackLayer, TargetInfo, Weight,
@@ -19,12 +19,12 @@ use crate::work;
 /// reap a batch.
 const FULL_SHARE: f64 = 0.9;
 
-/// … and at no more than this fraction. `nr_requests` applies to each hardware queue: if more are in flight,
-/// there are several queues of unknown number.
+/// … and at most at this fraction. `nr_requests` applies to each hardware queue: if more are in flight, there are
+/// several queues, whose number is unknown.
 const OVERFULL_SHARE: f64 = 1.05;
 
-/// The jobs keep this many times more in flight than the queue holds. Otherwise a device with several queues
-/// could seem full when it merely has all requests that it was given.
+/// The jobs keep this many times more in flight than the queue can hold. Otherwise a device with several queues
+/// could appear full although it only has all of its requests.
 const MORE_THAN_PLACES: f64 = 1.25;
 
 /// Full in this fraction of the samples.
@@ -36,11 +36,10 @@ const TIMES_BELOW: f64 = 2.0;
 /// … and longer by this much, ns: a layer's own processing time is not queueing.
 const LONGER_NS: f64 = 100_000.0;
 
-/// Requests of two layers are the same if their numbers differ by at most this factor: none are split or
-/// merged.
-const ALIKE: f64 = 1.25;
+/// Requests of two layers are the same if their numbers differ by at most this factor: none are split or merged.
+const SAME_REQUESTS: f64 = 1.25;
 
-/// Fewer requests have no meaningful mean.
+/// With fewer requests the mean is not meaningful.
 const LEAST_REQUESTS: u64 = 1000;
 
 /// The longer queue has at least this many times the length of the shorter one, and at least this length.
@@ -50,7 +49,7 @@ const LONG_QUEUE: f64 = 4.0;
 /// Rates and request sizes within this fraction of each other count as equal.
 const SAME: f64 = 0.05;
 
-/// A device that is busy for less than this percentage of the time is not the one waited for.
+/// A device that is busy for less than this percentage of the time is not the bottleneck.
 const BUSY_PERCENT: f64 = 95.0;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
@@ -156,7 +155,7 @@ fn seen_by_jobs(evidence: &Evidence, disk: &Total) -> String {
         let sum: u128 = rows.iter().map(|row| row.result.service.sum_ns()).sum();
         let at_device = disk.each(time, count);
         // The samples cover slightly less than the measured time.
-        if let Some(at_device) = at_device.filter(|_| alike(ops, disk.count(count))) {
+        if let Some(at_device) = at_device.filter(|_| same_requests(ops, disk.count(count))) {
             let mean = sum as f64 / ops as f64;
             return format!(
                 "; a {} takes {}, {} of it at {}",
@@ -170,9 +169,9 @@ fn seen_by_jobs(evidence: &Evidence, disk: &Total) -> String {
     String::new()
 }
 
-fn alike(one: u64, other: u64) -> bool {
+fn same_requests(one: u64, other: u64) -> bool {
     let (less, more) = (one.min(other), one.max(other));
-    less >= LEAST_REQUESTS && more as f64 <= ALIKE * less as f64
+    less >= LEAST_REQUESTS && more as f64 <= SAME_REQUESTS * less as f64
 }
 
 fn samples<'a>(evidence: &'a Evidence, device: &'a str) -> impl Iterator<Item = View<'a>> {
@@ -201,7 +200,7 @@ fn between_layers(target: &TargetInfo, lowest: &[&str], disks: &[Total]) -> Opti
         .find_map(|(count, time)| {
             let (one, other) = (above.each(time, count)?, below.each(time, count)?);
             let waits = one >= TIMES_BELOW * other && one - other >= LONGER_NS;
-            (alike(above.count(count), below.count(count)) && waits).then(|| {
+            (same_requests(above.count(count), below.count(count)) && waits).then(|| {
                 let (upper, lower) = (&top.name, &bottom.name);
                 remedied(
                     finding(
@@ -217,7 +216,7 @@ fn between_layers(target: &TargetInfo, lowest: &[&str], disks: &[Total]) -> Opti
                             "the await of the top layer ≥ {TIMES_BELOW} × that of the lowest device and ≥ {} longer, the same number of \
                              requests (± {:.0} %) at both",
                             Nanos(LONGER_NS as u64),
-                            (ALIKE - 1.0) * 100.0
+                            (SAME_REQUESTS - 1.0) * 100.0
                         ),
                     ),
                     "lower the jobs' depth if latency matters: the layers between pass on fewer requests than they receive",

@@ -1,4 +1,4 @@
-//! Whether a process under test was out of CPU time and so limited the figure.
+//! Detects that a process under test had no CPU time left and so limited the figure.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use crate::series::View;
 /// worker.
 const SATURATED_PERCENT: f64 = 95.0;
 
-/// … and up to this percentage of a core is still one thread: the precision of sampling.
+/// … and up to this percentage of a core it is still one thread, because of the precision of sampling.
 const ONE_CORE_PERCENT: f64 = 105.0;
 
-/// In this fraction of the samples.
+/// The limit is reached in this fraction of the samples.
 const SAMPLES: f64 = 0.9;
 
-/// Number of samples of one process, and in how many of them it was saturated.
+/// The number of samples of one process, and of those in which it was saturated.
 #[derive(Default)]
 struct Process {
     samples: u32,
@@ -55,8 +55,8 @@ impl Process {
         self.one_core += u32::from((SATURATED_PERCENT..=ONE_CORE_PERCENT).contains(&percent));
     }
 
-    /// Threads are not sampled separately: a process that uses exactly one core may have one busy thread, or
-    /// several that add up to one core.
+    /// Threads are not sampled separately: a process that uses exactly one core can have one busy thread, or several
+    /// that add up to one core.
     fn judged(&self, name: &str) -> Option<Finding> {
         if self.samples < super::LEAST_SAMPLES {
             return None;

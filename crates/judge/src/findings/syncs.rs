@@ -1,4 +1,4 @@
-//! Whether most of the time of shared files is spent in the syncs that a rule requests.
+//! Detects that most of the time of shared files is spent in the syncs that a rule requests.
 
 use iodyno_model::{Direction, Finding, FindingKind, SharedFiles, Weight};
 use iodyno_units::Rate;
@@ -9,8 +9,8 @@ use crate::work;
 /// From this percentage of the clones' time upwards, the figure mostly describes syncs.
 const TIME_PERCENT: f64 = 50.0;
 
-/// If the number of syncs is within this fraction of the number that the rule gives, they follow from the rule.
-/// The tolerance covers syncs at the end of the trial and requests before the first write.
+/// If the number of syncs is within this fraction of the number computed from the rule, the rule explains them. The
+/// tolerance allows for syncs at the end of the trial and requests before the first write.
 const FOLLOWS: f64 = 0.05;
 
 pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {

@@ -9,7 +9,7 @@ use Direction::{Read, Write};
 use FindingKind::*;
 use Weight::{Invalid, Note, Warning};
 
-/// A direct reader of 200 k ops a clone, two clones, nothing to be said against it.
+/// A direct reader with two clones of 200 k ops each, without findings.
 pub(super) fn clean() -> (Workload, Trial) {
     let mut job = testing::reader("r");
     job.clones = 2;
@@ -31,7 +31,7 @@ pub(super) fn found(change: impl FnOnce(&mut Workload, &mut Trial)) -> Vec<Findi
     super::findings(&workload, &trial)
 }
 
-/// Exactly these are found, and the first one's text has all of `words`.
+/// Exactly these are found, and the text of the first one contains all `words`.
 pub(super) fn check(
     name: &str,
     change: impl FnOnce(&mut Workload, &mut Trial),
@@ -67,13 +67,13 @@ pub(super) fn mount(trial: &mut Trial, file_system: &str, options: &str) {
 }
 
 #[test]
-fn says_nothing_against_a_clean_trial() {
+fn a_clean_trial_has_no_findings() {
     check("clean", |_, _| {}, &[], &[]);
     check("without parts", |_, trial| trial.parts.clear(), &[], &[]);
 }
 
 #[test]
-fn a_worker_without_idle_time_set_the_figure_itself() {
+fn a_worker_without_idle_time_limited_the_figure() {
     let saturate = |trial: &mut Trial, clone: usize, system_ns: u64| {
         part(trial).clones[clone].cpu.system_ns = system_ns;
     };
@@ -99,7 +99,7 @@ fn a_worker_without_idle_time_set_the_figure_itself() {
         &["as polling does"],
     );
     check(
-        "the null engine is all client",
+        "the null engine measures only the client",
         |workload, trial| {
             workload.jobs[0].work.blocks_mut().unwrap().engine.kind = EngineKind::Null;
             saturate(trial, 0, 18_500_000_000);
@@ -108,7 +108,7 @@ fn a_worker_without_idle_time_set_the_figure_itself() {
         &[],
     );
     check(
-        "too short to tell",
+        "too short to judge",
         |_, trial| {
             saturate(trial, 0, 100_000_000);
             part(trial).clones[0].runtime_ns = 100_000_000;
@@ -119,7 +119,7 @@ fn a_worker_without_idle_time_set_the_figure_itself() {
 }
 
 #[test]
-fn a_cache_is_accused_by_the_bytes_of_the_device() {
+fn a_cache_is_detected_from_the_bytes_of_the_device() {
     let device = |trial: &mut Trial, share: f64| {
         let bytes = &mut part(trial).host.devices[0].bytes[0];
         *bytes = (*bytes as f64 * share) as u64;
@@ -137,7 +137,7 @@ fn a_cache_is_accused_by_the_bytes_of_the_device() {
         &["0.01 ×"],
     );
     check(
-        "all but all from the device",
+        "nearly all from the device",
         |_, trial| device(trial, 0.92),
         &[],
         &[],
@@ -195,7 +195,7 @@ fn a_cache_is_accused_by_the_bytes_of_the_device() {
 }
 
 #[test]
-fn a_device_read_past_the_cache_is_not_told_of_a_file_system() {
+fn the_remedy_for_a_device_does_not_mention_a_file_system() {
     let remedy = |device: bool| {
         let findings = found(move |_, trial| {
             let part = part(trial);
@@ -209,7 +209,7 @@ fn a_device_read_past_the_cache_is_not_told_of_a_file_system() {
 }
 
 #[test]
-fn writes_that_never_reached_the_device_are_named() {
+fn writes_that_never_reached_the_device_are_reported() {
     let synced = |share: f64, direct: bool, synced: bool| {
         found(move |workload, trial| {
             *workload = testing::workload("w", vec![testing::job("a")]);
@@ -234,7 +234,7 @@ fn writes_that_never_reached_the_device_are_named() {
     let remedy = flushed[0].remedy.as_ref().unwrap();
     assert!(
         remedy.contains("among the steps") && !remedy.contains("end_fsync=1"),
-        "what is set already is not asked for: {remedy}"
+        "options already in use are not recommended: {remedy}"
     );
     let finite = |synced: bool| {
         found(move |workload, trial| {
@@ -266,7 +266,7 @@ fn writes_that_never_reached_the_device_are_named() {
 }
 
 #[test]
-fn zfs_caches_under_direct_io_too() {
+fn zfs_caches_with_direct_io_as_well() {
     check(
         "devices unknown, hits known",
         |_, trial| {
@@ -278,7 +278,7 @@ fn zfs_caches_under_direct_io_too() {
         &["ARC", "95 %"],
     );
     check(
-        "hits of somebody else's pool",
+        "hits of another pool",
         |_, trial| part(trial).host.arc_hits = Some((95_000, 5_000)),
         &[],
         &[],
@@ -286,7 +286,7 @@ fn zfs_caches_under_direct_io_too() {
 }
 
 #[test]
-fn a_target_in_memory_is_said_to_be_one() {
+fn a_target_in_memory_is_reported() {
     check(
         "tmpfs",
         |workload, trial| {
@@ -315,7 +315,7 @@ fn a_target_in_memory_is_said_to_be_one() {
 #[test]
 fn buffered_reads_of_a_small_file_are_suspect() {
     check(
-        "the device read it all, this time",
+        "the device read all of it in this trial",
         |workload, _| workload.jobs[0].work.blocks_mut().unwrap().engine.direct = false,
         &[(SmallerThanMemory, Note)],
         &["8 GiB fit into the host's 24 GiB"],
@@ -342,7 +342,7 @@ fn buffered_reads_of_a_small_file_are_suspect() {
 }
 
 #[test]
-fn a_memory_limit_of_the_control_group_counts_instead_of_the_host_s_memory() {
+fn a_memory_limit_of_the_control_group_replaces_the_hosts_memory() {
     let buffered = |workload: &mut Workload, trial: &mut Trial, limit: u64| {
         workload.jobs[0].work.blocks_mut().unwrap().engine.direct = false;
         part(trial).environment.memory.limit = Some(limit);
@@ -396,12 +396,12 @@ fn a_memory_limit_of_the_control_group_counts_instead_of_the_host_s_memory() {
 }
 
 #[test]
-fn workers_that_wait_for_a_cpu_are_told() {
+fn workers_that_wait_for_a_cpu_are_reported() {
     let waits = |trial: &mut Trial, clone: usize, percent: u64| {
         part(trial).clones[clone].cpu.run_delay_ns = Some(percent * 200_000_000);
     };
     check(
-        "one beside a busy loop",
+        "one worker on a CPU with a busy loop",
         |_, trial| waits(trial, 1, 48),
         &[(CpuContention, Warning)],
         &["1 of 2 workers waited for a CPU for up to 48 % of the time"],
@@ -427,7 +427,7 @@ fn workers_that_wait_for_a_cpu_are_told() {
         &[],
     );
     check(
-        "too short to tell",
+        "too short to judge",
         |_, trial| {
             waits(trial, 0, 48);
             part(trial).clones[0].runtime_ns = 100_000_000;
@@ -438,7 +438,7 @@ fn workers_that_wait_for_a_cpu_are_told() {
 }
 
 #[test]
-fn a_cpu_quota_that_is_used_up_is_told() {
+fn an_exhausted_cpu_quota_is_reported() {
     let quota = |periods: u64, throttled_periods: u64| {
         move |_: &mut Workload, trial: &mut Trial| {
             part(trial).host.control_group = Some(ControlGroupUse {
@@ -470,7 +470,7 @@ fn a_cpu_quota_that_is_used_up_is_told() {
 }
 
 #[test]
-fn easy_data_weigh_more_where_storage_compresses() {
+fn compressible_data_matter_more_if_the_storage_compresses() {
     let zero = |workload: &mut Workload| workload.jobs[0].buffers.content = Content::Zero;
     check(
         "on ext4",
@@ -515,7 +515,7 @@ fn easy_data_weigh_more_where_storage_compresses() {
 }
 
 #[test]
-fn reads_of_holes_are_no_reads() {
+fn reads_of_holes_are_reported() {
     let holes = |trial: &mut Trial, percent: u64| {
         for file in &mut part(trial).files {
             file.unwritten = Some(file.length / 100 * percent);
@@ -534,7 +534,7 @@ fn reads_of_holes_are_no_reads() {
         &["(10 %)"],
     );
     check(
-        "not told by the file system",
+        "not reported by the file system",
         |_, t| {
             part(t)
                 .files
@@ -561,7 +561,7 @@ fn reads_of_holes_are_no_reads() {
         &["allocate"],
     );
     check(
-        "an empty file that is only written, beside those that are read",
+        "an empty file that is only written, and others that are read",
         |_, trial| {
             let mut written = part(trial).files[0].clone();
             (written.read, written.unwritten) = (false, Some(written.length));
@@ -573,7 +573,7 @@ fn reads_of_holes_are_no_reads() {
 }
 
 #[test]
-fn stolen_time_and_clocks_are_told() {
+fn stolen_time_and_clocks_are_reported() {
     check(
         "steal",
         |_, t| part(t).host.steal_ns = 1_600_000_000,
@@ -617,8 +617,8 @@ fn stolen_time_and_clocks_are_told() {
 }
 
 #[test]
-fn a_rate_is_kept_within_one_percent() {
-    // Each clone did 10 k ops/s of 4 KiB.
+fn a_rate_must_be_kept_within_one_percent() {
+    // Each clone reached 10 k ops/s of 4 KiB.
     let asked = |iops: f64, arrival: Arrival| {
         found(move |workload, _| {
             workload.jobs[0].pacing.rates.read.iops = iops;
@@ -637,7 +637,7 @@ fn a_rate_is_kept_within_one_percent() {
     assert_eq!(
         asked(9_500.0, Arrival::Poisson).len(),
         1,
-        "too fast is wrong, too"
+        "too fast is wrong as well"
     );
     check(
         "by chance: 1000 arrivals vary by 3 %",
@@ -672,7 +672,7 @@ fn a_rate_is_kept_within_one_percent() {
 }
 
 #[test]
-fn percentiles_that_cannot_be_told_are_marked() {
+fn unresolved_percentiles_are_marked() {
     check(
         "a coarse stamp window",
         |_, t| part(t).clones[1].stamp_window_ns.1 = 200_000,
@@ -708,7 +708,7 @@ fn percentiles_that_cannot_be_told_are_marked() {
 }
 
 #[test]
-fn what_went_wrong_comes_first() {
+fn errors_come_first() {
     let fail = |trial: &mut Trial, errno: i32, count: u64| {
         part(trial).clones[0].errors = vec![ErrorCount {
             direction: Read,
@@ -785,7 +785,7 @@ fn what_went_wrong_comes_first() {
 }
 
 #[test]
-fn a_series_that_is_not_one_behaviour_has_no_one_figure() {
+fn one_figure_does_not_describe_several_levels() {
     let series = |rates: &[u64]| {
         let rates = rates.to_vec();
         found(move |_, trial| trial.frames = frames(&rates))
@@ -805,7 +805,7 @@ fn a_series_that_is_not_one_behaviour_has_no_one_figure() {
     );
     let staged = found(|_, trial| {
         trial.frames = frames(&halved);
-        // Stages may well differ: that is what they are for.
+        // Stages are expected to differ.
         part(trial).clones[1].start_ns = 20_000_000_000;
     });
     assert!(staged.is_empty(), "{staged:?}");
@@ -822,7 +822,7 @@ fn a_series_that_is_not_one_behaviour_has_no_one_figure() {
     assert!(stuck.is_empty(), "{stuck:?}");
     let short_end = found(|_, trial| {
         trial.frames = frames(&[100; 6]);
-        // The last frame is cut off by the end of the trial.
+        // The last frame is shorter because of the end of the trial.
         let mut last = testing::frame(6, &[(0, Read, 1, 1000)]);
         last.end_ns = last.start_ns + Nanos::from_millis(100).0;
         trial.frames.push(last);
@@ -837,7 +837,7 @@ fn frames(reads: &[u64]) -> Vec<iodyno_model::Frame> {
         .collect()
 }
 
-/// 20 s of even reads at this rate, by a device that was busy for so much of the time.
+/// 20 s of reads at this constant rate, from a device that was busy for this share of the time.
 fn even(trial: &mut Trial, bytes_per_s: u64, busy_percent: u64) {
     trial.frames = frames(&[bytes_per_s / 4096; 20]);
     let device = &mut part(trial).host.devices[0];
@@ -851,7 +851,7 @@ fn even(trial: &mut Trial, bytes_per_s: u64, busy_percent: u64) {
 }
 
 #[test]
-fn an_even_rate_at_a_round_number_is_a_limit() {
+fn a_constant_rate_at_a_usual_limit_is_a_limit() {
     let capped = &[(DeviceCapped, Warning)];
     check(
         "250 MB/s",
@@ -879,7 +879,7 @@ fn an_even_rate_at_a_round_number_is_a_limit() {
     );
     check("further below", |_, t| even(t, 249_500_000, 99), &[], &[]);
     check(
-        "more than any limit lets through",
+        "more than any usual limit",
         |_, t| even(t, 250_400_000, 99),
         &[],
         &[],
@@ -892,7 +892,7 @@ fn an_even_rate_at_a_round_number_is_a_limit() {
         &[],
     );
     check(
-        "a rate that the job itself keeps",
+        "a rate limited by the job itself",
         |w, t| {
             w.jobs[0].pacing.rates.read.bytes_per_s = 125_000_000;
             even(t, 250_000_000, 99);
@@ -901,7 +901,7 @@ fn an_even_rate_at_a_round_number_is_a_limit() {
         &[],
     );
     check(
-        "a rate that scatters as storage does",
+        "a rate that varies like that of storage",
         |_, t| {
             even(t, 250_000_000, 99);
             // 8 of 20 seconds are within 1 % of the median.

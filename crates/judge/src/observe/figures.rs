@@ -216,12 +216,12 @@ fn moves(row: &Row) -> bool {
     MOVING.contains(&row.result.direction)
 }
 
-/// Why the data do not support a percentile.
+/// The reason why the data do not support a percentile, if any.
 fn against(quantile: &Quantile, count: u64) -> Option<String> {
     let few = quantile.few.then(|| {
         let beyond = (100.0 - quantile.percent) / 100.0 * count as f64;
         format!(
-            "{beyond:.1} of {count} ops lie beyond it, fewer than {VALUES_BEYOND_PERCENTILE:.0}: chance made it"
+            "{beyond:.1} of {count} ops lie beyond it, fewer than {VALUES_BEYOND_PERCENTILE:.0}: too few for a reliable value"
         )
     });
     let limited = quantile.resolution_limited.then(|| {
@@ -237,10 +237,10 @@ fn against(quantile: &Quantile, count: u64) -> Option<String> {
     }
 }
 
-/// From the start of the first clone (including its ramp) until all work was on the storage as the jobs
-/// request: including drain and end fsync, without verification. Older trials, in which clones did not record
-/// that instant, use their steps; the result is too early by at most the difference between the ends of one
-/// job's clones.
+/// The completion time: from the start of the first clone (including its ramp) until all work was on the storage as
+/// the jobs request: including drain and end fsync, without verification. For older trials, in which clones did not
+/// record that instant, their steps are used; the result is too early by at most the difference between the ends of
+/// one job's clones.
 pub(crate) fn completion_ns(trial: &Trial) -> Option<u64> {
     let parts = trial.parts.iter();
     let spans = parts.filter_map(|part| {

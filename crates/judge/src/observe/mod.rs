@@ -111,7 +111,7 @@ pub fn observe_imported(run: &str, trial: &ImportedTrial) -> Observation {
     }
 }
 
-/// A metric that has a name but no figure to take its unit from.
+/// A metric that has a name but no figure that gives its unit.
 fn by_name(name: &str) -> Metric {
     match name.rsplit('.').next().unwrap_or(name) {
         Metric::IOPS => Metric::iops(name),
@@ -131,7 +131,7 @@ fn dimensions(run: &str, configuration: &str, workload: &str) -> BTreeMap<String
     .collect()
 }
 
-/// A figure of a cache is flagged and kept; the comparison decides how to use it.
+/// A figure of a cache is flagged and kept; the comparison decides whether it counts.
 fn unusable(trial: &Trial) -> Option<String> {
     let outcome = match &trial.outcome {
         Outcome::Completed => None,

@@ -1,4 +1,4 @@
-//! Names of the metrics that trials of iodyno can have, so that a typing error is found before a long run.
+//! Names of the metrics that trials of iodyno can have, to detect typing errors before a long run.
 
 use iodyno_model::{Direction, Metric};
 
@@ -28,7 +28,7 @@ pub const OWN_METRICS: &str = "iops, bandwidth, completion, cpu_per_op; read, wr
                                with .mean, .max, .p50, .p99, …; of fileio also op with .mean, .min, .max, \
                                .p95, …; of processes named with --sample server_cpu_per_op, server_cores";
 
-/// Whether a trial of iodyno can have a metric of this name. A given trial may lack it: a job that never writes
+/// Whether a trial of iodyno can have a metric of this name. A particular trial may lack it: a job that never writes
 /// has no `write.iops`, and a percentile may be withheld.
 pub fn is_own_metric(name: &str) -> bool {
     let whole = [
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_of_the_pen_are_no_metrics() {
+    fn misspelt_names_are_not_metrics() {
         for name in [
             "iops",
             "completion",

@@ -69,7 +69,7 @@ fn the_rate_is_that_of_cycles_and_the_times_are_those_of_ops_and_steps() {
 }
 
 #[test]
-fn every_figure_can_be_asked_for_by_its_name() {
+fn every_figure_can_be_requested_by_its_name() {
     for made in [
         made::create_empty_trial(),
         made::write_sync_trial(),
@@ -91,41 +91,41 @@ fn every_figure_can_be_asked_for_by_its_name() {
 }
 
 #[test]
-fn where_other_work_takes_part_in_the_rate_the_op_is_judged_by_its_time() {
+fn if_untimed_steps_affect_the_rate_the_op_time_is_primary() {
     let found = observed(&made::write_sync_trial());
     assert_eq!(primary(&found), "op.mean");
     assert_eq!(value(&found, "op.mean"), 25_000_000.0);
     assert_eq!(value(&found, "loop.iops"), value(&found, "iops"));
     assert_eq!(value(&found, "ops_from_mean"), 40.0);
     assert_eq!(value(&found, "write.bandwidth"), 300_000_000.0);
-    // 8 ms × 600 are 24 % of 20 s. Under 1 % it plays no part.
+    // 8 ms × 600 are 24 % of 20 s. Below 1 % they do not matter.
     let little = changed(made::write_sync_trial(), |_, trial| {
         let writes = &mut trial.parts[0].clones[0].directions[0];
-        writes.service = made::all_alike(600, 300_000);
+        writes.service = made::all_equal(600, 300_000);
     });
     assert_eq!(primary(&little), "iops");
     assert!(little.figure("loop.iops").is_none());
 }
 
 #[test]
-fn finite_work_is_judged_by_its_completion_and_what_was_asked_at_a_rate_by_its_tail() {
+fn finite_work_is_judged_by_its_completion_and_work_at_a_rate_by_its_tail() {
     let found = observed(&made::delete_trial(3_000_000_000));
     assert_eq!((found.kind, primary(&found)), (Kind::Finite, "completion"));
-    // 13 s at 4000 a second, then one more of 48 000.
+    // 13 s at 4000 per second, then one second of 48 000.
     assert_eq!(value(&found, "completion"), 17_000_000_000.0);
     assert_eq!(value(&found, "drain"), 3_000_000_000.0);
     assert_eq!(value(&found, "setup"), 3_210_000_000.0);
     let paced = changed(made::create_empty_trial(), |workload, trial| {
         workload.jobs[0].pacing.ops_per_s = 1000.0;
         let op = &mut trial.parts[0].clones[0].directions[0];
-        op.response = Some(made::all_alike(20_000, 5_000_000));
+        op.response = Some(made::all_equal(20_000, 5_000_000));
     });
     assert_eq!(primary(&paced), "op.p99");
     let p99 = value(&paced, "op.p99");
     assert!((4_900_000.0..5_200_000.0).contains(&p99), "{p99}");
     assert!(
         paced.figure("ops_from_mean").is_none(),
-        "a rate that was asked for is none of the op's"
+        "a requested rate is not a property of the op"
     );
     let counted = changed(made::write_sync_trial(), |workload, trial| {
         workload.jobs[0].end.runtime = None;
@@ -137,12 +137,12 @@ fn finite_work_is_judged_by_its_completion_and_what_was_asked_at_a_rate_by_its_t
     let mostly_other_work = changed(made::write_sync_trial(), |_, trial| {
         let clone = &mut trial.parts[0].clones[0];
         clone.ended = EndedBy::Count;
-        clone.directions[0].service = made::all_alike(600, 30_000_000);
+        clone.directions[0].service = made::all_equal(600, 30_000_000);
     });
     assert_eq!(
         primary(&mostly_other_work),
         "op.mean",
-        "the completion is that of what is not to count"
+        "the completion is mostly that of untimed steps"
     );
 }
 
@@ -155,7 +155,7 @@ fn shared_files_have_the_figures_that_sysbench_prints() {
     assert_eq!(value(&found, "write.iops"), 2000.0);
     assert_eq!(value(&found, "sync.iops"), 6400.0);
     assert_eq!(value(&found, "bandwidth"), 5000.0 * 16_384.0);
-    // Of all requests together, fsyncs included.
+    // All requests together, including fsyncs.
     let mean = (60.0 * 10_000.0 + 40.0 * 20_000.0 + 128.0 * 250_000.0) / 228.0;
     assert!((value(&found, "op.mean") - mean).abs() < 1.0);
     assert_eq!(value(&found, "op.min"), 10_000.0);
@@ -165,7 +165,7 @@ fn shared_files_have_the_figures_that_sysbench_prints() {
 }
 
 #[test]
-fn words_of_job_files_are_no_dimensions_of_file_operations() {
+fn options_of_job_files_are_not_dimensions_of_file_operations() {
     let found = observed(&made::create_empty_trial());
     let dimensions: Vec<&str> = found.dimensions.keys().map(String::as_str).collect();
     assert_eq!(dimensions, ["configuration", "run", "threads", "workload"]);
@@ -194,7 +194,7 @@ fn differing(one: &Observation, other: &Observation) -> Vec<String> {
 }
 
 #[test]
-fn what_makes_file_operations_different_is_a_fact() {
+fn differences_between_file_operations_are_facts() {
     type Change = fn(&mut Workload, &mut Trial);
     let cases: [(&str, Change); 11] = [
         ("sets", |w, _| operations(w).sets[0].count = 10_000),
@@ -244,7 +244,7 @@ fn operations(workload: &mut Workload) -> &mut iodyno_model::Operations {
 }
 
 #[test]
-fn what_makes_runs_over_shared_files_different_is_a_fact() {
+fn differences_between_runs_over_shared_files_are_facts() {
     type Change = fn(&mut Workload);
     fn shared(workload: &mut Workload) -> &mut iodyno_model::SharedFiles {
         workload.jobs[0]
@@ -290,7 +290,7 @@ fn what_makes_runs_over_shared_files_different_is_a_fact() {
 }
 
 #[test]
-fn work_that_was_cut_off_has_the_figures_of_what_was_done() {
+fn interrupted_work_has_the_figures_of_the_completed_part() {
     let cut = changed(made::delete_trial(0), |_, trial| {
         trial.outcome = iodyno_model::Outcome::Interrupted("SIGKILL".to_owned());
         trial.parts[0].clones[0].ended = EndedBy::Interruption;

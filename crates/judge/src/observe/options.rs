@@ -118,10 +118,10 @@ const NAMES: &[(&str, &str)] = &[
     ("seed", "rand-seed"),
 ];
 
-/// The opposite of its field.
+/// Means the opposite of its field.
 const NO_RANDOM_MAP: &str = "norandommap";
 
-/// The number of files counts; where they lie is not a fact.
+/// The number of files counts, but not their location.
 const FILE_NAMES: &str = "filename";
 
 /// The options of each job that are not at their default, as texts by name. If jobs differ, a text lists all of
@@ -141,8 +141,8 @@ pub(super) fn options(workload: &Workload) -> BTreeMap<String, String> {
     own.chain(among_jobs(workload)).collect()
 }
 
-/// What only several jobs can have: operations that end a job beside its runtime, if the jobs differ in them; which jobs
-/// use the same files, by the places of the jobs. Where the files lie is not a fact.
+/// Properties of several jobs: operations that end a job in addition to its runtime, if the jobs differ in them;
+/// which jobs use the same files, by the positions of the jobs. The location of the files is not a fact.
 fn among_jobs(workload: &Workload) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let jobs = || workload.jobs.iter();
@@ -175,7 +175,7 @@ fn among_jobs(workload: &Workload) -> Vec<(String, String)> {
     found.into_iter().filter_map(told).collect()
 }
 
-/// The files of a job on blocks as they are written in it: names, or the format with the name of the job.
+/// The files of a job on blocks as given in it: names, or the format with the name of the job.
 fn paths(job: &Job) -> BTreeSet<PathBuf> {
     let Work::Blocks(blocks) = &job.work else {
         return BTreeSet::new();
@@ -196,12 +196,12 @@ fn paths(job: &Job) -> BTreeSet<PathBuf> {
     paths.collect()
 }
 
-/// The value of an option that a job leaves at its default; `none` if it has no value then.
+/// The value of an option that a job leaves at its default; `none` if there is no value by default.
 pub(crate) fn default_option(name: &str) -> String {
     known_default(name).unwrap_or_else(|| "none".to_owned())
 }
 
-/// The same under the name of an option of fio; `None` if no field of a job has that name.
+/// The same by the name of an option of fio; `None` if no field of a job has that name.
 pub(crate) fn known_default(name: &str) -> Option<String> {
     let mut job = Job::default();
     job.pacing.check_every = Nanos::SECOND;
@@ -235,11 +235,11 @@ fn of_job(job: &Job) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The job with every option at its default, except for what
-/// - does not affect the work: how the job was written, where its files lie, what is reported of it;
-/// - other facts tell: `rw`, `bs`, `engine`, `depth`, `direct`, `jobs`, `size`, `sync`, `rate`, `content`, the end,
-///   and all of file operations and shared files but the engine;
-/// - has no effect beside the other options.
+/// The job with every option at its default, except for options that
+/// - do not affect the work: how the job was written, the location of its files, the contents of its report;
+/// - are contained in other facts: `rw`, `bs`, `engine`, `depth`, `direct`, `jobs`, `size`, `sync`, `rate`,
+///   `content`, the end, and all of file operations and shared files but the engine;
+/// - have no effect because of the other options.
 fn defaults(job: &Job) -> Job {
     let mut rates = job.pacing.rates;
     for rate in [&mut rates.read, &mut rates.write, &mut rates.trim] {
@@ -326,7 +326,7 @@ fn default_blocks(blocks: &Blocks) -> Blocks {
                 true => default.access.percent_random,
                 false => PerDirection::all(0),
             },
-            // Other distributions and a grid of their own have no map.
+            // Other distributions, and those with a grid of their own, have no map.
             random_map: match own.distribution == default.access.distribution
                 && own.block_align == default.access.block_align
             {
@@ -344,7 +344,7 @@ fn default_blocks(blocks: &Blocks) -> Blocks {
             format: blocks.files.format.clone(),
             ..default.files
         },
-        // The bytes that a percentage or the whole length came to are known after the trial.
+        // The number of bytes of a percentage or of the whole length is known after the trial.
         extent: iodyno_model::Extent {
             size: blocks.extent.size,
             ..default.extent
@@ -370,7 +370,7 @@ fn default_engine(engine: &Engine) -> Engine {
     }
 }
 
-/// The stored form of a job, the fields of its work beside its own.
+/// The stored form of a job, with the fields of its work added to its own.
 fn stored(job: &Job) -> Value {
     // Fails for maps whose keys are not texts; a job has none.
     let mut value = serde_json::to_value(job).unwrap_or_default();
@@ -388,7 +388,7 @@ fn stored(job: &Job) -> Value {
 }
 
 /// The fields in which the second value differs from the first, with their paths. A field that has a name is one
-/// value, whatever it consists of.
+/// value, whatever its structure.
 fn differences(base: &Value, own: &Value, path: &str, found: &mut Vec<(String, Value)>) {
     if base == own {
         return;
@@ -425,7 +425,7 @@ fn option<'n>(path: &'n str, name: &'n str) -> &'n str {
     }
 }
 
-/// The value of an option; where several fields make it, each with its name.
+/// The value of an option; if several fields form it, each with its name.
 fn joined(name: &str, fields: &[(&str, Value)]) -> String {
     let of_field = |(path, value): &(&str, Value)| match (name, value) {
         (NO_RANDOM_MAP, Value::Bool(map)) => text("", &Value::Bool(!map)),
@@ -453,7 +453,7 @@ fn joined(name: &str, fields: &[(&str, Value)]) -> String {
     }
 }
 
-/// A stored value as text: switches as 0 and 1, times and sizes with their units.
+/// A stored value as text: booleans as 0 and 1, times and sizes with their units.
 fn text(field: &str, value: &Value) -> String {
     match (field, value) {
         (_, Value::Null) => "none".to_owned(),

@@ -47,7 +47,7 @@ fn primary(observation: &Observation) -> &str {
 }
 
 #[test]
-fn a_trial_has_a_place_among_others() {
+fn a_trial_has_dimensions() {
     let found = changed(|_, _| {});
     let dimensions: Vec<(&str, &str)> = found
         .dimensions
@@ -82,14 +82,14 @@ fn a_trial_has_a_place_among_others() {
     assert_eq!(
         (told("rw"), told("depth"), told("engine"), told("jobs")),
         ("", "", "libaio", "5"),
-        "only what all jobs agree in"
+        "only values that all jobs have in common"
     );
     assert_eq!(fact(&two, "rw"), Some("randrw and randread"));
     assert!(two.again);
 }
 
 #[test]
-fn all_clones_and_directions_make_one_figure_a_metric() {
+fn all_clones_and_directions_give_one_figure_per_metric() {
     let found = changed(|_, _| {});
     assert_eq!(found.kind, Kind::Timed);
     assert_eq!(value(&found, "iops"), 4.0 * (692_000.0 + 230_500.0) / 20.0);
@@ -112,14 +112,14 @@ fn all_clones_and_directions_make_one_figure_a_metric() {
     );
     assert_eq!(value(&found, "read.max"), merged.max_ns() as f64);
     assert_eq!(value(&found, "read.mean"), merged.mean_ns());
-    // Asked for by the job, as fio's default list is.
+    // Requested by the job, as fio's default list is.
     assert_eq!(
         value(&found, "read.p99.95"),
         merged.percentile_ns(99.95) as f64
     );
     assert!(
         found.figure("completion").is_none(),
-        "a time to fill has none"
+        "work with a fixed duration has none"
     );
     assert!(found.withheld.is_empty(), "{:?}", found.withheld);
     let mut names: Vec<&str> = found
@@ -146,7 +146,7 @@ fn frames_need_no_histograms() {
 }
 
 #[test]
-fn a_trial_is_judged_by_what_it_was_made_for() {
+fn the_primary_metric_depends_on_the_kind_of_work() {
     assert_eq!(primary(&changed(|_, _| {})), "iops");
     let large = changed(|_, trial| {
         for result in trial.parts[0]
@@ -197,7 +197,7 @@ fn end(trial: &mut Trial, by: &[EndedBy]) {
 }
 
 #[test]
-fn what_ended_the_clones_tells_the_kind() {
+fn the_kind_follows_from_the_ends_of_the_clones() {
     use EndedBy::*;
     let kind = |by: &[EndedBy]| changed(|_, trial| end(trial, by));
     for (by, expected, words) in [
@@ -288,7 +288,7 @@ fn completion_lasts_until_the_work_is_on_the_storage() {
 }
 
 #[test]
-fn what_the_data_do_not_bear_out_is_kept_back() {
+fn unsupported_figures_are_withheld() {
     let found = changed(|workload, trial| {
         workload.jobs[0].reporting.percentiles = vec![90.0, 99.99];
         trial.parts = vec![testing::part(vec![testing::clone(
@@ -345,7 +345,7 @@ fn what_the_data_do_not_bear_out_is_kept_back() {
 }
 
 #[test]
-fn what_is_not_known_is_no_figure() {
+fn unknown_values_are_not_figures() {
     let found = changed(|_, trial| {
         for clone in &mut trial.parts[0].clones {
             clone.cpu = CpuUse::default();
@@ -367,7 +367,7 @@ fn what_is_not_known_is_no_figure() {
     assert_eq!(fact(&nothing, "duration"), Some("20 s"));
 }
 
-fn said(kind: FindingKind, weight: Weight) -> Finding {
+fn flags(kind: FindingKind, weight: Weight) -> Finding {
     Finding {
         kind,
         weight,
@@ -378,13 +378,13 @@ fn said(kind: FindingKind, weight: Weight) -> Finding {
 }
 
 #[test]
-fn what_is_said_against_a_trial_makes_it_flagged_or_unusable() {
+fn findings_make_a_trial_flagged_or_unusable() {
     use FindingKind::*;
     use Weight::*;
     for (kind, weight, flagged, unusable) in [
         (ClientSaturated, Warning, true, false),
         (CacheServed, Warning, true, false),
-        // What a cache answers is a figure, if not the device's.
+        // A figure of a cache is kept, although it does not describe the device.
         (CacheServed, Invalid, true, false),
         (DeviceCapped, Warning, true, false),
         (SmallerThanMemory, Note, true, false),
@@ -398,12 +398,12 @@ fn what_is_said_against_a_trial_makes_it_flagged_or_unusable() {
         (RateMissed, Warning, true, false),
         (StoreOnTarget, Warning, true, false),
         (StoreOnTarget, Note, false, false),
-        // These are told otherwise.
+        // These are represented elsewhere.
         (Unsteady, Note, false, false),
         (TooShort, Note, false, false),
         (ResolutionLimited, Note, false, false),
     ] {
-        let found = changed(|_, trial| trial.findings = vec![said(kind, weight)]);
+        let found = changed(|_, trial| trial.findings = vec![flags(kind, weight)]);
         assert_eq!(!found.flags.is_empty(), flagged, "{kind:?} {weight:?}");
         let why = unusable.then(|| format!("{kind:?} at {weight:?}"));
         assert_eq!(found.unusable, why, "{kind:?} {weight:?}");
@@ -415,7 +415,7 @@ fn what_is_said_against_a_trial_makes_it_flagged_or_unusable() {
 }
 
 #[test]
-fn facts_are_told_in_words_and_by_class() {
+fn facts_have_texts_and_classes() {
     let found = changed(|workload, trial| {
         workload.jobs[0].work.blocks_mut().unwrap().sync.end_fsync = true;
         workload.jobs[0].end.ramp = Nanos::from_secs(5);
@@ -482,12 +482,12 @@ fn facts_are_told_in_words_and_by_class() {
     assert_eq!(
         fact(&finite, "duration"),
         Some("2 × 4 GiB"),
-        "the runtime never came to bear"
+        "the runtime had no effect"
     );
 }
 
 #[test]
-fn names_that_differ_on_every_host_are_no_facts() {
+fn names_that_differ_on_every_host_are_not_facts() {
     let looped = |number: u32| {
         changed(move |_, trial| {
             let stack = &mut trial.parts[0].environment.targets[0].stack;
@@ -580,7 +580,7 @@ fn imported() -> ImportedTrial {
 }
 
 #[test]
-fn what_others_measured_is_observed_alike() {
+fn imported_trials_are_observed_in_the_same_way() {
     let trial = imported();
     let found = observe_imported("run 9", &trial);
     let place = ["run", "configuration", "workload", "node"].map(|name| found.dimension(name));
@@ -633,14 +633,14 @@ fn what_others_measured_is_observed_alike() {
 }
 
 #[test]
-fn jobs_one_after_the_other_are_not_one_behaviour() {
+fn consecutive_jobs_are_not_one_behaviour() {
     let found = changed(|_, trial| trial.parts[0].clones[3].start_ns = 10_000_000_000);
     assert_eq!(found.behaviour, Default::default());
     assert_ne!(changed(|_, _| {}).behaviour, Default::default());
 }
 
 #[test]
-fn units_tell_what_is_better() {
+fn units_determine_which_direction_is_better() {
     let found = changed(|_, trial| end(trial, &[EndedBy::Size]));
     for figure in &found.figures {
         let time = figure.metric.unit == Unit::Nanos;
@@ -651,7 +651,7 @@ fn units_tell_what_is_better() {
 }
 
 #[test]
-fn processes_under_test_are_charged_by_the_op() {
+fn resource_use_of_processes_under_test_is_given_per_op() {
     let server = |name: &str, cpu_ns: u64| iodyno_model::ServerUse {
         name: name.to_owned(),
         user_ns: cpu_ns / 4,
@@ -666,7 +666,7 @@ fn processes_under_test_are_charged_by_the_op() {
         ];
     });
     assert_eq!(value(&found, "server_cores"), 1.5);
-    // As busy in the 4 s that no sample lies in.
+    // The same use in the 4 s without samples.
     assert_eq!(value(&found, "server_cpu_per_op"), 30e9 / (4.0 * 922_500.0));
     let metric = &found.figure("server_cores").unwrap().metric;
     assert_eq!(metric.better, iodyno_model::Better::Lower);

@@ -12,7 +12,7 @@ use crate::work;
 pub(super) struct Values(Vec<String>);
 
 impl Values {
-    /// The distinct values, in the order in which they come first.
+    /// The distinct values, in the order of their first appearance.
     pub(super) fn of(values: impl Iterator<Item = String>) -> Values {
         let mut distinct: Vec<String> = Vec::new();
         for value in values.filter(|value| !value.is_empty()) {
@@ -23,8 +23,8 @@ impl Values {
         Values(distinct)
     }
 
-    /// One value for each job, in the order of the jobs; a single one if all are equal. Equal values of some jobs are
-    /// not combined: which job has which value counts.
+    /// One value per job, in the order of the jobs; a single one if all are equal. Equal values of some jobs are not
+    /// combined, because it matters which job has which value.
     pub(super) fn of_jobs(values: impl Iterator<Item = String>) -> Values {
         let mut values: Vec<String> = values.filter(|value| !value.is_empty()).collect();
         if values.iter().all(|value| *value == values[0]) {
@@ -150,7 +150,7 @@ pub(super) fn sync(blocks: &Blocks) -> String {
 /// The requested rates: `read 1000 ops/s`, or `none`.
 pub(super) fn rate(job: &Job) -> String {
     if job.pacing.ops_per_s > 0.0 {
-        // In the form that sysbench's output is read in: of all threads, in full.
+        // In the form of sysbench's imported output: the total of all threads, in full.
         let all = job.pacing.ops_per_s * f64::from(job.clones.max(1));
         return match job.pacing.arrival {
             Arrival::Linear => format!("{all} ops/s"),

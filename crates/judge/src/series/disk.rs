@@ -7,10 +7,10 @@ use iodyno_model::SeriesUnit::{Bytes, BytesPerSecond, Nanos, Number, PerSecond, 
 
 use super::Formula;
 
-/// Requests are counted at their end, merged ones as one. An await is the sum of the requests' times divided by
-/// their number. `aqu-sz` is that sum divided by the elapsed time, which by Little's law is the mean number of
-/// requests. `%util` is the time with any request in flight; for a device that serves several at once it does
-/// not mean that the device was saturated.
+/// Requests are counted at their end, merged ones as one. An await is the sum of the requests' times divided by their
+/// number. `aqu-sz` is that sum divided by the elapsed time, which by Little's law is the mean number of requests.
+/// `%util` is the share of the time with any request in flight; for a device that serves several at once it does not
+/// mean that the device was saturated.
 pub(super) const DISK: &[Formula] = &[
     ("r/s", PerSecond, |row| row.per_second("reads")),
     ("w/s", PerSecond, |row| row.per_second("writes")),
@@ -34,7 +34,7 @@ pub(super) const DISK: &[Formula] = &[
     ("aqu-sz", Number, |row| {
         Some(row.percent_of_span("queue_time")? / 100.0)
     }),
-    // Times are counted in ticks: a busy second may exceed one second.
+    // Times are counted in ticks: a busy second can exceed one second.
     ("%util", Percent, |row| {
         Some(row.percent_of_span("busy_time")?.min(100.0))
     }),

@@ -18,9 +18,8 @@ fn hundredth(row: &View, column: &str) -> Option<f64> {
     Some(row.value(column)? / 100.0)
 }
 
-/// Percentage of the time in which some, or all, tasks were stalled. Unlike the kernel's averages these are
-/// exact, except that the kernel adds up its CPUs about every two seconds: a short sample may show more than
-/// its own length.
+/// Percentage of the time in which some, or all, tasks were stalled. Unlike the kernel's averages these are exact,
+/// except that the kernel adds up its CPUs about every two seconds: a short sample can show more than its own length.
 pub(super) const PRESSURE: &[Formula] = &[
     ("some", Percent, |row| stalled(row, "some")),
     ("full", Percent, |row| stalled(row, "full")),

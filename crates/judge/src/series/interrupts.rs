@@ -21,7 +21,7 @@ const COLUMNS: [(&str, iodyno_model::SeriesUnit); 4] = [
 ];
 
 /// Evenness of a distribution: Jain's fairness index, (Σx)² ÷ (n · Σx²); 1 if all are equal, 1 ÷ n if one has
-/// everything; `None` if there is nothing. R. Jain, D. Chiu, W. Hawe: A Quantitative Measure of Fairness and
+/// everything; `None` if all are zero. R. Jain, D. Chiu, W. Hawe: A Quantitative Measure of Fairness and
 /// Discrimination for Resource Allocation in Shared Computer Systems, DEC TR-301, 1984.
 pub fn balance(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
@@ -46,7 +46,7 @@ pub(super) fn drawn(series: &Telemetry) -> Drawn {
         let alive = View::of(shape, sample).filter(|view| total(view) > 0);
         sources.extend(alive.map(|view| view.subject()));
     }
-    // A CPU that was added later may have a lower number.
+    // A CPU that was added later can have a lower number.
     cpus.sort_by_key(|cpu| cpu_number(cpu));
     let rows = series.of(kind).flat_map(|(shape, sample)| {
         let all = row(&View::all(shape, sample), ALL, &cpus);

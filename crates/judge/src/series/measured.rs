@@ -2,16 +2,20 @@
 
 use iodyno_model::{Sample, Step, Telemetry, Trial};
 
-/// A sample may extend outside the measured time by at most this fraction of its span: clones begin some
-/// microseconds after the preceding sample.
+/// A sample can extend outside the measured time by at most this fraction of its span: clones begin some microseconds
+/// after the preceding sample.
 const OUTSIDE: f64 = 0.05;
 
 /// The series within the measured time. Samples of ramps and drains, and those that overlap an edge of the
 /// measured time, are left out; shapes and gaps are kept.
 pub fn measured(trial: &Trial) -> Telemetry {
-    let stretches = stretches(trial);
+    let measured_spans = measured_spans(trial);
     let samples = trial.telemetry.samples.iter();
-    let samples = samples.filter(|sample| stretches.iter().any(|stretch| within(sample, *stretch)));
+    let samples = samples.filter(|sample| {
+        measured_spans
+            .iter()
+            .any(|stretch| within(sample, *stretch))
+    });
     Telemetry {
         shapes: trial.telemetry.shapes.clone(),
         samples: samples.cloned().collect(),
@@ -28,7 +32,7 @@ fn within(sample: &Sample, (start, end): (u64, u64)) -> bool {
 
 /// The intervals in which any clone was measured: from and to, ns on the trial's clock, ascending and disjoint.
 /// Without times of the clones, those of the frames.
-fn stretches(trial: &Trial) -> Vec<(u64, u64)> {
+fn measured_spans(trial: &Trial) -> Vec<(u64, u64)> {
     let clones = crate::work::clones(trial).filter(|clone| clone.runtime_ns > 0);
     let mut spans: Vec<(u64, u64)> = clones
         .map(|clone| {

@@ -1,8 +1,8 @@
 //! Derives rates, shares and means from a stored series.
 //!
-//! A series has counts and gauges as they were read. Well-known figures (`r_await`, `%util`, `r/s`) are
-//! quotients of them, and all are computed here: one file per family, most of them a table of names and
-//! formulas. A quotient with a denominator of 0 is unknown, never 0.
+//! A series contains counts and gauges as they were read. Well-known figures (`r_await`, `%util`, `r/s`) are
+//! quotients of them, and all are computed here: one file per family, most of them a table of names and formulas. A
+//! quotient with a denominator of 0 is unknown, never 0.
 
 mod cpu;
 mod disk;

@@ -1,4 +1,4 @@
-//! What holds of any series, however odd: of others' making, cut short, or with counts that wrapped.
+//! Properties that hold for any series: imported, truncated, or with counts that wrapped.
 
 use iodyno_model::{
     Environment, Sample, SeriesColumn, SeriesKind, SeriesRow, SeriesShape, Telemetry,
@@ -20,7 +20,7 @@ fn values() -> impl Strategy<Value = Vec<Option<u64>>> {
     prop::collection::vec(value, 0..45)
 }
 
-/// Samples of two rows; not all as long as their shape wants.
+/// Samples of two rows; some have another length than their shape.
 fn series() -> impl Strategy<Value = Telemetry> {
     let kind = prop::sample::select(SeriesKind::ALL.to_vec());
     let at = prop_oneof![
@@ -61,7 +61,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn no_series_is_too_odd_to_be_drawn_and_judged(telemetry in series()) {
+    fn any_series_can_be_drawn_and_judged(telemetry in series()) {
         for kind in SeriesKind::ALL {
             let table = figures(&telemetry, kind, None);
             for row in &table.rows {

@@ -5,7 +5,7 @@ use crate::testing::telemetry::{SECOND, cpu_second, recording};
 use crate::testing::{self};
 use SeriesKind::*;
 
-/// The value of a figure in the row of that number.
+/// The value of a figure in the row with that number.
 #[track_caller]
 fn value(table: &FigureTable, row: usize, name: &str) -> Option<f64> {
     let mut columns = table.columns.iter();
@@ -14,7 +14,7 @@ fn value(table: &FigureTable, row: usize, name: &str) -> Option<f64> {
     table.rows[row].values[column]
 }
 
-/// The figures of a row, those of two decimals.
+/// The figures of a row, rounded to two decimals.
 #[track_caller]
 fn check(table: &FigureTable, row: usize, expected: &[(&str, Option<f64>)]) {
     for (name, wanted) in expected {
@@ -80,7 +80,7 @@ fn disks_have_the_figures_of_iostat() {
 }
 
 #[test]
-fn figures_of_a_stretch_are_those_of_all_its_requests() {
+fn figures_of_merged_samples_are_those_of_all_requests() {
     let telemetry = recording().seconds(Disk, 4, disk).done();
     let table = figures(&telemetry, Disk, Some(4 * SECOND));
     assert_eq!(table.rows.len(), 1);
@@ -88,7 +88,7 @@ fn figures_of_a_stretch_are_those_of_all_its_requests() {
         (table.rows[0].at_ns, table.rows[0].span_ns),
         (4_000_000_000, 4 * SECOND)
     );
-    // An idle second takes part in a rate and in no await.
+    // An idle second counts in a rate, but not in an await.
     check(
         &table,
         0,
@@ -134,7 +134,7 @@ fn cpus_have_a_row_of_all_before_each() {
 }
 
 #[test]
-fn interrupts_tell_the_busiest_cpu_and_the_balance() {
+fn interrupts_have_the_busiest_cpu_and_the_balance() {
     let telemetry = recording()
         .seconds(Interrupts, 1, |_| {
             vec![
@@ -192,7 +192,7 @@ fn interrupts_tell_the_busiest_cpu_and_the_balance() {
 }
 
 #[test]
-fn jains_index_is_1_where_all_have_alike_and_1_of_n_where_one_has_all() {
+fn jains_index_is_1_if_all_are_equal_and_1_of_n_if_one_has_all() {
     let cases: [(&[f64], Option<f64>); 6] = [
         (&[], None),
         (&[0.0, 0.0], None),
@@ -306,7 +306,7 @@ fn every_other_series_has_its_figures() {
 }
 
 #[test]
-fn nothing_sampled_or_known_gives_columns_and_unknown_figures() {
+fn missing_samples_and_values_give_columns_and_unknown_figures() {
     for kind in SeriesKind::ALL {
         let table = figures(&Telemetry::default(), kind, Some(SECOND));
         assert!(!table.columns.is_empty() && table.rows.is_empty());
@@ -331,7 +331,7 @@ fn nothing_sampled_or_known_gives_columns_and_unknown_figures() {
 }
 
 #[test]
-fn the_measured_time_leaves_out_what_straddles_its_edges() {
+fn samples_at_the_edges_of_the_measured_time_are_omitted() {
     let (_, mut trial) = testing::four_clones();
     for clone in &mut trial.parts[0].clones {
         // A ramp of 3.2 s before it, and some microseconds after the sample at 23 s.
@@ -352,14 +352,14 @@ fn the_measured_time_leaves_out_what_straddles_its_edges() {
     };
     assert_eq!(seconds(&trial), (5..=23).collect::<Vec<_>>());
     for clone in &mut trial.parts[0].clones {
-        // Begun just after the sample at 3 s: the next one is as good as whole.
+        // Begun just after the sample at 3 s: the next one is almost complete.
         (clone.start_ns, clone.runtime_ns) = (3_000_300_000, 2_000_000_000);
     }
     assert_eq!(seconds(&trial), [4, 5]);
-    // One job after the other: what lies between them counts for nothing.
+    // One job after the other: the time between them does not count.
     trial.parts[0].clones[0].start_ns = 10_000_000_000;
     assert_eq!(seconds(&trial), [4, 5, 11, 12]);
-    // Cut off: the frames tell.
+    // An interrupted trial: the frames are used.
     trial.parts[0].clones.clear();
     assert_eq!(seconds(&trial), (1..=20).collect::<Vec<_>>());
     trial.frames.clear();

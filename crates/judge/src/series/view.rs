@@ -14,7 +14,7 @@ pub(crate) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Every subject of a sample. A sample that is shorter than its shape has unknown values for the rest.
+    /// Every subject of a sample. If a sample is shorter than its shape, the other values are unknown.
     pub(crate) fn of(
         shape: &'a SeriesShape,
         sample: &'a Sample,
@@ -103,7 +103,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// A saturating sum: stored values may be arbitrary.
+/// A saturating sum: stored values can be arbitrary.
 pub(crate) fn sum(values: impl IntoIterator<Item = u64>) -> u64 {
     values.into_iter().fold(0, u64::saturating_add)
 }

@@ -5,7 +5,7 @@ use crate::testing::operations as made;
 use Direction::{Close, Create, Op, Read, Sync, SyncFolder, Write};
 
 #[test]
-fn a_cycle_is_one_op_and_its_steps_are_told_below_it() {
+fn a_cycle_is_one_op_and_its_steps_are_listed_below_it() {
     let (workload, trial) = made::create_empty_trial();
     let summary = summary(&workload, &trial);
     let rows: Vec<Direction> = summary.groups[0]
@@ -23,7 +23,7 @@ fn a_cycle_is_one_op_and_its_steps_are_told_below_it() {
         rates.iter().all(|rate| (980.0..=1021.0).contains(rate)),
         "{rates:?}"
     );
-    assert!(summary.shares.is_empty(), "no data were moved");
+    assert!(summary.shares.is_empty(), "no data were transferred");
     let percents: Vec<f64> = summary.groups[0].rows[0]
         .service
         .iter()
@@ -46,7 +46,7 @@ fn untimed_writes_reach_the_device_as_well() {
 }
 
 #[test]
-fn cycles_and_requests_side_by_side_are_each_counted_as_what_they_are() {
+fn concurrent_cycles_and_requests_are_counted_separately() {
     let (mut workload, mut trial) = made::create_empty_trial();
     workload.jobs.push(crate::testing::reader("beside"));
     let mut beside =
@@ -66,7 +66,7 @@ fn cycles_and_requests_side_by_side_are_each_counted_as_what_they_are() {
 }
 
 #[test]
-fn shared_files_are_counted_by_their_requests() {
+fn shared_files_are_counted_by_requests() {
     let (workload, trial) = made::fileio_trial();
     let summary = summary(&workload, &trial);
     assert_eq!(summary.cpu.ops, 100_000, "fsyncs are not among them");

@@ -38,7 +38,7 @@ fn clones_reported_together_are_one_group() {
 }
 
 #[test]
-fn cpu_is_told_apart_by_worker_and_harness() {
+fn cpu_time_is_separate_for_workers_and_harness() {
     let (workload, trial) = testing::four_clones();
     let cpu = summary(&workload, &trial).cpu;
     // 4 × 6 s of workers, 0.3 s of other threads, in 20 s.
@@ -64,18 +64,18 @@ fn two_jobs(second_starts_ns: u64) -> (Workload, Trial) {
 }
 
 #[test]
-fn groups_that_ran_beside_each_other_have_a_total() {
+fn concurrent_groups_have_a_total() {
     let (workload, trial) = two_jobs(5_000_000);
     let summary = summary(&workload, &trial);
     assert_eq!(summary.groups.len(), 2);
     assert_eq!(summary.total.len(), 1);
     assert_eq!(summary.total[0].result.ops, 4000);
-    // From the first one's start to the second one's end.
+    // From the start of the first one to the end of the second one.
     assert_eq!(summary.total[0].result.runtime_ns, 20_005_000_000);
 }
 
 #[test]
-fn groups_that_ran_one_after_the_other_have_none() {
+fn consecutive_groups_have_no_total() {
     let (workload, trial) = two_jobs(20_000_000_000);
     let summary = summary(&workload, &trial);
     assert!(summary.total.is_empty());
@@ -83,7 +83,7 @@ fn groups_that_ran_one_after_the_other_have_none() {
 }
 
 #[test]
-fn a_group_s_time_is_that_in_which_any_clone_ran() {
+fn the_time_of_a_group_is_that_in_which_any_clone_ran() {
     let (mut workload, trial) = two_jobs(10_000_000_000);
     for job in &mut workload.jobs {
         job.reporting.together = true;
@@ -95,7 +95,7 @@ fn a_group_s_time_is_that_in_which_any_clone_ran() {
 }
 
 #[test]
-fn percentiles_tell_what_is_against_them() {
+fn percentiles_are_marked_with_their_limits() {
     let mut trial = testing::trial(vec![testing::part(vec![testing::clone(
         0,
         0,
@@ -144,7 +144,7 @@ fn a_trial_rebuilt_from_frames_has_figures_without_cpu() {
 }
 
 #[test]
-fn nothing_measured_is_no_error() {
+fn an_empty_trial_is_not_an_error() {
     let (workload, mut trial) = testing::four_clones();
     trial.parts.clear();
     trial.frames.clear();
@@ -154,7 +154,7 @@ fn nothing_measured_is_no_error() {
 }
 
 #[test]
-fn devices_tell_how_long_requests_took_and_how_many_there_were() {
+fn devices_have_the_time_and_the_number_of_requests() {
     let (workload, mut trial) = testing::four_clones();
     let device = &mut trial.parts[0].host.devices[0];
     device.ios = [1000, 0, 0, 0];

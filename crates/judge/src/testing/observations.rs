@@ -1,4 +1,4 @@
-//! Made-up trials as comparisons see them.
+//! Simulated observations.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use iodyno_model::{
     Regime, SourceLine, Weight,
 };
 
-/// A steady, timed trial of run 1 that did `iops`, in no round.
+/// A steady, timed trial of run 1 with this `iops`, without a round.
 pub fn observation(configuration: &str, workload: &str, iops: f64) -> Observation {
     let dimensions = [
         (Observation::RUN, "1"),
@@ -35,7 +35,7 @@ pub fn observation(configuration: &str, workload: &str, iops: f64) -> Observatio
     }
 }
 
-/// A trial a round.
+/// One trial per round.
 pub fn rounds(configuration: &str, workload: &str, iops: &[f64]) -> Vec<Observation> {
     let trials = iops.iter().zip(0..);
     trials
@@ -46,7 +46,7 @@ pub fn rounds(configuration: &str, workload: &str, iops: &[f64]) -> Vec<Observat
         .collect()
 }
 
-/// Trials that others made, one after the other in one file.
+/// Imported trials, one after the other in one file.
 pub fn imported(configuration: &str, workload: &str, iops: &[f64]) -> Vec<Observation> {
     let trials = iops.iter().zip(1..);
     trials
@@ -63,7 +63,7 @@ pub fn imported(configuration: &str, workload: &str, iops: &[f64]) -> Vec<Observ
         .collect()
 }
 
-/// Runs of five trials each, begun at these times; within a run the trials lie within 0.2 % of its level.
+/// Runs of five trials each, with these start times; within a run the trials are within 0.2 % of its level.
 pub fn runs(configuration: &str, workload: &str, levels: &[(u64, f64)]) -> Vec<Observation> {
     let each_run = levels.iter().map(|(begun, level)| {
         let values = [0.0, 0.1, -0.2, 0.2, -0.1].map(|percent| level * (1.0 + percent / 100.0));
@@ -77,7 +77,7 @@ pub fn runs(configuration: &str, workload: &str, levels: &[(u64, f64)]) -> Vec<O
     each_run.flatten().collect()
 }
 
-/// A figure that was measured.
+/// A measured figure.
 pub fn figure(metric: Metric, value: f64) -> Figure {
     Figure {
         metric,
@@ -86,7 +86,7 @@ pub fn figure(metric: Metric, value: f64) -> Figure {
     }
 }
 
-/// A steady course from the beginning.
+/// A behaviour that is steady from the beginning.
 pub fn steady() -> Behaviour {
     Behaviour {
         course: Course::Steady {
@@ -98,7 +98,7 @@ pub fn steady() -> Behaviour {
     }
 }
 
-/// A course of regimes of a second each, with these rates.
+/// A behaviour with regimes of one second each, with these rates.
 pub fn regimes(rates: &[f64]) -> Behaviour {
     let regimes = rates.iter().zip(0..).map(|(rate, second)| Regime {
         start_ns: second * 1_000_000_000,

@@ -1,4 +1,4 @@
-//! Made-up trials of file operations and of shared files.
+//! Simulated trials of file operations and of shared files.
 
 use iodyno_model::{
     Action, CloneResult, CycleStep, Direction, DirectionFrame, DirectionResult, Distribution,
@@ -27,7 +27,7 @@ pub fn operations(sets: &[(&str, u64)], cycle: Vec<(Action, bool)>) -> Operation
     }
 }
 
-/// One clone that does these without an end of its own.
+/// One clone with these operations and without an end of its own.
 pub fn job(name: &str, operations: Operations) -> Job {
     Job {
         name: name.to_owned(),
@@ -36,7 +36,7 @@ pub fn job(name: &str, operations: Operations) -> Job {
     }
 }
 
-/// `create_empty` for 20 s: create and the folder's sync timed, close not.
+/// `create_empty` for 20 s: create and the folder's sync are timed, close is not.
 pub fn create_empty() -> Job {
     let steps = vec![
         (Action::Create, true),
@@ -46,7 +46,7 @@ pub fn create_empty() -> Job {
     timed(job("create_empty", operations(&[], steps)))
 }
 
-/// `write_sync` for 20 s: 10 MB appended, untimed, and the sync timed.
+/// `write_sync` for 20 s: 10 MB appended, untimed, and a timed sync.
 pub fn write_sync() -> Job {
     let append = Action::Append {
         bytes: 10_000_000,
@@ -59,7 +59,7 @@ pub fn write_sync() -> Job {
     ))
 }
 
-/// `delete` of this number of files, until none is left.
+/// `delete` of this number of files, until none remains.
 pub fn delete(files: u64) -> Job {
     let unlink = Action::Unlink {
         of: Subject::Set {
@@ -83,8 +83,8 @@ fn timed(job: Job) -> Job {
     }
 }
 
-/// So many latencies, all alike.
-pub fn all_alike(count: u64, ns: u64) -> Histogram {
+/// This number of equal latencies.
+pub fn all_equal(count: u64, ns: u64) -> Histogram {
     let mut builder = HistogramBuilder::default();
     if count > 0 {
         builder.bin(iodyno_model::BinLayout::index(ns), count);
@@ -93,13 +93,13 @@ pub fn all_alike(count: u64, ns: u64) -> Histogram {
     builder.build()
 }
 
-/// `ops` ops of this duration and number of bytes each, within 20 s.
+/// `ops` ops with this duration and number of bytes each, within 20 s.
 pub fn did(direction: Direction, ops: u64, ns: u64, bytes: u64) -> DirectionResult {
     DirectionResult {
         ops,
         bytes: ops * bytes,
         runtime_ns: 20_000_000_000,
-        service: all_alike(ops, ns),
+        service: all_equal(ops, ns),
         ..DirectionResult::empty(direction)
     }
 }
@@ -117,7 +117,7 @@ pub fn clone(directions: Vec<DirectionResult>) -> CloneResult {
     clone
 }
 
-/// A trial of one clone of a job; without files of its own to name.
+/// A trial of one clone of a job, without files of its own.
 pub fn trial(job: Job, directions: Vec<DirectionResult>) -> (Workload, Trial) {
     let mut part = super::part(vec![clone(directions)]);
     part.files.clear();
@@ -128,7 +128,7 @@ pub fn trial(job: Job, directions: Vec<DirectionResult>) -> (Workload, Trial) {
     (workload, super::trial(vec![part]))
 }
 
-/// 20 s of `create_empty` at 1000 a second, with its series.
+/// 20 s of `create_empty` at 1000 per second, with its series.
 pub fn create_empty_trial() -> (Workload, Trial) {
     let (workload, mut trial) = trial(
         create_empty(),
@@ -169,8 +169,7 @@ pub fn write_sync_trial() -> (Workload, Trial) {
     )
 }
 
-/// The delete of 100 000 files: the first half at 4000 a second, the second at 50 000, then a drain of
-/// this length.
+/// The delete of 100 000 files: the first half at 4000 per second, the second at 50 000, then a drain of this length.
 pub fn delete_trial(drain_ns: u64) -> (Workload, Trial) {
     const SLOW: u64 = 4_000;
     const FAST: u64 = 50_000;
@@ -198,7 +197,7 @@ pub fn delete_trial(drain_ns: u64) -> (Workload, Trial) {
     clone.done_ns = Some(span_ns + drain_ns);
     for result in &mut clone.directions {
         result.runtime_ns = span_ns;
-        result.service = all_alike(files, span_ns / files);
+        result.service = all_equal(files, span_ns / files);
     }
     for step in &mut part.steps {
         match step.step {
@@ -213,14 +212,14 @@ pub fn delete_trial(drain_ns: u64) -> (Workload, Trial) {
     (workload, trial)
 }
 
-/// A second in which the job did: (direction, ops, bytes each).
+/// A second of the job: (direction, ops, bytes of each).
 pub fn frame(number: u32, did: &[(Direction, u64, u64)]) -> Frame {
     let directions = did.iter().map(|(direction, ops, bytes)| DirectionFrame {
         direction: *direction,
         ops: *ops,
         bytes: ops * bytes,
         errors: 0,
-        service: all_alike(*ops, 10_000),
+        service: all_equal(*ops, 10_000),
         response: None,
     });
     let job = JobFrame {
@@ -234,8 +233,8 @@ pub fn frame(number: u32, did: &[(Direction, u64, u64)]) -> Frame {
     }
 }
 
-/// sysbench's defaults for a mode: 128 files of 16 MiB, 16 KiB blocks, 1.5 reads to a write, an fsync of all
-/// files after every 100 requests and at the end; 20 s, two threads.
+/// sysbench's defaults for a mode: 128 files of 16 MiB, 16 KiB blocks, 1.5 reads per write, an fsync of all files
+/// after every 100 requests and at the end; 20 s, two threads.
 pub fn fileio(mode: SharedMode) -> Job {
     timed(Job {
         name: mode.name().to_owned(),
@@ -260,7 +259,7 @@ pub fn fileio(mode: SharedMode) -> Job {
     })
 }
 
-/// 20 s of rndrw by two threads, buffered: 3000 reads, 2000 writes and 6400 fsyncs a second.
+/// 20 s of rndrw by two threads, buffered: 3000 reads, 2000 writes and 6400 fsyncs per second.
 pub fn fileio_trial() -> (Workload, Trial) {
     let job = fileio(SharedMode::RandomMix);
     let clones = (0..2)

@@ -1,4 +1,4 @@
-//! Made-up series, written down by what matters in them.
+//! Simulated series, defined by their relevant values.
 
 use iodyno_model::{
     ARC, CGROUP, CPU, DISK, LOAD, MEMORY, OTHERS, POOL, PRESSURE, PROCESS, RECLAIM, Reading,
@@ -11,20 +11,21 @@ pub type Named = Vec<(&'static str, u64)>;
 /// A second, ns.
 pub const SECOND: u64 = 1_000_000_000;
 
-/// Series under way.
+/// Series in progress.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
     telemetry: Telemetry,
 }
 
-/// Nothing recorded yet.
+/// An empty recording.
 pub fn recording() -> Recording {
     Recording::default()
 }
 
 impl Recording {
-    /// `count` samples of a series, one a second from the first second's end on. `rows` makes the rows of the second of that number, from 0;
-    /// what it does not name is 0, or unknown where it is a limit. Interrupts have the columns that are named.
+    /// `count` samples of a series, one per second from the end of the first second. `rows` creates the rows of the
+    /// second with that number, from 0; values that it does not name are 0, or unknown for limits. Interrupts have
+    /// the columns that are named.
     pub fn seconds(
         self,
         kind: SeriesKind,
@@ -34,7 +35,7 @@ impl Recording {
         self.seconds_from(0, kind, count, rows)
     }
 
-    /// The same in a shape of its own, from a later second on.
+    /// The same with a separate shape, from a later second on.
     pub fn seconds_from(
         mut self,
         start: u32,
@@ -73,7 +74,7 @@ impl Recording {
         self
     }
 
-    /// Why the last shape is not as the one before.
+    /// The reason why the last shape differs from the previous one.
     pub fn because(mut self, reason: &str) -> Recording {
         if let Some(shape) = self.telemetry.shapes.last_mut() {
             shape.because = Some(reason.to_owned());
@@ -81,7 +82,7 @@ impl Recording {
         self
     }
 
-    /// The source of interrupts of that name is the device's.
+    /// The source of interrupts with that name serves the device.
     pub fn serving(mut self, source: &str, device: &str) -> Recording {
         let shapes = self.telemetry.shapes.iter_mut();
         for row in shapes.flat_map(|shape| &mut shape.subjects) {
@@ -92,7 +93,7 @@ impl Recording {
         self
     }
 
-    /// Something is missing from a second on.
+    /// A gap from a second on.
     pub fn gap(mut self, second: u32, kind: SeriesKind, reason: &str) -> Recording {
         self.telemetry.gaps.push(SeriesGap {
             kind,
@@ -102,7 +103,7 @@ impl Recording {
         self
     }
 
-    /// The series, samples in the order of time.
+    /// The series, samples in order of time.
     pub fn done(mut self) -> Telemetry {
         self.telemetry.samples.sort_by_key(|sample| sample.at_ns);
         self.telemetry
@@ -135,7 +136,7 @@ fn columns(kind: SeriesKind, rows: &[(&'static str, Named)]) -> Vec<SeriesColumn
     SeriesColumn::of(table)
 }
 
-/// A second of a CPU in percent: user, system, idle, iowait, irq.
+/// One second of a CPU in percent: user, system, idle, iowait, irq.
 pub fn cpu_second(percent: [u64; 5]) -> Named {
     let share = |place: usize| percent[place] * (SECOND / 100);
     vec![

@@ -99,14 +99,14 @@ fn shared(trials: &[&Observation], question: &Question) -> Vec<(String, String)>
             || dimension == Observation::WORKLOAD
             || question.rows.iter().any(|row| row == dimension)
     };
-    let all_alike = |dimension: &str, value: &str| {
+    let all_equal = |dimension: &str, value: &str| {
         let mut others = trials.iter();
         others.all(|trial| trial.dimension(dimension) == value)
     };
     first
         .dimensions
         .iter()
-        .filter(|(name, value)| !named(name) && !value.is_empty() && all_alike(name, value))
+        .filter(|(name, value)| !named(name) && !value.is_empty() && all_equal(name, value))
         .map(|(name, value)| (name.clone(), line_value(value)))
         .collect()
 }

@@ -1,6 +1,8 @@
 //! Comma-separated values: a line a cell, every number in full.
 
-use iodyno_model::{Better, Cell, ComparedRow, Comparison, Estimated, Pairing, Side, Unit};
+use iodyno_model::{
+    Better, CandidateResult, ComparedRow, Comparison, Estimated, Pairing, Side, Unit,
+};
 
 use super::footnotes::each_once;
 use super::words::{tag, verdict_words};
@@ -62,7 +64,7 @@ pub fn csv(comparison: &Comparison) -> String {
     table.csv()
 }
 
-fn line(comparison: &Comparison, row: &ComparedRow, cell: &Cell) -> [String; 30] {
+fn line(comparison: &Comparison, row: &ComparedRow, cell: &CandidateResult) -> [String; 30] {
     let [baseline_median, baseline_low, baseline_high] = estimated(row.baseline.median.as_ref());
     let [candidate_median, candidate_low, candidate_high] = estimated(cell.side.median.as_ref());
     let [ratio, ratio_low, ratio_high] = estimated(cell.ratio.as_ref());
@@ -102,7 +104,7 @@ fn line(comparison: &Comparison, row: &ComparedRow, cell: &Cell) -> [String; 30]
 }
 
 /// Flags and notes; that trials were left out is among the notes.
-fn remarks(row: &ComparedRow, cell: &Cell) -> String {
+fn remarks(row: &ComparedRow, cell: &CandidateResult) -> String {
     let side = |side: &Side| -> Vec<String> {
         let flags = side.flags.iter();
         flags

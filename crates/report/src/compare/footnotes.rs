@@ -1,6 +1,6 @@
 //! Footnotes of a comparison: the reasons of verdicts, and remarks on the sides.
 
-use iodyno_model::{Cell, ComparedRow, Comparison, Metric, Pairing, Side, Verdict};
+use iodyno_model::{CandidateResult, ComparedRow, Comparison, Metric, Pairing, Side, Verdict};
 
 use super::figures::{limit, possible_p, ratio};
 use super::view::in_words;
@@ -30,7 +30,7 @@ impl Footnotes {
         &mut self,
         comparison: &Comparison,
         row: &ComparedRow,
-        cell: &Cell,
+        cell: &CandidateResult,
     ) -> Vec<usize> {
         let mut texts: Vec<String> = Vec::new();
         texts.extend(of_verdict(cell));
@@ -51,7 +51,7 @@ impl Footnotes {
     }
 }
 
-fn of_verdict(cell: &Cell) -> Option<String> {
+fn of_verdict(cell: &CandidateResult) -> Option<String> {
     match &cell.verdict {
         Verdict::NotComparable { reasons } => {
             let reasons = match reasons.is_empty() {
@@ -101,7 +101,7 @@ fn of_verdict(cell: &Cell) -> Option<String> {
 }
 
 /// With the ratio, which the table omits where it is not the result.
-fn by_numbers(cell: &Cell, verdict: &Verdict) -> String {
+fn by_numbers(cell: &CandidateResult, verdict: &Verdict) -> String {
     let told = words(cell, verdict);
     match (&cell.ratio, verdict) {
         (Some(it), Verdict::CannotDecide { .. } | Verdict::Equivalent) => {
@@ -112,7 +112,11 @@ fn by_numbers(cell: &Cell, verdict: &Verdict) -> String {
 }
 
 /// Where a cell's conditions differ from the header's, and what the metric means where its name does not tell.
-fn of_conditions(comparison: &Comparison, row: &ComparedRow, cell: &Cell) -> Vec<String> {
+fn of_conditions(
+    comparison: &Comparison,
+    row: &ComparedRow,
+    cell: &CandidateResult,
+) -> Vec<String> {
     let mut texts = Vec::new();
     if row.metric.name == Metric::COMPLETION {
         texts.push("compared by completion, drain included".to_owned());
@@ -128,7 +132,7 @@ fn of_conditions(comparison: &Comparison, row: &ComparedRow, cell: &Cell) -> Vec
     texts
 }
 
-fn of_members(cell: &Cell) -> Option<String> {
+fn of_members(cell: &CandidateResult) -> Option<String> {
     let members: Vec<String> = cell
         .members
         .iter()
@@ -145,7 +149,7 @@ fn of_members(cell: &Cell) -> Option<String> {
 }
 
 /// Differences of this cell that the comparison as a whole does not list.
-fn of_differences(comparison: &Comparison, cell: &Cell) -> Option<String> {
+fn of_differences(comparison: &Comparison, cell: &CandidateResult) -> Option<String> {
     let told = |name: &str| comparison.differs.iter().any(|it| it.name == name);
     let texts: Vec<String> = cell
         .differs

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use iodyno_model::{
-    Cell, ClaimCheck, ComparedRow, Comparison, Difference, Estimated, Member, Metric, Question,
-    Regime, Side, Verdict,
+    CandidateResult, ClaimCheck, ComparedRow, Comparison, Difference, Estimated, Member, Metric,
+    Question, Regime, Side, Verdict,
 };
 
 use super::csv::{better, pairing, unit};
@@ -120,7 +120,7 @@ object!(RegimeView<'a>(regime in &'a Regime) {
     deviation_ops_per_s: regime.deviation,
 });
 
-object!(CellView<'a>(cell in &'a Cell) {
+object!(CellView<'a>(cell in &'a CandidateResult) {
     candidate: SideView(&cell.side),
     pairing: pairing(cell.pairing),
     // Rounds, or trials of the smaller side.

@@ -1,6 +1,6 @@
 //! The verdict so far, for a line that is redrawn.
 
-use iodyno_model::{Cell, Comparison};
+use iodyno_model::{CandidateResult, Comparison};
 
 use super::figures::ratio;
 use super::words::{short, summary_counts};
@@ -41,7 +41,7 @@ pub fn progress_line(comparison: &Comparison) -> String {
     }
 }
 
-fn one(cell: &Cell) -> String {
+fn one(cell: &CandidateResult) -> String {
     let ratio = cell.ratio.as_ref().map(|it| ratio(it) + " ");
     format!(
         "{} {}{}",

@@ -1,8 +1,8 @@
 //! Comparisons built by hand for the tests.
 
 use iodyno_model::{
-    Cell, Claim, ClaimCheck, ClaimSubject, ComparedRow, Comparison, Difference, Estimated, Member,
-    Metric, Pairing, Question, Regime, Side, SourceLine, Verdict,
+    CandidateResult, Claim, ClaimCheck, ClaimSubject, ComparedRow, Comparison, Difference,
+    Estimated, Member, Metric, Pairing, Question, Regime, Side, SourceLine, Verdict,
 };
 
 pub(super) fn estimated(value: f64, low: f64, high: f64) -> Option<Estimated> {
@@ -36,13 +36,13 @@ pub(super) fn side(column: &str, median: Option<Estimated>) -> Side {
     }
 }
 
-pub(super) fn cell(side: Side, ratio: Option<Estimated>, verdict: Verdict) -> Cell {
+pub(super) fn cell(side: Side, ratio: Option<Estimated>, verdict: Verdict) -> CandidateResult {
     let p = if verdict == Verdict::Equivalent {
         0.43
     } else {
         0.002
     };
-    Cell {
+    CandidateResult {
         side,
         ratio,
         p: Some(p),
@@ -59,7 +59,12 @@ pub(super) fn cell(side: Side, ratio: Option<Estimated>, verdict: Verdict) -> Ce
     }
 }
 
-pub(super) fn row(name: &str, metric: Metric, baseline: Side, cells: Vec<Cell>) -> ComparedRow {
+pub(super) fn row(
+    name: &str,
+    metric: Metric,
+    baseline: Side,
+    cells: Vec<CandidateResult>,
+) -> ComparedRow {
     ComparedRow {
         name: vec![name.to_owned()],
         metric,
@@ -397,7 +402,7 @@ fn published_row((name, ext4, zfs, ratio, _, _, [_, p], _): &Published) -> Compa
         needed_p: 0.01,
         least: 5,
     };
-    let cell = Cell {
+    let cell = CandidateResult {
         pairing: Pairing::Unpaired,
         n,
         p: Some(*p),

@@ -1,7 +1,7 @@
 mod arbitrary;
 mod shapes;
 
-use iodyno_model::{Cell, Comparison, Pairing, Verdict};
+use iodyno_model::{CandidateResult, Comparison, Pairing, Verdict};
 use serde_json::Value;
 
 use super::samples::{
@@ -21,32 +21,32 @@ fn plain(columns: usize) -> Style {
 }
 
 #[test]
-fn a_row_says_both_medians_the_ratio_and_the_verdict() {
+fn a_row_has_both_medians_the_ratio_and_the_verdict() {
     insta::assert_snapshot!(text(&two_file_systems(), plain(120)));
 }
 
 #[test]
-fn eighty_columns_lose_what_can_be_spared() {
+fn eighty_columns_omit_less_important_parts() {
     insta::assert_snapshot!(text(&two_file_systems(), plain(80)));
 }
 
 #[test]
-fn several_candidates_stand_side_by_side_where_there_is_room() {
+fn several_candidates_are_side_by_side_if_there_is_room() {
     insta::assert_snapshot!(text(&three_engines(), plain(160)));
 }
 
 #[test]
-fn several_candidates_have_a_table_each_otherwise() {
+fn several_candidates_have_separate_tables_otherwise() {
     insta::assert_snapshot!(text(&three_engines(), plain(120)));
 }
 
 #[test]
-fn what_is_too_wide_for_a_table_has_a_block_a_row() {
+fn too_wide_tables_become_one_block_per_row() {
     insta::assert_snapshot!(text(&three_engines(), plain(44)));
 }
 
 #[test]
-fn a_published_table_is_held_against_its_own_trials() {
+fn a_published_table_is_checked_against_its_own_trials() {
     insta::assert_snapshot!(text(&published(), plain(120)));
     insta::assert_snapshot!("the_same_in_eighty_columns", text(&published(), plain(80)));
 }
@@ -64,12 +64,12 @@ fn asciidoc_is_the_same_pivot() {
 }
 
 #[test]
-fn csv_has_a_line_a_cell() {
+fn csv_has_one_line_per_candidate_result() {
     insta::assert_snapshot!(csv(&two_file_systems()));
 }
 
 #[test]
-fn json_holds_everything() {
+fn json_contains_everything() {
     insta::assert_snapshot!(json(&published()));
 }
 
@@ -86,7 +86,7 @@ fn ascii_terminals_get_ascii() {
             text.contains("+-3%") && text.contains("1.66x [1.58, 1.75]") || text.contains("1.31x")
         );
     }
-    // Columns are as wide as what is drawn: the verdicts stand below each other.
+    // Columns are as wide as the displayed text: the verdicts are aligned.
     let text = text(&two_file_systems(), ascii);
     let begins = |word: &str| {
         let mut lines = text.lines().skip(2);
@@ -108,7 +108,7 @@ fn no_line_is_longer_than_the_terminal() {
 }
 
 #[test]
-fn colour_changes_nothing_but_colour() {
+fn colours_do_not_change_the_text() {
     for columns in [50, 100, 160] {
         for comparison in [two_file_systems(), three_engines(), published()] {
             let colored = text(
@@ -133,22 +133,22 @@ fn colour_changes_nothing_but_colour() {
     }
 }
 
-fn decided(verdict: Verdict) -> Cell {
+fn decided(verdict: Verdict) -> CandidateResult {
     let ratio = estimated(1.664, 1.452, 1.904);
-    Cell {
+    CandidateResult {
         adjusted_p: Some(0.002),
         ..cell(side("zfs", bare(2.0)), ratio, verdict)
     }
 }
 
 #[test]
-fn verdicts_have_the_words_of_the_method() {
-    let unpaired = |verdict: Verdict, n: u32| Cell {
+fn verdicts_have_their_texts() {
+    let unpaired = |verdict: Verdict, n: u32| CandidateResult {
         pairing: Pairing::Unpaired,
         n,
         ..decided(verdict)
     };
-    let between = |low: f64, high: f64, cell: Cell| Cell {
+    let between = |low: f64, high: f64, cell: CandidateResult| CandidateResult {
         ratio: estimated(1.02, low, high),
         ..cell
     };
@@ -169,7 +169,7 @@ fn verdicts_have_the_words_of_the_method() {
             "SLOWER 1.66× [1.45, 1.90], 10 rounds, p=0.002",
         ),
         (
-            Cell {
+            CandidateResult {
                 adjusted_p: None,
                 p: Some(0.0001),
                 ratio: bare(1.5),
@@ -179,7 +179,7 @@ fn verdicts_have_the_words_of_the_method() {
         ),
         (decided(Verdict::Equivalent), "EQUIVALENT within ±3 %"),
         (
-            Cell {
+            CandidateResult {
                 margin: 0.0525,
                 ..decided(Verdict::Equivalent)
             },
@@ -198,7 +198,7 @@ fn verdicts_have_the_words_of_the_method() {
             "INCONCLUSIVE [−4 %, +9 %]: about 1 more trial a side",
         ),
         (
-            Cell {
+            CandidateResult {
                 ratio: bare(1.0),
                 ..decided(inconclusive(None))
             },
@@ -232,9 +232,9 @@ fn verdicts_have_the_words_of_the_method() {
 }
 
 #[test]
-fn what_the_numbers_alone_would_say_is_told_where_they_are_not_comparable() {
+fn the_verdict_by_the_numbers_alone_is_printed_if_sides_are_not_comparable() {
     let mut comparison = two_file_systems();
-    for (by_numbers, told) in [
+    for (by_numbers, expected) in [
         (
             Verdict::Slower,
             "both capped; by the numbers alone SLOWER 0.88× [0.86, 0.90], 10 rounds, p=0.014",
@@ -249,7 +249,7 @@ fn what_the_numbers_alone_would_say_is_told_where_they_are_not_comparable() {
         cell.verdict = not_comparable("both capped");
         cell.by_numbers = by_numbers;
         let text = text(&comparison, plain(200));
-        assert!(text.contains(told), "{text}");
+        assert!(text.contains(expected), "{text}");
         let line = text
             .lines()
             .find(|line| line.starts_with("write_sync"))
@@ -278,7 +278,7 @@ fn every_kind_of_verdict_is_counted_once() {
 }
 
 #[test]
-fn the_verdict_so_far_fits_on_a_line() {
+fn the_interim_verdict_fits_on_a_line() {
     let one = comparison(
         "engines",
         &["psync", "io_uring", "libaio"],
@@ -299,7 +299,7 @@ fn the_verdict_so_far_fits_on_a_line() {
 }
 
 #[test]
-fn nothing_compared_is_said_so() {
+fn an_empty_comparison_is_reported() {
     let none = comparison("none", &["ext4"], Vec::new());
     assert_eq!(
         text(&none, plain(80)),
@@ -309,19 +309,19 @@ fn nothing_compared_is_said_so() {
 }
 
 #[test]
-fn the_noise_floor_and_levels_that_differ_are_told() {
+fn the_noise_floor_and_differing_levels_are_printed() {
     let mut comparison = two_file_systems();
     comparison.question.alpha = 0.01;
     comparison.rows[0].cells[0].ratio.as_mut().unwrap().level = 0.99286;
     comparison.rows[1].cells[0].n = 9;
     let text = text(&comparison, plain(140));
-    for told in ["alpha 0.01", "zfs/ext4 speed [95–99.3 %]", "9 rounds"] {
-        assert!(text.contains(told), "{told} in {text}");
+    for expected in ["alpha 0.01", "zfs/ext4 speed [95–99.3 %]", "9 rounds"] {
+        assert!(text.contains(expected), "{expected} in {text}");
     }
 }
 
 #[test]
-fn a_metric_that_its_unit_does_not_tell_is_named() {
+fn a_metric_that_does_not_follow_from_its_unit_is_named() {
     let mut comparison = two_file_systems();
     comparison.rows[0].metric.name = "write.p99".to_owned();
     let text = text(&comparison, plain(120));
@@ -334,7 +334,7 @@ fn a_metric_that_its_unit_does_not_tell_is_named() {
 }
 
 #[test]
-fn differences_beside_the_axis_are_told_with_their_values() {
+fn differences_other_than_the_axis_are_printed_with_their_values() {
     let mut comparison = two_file_systems();
     let mounts = iodyno_model::Difference {
         class: iodyno_model::FactClass::Target,
@@ -343,19 +343,19 @@ fn differences_beside_the_axis_are_told_with_their_values() {
         axis: false,
     };
     comparison.rows[0].cells[0].differs = vec![mounts.clone()];
-    let told = "mount options (noatime against unknown)";
+    let expected = "mount options (noatime against unknown)";
     let of_the_cell = text(&comparison, plain(140));
     assert!(
-        of_the_cell.contains(&format!("(1) differs: {told}")),
+        of_the_cell.contains(&format!("(1) differs: {expected}")),
         "{of_the_cell}"
     );
     comparison.differs.push(mounts);
     let of_all = text(&comparison, plain(140));
     assert!(
-        of_all.contains(&format!("differs: file system (the axis), {told}")),
+        of_all.contains(&format!("differs: file system (the axis), {expected}")),
         "{of_all}"
     );
-    assert_eq!(of_all.matches(told).count(), 1);
+    assert_eq!(of_all.matches(expected).count(), 1);
 }
 
 #[test]
@@ -372,12 +372,12 @@ fn regressions_and_open_questions_are_those_of_primary_rows() {
     assert_eq!(only(Verdict::DifferentButSmall, false), (false, false));
     assert_eq!(only(not_comparable("capped"), false), (false, true));
     assert_eq!(only(Verdict::inconclusive(None), false), (false, true));
-    // Exploratory rows settle nothing, not even that there is no regression.
+    // Exploratory rows decide nothing, not even that there is no regression.
     assert_eq!(only(Verdict::Slower, true), (false, true));
 }
 
 #[test]
-fn json_has_null_where_there_is_no_number() {
+fn json_has_null_for_missing_numbers() {
     let mut comparison = two_file_systems();
     comparison.rows[0].baseline.values = vec![f64::NAN, f64::INFINITY, 1.5];
     let document: Value = serde_json::from_str(&json(&comparison)).unwrap();
@@ -403,10 +403,10 @@ fn json_has_null_where_there_is_no_number() {
 }
 
 #[test]
-fn a_ratio_of_separate_runs_is_not_told_as_the_result() {
+fn a_ratio_of_separate_runs_is_not_printed_as_the_result() {
     let mut comparison = two_file_systems();
     let cell = &mut comparison.rows[0].cells[0];
-    let told = super::figures::ratio(&cell.ratio.unwrap());
+    let expected = super::figures::ratio(&cell.ratio.unwrap());
     cell.by_numbers = Verdict::Faster;
     cell.verdict = Verdict::Inconclusive {
         more: None,
@@ -427,13 +427,13 @@ fn a_ratio_of_separate_runs_is_not_told_as_the_result() {
         (lines[place].clone(), text)
     };
     let (line, all) = row(&comparison);
-    assert!(!line.contains(&told), "{line}");
-    let footnote = format!("1 of zfs; by the numbers alone FASTER {told}");
+    assert!(!line.contains(&expected), "{line}");
+    let footnote = format!("1 of zfs; by the numbers alone FASTER {expected}");
     assert!(all.contains(&footnote), "{all}");
     comparison.rows[0].cells[0].by_numbers = Verdict::inconclusive(Some(3));
     let (_, all) = row(&comparison);
     assert!(
-        all.contains(&format!("1 of zfs; by the numbers alone {told}\n")),
+        all.contains(&format!("1 of zfs; by the numbers alone {expected}\n")),
         "{all}"
     );
 }

@@ -1,7 +1,7 @@
 //! What a comparison tells a person, as words and figures: the terminal's table, Markdown and AsciiDoc print this.
 
 use iodyno_model::{
-    Cell, ComparedRow, Comparison, Difference, FactClass, Metric, Pairing, Verdict,
+    CandidateResult, ComparedRow, Comparison, Difference, FactClass, Metric, Pairing, Verdict,
 };
 
 use iodyno_units::percent;
@@ -230,7 +230,7 @@ fn row_view(
 fn result_view(
     comparison: &Comparison,
     row: &ComparedRow,
-    cell: &Cell,
+    cell: &CandidateResult,
     footnotes: &mut Footnotes,
 ) -> ResultView {
     // Beside such a verdict a ratio would be read as the result; the footnote has it.

@@ -1,6 +1,6 @@
 //! Verdicts in words: long for a line of their own, short for a table; and how many there are of each.
 
-use iodyno_model::{Cell, Comparison, Pairing, Verdict};
+use iodyno_model::{CandidateResult, Comparison, Pairing, Verdict};
 
 use iodyno_units::percent;
 
@@ -9,12 +9,12 @@ use super::figures::{change, p_is, possible_p, ratio};
 /// A verdict in one line, without the candidate's name: `FASTER 1.66× [1.45, 1.90], 10 rounds, p=0.002`.
 ///
 /// p is the adjusted one where there is one. Not wrapped, and not only ASCII.
-pub fn verdict_words(cell: &Cell) -> String {
+pub fn verdict_words(cell: &CandidateResult) -> String {
     words(cell, &cell.verdict)
 }
 
 /// The same of a verdict other than the cell's own, such as the one by the numbers alone.
-pub(super) fn words(cell: &Cell, verdict: &Verdict) -> String {
+pub(super) fn words(cell: &CandidateResult, verdict: &Verdict) -> String {
     let head = short(verdict);
     match verdict {
         Verdict::Faster | Verdict::Slower | Verdict::DifferentButSmall => {
@@ -49,7 +49,7 @@ pub(super) fn words(cell: &Cell, verdict: &Verdict) -> String {
 }
 
 /// Whether the way the trials were made allows no verdict: a ratio or an interval would be read as one.
-pub(super) fn no_verdict(cell: &Cell) -> bool {
+pub(super) fn no_verdict(cell: &CandidateResult) -> bool {
     matches!(cell.verdict, Verdict::Inconclusive { .. }) && cell.by_numbers != cell.verdict
 }
 

@@ -18,7 +18,7 @@ fn context() -> Context {
     }
 }
 
-/// Two clones of `a`, which also sync, then `b` in a group of its own.
+/// Two clones of `a`, which also sync, then `b` in a separate group.
 fn two_groups(together: bool) -> (Workload, Trial) {
     let mut first = testing::job("a");
     first.clones = 2;
@@ -47,7 +47,7 @@ fn parsed(together: bool, plus: bool) -> Value {
 }
 
 #[test]
-fn the_document_keeps_its_shape() {
+fn the_document_has_its_fixed_structure() {
     let (workload, trial) = two_groups(true);
     insta::assert_snapshot!(json(&workload, &trial, &context(), false));
 }
@@ -75,17 +75,17 @@ fn group_reporting_adds_up_and_divides_by_the_longest_runtime() {
     assert_eq!(read["runtime"], 20_000);
     assert_eq!(read["iops"], 4050.0);
     assert_eq!(read["bw_bytes"], 4050 * 4096);
-    // Sums of the clones' samples, in KiB/s.
+    // Sums over the samples of the clones, in KiB/s.
     assert_eq!(read["bw_mean"], 4050.0 * 4.0);
     assert_eq!(read["bw_agg"], 100.0);
     assert_eq!(document["jobs"][0]["job_runtime"], 40_000);
     assert_eq!(document["jobs"][0]["job options"]["bs"], "4k");
-    // No resolved options were given for `b`: those it was written with.
+    // Without resolved options, `b` has the options as written.
     assert_eq!(document["jobs"][1]["job options"]["rw"], "randrw");
 }
 
 #[test]
-fn the_closing_fsync_counts_as_runtime_as_with_fio() {
+fn the_end_fsync_counts_as_runtime_as_with_fio() {
     let (workload, mut trial) = two_groups(true);
     trial.parts[0].steps.push(StepTime {
         step: Step::EndFsync,
@@ -101,12 +101,12 @@ fn the_closing_fsync_counts_as_runtime_as_with_fio() {
     assert_eq!(synced["read"]["runtime"], 25_000);
     assert_eq!(synced["job_runtime"], 50_000);
     assert_eq!(other["read"]["runtime"], 20_000);
-    // The samples are of the time in which ops ran.
+    // The samples cover the time in which ops ran.
     assert_eq!(synced["write"]["iops_mean"], 2000.0);
 }
 
 #[test]
-fn without_it_every_clone_is_an_entry() {
+fn without_group_reporting_every_clone_is_an_entry() {
     let document = parsed(false, false);
     let names: Vec<&str> = document["jobs"]
         .as_array()
@@ -121,7 +121,7 @@ fn without_it_every_clone_is_an_entry() {
 }
 
 #[test]
-fn bins_come_with_json_plus_only_and_hold_every_op() {
+fn only_json_plus_has_bins_and_they_contain_every_op() {
     let plain = parsed(true, false);
     assert!(plain["jobs"][0]["read"]["clat_ns"]["bins"].is_null());
     let plus = parsed(true, true);
@@ -139,7 +139,7 @@ fn bins_come_with_json_plus_only_and_hold_every_op() {
 }
 
 #[test]
-fn response_latency_stands_beside_and_changes_nothing_else() {
+fn response_latency_is_a_separate_key_and_changes_nothing_else() {
     let (workload, mut trial) = two_groups(true);
     let reads = &mut trial.parts[0].clones[0].directions[0];
     reads.response = Some(testing::latencies(40_000, 900_000));
@@ -159,7 +159,7 @@ fn response_latency_stands_beside_and_changes_nothing_else() {
 }
 
 #[test]
-fn errors_are_told_as_fio_tells_them() {
+fn errors_are_printed_in_fios_form() {
     let (mut workload, mut trial) = two_groups(true);
     trial.parts[0].clones[1].errors = vec![ErrorCount {
         direction: Read,
@@ -341,7 +341,7 @@ fn a_job_without_results_yet_has_an_entry() {
 }
 
 #[test]
-fn of_file_operations_nothing_is_told_in_fios_words() {
+fn file_operations_have_no_output_in_fios_formats() {
     let (workload, trial) = made::write_sync_trial();
     let text = json(&workload, &trial, &context(), false);
     let document: Value = serde_json::from_str(&text).unwrap();

@@ -23,7 +23,7 @@ fn frame(number: u32, latencies: &[u64]) -> Frame {
 }
 
 #[test]
-fn rows_stand_below_their_heads_whatever_their_size() {
+fn rows_are_aligned_with_their_heads_for_any_values() {
     let mut live = Live::new("create_empty_and_more");
     let mut text = String::new();
     for number in 0..21 {
@@ -45,7 +45,7 @@ fn rows_stand_below_their_heads_whatever_their_size() {
 }
 
 #[test]
-fn rates_are_over_the_time_that_was_measured() {
+fn rates_refer_to_the_measured_time() {
     let mut live = Live::new("short");
     let mut ramp = frame(0, &[1000; 50]);
     ramp.step = Step::Ramp;
@@ -55,7 +55,7 @@ fn rates_are_over_the_time_that_was_measured() {
         first.contains("       1s          100.0          100.0"),
         "{first}"
     );
-    // Longer than a second by a half.
+    // 1.5 seconds long.
     let mut second = frame(2, &[1000; 300]);
     second.end_ns += 500_000_000;
     let second = live.frame(&second).unwrap();
@@ -69,7 +69,7 @@ fn rates_are_over_the_time_that_was_measured() {
 }
 
 #[test]
-fn latencies_are_those_since_due_where_a_rate_was_asked() {
+fn latencies_count_from_the_due_time_if_a_rate_was_requested() {
     let mut late = frame(0, &[1_000_000; 10]);
     late.jobs[0].directions[0].response = Some([50_000_000; 10].into_iter().collect());
     let row = Live::new("late").frame(&late).unwrap();
@@ -80,13 +80,13 @@ fn latencies_are_those_since_due_where_a_rate_was_asked() {
 }
 
 #[test]
-fn time_bound_work_closes_with_its_op_told_from_its_loop() {
+fn timed_work_ends_with_separate_rates_of_op_and_loop() {
     let (workload, trial) = made::write_sync_trial();
     insta::assert_snapshot!(close(&workload, &trial));
 }
 
 #[test]
-fn finite_work_closes_with_set_up_completion_and_regimes() {
+fn finite_work_ends_with_set_up_completion_and_regimes() {
     let (workload, mut trial) = made::delete_trial(10_500_000_000);
     trial.parts[0].steps.push(StepTime {
         step: Step::TearDown,
@@ -98,7 +98,7 @@ fn finite_work_closes_with_set_up_completion_and_regimes() {
 }
 
 #[test]
-fn what_failed_is_named_and_nothing_done_keeps_the_shape() {
+fn failures_are_named_and_an_empty_result_keeps_the_form() {
     let (workload, mut trial) = made::create_empty_trial();
     let clone = &mut trial.parts[0].clones[0];
     clone.ended = EndedBy::Error;
@@ -144,7 +144,7 @@ fn a_line_has_an_integer_and_pairs_of_value_and_unit() {
          990000 op-p95-ns 990000 op-p99-ns 990000 op-max-ns",
     );
     let (mut workload, mut trial) = made::delete_trial(10_500_000_000);
-    // What would read as a number of processors.
+    // It would otherwise be read as a number of processors.
     workload.name = "delete my-10".to_owned();
     let second = trial.parts[0].clones[0].clone();
     trial.parts[0].clones.push(second);
@@ -203,7 +203,7 @@ fn rows() -> Vec<ListRow> {
 }
 
 #[test]
-fn workloads_are_listed_with_what_they_need() {
+fn workloads_are_listed_with_their_space() {
     let narrow = Style {
         width: 80,
         ..Style::default()
@@ -280,7 +280,7 @@ fn columns_hold_a_million_ops_a_second_and_an_op_of_an_hour() {
 }
 
 #[test]
-fn needs_are_told_in_space_and_files() {
+fn needs_are_printed_as_space_and_files() {
     let check = |bytes, files, bytes_per_op, files_per_op, ops, expected: &str| {
         let of = Needs {
             bytes,
@@ -326,11 +326,11 @@ fn needs_are_told_in_space_and_files() {
 }
 
 #[test]
-fn a_name_from_a_file_cannot_steer_the_terminal() {
+fn control_characters_in_a_name_are_escaped() {
     let row = Live::new("\x1b[2Jx\ny").frame(&frame(0, &[1])).unwrap();
     assert_eq!(row.lines().count(), 2);
     assert!(!row.contains('\x1b'));
     let (workload, trial) = testing::four_clones();
-    // Nothing of it is an op.
+    // No part of it is an op.
     assert!(close(&workload, &trial).contains("0.0s"));
 }

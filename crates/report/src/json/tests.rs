@@ -22,7 +22,7 @@ fn parse(workload: &Workload, measured: &Trial) -> Value {
 }
 
 #[test]
-fn tells_what_the_table_tells() {
+fn contains_the_values_of_the_table() {
     let (workload, measured) = testing::four_clones();
     let document = parse(&workload, &measured);
     assert_eq!(document["schema"], "iodyno.trial/1");
@@ -47,7 +47,7 @@ fn tells_what_the_table_tells() {
 }
 
 #[test]
-fn layers_servers_costs_and_thresholds_are_told() {
+fn contains_layers_servers_costs_and_thresholds() {
     let (workload, mut measured) = testing::four_clones();
     measured.parts[0].sampling = vec![SamplerCost {
         kind: SeriesKind::Disk,
@@ -111,7 +111,7 @@ fn every_quantity_has_its_unit_in_its_key() {
 }
 
 #[test]
-fn file_operations_tell_their_cycle_what_of_it_is_timed_and_what_they_need() {
+fn file_operations_have_their_cycle_its_timed_steps_and_their_needs() {
     let (workload, measured) = made::delete_trial(10_500_000_000);
     let document = parse(&workload, &measured);
     let group = &document["groups"][0];
@@ -138,7 +138,7 @@ fn file_operations_tell_their_cycle_what_of_it_is_timed_and_what_they_need() {
 }
 
 #[test]
-fn shared_files_tell_their_law() {
+fn shared_files_have_their_rules() {
     let (workload, measured) = made::fileio_trial();
     let document = parse(&workload, &measured);
     let group = &document["groups"][0];
@@ -162,7 +162,7 @@ fn keys(value: &Value, names: &mut Vec<String>) {
 }
 
 #[test]
-fn a_run_holds_its_trials() {
+fn a_run_contains_its_trials() {
     let (workload, measured) = testing::four_clones();
     let summary = iodyno_judge::summary(&workload, &measured);
     let view = TrialView {
@@ -248,7 +248,7 @@ fn part() -> impl Strategy<Value = Part> {
         part.clones = clones;
         part.host.span_ns = span_ns;
         if bare {
-            // As an interrupted trial's parts are rebuilt from frames.
+            // As parts of interrupted trials are rebuilt from frames.
             part.host = Default::default();
             part.environment.targets.clear();
             part.steps.clear();
@@ -258,7 +258,7 @@ fn part() -> impl Strategy<Value = Part> {
     })
 }
 
-fn odd_trial() -> impl Strategy<Value = Trial> {
+fn arbitrary_trial() -> impl Strategy<Value = Trial> {
     let frames = prop::collection::vec((0..5u32, 0..1u64 << 40), 0..5);
     (prop::collection::vec(part(), 0..3), frames, any::<bool>()).prop_map(|(parts, rates, cut)| {
         let mut trial = testing::trial(parts);
@@ -284,14 +284,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn every_format_survives_every_trial(measured in odd_trial(), together in any::<bool>()) {
+    fn every_format_accepts_every_trial(measured in arbitrary_trial(), together in any::<bool>()) {
         let mut jobs = vec![testing::job("a"), testing::reader("b"), testing::job("c")];
         for job in &mut jobs {
             job.reporting.together = together;
             job.pacing.rates.read.iops = 10.0;
         }
         let workload = testing::workload("odd", jobs);
-        // Clones of a job that the workload does not have are among them.
+        // Some of the clones belong to jobs that the workload does not have.
         parse(&workload, &measured);
         let context = fio::Context { now_unix_ms: u64::MAX, ..fio::Context::default() };
         for plus in [false, true] {
@@ -310,7 +310,7 @@ proptest! {
     }
 }
 
-/// fio's schema knows no null; serde writes one where a number is none.
+/// fio's schema has no null; serde writes null for a value that is not a number.
 fn no_null(value: &Value) -> bool {
     match value {
         Value::Null => false,

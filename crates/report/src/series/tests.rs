@@ -16,7 +16,7 @@ const EIGHTY: Style = Style {
     unicode: true,
 };
 
-/// A disk and a loop device on it for a minute; half-way a disk goes.
+/// A disk and a loop device on it for one minute; a disk disappears halfway.
 fn disks() -> Telemetry {
     recording()
         .seconds(SeriesKind::Disk, 60, |second| {
@@ -45,7 +45,7 @@ fn disks() -> Telemetry {
         .done()
 }
 
-/// A source of interrupts on the last of many CPUs, and one that all take.
+/// A source of interrupts on the last of many CPUs, and one on all of them.
 fn interrupts(cpus: u64) -> Telemetry {
     let names: Vec<&'static str> = (0..cpus)
         .map(|cpu| &*Box::leak(format!("CPU{cpu}").into_boxed_str()))
@@ -75,12 +75,12 @@ fn drawn(telemetry: &Telemetry, kind: SeriesKind, every_s: u64, style: Style) ->
 }
 
 #[test]
-fn disks_of_one_time_stand_below_each_other_and_gaps_at_their_time() {
+fn disks_of_one_sample_are_listed_together_and_gaps_at_their_time() {
     insta::assert_snapshot!(drawn(&disks(), SeriesKind::Disk, 20, EIGHTY));
 }
 
 #[test]
-fn with_room_nothing_is_left_out() {
+fn nothing_is_omitted_if_there_is_room() {
     let style = Style {
         width: 160,
         ..EIGHTY
@@ -89,7 +89,7 @@ fn with_room_nothing_is_left_out() {
 }
 
 #[test]
-fn of_many_cpus_those_with_the_most_interrupts_are_shown_and_the_others_counted() {
+fn the_cpus_with_the_most_interrupts_are_shown_and_the_others_counted() {
     insta::assert_snapshot!(drawn(&interrupts(64), SeriesKind::Interrupts, 2, EIGHTY));
 }
 
@@ -108,7 +108,7 @@ fn a_series_of_the_host_has_no_column_of_names() {
 }
 
 #[test]
-fn nothing_sampled_is_said_with_its_reason() {
+fn a_missing_series_is_reported_with_its_reason() {
     let telemetry = recording()
         .gap(
             0,
@@ -123,7 +123,7 @@ fn nothing_sampled_is_said_with_its_reason() {
 }
 
 #[test]
-fn times_are_told_as_exactly_as_samples_are_taken() {
+fn times_have_the_precision_of_the_samples() {
     let row = |at_ns, span_ns| FigureRow {
         at_ns,
         span_ns,
@@ -181,7 +181,7 @@ fn trial<'a>(telemetry: &'a Telemetry, kinds: &[SeriesKind]) -> TrialSeries<'a> 
     }
 }
 
-/// A second of two series.
+/// One second of two series.
 fn small() -> Telemetry {
     recording()
         .seconds(SeriesKind::Disk, 1, |_| {
@@ -195,7 +195,7 @@ fn small() -> Telemetry {
 }
 
 #[test]
-fn figures_as_lines_have_their_units_in_the_columns_names() {
+fn figures_as_lines_have_their_units_in_the_names_of_columns() {
     let telemetry = small();
     let text = csv(&[trial(&telemetry, &[SeriesKind::Disk, SeriesKind::Pool])]);
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
@@ -204,7 +204,7 @@ fn figures_as_lines_have_their_units_in_the_columns_names() {
         lines[0][..9].join(","),
         "round,configuration,workload,trial,series,at_s,span_s,subject,r/s"
     );
-    // A name with a comma in it is quoted.
+    // A name that contains a comma is quoted.
     assert!(lines[1..].iter().all(|line| line.len() == places + 1));
     let column = |name: &str| lines[0].iter().position(|found| *found == name).unwrap() + 1;
     for (name, disk, pool) in [
@@ -227,7 +227,7 @@ fn figures_as_lines_have_their_units_in_the_columns_names() {
 }
 
 #[test]
-fn what_was_read_is_written_as_it_is_stored() {
+fn raw_values_are_written_as_they_are_stored() {
     let telemetry = small();
     let text = raw_csv(&[trial(&telemetry, &[])]);
     let mut lines = text.lines();
@@ -251,14 +251,14 @@ fn what_was_read_is_written_as_it_is_stored() {
 }
 
 #[test]
-fn without_trials_there_is_the_line_of_names() {
+fn without_trials_there_is_only_the_line_of_names() {
     let names = "round,configuration,workload,trial,series,at_s,span_s,subject\n";
     assert_eq!(csv(&[]), names);
     assert_eq!(raw_csv(&[]), names);
 }
 
 #[test]
-fn json_has_what_is_stored_and_what_follows_from_it() {
+fn json_has_stored_and_derived_values() {
     let telemetry = disks();
     let mut series = trial(&telemetry, &[SeriesKind::Disk]);
     series.sampling = vec![cost(SeriesKind::Disk, 60, 1_400_000)];
@@ -286,7 +286,7 @@ fn cost(kind: SeriesKind, samples: u64, cpu_ns: u64) -> SamplerCost {
 }
 
 #[test]
-fn sampling_tells_what_it_cost_the_dearest_first() {
+fn the_costs_of_sampling_are_listed_in_descending_order() {
     let all = [
         cost(SeriesKind::Cpu, 60, 3_100_000),
         cost(SeriesKind::Interrupts, 60, 41_000_000),
@@ -314,7 +314,7 @@ fn colour_changes_no_text() {
     assert_eq!(stripped, plain);
 }
 
-/// Values of every size, and such as no series has.
+/// Values of every magnitude, including impossible ones.
 pub(crate) fn value() -> impl Strategy<Value = Option<f64>> {
     prop_oneof![
         2 => Just(None),
@@ -337,7 +337,7 @@ fn unit() -> impl Strategy<Value = SeriesUnit> {
     ])
 }
 
-/// A table of whatever shape: rows may be shorter than they should be, and names as long as they please.
+/// An arbitrary table: rows can be too short, and names can have any length.
 fn table() -> impl Strategy<Value = FigureTable> {
     let column = ("[a-zµ%/ ]{0,30}", unit()).prop_map(|(name, unit)| FigureColumn { name, unit });
     let row = (
@@ -368,7 +368,7 @@ fn table() -> impl Strategy<Value = FigureTable> {
 
 proptest! {
     #[test]
-    fn no_line_is_wider_than_the_terminal_whatever_the_table(
+    fn no_line_of_any_table_is_wider_than_the_terminal(
         table in table(), columns in 40usize..200, color in any::<bool>(), unicode in any::<bool>()
     ) {
         let plain = Style { color: false, width: columns, unicode };

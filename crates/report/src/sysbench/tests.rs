@@ -10,7 +10,7 @@ use iodyno_units::Nanos;
 
 use super::{Live, Options, explanation, histogram, interval, preamble, prepared, result};
 
-/// What follows is sysbench 1.0.20's own output, with the figures of the trial.
+/// The output of sysbench 1.0.20 with the figures of the trial.
 const FIGURES: &str = "
 File operations:
     reads/s:                      3000.00
@@ -39,7 +39,7 @@ Threads fairness:
 ";
 
 #[test]
-fn figures_stand_where_sysbench_has_them() {
+fn figures_are_where_sysbench_prints_them() {
     let (workload, trial) = made::fileio_trial();
     let text = result(&workload, &trial, &Options::default());
     let ours = text.strip_prefix(FIGURES);
@@ -47,7 +47,7 @@ fn figures_stand_where_sysbench_has_them() {
 }
 
 #[test]
-fn what_is_added_has_none_of_the_words_that_scripts_look_for() {
+fn additional_lines_do_not_contain_the_labels_of_sysbench() {
     let (workload, mut trial) = made::fileio_trial();
     for clone in &mut trial.parts[0].clones {
         clone.errors = vec![ErrorCount {
@@ -108,7 +108,7 @@ fn what_is_added_has_none_of_the_words_that_scripts_look_for() {
 }
 
 #[test]
-fn percentiles_are_named_as_sysbench_does_and_none_is_said() {
+fn percentiles_have_sysbenchs_names_and_can_be_off() {
     let (workload, trial) = made::fileio_trial();
     let line = |percentile: f64| {
         let options = Options {
@@ -142,7 +142,7 @@ fn percentiles_are_named_as_sysbench_does_and_none_is_said() {
 }
 
 #[test]
-fn threads_that_did_not_do_alike_have_a_population_deviation() {
+fn different_threads_have_a_population_deviation() {
     let (workload, mut trial) = made::fileio_trial();
     trial.parts[0].clones[1].directions.clear();
     let text = result(&workload, &trial, &Options::default());
@@ -157,7 +157,7 @@ fn threads_that_did_not_do_alike_have_a_population_deviation() {
 }
 
 #[test]
-fn nothing_measured_keeps_the_shape() {
+fn an_empty_result_keeps_the_form() {
     let (workload, mut trial) = made::fileio_trial();
     trial.parts.clear();
     let text = result(
@@ -184,7 +184,7 @@ fn check_preamble(job: &Job, seed: Option<u64>, every: Option<Nanos>, expected: 
 }
 
 #[test]
-fn settings_are_told_in_sysbenchs_words() {
+fn settings_are_printed_in_sysbenchs_form() {
     let mut job = made::fileio(SharedMode::RandomMix);
     (
         job.work.shared_files_mut().unwrap().count,
@@ -254,7 +254,7 @@ fn settings_are_told_in_sysbenchs_words() {
 }
 
 #[test]
-fn a_line_comes_each_interval_and_tells_of_its_frames_alone() {
+fn each_interval_has_one_line_for_its_frames() {
     let second = |number: u32, scale: u64| {
         let did = [
             (Direction::Read, 300 * scale, 16_384),
@@ -262,7 +262,7 @@ fn a_line_comes_each_interval_and_tells_of_its_frames_alone() {
             (Direction::Sync, 640 * scale, 0),
         ];
         let mut frame = made::frame(number, &did);
-        // Seconds end some µs before or after.
+        // Seconds end some µs too early or too late.
         frame.end_ns -= 300_000;
         frame
     };
@@ -286,7 +286,7 @@ fn a_line_comes_each_interval_and_tells_of_its_frames_alone() {
 }
 
 #[test]
-fn steps_of_the_histogram_are_three_percent_and_hold_every_latency() {
+fn bins_of_the_histogram_are_three_percent_wide_and_contain_every_latency() {
     let latencies: Histogram = (0..5000u64).map(|it| 400 + it * it / 3).collect();
     let text = histogram(&latencies);
     let mut lines = text.lines();
@@ -325,7 +325,7 @@ fn with(change: impl Fn(&mut Job), ops: [u64; 3]) -> (Workload, Trial) {
 }
 
 #[test]
-fn fsyncs_are_explained_only_where_the_counters_bear_it_out() {
+fn fsyncs_are_explained_only_if_the_counters_agree() {
     let check = |change: fn(&mut Job), ops: [u64; 3], expected: Option<&str>| {
         let (workload, trial) = with(change, ops);
         let found = explanation(&workload.jobs[0], &trial);
@@ -333,7 +333,7 @@ fn fsyncs_are_explained_only_where_the_counters_bear_it_out() {
     };
     let follow = "6400 syncs a second follow from file-fsync-freq=100 × 128 files: (3000 + 2000) / 100 × 128";
     check(|_| (), [60_000, 40_000, 128_000], Some(follow));
-    // The last round was cut off, or that of the end was counted.
+    // The last group of fsyncs was interrupted, or that at the end was counted.
     check(
         |_| (),
         [60_000, 40_000, 127_900],
@@ -368,7 +368,7 @@ fn fsyncs_are_explained_only_where_the_counters_bear_it_out() {
 }
 
 #[test]
-fn prepare_tells_what_became_of_the_files() {
+fn prepare_reports_the_files() {
     let (mut workload, mut trial) = made::fileio_trial();
     let job = &mut workload.jobs[0];
     job.work.shared_files_mut().unwrap().count = 2;
@@ -402,7 +402,7 @@ fn prepare_tells_what_became_of_the_files() {
     );
 }
 
-/// Runs the program itself where it is installed, on files of its own in a folder of its own.
+/// Runs sysbench if it is installed, with its own files in a separate folder.
 fn run_sysbench() -> Option<String> {
     let folder = std::env::temp_dir().join(format!("iodyno-sysbench-{}", std::process::id()));
     std::fs::create_dir(&folder).unwrap();
@@ -426,7 +426,7 @@ fn run_sysbench() -> Option<String> {
     printed
 }
 
-/// Without what differs from run to run: each number is a 9, and of a column only its right edge is kept.
+/// Removes values that differ between runs: each number becomes a 9, and columns keep only their right edge.
 fn shape(text: &str) -> Vec<String> {
     let line = |line: &str| {
         let mut shape = String::new();
@@ -447,7 +447,7 @@ fn shape(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_program_itself_prints_them_alike() {
+fn sysbench_prints_the_same_form() {
     let Some(theirs) = run_sysbench() else { return };
     let (mut workload, trial) = made::fileio_trial();
     let job = &mut workload.jobs[0];

@@ -92,7 +92,7 @@ fn a_row_without_room_is_a_block() {
     check(&runs().cut(), 20, &cut);
 }
 
-/// Texts that would break a table, a terminal or a markup language.
+/// Texts that could break a table, a terminal or a markup language.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         Just(String::new()),
@@ -148,7 +148,7 @@ fn made() -> impl Strategy<Value = Made> {
     })
 }
 
-/// What is left of the escape sequences of colours when they are taken away.
+/// The text without escape sequences of colours.
 fn uncoloured(text: &str) -> String {
     let mut pieces = text.split("\x1b[");
     let first = pieces.next().unwrap_or_default().to_owned();
@@ -157,19 +157,19 @@ fn uncoloured(text: &str) -> String {
     })
 }
 
-/// Text without blanks: wrapping moves them.
+/// The text without blanks, because wrapping moves them.
 fn ink(text: &str) -> String {
     text.chars().filter(|it| !it.is_whitespace()).collect()
 }
 
-/// The characters of one text in their order within another.
+/// Whether the characters of one text occur in their order in another.
 fn is_within(part: &str, whole: &str) -> bool {
     let mut characters = whole.chars();
     part.chars()
         .all(|wanted| characters.any(|found| found == wanted))
 }
 
-/// Reads one level of a markup language's escapes.
+/// Removes one level of a markup language's escapes.
 fn unescaped(markup: Markup, text: &str) -> String {
     match markup {
         Markup::Markdown => {
@@ -203,7 +203,7 @@ fn unescaped(markup: Markup, text: &str) -> String {
     }
 }
 
-/// The cells of a line of Markdown: between pipes that no backslash escapes.
+/// The cells of a line of Markdown: separated by pipes that are not escaped by a backslash.
 fn cells(line: &str) -> Vec<String> {
     let mut cells = vec![String::new()];
     let mut escaped = false;
@@ -215,7 +215,7 @@ fn cells(line: &str) -> Vec<String> {
         }
         escaped = character == '\\' && !escaped;
     }
-    // Nothing is before the first pipe and behind the last one.
+    // There is no cell before the first pipe and after the last one.
     cells[1..cells.len() - 1]
         .iter()
         .map(|cell| cell[1..cell.len() - 1].to_owned())
@@ -224,7 +224,7 @@ fn cells(line: &str) -> Vec<String> {
 
 proptest! {
     #[test]
-    fn no_line_is_longer_than_the_width_and_colour_changes_no_text(
+    fn no_line_is_longer_than_the_width_and_colours_do_not_change_the_text(
         (table, _) in made(), columns in 20usize..160, unicode in any::<bool>(), cut in any::<bool>()
     ) {
         let table = if cut { table.cut() } else { table };
@@ -240,7 +240,7 @@ proptest! {
     }
 
     #[test]
-    fn every_text_is_shown_where_there_is_room((table, rows) in made()) {
+    fn every_text_is_shown_if_there_is_room((table, rows) in made()) {
         let lines = table.lines(10_000, PLAIN);
         for (row, line) in rows.iter().rev().zip(lines.iter().rev()) {
             let texts: String = row.iter().map(|text| ink(&sanitize(text))).collect();
@@ -260,7 +260,7 @@ proptest! {
     }
 
     #[test]
-    fn markup_is_read_back((table, rows) in made()) {
+    fn markup_can_be_parsed((table, rows) in made()) {
         let expected: Vec<Vec<String>> = rows
             .iter()
             .map(|row| row.iter().map(|text| sanitize(text)).collect())
@@ -289,7 +289,7 @@ proptest! {
     }
 
     #[test]
-    fn comma_separated_values_are_read_back((table, rows) in made()) {
+    fn comma_separated_values_can_be_parsed((table, rows) in made()) {
         let read = crate::csv::parse(&table.csv());
         let expected: Vec<Vec<String>> = rows
             .iter()

@@ -62,7 +62,7 @@ fn no_line_is_longer_than_the_terminal() {
     insta::assert_snapshot!(draw(&workload, &trial, Style { width: 60, ..WIDE }));
 }
 
-/// Two jobs at once: one paced and with a coarse stamp window, one that syncs; few ops.
+/// Two jobs at the same time: one with a rate and a coarse stamp window, one that syncs; few ops.
 fn paced() -> (Workload, Trial) {
     let mut paced = testing::reader("latency");
     paced.pacing.rates.read.iops = 1000.0;
@@ -96,13 +96,13 @@ fn paced() -> (Workload, Trial) {
 }
 
 #[test]
-fn response_latency_comes_first_where_a_rate_was_asked() {
+fn response_latency_is_first_if_a_rate_was_requested() {
     let (workload, trial) = paced();
     insta::assert_snapshot!(draw(&workload, &trial, WIDE));
 }
 
 #[test]
-fn a_failed_trial_tells_what_failed_and_keeps_its_figures() {
+fn a_failed_trial_reports_the_failure_and_keeps_its_figures() {
     let mut first = testing::job("write");
     (
         first.work.blocks_mut().unwrap().access.reads,
@@ -137,7 +137,7 @@ fn a_failed_trial_tells_what_failed_and_keeps_its_figures() {
 }
 
 #[test]
-fn colour_marks_what_matters_and_changes_no_text() {
+fn colours_mark_important_parts_and_do_not_change_the_text() {
     let (workload, mut trial) = paced();
     trial.parts[0].host.devices[0].bytes[0] = 0;
     let plain = draw(&workload, &trial, WIDE);
@@ -159,7 +159,7 @@ fn colour_marks_what_matters_and_changes_no_text() {
 }
 
 #[test]
-fn nothing_measured_is_said_so() {
+fn an_empty_trial_is_reported() {
     let (workload, mut trial) = testing::four_clones();
     trial.parts.clear();
     trial.frames.clear();
@@ -168,7 +168,7 @@ fn nothing_measured_is_said_so() {
 }
 
 #[test]
-fn names_cannot_steer_the_terminal() {
+fn control_characters_in_names_are_escaped() {
     let (mut workload, mut trial) = testing::four_clones();
     workload.name = "\x1b[2Jrandrw\r".to_owned();
     trial.parts[0].environment.targets[0].stack = vec![StackLayer::Other("a\x07b".to_owned())];
@@ -205,7 +205,7 @@ fn runs_are_listed_in_columns() {
 }
 
 #[test]
-fn file_operations_have_their_op_first_and_say_which_steps_it_is_made_of() {
+fn file_operations_have_their_op_first_and_list_its_steps() {
     let (mut workload, mut trial) = made::create_empty_trial();
     workload.jobs[0].clones = 4;
     if let Some(operations) = workload.jobs[0].work.file_operations_mut() {
@@ -216,19 +216,19 @@ fn file_operations_have_their_op_first_and_say_which_steps_it_is_made_of() {
 }
 
 #[test]
-fn what_is_not_timed_is_told_apart_and_only_writes_have_a_bandwidth() {
+fn untimed_steps_are_separate_and_only_writes_have_a_bandwidth() {
     let (workload, trial) = made::write_sync_trial();
     insta::assert_snapshot!(draw(&workload, &trial, WIDE));
 }
 
 #[test]
-fn deletes_tell_set_up_regimes_and_when_all_was_done() {
+fn deletes_report_set_up_regimes_and_completion() {
     let (workload, trial) = made::delete_trial(10_500_000_000);
     insta::assert_snapshot!(draw(&workload, &trial, WIDE));
 }
 
 #[test]
-fn shared_files_are_described_by_their_law() {
+fn shared_files_are_described_by_their_rules() {
     let (workload, trial) = made::fileio_trial();
     insta::assert_snapshot!(draw(&workload, &trial, WIDE));
 }
@@ -254,7 +254,7 @@ fn file_operations_keep_within_the_terminal() {
     }
 }
 
-/// A loop device on a file of the disk's file system, and a partition between them.
+/// A loop device on a file of the disk's file system, with a partition in between.
 fn layered() -> (Workload, Trial) {
     let (workload, mut trial) = testing::four_clones();
     let part = &mut trial.parts[0];
@@ -283,7 +283,7 @@ fn layered() -> (Workload, Trial) {
 }
 
 #[test]
-fn devices_above_one_another_have_a_line_each_and_servers_are_charged() {
+fn stacked_devices_have_one_line_each_and_servers_their_cpu_time() {
     let (workload, trial) = layered();
     let mut summary = iodyno_judge::summary(&workload, &trial);
     let server = |name: &str, processes, cores: u64| ServerUse {
@@ -321,7 +321,7 @@ fn devices_above_one_another_have_a_line_each_and_servers_are_charged() {
 }
 
 #[test]
-fn one_device_below_the_target_needs_no_layers() {
+fn one_device_below_the_target_has_no_list_of_layers() {
     let (workload, mut trial) = layered();
     trial.parts[0].host.devices.remove(0);
     let text = draw(&workload, &trial, WIDE);
@@ -329,7 +329,7 @@ fn one_device_below_the_target_needs_no_layers() {
 }
 
 #[test]
-fn notes_share_a_line_unless_they_are_shown_in_full_with_their_thresholds() {
+fn notes_are_on_one_line_unless_they_are_shown_with_their_thresholds() {
     let (workload, trial) = testing::four_clones();
     let summary = iodyno_judge::summary(&workload, &trial);
     let finding = |kind: FindingKind, weight: Weight| Finding {
@@ -403,7 +403,7 @@ fn remarks_on_ascii_terminals_are_ascii() {
 }
 
 #[test]
-fn a_simulation_says_whose_clock_it_has() {
+fn a_simulation_names_its_clock() {
     let (mut workload, trial) = testing::four_clones();
     let header = |workload: &Workload| {
         let text = draw(workload, &trial, Style { width: 200, ..WIDE });

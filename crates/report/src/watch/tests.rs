@@ -127,7 +127,7 @@ fn host(cpus: u64, disks: u64, seconds: u32) -> Telemetry {
         .done()
 }
 
-/// A picture, with those before it.
+/// A screen, with the previous ones.
 struct Picture {
     tables: Vec<FigureTable>,
     sources: Vec<SeriesRow>,
@@ -185,7 +185,7 @@ fn a_small_host_fits_on_a_small_terminal() {
 }
 
 #[test]
-fn the_smallest_terminal_has_what_counts_and_ascii_will_do() {
+fn the_smallest_terminal_shows_the_most_important_values_and_ascii_works() {
     let style = Style {
         width: 60,
         unicode: false,
@@ -198,7 +198,7 @@ fn the_smallest_terminal_has_what_counts_and_ascii_will_do() {
 }
 
 #[test]
-fn many_cpus_have_a_bar_each_where_there_is_room() {
+fn many_cpus_have_a_bar_each_if_there_is_room() {
     let style = Style {
         width: 160,
         ..EIGHTY
@@ -208,7 +208,7 @@ fn many_cpus_have_a_bar_each_where_there_is_room() {
 }
 
 #[test]
-fn without_a_height_everything_is_there() {
+fn without_a_height_everything_is_shown() {
     let picture = Picture::of(&host(40, 30, 2));
     let drawn = picture.drawn(EIGHTY, usize::MAX);
     for number in 0..30 {
@@ -221,7 +221,7 @@ fn without_a_height_everything_is_there() {
 }
 
 #[test]
-fn the_busiest_disks_of_the_last_while_come_first_and_stay_there() {
+fn the_recently_busiest_disks_are_first_and_keep_their_position() {
     let mut telemetry = host(2, 4, 20);
     let names = |telemetry: &Telemetry| -> Vec<String> {
         let drawn = Picture::of(telemetry).drawn(EIGHTY, 60);
@@ -229,7 +229,7 @@ fn the_busiest_disks_of_the_last_while_come_first_and_stay_there() {
         lines.map(|line| line[..3].to_owned()).collect()
     };
     assert_eq!(names(&telemetry), ["vd0", "vd1", "vd2", "vd3"]);
-    // One idle second of the busiest changes nothing.
+    // One idle second of the busiest disk does not change the order.
     let shape = telemetry.of(SeriesKind::Disk).last().unwrap().0.clone();
     let busy = shape.column("busy_time").unwrap();
     let mut samples = telemetry.samples.iter_mut().rev();
@@ -245,7 +245,7 @@ fn the_busiest_disks_of_the_last_while_come_first_and_stay_there() {
 }
 
 #[test]
-fn a_picture_has_its_lines_where_the_one_before_had_them() {
+fn lines_keep_their_position_between_screens() {
     let labels = |seconds: u32| -> Vec<String> {
         let drawn = Picture::of(&host(2, 2, seconds)).drawn(EIGHTY, 40);
         let label = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
@@ -258,7 +258,7 @@ fn a_picture_has_its_lines_where_the_one_before_had_them() {
 }
 
 #[test]
-fn what_came_and_went_is_told_for_a_while() {
+fn appeared_and_disappeared_devices_are_listed_for_some_time() {
     let telemetry = host(2, 1, 40);
     let last = |gap: u32| {
         let mut telemetry = telemetry.clone();
@@ -293,7 +293,7 @@ fn reclaim_has_a_line_while_memory_is_short() {
 }
 
 #[test]
-fn before_the_first_sample_there_is_a_head() {
+fn before_the_first_sample_there_is_only_a_head() {
     let picture = Picture::of(&Telemetry::default());
     let drawn = picture.drawn(EIGHTY, 24);
     let lines: Vec<&str> = drawn.lines().collect();
@@ -302,7 +302,7 @@ fn before_the_first_sample_there_is_a_head() {
 }
 
 #[test]
-fn colour_marks_what_is_high_and_changes_no_text() {
+fn colours_mark_high_values_and_do_not_change_the_text() {
     let picture = Picture::of(&host(12, 2, 30));
     let plain = picture.drawn(EIGHTY, 40);
     let mut coloured = picture.drawn(
@@ -321,7 +321,7 @@ fn colour_marks_what_is_high_and_changes_no_text() {
 }
 
 #[test]
-fn pictures_as_json_are_a_line_each() {
+fn screens_as_json_are_one_line_each() {
     let picture = Picture::of(&host(2, 1, 2));
     let text = json(&picture.view());
     assert_eq!(text.lines().count(), 1);
@@ -334,7 +334,7 @@ fn pictures_as_json_are_a_line_each() {
     assert_eq!(document["series"][0]["rows"][0]["subject"], "all");
 }
 
-/// A table with the columns that the screen looks for, and any values.
+/// A table with the columns that the screen uses, with arbitrary values.
 fn table() -> impl Strategy<Value = FigureTable> {
     let kind = prop::sample::select(SeriesKind::ALL.to_vec());
     let row = ("\\PC{0,30}", prop::collection::vec(value(), 0..24));
@@ -367,7 +367,7 @@ fn table() -> impl Strategy<Value = FigureTable> {
 
 proptest! {
     #[test]
-    fn a_screen_keeps_to_its_terminal_whatever_is_seen(
+    fn a_screen_fits_into_its_terminal_for_any_values(
         tables in prop::collection::vec(table(), 0..8),
         columns in 40usize..220, height in 1usize..70, unicode in any::<bool>(),
         serves in "\\PC{0,12}",

@@ -1,4 +1,4 @@
-//! The last table of a published comparison of ZFS with ext4, held against the runs printed above it.
+//! The last table of a published comparison of ZFS with ext4, compared with the runs printed above it.
 
 use iodyno_model::{
     Claim, ClaimRules, ClaimSubject, Figure, FindingKind, Kind, Metric, Observation, Question,
@@ -9,8 +9,8 @@ use super::both;
 use crate::compare::compare;
 use crate::testing::observations::{each, figure, imported};
 
-/// Workload, the old side's values, the new side's, the table's row: old, new, p. Rates in ops/s; of
-/// `write_sync_10MB` average latencies in ms, beside its rates.
+/// Workload, values of the old side and of the new side, and the table's row: old, new, p. Rates in ops/s; for
+/// `write_sync_10MB` average latencies in ms as well.
 const CREATE: ([f64; 3], [f64; 3]) = ([644.1, 666.9, 704.6], [1044.0, 1108.1, 1198.1]);
 const DELETE_10K: ([f64; 3], [f64; 3]) = ([5657.3, 4988.0, 5275.4], [2770.2, 1989.1, 2507.4]);
 const DELETE_100K: ([f64; 3], [f64; 1]) = ([30400.5, 30839.7, 30263.3], [1814.5]);
@@ -78,7 +78,7 @@ fn table() -> Vec<Claim> {
 }
 
 #[test]
-fn reproduces_what_the_runs_support_and_names_what_they_do_not() {
+fn reproduces_supported_values_and_reports_unsupported_ones() {
     let comparison = compare("", &trials(), &Question::default(), &table()).unwrap();
     let against: Vec<&[String]> = comparison
         .claims
@@ -137,7 +137,7 @@ fn cannot_decide_any_row_of_three_runs_a_side() {
 }
 
 #[test]
-fn finds_other_things_wrong_with_a_table() {
+fn finds_other_errors_of_a_table() {
     let check = |claim: Claim, said: &str| {
         let comparison = compare("", &trials(), &Question::default(), &[claim]).unwrap();
         let check = &comparison.claims[0];
@@ -189,7 +189,7 @@ fn finds_other_things_wrong_with_a_table() {
 }
 
 #[test]
-fn says_why_a_row_cannot_be_checked() {
+fn reports_why_a_row_cannot_be_checked() {
     let create = || claim("create_empty", ["672 ± 5%", "1117 ± 7%"], 0.1);
     let one_side = |sides: [&str; 1]| Claim {
         sides: sides.map(str::to_owned).to_vec(),
@@ -230,9 +230,9 @@ fn says_why_a_row_cannot_be_checked() {
     }
 }
 
-/// A claim about all trials where its own source has none.
+/// A claim refers to all trials if its own source has none.
 #[test]
-fn checks_a_table_in_a_file_of_its_own() {
+fn checks_a_table_in_a_separate_file() {
     let mut claim = claim("create_empty", ["672 ± 5%", "1117 ± 7%"], 0.1);
     claim.at.source = "table.txt".to_owned();
     let comparison = compare("", &trials(), &Question::default(), &[claim]).unwrap();
@@ -241,7 +241,7 @@ fn checks_a_table_in_a_file_of_its_own() {
 
 /// The rules since 2022, with exact units, parameters in labels, zeros, and a geometric mean.
 #[test]
-fn checks_medians_by_their_own_rules() {
+fn checks_medians_by_the_rules_for_medians() {
     let line = |line| SourceLine {
         source: "results.txt".to_owned(),
         line,
@@ -361,7 +361,7 @@ fn checks_medians_by_their_own_rules() {
     }
 }
 
-/// A claim about a column that was chosen as baseline is still read in the order of the text.
+/// A claim about a column chosen as baseline is read in the order of the text.
 #[test]
 fn reads_the_sides_of_a_table_in_the_order_of_its_text() {
     let question = Question {

@@ -1,22 +1,22 @@
-//! Each rule of comparability, with and without the fault.
+//! Each rule of comparability, with and without the condition.
 
 use iodyno_model::{
-    Behaviour, Cell, Course, FactClass, FindingKind, Kind, Observation, Pairing, Question, Verdict,
-    Weight,
+    Behaviour, CandidateResult, Course, FactClass, FindingKind, Kind, Observation, Pairing,
+    Question, Verdict, Weight,
 };
 
-use super::{around, both, compared, first_cell, only_cell, otherwise_around};
+use super::{around, both, compared, differently_around, first_cell, only_cell};
 use crate::testing::observations::{each, fact, imported, regimes, rounds, warning};
 
 type Change<'a> = &'a dyn Fn(&mut Observation);
 
 const NOTHING: Change = &|_| {};
 
-/// The baseline does 1000/s, the candidate `level`.
-fn cell(level: f64, baseline: Change, candidate: Change) -> Cell {
+/// The baseline has 1000 ops/s, the candidate `level`.
+fn cell(level: f64, baseline: Change, candidate: Change) -> CandidateResult {
     only_cell(&both(
         each(rounds("ext4", "job", &around(1000.0)), baseline),
-        each(rounds("zfs", "job", &otherwise_around(level)), candidate),
+        each(rounds("zfs", "job", &differently_around(level)), candidate),
     ))
 }
 
@@ -24,27 +24,27 @@ const FASTER: f64 = 1600.0;
 const SLOWER: f64 = 600.0;
 const EQUAL: f64 = 1001.0;
 
-/// The verdict stands, or the reasons against it hold `text`.
+/// The verdict is unchanged, or the reasons against it contain `text`.
 #[track_caller]
-fn check(cell: &Cell, text: Option<&str>) {
+fn check(cell: &CandidateResult, text: Option<&str>) {
     match (&cell.verdict, text) {
         (Verdict::NotComparable { reasons }, Some(text)) => {
             assert!(reasons.join("; ").contains(text), "{reasons:?}");
             assert_ne!(cell.by_numbers, cell.verdict);
         }
-        // Separate runs lack a verdict for another reason, whatever their facts.
+        // Separate runs have no verdict for another reason, independent of their facts.
         (Verdict::Inconclusive { .. }, None) if cell.pairing != Pairing::Paired => {}
         (verdict, None) => assert_eq!(*verdict, cell.by_numbers),
         (verdict, Some(text)) => panic!("{verdict:?} in place of {text}"),
     }
 }
 
-fn has(cell: &Cell, note: &str) -> bool {
+fn has(cell: &CandidateResult, note: &str) -> bool {
     cell.notes.iter().any(|said| said.contains(note))
 }
 
 #[test]
-fn facts_beside_the_axis_object_to_every_verdict() {
+fn facts_other_than_the_axis_object_to_every_verdict() {
     for class in [FactClass::Host, FactClass::Program, FactClass::Workload] {
         let with = |value: &'static str| {
             move |o: &mut Observation| o.facts.push(fact(class, "kernel", value))
@@ -60,7 +60,7 @@ fn facts_beside_the_axis_object_to_every_verdict() {
         }
         let trials = both(
             each(rounds("ext4", "job", &around(1000.0)), old),
-            each(rounds("zfs", "job", &otherwise_around(FASTER)), new),
+            each(rounds("zfs", "job", &differently_around(FASTER)), new),
         );
         let question = Question {
             axis: vec!["kernel".to_owned()],
@@ -73,7 +73,7 @@ fn facts_beside_the_axis_object_to_every_verdict() {
 }
 
 #[test]
-fn a_fact_that_one_side_does_not_tell_is_unknown() {
+fn a_fact_that_one_side_lacks_is_unknown() {
     let with = |class| move |o: &mut Observation| o.facts.push(fact(class, "it", "70"));
     let unknown = |trials: &[Observation]| compared(trials, &Question::default()).unknown;
     let own = |level: f64, name| rounds(name, "job", &around(level));
@@ -83,10 +83,10 @@ fn a_fact_that_one_side_does_not_tell_is_unknown() {
         assert_eq!(unknown(&trials), ["it"]);
         assert!(compared(&trials, &Question::default()).same.is_empty());
     }
-    // The target is what is compared.
+    // The target is compared.
     let target = each(own(FASTER, "zfs"), with(FactClass::Target));
     assert!(unknown(&both(own(1000.0, "ext4"), target)).is_empty());
-    // Own trials tell each option that is not at its default; imported ones may not.
+    // Own trials contain each option that is not at its default; imported ones may not.
     let of_workload = with(FactClass::Workload);
     let option = |o: &mut Observation| {
         o.facts.push(fact(FactClass::Workload, "rwmixread", "70"));
@@ -98,7 +98,7 @@ fn a_fact_that_one_side_does_not_tell_is_unknown() {
     );
     let trials = both(own(1000.0, "ext4"), each(own(FASTER, "zfs"), of_workload));
     check(&only_cell(&trials), Some("differing it: none against 70"));
-    let imported = imported("zfs", "job", &otherwise_around(FASTER));
+    let imported = imported("zfs", "job", &differently_around(FASTER));
     let trials = both(each(own(1000.0, "ext4"), option), imported);
     check(&only_cell(&trials), None);
     assert_eq!(unknown(&trials), ["rwmixread"]);
@@ -126,7 +126,7 @@ fn facts_are_compared_by_value() {
         };
         let baseline = each(rounds("ext4", "job", &around(1000.0)), told(own));
         let candidate = each(
-            imported("zfs", "job", &otherwise_around(FASTER)),
+            imported("zfs", "job", &differently_around(FASTER)),
             told(other),
         );
         let found = compared(&both(baseline, candidate), &Question::default());
@@ -145,7 +145,7 @@ fn an_option_that_complete_options_do_not_list_is_at_its_default() {
         move |o: &mut Observation| o.facts.push(fact(FactClass::Workload, name, value))
     };
     let complete = |name: &str, level: f64| {
-        each(imported(name, "job", &otherwise_around(level)), |o| {
+        each(imported(name, "job", &differently_around(level)), |o| {
             o.options_complete = true;
         })
     };
@@ -173,7 +173,7 @@ fn an_option_that_complete_options_do_not_list_is_at_its_default() {
 }
 
 #[test]
-fn the_target_is_the_axis_where_configurations_are_compared() {
+fn the_target_is_the_axis_if_configurations_are_compared() {
     let with = |value: &'static str| {
         move |o: &mut Observation| {
             o.facts
@@ -216,7 +216,7 @@ fn the_target_is_the_axis_where_configurations_are_compared() {
 }
 
 #[test]
-fn a_fact_that_differs_alone_between_runs_is_compared_only_if_asked_for() {
+fn the_only_differing_fact_of_runs_is_compared_only_if_requested() {
     let run = |class, value: &'static str, run: &'static str, level: f64| {
         each(rounds("here", "job", &around(level)), move |o| {
             o.facts.push(fact(class, "it", value));
@@ -247,7 +247,7 @@ fn a_fact_that_differs_alone_between_runs_is_compared_only_if_asked_for() {
 }
 
 #[test]
-fn columns_that_nobody_asked_for_make_no_axis_of_the_workload() {
+fn default_columns_do_not_make_the_workload_the_axis() {
     let job = |workload: &'static str, bs: &'static str, level: f64| {
         each(rounds("here", workload, &around(level)), move |o| {
             o.dimensions.insert("bs".to_owned(), bs.to_owned());
@@ -278,7 +278,7 @@ fn trials_whose_facts_differ_are_not_pooled() {
     for level in [FASTER, SLOWER, EQUAL] {
         let trials = both(
             each(imported("ext4", "job", &around(1000.0)), depths),
-            each(imported("zfs", "job", &otherwise_around(level)), depths),
+            each(imported("zfs", "job", &differently_around(level)), depths),
         );
         let reason = "the trials of zfs are not repetitions: they differ in depth (16, 1)";
         check(&only_cell(&trials), Some(reason));
@@ -317,7 +317,7 @@ fn fullness_and_settling_vary_from_trial_to_trial() {
 }
 
 #[test]
-fn where_a_trait_of_workloads_is_compared_that_trait_alone_is_the_axis() {
+fn if_a_trait_of_workloads_is_compared_it_is_the_only_axis() {
     let job = |engine: &'static str, depth: &'static str, level: f64| {
         each(rounds("here", "job", &around(level)), move |o| {
             o.dimensions.insert("engine".to_owned(), engine.to_owned());
@@ -351,7 +351,7 @@ fn where_a_trait_of_workloads_is_compared_that_trait_alone_is_the_axis() {
 }
 
 #[test]
-fn another_end_objects_to_every_verdict() {
+fn a_different_kind_of_end_objects_to_every_verdict() {
     let with = |value: &'static str| {
         move |o: &mut Observation| o.facts.push(fact(FactClass::Ending, "ended by", value))
     };
@@ -373,7 +373,7 @@ fn facts_that_differ_within_a_side_are_noted() {
         let kernel = if o.round < Some(5) { "6.1" } else { "6.18" };
         o.facts.push(fact(FactClass::Host, "kernel", kernel));
     };
-    // The same mixture on both sides explains no difference.
+    // The same mixture on both sides does not explain a difference.
     let mixed = cell(FASTER, &by_round, &by_round);
     check(&mixed, None);
     assert!(has(
@@ -383,7 +383,7 @@ fn facts_that_differ_within_a_side_are_noted() {
 }
 
 #[test]
-fn timed_trials_have_to_be_steady_and_finite_ones_have_not() {
+fn timed_trials_must_be_steady_but_finite_ones_need_not() {
     let drifting = Behaviour {
         course: Course::Drifting {
             rise_percent: 14.0,
@@ -451,7 +451,7 @@ fn timed_trials_have_to_be_steady_and_finite_ones_have_not() {
 }
 
 #[test]
-fn too_few_trials_come_before_all_objections() {
+fn too_few_trials_have_precedence_over_all_objections() {
     let trials = both(
         imported("ext4", "job", &[1.0, 2.0, 3.0]),
         each(imported("zfs", "job", &[4.0, 5.0, 6.0]), |o| {
@@ -496,7 +496,7 @@ fn a_condition_of_one_side_needs_counts_that_differ_significantly() {
 }
 
 #[test]
-fn limits_of_client_and_device_object_where_they_would_explain_the_result() {
+fn limits_of_client_and_device_object_if_they_would_explain_the_result() {
     for (kind, words) in [
         (FindingKind::ClientSaturated, "client saturated"),
         (FindingKind::DeviceCapped, "capped by the device"),
@@ -533,7 +533,7 @@ fn limits_of_client_and_device_object_where_they_would_explain_the_result() {
 }
 
 #[test]
-fn a_saturated_client_is_no_objection_where_clients_are_compared() {
+fn a_saturated_client_does_not_object_if_clients_are_compared() {
     let saturated = |workload: &str, level: f64| {
         each(rounds("here", workload, &around(level)), |o| {
             o.flags.push(warning(FindingKind::ClientSaturated));
@@ -560,7 +560,7 @@ fn a_cache_on_one_side_objects_and_on_both_is_noted() {
 }
 
 #[test]
-fn easy_data_on_one_side_object_to_a_difference() {
+fn compressible_or_unwritten_data_on_one_side_object_to_a_difference() {
     for (kind, reason) in [
         (
             FindingKind::Compressible,
@@ -579,7 +579,7 @@ fn easy_data_on_one_side_object_to_a_difference() {
 }
 
 #[test]
-fn io_of_other_processes_objects_unless_the_disturbed_side_is_ahead() {
+fn io_of_other_processes_objects_unless_the_disturbed_side_is_faster() {
     let disturbed: Change = &|o| o.flags.push(warning(FindingKind::OtherIo));
     let reason = Some("zfs alone shared its devices with other processes");
     check(&cell(SLOWER, NOTHING, disturbed), reason);
@@ -606,7 +606,7 @@ fn io_of_other_processes_objects_unless_the_disturbed_side_is_ahead() {
 }
 
 #[test]
-fn what_a_side_met_by_its_own_doing_is_told_and_takes_no_verdict_away() {
+fn conditions_caused_by_a_side_itself_are_noted_and_do_not_change_the_verdict() {
     for (kind, words) in [
         (
             FindingKind::MemoryPressure,

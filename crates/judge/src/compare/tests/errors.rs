@@ -1,4 +1,4 @@
-//! Questions that cannot be put to the trials there are.
+//! Questions that the trials cannot answer.
 
 use iodyno_model::{FactClass, Question};
 
@@ -17,7 +17,7 @@ fn trials() -> Vec<iodyno_model::Observation> {
 }
 
 #[test]
-fn names_every_fault_of_a_question_with_what_there_is() {
+fn lists_every_error_of_a_question_with_the_existing_names() {
     let pair = |one: &str, other: &str| (one.to_owned(), other.to_owned());
     let question = Question {
         columns: "configuratoin".to_owned(),
@@ -52,7 +52,7 @@ fn names_every_fault_of_a_question_with_what_there_is() {
 }
 
 #[test]
-fn says_what_can_be_compared_instead_of_a_single_column() {
+fn suggests_other_dimensions_for_a_single_column() {
     let check = |question: Question, text: &str| {
         let error = compare("", &trials(), &question, &[]).unwrap_err();
         assert_eq!(error.to_string(), text);
@@ -78,7 +78,7 @@ fn says_what_can_be_compared_instead_of_a_single_column() {
 }
 
 #[test]
-fn takes_several_values_of_a_dimension_as_alternatives() {
+fn treats_several_values_of_a_dimension_as_alternatives() {
     let trials = ["ext4", "xfs", "zfs"]
         .map(|name| rounds(name, "job", &around(1000.0)))
         .concat();

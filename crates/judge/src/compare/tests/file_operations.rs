@@ -1,11 +1,11 @@
-//! File operations and shared files: own trials against one another, and against what others' tools printed.
+//! File operations and shared files: own trials compared with each other and with printed results of other tools.
 
 use iodyno_model::{
     Configuration, Fact, FactClass, Figure, ImportedTrial, Kind, Metric, Observation, Question,
     SourceLine, Target, Trial, Verdict, Workload,
 };
 
-use super::{around, both, compared, first_cell, only_cell, otherwise_around};
+use super::{around, both, compared, differently_around, first_cell, only_cell};
 use crate::testing::operations as made;
 
 /// One trial per round on a configuration; its ops take `factor` times as long as those of the sample.
@@ -26,7 +26,7 @@ fn own(
         .collect()
 }
 
-/// Stretches the time of a trial; counts stay.
+/// Multiplies the times of a trial; counts are unchanged.
 fn slow_down(trial: &mut Trial, times: f64) {
     let stretch = |ns: u64| (ns as f64 * times) as u64;
     trial.frames.clear();
@@ -37,7 +37,7 @@ fn slow_down(trial: &mut Trial, times: f64) {
         for result in &mut clone.directions {
             result.runtime_ns = stretch(result.runtime_ns);
             let mean = result.service.mean_ns() as u64;
-            result.service = made::all_alike(result.ops, stretch(mean));
+            result.service = made::all_equal(result.ops, stretch(mean));
         }
     }
     for step in &mut part.steps {
@@ -51,7 +51,7 @@ fn delete() -> (Workload, Trial) {
 }
 
 #[test]
-fn the_same_again_is_equivalent_and_twice_as_slow_is_half_as_fast() {
+fn equal_trials_are_equivalent_and_twice_the_time_is_half_the_speed() {
     type Made = fn() -> (Workload, Trial);
     let cases: [(Made, &str); 4] = [
         (made::create_empty_trial, "iops"),
@@ -63,7 +63,7 @@ fn the_same_again_is_equivalent_and_twice_as_slow_is_half_as_fast() {
         let trials = |times| {
             both(
                 own("ext4", made, &around(1.0)),
-                own("zfs", made, &otherwise_around(times)),
+                own("zfs", made, &differently_around(times)),
             )
         };
         let same = compared(&trials(1.0), &Question::default());
@@ -101,7 +101,7 @@ fn workloads_of_one_table_are_each_compared_by_their_own_metric() {
 }
 
 #[test]
-fn two_sizes_under_one_name_are_not_compared_in_silence() {
+fn two_sizes_under_one_name_are_not_comparable() {
     let small = || {
         let (mut workload, trial) = delete();
         let operations = workload.jobs[0].work.file_operations_mut().unwrap();
@@ -142,7 +142,7 @@ fn two_sizes_under_one_name_are_not_compared_in_silence() {
 }
 
 #[test]
-fn two_numbers_of_files_under_one_name_are_not_compared_in_silence() {
+fn two_numbers_of_files_under_one_name_are_not_comparable() {
     let scaled = || {
         let (mut workload, mut trial) = delete();
         let operations = workload.jobs[0].work.file_operations_mut().unwrap();
@@ -150,7 +150,7 @@ fn two_numbers_of_files_under_one_name_are_not_compared_in_silence() {
         operations.about += " (here: files 300 × 2 MiB)";
         for result in &mut trial.parts[0].clones[0].directions {
             result.ops = 300;
-            result.service = made::all_alike(300, 140_000);
+            result.service = made::all_equal(300, 140_000);
         }
         (workload, trial)
     };
@@ -172,7 +172,7 @@ fn two_numbers_of_files_under_one_name_are_not_compared_in_silence() {
 }
 
 #[test]
-fn regimes_of_own_deletes_are_told_beside_the_verdict() {
+fn regimes_of_own_deletes_are_reported_with_the_verdict() {
     let paced = |configuration: &str, times: &[f64]| -> Vec<Observation> {
         let rounds = times.iter().zip(0..);
         rounds
@@ -198,7 +198,7 @@ fn regimes_of_own_deletes_are_told_beside_the_verdict() {
     );
 }
 
-/// What another tool printed of the same work, as it is read.
+/// The imported output of another tool for the same work.
 fn imported(
     workload: &str,
     kind: Kind,
@@ -242,7 +242,7 @@ fn imported(
 }
 
 #[test]
-fn what_another_tool_printed_of_the_same_work_stands_beside_ones_own() {
+fn results_of_another_tool_are_compared_with_own_trials() {
     use FactClass::{Ending, Workload as Work};
     let by = |name: &str| match name {
         "iops" => Metric::iops(name),
@@ -310,7 +310,7 @@ fn what_another_tool_printed_of_the_same_work_stands_beside_ones_own() {
                 imported(&workload, kind, &figures, facts)
             })
             .collect();
-        let ours = own("iodyno", made, &otherwise_around(1.0));
+        let ours = own("iodyno", made, &differently_around(1.0));
         let question = Question {
             baseline: Some("original".to_owned()),
             ..Question::default()

@@ -1,13 +1,13 @@
-//! The noise floor, and what can be said of rounds before and between them.
+//! The noise floor, and statements about rounds before and between them.
 
 use iodyno_model::{Configuration, Plan, Question, Target, Verdict, Workload};
 
-use super::{around, both, compared, otherwise_around};
+use super::{around, both, compared, differently_around};
 use crate::compare::{can_decide, default_rounds, primaries, question_of, widest_interval};
 use crate::testing::observations::{each, imported, rounds};
 
 #[test]
-fn takes_the_baseline_made_twice_for_the_noise_floor() {
+fn uses_the_repeated_baseline_as_noise_floor() {
     let noisy: Vec<f64> = around(1000.0)
         .iter()
         .zip([1.1, 0.9, 1.08, 0.93, 1.05, 0.96, 1.07, 0.92, 1.09, 0.91])
@@ -27,7 +27,7 @@ fn takes_the_baseline_made_twice_for_the_noise_floor() {
     let floor = row.floor.unwrap();
     assert!((0.04..0.1).contains(&floor), "{floor}");
     assert_eq!(row.cells[0].margin, Question::MARGIN);
-    // 4 % significantly, and yet within what the host does by itself.
+    // 4 %, significant, but within the variation of the host.
     let Verdict::Inconclusive {
         more: None,
         reasons,
@@ -47,7 +47,7 @@ fn takes_the_baseline_made_twice_for_the_noise_floor() {
 }
 
 #[test]
-fn takes_the_farthest_of_too_few_rounds() {
+fn uses_the_most_distant_of_too_few_rounds() {
     let again = each(rounds("again", "job", &[103.0, 95.0]), |o| o.again = true);
     let trials = [
         rounds("ext4", "job", &[100.0, 100.0]),
@@ -59,9 +59,9 @@ fn takes_the_farthest_of_too_few_rounds() {
     assert!((floor - (100.0 / 95.0 - 1.0)).abs() < 1e-12, "{floor}");
 }
 
-/// The striped pool has no mirror to choose from: the change cannot have made it faster or slower.
+/// The striped pool has no mirror to choose from: the change cannot have affected it.
 #[test]
-fn takes_rows_without_an_expected_difference_for_the_noise_floor() {
+fn uses_rows_without_an_expected_difference_as_noise_floor() {
     let mut trials = Vec::new();
     for (pool, before, after) in [
         (
@@ -180,11 +180,11 @@ fn counts_the_primaries_of_a_plan() {
 }
 
 #[test]
-fn gives_a_stop_rule_the_widest_interval_once_all_have_one() {
+fn returns_the_widest_interval_for_a_stop_rule_when_all_have_one() {
     let row = |name: &str, n: usize| {
         both(
             rounds("ext4", name, &around(1000.0)[..n]),
-            rounds("zfs", name, &otherwise_around(1500.0)[..n]),
+            rounds("zfs", name, &differently_around(1500.0)[..n]),
         )
     };
     let widest = |trials: &[_]| widest_interval(&compared(trials, &Question::default()));
@@ -196,7 +196,7 @@ fn gives_a_stop_rule_the_widest_interval_once_all_have_one() {
 }
 
 #[test]
-fn each_look_that_could_have_decided_spends_a_part_of_alpha() {
+fn each_look_that_could_have_decided_uses_part_of_alpha() {
     let mut plan = Plan::new("", Vec::new(), Vec::new());
     for (looks, spent) in [
         (&[][..], 0),
@@ -219,11 +219,11 @@ fn each_look_that_could_have_decided_spends_a_part_of_alpha() {
 }
 
 #[test]
-fn an_extended_run_is_judged_at_what_is_left_of_alpha() {
-    // Seven rounds that all favour the candidate: p is 2/2⁷.
+fn an_extended_run_is_judged_at_the_remaining_alpha() {
+    // Seven rounds in favour of the candidate: p is 2/2⁷.
     let trials = both(
         rounds("ext4", "job", &around(1000.0)[..7]),
-        rounds("zfs", "job", &otherwise_around(1500.0)[..7]),
+        rounds("zfs", "job", &differently_around(1500.0)[..7]),
     );
     let at = |looks| {
         let question = Question {

@@ -1,4 +1,4 @@
-//! Comparisons of made-up trials.
+//! Comparisons of simulated trials.
 
 mod claims;
 mod comparability;
@@ -11,18 +11,18 @@ mod runs;
 mod simulations;
 mod verdicts;
 
-use iodyno_model::{Cell, Comparison, Observation, Question};
+use iodyno_model::{CandidateResult, Comparison, Observation, Question};
 
 use super::compare;
 
-/// Ten values around `level`, within 1 %, the same whatever the level.
+/// Ten values around `level`, within 1 %, with the same relative deviations for any level.
 fn around(level: f64) -> Vec<f64> {
     let noise = [0.2, -0.7, 0.9, -0.3, 0.5, -0.9, 0.1, 0.7, -0.5, 0.4];
     noise.iter().map(|n| level * (1.0 + n / 100.0)).collect()
 }
 
-/// Ten values around `level`, within 1 %, in another order.
-fn otherwise_around(level: f64) -> Vec<f64> {
+/// The same with other deviations.
+fn differently_around(level: f64) -> Vec<f64> {
     let noise = [-0.4, 0.6, 0.3, -0.8, 0.9, -0.1, 0.8, -0.6, 0.05, -0.35];
     noise.iter().map(|n| level * (1.0 + n / 100.0)).collect()
 }
@@ -32,11 +32,11 @@ fn compared(trials: &[Observation], question: &Question) -> Comparison {
 }
 
 /// The only cell of a comparison by the default question.
-fn only_cell(trials: &[Observation]) -> Cell {
+fn only_cell(trials: &[Observation]) -> CandidateResult {
     first_cell(trials, &Question::default())
 }
 
-fn first_cell(trials: &[Observation], question: &Question) -> Cell {
+fn first_cell(trials: &[Observation], question: &Question) -> CandidateResult {
     compared(trials, question).rows[0].cells[0].clone()
 }
 

@@ -1,4 +1,4 @@
-//! What holds for any trials whatsoever.
+//! Properties that hold for any trials.
 
 use iodyno_model::{
     Better, Claim, Course, FactClass, FindingKind, Kind, Metric, Observation, Question, SourceLine,
@@ -6,7 +6,7 @@ use iodyno_model::{
 };
 use proptest::prelude::*;
 
-use super::{around, both, compared, otherwise_around};
+use super::{around, both, compared, differently_around};
 use crate::compare::{compare, widest_interval};
 use crate::testing::observations::{each, fact, figure, observation, regimes, rounds};
 
@@ -107,7 +107,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn nothing_makes_a_comparison_panic(
+    fn no_input_makes_a_comparison_panic(
         observations in proptest::collection::vec(any_observation(), 0..25),
         question in any_question(),
         sides in proptest::collection::vec(".{0,6}", 0..3),
@@ -177,10 +177,10 @@ proptest! {
 
 #[test]
 fn hundreds_of_rounds_of_sixty_rows_with_facts_are_compared() {
-    // What a thousand of them cost is measured by `make bench`.
+    // `make bench` measures the cost of 1000 rounds.
     let mut trials = Vec::new();
     for row in 0..60 {
-        for (name, noise) in [("a", around(1000.0)), ("b", otherwise_around(1010.0))] {
+        for (name, noise) in [("a", around(1000.0)), ("b", differently_around(1010.0))] {
             let values: Vec<f64> = (0..300)
                 .map(|round| noise[round % 10] * (1.0 + (round * 7919 % 1000) as f64 / 1e5))
                 .collect();
@@ -215,7 +215,7 @@ fn fifty_trials_a_side_are_compared_without_pairs() {
     }
     let comparison = compared(&trials, &Question::default());
     assert!(!comparison.paired);
-    // Each row has the same trials, and so the same figures.
+    // Each row has the same trials, and therefore the same figures.
     let first = &comparison.rows[0].cells[0];
     for row in &comparison.rows {
         assert_eq!((row.cells[0].n, row.cells[0].p), (50, first.p));

@@ -1,8 +1,8 @@
-//! Rows: families, repetitions, and what falls together without belonging together.
+//! Rows: families, repetitions, and trials that must not be combined.
 
 use iodyno_model::{FactClass, Metric, Observation, Pairing, Question, Verdict};
 
-use super::{around, both, compared, first_cell, only_cell, otherwise_around};
+use super::{around, both, compared, differently_around, first_cell, only_cell};
 use crate::testing::observations::{each, fact, figure, imported, rounds};
 
 fn one_row() -> Question {
@@ -19,12 +19,12 @@ fn with(trials: Vec<Observation>, dimension: &str, value: &str) -> Vec<Observati
 }
 
 #[test]
-fn makes_a_family_of_the_workloads_of_a_row() {
+fn combines_the_workloads_of_a_row_to_a_family() {
     let trials = [
         rounds("ext4", "read", &around(1000.0)),
         rounds("ext4", "write", &around(50.0)),
-        rounds("zfs", "read", &otherwise_around(2000.0)),
-        rounds("zfs", "write", &otherwise_around(25.0 * 1.21)),
+        rounds("zfs", "read", &differently_around(2000.0)),
+        rounds("zfs", "write", &differently_around(25.0 * 1.21)),
     ]
     .concat();
     let comparison = compared(&trials, &one_row());
@@ -47,7 +47,7 @@ fn makes_a_family_of_the_workloads_of_a_row() {
 }
 
 #[test]
-fn makes_a_family_of_imported_workloads_by_trial() {
+fn combines_imported_workloads_to_a_family_by_trial() {
     let trials = [
         imported("ext4", "a", &[10.0, 11.0, 12.0]),
         imported("ext4", "b", &[100.0, 110.0, 120.0, 130.0]),
@@ -67,13 +67,13 @@ fn makes_a_family_of_imported_workloads_by_trial() {
 }
 
 #[test]
-fn estimates_each_member_as_its_family_is() {
+fn estimates_each_member_in_the_same_way_as_its_family() {
     // `read` alone would be paired; with `write`, which shares no rounds, nothing is.
     let trials = [
         rounds("ext4", "read", &around(1000.0)),
         imported("ext4", "write", &around(50.0)),
-        rounds("zfs", "read", &otherwise_around(2000.0)[..7]),
-        imported("zfs", "write", &otherwise_around(25.0)),
+        rounds("zfs", "read", &differently_around(2000.0)[..7]),
+        imported("zfs", "write", &differently_around(25.0)),
     ]
     .concat();
     let cell = first_cell(&trials, &one_row());
@@ -84,7 +84,7 @@ fn estimates_each_member_as_its_family_is() {
 }
 
 #[test]
-fn pairs_runs_by_their_names_in_whatever_order_they_come() {
+fn pairs_runs_by_their_names_in_any_order() {
     let first = |name, level| rounds(name, "job", &around(level)[..4]);
     let second = |name, level| with(first(name, level), "run", "2");
     let trials = [
@@ -101,11 +101,11 @@ fn pairs_runs_by_their_names_in_whatever_order_they_come() {
 }
 
 #[test]
-fn leaves_a_member_out_that_one_side_lacks_and_says_so() {
+fn omits_and_reports_a_member_that_one_side_lacks() {
     let trials = [
         rounds("ext4", "read", &around(1000.0)),
         rounds("ext4", "write", &around(50.0)),
-        rounds("zfs", "read", &otherwise_around(2000.0)),
+        rounds("zfs", "read", &differently_around(2000.0)),
     ]
     .concat();
     let cell = first_cell(&trials, &one_row());
@@ -114,9 +114,9 @@ fn leaves_a_member_out_that_one_side_lacks_and_says_so() {
 }
 
 #[test]
-fn takes_a_label_of_repetitions_for_repetitions() {
+fn treats_a_label_of_repetitions_as_repetitions() {
     let mut trials = imported("ext4", "job", &around(1000.0));
-    trials.extend(imported("zfs", "job", &otherwise_around(1500.0)));
+    trials.extend(imported("zfs", "job", &differently_around(1500.0)));
     for (index, trial) in trials.iter_mut().enumerate() {
         let number = (index % 10).to_string();
         trial.dimensions.insert("loop".to_owned(), number);
@@ -126,7 +126,7 @@ fn takes_a_label_of_repetitions_for_repetitions() {
 }
 
 #[test]
-fn makes_a_family_of_the_nodes_of_one_workload() {
+fn combines_the_nodes_of_one_workload_to_a_family() {
     let node =
         |column: &str, node: &str, iops: f64| with(imported(column, "4k", &[iops]), "node", node);
     let trials = [
@@ -134,7 +134,7 @@ fn makes_a_family_of_the_nodes_of_one_workload() {
         node("zvol", "b", 200.0),
         node("file", "a", 400.0),
         node("file", "b", 200.0),
-        // The sum stands beside its parts and counts with them.
+        // The sum is listed in addition to its parts and is not counted separately.
         node("zvol", "a+b", 300.0),
         node("file", "a+b", 600.0),
     ]
@@ -145,7 +145,7 @@ fn makes_a_family_of_the_nodes_of_one_workload() {
 }
 
 #[test]
-fn matches_workloads_by_what_they_do_where_each_column_has_its_own() {
+fn matches_workloads_by_their_traits_if_each_column_has_its_own() {
     let job = |engine: &str, bs: &str, iops: &[f64]| {
         let trials = rounds("here", &format!("{engine}-{bs}"), iops);
         with(with(trials, "engine", engine), "bs", bs)
@@ -153,8 +153,8 @@ fn matches_workloads_by_what_they_do_where_each_column_has_its_own() {
     let trials = [
         job("psync", "4k", &around(100.0)),
         job("psync", "64k", &around(10.0)),
-        job("io_uring", "4k", &otherwise_around(200.0)),
-        job("io_uring", "64k", &otherwise_around(20.0)),
+        job("io_uring", "4k", &differently_around(200.0)),
+        job("io_uring", "64k", &differently_around(20.0)),
     ]
     .concat();
     let question = Question {
@@ -180,7 +180,7 @@ fn matches_workloads_by_what_they_do_where_each_column_has_its_own() {
 }
 
 #[test]
-fn refuses_to_take_different_workloads_of_a_run_for_repetitions() {
+fn does_not_treat_different_workloads_of_a_run_as_repetitions() {
     let trials = [
         rounds("ext4", "a", &around(100.0)),
         rounds("ext4", "b", &around(10.0)),
@@ -198,9 +198,9 @@ fn refuses_to_take_different_workloads_of_a_run_for_repetitions() {
 fn compares_workloads_on_one_target() {
     let trials = both(
         rounds("here", "a", &around(1000.0)),
-        rounds("here", "b", &otherwise_around(1500.0)),
+        rounds("here", "b", &differently_around(1500.0)),
     );
-    // The dimension of the columns makes no rows.
+    // The dimension of the columns does not create rows.
     let question = Question {
         columns: "workload".to_owned(),
         ..Question::default()
@@ -209,10 +209,10 @@ fn compares_workloads_on_one_target() {
 }
 
 #[test]
-fn says_when_trials_would_be_judged_by_different_metrics() {
+fn reports_that_trials_have_different_primary_metrics() {
     let mut trials = both(
         rounds("ext4", "job", &around(1000.0)),
-        rounds("zfs", "job", &otherwise_around(1500.0)),
+        rounds("zfs", "job", &differently_around(1500.0)),
     );
     for trial in &mut trials[..4] {
         let bandwidth = Metric::bandwidth("bandwidth");
@@ -229,11 +229,11 @@ fn says_when_trials_would_be_judged_by_different_metrics() {
 }
 
 #[test]
-fn leaves_out_trials_that_have_no_place_among_the_columns() {
+fn omits_trials_that_belong_to_no_column() {
     let mut trials = both(
         with(rounds("here", "job", &around(1000.0)), "fs", "ext4"),
         with(
-            rounds("here", "job", &otherwise_around(1500.0)),
+            rounds("here", "job", &differently_around(1500.0)),
             "fs",
             "zfs",
         ),
@@ -249,7 +249,7 @@ fn leaves_out_trials_that_have_no_place_among_the_columns() {
 }
 
 #[test]
-fn a_primary_metric_that_a_trial_withholds_gives_way_to_one_that_all_have() {
+fn a_primary_metric_that_a_trial_withholds_is_replaced_by_one_that_all_have() {
     let by = |name: &str| Metric::time(name);
     let side = |configuration: &str, level: f64| {
         each(rounds(configuration, "job", &around(level)), |o| {
@@ -273,7 +273,7 @@ fn a_primary_metric_that_a_trial_withholds_gives_way_to_one_that_all_have() {
 }
 
 #[test]
-fn tails_of_closed_loops_at_different_throughput_are_told_not_to_be_alike() {
+fn tails_of_closed_loops_at_different_throughput_are_reported_as_not_comparable() {
     let side = |configuration: &str, level: f64, rate: &'static str| {
         each(rounds(configuration, "job", &around(level)), move |o| {
             let iops = o.figures[0].value;
@@ -307,7 +307,7 @@ fn tails_of_closed_loops_at_different_throughput_are_told_not_to_be_alike() {
 }
 
 #[test]
-fn what_rounds_do_not_repeat_is_told_where_targets_are_compared() {
+fn comparing_targets_reports_that_rounds_do_not_repeat_them() {
     let on = |configuration: &str, kind: &'static str| {
         each(rounds(configuration, "job", &around(1000.0)), move |o| {
             o.facts.push(fact(FactClass::Target, "file system", kind));

@@ -1,11 +1,11 @@
 //! Separate runs, own and imported.
 
-use iodyno_model::{Cell, Observation, Pairing, Question, Verdict};
+use iodyno_model::{CandidateResult, Observation, Pairing, Question, Verdict};
 
 use super::{both, first_cell, only_cell};
 use crate::testing::observations::{each, imported, runs};
 
-fn reasons(cell: &Cell) -> &[String] {
+fn reasons(cell: &CandidateResult) -> &[String] {
     match &cell.verdict {
         Verdict::Inconclusive {
             reasons,
@@ -16,7 +16,7 @@ fn reasons(cell: &Cell) -> &[String] {
 }
 
 #[test]
-fn one_run_a_side_does_not_show_how_far_runs_differ() {
+fn one_run_per_side_is_too_few() {
     let cell = only_cell(&both(
         runs("a", "w", &[(1, 1000.0)]),
         runs("b", "w", &[(2, 1100.0)]),
@@ -26,7 +26,7 @@ fn one_run_a_side_does_not_show_how_far_runs_differ() {
     assert_eq!(
         reasons(&cell),
         [
-            "separate runs: 1 run of a and 1 of b do not show how far runs differ by themselves; compare both in the \
+            "separate runs: 1 run of a and 1 of b are too few to measure the variation between runs; compare both in the \
              rounds of one run, or at least 3 runs of each"
         ]
     );
@@ -41,7 +41,7 @@ fn one_run_a_side_does_not_show_how_far_runs_differ() {
 }
 
 #[test]
-fn three_runs_a_side_in_turns_are_judged_by_how_far_runs_differ() {
+fn three_interleaved_runs_per_side_are_judged_by_their_variation() {
     let cell = only_cell(&both(
         runs("a", "w", &[(1, 1000.0), (3, 1002.0), (5, 998.0)]),
         runs("b", "w", &[(2, 1100.0), (4, 1103.0), (6, 1097.0)]),
@@ -50,7 +50,7 @@ fn three_runs_a_side_in_turns_are_judged_by_how_far_runs_differ() {
     assert_eq!(cell.verdict, Verdict::Faster);
     assert_eq!(cell.verdict, cell.by_numbers);
     assert!((cell.ratio.unwrap().value - 1.1).abs() < 1e-4, "{cell:?}");
-    // The sides have 15 trials each, whose median differs by less than 0.1 % from 10 %; but runs differ by as much.
+    // Each side has 15 trials, and their medians differ by less than 0.1 % from 10 %; but runs differ by as much.
     let cell = only_cell(&both(
         runs("a", "w", &[(1, 1000.0), (3, 1150.0), (5, 1000.0)]),
         runs("b", "w", &[(2, 1100.0), (4, 1200.0), (6, 1100.0)]),
@@ -69,7 +69,7 @@ fn three_runs_a_side_in_turns_are_judged_by_how_far_runs_differ() {
 }
 
 #[test]
-fn runs_of_one_side_after_those_of_the_other_may_be_a_drift() {
+fn runs_of_one_side_after_those_of_the_other_can_be_a_drift() {
     let block = |baseline: [u64; 3], candidate: [u64; 3]| {
         let side = |name, level: f64, times: [u64; 3]| {
             let levels = [
@@ -89,7 +89,7 @@ fn runs_of_one_side_after_those_of_the_other_may_be_a_drift() {
         (block([4, 5, 6], [1, 2, 3]), "before"),
     ] {
         assert_eq!(cell.by_numbers, Verdict::Faster);
-        let said = format!("most of b were made {when} those of a, where a drift");
+        let said = format!("most of b ran {when} those of a, where a drift");
         assert!(reasons(&cell)[0].contains(&said), "{cell:?}");
     }
     assert_eq!(block([1, 2, 4], [3, 5, 6]).verdict, Verdict::Faster);
@@ -132,7 +132,7 @@ fn trials_of_one_file_are_one_run_of_unknown_time() {
 }
 
 #[test]
-fn a_family_has_one_value_for_each_run_of_all_its_workloads() {
+fn a_family_has_one_value_per_run_that_has_all_its_workloads() {
     let side = |name: &str, factor: f64, times: [u64; 3]| {
         let of =
             |workload, level: f64| runs(name, workload, &times.map(|time| (time, level * factor)));
@@ -147,7 +147,7 @@ fn a_family_has_one_value_for_each_run_of_all_its_workloads() {
     assert_eq!((cell.pairing, cell.n), (Pairing::Runs, 3));
     assert_eq!(cell.members.len(), 2);
     assert!((cell.ratio.unwrap().value - 1.2).abs() < 1e-9);
-    // A run without one of the workloads is not a run of the family.
+    // A run that lacks one of the workloads is not a run of the family.
     trials.retain(|o| o.dimension("run") != "run at 6" || o.dimension("workload") == "read");
     let cell = first_cell(&trials, &family);
     assert!(

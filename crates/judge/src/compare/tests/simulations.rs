@@ -1,4 +1,4 @@
-//! How often verdicts are right where the truth is known.
+//! The share of correct verdicts if the truth is known.
 
 use iodyno_model::{Observation, Question, Verdict};
 use rand::SeedableRng;
@@ -10,7 +10,7 @@ use crate::testing::observations::{each, rounds};
 
 const TIMES: u64 = 1000;
 
-/// The share of simulated comparisons of one row with that verdict by the numbers.
+/// The share of simulated comparisons of one row that have this verdict.
 fn share(factor: f64, noise: f64, n: usize, paired: bool, wanted: fn(&Verdict) -> bool) -> f64 {
     let hits = (0..TIMES).filter(|seed| {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(*seed);
@@ -39,11 +39,11 @@ fn different(verdict: &Verdict) -> bool {
 }
 
 #[test]
-fn finds_no_difference_where_there_is_none_in_95_of_100() {
+fn finds_no_difference_in_95_of_100_without_one() {
     for paired in [true, false] {
         let false_alarms = share(1.0, 0.03, 10, paired, different);
         assert!(false_alarms <= 0.05, "{paired}: {false_alarms}");
-        assert!(false_alarms > 0.02, "{paired}: {false_alarms}"); // and yet α is used
+        assert!(false_alarms > 0.02, "{paired}: {false_alarms}"); // but α is used
     }
 }
 
@@ -58,7 +58,7 @@ fn finds_ten_percent_in_ten_rounds_of_three_percent_noise() {
 }
 
 #[test]
-fn claims_equivalence_of_what_differs_by_the_margin_in_at_most_5_of_100() {
+fn reports_equivalence_for_a_difference_of_the_margin_in_at_most_5_of_100() {
     for paired in [true, false] {
         let wrong = share(1.03, 0.03, 12, paired, |v| *v == Verdict::Equivalent);
         assert!(wrong <= 0.05, "{paired}: {wrong}");
@@ -67,7 +67,7 @@ fn claims_equivalence_of_what_differs_by_the_margin_in_at_most_5_of_100() {
     }
 }
 
-/// The noise floor is measured on the same noisy host; it must not turn into the margin.
+/// The noise floor is measured on the same noisy host; it must not be used as the margin.
 #[test]
 fn a_noisy_host_does_not_make_a_difference_of_ten_percent_equivalent() {
     let equivalent = (0..TIMES).filter(|seed| {
@@ -84,13 +84,13 @@ fn a_noisy_host_does_not_make_a_difference_of_ten_percent_equivalent() {
         let verdict = &compared(&trials, &Question::default()).rows[0].cells[0].verdict;
         matches!(verdict, Verdict::Equivalent | Verdict::DifferentButSmall)
     });
-    // A margin as wide as the noise floor called 19 % of them equivalent.
+    // A margin equal to the noise floor reported 19 % of them as equivalent.
     assert_eq!(equivalent.count(), 0);
 }
 
-/// The estimate of INCONCLUSIVE: with that number of further rounds there usually is a verdict.
+/// The estimate of INCONCLUSIVE: with this number of further rounds there usually is a verdict.
 #[test]
-fn asks_for_about_the_rounds_that_a_verdict_takes() {
+fn projects_about_the_rounds_that_a_verdict_needs() {
     let mut asked = Vec::new();
     for seed in 0..200 {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -112,7 +112,7 @@ fn asks_for_about_the_rounds_that_a_verdict_takes() {
     }
     asked.sort_unstable();
     assert!(asked.len() > 80, "{}", asked.len());
-    // 5 % with noise of 8.5 % in the ratio takes about 30 rounds in all for a power of 0.8.
+    // 5 % with noise of 8.5 % in the ratio needs about 30 rounds in total for a power of 0.8.
     let middle = asked[asked.len() / 2];
     assert!((8..=60).contains(&middle), "{middle}");
     let found = share(1.05, 0.06, 30, true, different);

@@ -1,18 +1,18 @@
-//! Every verdict, reached by numbers.
+//! Every verdict, from numbers.
 
-use iodyno_model::{Cell, Figure, Metric, Pairing, Question, Verdict, Withheld};
+use iodyno_model::{CandidateResult, Figure, Metric, Pairing, Question, Verdict, Withheld};
 
-use super::{around, both, compared, only_cell, otherwise_around};
+use super::{around, both, compared, differently_around, only_cell};
 use crate::testing::observations::{each, figure, imported, observation, rounds};
 
-fn paired(baseline: &[f64], candidate: &[f64]) -> Cell {
+fn paired(baseline: &[f64], candidate: &[f64]) -> CandidateResult {
     only_cell(&both(
         rounds("ext4", "job", baseline),
         rounds("zfs", "job", candidate),
     ))
 }
 
-fn unpaired(baseline: &[f64], candidate: &[f64]) -> Cell {
+fn unpaired(baseline: &[f64], candidate: &[f64]) -> CandidateResult {
     only_cell(&both(
         imported("ext4", "job", baseline),
         imported("zfs", "job", candidate),
@@ -21,16 +21,22 @@ fn unpaired(baseline: &[f64], candidate: &[f64]) -> Cell {
 
 #[test]
 fn reaches_every_verdict_by_numbers() {
-    let check = |cell: Cell, name: &str| {
+    let check = |cell: CandidateResult, name: &str| {
         let verdict = format!("{:?}", cell.by_numbers);
         assert!(verdict.starts_with(name), "{verdict}, not {name}: {cell:?}");
         // Imported trials of one file have no more than that.
         assert!(cell.pairing == Pairing::Unpaired || cell.verdict == cell.by_numbers);
     };
-    check(paired(&around(1000.0), &otherwise_around(1600.0)), "Faster");
-    check(paired(&around(1000.0), &otherwise_around(600.0)), "Slower");
     check(
-        paired(&around(1000.0), &otherwise_around(1001.0)),
+        paired(&around(1000.0), &differently_around(1600.0)),
+        "Faster",
+    );
+    check(
+        paired(&around(1000.0), &differently_around(600.0)),
+        "Slower",
+    );
+    check(
+        paired(&around(1000.0), &differently_around(1001.0)),
         "Equivalent",
     );
     let small: Vec<f64> = around(1000.0).iter().map(|v| v * 1.015).collect();
@@ -44,11 +50,11 @@ fn reaches_every_verdict_by_numbers() {
         "CannotDecide",
     );
     check(
-        unpaired(&around(1000.0), &otherwise_around(1600.0)),
+        unpaired(&around(1000.0), &differently_around(1600.0)),
         "Faster",
     );
     check(
-        unpaired(&around(1000.0), &otherwise_around(1001.0)),
+        unpaired(&around(1000.0), &differently_around(1001.0)),
         "Equivalent",
     );
     check(
@@ -58,7 +64,7 @@ fn reaches_every_verdict_by_numbers() {
 }
 
 #[test]
-fn says_that_three_runs_a_side_cannot_decide_and_how_many_can() {
+fn reports_that_three_runs_per_side_cannot_decide_and_how_many_can() {
     let cell = unpaired(&[644.1, 666.9, 704.6], &[1044.0, 1108.1, 1198.1]);
     let Verdict::CannotDecide {
         n,
@@ -73,12 +79,12 @@ fn says_that_three_runs_a_side_cannot_decide_and_how_many_can() {
     assert!((smallest_p - 0.1).abs() < 1e-12 && (needed_p - 0.05).abs() < 1e-12);
     assert!((cell.p.unwrap() - 0.1).abs() < 1e-12);
     assert_eq!(cell.ratio.unwrap().interval, None);
-    // Ratio of the medians of all pairs, as any statistics program gives it: 1108.1 ÷ 666.9 here.
+    // Ratio of the medians of all pairs, as computed by any statistics program: 1108.1 ÷ 666.9 here.
     assert!((cell.ratio.unwrap().value - 1108.1 / 666.9).abs() < 1e-9);
 }
 
 #[test]
-fn tells_a_ratio_of_single_values_without_an_interval() {
+fn reports_a_ratio_of_single_values_without_an_interval() {
     let cell = unpaired(&[226.0], &[222.0]);
     assert!((cell.ratio.unwrap().value - 222.0 / 226.0).abs() < 1e-12);
     assert_eq!(cell.ratio.unwrap().interval, None);
@@ -100,18 +106,18 @@ fn counts_a_shorter_time_as_faster() {
     };
     let cell = only_cell(&both(
         time(rounds("ext4", "job", &around(10.0))),
-        time(rounds("zfs", "job", &otherwise_around(5.0))),
+        time(rounds("zfs", "job", &differently_around(5.0))),
     ));
     assert_eq!(cell.verdict, Verdict::Faster);
     assert!((cell.ratio.unwrap().value - 2.0).abs() < 0.02);
-    // Of the values, not of the speed: every candidate's time is the smaller one.
+    // Of the values, not of the speed: every candidate's time is smaller.
     assert_eq!(cell.cliffs_delta, Some(-1.0));
 }
 
 #[test]
-fn pairs_by_round_what_comes_from_one_run_and_nothing_else() {
+fn pairs_by_round_only_trials_of_one_run() {
     let check = |change: &dyn Fn(&mut iodyno_model::Observation), pairing, n| {
-        let candidate = each(rounds("zfs", "job", &otherwise_around(1100.0)), change);
+        let candidate = each(rounds("zfs", "job", &differently_around(1100.0)), change);
         let cell = only_cell(&both(rounds("ext4", "job", &around(1000.0)), candidate));
         assert_eq!((cell.pairing, cell.n), (pairing, n));
     };
@@ -131,8 +137,8 @@ fn pairs_by_round_what_comes_from_one_run_and_nothing_else() {
 }
 
 #[test]
-fn takes_the_last_usable_trial_of_a_round_that_was_made_again() {
-    let mut candidate = rounds("zfs", "job", &otherwise_around(1100.0));
+fn uses_the_last_usable_trial_of_a_repeated_round() {
+    let mut candidate = rounds("zfs", "job", &differently_around(1100.0));
     candidate[2].unusable = Some("interrupted: by the user".to_owned());
     let mut later = candidate[2].clone();
     later.unusable = None;
@@ -141,7 +147,7 @@ fn takes_the_last_usable_trial_of_a_round_that_was_made_again() {
     first.figures[0].value = 7.0;
     candidate.insert(0, first);
     candidate.push(later);
-    candidate.push(candidate[3].clone()); // once more, and unusable
+    candidate.push(candidate[3].clone()); // repeated, and unusable
     let cell = only_cell(&both(rounds("ext4", "job", &around(1000.0)), candidate));
     assert_eq!(cell.n, 10);
     assert_eq!(cell.side.values[2], 1111.0);
@@ -154,7 +160,7 @@ fn takes_the_last_usable_trial_of_a_round_that_was_made_again() {
 }
 
 #[test]
-fn says_why_there_are_no_data() {
+fn reports_why_there_are_no_data() {
     let check = |trials: Vec<_>, why: &str| {
         let cell = only_cell(&both(rounds("ext4", "job", &around(1000.0)), trials));
         let Verdict::NoData { why: said } = &cell.verdict else {
@@ -179,7 +185,7 @@ fn says_why_there_are_no_data() {
     );
     check(
         each(zfs(), |o| {
-            // One trial of ten supports the metric: it does not stand for the side.
+            // Only one trial of ten has the metric: it does not represent the side.
             if o.round != Some(3) {
                 o.figures.clear();
                 o.withheld.push(Withheld {
@@ -204,7 +210,7 @@ fn says_why_there_are_no_data() {
 }
 
 #[test]
-fn decides_by_ranks_alone_where_a_value_is_zero() {
+fn decides_by_ranks_alone_if_a_value_is_zero() {
     let cell = paired(&around(1000.0), &[0.0; 10]);
     assert_eq!((cell.verdict.clone(), cell.ratio), (Verdict::Slower, None));
     assert!(cell.notes.iter().any(|note| note.contains("no ratio")));
@@ -216,11 +222,11 @@ fn decides_by_ranks_alone_where_a_value_is_zero() {
 
 #[test]
 fn corrects_over_all_primaries() {
-    // Six rounds are enough for one comparison and too few for two.
+    // Six rounds are sufficient for one comparison but not for two.
     let row = |name: &str| {
         both(
             rounds("ext4", name, &around(1000.0)[..6]),
-            rounds("zfs", name, &otherwise_around(1500.0)[..6]),
+            rounds("zfs", name, &differently_around(1500.0)[..6]),
         )
     };
     assert_eq!(only_cell(&row("a")).verdict, Verdict::Faster);
@@ -251,7 +257,7 @@ fn marks_further_metrics_as_exploratory() {
     };
     let trials = both(
         latency(rounds("ext4", "job", &around(1000.0))),
-        latency(rounds("zfs", "job", &otherwise_around(1500.0))),
+        latency(rounds("zfs", "job", &differently_around(1500.0))),
     );
     let named = |metrics: &[&str]| {
         let question = Question {
@@ -282,8 +288,8 @@ fn marks_further_metrics_as_exploratory() {
 fn compares_several_candidates_with_one_baseline() {
     let trials = [
         rounds("ext4", "job", &around(1000.0)),
-        rounds("xfs", "job", &otherwise_around(1200.0)),
-        rounds("zfs", "job", &otherwise_around(800.0)),
+        rounds("xfs", "job", &differently_around(1200.0)),
+        rounds("zfs", "job", &differently_around(800.0)),
     ]
     .concat();
     let question = Question {
@@ -303,8 +309,8 @@ fn compares_several_candidates_with_one_baseline() {
 
 #[test]
 fn agrees_with_another_program_on_the_same_data() {
-    // scipy 1.17: wilcoxon(log(c/b), method="exact"), the median of the Walsh averages; for the other,
-    // which has ties, all 12 870 ways to choose eight of sixteen ranks.
+    // scipy 1.17: wilcoxon(log(c/b), method="exact"), the median of the Walsh averages; for the other, which has
+    // ties, all 12 870 ways to choose eight of sixteen ranks.
     let baseline = [101.0, 98.0, 103.0, 97.0, 100.0, 99.0, 104.0, 96.0];
     let candidate = [104.0, 99.5, 102.0, 101.0, 103.0, 98.5, 109.0, 99.0];
     let cell = paired(&baseline, &candidate);
@@ -322,7 +328,7 @@ const UNPAIRED_P: f64 = 0.222999222999223;
 const UNPAIRED_RATIO: f64 = 1.0201010051000146;
 
 #[test]
-fn reads_a_trial_without_rounds_as_unpaired_even_within_one_run() {
+fn treats_trials_without_rounds_as_unpaired_even_within_one_run() {
     let one = observation("ext4", "job", 1.0);
     let other = observation("zfs", "job", 2.0);
     assert_eq!(only_cell(&[one, other]).pairing, Pairing::Unpaired);

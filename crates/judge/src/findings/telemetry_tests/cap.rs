@@ -1,4 +1,4 @@
-//! Limits: set, and found by their traces.
+//! Limits that are set, and limits that are inferred.
 
 use super::*;
 
@@ -122,7 +122,7 @@ fn frames(trial: &mut Trial, rate: impl Fn(u32) -> u64) {
 }
 
 #[test]
-fn a_fall_to_an_even_level_is_credit_that_was_spent() {
+fn a_fall_to_a_constant_level_is_spent_burst_credit() {
     let kinds = |trial: &Trial, workload: &Workload| -> Vec<FindingKind> {
         let found = crate::findings(workload, trial);
         found.iter().map(|finding| finding.kind).collect()

@@ -1,4 +1,4 @@
-//! CPU time: of the host, of a server, taken away.
+//! CPU time: of the host, of a server, stolen.
 
 use super::*;
 
@@ -69,7 +69,7 @@ fn all_cpus_busy_is_a_saturated_client() {
     );
     sampled("fewer", mostly(17), &[], &[]);
     check(
-        "a worker's own core is the narrower answer",
+        "a worker's own core is the more specific finding",
         |_, trial| {
             part(trial).clones[0].cpu.system_ns = 18_400_000_000;
             trial.telemetry = cpus(full, full);
@@ -91,7 +91,7 @@ pub(super) fn server(cpu_ns: u64, threads: u64) -> (&'static str, Named) {
 }
 
 #[test]
-fn a_server_without_cpu_time_left_set_the_pace() {
+fn a_server_without_cpu_time_left_limited_the_figure() {
     let used = |cpu_ns: u64, threads: u64| seconds(Process, move |_| vec![server(cpu_ns, threads)]);
     let percent = SECOND / 100;
     sampled(
@@ -121,7 +121,7 @@ fn a_server_without_cpu_time_left_set_the_pace() {
 }
 
 #[test]
-fn steal_in_stretches_is_noted_where_the_mean_is_small() {
+fn steal_in_single_samples_is_noted_if_the_mean_is_small() {
     let stolen = |seconds_of: u32, percent: u64| {
         seconds(Cpu, move |second| {
             let mut cpu = cpu_second([20, 20, 60 - percent, 0, 0]);
@@ -139,7 +139,7 @@ fn steal_in_stretches_is_noted_where_the_mean_is_small() {
     sampled("once", stolen(1, 30), &[], &[]);
     sampled("little", stolen(20, 9), &[], &[]);
     check(
-        "the mean says it already",
+        "the mean is already reported",
         |_, trial| {
             part(trial).host.steal_ns = 1_000_000_000;
             trial.telemetry = stolen(5, 30);
@@ -150,8 +150,8 @@ fn steal_in_stretches_is_noted_where_the_mean_is_small() {
 }
 
 #[test]
-fn a_tick_in_a_short_sample_is_no_stretch() {
-    // Ten samples a second. In every second one: one of its ten ticks.
+fn one_tick_in_a_short_sample_is_not_enough() {
+    // Ten samples per second. In every second one: one of its ten ticks.
     let often = |ticks: u64| {
         let mut telemetry = seconds(Cpu, |_| Vec::new());
         let stolen = seconds(Cpu, |_| vec![("CPU0", cpu_second([20, 20, 60, 0, 0]))]);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A source of two CPUs, and their time.
+/// A source with two CPUs, and the time of these CPUs.
 pub(super) fn interrupts(
     count: u32,
     counts: [u64; 2],
@@ -25,7 +25,7 @@ pub(super) fn interrupts(
 }
 
 #[test]
-fn interrupts_of_a_device_on_one_cpu_while_another_idles() {
+fn interrupts_of_a_device_on_one_cpu_while_another_is_idle() {
     let busy = [10, 40, 5, 5, 40];
     let idle = [20, 19, 51, 10, 0];
     let one = |counts, cpu0, cpu1| interrupts(20, counts, cpu0, cpu1).done();
@@ -40,7 +40,7 @@ fn interrupts_of_a_device_on_one_cpu_while_another_idles() {
         ],
     );
     sampled(
-        "not in the way: that CPU has time",
+        "harmless: that CPU has time left",
         one([20_000, 0], [10, 20, 65, 0, 5], idle),
         &[(InterruptsOnOneCpu, Note)],
         &["CPU1 61 % idle"],
@@ -53,9 +53,9 @@ fn interrupts_of_a_device_on_one_cpu_while_another_idles() {
     );
     let cases = [
         ("at the threshold of the share", [9_000, 1_000], idle, true),
-        ("dealt out well enough", [8_900, 1_100], idle, false),
+        ("distributed well enough", [8_900, 1_100], idle, false),
         ("few", [999, 0], idle, false),
-        ("as many as count", [1_000, 0], idle, true),
+        ("as many as the threshold", [1_000, 0], idle, true),
         ("no CPU idle", [20_000, 0], [30, 21, 40, 9, 0], false),
         ("just idle enough", [20_000, 0], [30, 20, 40, 10, 0], true),
     ];
@@ -77,7 +77,7 @@ fn interrupts_of_a_device_on_one_cpu_while_another_idles() {
 }
 
 #[test]
-fn a_source_counts_by_what_it_serves_and_by_its_name_only_where_that_is_unknown() {
+fn a_source_is_classified_by_its_device_and_by_its_name_only_if_that_is_unknown() {
     let busy = [10, 40, 5, 5, 40];
     let idle = [0, 0, 100, 0, 0];
     let counts = [20_000, 0];
@@ -123,7 +123,7 @@ fn a_source_counts_by_what_it_serves_and_by_its_name_only_where_that_is_unknown(
 }
 
 #[test]
-fn queues_of_one_device_are_judged_together_and_sources_of_one_name_apart() {
+fn queues_of_one_device_are_judged_together_and_sources_of_one_name_separately() {
     let cpus = |recording: Recording| {
         recording.seconds(Cpu, 20, |_| {
             vec![
@@ -141,12 +141,7 @@ fn queues_of_one_device_are_judged_together_and_sources_of_one_name_apart() {
         ("31 nvme0q1", 9_000, 0),
         ("32 nvme0q2", 0, 9_000),
     ];
-    sampled(
-        "a queue a CPU is as it should be",
-        rows(dealt).done(),
-        &[],
-        &[],
-    );
+    sampled("one queue per CPU is good", rows(dealt).done(), &[], &[]);
     let heaped = [
         ("30 nvme0q0", 1, 0),
         ("31 nvme0q1", 9_000, 0),
@@ -169,21 +164,21 @@ fn queues_of_one_device_are_judged_together_and_sources_of_one_name_apart() {
         &[(InterruptsOnOneCpu, Warning)],
         &["blkif (interrupt 97): 100 % of interrupts on CPU0"],
     );
-    // Of two queues of one disk, as the host tells.
+    // Of two queues of one disk, as reported by the host.
     let one = rows(xen)
         .serving("97 blkif", "vda")
         .serving("98 blkif", "vda");
     sampled("one disk", one.done(), &[], &[]);
 }
 
-/// The table of seed 000: eight CPUs; CPU0 handles a disk's interrupts.
+/// A recorded table: eight CPUs; CPU0 handles a disk's interrupts.
 #[test]
-fn the_disk_of_the_first_write_up_is_found_and_the_network_beside_it_is_not() {
+fn the_disk_of_a_recorded_table_is_found_and_the_network_is_not() {
     let by_cpu = |counts: [u64; 8]| {
         let names = [
             "CPU0", "CPU1", "CPU2", "CPU3", "CPU4", "CPU5", "CPU6", "CPU7",
         ];
-        // Over the 300 s of the run; a second of it.
+        // Interrupts of the 300 s of the run, per second.
         names
             .into_iter()
             .zip(counts.map(|count| count / 300))

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn memory_that_is_short_is_said() {
+fn short_memory_is_reported() {
     let reclaim = |named: Named| seconds(Reclaim, move |_| vec![("", named.clone())]);
     sampled(
         "swap",
@@ -12,7 +12,7 @@ fn memory_that_is_short_is_said() {
         &["60 MiB were swapped in and 20 MiB out"],
     );
     sampled(
-        "a page now and then",
+        "a page occasionally",
         reclaim(vec![("swapped_out", 1 << 19)]),
         &[],
         &[],
@@ -26,7 +26,7 @@ fn memory_that_is_short_is_said() {
     sampled("few of them", reclaim(vec![("stalls", 9)]), &[], &[]);
     let kswapd = || reclaim(vec![("scanned_kswapd", 11 << 20)]);
     sampled(
-        "kswapd beside direct jobs",
+        "kswapd with direct jobs",
         kswapd(),
         &[(MemoryPressure, Note)],
         &["although no job uses the page cache"],
@@ -38,7 +38,7 @@ fn memory_that_is_short_is_said() {
         &[],
     );
     check(
-        "kswapd beside buffered jobs is how memory works",
+        "kswapd with buffered jobs is normal",
         |workload, trial| {
             workload.jobs[0].work.blocks_mut().unwrap().engine.direct = false;
             part(trial).environment.memory.total = 1 << 30;
@@ -53,7 +53,7 @@ fn memory_that_is_short_is_said() {
             vec![("memory", vec![("some", SECOND / 8)])]
         });
     sampled(
-        "with the kernel's own word",
+        "with the kernel's own pressure figures",
         with_pressure.done(),
         &[(MemoryPressure, Warning)],
         &["waited for memory in 12.5 % of the time"],
@@ -61,7 +61,7 @@ fn memory_that_is_short_is_said() {
 }
 
 #[test]
-fn writers_that_wait_for_write_back_are_slowed_down() {
+fn writers_that_wait_for_writeback_are_throttled() {
     const MIB: u64 = 1 << 20;
     let writer = |direct: bool, above: u32, dirty: u64| {
         move |workload: &mut Workload, trial: &mut Trial| {
@@ -85,7 +85,7 @@ fn writers_that_wait_for_write_back_are_slowed_down() {
         }
     };
     check(
-        "a part of the time",
+        "part of the time",
         writer(false, 8, 310 * MIB),
         &[(DirtyThrottled, Warning)],
         &[
@@ -110,7 +110,7 @@ fn writers_that_wait_for_write_back_are_slowed_down() {
     );
     check("a burst", writer(false, 3, 310 * MIB), &[], &[]);
     check(
-        "somebody else's dirty pages",
+        "dirty pages of other processes",
         writer(true, 20, 310 * MIB),
         &[],
         &[],
@@ -118,7 +118,7 @@ fn writers_that_wait_for_write_back_are_slowed_down() {
 }
 
 #[test]
-fn the_arc_is_accused_by_its_series_where_nothing_else_counts_it() {
+fn the_series_of_the_arc_is_used_if_there_are_no_counters() {
     let arc = |hits: u64, misses: u64| {
         seconds(Arc, move |_| {
             vec![("", vec![("hits", hits), ("misses", misses)])]

@@ -1,4 +1,4 @@
-//! Each finding of telemetry on a made-up series with the fault, without it, and close to its threshold.
+//! Each finding from telemetry, on a simulated series with the condition, without it, and close to its threshold.
 
 use iodyno_model::{
     DeviceUse, Direction, FindingKind, SeriesKind, StackLayer, Telemetry, Trial, Weight, Workload,
@@ -24,7 +24,7 @@ use interrupts::interrupts;
 
 type Rows = Vec<(&'static str, Named)>;
 
-/// Twenty samples of the clean trial's twenty seconds.
+/// Twenty samples for the twenty seconds of the clean trial.
 fn seconds(kind: SeriesKind, rows: impl Fn(u32) -> Rows) -> Telemetry {
     recording().seconds(kind, 20, rows).done()
 }
@@ -41,7 +41,7 @@ fn sampled(name: &str, telemetry: Telemetry, expected: &[(FindingKind, Weight)],
 }
 
 #[test]
-fn nothing_is_found_in_no_telemetry_in_gaps_or_in_a_sample_or_two() {
+fn missing_telemetry_gaps_and_few_samples_give_no_findings() {
     let faults = || {
         let recording = interrupts(20, [900_000, 10], [5, 5, 0, 0, 90], [0, 0, 100, 0, 0]);
         recording

@@ -55,13 +55,13 @@ fn io_of_other_processes_is_named() {
         &[],
     );
     check(
-        "less: somebody not seen",
+        "less: an unseen process",
         beside(400, 170),
         &[(OtherIo, Note)],
         &["no process was seen doing it"],
     );
     check(
-        "a device that reads ahead explains itself",
+        "read-ahead explains the excess",
         |workload, trial| {
             workload.jobs[0].work.blocks_mut().unwrap().engine.direct = false;
             part(trial).environment.memory.total = 1 << 30;
@@ -71,7 +71,7 @@ fn io_of_other_processes_is_named() {
         &[],
     );
     check(
-        "so does a file system with maps of its own",
+        "so does a file system with maps",
         |_, trial| {
             mount(trial, "btrfs", "rw");
             excess(trial, 400);
@@ -95,5 +95,5 @@ fn io_of_other_processes_is_named() {
         &[(OtherIo, Warning)],
         &["dd[5] wrote 300 MiB"],
     );
-    check("nobody looked", |_, trial| excess(trial, 400), &[], &[]);
+    check("not sampled", |_, trial| excess(trial, 400), &[], &[]);
 }

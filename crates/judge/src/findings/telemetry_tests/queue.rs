@@ -1,8 +1,8 @@
-//! Queues: full, above the device, longer than of use.
+//! Queues: full, above the device, longer than useful.
 
 use super::*;
 
-/// A second of a disk: requests read, ns of each, how many were in the queue.
+/// A second of a disk: read requests, ns of each, number in the queue.
 fn disk(name: &'static str, reads: u64, each_ns: u64, queue_x10: u64) -> (&'static str, Named) {
     let named = vec![
         ("reads", reads),
@@ -53,7 +53,7 @@ fn a_queue_that_is_full_while_jobs_have_more_is_saturated() {
         ],
     );
     for (name, requests, queue_x10, depth) in [
-        ("as deep as the jobs go, and no deeper", "64", 630, 32),
+        ("as deep as the jobs", "64", 630, 32),
         ("one more than there are places", "127", 1270, 64),
         ("room is left", "64", 570, 64),
         ("several hardware queues", "64", 680, 64),
@@ -96,7 +96,7 @@ fn loop_above(trial: &mut Trial) {
 }
 
 #[test]
-fn what_waits_above_the_device_is_told_from_what_the_device_takes() {
+fn waiting_above_the_device_is_distinguished_from_its_service() {
     let layers = |above: (u64, u64), below: (u64, u64)| {
         move |_: &mut Workload, trial: &mut Trial| {
             loop_above(trial);
@@ -117,7 +117,7 @@ fn what_waits_above_the_device_is_told_from_what_the_device_takes() {
     for (name, above, below) in [
         ("less than twice", (2_300, 1_790_000), (2_300, 900_000)),
         (
-            "no longer than code takes",
+            "as short as processing time",
             (2_300, 150_000),
             (2_300, 60_000),
         ),
@@ -137,7 +137,7 @@ fn what_waits_above_the_device_is_told_from_what_the_device_takes() {
 }
 
 #[test]
-fn a_longer_queue_that_did_no_more_only_made_requests_wait() {
+fn a_longer_queue_without_a_higher_rate_is_only_waiting() {
     let halves = |short: (u64, u64), long: (u64, u64)| {
         seconds(Disk, move |second| {
             let (reads, queue) = if second % 2 == 0 { short } else { long };
@@ -158,7 +158,7 @@ fn a_longer_queue_that_did_no_more_only_made_requests_wait() {
         &[],
     );
     sampled(
-        "short all the same",
+        "short nevertheless",
         halves((21_000, 10), (21_000, 39)),
         &[],
         &[],
@@ -168,10 +168,5 @@ fn a_longer_queue_that_did_no_more_only_made_requests_wait() {
     idle.samples
         .iter_mut()
         .for_each(|sample| sample.values[busy] = Some(SECOND / 2));
-    sampled(
-        "nothing waits for a device that is half idle",
-        idle,
-        &[],
-        &[],
-    );
+    sampled("no queueing at a device that is half idle", idle, &[], &[]);
 }

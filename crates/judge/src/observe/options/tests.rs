@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{default_option, options};
 use crate::testing;
 
-/// Paths below which no field affects the work, or which another fact tells from the trial itself.
+/// Paths below which no field affects the work, or whose values another fact takes from the trial itself.
 const NOT_FACTS: [&str; 10] = [
     "name",
     "description",
@@ -22,7 +22,7 @@ const NOT_FACTS: [&str; 10] = [
     "options",
     "work.blocks.files.directories",
     "work.blocks.files.format",
-    // The size that results is a fact of the trial.
+    // The resulting size is a fact of the trial.
     "work.blocks.extent.size",
     "work.file_operations.about",
 ];
@@ -167,8 +167,8 @@ fn operations() -> Job {
     job
 }
 
-/// What the facts of a workload tell, for trials with a runtime and for finite ones.
-fn told(job: &Job, clones: &Trial) -> Vec<BTreeMap<String, String>> {
+/// The facts of a workload, for trials with a runtime and for finite ones.
+fn facts(job: &Job, clones: &Trial) -> Vec<BTreeMap<String, String>> {
     let workload = testing::workload("w", vec![job.clone()]);
     [Kind::Timed, Kind::Finite]
         .map(|kind| {
@@ -265,7 +265,7 @@ fn every_field_of_a_job_is_a_fact_unless_it_is_listed() {
         let mut paths = Vec::new();
         leaves(&serde_json::to_value(base).unwrap(), "", &mut paths);
         assert!(paths.len() > 60, "{paths:?}");
-        let before = told(base, &trial);
+        let before = facts(base, &trial);
         for path in paths {
             let dotted = path.replace('/', ".");
             let listed =
@@ -275,9 +275,9 @@ fn every_field_of_a_job_is_a_fact_unless_it_is_listed() {
             }
             let other = changed(base, &path);
             let other = other.unwrap_or_else(|| panic!("no other value for {dotted}"));
-            // One base in which the field has an effect is enough.
+            // One base in which the field has an effect is sufficient.
             let missed = forgotten.entry(dotted).or_insert(true);
-            *missed &= told(&other, &trial) == before;
+            *missed &= facts(&other, &trial) == before;
         }
     }
     let forgotten: Vec<&String> = forgotten
@@ -288,7 +288,7 @@ fn every_field_of_a_job_is_a_fact_unless_it_is_listed() {
     assert!(forgotten.is_empty(), "no fact tells {forgotten:#?}");
 }
 
-fn told_by(jobs: Vec<Job>) -> BTreeMap<String, String> {
+fn options_of(jobs: Vec<Job>) -> BTreeMap<String, String> {
     options(&Workload::new("w", Vec::new(), jobs))
 }
 
@@ -299,7 +299,7 @@ fn options_have_the_names_and_values_of_fio() {
         ..Job::default()
     };
     testing::blocks(&mut plain).access.order = iodyno_model::Order::Random;
-    assert!(told_by(vec![plain.clone()]).is_empty());
+    assert!(options_of(vec![plain.clone()]).is_empty());
     let mut job = testing::job("one");
     let of_blocks = testing::blocks(&mut job);
     of_blocks.access.distribution = PerDirection::all(Distribution::Zipf(1.2));
@@ -319,38 +319,38 @@ fn options_have_the_names_and_values_of_fio() {
         ("random_distribution", "zipf 1.2", "uniform"),
         ("thinktime", "every_ops 1, pause 0.001 s, spin 0 s", "none"),
     ];
-    let found = told_by(vec![job.clone()]);
+    let found = options_of(vec![job.clone()]);
     let texts: Vec<(&str, &str, String)> = found
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_str(), default_option(name)))
         .collect();
     let expected = expected.map(|(name, value, default)| (name, value, default.to_owned()));
     assert_eq!(texts, expected);
-    // The map is of uniform draws only.
+    // The map applies only to uniform random offsets.
     let mut other = testing::reader("other");
     testing::blocks(&mut other).access.random_map = false;
-    assert_eq!(told_by(vec![other])["norandommap"], "1");
+    assert_eq!(options_of(vec![other])["norandommap"], "1");
     assert_eq!(default_option("norandommap"), "0");
-    // Jobs that differ are all listed.
-    let found = told_by(vec![plain, job]);
+    // The values of different jobs are all listed.
+    let found = options_of(vec![plain, job]);
     assert_eq!(found["nrfiles"], "1 and 4");
     assert_eq!(default_option("rwmixread"), "50");
     assert_eq!(default_option("cycle"), "none");
 }
 
 #[test]
-fn options_without_effect_are_not_told() {
+fn options_without_effect_are_not_facts() {
     let mut job = testing::reader("reads");
     testing::blocks(&mut job).access.read_percent = 70;
     job.pacing.check_every = Nanos::SECOND;
-    let found = told_by(vec![job]);
+    let found = options_of(vec![job]);
     assert!(!found.contains_key("rwmixread"), "{found:?}");
     assert!(!found.contains_key("rate_cycle"), "{found:?}");
 }
 
 /// Facts that differ between trials of two workloads of jobs.
 fn differing(one: Vec<Job>, other: Vec<Job>) -> Vec<(String, Option<String>, Option<String>)> {
-    let told = |jobs: Vec<Job>| -> BTreeMap<String, String> {
+    let facts = |jobs: Vec<Job>| -> BTreeMap<String, String> {
         let clones = jobs.iter().enumerate().map(|(index, job)| {
             let size = match job.work.blocks().and_then(|blocks| blocks.extent.size) {
                 Some(Amount::Bytes(bytes)) => bytes,
@@ -369,7 +369,7 @@ fn differing(one: Vec<Job>, other: Vec<Job>) -> Vec<(String, Option<String>, Opt
             .map(|fact| (fact.name, fact.value))
             .collect()
     };
-    let (one, other) = (told(one), told(other));
+    let (one, other) = (facts(one), facts(other));
     let names: std::collections::BTreeSet<&String> = one.keys().chain(other.keys()).collect();
     names
         .into_iter()
@@ -404,7 +404,7 @@ fn pair() -> [Job; 2] {
 }
 
 #[test]
-fn what_two_jobs_exchange_is_a_difference() {
+fn exchanging_a_value_between_two_jobs_is_a_difference() {
     type Change = fn(&mut Job);
     let cases: [(&str, &str, Change, Change); 5] = [
         ("jobs", "6 and 1", |job| job.clones = 6, |_| {}),
@@ -445,7 +445,7 @@ fn what_two_jobs_exchange_is_a_difference() {
         let expected = (name.to_owned(), Some(text.to_owned()), Some(other));
         assert_eq!(found, [expected]);
     }
-    // Of three jobs, the values of two are not combined.
+    // With three jobs, equal values of two are not combined.
     let jobs = |sizes: [u64; 3]| {
         sizes.map(|size| {
             let [mut job, _] = pair();
@@ -459,7 +459,7 @@ fn what_two_jobs_exchange_is_a_difference() {
 }
 
 #[test]
-fn jobs_that_use_the_same_files_are_told_from_those_that_do_not() {
+fn jobs_that_use_the_same_files_differ_from_those_that_do_not() {
     let named = |folder: &str, files: [&str; 2]| {
         let mut jobs = pair();
         for (job, file) in jobs.iter_mut().zip(files) {
@@ -474,7 +474,7 @@ fn jobs_that_use_the_same_files_are_told_from_those_that_do_not() {
     let apart = || named("/a", ["f", "g"]);
     assert_eq!(differing(named("/a", ["f", "f"]), apart()), expected);
     assert_eq!(differing(named("/a", ["f", "/a/f"]), apart()), expected);
-    // Where the files lie does not count.
+    // The location of the files does not count.
     assert_eq!(differing(named("/b", ["/b/h", "k"]), apart()), []);
     // Without names, the format decides.
     let formatted = |format: &str| {

@@ -8,13 +8,13 @@ use iodyno_stats::{Sample, mann_whitney};
 use super::benchstat;
 use crate::compare::figures::reach;
 
-/// Configuration, workload, and what is measured in each trial.
+/// Configuration, workload, and the results of each trial.
 type Row = (&'static str, &'static str, fn() -> Metric, &'static [f64]);
 
 const BASE: &str = "ext4 on vda";
 const OTHER: &str = "zfs/pool (raidz2)";
 
-/// One, three, six and ten trials a side, under names that a line's fields could break at.
+/// One, three, six and ten trials per side, with names that contain separators.
 const DATA: [Row; 8] = [
     (BASE, "create_empty", iops, &[671.25]),
     (OTHER, "create_empty", iops, &[1117.5]),
@@ -129,8 +129,8 @@ fn each_trial_is_a_line_that_benchstat_can_read() {
     insta::assert_snapshot!(benchstat(&data(), &Question::default()));
 }
 
-/// What `benchstat -format csv -col config` (golang.org/x/perf v0.0.0-20260908200009) prints for [`DATA`]:
-/// name; median and ± of both; change; p and n. Times in seconds.
+/// The output of `benchstat -format csv -col config` (golang.org/x/perf v0.0.0-20260908200009) for [`DATA`]: name;
+/// median and ± of both; change; p and n. Times in seconds.
 const PRINTED: [&str; 4] = [
     "create_empty,671.25,∞,1117.5,∞,~,p=1.000 n=1",
     "fsbench/delete_100k,9.8,∞,58.1,∞,~,p=0.100 n=3",
@@ -170,7 +170,7 @@ fn ours(pair: &[Row]) -> String {
     )
 }
 
-/// As Go writes it: the shortest digits, with an exponent from a million on.
+/// A number in Go's form: the shortest digits, with an exponent from 10⁶ on.
 fn go_number(value: f64) -> String {
     match value {
         value if value >= 1e6 => {
@@ -183,13 +183,13 @@ fn go_number(value: f64) -> String {
 }
 
 #[test]
-fn medians_intervals_p_and_changes_are_those_that_benchstat_prints() {
+fn medians_intervals_p_and_changes_agree_with_benchstat() {
     for (pair, printed) in DATA.chunks(2).zip(PRINTED) {
         assert_eq!(ours(pair), printed);
     }
 }
 
-/// Runs the program itself where it is installed: what it prints, and what it warns of.
+/// Runs benchstat if it is installed; returns its output and its warnings.
 fn run_benchstat(arguments: &[&str], text: &str) -> Option<(String, String)> {
     let child = Command::new("benchstat")
         .args(arguments)
@@ -215,14 +215,14 @@ fn run_benchstat(arguments: &[&str], text: &str) -> Option<(String, String)> {
     Some((printed, warned))
 }
 
-/// Warnings that follow from the number of trials alone.
-fn of_their_number(warning: &str) -> bool {
+/// Warnings that depend only on the number of trials.
+fn caused_by_the_number_of_trials(warning: &str) -> bool {
     warning.contains("need >= 6 samples for confidence interval")
         || warning.contains("need >= 4 samples to detect a difference")
 }
 
 #[test]
-fn the_program_itself_prints_them() {
+fn benchstat_prints_the_same_values() {
     let text = benchstat(&data(), &Question::default());
     let Some((printed, warned)) = run_benchstat(&["-format", "csv", "-col", "config"], &text)
     else {
@@ -234,11 +234,14 @@ fn the_program_itself_prints_them() {
             "{line} in {printed}"
         );
     }
-    assert!(warned.lines().all(of_their_number), "{warned}");
+    assert!(
+        warned.lines().all(caused_by_the_number_of_trials),
+        "{warned}"
+    );
 }
 
 #[test]
-fn the_program_warns_of_nothing_but_their_number_whatever_they_are_called() {
+fn benchstat_warns_only_of_the_number_of_trials_for_any_names() {
     let names = [
         "a b",
         "a_b",
@@ -274,7 +277,7 @@ fn the_program_warns_of_nothing_but_their_number_whatever_they_are_called() {
                     unit: Unit::Other("fsyncs / s".to_owned()),
                     ..Metric::iops("fsyncs")
                 };
-                // No two alike, which it would warn of.
+                // All values differ, because benchstat warns of equal ones.
                 let value = trials.len() as f64 + 1.5;
                 let figures = [(p99, value * 1e6), (other, value), (iops(), value)];
                 trials.push(observation(&dimensions, &figures));
@@ -301,8 +304,11 @@ fn the_program_warns_of_nothing_but_their_number_whatever_they_are_called() {
         else {
             return;
         };
-        assert!(warned.lines().all(of_their_number), "{columns}: {warned}");
-        // Every column and every row is there: nothing was read as something else or thrown together.
+        assert!(
+            warned.lines().all(caused_by_the_number_of_trials),
+            "{columns}: {warned}"
+        );
+        // Every column and every row exists: no line was misread or merged with another.
         let others = trials.len() / values(&trials, columns);
         let rows = printed.lines().filter(|line| line.contains("n=1")).count();
         assert_eq!(rows, 3 * others, "{columns}: {printed}");
@@ -315,7 +321,7 @@ fn values(trials: &[Observation], dimension: &str) -> usize {
 }
 
 #[test]
-fn only_what_was_asked_for_counts_and_the_baseline_comes_first() {
+fn only_requested_metrics_are_printed_and_the_baseline_is_first() {
     let one = |configuration: &str, value: f64| trial(configuration, "w", &[(iops(), value)]);
     let mut failed = one("xfs", 3.0);
     failed.unusable = Some("round 3 failed: EIO\non /mnt/x".to_owned());
@@ -353,7 +359,7 @@ Benchmarkw 1 1.5 ops/sec
 }
 
 #[test]
-fn units_say_what_is_counted_and_how() {
+fn units_name_the_quantity_and_the_direction() {
     let other = |name: &str, unit: &str| Metric {
         unit: Unit::Other(unit.to_owned()),
         ..Metric::iops(name)
@@ -377,7 +383,7 @@ fn units_say_what_is_counted_and_how() {
 }
 
 #[test]
-fn lines_of_file_operations_bring_no_warning_but_of_their_number() {
+fn lines_of_file_operations_cause_warnings_only_of_the_number_of_trials() {
     let lines: String = [1_000_000_000, 10_500_000_000]
         .into_iter()
         .map(|drain| {
@@ -389,7 +395,7 @@ fn lines_of_file_operations_bring_no_warning_but_of_their_number() {
     let Some((printed, warned)) = run_benchstat(&["-format", "csv"], &text) else {
         return;
     };
-    // It turns ns into seconds by itself.
+    // benchstat converts ns to seconds.
     for told in [
         "fsbench/delete,",
         "ops/sec",
@@ -398,6 +404,8 @@ fn lines_of_file_operations_bring_no_warning_but_of_their_number() {
     ] {
         assert!(printed.contains(told), "{printed}");
     }
-    let others = warned.lines().filter(|line| !of_their_number(line));
+    let others = warned
+        .lines()
+        .filter(|line| !caused_by_the_number_of_trials(line));
     assert_eq!(others.count(), 0, "{warned}");
 }

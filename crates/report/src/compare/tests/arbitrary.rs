@@ -1,8 +1,8 @@
-//! Comparisons of anything: names that break tables, numbers that are none, sides without values.
+//! Arbitrary comparisons: names that break tables, values that are not numbers, sides without values.
 
 use iodyno_model::{
-    Better, Cell, Claim, ClaimCheck, ClaimSubject, ComparedRow, Comparison, Difference, Estimated,
-    Member, Metric, Pairing, Question, Regime, Side, SourceLine, Unit, Verdict,
+    Better, CandidateResult, Claim, ClaimCheck, ClaimSubject, ComparedRow, Comparison, Difference,
+    Estimated, Member, Metric, Pairing, Question, Regime, Side, SourceLine, Unit, Verdict,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -15,7 +15,7 @@ fn name() -> impl Strategy<Value = String> {
         Just("a|b\\|c\\".to_owned()),
         Just("line\nbreak, \"quoted\"\r".to_owned()),
         Just("|===".to_owned()),
-        // What no number may look like, a name may not either: the test could not tell them apart.
+        // A name must not look like a number, because the test could not distinguish them.
         "[ -~µ×\\t]{0,40}".prop_map(|name| name.replace("NaN", "nan").replace("inf×", "")),
     ]
 }
@@ -116,7 +116,7 @@ fn difference() -> impl Strategy<Value = Difference> {
     })
 }
 
-fn cell(column: String) -> BoxedStrategy<Cell> {
+fn cell(column: String) -> BoxedStrategy<CandidateResult> {
     let numbers = (
         option::of(estimated()),
         option::of(number()),
@@ -138,28 +138,30 @@ fn cell(column: String) -> BoxedStrategy<Cell> {
         any::<bool>(),
     )
         .prop_map(
-            |(side, (ratio, p, adjusted_p, margin, n), verdict, by_numbers, words, paired)| Cell {
-                side,
-                ratio,
-                p,
-                adjusted_p,
-                cliffs_delta: p,
-                pairing: if paired {
-                    Pairing::Paired
-                } else {
-                    Pairing::Unpaired
-                },
-                n,
-                margin,
-                verdict,
-                by_numbers,
-                differs: words.0,
-                members: words
-                    .1
-                    .into_iter()
-                    .map(|(workload, ratio)| Member { workload, ratio })
-                    .collect(),
-                notes: words.2,
+            |(side, (ratio, p, adjusted_p, margin, n), verdict, by_numbers, words, paired)| {
+                CandidateResult {
+                    side,
+                    ratio,
+                    p,
+                    adjusted_p,
+                    cliffs_delta: p,
+                    pairing: if paired {
+                        Pairing::Paired
+                    } else {
+                        Pairing::Unpaired
+                    },
+                    n,
+                    margin,
+                    verdict,
+                    by_numbers,
+                    differs: words.0,
+                    members: words
+                        .1
+                        .into_iter()
+                        .map(|(workload, ratio)| Member { workload, ratio })
+                        .collect(),
+                    notes: words.2,
+                }
             },
         )
         .boxed()

@@ -1,4 +1,4 @@
-//! Whatever a comparison holds: tables stay tables, CSV and JSON can be read back.
+//! For any comparison, tables keep their form, and CSV and JSON can be parsed.
 
 use iodyno_model::Comparison;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use crate::Style;
 use crate::compare::{asciidoc, csv, json, markdown, progress_line, text, verdict_words};
 use crate::style::{sanitize, width};
 
-/// Pipes that divide cells: those that no backslash takes its meaning from.
+/// Pipes that separate cells: those that are not escaped by a backslash.
 fn dividers(line: &str) -> usize {
     let mut count = 0;
     let mut characters = line.chars();
@@ -87,7 +87,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn whatever_a_comparison_holds_every_form_keeps_its_shape(
+    fn every_format_is_valid_for_any_comparison(
         comparison in arbitrary::comparison(),
         columns in 0usize..200,
         unicode: bool,
