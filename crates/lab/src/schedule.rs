@@ -1,13 +1,13 @@
-//! In which order the trials of a plan are made, and what each is bound to.
+//! The order of the trials of a plan, and the binding of each trial.
 //!
-//! What must stay true: all of it is a pure function of the plan's seed and the round (and, for a trial's
-//! ops, its workload), whatever was made before and however many rounds there are to be. So a run
-//! that was cut off goes on in the order it would have had, and so does one that is given more rounds.
+//! Invariant: everything here is a pure function of the plan's seed and the round (and, for a trial's ops, its
+//! workload), independent of earlier trials and of the number of rounds. An interrupted run therefore continues in
+//! its original order, and so does a run that is extended.
 
 use iodyno_model::{BoundPlan, Observation, Plan, RoundOrder, SCHEMA, TrialKey};
 use iodyno_units::Nanos;
 
-/// Keeps the draws of the order apart from those of the ops.
+/// Separates the random numbers of the order from those of the ops.
 const ORDER: u64 = 0x6f72_6465_7221_0001;
 
 /// The cells in the order in which a round runs them, each once.
@@ -34,7 +34,7 @@ pub(crate) fn order(plan: &Plan, round: u32) -> Vec<u32> {
     cells
 }
 
-/// One trial with everything that its node needs to know.
+/// Binds one trial: everything that its node needs to know.
 pub(crate) fn bind(plan: &Plan, key: TrialKey) -> BoundPlan {
     let (configuration, workload) = plan.cell(key.cell);
     BoundPlan {
@@ -51,14 +51,14 @@ pub(crate) fn bind(plan: &Plan, key: TrialKey) -> BoundPlan {
     }
 }
 
-/// The trial's own seed, from the plan's, the round and the workload.
+/// The seed of a trial, from the plan's seed, the round and the workload.
 ///
-/// Not from the configuration: within a round every configuration meets the same ops, so that what
-/// differs between them is not the draw. A workload that is the baseline's second has the baseline's
-/// seed, so that nothing differs between the two but the time. Other workloads each have their own, even where
-/// they are what is compared: they meet the same storage, and what the first one of a round had read
-/// would lie in some cache for the next. (Jobs are repeatable unless they ask not to be, and then do
-/// not look at this seed.) Nor does it come from the attempt: a repeated trial is the same trial.
+/// It is independent of the configuration: within a round every configuration gets the same ops, so that differences
+/// between configurations are not caused by the random numbers. The repetition of a baseline workload has the
+/// baseline's seed, so that only the time differs. Other workloads have different seeds, even if workloads are
+/// compared: they use the same storage, and data that the first one of a round has read could be in a cache for the
+/// next. (By default jobs are repeatable, and then do not use this seed.) It is also independent of the attempt: a
+/// repeated trial gets the same ops.
 fn seed(plan: &Plan, key: TrialKey) -> u64 {
     let workload = key.cell as usize % plan.workloads.len();
     let before = plan.workloads[..=workload].iter();
@@ -67,13 +67,13 @@ fn seed(plan: &Plan, key: TrialKey) -> u64 {
     mix(mix(plan.seed ^ mix(u64::from(key.round))) ^ workload)
 }
 
-/// The plan with its baseline once more, right after the baseline: what differs between the two is
-/// this host's noise.
+/// Inserts a repetition of the baseline directly after the baseline: the difference between the two is the noise of
+/// this host.
 ///
-/// Where workloads are compared (the question's columns) that is a workload, otherwise a
-/// configuration; its name is the baseline's with ` (again)`. Cells are counted over the lists as they
-/// are then, so that those after the baseline move up. A plan that has such an arm already, or not
-/// the baseline that its question names, is given back as it is.
+/// If workloads are compared (the question's columns), the repetition is a workload, otherwise a configuration; its
+/// name is the baseline's with ` (again)`. Cells are counted over the resulting lists, so the indices of cells after
+/// the baseline increase. A plan that already has a repetition, or lacks the baseline that its question names, is
+/// returned unchanged.
 pub fn with_again(mut plan: Plan) -> Plan {
     let configurations = plan.configurations.iter().map(|one| one.again);
     if configurations
@@ -104,7 +104,7 @@ pub fn with_again(mut plan: Plan) -> Plan {
     plan
 }
 
-/// The name of what the others are compared with: the question's, or the first of its columns.
+/// The name of the baseline: the question's, or the first of its columns.
 pub(crate) fn baseline(plan: &Plan) -> Option<&str> {
     let first = match plan.question.columns.as_str() {
         Observation::WORKLOAD => plan.workloads.first().map(|one| &one.name),
@@ -117,7 +117,7 @@ pub(crate) fn baseline(plan: &Plan) -> Option<&str> {
         .map(String::as_str)
 }
 
-/// SplitMix64, written out: the order of a run must be the same in every later version.
+/// SplitMix64, implemented here because the order of a run must be the same in every later version.
 struct Draw(u64);
 
 impl Draw {
@@ -125,7 +125,7 @@ impl Draw {
         Draw(mix(plan.seed ^ ORDER) ^ mix(u64::from(number)))
     }
 
-    /// Below `limit`, each as likely as any other but for one part in 2⁶⁴ ÷ `limit`.
+    /// A number below `limit`; the probabilities differ by at most one part in 2⁶⁴ ÷ `limit`.
     fn below(&mut self, limit: u64) -> u64 {
         let drawn = mix(self.0);
         self.0 = self.0.wrapping_add(GOLDEN);
@@ -135,8 +135,8 @@ impl Draw {
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The step and finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
-/// generators", 2014): one bit changed changes half of all.
+/// The step and finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014):
+/// changing one bit changes half of the bits of the result on average.
 fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(GOLDEN);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -11,7 +11,7 @@ fn hint_and_text(error: &StoreError) -> String {
 }
 
 #[test]
-fn a_run_comes_back_as_it_was_stored() {
+fn a_run_is_read_back_as_it_was_stored() {
     let (_folder, path) = fresh();
     let store = SqliteStore::open(&path).unwrap();
     let run = finished_run(&store, "oltp", 3);
@@ -70,7 +70,7 @@ fn a_store_in_memory_keeps_all_but_telemetry_and_makes_no_file() {
 }
 
 #[test]
-fn frames_come_in_batches() {
+fn frames_are_read_in_batches() {
     let (_folder, path) = fresh();
     let store = SqliteStore::open(&path).unwrap();
     let run = finished_run(&store, "oltp", 10);
@@ -85,7 +85,7 @@ fn frames_come_in_batches() {
 }
 
 #[test]
-fn storing_twice_is_as_good_as_once_and_a_contradiction_is_refused() {
+fn storing_is_idempotent_and_a_contradiction_is_refused() {
     let (_folder, path) = fresh();
     let store = SqliteStore::open(&path).unwrap();
     let run = store.begin_run(&plan("p", 1, 1), START_MS).unwrap().id;
@@ -130,7 +130,7 @@ fn storing_twice_is_as_good_as_once_and_a_contradiction_is_refused() {
 }
 
 #[test]
-fn a_trial_that_is_not_there_is_told_of() {
+fn a_missing_trial_is_reported() {
     let (_folder, path) = fresh();
     let store = SqliteStore::open(&path).unwrap();
     let run = store.begin_run(&plan("p", 1, 1), START_MS).unwrap().id;
@@ -157,7 +157,7 @@ fn a_trial_that_is_not_there_is_told_of() {
 }
 
 #[test]
-fn figures_that_json_cannot_hold_are_refused_when_they_are_stored_not_when_they_are_read() {
+fn figures_that_json_cannot_represent_are_refused_when_they_are_stored() {
     let (_folder, path) = fresh();
     let store = SqliteStore::open(&path).unwrap();
     let run = store.begin_run(&plan("p", 1, 1), START_MS).unwrap().id;
@@ -172,7 +172,7 @@ fn figures_that_json_cannot_hold_are_refused_when_they_are_stored_not_when_they_
 }
 
 #[test]
-fn while_its_process_lives_a_run_is_running_and_afterwards_interrupted() {
+fn a_run_is_running_while_its_process_lives_and_interrupted_afterwards() {
     let (_folder, path) = fresh();
     let store = SqliteStore::open(&path).unwrap();
     let reader = SqliteStore::open_for_reading(&path).unwrap();
@@ -211,7 +211,7 @@ fn while_its_process_lives_a_run_is_running_and_afterwards_interrupted() {
 }
 
 #[test]
-fn a_trial_that_was_cut_off_before_it_was_prepared_has_no_part() {
+fn a_trial_interrupted_before_it_was_prepared_has_no_part() {
     let (_folder, path) = fresh();
     let store = SqliteStore::open(&path).unwrap();
     let run = store.begin_run(&plan("p", 1, 1), START_MS).unwrap().id;
@@ -262,7 +262,7 @@ fn an_interrupted_run_is_resumed_by_one_process_only() {
 }
 
 #[test]
-fn lists_the_newest_run_first_a_page_at_a_time() {
+fn lists_runs_page_by_page_newest_first() {
     let (_folder, path) = fresh();
     let store = SqliteStore::open(&path).unwrap();
     assert!(store.runs(10, 0).unwrap().is_empty());
@@ -358,7 +358,7 @@ fn an_ambiguous_name_lists_the_newest_few() {
 }
 
 #[test]
-fn a_run_whose_trials_have_all_ended_has_ended_though_its_process_was_killed() {
+fn a_run_whose_trials_have_all_ended_has_ended_even_if_its_process_was_killed() {
     let failed = Outcome::Failed("EIO".to_owned());
     // The outcome of each attempt of the second of two trials; `None`: it was cut off.
     for (attempts, state) in [
@@ -397,7 +397,7 @@ fn a_run_whose_trials_have_all_ended_has_ended_though_its_process_was_killed() {
 }
 
 #[test]
-fn what_the_targets_are_is_kept_for_this_store_alone() {
+fn targets_are_stored_but_not_exported() {
     let (_folder, path) = fresh();
     let store = SqliteStore::open(&path).unwrap();
     let run = store.begin_run(&plan("p", 1, 2), START_MS).unwrap().id;

@@ -52,7 +52,7 @@ impl Drop for Small {
 }
 
 #[test]
-fn files_that_do_not_fit_are_told_before_any_is_laid_out() {
+fn files_that_do_not_fit_are_reported_before_any_is_laid_out() {
     let home = Home::new();
     let Some(small) = Small::new(&home, "8m") else {
         return;
@@ -69,7 +69,7 @@ fn files_that_do_not_fit_are_told_before_any_is_laid_out() {
 }
 
 #[test]
-fn a_store_that_cannot_be_written_is_told_before_any_io() {
+fn a_read_only_store_is_reported_before_any_io() {
     let home = Home::new();
     home.file("job.fio", "[t]\nrw=write\nbs=4k\nsize=1m\n");
     home.file("text", "not a store\n");
@@ -93,7 +93,7 @@ fn a_store_that_cannot_be_written_is_told_before_any_io() {
 }
 
 #[test]
-fn a_full_store_is_told_before_any_io() {
+fn a_full_store_is_reported_before_any_io() {
     let home = Home::new();
     let Some(small) = Small::new(&home, "256k") else {
         return;
@@ -138,7 +138,7 @@ fn allocates_late(home: &Home) -> impl Iterator<Item = FileSystem> {
 }
 
 #[test]
-fn a_store_that_fills_up_does_not_end_the_run_where_blocks_are_allocated_late() {
+fn a_store_that_fills_up_does_not_end_the_run_if_blocks_are_allocated_late() {
     let home = Home::new();
     for small in allocates_late(&home) {
         fills_up(&home, &small.folder);
@@ -222,7 +222,7 @@ fn a_store_on_a_nearly_full_file_system_is_read_and_not_written() {
 }
 
 #[test]
-fn a_folder_without_permission_is_told_with_its_path() {
+fn a_folder_without_permission_is_reported_with_its_path() {
     let home = Home::new();
     let locked = home.work().join("locked");
     std::fs::create_dir(&locked).unwrap();
@@ -250,7 +250,7 @@ fn a_folder_without_permission_is_told_with_its_path() {
 }
 
 #[test]
-fn a_relative_store_belongs_to_the_folder_of_the_command() {
+fn a_relative_store_is_relative_to_the_current_folder() {
     let home = Home::new();
     home.file("job.fio", SHORT);
     home.iodyno(&["run", "job.fio", "-q", "--store", "here.db"])
@@ -267,7 +267,7 @@ fn a_relative_store_belongs_to_the_folder_of_the_command() {
 }
 
 #[test]
-fn a_file_of_the_job_that_vanishes_or_fails_is_an_outcome() {
+fn a_file_of_the_job_that_disappears_or_fails_is_an_outcome() {
     let home = Home::new();
     std::fs::create_dir(home.work().join("folder")).unwrap();
     home.file("job.fio", "[t]\nrw=read\nbs=4k\nsize=1m\nfilename=folder\n");

@@ -3,9 +3,9 @@ use iodyno_model::{BoundPlan, Finding, FindingKind, Outcome};
 use iodyno_runner::Event;
 
 use super::*;
-use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, lab, plan, told};
+use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, lab, messages, plan};
 
-/// Carries out two configurations of one workload; the run's end and what was told.
+/// Carries out two configurations of one workload; the run's end and what was messages.
 fn run(acts: &[Act]) -> (RunEnd, Vec<String>, FakeStore, Vec<BoundPlan>) {
     let store = FakeStore::default();
     let node = FakeNode::acting(acts, &store);
@@ -15,7 +15,7 @@ fn run(acts: &[Act]) -> (RunEnd, Vec<String>, FakeStore, Vec<BoundPlan>) {
         &plan(2, 1, 1),
         &lab(&store, &node, &stop),
         &judge.dependencies(&node),
-        &mut |progress| words.extend(told(&progress)),
+        &mut |progress| words.extend(messages(&progress)),
     )
     .unwrap();
     let bound = node.bound.take();
@@ -24,15 +24,15 @@ fn run(acts: &[Act]) -> (RunEnd, Vec<String>, FakeStore, Vec<BoundPlan>) {
 }
 
 #[test]
-fn makes_every_trial_and_stores_each_step_as_it_comes() {
-    let (end, told, store, bound) = run(&[Act::Complete, Act::Complete]);
+fn runs_every_trial_and_stores_each_step_as_it_arrives() {
+    let (end, messages, store, bound) = run(&[Act::Complete, Act::Complete]);
     assert_eq!(
         (end.state, end.made, end.planned),
         (RunState::Completed, 2, 2)
     );
     assert!(end.unstored.is_none());
     assert_eq!(
-        told,
+        messages,
         [
             "begun 1",
             "trial 1 of 2 c0",
@@ -72,10 +72,10 @@ fn only_refusal_cancellation_and_a_missing_node_end_a_run() {
         ),
     ] {
         let completed = made - u32::from(!matches!(first, Act::Complete));
-        let (end, told, _, _) = run(&[first, Act::Complete]);
-        assert_eq!((end.made, end.state), (made, state), "{told:?}");
+        let (end, messages, _, _) = run(&[first, Act::Complete]);
+        assert_eq!((end.made, end.state), (made, state), "{messages:?}");
         assert_eq!(end.completed, completed);
-        assert!(told[2].contains(word), "{told:?}");
+        assert!(messages[2].contains(word), "{messages:?}");
     }
 }
 
@@ -94,7 +94,7 @@ fn a_trial_whose_node_died_is_rebuilt_from_its_frames() {
 }
 
 #[test]
-fn a_refused_trial_says_every_reason() {
+fn a_refused_trial_lists_every_reason() {
     let (_, _, store, _) = run(&[Act::Refuse]);
     assert_eq!(
         store.trials.borrow()[0].outcome,
@@ -103,23 +103,26 @@ fn a_refused_trial_says_every_reason() {
 }
 
 #[test]
-fn a_store_that_fills_up_is_told_of_once_and_the_run_goes_on() {
-    let (end, told, _, _) = run(&[Act::FillStore, Act::FillStore]);
+fn a_store_that_becomes_full_is_reported_once_and_the_run_continues() {
+    let (end, messages, _, _) = run(&[Act::FillStore, Act::FillStore]);
     assert!(end.unstored.is_some());
     assert_eq!((end.made, end.state), (2, RunState::Completed));
     assert_eq!(
-        told.iter().filter(|text| *text == "store fails").count(),
+        messages
+            .iter()
+            .filter(|text| *text == "store fails")
+            .count(),
         2,
-        "{told:?}"
+        "{messages:?}"
     );
     assert!(
-        told.contains(&"ended 1 Completed 0 faults, lost".to_owned()),
-        "{told:?}"
+        messages.contains(&"ended 1 Completed 0 faults, lost".to_owned()),
+        "{messages:?}"
     );
 }
 
 #[test]
-fn a_full_store_before_the_first_trial_means_that_nothing_is_done() {
+fn no_trial_runs_if_the_store_is_full_before_the_first() {
     let store = FakeStore::default();
     store.full(true);
     let node = FakeNode::acting(&[], &store);
@@ -155,18 +158,22 @@ fn sampled(act: Act) -> FakeStore {
     let mut node = FakeNode::acting(&[act], &store);
     node.samples = true;
     let stop = node.stop.clone();
-    carry_out(&plan(1, 1, 1), &lab(&store, &node, &stop), &mut |told| {
-        if let Progress::Ended(ended) = told {
-            assert!(ended.trial.telemetry.is_empty());
-        }
-    })
+    carry_out(
+        &plan(1, 1, 1),
+        &lab(&store, &node, &stop),
+        &mut |messages| {
+            if let Progress::Ended(ended) = messages {
+                assert!(ended.trial.telemetry.is_empty());
+            }
+        },
+    )
     .unwrap();
     drop(node);
     store
 }
 
 #[test]
-fn what_the_host_did_is_stored_as_it_comes_and_looked_at_when_the_trial_has_ended() {
+fn telemetry_is_stored_as_it_arrives_and_judged_after_the_trial() {
     for act in [Act::Complete, Act::Die, Act::Cancelled] {
         let store = sampled(act);
         let log = store.log();
@@ -196,19 +203,23 @@ fn what_the_host_did_is_stored_as_it_comes_and_looked_at_when_the_trial_has_ende
 }
 
 #[test]
-fn a_store_that_is_full_for_a_while_lacks_no_telemetry_in_the_end() {
+fn a_store_that_was_full_for_some_time_contains_all_telemetry_at_the_end() {
     let store = FakeStore::default();
     let full = std::cell::Cell::new(0);
     let mut node = FakeNode::acting(&[], &store);
     node.samples = true;
     let stop = node.stop.clone();
-    carry_out(&plan(1, 1, 1), &lab(&store, &node, &stop), &mut |told| {
-        // Full from the second frame to the fourth.
-        if let Progress::Node(Event::Frame(frame)) = told {
-            store.full((1..4).contains(&frame.number));
-            full.set(full.get() + u32::from(frame.number == 1));
-        }
-    })
+    carry_out(
+        &plan(1, 1, 1),
+        &lab(&store, &node, &stop),
+        &mut |messages| {
+            // Full from the second frame to the fourth.
+            if let Progress::Node(Event::Frame(frame)) = messages {
+                store.full((1..4).contains(&frame.number));
+                full.set(full.get() + u32::from(frame.number == 1));
+            }
+        },
+    )
     .unwrap();
     assert_eq!(full.get(), 1);
     let series = store.log();

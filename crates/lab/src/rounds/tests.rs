@@ -3,14 +3,14 @@ use iodyno_runner::Unsettled;
 
 use super::*;
 use crate::experiment::carry_out_with;
-use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, lab, plan, told};
+use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, lab, messages, plan};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What a run came to, and on the way told.
+/// What a run came to, and on the way messages.
 struct Executed {
     end: RunEnd,
-    told: Vec<String>,
+    messages: Vec<String>,
 }
 
 fn carry_out(plan: &Plan, store: &FakeStore, node: &FakeNode<'_>, judge: &FakeJudge) -> Executed {
@@ -20,11 +20,11 @@ fn carry_out(plan: &Plan, store: &FakeStore, node: &FakeNode<'_>, judge: &FakeJu
         plan,
         &lab(store, node, &stop),
         &judge.dependencies(node),
-        &mut |progress| words.extend(told(&progress)),
+        &mut |progress| words.extend(messages(&progress)),
     );
     Executed {
         end: end.unwrap(),
-        told: words,
+        messages: words,
     }
 }
 
@@ -40,14 +40,15 @@ fn acting(plan: &Plan, act: impl Fn(u32, &str) -> Act) -> (Executed, FakeStore, 
     (end, store, places)
 }
 
-fn notes(told: &[String]) -> Vec<&str> {
-    told.iter()
+fn notes(messages: &[String]) -> Vec<&str> {
+    messages
+        .iter()
         .filter_map(|word| word.strip_prefix("note: "))
         .collect()
 }
 
 #[test]
-fn trials_are_made_in_the_order_of_the_seed_and_judged_in_that_of_the_plan() {
+fn trials_run_in_the_order_of_the_seed_and_are_judged_in_that_of_the_plan() {
     let plan = plan(3, 1, 4);
     let store = FakeStore::default();
     let node = FakeNode::acting(&[], &store);
@@ -72,7 +73,7 @@ fn trials_are_made_in_the_order_of_the_seed_and_judged_in_that_of_the_plan() {
         .collect();
     assert_eq!(*asked, expected);
     let rounds: Vec<&String> = carried
-        .told
+        .messages
         .iter()
         .filter(|word| word.starts_with("round"))
         .collect();
@@ -88,19 +89,19 @@ fn trials_are_made_in_the_order_of_the_seed_and_judged_in_that_of_the_plan() {
 }
 
 #[test]
-fn a_single_cell_has_nothing_to_be_judged_by() {
+fn a_single_cell_is_not_judged() {
     let (carried, ..) = acting(&plan(1, 1, 2), |_, _| Act::Complete);
     assert!(
         carried
-            .told
+            .messages
             .contains(&"round 1 of 2, Some(1) s left".to_owned()),
         "{:?}",
-        carried.told
+        carried.messages
     );
 }
 
 #[test]
-fn a_plan_without_cells_is_over_at_once() {
+fn a_plan_without_cells_ends_immediately() {
     let (carried, store, places) = acting(&plan(0, 1, u32::MAX), |_, _| Act::Complete);
     assert!(places.is_empty());
     assert_eq!(carried.end.state, RunState::Completed);
@@ -108,7 +109,7 @@ fn a_plan_without_cells_is_over_at_once() {
 }
 
 #[test]
-fn a_failed_trial_takes_no_other_with_it() {
+fn a_failed_trial_does_not_affect_others() {
     let plan = plan(2, 1, 5);
     // A target that vanishes in the middle: its trials fail from then on.
     let (carried, _, places) = acting(&plan, |round, name| match (round, name) {
@@ -122,11 +123,11 @@ fn a_failed_trial_takes_no_other_with_it() {
         (RunState::Failed, StopReason::AllRounds)
     );
     assert_eq!((end.made, end.completed, end.given_up), (10, 7, 0));
-    assert!(notes(&carried.told).is_empty());
+    assert!(notes(&carried.messages).is_empty());
 }
 
 #[test]
-fn a_trial_that_measured_another_place_has_failed_and_keeps_its_figures() {
+fn a_trial_that_measured_another_target_has_failed_and_keeps_its_figures() {
     let plan = plan(2, 1, 4);
     let (carried, store, places) = acting(&plan, |round, name| match (round, name) {
         (2.., "c1") => Act::Move,
@@ -135,7 +136,7 @@ fn a_trial_that_measured_another_place_has_failed_and_keeps_its_figures() {
     assert_eq!((places.len(), carried.end.completed), (8, 6));
     assert!(
         carried
-            .told
+            .messages
             .iter()
             .any(|word| word.contains("Failed 1 faults"))
     );
@@ -153,7 +154,7 @@ fn a_trial_that_measured_another_place_has_failed_and_keeps_its_figures() {
 }
 
 #[test]
-fn a_target_that_is_unmounted_is_not_touched_again_and_its_trials_fail() {
+fn an_unmounted_target_is_not_accessed_again_and_its_trials_fail() {
     let plan = plan(2, 1, 5);
     let store = FakeStore::default();
     let mut node = FakeNode::acting(&[], &store);
@@ -168,7 +169,7 @@ fn a_target_that_is_unmounted_is_not_touched_again_and_its_trials_fail() {
     assert_eq!(
         (of(0), of(1)),
         (5, 2),
-        "the node was told of no further trial"
+        "the node was messages of no further trial"
     );
     let end = &carried.end;
     assert_eq!((end.made, end.completed), (10, 7));
@@ -190,7 +191,7 @@ fn a_target_that_is_unmounted_is_not_touched_again_and_its_trials_fail() {
 }
 
 #[test]
-fn a_cell_that_fails_three_rounds_running_without_ever_completing_is_given_up() {
+fn a_cell_that_fails_in_three_consecutive_rounds_and_never_completed_is_given_up() {
     let plan = plan(2, 1, 6);
     let (carried, store, places) = acting(&plan, |_, name| match name {
         "c1" => Act::Die,
@@ -205,7 +206,7 @@ fn a_cell_that_fails_three_rounds_running_without_ever_completing_is_given_up() 
     );
     assert_eq!((end.state, end.rounds), (RunState::Failed, 6));
     let expected = "w0 on c1 is given up: it failed in 3 consecutive rounds and never completed";
-    assert_eq!(notes(&carried.told), [expected]);
+    assert_eq!(notes(&carried.messages), [expected]);
     let trials = store.trials.borrow();
     let why: Vec<&str> = trials
         .iter()
@@ -218,7 +219,7 @@ fn a_cell_that_fails_three_rounds_running_without_ever_completing_is_given_up() 
         ["SIGBUS", "SIGBUS", "SIGBUS", not_made, not_made, not_made]
     );
     let last = carried
-        .told
+        .messages
         .iter()
         .rev()
         .find(|word| word.starts_with("trial"));
@@ -226,7 +227,7 @@ fn a_cell_that_fails_three_rounds_running_without_ever_completing_is_given_up() 
 }
 
 #[test]
-fn a_run_of_which_nothing_is_left_ends() {
+fn a_run_without_remaining_cells_ends() {
     let (carried, store, places) = acting(&plan(2, 1, 100), |_, _| Act::Die);
     assert_eq!(places.len(), 6);
     assert_eq!(carried.end.stopped, StopReason::NothingLeft);
@@ -238,7 +239,7 @@ fn a_run_of_which_nothing_is_left_ends() {
 }
 
 #[test]
-fn refusal_ends_a_run_only_in_its_first_round_and_where_nothing_could_be_compared() {
+fn refusal_ends_a_run_only_in_its_first_round_and_if_nothing_could_be_compared() {
     // Which configurations are refused, from which round on; then what becomes of it.
     for (configurations, refused, from, stopped, state, made) in [
         (1, &["c0"][..], 0, StopReason::Refused, RunState::Refused, 1),
@@ -279,7 +280,7 @@ fn refusal_ends_a_run_only_in_its_first_round_and_where_nothing_could_be_compare
 }
 
 #[test]
-fn a_target_that_is_refused_for_a_while_is_asked_for_again_in_every_round() {
+fn a_refused_target_is_tried_again_in_every_round() {
     let (carried, _, places) = acting(&plan(2, 1, 9), |round, name| match (round, name) {
         (1..=5, "c0") => Act::Refuse,
         _ => Act::Complete,
@@ -289,7 +290,7 @@ fn a_target_that_is_refused_for_a_while_is_asked_for_again_in_every_round() {
 }
 
 #[test]
-fn one_refused_of_three_leaves_the_other_two_to_be_compared() {
+fn if_one_of_three_is_refused_the_other_two_are_compared() {
     let plan = plan(3, 1, 5);
     let first = order(&plan, 0)[0];
     let refused = (0..3).find(|cell| *cell != first).unwrap();
@@ -308,7 +309,7 @@ fn one_refused_of_three_leaves_the_other_two_to_be_compared() {
 }
 
 #[test]
-fn a_node_that_is_gone_in_the_middle_ends_nothing() {
+fn a_node_that_fails_during_the_run_does_not_end_it() {
     let (carried, ..) = acting(&plan(2, 1, 4), |round, _| match round {
         2 => Act::NoNode,
         _ => Act::Complete,
@@ -330,7 +331,7 @@ fn stopping(plan: Plan, least_rounds: u32, width: Option<f64>, seconds: Option<u
 }
 
 #[test]
-fn narrow_intervals_end_a_run_after_a_round_but_not_before_the_least_number() {
+fn narrow_intervals_end_a_run_after_the_minimum_number_of_rounds() {
     for (least, widths, expected) in [
         (0, &[0.5, 0.02, 0.01][..], 2),
         (3, &[0.01, 0.01, 0.01], 3),
@@ -361,7 +362,7 @@ fn narrow_intervals_end_a_run_after_a_round_but_not_before_the_least_number() {
 }
 
 #[test]
-fn no_round_begins_that_would_end_beyond_the_time_allowed() {
+fn no_round_begins_that_would_exceed_the_time_limit() {
     // Each trial takes a second, each round two.
     for (allowed, expected) in [(0, 1), (1, 1), (3, 1), (4, 2), (7, 3), (100, 6)] {
         let plan = stopping(plan(2, 1, 6), 0, None, Some(allowed));
@@ -380,7 +381,7 @@ fn no_round_begins_that_would_end_beyond_the_time_allowed() {
 }
 
 #[test]
-fn a_cancelled_run_is_an_interrupted_one_and_its_last_trial_is_counted() {
+fn a_cancelled_run_is_interrupted_and_its_last_trial_is_counted() {
     for (act, round, made, completed) in [(Act::Cancelled, 1, 3, 2), (Act::Cancelled, 3, 7, 6)] {
         let plan = plan(2, 1, 4);
         let first = plan.configurations[order(&plan, round)[0] as usize]
@@ -403,7 +404,7 @@ fn a_cancelled_run_is_an_interrupted_one_and_its_last_trial_is_counted() {
 }
 
 #[test]
-fn a_cancellation_that_comes_with_the_last_trial_changes_nothing() {
+fn a_cancellation_during_the_last_trial_has_no_effect() {
     let plan = plan(2, 1, 1);
     let store = FakeStore::default();
     let node = FakeNode::acting(&[], &store);
@@ -413,8 +414,8 @@ fn a_cancellation_that_comes_with_the_last_trial_changes_nothing() {
         &plan,
         &lab(&store, &node, &stop),
         &judge.dependencies(&node),
-        &mut |told| {
-            if let Progress::Ended(ended) = told
+        &mut |messages| {
+            if let Progress::Ended(ended) = messages
                 && ended.number == 2
             {
                 stop.finish();
@@ -429,7 +430,7 @@ fn a_cancellation_that_comes_with_the_last_trial_changes_nothing() {
 }
 
 #[test]
-fn the_host_settles_before_every_trial_and_what_is_amiss_is_told_once_and_noted_in_each() {
+fn the_host_settles_before_every_trial_and_failures_are_reported_once_and_noted_in_each() {
     let settling = Settling {
         drop_caches: true,
         idle_ns: SECOND,
@@ -453,10 +454,10 @@ fn the_host_settles_before_every_trial_and_what_is_amiss_is_told_once_and_noted_
     let carried = carry_out(&plan, &store, &node, &FakeJudge::default());
     let caches = "the page cache was not dropped before the trial: Permission denied";
     let idle = "vda was not idle before the trial, after 1.0 s of waiting";
-    assert_eq!(notes(&carried.told), [caches, idle]);
+    assert_eq!(notes(&carried.messages), [caches, idle]);
     assert_eq!(
         carried
-            .told
+            .messages
             .iter()
             .filter(|word| *word == "settling")
             .count(),
@@ -466,7 +467,7 @@ fn the_host_settles_before_every_trial_and_what_is_amiss_is_told_once_and_noted_
         let notes = &trial.parts[0].notes;
         assert!(notes.contains(&caches.to_owned()) && notes.contains(&idle.to_owned()));
     }
-    // The first knows what the plan names; then trials have told where their I/O went.
+    // The first knows what the plan names; then trials have messages where their I/O went.
     let settled = node.settled.borrow();
     assert_eq!(settled.len(), 4);
     assert_eq!(settled[0].len(), 2);
@@ -474,7 +475,7 @@ fn the_host_settles_before_every_trial_and_what_is_amiss_is_told_once_and_noted_
 }
 
 #[test]
-fn a_plan_that_asks_for_no_rest_gets_none() {
+fn a_plan_without_settling_does_not_wait() {
     let store = FakeStore::default();
     let node = FakeNode::acting(&[], &store);
     carry_out(&plan(2, 1, 1), &store, &node, &FakeJudge::default());
@@ -482,7 +483,7 @@ fn a_plan_that_asks_for_no_rest_gets_none() {
 }
 
 #[test]
-fn a_simulated_run_needs_no_rest_and_its_time_is_virtual() {
+fn a_simulated_run_does_not_settle_and_its_time_is_virtual() {
     let settling = Settling {
         drop_caches: true,
         idle_ns: SECOND,

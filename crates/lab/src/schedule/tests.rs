@@ -31,7 +31,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_knows_nothing_of_how_many_rounds_there_are(seed: u64, round in 0u32..1000) {
+    fn the_order_does_not_depend_on_the_number_of_rounds(seed: u64, round in 0u32..1000) {
         let of = |rounds| order(&Plan { seed, ..plan(3, 2, rounds) }, round);
         prop_assert_eq!(of(1), of(1000));
     }
@@ -69,7 +69,7 @@ fn the_order_of_two_cells_does_not_depend_on_the_rounds_before() {
 }
 
 #[test]
-fn each_cell_is_as_often_in_each_place() {
+fn each_cell_is_equally_often_at_each_position() {
     const ROUNDS: u32 = 6000;
     for cells in [2, 3, 5, 6] {
         let plan = plan(cells, 1, ROUNDS);
@@ -180,7 +180,7 @@ fn names(plan: &Plan) -> (Named<'_>, Named<'_>) {
 }
 
 #[test]
-fn the_baseline_is_made_once_more_right_after_itself() {
+fn the_repetition_directly_follows_the_baseline() {
     let again = with_again(plan(2, 1, 1));
     let expected = [("c0", false), ("c0 (again)", true), ("c1", false)];
     assert_eq!(names(&again).0, expected);
@@ -202,7 +202,7 @@ fn the_baseline_is_made_once_more_right_after_itself() {
 }
 
 #[test]
-fn a_plan_that_has_its_baseline_twice_or_not_at_all_stays_as_it_is() {
+fn a_plan_with_a_repetition_or_without_a_baseline_is_unchanged() {
     let twice = with_again(plan(2, 1, 1));
     assert_eq!(with_again(twice.clone()), twice);
     let mut unknown = plan(2, 1, 1);
@@ -211,7 +211,7 @@ fn a_plan_that_has_its_baseline_twice_or_not_at_all_stays_as_it_is() {
 }
 
 #[test]
-fn the_second_baseline_meets_the_ops_of_the_first_and_changes_nobody_elses() {
+fn the_repetition_has_the_ops_of_the_baseline_and_does_not_change_those_of_others() {
     let of = |plan: &Plan, cell| {
         let run = RunId::fresh();
         let key = TrialKey {
