@@ -1,5 +1,5 @@
-//! What reading others' results costs for texts of a megabyte, beside those of a quarter: `make bench` prints the slowest. Fails where
-//! the cost grows far faster than the text.
+//! Measures the cost of reading texts of 1 MB and of a quarter of that. `make bench` prints the slowest readers.
+//! Fails if the cost grows much faster than the size of the text.
 #![allow(clippy::print_stdout, reason = "a program of its own")]
 
 #[path = "../tests/near_text/mod.rs"]
@@ -13,11 +13,12 @@ use iodyno_import::{Options, Text, read};
 use near_text::{PIECES, large_texts};
 
 const WHOLE: usize = 1 << 20;
-/// How much more a text may cost that is four times as long: what grows with its square costs sixteen times as much.
+/// Highest accepted ratio of the costs of a text and of its first quarter. A cost that grows with the square of the
+/// size gives 16.
 const MOST: f64 = 10.0;
-/// Below this a ratio is noise, ms.
+/// Costs below this are dominated by noise, ms.
 const LEAST_MS: f64 = 5.0;
-/// How many are shown.
+/// Number of texts that are printed.
 const SHOWN: usize = 5;
 
 fn main() -> ExitCode {

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// The lines of a text as a terminal would have left them on its screen: without escape sequences, of
-/// a line written over by carriage returns the last state, without blanks at the end. Tabs stay.
+/// The lines of a text as a terminal would show them: without escape sequences, with only the last state of a line
+/// overwritten after a carriage return, and without trailing blanks. Tabs are kept.
 pub(super) fn clean_lines(text: &str) -> Vec<Cow<'_, str>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let ends_lines = if text.contains('\n') { '\n' } else { '\r' };
@@ -26,7 +26,7 @@ fn clean_line(line: &str) -> Cow<'_, str> {
     }
 }
 
-/// Leaves out ECMA-48 control sequences, operating system commands and lone control characters.
+/// Removes ECMA-48 control sequences, operating system commands and single control characters.
 fn without_escapes(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line.chars().peekable();

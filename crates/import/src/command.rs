@@ -1,4 +1,4 @@
-//! fio's command lines in a write-up: what they say applies to the results below them that say nothing themselves.
+//! fio's command lines in a write-up: their options apply to the results below them that state no options themselves.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,16 @@ use super::lines::Lines;
 /// A command line of fio.
 struct Command {
     line: u32,
-    /// Line and depth of the heading over it.
+    /// Line and depth of the heading above it.
     section: Option<(u32, usize)>,
     options: BTreeMap<String, String>,
 }
 
-/// Gives results of tables the options of the fio commands above them, under the same heading, as facts.
+/// Adds the options of fio commands as facts to the results of tables that follow under the same heading.
 ///
-/// Of several commands, the options that all have in common apply to each result; the others apply to a result whose workload
-/// names their values: `4k block bandwidth` is of the command with `--bs=4k`. Where no command can be told, a remark says so.
+/// If there are several commands, the options common to all apply to each result. The others apply to a result whose
+/// workload contains their values: `4k block bandwidth` belongs to the command with `--bs=4k`. If no single command
+/// matches, a remark says so.
 pub(crate) fn apply(trials: &mut [&mut ImportedTrial], lines: &Lines<'_>) {
     let commands = commands(lines);
     for trial in trials.iter_mut().filter(|trial| trial.facts.is_empty()) {
@@ -74,7 +75,7 @@ pub(crate) fn apply(trials: &mut [&mut ImportedTrial], lines: &Lines<'_>) {
     }
 }
 
-/// All command lines of fio; a line that ends with a backslash goes on.
+/// All command lines of fio; a backslash at the end of a line continues it.
 fn commands(lines: &Lines<'_>) -> Vec<Command> {
     let mut commands = Vec::new();
     let mut begun: Option<(u32, String)> = None;
@@ -95,7 +96,7 @@ fn commands(lines: &Lines<'_>) -> Vec<Command> {
     commands
 }
 
-/// A command line with at least one option; `None` for prose that begins with `fio`.
+/// Parses a command line with at least one option; `None` for prose that begins with `fio`.
 fn command(line: u32, text: &str, lines: &Lines<'_>) -> Option<Command> {
     let options: BTreeMap<String, String> = text
         .split_whitespace()

@@ -1,31 +1,31 @@
-//! Headings, and the part of a write-up to which they apply.
+//! Headings, and the section of a write-up to which each applies.
 
 use std::borrow::Cow;
 
-/// A line of prose that names what follows.
+/// A heading: a line of prose that names the text after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Heading {
     /// Its line, from 1.
     pub(crate) line: u32,
-    /// The smaller, the wider: `#` and `=` by their number, underlined ones 1 (`=`) or 2 (`-`),
-    /// a line in bold 10, an item of a numbered list 11.
+    /// A smaller number is a wider section: the number of characters of `#` and `=`, 1 (`=`) or 2 (`-`) for
+    /// underlined headings, 10 for a line in bold, 11 for an item of a numbered list.
     pub(crate) level: u32,
-    /// Its words, without the marks.
+    /// Its words, without the markup.
     pub(crate) text: String,
-    /// The next wider one that is in force with it.
+    /// The index of the next wider heading in force.
     parent: Option<usize>,
 }
 
 impl Heading {
-    /// It names a section and is not a list item.
+    /// Whether it names a section, and is not a list item.
     pub(crate) fn is_section(&self) -> bool {
         self.level < ITEM
     }
 }
 
 impl Heading {
-    /// What it names: `ext4` of `## ext4 results:`. `None` where it numbers a run, is a command, or is an item of a
-    /// list that does not say whose results follow.
+    /// The name that it gives: `ext4` for `## ext4 results:`. `None` if it numbers a run, is a command, or is a list
+    /// item that does not say whose results follow.
     pub(crate) fn name(&self) -> Option<&str> {
         let text = self.text.trim().trim_end_matches(':').trim();
         if let Some(name) = results_of(text) {
@@ -62,13 +62,13 @@ const RUNS: [&str; 9] = [
     "take",
 ];
 
-/// Commands after a root's prompt, `# fio job.fio`, which looks like a heading.
+/// Commands after a root prompt: `# fio job.fio` looks like a heading.
 const COMMANDS: [&str; 14] = [
     "fio", "sysbench", "iodyno", "sudo", "cd", "cat", "echo", "for", "mount", "umount", "sync",
     "zfs", "zpool", "dd",
 ];
 
-/// Whose results a heading says that it is over: `ext4` of `ext4 results from each run`.
+/// The name in a heading above results: `ext4` of `ext4 results from each run`.
 pub(crate) fn results_of(heading: &str) -> Option<&str> {
     const NO_NAMES: [&str; 10] = [
         "the",
@@ -94,15 +94,15 @@ pub(crate) fn results_of(heading: &str) -> Option<&str> {
     (is_word && goes_on && is_name).then_some(name)
 }
 
-/// What stands over a line.
+/// The headings in force at a line, and the prose above it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Context<'t> {
-    /// In force at the line, the widest first.
+    /// The widest first.
     pub(crate) headings: Vec<&'t Heading>,
 }
 
 impl<'t> Context<'t> {
-    /// The narrowest heading that satisfies a test.
+    /// The narrowest heading that satisfies a predicate.
     pub(crate) fn nearest(&self, test: impl Fn(&Heading) -> bool) -> Option<&'t Heading> {
         self.headings.iter().rev().copied().find(|h| test(h))
     }
@@ -166,7 +166,7 @@ impl Headings {
     }
 }
 
-/// The mark that will end a block of verbatim text, if this line opens one.
+/// The mark that ends a block of verbatim text, if this line opens one.
 fn opens_fence<'t>(line: &str, above: &str) -> Option<&'t str> {
     let text = line.trim_start();
     if text.starts_with("```") {
@@ -177,13 +177,13 @@ fn opens_fence<'t>(line: &str, above: &str) -> Option<&'t str> {
     }
     match line {
         "...." => Some("...."),
-        // Under a line of text it is that line's underline.
+        // Below a line of text it is that line's underline.
         "----" if above.trim().is_empty() || above.starts_with('[') => Some("----"),
         _ => None,
     }
 }
 
-/// The level and the words of a heading, where a line is one.
+/// The level and the words of a heading; `None` for other lines.
 fn heading<'t>(line: &'t str, below: &str) -> Option<(u32, &'t str)> {
     for mark in ['#', '='] {
         let words = line.trim_start_matches(mark);
@@ -202,7 +202,7 @@ fn heading<'t>(line: &'t str, below: &str) -> Option<(u32, &'t str)> {
     item(line).map(|words| (ITEM, words))
 }
 
-/// The level that an underline gives to the line above it.
+/// The level of the line above an underline.
 fn underline(line: &str, above: &str) -> Option<u32> {
     let mark = line.chars().next().filter(|mark| "=-".contains(*mark))?;
     let length = line.len();

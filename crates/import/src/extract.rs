@@ -1,4 +1,4 @@
-//! What a reader extracted from a text, with its lines.
+//! The results that a reader extracts from a text, with their lines.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use iodyno_model::{Claim, ImportedTable, ImportedTrial};
 /// An extracted part of a text.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Extract {
-    /// Its lines, from 1, without the end. Later readers do not get them.
+    /// Its lines, from 1; the end is exclusive. Readers that follow do not get these lines.
     pub(crate) lines: Range<u32>,
     /// Its content.
     pub(crate) what: ExtractContent,
@@ -16,7 +16,7 @@ pub(crate) struct Extract {
 /// Content of an extracted part.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ExtractContent {
-    /// A result. An empty configuration or workload is filled in from the label or the source's name.
+    /// A result. If its configuration or workload is empty, it is filled in from the label or the source's name.
     Trial(Box<ImportedTrial>),
     /// A table of other figures.
     Table(Box<ImportedTable>),
@@ -26,7 +26,7 @@ pub(crate) enum ExtractContent {
     Unread(String),
     /// A remark, reported once even if it applies to several results.
     Remark(String),
-    /// A known part without figures: a heading, a line of progress.
+    /// A recognised part without figures: a heading, a progress line.
     Known,
 }
 

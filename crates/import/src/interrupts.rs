@@ -1,15 +1,15 @@
-//! `/proc/interrupts`, whole or as `grep` left it.
+//! `/proc/interrupts`, complete or filtered by `grep`.
 
 use iodyno_model::ImportedTable;
 
 use super::extract::Extract;
 use super::lines::Lines;
 
-/// What it is read as.
+/// The name of the form in results.
 const FORM: &str = "/proc/interrupts";
-/// Fewer interrupts than this say nothing about their spread.
-const ENOUGH: f64 = 1000.0;
-/// A CPU that takes this share takes as good as all.
+/// With fewer interrupts than this, their distribution over CPUs is not judged.
+const MIN_INTERRUPTS: f64 = 1000.0;
+/// A CPU with at least this share receives nearly all interrupts of a source.
 const ALL: f64 = 0.9;
 
 /// One source of interrupts.
@@ -27,7 +27,7 @@ impl Row {
         format!("{} {}", self.id, self.what).trim_end().to_owned()
     }
 
-    /// `99 (blkif)`.
+    /// The short name: `99 (blkif)`.
     fn short(&self) -> String {
         match self.what.split_whitespace().next_back() {
             Some(name) => format!("{} ({name})", self.id),
@@ -66,7 +66,7 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
     found
 }
 
-/// The names of the CPUs, where the line is a head.
+/// The names of the CPUs, if the line is a head.
 fn head(text: &str) -> Option<Vec<String>> {
     let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
     let is_cpu = |word: &String| {
@@ -76,7 +76,7 @@ fn head(text: &str) -> Option<Vec<String>> {
     (!words.is_empty() && words.iter().all(is_cpu)).then_some(words)
 }
 
-/// A row. Without a head it must look like the first one, and have a name and several CPUs.
+/// Parses a row. Without a head it must have the form of the first row, a name and several CPUs.
 fn row(text: &str, cpus: Option<&[String]>, first: Option<&Row>) -> Option<Row> {
     let (id, rest) = text.trim_start().split_once(':')?;
     let numbered = id.bytes().all(|c| c.is_ascii_digit());
@@ -100,7 +100,7 @@ fn row(text: &str, cpus: Option<&[String]>, first: Option<&Row>) -> Option<Row> 
     }
     let what = rest.split_whitespace().collect::<Vec<_>>().join(" ");
     let fits = match (cpus, first) {
-        // `ERR:` and `MIS:` have one count for all.
+        // `ERR:` and `MIS:` have one count for all CPUs.
         (Some(cpus), _) => counts.len() == cpus.len() || (counts.len() == 1 && what.is_empty()),
         (None, Some(first)) => counts.len() == first.counts.len(),
         (None, None) => counts.len() > 1 && what.starts_with(char::is_alphabetic),
@@ -138,7 +138,7 @@ fn table(lines: &Lines<'_>, start: u32, cpus: Option<Vec<String>>, rows: &[Row])
     }
 }
 
-/// A source whose interrupts one CPU takes while others idle.
+/// A source whose interrupts are received by one CPU while others receive none.
 fn one_takes_all(row: &Row, columns: &[String]) -> Option<String> {
     let total: f64 = row.counts.iter().sum();
     let (cpu, most) = row
@@ -146,7 +146,7 @@ fn one_takes_all(row: &Row, columns: &[String]) -> Option<String> {
         .iter()
         .enumerate()
         .max_by(|a, b| a.1.total_cmp(b.1))?;
-    if row.counts.len() < 2 || total < ENOUGH || most / total < ALL {
+    if row.counts.len() < 2 || total < MIN_INTERRUPTS || most / total < ALL {
         return None;
     }
     Some(format!(
@@ -159,7 +159,7 @@ fn one_takes_all(row: &Row, columns: &[String]) -> Option<String> {
     ))
 }
 
-/// What each CPU takes in all.
+/// The total of each CPU.
 fn totals(rows: &[Row], columns: &[String]) -> Option<String> {
     let sums: Vec<f64> = (0..columns.len())
         .map(|cpu| {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn says_which_source_has_all_its_interrupts_on_one_cpu() {
+    fn names_the_source_that_has_all_its_interrupts_on_one_cpu() {
         let tables = tables(SEED);
         assert_eq!(tables.len(), 1);
         let table = &tables[0];
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_nothing_for_a_listing_that_is_none() {
+    fn reads_no_listing_from_other_tables() {
         for text in [
             "12: 5",
             "12: 5 6",
@@ -289,7 +289,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bears_a_listing_cut_anywhere(end in 0..SEED.len()) {
+        fn does_not_panic_on_a_truncated_listing(end in 0..SEED.len()) {
             if let Some(cut) = SEED.get(..end) {
                 for table in tables(cut) {
                     let width = table.columns.len();
@@ -299,7 +299,7 @@ mod tests {
         }
 
         #[test]
-        fn bears_any_lines(text in "( *CPU0 +CPU1\n)?([A-Z0-9é]{0,4}:?[ 0-9a-z]{0,30}\n){0,8}") {
+        fn does_not_panic_on_any_lines(text in "( *CPU0 +CPU1\n)?([A-Z0-9é]{0,4}:?[ 0-9a-z]{0,30}\n){0,8}") {
             read(&Lines::new("x", &text));
         }
     }

@@ -1,54 +1,54 @@
 //! Fields from the path of a source: `--label '{config}/{job}.{loop}.json'`.
 //!
-//! A pattern is held against the end of a path, component by component, so that it does not matter where
-//! the files lie. `{name}` stands for some of a component's text, at least one character and no `/`;
-//! `{}` and `*` stand for the same and keep nothing. Of several readings the one counts that gives the
-//! first fields the shortest texts. `{loop}` stands for digits alone, so that in `a.b.1.json` the job is `a.b`.
+//! A pattern is matched with the end of a path, component by component, so that it is independent of the parent
+//! folders. `{name}` matches part of a component: at least one character, and no `/`. `{}` and `*` match the same and
+//! store nothing. If several matches are possible, the earlier fields get the shortest texts. `{loop}` matches only
+//! digits, so that in `a.b.1.json` the job is `a.b`.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// What is wrong with a pattern, or a path that does not match it.
+/// An error in a pattern, or a path that does not match it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LabelError {
-    /// A brace without its partner.
+    /// A brace without its counterpart.
     #[error("label `{pattern}`, character {at}: `{brace}` has no partner")]
     Unpaired {
         /// The pattern.
         pattern: String,
-        /// Which character, from 1.
+        /// Position of the brace in characters, from 1.
         at: usize,
         /// The brace.
         brace: char,
     },
-    /// A field whose name is not letters, digits, `_` and `-`.
+    /// A field whose name contains other characters than letters, digits, `_` and `-`.
     #[error(
         "label `{pattern}`: `{{{name}}}` is not a field name; use letters, digits, `_` and `-`"
     )]
     Name {
         /// The pattern.
         pattern: String,
-        /// What stands between the braces.
+        /// The text between the braces.
         name: String,
     },
-    /// A field that stands there twice; `{job}` and `{workload}` are one.
-    #[error("label `{pattern}`: `{{{name}}}` stands there more than once")]
+    /// A field that appears more than once; `{job}` and `{workload}` are the same field.
+    #[error("label `{pattern}`: `{{{name}}}` appears more than once")]
     Twice {
         /// The pattern.
         pattern: String,
         /// The field.
         name: String,
     },
-    /// Two fields without text between them: nobody could tell where one ends.
+    /// Two adjacent fields, without a text between them that separates them.
     #[error("label `{pattern}`: there is no text between `{{{first}}}` and `{{{second}}}`")]
     Touching {
         /// The pattern.
         pattern: String,
         /// The first field.
         first: String,
-        /// The one right after it.
+        /// The second field.
         second: String,
     },
     /// A pattern without a field.
@@ -69,7 +69,7 @@ pub enum LabelError {
     },
 }
 
-/// All that is wrong at once; its text has a line for each.
+/// All errors at once; its text has one line for each.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct LabelErrors(pub Vec<LabelError>);
@@ -85,22 +85,22 @@ impl FromStr for LabelPattern {
 /// The fields of one source.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Label {
-    /// By name: `config`, `job`, `loop`, and whatever else the pattern names.
+    /// By name: `config`, `job`, `loop`, and any other name in the pattern.
     pub fields: BTreeMap<String, String>,
 }
 
 impl Label {
-    /// `{config}`, `{configuration}`.
+    /// The field `{config}` or `{configuration}`.
     pub fn configuration(&self) -> Option<&str> {
         self.field("config")
     }
 
-    /// `{job}`, `{workload}`.
+    /// The field `{job}` or `{workload}`.
     pub fn workload(&self) -> Option<&str> {
         self.field("job")
     }
 
-    /// The fields that are neither configuration, workload nor a number that only tells runs apart.
+    /// The fields other than the configuration, the workload and `{loop}`.
     pub fn dimensions(&self) -> impl Iterator<Item = (&str, &str)> {
         self.fields
             .iter()
@@ -120,12 +120,12 @@ pub struct LabelPattern {
     components: Vec<Vec<Piece>>,
 }
 
-/// Of a component of a pattern.
+/// Part of a component of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
-    /// Exactly this.
+    /// This text.
     Text(String),
-    /// Anything, kept under a name; without one it is skipped.
+    /// Any text, stored under the name; skipped if there is no name.
     Field(Option<String>),
 }
 
@@ -133,7 +133,7 @@ impl LabelPattern {
     /// Reads a pattern.
     ///
     /// # Errors
-    /// All its faults at once.
+    /// All errors of the pattern at once.
     pub fn parse(pattern: &str) -> Result<LabelPattern, LabelErrors> {
         let mut errors = Vec::new();
         let components: Vec<Vec<Piece>> = pattern
@@ -153,7 +153,7 @@ impl LabelPattern {
         }
     }
 
-    /// The fields of a path; `None` where it does not match.
+    /// The fields of a path; `None` if it does not match.
     pub fn label(&self, path: &str) -> Option<Label> {
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         let skipped = parts.len().checked_sub(self.components.len())?;
@@ -199,23 +199,23 @@ impl std::fmt::Display for LabelPattern {
     }
 }
 
-/// The field that is only a number to tell runs apart.
+/// The field that only numbers repetitions.
 const LOOP: &str = "loop";
 
-/// One name for what has several.
+/// The canonical name of a field with several names.
 fn canonical(name: &str) -> &str {
     match name {
         "configuration" => "config",
         "workload" => "job",
-        // `run` is the run that the import becomes: a field of that name can only number repetitions.
+        // The import itself becomes a run, so a field named `run` can only number repetitions.
         "round" | "run" => LOOP,
         name => name,
     }
 }
 
-/// Takes a component apart; faults are noted and left out.
+/// Splits a component into pieces; errors are added to the list and skipped.
 fn pieces(component: &str, pattern: &str, errors: &mut Vec<LabelError>) -> Vec<Piece> {
-    // Where the component begins within the pattern, for the places of faults.
+    // The offset of the component in the pattern, for the positions in errors.
     let start = component.as_ptr() as usize - pattern.as_ptr() as usize;
     let character = |at: usize| pattern[..start + at].chars().count() + 1;
     let mut pieces = Vec::new();
@@ -260,7 +260,7 @@ fn pieces(component: &str, pattern: &str, errors: &mut Vec<LabelError>) -> Vec<P
     pieces
 }
 
-/// What is wrong with a pattern as a whole.
+/// Errors of a pattern as a whole.
 fn faults(components: &[Vec<Piece>], pattern: &str) -> Vec<LabelError> {
     let mut errors = Vec::new();
     let names: Vec<&str> = components
@@ -297,7 +297,7 @@ fn faults(components: &[Vec<Piece>], pattern: &str) -> Vec<LabelError> {
     errors
 }
 
-/// The named texts of a component, the last first; `None` where it does not match.
+/// The captured texts of a component, the last first; `None` if it does not match.
 fn captures<'n, 't>(pieces: &'n [Piece], text: &'t str) -> Option<Vec<(&'n str, &'t str)>> {
     let (piece, after) = match pieces {
         [] => return text.is_empty().then(Vec::new),
@@ -396,14 +396,11 @@ mod tests {
     }
 
     #[test]
-    fn says_all_that_is_wrong_with_a_pattern() {
+    fn reports_all_errors_of_a_pattern() {
         for (pattern, expected) in [
             ("plain.json", vec!["names no field"]),
             ("{a}{b}.json", vec!["no text between `{a}` and `{b}`"]),
-            (
-                "{job}/{workload}",
-                vec!["`{job}` stands there more than once"],
-            ),
+            ("{job}/{workload}", vec!["`{job}` appears more than once"]),
             (
                 "{config/x",
                 vec!["character 1: `{` has no partner", "names no field"],
@@ -413,7 +410,7 @@ mod tests {
                 "{a b}/{x}/{x}",
                 vec![
                     "`{a b}` is not a field name",
-                    "`{x}` stands there more than once",
+                    "`{x}` appears more than once",
                 ],
             ),
         ] {

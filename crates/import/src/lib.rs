@@ -1,10 +1,9 @@
 //! Reads results of other tools from any text into [`Imported`](iodyno_model::Imported).
 //!
-//! A source may be a tool's output file, a terminal transcript, or a write-up with several
-//! forms within Markdown or AsciiDoc. Each reader reads the whole text and reports which lines
-//! it understood; if two understand the same lines, the first in [`readers`] gets them.
-//! What must stay true: reading never fails and never drops a result silently. Lines that look like a result and
-//! were not understood are listed with their numbers.
+//! A source can be a tool's output file, a terminal transcript, or a write-up that contains several forms in Markdown
+//! or AsciiDoc. Each reader reads the whole text and reports which lines it understood; a line that several readers
+//! understand belongs to the first of them in [`readers`]. Invariants: reading never fails and never drops a result
+//! silently. Lines that look like a result and were not understood are listed with their numbers.
 
 mod benchstat;
 mod clean;
@@ -34,7 +33,7 @@ use lines::Lines;
 /// One source.
 #[derive(Debug, Clone, Copy)]
 pub struct Text<'a> {
-    /// Its name in places and remarks: the path as given.
+    /// Its name in references and remarks: the path as given.
     pub source: &'a str,
     /// Its contents.
     pub text: &'a str,
@@ -45,13 +44,13 @@ pub struct Text<'a> {
 pub struct Options {
     /// How paths of sources give configuration, workload, loop and further dimensions.
     pub label: Option<LabelPattern>,
-    /// The meaning of the columns of plain tables; `None`: guessed where it is unambiguous.
+    /// The meaning of the columns of plain tables; `None`: guessed if it is unambiguous.
     pub table: Option<ColumnMap>,
     /// Read this form only; `None`: all.
     pub form: Option<Form>,
 }
 
-/// A group of formats that one reader reads.
+/// A group of formats with a common reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// fio's JSON, json+, terse and normal output.
@@ -71,7 +70,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// Each with the name it goes by on the command line.
+    /// Each form with its name on the command line.
     pub const ALL: [(&'static str, Form); 7] = [
         ("fio", Form::Fio),
         ("fsbench", Form::Fsbench),
@@ -104,7 +103,7 @@ impl FromStr for Form {
 /// Finds results of its form in a whole text.
 type Reader = Box<dyn Fn(&Lines<'_>) -> Vec<Extract>>;
 
-/// All readers, the most specific first: it gets a line that several understand.
+/// All readers, the most specific first: it gets a line that several readers understand.
 fn readers(options: &Options) -> Vec<(Form, Reader)> {
     let map = options.table.clone();
     vec![

@@ -1,4 +1,4 @@
-//! The text that readers get: clean lines with their numbers, places and context.
+//! The input of readers: cleaned lines with their numbers, references and context.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -26,12 +26,12 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// How many there are.
+    /// The number of lines.
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.lines.len()).unwrap_or(u32::MAX)
     }
 
-    /// A line by its number; the empty text where there is none.
+    /// A line by its number; an empty text if there is none.
     pub(crate) fn get(&self, number: u32) -> &str {
         (number as usize)
             .checked_sub(1)
@@ -44,13 +44,13 @@ impl<'a> Lines<'a> {
         (1..).zip(self.lines.iter().map(AsRef::as_ref))
     }
 
-    /// Some lines with their numbers; those beyond the end are not there.
+    /// A range of lines with their numbers, without those beyond the end.
     pub(crate) fn range(&self, numbers: Range<u32>) -> impl Iterator<Item = (u32, &str)> {
         (numbers.start.max(1)..numbers.end.min(self.count() + 1))
             .map(|number| (number, self.get(number)))
     }
 
-    /// The place of a line.
+    /// A reference to a line.
     pub(crate) fn at(&self, line: u32) -> SourceLine {
         SourceLine {
             source: self.source.to_owned(),
@@ -58,7 +58,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// What stands over a line: headings in force, and the prose right above.
+    /// The context of a line: headings in force, and the prose directly above.
     pub(crate) fn context(&self, line: u32) -> Context<'_> {
         self.headings.context(line)
     }

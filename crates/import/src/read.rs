@@ -1,4 +1,4 @@
-//! Runs all readers over the texts: assigns lines, finds duplicates, and lists what no reader understood.
+//! Runs all readers on the texts: assigns lines, finds duplicates, and lists lines that no reader understood.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,10 +13,10 @@ use super::lines::Lines;
 use super::unread::{STATEMENT, why_unread};
 use super::{Options, Text, readers};
 
-/// Reads all results in some texts. Never fails: what cannot be read is in `unread`.
+/// Reads all results in some texts. Never fails: lines that cannot be read are listed in `unread`.
 ///
-/// Results of a source get the configuration and workload that its label says, otherwise those that the
-/// text itself says, otherwise the name of the source without its folder and ending.
+/// Results of a source get the configuration and workload of its label, otherwise those in the text, otherwise the
+/// name of the source without its folder and extension.
 pub fn read(texts: &[Text<'_>], options: &Options) -> Imported {
     let mut imported = Imported::default();
     let mut seen = Seen::default();
@@ -53,15 +53,15 @@ pub fn read(texts: &[Text<'_>], options: &Options) -> Imported {
 struct Placed {
     trial: ImportedTrial,
     lines: Range<u32>,
-    /// Results with nothing but blank lines between them are in one block.
+    /// Results separated only by blank lines are in one block.
     block: u32,
-    /// A hash of its lines, blanks aside.
+    /// A hash of its lines, without blanks.
     text: u64,
-    /// How many digits its lines have.
+    /// The number of digits in its lines.
     digits: usize,
 }
 
-/// What one source holds, in the order of its lines; the trials apart.
+/// The content of one source in the order of its lines; trials are returned separately.
 fn read_one(text: &Text<'_>, options: &Options) -> (Imported, Vec<Placed>) {
     let lines = Lines::new(text.source, text.text);
     let mut imported = Imported::default();
@@ -136,10 +136,10 @@ fn number_blocks(trials: &mut [Placed], lines: &Lines<'_>) {
     }
 }
 
-/// Takes the headings over results as the names of their configurations, where the text names none.
+/// Uses the headings above results as the names of their configurations if the text has no other name.
 ///
-/// Of nested headings the widest that is not the same over all results is the configuration, and narrower ones are
-/// the dimension `section`. A heading that numbers a run or is a command names nothing.
+/// Of nested headings, the widest that differs between results is the configuration, and narrower ones are the
+/// dimension `section`. A heading that numbers a run or is a command is not used.
 fn name_by_headings(trials: &mut [Placed], lines: &Lines<'_>) {
     let mut unnamed: Vec<(&mut ImportedTrial, Vec<String>)> = trials
         .iter_mut()
@@ -171,7 +171,7 @@ fn name_by_headings(trials: &mut [Placed], lines: &Lines<'_>) {
     }
 }
 
-/// Lets every reader look, and gives lines that several understood to the first of them.
+/// Runs every reader, and gives lines that several understood to the first of them.
 fn scan(lines: &Lines<'_>, options: &Options) -> (Vec<Extract>, Vec<bool>) {
     let mut all = Vec::new();
     let mut claimed = vec![false; lines.count() as usize + 2];
@@ -179,8 +179,8 @@ fn scan(lines: &Lines<'_>, options: &Options) -> (Vec<Extract>, Vec<bool>) {
         if options.form.is_some_and(|wanted| wanted != form) {
             continue;
         }
-        // How many claimed lines there are up to each, and where this reader's finds begin and end: both so
-        // that a thousand finds on a thousand lines cost no million steps.
+        // Prefix counts of the claimed lines, and the ranges of this reader's results: with 1000 results on 1000
+        // lines, the cost must not grow with the product.
         let mut before = vec![0_u32; claimed.len() + 1];
         for (index, &is) in claimed.iter().enumerate() {
             before[index + 1] = before[index] + u32::from(is);
@@ -205,7 +205,7 @@ fn scan(lines: &Lines<'_>, options: &Options) -> (Vec<Extract>, Vec<bool>) {
     (all, claimed)
 }
 
-/// Stretches that no reader understood and that look like results.
+/// Ranges of lines that no reader understood and that look like results.
 fn stretches(lines: &Lines<'_>, claimed: &[bool]) -> Vec<Unread> {
     let mut found = Vec::new();
     let mut within = false;
@@ -214,7 +214,7 @@ fn stretches(lines: &Lines<'_>, claimed: &[bool]) -> Vec<Unread> {
             within = false;
             continue;
         }
-        // Each statement stands for itself; of other lines, the first stands for all up to the next blank one.
+        // Each statement is reported separately; of other lines, the first represents all up to the next blank line.
         match why_unread(text) {
             Some(STATEMENT) => found.push(unread(lines, number, STATEMENT.to_owned())),
             Some(why) if !within => {
@@ -227,7 +227,7 @@ fn stretches(lines: &Lines<'_>, claimed: &[bool]) -> Vec<Unread> {
     found
 }
 
-/// The longest piece of an unread line that is kept.
+/// The largest number of characters of an unread line that are kept.
 const SHOWN: usize = 160;
 
 fn unread(lines: &Lines<'_>, line: u32, why: String) -> Unread {
@@ -238,7 +238,7 @@ fn unread(lines: &Lines<'_>, line: u32, why: String) -> Unread {
     }
 }
 
-/// Dimensions that every observation has of its own: another of that name would be lost behind them.
+/// Dimensions that every observation has: an imported dimension of the same name would be hidden.
 const SHADOWED: [&str; 4] = [
     Observation::RUN,
     Observation::CONFIGURATION,
@@ -246,10 +246,10 @@ const SHADOWED: [&str; 4] = [
     "config",
 ];
 
-/// Fills in what the label or the source's name says.
+/// Fills in the name from the label or from the source.
 ///
-/// Where a source holds several configurations or workloads of its own, the label's name stands before
-/// them: otherwise different things would become one.
+/// If a source contains several configurations or workloads, the label's name is put in front of each, so that
+/// different ones do not become one.
 fn name(trials: &mut [Placed], label: &Label, source: &str) {
     let stem = stem(source);
     let own_configurations = several(trials, |trial| &trial.configuration);
@@ -287,7 +287,7 @@ fn named(label: Option<&str>, own: &str, several: bool, stem: &str) -> String {
     }
 }
 
-/// A source's name without its folder and ending.
+/// A source's name without its folder and extension.
 fn stem(source: &str) -> &str {
     let name = source.trim_end_matches('/');
     let name = name.rsplit('/').next().unwrap_or(name);
@@ -297,21 +297,21 @@ fn stem(source: &str) -> &str {
     }
 }
 
-/// What was read so far, to know it again.
+/// The results read so far, to detect duplicates.
 #[derive(Default)]
 struct Seen<'t> {
     texts: HashMap<&'t str, &'t str>,
-    /// By the text and all that makes a result what it is: where it stood first, and in which block.
+    /// By text and identity of a result: its first place, and its block.
     trials: HashMap<(u64, String), (SourceLine, u32)>,
 }
 
-/// Equal texts with fewer digits than this happen by chance.
-const TELLING_DIGITS: usize = 12;
-/// From this many digits on, as in a whole report with its dates, even neighbours are copies.
-const CERTAIN_DIGITS: usize = 100;
+/// Equal texts with fewer digits than this can be a coincidence.
+const MIN_DISTINCTIVE_DIGITS: usize = 12;
+/// From this number of digits on, as in a complete report with its dates, equal neighbours are copies.
+const MIN_COPY_DIGITS: usize = 100;
 
 impl<'t> Seen<'t> {
-    /// The source that held this very text before.
+    /// The source that had exactly this text before.
     fn same_text(&mut self, text: &Text<'t>) -> Option<&'t str> {
         if text.text.trim().is_empty() {
             return None;
@@ -325,19 +325,19 @@ impl<'t> Seen<'t> {
         }
     }
 
-    /// Where the same result stood before: the same text at another place. In a copy of a whole text a few
-    /// digits tell.
+    /// The place of an earlier result with the same text. In a copy of a whole text, a few digits are sufficient.
     ///
-    /// Short results in one block are repetitions, however equal they are.
+    /// Short results in one block are repetitions, even if they are equal.
     fn first(&mut self, placed: &Placed, copy: bool) -> Option<SourceLine> {
         let trial = &placed.trial;
-        let telling = copy || placed.digits >= TELLING_DIGITS || !trial.series.is_empty();
+        let distinctive =
+            copy || placed.digits >= MIN_DISTINCTIVE_DIGITS || !trial.series.is_empty();
         let key = (placed.text, key(trial));
         match self.trials.get(&key) {
             Some((first, block)) => {
                 let neighbours = first.source == trial.at.source && *block == placed.block;
-                let repetition = neighbours && !copy && placed.digits < CERTAIN_DIGITS;
-                (telling && !repetition).then(|| first.clone())
+                let repetition = neighbours && !copy && placed.digits < MIN_COPY_DIGITS;
+                (distinctive && !repetition).then(|| first.clone())
             }
             None => {
                 self.trials.insert(key, (trial.at.clone(), placed.block));
@@ -347,7 +347,7 @@ impl<'t> Seen<'t> {
     }
 }
 
-/// All that makes a result what it is, without its place.
+/// The identity of a result, without its place.
 fn key(trial: &ImportedTrial) -> String {
     let figures: Vec<(&str, u64)> = trial
         .figures
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn several_workloads_of_one_file_stay_apart_under_a_label() {
+    fn several_workloads_of_one_file_stay_separate_under_a_label() {
         let table = "| test | MB/s |\n|-|-|\n| a | 1 |\n| b | 2 |\n";
         let text = format!("# ext4\n\n{table}");
         let imported = named(&[("x/all.md", &text)], Some("{config}/{job}.md"));
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_there_twice_counts_once() {
+    fn a_result_that_appears_twice_counts_once() {
         let label = Some("{config}/{job}.{loop}.txt");
         let (a, b) = ("e/j.1.txt", "e/j.2.txt");
         // The same text under the number of another run is a copy.
@@ -436,7 +436,7 @@ mod tests {
             imported.remarks,
             ["e/j.2.txt and e/j.1.txt are the same text"]
         );
-        // Under another configuration it is only said.
+        // Under another configuration there is only a remark.
         let imported = named(&[(a, RESULT), ("z/j.1.txt", RESULT)], label);
         assert_eq!((imported.trials.len(), imported.duplicates.len()), (2, 0));
         assert_eq!(imported.remarks.len(), 1);
@@ -492,7 +492,7 @@ mod tests {
                 .collect();
             let (ext4, zfs) = (("ext4", None), ("zfs", None));
             let mut all = vec![ext4, ext4, zfs, ("zfs", Some("lz4"))];
-            // Where the same text is telling, its repetition below "Run 2" is a copy.
+            // The text has enough digits, so its repetition below "Run 2" is a copy.
             if imported.trials.len() == 3 {
                 all.remove(1);
             }
@@ -500,7 +500,7 @@ mod tests {
             let labelled = named(&[("h1.md", &text)], Some("{config}.md"));
             assert_eq!(labelled.trials[0].configuration, "h1/ext4", "{what}");
         }
-        // One heading over everything and commands after a prompt name nothing.
+        // A heading above all results and commands after a prompt name nothing.
         for over in ["# Results", "# fio job.fio", "## Run 1"] {
             let text = format!("{over}\n\n{RESULT}\n## Run 2\n\n{OTHER}");
             let imported = named(&[("t.md", &text)], None);
@@ -509,17 +509,17 @@ mod tests {
     }
 
     #[test]
-    fn one_figure_alike_is_no_repetition() {
+    fn one_equal_figure_is_not_a_duplicate() {
         let table = "| fs | run | MB/s |\n|-|-|-|\n| x | 1 | 5 |\n| x | 2 | 5 |\n";
         let imported = named(&[("t.md", table)], None);
         assert_eq!((imported.trials.len(), imported.duplicates.len()), (2, 0));
-        // In a copy of the whole text it is one.
+        // In a copy of the whole text it is a duplicate.
         let imported = named(&[("t.md", table), ("t.md", table)], None);
         assert_eq!((imported.trials.len(), imported.duplicates.len()), (2, 2));
     }
 
     #[test]
-    fn names_that_every_result_has_of_its_own_shadow_no_imported_ones() {
+    fn imported_names_are_not_hidden_by_the_dimensions_of_every_result() {
         for (text, expected) in [
             (
                 "run: 42\nconfig: old\nBenchmarkX/config=zfs 1 5 ns/op\n",
@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_that_nobody_reads_is_named() {
+    fn a_figure_that_no_reader_understands_is_listed() {
         let imported = named(&[("n.txt", "hello\nit gave 5 MB/s\nor so\n\nbye\n")], None);
         assert_eq!(imported.unread.len(), 1);
         assert_eq!(imported.unread[0].at.line, 2);

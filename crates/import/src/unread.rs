@@ -1,12 +1,12 @@
 //! Recognises lines that look like results, to list those that no reader understood.
 
-/// Units of figures, as they follow a number. In lower case.
+/// Units of figures after a number. In lower case.
 const RATES: [&str; 12] = [
     "kib/s", "mib/s", "gib/s", "kb/s", "mb/s", "gb/s", "b/s", "io/s", "iops", "iop/s", "ops/s",
     "ops/sec",
 ];
 
-/// Words that tools put before or over their figures. In lower case.
+/// Words that tools print before or above their figures. In lower case.
 const WORDS: [&str; 8] = [
     "iops=",
     "bw=",
@@ -18,7 +18,7 @@ const WORDS: [&str; 8] = [
     "clat percentiles",
 ];
 
-/// Lines of tools whose output is known and not read, each with the reason. In lower case.
+/// Lines of tools whose output is known but not supported, each with the reason. In lower case.
 const KNOWN: [(&str, &str); 4] = [
     (
         "requests/sec executed",
@@ -38,7 +38,7 @@ const KNOWN: [(&str, &str); 4] = [
     ),
 ];
 
-/// Why a line that no reader understood should be named, if it looks like a result.
+/// Why a line that no reader understood is listed; `None` if it does not look like a result.
 pub(super) fn why_unread(line: &str) -> Option<&'static str> {
     let lower = line.to_lowercase();
     if let Some((_, why)) = KNOWN.iter().find(|(words, _)| lower.contains(words)) {
@@ -64,7 +64,7 @@ pub(super) fn why_unread(line: &str) -> Option<&'static str> {
     })
 }
 
-/// `read:  IOPS=4243.58 66.31 MiB/s (69.53 MB/s)`; fio has a comma and `BW=`.
+/// `read:  IOPS=4243.58 66.31 MiB/s (69.53 MB/s)`; fio prints a comma and `BW=`.
 fn is_sysbench_1_1(lower: &str) -> bool {
     let rest = lower.strip_prefix("read:").or(lower.strip_prefix("write:"));
     rest.is_some_and(|rest| {
@@ -72,11 +72,11 @@ fn is_sysbench_1_1(lower: &str) -> bool {
     })
 }
 
-/// Of a line of prose that states a relative difference.
+/// The reason for a line of prose that states a relative difference.
 pub(super) const STATEMENT: &str =
     "a claim in prose: whether the results support it needs a reader's judgement";
 
-/// Words that compare, by their beginnings. In lower case.
+/// Beginnings of words that compare. In lower case.
 const COMPARING: [&str; 20] = [
     "fast", "slow", "better", "worse", "improv", "increas", "decreas", "reduc", "higher", "lower",
     "more", "less", "regress", "gain", "drop", "speed", "degrad", "boost", "up", "down",
@@ -116,7 +116,7 @@ fn is_statement(lower: &str) -> bool {
     relative && letters >= 3 && (signed || words.iter().any(compares))
 }
 
-/// A number with a rate's unit right after it.
+/// A number directly followed by the unit of a rate.
 fn has_rate(lower: &str) -> bool {
     let mut numbered = false;
     for word in lower.split([' ', '\t', '|', '(', ')', '=', ',', ';']) {
@@ -126,13 +126,13 @@ fn has_rate(lower: &str) -> bool {
         if is_rate && (has_number || numbered) {
             return true;
         }
-        // `12 k IO/s` and `12k IO/s`: a scale of one letter belongs to the number.
+        // `12 k IO/s` and `12k IO/s`: a single letter is the scale of the number.
         numbered = (has_number && unit.len() <= 1) || (numbered && word.is_empty());
     }
     false
 }
 
-/// A row of a table with bars and at least two numbers in it.
+/// A row of a table with bars and at least two numbers.
 fn is_row(line: &str) -> bool {
     line.matches('|').count() >= 2
         && line
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_figures_from_prose() {
+    fn distinguishes_figures_from_prose() {
         for (line, unread) in [
             ("both capped near 250 MB/s by the device", true),
             ("12.5k IOPS", true),

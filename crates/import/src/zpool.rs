@@ -8,7 +8,7 @@ use iodyno_units::Bytes;
 use super::extract::Extract;
 use super::lines::Lines;
 
-/// What it is read as.
+/// The name of the form in results.
 const FORM: &str = "zpool iostat";
 /// The columns of a sample, in the order of its values.
 const COLUMNS: [&str; 6] = [
@@ -21,10 +21,10 @@ const COLUMNS: [&str; 6] = [
 ];
 /// The second line of the head.
 const HEAD: [&str; 7] = ["pool", "alloc", "free", "read", "write", "read", "write"];
-/// How far above the head its command line may stand.
+/// The largest number of lines between the command line and the head.
 const COMMAND_WITHIN: u32 = 4;
 
-/// What a pool's devices are listed under.
+/// The sections in which the devices of a pool are listed.
 const SECTIONS: [&str; 6] = ["logs", "cache", "spares", "special", "dedup", "indirect"];
 
 /// A value of a line, in the order of [`COLUMNS`].
@@ -45,19 +45,19 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
     found
 }
 
-/// One command's output.
+/// The output of one command.
 #[derive(Debug, Default)]
 struct Listing {
     start: u32,
     end: u32,
-    /// Seconds from one sample to the next.
+    /// Seconds between samples.
     interval: Option<f64>,
-    /// The first sample counts from the boot on.
+    /// The first sample covers the time since boot.
     since_boot: bool,
-    /// Samples by device, in the order in which devices first stood there.
+    /// Samples by device, in the order of first appearance.
     order: Vec<String>,
     samples: BTreeMap<String, Vec<Sample>>,
-    /// The columns are not the plain ones.
+    /// The columns are not the standard ones.
     other_columns: bool,
 }
 
@@ -170,20 +170,20 @@ impl Listing {
     }
 }
 
-/// Where a device stands in its pool: by indentation.
+/// The path of a device in its pool, from the indentation.
 #[derive(Debug, Default)]
 struct Path {
     above: Vec<(usize, String)>,
-    /// Full names that stood in this sample, so that two mirrors without a number stay two.
+    /// The full names in this sample, so that two mirrors without a number stay separate.
     seen: BTreeMap<String, u32>,
 }
 
 impl Path {
     fn enter(&mut self, name: &str, indent: usize) -> String {
-        // Not indented and still part of the pool above.
+        // Not indented, but still part of the pool above.
         let indent = indent + usize::from(indent == 0 && SECTIONS.contains(&name));
         if indent == 0 && self.seen.contains_key(name) {
-            // A single pool's samples follow each other with nothing between them.
+            // The samples of a single pool follow each other without a separator.
             *self = Path::default();
         }
         while self.above.last().is_some_and(|(other, _)| *other >= indent) {
@@ -213,7 +213,7 @@ fn is_plain_head(text: &str) -> bool {
     text.split_whitespace().eq(HEAD)
 }
 
-/// `capacity operations bandwidth`, with more after it where more is shown.
+/// `capacity operations bandwidth`, followed by other groups if further columns are shown.
 fn is_group_head(text: &str) -> bool {
     let mut words = text.split_whitespace();
     words.next() == Some("capacity") && words.next() == Some("operations")
@@ -254,12 +254,12 @@ fn row(text: &str) -> Option<(&str, usize, Sample)> {
     Some((name, text.len() - text.trim_start().len(), sample))
 }
 
-/// A row of more columns than are read.
+/// A row with more columns than are supported.
 fn is_wider_row(text: &str) -> bool {
     text.split_whitespace().count() > HEAD.len()
 }
 
-/// `126G`, `14.8K`, `0`: by powers of 1024.
+/// Parses `126G`, `14.8K`, `0`, with powers of 1024.
 fn amount(word: &str) -> Option<f64> {
     let (digits, power) = match word.char_indices().next_back()? {
         (at, suffix) if suffix.is_ascii_uppercase() => {
@@ -272,7 +272,7 @@ fn amount(word: &str) -> Option<f64> {
     Some(value * 1024f64.powi(power))
 }
 
-/// A sample in words, for a remark: `alloc 126 GiB, write 11 ops/s`.
+/// A sample as text for a remark: `alloc 126 GiB, write 11 ops/s`.
 fn in_words(sample: &Sample) -> String {
     let words = COLUMNS.iter().zip(sample).filter_map(|(column, value)| {
         let (name, unit) = column.split_once(' ')?;
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_a_pools_series_and_sets_the_row_since_boot_aside() {
+    fn keeps_a_pools_series_without_the_row_since_boot() {
         let tables = tables(SEED);
         assert_eq!(tables.len(), 2);
         let backup = &tables[0];
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_no_row_away_where_the_command_left_out_the_one_since_boot() {
+    fn keeps_all_rows_if_the_command_omitted_the_one_since_boot() {
         let text = "$ zpool iostat -y 2\n\
                     pool alloc free read write read write\n\
                     ---- ----- ---- ---- ----- ---- -----\n\
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_samples_of_one_pool_by_its_name_and_passes_over_times() {
+    fn recognises_samples_of_one_pool_by_its_name_and_skips_times() {
         let head = "pool alloc free read write read write\n----- ----- -----\n";
         let row = "tank 1G 2G 3 4 5K 6M\n";
         for between in ["", "1795300000\n", "Sat Nov 21 23:00:30 UTC 2026\n"] {
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_logs_of_two_pools_apart() {
+    fn separates_the_logs_of_two_pools() {
         let pool = |name: &str| {
             format!(
                 "{name} 1G 2G 3 4 5K 6M\n  sda 1G 2G 3 4 5K 6M\nlogs - - - - - -\n  sdb 1G 2G 3 4 5K 6M\n"
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn names_devices_by_their_place_in_the_pool() {
+    fn names_devices_by_their_path_in_the_pool() {
         let sample = "pool        alloc   free   read  write   read  write\n\
                       ----------  -----  -----  -----  -----  -----  -----\n\
                       tank        1.00G  9.00G      1      2    3K    4K\n\
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn says_why_it_does_not_read_further_columns_or_an_empty_table() {
+    fn reports_why_further_columns_or_an_empty_table_are_not_read() {
         for (text, words) in [
             (
                 "pool alloc free read write read write total_wait\n----- -----\ntank 1G 2G 3 4 5 6 7\n",
@@ -465,7 +465,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bears_a_table_cut_anywhere(end in 0..SEED.len()) {
+        fn does_not_panic_on_a_truncated_table(end in 0..SEED.len()) {
             if let Some(cut) = SEED.get(..end) {
                 for table in tables(cut) {
                     prop_assert!(table.rows.iter().all(|(_, row)| row.len() == 6));
@@ -474,7 +474,7 @@ mod tests {
         }
 
         #[test]
-        fn bears_any_lines(words in "(pool alloc free read write read write\n)?([a-z0-9KMG.é -]{0,30}\n){0,8}") {
+        fn does_not_panic_on_any_lines(words in "(pool alloc free read write read write\n)?([a-z0-9KMG.é -]{0,30}\n){0,8}") {
             read(&Lines::new("x", &words));
         }
     }

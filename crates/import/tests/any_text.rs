@@ -1,4 +1,4 @@
-//! Whatever is given for others' results: reading never panics.
+//! Reading never panics, for any input.
 
 mod near_text;
 
@@ -6,7 +6,7 @@ use iodyno_import::{LabelPattern, Options, Text, read};
 use near_text::{PIECES, large_texts};
 use proptest::prelude::*;
 
-fn near() -> impl Strategy<Value = String> {
+fn similar_text() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(PIECES.to_vec());
     prop::collection::vec(piece, 0..80).prop_map(|pieces| pieces.concat())
 }
@@ -20,7 +20,7 @@ proptest! {
     }
 
     #[test]
-    fn any_near_text_is_read_with_and_without_a_map(text in near()) {
+    fn any_similar_text_is_read_with_and_without_a_map(text in similar_text()) {
         let texts = [Text { source: "a/x", text: &text }];
         let without = read(&texts, &Options::default());
         let lines = text.matches(['\n', '\r']).count() as u32 + 1;
@@ -38,7 +38,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_text_twice_gives_no_result_more(text in near()) {
+    fn repeating_a_text_adds_no_result(text in similar_text()) {
         let one = Text { source: "x", text: &text };
         let once = read(&[one], &Options::default());
         let twice = read(&[one, one], &Options::default());
@@ -54,8 +54,8 @@ proptest! {
 }
 
 #[test]
-fn many_kilobytes_of_anything_are_read() {
-    // What a megabyte costs is measured by `make bench`.
+fn large_texts_are_read() {
+    // `make bench` measures the cost for 1 MB.
     for text in large_texts(1 << 15) {
         let _ = read(
             &[Text {

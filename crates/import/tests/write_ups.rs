@@ -1,4 +1,4 @@
-//! Whole write-ups, as their authors left them: every figure that they print is found, with its line.
+//! Complete write-ups as published: every printed figure is found, with its line.
 
 use iodyno_import::{Options, Text, read};
 use iodyno_model::{Imported, ImportedTrial, Kind};
@@ -61,7 +61,7 @@ fn finds_every_run_of_every_benchmark_once() {
 }
 
 #[test]
-fn counts_the_benchmark_that_stands_there_twice_once() {
+fn counts_a_benchmark_that_appears_twice_once() {
     let duplicates = fsbench().duplicates;
     let lines: Vec<(u32, u32)> = duplicates
         .iter()
@@ -148,7 +148,7 @@ fn reads_each_rate_as_it_is_printed() {
 }
 
 #[test]
-fn judges_deletes_by_their_completion_and_what_loops_by_the_time_of_an_op() {
+fn judges_deletes_by_their_completion_and_loops_by_the_time_of_an_op() {
     let imported = fsbench();
     for trial in &imported.trials {
         let (kind, primary) = match trial.workload.split('_').next() {
@@ -168,7 +168,7 @@ fn judges_deletes_by_their_completion_and_what_loops_by_the_time_of_an_op() {
             trial.workload
         );
     }
-    // The printed time has one decimal; ops and their rate say it finer.
+    // The printed time has one decimal; ops and their rate give it more precisely.
     let zfs = of(&imported, "delete_100k_2MB", "zfs")[0];
     let completion = figure(zfs, "completion").unwrap();
     assert!(
@@ -178,7 +178,7 @@ fn judges_deletes_by_their_completion_and_what_loops_by_the_time_of_an_op() {
 }
 
 #[test]
-fn says_nothing_of_what_is_printed_as_zero() {
+fn withholds_values_that_are_printed_as_zero() {
     let imported = fsbench();
     for trial in of(&imported, "statfs_many_files", "ext4") {
         assert_eq!(figure(trial, "op.mean"), None);
@@ -199,7 +199,7 @@ fn says_nothing_of_what_is_printed_as_zero() {
 }
 
 #[test]
-fn computes_the_rate_by_the_mean_of_write_sync_as_its_author_did() {
+fn computes_the_rate_of_write_sync_from_its_mean_as_its_author_did() {
     let imported = fsbench();
     let mean = |configuration| {
         let rates = values(
@@ -209,7 +209,7 @@ fn computes_the_rate_by_the_mean_of_write_sync_as_its_author_did() {
         rates.iter().sum::<f64>() / rates.len() as f64
     };
     assert_eq!(format!("{:.1}", mean("zfs")), "27.1");
-    // The table claims 30.4, which does not follow.
+    // The table claims 30.4, which does not follow from its figures.
     assert_eq!(format!("{:.1}", mean("ext4")), "31.6");
 }
 
@@ -227,10 +227,10 @@ fn printed_seconds() -> Vec<(u32, f64, f64)> {
 }
 
 #[test]
-fn rebuilds_every_second_but_the_first_as_it_is_printed() {
+fn computes_every_second_but_the_first_as_it_is_printed() {
     let imported = fsbench();
     let mut compared = 0;
-    // The benchmark that stands there twice is in no trial the second time.
+    // The second copy of the benchmark is in no trial.
     let once = |(line, _, _): &(u32, f64, f64)| !(401..=493).contains(line);
     for (line, second, printed) in printed_seconds().into_iter().filter(once) {
         let owner = imported
@@ -245,7 +245,7 @@ fn rebuilds_every_second_but_the_first_as_it_is_printed() {
             assert!(point.rate > 50.0 * printed, "line {line}");
             continue;
         }
-        // The last second also holds an end shorter than a tenth of a second.
+        // The last second also contains a remainder shorter than a tenth of a second.
         if point.end_ns != (second * 1e9) as u64 {
             continue;
         }
@@ -290,7 +290,7 @@ fn keeps_all_ops_of_a_trial_in_its_series() {
 }
 
 #[test]
-fn keeps_the_two_regimes_of_ext4_and_the_dip_of_zfs() {
+fn finds_the_two_regimes_of_ext4_and_the_dip_of_zfs() {
     let imported = fsbench();
     for trial in of(&imported, "delete_100k_2MB", "ext4") {
         assert!(trial.series[0].rate < 4000.0 && trial.series[2].rate > 60000.0);
@@ -338,7 +338,7 @@ fn reads_a_tools_figures_and_the_tables_beside_them() {
 }
 
 #[test]
-fn takes_few_digits_that_come_again_for_another_run_and_many_for_a_copy() {
+fn treats_repeated_short_results_as_another_run_and_long_ones_as_a_copy() {
     for (line, trials, duplicates) in [
         ("BenchmarkX-8 1000 70 ns/op 120 ops/sec 4 MB/s\n", 2, 0),
         ("BenchmarkX-8 1000 70.31 ns/op 14222 ops/sec 4 MB/s\n", 1, 1),
@@ -347,7 +347,7 @@ fn takes_few_digits_that_come_again_for_another_run_and_many_for_a_copy() {
         let imported = import("new.txt", &format!("{line}\nand once more:\n{line}"));
         let found = (imported.trials.len(), imported.duplicates.len());
         assert_eq!(found, (trials, duplicates), "{line}");
-        // Next to each other they are repetitions.
+        // Directly after each other they are repetitions.
         let imported = import("new.txt", &format!("{line}\n{line}"));
         let found = (imported.trials.len(), imported.duplicates.len());
         assert_eq!(found, (2, 0), "{line}");

@@ -1,8 +1,8 @@
-//! The tables that benchstat prints: with bars around the units (since 2022), and before that
-//! `name  old time/op  new time/op  delta`.
+//! The tables that benchstat prints: with bars around the units (since 2022), and the older form `name  old time/op
+//! new time/op  delta`.
 //!
-//! Each row becomes a claim about the trials that its label, its column heads and the keys above the table
-//! name. A table with a baseline and several other columns gives a claim for each pair.
+//! Each row becomes a claim about the trials named by its label, its column heads and the keys above the table. A
+//! table with a baseline and several other columns gives a claim for each pair.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::super::lines::Lines;
 use super::input::{key, place};
 use super::units;
 
-/// The label of the row of geometric means, in tables since 2022 and before.
+/// The labels of the row of geometric means, in tables since 2022 and in older ones.
 const GEOMEAN: [&str; 2] = ["geomean", "[Geo mean]"];
 
 /// A table whose rows are being read.
@@ -24,17 +24,17 @@ struct Table {
     line: u32,
     unit: String,
     metrics: Vec<(String, f64)>,
-    /// Where the columns of values begin, in characters.
+    /// The first character of each column of values.
     starts: Vec<usize>,
-    /// What stands over each column.
+    /// The heads of each column.
     columns: Vec<Vec<String>>,
-    /// Columns but the first are compared with the first.
+    /// The other columns are compared with the first one.
     deltas: bool,
-    /// Keys that hold for all its rows from here on.
+    /// Keys that apply to all following rows of the table.
     keys: BTreeMap<String, String>,
 }
 
-/// What a row says in one column.
+/// The content of a row in one column.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Cell {
     side: String,
@@ -43,11 +43,11 @@ struct Cell {
     n: Vec<u32>,
 }
 
-/// All rows of all tables.
+/// Reads all rows of all tables.
 pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
     let mut found = Vec::new();
     let mut table: Option<Table> = None;
-    // Keys since the last line of another kind: benchstat prints those that hold for a table above it.
+    // Keys since the last line of another kind. benchstat prints keys that apply to a whole table above it.
     let mut keys = BTreeMap::new();
     for (number, text) in lines.iter() {
         let at = number..number + 1;
@@ -90,7 +90,7 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
     found
 }
 
-/// The table that a head begins, and the head's first line.
+/// Parses the head of a table; returns the table and the first line of the head.
 fn head(
     lines: &Lines<'_>,
     number: u32,
@@ -105,7 +105,7 @@ fn head(
     let (unit, first, deltas) = match bare[..] {
         ["name", "old", unit, "new", again, "delta"] if unit == again => (unit, 1, true),
         ["name", "\\", unit, _, ..] => (unit, 3, false),
-        // One side alone. Other tables begin so as well, without a `±`.
+        // A table with only one side. Other tables begin in the same way, but contain no `±`.
         ["name", unit] if has_spread(lines, number) => (unit, 1, false),
         _ => return None,
     };
@@ -140,7 +140,7 @@ fn has_spread(lines: &Lines<'_>, head: u32) -> bool {
         .any(|(_, text)| text.contains('±'))
 }
 
-/// `│ sec/op │ sec/op vs base │`, below one line or several with the names of the columns.
+/// Parses the head `│ sec/op │ sec/op vs base │`, which follows one or more lines with the names of the columns.
 fn medians_head(
     lines: &Lines<'_>,
     number: u32,
@@ -152,7 +152,7 @@ fn medians_head(
     let deltas = bars[1..]
         .iter()
         .all(|(_, cell)| cell.strip_suffix("vs base").map(str::trim) == Some(unit));
-    // The last line of the head: a row without bars follows.
+    // The last line of the head, because the next line is a row without bars.
     let row_follows = !lines.get(number + 1).contains('│');
     let names_above = number > 1 && lines.get(number - 1).contains('│');
     let is_head = match bars.len() {
@@ -193,7 +193,7 @@ fn medians_head(
     Some((table, first))
 }
 
-/// What stands between bars, with the bar's place in characters.
+/// The texts between bars, each with the position of its bar in characters.
 fn cells(text: &str) -> Vec<(usize, &str)> {
     let mut cells = Vec::new();
     let mut place = 0;
@@ -206,7 +206,7 @@ fn cells(text: &str) -> Vec<(usize, &str)> {
     cells
 }
 
-/// Words, each with the place of its first character.
+/// The words of a line, each with the position of its first character.
 fn words_with_places(text: &str) -> Vec<(usize, &str)> {
     let mut place = 0;
     let mut words = Vec::new();
@@ -219,7 +219,7 @@ fn words_with_places(text: &str) -> Vec<(usize, &str)> {
     words
 }
 
-/// `pkg:foo goos:linux`: what the rows below have in common.
+/// Parses `pkg:foo goos:linux`: keys that the rows below have in common.
 fn group(text: &str) -> Option<BTreeMap<String, String>> {
     text.split_whitespace()
         .map(|word| {
@@ -235,13 +235,13 @@ fn is_footnote(text: &str) -> bool {
         .starts_with(['¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'])
 }
 
-/// A geometric mean that is not defined anywhere: `geomean  ²`.
+/// Whether the line is an undefined geometric mean: `geomean  ²`.
 fn is_blank_mean(text: &str) -> bool {
     text.strip_prefix(GEOMEAN[0])
         .is_some_and(|rest| rest.split_whitespace().all(is_footnote))
 }
 
-/// The claims of a row; none where it is not a row of the table.
+/// The claims of a row; empty if the line is not a row of the table.
 fn claims(lines: &Lines<'_>, number: u32, text: &str, table: &Table) -> Vec<Claim> {
     let Some((label, cells)) = row(text, table) else {
         return Vec::new();
@@ -281,7 +281,7 @@ fn subject(lines: &Lines<'_>, label: &str, table: &Table, indices: &[usize]) -> 
     let name = label.strip_prefix("Benchmark").unwrap_or(label);
     let benchmark = place(&mut trial, name, &BTreeMap::new());
     let geomean = GEOMEAN.contains(&label);
-    // Before 2022 the mean is over all groups of rows; the keys here would be those of the last group.
+    // Before 2022 the mean is over all groups of rows; the current keys are those of the last group.
     let mut keys = match geomean && table.rules == ClaimRules::Means {
         true => BTreeMap::new(),
         false => table.keys.clone(),
@@ -306,10 +306,10 @@ fn bare(name: &str) -> &str {
     name.strip_prefix("fsbench/").unwrap_or(name)
 }
 
-/// A row's label and its cells, some of them possibly empty.
+/// A row's label and its cells; `None` for an empty cell.
 ///
-/// Where the words after the first fill all columns, they are its cells wherever they stand. Otherwise the label has
-/// several words or a cell is empty, and the places of the columns part them.
+/// If the number of words after the first one fits the columns, the words are assigned to the columns in order.
+/// Otherwise the label has several words or a cell is empty, and the positions of the columns separate the cells.
 fn row(text: &str, table: &Table) -> Option<(String, Vec<Option<Cell>>)> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let geomean = GEOMEAN.iter().find(|label| text.starts_with(**label));
@@ -341,13 +341,13 @@ fn row(text: &str, table: &Table) -> Option<(String, Vec<Option<Cell>>)> {
     filled.then(|| (label.to_owned(), cells))
 }
 
-/// A text up to a number of characters, and the rest.
+/// Splits a text after a number of characters.
 fn split_at(text: &str, characters: usize) -> (&str, &str) {
     let place = text.char_indices().nth(characters).map(|(place, _)| place);
     text.split_at(place.unwrap_or(text.len()))
 }
 
-/// A cell for each column, if all words are used up by them and each comparison has its difference.
+/// Assigns words to cells in order; `None` unless all words are used and each comparison has its difference.
 fn cells_in_order(words: &[&str], table: &Table) -> Option<Vec<Option<Cell>>> {
     let mut rest = words;
     let mut cells = Vec::new();
@@ -363,14 +363,15 @@ fn cells_in_order(words: &[&str], table: &Table) -> Option<Vec<Option<Cell>>> {
     rest.is_empty().then_some(cells)
 }
 
-/// `672 ± 5%`, `722 ±33%`, `65.00n ± ∞ ¹`, `12.0`, each with `~ (p=0.100 n=3+3) ²` or without; and the words after it.
+/// Parses `672 ± 5%`, `722 ±33%`, `65.00n ± ∞ ¹` or `12.0`, each with or without `~ (p=0.100 n=3+3) ²`. Returns the
+/// cell and the remaining words.
 fn cell<'w>(words: &'w [&'w str]) -> Option<(Cell, &'w [&'w str])> {
     let (value, mut rest) = words.split_first()?;
     let mut cell = Cell::default();
     if value.starts_with(|c: char| c.is_ascii_digit() || c == '-') && !value.ends_with('%') {
         cell.side = (*value).to_owned();
     } else if is_delta(value) || is_footnote(value) {
-        // A geometric mean that is not defined leaves a blank.
+        // An undefined geometric mean leaves the cell blank.
         rest = words;
     } else {
         return None;
@@ -422,7 +423,7 @@ fn after_footnotes<'w>(mut words: &'w [&'w str]) -> &'w [&'w str] {
     words
 }
 
-/// `3+3`, or `6` where both sides have as many.
+/// Parses the numbers of samples: `3+3`, or `6` if they are equal.
 fn counts(text: &str) -> Vec<u32> {
     let counts: Option<Vec<u32>> = text.split('+').map(|count| count.parse().ok()).collect();
     match counts.as_deref() {

@@ -1,8 +1,8 @@
 //! Go's benchmark format: `key: value` lines, `Unit` lines, `BenchmarkName/k=v-8 N value unit …`.
 //!
-//! A line is a trial. As in benchstat, keys hold for the lines below them, and a number after a last
-//! hyphen is GOMAXPROCS. The configuration is `/config=` in the name, otherwise the key `config`; where both
-//! are there, the key is one more dimension.
+//! Each benchmark line is a trial. As in benchstat, keys apply to the lines below them, and a number after the last
+//! hyphen is GOMAXPROCS. The configuration is `/config=` in the name, otherwise the key `config`; if both exist, the
+//! key becomes a dimension.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,16 +13,16 @@ use super::super::fsbench::{of_cycles, of_line};
 use super::super::lines::Lines;
 use super::units;
 
-/// What it is read as.
+/// The name of the form in results.
 const FORM: &str = "go benchmark";
 /// Keys and parts of names that name the configuration.
 const CONFIGURATION: [&str; 2] = ["config", "configuration"];
-/// The key that names the workload, where the benchmark's own name is `_`.
+/// The key that names the workload if the benchmark's own name is `_`.
 const WORKLOAD: &str = "workload";
-/// Keys that tell of the host; `pkg` and all others part trials like parts of a name do.
+/// Keys that describe the host. All other keys, including `pkg`, distinguish trials as parts of a name do.
 const HOST: [&str; 5] = ["goos", "goarch", "cpu", "kernel", "host"];
 
-/// All results of this form.
+/// Reads all results of this form.
 pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
     let mut keys = Keys::of(lines);
     let mut found = Vec::new();
@@ -35,7 +35,7 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
     found
 }
 
-/// What other lines say of a benchmark line.
+/// The keys and units in force for a benchmark line.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Keys {
     values: BTreeMap<String, String>,
@@ -43,7 +43,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// At the beginning of a text.
+    /// The state before the first line of a text.
     pub(crate) fn of(lines: &Lines<'_>) -> Keys {
         Keys {
             values: BTreeMap::new(),
@@ -51,7 +51,7 @@ impl Keys {
         }
     }
 
-    /// Takes a line `key: value`, which holds from here on, and ignores any other.
+    /// Applies a line `key: value` to the lines below it; ignores any other line.
     pub(crate) fn note(&mut self, text: &str) {
         match key(text) {
             Some((key, "")) => {
@@ -64,13 +64,13 @@ impl Keys {
         }
     }
 
-    /// The trial of a benchmark line, or why it is none; `None` for other lines.
+    /// Parses a benchmark line into a trial, or returns the reason why it is not valid; `None` for other lines.
     pub(crate) fn benchmark(&self, lines: &Lines<'_>, number: u32, text: &str) -> Option<Extract> {
         benchmark(lines, number, text.trim(), &self.values, &self.directions)
     }
 }
 
-/// Which way is better, by unit, as `Unit` lines anywhere in the text say.
+/// Which direction is better, by unit, from the `Unit` lines of the whole text.
 fn directions(lines: &Lines<'_>) -> HashMap<String, Better> {
     let mut directions = HashMap::new();
     for (_, text) in lines.iter() {
@@ -91,7 +91,7 @@ fn directions(lines: &Lines<'_>) -> HashMap<String, Better> {
     directions
 }
 
-/// A line of a key in lower case, without blanks, and its value.
+/// Parses a line `key: value`; a key is in lower case and without blanks.
 pub(super) fn key(text: &str) -> Option<(&str, &str)> {
     let (key, value) = text.split_once(':')?;
     let lower = key.starts_with(char::is_lowercase)
@@ -159,7 +159,7 @@ fn pairs<'t>(words: &[&'t str]) -> Result<Vec<(f64, &'t str)>, String> {
         .collect()
 }
 
-/// Fills in configuration and dimensions by keys and name; the rest of the name.
+/// Fills in the configuration and the dimensions from the keys and the name; returns the rest of the name.
 pub(super) fn place(
     trial: &mut ImportedTrial,
     name: &str,
@@ -167,7 +167,7 @@ pub(super) fn place(
 ) -> String {
     for (key, value) in keys {
         if CONFIGURATION.contains(&key.as_str()) {
-            // The name's part comes first.
+            // A part of the name has precedence.
         } else if key == WORKLOAD {
             trial.workload.clone_from(value);
         } else if HOST.contains(&key.as_str()) {
@@ -197,7 +197,7 @@ pub(super) fn place(
                     configure(trial, key, value);
                     continue;
                 }
-                // To benchstat a key of the file and a part of the name are two things, the latter `/key`.
+                // benchstat distinguishes a key of the file from a part of the name, which it calls `/key`.
                 let taken = trial
                     .dimensions
                     .get(key)
@@ -220,7 +220,7 @@ pub(super) fn place(
     rest.join("/")
 }
 
-/// The first that names a configuration does; what others say parts trials as well.
+/// The first name found is the configuration; other names become dimensions.
 fn configure(trial: &mut ImportedTrial, key: &str, value: &str) {
     if trial.configuration.is_empty() {
         trial.configuration = value.to_owned();
@@ -233,7 +233,7 @@ fn is_count(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit())
 }
 
-/// The figures; the first is the one to judge by.
+/// Converts the figures; the first is the primary one.
 fn figures(trial: &mut ImportedTrial, pairs: &[(f64, &str)], directions: &HashMap<String, Better>) {
     for &(value, unit) in pairs {
         let (mut metric, scale) = units::metric(unit);

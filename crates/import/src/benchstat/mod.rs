@@ -1,4 +1,4 @@
-//! benchstat: what it reads (Go's benchmark format), and the tables that it and its predecessor print.
+//! benchstat: its input (Go's benchmark format), and the tables that it and its predecessor print.
 
 mod claims;
 mod input;
@@ -9,7 +9,7 @@ pub(super) use self::input::Keys;
 use super::extract::Extract;
 use super::lines::Lines;
 
-/// All results and all rows of printed comparisons.
+/// Reads all results and all rows of printed comparisons.
 pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
     let mut found = input::read(lines);
     found.extend(claims::read(lines));

@@ -233,13 +233,13 @@ fn reads_lines_with_their_keys_and_parts_of_names() {
     let second = &all.trials[1];
     assert_eq!(
         second.configuration, "zfs",
-        "the name's part wins over the key"
+        "a part of the name has precedence over the key"
     );
     assert_eq!(figure(second, "op.mean"), Some(2e9));
     assert_eq!(
         second.dimensions.len(),
         2,
-        "a key without a value is taken away, one that was overruled is not"
+        "a line without a value removes a key, but not a part of the name"
     );
     assert_eq!(
         all.unread,
@@ -249,7 +249,7 @@ fn reads_lines_with_their_keys_and_parts_of_names() {
 }
 
 #[test]
-fn reads_what_a_comparison_is_written_as() {
+fn reads_the_benchmark_format_that_a_comparison_exports() {
     let text = "# benchstat -col workload FILE\n\
                 run: 42\n\
                 Unit completion-ns better=lower\n\
@@ -270,7 +270,7 @@ fn reads_what_a_comparison_is_written_as() {
 }
 
 #[test]
-fn knows_a_file_operation_by_its_name() {
+fn recognises_a_file_operation_by_its_name() {
     let all = everything("config: zfs\nBenchmarkfsbench/delete_10k_2MB  10000 5657.3 ops/sec\n");
     let trial = &all.trials[0];
     assert_eq!(
@@ -284,7 +284,7 @@ fn knows_a_file_operation_by_its_name() {
 
 proptest! {
     #[test]
-    fn bears_any_lines(text in "((Benchmark|Unit |name  old x  new x  delta\n|│ x │ x vs base │\n)?[a-zX±~%é:/=0-9. -]{0,30}\n){0,8}") {
+    fn does_not_panic_on_any_lines(text in "((Benchmark|Unit |name  old x  new x  delta\n|│ x │ x vs base │\n)?[a-zX±~%é:/=0-9. -]{0,30}\n){0,8}") {
         for trial in everything(&text).trials {
             prop_assert!(trial.figures.iter().all(|figure| figure.value.is_finite()));
         }

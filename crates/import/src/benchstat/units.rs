@@ -1,15 +1,15 @@
-//! Units of benchmark lines → metrics.
+//! Converts the units of benchmark lines to metrics.
 
 use iodyno_model::{Better, Metric, Unit};
 
-/// A rate whose name does not end in what it is.
+/// A rate whose name does not end in its quantity.
 const WHOLE_RATE: &str = "ops_from_mean";
 
-/// The metric that a unit stands for, and by what its values are multiplied.
+/// The metric of a unit, and the factor that converts its values.
 ///
-/// `ns/op` is the mean time of an op, `B/s`, `MB/s` (10⁶ as everywhere in this format) and `ops/sec` are
-/// rates; a word before them names what of: `read-ops/sec`, `p99-ns`, `read-p99-ns`. Any other unit stands
-/// for itself, and less of it is better unless a `Unit` line says otherwise; benchstat itself takes no side.
+/// `ns/op` is the mean time of an op; `B/s`, `MB/s` (10⁶, as everywhere in this format) and `ops/sec` are rates. A
+/// prefix names the kind of op or the statistic: `read-ops/sec`, `p99-ns`, `read-p99-ns`. Any other unit becomes a
+/// metric of its own; lower is better unless a `Unit` line says otherwise (benchstat itself assumes no direction).
 pub(super) fn metric(unit: &str) -> (Metric, f64) {
     for (ending, scale) in [
         ("ns/op", 1.0),
@@ -56,9 +56,10 @@ pub(super) fn metric(unit: &str) -> (Metric, f64) {
     (metric, 1.0)
 }
 
-/// The metrics that a unit in the head of a table since 2022 may stand for, with what one of it is in each metric's unit.
+/// The metrics that a unit in the head of a table since 2022 can stand for, each with the factor that converts its
+/// values to the metric's unit.
 ///
-/// The table prints `ns` as `sec` and `MB` as `B`.
+/// Such a table prints `ns` as `sec` and `MB` as `B`.
 pub(super) fn of_table(unit: &str) -> Vec<(String, f64)> {
     let (printed, scale) = metric(unit);
     let mut metrics = vec![(printed.name, scale)];
@@ -76,7 +77,7 @@ pub(super) fn of_table(unit: &str) -> Vec<(String, f64)> {
     metrics
 }
 
-/// The same for a table before 2022, which prints times in ns and rates in bytes a second.
+/// The same for a table before 2022, which prints times in ns and rates in bytes per second.
 pub(super) fn of_old_table(unit: &str) -> Vec<(String, f64)> {
     for (printed, read) in [
         ("time/op", "ns/op"),
@@ -96,7 +97,7 @@ pub(super) fn of_old_table(unit: &str) -> Vec<(String, f64)> {
     vec![(metric.name, scale)]
 }
 
-/// What stands before an ending: nothing, or words and a hyphen.
+/// The text before an ending: empty, or words and a hyphen.
 fn prefix<'u>(unit: &'u str, ending: &str) -> Option<&'u str> {
     let before = unit.strip_suffix(ending)?;
     match before.strip_suffix('-') {

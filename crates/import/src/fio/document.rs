@@ -6,27 +6,27 @@ use serde_json::Value;
 
 use crate::lines::Lines;
 
-/// Lines that are no JSON and that fio may write into the midst of it.
+/// Lines that are not JSON and that fio can write within its JSON output.
 const NOTES: [&str; 4] = ["fio:", "note:", "verify:", "client <"];
 
-/// How often a text may be gone through in vain. Each brace that begins no document costs an attempt, and a
-/// made-up text could have one in every line.
+/// How often a text may be parsed without success. Each brace that does not begin a document costs an attempt, and a
+/// crafted text could have one in every line.
 const PASSES: usize = 4;
 
-/// A text whose documents can be taken from any line on.
+/// A text whose documents can be parsed from any line on.
 pub(super) struct Joined {
     text: String,
-    /// Where each line begins.
+    /// The first byte of each line.
     starts: Vec<usize>,
-    /// Bytes that may still be read in vain.
+    /// Bytes that may still be parsed without success.
     budget: usize,
 }
 
-/// What stands at a line.
+/// The result of parsing at a line.
 pub(super) enum Attempt {
-    /// Documents one right after the other, and the lines they cover.
+    /// Consecutive documents, and the lines that they cover.
     Read(Vec<Value>, Range<u32>),
-    /// None, or a broken one.
+    /// No document, or a truncated one.
     Broken(String),
 }
 
@@ -39,7 +39,7 @@ impl Joined {
             text.push_str(line);
             text.push('\n');
         }
-        // Older versions divide by zero; JSON knows no such numbers. Lengths stay as they are.
+        // Older versions divide by zero, which JSON cannot represent. The replacements have the same length.
         for (number, null) in [
             (": -nan", ": null"),
             (": nan", ":null"),
@@ -58,7 +58,7 @@ impl Joined {
         }
     }
 
-    /// Reads the document that begins at a line, passing over notes that fio wrote into it.
+    /// Parses the document that begins at a line, skipping notes that fio wrote into it.
     pub(super) fn document(&mut self, line: u32) -> Attempt {
         let mut start = self.starts[line as usize - 1];
         let mut values = Vec::new();
@@ -107,7 +107,7 @@ impl Joined {
     }
 }
 
-/// What is wrong, without the place within the piece that was read.
+/// The reason for the error, without the position within the parsed piece.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rfind(" at line ") {

@@ -5,30 +5,30 @@ use std::ops::Range;
 
 use iodyno_model::Withheld;
 
-/// A job's entry. Units: bytes, ns, ops; `None` where the format does not say.
+/// A job's entry. Units: bytes, ns, ops; `None` if the format does not contain the value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Entry {
     /// The format: `fio json`, `fio terse`, `fio output`.
     pub(super) form: &'static str,
     /// The lines of the whole document.
     pub(super) lines: Range<u32>,
-    /// Its own first line.
+    /// The first line of the entry.
     pub(super) line: u32,
     /// fio's version: `fio-3.33`.
     pub(super) version: Option<String>,
     /// The job's name.
     pub(super) name: String,
-    /// The machine, where clients reported to a server.
+    /// The host, if clients reported to a server.
     pub(super) node: Option<String>,
     /// fio's number of the group.
     pub(super) group: Option<u64>,
-    /// Clones that are summed in it, where it says.
+    /// The number of clones in its sums, if known.
     pub(super) clones: Option<u64>,
-    /// fio's errno; 0: fine.
+    /// fio's errno; 0 means success.
     pub(super) error: i64,
-    /// The options, global ones included; `None`: not said.
+    /// The options, including global ones; `None`: not in the output.
     pub(super) options: Option<BTreeMap<String, String>>,
-    /// Nothing of the options is missing: what is not there has its default.
+    /// The options are complete: a missing one has its default.
     pub(super) options_complete: bool,
     /// Read, write, trim.
     pub(super) directions: [Option<Direction>; 3],
@@ -36,23 +36,23 @@ pub(super) struct Entry {
     pub(super) sync: Option<Syncs>,
     /// User and system CPU, percent of `cpu_span_ns`.
     pub(super) cpu_percent: Option<f64>,
-    /// What the CPU is a share of: all clones' runtimes together, ns.
+    /// The time that the CPU percentages refer to: the sum of all clones' runtimes, ns.
     pub(super) cpu_span_ns: Option<f64>,
-    /// When it started, ms since the epoch, where it says.
+    /// When it started, ms since the epoch, if known.
     pub(super) start_ms: Option<i64>,
-    /// When the report was written, ms since the epoch, where it says.
+    /// When the report was written, ms since the epoch, if known.
     pub(super) written_ms: Option<i64>,
-    /// The process and the line at which its fio began to print, where they are said.
+    /// The process, and the line at which its fio began to print, if known.
     pub(super) process: Option<(u32, u64)>,
-    /// What marks off the reports of one run from those of the next.
+    /// Distinguishes the reports of one run from those of the next.
     pub(super) run: (u32, Option<String>),
-    /// Reports of the same run from before its end: (runtime, ns; ops so far), in their order.
+    /// Interim reports of the same run: (runtime, ns; ops so far), in order.
     pub(super) interim: Vec<(f64, u64)>,
-    /// Metrics that could have been figures, with the reason against them.
+    /// Metrics that are withheld, with the reason.
     pub(super) withheld: Vec<Withheld>,
-    /// Values that could not be read.
+    /// Values that could not be parsed.
     pub(super) faults: Vec<super::json::InvalidField>,
-    /// What is to be said of it.
+    /// Remarks on the entry.
     pub(super) remarks: Vec<String>,
 }
 
@@ -62,28 +62,28 @@ pub(super) const DIRECTIONS: [&str; 3] = ["read", "write", "trim"];
 /// One direction of a job.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Direction {
-    /// Bytes moved.
+    /// Bytes transferred.
     pub(super) bytes: Option<f64>,
-    /// Bytes a second.
+    /// Bytes per second.
     pub(super) bandwidth: Option<f64>,
-    /// Ops a second.
+    /// Ops per second.
     pub(super) iops: Option<f64>,
-    /// ns.
+    /// Runtime, ns.
     pub(super) runtime_ns: f64,
-    /// Ops done.
+    /// Completed ops.
     pub(super) ops: Option<u64>,
-    /// Submission to completion, submission included.
+    /// From submission to completion, including submission.
     pub(super) total: Option<Latency>,
-    /// Completion alone.
+    /// Completion latency alone.
     pub(super) completion: Option<Latency>,
 }
 
 /// Syncs of a job.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Syncs {
-    /// How many.
+    /// Their number.
     pub(super) ops: Option<u64>,
-    /// Theirs.
+    /// Their latency.
     pub(super) latency: Option<Latency>,
 }
 
@@ -92,19 +92,19 @@ pub(super) struct Syncs {
 pub(super) struct Latency {
     pub(super) mean: Option<f64>,
     pub(super) max: Option<f64>,
-    /// (percent, ns), rising.
+    /// (percent, ns), ascending.
     pub(super) percentiles: Vec<(f64, f64)>,
-    /// (ns, ops), rising: json+.
+    /// (ns, ops), ascending; only in json+.
     pub(super) bins: Vec<(f64, u64)>,
 }
 
-/// Counts of a text may be anything: a sum that no number can hold stays the largest there is.
+/// Adds counts. The counts of a text can be arbitrary; a sum that overflows saturates.
 pub(super) fn added(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
 impl Latency {
-    /// A percentile from the bins: the smallest value that this percentage of the ops does not exceed.
+    /// A percentile from the bins: the smallest value that is not exceeded by this percentage of the ops.
     pub(super) fn percentile_of_bins(&self, percent: f64) -> Option<f64> {
         let all = added(self.bins.iter().map(|bin| bin.1));
         let wanted = ((percent / 100.0 * all as f64).ceil() as u64).max(1);
@@ -117,18 +117,18 @@ impl Latency {
 }
 
 impl Entry {
-    /// An option's value.
+    /// The value of an option.
     pub(super) fn option(&self, name: &str) -> Option<&str> {
         self.options.as_ref()?.get(name).map(String::as_str)
     }
 
-    /// Whether a switch is on: `direct=1`, or `time_based` alone.
+    /// Whether a boolean option is on: `direct=1`, or `time_based` without a value.
     pub(super) fn switch(&self, name: &str) -> bool {
         self.option(name)
             .is_some_and(|value| value.is_empty() || value == "1" || value == "true")
     }
 
-    /// Ops of all directions, as counted or as rate and runtime tell.
+    /// Ops of all directions, as counted or as rate × runtime.
     pub(super) fn ops(&self) -> u64 {
         added(self.directions.iter().flatten().map(Direction::count))
     }
@@ -144,7 +144,7 @@ impl Entry {
 }
 
 impl Direction {
-    /// Its ops, as counted or as rate and runtime tell.
+    /// The number of its ops, as counted or as rate × runtime.
     pub(super) fn count(&self) -> u64 {
         let told = || self.iops.unwrap_or(0.0) * self.runtime_ns / 1e9;
         self.ops.unwrap_or_else(|| told().round() as u64)

@@ -1,4 +1,4 @@
-//! fio's JSON and json+, wherever they stand in a text, one or many.
+//! fio's JSON and json+ documents at any place of a text.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,9 +13,9 @@ use crate::lines::Lines;
 /// The form of the entries.
 pub(super) const FORM: &str = "fio json";
 
-/// All jobs of all documents of a text, and the documents that are broken.
+/// Reads all jobs of all documents of a text, and lists truncated documents.
 ///
-/// Of a broken document the jobs before the break are read nonetheless.
+/// The jobs before the point of truncation are read.
 pub(super) fn entries(lines: &Lines<'_>) -> (Vec<Entry>, Vec<Extract>) {
     let mut entries = Vec::new();
     let mut broken = Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn entries(lines: &Lines<'_>) -> (Vec<Entry>, Vec<Extract>) {
                     let faults = std::mem::take(&mut entry.faults).into_iter();
                     broken.extend(faults.map(|fault| fault.found(lines, within.clone())));
                 }
-                // Documents on one line are no clones of each other.
+                // Documents on the same line are not clones of each other.
                 for (entry, document) in entries[before..].iter_mut().zip(documents) {
                     entry.run.1 = Some(document.to_string());
                 }
@@ -74,7 +74,7 @@ fn version_in(line: &str) -> Option<String> {
     rest.split('"').nth(1).map(str::to_owned)
 }
 
-/// What a document says of all its jobs.
+/// The fields of a document that apply to all its jobs.
 #[derive(Default)]
 struct Header {
     version: Option<String>,
@@ -83,7 +83,7 @@ struct Header {
     broken: bool,
 }
 
-/// Finds jobs in a value: fio's document itself, or whatever somebody put around it.
+/// Collects jobs from a value: fio's own document, or another document that contains it.
 fn collect(value: &Value, around: &Header, entries: &mut Vec<Entry>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| collect(item, around, entries)),
@@ -181,7 +181,7 @@ fn direction(object: &Map<String, Value>) -> Option<Direction> {
     (!idle).then_some(direction)
 }
 
-/// Fields that make figures, and the objects within a direction that hold some.
+/// Fields that become figures, and the nested objects of a direction that contain some.
 const READ: [&str; 9] = [
     "iops",
     "bw",
@@ -195,7 +195,8 @@ const READ: [&str; 9] = [
 ];
 const WITHIN: [&str; 5] = ["lat", "lat_ns", "clat", "clat_ns", "percentile"];
 
-/// What stands in the place of a number and is none. What fio could not compute (`null`) is just not there.
+/// Finds values that are not numbers where a number is expected. A value that fio could not compute (`null`) counts
+/// as absent.
 fn faults(direction: &'static str, object: &Map<String, Value>) -> Vec<InvalidField> {
     let mut found = Vec::new();
     for (name, value) in object {
@@ -219,7 +220,7 @@ fn faults(direction: &'static str, object: &Map<String, Value>) -> Vec<InvalidFi
     found
 }
 
-/// A field whose value cannot be read.
+/// A field with an invalid value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct InvalidField {
     direction: &'static str,
@@ -228,7 +229,7 @@ pub(super) struct InvalidField {
 }
 
 impl InvalidField {
-    /// Where it stands: the first line with the field and the value, from the direction's own on.
+    /// Its line: the first line with this field and value, from the direction's own line on.
     fn found(&self, lines: &Lines<'_>, within: Range<u32>) -> Extract {
         let quoted = |name: &str| format!("\"{name}\"");
         let has = |text: &str| {
@@ -258,7 +259,7 @@ fn syncs(object: &Map<String, Value>) -> Option<Syncs> {
     Some(Syncs { ops, latency })
 }
 
-/// `lat_ns` in ns, or `lat` in µs, as it was called before version 3; `None` where nothing was counted.
+/// `lat_ns` in ns, or `lat` in µs, its name before version 3; `None` if nothing was counted.
 fn latency(object: &Map<String, Value>, name: &str) -> Option<Latency> {
     let (latency, factor) = match object.get(&format!("{name}_ns")) {
         Some(value) => (value.as_object()?, 1.0),
@@ -271,7 +272,7 @@ fn latency(object: &Map<String, Value>, name: &str) -> Option<Latency> {
         max: Some(max),
         percentiles: pairs(latency.get("percentile"))
             .into_iter()
-            // The unused places of an old version's list.
+            // Unused entries in the list of an old version.
             .filter(|(percent, _)| *percent > 0.0)
             .map(|(percent, value)| (percent, value * factor))
             .collect(),
@@ -282,7 +283,7 @@ fn latency(object: &Map<String, Value>, name: &str) -> Option<Latency> {
     })
 }
 
-/// An object whose names are numbers, in their order.
+/// The members of an object whose names are numbers, in numerical order.
 fn pairs(value: Option<&Value>) -> Vec<(f64, f64)> {
     let Some(object) = value.and_then(Value::as_object) else {
         return Vec::new();
@@ -307,7 +308,7 @@ fn number(object: &Map<String, Value>, name: &str) -> Option<f64> {
         .filter(|value| value.is_finite() && *value >= 0.0)
 }
 
-/// Gives each entry its line: the next one that names the job.
+/// Sets the line of each entry: the next line that names the job.
 fn place(entries: &mut [Entry], lines: &Lines<'_>, range: &Range<u32>) {
     let mut places: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for (line, text) in lines.range(range.clone()) {

@@ -1,4 +1,4 @@
-//! Merges several reports of one run: other formats, intermediate reports, clones.
+//! Merges several reports of one run: other formats, interim reports, clones.
 
 use std::collections::HashMap;
 
@@ -7,13 +7,13 @@ use iodyno_model::Withheld;
 use super::entry::{DIRECTIONS, Direction, Entry, Latency, Syncs, added};
 use super::{json, terse};
 
-/// What two reports of one job have in common: its name and group, and each direction's runtime, µs.
+/// Identifies reports of one job: its name and group, and each direction's runtime, µs.
 type Key = (String, Option<u64>, [Option<u64>; 3]);
 
-/// Leaves of the same result in several formats the first.
+/// Keeps the first report of a result that appears in several formats.
 ///
-/// `richest` is in the order of what a format tells: what is left of the later ones is what no earlier
-/// one holds. Returns also the lines that only repeat.
+/// `richest` orders formats by the amount of information. A report in a later format is kept only if no earlier
+/// format has it. Also returns the lines of the duplicates.
 pub(super) fn one_format(richest: [Vec<Entry>; 3]) -> (Vec<Entry>, Vec<std::ops::Range<u32>>) {
     let mut kept: Vec<Entry> = Vec::new();
     let mut repeated = Vec::new();
@@ -26,7 +26,7 @@ pub(super) fn one_format(richest: [Vec<Entry>; 3]) -> (Vec<Entry>, Vec<std::ops:
             let same = known.get_mut(&key(&entry)).and_then(|candidates| {
                 let at = candidates
                     .iter()
-                    .position(|&index| alike(&kept[index], &entry))?;
+                    .position(|&index| equal_within_rounding(&kept[index], &entry))?;
                 Some(candidates.remove(at))
             });
             match same {
@@ -54,8 +54,8 @@ fn key(entry: &Entry) -> Key {
     (entry.name.clone(), entry.group, runtimes)
 }
 
-/// The same figures, as far as rounding allows: people's output has three digits.
-fn alike(a: &Entry, b: &Entry) -> bool {
+/// Whether the figures are equal within rounding: normal output has three digits.
+fn equal_within_rounding(a: &Entry, b: &Entry) -> bool {
     a.directions.iter().zip(&b.directions).all(|(a, b)| {
         let iops = |direction: &Option<Direction>| direction.as_ref()?.iops;
         match (iops(a), iops(b)) {
@@ -65,13 +65,13 @@ fn alike(a: &Entry, b: &Entry) -> bool {
     })
 }
 
-/// Leaves of the reports of one run (`--status-interval`) the last, with what the earlier ones counted.
+/// Keeps the last of the reports of one run (`--status-interval`), with the counts of the earlier ones.
 pub(super) fn last_reports(entries: Vec<Entry>) -> Vec<Entry> {
     let mut kept: Vec<Entry> = Vec::new();
     let mut latest: HashMap<(String, Option<u64>, Option<String>, usize), usize> = HashMap::new();
     let mut place: HashMap<((u32, Option<String>), String), usize> = HashMap::new();
     for mut entry in entries {
-        // Clones that ended a second apart are of one run nonetheless; documents are not.
+        // Clones that ended one second apart belong to the same run; documents do not.
         let mut run = entry.run.clone();
         run.1 = run.1.filter(|_| entry.form == json::FORM);
         let nth = place.entry((run, entry.name.clone())).or_default();
@@ -102,11 +102,11 @@ pub(super) fn last_reports(entries: Vec<Entry>) -> Vec<Entry> {
     kept
 }
 
-/// The shortest runtime of a report on the way, ms: fio's shortest interval is a second, start included.
+/// The shortest runtime of an interim report, ms: fio's shortest interval is one second, including the start.
 const SHORTEST_INTERIM_MS: f64 = 500.0;
 
-/// How far the clock of reports and the runtimes in them may disagree, ms. The last report waits for
-/// the final flush; among short runs so long a wait could be a run of its own.
+/// Tolerance between the clock of reports and their runtimes, ms. The last report waits for the final flush; between
+/// short runs, such a wait could be a run of its own.
 fn clock_slack_ms(runtime_ms: f64) -> f64 {
     if runtime_ms < 2000.0 { 400.0 } else { 1100.0 }
 }
@@ -116,7 +116,7 @@ fn is_later_report(earlier: &Entry, later: &Entry) -> bool {
     if earlier.run == later.run || after < before || later.ops() < earlier.ops() {
         return false;
     }
-    // The same report once more is a copy, and is said to be one.
+    // An identical report is a copy, and is listed as a copy.
     if earlier.directions == later.directions && earlier.written_ms == later.written_ms {
         return false;
     }
@@ -127,9 +127,10 @@ fn is_later_report(earlier: &Entry, later: &Entry) -> bool {
         return false;
     }
     if earlier.form == terse::FORM && later.form == terse::FORM {
-        return goes_on(earlier, later);
+        return is_next_interim(earlier, later);
     }
-    // Without the start: the job's runtime has grown as the clock has. Of two runs it has not.
+    // The start is unknown: in interim reports of one run, the runtime grows by the elapsed time; in two runs it does
+    // not.
     let (Some(a), Some(b)) = (earlier.written_ms, later.written_ms) else {
         return false;
     };
@@ -141,12 +142,13 @@ fn is_later_report(earlier: &Entry, later: &Entry) -> bool {
     before >= SHORTEST_INTERIM_MS && ((after - before) - passed).abs() <= slack
 }
 
-/// Dates are printed in whole seconds; besides them, the process has to be the same.
+/// Dates are printed in whole seconds. In addition, the process must be the same.
 const PRINTED_SLACK_MS: f64 = 1600.0;
 
-/// Terse lines have no date and no process. But each report on the way comes one interval after the one
-/// before, no ops are taken back, and no maximum becomes less: repeated runs do not go on like that.
-fn goes_on(earlier: &Entry, later: &Entry) -> bool {
+/// Whether one terse line is a later report of the run of another. Terse lines have no date and no process. But
+/// successive reports of one run are one interval apart, and their ops and maxima do not decrease; in repeated runs
+/// that is not the case.
+fn is_next_interim(earlier: &Entry, later: &Entry) -> bool {
     let (before, after) = (earlier.runtime_ns(), later.runtime_ns());
     let first = earlier.interim.first().map_or(before, |report| report.0);
     let last = earlier.interim.last().map(|report| before - report.0);
@@ -167,14 +169,15 @@ fn goes_on(earlier: &Entry, later: &Entry) -> bool {
     };
     before / 1e6 >= SHORTEST_INTERIM_MS
         && after > before
-        // The last comes when the job ends, and may come sooner; of two, so soon is a repeated run.
+        // The last report can come before a whole interval has passed; a second short report is a repeated run.
         && after - before <= first + slack
         && last.map_or(after - before >= first / 2.0, one_interval)
         && bytes(later) > bytes(earlier)
         && maxima(earlier).iter().zip(maxima(later)).all(|(a, b)| *a <= b)
 }
 
-/// Makes one of the clones of a job that were reported one by one: they ran at once, and are no repetitions.
+/// Merges the clones of a job that were reported separately into one result: they ran at the same time and are not
+/// repetitions.
 pub(super) fn clones_together(entries: Vec<Entry>) -> Vec<Entry> {
     let mut groups: Vec<Vec<Entry>> = Vec::new();
     type Place = ((u32, Option<String>), String, Option<u64>, Option<String>);
@@ -236,7 +239,7 @@ fn together(mut clones: Vec<Entry>) -> Option<Entry> {
         .map(|(cpu, span)| cpu / span)
         .filter(|p| p.is_finite());
     sum.cpu_span_ns = spans;
-    // Counts of single clones on the way do not add up at common instants.
+    // The interim counts of single clones are not taken at common instants and cannot be added.
     sum.interim.clear();
     sum.remarks.push(format!(
         "the sum of {count} clones that fio reported one by one; it is one result, not {count}"
@@ -245,7 +248,7 @@ fn together(mut clones: Vec<Entry>) -> Option<Entry> {
     Some(sum)
 }
 
-/// Keeps back the percentiles that the clones had and their sum has not.
+/// Withholds the percentiles of the clones, which the sum does not have.
 fn percentiles_lost(sum: &mut Entry, clones: &[Entry]) {
     let with_percentiles = |latency: &Option<Latency>| {
         latency
@@ -288,14 +291,15 @@ fn directions(all: &[&Direction]) -> Option<Direction> {
     })
 }
 
-/// The sum, if every one of them is told.
+/// The sum, if all values are known.
 fn all_added(counts: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     counts
         .collect::<Option<Vec<u64>>>()
         .map(|counts| added(counts.into_iter()))
 }
 
-/// Means weigh by ops, extremes stay extremes, bins add up and give percentiles; percentiles alone do not.
+/// Means are weighted by ops, extremes are the extremes of all, bins are added and give percentiles; percentiles
+/// alone cannot be combined.
 fn latencies<'l>(all: impl Iterator<Item = (Option<&'l Latency>, u64)>) -> Option<Latency> {
     let all: Vec<(&Latency, u64)> = all.filter_map(|(latency, n)| Some((latency?, n))).collect();
     let (first, _) = all.first()?;

@@ -1,8 +1,8 @@
-//! fio's output: JSON, json+, terse and normal, in a file of its own or within other text.
+//! fio's output: JSON, json+, terse and normal, in a separate file or within other text.
 //!
-//! One job's entry (a group's with `group_reporting`) is one trial. What stands there in several formats, as
-//! `--append-terse` and lists of formats leave it, is one trial too, and so are the clones of a job
-//! that were reported one by one. Of reports made on the way only the last counts.
+//! One entry for a job (or for a group with `group_reporting`) is one trial. A result that appears in several
+//! formats, as `--append-terse` and lists of formats produce it, is one trial too, and so are the clones of a job
+//! that were reported separately. Of interim reports only the last counts.
 
 mod document;
 mod entry;
@@ -29,7 +29,7 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
     let (json, mut found) = json::entries(lines);
     let (terse, broken) = terse::entries(lines);
     found.extend(broken);
-    // A document's own lines are no lines of other formats.
+    // Lines within a document are not lines of other formats.
     let mut documents: Vec<Range<u32>> = json.iter().map(|entry| entry.lines.clone()).collect();
     documents.dedup();
     let outside = |entry: &entry::Entry| {
@@ -62,7 +62,7 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
             trial::trial(entry, lines),
         ));
     }
-    // What was merged is understood as well.
+    // Merged reports count as understood.
     found.extend(
         places
             .into_iter()
@@ -72,7 +72,7 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
     found
 }
 
-/// Lines around the results that repeat them or tell of progress.
+/// Lines around the results that repeat them or report progress.
 fn summaries(lines: &Lines<'_>, with_jobs: bool) -> Vec<Extract> {
     let mut found = Vec::new();
     for (number, text) in lines.iter() {
@@ -91,7 +91,7 @@ fn summaries(lines: &Lines<'_>, with_jobs: bool) -> Vec<Extract> {
     found
 }
 
-/// What fio's options on a command line say: dimensions and facts.
+/// Dimensions and facts from fio's options on a command line.
 pub(crate) fn facts_of_options(options: &BTreeMap<String, String>) -> Vec<Fact> {
     options::facts(&entry::Entry {
         options: Some(options.clone()),

@@ -1,4 +1,4 @@
-//! fio's normal output, the one for people: versions 2 and 3, whole or pasted in part.
+//! fio's normal output, versions 2 and 3, complete or as a pasted extract.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -35,10 +35,10 @@ pub(super) fn entries(lines: &Lines<'_>) -> Vec<Entry> {
         } else {
             open = Block::begin(line, text, version.as_ref(), &announced);
             if let Some(block) = &mut open {
-                // Pasted lines without a job's first one are results of their own.
+                // Pasted lines without a job's first line are separate results.
                 let pasted = block.entry.name.is_empty();
                 block.entry.run.0 = if pasted { line } else { run };
-                // Within containers every run may have the same number.
+                // In containers every run can have the same process number.
                 if let Some((line, _)) = &mut block.entry.process {
                     *line = began;
                 }
@@ -49,7 +49,7 @@ pub(super) fn entries(lines: &Lines<'_>) -> Vec<Entry> {
     entries
 }
 
-/// The line in which fio says what it is going to do: `a: (g=0): rw=randrw, bs=(R) 4096B-4096B, …`.
+/// Parses fio's description of a job: `a: (g=0): rw=randrw, bs=(R) 4096B-4096B, …`.
 fn announcement(line: &str) -> Option<(String, BTreeMap<String, String>)> {
     let (name, rest) = line.split_once(": (g=")?;
     let (_, rest) = rest.split_once("): ")?;
@@ -62,7 +62,7 @@ fn announcement(line: &str) -> Option<(String, BTreeMap<String, String>)> {
         }
     }
     if let Some(sizes) = options.get_mut("bs") {
-        // `(R) 4096B-4096B`, or `4K-4K/4K-4K/4K-4K` in version 2: least and greatest.
+        // `(R) 4096B-4096B`, or `4K-4K/4K-4K/4K-4K` in version 2: minimum and maximum.
         let first = sizes.trim_start_matches("(R) ").split('/').next();
         match first.and_then(|sizes| sizes.split_once('-')) {
             Some((least, greatest)) if least == greatest => {
@@ -78,9 +78,9 @@ fn announcement(line: &str) -> Option<(String, BTreeMap<String, String>)> {
 struct Block {
     entry: Entry,
     indent: usize,
-    /// Which direction the lines belong to; `None`: the syncs, or nothing yet.
+    /// The direction of the current lines; `None`: the syncs, or no direction yet.
     current: Option<usize>,
-    /// What a percentile block belongs to.
+    /// The distribution to which a percentile block belongs.
     percentiles: Option<(Distribution, f64)>,
     issued: Vec<u64>,
 }
@@ -97,7 +97,7 @@ fn indent(line: &str) -> usize {
 }
 
 impl Block {
-    /// A block begins with a job's first line, or with a direction's where that was left out.
+    /// A block begins with a job's first line, or with a direction's if the job's is missing.
     fn begin(
         line: u32,
         text: &str,
@@ -117,7 +117,7 @@ impl Block {
             entry.group = numbers.next()?.parse().ok();
             entry.clones = after(rest, "jobs=").and_then(|n| n.parse().ok());
             entry.error = after(rest, "err=")?.parse().ok()?;
-            // Clones of one run end together; the same job run again ends later.
+            // Clones of one run end at the same time; a repetition of the job ends later.
             if let Some((process, ended)) = after(rest, "pid=").zip(rest.split_once("pid=")) {
                 let written = ended.1.trim_start_matches(|c: char| c != ' ');
                 entry.process = process.parse().ok().map(|process| (0, process));
@@ -143,7 +143,7 @@ impl Block {
         }
     }
 
-    /// Takes a line that belongs to the job; `false`: it does not.
+    /// Takes a line that belongs to the job; otherwise returns `false`.
     fn take(&mut self, line: u32, text: &str) -> bool {
         let trimmed = text.trim();
         let headless = self.entry.name.is_empty();
@@ -162,7 +162,7 @@ impl Block {
         true
     }
 
-    /// A direction's first line; `false`: it has one already.
+    /// Takes a direction's first line; `false` if the direction already has one.
     fn take_direction(&mut self, text: &str) -> bool {
         let Some((index, direction)) = direction_line(text) else {
             return false;
@@ -255,7 +255,7 @@ impl Block {
         }
     }
 
-    /// The job, with exact ops where they agree with the rounded rates.
+    /// The job; ops are replaced by exact counts if these agree with the rounded rates.
     fn done(mut self) -> Option<Entry> {
         for (index, direction) in self.entry.directions.iter_mut().enumerate() {
             let Some(direction) = direction else { continue };
@@ -264,7 +264,7 @@ impl Block {
             };
             let exact = issued as f64 / direction.runtime_ns * 1e9;
             let rounded = direction.iops.unwrap_or(exact);
-            // Three digits are printed; more than that apart, ops of the ramp are among those issued.
+            // Rates have three digits. If the difference is larger, the issued ops include those of the ramp.
             if exact.is_finite() && (exact - rounded).abs() <= 0.006 * rounded + 0.6 {
                 direction.ops = Some(issued);
                 direction.iops = Some(exact);
@@ -317,7 +317,7 @@ fn direction_line(text: &str) -> Option<(usize, Direction)> {
     Some((index, direction))
 }
 
-/// The word after a key: `avg=56154.19,` → `56154.19`. Blanks after the key are passed over.
+/// The word after a key: `avg=56154.19,` → `56154.19`. Blanks after the key are skipped.
 fn after(text: &str, key: &str) -> Option<String> {
     let mut from = 0;
     loop {
@@ -328,7 +328,7 @@ fn after(text: &str, key: &str) -> Option<String> {
             let rest = text[from..].trim_start();
             let ends = |&(at, c): &(usize, char)| match c {
                 ' ' | ')' | ':' | ';' => true,
-                // Between digits it parts groups of three.
+                // A comma between digits separates groups of three.
                 ',' => !rest[at + 1..].starts_with(|c: char| c.is_ascii_digit()),
                 _ => false,
             };

@@ -7,7 +7,7 @@ use iodyno_model::{Fact, FactClass};
 
 use super::entry::Entry;
 
-/// fio's option, ours, and fio's default where a missing option has one for certain.
+/// fio's option, our dimension, and fio's default if it is always the same.
 const DIMENSIONS: [(&str, &str, Option<&str>); 6] = [
     ("rw", "rw", Some("read")),
     ("bs", "bs", Some("4k")),
@@ -25,11 +25,11 @@ const ALIASES: [(&str, &str); 4] = [
     ("timeout", "runtime"),
 ];
 
-/// Where the I/O goes: no part of the workload.
+/// The location of the I/O, which is not part of the workload.
 const TARGET: [&str; 3] = ["filename", "directory", "filename_format"];
 
-/// What changes nothing in a result, what is told elsewhere, or what ends a job.
-const UNTOLD: [&str; 16] = [
+/// Options that do not change a result, are recorded in another field, or end a job.
+const NOT_FACTS: [&str; 16] = [
     "name",
     "description",
     "group_reporting",
@@ -53,7 +53,7 @@ fn canonical(name: &str) -> &str {
     alias.map_or(name, |(_, name)| name)
 }
 
-/// The pattern, sizes and depths of a job, in our words.
+/// The pattern, sizes and depths of a job, under our names.
 pub(super) fn dimensions(entry: &Entry) -> BTreeMap<String, String> {
     let mut dimensions = BTreeMap::new();
     for (theirs, ours, default) in DIMENSIONS {
@@ -105,7 +105,7 @@ pub(super) fn facts(entry: &Entry) -> Vec<Fact> {
         let name = canonical(name);
         let told = DIMENSIONS.iter().any(|(theirs, _, _)| *theirs == name);
         let logs = name.starts_with("write_") && name.ends_with("_log");
-        if told || logs || UNTOLD.contains(&name) {
+        if told || logs || NOT_FACTS.contains(&name) {
             continue;
         }
         let class = match TARGET.contains(&name) {
@@ -122,7 +122,7 @@ pub(super) fn facts(entry: &Entry) -> Vec<Fact> {
     facts
 }
 
-/// Replaces facts that iodyno's own trials have under one name or as a sum, and adds the defaults of those.
+/// Renames or combines facts as in iodyno's own trials, and adds the defaults of those.
 fn in_own_words(entry: &Entry, facts: &mut Vec<Fact>) {
     let workload = |name: &str, value: String| Fact {
         class: FactClass::Workload,
@@ -155,7 +155,7 @@ fn in_own_words(entry: &Entry, facts: &mut Vec<Fact>) {
     if !given(&["buffer_", "dedupe_", "zero_buffers"]) {
         facts.push(workload("content", "incompressible".to_owned()));
     }
-    // An own trial has the size of all clones.
+    // In an own trial, the size is that of all clones.
     let jobs = dimensions(entry)
         .get("jobs")
         .and_then(|jobs| jobs.parse::<u64>().ok());
@@ -167,10 +167,10 @@ fn in_own_words(entry: &Entry, facts: &mut Vec<Fact>) {
     }
 }
 
-/// The options that make the fact `sync`.
+/// The options that make up the fact `sync`.
 const SYNCS: [&str; 4] = ["sync", "fsync", "fdatasync", "end_fsync"];
 
-/// `fsync=1, end_fsync`, or `none`; `None` if a value is of another form.
+/// `fsync=1, end_fsync`, or `none`; `None` if a value has another form.
 fn sync(entry: &Entry) -> Option<String> {
     let mut words = Vec::new();
     match entry.option("sync") {

@@ -1,6 +1,6 @@
-//! Numbers with units as fio prints them for people.
+//! Numbers with units as in fio's normal output.
 
-/// `12.3k`, `9072.1k`, `1.2M`: counts and times, in powers of 1000.
+/// Parses `12.3k`, `9072.1k`, `1.2M`: counts and times, with powers of 1000.
 pub(super) fn count(text: &str) -> Option<f64> {
     let (number, suffix) = split(text)?;
     let factor = match suffix {
@@ -13,9 +13,9 @@ pub(super) fn count(text: &str) -> Option<f64> {
     Some(number * factor)
 }
 
-/// `48.1MiB/s`, `50.4MB/s`, `49274KB/s`: bytes a second. Version 2 wrote `KB/s` for 1024 bytes a second and had
-/// no other unit; a second one in powers of 1000 stands in parentheses since version 3 and is not
-/// read here. So all mean powers of 1024.
+/// Parses `48.1MiB/s`, `50.4MB/s`, `49274KB/s`: bytes per second, always with powers of 1024. Version 2 wrote `KB/s`
+/// for 1024 bytes per second and printed no other unit; since version 3 the rate in powers of 1000 follows in
+/// parentheses and is not read here.
 pub(super) fn per_second(text: &str) -> Option<f64> {
     let (number, suffix) = split(text)?;
     let factor = match suffix.strip_suffix("/s")? {
@@ -29,7 +29,7 @@ pub(super) fn per_second(text: &str) -> Option<f64> {
     Some(number * factor)
 }
 
-/// `60001msec`: ns.
+/// Parses `60001msec`; ns.
 pub(super) fn span_ns(text: &str) -> Option<f64> {
     let (number, suffix) = split(text)?;
     unit_ns(suffix).map(|factor| number * factor)
@@ -46,8 +46,8 @@ pub(super) fn unit_ns(unit: &str) -> Option<f64> {
     }
 }
 
-/// `Sun Nov 22 00:39:49 2026`, as C's `ctime` writes it: ms since the epoch, were the clock's zone UTC. The
-/// zone is not printed, so that only differences tell anything.
+/// Parses `Sun Nov 22 00:39:49 2026` as written by C's `ctime`: ms since the epoch, assuming UTC. The time zone is
+/// not printed, so only differences are meaningful.
 pub(super) fn date_ms(text: &str) -> Option<i64> {
     const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -64,14 +64,14 @@ pub(super) fn date_ms(text: &str) -> Option<i64> {
     if !(1..=31).contains(&day) || !(1970..=9999).contains(&year) {
         return None;
     }
-    // A year that begins in March has its leap day at its end.
+    // In a year that begins in March, the leap day is the last one.
     let (month, year) = ((month + 10) % 12, year - i64::from(month < 2));
     let leaps = year / 4 - year / 100 + year / 400;
     let days = 365 * year + leaps + (153 * month + 2) / 5 + day - 719_469;
     Some(((days * 24 + seconds.0) * 60 + seconds.1) * 60_000 + seconds.2 * 1000)
 }
 
-/// `4096B`, `16.0KiB`, `4K`: whole bytes.
+/// Parses `4096B`, `16.0KiB`, `4K`: whole bytes.
 pub(super) fn bytes(text: &str) -> Option<u64> {
     let (number, suffix) = split(text)?;
     let factor = match suffix {
@@ -93,7 +93,7 @@ fn split(text: &str) -> Option<(f64, &str)> {
     Some((number(&text[..end])?, text[end..].trim_start()))
 }
 
-/// `12.3`, `1,234.5`: commas only between groups of three digits.
+/// Parses `12.3`, `1,234.5`: commas only between groups of three digits.
 fn number(text: &str) -> Option<f64> {
     let (whole, _) = text.split_once('.').unwrap_or((text, ""));
     let grouped = match whole.split_once(',') {

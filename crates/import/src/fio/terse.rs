@@ -7,13 +7,13 @@ use crate::lines::Lines;
 /// The form of the entries.
 pub(super) const FORM: &str = "fio terse";
 
-/// How many fields a direction has: 4 of the whole, 4 × 3 of latencies, 20 percentiles, and the samples of
-/// bandwidth (5; in version 5: 6, and 5 of ops).
+/// The number of fields of a direction: 4 totals, 4 × 3 of latencies, 20 percentiles, and the samples of bandwidth
+/// (5; in version 5: 6, and 5 of IOPS).
 fn direction_fields(version: u32) -> usize {
     if version >= 5 { 47 } else { 41 }
 }
 
-/// All terse lines of a text, and those that have too few fields.
+/// Reads all terse lines of a text, and lists those that have too few fields.
 pub(super) fn entries(lines: &Lines<'_>) -> (Vec<Entry>, Vec<Extract>) {
     let mut entries = Vec::new();
     let mut broken = Vec::new();
@@ -74,7 +74,7 @@ fn entry(fields: &[&str], version: u32) -> Option<Entry> {
     Some(entry)
 }
 
-/// A direction's fields; the inner `None`: it did nothing.
+/// The fields of a direction; the inner `None`: it did no I/O.
 fn direction(fields: &[&str]) -> Option<Option<Direction>> {
     let number = |at: usize| {
         let value: f64 = fields[at].parse().ok()?;
@@ -93,7 +93,7 @@ fn direction(fields: &[&str]) -> Option<Option<Direction>> {
     let percentiles = fields[12..32].iter().filter_map(|field| {
         let (percent, us) = field.split_once("%=")?;
         let pair: (f64, f64) = (percent.parse().ok()?, us.parse().ok()?);
-        // Whole microseconds, cut off: 0 is any time below one.
+        // Whole microseconds, truncated: 0 is any time below 1 µs.
         (pair.0 > 0.0 && pair.1 > 0.0 && pair.1.is_finite()).then_some((pair.0, pair.1 * 1e3))
     });
     if let Some(completion) = &mut completion {

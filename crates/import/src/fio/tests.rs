@@ -1,4 +1,4 @@
-//! fio's output as it is found in the field: whole files of versions 3.33 and 3.42, and pieces of older ones.
+//! Real output of fio: complete files of versions 3.33 and 3.42, and extracts from older ones.
 
 use iodyno_model::{FactClass, Imported, ImportedTrial, Kind};
 
@@ -22,7 +22,7 @@ fn figure(trial: &ImportedTrial, name: &str) -> Option<f64> {
     figure.map(|figure| figure.value)
 }
 
-/// Values as written here agree to their last digit, others to a part in a million.
+/// The values in these tests are exact to their last digit; computed ones to 10⁻⁶.
 fn check(trial: &ImportedTrial, expected: &[(&str, f64)]) {
     for (name, expected) in expected {
         let value = figure(trial, name).unwrap_or(f64::NAN);
@@ -44,7 +44,7 @@ fn places(imported: &Imported) -> Vec<(&str, u32)> {
 }
 
 #[test]
-fn a_run_in_all_formats_counts_once_by_its_json() {
+fn a_run_in_all_formats_counts_once_and_its_json_is_used() {
     let imported = import(ALL_FORMATS);
     assert_eq!(places(&imported), [("fio json", 26), ("fio json", 288)]);
     assert_eq!(imported.unread, []);
@@ -123,16 +123,16 @@ fn options_become_dimensions_and_facts() {
     }
     assert!(synced.options_complete);
     assert!(synced.facts.iter().all(|fact| fact.name != "fsync"));
-    // Its two clones of 16 MiB, as an own trial has them.
+    // Two clones of 16 MiB each, in total, as in an own trial.
     let size = imported.trials[0].facts.iter().find(|f| f.name == "size");
     assert_eq!(size.map(|fact| fact.value.as_str()), Some("16m"));
 }
 
 #[test]
-fn a_percentile_with_few_ops_beyond_it_is_kept_back() {
+fn a_percentile_with_few_ops_beyond_it_is_withheld() {
     let imported = import(ALL_FORMATS);
     let synced = &imported.trials[1];
-    // 1080 writes: ten lie beyond p99, five beyond p99.5. 270 syncs: 2.7 beyond p99.
+    // Of 1080 writes, ten are beyond p99 and five beyond p99.5. Of 270 syncs, 2.7 are beyond p99.
     assert!(figure(synced, "write.p99").is_some());
     for metric in ["write.p99.5", "write.p99.9", "sync.p99"] {
         assert_eq!(figure(synced, metric), None, "{metric}");
@@ -144,7 +144,7 @@ fn a_percentile_with_few_ops_beyond_it_is_kept_back() {
 }
 
 #[test]
-fn of_reports_on_the_way_the_last_counts_and_the_others_make_the_series() {
+fn the_last_of_several_interim_reports_counts_and_the_others_become_the_series() {
     let imported = import(STATUS);
     assert_eq!(imported.trials.len(), 1);
     let trial = &imported.trials[0];
@@ -158,7 +158,7 @@ fn of_reports_on_the_way_the_last_counts_and_the_others_make_the_series() {
 }
 
 #[test]
-fn two_runs_in_one_file_stay_two() {
+fn two_runs_in_one_file_stay_separate() {
     let one = STATUS.rfind("\n{").unwrap();
     let last = &STATUS[one..];
     let later = last
@@ -170,11 +170,11 @@ fn two_runs_in_one_file_stay_two() {
 }
 
 #[test]
-fn clones_that_are_reported_one_by_one_are_one_result() {
+fn clones_that_are_reported_separately_are_one_result() {
     let imported = import(CLONES);
     assert_eq!(imported.trials.len(), 1);
     let trial = &imported.trials[0];
-    // The percentiles are those of the added bins, computed apart from this code.
+    // The percentiles of the added bins, computed independently of this code.
     check(
         trial,
         &[
@@ -192,7 +192,7 @@ fn clones_that_are_reported_one_by_one_are_one_result() {
 }
 
 #[test]
-fn percentiles_of_clones_without_bins_are_kept_back() {
+fn percentiles_of_clones_without_bins_are_withheld() {
     let mut text = CLONES.to_owned();
     while let Some(start) = text.find("\"bins\" : {") {
         let end = start + text[start..].find('}').unwrap();
@@ -246,7 +246,7 @@ fn normal_output_alone_is_read() {
     let [mixed, synced] = imported.trials.as_slice() else {
         panic!("two trials");
     };
-    // Ops that were issued ÷ runtime; people's three digits otherwise.
+    // Issued ops ÷ runtime; otherwise the rounded rates with three digits.
     check(
         mixed,
         &[
@@ -264,7 +264,7 @@ fn normal_output_alone_is_read() {
 }
 
 #[test]
-fn pieces_of_other_versions_are_read() {
+fn extracts_of_other_versions_are_read() {
     for (text, expected) in [
         (
             "    read: IOPS=12.3k, BW=48.1MiB/s (50.4MB/s)(2887MiB/60001msec)\n",
@@ -317,7 +317,7 @@ fn document(job: &str, iops: &str, error: u32) -> String {
 }
 
 #[test]
-fn documents_are_found_in_the_midst_of_other_text() {
+fn documents_are_found_within_other_text() {
     let (a, b) = (document("a", "2000.5", 0), document("b", "3000", 0));
     for text in [
         format!("$ fio a.fio\nfio: warning, something\n{a}\nand then\n{b}\n"),
@@ -325,7 +325,7 @@ fn documents_are_found_in_the_midst_of_other_text() {
         format!("[{a},\n{b}]"),
         format!("{{\"results\": {{\"one\": {a},\n\"two\": {b}}}}}"),
         format!("\u{feff}{}", format!("{a}\n{b}").replace('\n', "\r\n")),
-        // A note of fio's within the document, and a document that is only a brace.
+        // A note of fio within the document, and a document that is only a brace.
         format!(
             "{{\nnothing\n{}\n{b}",
             a.replace("\"jobs\"", "fio: terminating on signal 2\n\"jobs\"")
@@ -346,7 +346,7 @@ fn documents_are_found_in_the_midst_of_other_text() {
 }
 
 #[test]
-fn a_document_that_breaks_off_is_named_and_its_whole_jobs_are_read() {
+fn a_truncated_document_is_reported_and_its_complete_jobs_are_read() {
     let whole = ALL_FORMATS.find("\"jobname\" : \"synced\"").unwrap();
     let start = ALL_FORMATS.find("\n{\n").unwrap();
     let imported = import(&ALL_FORMATS[start..whole]);
@@ -369,7 +369,7 @@ fn a_document_that_breaks_off_is_named_and_its_whole_jobs_are_read() {
 }
 
 #[test]
-fn numbers_that_are_none_cost_no_document() {
+fn values_that_are_not_numbers_do_not_invalidate_a_document() {
     let imported = import(&document("a", "-nan", 0));
     let trial = &imported.trials[0];
     assert_eq!(
@@ -395,7 +395,7 @@ fn a_failed_or_idle_job_does_not_count() {
 }
 
 #[test]
-fn machines_of_a_server_are_told_apart() {
+fn hosts_of_a_server_are_distinguished() {
     let text =
         document("a", "2000", 0).replace("\"groupid\"", "\"hostname\" : \"n1\",\n\"groupid\"");
     let text = format!(
@@ -412,7 +412,7 @@ fn machines_of_a_server_are_told_apart() {
 }
 
 #[test]
-fn counts_beyond_all_sense_do_not_wrap() {
+fn counts_that_overflow_saturate() {
     let mut document: serde_json::Value = serde_json::from_str(CLONES).unwrap();
     for job in document["jobs"].as_array_mut().unwrap() {
         for name in ["read", "write"] {
@@ -429,7 +429,7 @@ fn counts_beyond_all_sense_do_not_wrap() {
         .filter(|figure| figure.metric.name.contains(".p"))
         .map(|figure| figure.value)
         .collect();
-    // Half of all ops in either bin: no percentile from the median on lies beyond the second.
+    // Each bin contains half of all ops: all percentiles above the median are in the second bin.
     assert!(!percentiles.is_empty());
     assert!(
         percentiles.iter().all(|ns| (100.0..=200.0).contains(ns)),
@@ -441,7 +441,7 @@ const NORMAL_STATUS: &str = include_str!("../../tests/data/fio-3.33-status-inter
 const TERSE_STATUS: &str = include_str!("../../tests/data/fio-3.33-status-interval-terse.txt");
 
 #[test]
-fn of_the_reports_of_one_run_the_last_counts_in_every_format() {
+fn the_last_report_of_a_run_counts_in_every_format() {
     for (text, form) in [(NORMAL_STATUS, "fio output"), (TERSE_STATUS, "fio terse")] {
         let imported = import(text);
         let [trial] = imported.trials.as_slice() else {
@@ -461,8 +461,8 @@ fn of_the_reports_of_one_run_the_last_counts_in_every_format() {
 }
 
 #[test]
-fn repeated_runs_of_one_job_are_no_reports_of_one_run() {
-    // As a container numbers its processes: every run is the process 7.
+fn repeated_runs_of_one_job_are_not_reports_of_one_run() {
+    // In a container, the process number is 7 in every run.
     let again = |text: &str, day: &str| {
         let text = text.replace("pid=28109", "pid=7");
         text.replace("Nov 22", day)
@@ -473,7 +473,7 @@ fn repeated_runs_of_one_job_are_no_reports_of_one_run() {
         again(NORMAL_STATUS, "Nov 23").replace("3001msec", "3004msec")
     );
     assert_eq!(import(&whole).trials.len(), 2);
-    // Only the results, without what fio says before.
+    // Only the results, without fio's first lines.
     let (_, results) = again(NORMAL_STATUS, "Nov 22")
         .split_once("process\n")
         .map(|(a, b)| (a.to_owned(), b.to_owned()))
@@ -488,7 +488,7 @@ fn repeated_runs_of_one_job_are_no_reports_of_one_run() {
             .len(),
         2
     );
-    // Terse lines of about the same runtime.
+    // Terse lines with similar runtimes.
     let line = TERSE_STATUS.lines().last().unwrap();
     let longer = line.replace(";12004;4000;1000;3001;", ";12040;4001;1000;3009;");
     assert_ne!(line, longer);
@@ -516,7 +516,7 @@ fn the_same_report_twice_is_a_copy() {
 }
 
 #[test]
-fn values_that_are_none_are_named_with_their_line() {
+fn invalid_values_are_reported_with_their_line() {
     let mut document: serde_json::Value = serde_json::from_str(CLONES).unwrap();
     document["jobs"].as_array_mut().unwrap().truncate(1);
     document["jobs"][0]["read"]["iops"] = "abc".into();

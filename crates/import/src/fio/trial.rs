@@ -11,16 +11,16 @@ use super::options::{dimensions, facts};
 use super::terse;
 use crate::lines::Lines;
 
-/// Fewer ops beyond a percentile than this make it a matter of chance.
+/// A percentile needs at least this many ops beyond it; with fewer it depends on chance.
 const OPS_BEYOND: f64 = 10.0;
 
-/// The least percentile that is kept: below the median nobody compares.
+/// The lowest percentile that is kept: percentiles below the median are not compared.
 const LEAST_PERCENT: f64 = 50.0;
 
-/// From this mean size of an op on, bytes, a job is best judged by its bandwidth.
+/// From this mean size of an op on, bytes, bandwidth is the primary figure of a job.
 const LARGE_OP: f64 = 65_536.0;
 
-/// The trial that an entry tells of.
+/// Converts an entry to a trial.
 pub(super) fn trial(entry: &Entry, lines: &Lines<'_>) -> ImportedTrial {
     let mut trial = lines.trial(entry.form, entry.line);
     trial.workload = entry.name.clone();
@@ -60,10 +60,10 @@ fn unusable(entry: &Entry) -> Option<String> {
     idle.then(|| "fio counted no op in it".to_owned())
 }
 
-/// A runtime that was reached to this share was what ended the job.
+/// If the runtime reached this share of the limit, the limit ended the job.
 const REACHED: f64 = 0.98;
 
-/// What ended it, as far as the options and the runtime tell.
+/// What ended the job, derived from the options and the runtime.
 fn ending(entry: &Entry) -> (Kind, Vec<Fact>) {
     let asked = entry
         .option("runtime")
@@ -93,7 +93,7 @@ fn ending(entry: &Entry) -> (Kind, Vec<Fact>) {
     (kind, facts)
 }
 
-/// The rate between one report and the next, where reports were made on the way.
+/// The rate between successive reports, if there are interim reports.
 fn series(entry: &Entry) -> Vec<ImportedPoint> {
     let reports = std::iter::once(&(0.0, 0)).chain(&entry.interim);
     let ends = entry.interim.iter().copied();
@@ -163,7 +163,7 @@ impl Figures<'_> {
         let Some(whole) = total.or(completion) else {
             return;
         };
-        // Percentiles are of one of the two, as `lat_percentiles` and `clat_percentiles` say.
+        // `lat_percentiles` and `clat_percentiles` select which of the two has percentiles.
         let with_percentiles = [total, completion].into_iter().flatten();
         let of = with_percentiles
             .into_iter()
@@ -194,7 +194,7 @@ impl Figures<'_> {
                 self.trial.withheld.push(Withheld {
                     metric,
                     why: format!(
-                        "{beyond:.1} of {ops} ops lie beyond it, fewer than {OPS_BEYOND:.0}: chance made it"
+                        "{beyond:.1} of {ops} ops lie beyond it, fewer than {OPS_BEYOND:.0}: too few for a reliable value"
                     ),
                 });
             } else {
@@ -204,7 +204,7 @@ impl Figures<'_> {
         self.add(Metric::time(format!("{name}.max")), whole.max, None);
     }
 
-    /// Completion of finite work, otherwise the rate that the size of its ops suggests.
+    /// The completion time for finite work, otherwise the rate according to the size of its ops.
     fn primary(&self) -> Option<&'static str> {
         let value = |name: &str| {
             let figure = self
@@ -228,7 +228,7 @@ impl Figures<'_> {
     }
 }
 
-/// What is to be said once of all latencies.
+/// The remarks that apply to all latencies, each once.
 pub(super) fn on_latencies(entries: &[Entry]) -> Vec<String> {
     let has = |latency: &Option<Latency>| latency.as_ref().map(|l| !l.percentiles.is_empty());
     let mixed = |direction: &Direction| {

@@ -3,7 +3,7 @@
 use iodyno_model::{Figure, ImportedTrial, Metric};
 use iodyno_units::Nanos;
 
-/// Columns of the label that a line begins with.
+/// Width of the label at the beginning of a line.
 const COLUMN: usize = 9;
 const LABELS: [&str; 5] = ["op", "set-up", "done", "rates", "errors"];
 
@@ -14,7 +14,7 @@ pub(super) struct Below {
 }
 
 impl Below {
-    /// Takes a line, or the rest of the one before; false if it is none.
+    /// Takes a line, or the continuation of the previous one; `false` if it is neither.
     pub(super) fn takes(&mut self, text: &str) -> bool {
         let Some((label, rest)) = text.split_at_checked(COLUMN) else {
             return false;
@@ -37,7 +37,7 @@ impl Below {
         }
     }
 
-    /// Whether the table is iodyno's.
+    /// Whether the table is from iodyno.
     pub(super) fn is_ours(&self) -> bool {
         !self.lines.is_empty()
     }
@@ -49,12 +49,12 @@ impl Below {
             .map(|(_, text)| text.as_str())
     }
 
-    /// From the first cycle until all was on the storage, ns; where the work came to its end.
+    /// From the first cycle until all data was on the storage, ns; only if the work was completed.
     pub(super) fn completion_ns(&self) -> Option<u64> {
         span(self.line("done")?.strip_prefix("in ")?)
     }
 
-    /// Adds the times of what is before and after the cycles.
+    /// Adds the times of the phases before and after the cycles.
     pub(super) fn fill(&self, trial: &mut ImportedTrial) {
         let set_up = self.line("set-up").and_then(|line| line.split_once(" in "));
         let drain = self.line("done").and_then(|line| {
@@ -77,7 +77,7 @@ impl Below {
     }
 }
 
-/// A time at the beginning of a text: `24.5 s, of which …`, `1 h 02 min`. ns.
+/// Parses a time at the beginning of a text: `24.5 s, of which …`, `1 h 02 min`; ns.
 fn span(text: &str) -> Option<u64> {
     let mut words = text.split_whitespace();
     let mut total = None;

@@ -1,4 +1,4 @@
-//! Converts the figures of a file-operation benchmark to metrics, and remarks on what they lack.
+//! Converts the figures of a file-operation benchmark to metrics, and adds remarks on their limits.
 
 use std::collections::BTreeMap;
 
@@ -9,29 +9,29 @@ use super::below::Below;
 use super::names;
 use super::table::{Named, Printed, Row};
 
-/// The ops must fill this share of the time, or the rate is one of something else.
+/// The rate is that of the ops if the ops fill at least this share of the time.
 const FILLED: f64 = 0.95;
-/// Where they fill this share of it, the time to complete is theirs.
+/// The completion time is that of the ops if they fill at least this share of the time.
 const MOSTLY: f64 = 0.5;
-/// Figures computed from a latency must be surer than this, as a share.
+/// Highest relative uncertainty of figures that are computed from a latency.
 const SURE: f64 = 0.05;
-/// Half the last digit of an elapsed time, s, and a little for how it was computed.
+/// Half of the last digit of an elapsed time, s, with a margin for its computation.
 const ELAPSED_ROUNDING: f64 = 0.051;
 
 /// How a benchmark ended.
 #[derive(Debug, Clone)]
 pub(super) struct Ended {
-    /// Ops in all.
+    /// Total ops.
     pub(super) ops: f64,
-    /// Ops a second, over the whole.
+    /// Ops per second over the whole run.
     pub(super) rate: f64,
     row: Option<Row>,
-    /// What iodyno says below it; nothing in others' tables.
+    /// iodyno's lines below the table; empty for other tools.
     below: Below,
 }
 
 impl Ended {
-    /// From the closing row, or the `fsbench/` line where there is none.
+    /// From the closing row, or from the `fsbench/` line if there is none.
     pub(super) fn of(row: Option<&Row>, named: Option<&Named>, below: Below) -> Option<Ended> {
         let printed = match (row, named) {
             (Some(row), _) => row.get("ops(total)").zip(row.get("ops/sec(cum)")),
@@ -46,7 +46,7 @@ impl Ended {
         })
     }
 
-    /// Whether time or work ended it, as far as its name tells; iodyno's own tables tell by themselves.
+    /// Whether time or work ended it, derived from its name; iodyno's own tables say it.
     fn kind(&self, name: &str) -> Kind {
         match (self.below.is_ours(), self.below.completion_ns()) {
             (true, Some(_)) => Kind::Finite,
@@ -55,7 +55,7 @@ impl Ended {
         }
     }
 
-    /// How long it took. The rate is printed finer than the time.
+    /// Its duration, s, computed from ops and rate, which are printed with more digits than the time.
     pub(super) fn seconds(&self) -> f64 {
         let printed = self.row.as_ref().map(|row| row.elapsed);
         match printed {
@@ -65,7 +65,7 @@ impl Ended {
         }
     }
 
-    /// Whether ops and rate give the printed time, as far as both are rounded.
+    /// Whether ops ÷ rate agrees with the printed time within rounding.
     fn agrees(&self, elapsed: f64) -> bool {
         if self.rate <= 0.0 {
             return false;
@@ -79,14 +79,14 @@ impl Ended {
         (by_rate - elapsed).abs() <= ELAPSED_ROUNDING + by_rate * rounding / self.rate
     }
 
-    /// The most of the time that the ops themselves can have filled, as a share; `None` without a mean.
+    /// The largest share of the time that the ops themselves can have taken; `None` without a mean.
     fn filled(&self) -> Option<f64> {
         let mean = self.row.as_ref()?.printed("avg(ms)")?;
         Some(self.rate * (mean.value + mean.rounding()) / 1e3)
     }
 }
 
-/// A fact of what was done.
+/// A fact about the work.
 pub(super) fn workload_fact(name: &str, value: &str) -> Fact {
     Fact {
         class: FactClass::Workload,
@@ -95,7 +95,7 @@ pub(super) fn workload_fact(name: &str, value: &str) -> Fact {
     }
 }
 
-/// Fills in a result that is nothing but its closing line.
+/// Fills in a result that consists only of its closing line.
 pub(crate) fn of_line(trial: &mut ImportedTrial, name: &str, ops: f64, rate: f64) {
     let ended = Ended {
         ops,
@@ -106,7 +106,8 @@ pub(crate) fn of_line(trial: &mut ImportedTrial, name: &str, ops: f64, rate: f64
     of_table(trial, name, &ended);
 }
 
-/// Adds what follows from the rate of iodyno's own line and its op's mean, under the names of tables.
+/// Adds the figures that follow from the rate of iodyno's own line and the mean of its op, under the names used for
+/// tables.
 pub(crate) fn of_cycles(trial: &mut ImportedTrial) {
     let value = |name: &str| {
         let mut figures = trial.figures.iter();
@@ -174,14 +175,14 @@ pub(super) fn of_table(trial: &mut ImportedTrial, name: &str, ended: &Ended) {
     facts(trial, ended);
 }
 
-/// Adds what only a table tells of a trial whose figures a finer line has.
+/// Adds the figures of a table to a trial whose other figures come from a more precise line.
 pub(super) fn beside_line(trial: &mut ImportedTrial, name: &str, ended: &Ended) {
     trial.kind = ended.kind(name);
     ended.below.fill(trial);
     facts(trial, ended);
 }
 
-/// The rate is the ops' own.
+/// The rate of the ops themselves.
 fn of_ops_alone(trial: &mut ImportedTrial, ended: &Ended) {
     trial.figures.push(Figure {
         metric: Metric::iops(Metric::IOPS),
@@ -195,7 +196,7 @@ fn of_ops_alone(trial: &mut ImportedTrial, ended: &Ended) {
     }
 }
 
-/// The rate is that of a loop that does more than the op. It is kept under a name of its own.
+/// The rate of a loop that includes more than the op, as a separate metric.
 fn of_whole_loop(trial: &mut ImportedTrial, ended: &Ended, filled: Option<f64>) {
     let share = filled.map_or(String::new(), |percent| {
         format!(", of which the ops themselves fill at most {percent:.0} %")
@@ -205,7 +206,7 @@ fn of_whole_loop(trial: &mut ImportedTrial, ended: &Ended, filled: Option<f64>) 
         value: ended.rate,
         derived: None,
     });
-    // iodyno calls the rate of cycles by this name, whatever else is in them.
+    // iodyno uses this name for the rate of cycles, whatever they include.
     if ended.below.is_ours() {
         trial.figures.push(Figure {
             metric: Metric::iops(Metric::IOPS),
@@ -231,7 +232,7 @@ fn of_whole_loop(trial: &mut ImportedTrial, ended: &Ended, filled: Option<f64>) 
     }
 }
 
-/// As iodyno tells it, drain included.
+/// The time that iodyno prints, including the drain.
 fn told_completion(ns: u64) -> Figure {
     Figure {
         metric: Metric::time(Metric::COMPLETION),
@@ -277,7 +278,7 @@ fn latencies(trial: &mut ImportedTrial, ended: &Ended) {
         ("p99(ms)", "op.p99"),
         ("pMax(ms)", "op.max"),
     ];
-    // By how many decimals they have.
+    // The precision is given by the number of decimals.
     let mut coarse: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     for (column, name) in columns {
         let Some(ms) = row.printed(column) else {
@@ -308,13 +309,13 @@ fn latencies(trial: &mut ImportedTrial, ended: &Ended) {
             words.join(", ")
         ));
     }
-    // Of several threads a mean says nothing of the rate, and iodyno's own table may be of several.
+    // With several threads, the mean does not determine the rate; iodyno's own table can have several threads.
     if let Some(mean) = row.printed("avg(ms)").filter(|_| !ended.below.is_ours()) {
         rate_by_mean(trial, mean);
     }
 }
 
-/// What a time that was rounded to nothing can be.
+/// The upper limit of a time that was rounded to zero.
 fn too_short(ms: Printed) -> String {
     format!(
         "printed as {:.*} ms, which is anything below {} ms",
@@ -324,7 +325,7 @@ fn too_short(ms: Printed) -> String {
     )
 }
 
-/// Ops a second, had there been nothing but ops.
+/// Ops per second if the time had consisted only of ops.
 fn rate_by_mean(trial: &mut ImportedTrial, mean: Printed) {
     let name = "ops_from_mean";
     if mean.value <= 0.0 {

@@ -1,7 +1,7 @@
-//! File-operation benchmarks: live tables with a row a second, their closing row, and `fsbench/NAME` lines.
+//! File-operation benchmarks: live tables with one row per second, their closing row, and `fsbench/NAME` lines.
 //!
-//! One result is one closing row, with the rows of seconds above it and the `fsbench/` line below it. Either
-//! may lack. The table cuts names to ten letters; they are completed from what stands around it.
+//! A result is a closing row, the rows of seconds above it, and the `fsbench/` line below it. Any of them can be
+//! missing. The table truncates names to ten letters; they are completed from the surrounding text.
 
 mod below;
 mod figures;
@@ -22,18 +22,18 @@ use super::lines::Lines;
 
 pub(super) use self::figures::{of_cycles, of_line};
 
-/// What it is read as.
+/// The name of the form in results.
 const FORM: &str = "fsbench table";
 
-/// A rate in a table and the one in a line below it, which may be finer, part by less than this share.
+/// Highest relative difference between the rate of a table and that of the line below it, which can be more precise.
 const SAME_RATE: f64 = 0.01;
 
-/// A benchmark whose lines are being gathered.
+/// A benchmark whose lines are being collected.
 #[derive(Debug, Default)]
 struct Gathering {
     /// Its first line; 0: none yet.
     start: u32,
-    /// One past its last line.
+    /// The line after its last one.
     end: u32,
     running: Option<String>,
     description: Option<String>,
@@ -58,20 +58,21 @@ impl Gathering {
         self.start..self.end
     }
 
-    /// The name that the table's rows go by.
+    /// The name in the table's rows.
     fn optype(&self) -> Option<&str> {
         let row = self.closed.as_ref();
         row.or_else(|| self.series.first().map(|(_, row)| row))
             .map(|row| row.optype.as_str())
     }
 
-    /// The name above the table, where that of its closing line is the same as far as a benchmark's can be.
+    /// The name above the table, if it is equal to that of the closing line as far as names of benchmarks can be
+    /// compared.
     fn announced(&self, named: &Named) -> Option<&str> {
         let running = self.running.as_deref()?;
         names::alike(running, &named.name).then_some(running)
     }
 
-    /// Whether a closing line belongs to what was gathered.
+    /// Whether a closing line belongs to the collected lines.
     fn is_closed_by(&self, named: &Named) -> bool {
         let running = self.announced(named);
         let fits = |optype| names::fits(running.unwrap_or(&named.name), optype);
@@ -105,7 +106,7 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
 
 struct Reader<'l, 'a> {
     lines: &'l Lines<'a>,
-    /// What holds for benchmark lines.
+    /// The keys in force for benchmark lines.
     keys: Keys,
     names: Names,
     now: Gathering,
@@ -160,7 +161,7 @@ impl Reader<'_, '_> {
                 self.now.takes(number);
             }
             Some(row) => self.second(number, row),
-            // Anything else ends a table; a benchmark that is only announced goes on.
+            // Any other line ends a table; a benchmark that is only announced continues.
             None => {
                 if !self.now.head.is_empty() || text.trim_start().starts_with("```") {
                     self.end();
@@ -170,7 +171,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// A row of the series. One that does not follow the last begins another trial.
+    /// A row of the series. A row that does not follow the previous one begins another trial.
     fn second(&mut self, number: u32, row: Row) {
         if let Some((_, last)) = self.now.series.last()
             && (last.optype != row.optype || last.elapsed >= row.elapsed)
@@ -183,8 +184,7 @@ impl Reader<'_, '_> {
         self.now.takes(number);
     }
 
-    /// A line that says all the table above it says, and finer: its figures are the trial's, and the table adds its
-    /// seconds.
+    /// A line that repeats the table with more digits: its figures are used, and the table adds its seconds.
     fn full(&mut self, number: u32, text: &str, named: &Named) {
         if self.now.closed.is_none() || !self.now.is_closed_by(named) {
             return self.other(number, text);
@@ -199,7 +199,7 @@ impl Reader<'_, '_> {
         let (Some(ended), Some(ExtractContent::Trial(mut trial))) =
             (ended, found.map(|it| it.what))
         else {
-            // The line's own reader says what is wrong with it.
+            // The reader of that line reports its error.
             self.found.push(Extract::known(now.start..number));
             return;
         };
@@ -226,7 +226,7 @@ impl Reader<'_, '_> {
         }
         self.end();
         self.names.note(&named.name);
-        // With `Benchmark` in front, the keys above it count as well: the reader of that form has it.
+        // With `Benchmark` in front, the keys above the line apply as well, and the reader of that form takes it.
         if !named.prefixed {
             let mut trial = self.lines.trial("fsbench line", number);
             trial.configuration = configuration(&self.lines.context(number));
@@ -235,7 +235,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Makes what was gathered into a result.
+    /// Converts the collected lines to a result.
     fn end(&mut self) {
         let now = std::mem::take(&mut self.now);
         let Some(optype) = now.optype() else {

@@ -1,23 +1,23 @@
-//! Whole names for what a table cuts to ten letters, and what kind of work a name stands for.
+//! Completes the names that tables truncate to ten letters, and derives the kind of work from a name.
 
 use iodyno_model::Kind;
 
-/// Where the tables cut a name.
+/// The length to which tables truncate names.
 const CUT: usize = 10;
 
-/// The names that were seen so far, each with its line.
+/// The names found so far, each with its line.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     seen: Vec<String>,
 }
 
 impl Names {
-    /// Notes a name.
+    /// Adds a name.
     pub(super) fn note(&mut self, name: &str) {
         self.seen.push(name.to_owned());
     }
 
-    /// Notes names in brackets in prose: `Creating empty files(create_empty).`
+    /// Adds names in brackets in prose: `Creating empty files(create_empty).`
     pub(super) fn note_prose(&mut self, text: &str) {
         let is_name = |word: &&str| {
             word.contains('_')
@@ -33,8 +33,8 @@ impl Names {
             .extend(in_brackets.filter(is_name).map(str::to_owned));
     }
 
-    /// The whole name of what a table calls `optype`: the nearest above that begins so. A name that is
-    /// not found stands as it is.
+    /// Completes a name of the table's column `optype`: the nearest name above that begins with it. If there is none,
+    /// the name is unchanged.
     pub(super) fn whole(&self, optype: &str) -> String {
         self.seen
             .iter()
@@ -44,22 +44,23 @@ impl Names {
     }
 }
 
-/// Whether a name, cut, is this.
+/// Whether a name, when truncated, is equal to this.
 pub(super) fn fits(name: &str, optype: &str) -> bool {
     name == optype || (optype.chars().count() == CUT && name.starts_with(optype))
 }
 
-/// Whether two names are one, but for a hyphen: at the end of a benchmark's name `-4` is a number of processors.
+/// Whether two names are equal, ignoring a suffix such as `-4`: in a benchmark's name that is the number of
+/// processors.
 pub(super) fn alike(name: &str, other: &str) -> bool {
     name.replace('-', "_") == other.replace('-', "_")
 }
 
-/// A name that may lack its end.
+/// Whether the name is long enough to be a truncated one.
 pub(super) fn may_be_cut(name: &str) -> bool {
     name.chars().count() == CUT
 }
 
-/// Whether a workload of this name ends when its work is done or when its time is up.
+/// Whether a workload of this name ends after its work or after a time.
 pub(super) fn kind(name: &str) -> Kind {
     let per_op_setup = ["delete_small_dir", "delete_large_dir"];
     let timed = ["create_", "write_sync", "statfs"];
@@ -89,6 +90,6 @@ mod tests {
         names.note("delete_10k_2k_200MB");
         assert_eq!(names.whole("delete_10k"), "delete_10k_2k_200MB");
         assert_eq!(names.whole("delete_100"), "delete_100");
-        assert_eq!(names.whole("create"), "create", "a short name is whole");
+        assert_eq!(names.whole("create"), "create", "a short name is complete");
     }
 }

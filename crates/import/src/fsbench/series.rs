@@ -1,21 +1,21 @@
-//! The rate of each second, rebuilt from the cumulative rates.
+//! The rate of each second, computed from the cumulative rates.
 //!
-//! The first row's own rate divides by the time since the program began, set-up included, and is wrong by
-//! up to a thousand times. The cumulative rate counts from the first timed op: ops up to second k are
-//! cum·k, and their differences are the seconds.
+//! The rate in the first row is divided by the time since the program began, including the set-up, and can be wrong
+//! by a factor of 1000. The cumulative rate counts from the first timed op: the number of ops up to second k is
+//! cum·k, and the differences are the rates of the seconds.
 
 use iodyno_model::{ImportedPoint, ImportedTrial};
 
 use super::figures::Ended;
 use super::table::Row;
 
-/// Where a printed rate of a second and the rebuilt one part by more, it is said.
+/// Relative difference between a printed and a computed rate of a second above which there is a remark.
 const DISAGREE: f64 = 0.05;
-/// An end shorter than this, in seconds, goes with the second before it: the rows say when they were
-/// printed to whole seconds only.
+/// A remainder shorter than this, in seconds, is added to the previous second, because rows print their time in whole
+/// seconds.
 const SHORTEST_TAIL: f64 = 0.1;
 
-/// Fills in the series and what is to be said of it.
+/// Fills in the series and its remarks.
 pub(super) fn fill(trial: &mut ImportedTrial, rows: &[(u32, Row)], ended: &Ended) {
     let Some(marks) = marks(rows, ended) else {
         if !rows.is_empty() {
@@ -35,7 +35,7 @@ pub(super) fn fill(trial: &mut ImportedTrial, rows: &[(u32, Row)], ended: &Ended
     remarks(trial, rows);
 }
 
-/// (seconds, ops until then), from (0, 0) to the end. `None` without rows.
+/// (seconds, ops so far), from (0, 0) to the end. `None` without rows.
 fn marks(rows: &[(u32, Row)], ended: &Ended) -> Option<Vec<(f64, f64)>> {
     if rows.is_empty() {
         return None;
@@ -47,7 +47,7 @@ fn marks(rows: &[(u32, Row)], ended: &Ended) -> Option<Vec<(f64, f64)>> {
     let end = ended.seconds();
     let last = marks.last().map_or(0.0, |&(at, _)| at);
     let before = marks.len().checked_sub(2).map_or(0.0, |at| marks[at].0);
-    // A row that is printed after the end still says a whole second.
+    // A row printed after the end also shows a whole second.
     let within = end < last && end > before;
     let short = end >= last && end - last < SHORTEST_TAIL && marks.len() > 2;
     if within || short {

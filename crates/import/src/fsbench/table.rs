@@ -1,14 +1,14 @@
 //! The lines of a table of file operations: heads, rows, closing lines.
 
-/// Decimals beyond which a value is exact.
+/// A value with more decimals than this counts as exact.
 const MOST_DECIMALS: usize = 12;
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Line {
     /// The head of the rows of single seconds.
     SeriesHead(Vec<String>),
-    /// The head of the one row at the end.
+    /// The head of the single row at the end.
     ClosingHead(Vec<String>),
     /// `Running benchmark: NAME`.
     Running(String),
@@ -16,32 +16,32 @@ pub(super) enum Line {
     Description(String),
     /// `fsbench/NAME N X ops/sec`.
     Named(Named),
-    /// `Benchmarkfsbench/NAME N X ops/sec …` with more figures behind the rate.
+    /// `Benchmarkfsbench/NAME N X ops/sec …` with further figures after the rate.
     Full(Named),
-    /// Nothing of these.
+    /// Any other line.
     Other,
 }
 
-/// The line that a benchmark ends with.
+/// The closing line of a benchmark.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Named {
-    /// Its whole name, without `fsbench/`.
+    /// Its full name, without `fsbench/`.
     pub(super) name: String,
-    /// Ops.
+    /// Total ops.
     pub(super) ops: f64,
-    /// Ops a second.
+    /// Ops per second.
     pub(super) rate: f64,
-    /// It stands as a benchmark of Go's, with `Benchmark` in front.
+    /// It has the form of a Go benchmark, with `Benchmark` in front.
     pub(super) prefixed: bool,
 }
 
-/// A row of a table: the name cut short, and a value a column.
+/// A row of a table: the truncated name, and one value per column.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
     pub(super) optype: String,
     /// Seconds.
     pub(super) elapsed: f64,
-    /// By the column's name; columns with a dash are left out.
+    /// By the name of the column; columns with a dash are left out.
     values: Vec<(String, Printed)>,
 }
 
@@ -51,7 +51,7 @@ impl Row {
         self.printed(column).map(|printed| printed.value)
     }
 
-    /// The same with its decimals.
+    /// The same value with its number of decimals.
     pub(super) fn printed(&self, column: &str) -> Option<Printed> {
         let mut values = self.values.iter();
         values
@@ -60,39 +60,39 @@ impl Row {
     }
 }
 
-/// A number as it stands in a table.
+/// A number as printed in a table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Printed {
     pub(super) value: f64,
-    /// Digits behind the point.
+    /// The number of decimals.
     pub(super) decimals: usize,
 }
 
 impl Printed {
     fn read(word: &str) -> Option<Printed> {
         let decimals = word.split_once('.').map_or(0, |(_, digits)| digits.len());
-        // More digits say no more.
+        // Further digits add no precision.
         let decimals = decimals.min(MOST_DECIMALS);
         number(word).map(|value| Printed { value, decimals })
     }
 
-    /// What one more in the last digit is worth.
+    /// The value of one unit of the last digit.
     pub(super) fn step(&self) -> f64 {
         1.0 / 10f64.powi(self.decimals as i32)
     }
 
-    /// The printed value is at most this far from the one that was rounded.
+    /// The largest rounding error.
     pub(super) fn rounding(&self) -> f64 {
         0.5 / 10f64.powi(self.decimals as i32)
     }
 
-    /// The same as a share of the value, which is above zero.
+    /// The largest rounding error as a share of the value, which must be above zero.
     pub(super) fn unsure(&self) -> f64 {
         self.rounding() / self.value
     }
 }
 
-/// What a line is, by itself.
+/// Classifies a line without its context.
 pub(super) fn line(text: &str) -> Line {
     let text = text.trim();
     if let Some(columns) = head(text) {
@@ -111,7 +111,7 @@ pub(super) fn line(text: &str) -> Line {
     full(text).map_or_else(|| named(text).map_or(Line::Other, Line::Named), Line::Full)
 }
 
-/// The columns of a head: words that underscores part and pad.
+/// The columns of a head: words separated and padded by underscores.
 fn head(text: &str) -> Option<Vec<String>> {
     if !text.starts_with("__") || !text.contains("optype") {
         return None;
@@ -124,7 +124,7 @@ fn head(text: &str) -> Option<Vec<String>> {
     (columns.len() > 2 && columns[0] == "optype" && columns[1] == "elapsed").then_some(columns)
 }
 
-/// A row under a head; `None` if it does not fit it.
+/// Parses a row under a head; `None` if it does not fit.
 pub(super) fn row(text: &str, columns: &[String]) -> Option<Row> {
     let words: Vec<&str> = text.split_whitespace().collect();
     if words.len() != columns.len() || words.len() < 3 {
@@ -143,7 +143,7 @@ pub(super) fn row(text: &str, columns: &[String]) -> Option<Row> {
     })
 }
 
-/// A benchmark line with more than the rate. Parameters of its name are left out.
+/// A benchmark line with more figures than the rate. Parameters in its name are left out.
 fn full(text: &str) -> Option<Named> {
     let rest = text.strip_prefix("Benchmarkfsbench/")?;
     let words: Vec<&str> = rest.split_whitespace().collect();
@@ -168,7 +168,7 @@ fn named(text: &str) -> Option<Named> {
     let [name, ops, rate, "ops/sec"] = words[..] else {
         return None;
     };
-    // A name with parameters is a benchmark line in full, which another reader knows.
+    // A name with parameters is a complete benchmark line, which another reader takes.
     if name.contains(['/', '=']) {
         return None;
     }
@@ -180,13 +180,13 @@ fn named(text: &str) -> Option<Named> {
     })
 }
 
-/// A plain number, not below zero.
+/// A plain number of at least 0.
 fn number(word: &str) -> Option<f64> {
     let plain = word.bytes().all(|c| c.is_ascii_digit() || c == b'.');
     plain.then(|| word.parse().ok()).flatten()
 }
 
-/// A span as Go prints it, in seconds: `1s`, `600.0s`, `1m5s`, `1h0m0s`.
+/// Parses a duration as Go prints it: `1s`, `600.0s`, `1m5s`, `1h0m0s`; seconds.
 fn seconds(word: &str) -> Option<f64> {
     let mut rest = word;
     let mut total = 0.0;
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_heads_and_closing_lines_from_other_lines() {
+    fn distinguishes_heads_and_closing_lines_from_other_lines() {
         let series = "____optype__elapsed__ops/sec(inst)___ops/sec(cum)__p50(ms)_pMax(ms)";
         let closing = "____optype__elapsed_____ops(total)___ops/sec(cum)__avg(ms)";
         assert!(matches!(line(series), Line::SeriesHead(columns) if columns.len() == 6));

@@ -30,7 +30,7 @@ fn figure(trial: &ImportedTrial, name: &str) -> Option<f64> {
 }
 
 #[test]
-fn takes_a_table_and_the_line_below_it_for_one_trial() {
+fn reads_a_table_and_the_line_below_it_as_one_trial() {
     let row = "delete_10k  2.0s  200  100.0  10.0  9.0  20.0\n";
     for line in [
         "",
@@ -48,7 +48,7 @@ fn takes_a_table_and_the_line_below_it_for_one_trial() {
 }
 
 #[test]
-fn takes_the_figures_of_the_finer_line_and_the_seconds_of_the_table_above_it() {
+fn uses_the_figures_of_the_more_precise_line_and_the_seconds_of_the_table_above_it() {
     let seconds = "delete_10k  1s  80.0  80.0  1.0  2.0\ndelete_10k  2s  120.0  100.0  1.0  2.0\n";
     let row = "delete_10k  2.0s  200  100.0  10.0  9.0  20.0\n\
                op       9.9 ms of 10 ms a cycle; not timed:\n         write 1 ms\n\
@@ -90,7 +90,7 @@ fn takes_the_figures_of_the_finer_line_and_the_seconds_of_the_table_above_it() {
 }
 
 #[test]
-fn judges_how_sure_a_time_is_by_the_decimals_that_are_printed() {
+fn derives_the_uncertainty_of_a_time_from_its_decimals() {
     let check = |ms: &str, mean: Option<f64>, remark: Option<&str>, why: Option<&str>| {
         let text = format!("{CLOSING}create_emp  10.0s  500000  50000.0  {ms}  {ms}  20.0\n");
         let (trials, _) = found(&text);
@@ -132,7 +132,7 @@ fn judges_how_sure_a_time_is_by_the_decimals_that_are_printed() {
 }
 
 #[test]
-fn bears_seconds_without_ops_and_their_dashes() {
+fn accepts_seconds_without_ops_and_their_dashes() {
     let rows = "copy  1s  90.0  90.0  1.0  2.0\ncopy  2s  0.0  45.0  -  -\n";
     let closing = "copy  2.0s  90  45.0  1.0  1.0  2.0\n";
     let (trials, unread) = found(&format!("{SERIES}{rows}{CLOSING}{closing}"));
@@ -142,7 +142,7 @@ fn bears_seconds_without_ops_and_their_dashes() {
 }
 
 #[test]
-fn takes_a_line_with_other_figures_for_a_trial_of_its_own() {
+fn reads_a_line_with_other_figures_as_a_separate_trial() {
     let text = format!(
         "{CLOSING}delete_10k  2.0s  200  100.0  10.0  9.0  20.0\n\nfsbench/delete_10k_2MB 300 100.0 ops/sec\n"
     );
@@ -160,7 +160,7 @@ fn takes_a_line_with_other_figures_for_a_trial_of_its_own() {
 }
 
 #[test]
-fn keeps_back_the_rate_of_a_line_whose_loop_does_more_than_the_op() {
+fn withholds_the_rate_of_a_line_whose_loop_does_more_than_the_op() {
     let (trials, _) = found("fsbench/write_sync_10MB  15058 25.1 ops/sec\n");
     assert_eq!(figure(&trials[0], "iops"), None);
     assert_eq!(figure(&trials[0], "loop.iops"), Some(25.1));
@@ -169,7 +169,7 @@ fn keeps_back_the_rate_of_a_line_whose_loop_does_more_than_the_op() {
 }
 
 #[test]
-fn says_that_a_benchmark_without_a_closing_row_did_not_end() {
+fn reports_that_a_benchmark_without_a_closing_row_did_not_end() {
     let rows = "delete_10k  1s  9.0  90.0  1.0  2.0\ndelete_10k  2s  90.0  90.0  1.0  2.0\n";
     let (trials, unread) = found(&format!(
         "Running benchmark: delete_10k_2MB\n{SERIES}{rows}```\n"
@@ -185,19 +185,19 @@ fn says_that_a_benchmark_without_a_closing_row_did_not_end() {
 }
 
 #[test]
-fn begins_another_trial_where_seconds_begin_anew() {
+fn begins_another_trial_when_the_seconds_restart() {
     let rows = "copy  1s  90.0  90.0  1.0  2.0\ncopy  2s  90.0  90.0  1.0  2.0\n";
     let closing = "copy  2.0s  180  90.0  1.0  1.0  2.0\n";
     let (trials, unread) = found(&format!("{SERIES}{rows}{rows}{CLOSING}{closing}"));
     assert_eq!((trials.len(), unread.len()), (1, 1));
     assert_eq!(trials[0].at.line, 4);
     assert_eq!(trials[0].series.len(), 2);
-    // Neither `copy` nor its time says whether time or work ended it.
+    // Neither the name `copy` nor its time determines whether time or work ended it.
     assert_eq!(trials[0].kind, Kind::Unknown);
 }
 
 #[test]
-fn gives_a_short_end_to_the_second_before_it() {
+fn adds_a_short_remainder_to_the_previous_second() {
     let rows = "copy  1s  90.0  90.0  1.0  2.0\ncopy  2s  90.0  90.0  1.0  2.0\n";
     for (closing, ends) in [
         ("copy  2.0s  184  90.0  11.0  1.0  2.0\n", vec![1.0, 2.044]),
@@ -205,7 +205,7 @@ fn gives_a_short_end_to_the_second_before_it() {
             "copy  2.5s  225  90.0  11.0  1.0  2.0\n",
             vec![1.0, 2.0, 2.5],
         ),
-        // The last row said a whole second that was none.
+        // The last row printed a whole second although less had passed.
         ("copy  1.4s  126  90.0  11.0  1.0  2.0\n", vec![1.0, 1.4]),
         ("copy  2.0s  180  90.0  11.0  1.0  2.0\n", vec![1.0, 2.0]),
     ] {
@@ -228,7 +228,7 @@ fn gives_a_short_end_to_the_second_before_it() {
 }
 
 #[test]
-fn finds_the_configuration_in_headings_alone() {
+fn finds_the_configuration_only_in_headings() {
     for (heading, configuration) in [
         ("1. ext4 results from each run", "ext4"),
         ("## zfs results", "zfs"),
@@ -244,7 +244,7 @@ fn finds_the_configuration_in_headings_alone() {
 
 proptest! {
     #[test]
-    fn bears_a_write_up_cut_anywhere(end in 0..SEED.len()) {
+    fn does_not_panic_on_a_truncated_write_up(end in 0..SEED.len()) {
         if let Some(cut) = SEED.get(..end) {
             let (trials, _) = found(cut);
             prop_assert!(trials.len() <= 43);
@@ -252,7 +252,7 @@ proptest! {
     }
 
     #[test]
-    fn bears_any_rows(
+    fn does_not_panic_on_any_rows(
         rows in prop::collection::vec("[a-z_]{1,10} [0-9]{0,4}(\\.[0-9])?(s|m|)( [0-9]{1,4}\\.[0-9]){3,6}", 0..6),
         closing in any::<bool>(),
     ) {

@@ -5,25 +5,25 @@ use iodyno_model::{Figure, ImportedTrial, Metric};
 use super::super::lines::Lines;
 use super::result::number;
 
-/// The second is that of older versions.
+/// The second one is that of older versions.
 const HEADINGS: [&str; 2] = ["By kind of op (ms):", "Each kind apart (ms):"];
-/// The kinds, as they are named in the table and in metrics.
+/// The kinds, with their names in the table and in metrics.
 const KINDS: [&str; 3] = ["read", "write", "sync"];
 /// The columns after the rate, ms.
 const COLUMNS: [&str; 5] = ["mean", "p50", "p95", "p99", "max"];
-/// Blank lines that may stand before it.
+/// Blank lines that may precede the table.
 const GAP: u32 = 2;
 
-/// The table and what stands below it.
+/// The table and the lines below it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Apart {
-    /// (kind, times in ms): those since an event was due, where that was told.
+    /// (kind, times in ms): since an event was due, if that is printed.
     kinds: Vec<(&'static str, [f64; 5])>,
     remarks: Vec<String>,
 }
 
 impl Apart {
-    /// From a line on; and the line after the last that belongs to it. `None` where it is not there.
+    /// Parses from a line on; also returns the line after the last one. `None` if there is no such table.
     pub(super) fn read(lines: &Lines<'_>, from: u32) -> Option<(Apart, u32)> {
         let heading = (from..from.saturating_add(GAP + 1))
             .find(|&line| !lines.get(line).trim().is_empty())
@@ -43,10 +43,10 @@ impl Apart {
         Some((apart, end))
     }
 
-    /// Takes a row of the table; false if it is none.
+    /// Takes a row of the table; `false` if the line is not a row.
     fn row(&mut self, text: &str) -> bool {
         if let Some(times) = text.strip_prefix("since due").and_then(times) {
-            // Response latency counts for a kind whose events had an instant when they were due.
+            // Response latency is used for kinds whose events had a due time.
             if let Some((_, row)) = self.kinds.last_mut() {
                 *row = times;
             }
@@ -83,7 +83,7 @@ impl Apart {
     }
 }
 
-/// Five times.
+/// Parses five times.
 fn times(text: &str) -> Option<[f64; 5]> {
     let words: Option<Vec<f64>> = text.split_whitespace().map(number).collect();
     words?.try_into().ok()

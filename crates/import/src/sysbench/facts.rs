@@ -60,7 +60,7 @@ pub(super) fn fill(
     }
 }
 
-/// fio's word for a mode.
+/// fio's name of a mode.
 fn pattern(mode: &str) -> Option<&'static str> {
     Some(match mode {
         "seqrd" => "read",
@@ -82,7 +82,7 @@ fn block(bytes: u64) -> String {
     bytes.to_string()
 }
 
-/// As printed, or all events ÷ those of a thread.
+/// As printed, or all events ÷ the events per thread.
 pub(super) fn threads(preamble: &Preamble, result: &Result) -> Option<u32> {
     let by_events = || {
         let (mean, _) = result.thread_events.filter(|(mean, _)| *mean > 0.0)?;
@@ -122,7 +122,7 @@ pub(super) fn ending(trial: &mut ImportedTrial, preamble: &Preamble, result: &Re
         Some(asked) => asked as f64 / 1e9,
         None => time.round(),
     };
-    // A time that is a whole number of seconds was asked for: work does not end so by chance.
+    // A time that is a whole number of seconds was requested: work rarely ends after one by chance.
     if whole >= 1.0 && (time / whole - 1.0).abs() < 0.005 {
         trial.kind = Kind::Timed;
         fact("ended by", "runtime".to_owned());

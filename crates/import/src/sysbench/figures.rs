@@ -1,4 +1,4 @@
-//! Converts sysbench's figures to metrics, and remarks on what they lack.
+//! Converts sysbench's figures to metrics, and adds remarks on their limits.
 
 use iodyno_model::{Figure, ImportedPoint, ImportedTrial, Metric, Unit, Withheld};
 
@@ -8,7 +8,7 @@ use super::{facts, fsyncs};
 
 const MIB: f64 = (1u64 << 20) as f64;
 
-/// Fills in everything that follows from the output.
+/// Fills in all data that follow from the output.
 pub(super) fn fill(trial: &mut ImportedTrial, preamble: &Preamble, result: &Result) {
     let mode = mode(trial, preamble, result);
     trial.workload = mode.clone().unwrap_or_else(|| "fileio".to_owned());
@@ -23,7 +23,7 @@ pub(super) fn fill(trial: &mut ImportedTrial, preamble: &Preamble, result: &Resu
     series(trial, preamble);
 }
 
-/// The test's mode; where it is not printed, what only one mode can show.
+/// The test's mode; if it is not printed, derived from figures that only one mode can have.
 fn mode(trial: &mut ImportedTrial, preamble: &Preamble, result: &Result) -> Option<String> {
     let moved = |rate: Option<f64>| rate.is_some_and(|rate| rate > 0.0);
     let (reads, writes) = (moved(result.reads), moved(result.writes));
@@ -84,14 +84,14 @@ fn rates(trial: &mut ImportedTrial, result: &Result) {
     );
 }
 
-/// Latencies are printed to a hundredth of a millisecond: half of it, ms.
+/// Latencies are printed in hundredths of a millisecond: the rounding error, ms.
 const ROUNDING_MS: f64 = 0.005;
-/// A printed latency must be surer than this, as a share, or it is said how unsure it is.
+/// Relative uncertainty of a printed latency above which a remark states it.
 const SURE: f64 = 0.05;
-/// A printed latency less sure than this, as a share, is none.
+/// Relative uncertainty of a printed latency above which it is withheld.
 const UNSURE: f64 = 0.25;
 
-/// Latencies are of all events together.
+/// Adds the latencies, which are of all kinds of events together.
 fn latencies(trial: &mut ImportedTrial, result: &Result) {
     let mean = match (result.sum, result.events) {
         (Some(sum), Some(events)) if sum > 0.0 && events > 0.0 => {
@@ -120,7 +120,7 @@ fn latencies(trial: &mut ImportedTrial, result: &Result) {
         && (events / time / all - 1.0).abs() < 0.01
     {
         trial.remarks.push(format!(
-            "the latencies are of all {events} events together, of which {:.0} % are fsyncs",
+            "the latencies are of all {events} events together; {:.0} % of these are fsyncs",
             fsyncs / all * 100.0
         ));
     }
@@ -154,7 +154,7 @@ fn latency(trial: &mut ImportedTrial, name: String, ms: f64, derived: Option<Str
     });
 }
 
-/// How unsure the printed latencies that were kept are.
+/// Adds a remark on the uncertainty of the printed latencies that were kept.
 fn resolution(trial: &mut ImportedTrial) {
     let coarse = |figure: &&Figure| {
         figure.derived.is_none()
@@ -178,7 +178,7 @@ fn resolution(trial: &mut ImportedTrial) {
     }
 }
 
-/// The lines of progress give bytes; with the block size they are requests.
+/// The progress lines give bytes; the block size converts them to requests.
 fn series(trial: &mut ImportedTrial, preamble: &Preamble) {
     if preamble.progress.is_empty() {
         return;

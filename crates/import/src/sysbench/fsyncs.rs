@@ -3,13 +3,13 @@
 use super::preamble::Preamble;
 use super::result::Result;
 
-/// sysbench's own default, for an output that does not tell.
+/// sysbench's own default, for output without the option.
 const DEFAULT_EVERY: f64 = 100.0;
-/// Within this share, a printed rate is explained by a computed one.
+/// A computed rate explains a printed one if the relative difference is at most this.
 const EXPLAINED: f64 = 0.005;
 
-/// What the printed fsyncs a second follow from, in words; `None` where there are none, or nothing is known
-/// that they could follow from.
+/// The explanation of the printed rate of fsyncs; `None` if there are none, or if no setting is known that could
+/// explain them.
 pub(super) fn explained(
     preamble: &Preamble,
     result: &Result,

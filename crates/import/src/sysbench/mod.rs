@@ -1,5 +1,5 @@
-//! sysbench 1.0's fileio output, and iodyno's in the same words: whole, or from `File operations:` on, as
-//! people paste it.
+//! sysbench 1.0's fileio output, and iodyno's output in the same form: complete, or from `File operations:` on, as it
+//! is often pasted.
 
 mod apart;
 mod facts;
@@ -16,9 +16,10 @@ use self::apart::Apart;
 use self::preamble::Preamble;
 use self::result::Result;
 
-/// What it is read as.
+/// The name of the form in results.
 const FORM: &str = "sysbench fileio";
-/// How far above its figures a result may begin, where nothing tells; without lines of progress.
+/// The largest number of lines between the beginning of a result and its figures if nothing marks the beginning,
+/// without progress lines.
 const FARTHEST: u32 = 60;
 
 /// All results of this form.
@@ -55,7 +56,7 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
     found
 }
 
-/// The first line of what belongs to the figures at a line.
+/// The first line of the output that contains the figures at a line.
 fn begin(lines: &Lines<'_>, free_from: u32, figures: u32) -> u32 {
     let mut start = figures;
     let mut steps = 0;
@@ -79,7 +80,7 @@ fn begin(lines: &Lines<'_>, free_from: u32, figures: u32) -> u32 {
     start
 }
 
-/// The command line right above the output, if there is one.
+/// The command line directly above the output, if there is one.
 fn command_above(lines: &Lines<'_>, free_from: u32, number: u32) -> u32 {
     let above = (free_from..number).rev().take(3);
     let mut said = above.filter(|&line| !preamble::may_stand_between(lines.get(line).trim()));

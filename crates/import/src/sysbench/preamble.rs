@@ -1,12 +1,12 @@
-//! The part of sysbench's output before the figures: settings, and lines of progress.
+//! The part of sysbench's output before the figures: settings and progress lines.
 
 use iodyno_units::Bytes;
 
-/// The settings, as far as they are printed.
+/// The settings that are printed.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Preamble {
     pub(super) version: Option<String>,
-    /// It is iodyno's own output.
+    /// The output is from iodyno.
     pub(super) ours: bool,
     pub(super) threads: Option<u32>,
     pub(super) rate: Option<f64>,
@@ -15,30 +15,30 @@ pub(super) struct Preamble {
     pub(super) file_bytes: Option<u64>,
     pub(super) total_bytes: Option<u64>,
     pub(super) block_bytes: Option<u64>,
-    /// Requests asked for; 0: no end by them.
+    /// The requested number of events; 0: no limit.
     pub(super) requests: Option<u64>,
-    /// Reads to a write, where reads and writes are mixed.
+    /// Reads per write, if reads and writes are mixed.
     pub(super) ratio: Option<f64>,
-    /// Requests from one fsync of all files to the next.
+    /// The number of requests between two fsyncs of all files.
     pub(super) fsync_every: Option<f64>,
     pub(super) fsync_at_end: bool,
     pub(super) fsync_each_write: bool,
-    /// The options were printed, so that what is not among them is not in force.
+    /// The options were printed, so options that are not among them are not in force.
     pub(super) told_fsync: bool,
     pub(super) io_mode: Option<String>,
     /// `rndrw`, `seqwr`.
     pub(super) mode: Option<String>,
-    /// What an option of the command line asked for, ns.
+    /// The value of an option of the command line, ns.
     pub(super) time_ns: Option<u64>,
     pub(super) progress: Vec<Progress>,
 }
 
-/// A line of progress.
+/// A progress line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Progress {
-    /// Seconds since the beginning.
+    /// Seconds since the start.
     pub(super) at: f64,
-    /// MiB a second read and written.
+    /// MiB read and written per second.
     pub(super) read: f64,
     pub(super) written: f64,
     pub(super) fsyncs: f64,
@@ -61,7 +61,7 @@ fn is_called(words: &[&str], program: &str) -> bool {
     names.into_iter().any(|name| name == program)
 }
 
-/// Whether a line is one of sysbench's.
+/// Whether a line is part of sysbench's output.
 pub(super) fn belongs(text: &str) -> bool {
     const WHOLE: [&str; 4] = [
         "Initializing worker threads...",
@@ -73,7 +73,8 @@ pub(super) fn belongs(text: &str) -> bool {
     WHOLE.contains(&text) || text.starts_with("Initializing random number") || probe.line(text)
 }
 
-/// Whether a line may stand among sysbench's without being one: blank, a fence, a histogram's row.
+/// Whether a line can be within sysbench's output although it is not part of it: blank, a fence, a row of a
+/// histogram.
 pub(super) fn may_stand_between(text: &str) -> bool {
     text.is_empty()
         || text.starts_with("```")
@@ -81,7 +82,7 @@ pub(super) fn may_stand_between(text: &str) -> bool {
         || text.contains("distribution")
 }
 
-/// Whether a line may stand there as often as it likes.
+/// Whether a line can appear any number of times.
 pub(super) fn is_progress(text: &str) -> bool {
     text.starts_with('[') || text.contains(" |")
 }
@@ -96,7 +97,7 @@ impl Preamble {
         preamble
     }
 
-    /// Takes a line; false if it says nothing.
+    /// Takes a line; `false` if it is not a setting.
     fn line(&mut self, text: &str) -> bool {
         self.options(text) || self.sizes(text) || self.modes(text) || self.progress(text)
     }
@@ -135,7 +136,7 @@ impl Preamble {
         true
     }
 
-    /// The options of the run's own command line; what is printed below it counts more.
+    /// Takes the options of the run's command line; settings printed below it have precedence.
     fn command(&mut self, text: &str) {
         let words: Vec<&str> = text.split_whitespace().collect();
         self.ours |= is_called(&words, "iodyno");
@@ -234,7 +235,7 @@ fn progress(text: &str) -> Option<Progress> {
     })
 }
 
-/// `16KiB`, `8GiB`; sysbench's old `16Kb`, `1024Mb` are powers of 1024 as well.
+/// Parses `16KiB`, `8GiB`; sysbench's old `16Kb`, `1024Mb` are powers of 1024 as well.
 fn bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let text = match text.strip_suffix('b') {

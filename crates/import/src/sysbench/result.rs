@@ -2,14 +2,14 @@
 
 use super::super::lines::Lines;
 
-/// The figures of one run; what is not printed is `None`.
+/// The figures of one run; `None` if not printed.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Result {
-    /// A second.
+    /// Per second.
     pub(super) reads: Option<f64>,
     pub(super) writes: Option<f64>,
     pub(super) fsyncs: Option<f64>,
-    /// MiB a second.
+    /// MiB per second.
     pub(super) read_mib: Option<f64>,
     pub(super) written_mib: Option<f64>,
     /// Seconds.
@@ -28,11 +28,11 @@ pub(super) struct Result {
     pub(super) thread_time: Option<(f64, f64)>,
 }
 
-/// Blank lines that may stand between two sections.
+/// Blank lines that may be between two sections.
 const GAP: u32 = 3;
 
 impl Result {
-    /// From `File operations:` on; and the line after the last that belongs to it.
+    /// Parses from `File operations:` on; also returns the line after the last one.
     pub(super) fn read(lines: &Lines<'_>, from: u32) -> (Result, u32) {
         const SECTIONS: [&str; 4] = [
             "Throughput:",
@@ -56,7 +56,7 @@ impl Result {
         (result, end)
     }
 
-    /// How many of the figures that matter are there.
+    /// How many of the most important figures are present.
     pub(super) fn values(&self) -> usize {
         [self.reads, self.writes, self.fsyncs, self.events, self.avg]
             .iter()
@@ -64,7 +64,7 @@ impl Result {
             .count()
     }
 
-    /// Takes a line `name: value`; false if it is none, or says again what was said.
+    /// Takes a line `name: value`; `false` if it has another form or repeats a value.
     fn line(&mut self, text: &str) -> bool {
         let Some((name, value)) = text.rsplit_once(':') else {
             return false;

@@ -42,7 +42,7 @@ fn says(trial: &ImportedTrial, words: &str) -> bool {
 }
 
 #[test]
-fn reads_what_is_pasted_from_the_open_flags_on() {
+fn reads_pasted_output_from_the_open_flags_on() {
     let trials = trials(SEED);
     assert_eq!(trials.len(), 1);
     let trial = &trials[0];
@@ -89,13 +89,13 @@ fn reads_what_is_pasted_from_the_open_flags_on() {
     assert!(says(trial, "1.50 reads to a write, as file-rw-ratio=1.5"));
     assert!(says(
         trial,
-        "7123125 events together, of which 56 % are fsyncs"
+        "7123125 events together; 56 % of these are fsyncs"
     ));
     assert!(says(trial, "1 thread(s), by the events"));
 }
 
 #[test]
-fn reads_the_whole_output_and_its_lines_of_progress() {
+fn reads_the_complete_output_and_its_progress_lines() {
     let trials = trials(RNDRD);
     assert_eq!(trials.len(), 1);
     let trial = &trials[0];
@@ -118,7 +118,7 @@ fn reads_the_whole_output_and_its_lines_of_progress() {
 }
 
 #[test]
-fn explains_fsyncs_by_what_the_run_was_asked_for() {
+fn explains_fsyncs_by_the_settings_of_the_run() {
     for (text, words) in [
         (RNDRW, "explained by fsync-freq=100 × 4 files"),
         (SEQWR, "explained by fsync-freq=100 × 4 files"),
@@ -138,7 +138,7 @@ fn explains_fsyncs_by_what_the_run_was_asked_for() {
 }
 
 #[test]
-fn takes_a_run_of_so_many_requests_for_finite_work() {
+fn treats_a_run_with_a_number_of_requests_as_finite_work() {
     let trial = &trials(EVENTS)[0];
     assert_eq!(
         (trial.kind, trial.primary.as_deref()),
@@ -151,7 +151,7 @@ fn takes_a_run_of_so_many_requests_for_finite_work() {
 }
 
 #[test]
-fn keeps_runs_apart_that_stand_one_after_the_other() {
+fn separates_consecutive_runs() {
     let command = "$ sysbench --threads=4 fileio --file-test-mode=rndrd --time=2 run\n";
     let prepare = "$ sysbench --threads=16 fileio --file-test-mode=rndwr prepare\n";
     let text = format!("{prepare}{PREPARE}{SEQWR}\n{command}{RNDRD}\n{RNDRW}");
@@ -169,7 +169,7 @@ fn keeps_runs_apart_that_stand_one_after_the_other() {
 }
 
 #[test]
-fn reads_figures_alone_and_says_where_there_are_none() {
+fn reads_figures_without_settings_and_reports_where_there_are_none() {
     let figures = &RNDRW[RNDRW.find("File operations:").unwrap()..];
     let trial = &trials(figures)[0];
     assert_eq!(figure(trial, "read.iops"), Some(85581.64));
@@ -180,7 +180,7 @@ fn reads_figures_alone_and_says_where_there_are_none() {
     assert!(trials(PREPARE).is_empty());
 }
 
-/// As iodyno prints it: sysbench's words, and more below them.
+/// iodyno's output: in sysbench's form, with additional lines below.
 fn ours() -> String {
     let figures = &RNDRW[RNDRW.find("Running the test").unwrap()..];
     format!(
@@ -198,7 +198,7 @@ fn ours() -> String {
 }
 
 #[test]
-fn reads_what_iodyno_prints_below_with_each_kind_apart() {
+fn reads_iodynos_additional_lines_for_each_kind() {
     let found = trials(&ours());
     // The heading of older versions.
     let older = ours().replace("By kind of op (ms):", "Each kind apart (ms):");
@@ -227,7 +227,7 @@ fn reads_what_iodyno_prints_below_with_each_kind_apart() {
 }
 
 #[test]
-fn no_line_below_is_left_for_another_reader_and_the_next_run_stands_apart() {
+fn additional_lines_are_not_left_to_other_readers_and_the_next_run_is_separate() {
     let text = format!("{}{}", ours(), ours());
     let found = read(&Lines::new("run.txt", &text));
     assert_eq!(found.len(), 2);
@@ -244,7 +244,7 @@ fn no_line_below_is_left_for_another_reader_and_the_next_run_stands_apart() {
 
 proptest! {
     #[test]
-    fn bears_our_output_cut_anywhere(end in 0usize..2500) {
+    fn does_not_panic_on_our_truncated_output(end in 0usize..2500) {
         let text = ours();
         let end = (0..=end.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
         for trial in trials(&text[..end.unwrap_or(0)]) {
@@ -253,14 +253,14 @@ proptest! {
     }
 
     #[test]
-    fn bears_an_output_cut_anywhere(end in 0..RNDRD.len()) {
+    fn does_not_panic_on_truncated_output(end in 0..RNDRD.len()) {
         for trial in trials(&RNDRD[..end]) {
             prop_assert!(trial.figures.iter().all(|figure| figure.value.is_finite()));
         }
     }
 
     #[test]
-    fn bears_any_lines(
+    fn does_not_panic_on_any_lines(
         above in "(\\[ [0-9]{1,3}s \\] reads: [0-9.]{0,5} MiB/s writes: 1 MiB/s fsyncs: 0/s\n){0,3}(Block size [0-9]{0,3}KiB\n)?",
         below in "((reads/s|writes/s|total time|events \\(avg/stddev\\)|[a-zé]{0,5}): {0,3}[0-9./é]{0,8}\n){0,8}",
     ) {
@@ -271,7 +271,7 @@ proptest! {
 }
 
 #[test]
-fn latencies_that_rounding_makes_uncertain_are_withheld_or_said_to_be() {
+fn latencies_that_rounding_makes_uncertain_are_withheld_or_get_a_remark() {
     for (printed, value, share) in [
         ("0.01", None, "50 %"),
         ("0.02", Some(20_000.0), "op.p99 ±25 %"),

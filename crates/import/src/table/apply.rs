@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, HashMap};
 use iodyno_model::{Figure, ImportedTrial, Metric, Unit};
 
 use super::grid::{Grid, Row};
-use super::guess::tells_repetitions;
+use super::guess::is_repetition_number;
 use super::map::{CONFIG, ColumnMap, Part, UNIT, VALUE, WORKLOAD};
 use super::unit::{Measure, metric, unit, unit_in, value};
 use crate::lines::Lines;
 
-/// Dimensions of machines that worked at the same time: their rates add up.
+/// Dimensions that name machines which worked at the same time: their rates are added.
 const NODES: [&str; 6] = ["node", "vm", "host", "machine", "client", "guest"];
 
-/// What a table gives.
+/// The result of applying a map to a table.
 #[derive(Debug, Default)]
 pub(super) struct Applied {
     pub(super) trials: Vec<ImportedTrial>,
@@ -21,7 +21,7 @@ pub(super) struct Applied {
     pub(super) unread: Vec<(u32, String)>,
 }
 
-/// The trials of a table, or what its map asks for and it does not have.
+/// The trials of a table, or the parts of the map that the table does not have.
 pub(super) fn trials(grid: &Grid, map: &ColumnMap, lines: &Lines<'_>) -> Result<Applied, String> {
     let resolver = Resolver::new(grid, map)?;
     let mut trials: Vec<ImportedTrial> = Vec::new();
@@ -65,12 +65,12 @@ pub(super) fn trials(grid: &Grid, map: &ColumnMap, lines: &Lines<'_>) -> Result<
     Ok(Applied { trials, unread })
 }
 
-/// Nothing was measured there, and nobody says so.
+/// Whether the cell is empty or marks a missing value.
 fn is_blank(cell: &str) -> bool {
     matches!(cell, "" | "-" | "–" | "—")
 }
 
-/// Adds a figure: to the trial of the same row that has the same names and no such figure yet, or as a new one.
+/// Adds a figure to the trial of the same row and names that does not have it yet, or to a new trial.
 fn add(
     trials: &mut Vec<ImportedTrial>,
     from: usize,
@@ -105,11 +105,11 @@ fn add(
 struct Resolver<'g> {
     grid: &'g Grid,
     map: &'g ColumnMap,
-    /// Columns of results.
+    /// Columns that contain results.
     values: Vec<usize>,
-    /// Columns whose cells make the row's name.
+    /// Columns whose cells form the row's name.
     labels: Vec<usize>,
-    /// Columns that the map speaks of.
+    /// Columns that the map refers to.
     used: Vec<usize>,
 }
 
@@ -166,7 +166,7 @@ impl<'g> Resolver<'g> {
         })
     }
 
-    /// Columns that hold results by their looks and that are none for want of a unit or of numbers.
+    /// Columns that look like results but have no unit or no numbers.
     fn left_out(&self) -> Vec<(u32, String)> {
         if self.map.get(VALUE).is_some() {
             return Vec::new();
@@ -178,7 +178,7 @@ impl<'g> Resolver<'g> {
             let has_unit = grid.heads[column]
                 .iter()
                 .any(|head| unit_in(head).is_some());
-            if grid.is_numeric(column) && !tells_repetitions(name) {
+            if grid.is_numeric(column) && !is_repetition_number(name) {
                 Some(format!("the numbers under `{name}` have no unit"))
             } else if has_unit && grid.rows.iter().any(|row| !is_blank(&row.cells[column])) {
                 Some(format!("there is no number under `{name}`"))
@@ -210,7 +210,7 @@ impl<'g> Resolver<'g> {
         }
     }
 
-    /// What an entry comes to: headings are joined by blanks, everything else by commas.
+    /// The text of an entry: headings are joined by blanks, other parts by commas.
     fn text(&self, name: &str, row: &Row, column: usize) -> String {
         let mut text = String::new();
         let mut after_head = false;
@@ -240,7 +240,7 @@ impl<'g> Resolver<'g> {
         self.grid.heads[column].join(" ")
     }
 
-    /// The unit of a value that has none of its own, and the text besides its headings that tells it.
+    /// The unit of a value that has none of its own, and the text outside its headings that contains it.
     fn unit<'r>(&'r self, row: &'r Row, column: usize) -> Result<(Measure, &'r str), String> {
         if self.map.get(UNIT).is_some() {
             let text = self.text(UNIT, row, column);
@@ -258,9 +258,9 @@ impl<'g> Resolver<'g> {
     }
 }
 
-/// Whether a column's values have a unit from anywhere.
+/// Whether the values of a column have a unit.
 fn measured(grid: &Grid, map: &ColumnMap, column: usize) -> bool {
-    // A heading that is to give the unit leaves out the columns over which it gives none.
+    // If a level of headings is the source of units, columns without a unit at that level are left out.
     let by_map = match map.get(UNIT) {
         Some([Part::Head(level)]) => unit_in(&grid.heads[column][*level]).is_some(),
         Some(_) => true,
@@ -282,7 +282,7 @@ fn in_parentheses(text: &str) -> Option<Measure> {
     inner.into_iter().find_map(unit)
 }
 
-/// The column that a part names, if it names one.
+/// The column that a part refers to; `None` if it refers to another element.
 fn column(grid: &Grid, part: &Part, name: &str) -> Result<Option<usize>, String> {
     let missing = || format!("it has no column `{part}`, which `{name}` asks for");
     match part {
@@ -297,7 +297,7 @@ fn column(grid: &Grid, part: &Part, name: &str) -> Result<Option<usize>, String>
     }
 }
 
-/// Where several machines worked at the same time, what they did together.
+/// The sums over machines that worked at the same time.
 fn sums(trials: &[ImportedTrial]) -> Vec<ImportedTrial> {
     let is_node = |name: &&String| NODES.contains(&name.as_str());
     let mut groups: Vec<(ImportedTrial, Vec<&ImportedTrial>)> = Vec::new();
@@ -339,7 +339,7 @@ fn sum(mut whole: ImportedTrial, members: &[&ImportedTrial]) -> Option<ImportedT
     let mut distinct = names.clone();
     distinct.sort_unstable();
     distinct.dedup();
-    // A machine that is there twice was measured twice, and the sum would count it double.
+    // A machine that appears twice was measured twice, and the sum would count it twice.
     if names.len() < 2 || distinct.len() < names.len() {
         return None;
     }
@@ -369,7 +369,7 @@ fn sum(mut whole: ImportedTrial, members: &[&ImportedTrial]) -> Option<ImportedT
         })
         .collect();
     figures.first()?;
-    // Its parts are compared already: the sum is no result of its own.
+    // Claims already compare its parts: the sum is not a separate result.
     whole.primary = None;
     whole.figures = figures;
     whole.at = members.last()?.at.clone();

@@ -1,9 +1,9 @@
-//! AsciiDoc's tables: `|===` around cells that begin with a bar, on lines of their own or together.
+//! AsciiDoc tables: `|===` around cells that begin with a bar, one or several per line.
 
 use super::grid::{Grid, MOST_COLUMNS, Row};
 use crate::lines::Lines;
 
-/// All of them.
+/// All tables of this form.
 pub(super) fn grids(lines: &Lines<'_>) -> Vec<Grid> {
     let mut grids = Vec::new();
     let mut start = None;
@@ -29,7 +29,7 @@ fn grid(lines: &Lines<'_>, start: u32, end: u32) -> Option<Grid> {
     let mut header = attributes.contains("header");
     for (number, text) in lines.range(start + 1..end - 1) {
         if text.trim().is_empty() {
-            // A first line of its own with a blank one below it is the heading.
+            // A first line followed by a blank one is the heading.
             header |= on_first_line > 0 && cells.len() == on_first_line;
             continue;
         }
@@ -82,7 +82,7 @@ fn grid(lines: &Lines<'_>, start: u32, end: u32) -> Option<Grid> {
     })
 }
 
-/// How many columns `[cols="1,1"]` or `[cols=3*]` says there are.
+/// The number of columns that `[cols="1,1"]` or `[cols=3*]` declares.
 fn columns(attributes: &str) -> Option<usize> {
     let (_, rest) = attributes.split_once("cols=")?;
     let list = match rest.strip_prefix('"') {

@@ -1,10 +1,10 @@
-//! Tables drawn with bars: Markdown, boxes of `+---+`, and bars around several columns at once.
+//! Tables drawn with bars: Markdown, boxes of `+---+`, and bars around several columns.
 
 use super::grid::{Grid, MOST_COLUMNS, Row};
 use super::unit::value;
 use crate::lines::Lines;
 
-/// A stretch of a line between bars, and the character it begins at.
+/// The text between two bars, and the position of its first character.
 #[derive(Debug, Clone)]
 struct Piece {
     start: usize,
@@ -51,8 +51,8 @@ pub(super) fn grids(lines: &Lines<'_>) -> Vec<Grid> {
     grids
 }
 
-/// A line that only draws: `|---|:--:|`, `|-|-|`, `+----+----+`, `-----+----`; not `| - | - |`, where
-/// nothing was measured.
+/// Whether a line is only a rule: `|---|:--:|`, `|-|-|`, `+----+----+`, `-----+----`; not `| - | - |`, which is a row
+/// of missing values.
 fn is_rule(text: &str) -> bool {
     let text = text.trim();
     let strokes = text.matches(['-', '=']).count();
@@ -72,7 +72,7 @@ fn grid(lines: &Lines<'_>, start: u32, end: u32) -> Option<Grid> {
             true => {}
         }
     }
-    // A bar at both ends draws the frame; one in front of every row begins no column.
+    // Bars at both ends are the frame; a bar only at the beginning of every row does not begin a column.
     let blank = |piece: Option<&Piece>| piece.is_some_and(|piece| piece.text.trim().is_empty());
     if rows.iter().all(|(_, pieces)| blank(pieces.first())) {
         rows.iter_mut()
@@ -128,7 +128,7 @@ fn pieces(text: &str) -> Vec<Piece> {
         .collect()
 }
 
-/// Adds what stands between two bars: one column, or as many as each of its rows has numbers.
+/// Adds the text between two bars: one column, or several if each of its rows has the same number of numbers.
 fn add(grid: &mut Grid, over: &[&Piece], cells: &[&Piece]) -> Option<()> {
     let words: Vec<Vec<(usize, &str)>> = cells.iter().map(|piece| piece.words()).collect();
     let count = words.first().map_or(0, Vec::len);
@@ -143,7 +143,7 @@ fn add(grid: &mut Grid, over: &[&Piece], cells: &[&Piece]) -> Option<()> {
         }
         return Some(());
     }
-    // Where each column begins: the leftmost of its numbers and of its own heading.
+    // The start of each column: the leftmost of its numbers and of its heading.
     let mut begins = vec![usize::MAX; count];
     let over_words: Vec<Vec<(usize, &str)>> = over.iter().map(|piece| piece.words()).collect();
     for words in words
@@ -169,13 +169,13 @@ fn add(grid: &mut Grid, over: &[&Piece], cells: &[&Piece]) -> Option<()> {
     Some(())
 }
 
-/// A heading for each of some columns: its own, or the one that begins at or before it.
+/// The heading of each column: its own, or the one that begins at or before it.
 fn spread(piece: &Piece, begins: &[usize]) -> Option<Vec<String>> {
     let words = piece.words();
     if words.len() == begins.len() {
         return Some(words.iter().map(|(_, word)| clean(word)).collect());
     }
-    // Several words that are apart by one blank are one heading.
+    // Words separated by single blanks are one heading.
     let mut phrases: Vec<(usize, String)> = Vec::new();
     let mut end = 0;
     for (start, word) in words {
@@ -204,7 +204,7 @@ fn spread(piece: &Piece, begins: &[usize]) -> Option<Vec<String>> {
     all_used.then_some(heads)
 }
 
-/// A cell's text without blanks around it and marks of emphasis.
+/// A cell's text without surrounding blanks and marks of emphasis.
 fn clean(text: &str) -> String {
     text.trim().trim_matches(['*', '`']).trim().to_owned()
 }

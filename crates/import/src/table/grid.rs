@@ -8,21 +8,21 @@ use crate::lines::Lines;
 /// A table.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Grid {
-    /// `table`, `asciidoc table`, `csv`.
+    /// The form: `table`, `asciidoc table`, `csv`.
     pub(super) form: &'static str,
-    /// Where it stands.
+    /// Its place.
     pub(super) lines: Range<u32>,
-    /// For each column its headings, the outermost first, all columns equally many.
+    /// The headings of each column, the outermost first; all columns have the same number.
     pub(super) heads: Vec<Vec<String>>,
-    /// The rows, each with a cell a column.
+    /// The rows, each with one cell per column.
     pub(super) rows: Vec<Row>,
-    /// The heading over it.
+    /// The heading above it.
     pub(super) section: Option<String>,
-    /// The line of prose right above it.
+    /// The line of prose directly above it.
     pub(super) caption: Option<String>,
-    /// What is said of the host right below it.
+    /// The description of the host directly below it.
     pub(super) remark: Option<String>,
-    /// Nothing but its heading's units tells it from prose.
+    /// Only the units in its heading distinguish it from prose.
     pub(super) loose: bool,
 }
 
@@ -34,12 +34,12 @@ pub(super) struct Row {
 }
 
 impl Grid {
-    /// How many levels of headings.
+    /// The number of levels of headings.
     pub(super) fn levels(&self) -> usize {
         self.heads.first().map_or(0, Vec::len)
     }
 
-    /// A column whose cells are results or other numbers, where there is anything in them.
+    /// Whether all non-empty cells of a column are results or other numbers.
     pub(super) fn is_numeric(&self, column: usize) -> bool {
         let cells = || self.rows.iter().map(|row| row.cells[column].as_str());
         let with_unit = || {
@@ -47,11 +47,11 @@ impl Grid {
                 .iter()
                 .any(|head| unit_in(head).is_some())
         };
-        // Under a unit, what is not a number is a result that cannot be read, and no name of a row.
+        // Under a unit, a text that is not a number is an unreadable result and not the name of a row.
         cells().any(|cell| value(cell).is_some()) && (cells().all(is_value) || with_unit())
     }
 
-    /// The innermost heading of a column that says anything.
+    /// The innermost non-empty heading of a column.
     pub(super) fn name(&self, column: usize) -> &str {
         let heads = self.heads[column].iter().rev();
         heads
@@ -60,7 +60,7 @@ impl Grid {
             .unwrap_or("")
     }
 
-    /// Looks around the table for what is said of it.
+    /// Finds the heading and the descriptions around the table.
     pub(super) fn placed(mut self, lines: &Lines<'_>) -> Grid {
         let start = self.lines.start;
         let headings = lines.context(start);
@@ -91,18 +91,18 @@ impl Grid {
     }
 }
 
-/// A value, or the mark of a missing one.
+/// Whether it is a value, or the mark of a missing one.
 pub(super) fn is_value(cell: &str) -> bool {
     matches!(cell, "" | "-" | "–" | "n/a" | "N/A") || value(cell).is_some()
 }
 
-/// Nobody reads a wider table; it bounds what a made-up one costs.
+/// The largest number of columns; it bounds the cost of crafted tables.
 pub(super) const MOST_COLUMNS: usize = 500;
 
-/// How many lines above and below a table are looked at.
+/// The number of lines above and below a table that are examined.
 const LOOK_AROUND: u32 = 5;
 
-/// Lines that say nothing: blank ones, fences, attributes of what follows.
+/// Lines without content: blank lines, fences, attributes of the next block.
 fn is_markup(text: &str) -> bool {
     text.is_empty()
         || text.starts_with("```")

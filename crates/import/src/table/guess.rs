@@ -33,7 +33,7 @@ const WORKLOADS: [&str; 9] = [
     "case",
 ];
 
-/// Words for what is measured, that are no units.
+/// Words for measured quantities that are not units.
 const MEASURED: [&str; 7] = [
     "bandwidth",
     "throughput",
@@ -44,15 +44,15 @@ const MEASURED: [&str; 7] = [
     "lat",
 ];
 
-/// Headings of numbers that tell repetitions apart.
+/// Headings of columns that number repetitions.
 const REPETITIONS: [&str; 6] = ["run", "loop", "round", "iteration", "trial", "#"];
 
-/// Whether a heading is over numbers of repetitions.
-pub(super) fn tells_repetitions(heading: &str) -> bool {
+/// Whether a heading is that of a column that numbers repetitions.
+pub(super) fn is_repetition_number(heading: &str) -> bool {
     REPETITIONS.contains(&heading.to_lowercase().as_str())
 }
 
-/// The map that a table's form suggests, or why there is none.
+/// The map that a table's form suggests, or the reason why there is none.
 pub(super) fn guess(grid: &Grid) -> Result<ColumnMap, String> {
     if grid.loose {
         return Err("no heading has a unit".to_owned());
@@ -69,7 +69,7 @@ pub(super) fn guess(grid: &Grid) -> Result<ColumnMap, String> {
         );
     }
     let mut map = Draft::default();
-    // Results without a unit, or under one without a number, are no names of rows either.
+    // Results without a unit, or with a unit but without a number, are not names of rows either.
     let is_result = |column: &usize| {
         let with_unit = grid.heads[*column]
             .iter()
@@ -86,7 +86,7 @@ pub(super) fn guess(grid: &Grid) -> Result<ColumnMap, String> {
     map.finish(grid)
 }
 
-/// Whether values of a column come with a unit.
+/// Whether the values of a column include a unit.
 fn has_unit(grid: &Grid, column: usize) -> bool {
     let in_heads = grid.heads[column]
         .iter()
@@ -106,7 +106,7 @@ fn has_unit(grid: &Grid, column: usize) -> bool {
         || (in_caption() && grid.name(column).parse::<f64>().is_err())
 }
 
-/// A text with a unit in parentheses, as captions and row headings give it.
+/// A text with a unit in parentheses, as in captions and row headings.
 pub(super) fn parenthesised(text: &str) -> bool {
     text.split(['(', ')', '[', ']'])
         .skip(1)
@@ -125,11 +125,11 @@ struct Draft {
 }
 
 impl Draft {
-    /// A column that holds no results says what its rows are.
+    /// Adds a column without results, which describes the rows.
     fn label(&mut self, grid: &Grid, column: usize) {
         let name = grid.name(column).to_lowercase();
         let part = Part::Column(column);
-        if tells_repetitions(&name) {
+        if is_repetition_number(&name) {
             return;
         }
         if CONFIGURATIONS.contains(&name.as_str()) {
@@ -143,7 +143,7 @@ impl Draft {
         }
     }
 
-    /// A level of headings says units, or what its columns are.
+    /// Adds a level of headings: units, or what the columns contain.
     fn level(&mut self, grid: &Grid, level: usize, values: &[usize]) {
         let heads = || {
             values
@@ -179,7 +179,7 @@ impl Draft {
             self.workload.extend(caption);
         }
         let mut entries = vec![(CONFIG.to_owned(), self.config)];
-        // What the rows are alone is worth a dimension where it is only a part of the workload.
+        // The names of the rows become a separate dimension if they are only part of the workload.
         let composed = self.workload.len() > 1 && self.unnamed_rows && !named_rows;
         if !self.workload.is_empty() {
             entries.push((WORKLOAD.to_owned(), self.workload));
@@ -195,7 +195,7 @@ impl Draft {
     }
 }
 
-/// A heading that says what is measured, and nothing of what it was measured of.
+/// Whether a heading contains only the measured quantity.
 fn is_measure(head: &str) -> bool {
     let lower = head.to_lowercase();
     let words = lower.split(|c: char| !c.is_alphanumeric() && !"/.µ".contains(c));

@@ -1,4 +1,4 @@
-//! The column map: which parts of a table say what. `--table 'config=head1, workload=row+head2, unit=head3'`.
+//! The column map assigns the parts of a table: `--table 'config=head1, workload=row+head2, unit=head3'`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,24 +7,24 @@ use thiserror::Error;
 
 use super::unit::unit;
 
-/// What the parts of plain tables say.
+/// The meaning of the parts of plain tables.
 ///
-/// Entries `name=source` with commas between them; a source is one or several of these with `+` between them:
-/// `head1`, `head2`, … (levels of headings over a value, the outermost first), `row` (the row's cells that
-/// are not numbers), `col1`, … (a column's cell), the heading of a column, `section` (the heading over the
-/// table), `caption` (the line right above it), or `'text'` itself. `config`, `workload`, `unit` and `value`
-/// (the columns that hold results) have their own meaning; any other name is a dimension.
+/// Entries `name=source`, separated by commas. A source is one or several of these, joined by `+`: `head1`, `head2`,
+/// … (levels of headings above a value, the outermost first), `row` (the cells of the row that are not numbers),
+/// `col1`, … (a column's cell), the heading of a column, `section` (the heading above the table), `caption` (the line
+/// directly above it), or a literal `'text'`. `config`, `workload`, `unit` and `value` (the columns that contain
+/// results) have a fixed meaning; any other name is a dimension.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ColumnMap {
     pub(super) entries: Vec<(String, Vec<Part>)>,
 }
 
-/// Where a text comes from.
+/// The source of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part {
     /// A level of headings, from 0.
     Head(usize),
-    /// The row's cells that are not numbers.
+    /// The cells of the row that are not numbers.
     Row,
     /// A column, from 0.
     Column(usize),
@@ -35,21 +35,21 @@ pub(super) enum Part {
     Text(String),
 }
 
-/// What is wrong with a column map.
+/// All errors in a column map.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{}", .faults.join("; "))]
 pub struct ColumnMapError {
-    /// Each in words.
+    /// A message for each error.
     pub faults: Vec<String>,
 }
 
-/// The entry of results' units.
+/// The entry for the units of results.
 pub(super) const UNIT: &str = "unit";
-/// The entry of columns that hold results.
+/// The entry for the columns that contain results.
 pub(super) const VALUE: &str = "value";
-/// The entry of configurations.
+/// The entry for configurations.
 pub(super) const CONFIG: &str = "config";
-/// The entry of workloads.
+/// The entry for workloads.
 pub(super) const WORKLOAD: &str = "workload";
 
 impl ColumnMap {
@@ -80,12 +80,12 @@ impl FromStr for ColumnMap {
                 "job" => WORKLOAD.to_owned(),
                 name => name.to_owned(),
             };
-            if let Some(meant) = slip(&name) {
+            if let Some(meant) = misspelt(&name) {
                 faults.push(format!("`{name}`: did you mean `{meant}`?"));
                 continue;
             }
             if map.get(&name).is_some() {
-                faults.push(format!("`{name}` stands there more than once"));
+                faults.push(format!("`{name}` appears more than once"));
                 continue;
             }
             let mut parts = Vec::new();
@@ -116,10 +116,11 @@ impl FromStr for ColumnMap {
     }
 }
 
-/// The name of our own that another was probably meant to be.
+/// The fixed name that another name was probably meant to be.
 ///
-/// A dimension may have any name; one that is two letters of a longer word away from ours is hardly meant.
-fn slip(name: &str) -> Option<&'static str> {
+/// A dimension can have any name; one that differs from a longer fixed name by at most two letters is probably a
+/// typing error.
+fn misspelt(name: &str) -> Option<&'static str> {
     let ours = [CONFIG, WORKLOAD, UNIT, VALUE];
     if ours.contains(&name) {
         return None;
@@ -135,7 +136,7 @@ fn slip(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Splits at a mark that does not stand between quotes.
+/// Splits at a separator outside quotes.
 fn split(text: &str, mark: char) -> Vec<&str> {
     let mut inside = false;
     text.split(move |c| {
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_a_slip_for_none_of_a_dimension() {
+    fn does_not_read_a_misspelt_name_as_a_dimension() {
         for (name, meant) in [
             ("confg", Some(CONFIG)),
             ("configs", Some(CONFIG)),
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn says_all_that_is_wrong_with_a_map() {
+    fn reports_all_errors_of_a_map() {
         for (text, faults) in [
             ("", vec!["`` is not of the form `name=source`"]),
             ("config", vec!["`config` is not of the form `name=source`"]),
@@ -266,7 +267,7 @@ mod tests {
             ),
             (
                 "config=a, configuration=b",
-                vec!["`config` stands there more than once"],
+                vec!["`config` appears more than once"],
             ),
             ("config=+a", vec!["a source is missing"]),
             ("config='a", vec!["a quote has no partner"]),

@@ -1,8 +1,7 @@
-//! Plain tables: with bars, AsciiDoc's, fields between commas or tabs, columns set apart by blanks.
+//! Plain tables: with bars, AsciiDoc's, with fields separated by commas or tabs, with columns separated by blanks.
 //!
-//! A [`ColumnMap`] says which part of a table means what. Without one, it is guessed where the table's form
-//! leaves no choice: units have to be given, and something has to say what the configurations are.
-//! What was guessed is said, in the words of a map.
+//! A [`ColumnMap`] assigns the parts of a table. Without one, the map is guessed if it is unambiguous: the table must
+//! contain units and name the configurations. A remark states the guessed map, in the notation of `--table`.
 
 mod apply;
 mod asciidoc;
@@ -63,7 +62,7 @@ pub(super) fn read(lines: &Lines<'_>, map: Option<&ColumnMap>) -> Vec<Extract> {
     found
 }
 
-/// What a table holds, and the map that was guessed for it.
+/// The content of a table, and the map that was guessed for it.
 fn table(
     grid: &Grid,
     map: Option<&ColumnMap>,

@@ -1,10 +1,10 @@
-//! Tables without drawing: fields between commas, semicolons or tabs, and columns set apart by blanks.
+//! Tables without drawing: fields separated by commas, semicolons or tabs, and columns separated by blanks.
 
 use super::grid::{Grid, MOST_COLUMNS, Row, is_value};
 use super::unit::{unit_in, value};
 use crate::lines::Lines;
 
-/// All of them.
+/// All tables of this form.
 pub(super) fn grids(lines: &Lines<'_>) -> Vec<Grid> {
     let mut grids = Vec::new();
     let mut line = 1;
@@ -20,11 +20,11 @@ pub(super) fn grids(lines: &Lines<'_>) -> Vec<Grid> {
     grids
 }
 
-/// What stands between two columns.
+/// The separator of columns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Between {
     Character(char),
-    /// Two blanks or more, or tabs.
+    /// Two or more blanks, or tabs.
     Blanks,
 }
 
@@ -42,7 +42,7 @@ fn fields(text: &str, between: Between) -> Vec<String> {
     }
 }
 
-/// The fields of a line as RFC 4180 has them; a quoted field does not go on in the next line.
+/// The fields of a line according to RFC 4180; a quoted field cannot continue on the next line.
 fn quoted(text: &str, mark: char) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut inside = false;
@@ -83,12 +83,12 @@ fn grid(lines: &Lines<'_>, start: u32) -> Option<Grid> {
             let mut rows = Vec::new();
             for (line, text) in lines.range(start + 1..lines.count() + 1) {
                 let cells = fields(text, between);
-                // A table ends where words stand in its columns of numbers: at another one's heading.
+                // A table ends where its columns of numbers contain words, which are the heading of another table.
                 let as_first = |(cell, numeric): (&String, &bool)| !numeric || is_value(cell);
                 let mut columns = cells.iter().zip(&numeric);
                 let fits = match between {
                     Between::Blanks => columns.all(as_first),
-                    // Nothing but a table has as many marks: a single word is a result that cannot be read.
+                    // Only a table has this many separators: a single word is then an unreadable result.
                     Between::Character(_) => columns.any(|pair| *pair.1 && is_value(pair.0)),
                 };
                 if cells.len() != width || !fits {
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_a_line_apart() {
+    fn splits_a_line() {
         for (text, mark, expected) in [
             ("a,b,c", ',', vec!["a", "b", "c"]),
             ("a, \"b, c\" ,d", ',', vec!["a", "b, c", "d"]),

@@ -1,4 +1,4 @@
-//! Plain tables: those of two write-ups as they were published, and forms that people paste.
+//! Plain tables: those of two published write-ups, and forms that are often pasted.
 
 use crate::unread::STATEMENT;
 use iodyno_model::Imported;
@@ -40,7 +40,7 @@ fn rows(imported: &Imported) -> Vec<String> {
 }
 
 #[test]
-fn a_table_with_groups_of_columns_gives_a_trial_a_number() {
+fn a_table_with_groups_of_columns_gives_one_trial_per_number() {
     for map in [
         None,
         Some("config=head1, workload=row+head2+head3, row=row, unit=head4"),
@@ -74,7 +74,7 @@ fn a_table_with_groups_of_columns_gives_a_trial_a_number() {
 }
 
 #[test]
-fn tables_under_headings_take_their_names_from_them_and_machines_add_up() {
+fn tables_take_their_names_from_headings_and_machines_are_added() {
     for map in [
         None,
         Some("config=section, workload=caption, node=col1, value=col2"),
@@ -117,7 +117,7 @@ fn tables_under_headings_take_their_names_from_them_and_machines_add_up() {
 }
 
 #[test]
-fn forms_that_people_paste_are_read() {
+fn pasted_forms_are_read() {
     for (text, map, expected) in [
         (
             "| test | ext4 | zfs |\n|---|--:|--:|\n| randread | 12.3k IOPS | 14k IOPS |\n| seq | 500 MB/s | n/a |\n",
@@ -189,7 +189,7 @@ fn forms_that_people_paste_are_read() {
 }
 
 #[test]
-fn what_leaves_a_choice_is_not_guessed() {
+fn an_ambiguous_table_is_not_guessed() {
     for (text, map, why) in [
         (
             "| | read MB/s | write MB/s |\n|-|-|-|\n| a | 1 | 2 |\n",
@@ -220,7 +220,7 @@ fn what_leaves_a_choice_is_not_guessed() {
             imported.unread
         );
     }
-    // Numbers without a unit, properties, pipes of a shell.
+    // Numbers without a unit, properties, shell pipelines.
     for text in [
         "| a | b |\n|-|-|\n| x | 1 |\n",
         "NAME    PROPERTY    VALUE\npool    copies      1\npool    volsize     20G\n",
@@ -231,7 +231,7 @@ fn what_leaves_a_choice_is_not_guessed() {
 }
 
 #[test]
-fn columns_and_cells_that_cannot_be_read_are_named() {
+fn unreadable_columns_and_cells_are_listed() {
     for (text, map, expected, unread) in [
         (
             "| fs | MB/s | IOPS | latency (us) |\n|-|-|-|-|\n| a | 1 | 20 | 5 |\n| b | n/a | 30 | abc |\n",
@@ -297,7 +297,7 @@ fn columns_and_cells_that_cannot_be_read_are_named() {
 }
 
 #[test]
-fn a_map_that_fits_no_table_is_said_to() {
+fn a_map_that_fits_no_table_is_reported() {
     let table = "| fs | MB/s |\n|-|-|\n| a | 1 |\n";
     for (text, map, told) in [
         (table, "config=fs", false),

@@ -2,20 +2,20 @@
 
 use iodyno_model::Metric;
 
-/// What a unit counts, and what one of it is in the metric's own unit.
+/// The quantity of a unit, and the factor that converts it to the metric's unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Measure {
-    /// Bytes a second.
+    /// Bytes per second.
     Bandwidth(f64),
-    /// Ops a second.
+    /// Ops per second.
     Rate(f64),
-    /// ns.
+    /// Time, ns.
     Time(f64),
 }
 
 const KI: f64 = 1024.0;
 
-/// Units, in lower case where case means nothing.
+/// Units, in lower case unless the case is significant.
 const UNITS: [(&str, Measure); 33] = [
     ("b/s", Measure::Bandwidth(1.0)),
     ("kb/s", Measure::Bandwidth(1e3)),
@@ -52,10 +52,10 @@ const UNITS: [(&str, Measure); 33] = [
     ("sec", Measure::Time(1e9)),
 ];
 
-/// A text that is a unit and nothing else. A `MB` is 10⁶ bytes; who means 2²⁰ writes `MiB`.
+/// Parses a text that consists of a unit. `MB` is 10⁶ bytes, `MiB` 2²⁰.
 pub(super) fn unit(text: &str) -> Option<Measure> {
     let lower = plain(text).to_lowercase();
-    // Gigabits and gigabytes differ in one letter's case, and people are not careful with it.
+    // Gigabits and gigabytes differ only in the case of one letter, which is often wrong.
     let bits = plain(text).contains("b/s") || plain(text).ends_with("bps");
     let measure = UNITS
         .iter()
@@ -65,7 +65,7 @@ pub(super) fn unit(text: &str) -> Option<Measure> {
     (!small_letter).then_some(measure)
 }
 
-/// The unit that a heading ends in or holds in parentheses: `Bandwidth (MiB/s)`, `lat [us]`, `read MB/s`, `p99_us`.
+/// The unit at the end of a heading or in its parentheses: `Bandwidth (MiB/s)`, `lat [us]`, `read MB/s`, `p99_us`.
 pub(super) fn unit_in(text: &str) -> Option<Measure> {
     let text = plain(text);
     unit(text).or_else(|| {
@@ -74,7 +74,7 @@ pub(super) fn unit_in(text: &str) -> Option<Measure> {
     })
 }
 
-/// A number, with what follows it.
+/// Parses a number; returns the text after it as well.
 pub(super) fn value(cell: &str) -> Option<(f64, Option<Measure>)> {
     let text = plain(cell);
     // The spread is not part of the value.
@@ -101,7 +101,7 @@ pub(super) fn value(cell: &str) -> Option<(f64, Option<Measure>)> {
     unit(rest).map(|measure| (number * scale, Some(measure)))
 }
 
-/// `1234.5`, `1,234.5`; not `1,5`, which is another number elsewhere.
+/// Parses `1234.5`, `1,234.5`; not `1,5`, which has another meaning in other countries.
 fn number(text: &str) -> Option<f64> {
     let mut groups = text.split('.').next()?.split(',');
     let first = groups.next()?;
@@ -120,12 +120,12 @@ fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-/// Without the marks of emphasis.
+/// Removes marks of emphasis.
 fn plain(text: &str) -> &str {
     text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '`' | '_'))
 }
 
-/// The words of a text in lower case, numbers with their decimal points.
+/// The words of a text in lower case; numbers keep their decimal points.
 fn words(lower: &str) -> Vec<&str> {
     lower
         .split(|c: char| !c.is_alphanumeric() && c != '.')
@@ -133,7 +133,7 @@ fn words(lower: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The metric of a value, named by its unit, by what its headings say, and for a time by what its row says.
+/// The metric of a value, from its unit, from its headings, and for a time from its row.
 pub(super) fn metric(measure: Measure, heads: &str, row: &str) -> (Metric, f64) {
     let lower = heads.to_lowercase();
     let heads = words(&lower);
@@ -162,15 +162,15 @@ pub(super) fn metric(measure: Measure, heads: &str, row: &str) -> (Metric, f64) 
     }
 }
 
-/// What a time is of.
+/// What a time measures.
 enum Timed {
-    /// The whole of the work, or nobody knows.
+    /// The whole work, or unknown.
     Once(&'static str),
-    /// Its ops: which of their latencies.
+    /// Its ops, with the kind of latency.
     EachOp(String),
 }
 
-/// What the words around a time make it.
+/// What a time measures, from the words around it.
 fn time(words: &[&str]) -> Timed {
     let one_of = |names: &[&str]| words.iter().any(|word| names.contains(word));
     let percentile = words.iter().find_map(|word| {

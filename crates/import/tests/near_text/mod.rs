@@ -1,6 +1,6 @@
-//! Texts that come near to what the readers of others' results know.
+//! Texts similar to the formats that the readers know.
 
-/// Fragments of texts similar to the formats that readers know.
+/// Fragments of these formats.
 pub(crate) const PIECES: [&str; 48] = [
     "{",
     "}",
@@ -52,8 +52,7 @@ pub(crate) const PIECES: [&str; 48] = [
     "host load average: 1, 2, 3",
 ];
 
-/// Texts of about so many bytes, each of one thing over and over: what a reader might take time over that grows with the
-/// square of the text.
+/// Texts of about this many bytes that repeat one fragment, to find costs that grow with the square of the size.
 pub(crate) fn large_texts(bytes: usize) -> Vec<String> {
     let filled = |piece: &str| piece.repeat(bytes / piece.len() + 1);
     let mut texts: Vec<String> = PIECES
