@@ -123,9 +123,7 @@ impl Permission {
 
 #[cfg(test)]
 mod tests {
-    use iodyno_model::{
-        Checksum, Configuration, Engine, EngineKind, Files, LoadState, Logs, Verify, Workload,
-    };
+    use iodyno_model::{Configuration, Engine, EngineKind, Files, Logs, Verify, Workload};
 
     use super::*;
 
@@ -227,18 +225,9 @@ mod tests {
         check(&path, logs(EngineKind::Sim), &["/etc/b", "/here/i"]);
         let dumps = blocks("j", |_, blocks| {
             blocks.verify = Some(Verify {
-                checksum: Checksum::Crc32c,
-                interval: 0,
-                do_verify: true,
-                only: false,
-                backlog: 0,
-                backlog_batch: 0,
-                fatal: false,
                 dump: true,
-                check_sequence: true,
-                check_seed: true,
                 save_state: true,
-                load_state: LoadState::IfThere,
+                ..Verify::default()
             });
         });
         check(&path, dumps, &["/dev/sdx", "/here"]);
