@@ -312,7 +312,7 @@ fn the_global_options_are_part_of_the_document() {
 }
 
 #[test]
-fn human_output_answers_the_usual_greps() {
+fn normal_output_matches_the_usual_greps() {
     let (workload, trial) = two_groups(true);
     let text = banner(&workload) + &normal(&workload, &trial, &context());
     for line in [

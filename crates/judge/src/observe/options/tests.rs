@@ -4,7 +4,8 @@ use iodyno_model::{
     Access, Action, Amount, Arrival, Blocks, Buffers, Checksum, Content, CycleStep, DirectionRate,
     Distribution, Engine, EngineKind, Extent, FileSet, Flow, Job, JobEnd, Kind, MixSequence,
     Operations, Pacing, Passes, Pattern, PerDirection, Placement, SharedFiles, SharedMode,
-    SimFault, SimLaw, SimOptions, ThinkTime, Trial, Verify, Work, Workload,
+    SimFault, SimLaw, SimOptions, SteadyMetric, SteadyRule, ThinkTime, Trial, Verify, Work,
+    Workload,
 };
 use iodyno_units::Nanos;
 use serde_json::{Value, json};
@@ -221,6 +222,15 @@ fn changed(job: &Job, path: &str) -> Option<Job> {
         json!(["b", "c"]),
         json!({"bytes": 12_345}),
         json!({"zipf": 1.5}),
+        json!(SteadyRule {
+            metric: SteadyMetric::Iops,
+            slope: true,
+            limit: 0.1,
+            percent: true,
+            window: Nanos::from_secs(60),
+            ramp: Nanos(0),
+            interval: Nanos::from_secs(1),
+        }),
     ];
     // The message for an unknown variant of an enumeration lists all of them.
     if let Err(error) = with(json!("no such variant")) {
