@@ -148,10 +148,15 @@ pub(crate) fn child() -> String {
     children().remove(0)
 }
 
-/// All of them, in the order of their start.
+/// All of them, in the order of their start, without helpers and children that have exited.
 fn children() -> Vec<String> {
     let children = fs::read_to_string("/proc/thread-self/children").unwrap();
-    children.split_whitespace().map(str::to_owned).collect()
+    let is_node = |pid: &&str| {
+        let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        command.starts_with("iodyno\0")
+    };
+    let nodes = children.split_whitespace().filter(is_node);
+    nodes.map(str::to_owned).collect()
 }
 
 pub(crate) fn kill(pid: &str) {
