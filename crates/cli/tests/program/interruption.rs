@@ -36,7 +36,6 @@ fn two_signals_abort() {
     let home = Home::new();
     let running = under_way(&home);
     let node = running.node();
-    running.signal(Signal::INT);
     // Two equal signals at the same instant are merged, so the second is sent after the message for the first. The
     // node is stopped meanwhile, because otherwise the first signal would end the run.
     stop(node);
