@@ -2,7 +2,7 @@
 
 use rustix::process::{Signal, kill_process};
 
-use crate::harness::{Home, Running, alive, stop};
+use crate::harness::{Home, Running, alive, stop, wait_for};
 
 /// Ends only by a signal.
 const ENDLESS: &str = "[t]\nioengine=psync\nrw=randread\nbs=4k\nsize=16m\nruntime=1h\ntime_based\n";
@@ -23,7 +23,7 @@ fn one_signal_ends_early_and_keeps_the_results() {
         let node = running.node();
         running.signal(signal);
         let done = running.done().exits(130);
-        assert!(!alive(node), "{signal:?} left the node behind");
+        wait_for("the node to exit", || (!alive(node)).then_some(()));
         done.prints("read")
             .prints("ended early by the user")
             .prints("stored in");
@@ -45,7 +45,7 @@ fn two_signals_abort() {
     running.wait_until_it_tells("aborting");
     kill_process(node, Signal::CONT).unwrap();
     running.done().exits(130);
-    assert!(!alive(node));
+    wait_for("the node to exit", || (!alive(node)).then_some(()));
     home.iodyno(&["list"]).succeeds().prints("interrupted");
 }
 
@@ -64,7 +64,7 @@ fn a_signal_while_files_are_laid_out_ends_there() {
     });
     running.signal(Signal::INT);
     running.done().exits(130);
-    assert!(!alive(node));
+    wait_for("the node to exit", || (!alive(node)).then_some(()));
 }
 
 #[test]
