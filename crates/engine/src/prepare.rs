@@ -6,7 +6,8 @@ use iodyno_model::{Amount, Blocks, Distribution, EngineKind, Job, Memory, Order,
 use iodyno_sys::memory::{Arena, Pages};
 use iodyno_sys::{
     AioBackend, File, LawDevice, MappedFiles, MonotonicClock, NullBackend, PosixAioBackend, Psync,
-    Pvsync2, SeekSync, SimBackend, SyncBackend, SyncCalls, SystemCalls, UringBackend, thread,
+    Pvsync2, SeekSync, SimBackend, SpaceCalls, SyncBackend, SyncCalls, SystemCalls, UringBackend,
+    thread,
 };
 use iodyno_units::Bytes;
 
@@ -165,6 +166,11 @@ fn on_backend<S: CloneStream>(
                 .map(|(file, (base, length))| (file, base, length));
             let mapped = MappedFiles::new(files.collect(), writable)?;
             work(SyncBackend::new(mapped, arena), clock, bound, parts)
+        }
+        EngineKind::Falloc | EngineKind::Ftruncate => {
+            let truncates = engine.kind == EngineKind::Ftruncate;
+            let calls = SpaceCalls { truncates, files };
+            work(SyncBackend::new(calls, arena), clock, bound, parts)
         }
         EngineKind::Null => work(NullBackend::new(arena, clock), clock, bound, parts),
         EngineKind::Sim => {

@@ -16,6 +16,8 @@ pub fn unusable(kind: EngineKind) -> Option<WorkerError> {
         | EngineKind::Pvsync2
         | EngineKind::Posixaio
         | EngineKind::Mmap
+        | EngineKind::Falloc
+        | EngineKind::Ftruncate
         | EngineKind::Null
         | EngineKind::Sim => None,
     }

@@ -66,4 +66,5 @@ static NOTHING: Operations = Operations {
     cycle: Vec::new(),
     own_folders: false,
     drain: false,
+    fio: None,
 };

@@ -81,6 +81,7 @@ pub fn read(source: &str, text: &str) -> Result<Described, Vec<Diagnostic>> {
         sets,
         cycle,
         own_folders: folders(&file, &mut report),
+        fio: None,
     };
     let job = job(&name, operations, &file, &mut report);
     if !(report.broken || places.incomplete) {

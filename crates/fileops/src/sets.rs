@@ -39,6 +39,7 @@ pub(super) fn read(
             count: count.map_or(1, |found| found.value),
             size: section.size("size", 0, report).unwrap_or(0),
             fsync: section.switch("fsync", report).unwrap_or(true),
+            folders: false,
         });
     }
     sets

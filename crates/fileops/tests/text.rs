@@ -556,7 +556,7 @@ prop_compose! {
     ) -> Described {
         let set = |(index, (count, size, fsync)): (usize, (u64, u64, bool))| FileSet {
             // Blocks take files from the first set, which always exists.
-            name: format!("b-{}", index + 1), count, size, fsync,
+            name: format!("b-{}", index + 1), count, size, fsync, folders: false,
         };
         let steps = blocks.into_iter().flat_map(|(block, timed)| {
             block.into_iter().map(move |action| CycleStep { action, timed })
@@ -570,7 +570,7 @@ prop_compose! {
         job.work = Work::FileOperations(Operations {
             about: about.clone(),
             sets: sizes.into_iter().enumerate().map(set).collect(),
-            cycle, own_folders, drain,
+            cycle, own_folders, drain, fio: None,
         });
         job.end.runtime = Some(runtime);
         job.end.ops = ops;

@@ -87,6 +87,7 @@ const DIFFERENCES: &str = "\
 | a number in parentheses | arithmetic with `+ - * / % ^`, suffixes and `$ncpus`, `$pagesize`, `$mb_memory` |
 | a job that does all of its `size` within `ramp_time` | nothing is measured, and a note says so; fio reports the ops of the ramp, without latencies |
 | the checks of `steadystate` | are counted from the start of the job's measured time; fio checks all jobs at the same instants, so that its first value can cover a part of an interval |
+| `filecreate`, `filestat`, `filedelete`, `dircreate`, `dirstat`, `dirdelete` | work in a folder that the trial creates in `directory` and removes at its end; `filename` is refused, because fio removes or changes such files |
 | `steadystate=lat:100us` | 100 µs; fio compares with 100 ns |
 | `random_distribution=sequence` | the list is that of each file, and begins again at the end of the region; fio continues it from file to file, and ends the job |
 | `serialize_overlap` | ops on different files do not wait for each other; in fio they do if their offsets overlap |

@@ -7,6 +7,8 @@ use iodyno_model::{
     SimOptions, SteadyMetric, SteadyRule, Verify,
 };
 
+use super::engines::FileEngine;
+
 /// The last occurrence of an option.
 #[derive(Debug, Clone)]
 pub(super) struct Written {
@@ -69,6 +71,8 @@ pub(super) struct Draft {
     pub(super) io_class: Option<u8>,
     pub(super) io_level: Option<u8>,
     pub(super) sim: SimOptions,
+    /// An engine of file operations, in place of that of `blocks`.
+    pub(super) file_engine: Option<FileEngine>,
     /// There is no replay without a trace.
     pub(super) replay: Replay,
     /// Number of CPUs of the host, the limit of `cpus_allowed`.
@@ -129,6 +133,7 @@ impl Draft {
             io_class: None,
             io_level: None,
             sim: SimOptions::default(),
+            file_engine: None,
             replay: Replay::default(),
             cpus,
         }

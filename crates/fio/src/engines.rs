@@ -14,11 +14,57 @@ pub(super) struct EngineSpec {
     /// Description in one line.
     pub(super) text: &'static str,
     /// Whether it is supported.
-    pub(super) status: Status<EngineKind>,
+    pub(super) status: Status<EngineUse>,
+}
+
+/// What carries out the ops of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EngineUse {
+    /// A backend.
+    Backend(EngineKind),
+    /// The loop of file operations.
+    Files(FileEngine),
+}
+
+/// fio's engines that work on names. Each op is one file or folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileEngine {
+    /// The engine's name.
+    pub(super) name: &'static str,
+    /// What an op does.
+    pub(super) deed: FileDeed,
+    /// It works on folders.
+    pub(super) folders: bool,
+}
+
+/// What an op of a file engine does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FileDeed {
+    /// Creates one.
+    Create,
+    /// Looks one up that was made before.
+    Stat,
+    /// Removes one that was made before.
+    Delete,
 }
 
 const fn here(name: &'static str, kind: EngineKind, text: &'static str) -> EngineSpec {
-    let status = Status::Honoured(kind);
+    let status = Status::Honoured(EngineUse::Backend(kind));
+    EngineSpec { name, text, status }
+}
+
+const fn files(
+    name: &'static str,
+    deed: FileDeed,
+    folders: bool,
+    text: &'static str,
+) -> EngineSpec {
+    let file = FileEngine {
+        name,
+        deed,
+        folders,
+    };
+    let status = Status::Honoured(EngineUse::Files(file));
     EngineSpec { name, text, status }
 }
 
@@ -37,8 +83,6 @@ const NOT_STORAGE: &str = "no storage is involved";
 const NETWORK: &str = "it speaks to a server by itself";
 const PASSTHROUGH: &str = "it sends commands past the block layer";
 const ON_BLOCK_DEVICE: &str = "use io_uring on the block device, such as /dev/nvme0n1";
-const FILE_OPERATION: &str = "it is an operation on names, not on blocks";
-const FILE_WORKLOAD: &str = "use `iodyno fs`, which measures file operations";
 const ACCELERATOR: &str = "it moves data to an accelerator's memory";
 
 /// All engines, supported ones first.
@@ -56,6 +100,14 @@ pub(super) const ENGINES: &[EngineSpec] = &[
     here("mmap", EngineKind::Mmap, "copies to and from a mapped file"),
     here("null", EngineKind::Null, "completes at once; measures the harness"),
     here("sim", EngineKind::Sim, "a simulated device with a known law; for tests"),
+    here("falloc", EngineKind::Falloc, "fallocate: a write reserves space, a read reserves it beyond the end, a trim punches a hole"),
+    here("ftruncate", EngineKind::Ftruncate, "ftruncate to the offset of each write"),
+    files("filecreate", FileDeed::Create, false, "creates `nrfiles` files in the trial's own folder in `directory`"),
+    files("filestat", FileDeed::Stat, false, "stat of `nrfiles` files, made before"),
+    files("filedelete", FileDeed::Delete, false, "unlink of `nrfiles` files, made before"),
+    files("dircreate", FileDeed::Create, true, "creates `nrfiles` folders"),
+    files("dirstat", FileDeed::Stat, true, "stat of `nrfiles` folders, made before"),
+    files("dirdelete", FileDeed::Delete, true, "rmdir of `nrfiles` folders, made before"),
     not("sg", "SCSI commands", PASSTHROUGH, "use psync or io_uring on the disk, such as /dev/sda"),
     not("io_uring_cmd", "NVMe commands through io_uring", PASSTHROUGH, ON_BLOCK_DEVICE),
     not("xnvme", "NVMe commands", PASSTHROUGH, ON_BLOCK_DEVICE),
@@ -85,14 +137,6 @@ pub(super) const ENGINES: &[EngineSpec] = &[
     not("exec", "runs a program", "a job file must not run commands", "run the program beside iodyno"),
     not("page_fault", "touches memory", NOT_STORAGE, "use mmap on a file"),
     not("e4defrag", "exchanges extents", "it defragments files while others use them", "run e4defrag beside iodyno"),
-    not("falloc", "reserves space", "it writes no data", "use `fallocate=native` with a job that writes"),
-    not("ftruncate", "changes lengths", FILE_OPERATION, FILE_WORKLOAD),
-    not("filecreate", "creates files", FILE_OPERATION, FILE_WORKLOAD),
-    not("filestat", "looks files up", FILE_OPERATION, FILE_WORKLOAD),
-    not("filedelete", "removes files", FILE_OPERATION, FILE_WORKLOAD),
-    not("dircreate", "creates folders", FILE_OPERATION, FILE_WORKLOAD),
-    not("dirstat", "looks folders up", FILE_OPERATION, FILE_WORKLOAD),
-    not("dirdelete", "removes folders", FILE_OPERATION, FILE_WORKLOAD),
     not("libcufile", "GPU memory", ACCELERATOR, "use io_uring with `direct=1`"),
     not("libhipfile", "GPU memory", ACCELERATOR, "use io_uring with `direct=1`"),
     not("external", "an engine from a shared object", "foreign code is not loaded", "use io_uring or psync"),

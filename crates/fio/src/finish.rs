@@ -9,6 +9,7 @@ use iodyno_units::Nanos;
 
 use super::apply::say;
 use super::draft::{Draft, Suffix};
+use super::file_engines;
 use super::options::name_logs;
 use super::text::Report;
 
@@ -29,6 +30,7 @@ pub(super) fn finish(draft: &mut Draft, section: &str, place: Place, report: &mu
     }
     finish_engine(draft, report);
     finish_access(draft);
+    finish_ftruncate(draft, report);
     finish_extent(draft, report);
     finish_end(draft, report);
     finish_filling(draft, report);
@@ -40,8 +42,12 @@ pub(super) fn finish(draft: &mut Draft, section: &str, place: Place, report: &mu
     finish_logs(draft, report);
     draft.job.placement.io_priority = io_priority(draft);
     draft.job.reporting.decimal = draft.kb_base == 1000;
+    let work = match draft.file_engine {
+        Some(engine) => file_engines::work(draft, engine, report),
+        None => Work::Blocks(draft.blocks.clone()),
+    };
     Job {
-        work: Work::Blocks(draft.blocks.clone()),
+        work,
         ..draft.job.clone()
     }
 }
@@ -88,6 +94,23 @@ fn finish_engine(draft: &mut Draft, report: &mut Report) {
             "hipri",
             "polling for completions needs direct I/O",
             "add `direct=1`, or leave `hipri` out",
+        );
+    }
+}
+
+/// Only writes have an effect with ftruncate.
+fn finish_ftruncate(draft: &Draft, report: &mut Report) {
+    let access = &draft.blocks.access;
+    let ftruncate =
+        draft.blocks.engine.kind == EngineKind::Ftruncate && draft.file_engine.is_none();
+    if ftruncate && (access.reads || access.trims) && !draft.failed.contains("rw") {
+        let message = "the engine `ftruncate` has no ops but writes";
+        contradiction(
+            report,
+            draft,
+            "rw",
+            message,
+            "set `rw=write` or `rw=randwrite`",
         );
     }
 }
@@ -367,12 +390,16 @@ fn finish_verify(draft: &mut Draft, report: &mut Report) {
     if !asked {
         return;
     }
-    if draft.blocks.engine.kind == EngineKind::Sim {
+    let kind = draft.blocks.engine.kind;
+    if kind == EngineKind::Sim || kind.without_data() {
         contradiction(
             report,
             draft,
             "verify",
-            "a simulated device keeps no data that could be verified",
+            match kind {
+                EngineKind::Sim => "a simulated device keeps no data that could be verified",
+                _ => "this engine writes no data that could be verified",
+            },
             "leave `verify` out, or use another engine",
         );
     }

@@ -6,7 +6,7 @@ use iodyno_model::{Job, Workload};
 
 use iodyno_options::{Status, Unit, quoted};
 
-use super::engines::{ENGINE_OPTIONS, ENGINES};
+use super::engines::{ENGINE_OPTIONS, ENGINES, EngineUse};
 use super::flags::FLAGS;
 use super::options::{OPTIONS, OptionSpec};
 
@@ -101,7 +101,8 @@ pub(super) fn engine_help(name: Option<&str>) -> Result<String, String> {
     let kind = match ENGINES.iter().find(|engine| engine.name == name) {
         None => return Err(format!("there is no engine `{name}`\n")),
         Some(engine) => match engine.status {
-            Status::Honoured(kind) => kind,
+            Status::Honoured(EngineUse::Backend(kind)) => Some(kind),
+            Status::Honoured(EngineUse::Files(_)) => None,
             Status::Ignored { why, .. } => return Err(format!("{name}: {why}\n")),
             Status::Refused { why, instead } => {
                 return Err(format!("{name}: not supported: {why}; {instead}\n"));
@@ -110,7 +111,7 @@ pub(super) fn engine_help(name: Option<&str>) -> Result<String, String> {
     };
     let own = ENGINE_OPTIONS
         .iter()
-        .filter(|own| own.engines.contains(&kind));
+        .filter(|own| kind.is_some_and(|kind| own.engines.contains(&kind)));
     let options: Vec<&OptionSpec> = own.filter_map(|own| OPTIONS.find(own.option)).collect();
     if options.is_empty() {
         return Err(format!("the engine {name} has no options of its own\n"));

@@ -13,6 +13,7 @@ mod compatibility;
 mod draft;
 mod engines;
 mod errno;
+mod file_engines;
 mod finish;
 mod flags;
 mod help;

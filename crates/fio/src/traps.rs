@@ -16,6 +16,10 @@ pub(super) fn check(draft: &Draft, job: &Job, report: &mut Report) {
     if draft.failed.contains("ioengine") || draft.failed.contains("rw") {
         return;
     }
+    // Their work is that of file operations.
+    if job.work.blocks().is_none() {
+        return;
+    }
     let mut trap = Trap { draft, job, report };
     // The trace determines the rest.
     if job.work.replay().is_some() {

@@ -65,8 +65,12 @@ pub(crate) fn paths_of(target: &Target, job: &Job) -> Vec<PathBuf> {
         Target::Path(path) => vec![path.clone()],
         Target::AsWritten { folder } => match &job.work {
             Work::Blocks(blocks) => files_of(&job.name, blocks, folder),
+            Work::FileOperations(operations) => {
+                let own = operations.fio.as_ref().and_then(|fio| fio.folder.as_ref());
+                vec![own.map_or_else(|| folder.clone(), |own| folder.join(own))]
+            }
             // They are in the folder itself.
-            Work::FileOperations(_) | Work::SharedFiles(_) => vec![folder.clone()],
+            Work::SharedFiles(_) => vec![folder.clone()],
         },
     }
 }
@@ -123,7 +127,10 @@ impl Permission {
 
 #[cfg(test)]
 mod tests {
-    use iodyno_model::{Configuration, Engine, EngineKind, Files, Logs, Verify, Workload};
+    use iodyno_model::{
+        Configuration, Direction, Engine, EngineKind, Files, FioOperations, Logs, Operations,
+        Verify, Workload,
+    };
 
     use super::*;
 
@@ -192,6 +199,27 @@ mod tests {
         );
         check(&path, named(&["f", "/dev/sdb"], &["/d"]), &["/dev/sdx"]);
         check(&written, blocks("/dev/sdc", |_, _| {}), &["/w", "/dev/sdc"]);
+        let files = |folder: Option<&str>| {
+            let mut job = blocks("j", |_, _| {});
+            job.work = Work::FileOperations(Operations {
+                about: String::new(),
+                sets: Vec::new(),
+                cycle: Vec::new(),
+                own_folders: false,
+                drain: false,
+                fio: Some(FioOperations {
+                    engine: "filedelete".to_owned(),
+                    folder: folder.map(Into::into),
+                    direction: Direction::Write,
+                    bytes: 0,
+                }),
+            });
+            job
+        };
+        check(&written, files(None), &["/w"]);
+        check(&written, files(Some("d")), &["/w/d"]);
+        check(&written, files(Some("/etc")), &["/etc"]);
+        check(&path, files(Some("/etc")), &["/dev/sdx"]);
         let format = |format: &str| {
             let format = format.to_owned();
             blocks("j", |_, blocks| blocks.files.format = format)

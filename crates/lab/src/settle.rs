@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use iodyno_model::{Blocks, Environment, Plan, Settled, Settling, Target};
 use iodyno_runner::Unsettled;
 
+use crate::permission::paths_of;
 use crate::{Lab, Progress};
 
 /// Settles the host before each trial of a run.
@@ -86,9 +87,8 @@ pub(crate) fn planned_for(plan: &Plan, cell: u32) -> BTreeSet<PathBuf> {
         }
         Target::AsWritten { folder } => {
             for job in &workload.jobs {
-                // File operations and shared files use the folder itself.
                 let Some(Blocks { files, .. }) = job.work.blocks() else {
-                    paths.insert(folder.clone());
+                    paths.extend(paths_of(&configuration.target, job));
                     continue;
                 };
                 let folders = files.directories.iter();
@@ -132,6 +132,7 @@ mod tests {
             cycle: Vec::new(),
             own_folders: false,
             drain: false,
+            fio: None,
         });
         assert_eq!(paths(&plan), ["/home/ada"]);
     }

@@ -20,6 +20,10 @@ pub enum EngineKind {
     Posixaio,
     /// Memory copies to and from a mapped file.
     Mmap,
+    /// fallocate: a write reserves space, a read reserves it without a new length, a trim punches a hole.
+    Falloc,
+    /// ftruncate to the offset of each write.
+    Ftruncate,
     /// Completes at once without I/O: measures the overhead of the harness.
     Null,
     /// Simulated device with a seeded latency distribution, for tests.
@@ -28,7 +32,7 @@ pub enum EngineKind {
 
 impl EngineKind {
     /// Every engine.
-    pub const ALL: [EngineKind; 9] = [
+    pub const ALL: [EngineKind; 11] = [
         EngineKind::Psync,
         EngineKind::Sync,
         EngineKind::Pvsync2,
@@ -36,6 +40,8 @@ impl EngineKind {
         EngineKind::IoUring,
         EngineKind::Posixaio,
         EngineKind::Mmap,
+        EngineKind::Falloc,
+        EngineKind::Ftruncate,
         EngineKind::Null,
         EngineKind::Sim,
     ];
@@ -50,6 +56,8 @@ impl EngineKind {
             EngineKind::IoUring => "io_uring",
             EngineKind::Posixaio => "posixaio",
             EngineKind::Mmap => "mmap",
+            EngineKind::Falloc => "falloc",
+            EngineKind::Ftruncate => "ftruncate",
             EngineKind::Null => "null",
             EngineKind::Sim => "sim",
         }
@@ -59,13 +67,23 @@ impl EngineKind {
     pub fn synchronous(self) -> bool {
         matches!(
             self,
-            EngineKind::Psync | EngineKind::Sync | EngineKind::Pvsync2 | EngineKind::Mmap
+            EngineKind::Psync
+                | EngineKind::Sync
+                | EngineKind::Pvsync2
+                | EngineKind::Mmap
+                | EngineKind::Falloc
+                | EngineKind::Ftruncate
         )
     }
 
     /// Whether submission is a separate system call, so that submission latency is meaningful.
     pub fn submits_apart(self) -> bool {
         matches!(self, EngineKind::Libaio | EngineKind::Posixaio)
+    }
+
+    /// Whether it changes the space or the length of files instead of their data.
+    pub fn without_data(self) -> bool {
+        matches!(self, EngineKind::Falloc | EngineKind::Ftruncate)
     }
 
     /// Whether it accesses no files.

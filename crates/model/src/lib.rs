@@ -73,7 +73,9 @@ pub use job::{After, ExitScope, Job, JobEnd, Logs, PercentilesOf, Placement, Rep
 pub use key::{RunId, TrialKey};
 pub use metric::{Better, Figure, Metric, Unit, Withheld};
 pub use observation::{Fact, FactClass, Flag, Kind, Observation, SourceLine};
-pub use operations::{Action, CycleStep, FileSet, Needs, Operations, PickOrder, Subject};
+pub use operations::{
+    Action, CycleStep, FileSet, FioOperations, Needs, Operations, PickOrder, Subject,
+};
 pub use pacing::{Arrival, DirectionRate, Flow, Pacing, ThinkTime};
 pub use part::{
     BadBlock, CloneResult, ControlGroupUse, CpuUse, DepthUse, DeviceUse, DirectionResult, EndedBy,

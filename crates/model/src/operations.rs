@@ -1,5 +1,7 @@
 //! File operations: a repeated cycle of steps, and the files that exist before it.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Direction;
@@ -24,6 +26,22 @@ pub struct Operations {
     /// When all clones have ended, sync the file system and wait until its free space no longer increases.
     /// Timed as step `Drain`, and part of the completion time.
     pub drain: bool,
+    /// What a job of one of fio's file engines adds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fio: Option<FioOperations>,
+}
+
+/// A job of one of fio's file engines (`filecreate`, `dirstat`, …): one cycle for each of its files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FioOperations {
+    /// The engine's name.
+    pub engine: String,
+    /// The job's `directory`; `None`: the current folder.
+    pub folder: Option<PathBuf>,
+    /// The direction under which formats of fio show the cycles: read or write.
+    pub direction: Direction,
+    /// Bytes that formats of fio count for a cycle: the length of a file.
+    pub bytes: u64,
 }
 
 /// Files created before the measurement.
@@ -37,6 +55,9 @@ pub struct FileSet {
     pub size: u64,
     /// Whether each file is fsynced before it is closed.
     pub fsync: bool,
+    /// Its files are empty folders.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub folders: bool,
 }
 
 /// One step of a cycle.
@@ -298,6 +319,7 @@ mod tests {
                 count: *count,
                 size: *size,
                 fsync: true,
+                folders: false,
             });
             let operations = Operations {
                 about: String::new(),
@@ -305,6 +327,7 @@ mod tests {
                 cycle: cycle.into_iter().map(step).collect(),
                 own_folders: false,
                 drain: false,
+                fio: None,
             };
             let needs = operations.needs(clones);
             let found = (
@@ -357,6 +380,7 @@ mod tests {
             ],
             own_folders: false,
             drain: false,
+            fio: None,
         };
         let directions = operations.directions();
         assert_eq!(

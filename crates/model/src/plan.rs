@@ -328,6 +328,7 @@ mod tests {
             cycle: Vec::new(),
             own_folders: false,
             drain: false,
+            fio: None,
         };
         assert!(!in_virtual_time(vec![Job {
             work: Work::FileOperations(operations),

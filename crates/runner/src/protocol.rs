@@ -403,6 +403,7 @@ mod tests {
             cycle: Vec::new(),
             own_folders: false,
             drain: false,
+            fio: None,
         });
         let mut plan = plan("/", jobs.to_vec());
         plan.sampling.processes = vec!["server".to_owned()];

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use iodyno_model::{After, Amount, Blocks, BoundPlan, Diagnostic, Job, Target, Work};
+use iodyno_model::{After, Amount, Blocks, BoundPlan, Diagnostic, Job, Operations, Target, Work};
 
 use crate::faults::{self, fault};
 use crate::probe::{PathKind, Probe};
@@ -87,12 +87,20 @@ pub struct Resolved {
     pub notes: Vec<String>,
 }
 
-/// The folder that a plan's file operations are done in.
-pub(crate) fn target_folder(target: &Target) -> &Path {
-    match target {
-        Target::AsWritten { folder } => folder,
-        Target::Path(path) => path,
-    }
+/// The folder that a plan's file operations are done in: the target, or the `directory` of the jobs in it.
+pub(crate) fn operations_folder(plan: &BoundPlan) -> PathBuf {
+    let mut jobs = plan.workload.jobs.iter();
+    let own = jobs.find_map(|job| job_folder(job.work.file_operations()?));
+    let (base, target) = match &plan.configuration.target {
+        Target::AsWritten { folder } => (Base::Written(folder), folder),
+        Target::Path(path) => (Base::Below(path), path),
+    };
+    own.map_or_else(|| target.clone(), |own| naming::folder(base, own))
+}
+
+/// The `directory` of a job of one of fio's file engines.
+fn job_folder(operations: &Operations) -> Option<&Path> {
+    operations.fio.as_ref()?.folder.as_deref()
 }
 
 /// Binds a plan to a node.
@@ -168,8 +176,19 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
             }
         }
         if let Work::FileOperations(operations) = &job.work {
-            let folder = target_folder(target);
-            told.extend(operations::faults(job, operations, folder, probe));
+            let folder = operations_folder(plan);
+            told.extend(operations::faults(job, operations, &folder, probe));
+            let mut others = plan
+                .workload
+                .jobs
+                .iter()
+                .filter_map(|job| job.work.file_operations());
+            if others.any(|other| job_folder(other) != job_folder(operations)) {
+                told.push(fault(
+                    "all jobs of file engines must be in the same folder",
+                    "set the same `directory=` in all of them, or run them one by one",
+                ));
+            }
         }
         if let After::Job(name) = &job.after
             && scheduler::named_before(&plan.workload.jobs, index, name).is_empty()

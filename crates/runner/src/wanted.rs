@@ -138,7 +138,8 @@ impl Demand {
         Demand {
             intent: Intent {
                 read: access.reads || verify.is_some() || files.pre_read,
-                write: access.writes && writable,
+                // To reserve space is to write, also where fio calls it a read.
+                write: (access.writes || engine.kind.without_data()) && writable,
                 trim: access.trims && writable,
             },
             named: !files.names.is_empty(),

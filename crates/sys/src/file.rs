@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 
 use iodyno_model::Engine;
 
-use crate::File;
+use crate::{File, Op};
 
 const RWF_HIPRI: u32 = 1;
 const RWF_NOWAIT: u32 = 8;
@@ -175,6 +175,19 @@ pub(crate) fn trim(file: &File, offset: u64, length: u64) -> i32 {
     let (offset, length) = (offset as libc::off_t, length as libc::off_t);
     // SAFETY: the arguments are plain numbers.
     status(unsafe { libc::fallocate(descriptor, PUNCH_HOLE, offset, length) })
+}
+
+/// fallocate of the range of an op: 0, or −errno.
+pub(crate) fn allocate(file: &OwnedFd, mode: libc::c_int, op: &Op) -> i32 {
+    let (offset, length) = (op.offset as libc::off_t, op.length.into());
+    // SAFETY: the arguments are plain numbers.
+    status(unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, length) })
+}
+
+/// ftruncate: 0, or −errno.
+pub(crate) fn truncate(file: &OwnedFd, length: u64) -> i32 {
+    // SAFETY: the arguments are plain numbers.
+    status(unsafe { libc::ftruncate(file.as_raw_fd(), length as libc::off_t) })
 }
 
 /// The mode of fallocate that deallocates a range.

@@ -33,6 +33,8 @@ pub use mapped::MappedFiles;
 pub use null::NullBackend;
 pub use posix_aio::PosixAioBackend;
 pub use sim::{Device, DeviceEnd, LawDevice, SimBackend};
-pub use sync::{Psync, Pvsync2, SeekSync, SyncBackend, SyncCalls, SyncExecutor, SystemCalls};
+pub use sync::{
+    Psync, Pvsync2, SeekSync, SpaceCalls, SyncBackend, SyncCalls, SyncExecutor, SystemCalls,
+};
 pub use uring::UringBackend;
 pub use virtual_clock::VirtualClock;

@@ -103,6 +103,34 @@ impl<S: SyncCalls> SyncExecutor for SystemCalls<S> {
     }
 }
 
+/// Changes the space or the length of files; no data are transferred.
+#[derive(Debug)]
+pub struct SpaceCalls {
+    /// ftruncate to the offset of a write; otherwise fallocate of its range.
+    pub truncates: bool,
+    /// The files.
+    pub files: Vec<File>,
+}
+
+impl SyncExecutor for SpaceCalls {
+    fn execute(&mut self, op: &Op, _buffer: &mut [u8]) -> i32 {
+        let file = &self.files[op.file as usize].descriptor;
+        let result = match (op.kind, self.truncates) {
+            (OpKind::Fsync, _) => file::sync(file, false),
+            (OpKind::Fdatasync, _) => file::sync(file, true),
+            (OpKind::Write, true) => file::truncate(file, op.offset),
+            (_, true) => -libc::EINVAL,
+            (OpKind::Read, false) => file::allocate(file, libc::FALLOC_FL_KEEP_SIZE, op),
+            (OpKind::Write, false) => file::allocate(file, 0, op),
+            (OpKind::Trim, false) => file::allocate(file, file::PUNCH_HOLE, op),
+        };
+        match result {
+            0 => op.transfer_length() as i32,
+            failed => failed,
+        }
+    }
+}
+
 /// Passes ops to a [`SyncExecutor`].
 #[derive(Debug)]
 pub struct SyncBackend<E> {

@@ -5,6 +5,7 @@
 mod check;
 mod engines;
 mod faults;
+mod file_engines;
 mod fileio;
 mod filesystem;
 mod fio;

@@ -171,6 +171,7 @@ mod tests {
                 count: *count,
                 size: *size,
                 fsync: true,
+                folders: false,
             })
             .collect();
         let look = || {
@@ -270,6 +271,7 @@ mod tests {
             count,
             size,
             fsync: false,
+            folders: false,
         };
         let check = |sets: &[FileSet], bytes, inodes| {
             assert_eq!(Rises::beyond(sets).tolerance, Free { bytes, inodes });

@@ -8,7 +8,7 @@ use iodyno_model::Operations;
 use iodyno_sys::file::close;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{AtFlags, Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use super::OperationsPart;
@@ -93,6 +93,8 @@ pub(super) struct Folder {
     pub(super) path: PathBuf,
     prefix: String,
     set_names: Vec<String>,
+    /// Whether the files of each set are folders.
+    set_folders: Vec<bool>,
     clone: (u64, u64),
     pub(super) sets: Vec<SetFiles>,
     pub(super) current: Option<CurrentFile>,
@@ -136,6 +138,7 @@ impl Folder {
             path: part.path,
             prefix: part.prefix,
             set_names: operations.sets.iter().map(|set| set.name.clone()).collect(),
+            set_folders: operations.sets.iter().map(|set| set.folders).collect(),
             clone: (clone.into(), clones.into()),
             sets: std::mem::take(&mut plan.sets),
             current: None,
@@ -223,6 +226,15 @@ impl Folder {
                         .set(format_args!("{}.{number:09}", self.set_names[set]));
                 }
             },
+        }
+    }
+
+    /// How a file is removed.
+    #[inline]
+    pub(super) fn removal(&self, about: About) -> AtFlags {
+        match about {
+            About::InSet(set, _) if self.set_folders[set] => AtFlags::REMOVEDIR,
+            _ => AtFlags::empty(),
         }
     }
 

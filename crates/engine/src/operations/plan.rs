@@ -223,10 +223,12 @@ mod tests {
                 count: 9,
                 size: 0,
                 fsync: false,
+                folders: false,
             }],
             cycle: cycle.into_iter().map(timed).collect(),
             own_folders: false,
             drain: false,
+            fio: None,
         };
         Plan::new(&operations, prefix, (0, 1))
     }

@@ -208,8 +208,8 @@ impl Folder {
     fn unlink(&mut self, which: Which) -> Step {
         let about = self.pick(which)?;
         self.name_of(about);
-        let name = self.name.as_c();
-        let result = call(about, || unlinkat(&self.descriptor, name, AtFlags::empty()));
+        let (name, flags) = (self.name.as_c(), self.removal(about));
+        let result = call(about, || unlinkat(&self.descriptor, name, flags));
         // A file that cannot be unlinked is not tried again: the others would never be reached.
         self.forget(about);
         Ok(result?.1)

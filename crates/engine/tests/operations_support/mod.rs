@@ -23,6 +23,7 @@ pub(crate) fn set(name: &str, count: u64, size: u64) -> FileSet {
         count,
         size,
         fsync: false,
+        folders: false,
     }
 }
 
@@ -64,6 +65,7 @@ pub(crate) fn operations(sets: Vec<FileSet>, cycle: &[Action]) -> Operations {
         cycle: cycle.iter().cloned().map(timed).collect(),
         own_folders: false,
         drain: false,
+        fio: None,
     }
 }
 

@@ -5,6 +5,7 @@ use iodyno_options::{Problem, Status, Unit::*, ignored, refused};
 
 use crate::draft::Draft;
 use crate::engines;
+use crate::engines::EngineUse;
 use crate::options::{OptionSpec, honoured};
 use crate::value::Value;
 
@@ -112,7 +113,11 @@ fn engine(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     };
     let found = engines::ENGINES.iter().find(|engine| engine.name == name);
     match found.map(|engine| engine.status) {
-        Some(Status::Honoured(kind)) => {
+        Some(Status::Honoured(EngineUse::Files(engine))) => {
+            draft.file_engine = Some(engine);
+            Ok(())
+        }
+        Some(Status::Honoured(EngineUse::Backend(kind))) => {
             let said = match name {
                 "pvsync" => Some(Problem::note(
                     "pvsync is run as pvsync2, which adds only flags",
@@ -129,6 +134,7 @@ fn engine(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
                 value.remark(said.hint(format!("write `ioengine={}` to say so", kind.name())));
             }
             draft.blocks.engine.kind = kind;
+            draft.file_engine = None;
             Ok(())
         }
         Some(Status::Refused { why, instead }) => Err(Problem::refusal(format!(

@@ -41,7 +41,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     engine("arguments", "exec"),
     engine("grace_time", "exec"),
     engine("std_redirect", "exec"),
-    engine("stat_type", "filestat and dirstat"),
+    ignored("stat_type", Words(&["stat", "lstat", "statx"]), "filestat and dirstat: the system call.", "files of a trial are no links, and the calls do the same"),
     engine("volume", "gfapi"),
     engine("brick", "gfapi"),
     engine("https", "http"),

@@ -16,6 +16,7 @@ pub fn operations(sets: &[(&str, u64)], cycle: Vec<(Action, bool)>) -> Operation
         count: *count,
         size: 2 * MIB,
         fsync: true,
+        folders: false,
     };
     let step = |(action, timed)| CycleStep { action, timed };
     Operations {
@@ -24,6 +25,7 @@ pub fn operations(sets: &[(&str, u64)], cycle: Vec<(Action, bool)>) -> Operation
         cycle: cycle.into_iter().map(step).collect(),
         own_folders: false,
         drain: true,
+        fio: None,
     }
 }
 

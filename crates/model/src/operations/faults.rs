@@ -304,6 +304,7 @@ mod tests {
             count,
             size,
             fsync: true,
+            folders: false,
         }
     }
 
@@ -318,6 +319,7 @@ mod tests {
             cycle: cycle.iter().map(timed).collect(),
             own_folders: false,
             drain: false,
+            fio: None,
         }
     }
 

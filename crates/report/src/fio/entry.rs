@@ -52,12 +52,14 @@ impl<'a> Entry<'a> {
 
     /// `flush_ns` is how long the job's closing fsync took: fio's runtime has it, and so have the
     /// rates, which makes its bandwidth that of data on stable storage.
-    fn add(&mut self, clone: &CloneResult, flush_ns: u64) {
+    fn add(&mut self, job: &Job, clone: &CloneResult, flush_ns: u64) {
+        let cycles = as_fio(job, clone);
         // Reads that verify what the job wrote are reads like others in fio.
         let verify_reads = clone.verify_reads.iter().map(|result| (result, 0));
-        let measured = clone.directions.iter().map(|result| (result, flush_ns));
+        let measured = cycles.as_ref().unwrap_or(&clone.directions);
+        let measured = measured.iter().map(|result| (result, flush_ns));
         for (result, flush_ns) in measured.chain(verify_reads) {
-            // fio knows no file operations.
+            // Steps of file operations have directions of their own.
             let Some(sum) = self.directions.get_mut(result.direction as usize) else {
                 continue;
             };
@@ -147,6 +149,20 @@ impl<'a> Entry<'a> {
     }
 }
 
+/// The cycles of a file engine of fio as reads or writes; `None` for other jobs. Steps that are called write or sync are
+/// not what fio's are.
+fn as_fio(job: &Job, clone: &CloneResult) -> Option<Vec<DirectionResult>> {
+    let fio = job.work.file_operations()?.fio.as_ref()?;
+    let cycles = clone.directions.iter();
+    let cycles = cycles.filter(|result| result.direction == Direction::Op);
+    let cycles = cycles.map(|result| DirectionResult {
+        direction: fio.direction,
+        bytes: result.ops.saturating_mul(fio.bytes),
+        ..result.clone()
+    });
+    Some(cycles.collect())
+}
+
 /// Ms of a result's runtime: at least 1 where anything was done, as rates are divided by it.
 pub(super) fn runtime_ms(result: &DirectionResult) -> u64 {
     match result.runtime_ns / 1_000_000 {
@@ -179,8 +195,12 @@ pub(super) fn entries<'a>(workload: &'a Workload, trial: &Trial) -> Vec<Entry<'a
     clones.sort_by_key(|clone| (clone.job, clone.clone));
     let mut entries: Vec<Entry<'a>> = Vec::new();
     let jobs = workload.jobs.iter().enumerate();
-    // Steps of file operations that are called write or sync are not what fio's are.
-    let shown = |job: &Job| job.work.file_operations().is_none() && !job.reporting.hidden;
+    // fio knows no file operations beside those of its file engines.
+    let known = |job: &Job| {
+        let operations = job.work.file_operations();
+        operations.is_none_or(|operations| operations.fio.is_some())
+    };
+    let shown = |job: &Job| known(job) && !job.reporting.hidden;
     for (index, job) in jobs.filter(|(_, job)| shown(job)) {
         let own: Vec<&CloneResult> = clones
             .iter()
@@ -200,7 +220,7 @@ pub(super) fn entries<'a>(workload: &'a Workload, trial: &Trial) -> Vec<Entry<'a
                 entries.push(Entry::new(index, job));
             }
             if let Some(last) = entries.last_mut() {
-                last.add(clone, flush_ns);
+                last.add(job, clone, flush_ns);
             }
         }
     }

@@ -7,7 +7,7 @@ use iodyno_model::{BoundPlan, TrialKey};
 use super::Tell;
 use super::folder::{self, Own};
 use super::site::{self, Site};
-use crate::resolve::target_folder;
+use crate::resolve::operations_folder;
 
 /// The folder of a trial whose node is dead.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +25,8 @@ impl OrphanFolder {
     /// `None`: the plan has no file operations.
     pub(crate) fn of(plan: &BoundPlan) -> Option<OrphanFolder> {
         Site::wanted(plan).then(|| {
-            let at = target_folder(&plan.configuration.target);
-            OrphanFolder::new(at.to_owned(), plan.key)
+            let at = operations_folder(plan);
+            OrphanFolder::new(at, plan.key)
         })
     }
 

@@ -198,6 +198,10 @@ impl Work<'_> {
         if stopped() {
             return Ok(false);
         }
+        if self.set.folders {
+            fs::mkdirat(folder, name, Mode::RWXU)?;
+            return Ok(true);
+        }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = fs::openat(folder, name, flags, Mode::RUSR | Mode::WUSR)?;
         let (mut at, mut unsettled) = (0, 0);

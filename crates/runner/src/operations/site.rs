@@ -18,7 +18,7 @@ use super::room::RoomNeeded;
 use super::sets::{self, Place, Progress, Talk};
 use super::{Tell, folder::MARKER};
 use crate::faults::{self, Unready};
-use crate::resolve::target_folder;
+use crate::resolve::operations_folder;
 use crate::seeds;
 
 /// The trial's own folder, with what its jobs have in it.
@@ -59,7 +59,7 @@ impl Site {
 
     /// The user's folder that contains it.
     pub(crate) fn folder(plan: &BoundPlan) -> Option<PathBuf> {
-        Site::wanted(plan).then(|| target_folder(&plan.configuration.target).to_owned())
+        Site::wanted(plan).then(|| operations_folder(plan))
     }
 
     /// Has the target admitted, checks free space and creates the folders. `None`: no job needs any.
@@ -70,7 +70,7 @@ impl Site {
         if !Site::wanted(plan) {
             return Ok(None);
         }
-        let at = target_folder(&plan.configuration.target);
+        let at = &operations_folder(plan);
         let target = admit(at)?;
         let needed = RoomNeeded::of(plan);
         let shortages = needed.shortages(at);

@@ -41,6 +41,7 @@ fn makes(bytes: u64, sets: &[(u64, u64)], clones: u32) -> Job {
         count: set.0,
         size: set.1,
         fsync: false,
+        folders: false,
     });
     Job {
         clones,
@@ -55,6 +56,7 @@ fn makes(bytes: u64, sets: &[(u64, u64)], clones: u32) -> Job {
                 .to_vec(),
             own_folders: false,
             drain: false,
+            fio: None,
         }),
         ..Job::default()
     }
@@ -251,6 +253,7 @@ fn files_are_complete_and_incompressible() {
         count: 5,
         size: 2 * MIB + 5000,
         fsync: true,
+        folders: false,
     };
     let (made, numbers) = make(&set, folder.path(), &|| false);
     assert_eq!((made, numbers), (Ok(()), (0..5).collect()));
@@ -274,6 +277,7 @@ fn files_are_created_in_the_order_of_their_numbers_until_a_stop_request() {
         count: 10_000_000,
         size: 100,
         fsync: false,
+        folders: false,
     };
     let enough = folder.path().join("many.000000050");
     let stop = || enough.exists();
@@ -295,6 +299,7 @@ fn an_existing_file_is_an_error_and_is_kept() {
         count: 100,
         size: 10,
         fsync: false,
+        folders: false,
     };
     let theirs = folder.path().join("s.000000050");
     fs::write(&theirs, "stays").unwrap();

@@ -104,6 +104,16 @@ pub(super) fn placed(base: Base<'_>, folder: Option<&Path>, name: &Path) -> Path
     }
 }
 
+/// Where a job's folder lies.
+pub(super) fn folder(base: Base<'_>, folder: &Path) -> PathBuf {
+    match base {
+        Base::Written(from) => from.join(folder),
+        Base::Below(target) if folder.is_relative() => target.join(relative(folder)),
+        // The target stands for the job's own folder.
+        Base::Below(target) | Base::Only(target) => target.to_owned(),
+    }
+}
+
 /// Without a leading `/`, and without any `..` that would lead out of the folder it is put below.
 fn relative(path: &Path) -> PathBuf {
     path.components()

@@ -32,6 +32,7 @@ pub(crate) fn files(count: u64, size: u64) -> FileSet {
         count,
         size,
         fsync: true,
+        folders: false,
     }
 }
 
@@ -44,6 +45,7 @@ pub(crate) fn job(sets: Vec<FileSet>, cycle: Vec<CycleStep>) -> Job {
             cycle,
             own_folders: false,
             drain: false,
+            fio: None,
         }),
         ..Job::default()
     };

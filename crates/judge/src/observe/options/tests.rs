@@ -150,6 +150,7 @@ fn operations() -> Job {
             count: 1_000_000,
             size: 1_000_001,
             fsync: false,
+            folders: false,
         }],
         cycle: vec![
             CycleStep {
@@ -163,6 +164,7 @@ fn operations() -> Job {
         ],
         own_folders: false,
         drain: false,
+        fio: None,
     }));
     job.pacing.ops_per_s = 10.0;
     job

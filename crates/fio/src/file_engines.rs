@@ -1,0 +1,146 @@
+//! fio's engines that work on names (`filecreate`, `dirstat`, …), as file operations.
+//!
+//! Their files lie in a folder that the trial makes in the job's `directory` and removes at its end: no file that was there
+//! before is touched.
+
+use iodyno_model::{
+    Action, Amount, CycleStep, Direction, FileSet, FioOperations, Operations, PickOrder, Subject,
+    Work,
+};
+use iodyno_options::Problem;
+
+use super::apply::say;
+use super::draft::Draft;
+use super::engines::{FileDeed, FileEngine};
+use super::text::Report;
+
+const SET: &str = "files";
+
+/// Options that would change the ops and are not supported beside a file engine.
+const OTHERS: [&str; 7] = [
+    "verify",
+    "thinktime",
+    "fsync",
+    "fdatasync",
+    "flow",
+    "read_iolog",
+    "write_iolog",
+];
+
+/// The work of a job with a file engine. Contradictions are added to `report`.
+pub(super) fn work(draft: &mut Draft, engine: FileEngine, report: &mut Report) -> Work {
+    let mut error = |option: &str, message: String, hint: &str| {
+        let place = draft.place(option).cloned().or(draft.job.place.clone());
+        say(report, Problem::error(message).hint(hint), place);
+    };
+    for option in OTHERS
+        .into_iter()
+        .filter(|option| draft.written.contains_key(option))
+    {
+        if draft.written[option].value != "0" {
+            let message = format!("`{option}` does not apply to the engine `{}`", engine.name);
+            error(option, message, "leave it out");
+        }
+    }
+    let files = &draft.blocks.files;
+    if !files.names.is_empty() {
+        let message = format!(
+            "the engine `{}` works on files that the trial makes",
+            engine.name
+        );
+        error("filename", message, "use `directory` and `nrfiles`");
+    }
+    if files.directories.len() > 1 {
+        let message = format!("the engine `{}` works in one folder", engine.name);
+        error("directory", message, "name one folder");
+    }
+    if files.read_only {
+        let message = format!(
+            "the engine `{}` creates files, and `--readonly` was given",
+            engine.name
+        );
+        error("ioengine", message, "leave `--readonly` out");
+    }
+    let count = u64::from(files.count.max(1));
+    let of_job = match (files.size, draft.blocks.extent.size) {
+        (Some((Amount::Bytes(size), _)), _) => Some(size),
+        (None, Some(Amount::Bytes(size))) => Some(size / count),
+        (None, None) => Some(draft.blocks.access.min_block()),
+        _ => None,
+    };
+    if of_job.is_none() {
+        let option = if draft.has("filesize") {
+            "filesize"
+        } else {
+            "size"
+        };
+        let message = format!("the engine `{}` takes a size in bytes", engine.name);
+        error(option, message, "write a size such as `filesize=4k`");
+    }
+    let bytes = of_job.unwrap_or(0);
+    let (rates, writes) = (
+        draft.job.pacing.rates,
+        draft.blocks.access.writes && !draft.blocks.access.reads,
+    );
+    let (direction, rate) = match writes {
+        true => (Direction::Write, rates.write),
+        false => (Direction::Read, rates.read),
+    };
+    let job = &mut draft.job;
+    job.pacing.ops_per_s = match rate.bytes_per_s {
+        0 => rate.iops,
+        bytes_per_s => bytes_per_s as f64 / bytes.max(1) as f64,
+    };
+    job.pacing.rates = Default::default();
+    let all = count.saturating_mul(job.clones.max(1).into());
+    let timed = draft.blocks.passes.time_based && job.end.runtime.is_some();
+    job.end.ops = match (engine.deed, job.end.ops) {
+        (FileDeed::Stat, None) if timed => None,
+        (FileDeed::Stat, None) => Some(all.saturating_mul(draft.blocks.passes.loops.max(1))),
+        (_, None) => Some(all),
+        (_, Some(ops)) => Some(ops.saturating_mul(job.clones.max(1).into()).min(all)),
+    };
+    Work::FileOperations(operations(draft, engine, all, (direction, bytes)))
+}
+
+fn operations(
+    draft: &Draft,
+    engine: FileEngine,
+    count: u64,
+    (direction, bytes): (Direction, u64),
+) -> Operations {
+    let files = &draft.blocks.files;
+    let of = || Subject::Set {
+        name: SET.to_owned(),
+        order: PickOrder::Oldest,
+    };
+    let (actions, set) = match (engine.deed, engine.folders) {
+        (FileDeed::Create, false) => (vec![(Action::Create, true), (Action::Close, false)], false),
+        (FileDeed::Create, true) => (vec![(Action::Mkdir, true)], false),
+        (FileDeed::Stat, _) => (vec![(Action::Stat { of: of() }, true)], true),
+        (FileDeed::Delete, _) => (vec![(Action::Unlink { of: of() }, true)], true),
+    };
+    let set = set.then(|| FileSet {
+        name: SET.to_owned(),
+        count,
+        size: if engine.folders { 0 } else { bytes },
+        fsync: files.fsync_on_layout && !engine.folders,
+        folders: engine.folders,
+    });
+    let cycle = actions.into_iter();
+    Operations {
+        about: format!("fio's engine {}", engine.name),
+        sets: set.into_iter().collect(),
+        cycle: cycle
+            .map(|(action, timed)| CycleStep { action, timed })
+            .collect(),
+        own_folders: false,
+        drain: false,
+        fio: Some(FioOperations {
+            engine: engine.name.to_owned(),
+            folder: files.directories.first().cloned(),
+            direction,
+            bytes,
+        }),
+    }
+}
