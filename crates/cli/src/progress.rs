@@ -187,7 +187,7 @@ impl<'a> Reporter<'a> {
         self.note(&format!("round {done} of {of}{left}{verdict}"));
     }
 
-    /// Prints one line. Names in it stay on it, and have no colours.
+    /// Prints one line. Line breaks and colour codes in names are removed.
     fn note(&self, text: &str) {
         if self.mode != Mode::Quiet {
             self.screen.note(&on_one_line(text));

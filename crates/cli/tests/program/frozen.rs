@@ -185,16 +185,22 @@ fn is_blocked(pid: Pid) -> bool {
     })
 }
 
+/// Starts file operations on the file system, waits until they are measured, and returns the run and its node.
+fn creating_files(home: &Home, system: &FileSystem) -> (Running, Pid) {
+    let on = system.folder.to_str().unwrap();
+    let running = home.start(&["fs", "run", "create_empty", "--on", on, "--duration", "1h"]);
+    running.wait_until_it_measures(home);
+    let node = running.node();
+    (running, node)
+}
+
 #[test]
 fn the_folder_of_file_operations_is_removed_when_the_file_system_responds_again() {
     let home = Home::new();
     let Some(system) = FileSystem::ext4(&home, 64) else {
         return;
     };
-    let on = system.folder.to_str().unwrap();
-    let running = home.start(&["fs", "run", "create_empty", "--on", on, "--duration", "1h"]);
-    running.wait_until_it_measures(&home);
-    let node = running.node();
+    let (running, node) = creating_files(&home, &system);
     let Some(frozen) = Frozen::new(&system.folder) else {
         return;
     };
@@ -236,10 +242,7 @@ fn one_signal_ends_a_run_that_removes_what_a_dead_node_left_on_a_frozen_file_sys
     let Some(system) = FileSystem::ext4(&home, 64) else {
         return;
     };
-    let on = system.folder.to_str().unwrap();
-    let running = home.start(&["fs", "run", "create_empty", "--on", on, "--duration", "1h"]);
-    running.wait_until_it_measures(&home);
-    let node = running.node();
+    let (running, node) = creating_files(&home, &system);
     // It dies outside of the kernel, so that the frozen file system does not hold it.
     stop(node);
     let Some(frozen) = Frozen::new(&system.folder) else {

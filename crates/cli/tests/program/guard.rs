@@ -128,7 +128,7 @@ fn a_device_that_iodyno_wrote_is_used_again_and_one_that_others_wrote_is_refused
     running.signal(Signal::INT);
     running.done().exits(130);
     home.iodyno(&["run", "job.fio", "--on", path]).succeeds();
-    // The store of another user's home has no record of it.
+    // The state folder of another home does not contain a record of this write.
     let other = Home::new();
     other.file("job.fio", WRITES);
     other
@@ -137,7 +137,7 @@ fn a_device_that_iodyno_wrote_is_used_again_and_one_that_others_wrote_is_refused
         .tells("sampled blocks of 4 KiB are not blank, the first at byte 0")
         .tells("--destroy")
         .tells("blkdiscard");
-    // This store has no record of the writes of others either.
+    // It does not contain records of other programs' writes either.
     std::fs::write(&device.0, "a note").unwrap();
     home.iodyno(&["run", "job.fio", "--on", path]).exits(3);
     home.iodyno(&["run", "job.fio", "--on", path, "--destroy", path])

@@ -8,7 +8,7 @@ use crate::harness::{Done, Home};
 /// Save cursor, bell, a colour, a C1 control character, direction overrides, DEL.
 const HOSTILE: &str = "x\u{1b}7\u{7}\u{1b}[31m\u{9b}2J\u{202e}y\u{2066}\u{2028}\u{7f}z";
 
-/// Whether there are no control characters, except those for colours that were requested.
+/// Whether the text is free of control characters, except colour codes if colours were requested.
 #[track_caller]
 fn is_printable(arguments: &[&str], done: &Done) {
     let colors = ["0", "1", "2", "31", "32", "33", "36"].map(|code| format!("\u{1b}[{code}m"));

@@ -77,7 +77,8 @@ fn a_link_or_copy_named_fio_is_fio() {
             "fio --no-store -q --name=t --size=4k --ioengine=null --fsync=1",
         )
         .succeeds();
-        // Advice would be taken for a failure; an option that matters and has no effect is told.
+        // A script can take any text on standard error for a failure, so advice is not printed.
+        // A warning for an ignored option is.
         let job = "fio --no-store --name=t --size=4k --ioengine=null --fsync=1";
         assert_eq!(shell(&home, job).succeeds().stderr, "");
         shell(&home, &format!("{job} --dedupe_mode=working_set"))
