@@ -1,4 +1,4 @@
-//! Wall-clock times in words.
+//! Wall-clock times as text.
 
 use jiff::Timestamp;
 use jiff::fmt::strtime;
@@ -26,7 +26,7 @@ pub(crate) fn second(unix_ms: u64, offset_s: i32) -> String {
     format(unix_ms, offset_s, "%H:%M:%S")
 }
 
-/// `Sat Nov 21 20:09:16 2026`, as ctime(3) has it.
+/// `Sat Nov 21 20:09:16 2026`: the format of ctime(3).
 pub(crate) fn ctime(unix_ms: u64, offset_s: i32) -> String {
     format(unix_ms, offset_s, "%a %b %e %H:%M:%S %Y")
 }
@@ -36,7 +36,7 @@ mod tests {
     use super::{ctime, minute, second};
 
     #[test]
-    fn writes_times_of_day_and_stays_quiet_beyond_the_calendar() {
+    fn formats_times_of_day_and_is_empty_beyond_the_calendar() {
         assert_eq!(ctime(1_795_291_756_530, 0), "Sat Nov 21 20:09:16 2026");
         assert_eq!(ctime(951_782_400_000, 7200), "Tue Feb 29 02:00:00 2000");
         assert_eq!(minute(1_795_291_756_530, -3600), "2026-11-21 19:09");

@@ -1,9 +1,9 @@
-//! The course of a series of rates, in a few words.
+//! A short description of a series of rates over time.
 
 use iodyno_model::{Behaviour, Course, Regime};
 use iodyno_units::{Rate, percent};
 
-/// The largest number of regimes that are all printed; otherwise the first two and the last are.
+/// The largest number of regimes that are printed in full; of more, the first two and the last are printed.
 const TOLD: usize = 4;
 
 /// `steady from 2 s (range 6 %)`, `3 regimes: 4.1k/s until 2 s, …`; empty without a series.
@@ -23,7 +23,7 @@ pub(crate) fn words(behaviour: &Behaviour) -> String {
             rise_percent,
             range_percent,
         } => {
-            // A rise of less than half the range means that the rates go up and down.
+            // If the trend is less than half the range, the rates go up and down.
             match rise_percent.abs() * 2.0 >= range_percent {
                 true => {
                     let verb = if rise_percent < 0.0 { "falls" } else { "rises" };
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_is_told_in_a_few_words() {
+    fn a_series_is_described_in_a_few_words() {
         let steady = |from_ns, range_percent| Course::Steady {
             from_ns,
             range_percent,

@@ -2,7 +2,7 @@
 
 use crate::style::sanitize;
 
-/// A line of fields, its end included.
+/// A line of fields with its newline.
 pub(crate) fn record<'a>(fields: impl IntoIterator<Item = &'a str>) -> String {
     let fields: Vec<String> = fields.into_iter().map(quoted).collect();
     fields.join(",") + "\n"
@@ -16,7 +16,7 @@ pub(crate) fn number(value: Option<f64>) -> String {
     }
 }
 
-/// A field, quoted where it would be misread. Names stay on their line, for tools that read line by line.
+/// A field, quoted if necessary. Newlines are replaced, for tools that read line by line.
 fn quoted(field: &str) -> String {
     let field = sanitize(field);
     let special = field.contains([',', '"']) || field.trim() != field;
@@ -26,7 +26,7 @@ fn quoted(field: &str) -> String {
     }
 }
 
-/// RFC 4180, read as strictly as it is written.
+/// A strict parser for RFC 4180.
 #[cfg(test)]
 pub(crate) fn parse(text: &str) -> Vec<Vec<String>> {
     let (mut records, mut record, mut field) = (Vec::new(), Vec::new(), String::new());
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_would_be_misread_is_quoted() {
+    fn only_fields_that_need_quotes_are_quoted() {
         let fields = ["plain", "a,b", "say \"no\"", " blank", "two\nlines\r", ""];
         assert_eq!(
             record(fields),

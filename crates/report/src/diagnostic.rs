@@ -1,11 +1,11 @@
-//! Diagnostics of what the user wrote: what is wrong, where, and what to do.
+//! Diagnostics of the user's input: what is wrong, where, and what to do.
 
 use iodyno_model::{Diagnostic, Place, Severity};
 use serde::Serialize;
 
 use crate::style::{Paint, Style, sanitize, width};
 
-/// Each diagnostic with its line and a caret, and their number at the end; empty for an empty list.
+/// Each diagnostic with its line and a caret; the last line is their number. Empty for an empty list.
 pub fn text(diagnostics: &[Diagnostic], style: Style) -> String {
     if diagnostics.is_empty() {
         return String::new();
@@ -25,7 +25,7 @@ fn one(diagnostic: &Diagnostic, style: Style) -> String {
         Severity::Note => ("note", Paint::Cyan),
     };
     let wrap = |text: &str, indent: usize| style.wrap(&sanitize(text), indent);
-    // Lines after the first are causes and evidence: they follow the place.
+    // The lines after the first one are causes and evidence; they are printed below the place.
     let mut lines = diagnostic.message.lines();
     let message = wrap(&format!("{word}: {}", lines.next().unwrap_or_default()), 2);
     let mut text = match message.split_once(':') {
@@ -44,7 +44,7 @@ fn one(diagnostic: &Diagnostic, style: Style) -> String {
     text
 }
 
-/// The place, the line as written and carets below the part in question.
+/// The place, the line as written and carets below the faulty part.
 fn at(place: &Place, paint: Paint, style: Style) -> String {
     let file = sanitize(&place.file.display().to_string());
     let mut text = match place.line {
@@ -149,10 +149,9 @@ struct CheckDocument<'a> {
     files: Vec<Checked>,
 }
 
-/// What a check found as one JSON document: `schema` (`iodyno.diagnostics/1`), `errors`, `warnings`,
-/// and `diagnostics` with `severity`, `message`, `file`, `line`, `column` (from 1), `length`, `text`,
-/// `hint`; what does not apply is null. Then `verdict`, the worst of all files, and `files`, each with
-/// `file` and `verdict`. Ends with a newline.
+/// The result of a check as a JSON document: `schema` (`iodyno.diagnostics/1`), `errors`, `warnings`, and `diagnostics`
+/// with `severity`, `message`, `file`, `line`, `column` (from 1), `length`, `text`, `hint`; keys that do not apply are
+/// null. Then `verdict`, the worst of all files, and `files`, each with `file` and `verdict`. Ends with a newline.
 pub fn json(diagnostics: &[Diagnostic], verdict: &'static str, files: Vec<Checked>) -> String {
     crate::json::print(&CheckDocument {
         found: document(diagnostics),
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn says_nothing_of_nothing() {
+    fn an_empty_list_prints_nothing() {
         assert_eq!(text(&[], Style::default()), "");
         assert!(json(&[], "runnable", Vec::new()).contains("\"errors\": 0"));
     }
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caret_beyond_the_line_still_shows() {
+    fn a_caret_beyond_the_line_is_printed() {
         let odd = [Diagnostic::error("cut off").at(place(1, 40, 0, "x"))];
         let drawn = text(&odd, Style::default());
         assert!(drawn.contains("| x\n"), "{drawn}");

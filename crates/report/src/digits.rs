@@ -1,4 +1,4 @@
-//! Numbers that keep three significant digits within the columns of the table.
+//! Numbers with three significant digits that fit the columns of the table.
 
 /// Decimals that show three significant digits of `value`, at least one, at most `most`.
 fn decimals(value: f64, most: usize) -> usize {
@@ -8,7 +8,7 @@ fn decimals(value: f64, most: usize) -> usize {
     // 9.996 becomes 10.0, not 10.00.
     let rounded = format!("{value:.2e}").parse().unwrap_or(value);
     let magnitude = f64::log10(rounded).floor();
-    // 1e-5 has a logarithm a hair above or below its exponent.
+    // The logarithm of a power of ten can be slightly above or below its exponent.
     let magnitude = match 10f64.powf(magnitude + 1.0) <= rounded * (1.0 + 1e-12) {
         true => magnitude + 1.0,
         false => magnitude,
@@ -16,7 +16,7 @@ fn decimals(value: f64, most: usize) -> usize {
     ((2.0 - magnitude).max(1.0) as usize).min(most)
 }
 
-/// Milliseconds: `0.000412`, `0.0153`, `2.35`, `335.5`. At most eight characters up to 11 days.
+/// Milliseconds: `0.000412`, `0.0153`, `2.35`, `335.5`. At most eight characters for times up to 11 days.
 pub(crate) fn ms(ns: f64) -> String {
     let value = ns / 1e6;
     match value >= 99_999.95 {

@@ -6,14 +6,14 @@ use serde::Serialize;
 use crate::json::print;
 use crate::style::{Paint, Style, left, sanitize, trimmed, width};
 
-/// Columns of the mark and the blank after it.
+/// Width of the mark and the blank after it, columns.
 const MARK: usize = 6;
 
-/// The longest name beside its finding; after a longer one the finding has a line of its own.
+/// The longest name that has its finding on the same line; otherwise the finding is on the next line.
 const LONGEST_NAME: usize = 22;
 
-/// A line for each check, in the order given, with rule and remedy where it is violated; in the last line, whether the host
-/// is fit. Ends with a newline.
+/// A line for each check in the given order, with rule and remedy if it is violated. The last line states whether the
+/// host is fit. Ends with a newline.
 pub fn text(checks: &[Check], style: Style) -> String {
     let names = checks.iter().map(|check| width(&sanitize(&check.name)));
     let name_width = names
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_as_it_should_be_has_its_rule_and_its_remedy() {
+    fn a_failed_check_has_its_rule_and_its_remedy() {
         insta::assert_snapshot!(text(&checks(), EIGHTY));
     }
 
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn json_says_it_too_and_has_every_check() {
+    fn json_has_the_result_and_every_check() {
         let document: Value = serde_json::from_str(&json(&checks())).unwrap();
         assert_eq!(document["schema"], "iodyno.doctor/1");
         assert_eq!(document["fit"], false);

@@ -1,4 +1,4 @@
-//! Imported output of other programs, as text: results, further tables, and what was not understood.
+//! Imported output of other programs, as text: results, further tables, and lines that were not recognised.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::compare::value;
 use crate::style::{Paint, Style, sanitize, trimmed};
 use crate::table::{Column, Table};
 
-/// Dimensions that number repetitions: their trials share a row.
+/// Dimensions that number repetitions: such trials are in one row.
 const REPETITIONS: [&str; 2] = ["loop", "round"];
 
 /// A summary: a row for each workload on each configuration, then remarks.
@@ -31,7 +31,7 @@ pub fn text(imported: &Imported, style: Style) -> String {
     style.plain(&trimmed(&text))
 }
 
-/// As [`text`], with the tables in full.
+/// As [`text`], with complete tables.
 pub fn full(imported: &Imported, style: Style) -> String {
     let mut text = results(imported, style);
     for table in &imported.tables {
@@ -51,7 +51,7 @@ fn subject(table: &ImportedTable) -> String {
     }
 }
 
-/// A line for each group of repetitions, with the figures that they are judged by.
+/// A line for each group of repetitions, with the figures that a comparison uses.
 fn results(imported: &Imported, style: Style) -> String {
     if imported.trials.is_empty() {
         return String::new();
@@ -90,7 +90,7 @@ fn further(dimensions: &BTreeMap<String, String>) -> String {
     pairs.collect::<Vec<_>>().join(" ")
 }
 
-/// The metric that the trials are judged by, and its values.
+/// The default metric of the trials, and its values.
 fn values(trials: &[&ImportedTrial]) -> String {
     let metric = trials.iter().find_map(|trial| trial.primary.as_deref());
     let found: Vec<&Figure> = trials
@@ -115,7 +115,7 @@ fn values(trials: &[&ImportedTrial]) -> String {
     format!("{}: {}{more}", first.metric.name, shown.join(", "))
 }
 
-/// Values shown of each group; the store has them all.
+/// Number of values shown for each group; the store has all.
 const MOST_VALUES: usize = 5;
 
 fn series(table: &ImportedTable) -> String {
@@ -129,11 +129,11 @@ fn series(table: &ImportedTable) -> String {
         });
         drawn.row(std::iter::once(label.clone()).chain(cells));
     }
-    // Tables of others are as wide as they are.
+    // Tables of other programs are not narrowed.
     drawn.draw(usize::MAX, Style::default())
 }
 
-/// What a column's numbers are, by the unit at the end of its name.
+/// The kind of a column's numbers, from the unit at the end of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counted {
     Bytes,
@@ -161,7 +161,7 @@ fn cell(number: f64, counted: Counted) -> String {
     }
 }
 
-/// Remarks of trials, each once, then duplicates, what was not read, and remarks on the whole.
+/// Remarks on trials (each once), duplicates, unrecognised lines, and remarks on the whole.
 fn said(imported: &Imported, style: Style) -> String {
     let mut texts = trials_remarks(imported);
     if let Some(first) = imported.duplicates.first() {
@@ -192,7 +192,7 @@ fn said(imported: &Imported, style: Style) -> String {
     text
 }
 
-/// What is remarked of trials. Of remarks that differ in their numbers alone, the first stands for all.
+/// Remarks on trials. If several differ only in their numbers, the first one is printed with their count.
 fn trials_remarks(imported: &Imported) -> Vec<String> {
     let mut kinds: Vec<(String, String, usize)> = Vec::new();
     for trial in &imported.trials {

@@ -1,7 +1,8 @@
-//! Trials and comparisons to text, JSON and others' formats.
+//! Formats trials and comparisons as text, JSON and formats of other tools.
 //!
-//! Everything here is a pure function from data to a string, which the caller prints. What figures mean is decided in `judge`.
-//! Whatever a trial holds (no ops, no time, extreme numbers), the text keeps its layout and JSON stays valid.
+//! Everything here is a pure function from data to a string, which the caller prints. `judge` decides what figures
+//! mean. For every trial (also without ops, without time or with extreme numbers), the text keeps its layout and JSON
+//! is valid.
 
 mod clock;
 pub mod compare;

@@ -5,8 +5,8 @@ use iodyno_units::{Bytes, Nanos, Rate, counted, grouped};
 
 use crate::style::{Paint, Style, cut, width};
 
-/// Bar, times, rates and p99 of the last frame, for a terminal; one line without its end, never
-/// longer than the style's width. `total` is the planned time, where it is known.
+/// Bar, times, rates and p99 of the last frame, for a terminal: one line without a newline, at most as long as the
+/// style's width. `total` is the planned time, if known.
 pub fn line(frame: &Frame, elapsed: Nanos, total: Option<Nanos>, style: Style) -> String {
     let room = style.columns().saturating_sub(1);
     let times = times(frame, elapsed, total);
@@ -16,7 +16,7 @@ pub fn line(frame: &Frame, elapsed: Nanos, total: Option<Nanos>, style: Style) -
         .map(|total| format!("{} left", whole_seconds(total.since(elapsed))));
     let share = total.map(|total| elapsed.0 as f64 / total.0.max(1) as f64);
     let bar = share.map(|share| bar(share, 18, style));
-    // What a narrow terminal loses, in this order: the bar, the time left, the later directions.
+    // A narrow terminal omits, in this order: the bar, the remaining time, the later directions.
     let mut pieces: Vec<(u8, String)> = Vec::new();
     pieces.extend(bar.map(|bar| (1, bar)));
     pieces.push((0, times));
@@ -47,7 +47,7 @@ pub fn line(frame: &Frame, elapsed: Nanos, total: Option<Nanos>, style: Style) -
     }
 }
 
-/// The same for a log: no bar, nothing left out, one line without its end.
+/// The same for a log: without a bar, complete, one line without a newline.
 pub fn plain_line(frame: &Frame, elapsed: Nanos, total: Option<Nanos>, style: Style) -> String {
     let pieces: Vec<String> = std::iter::once(times(frame, elapsed, total))
         .chain(rates(frame))
@@ -55,7 +55,7 @@ pub fn plain_line(frame: &Frame, elapsed: Nanos, total: Option<Nanos>, style: St
     style.plain(&pieces.join("  "))
 }
 
-/// Progress of laying files out: bytes written of all, and the rate so far.
+/// Progress of the layout: bytes written, bytes in all, and the rate so far.
 pub fn lay_out(done: Bytes, all: Bytes, elapsed: Nanos, style: Style) -> String {
     let share = done.0 as f64 / all.0.max(1) as f64;
     let rate = match elapsed.0 {
@@ -77,7 +77,7 @@ pub fn lay_out(done: Bytes, all: Bytes, elapsed: Nanos, style: Style) -> String 
     cut(&style.plain(&text), style.columns().saturating_sub(1))
 }
 
-/// The same in files, where what is made has no bytes, or none that count.
+/// The progress of the layout in files, for files without data or with negligible data.
 pub fn lay_out_files(done: u64, all: u64, elapsed: Nanos, style: Style) -> String {
     let share = done as f64 / all.max(1) as f64;
     let rate = Rate::of(done, elapsed);
@@ -120,8 +120,8 @@ fn times(frame: &Frame, elapsed: Nanos, total: Option<Nanos>) -> String {
     }
 }
 
-/// `read 138.4k IOPS 541 MiB/s p99 1.19 ms` for each direction with anything in it; of file operations only the
-/// whole, unless something else failed.
+/// `read 138.4k IOPS 541 MiB/s p99 1.19 ms` for each direction with ops. For file operations only the whole cycle, and
+/// other directions with errors.
 fn rates(frame: &Frame) -> Vec<String> {
     let seconds = frame.end_ns.saturating_sub(frame.start_ns) as f64 / 1e9;
     let cycles = frame.of(Direction::Op).next().is_some();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_progress_rates_and_what_is_left() {
+    fn prints_progress_rates_and_remaining_time() {
         let elapsed = Nanos::from_secs(12);
         let style = Style {
             width: 140,
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_frames_are_shown_for_what_they_are() {
+    fn unusual_frames_have_a_valid_line() {
         let style = Style::default();
         let empty = testing::frame(0, &[]);
         assert_eq!(plain_line(&empty, Nanos(0), TOTAL, style), "0 s of 20 s");
@@ -273,7 +273,7 @@ mod tests {
             plain_line(&failing, Nanos::from_secs(3700), None, style),
             "1 h 01 min  sync 0 IOPS 3 errors"
         );
-        // Longer than planned: the bar is full, nothing is left.
+        // Longer than planned: the bar is full.
         let late = line(&empty, Nanos::from_secs(30), TOTAL, style);
         assert_eq!(
             late,
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn laying_out_tells_how_long_it_will_take() {
+    fn laying_out_prints_the_remaining_time() {
         let style = Style {
             unicode: false,
             ..Style::default()
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn of_file_operations_the_whole_is_told_and_a_step_only_where_it_failed() {
+    fn file_operations_print_the_whole_cycle_and_only_failed_steps() {
         let style = Style::default();
         let mut frame = made::frame(3, &[(Direction::Op, 671, 0), (Direction::Create, 671, 0)]);
         let elapsed = Nanos::from_secs(4);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn laying_out_files_tells_how_many() {
+    fn laying_out_files_prints_their_number() {
         let style = Style::default();
         assert_eq!(
             lay_out_files(2_500, 10_000, Nanos::from_secs(10), style),

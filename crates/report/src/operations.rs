@@ -1,4 +1,4 @@
-//! What only trials of file operations have: cycles with steps that are not timed, set-up, drain. For all texts about
+//! Figures that only trials of file operations have: cycles with untimed steps, set-up, drain. All text formats use
 //! them.
 
 use iodyno_model::{
@@ -7,16 +7,16 @@ use iodyno_model::{
 };
 use iodyno_units::{Bytes, Nanos, Rate, counted, significant};
 
-/// The time between steps is printed from this share of a cycle on.
+/// The smallest share of a cycle from which the time between steps is printed.
 const REST_TOLD: f64 = 0.05;
 
-/// The file operations of a group, where its jobs are such.
+/// The file operations of a group; `None` for groups of other jobs.
 pub(crate) fn of_group<'a>(workload: &'a Workload, group: &GroupSummary) -> Option<&'a Operations> {
     let first = *group.jobs.first()? as usize;
     workload.jobs.get(first)?.work.file_operations()
 }
 
-/// The group whose cycles are the ops, its operations, and the row of its cycles.
+/// A group of file operations, with its operations and the row of its cycles.
 pub(crate) struct Cycles<'a> {
     pub(crate) group: &'a GroupSummary,
     pub(crate) operations: &'a Operations,
@@ -87,7 +87,7 @@ impl Cycles<'_> {
         spans.sum::<f64>() / self.op.result.ops.max(1) as f64
     }
 
-    /// `10 000 files, 19.5 GiB in 40.2 s (249 files/s, 498 MiB/s)`; empty where nothing is made before.
+    /// `10 000 files, 19.5 GiB in 40.2 s (249 files/s, 498 MiB/s)`; empty if nothing is created before the ops.
     pub(crate) fn set_up(&self, trial: &Trial) -> String {
         let Some(span) = longest(trial, Step::LayOut) else {
             return String::new();
@@ -112,8 +112,8 @@ impl Cycles<'_> {
     }
 }
 
-/// The cycles of all clones in one, over the time from the first one's start to the last one's end; and how many
-/// clones did any.
+/// The sum of the cycles of all clones, with the time from the first start to the last end; and the number of clones
+/// with cycles.
 pub(crate) fn all_cycles(trial: &Trial) -> (DirectionResult, usize) {
     let mut all = DirectionResult::empty(Direction::Op);
     let (mut start, mut end, mut clones) = (u64::MAX, 0, 0);
@@ -134,13 +134,14 @@ fn cycling(trial: &Trial) -> impl Iterator<Item = &CloneResult> {
     clones.filter(|clone| clone.direction(Direction::Op).is_some())
 }
 
-/// Whether the work of all clones came to its end, rather than its time: completion is then the result.
+/// Whether the clones completed their work, and were not ended by time. The completion time is then the result.
 pub(crate) fn came_to_its_end(trial: &Trial) -> bool {
     let done = |clone: &CloneResult| matches!(clone.ended, EndedBy::Count | EndedBy::Size);
     cycling(trial).next().is_some() && cycling(trial).all(done)
 }
 
-/// From the first clone's start (its ramp, where there is one) until all work was on the storage, drain included, ns.
+/// Time from the first clone's start (of its ramp, if there is one) until all work was on the storage, drain included,
+/// ns.
 pub(crate) fn completion_ns(trial: &Trial) -> u64 {
     let steps = trial.parts.iter().flat_map(|part| &part.steps);
     let ramps = steps.filter(|time| time.step == Step::Ramp);
@@ -154,7 +155,7 @@ pub(crate) fn completion_ns(trial: &Trial) -> u64 {
     worked.max().unwrap_or(0).saturating_sub(start)
 }
 
-/// The longest time any node took for a step, ns; `None` where it took none.
+/// The longest duration of a step on any node, ns; `None` if no node had this step.
 pub(crate) fn longest(trial: &Trial, step: Step) -> Option<u64> {
     let times = trial.parts.iter().flat_map(|part| &part.steps);
     let spans = times.filter(|time| time.step == step);

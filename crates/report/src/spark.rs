@@ -5,8 +5,8 @@ use crate::style::Style;
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const ASCII: [char; 8] = ['_', '.', ':', '-', '=', '+', '*', '#'];
 
-/// One character for each value, or for the mean of several where there are more than `columns`.
-/// The scale begins at zero, so that heights compare.
+/// One character for each value, or for the mean of several values if there are more than `columns`. The scale begins
+/// at zero, so that heights can be compared.
 pub(crate) fn line(values: &[f64], columns: usize, style: Style) -> String {
     let marks = if style.unicode { BLOCKS } else { ASCII };
     let count = values.len().min(columns.max(1));
@@ -27,7 +27,7 @@ pub(crate) fn line(values: &[f64], columns: usize, style: Style) -> String {
         .collect()
 }
 
-/// One character for each value on a scale from zero to `largest`; a blank where it is not known.
+/// One character for each value on a scale from zero to `largest`; a blank for an unknown value.
 pub(crate) fn scaled(values: &[Option<f64>], largest: f64, style: Style) -> String {
     let marks = if style.unicode { BLOCKS } else { ASCII };
     let mark = |value: &Option<f64>| match value {
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_fixed_scale_heights_stay_as_they_are_and_holes_are_seen() {
+    fn on_a_fixed_scale_unknown_values_are_blank() {
         let style = Style::default();
         let values = [Some(100.0), None, Some(50.0), Some(0.0), Some(250.0)];
         assert_eq!(scaled(&values, 100.0, style), "█ ▄▁█");

@@ -1,4 +1,4 @@
-//! How text is printed: colour, width, characters.
+//! The style of text: colour, width, characters.
 
 use std::borrow::Cow;
 
@@ -12,10 +12,11 @@ const COLORS: [&str; 7] = [
     "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[36m",
 ];
 
-/// Any text as it may leave for a terminal, a pipe or a file: without characters that steer a terminal or change the order of
-/// text, except newlines, tabs and, with `color`, the sequences of this crate. Others become `?`.
+/// Any text in a form that is safe for a terminal, a pipe or a file. Characters that steer a terminal or change the
+/// order of text become `?`, except newlines, tabs and, with `color`, the sequences of this crate.
 ///
-/// Reports sanitize names where they need their width. This is for all output, so that nothing can be forgotten.
+/// Reports sanitize names when they compute their width. This function is applied to all output, so that no text is
+/// missed.
 pub fn safe_text(text: &str, color: bool) -> Cow<'_, str> {
     let unsafe_here = |character| steers(character) && !matches!(character, '\n' | '\t');
     if !text.chars().any(unsafe_here) {
@@ -44,13 +45,12 @@ pub fn safe_text(text: &str, color: bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// What the reader's terminal can show. The environment (`NO_COLOR`, the terminal's width, the locale) is the caller's
-/// concern.
+/// What the terminal can show. The caller reads the environment (`NO_COLOR`, the terminal's width, the locale).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     /// Escape sequences for colour.
     pub color: bool,
-    /// Columns; texts longer than that are wrapped or cut. At least 40 are assumed.
+    /// Columns; longer texts are wrapped or cut. At least 40 are assumed.
     pub width: usize,
     /// Characters beyond ASCII: `µs`, block elements.
     pub unicode: bool,
@@ -96,7 +96,7 @@ impl Style {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
-    /// The text itself, or without what ASCII cannot show.
+    /// The text; without `unicode`, converted to ASCII.
     pub(crate) fn plain(&self, text: &str) -> String {
         match self.unicode {
             true => text.to_owned(),
@@ -120,15 +120,15 @@ impl Style {
         paint.map_or_else(|| text.to_owned(), |paint| self.paint(paint, text))
     }
 
-    /// Lines of one colour, each with its end: wrapped as [`Style::wrap`] does, whatever the text holds. Lines after the
-    /// first begin with `indent` spaces.
+    /// Lines of one colour, each with a newline, wrapped as by [`Style::wrap`]. The text can contain anything. Lines
+    /// after the first begin with `indent` spaces.
     pub(crate) fn paragraph(
         &self,
         text: &str,
         indent: usize,
         paint: impl Into<Option<Paint>>,
     ) -> String {
-        // What ASCII cannot show is replaced first: it may take more room then.
+        // Conversion to ASCII comes first, because it can make the text longer.
         let wrapped = self.wrap(&self.plain(&sanitize(text)), indent);
         let paint = paint.into();
         let lines = wrapped.lines();
@@ -144,7 +144,7 @@ impl Style {
     }
 }
 
-/// [`Style::wrap`] at any width; with `break_words` no line is longer than it, whatever the words are.
+/// [`Style::wrap`] at any width. With `break_words`, long words are broken and no line is longer than the width.
 pub(crate) fn wrapped(text: &str, indent: usize, columns: usize, break_words: bool) -> String {
     let spaces = " ".repeat(indent);
     let options = textwrap::Options::new(columns)
@@ -155,10 +155,10 @@ pub(crate) fn wrapped(text: &str, indent: usize, columns: usize, break_words: bo
     textwrap::fill(&glued(text, !break_words), options).replace(GLUE, " ")
 }
 
-/// A blank at which no line breaks. The character is for private use, so that no text has it.
+/// A blank at which lines are not broken. It is a character for private use, which texts do not contain.
 const GLUE: char = '\u{e000}';
 
-/// The text as one word, at whose blanks no line breaks.
+/// The text as one word: lines are not broken at its blanks.
 pub(crate) fn unbroken(text: &str) -> String {
     text.replace(' ', &GLUE.to_string())
 }
@@ -253,7 +253,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     cut
 }
 
-/// A name without its middle where it is too long: both ends distinguish it.
+/// A name, without its middle if it is too long: both ends are needed to identify it.
 pub(crate) fn shortened(name: &str, columns: usize, style: Style) -> String {
     if width(name) <= columns {
         return name.to_owned();
@@ -266,7 +266,7 @@ pub(crate) fn shortened(name: &str, columns: usize, style: Style) -> String {
     cut(&format!("{first}{between}{last}"), columns)
 }
 
-/// As much of a text as fits, with a mark where there was more.
+/// As much of a text as fits, with a mark if it was cut.
 pub(crate) fn ended(text: &str, columns: usize, style: Style) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -275,7 +275,7 @@ pub(crate) fn ended(text: &str, columns: usize, style: Style) -> String {
     cut(&(cut(text, columns.saturating_sub(1)) + mark), columns)
 }
 
-/// Lines without the spaces at their ends.
+/// The lines without trailing spaces.
 pub(crate) fn trimmed(lines: &str) -> String {
     lines
         .lines()
@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_steers_nothing_but_its_own_colors() {
+    fn output_contains_no_control_sequences_except_its_own_colors() {
         let style = Style {
             color: true,
             ..Style::default()

@@ -1,10 +1,10 @@
-//! Text that Go's benchstat reads: one line a trial.
+//! Text that Go's benchstat reads: one line per trial.
 //!
-//! benchstat prints medians, intervals and p of its own; on the same trials they are those of an unpaired
-//! comparison. What it must not be given: a key with capitals or blanks (it would be no key), a name with
-//! blanks (two fields) or ending in `-4096` (that reads as GOMAXPROCS), a key that varies within a row (it
-//! warns that results vary). So parameters stand as `/key=value` in the name, the compared dimension is a
-//! key line, others are key lines where all trials share their value and left out elsewhere.
+//! benchstat computes medians, intervals and p itself; for the same trials they equal those of an unpaired comparison.
+//! It does not accept: a key with capitals or blanks (it is not recognised as a key), a name with blanks (it becomes
+//! two fields) or with an end like `-4096` (read as GOMAXPROCS), a key that varies within a row (it warns that results
+//! vary). Parameters are therefore part of the name as `/key=value`, and the compared dimension is a key line. Another
+//! dimension is a key line if all trials have the same value, and is omitted otherwise.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use iodyno_model::{Better, Figure, Metric, Observation, Question, Unit};
 
 use crate::style::sanitize;
 
-/// The trials that count, in benchstat's format; the baseline's first. Where the question names no
-/// metrics, each trial tells the one it is best judged by.
+/// The trials that count, in benchstat's format, those of the baseline first. If the question names no metrics, each
+/// trial has its default metric only.
 ///
-/// Compared by `benchstat -col config FILE` for configurations; the key is the name of the question's
-/// column dimension otherwise (`benchstat -col run FILE`), as the first line says. Ends with a newline.
+/// `benchstat -col config FILE` compares configurations. For another column dimension of the question the key is its
+/// name (`benchstat -col run FILE`). The first line contains this command. Ends with a newline.
 pub fn benchstat(observations: &[Observation], question: &Question) -> String {
     let asked: Vec<&Observation> = observations
         .iter()
@@ -57,7 +57,7 @@ pub fn benchstat(observations: &[Observation], question: &Question) -> String {
     text
 }
 
-/// Several values of one dimension are alternatives, several dimensions must all fit.
+/// Whether an observation matches the question's filter: for each dimension, any of the given values.
 fn admits(question: &Question, observation: &Observation) -> bool {
     question.only.iter().all(|(dimension, _)| {
         let mut values = question.only.iter().filter(|(name, _)| name == dimension);
@@ -65,7 +65,7 @@ fn admits(question: &Question, observation: &Observation) -> bool {
     })
 }
 
-/// Values of the compared dimension: the baseline, then the others as they come.
+/// Values of the compared dimension: the baseline, then the others in the order of the observations.
 fn columns(observations: &[&Observation], question: &Question) -> Vec<String> {
     let values = observations
         .iter()
@@ -89,7 +89,7 @@ fn in_order<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     once
 }
 
-/// Dimensions in which all trials are alike and which are neither compared nor in the names.
+/// Dimensions with the same value in all trials that are neither compared nor part of the names.
 fn shared(trials: &[&Observation], question: &Question) -> Vec<(String, String)> {
     let Some(first) = trials.first() else {
         return Vec::new();
@@ -111,13 +111,13 @@ fn shared(trials: &[&Observation], question: &Question) -> Vec<(String, String)>
         .collect()
 }
 
-/// A row's name in parts: a bare one, then dimensions with their values.
+/// The parts of a row's name: the name itself, then dimensions with their values.
 type RawName = (String, Vec<(String, String)>);
 
 fn raw_name(trial: &Observation, question: &Question) -> RawName {
     let mut dimensions: Vec<&str> = question.rows.iter().map(String::as_str).collect();
     dimensions.retain(|dimension| *dimension != question.columns);
-    // Several workloads may make one row of a comparison; to benchstat they are rows of their own.
+    // Several workloads can form one row of a comparison; for benchstat each is a separate row.
     if question.columns != Observation::WORKLOAD {
         dimensions.retain(|dimension| *dimension != Observation::WORKLOAD);
         dimensions.insert(0, Observation::WORKLOAD);
@@ -135,7 +135,7 @@ fn raw_name(trial: &Observation, question: &Question) -> RawName {
     )
 }
 
-/// What texts become in benchstat's form; different ones stay different.
+/// Texts converted to benchstat's form; different texts remain different.
 struct Distinct<T> {
     known: Vec<(T, String)>,
 }
@@ -162,7 +162,7 @@ impl<T: PartialEq + Clone> Distinct<T> {
     }
 }
 
-/// A name that benchstat takes as it is, without parameters.
+/// A name that benchstat accepts unchanged, without parameters.
 pub(crate) fn benchmark_name(name: &str) -> String {
     self::name(&(name.to_owned(), Vec::new()))
 }
@@ -181,7 +181,7 @@ fn name((bare, named): &RawName) -> String {
     name
 }
 
-/// A text as one field of a line.
+/// A text converted to one field of a line.
 fn word(text: &str) -> String {
     let blank = |character: char| character.is_whitespace() || character.is_control();
     let word: String = text
@@ -194,7 +194,7 @@ fn word(text: &str) -> String {
     }
 }
 
-/// A dimension's name as a key that needs no quotes in benchstat's `-col`.
+/// A dimension's name converted to a key that needs no quotes in benchstat's `-col`.
 fn key(dimension: &str) -> String {
     if dimension == Observation::CONFIGURATION {
         return "config".to_owned();
@@ -212,7 +212,7 @@ fn key(dimension: &str) -> String {
     }
 }
 
-/// A value to the end of a line; without one the line would take the key away.
+/// A value that extends to the end of its line. It is never empty, because an empty value deletes the key.
 fn line_value(value: &str) -> String {
     match sanitize(value).trim() {
         "" => "(none)".to_owned(),
@@ -220,7 +220,7 @@ fn line_value(value: &str) -> String {
     }
 }
 
-/// As a metric's name: every metric that a trial has.
+/// The metric name that selects all metrics of a trial.
 const ALL: &str = "all";
 
 fn figures<'a>(trial: &'a Observation, question: &Question) -> Vec<&'a Figure> {
@@ -246,7 +246,7 @@ fn line(name: &str, figures: &[&Figure]) -> String {
     format!("Benchmark{name} 1{}\n", figures.collect::<String>())
 }
 
-/// `Unit read-p99-ns better=lower`, a line for each unit.
+/// `Unit read-p99-ns better=lower`: one line for each unit.
 fn units(trials: &[&Observation], question: &Question) -> String {
     let mut known: BTreeMap<String, Better> = BTreeMap::new();
     for figure in trials.iter().flat_map(|trial| figures(trial, question)) {
@@ -274,7 +274,7 @@ fn unit(metric: &Metric) -> String {
     if matches!(&metric.unit, Unit::Other(_)) && counted.starts_with(&name) {
         return counted;
     }
-    // The usual name of what is so counted says nothing more.
+    // The usual suffix of the name repeats the unit.
     let prefix = match usual.and_then(|usual| name.strip_suffix(usual)) {
         Some(prefix) => prefix.trim_end_matches('-'),
         None => &name,

@@ -12,13 +12,13 @@ pub(super) struct Claims {
     pub(super) rows: Vec<ClaimRow>,
 }
 
-/// A claim and how it stands.
+/// A claim and the result of its check.
 pub(super) struct ClaimRow {
     /// The workload and the unit.
     pub(super) name: String,
-    /// As printed: each side, then the difference.
+    /// The printed figures: each side, then the difference.
     pub(super) printed: Vec<String>,
-    /// The same from the trials, where it is not what was printed.
+    /// The figures computed from the trials, if they differ from the printed ones.
     pub(super) recomputed: Option<Vec<String>>,
     /// `None`: it cannot be checked.
     pub(super) follows: Option<bool>,

@@ -1,4 +1,4 @@
-//! Comma-separated values: a line a cell, every number in full.
+//! Comma-separated values: one line per candidate and row, with all digits of each number.
 
 use iodyno_model::{
     Better, CandidateResult, ComparedRow, Comparison, Estimated, Pairing, Side, Unit,
@@ -43,12 +43,11 @@ const COLUMNS: [&str; 30] = [
     "candidate_values",
 ];
 
-/// A line for each candidate in each row, below a line of names, quoted as RFC 4180 has it. Lines end
-/// with a newline alone.
+/// A header line, then one line for each candidate in each row, quoted as in RFC 4180. Lines end with a newline alone.
 ///
-/// The rows' dimensions come first, one column each. Values are in the row's unit (`ns` for times), a
-/// side's values are joined by `;`, shares and levels are fractions of one, and what does not exist is
-/// empty. `ratio` is a speed: above one the candidate is better, whichever way the metric counts.
+/// The rows' dimensions come first, one column each. Values are in the row's unit (`ns` for times), a side's values are
+/// joined by `;`, shares and levels are fractions of one, and missing values are empty. `ratio` is a speed: above one,
+/// the candidate is better, also for metrics of which a lower value is better.
 pub fn csv(comparison: &Comparison) -> String {
     let dimensions = &comparison.question.rows;
     let names = dimensions.iter().map(String::as_str).chain(COLUMNS);
@@ -103,7 +102,7 @@ fn line(comparison: &Comparison, row: &ComparedRow, cell: &CandidateResult) -> [
     ]
 }
 
-/// Flags and notes; that trials were left out is among the notes.
+/// Flags and notes. Excluded trials are mentioned in the notes.
 fn remarks(row: &ComparedRow, cell: &CandidateResult) -> String {
     let side = |side: &Side| -> Vec<String> {
         let flags = side.flags.iter();
@@ -138,7 +137,7 @@ fn values(side: &Side) -> String {
     values.join(";")
 }
 
-/// The unit of values, as programs know it.
+/// The name of a unit in CSV and JSON.
 pub(super) fn unit(unit: &Unit) -> &str {
     match unit {
         Unit::OpsPerSecond => "ops/s",

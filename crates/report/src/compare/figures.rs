@@ -3,7 +3,7 @@
 use iodyno_model::{Estimated, Unit};
 use iodyno_units::{Bytes, Nanos, Rate, significant};
 
-/// In place of a number that is not finite.
+/// Printed for a number that is not finite.
 const NONE: &str = "?";
 
 /// A value with its unit: `138.4k/s`, `540.6 MiB/s`, `1.19 ms`, `12.3 fsyncs/s`.
@@ -23,7 +23,7 @@ pub(crate) fn value(value: f64, unit: &Unit) -> String {
     format!("{sign}{text}")
 }
 
-/// As the trial's table has it: MiB with a decimal where that is three digits or four.
+/// As in the table of a trial: MiB with one decimal if that has three or four digits.
 fn bytes(bytes: f64) -> String {
     let mib = bytes / f64::from(1 << 20);
     match mib {
@@ -32,8 +32,8 @@ fn bytes(bytes: f64) -> String {
     }
 }
 
-/// How far the interval reaches from the estimate, as a share of it: the larger of both distances, as
-/// benchstat has it. `None` without an interval, or where a share says nothing.
+/// The larger distance from the estimate to an end of its interval, relative to the estimate, as in benchstat. `None`
+/// without an interval, or if a relative distance has no meaning.
 pub(super) fn reach(estimated: &Estimated) -> Option<f64> {
     let (low, high) = estimated.interval?;
     let value = estimated.value;
@@ -50,8 +50,8 @@ pub(super) fn median(median: &Estimated, unit: &Unit) -> String {
     }
 }
 
-/// Decimals that a ratio needs: two, more below a tenth, where three digits count, and near one, where
-/// the interval is so narrow that two would not tell its ends apart.
+/// Decimals of a ratio: two; more below 0.1, to print three significant digits, and more near one if both ends of the
+/// interval would be printed as the same number.
 fn decimals(estimated: &Estimated) -> usize {
     let narrow = estimated
         .interval
@@ -88,7 +88,7 @@ pub(super) fn ratio(ratio: &Estimated) -> String {
 /// The interval as distances from one: `[−4 %, +9 %]`.
 pub(super) fn change(ratio: &Estimated) -> Option<String> {
     let (low, high) = ratio.interval?;
-    // With ends this near each other whole percents would not tell them apart.
+    // Whole percents would print both ends of a narrow interval as the same number.
     let decimals = if (high - low).abs() < 0.03 { 1 } else { 0 };
     let [low, high] = [low, high].map(|end| signed_percent(end - 1.0, decimals));
     Some(format!("[{low}, {high}]"))
@@ -126,7 +126,7 @@ pub(super) fn p_is(value: f64) -> String {
     }
 }
 
-/// A p that could be reached, with two digits: `0.10`, `0.029`, `0.0079`.
+/// The smallest possible p, with two digits: `0.10`, `0.029`, `0.0079`.
 pub(super) fn possible_p(p: f64) -> String {
     match p {
         p if !p.is_finite() => NONE.to_owned(),
@@ -138,7 +138,7 @@ pub(super) fn possible_p(p: f64) -> String {
     }
 }
 
-/// A level that p has to fall below: `0.05`, `0.0071`.
+/// The level of significance: `0.05`, `0.0071`.
 pub(super) fn limit(p: f64) -> String {
     let text = possible_p(p);
     match text.strip_suffix('0') {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_have_the_digits_that_count() {
+    fn ratios_have_significant_digits() {
         for (value, interval, text) in [
             (1.664, Some((1.578, 1.752)), "1.66× [1.58, 1.75]"),
             (0.169, Some((0.161, 0.178)), "0.17× [0.16, 0.18]"),

@@ -67,7 +67,7 @@ fn of_verdict(cell: &CandidateResult) -> Option<String> {
         Verdict::Inconclusive { reasons, .. } if !reasons.is_empty() => {
             let numbers = match (&cell.by_numbers, &cell.ratio) {
                 (same, _) if *same == cell.verdict => String::new(),
-                // That more trials would help is not true here.
+                // More trials would not help here.
                 (Verdict::Inconclusive { .. }, Some(it)) => {
                     format!("; by the numbers alone {}", ratio(it))
                 }
@@ -100,7 +100,7 @@ fn of_verdict(cell: &CandidateResult) -> Option<String> {
     }
 }
 
-/// With the ratio, which the table omits where it is not the result.
+/// The verdict by the numbers alone, with the ratio, because the table omits it for such verdicts.
 fn by_numbers(cell: &CandidateResult, verdict: &Verdict) -> String {
     let told = words(cell, verdict);
     match (&cell.ratio, verdict) {
@@ -111,7 +111,7 @@ fn by_numbers(cell: &CandidateResult, verdict: &Verdict) -> String {
     }
 }
 
-/// Where a cell's conditions differ from the header's, and what the metric means where its name does not tell.
+/// Conditions of a cell that differ from the header's, and the meaning of a metric whose name does not explain it.
 fn of_conditions(
     comparison: &Comparison,
     row: &ComparedRow,
@@ -160,8 +160,8 @@ fn of_differences(comparison: &Comparison, cell: &CandidateResult) -> Option<Str
     (!texts.is_empty()).then(|| format!("differs: {}", texts.join(", ")))
 }
 
-/// Their flags, those of both once. That trials were left out, and what regimes finite work has, stands
-/// in the cell's notes.
+/// The flags of both sides; a flag of both is listed once. Excluded trials and the regimes of finite work are in the
+/// cell's notes.
 fn of_sides(baseline: &Side, candidate: &Side) -> Vec<String> {
     let both = |flag: &&String| candidate.flags.contains(flag);
     let own = |side: &Side, flag: &str| format!("{}: {flag}", side.column);

@@ -29,7 +29,7 @@ object!(Document<'a>(it in &'a Comparison) {
         .collect::<Vec<_>>(),
     rounds: it.rounds,
     paired: it.paired,
-    // Primary comparisons: what Holm adjusts over.
+    // Number of primary comparisons, for Holm's adjustment.
     primaries: it.primaries,
     noise_floor: it.floor,
     rows: (it.rows.iter()).map(|row| RowView((it, row))).collect::<Vec<_>>(),
@@ -50,7 +50,7 @@ object!(QuestionView<'a>(question in &'a Question) {
     floor: list(&question.floor, PairView),
     margin: question.margin,
     alpha: question.alpha,
-    // The part of alpha that this look may spend, and how many looks spent a part before; null where no run can be extended.
+    // The part of alpha that this look may spend, and the number of earlier looks; null if the run cannot be extended.
     alpha_at_look: question.alpha_at_look(),
     earlier_looks: question.looks,
 });
@@ -135,17 +135,17 @@ object!(CellView<'a>(cell in &'a CandidateResult) {
     verdict: tag(&cell.verdict),
     // The verdict by the numbers alone.
     verdict_by_numbers: tag(&cell.by_numbers),
-    // The verdict in one line.
+    // The verdict as one line of text.
     words: verdict_words(cell),
-    // Why it is not comparable or inconclusive, or why there are no data.
+    // The reasons why the sides are not comparable, the verdict is inconclusive, or data are missing.
     reasons: reasons(&cell.verdict),
-    // For an inconclusive one: rounds or trials a side that are still needed.
+    // For an inconclusive verdict: the number of further rounds, or trials per side, that are needed.
     more_needed: match cell.verdict {
         Verdict::Inconclusive { more, .. } => more,
         _ => None,
     },
-    // For one that cannot be decided: the smallest p that n could give, the p that it has to be below, and the least n that
-    // could decide.
+    // For a verdict that n cannot decide: the smallest p possible with n, the level that p must be below, and the
+    // smallest n that can decide.
     smallest_p: undecidable(&cell.verdict).map(|it| it.0),
     needed_p: undecidable(&cell.verdict).map(|it| it.1),
     least_n: undecidable(&cell.verdict).map(|it| it.2),

@@ -1,11 +1,11 @@
 //! Comparisons: which configuration is better, by how much, and how certain that is.
 //!
-//! Everything is decided in [`iodyno_model::Comparison`]; nothing is decided here. One [`view::ViewModel`] holds the texts
-//! for people; the terminal's table, Markdown and AsciiDoc print it. CSV, JSON and benchstat's text are for programs and
-//! carry the numbers.
+//! [`iodyno_model::Comparison`] contains all decisions; this module only formats them. One [`view::ViewModel`] contains
+//! the texts for people, and the terminal's table, Markdown and AsciiDoc print it. CSV, JSON and benchstat's text are
+//! for programs and contain the numbers.
 //!
-//! Invariants: verdicts have the same words everywhere ([`verdict_words`]), no verdict is a bare `~`, and a ratio above one
-//! always means that the candidate is the better one.
+//! Invariants: a verdict has the same text in all formats ([`verdict_words`]), a verdict is never printed as `~`, and a
+//! ratio above one always means that the candidate is better.
 
 mod benchstat;
 mod claims;

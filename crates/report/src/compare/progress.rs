@@ -1,4 +1,4 @@
-//! The verdict so far, for a line that is redrawn.
+//! The interim verdict, for a line that is redrawn.
 
 use iodyno_model::{CandidateResult, Comparison};
 
@@ -6,12 +6,12 @@ use super::figures::ratio;
 use super::words::{short, summary_counts};
 use crate::style::{cut, sanitize, width};
 
-/// Columns that the line takes at most.
+/// The largest width of the line, columns.
 const ROOM: usize = 100;
 
-/// `provisional: io_uring 1.31× [1.22, 1.40] FASTER; …`: with one primary row each candidate's verdict, with
-/// several how many of each. One line without its end, at most 100 columns, without colour; empty as long
-/// as nothing was compared. Not only ASCII.
+/// `provisional: io_uring 1.31× [1.22, 1.40] FASTER; …`: the verdict of each candidate if there is one primary row,
+/// otherwise the number of verdicts of each kind. One line without a newline, at most 100 columns, without colour;
+/// empty if nothing was compared yet. Contains characters beyond ASCII.
 pub fn progress_line(comparison: &Comparison) -> String {
     let rows: Vec<_> = comparison
         .rows

@@ -9,19 +9,19 @@ use super::figures::{median, ratio, value};
 use crate::style::{Style, sanitize, trimmed};
 use crate::table::{Column, Table};
 
-/// A baseline held against itself.
+/// A comparison of the baseline with itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Again {
-    /// The second over the first.
+    /// Second series of trials ÷ first.
     pub ratio: Estimated,
     /// Rounds that count.
     pub rounds: u32,
-    /// What differs by no more is noise, as a share.
+    /// The noise floor, as a share: smaller differences are noise.
     pub floor: f64,
 }
 
-/// Metrics with their median ± the interval, and the range of their values; below them what the same
-/// thing made twice differs by.
+/// Each metric with its median, interval and range of values; below them the difference between two series of trials of
+/// the same configuration.
 pub fn repeats(name: &str, repeats: &[Repeated], again: Option<Again>, style: Style) -> String {
     let trials = repeats.iter().map(|r| r.values.len()).max().unwrap_or(0);
     let mut text = format!(

@@ -127,7 +127,7 @@ pub(super) fn file_system_axis() -> Difference {
     }
 }
 
-/// Every kind of verdict, one candidate.
+/// One candidate with all kinds of verdicts.
 pub(super) fn two_file_systems() -> Comparison {
     let rate = || Metric::iops(Metric::IOPS);
     let mib = f64::from(1 << 20);
@@ -304,8 +304,8 @@ fn too_noisy() -> Verdict {
     }
 }
 
-/// What a published comparison of ext4 and zfs prints: workload, rates of its runs and their ratio, the row
-/// of its last table and the same recomputed, p of the runs, and what speaks against the row.
+/// The rows of a published comparison of ext4 and zfs: workload, rates of its runs and their ratio, the row of its last
+/// table, the same row recomputed, p of the runs, and the objections to the row.
 type Published = (
     &'static str,
     &'static [f64],
@@ -372,7 +372,7 @@ const PUBLISHED: [Published; 5] = [
 
 const PUBLISHED_IN: &str = "ext4-zfs-fsbench.txt";
 
-/// The published comparison as it is judged.
+/// The published comparison with its verdicts.
 pub(super) fn published() -> Comparison {
     let rows = PUBLISHED.iter().map(published_row).collect();
     let mut comparison = comparison(PUBLISHED_IN, &["ext4", "zfs"], rows);

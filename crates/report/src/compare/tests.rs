@@ -372,7 +372,7 @@ fn regressions_and_open_questions_are_those_of_primary_rows() {
     assert_eq!(only(Verdict::DifferentButSmall, false), (false, false));
     assert_eq!(only(not_comparable("capped"), false), (false, true));
     assert_eq!(only(Verdict::inconclusive(None), false), (false, true));
-    // Exploratory rows decide nothing, not even that there is no regression.
+    // Exploratory rows do not count, neither as a regression nor as the absence of one.
     assert_eq!(only(Verdict::Slower, true), (false, true));
 }
 

@@ -1,5 +1,5 @@
-//! A comparison for the terminal: one table where it fits, else a table for each candidate, else two lines for each row, else
-//! a block for each row.
+//! A comparison for the terminal. It is the first of these layouts that fits: one table, a table for each candidate,
+//! two lines for each row, a block for each row.
 
 use iodyno_model::{ClaimCheck, Comparison};
 
@@ -8,14 +8,14 @@ use super::view::{ResultView, RowView, Tone, ViewModel, view};
 use crate::style::{Paint, Style, ended, left, trimmed, unbroken, width};
 use crate::table::{Cell, Column, Table};
 
-/// Columns of a name in a crowded table.
+/// Width of a shortened name, columns.
 const SHORT_NAME: usize = 14;
 
-/// What is compared under which conditions; the number of verdicts of each kind; the rows with median, ratio and verdict;
-/// footnotes; which facts are the same and which differ; claims of imported tables; notes.
+/// The names and conditions of the comparison; the number of verdicts of each kind; the rows with median, ratio and
+/// verdict; footnotes; facts that are the same and facts that differ; claims of imported tables; notes.
 ///
-/// No line is longer than the style's width unless a single word of a note is. Without `unicode` everything but names is
-/// ASCII. Ends with a newline.
+/// No line is longer than the style's width, except for a single word of a note that is longer. Without `unicode`
+/// everything but names is ASCII. Ends with a newline.
 pub fn text(comparison: &Comparison, style: Style) -> String {
     let view = view(comparison);
     let mut text = header(&view, style);
@@ -53,16 +53,16 @@ fn header(view: &ViewModel, style: Style) -> String {
     text
 }
 
-/// What a table leaves out to fit.
+/// What a table omits to fit the width.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Squeeze {
     /// Nothing.
     None,
-    /// `speed` stands for `zfs/ext4 speed`.
+    /// The heading is `speed` instead of `zfs/ext4 speed`.
     ShortHeadings,
-    /// Also p, and the ends of long names in headings.
+    /// In addition, p is omitted and long names in headings are cut.
     NoP,
-    /// Only the ends of names: each row's name and verdict have a line of their own.
+    /// Only names are cut; the name and the verdict of each row are on separate lines.
     TwoLines,
 }
 
@@ -77,7 +77,7 @@ fn tables(view: &ViewModel, style: Style) -> String {
         fitting.next()
     };
     let everyone: Vec<usize> = (0..view.candidates.len()).collect();
-    // Several candidates stand side by side only as long as nothing is lost by it.
+    // Several candidates are side by side only if nothing has to be omitted.
     if everyone.len() > 1
         && let Some(table) = fitting(&everyone, &[None, ShortHeadings])
     {
@@ -147,7 +147,7 @@ fn table(view: &ViewModel, shown: &[usize], squeeze: Squeeze, style: Style) -> T
     table
 }
 
-/// The row's name, with the metric where the name alone says too little.
+/// The row's name, with the metric if the name is ambiguous.
 fn label(row: &RowView) -> String {
     let names = row.name.iter().filter(|name| !name.is_empty());
     let metric = Some(&row.metric).filter(|_| row.metric_matters);

@@ -1,4 +1,4 @@
-//! What a comparison tells a person, as words and figures: the terminal's table, Markdown and AsciiDoc print this.
+//! The texts and figures of a comparison that the terminal's table, Markdown and AsciiDoc print.
 
 use iodyno_model::{
     CandidateResult, ComparedRow, Comparison, Difference, FactClass, Metric, Pairing, Verdict,
@@ -27,11 +27,11 @@ pub(super) struct ViewModel {
     pub(super) sections: Vec<Section>,
     /// Numbered from 1.
     pub(super) footnotes: Vec<String>,
-    /// Names of facts that all share.
+    /// Names of facts with the same value on all sides.
     pub(super) same: Vec<String>,
-    /// Facts that only one side has.
+    /// Facts that are known of one side only.
     pub(super) unknown: Vec<String>,
-    /// Facts that differ, those under study marked.
+    /// Facts that differ; the attributes under test are marked.
     pub(super) differs: Vec<String>,
     pub(super) claims: Option<Claims>,
     pub(super) notes: Vec<String>,
@@ -40,7 +40,7 @@ pub(super) struct ViewModel {
 pub(super) struct Candidate {
     pub(super) name: String,
     pub(super) counts: Counts,
-    /// Of its ratios' intervals: `95 %`, or `95–99.3 %` where Holm makes them differ.
+    /// The level of the intervals of its ratios: `95 %`, or `95–99.3 %` if they differ because of Holm's adjustment.
     pub(super) level: String,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct RowView {
     pub(super) name: Vec<String>,
     /// The metric's name.
     pub(super) metric: String,
-    /// Whether the metric is named: the unit does not tell it, or another row has the same name.
+    /// Whether the metric is printed: the unit does not identify it, or another row has the same name.
     pub(super) metric_matters: bool,
     /// Median and half-width of its interval; empty without values.
     pub(super) baseline: String,
@@ -66,7 +66,7 @@ pub(super) struct RowView {
 /// A candidate's result in a row.
 pub(super) struct ResultView {
     pub(super) median: String,
-    /// Empty where the verdict does not rest on it.
+    /// Empty if the verdict is not based on it.
     pub(super) ratio: String,
     pub(super) p: String,
     pub(super) verdict: &'static str,
@@ -88,7 +88,7 @@ impl ResultView {
     }
 }
 
-/// What a verdict means, for its colour.
+/// The kind of a verdict that decides its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Good,
@@ -149,7 +149,7 @@ pub(super) fn view(comparison: &Comparison) -> ViewModel {
 }
 
 fn conditions(comparison: &Comparison) -> Vec<String> {
-    // Of the cell with the most rounds, trials or runs, which the number is of.
+    // The unit (rounds, trials or runs) of the cell with the largest number.
     let cells = comparison.rows.iter().flat_map(|row| &row.cells);
     let most = cells.into_iter().find(|cell| cell.n == comparison.rounds);
     let pairing = match comparison.paired {
@@ -215,7 +215,7 @@ fn row_view(
         Some(result_view(comparison, row, cell, footnotes))
     });
     let mut name: Vec<String> = row.name.iter().map(|name| sanitize(name)).collect();
-    // Rows without dimensions are one row of everything.
+    // Without row dimensions there is one row, with empty names.
     name.resize(comparison.question.rows.len(), String::new());
     let baseline = row.baseline.median.as_ref();
     RowView {
@@ -233,7 +233,7 @@ fn result_view(
     cell: &CandidateResult,
     footnotes: &mut Footnotes,
 ) -> ResultView {
-    // Beside such a verdict a ratio would be read as the result; the footnote has it.
+    // The ratio would be mistaken for the result of such a verdict; it is in the footnote.
     let told = match cell.verdict {
         Verdict::NotComparable { .. } | Verdict::NoData { .. } => false,
         _ => !no_verdict(cell),
@@ -261,11 +261,11 @@ fn result_view(
     }
 }
 
-/// Metrics that need no name: the unit or, for completion, a footnote tells them.
+/// Metrics that are not named: they are identified by the unit or, for completion, by a footnote.
 const TOLD_BY_UNIT: [&str; 3] = [Metric::IOPS, Metric::BANDWIDTH, Metric::COMPLETION];
 
-/// Rows name their metric where nothing else tells it and where it distinguishes rows of the same name; exploratory rows
-/// always do.
+/// Decides which rows print their metric: rows whose unit does not identify it, rows with the same name as another one,
+/// and exploratory rows.
 fn mark_metrics(rows: &mut [RowView], always: bool) {
     for index in 0..rows.len() {
         let row = &rows[index];
@@ -277,10 +277,10 @@ fn mark_metrics(rows: &mut [RowView], always: bool) {
     }
 }
 
-/// The name of a group that stands for a class of facts.
+/// The name of the group of all facts about the workload.
 const WORKLOAD: &str = "workload";
 
-/// Facts that are printed under one name where all of them are the same; JSON has each.
+/// Groups of facts that are printed under one name if all of them are the same; JSON lists each fact.
 const TOGETHER: [(&str, &[&str]); 2] = [
     (
         "queue settings",
@@ -294,7 +294,7 @@ const TOGETHER: [(&str, &[&str]); 2] = [
     (WORKLOAD, &["bs", "depth", "direct", "engine", "jobs", "rw"]),
 ];
 
-/// Minor facts, left out where one of the groups above is the same.
+/// Minor facts, omitted if a group above is printed.
 const MINOR: [&str; 6] = [
     "wbt_lat_usec",
     "content",
@@ -304,7 +304,7 @@ const MINOR: [&str; 6] = [
     "time_based",
 ];
 
-/// Names of facts that cannot be compared, the first ones of many.
+/// Names of facts that cannot be compared; of many, only the first ones.
 fn unknown(names: &[String]) -> Vec<String> {
     const MOST: usize = 12;
     let mut shown: Vec<String> = names.iter().take(MOST).map(|name| sanitize(name)).collect();
@@ -314,8 +314,8 @@ fn unknown(names: &[String]) -> Vec<String> {
     shown
 }
 
-/// Names of the facts that all sides share, groups of them under one name. The workload is one only if all of its
-/// options are the same.
+/// Names of the facts with the same value on all sides; a group of facts has one name. The workload is listed only if
+/// all of its options are the same.
 fn shared(comparison: &Comparison) -> Vec<String> {
     let mut names: Vec<String> = comparison.same.iter().map(|name| sanitize(name)).collect();
     let before = names.len();

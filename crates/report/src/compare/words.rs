@@ -1,4 +1,4 @@
-//! Verdicts in words: long for a line of their own, short for a table; and how many there are of each.
+//! Verdicts as text, as a full line and as a short form for tables; and the number of verdicts of each kind.
 
 use iodyno_model::{CandidateResult, Comparison, Pairing, Verdict};
 
@@ -8,12 +8,12 @@ use super::figures::{change, p_is, possible_p, ratio};
 
 /// A verdict in one line, without the candidate's name: `FASTER 1.66× [1.45, 1.90], 10 rounds, p=0.002`.
 ///
-/// p is the adjusted one where there is one. Not wrapped, and not only ASCII.
+/// p is the adjusted one if there is one. The text is not wrapped and contains characters beyond ASCII.
 pub fn verdict_words(cell: &CandidateResult) -> String {
     words(cell, &cell.verdict)
 }
 
-/// The same of a verdict other than the cell's own, such as the one by the numbers alone.
+/// The text of another verdict on the cell, such as the one by the numbers alone.
 pub(super) fn words(cell: &CandidateResult, verdict: &Verdict) -> String {
     let head = short(verdict);
     match verdict {
@@ -48,7 +48,8 @@ pub(super) fn words(cell: &CandidateResult, verdict: &Verdict) -> String {
     }
 }
 
-/// Whether the way the trials were made allows no verdict: a ratio or an interval would be read as one.
+/// Whether the design of the trials allows no verdict. Ratio and interval are then not printed, because they would be
+/// mistaken for one.
 pub(super) fn no_verdict(cell: &CandidateResult) -> bool {
     matches!(cell.verdict, Verdict::Inconclusive { .. }) && cell.by_numbers != cell.verdict
 }
@@ -82,7 +83,7 @@ fn unit(pairing: Pairing) -> &'static str {
     }
 }
 
-/// The words a verdict begins with.
+/// The text at the beginning of a verdict.
 pub(super) fn short(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "FASTER",
@@ -96,7 +97,7 @@ pub(super) fn short(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// A verdict as programs know it.
+/// The name of a verdict in CSV and JSON.
 pub(super) fn tag(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "faster",
@@ -110,20 +111,20 @@ pub(super) fn tag(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// How many primary cells of each verdict there are.
+/// The number of primary cells with each verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Surely better.
+    /// FASTER.
     pub faster: u32,
-    /// Surely worse.
+    /// SLOWER.
     pub slower: u32,
-    /// Surely within the margin.
+    /// EQUIVALENT.
     pub equivalent: u32,
-    /// Surely different, and surely within the margin.
+    /// DIFFERENT BUT SMALL.
     pub small: u32,
     /// Inconclusive, or too few to decide.
     pub undecided: u32,
-    /// Something else would explain the result.
+    /// NOT COMPARABLE: the sides also differ in something else that can explain the result.
     pub not_comparable: u32,
     /// One side has no values.
     pub no_data: u32,
@@ -158,7 +159,7 @@ impl Counts {
     }
 }
 
-/// `1 faster, 2 slower, 1 equivalent`; what there is none of is left out.
+/// `1 faster, 2 slower, 1 equivalent`; kinds without cells are omitted.
 impl std::fmt::Display for Counts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let parts: Vec<String> = [

@@ -1,4 +1,4 @@
-//! Clones put together as fio does: each on its own, or a group as one.
+//! Clones combined as in fio: each separately, or a group as one entry.
 
 use iodyno_model::{
     CloneResult, CpuUse, DepthUse, Direction, DirectionResult, Job, SteadyResult, Step, Trial,
@@ -10,9 +10,9 @@ use iodyno_model::{
 pub(super) struct Entry<'a> {
     /// Index of its first job.
     pub(super) index: usize,
-    /// Its first job, whose name and options stand for all.
+    /// Its first job; the entry has its name and options.
     pub(super) job: &'a Job,
-    /// Clones put together.
+    /// Number of clones in this entry.
     pub(super) members: u32,
     /// Read, write, trim, sync.
     directions: [DirectionResult; 4],
@@ -24,9 +24,9 @@ pub(super) struct Entry<'a> {
     pub(super) errno: i32,
     /// Start on the trial's clock, ns.
     pub(super) start_ns: u64,
-    /// All clones' measured times added up, ms.
+    /// Sum of the measured times of all clones, ms.
     pub(super) runtime_ms: u64,
-    /// Whether it became steady, if its jobs end then.
+    /// Whether it became steady, if its jobs end when steady.
     pub(super) steady: Option<SteadyResult>,
 }
 
@@ -50,11 +50,11 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// `flush_ns` is how long the job's closing fsync took: fio's runtime has it, and so have the
-    /// rates, which makes its bandwidth that of data on stable storage.
+    /// `flush_ns` is the duration of the job's closing fsync. As in fio, it is part of the runtime and of the rates, so
+    /// that the bandwidth is that of data on stable storage.
     fn add(&mut self, job: &Job, clone: &CloneResult, flush_ns: u64) {
         let cycles = as_fio(job, clone);
-        // Reads that verify what the job wrote are reads like others in fio.
+        // In fio, reads that verify written blocks are counted like other reads.
         let verify_reads = clone.verify_reads.iter().map(|result| (result, 0));
         let measured = cycles.as_ref().unwrap_or(&clone.directions);
         let measured = measured.iter().map(|result| (result, flush_ns));
@@ -126,7 +126,7 @@ impl<'a> Entry<'a> {
         self.moved().iter().map(|result| result.ops).sum()
     }
 
-    /// Any op fails without ending the job, so that fio tells the sum of errors.
+    /// Whether no failed op ends the job. fio then prints the total of errors.
     pub(super) fn continues_on_error(&self) -> bool {
         let errors = &self.job.errors;
         errors.continue_read || errors.continue_write || errors.continue_verify
@@ -149,8 +149,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The cycles of a file engine of fio as reads or writes; `None` for other jobs. Steps that are called write or sync are
-/// not what fio's are.
+/// The cycles of a file engine of fio as reads or writes; `None` for other jobs. Their steps named write or sync do not
+/// correspond to fio's writes and syncs.
 fn as_fio(job: &Job, clone: &CloneResult) -> Option<Vec<DirectionResult>> {
     let fio = job.work.file_operations()?.fio.as_ref()?;
     let cycles = clone.directions.iter();
@@ -163,7 +163,7 @@ fn as_fio(job: &Job, clone: &CloneResult) -> Option<Vec<DirectionResult>> {
     Some(cycles.collect())
 }
 
-/// Ms of a result's runtime: at least 1 where anything was done, as rates are divided by it.
+/// The runtime of a result, ms: at least 1 if any op was done, because rates are divided by it.
 pub(super) fn runtime_ms(result: &DirectionResult) -> u64 {
     match result.runtime_ns / 1_000_000 {
         0 if result.ops > 0 && result.runtime_ns > 0 => 1,
@@ -171,12 +171,12 @@ pub(super) fn runtime_ms(result: &DirectionResult) -> u64 {
     }
 }
 
-/// Bytes a second, from the exact runtime.
+/// Bytes per second, from the exact runtime.
 pub(super) fn bytes_per_s(result: &DirectionResult) -> f64 {
     per_second(result.bytes, result.runtime_ns)
 }
 
-/// Ops a second, from the exact runtime.
+/// Ops per second, from the exact runtime.
 pub(super) fn iops(result: &DirectionResult) -> f64 {
     per_second(result.ops, result.runtime_ns)
 }
@@ -188,14 +188,14 @@ fn per_second(count: u64, span_ns: u64) -> f64 {
     }
 }
 
-/// The entries in fio's order. A job of which nothing is known yet has an empty entry, so that the
-/// list has the same members from the first second on.
+/// The entries in fio's order. A job without results yet has an empty entry, so that the list always has the same
+/// members.
 pub(super) fn entries<'a>(workload: &'a Workload, trial: &Trial) -> Vec<Entry<'a>> {
     let mut clones: Vec<&CloneResult> = trial.parts.iter().flat_map(|part| &part.clones).collect();
     clones.sort_by_key(|clone| (clone.job, clone.clone));
     let mut entries: Vec<Entry<'a>> = Vec::new();
     let jobs = workload.jobs.iter().enumerate();
-    // fio knows no file operations beside those of its file engines.
+    // fio has no file operations except those of its file engines.
     let known = |job: &Job| {
         let operations = job.work.file_operations();
         operations.is_none_or(|operations| operations.fio.is_some())
@@ -227,7 +227,7 @@ pub(super) fn entries<'a>(workload: &'a Workload, trial: &Trial) -> Vec<Entry<'a
     entries
 }
 
-/// The closing fsync of a job's clones, ns: the longest of them.
+/// The longest closing fsync among a job's clones, ns.
 fn flush_ns(trial: &Trial, job: usize) -> u64 {
     let steps = trial.parts.iter().flat_map(|part| &part.steps);
     steps
@@ -241,15 +241,15 @@ fn flush_ns(trial: &Trial, job: usize) -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct GroupRun {
     pub(super) bytes: u64,
-    /// Bytes over the longest runtime, a second.
+    /// Bytes ÷ the longest runtime, bytes/s.
     pub(super) bytes_per_s: f64,
-    /// Of the slowest and of the fastest entry, bytes/s.
+    /// Bandwidth of the slowest and of the fastest entry, bytes/s.
     pub(super) rates: (f64, f64),
     /// The shortest and the longest runtime, ms.
     pub(super) runs_ms: (u64, u64),
 }
 
-/// A group's figures in a direction; `None` where it did nothing there.
+/// A group's figures in a direction; `None` without ops in that direction.
 pub(super) fn group_run(entries: &[Entry], group: u32, direction: Direction) -> Option<GroupRun> {
     let mut run: Option<GroupRun> = None;
     let mut longest_ns = 0;
@@ -277,7 +277,7 @@ pub(super) fn group_run(entries: &[Entry], group: u32, direction: Direction) -> 
     })
 }
 
-/// An entry's share in its group's bandwidth, percent, from the means of its samples.
+/// An entry's share of its group's bandwidth, percent, from the means of its samples.
 pub(super) fn share_of_group(entry: &Entry, entries: &[Entry], direction: Direction) -> f64 {
     let mean = entry.direction(direction).bandwidth.mean;
     match group_run(entries, entry.job.reporting.group, direction) {

@@ -1,4 +1,4 @@
-//! fio's `json` and `json+`: one document, always valid, whatever the trial holds.
+//! fio's `json` and `json+`: one document, which is valid for every trial.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::steady::SteadyObject;
 use super::{Context, VERSION, latency};
 use crate::clock;
 
-/// An object whose keys keep their order.
+/// A JSON object that keeps the order of its keys.
 struct Ordered<V>(Vec<(String, V)>);
 
 impl<V: Serialize> Serialize for Ordered<V> {
@@ -150,8 +150,8 @@ struct DiskObject<'a> {
     util: f64,
 }
 
-/// A trial as `--output-format=json`, or `json+` with the bins of each distribution. Ends with a
-/// newline. Ours beside fio's keys: `iodyno version`, `iodyno note` where jobs are left out, and `response_lat_ns` where a rate was asked.
+/// A trial as `--output-format=json`, or `json+` with the bins of each distribution. Ends with a newline. Keys that fio
+/// does not have: `iodyno version`, `iodyno note` if jobs are left out, and `response_lat_ns` if a rate was requested.
 pub fn json(workload: &Workload, trial: &Trial, context: &Context, plus: bool) -> String {
     let entries = entry::entries(workload, trial);
     let document = Document {
@@ -171,7 +171,7 @@ pub fn json(workload: &Workload, trial: &Trial, context: &Context, plus: bool) -
     print(&document)
 }
 
-/// fio puts a space before the colon, too; scripts that grep its JSON count on it.
+/// fio prints a space before each colon as well; scripts that grep its JSON expect it.
 struct Spaced(serde_json::ser::PrettyFormatter<'static>);
 
 impl serde_json::ser::Formatter for Spaced {
@@ -219,7 +219,7 @@ fn print(document: &Document) -> String {
     let mut bytes = Vec::new();
     let formatter = Spaced(serde_json::ser::PrettyFormatter::new());
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
-    // Writing to memory cannot fail, and every key is a string.
+    // This cannot fail: it writes to memory, and every key is a string.
     let done = document.serialize(&mut serializer);
     debug_assert!(done.is_ok());
     bytes.push(b'\n');
@@ -332,7 +332,7 @@ fn direction_object(
         runtime: entry::runtime_ms(result),
         total_ios: result.ops,
         short_ios: result.short,
-        // Nothing is ever given up on half-way without being counted as an error.
+        // iodyno never drops an op; a failed op is counted as an error.
         drop_ios: 0,
         slat_ns: latencies(submission, of.submission),
         clat_ns: latencies(result.after_submission(), of.completion),
@@ -398,7 +398,7 @@ fn disks(part: &Part) -> impl Iterator<Item = DiskObject<'_>> {
     })
 }
 
-/// The unit of diskstats' sectors, whatever the device's own block size.
+/// The size of a sector in diskstats, bytes; it does not depend on the device's block size.
 pub(super) const SECTOR: u64 = 512;
 
 /// Percent of the time with I/O in flight, at most 100.
@@ -412,7 +412,7 @@ pub(super) fn utilisation(device: &DeviceUse, span_ns: u64) -> f64 {
 /// Six decimals, as fio prints them; a value that is not a number is 0, because JSON cannot express it.
 fn rounded(value: f64) -> f64 {
     match value.is_finite() {
-        // Beyond that a double has no decimals left to round.
+        // A larger double has too few decimals to be rounded.
         true if value.abs() < 1e9 => (value * 1e6).round() / 1e6,
         true => value,
         false => 0.0,

@@ -5,7 +5,7 @@ use iodyno_model::{Histogram, Reporting, fio_bin_middle};
 /// Upper edges of the ns classes (and of the µs and ms classes, in their units).
 const EDGES: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 
-/// Shares in percent of all ops, by class.
+/// The share of all ops in each class, percent.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Classes {
     /// Below 2, 4, … 1000 ns.
@@ -16,12 +16,12 @@ pub(super) struct Classes {
     pub(super) ms: [f64; 12],
 }
 
-/// The labels of ms classes; those of ns and µs are the first ten.
+/// The labels of the ms classes; the first ten are also those of the ns and µs classes.
 pub(super) const LABELS: [&str; 12] = [
     "2", "4", "10", "20", "50", "100", "250", "500", "750", "1000", "2000", ">=2000",
 ];
 
-/// The latencies of all moved data in fio's classes.
+/// The latencies of reads, writes and trims in fio's classes.
 pub(super) fn classes(histograms: &[&Histogram], ops: u64) -> Classes {
     let (mut ns, mut us, mut ms) = ([0u64; 10], [0u64; 10], [0u64; 12]);
     let place = |value: u64| EDGES.partition_point(|edge| *edge <= value);
@@ -42,7 +42,7 @@ pub(super) fn classes(histograms: &[&Histogram], ops: u64) -> Classes {
     }
 }
 
-/// Counts as percent of `all`; what is there shows as at least `least`.
+/// Counts as percent of `all`; a count above 0 is at least `least`.
 pub(super) fn shares<const N: usize>(counts: [u64; N], all: u64, least: f64) -> [f64; N] {
     counts.map(|count| match (count, all) {
         (0, _) | (_, 0) => 0.0,
@@ -50,7 +50,7 @@ pub(super) fn shares<const N: usize>(counts: [u64; N], all: u64, least: f64) -> 
     })
 }
 
-/// (percent, ns) for the percentiles the job asked for, ascending, at most fio's twenty.
+/// (percent, ns) of the job's requested percentiles, ascending; at most twenty, as in fio.
 pub(super) fn percentiles(histogram: &Histogram, reporting: &Reporting) -> Vec<(f64, u64)> {
     let mut list: Vec<f64> = reporting
         .percentiles
@@ -65,7 +65,7 @@ pub(super) fn percentiles(histogram: &Histogram, reporting: &Reporting) -> Vec<(
         .collect()
 }
 
-/// The most percentiles that fio's formats have room for.
+/// The maximum number of percentiles in fio's formats.
 pub(super) const MOST_PERCENTILES: usize = 20;
 
 /// (key, count) of json+'s bins, ascending.

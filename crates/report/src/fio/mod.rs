@@ -1,8 +1,8 @@
-//! fio's output formats, so that what reads fio's output reads ours.
+//! fio's output formats, for programs that read fio's output.
 //!
-//! Keys, order, units and meanings are those of fio 3.42; percentiles are read from our finer
-//! histogram. Where submission is no call of its own, `slat` is empty and `clat` is `lat`. Anything
-//! of ours has a key of its own beside.
+//! Keys, order, units and meanings are those of fio 3.42; percentiles are read from our finer histogram. If submission
+//! is not a separate call, `slat` is empty and `clat` equals `lat`. Figures that fio does not have are in additional
+//! keys.
 
 mod entry;
 mod json;
@@ -21,13 +21,13 @@ pub use json::json;
 pub use normal::{banner, normal};
 pub use terse::terse;
 
-/// What is compatible: the `fio version` of JSON and terse output.
+/// The compatible version: `fio version` of JSON and terse output.
 pub const VERSION: &str = "fio-3.42";
 
-/// What the formats tell beside the trial.
+/// Facts that the formats contain in addition to the trial.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Context {
-    /// Wall clock when the output is made, ms since 1970.
+    /// Wall clock at the time of output, ms since 1970.
     pub now_unix_ms: u64,
     /// The local time's offset, seconds east of Greenwich.
     pub utc_offset_s: i32,
@@ -37,15 +37,14 @@ pub struct Context {
     pub pid: u32,
     /// Seconds since the trial's start.
     pub elapsed_s: u64,
-    /// Seconds still to go; 0 at the end.
+    /// Remaining seconds; 0 at the end.
     pub eta_s: u64,
-    /// For each job of the workload its resolved options; a job beyond the list shows the options
-    /// it was written with.
+    /// The resolved options of each job; a job beyond the end of the list is shown with the options as written.
     pub job_options: Vec<BTreeMap<String, String>>,
 }
 
-/// Why fio's formats have nothing of a workload, in a sentence; `None` where they have all of it. Their documents
-/// stay valid: jobs of file operations are left out of them.
+/// The reason why fio's formats cannot contain a workload, as a sentence; `None` if they contain all of it. The
+/// documents remain valid: jobs of file operations are omitted.
 pub fn cannot_tell(workload: &Workload) -> Option<String> {
     let left_out: Vec<&str> = workload
         .jobs
@@ -55,7 +54,7 @@ pub fn cannot_tell(workload: &Workload) -> Option<String> {
         .collect();
     (!left_out.is_empty()).then(|| {
         format!(
-            "fio's formats have no file operations: they tell nothing of {}; use `--json`",
+            "fio's formats have no file operations: they omit {}; use `--json`",
             left_out.join(", ")
         )
     })

@@ -1,4 +1,4 @@
-//! fio's human output, close enough that what greps it keeps working.
+//! fio's human-readable output, similar enough for scripts that grep it.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use super::{Context, VERSION, latency};
 use crate::clock;
 use crate::style::sanitize;
 
-/// What fio says before a run: a line a job, the version, the number of workers.
+/// The lines that fio prints before a run: one line per job, the version, the number of workers.
 pub fn banner(workload: &Workload) -> String {
     let mut text = String::new();
     for job in &workload.jobs {
@@ -96,7 +96,7 @@ fn status(entry: &Entry, entries: &[Entry], context: &Context) -> String {
     text + &usage(entry)
 }
 
-/// The errno in the C library's words.
+/// The C library's text for an errno.
 fn describe(errno: i32) -> String {
     let text = io::Error::from_raw_os_error(errno).to_string();
     match text.rsplit_once(" (os error") {
@@ -163,7 +163,7 @@ fn samples(entry: &Entry, entries: &[Entry], result: &DirectionResult) -> String
     text
 }
 
-/// Divisor and unit for a line of latencies: µs and ms once everything in it is well above one.
+/// Divisor and unit for a line of latencies: µs or ms if all its values are well above one of that unit.
 fn scale(histogram: &Histogram) -> (f64, &'static str) {
     let (min, max) = (histogram.min_ns(), histogram.max_ns());
     let deviates = |least: f64| {

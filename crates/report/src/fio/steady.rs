@@ -14,7 +14,7 @@ pub(super) struct SteadyObject {
     data: DataObject,
 }
 
-/// The values of the last window; values that are missing are 0, also in the means.
+/// The values of the last window. Missing values are 0 and count in the means.
 #[derive(Serialize)]
 struct DataObject {
     bw_mean: u64,

@@ -146,7 +146,7 @@ fn latency_fields(fields: &mut Vec<String>, histogram: &Histogram) {
     ]);
 }
 
-/// A name that would end its field or its line is kept within it, and steers nothing.
+/// A name without characters that end a field or a line or steer a terminal.
 fn field(text: &str) -> String {
     sanitize(&text.replace([';', '\n', '\r'], "_"))
 }

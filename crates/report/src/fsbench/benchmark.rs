@@ -1,14 +1,14 @@
 //! A line for benchstat.
 //!
-//! Its name, an integer, then pairs of value and unit. Units are those that this program's other benchstat
-//! output uses, so that both can be compared, and so that the importer gives them their metrics' names.
+//! It contains the name, an integer, then pairs of value and unit. The units are those of this program's other
+//! benchstat output, so that both can be compared and the importer assigns the same metrics.
 
 use iodyno_model::{Outcome, Trial, Workload};
 
 use crate::compare;
 use crate::operations;
 
-/// Metadata lines that tell benchstat which way the units are better. Printed once, above the first
+/// Metadata lines that tell benchstat for each unit whether lower or higher is better. Printed once, above the first
 /// [`benchmark_line`].
 pub fn benchmark_units() -> &'static str {
     "Unit ops/sec better=higher\n\
@@ -20,12 +20,13 @@ pub fn benchmark_units() -> &'static str {
      Unit completion-ns better=lower\n"
 }
 
-/// `Benchmarkfsbench/NAME N X ops/sec …` with a newline: cycles, cycles a second of measured time, then the op's
-/// mean, percentiles and largest, and for work that came to its end the time until it was on the storage, drain
-/// included, all in ns. Several threads stand in the name: `/threads=4`. Empty where no cycle completed, and for a trial that did not.
+/// `Benchmarkfsbench/NAME N X ops/sec …` with a newline: cycles, cycles per second of measured time, then mean,
+/// percentiles and maximum of the op, and for finite work the time until it was on the storage, drain included, all in
+/// ns. If there are several threads, the name ends with `/threads=4`. Empty if no cycle completed or the trial did not
+/// complete.
 pub fn benchmark_line(workload: &Workload, trial: &Trial) -> String {
     let (op, clones) = operations::all_cycles(trial);
-    // A trial that did not complete is not a result for comparison.
+    // A trial that did not complete must not be compared.
     if trial.outcome != Outcome::Completed || op.ops == 0 || op.runtime_ns == 0 {
         return String::new();
     }

@@ -1,4 +1,4 @@
-//! The row at the end of a trial, and what it alone cannot say.
+//! The row at the end of a trial, with explanations.
 
 use iodyno_model::{Course, Direction, Row, Step, Summary, Trial, Workload, errno_name};
 use iodyno_units::Nanos;
@@ -12,12 +12,12 @@ use crate::style::{Style, left, sanitize, trimmed};
 
 const HEAD: &str = "____optype__elapsed_____ops(total)___ops/sec(cum)__avg(ms)__p50(ms)__p95(ms)__p99(ms)_pMax(ms)";
 
-/// Columns of the words that lines begin with.
+/// Width of the label at the beginning of a line, columns.
 const LABEL: usize = 9;
 
-/// Head and row, then a few lines: what an op took of its cycle and what was not timed, set-up, drain and
-/// completion, regimes where the rate had several, errors. `ops/sec(cum)` is cycles over measured time, untimed
-/// steps included. Ends with a newline.
+/// Head and row, then: the share of the op in its cycle, the untimed steps, set-up, drain and completion, the regimes
+/// of the rate if there were several, errors. `ops/sec(cum)` is cycles over measured time, untimed steps included. Ends
+/// with a newline.
 pub fn closing(workload: &Workload, trial: &Trial, summary: &Summary, style: Style) -> String {
     let cycles = operations::cycles(workload, summary);
     let mut text = format!(
@@ -94,7 +94,7 @@ fn done(trial: &Trial) -> String {
     parts.join("; ")
 }
 
-/// A mean of several behaviours says nothing: each has its rate.
+/// The rates of the regimes: a mean over several regimes has no meaning.
 fn rates(summary: &Summary) -> String {
     match summary.behaviour.course {
         Course::Regimes => course::words(&summary.behaviour),

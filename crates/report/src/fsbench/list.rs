@@ -1,4 +1,4 @@
-//! The workloads that have a name.
+//! The list of named workloads.
 
 use iodyno_model::Needs;
 use iodyno_units::{Bytes, counted};
@@ -7,25 +7,25 @@ use crate::json::{object, print};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 
-/// A workload that has a name.
+/// A named workload.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ListRow {
     /// Its name.
     pub name: String,
     /// Its other names.
     pub aliases: Vec<String>,
-    /// What is done, and what of it is timed.
+    /// What the workload does, and which steps are timed.
     pub about: String,
     /// Space and files.
     pub needs: Needs,
     /// Threads.
     pub clones: u32,
-    /// Cycles, where they are what ends it.
+    /// Number of cycles, if the workload ends after them.
     pub ops: Option<u64>,
 }
 
-/// A row for each workload: its name, what it needs, what it does, and its other names; where one does not fit, what they do
-/// is in lines of its own. Ends with a newline; empty without workloads.
+/// A row for each workload: its name, its needs, its description and its other names. If a row does not fit, the
+/// descriptions are on separate lines. Ends with a newline; empty without workloads.
 pub fn list(rows: &[ListRow], style: Style) -> String {
     let columns = style.columns();
     let wide = {
@@ -51,7 +51,7 @@ pub fn list(rows: &[ListRow], style: Style) -> String {
     narrow.draw(columns, style)
 }
 
-/// Name, needs, what is done, other names.
+/// Name, needs, description, other names.
 fn texts(row: &ListRow) -> [Cell; 4] {
     let also = match row.aliases.as_slice() {
         [] => String::new(),
@@ -65,7 +65,7 @@ fn texts(row: &ListRow) -> [Cell; 4] {
     ]
 }
 
-/// The same for programs: `schema` = `iodyno.fs/1` and `workloads`. Ends with a newline.
+/// The list as JSON: `schema` = `iodyno.fs/1` and `workloads`. Ends with a newline.
 pub fn list_json(rows: &[ListRow]) -> String {
     print(&Document(rows))
 }
@@ -80,18 +80,18 @@ object!(RowView<'a>(row in &'a ListRow) {
     aliases: row.aliases,
     about: row.about,
     clones: row.clones,
-    // Null: time ends it, or an empty set.
+    // Null: it ends by time or when its set is empty.
     ops: row.ops,
-    // Needed at once, before anything grows.
+    // Needed at the start.
     needs_bytes: row.needs.bytes,
     needs_files: row.needs.files,
-    // What each cycle adds and leaves.
+    // Added by each cycle and kept.
     needs_bytes_per_op: row.needs.bytes_per_op,
     needs_files_per_op: row.needs.files_per_op,
 });
 
-/// Space and files: `19.5 GiB, 10 000 files`. Work that grows has the needs after its `ops` cycles, or per cycle where their
-/// number is unknown: `9.54 MiB a cycle`. `-` where nothing is needed.
+/// Space and files: `19.5 GiB, 10 000 files`. For work that grows, the needs after its `ops` cycles, or per cycle if
+/// their number is unknown: `9.54 MiB a cycle`. `-` if nothing is needed.
 pub fn needs(needs: &Needs, ops: Option<u64>) -> String {
     let what = |bytes: u64, files: u64| {
         let bytes = (bytes > 0).then(|| Bytes(bytes).to_string());
@@ -106,7 +106,7 @@ pub fn needs(needs: &Needs, ops: Option<u64>) -> String {
             what(bytes, files)
         }
         None if grows => {
-            // Where one cycle holds what it adds, once is enough.
+            // If the needs at the start are those of one cycle, they are not printed separately.
             let standing =
                 match needs.bytes > needs.bytes_per_op || needs.files > needs.files_per_op.max(1) {
                     true => what(needs.bytes, needs.files) + " and ",

@@ -1,4 +1,4 @@
-//! The table that grows by a row a second.
+//! The table that grows by one row per second.
 
 use iodyno_model::{Direction, Frame, Histogram, Step};
 
@@ -8,13 +8,13 @@ use crate::digits;
 /// The header is repeated after this number of rows.
 const ROWS_PER_HEAD: u32 = 20;
 
-/// A shorter frame at the end of a trial has no row: its ops are in the closing row, ns.
+/// The shortest frame that has a row, ns. The ops of a shorter one, at the end of a trial, are in the closing row only.
 const SHORTEST_NS: u64 = 100_000_000;
 
 const HEAD: &str =
     "____optype__elapsed__ops/sec(inst)___ops/sec(cum)__p50(ms)__p95(ms)__p99(ms)_pMax(ms)";
 
-/// Draws the rows of one trial, as its frames come.
+/// Formats the rows of one trial as its frames arrive.
 #[derive(Debug, Clone)]
 pub struct Live {
     name: String,
@@ -35,11 +35,11 @@ impl Live {
         }
     }
 
-    /// The row of a frame, with a head above every twentieth, each ending with a newline. `None` for frames
-    /// that are not of the measured time, and for a last one that is too short to be a row.
+    /// The row of a frame; every twentieth row has a head above it. Lines end with a newline. `None` for frames outside
+    /// the measured time, and for a last frame that is too short.
     ///
-    /// `ops/sec(inst)` are the frame's ops over its own length, `ops/sec(cum)` all ops over the measured time
-    /// so far. A second without ops has dashes for its latencies.
+    /// `ops/sec(inst)` is the frame's ops ÷ its length, `ops/sec(cum)` all ops ÷ the measured time so far. A second
+    /// without ops has dashes for its latencies.
     pub fn frame(&mut self, frame: &Frame) -> Option<String> {
         if frame.step != Step::Measure {
             return None;
@@ -69,7 +69,8 @@ impl Live {
     }
 }
 
-/// Of all jobs' cycles: response latency where a rate was asked for, what their timed steps took otherwise.
+/// The latencies of the cycles of all jobs: response latency if a rate was requested, otherwise the duration of the
+/// timed steps.
 fn latency(frame: &Frame) -> Histogram {
     let mut all = Histogram::default();
     for share in frame.of(Direction::Op) {
@@ -81,7 +82,7 @@ fn latency(frame: &Frame) -> Histogram {
     all
 }
 
-/// p50, p95, p99 and the largest.
+/// p50, p95, p99 and the maximum.
 pub(super) fn latencies(histogram: &Histogram) -> [String; 4] {
     if histogram.is_empty() {
         return std::array::from_fn(|_| "-".to_owned());
@@ -95,7 +96,7 @@ pub(super) fn latencies(histogram: &Histogram) -> [String; 4] {
     ]
 }
 
-/// `12s`; a tenth where a second is not whole: `1.8s`.
+/// `12s`; with tenths if it is not a whole second: `1.8s`.
 fn seconds(ns: u64) -> String {
     match (ns + 50_000_000) / 100_000_000 {
         tenths if tenths.is_multiple_of(10) => format!("{}s", tenths / 10),

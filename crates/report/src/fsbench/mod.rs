@@ -1,8 +1,7 @@
 //! Trials of file operations as a table of seconds, a closing row, and lines that benchstat reads.
 //!
-//! The layout is the one that file-operation benchmarks are published in: names cut to ten letters, a row a
-//! second, a head every twenty rows. Times keep three significant digits from a nanosecond on, within the
-//! same columns.
+//! The layout is that of published file-operation benchmarks: names cut to ten letters, one row per second, a head
+//! every twenty rows. Times have three significant digits, down to a nanosecond, and fit the same columns.
 
 mod benchmark;
 mod closing;
@@ -20,7 +19,7 @@ pub use opening::opening;
 
 use crate::style::{cut, left, sanitize};
 
-/// Columns of a name; what is longer is cut.
+/// Width of a name, columns; longer names are cut.
 const NAME: usize = 10;
 
 /// The name in a row, in this number of columns.

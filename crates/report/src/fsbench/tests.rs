@@ -65,7 +65,7 @@ fn rates_refer_to_the_measured_time() {
     );
     let mut tail = frame(4, &[1000; 3]);
     (tail.start_ns, tail.end_ns) = (3_500_000_000, 3_500_040_000);
-    assert_eq!(live.frame(&tail), None, "40 µs are no second");
+    assert_eq!(live.frame(&tail), None, "a frame of 40 µs has no row");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_line_has_an_integer_and_pairs_of_value_and_unit() {
          990000 op-p95-ns 990000 op-p99-ns 990000 op-max-ns",
     );
     let (mut workload, mut trial) = made::delete_trial(10_500_000_000);
-    // It would otherwise be read as a number of processors.
+    // Without conversion, `-10` would be read as a number of processors.
     workload.name = "delete my-10".to_owned();
     let second = trial.parts[0].clones[0].clone();
     trial.parts[0].clones.push(second);
@@ -331,6 +331,6 @@ fn control_characters_in_a_name_are_escaped() {
     assert_eq!(row.lines().count(), 2);
     assert!(!row.contains('\x1b'));
     let (workload, trial) = testing::four_clones();
-    // No part of it is an op.
+    // No op completed.
     assert!(close(&workload, &trial).contains("0.0s"));
 }

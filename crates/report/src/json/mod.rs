@@ -1,4 +1,4 @@
-//! Our own JSON: everything the text tells, and more, for programs.
+//! iodyno's own JSON: everything in the text output, and more.
 //!
 //! Units are in the key names. The first key of a document is its `schema`; keys are only added
 //! within a schema number. A figure that does not exist is null, never 0 or NaN.
@@ -23,20 +23,20 @@ pub use plan::plan;
 use crate::compare;
 use crate::operations::of_group;
 
-/// A trial with what was put together of it.
+/// A trial with its summary and findings.
 #[derive(Debug, Clone, Copy)]
 pub struct TrialView<'a> {
-    /// What was done.
+    /// The workload.
     pub workload: &'a Workload,
-    /// What was measured.
+    /// The results.
     pub trial: &'a Trial,
     /// Its figures.
     pub summary: &'a Summary,
-    /// What its own data say against it.
+    /// Its findings.
     pub findings: &'a [Finding],
 }
 
-/// A run, for the head of its document.
+/// Facts about a run, for the head of its document.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RunView {
     /// Its UUID.
@@ -49,26 +49,25 @@ pub struct RunView {
     pub command: Vec<String>,
     /// `completed`, `interrupted`, `failed`, `running`.
     pub state: String,
-    /// How many rounds were complete each time the run was extended.
+    /// The number of complete rounds at each extension of the run.
     pub extended_after_rounds: Vec<u32>,
 }
 
-/// `schema` = `iodyno.run/1`: `run` (`id`, `alias`, `name`, `command`, `state`, and
-/// `extended_after_rounds` where it was extended), `comparison`, where there is
-/// one, as [`crate::compare::json`] writes it, and `trials`, each as [`trial`] writes it. Ends with a
-/// newline.
+/// `schema` = `iodyno.run/1`: `run` (`id`, `alias`, `name`, `command`, `state`, and `extended_after_rounds` if it was
+/// extended), `comparison` if there is one, as in [`crate::compare::json`], and `trials`, each as in [`trial`]. Ends
+/// with a newline.
 pub fn run(run: &RunView, comparison: Option<&Comparison>, trials: &[TrialView]) -> String {
     print(&RunDocument((run, comparison, trials)))
 }
 
-/// `schema` = `iodyno.trial/1`: what was done and measured in one trial. Ends with a newline.
+/// `schema` = `iodyno.trial/1`: the workload and the results of one trial. Ends with a newline.
 pub fn trial(view: &TrialView) -> String {
     print(&TrialDocument(view))
 }
 
 /// Prints a document whose keys are all strings; a number that is not finite becomes null. Ends with a newline.
 pub fn print(document: &impl Serialize) -> String {
-    // Only a key that is not a string can fail, and there is none.
+    // This fails only for a key that is not a string, and there is none.
     let text = serde_json::to_string_pretty(document);
     debug_assert!(text.is_ok());
     printable::json(&text.unwrap_or_default()).into_owned() + "\n"
@@ -106,7 +105,7 @@ object!(TrialDocument<'a>(view in &'a TrialView<'a>) {
     groups: (view.summary.groups.iter())
         .map(|group| GroupView((view, group)))
         .collect::<Vec<_>>(),
-    // All groups together, where they ran at the same time.
+    // All groups together, if they ran at the same time.
     totals: (view.summary.total.iter())
         .map(|row| RowObject((row, None)))
         .collect::<Vec<_>>(),
@@ -114,7 +113,7 @@ object!(TrialDocument<'a>(view in &'a TrialView<'a>) {
     // Processes under test.
     servers [opt]: Some(list(&view.summary.servers, ServerView)).filter(|it| !it.is_empty()),
     devices: list(&view.summary.devices, DeviceView),
-    // Bytes of the lowest devices against those of the jobs.
+    // Bytes of the lowest devices ÷ bytes of the jobs.
     device_shares: list(&view.summary.shares, ShareView),
     behaviour: view.summary.behaviour,
     series: list(&view.trial.frames, FrameView),
@@ -122,7 +121,7 @@ object!(TrialDocument<'a>(view in &'a TrialView<'a>) {
         .flat_map(|part| part.steps.iter().map(|step| StepView((&part.node, step))))
         .collect::<Vec<_>>(),
     findings: view.findings,
-    // Ops that did not complete, where the storage is stuck.
+    // Ops that did not complete, if the storage was stuck.
     in_flight [opt]: Some(in_flight(view)).filter(|ops| !ops.is_empty()),
     nodes: list(&view.trial.parts, node::NodeView),
 });
@@ -150,15 +149,15 @@ object!(GroupView<'a>((view, group) in (&'a TrialView<'a>, &'a GroupSummary)) {
     // Ops that were due by the requested rate and not issued.
     missed_ops [opt]: Some(missed_ops(view, group)).filter(|ops| !ops.is_empty()),
     verify: group.verify,
-    // Whether the jobs that end when they are steady became so; of each clone, or of the group.
+    // For jobs that end when steady: whether they became steady; for each clone, or for the group.
     steady [opt]: Some(list(&group.steady, SteadyView)).filter(|it| !it.is_empty()),
     // The cycle of file operations.
     operations [opt]: work::operations(view.workload, group, view.trial),
-    // The files that all clones share.
+    // The files shared by all clones.
     shared_files [opt]: work::shared(view.workload, group),
 });
 
-/// The ops that the clones of a group missed, by what the rate is of.
+/// The ops that the clones of a group missed, for each kind of rate.
 fn missed_ops(view: &TrialView, group: &GroupSummary) -> Vec<MissedOps> {
     let clones = view.trial.parts.iter().flat_map(|part| &part.clones);
     let clones: Vec<_> = clones
@@ -192,7 +191,7 @@ object!(OpInFlightView<'a>((job, op) in (&'a str, &'a OpInFlight)) {
     job: job,
     direction: op.direction,
     file: op.file,
-    // Not of syncs and file operations.
+    // Absent for syncs and file operations.
     offset_bytes [opt]: op.offset,
     // When it began, from the start of the trial.
     since_ns: op.since_ns,
@@ -205,9 +204,9 @@ object!(SteadyView<'a>(steady in &'a SteadyResult) {
     ramp_ns: steady.rule.ramp,
     interval_ns: steady.rule.interval,
     attained: steady.attained(),
-    // On the trial's clock.
+    // ns since the start of the trial.
     attained_ns: steady.attained_ns,
-    // In the unit of the limit; `null`: no window was full.
+    // In the unit of the limit; `null` if no window was full.
     criterion: steady.criterion,
     // The last window, the oldest value first.
     values: steady.window,
@@ -225,13 +224,13 @@ object!(ErrorView<'a>(error in &'a ErrorCount) {
     count: error.count,
     first_file: error.first_file,
     first_offset_bytes: error.first_offset,
-    // Not of syncs and file operations.
+    // Absent for syncs and file operations.
     first_length_bytes [opt]: (error.first_length > 0).then_some(error.first_length),
 });
 
 object!(RowObject<'a>((row, timed) in (&'a Row, Option<bool>)) {
     direction: row.result.direction,
-    // Of file operations: it counts towards the op's time.
+    // For file operations: whether the step is part of the op's time.
     timed [opt]: timed,
     ops: row.result.ops,
     bytes: row.result.bytes,
@@ -240,11 +239,11 @@ object!(RowObject<'a>((row, timed) in (&'a Row, Option<bool>)) {
     runtime_ns: row.result.runtime_ns,
     iops: row.iops(),
     bytes_per_s: row.bytes_per_s(),
-    // Submission calls, where they are calls of their own.
+    // Duration of submission, if it is a separate call.
     submission: row.result.submission.as_ref().map(|it| LatencyView((it, &[]))),
     // Submitted → completed.
     service: LatencyView((&row.result.service, &row.service)),
-    // Intended → completed, where a rate was asked for.
+    // Intended → completed, if a rate was requested.
     response: row.result.response.as_ref().map(|it| LatencyView((it, &row.response))),
 });
 
@@ -260,9 +259,9 @@ object!(LatencyView<'a>((histogram, quantiles) in (&'a Histogram, &'a [Quantile]
 object!(PercentileView<'a>(quantile in &'a Quantile) {
     percent: quantile.percent,
     ns: quantile.ns,
-    // An upper limit only.
+    // The value is an upper limit.
     resolution_limited: quantile.resolution_limited,
-    // Fewer than ten values lie beyond.
+    // Fewer than ten values are above it.
     few_values: quantile.few,
 });
 
@@ -279,7 +278,7 @@ object!(CpuView<'a>(summary in &'a Summary) {
     worker_ns_per_op: summary.cpu.worker_ns_per_op(),
     other_threads_ns_per_op: summary.cpu.other_ns_per_op(),
     iops_per_core: summary.cpu.iops_per_core(),
-    // Of the worker threads' time: ready to run, and waiting for a CPU.
+    // Share of the worker threads' time in which they were ready to run and waited for a CPU.
     worker_run_delay_share: summary.cpu.run_delay,
     // Of all processes under test.
     server_cores [opt]: summary.server_cores(),
@@ -289,16 +288,16 @@ object!(CpuView<'a>(summary in &'a Summary) {
 object!(DeviceView<'a>(device in &'a DeviceSummary) {
     node: device.node,
     name: device.name,
-    // No further device is known below it.
+    // Whether no device below it is known.
     lowest: device.lowest,
     busy_percent: device.busy_percent,
     read_bytes: device.bytes[0],
     written_bytes: device.bytes[1],
     discarded_bytes: device.bytes[2],
-    // From a read's insertion into the queue to its end, mean.
+    // Mean time from a read's insertion into the queue to its completion.
     read_await_ns: device.read_await_ns,
     write_await_ns: device.write_await_ns,
-    // Requests queued or in flight, mean.
+    // Mean number of requests queued or in flight.
     queue_mean: device.queue_mean,
 });
 

@@ -1,4 +1,4 @@
-//! What a part of a trial ran on, and the host meanwhile.
+//! The environment of a part of a trial, and the use of the host during it.
 
 use iodyno_model::{
     ControlGroupUse, DeviceLayer, DeviceUse, Environment, FileState, HostUse, Part, StackLayer,
@@ -15,7 +15,7 @@ object!(NodeView<'a>(part in &'a Part) {
     host: HostView(&part.host),
     files: list(&part.files, FileView),
     notes: part.notes,
-    // What sampling the host cost, by series.
+    // CPU time of sampling, by series.
     sampling [opt]: Some(&part.sampling).filter(|costs| !costs.is_empty()),
 });
 
@@ -34,7 +34,7 @@ object!(EnvironmentView<'a>(it in &'a Environment) {
     boost: it.cpu.governor.boost,
     memory_bytes: it.memory.total,
     memory_available_bytes: it.memory.available,
-    // Of the control groups.
+    // Limits of the control groups.
     memory_limit_bytes: it.memory.limit,
     swap_used_bytes: it.memory.swap_used,
     clock_source: it.clock_source,
@@ -128,7 +128,7 @@ object!(DeviceView<'a>(device in &'a DeviceLayer) {
     size_bytes: device.size,
     model: device.model,
     scheduler: device.scheduler,
-    // By sysfs name, as sysfs writes them.
+    // Values as in sysfs, by their names in sysfs.
     queue: device.queue,
 });
 

@@ -1,7 +1,7 @@
-//! JSON objects that are views of the model: each key once, with the expression for its value.
+//! JSON objects that are views of the model: each key is declared once, with the expression for its value.
 
-/// Declares `View`, a JSON object made of `value`: its keys in their order. A key with `[opt]` is left out where its value is
-/// `None`.
+/// Declares `View`, a JSON object computed from `value`, with its keys in order. A key with `[opt]` is omitted if its
+/// value is `None`.
 ///
 /// ```text
 /// object!(View<'a>(value: &'a Model) { key: value.field, other [opt]: value.option });

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::print;
 
-/// The number of this document's form.
+/// The version of this document's form.
 const FORM: u32 = 1;
 
 /// The whole plan. Ends with a newline.

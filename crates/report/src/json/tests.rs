@@ -248,7 +248,7 @@ fn part() -> impl Strategy<Value = Part> {
         part.clones = clones;
         part.host.span_ns = span_ns;
         if bare {
-            // As parts of interrupted trials are rebuilt from frames.
+            // Parts of interrupted trials are rebuilt from frames and have no such data.
             part.host = Default::default();
             part.environment.targets.clear();
             part.steps.clear();
@@ -291,7 +291,7 @@ proptest! {
             job.pacing.rates.read.iops = 10.0;
         }
         let workload = testing::workload("odd", jobs);
-        // Some of the clones belong to jobs that the workload does not have.
+        // Some clones belong to jobs that are not in the workload.
         parse(&workload, &measured);
         let context = fio::Context { now_unix_ms: u64::MAX, ..fio::Context::default() };
         for plus in [false, true] {

@@ -1,4 +1,4 @@
-//! Workloads that are told by more than their directions: file operations, and files shared by one law.
+//! Workloads with more data than their directions: file operations and shared files.
 
 use iodyno_model::{
     Action, CycleStep, Direction, FileSet, GroupSummary, Job, PickOrder, SharedMode, Subject,
@@ -18,7 +18,7 @@ pub(super) struct OperationsObject<'a> {
     needs: NeedsObject,
     /// Measured time of all clones ÷ cycles; null without cycles.
     cycle_mean_ns: Option<f64>,
-    /// From the start until all was on the storage, drain included; null where time ended it.
+    /// From the start until everything was on the storage, drain included; null if it ended by time.
     completion_ns: Option<u64>,
 }
 
@@ -35,13 +35,13 @@ struct CycleObject<'a> {
     /// As in the rows.
     direction: Direction,
     timed: bool,
-    /// Written, appended or allocated; of a truncate the new length.
+    /// Bytes written, appended or allocated; for a truncate, the new length.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
-    /// Where another file is begun.
+    /// The length at which a new file is begun.
     #[serde(skip_serializing_if = "Option::is_none")]
     new_file_at_bytes: Option<u64>,
-    /// The set that the file is of.
+    /// The set that the file belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     set: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ struct NeedsObject {
     files_per_op: u64,
 }
 
-/// The operations of a group; `None` where its jobs are not such.
+/// The file operations of a group; `None` for groups of other jobs.
 pub(super) fn operations<'a>(
     workload: &'a Workload,
     group: &GroupSummary,
@@ -142,7 +142,7 @@ pub(super) struct SharedObject {
     validate: bool,
 }
 
-/// The shared files of a group; `None` where its jobs have none.
+/// The shared files of a group; `None` for groups of other jobs.
 pub(super) fn shared(workload: &Workload, group: &GroupSummary) -> Option<SharedObject> {
     let job = job(workload, group)?;
     let files = job.work.shared_files()?;

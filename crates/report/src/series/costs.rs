@@ -6,8 +6,8 @@ use iodyno_units::{Nanos, percent};
 use crate::style::{Paint, Style};
 use crate::table::{Column, Table};
 
-/// The CPU time of sampling, as a share of one core over `span_ns`: of all series, then a row for each, the most expensive
-/// first. Empty without costs. Ends with a newline.
+/// The CPU time of sampling, as a share of one core over `span_ns`: the total, then a row for each series, the most
+/// expensive first. Ends with a newline; empty without costs.
 pub fn costs(costs: &[SamplerCost], span_ns: u64, style: Style) -> String {
     if costs.is_empty() {
         return String::new();

@@ -1,11 +1,11 @@
-//! Series as lines of values: every number in full.
+//! Series as lines of values, with all digits of each number.
 
 use iodyno_model::{SeriesColumn, SeriesUnit};
 
 use super::TrialSeries;
 use crate::csv::{number, record};
 
-/// What a line begins with: which trial, which series, when, of what.
+/// The first columns of a line: trial, series, time, subject.
 const LEADING: [&str; 8] = [
     "round",
     "configuration",
@@ -17,8 +17,8 @@ const LEADING: [&str; 8] = [
     "subject",
 ];
 
-/// The figures of all trials: a line a subject and stretch of time, below a line of names. Several series share the columns that they
-/// have in common; what does not exist is empty. `at_s` is the end of the stretch on the trial's clock.
+/// The figures of all trials: a header line, then one line per subject and interval. Series share columns of the same
+/// name; missing values are empty. `at_s` is the end of the interval on the trial's clock.
 pub fn csv(trials: &[TrialSeries]) -> String {
     let mut records = Records::default();
     for trial in trials {
@@ -37,8 +37,7 @@ pub fn csv(trials: &[TrialSeries]) -> String {
     records.text()
 }
 
-/// What was read of the host, as it is stored: counts over the line's span, gauges as they stood at its end. In form as
-/// [`csv`].
+/// The sampled values as stored: counts over the line's interval, gauges at its end. The form is that of [`csv`].
 pub fn raw_csv(trials: &[TrialSeries]) -> String {
     let mut records = Records::default();
     for trial in trials {
@@ -74,7 +73,7 @@ fn leading(trial: &TrialSeries, series: &str, at_ns: i64, span_ns: u64) -> Vec<S
     ]
 }
 
-/// A column's name with its unit, where it is not in it already.
+/// A column's name with its unit, unless the name already contains it.
 fn named(name: &str, unit: SeriesUnit) -> String {
     let ending = match unit {
         SeriesUnit::Number => "",
@@ -94,21 +93,22 @@ fn named(name: &str, unit: SeriesUnit) -> String {
     }
 }
 
-/// Records whose columns become known while they are written.
+/// Records whose columns are collected while they are added.
 #[derive(Default)]
 struct Records {
     columns: Vec<String>,
     records: Vec<Record>,
 }
 
-/// A record up to its last column, without its end: as text, since there may be a million of them.
+/// A record as text, without its newline and without the columns that were added later. It is text because there can be
+/// a million records.
 struct Record {
     text: String,
     columns: usize,
 }
 
 impl Records {
-    /// The place of the column with that name.
+    /// The index of the column with that name.
     fn place(&mut self, name: String) -> usize {
         let known = self.columns.iter().position(|column| *column == name);
         known.unwrap_or_else(|| {

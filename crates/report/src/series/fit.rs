@@ -29,8 +29,9 @@ fn losses(kind: SeriesKind) -> &'static [&'static str] {
     }
 }
 
-/// The places of the columns in the order in which a narrow terminal drops them: those that are 0 or unknown throughout, those
-/// named above, CPUs with few interrupts before those with many, then the others from the last on.
+/// The indices of the columns in the order in which a narrow terminal drops them: columns that are 0 or unknown in all
+/// rows, the columns named above, CPUs in ascending order of interrupts, then the other columns from the last to the
+/// first.
 pub(super) fn order_of_loss(table: &FigureTable) -> Vec<usize> {
     let named = losses(table.kind);
     let rank = |place: usize| {
@@ -51,7 +52,7 @@ pub(super) fn order_of_loss(table: &FigureTable) -> Vec<usize> {
     order.into_iter().map(|(place, _)| place).collect()
 }
 
-/// The largest value of a column; 0 where none is known.
+/// The largest value of a column; 0 if all are unknown.
 pub(super) fn largest(table: &FigureTable, place: usize) -> f64 {
     let values = table.rows.iter().filter_map(|row| *row.values.get(place)?);
     values.map(f64::abs).fold(0.0, f64::max)

@@ -1,11 +1,12 @@
-//! Series as JSON: as they are stored, and the figures that follow.
+//! Series as JSON: the stored values and the derived figures.
 
 use super::TrialSeries;
 use crate::json::{list, object, print};
 
-/// `schema` = `iodyno.series/1`: `trials`, each with `trial` (its place in the run, from 1), `round` (from 0), `configuration`, `workload`,
-/// and of its series `shapes`, `samples` and `gaps` as they are stored, the `figures` that follow from them, and what `sampling`
-/// cost. Counts are over a sample's `span_ns`, which ends at `at_ns` on the trial's clock. Ends with a newline.
+/// `schema` = `iodyno.series/1`: `trials`, each with `trial` (its place in the run, from 1), `round` (from 0),
+/// `configuration`, `workload`, for its series `shapes`, `samples` and `gaps` as stored, the derived `figures`, and the
+/// costs of `sampling`. Counts are over a sample's `span_ns`, which ends at `at_ns` on the trial's clock. Ends with a
+/// newline.
 pub fn json(trials: &[TrialSeries]) -> String {
     print(&Document(trials))
 }

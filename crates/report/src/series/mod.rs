@@ -1,4 +1,4 @@
-//! What the host did during a trial, over time: a table to read, CSV and JSON.
+//! Telemetry of the host during a trial, over time: as a table, CSV and JSON.
 //!
 //! Figures come from `judge` as [`FigureTable`]s; stored values are written as they are.
 
@@ -19,21 +19,21 @@ pub use json::json;
 pub(crate) use scale::Scale;
 pub use table::text;
 
-/// The series of one trial, with what tells it from a run's other trials.
+/// The series of one trial, with the attributes that identify the trial in its run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrialSeries<'a> {
     /// The trial's place in the run, from 1: what `--trial` takes.
     pub number: u32,
-    /// As in its key: from 0.
+    /// The round, from 0 as in the trial's key.
     pub round: u32,
     /// The configuration's name.
     pub configuration: &'a str,
     /// The workload's name.
     pub workload: &'a str,
-    /// What was stored, of the series that were asked for.
+    /// The stored values of the requested series.
     pub telemetry: &'a Telemetry,
-    /// The figures that follow from it, a table a series.
+    /// The derived figures, one table per series.
     pub tables: Vec<FigureTable>,
-    /// What sampling cost, all nodes.
+    /// The costs of sampling on all nodes.
     pub sampling: Vec<SamplerCost>,
 }

@@ -1,15 +1,15 @@
-//! The unit that a column's values are drawn in.
+//! The unit in which a column's values are printed.
 
 use iodyno_model::SeriesUnit;
 use iodyno_units::{Rate, significant};
 
-/// What values are divided by, and what stands above them.
+/// The divisor of values, and the unit in the heading.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scale {
-    /// Above the column; empty for plain numbers.
+    /// Unit in the heading; empty for plain numbers.
     pub(crate) unit: &'static str,
     divisor: f64,
-    /// Decimals beyond these say nothing.
+    /// The largest number of decimals.
     decimals: usize,
     /// `138.4k` for 138 400.
     suffixed: bool,
@@ -26,7 +26,8 @@ const BYTES: [(&str, f64); 5] = [
 const NANOS: [(&str, f64); 4] = [("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
 
 impl Scale {
-    /// The scale for values of a unit, from a typical value, so that an outlier does not make the others zero.
+    /// The scale for values of a unit. It depends on a typical value and not on the largest, so that an outlier does
+    /// not make the others zero.
     pub(crate) fn of(unit: SeriesUnit, typical: f64) -> Scale {
         let plain = |divisor, decimals| Scale {
             unit: "",
@@ -52,7 +53,7 @@ impl Scale {
                 let (unit, divisor) = largest_below(&BYTES, typical);
                 with(unit, divisor, 2)
             }
-            // Rates of storage are MiB/s throughout, so that tables compare.
+            // Rates of storage are always in MiB/s, so that tables can be compared.
             SeriesUnit::BytesPerSecond if typical >= 104_857.6 || typical == 0.0 => {
                 with("MiB/s", 1048576.0, 2)
             }
@@ -60,7 +61,7 @@ impl Scale {
         }
     }
 
-    /// The value in this unit: three significant digits, `-` where it is not known.
+    /// The value in this unit with three significant digits; `-` if it is unknown.
     pub(crate) fn draw(&self, value: Option<f64>) -> String {
         let Some(value) = value.filter(|value| value.is_finite()) else {
             return "-".to_owned();
@@ -81,7 +82,7 @@ impl Scale {
     }
 }
 
-/// The middle one of the values that are known and not 0; 0 where there is none.
+/// The median of the values that are known and not 0; 0 if there are none.
 pub(crate) fn typical(values: impl Iterator<Item = Option<f64>>) -> f64 {
     let known = values.flatten().filter(|value| value.is_finite());
     let mut sizes: Vec<f64> = known.map(f64::abs).filter(|size| *size > 0.0).collect();

@@ -1,4 +1,4 @@
-//! Figures over time, as a table to read.
+//! Figures over time, as a table for people.
 
 use iodyno_model::{FigureRow, FigureTable, SeriesKind, SeriesUnit};
 use iodyno_units::Nanos;
@@ -8,13 +8,13 @@ use super::scale::{Scale, typical};
 use crate::style::{Paint, Style, right, width};
 use crate::table::{Column, Table};
 
-/// The least width of a column of names.
+/// The smallest width of a column of names.
 const LEAST_SUBJECT: usize = 12;
 
-/// A table of figures: times downwards, the subjects of one time below each other, and at their time what came, went or could
-/// not be sampled. A terminal too narrow for all columns gets the most telling ones and the number of the others. The last
-/// rows have the figures of `whole`, all the time as one span: the mean of an await does not follow from the rows. Ends with
-/// a newline.
+/// A table of figures: for each time, a row per subject, and remarks on subjects that appeared, disappeared or could
+/// not be sampled. If the terminal is too narrow for all columns, the most important ones are printed, and the number
+/// of the others. The last rows are the figures of `whole`, in which the whole time is one interval: the mean of an
+/// await cannot be computed from the rows. Ends with a newline.
 pub fn text(table: &FigureTable, whole: Option<&FigureTable>, style: Style) -> String {
     let columns = style.columns();
     let tenths = usual_span(table).is_some_and(|ns| ns < 950_000_000);
@@ -32,7 +32,7 @@ pub fn text(table: &FigureTable, whole: Option<&FigureTable>, style: Style) -> S
     let leading = 1 + usize::from(subject.is_some());
     let order = fit::order_of_loss(table);
     let heads = figures.iter().enumerate().map(|(place, figure)| {
-        // The one that would be dropped last stays.
+        // The column that would be dropped last is always kept.
         let rank = order.iter().take(order.len().saturating_sub(1));
         let rank = rank.clone().position(|lost| *lost == place);
         let head = Column::right(figure.name.as_str()).unit(figure.scale.unit);
@@ -46,7 +46,7 @@ pub fn text(table: &FigureTable, whole: Option<&FigureTable>, style: Style) -> S
     };
     let span = |drawn: &mut Table, name: &str, rows: &[FigureRow]| {
         for (number, row) in rows.iter().enumerate() {
-            // Only the first row of several tells the time.
+            // Only the first row of a time has the time.
             let mut cells = vec![if number == 0 { name } else { "" }.to_owned()];
             cells.extend((leading == 2).then(|| row.subject.clone()));
             cells.extend(figures.iter().enumerate().map(|(place, figure)| {
@@ -67,7 +67,7 @@ pub fn text(table: &FigureTable, whole: Option<&FigureTable>, style: Style) -> S
     for (when_ns, what) in remarks {
         remark(&mut drawn, *when_ns, what);
     }
-    // A subject that came or went has a mean of its own span.
+    // A subject that appeared or disappeared has a mean over its own interval.
     let last = whole.filter(|_| several_times(table));
     let apart = last.is_some_and(several_times);
     for rows in last.iter().flat_map(|whole| spans(&whole.rows)) {
@@ -86,7 +86,7 @@ pub fn text(table: &FigureTable, whole: Option<&FigureTable>, style: Style) -> S
     title(table, style) + &drawn.draw(columns, style) + &left_out(table, lost, style)
 }
 
-/// In place of the time in the last rows.
+/// Printed instead of the time in the last rows.
 const MEAN: &str = "mean";
 
 /// Rows of the same time.
@@ -98,14 +98,14 @@ fn several_times(table: &FigureTable) -> bool {
     spans(&table.rows).count() > 1
 }
 
-/// The span that most rows have, ns.
+/// The most frequent length of a row's interval, ns.
 fn usual_span(table: &FigureTable) -> Option<u64> {
     let mut spans: Vec<u64> = table.rows.iter().map(|row| row.span_ns).collect();
     spans.sort_unstable();
     spans.get(spans.len() / 2).copied()
 }
 
-/// The one subject that all rows are of.
+/// The subject, if all rows have the same one.
 fn only_subject(table: &FigureTable) -> Option<&str> {
     let first = table.rows.first()?.subject.as_str();
     let mut rows = table.rows.iter();
@@ -128,7 +128,8 @@ fn clock(at_ns: i64, tenths: bool) -> String {
     }
 }
 
-/// A typical value of the columns that share a unit: all times, all rates of bytes; each amount of memory has its own.
+/// A typical value of the columns with a common unit: all times, all rates of bytes. Each amount of memory has its own
+/// unit.
 fn usual(table: &FigureTable, unit: SeriesUnit, place: usize) -> f64 {
     let together = matches!(unit, SeriesUnit::Nanos | SeriesUnit::BytesPerSecond);
     let columns = table.columns.iter().enumerate();
@@ -147,7 +148,7 @@ fn usual(table: &FigureTable, unit: SeriesUnit, place: usize) -> f64 {
 struct Figure {
     name: String,
     scale: Scale,
-    /// Its values are numbers of CPUs.
+    /// Whether its values are CPU numbers.
     of_cpus: bool,
 }
 
@@ -174,7 +175,7 @@ impl Figure {
     }
 }
 
-/// The series, and the span of a row.
+/// The name of the series, and the length of a row's interval.
 fn title(table: &FigureTable, style: Style) -> String {
     let subject = only_subject(table).unwrap_or_default();
     let mut title = table.kind.name().to_owned();
@@ -217,7 +218,7 @@ fn filled(text: &str, indent: usize, paint: Paint, style: Style) -> String {
     table.draw(style.columns(), style)
 }
 
-/// `30 s`, `100 ms`, `1 min 30 s`: samples are never taken to the microsecond.
+/// `30 s`, `100 ms`, `1 min 30 s`: rounded to 0.1 s, because intervals are multiples of it.
 fn short_span(span_ns: u64) -> String {
     let tenths = span_ns.saturating_add(50_000_000) / 100_000_000;
     match (tenths / 10, tenths % 10) {

@@ -45,7 +45,7 @@ fn disks() -> Telemetry {
         .done()
 }
 
-/// A source of interrupts on the last of many CPUs, and one on all of them.
+/// One source of interrupts on the last of many CPUs, and one on all CPUs.
 fn interrupts(cpus: u64) -> Telemetry {
     let names: Vec<&'static str> = (0..cpus)
         .map(|cpu| &*Box::leak(format!("CPU{cpu}").into_boxed_str()))

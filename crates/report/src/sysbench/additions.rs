@@ -1,7 +1,7 @@
-//! What sysbench does not tell, below its figures.
+//! Figures that sysbench does not print, below its own.
 //!
-//! Scripts look for its words wherever they stand: none of them is used here, so that a line found is still the
-//! line meant.
+//! Scripts search for sysbench's labels in all lines. None of these labels is used here, so that scripts find the
+//! intended line only.
 
 use iodyno_model::{Direction, Histogram, Step, Trial, Workload, errno_name};
 use iodyno_units::Nanos;
@@ -11,7 +11,7 @@ use crate::digits::ms;
 use crate::operations::longest;
 use crate::style::sanitize;
 
-/// Each kind of event apart, where the fsyncs come from, the closing fsync, errors and validation. Ends with an
+/// Each kind of event separately, the explanation of the fsyncs, the closing fsync, errors and validation. Ends with an
 /// empty line.
 pub(super) fn additions(workload: &Workload, trial: &Trial, totals: &Totals) -> String {
     let mut text = table(totals);

@@ -5,11 +5,11 @@ use iodyno_units::significant;
 
 use super::{Totals, shared};
 
-/// Within this share, counted fsyncs are explained by computed ones.
+/// The largest relative difference at which the computed number explains the counted one.
 const EXPLAINED: f64 = 0.01;
 
-/// `13330 syncs a second follow from file-fsync-freq=100 × 128 files: (6248 + 4166) / 100 × 128`; `None` where
-/// there are none, or where the counters do not bear it out.
+/// `13330 syncs a second follow from file-fsync-freq=100 × 128 files: (6248 + 4166) / 100 × 128`; `None` without
+/// fsyncs, or if the counters do not agree.
 pub fn explanation(job: &Job, trial: &Trial) -> Option<String> {
     let files = shared(job)?;
     let totals = Totals::of(Some(job), trial);
@@ -20,7 +20,7 @@ pub fn explanation(job: &Job, trial: &Trial) -> Option<String> {
     let rate = |count: u64| whole(totals.per_second(count));
     let all = u64::from(files.count);
     if files.fsync_all {
-        // A thread that was stopped between a write and its fsync is short of one.
+        // A thread that was stopped between a write and its fsync has one fsync less.
         let explained = syncs.abs_diff(writes) <= u64::from(job.clones);
         return explained.then(|| {
             format!(
@@ -35,7 +35,7 @@ pub fn explanation(job: &Job, trial: &Trial) -> Option<String> {
     }
     let every = u64::from(files.fsync_every);
     let computed = (reads + writes) as f64 / every as f64 * all as f64;
-    // The last round may be under way, or still to come.
+    // The last round of fsyncs can be incomplete or missing.
     let allowed = (syncs as f64 * EXPLAINED).max(all as f64);
     let explained = (syncs as f64 - computed).abs() <= allowed && reads + writes >= every;
     explained.then(|| {
@@ -50,7 +50,7 @@ pub fn explanation(job: &Job, trial: &Trial) -> Option<String> {
     })
 }
 
-/// Without decimals where there are three digits before them.
+/// The rate, without decimals if it has at least three digits.
 fn whole(rate: f64) -> String {
     significant(rate).to_string()
 }

@@ -2,14 +2,14 @@
 
 use iodyno_model::Histogram;
 
-/// Two bins part by this factor.
+/// The factor between two bins.
 const STEP: f64 = 1.03;
 
-/// Columns of the longest bar.
+/// Width of the longest bar, columns.
 const BAR: u64 = 40;
 
-/// All latencies in steps of 3 %, each under the middle of its step in ms, with a bar and its count. Values below
-/// a microsecond keep their digits. Empty without latencies.
+/// All latencies in bins of 3 %: for each bin its middle in ms, a bar and its count. Values below a microsecond have
+/// more decimals. Empty without latencies.
 pub fn histogram(latency: &Histogram) -> String {
     let mut steps: Vec<(i32, u64)> = Vec::new();
     for (low, high, count) in latency.bins() {
@@ -35,7 +35,7 @@ pub fn histogram(latency: &Histogram) -> String {
     text + " \n"
 }
 
-/// Three decimals, and as many more as two neighbours need to differ.
+/// Three decimals, or more if neighbouring bins would be printed as the same number.
 fn milliseconds(value: f64) -> String {
     let decimals = match value {
         value if value < 0.001 => 6,

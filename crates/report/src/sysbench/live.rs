@@ -1,14 +1,14 @@
-//! The lines between start and end.
+//! The intermediate lines of a trial.
 
 use iodyno_model::{Frame, Histogram, Step};
 use iodyno_units::Nanos;
 
 use super::{EVENTS, mib, ms, per_second};
 
-/// A frame that ends so much before the line is due is taken as on time, ns.
+/// A frame that ends at most this long before the line is due counts as on time, ns.
 const EARLY_NS: u64 = 50_000_000;
 
-/// Gathers the frames of a trial and draws a line each interval.
+/// Collects the frames of a trial and formats a line for each interval.
 #[derive(Debug, Clone)]
 pub struct Live {
     every_ns: u64,
@@ -21,7 +21,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// A line each such time, with this percentile, 0 for none.
+    /// A line for each interval of `every`, with this percentile; 0: none.
     pub fn new(every: Nanos, percentile: f64) -> Live {
         let every_ns = every.0.max(1);
         Live {
@@ -33,7 +33,7 @@ impl Live {
         }
     }
 
-    /// The line that is due with this frame, with its newline, if one is.
+    /// The line with its newline, if one is due with this frame.
     pub fn frame(&mut self, frame: &Frame) -> Option<String> {
         if frame.step != Step::Measure {
             return None;
@@ -52,8 +52,8 @@ impl Live {
     }
 }
 
-/// `[ 10s ] reads: 97.63 MiB/s writes: 65.09 MiB/s fsyncs: 13329.94/s latency (ms,95%): 0.209` of these frames
-/// together, with a newline. `elapsed` is the measured time up to the last one's end.
+/// `[ 10s ] reads: 97.63 MiB/s writes: 65.09 MiB/s fsyncs: 13329.94/s latency (ms,95%): 0.209` for these frames
+/// together, with a newline. `elapsed` is the measured time up to the end of the last frame.
 pub fn interval(frames: &[Frame], elapsed: Nanos, percentile: f64) -> String {
     let span: u64 = frames
         .iter()

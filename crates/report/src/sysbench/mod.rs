@@ -1,5 +1,5 @@
-//! Trials of shared files in the words and columns of sysbench 1.0's fileio test, so that what reads its output
-//! reads ours; and under them, in words that nothing greps for, what it cannot tell.
+//! Trials of shared files in the format of sysbench 1.0's fileio test, for programs that read its output; below it,
+//! additional figures with labels that sysbench does not use.
 
 mod additions;
 mod explanation;
@@ -21,17 +21,17 @@ pub use preamble::preamble;
 pub use prepare::prepared;
 pub use result::result;
 
-/// What of the figures was asked for.
+/// The requested output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// The percentile shown; 0: none.
+    /// The percentile to print; 0: none.
     pub percentile: f64,
-    /// The latency histogram is printed above the figures.
+    /// Whether to print the latency histogram above the figures.
     pub histogram: bool,
 }
 
 impl Default for Options {
-    /// The 95th percentile, and nothing more.
+    /// The 95th percentile, without a histogram.
     fn default() -> Options {
         Options {
             percentile: 95.0,
@@ -40,10 +40,10 @@ impl Default for Options {
     }
 }
 
-/// Of these the test's events are made: requests, and an fsync of one file each.
+/// The events of the test: requests, and fsyncs of one file each.
 const EVENTS: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Sync];
 
-/// The job of shared files, which is the only one of its workload, and its files.
+/// The job of shared files; it is the only job of its workload.
 fn job(workload: &Workload) -> Option<&Job> {
     workload.jobs.iter().find(|job| shared(job).is_some())
 }
@@ -52,17 +52,17 @@ fn shared(job: &Job) -> Option<&SharedFiles> {
     job.work.shared_files()
 }
 
-/// What all threads did in a trial.
+/// The totals of all threads in a trial.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Totals {
     ops: [u64; 3],
     bytes: [u64; 3],
     latency: [Histogram; 3],
-    /// Intended → completed, where a rate was asked for.
+    /// Intended → completed, if a rate was requested.
     response: [Histogram; 3],
     /// From the first thread's start to the last one's end, ns.
     span_ns: u64,
-    /// Each write and its fsync are one event.
+    /// Whether each write and its fsync are one event.
     synced_writes: bool,
 }
 
@@ -94,7 +94,7 @@ impl Totals {
         Nanos(self.span_ns).secs()
     }
 
-    /// A count over the whole time; 0 without time.
+    /// A count per second of the whole time; 0 without time.
     fn per_second(&self, count: u64) -> f64 {
         per_second(count, self.span_ns)
     }
@@ -107,7 +107,7 @@ impl Totals {
         self.ops[0] + self.ops[1] + fsyncs
     }
 
-    /// What an event took, in the mean, ns; 0 without events.
+    /// Mean latency of an event, ns; 0 without events.
     fn mean_ns(&self) -> f64 {
         match self.events() {
             0 => 0.0,
@@ -115,7 +115,7 @@ impl Totals {
         }
     }
 
-    /// All events' latencies in one.
+    /// One histogram of the latencies of all events.
     fn merged(&self) -> Histogram {
         let mut all = Histogram::default();
         self.latency.iter().for_each(|latency| all.merge(latency));
@@ -134,7 +134,7 @@ fn per_second(count: u64, span_ns: u64) -> f64 {
     }
 }
 
-/// MiB of bytes, or of bytes a second.
+/// Bytes, or bytes per second, in MiB.
 fn mib(bytes: f64) -> f64 {
     bytes / f64::from(1 << 20)
 }

@@ -1,4 +1,4 @@
-//! The settings in force.
+//! The settings that are printed before a run.
 
 use iodyno_model::{Engine, EngineKind, Job, SharedFiles, SharedMode};
 use iodyno_units::Nanos;
@@ -88,7 +88,7 @@ fn fileio(job: &Job, files: &SharedFiles) -> String {
     text + &format!("Doing {} test\n", test(files.mode))
 }
 
-/// `Extra file open flags: (none)` with a newline. `sync` and `dsync` bring a blank behind them.
+/// `Extra file open flags: (none)` with a newline. `sync` and `dsync` are followed by a blank, as in sysbench.
 pub(super) fn open_flags(engine: &Engine) -> String {
     let flags = [
         (engine.o_sync, "sync "),
@@ -125,7 +125,7 @@ fn test(mode: SharedMode) -> &'static str {
     }
 }
 
-/// `16Ki`, `1.9531Mi`, `512`: five significant digits, no zeroes at the end.
+/// `16Ki`, `1.9531Mi`, `512`: five significant digits without trailing zeros.
 fn size(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut unit = "";
@@ -149,7 +149,7 @@ mod tests {
     use super::size;
 
     #[test]
-    fn sizes_have_five_digits_and_no_zeroes_behind_them() {
+    fn sizes_have_five_digits_without_trailing_zeros() {
         for (bytes, text) in [
             (0, "0"),
             (512, "512"),

@@ -1,4 +1,4 @@
-//! The words of `prepare`.
+//! The output of `prepare`.
 
 use iodyno_model::{Direction, SharedFiles, Step, Trial, Workload};
 use iodyno_units::Nanos;
@@ -7,9 +7,9 @@ use super::preamble::open_flags;
 use super::{Totals, clones, job, mib, shared};
 use crate::operations::longest;
 
-/// What prepare says: sizes and open flags, a line a file, as far as it is known what became of it, then
-/// `2147483648 bytes written in 3.21 seconds (637.98 MiB/sec).` The time is that of writing and of the fsyncs.
-/// Ends with a newline; empty for a workload without shared files.
+/// The output of prepare: sizes and open flags, a line for each file if its state is known, then `2147483648 bytes
+/// written in 3.21 seconds (637.98 MiB/sec).` The time is that of the writes and the fsyncs. Ends with a newline; empty
+/// for a workload without shared files.
 pub fn prepared(workload: &Workload, trial: &Trial) -> String {
     let Some((job, files)) = job(workload).and_then(|job| Some((job, shared(job)?))) else {
         return String::new();
@@ -18,7 +18,7 @@ pub fn prepared(workload: &Workload, trial: &Trial) -> String {
     let written = totals.bytes[Direction::Write as usize];
     let total = files.total_size();
     let numbers = 0..files.count;
-    // Of files that were there in part, only the sum is known.
+    // If some of the files existed, only the sum of bytes is known.
     let done = match written {
         0 => Some("Reusing existing file"),
         bytes if bytes >= total => Some("Creating file"),
@@ -45,7 +45,7 @@ pub fn prepared(workload: &Workload, trial: &Trial) -> String {
     text
 }
 
-/// Until all was on the storage, as far as the job asks.
+/// Time until everything was written and, if the job requests it, synced, ns.
 fn span_ns(trial: &Trial, totals: &Totals) -> u64 {
     let start = clones(trial).map(|clone| clone.start_ns).min().unwrap_or(0);
     let done = clones(trial).filter_map(|clone| clone.done_ns).max();

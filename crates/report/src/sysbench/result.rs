@@ -4,12 +4,13 @@ use iodyno_model::{Direction, DirectionResult, Histogram, Trial, Workload};
 
 use super::{EVENTS, Options, Totals, additions, clones, histogram, job, mib, ms};
 
-/// Columns of a line up to the end of its figure.
+/// Width of a line up to the end of its figure, columns.
 const COLUMNS: usize = 53;
 
-/// Where asked for the histogram, then rates, throughput, latencies and fairness as sysbench 1.0 prints them, and
-/// below what is ours. Rates are counts over the total time, which is the measured one; events and latencies are
-/// of reads, writes and fsyncs together; with `file-fsync-all` a write and its fsync are one event. Begins with an empty line, ends with a newline.
+/// The histogram if requested, then rates, throughput, latencies and fairness in the format of sysbench 1.0, and below
+/// them iodyno's additional figures. Rates are counts ÷ total time, which is the measured time; events and latencies
+/// are of reads, writes and fsyncs together; with `file-fsync-all` a write and its fsync are one event. Begins with an
+/// empty line, ends with a newline.
 pub fn result(workload: &Workload, trial: &Trial, options: &Options) -> String {
     let totals = Totals::of(job(workload), trial);
     let merged = totals.merged();
@@ -68,7 +69,7 @@ fn latency(merged: &Histogram, mean_ns: f64, percentile: f64) -> String {
     )
 }
 
-/// Events and time within them of each thread: mean and population deviation.
+/// Number of events and time within events per thread: mean and population standard deviation.
 fn fairness(trial: &Trial, synced_writes: bool) -> String {
     let each = |figure: &dyn Fn(&DirectionResult) -> f64| -> Vec<f64> {
         clones(trial)
@@ -93,7 +94,7 @@ fn fairness(trial: &Trial, synced_writes: bool) -> String {
     )
 }
 
-/// Mean and population standard deviation; zeroes of nothing.
+/// Mean and population standard deviation; 0 for no values.
 fn spread(values: &[f64]) -> (f64, f64) {
     let count = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / count;

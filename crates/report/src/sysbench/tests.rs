@@ -262,7 +262,7 @@ fn each_interval_has_one_line_for_its_frames() {
             (Direction::Sync, 640 * scale, 0),
         ];
         let mut frame = made::frame(number, &did);
-        // Seconds end some µs too early or too late.
+        // Frames end some µs before or after the full second.
         frame.end_ns -= 300_000;
         frame
     };
@@ -333,7 +333,7 @@ fn fsyncs_are_explained_only_if_the_counters_agree() {
     };
     let follow = "6400 syncs a second follow from file-fsync-freq=100 × 128 files: (3000 + 2000) / 100 × 128";
     check(|_| (), [60_000, 40_000, 128_000], Some(follow));
-    // The last group of fsyncs was interrupted, or that at the end was counted.
+    // The last group of fsyncs was interrupted, or the fsyncs at the end were counted.
     check(
         |_| (),
         [60_000, 40_000, 127_900],

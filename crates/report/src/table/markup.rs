@@ -1,19 +1,19 @@
-//! Tables to paste (Markdown, AsciiDoc) and to read by programs (CSV). What a cell holds cannot break the table.
+//! Tables as Markdown, AsciiDoc and CSV. The text of a cell cannot break the table.
 
 use super::{Align, Cell, Table};
 use crate::csv;
 use crate::style::sanitize;
 
-/// A markup language: texts, lists and tables in it.
+/// A markup language, with functions for texts, lists and tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Markup {
-    /// GitHub's.
+    /// GitHub's Markdown.
     Markdown,
     AsciiDoc,
 }
 
 impl Markup {
-    /// The text, each of its characters standing for itself.
+    /// The text with all characters escaped that have a meaning in the language.
     pub(crate) fn escape(self, text: &str) -> String {
         match self {
             Markup::Markdown => markdown(&sanitize(text)),
@@ -85,8 +85,8 @@ impl Table {
                     format!("[cols=\"{}\",options=\"header\"]\n|===\n", aligns.join(","));
                 let rows: Vec<String> = std::iter::once(heads)
                     .chain(rows)
-                    // Each cell on a line of its own: before a pipe within a line, letters and digits would be read as the
-                    // cell's form.
+                    // Each cell is on a separate line: letters and digits before a pipe would be read as a format
+                    // specifier.
                     .map(|cells| cells.iter().map(|cell| format!("|{cell}\n")).collect())
                     .collect();
                 text += &rows.join("\n");
@@ -113,9 +113,9 @@ fn markdown(text: &str) -> String {
         let next = characters.peek();
         let special = match character {
             '\\' | '|' | '*' | '`' | '<' | '~' => true,
-            // Brackets make a link only like this; those of intervals stay readable.
+            // Only such brackets form a link; those of intervals are not escaped.
             ']' => matches!(next, Some('(' | '[')),
-            // Within words, as in most names, they mean nothing.
+            // Within words they have no meaning.
             '_' => escaped.is_empty() || next.is_none(),
             _ => false,
         };
@@ -131,7 +131,7 @@ fn ascii_doc(text: &str) -> String {
     let mut escaped = String::new();
     for character in text.chars() {
         match character {
-            // A backslash before a pipe would do as well, but not after another backslash.
+            // A backslash before the pipe does not work after another backslash.
             '|' => escaped.push_str("{vbar}"),
             '*' => escaped.push_str("{asterisk}"),
             '`' => escaped.push_str("{backtick}"),
@@ -142,7 +142,7 @@ fn ascii_doc(text: &str) -> String {
             '#' => escaped.push_str("&#35;"),
             '<' => escaped.push_str("&#60;"),
             '&' => escaped.push_str("&#38;"),
-            // After a word it begins a macro's text, after another one an anchor.
+            // After a word it begins the text of a macro, after another bracket an anchor.
             '[' if !escaped.is_empty() && !escaped.ends_with(' ') => escaped.push_str("&#91;"),
             character => escaped.push(character),
         }

@@ -1,10 +1,12 @@
-//! The one renderer of tables: columns with alignment, unit, least width and a rule for narrow terminals.
+//! The one renderer of tables: columns with alignment, unit, minimum width and a rule for narrow terminals.
 //!
-//! A table that is too wide first loses the columns that may be dropped, then narrows those that may be narrowed. Where
-//! that is not enough, each row is printed as a block: its first cell, and below it the others, each after its heading. No
-//! line is ever longer than the width, and only what was dropped or shortened is missing.
+//! If a table is too wide, columns that may be dropped are dropped first, then columns that may be narrowed are
+//! narrowed. If it is still too wide, each row is printed as a block: its first cell, and below it the others, each
+//! after its heading. No line is ever longer than the width, and everything that was not dropped or shortened is
+//! printed.
 //!
-//! Cells are any text: control characters are replaced here. The same table can be written as Markdown, AsciiDoc or CSV.
+//! Cells can contain any text: control characters are replaced here. The same table can be written as Markdown,
+//! AsciiDoc or CSV.
 
 mod markup;
 #[cfg(test)]
@@ -23,16 +25,16 @@ enum Align {
     Right,
 }
 
-/// What a column does where the table is too wide.
+/// What happens to a column if the table is too wide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Narrow {
     /// It keeps its width.
     Keep,
-    /// Its cells lose their middle, down to this width.
+    /// The middle of its cells is omitted, down to this width.
     Middle(usize),
-    /// Its cells lose their end, down to this width.
+    /// The end of its cells is omitted, down to this width.
     End(usize),
-    /// Its cells go on in the next line, down to this width.
+    /// Its cells are wrapped, down to this width.
     Wrap(usize),
 }
 
@@ -78,17 +80,17 @@ impl Column {
         Column { unit, ..self }
     }
 
-    /// The colour of its heading; dim otherwise.
+    /// Sets the colour of its heading; the default is dim.
     pub(crate) fn paint(self, paint: Paint) -> Column {
         Column { paint, ..self }
     }
 
-    /// The least width, whatever the cells need.
+    /// Sets the minimum width.
     pub(crate) fn at_least(self, least: usize) -> Column {
         Column { least, ..self }
     }
 
-    /// This width, whatever the cells are: longer ones lose their middle.
+    /// Sets a fixed width; the middle of longer cells is omitted.
     pub(crate) fn exactly(self, width: usize) -> Column {
         Column {
             least: width,
@@ -98,19 +100,19 @@ impl Column {
         }
     }
 
-    /// It is dropped where the table is too wide: the column with the lowest number first, columns of the same number
-    /// together, those with 0 never.
+    /// Sets the order in which columns are dropped if the table is too wide: the lowest number first, columns with the
+    /// same number together, 0 never.
     pub(crate) fn drop(self, drop: u32) -> Column {
         Column { drop, ..self }
     }
 
-    /// Its cells may lose their middle, so that both ends still tell them apart.
+    /// The middle of its cells may be omitted, so that both ends remain to identify them.
     pub(crate) fn middle(self, least: usize) -> Column {
         let narrow = Narrow::Middle(least);
         Column { narrow, ..self }
     }
 
-    /// Its cells may lose their end.
+    /// The end of its cells may be omitted.
     pub(crate) fn end(self, least: usize) -> Column {
         let narrow = Narrow::End(least);
         Column { narrow, ..self }
@@ -155,9 +157,9 @@ impl From<&str> for Cell {
 enum Entry {
     /// A cell for each column.
     Row(Vec<Cell>),
-    /// Text over the whole width, wrapped, with its indent after the first line and its colour.
+    /// Text over the whole width, wrapped, with its colour and the indent of the lines after the first.
     Text(String, usize, Option<Paint>),
-    /// Pieces one after the other, as many in a line as fit.
+    /// Pieces in sequence, as many per line as fit.
     Pieces(Vec<Cell>),
 }
 
@@ -171,7 +173,7 @@ pub(crate) struct Table {
     cut: bool,
 }
 
-/// The columns that are shown, with their widths.
+/// The columns to show, with their widths.
 #[derive(Debug, PartialEq, Eq)]
 struct Layout {
     shown: Vec<(usize, usize)>,
@@ -189,22 +191,22 @@ impl Table {
         }
     }
 
-    /// Blanks between columns; two otherwise.
+    /// Sets the number of blanks between columns; the default is two.
     pub(crate) fn gap(self, gap: usize) -> Table {
         Table { gap, ..self }
     }
 
-    /// Blanks before each row.
+    /// Sets the number of blanks before each row.
     pub(crate) fn indent(self, indent: usize) -> Table {
         Table { indent, ..self }
     }
 
-    /// Each row stays one line: it is cut where it is too long.
+    /// Makes each row one line, cut if it is too long.
     pub(crate) fn cut(self) -> Table {
         Table { cut: true, ..self }
     }
 
-    /// Adds a row: a cell for each column, the missing ones being empty.
+    /// Adds a row: a cell for each column; missing cells are empty.
     pub(crate) fn row<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
         let mut cells: Vec<Cell> = cells.into_iter().map(Into::into).collect();
         cells.resize(self.columns.len(), Cell::default());
@@ -232,12 +234,12 @@ impl Table {
         self.entries.push(entry);
     }
 
-    /// Adds pieces that need no columns, as many in a line as fit.
+    /// Adds pieces without columns, as many per line as fit.
     pub(crate) fn pieces(&mut self, pieces: Vec<Cell>) {
         self.entries.push(Entry::Pieces(pieces));
     }
 
-    /// Adds a column with the cells of the rows there are.
+    /// Adds a column, with cells for the existing rows.
     pub(crate) fn add_column(&mut self, column: Column, cells: impl IntoIterator<Item = Cell>) {
         self.columns.push(column);
         let rows = self.entries.iter_mut().filter_map(|entry| match entry {
@@ -248,7 +250,7 @@ impl Table {
         rows.zip(cells).for_each(|(row, cell)| row.push(cell));
     }
 
-    /// Leaves the headings out.
+    /// Omits the headings.
     pub(crate) fn without_heads(&mut self) {
         for column in &mut self.columns {
             column.head.clear();
@@ -263,20 +265,20 @@ impl Table {
         })
     }
 
-    /// Whether all of it fits into lines of this width, nothing dropped and nothing narrowed.
+    /// Whether the whole table fits into lines of this width, without dropping or narrowing columns.
     pub(crate) fn fits(&self, columns: usize, style: Style) -> bool {
         let widths = (0..self.columns.len()).map(|place| self.natural(place, style));
         self.sum(widths) <= columns
     }
 
-    /// Columns of the terminal that are left beside the table.
+    /// The width that the table leaves unused, columns.
     pub(crate) fn free(&self, columns: usize, style: Style) -> usize {
         let layout = self.layout(columns, style);
         let widths = layout.shown.into_iter().map(|(_, width)| width);
         columns.saturating_sub(self.sum(widths))
     }
 
-    /// The places of the columns that are dropped at this width.
+    /// The indices of the columns that are dropped at this width.
     pub(crate) fn dropped(&self, columns: usize, style: Style) -> Vec<usize> {
         let layout = self.layout(columns, style);
         let shown = |place: &usize| layout.shown.iter().any(|(known, _)| known == place);
@@ -286,7 +288,7 @@ impl Table {
         }
     }
 
-    /// A line of columns of these widths.
+    /// The width of a line with columns of these widths.
     fn sum(&self, widths: impl Iterator<Item = usize>) -> usize {
         let all: usize = widths.map(|width| width + self.gap).sum();
         self.indent + all.saturating_sub(self.gap)
@@ -335,13 +337,13 @@ impl Table {
         }
     }
 
-    /// The lines, each with its end. None is longer than `columns`.
+    /// The lines, each with a newline, none longer than `columns`.
     pub(crate) fn draw(&self, columns: usize, style: Style) -> String {
         let lines = self.lines(columns, style).into_iter();
         lines.map(|line| line + "\n").collect()
     }
 
-    /// The lines: headings where there are any, rows, texts.
+    /// The lines: headings if there are any, rows, texts.
     pub(crate) fn lines(&self, columns: usize, style: Style) -> Vec<String> {
         let layout = self.layout(columns, style);
         let as_rows = layout.fits || self.cut;
@@ -402,7 +404,7 @@ impl Table {
         let height = texts.iter().map(Vec::len).max().unwrap_or(0).max(1);
         for number in 0..height {
             let mut line = String::new();
-            // Blanks that are due before the next text, and columns that are left.
+            // Blanks before the next text, and columns that remain.
             let (mut blanks, mut room) = (self.indent, columns);
             for ((place, width), texts) in layout.shown.iter().zip(&texts) {
                 let text = texts.get(number).map_or("", String::as_str);
@@ -418,8 +420,8 @@ impl Table {
                     continue;
                 }
                 blanks += before;
-                // A text may be of no width at all (a combining character), so its being cut to
-                // nothing does not tell whether the line is full.
+                // A text can have width 0 (a combining character). That it was cut to nothing therefore does not mean
+                // that the line is full.
                 if blanks >= room {
                     break;
                 }
@@ -436,7 +438,7 @@ impl Table {
         }
     }
 
-    /// A row that has no room for columns: its first cell, below it the others after their headings.
+    /// A row as a block: its first cell, and below it the others, each after its heading.
     fn block(&self, cells: &[Cell], columns: usize, style: Style) -> Vec<String> {
         let Some((first, others)) = cells.split_first() else {
             return Vec::new();
@@ -460,7 +462,7 @@ impl Table {
     }
 }
 
-/// A text as it is shown: nothing in it can steer the terminal.
+/// A text in the form in which it is printed, without control characters.
 fn shown(text: &str, style: Style) -> String {
     style.plain(&sanitize(text))
 }
@@ -469,7 +471,7 @@ fn filled(text: &str, indent: usize, columns: usize) -> String {
     crate::style::wrapped(text, indent, columns, true)
 }
 
-/// Pieces one after the other, on as many lines as it takes, each indented.
+/// Pieces in sequence, on as many indented lines as necessary.
 fn flow(pieces: &[Cell], indent: usize, columns: usize, style: Style) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut used = columns;
@@ -483,7 +485,7 @@ fn flow(pieces: &[Cell], indent: usize, columns: usize, style: Style) -> Vec<Str
             }
             continue;
         }
-        // Blanks at its end may align the next piece: a piece that fits is not touched.
+        // Blanks at the end of a piece can align the next one, so a piece that fits is not changed.
         let room = columns.saturating_sub(indent);
         let text = match width(&text) <= room {
             true => text,

@@ -157,7 +157,7 @@ fn uncoloured(text: &str) -> String {
     })
 }
 
-/// The text without blanks, because wrapping moves them.
+/// The text without blanks: wrapping moves them.
 fn ink(text: &str) -> String {
     text.chars().filter(|it| !it.is_whitespace()).collect()
 }

@@ -1,4 +1,4 @@
-//! A small latency histogram: logarithmic buckets, a bar a direction.
+//! A small latency histogram: logarithmic buckets, one bar per direction.
 
 use iodyno_model::{Direction, Histogram, Row, Summary};
 use iodyno_units::{Nanos, percent};
@@ -10,7 +10,7 @@ use crate::table::{Column, Table};
 /// The largest number of buckets.
 const MOST_LINES: usize = 12;
 
-/// A bar and its share need this many columns.
+/// The smallest width of a bar with its share, columns.
 const LEAST_COLUMN: usize = 14;
 
 /// Upper edges in ns: 1-2-5 steps, or decades where the range is wide.
@@ -31,14 +31,14 @@ fn edges(low: u64, high: u64) -> Vec<u64> {
     }
 }
 
-/// All groups' ops of a direction together, by the latency that counts.
+/// For each direction, the histogram of the main latency of all groups.
 fn histograms(summary: &Summary) -> Vec<(Direction, Histogram)> {
     let rows: Vec<&Row> = summary
         .groups
         .iter()
         .flat_map(|group| &group.rows)
         .collect();
-    // File operations: only the cycle; its steps are in the table.
+    // For file operations, only the cycle is shown; its steps are in the table.
     let has_cycles = rows.iter().any(|row| row.result.direction == Direction::Op);
     Direction::EVERY
         .into_iter()
@@ -56,7 +56,7 @@ fn histograms(summary: &Summary) -> Vec<(Direction, Histogram)> {
 /// The histograms of up to two directions, side by side; empty without ops.
 pub(super) fn histogram(summary: &Summary, style: Style) -> String {
     let mut columns = histograms(summary);
-    // The fsyncs of a mixed job are in the table above.
+    // Further directions (the fsyncs of a mixed job) are only in the table above.
     let room = style.columns() - LABEL - 9;
     columns.truncate((room / LEAST_COLUMN).clamp(1, 2));
     let low = columns
@@ -117,7 +117,7 @@ fn shares(histogram: &Histogram, edges: &[u64]) -> Vec<f64> {
     counts.into_iter().map(|count| count as f64 / all).collect()
 }
 
-/// A bar as long as the share is of the largest one, and the share.
+/// The share, and a bar whose length is relative to the largest share.
 fn bar(share: f64, largest: f64, bar_width: usize, style: Style) -> String {
     if share == 0.0 {
         return String::new();

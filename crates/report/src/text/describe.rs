@@ -1,4 +1,4 @@
-//! What was done, in a line: jobs, backend, depth, pattern, block sizes, region, target.
+//! The description of a workload in one line: jobs, backend, depth, pattern, block sizes, region, target.
 
 use iodyno_model::{
     Access, Amount, Arrival, Blocks, Direction, Distribution, EngineKind, GroupSummary, Job,
@@ -17,7 +17,7 @@ pub(super) fn header(
     style: Style,
 ) -> String {
     let mut pieces = vec![sanitize(&workload.name)];
-    // The default configuration needs no name.
+    // The default configuration is not named.
     if !trial.configuration.is_empty() && trial.configuration != "default" {
         pieces.push(format!("on {}", sanitize(&trial.configuration)));
     }
@@ -46,7 +46,7 @@ fn clock(workload: &Workload) -> &'static str {
     }
 }
 
-/// The line above a group's rows, where there are several groups.
+/// The line above a group's rows, if there are several groups.
 pub(super) fn group(workload: &Workload, group: &GroupSummary) -> String {
     let mut names: Vec<String> = Vec::new();
     for job in &group.jobs {
@@ -246,7 +246,7 @@ fn targets(trial: &Trial) -> String {
 fn target(info: &TargetInfo) -> String {
     let layers = info.stack.iter().filter_map(|layer| match layer {
         StackLayer::Mount(mount) => Some(mount.file_system.clone()),
-        // The disk below a partition follows and says enough.
+        // The disk below a partition is the next layer, and is sufficient.
         StackLayer::Partition(_) => None,
         StackLayer::Loop { device, .. } | StackLayer::Disk(device) => Some(device.name.clone()),
         StackLayer::Mapped { device, name, .. } if name.is_empty() => Some(device.name.clone()),

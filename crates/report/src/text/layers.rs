@@ -1,4 +1,4 @@
-//! What is between jobs and storage: the devices of each layer, and servers under test.
+//! The layers between jobs and storage: the devices of each layer, and servers under test.
 
 use iodyno_model::{DeviceSummary, ServerUse, StackLayer, Summary, Trial};
 use iodyno_units::{Bytes, Nanos, significant};
@@ -6,8 +6,8 @@ use iodyno_units::{Bytes, Nanos, significant};
 use super::join;
 use crate::style::{left, right, sanitize, width};
 
-/// A line for each device where several are stacked, top first, so that the cost of a layer is seen apart from that of the
-/// layers below it. Partitions are left out: they do not queue.
+/// A line for each device if several are stacked, top first, so that the cost of a layer can be distinguished from that
+/// of the layers below it. Partitions are omitted: they have no queue.
 pub(super) fn layers(summary: &Summary, trial: &Trial) -> Vec<String> {
     let environments = trial.parts.iter().map(|part| &part.environment);
     let stacks = environments.flat_map(|environment| &environment.targets);
@@ -51,7 +51,7 @@ fn time(ns: Option<f64>) -> String {
     ns.map_or("-".to_owned(), |ns| Nanos(ns.round() as u64).to_string())
 }
 
-/// What each server under test used.
+/// The resource use of each server under test.
 pub(super) fn servers(summary: &Summary) -> Vec<String> {
     let all = summary.server_cores().filter(|cores| *cores > 0.0);
     let per_op = |server: &ServerUse| {

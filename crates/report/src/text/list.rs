@@ -6,16 +6,16 @@ use crate::clock;
 use crate::style::{Paint, Style};
 use crate::table::{Column, Table};
 
-/// A run in a list.
+/// A row of the list: one run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunRow {
     /// The short name: `41`.
     pub alias: String,
-    /// Wall clock at its start, ms since 1970.
+    /// Wall clock at the start, ms since 1970.
     pub started_unix_ms: u64,
     /// The local time's offset then, seconds east of Greenwich.
     pub utc_offset_s: i32,
-    /// How long it took or has taken, ns.
+    /// Duration of the run, or the duration so far, ns.
     pub span_ns: u64,
     /// `completed`, `interrupted`, `failed`, `running`, `damaged`.
     pub state: String,

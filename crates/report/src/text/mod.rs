@@ -24,14 +24,14 @@ use crate::operations::{Cycles, came_to_its_end, completion_ns, cycles, longest}
 use crate::style::{Style, left, sanitize, trimmed};
 use crate::{course, spark, sysbench};
 
-/// Columns of the words that lines begin with.
+/// Width of the label at the beginning of a line, columns.
 const LABEL: usize = 9;
 
 /// Below this share, the time for which workers waited for a CPU is not printed.
 const LEAST_RUN_DELAY: f64 = 0.01;
 
-/// One trial: what was done, rates and latencies, the series, CPU and devices, steps, a latency histogram, its
-/// findings, and the kinds of its notes on the set-up.
+/// One trial: its workload, rates and latencies, the series, CPU and devices, steps, a latency histogram, its findings,
+/// and the kinds of its notes on the set-up.
 pub fn trial(
     workload: &Workload,
     trial: &Trial,
@@ -112,7 +112,7 @@ fn facts(
 
 fn series(summary: &Summary, style: Style) -> String {
     let rates: Vec<f64> = summary.series.iter().map(|point| point.iops).collect();
-    // A single point is in the table already.
+    // A single value is already in the table.
     let line = match rates.len() {
         0 | 1 => String::new(),
         _ => spark::line(&rates, (style.columns() - LABEL).min(40), style),
@@ -125,7 +125,7 @@ fn series(summary: &Summary, style: Style) -> String {
     join(parts.into_iter().flatten(), "   ")
 }
 
-/// Whether the jobs that end when they are steady became so. Equal words are not repeated for each clone.
+/// For jobs that end when steady: whether they became steady. Equal texts of several clones are printed once.
 fn steady(summary: &Summary) -> Vec<String> {
     let results = summary.groups.iter().flat_map(|group| &group.steady);
     let mut lines: Vec<String> = results.map(steady_words).collect();
@@ -193,7 +193,7 @@ fn ended(summary: &Summary) -> Option<String> {
     }
 }
 
-/// Where the fsyncs of shared files come from, if the counters confirm it.
+/// The explanation of the number of fsyncs of shared files, if the counters agree.
 fn syncs(workload: &Workload, trial: &Trial, findings: &[Finding]) -> String {
     let told = findings
         .iter()

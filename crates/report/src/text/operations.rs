@@ -1,4 +1,4 @@
-//! Jobs of file operations and of shared files, described.
+//! Descriptions of jobs of file operations and of shared files.
 
 use iodyno_model::{
     Action, Arrival, CycleStep, Distribution, Engine, EngineKind, FileSet, Job, JobEnd, Operations,
@@ -9,7 +9,7 @@ use iodyno_units::{Bytes, Nanos, Rate, grouped};
 use super::join;
 use crate::style::sanitize;
 
-/// sysbench's own, which goes without saying.
+/// sysbench's default, which is not printed.
 const USUAL_RATIO: f64 = 1.5;
 
 /// `4 threads, own folders`, `10 000 × 2 MiB`, `create* sync_folder* close`, `10 s`.

@@ -1,16 +1,16 @@
 //! The findings of a trial, its notes, and why it failed.
 //!
-//! Notes on the set-up share a line, except in full detail: most trials have some, and what is always printed is not
-//! read.
+//! Notes on the set-up are on one line, except in full detail: most trials have some, and users ignore what is always
+//! printed.
 
 use iodyno_model::{Finding, FindingKind, Outcome, Trial, Weight};
 
 use crate::style::{Paint, Style, trimmed};
 
-/// How much of a finding is printed.
+/// How much detail of a finding is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Detail {
-    /// Findings with their remedies; notes on the set-up in one line, by their kinds.
+    /// Findings with their remedies; the kinds of the notes on the set-up on one line.
     Brief,
     /// All findings with remedies and thresholds.
     Full,
@@ -37,8 +37,8 @@ pub(super) fn told(trial: &Trial, findings: &[Finding], detail: Detail, style: S
     text + &failure(trial, findings, style)
 }
 
-/// Whether the finding is a note on how the trial was set up, and not on what it measured. A run prints each kind of them
-/// once.
+/// Whether the finding is a note on the set-up of the trial and not on its measurements. A run prints each kind of
+/// these notes once.
 pub fn on_set_up(finding: &Finding) -> bool {
     finding.weight == Weight::Note
         && matches!(
@@ -93,7 +93,7 @@ fn failure(trial: &Trial, findings: &[Finding], style: Style) -> String {
         .any(|finding| finding.kind == FindingKind::Interrupted);
     let (word, reason) = match &trial.outcome {
         Outcome::Completed => return String::new(),
-        // The finding says it, with the time that was measured.
+        // The finding already states the interruption, with the measured time.
         Outcome::Interrupted(_) if told => return String::new(),
         Outcome::Interrupted(reason) => ("interrupted", reason),
         Outcome::Failed(reason) => ("failed", reason),

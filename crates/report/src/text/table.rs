@@ -1,4 +1,4 @@
-//! Rates and latencies, a line a direction.
+//! Rates and latencies, one line per direction.
 
 use iodyno_model::{Direction, Histogram, Quantile, Row, Summary, Workload};
 use iodyno_units::{Nanos, Rate};
@@ -8,8 +8,8 @@ use crate::operations::{self, Cycles};
 use crate::style::{Paint, Style};
 use crate::table::{Column, Table};
 
-/// The columns after the label, with their least widths and their place in the order in which a narrow terminal drops
-/// them (0: never).
+/// The columns after the label, with their minimum widths and their position in the order in which a narrow terminal
+/// drops them (0: never).
 const COLUMNS: [(&str, usize, u32); 8] = [
     ("IOPS", 7, 0),
     ("MiB/s", 7, 4),
@@ -92,7 +92,7 @@ fn of_cycles(cycles: &Cycles) -> Vec<Figures> {
     rows.into_iter().flat_map(marked).collect()
 }
 
-/// One row, or two where a rate was asked for: response latency, then service latency.
+/// One row, or two rows if a rate was requested: response latency, then service latency.
 fn figures(row: &Row) -> Vec<Figures> {
     let result = &row.result;
     let (histogram, quantiles) = row.latency();
@@ -167,7 +167,7 @@ fn latency_cells(histogram: &Histogram, quantiles: &[Quantile]) -> [String; 5] {
     ]
 }
 
-/// What the marks and the second row of a direction mean, where there are any.
+/// The meaning of the marks and of the second row of a direction, if there are any.
 fn footnotes(summary: &Summary, files: bool, style: Style) -> String {
     let rows = || summary.groups.iter().flat_map(|group| &group.rows);
     let drawn = |quantile: &&Quantile| [50.0, 99.0, 99.9].contains(&quantile.percent);

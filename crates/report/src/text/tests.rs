@@ -62,7 +62,7 @@ fn no_line_is_longer_than_the_terminal() {
     insta::assert_snapshot!(draw(&workload, &trial, Style { width: 60, ..WIDE }));
 }
 
-/// Two jobs at the same time: one with a rate and a coarse stamp window, one that syncs; few ops.
+/// Two simultaneous jobs with few ops: one with a rate and a coarse timestamp window, one with syncs.
 fn paced() -> (Workload, Trial) {
     let mut paced = testing::reader("latency");
     paced.pacing.rates.read.iops = 1000.0;

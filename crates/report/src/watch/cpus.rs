@@ -1,4 +1,4 @@
-//! CPUs: a bar for each, or for neighbours together where there are more than there is room for.
+//! CPUs: a bar for each, or for several neighbours if there is not enough room.
 
 use iodyno_model::{FigureRow, SeriesKind};
 
@@ -9,7 +9,7 @@ use super::{Latest, WatchView};
 use crate::spark;
 use crate::style::{Paint, Style, right};
 
-/// The sorts of time, in the bar's order: their columns, headings, marks, those marks in ASCII, and colours.
+/// The kinds of CPU time in the order of the bar: column, heading, mark, mark in ASCII, colour.
 const SORTS: [(&str, &str, char, char, Option<Paint>); 5] = [
     ("%user", "user", '█', '#', Some(Paint::Green)),
     ("%system", "system", '▓', '=', Some(Paint::Cyan)),
@@ -18,21 +18,21 @@ const SORTS: [(&str, &str, char, char, Option<Paint>); 5] = [
     ("%iowait", "iowait", '░', '.', Some(Paint::Dim)),
 ];
 
-/// Columns of a name, and of a number.
+/// Width of a name and of a number, columns.
 const NAME: usize = 8;
 const NUMBER: usize = 7;
 
-/// Of more CPUs than this, several stand in a line.
+/// The largest number of CPUs that have one line each; otherwise several share a line.
 const MOST_LINES: usize = 8;
 
 /// Minimum number of columns per CPU, and number of columns for its name.
 const CELL: usize = 26;
 const SHORT_NAME: usize = 6;
 
-/// CPU time of a row or of several: a share for each of [`SORTS`].
+/// The CPU time of one or several rows: a share for each of [`SORTS`].
 type Shares = [Option<f64>; 5];
 
-/// The CPUs of a picture.
+/// The section of CPUs.
 pub(super) struct Cpus<'a> {
     view: &'a WatchView<'a>,
     style: Style,
@@ -41,7 +41,7 @@ pub(super) struct Cpus<'a> {
 }
 
 impl<'a> Cpus<'a> {
-    /// `None` where CPUs are not sampled.
+    /// The section; `None` if CPUs are not sampled.
     pub(super) fn section(view: &'a WatchView<'a>, style: Style) -> Option<Section<'a>> {
         let latest = view.latest(SeriesKind::Cpu)?;
         let each = latest.rows.iter().filter(|row| row.subject != "all");
@@ -60,7 +60,7 @@ impl<'a> Cpus<'a> {
         Some(Section::new(2, most, move |room| cpus.draw(room)))
     }
 
-    /// How many CPUs stand beside each other, with a bar and one number each; 1: a line each, with all numbers.
+    /// The number of CPUs per line. If it is above 1, each has a bar and one number; if it is 1, each has all numbers.
     fn beside(&self) -> usize {
         match self.each.len() {
             0..=MOST_LINES => 1,
@@ -77,7 +77,7 @@ impl<'a> Cpus<'a> {
         let beside = self.beside();
         let together = self.each.len().div_ceil(room.saturating_mul(beside));
         let groups: Vec<(String, Shares)> = self.each.chunks(together).map(group).collect();
-        // One group of all would be the line above once more.
+        // A single group of all CPUs would repeat the line above.
         if groups.len() == 1 && self.each.len() > 1 {
             return lines;
         }
@@ -86,7 +86,7 @@ impl<'a> Cpus<'a> {
             lines.extend(groups.map(|(name, shares)| self.in_full(name, shares)));
             return lines;
         }
-        // Downwards first, as one counts.
+        // In columns, from top to bottom.
         let rows = groups.len().div_ceil(beside);
         for row in 0..rows {
             let cells = groups.iter().skip(row).step_by(rows);
@@ -98,7 +98,7 @@ impl<'a> Cpus<'a> {
         lines
     }
 
-    /// The last pictures' CPU time above the bars, and what the numbers are.
+    /// The history of CPU time, and the headings of the numbers.
     fn head(&self) -> String {
         let bar = self.bar();
         let history = self.view.history;
@@ -116,13 +116,13 @@ impl<'a> Cpus<'a> {
             .done()
     }
 
-    /// Columns of a bar in a line of its own.
+    /// Width of a bar if the CPU has its own line, columns.
     fn bar(&self) -> usize {
         let numbers = SORTS.len() * NUMBER;
         columns(self.style).saturating_sub(NAME + numbers)
     }
 
-    /// A line of its own, with all numbers.
+    /// A line for one CPU, with all numbers.
     fn in_full(&self, name: &str, shares: &Shares) -> String {
         let line = LineBuilder::new(self.style).left(name, NAME);
         let line = self.marks(line, shares, self.bar());
@@ -139,9 +139,9 @@ impl<'a> Cpus<'a> {
             .done()
     }
 
-    /// One of several in a line: its bar, and how busy it is.
+    /// One of several CPUs on a line: its bar and its utilisation.
     fn cell(&self, line: LineBuilder, name: &str, shares: &Shares, width: usize) -> LineBuilder {
-        // Without iowait, which is time to spare.
+        // Without iowait, because the CPU is idle then.
         let known = shares[..SORTS.len() - 1].iter().flatten().copied();
         let busy = known.reduce(|a, b| a + b);
         let line = line.left(name, SHORT_NAME);
@@ -154,7 +154,7 @@ impl<'a> Cpus<'a> {
         let mut sum = 0.0;
         for (part, sort) in shares.iter().zip(SORTS) {
             sum += part.unwrap_or(0.0).max(0.0);
-            // Rounded as a whole, so that full is full.
+            // The sum is rounded, not each part, so that the bar of a busy CPU is full.
             let until = ((sum / 100.0 * bar as f64).round() as usize).min(bar);
             let mark = if self.style.unicode { sort.2 } else { sort.3 };
             let marks: String = std::iter::repeat_n(mark, until - drawn).collect();
@@ -169,7 +169,7 @@ fn shares(latest: &Latest, row: &FigureRow) -> Shares {
     SORTS.map(|(column, ..)| latest.value(row, column))
 }
 
-/// Neighbours in one: their mean.
+/// The mean of neighbouring CPUs.
 fn group(cpus: &[(&str, Shares)]) -> (String, Shares) {
     let number = |name: &str| name.trim_start_matches("CPU").to_owned();
     let name = match cpus {

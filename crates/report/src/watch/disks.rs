@@ -11,7 +11,7 @@ use crate::spark;
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column};
 
-/// As iostat has them.
+/// The columns of iostat.
 const COLUMNS: &[FigureColumn] = &[
     ("r/s", "r/s", Form::Number, 8, 0),
     ("w/s", "w/s", Form::Number, 8, 0),
@@ -26,10 +26,10 @@ const COLUMNS: &[FigureColumn] = &[
     ("util %", "%util", Form::Share, 7, 0),
 ];
 
-/// Columns of names.
+/// Width of names, columns.
 const NAME: usize = 10;
 
-/// With this many left, the last pictures' utilisation stands beside.
+/// The smallest remaining width at which the history of utilisation is shown, columns.
 const LEAST_HISTORY: usize = 22;
 
 /// A line for each disk; disks without a line are counted.
@@ -40,7 +40,7 @@ pub(super) fn section<'a>(view: &'a WatchView<'a>, style: Style) -> Option<Secti
         view.history
             .mean(SeriesKind::Disk, Measure::Busy, &row.subject)
     };
-    // A stable sort: equals stand as the host has them.
+    // The sort is stable: equally busy disks keep the host's order.
     rows.sort_by(|a, b| busy(b).total_cmp(&busy(a)));
     let most = 1 + rows.len();
     Some(Section::new(2, most, move |room| {
@@ -58,7 +58,7 @@ fn draw(
     let all = rows.len();
     let shown = match room.saturating_sub(1) {
         room if rows.len() <= room => rows.len(),
-        // The last line has the number of the others.
+        // The last line is for the number of the other disks.
         room => room.saturating_sub(1).max(1),
     };
     let rows = &rows[..shown.min(rows.len())];

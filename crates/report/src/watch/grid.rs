@@ -8,10 +8,10 @@ use crate::series::Scale;
 use crate::style::Paint;
 use crate::table::{Cell, Column, Table};
 
-/// How a figure is drawn: the same unit in every picture.
+/// The format of a figure: its unit is the same on every screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Events a second, or plain numbers.
+    /// Events per second, or plain numbers.
     Number,
     /// In MiB or MiB/s.
     Mebibytes,
@@ -21,12 +21,12 @@ pub(super) enum Form {
     Millis,
     /// In KiB.
     Kibibytes,
-    /// In percent; the colour tells how high it is.
+    /// In percent; the colour shows the level.
     Share,
 }
 
-/// A column: its heading, its figure, its form, its width with a blank before it, and its place in the order in which a narrow
-/// terminal drops columns (0: never).
+/// A column: its heading, its figure, its format, its width including a blank before it, and its position in the order
+/// in which a narrow terminal drops columns (0: never).
 pub(super) type FigureColumn = (&'static str, &'static str, Form, usize, u32);
 
 /// A table with a title above the names, which have this width, and these columns of figures.
@@ -59,7 +59,7 @@ pub(super) fn cells(
     std::iter::once(Cell::from(name)).chain(figures).collect()
 }
 
-/// A figure in its form; `-` where it is not known.
+/// A formatted figure; `-` if it is unknown.
 pub(super) fn drawn(form: Form, value: Option<f64>) -> String {
     let scale = |unit, typical| Scale::of(unit, typical).draw(value);
     match form {

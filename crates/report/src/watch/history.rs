@@ -1,4 +1,4 @@
-//! The figures of earlier pictures: for spark lines, and for a stable order of rows.
+//! The figures of earlier screens, for spark lines and for a stable order of rows.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,32 +6,32 @@ use iodyno_model::{FigureTable, SeriesKind};
 
 use super::Latest;
 
-/// How many pictures are kept: as many as the widest spark line shows.
+/// Number of screens that are kept: the width of the widest spark line.
 const KEPT: usize = 240;
 
-/// For how many pictures a remark stays on the screen.
+/// Number of screens for which a remark is shown.
 const REMARKED: u64 = 30;
 
-/// What is kept of a subject.
+/// The quantity that is kept for a subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Measure {
-    /// Of CPUs all but idle and iowait, of disks the utilisation, in percent; of processes cores.
+    /// Percent: for CPUs the time except idle and iowait, for disks the utilisation. For processes: cores.
     Busy,
-    /// Bytes a second, read and written.
+    /// Bytes per second, read and written.
     Moved,
 }
 
-/// The figures of the last while.
+/// The figures of the last [`KEPT`] screens.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct History {
     count: u64,
     tracks: BTreeMap<(SeriesKind, Measure, String), VecDeque<Option<f64>>>,
-    /// What was remarked, with the number of its picture.
+    /// Remarks, with the number of their screen.
     remarks: VecDeque<(u64, SeriesKind, String)>,
 }
 
 impl History {
-    /// Adds the latest picture.
+    /// Adds the latest screen.
     pub fn push(&mut self, tables: &[FigureTable]) {
         self.count += 1;
         for track in self.tracks.values_mut() {
@@ -49,7 +49,7 @@ impl History {
                 self.keep(&latest);
             }
         }
-        // What has gone long ago is forgotten.
+        // Subjects without values in this period are removed.
         self.tracks
             .retain(|_, track| track.iter().any(Option::is_some));
         let count = self.count;
@@ -89,7 +89,7 @@ impl History {
         }
     }
 
-    /// The last values of a subject, at most this number, the latest at the end.
+    /// The last values of a subject, at most this number, the latest last.
     pub(super) fn track(
         &self,
         kind: SeriesKind,
@@ -107,14 +107,14 @@ impl History {
         })
     }
 
-    /// The mean over all that is kept; a picture without the subject counts as nothing.
+    /// The mean over all kept screens; a screen without the subject counts as 0.
     pub(super) fn mean(&self, kind: SeriesKind, measure: Measure, subject: &str) -> f64 {
         let values = self.track(kind, measure, subject, KEPT);
         let sum: f64 = values.iter().flatten().sum();
         sum / values.len().max(1) as f64
     }
 
-    /// The last remark of the last while, and how many there were.
+    /// The last of the current remarks, and their number.
     pub(super) fn last_remark(&self) -> Option<(&str, usize)> {
         let (_, _, remark) = self.remarks.back()?;
         Some((remark, self.remarks.len()))
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn tracks_end_with_the_latest_picture_and_have_holes() {
+    fn tracks_end_with_the_latest_screen_and_have_gaps() {
         let mut history = History::default();
         history.push(&[disks(&[("vda", 10.0)], &[])]);
         history.push(&[disks(&[("vdb", 50.0)], &[])]);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_and_what_was_remarked_is_forgotten_after_a_while() {
+    fn subjects_that_disappeared_and_old_remarks_are_removed() {
         let mut history = History::default();
         history.push(&[disks(&[("sdz", 10.0)], &["sdy has gone", "sdz is new"])]);
         assert_eq!(history.last_remark(), Some(("sdz is new", 2)));

@@ -1,4 +1,4 @@
-//! The host as a whole: load, pressure, memory, reclaim, the ARC. A line each.
+//! The host as a whole: load, pressure, memory, reclaim, the ARC; one line each.
 
 use iodyno_model::{FigureRow, SeriesKind};
 use iodyno_units::Bytes;
@@ -11,7 +11,7 @@ use super::{Latest, WatchView};
 use crate::clock;
 use crate::style::{Paint, Style, width};
 
-/// Columns of the words that lines begin with.
+/// Width of the label at the beginning of a line, columns.
 const LABEL: usize = 10;
 
 /// Host, load, time of day.
@@ -67,7 +67,7 @@ pub(super) fn pressure<'a>(view: &WatchView<'a>, style: Style) -> Option<Section
     let full = room / latest.rows.len().max(1) >= name + 20;
     for row in latest.rows {
         let all = latest.value(row, "full");
-        // Of interrupts the kernel tells no other than full.
+        // For interrupts the kernel reports only `full`.
         let some = latest.value(row, "some").or(all);
         line = line.paint(Some(Paint::Dim), &format!("{:name$}", row.subject));
         line = line.right(level(some), &share(some), 5).push(" %");
@@ -79,7 +79,7 @@ pub(super) fn pressure<'a>(view: &WatchView<'a>, style: Style) -> Option<Section
     one_line(line)
 }
 
-/// What is free and what is waiting to be written.
+/// Free memory, and memory that waits to be written.
 pub(super) fn memory<'a>(view: &WatchView<'a>, style: Style) -> Option<Section<'a>> {
     let (latest, row) = only(view, SeriesKind::Memory)?;
     let amounts = amounts(
@@ -98,7 +98,7 @@ pub(super) fn memory<'a>(view: &WatchView<'a>, style: Style) -> Option<Section<'
     one_line(amounts)
 }
 
-/// Words and amounts, as many as there is room for whole.
+/// Labels and amounts, as many as fit completely.
 fn amounts(
     mut line: LineBuilder,
     latest: &Latest,
@@ -119,7 +119,7 @@ fn amounts(
     line
 }
 
-/// Only while memory is, or lately was, short.
+/// Reclaim; only if memory is or recently was scarce.
 pub(super) fn reclaim<'a>(view: &WatchView<'a>, style: Style) -> Option<Section<'a>> {
     let (latest, row) = only(view, SeriesKind::Reclaim)?;
     if view

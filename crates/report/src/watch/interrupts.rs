@@ -1,4 +1,4 @@
-//! Interrupts: how evenly the CPUs take them, and which of them are those of storage.
+//! Interrupts: their distribution over the CPUs, and those of storage devices.
 
 use iodyno_model::{FigureRow, SeriesKind};
 
@@ -9,16 +9,16 @@ use super::{Latest, WatchView};
 use crate::spark;
 use crate::style::{Paint, Style, width};
 
-/// Columns of the words that lines begin with.
+/// Width of the label at the beginning of a line, columns.
 const LABEL: usize = 11;
 
-/// The whole, the CPUs' shares, and the busiest source of a storage device's.
+/// The total, the rates of the CPUs, and the busiest interrupt source of a storage device.
 pub(super) fn section<'a>(view: &'a WatchView<'a>, style: Style) -> Option<Section<'a>> {
     let latest = view.latest(SeriesKind::Interrupts)?;
     let all = latest.row("all")?;
     let mut lines = vec![whole(&latest, all, style), by_cpu(&latest, all, style)];
     let serving = view.sources.iter().any(|source| source.serves.is_some());
-    // It has a line even without such an interrupt, so that the other lines do not move.
+    // The line exists even without such an interrupt, so that the other lines keep their positions.
     if serving {
         lines.push(of_storage(view, &latest, style));
     }
@@ -50,7 +50,7 @@ fn summary(line: LineBuilder, latest: &Latest, row: &FigureRow) -> LineBuilder {
         .left(&busiest, 6)
 }
 
-/// The CPUs' rates: in numbers where there is room, as heights otherwise.
+/// The rates of the CPUs: as numbers if they fit, otherwise as a spark line.
 fn by_cpu(latest: &Latest, all: &FigureRow, style: Style) -> String {
     let cpus = latest.table.columns.iter().zip(&all.values);
     let cpus: Vec<(&str, Option<f64>)> = cpus
@@ -74,7 +74,7 @@ fn by_cpu(latest: &Latest, all: &FigureRow, style: Style) -> String {
         });
         return cells.done();
     }
-    // More CPUs than columns: neighbours share one, the busiest of them counts.
+    // If there are more CPUs than columns, neighbours share a column, which shows the busiest of them.
     let together = values.len().div_ceil(room.max(1)).max(1);
     let heights: Vec<Option<f64>> = values
         .chunks(together)

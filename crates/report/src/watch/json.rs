@@ -1,4 +1,4 @@
-//! A picture for programs.
+//! A screen as JSON.
 
 use iodyno_model::{FigureTable, printable};
 use serde::Serialize;
@@ -15,9 +15,9 @@ struct Document<'a> {
     series: &'a [FigureTable],
 }
 
-/// `schema` = `iodyno.watch/1`: `host`, `kernel`, `unix_ms`, `every_ns`, and `series`, each with `kind`, `columns` (`name`,
-/// `unit`), `rows` (`subject`, `values` in the columns' order, null where unknown) and `remarks`. One line, its end included, so
-/// that pictures can follow each other.
+/// `schema` = `iodyno.watch/1`: `host`, `kernel`, `unix_ms`, `every_ns`, and `series`, each with `kind`, `columns`
+/// (`name`, `unit`), `rows` (`subject`, `values` in the columns' order, null where unknown) and `remarks`. One line
+/// with its newline, so that the output is a sequence of lines.
 pub fn json(view: &WatchView) -> String {
     let document = Document {
         schema: "iodyno.watch/1",
@@ -27,7 +27,7 @@ pub fn json(view: &WatchView) -> String {
         every_ns: view.every_ns,
         series: view.tables,
     };
-    // Only a key that is not a string can fail, and there is none.
+    // This fails only for a key that is not a string, and there is none.
     let text = serde_json::to_string(&document);
     debug_assert!(text.is_ok());
     printable::json(&text.unwrap_or_default()).into_owned() + "\n"

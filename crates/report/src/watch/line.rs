@@ -1,4 +1,4 @@
-//! A line of the screen, cut at its width.
+//! A line of the screen, cut at the screen's width.
 
 use crate::style::{Paint, Style, cut, left, right, sanitize, shortened, width};
 
@@ -6,13 +6,13 @@ use crate::style::{Paint, Style, cut, left, right, sanitize, shortened, width};
 pub(super) struct LineBuilder {
     style: Style,
     text: String,
-    /// Columns that are taken.
+    /// Columns in use.
     taken: usize,
     room: usize,
 }
 
 impl LineBuilder {
-    /// An empty one. A terminal's last column stays free: what is written there makes some of them wrap.
+    /// An empty line. The terminal's last column is not used, because some terminals wrap there.
     pub(super) fn new(style: Style) -> LineBuilder {
         LineBuilder {
             style,
@@ -22,13 +22,13 @@ impl LineBuilder {
         }
     }
 
-    /// Adds as much of the text as there is room for.
+    /// Adds as much of the text as fits.
     pub(super) fn push(mut self, text: &str) -> LineBuilder {
         self.add(text, None);
         self
     }
 
-    /// The same in a colour.
+    /// Adds text in a colour.
     pub(super) fn paint(mut self, paint: Option<Paint>, text: &str) -> LineBuilder {
         self.add(text, paint);
         self
@@ -79,7 +79,7 @@ pub(super) fn columns(style: Style) -> usize {
     style.columns() - 1
 }
 
-/// How much a share in percent deserves notice.
+/// The colour of a share in percent.
 pub(super) fn level(percent: Option<f64>) -> Option<Paint> {
     match percent {
         Some(percent) if percent >= 90.0 => Some(Paint::Red),
@@ -88,7 +88,7 @@ pub(super) fn level(percent: Option<f64>) -> Option<Paint> {
     }
 }
 
-/// A share with one decimal; `-` where it is not known.
+/// A share with one decimal; `-` if it is unknown.
 pub(super) fn share(percent: Option<f64>) -> String {
     percent.map_or("-".to_owned(), |percent| match percent {
         percent if percent >= 99.95 => format!("{percent:.0}"),

@@ -1,7 +1,7 @@
-//! The host live: one picture of the latest interval, for a terminal or as a line of JSON.
+//! The live view of the host: one screen for the latest interval, for a terminal or as a line of JSON.
 //!
-//! A picture has the same lines at the same places as the one before, as long as no CPU, disk or process comes or goes: widths
-//! and units are fixed, and order follows from what was seen for a while, not from the last second.
+//! As long as no CPU, disk or process appears or disappears, a screen has the same lines at the same positions as the
+//! previous one: widths and units are fixed, and the order depends on several past screens.
 
 mod cpus;
 mod disks;
@@ -22,36 +22,36 @@ pub use history::History;
 pub use json::json;
 pub use screen::screen;
 
-/// A picture of the host.
+/// The data of one screen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WatchView<'a> {
     /// The host's name.
     pub host: &'a str,
     /// Its kernel's version.
     pub kernel: &'a str,
-    /// Wall clock at the end of the stretch, ms since 1970.
+    /// Wall clock at the end of the interval, ms since 1970.
     pub unix_ms: u64,
-    /// Of the wall clock, seconds east of Greenwich.
+    /// The local time's offset, seconds east of Greenwich.
     pub utc_offset_s: i32,
-    /// From one picture to the next, ns.
+    /// Interval between two screens, ns.
     pub every_ns: u64,
-    /// The figures of the latest stretch, a table a series. Remarks are of this stretch alone.
+    /// The figures of the latest interval, one table per series, with the remarks on this interval.
     pub tables: &'a [FigureTable],
-    /// Sources of interrupts with the devices that they serve, as the latest shape has them.
+    /// Sources of interrupts with the devices that they serve, from the latest shape.
     pub sources: &'a [SeriesRow],
-    /// The figures of stretches before, this one included.
+    /// The figures of the past intervals and of this one.
     pub history: &'a History,
 }
 
 impl<'a> WatchView<'a> {
-    /// The latest figures of a series, where there are any.
+    /// The latest figures of a series, if there are any.
     fn latest(&self, kind: SeriesKind) -> Option<Latest<'a>> {
         let mut tables = self.tables.iter();
         Latest::of(tables.find(|table| table.kind == kind)?)
     }
 }
 
-/// The rows of a table's last stretch.
+/// The rows of a table's last interval.
 #[derive(Clone, Copy)]
 struct Latest<'a> {
     table: &'a FigureTable,
@@ -80,7 +80,7 @@ impl<'a> Latest<'a> {
         (*row.values.get(place)?).filter(|value| value.is_finite())
     }
 
-    /// The sum of those that are known.
+    /// The sum of the known figures.
     fn sum(&self, row: &FigureRow, columns: &[&str]) -> Option<f64> {
         let values = columns.iter().filter_map(|column| self.value(row, column));
         values.reduce(|a, b| a + b)

@@ -1,4 +1,4 @@
-//! Pools, processes that were named, and processes with I/O of their own.
+//! Pools, processes named by the user, and other processes with I/O.
 
 use iodyno_model::{FigureRow, SeriesKind};
 
@@ -32,10 +32,10 @@ const OTHERS: &[FigureColumn] = &[
     ("wMiB/s", "wB/s", Form::Mebibytes, 8, 0),
 ];
 
-/// Columns of names.
+/// Width of names, columns.
 const NAME: usize = 22;
 
-/// Pools with what they are made of.
+/// Pools with their vdevs and devices.
 pub(super) fn pools<'a>(view: &WatchView<'a>, style: Style) -> Option<Section<'a>> {
     let latest = view.latest(SeriesKind::Pool)?;
     let rows = latest.rows;
@@ -50,8 +50,8 @@ pub(super) fn pools<'a>(view: &WatchView<'a>, style: Style) -> Option<Section<'a
     ))
 }
 
-/// Of `tank/mirror-0/sda` the last part, as deep as it lies: below a row for each part before. A device may be a path
-/// itself.
+/// The last part of a name such as `tank/mirror-0/sda`, indented by its level. Each preceding part has its own row. A
+/// device can itself be a path.
 fn indented(subject: &str, rows: &[FigureRow]) -> String {
     let above = |row: &&FigureRow| {
         let rest = subject.strip_prefix(row.subject.as_str());
@@ -62,7 +62,7 @@ fn indented(subject: &str, rows: &[FigureRow]) -> String {
     " ".repeat(depth) + last
 }
 
-/// Processes that were named.
+/// Processes named by the user.
 pub(super) fn processes<'a>(view: &WatchView<'a>, style: Style) -> Option<Section<'a>> {
     let latest = view.latest(SeriesKind::Process)?;
     let rows = by_track(view, &latest, Measure::Busy);
@@ -70,7 +70,7 @@ pub(super) fn processes<'a>(view: &WatchView<'a>, style: Style) -> Option<Sectio
     Some(list("process", PROCESS, latest, rows, name, style))
 }
 
-/// Processes with I/O of their own, now or lately.
+/// Other processes with I/O now or recently.
 pub(super) fn others<'a>(view: &WatchView<'a>, style: Style) -> Option<Section<'a>> {
     let latest = view.latest(SeriesKind::Others)?;
     let moved = |row: &&FigureRow| {
@@ -83,7 +83,7 @@ pub(super) fn others<'a>(view: &WatchView<'a>, style: Style) -> Option<Section<'
     (!rows.is_empty()).then(|| list("others' I/O", OTHERS, latest, rows, name, style))
 }
 
-/// Rows by what their subjects did in the last while, most first.
+/// Rows sorted by the mean of their history, largest first.
 fn by_track<'a>(view: &WatchView, latest: &Latest<'a>, measure: Measure) -> Vec<&'a FigureRow> {
     let kind = latest.table.kind;
     let mut rows: Vec<&FigureRow> = latest.rows.iter().collect();
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_of_a_pool_are_indented_by_what_they_lie_in() {
+    fn devices_of_a_pool_are_indented_by_their_level() {
         let subjects = [
             "tank",
             "tank/mirror-0",

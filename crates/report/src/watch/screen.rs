@@ -1,15 +1,15 @@
-//! A picture for a terminal: sections below each other, as much of each as there is room for.
+//! A screen for a terminal: a list of sections, each with as many lines as fit.
 
 use super::cpus::Cpus;
 use super::line::LineBuilder;
 use super::{WatchView, disks, host, interrupts, others};
 use crate::style::{Paint, Style};
 
-/// A part of the picture.
+/// A part of the screen.
 pub(super) struct Section<'a> {
-    /// Lines without which it is left out.
+    /// Minimum number of lines; the section is omitted if they do not fit.
     least: usize,
-    /// Lines that it fills.
+    /// Number of lines of the complete section.
     most: usize,
     draw: Box<dyn Fn(usize) -> Vec<String> + 'a>,
 }
@@ -29,12 +29,12 @@ impl<'a> Section<'a> {
     }
 }
 
-/// At most `height` lines, none as wide as the terminal. With fewer lines than everything takes, CPUs, disks, pools and processes
-/// give way, and then whole sections from the last on.
+/// At most `height` lines, each narrower than the terminal. If not everything fits, CPUs, disks, pools and processes
+/// are shortened first, and then whole sections are omitted from the last one on.
 pub fn screen(view: &WatchView, style: Style, height: usize) -> Vec<String> {
     let head = host::head(view, style);
     let foot = foot(view, style);
-    // The foot's line stays where it is, with or without a remark.
+    // The line of the foot is reserved even without a remark.
     let room = height.saturating_sub(2);
     let sections: Vec<Section> = [
         Cpus::section(view, style),
@@ -56,7 +56,7 @@ pub fn screen(view: &WatchView, style: Style, height: usize) -> Vec<String> {
     let mut lines = vec![head];
     for (section, room) in sections.iter().zip(rooms).filter(|(_, room)| *room > 0) {
         let drawn = (section.draw)(room);
-        // A section of one line belongs to its neighbours.
+        // No blank line before a section of one line.
         if blank && section.most > 1 {
             lines.push(String::new());
         }
@@ -74,14 +74,14 @@ pub fn screen(view: &WatchView, style: Style, height: usize) -> Vec<String> {
     lines
 }
 
-/// Everything fits with blank lines between.
+/// Whether everything fits with blank lines between the sections.
 fn between(sections: &[Section], room: usize) -> bool {
     let blanks = sections.iter().filter(|section| section.most > 1).count();
     let needed: usize = sections.iter().map(|section| section.most).sum();
     needed + blanks <= room
 }
 
-/// Lines for each section: first what each needs, in their order, then a line at a time.
+/// The number of lines of each section: first the minimum of each, in their order, then the rest line by line.
 fn shared_out(sections: &[Section], mut room: usize) -> Vec<usize> {
     let mut rooms: Vec<usize> = sections
         .iter()
@@ -107,7 +107,7 @@ fn shared_out(sections: &[Section], mut room: usize) -> Vec<usize> {
     }
 }
 
-/// What came, went or is missing.
+/// Remarks on subjects that appeared, disappeared or are missing.
 fn foot(view: &WatchView, style: Style) -> String {
     match view.history.last_remark() {
         None => String::new(),

@@ -229,7 +229,7 @@ fn the_recently_busiest_disks_are_first_and_keep_their_position() {
         lines.map(|line| line[..3].to_owned()).collect()
     };
     assert_eq!(names(&telemetry), ["vd0", "vd1", "vd2", "vd3"]);
-    // One idle second of the busiest disk does not change the order.
+    // A single idle second of the busiest disk does not change the order.
     let shape = telemetry.of(SeriesKind::Disk).last().unwrap().0.clone();
     let busy = shape.column("busy_time").unwrap();
     let mut samples = telemetry.samples.iter_mut().rev();
