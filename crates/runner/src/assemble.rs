@@ -1,4 +1,4 @@
-//! Makes a part of the clones' results: their figures, the steps, and the outcome.
+//! Assembles a part from the clones' results: their figures, the steps, and the outcome.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,20 @@ use crate::control::Control;
 use crate::monitor::Left;
 use crate::prepare::Waiting;
 
-/// A clone that is over, one way or the other.
+/// A clone that has ended or was given up.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) result: CloneResult,
     pub(crate) steps: Vec<StepSpan>,
-    /// What broke.
+    /// The error that ended its worker.
     pub(crate) broken: Option<WorkerError>,
-    /// Its thread, or some of its ops, did not come back.
+    /// Its thread did not return, or some of its ops did not complete.
     pub(crate) stuck: bool,
-    /// What it wrote, for the record.
+    /// The blocks that it wrote, for the record.
     pub(crate) written: Option<WrittenBlocks>,
 }
 
-/// A clone that did nothing: never started, or had only files to lay out.
+/// A clone without ops: it never started, or only its files had to be laid out.
 pub(crate) fn idle(waiting: &Waiting, job: &Job, ended: EndedBy) -> Ended {
     Ended {
         result: CloneResult {
@@ -70,7 +70,7 @@ impl Ended {
     }
 }
 
-/// A clone whose thread ended, or did not come back (`None`): what its counters hold is kept in any case.
+/// A clone whose thread has ended, or did not return (`None`). The values of its counters are kept in both cases.
 pub(crate) fn ended(
     waiting: &Waiting,
     job: &Job,
@@ -124,8 +124,7 @@ pub(crate) fn ended(
     ended
 }
 
-/// When the last op and the last flush had ended, on the trial's clock. Reading back what was written is not
-/// part of the work.
+/// The end of the last op and of the last flush on the trial's clock, ns. The verify pass is not included.
 fn done(steps: &[StepSpan], origin: u64) -> Option<u64> {
     steps
         .iter()
@@ -173,7 +172,8 @@ fn directions(shared: &CloneShared, left: &Left, runtime_ns: u64) -> Vec<Directi
     results
 }
 
-/// The steps of all clones, those of a job's clones put together: from the first start, the longest.
+/// The steps of all clones. The clones of a job have one entry per step, with the earliest start and the longest
+/// duration.
 pub(crate) fn steps(ended: &[Ended], origin: u64) -> Vec<StepTime> {
     let mut steps: BTreeMap<(u32, Step), (i64, u64)> = BTreeMap::new();
     for clone in ended {
@@ -207,14 +207,14 @@ pub(crate) fn step(step: Step, from: u64, to: u64, origin: u64) -> StepTime {
     }
 }
 
-/// On the trial's clock; before its start: negative.
+/// The instant on the trial's clock, ns; negative before its start.
 fn relative(instant: u64, origin: u64) -> i64 {
     i128::from(instant)
         .saturating_sub(i128::from(origin))
         .clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
-/// Faults told in an outcome; further ones are counted.
+/// The largest number of faults in an outcome; others are counted.
 const TOLD: usize = 3;
 
 /// The outcome of a trial whose storage made no progress for this time, ns.
@@ -252,7 +252,7 @@ fn in_flight(ended: &[Ended]) -> String {
     named.join(", ")
 }
 
-/// What the whole is called. A failure weighs more than an interruption: it came first.
+/// The outcome of the trial. A failure takes precedence over an interruption, because it came first.
 pub(crate) fn outcome(ended: &[Ended], jobs: &[Job], control: &Control) -> Outcome {
     let mut faults: Vec<String> = Vec::new();
     for clone in ended.iter().filter(|clone| fails(clone)) {
@@ -292,7 +292,7 @@ pub(crate) fn outcome(ended: &[Ended], jobs: &[Job], control: &Control) -> Outco
     }
 }
 
-/// An outcome with what brought it about, where that is known; otherwise it is worth a note.
+/// An outcome with its cause if it has a reason; otherwise the cause becomes a note.
 pub(crate) fn because(outcome: Outcome, cause: Option<String>, notes: &mut Vec<String>) -> Outcome {
     match (outcome, cause) {
         (Outcome::Failed(reason), Some(cause)) => Outcome::Failed(format!("{cause}; {reason}")),
@@ -307,7 +307,7 @@ fn fails(clone: &Ended) -> bool {
     clone.broken.is_some() || clone.result.ended == EndedBy::Error
 }
 
-/// What went wrong with a clone, in a line.
+/// The fault of a clone, in one line.
 fn fault(clone: &Ended) -> String {
     if let Some(broken) = &clone.broken {
         return format!("cannot {}: {}", broken.what, broken.cause);
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_begin_with_the_first_clone_and_last_as_long_as_the_longest() {
+    fn steps_have_the_earliest_start_and_the_longest_duration() {
         let mut clones = [clone(0, EndedBy::Runtime), clone(1, EndedBy::Runtime)];
         clones[0].steps = vec![
             span(Step::Measure, 1010, 2000),
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn the_work_is_done_when_it_is_flushed_and_not_when_it_is_verified() {
+    fn completion_includes_the_flush_but_not_the_verify_pass() {
         let steps = [
             span(Step::Measure, 1000, 2000),
             span(Step::Drain, 2000, 2010),
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_named_with_its_errno_and_weighs_more_than_an_interruption() {
+    fn a_failure_has_its_errno_and_takes_precedence_over_an_interruption() {
         let mut failed = clone(0, EndedBy::Error);
         failed.result.errors.push(ErrorCount {
             direction: Direction::Write,
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_that_the_policy_survives_are_no_failure() {
+    fn errors_that_the_policy_allows_are_not_a_failure() {
         let mut clones = [clone(0, EndedBy::Runtime)];
         clones[0].result.errors.push(ErrorCount {
             direction: Direction::Read,

@@ -1,9 +1,9 @@
-//! Trials on this host: a session with a child process, and with a simulation for workloads in virtual time.
+//! Trials on this host: a session with a child process, or with a simulation for workloads in virtual time.
 //!
-//! What must stay true: no stop depends on the child's cooperation, and a session ends within 5 s of the first request to
-//! stop, whatever the storage does. A child that was told to end and neither reports nor ends in time is killed, and one that
-//! cannot even be killed is abandoned and reported. Only a child that removes the trial's files, and makes progress, has more
-//! time; one that makes none goes on in the background.
+//! Invariants: a stop does not depend on the child's cooperation, and a session ends within 5 s of the first stop
+//! request, even if the storage hangs. A child that was told to end and neither reports nor ends in time is killed. A
+//! child that cannot be killed is abandoned and reported. Only a child that removes the trial's files and makes
+//! progress has more time; without progress it continues in the background.
 
 use std::ffi::OsString;
 use std::io;
@@ -27,31 +27,31 @@ use crate::session::{Node, RunnerError, Session};
 use crate::simulate::Simulation;
 use crate::stop::StopFlag;
 
-/// A program that is a node sends its hello within this.
+/// Time limit for the node's `Hello`.
 const HELLO: Duration = Duration::from_secs(10);
-/// From the first request to stop to SIGKILL. The child itself waits 2.3 s for stuck workers, and 0.5 s for samplers that
+/// From the first stop request to SIGKILL. The child itself waits 2.3 s for stuck workers, and 0.5 s for samplers that
 /// hang, before it reports.
 const AFTER_STOP: Duration = Duration::from_millis(3800);
 /// From the child's last message to SIGKILL, and from SIGKILL to giving up on it.
 const AFTER_END: Duration = Duration::from_secs(3);
 /// From SIGKILL to giving up on a child that is blocked in the kernel.
 const AFTER_KILL: Duration = Duration::from_millis(300);
-/// The least time between the last message and SIGKILL.
+/// The shortest time between the last message and SIGKILL.
 const LEAST_AFTER_END: Duration = Duration::from_millis(100);
 /// From one progress report of the removal of its files to SIGKILL: on busy storage a single large file takes seconds.
 const AFTER_TEAR_DOWN: Duration = Duration::from_secs(30);
 
-/// This host: each trial runs in a child process, or in virtual time in this one.
+/// This host: each trial runs in a child process, or in virtual time in this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalNode {
     /// The program of the child process.
     pub program: PathBuf,
-    /// Its arguments; with them it calls [`crate::serve`].
+    /// Its arguments, with which it calls [`crate::serve`].
     pub arguments: Vec<OsString>,
 }
 
 impl LocalNode {
-    /// Starts this very program with the subcommand `node`.
+    /// Starts this program with the subcommand `node`.
     ///
     /// # Errors
     /// The path of the program is not known.
@@ -107,13 +107,13 @@ impl Node for LocalNode {
     }
 }
 
-/// How far a session is.
+/// The state of a session.
 enum State {
     /// The child sends messages.
     Open,
-    /// The child is to exit; how the trial ended, if that is known.
+    /// The child has been told to exit; how the trial ended, if that is known.
     Closing(Ending),
-    /// What the child left behind is being removed and recorded.
+    /// The helper removes and records what the child left behind.
     CleaningUp(CleanUp, Outcome, Death),
     Ended,
 }
@@ -122,9 +122,9 @@ enum State {
 enum Ending {
     /// Its last message.
     Ended(TrialEnd),
-    /// It is not a node of this version, or takes no commands.
+    /// It is not a node of this version, or does not accept commands.
     Unusable(RunnerError),
-    /// It sent no handshake: what it did instead.
+    /// It sent no handshake; the text says what it did instead.
     NotANode(String),
     /// It sent something that is not a message.
     Garbled(String),
@@ -138,16 +138,16 @@ struct ChildSession<'a> {
     process: NodeProcess,
     state: State,
     greeted: bool,
-    /// When the child has to have ended, once it was told to stop.
+    /// When the child must have ended, once it was told to stop.
     stop_by: Option<Instant>,
-    /// It removes the trial's files.
+    /// Whether it is removing the trial's files.
     removes: bool,
-    /// The folder of the trial's file operations, once the child may have made it.
+    /// The folder of the trial's file operations, once the child may have created it.
     orphan: Option<OrphanFolder>,
-    /// When the child is killed, or looked after where it was killed.
+    /// When the child is killed, or, if it was killed, checked.
     deadline: Option<Instant>,
     killed: bool,
-    /// When it is given up at the latest although it was killed.
+    /// The latest time at which a killed child is given up.
     give_up: Option<Instant>,
 }
 
@@ -167,7 +167,7 @@ impl<'a> ChildSession<'a> {
         })
     }
 
-    /// Handles a report that came at `now`. Returns the message to hand on, if there is one.
+    /// Handles a report that arrived at `now`. Returns the message to pass on, if there is one.
     fn handle(&mut self, report: Report, now: Instant) -> Option<Message> {
         match report {
             Report::Message(Message::Hello(hello)) if !self.greeted => {
@@ -188,7 +188,7 @@ impl<'a> ChildSession<'a> {
                     protocol = hello.version,
                     "the node said hello"
                 );
-                // The deadline of a stop stays.
+                // The deadline of a stop request still applies.
                 self.deadline = self.stop_by;
                 return Some(Message::Hello(hello));
             }
@@ -231,7 +231,7 @@ impl<'a> ChildSession<'a> {
         None
     }
 
-    /// Ends the conversation at `now`; the child is to exit.
+    /// Closes the child's input at `now`, so that it exits.
     fn close(&mut self, ending: Ending, now: Instant) {
         self.process.close();
         let stop_by = self.stop_by.map(|by| by.max(now + LEAST_AFTER_END));
@@ -253,7 +253,7 @@ impl<'a> ChildSession<'a> {
             return false;
         }
         if self.killed {
-            // On a busy host a child that is not blocked may take longer to exit.
+            // On a busy host, a child that is not blocked can take longer to exit.
             return self.process.is_blocked() || self.give_up.is_some_and(|end| now >= end);
         }
         if self.removes && matches!(self.state, State::Closing(Ending::Ended(_))) {
@@ -263,7 +263,7 @@ impl<'a> ChildSession<'a> {
         false
     }
 
-    /// The child has exited, or (`None`) cannot even be killed.
+    /// The child has exited, or cannot be killed (`None`).
     fn exited(
         &mut self,
         ending: Ending,
@@ -298,7 +298,7 @@ impl<'a> ChildSession<'a> {
             let held = orphan.map(|orphan| orphan.held());
             return Ok(Some(failed(with(outcome, held), death)));
         }
-        // It could no longer record what it wrote to devices. If it had to be killed, they may hang.
+        // It did not record what it wrote to devices. If this process had to kill it, the devices may hang.
         let died = (!self.killed).then_some(pid);
         if died.is_none() && orphan.is_none() {
             return Ok(Some(failed(outcome, death)));
@@ -312,11 +312,11 @@ impl<'a> ChildSession<'a> {
         }
     }
 
-    /// What a trial came to whose child died.
+    /// The outcome of a trial whose child died.
     fn outcome_of(&self, death: &Death) -> Outcome {
         match death {
             _ if self.killed => Outcome::Interrupted(format!("aborted; the node {death}")),
-            // Killed from outside; every other signal is a crash that the workload or iodyno brought about.
+            // Killed from outside; any other signal is a crash caused by the workload or iodyno.
             Death::Signal(2 | 9 | 15) => Outcome::Interrupted(format!("the node was {death}")),
             Death::Signal(_) => Outcome::Failed(format!("the node was {death}")),
             _ => Outcome::Failed(format!("the node {death}")),
@@ -404,7 +404,7 @@ fn failed(outcome: Outcome, death: Death) -> Message {
     })
 }
 
-/// A trial's end, with the process that could not be killed, and what it holds.
+/// A trial's end, with the process that could not be killed and the folder that it still uses.
 fn held_by(end: TrialEnd, death: &Death, held: Option<String>) -> TrialEnd {
     let words = [Some(death.to_string()), held];
     let words = words.into_iter().flatten().collect::<Vec<_>>().join("; ");
@@ -422,7 +422,7 @@ fn held_by(end: TrialEnd, death: &Death, held: Option<String>) -> TrialEnd {
     }
 }
 
-/// An outcome with more words to its reason.
+/// An outcome with additional text in its reason.
 fn with(outcome: Outcome, words: Option<String>) -> Outcome {
     match (outcome, words) {
         (Outcome::Interrupted(why), Some(words)) => Outcome::Interrupted(format!("{why}; {words}")),
@@ -436,7 +436,7 @@ mod tests {
     use super::*;
     use crate::protocol::Hello;
 
-    /// A program that reads its input to the end and sends nothing; it exits when the session is dropped.
+    /// A program that reads its input to the end and sends nothing. It exits when the session is dropped.
     fn silent() -> LocalNode {
         LocalNode {
             program: "/bin/sh".into(),
@@ -477,7 +477,7 @@ mod tests {
         }
         now += AFTER_TEAR_DOWN;
         assert!(!session.overdue(now) && session.killed);
-        // A child that was killed gets no more time.
+        // A killed child gets no more time.
         session.handle(progress(Step::TearDown), now);
         assert!(session.overdue(now + AFTER_END));
     }

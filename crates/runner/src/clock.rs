@@ -1,4 +1,4 @@
-//! Reading the clocks: monotonic for everything measured, wall for humans, CPU for the harness's own use.
+//! Clocks: monotonic for measurements, wall clock for people, CPU time for the harness's own use.
 
 use rustix::time::{ClockId, clock_gettime};
 

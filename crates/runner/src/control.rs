@@ -1,4 +1,4 @@
-//! Reads the parent's commands on a thread of its own, so that no step of a trial delays them.
+//! Reads the parent's commands on a separate thread, so that no step of a trial delays them.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,10 +16,10 @@ use crate::protocol::{self, Command, Message, ReadError};
 use crate::stop::StopFlag;
 use crate::worker::Signal;
 
-/// From a request to stop to the release of standard error: before the parent's patience ends.
+/// From a stop request to the release of standard error: before the parent kills this process.
 const UNTIL_RELEASE: Duration = Duration::from_millis(3600);
 
-/// What the parent wants of the trial, shared by the thread that reads its commands and those that obey.
+/// The parent's requests to the trial, shared by the thread that reads commands and those that execute them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Control {
     /// How the trial is to stop.
@@ -39,8 +39,8 @@ impl Control {
     }
 }
 
-/// Redirects standard error to /dev/null. A process that the kernel blocks on stuck storage would otherwise keep a pipe open
-/// that others read to its end.
+/// Redirects standard error to /dev/null. A process that is blocked on stuck storage would otherwise keep a pipe open
+/// whose reader waits for its end.
 pub(crate) fn release_stderr() {
     if let Ok(null) = File::options().write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(&null);
@@ -48,7 +48,7 @@ pub(crate) fn release_stderr() {
     }
 }
 
-/// … shortly before the parent kills this process, if it has not ended by then.
+/// Calls [`release_stderr`] shortly before the parent kills this process, if it has not ended by then.
 fn release_stderr_later() {
     let work = || {
         thread::sleep(UNTIL_RELEASE);
@@ -57,8 +57,8 @@ fn release_stderr_later() {
     let _ = thread::Builder::new().name("stderr".to_owned()).spawn(work);
 }
 
-/// Reads commands until the parent has gone. Input that is not a command counts as the parent's end, since nothing after
-/// it can be understood.
+/// Reads commands until the parent has ended. Input that is not a command counts as the parent's end, because nothing
+/// after it can be parsed.
 ///
 /// # Errors
 /// The thread cannot be started.
@@ -80,7 +80,7 @@ pub(crate) fn read_commands(
                 }
             };
             match command {
-                // Answered here: the round trip is to be short.
+                // Answered here, to keep the round trip short.
                 Command::Ping { number } => {
                     let now_ns = clock::now();
                     messages.send(Message::Clock { number, now_ns });

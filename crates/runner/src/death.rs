@@ -6,11 +6,11 @@ use std::process::ExitStatus;
 
 use serde::{Deserialize, Serialize};
 
-/// How a child process ended that did not send a part.
+/// How a child process ended without sending a part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Death {
-    /// A signal killed it.
+    /// It was killed by this signal.
     Signal(i32),
     /// It exited with this code.
     Exit(i32),
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_the_signal_and_what_it_may_mean() {
+    fn names_the_signal_and_its_likely_cause() {
         for (status, words) in [
             (7, "SIGBUS (a mapped file was cut short"),
             (9, "SIGKILL (out of memory"),

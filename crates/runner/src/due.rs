@@ -1,12 +1,12 @@
-//! What the trial thread has to do next, and when. All instants are clock ns.
+//! The next tasks of the trial thread and their times. All instants are clock ns.
 
 use crate::rates;
 
-/// How often the logs of single ops are written out.
+/// Interval at which the logs of single ops are written, ns.
 const OPS_LOG_NS: u64 = 5_000_000;
-/// How often it is checked whether the measured time is over, where other steps follow it.
+/// Interval of checks whether the measured time is over, if other steps follow it, ns.
 const LOOK_NS: u64 = 50_000_000;
-/// Shorter frames would mostly measure the harness.
+/// The shortest frame, ns: shorter ones would mostly measure the harness.
 pub(crate) const SHORTEST_FRAME_NS: u64 = 10_000_000;
 const DEFAULT_FRAME_NS: u64 = 1_000_000_000;
 const NEVER: u64 = u64::MAX;
@@ -20,9 +20,9 @@ pub(crate) struct Due {
     window: u64,
     ops_log: u64,
     look: u64,
-    /// Whether the storage is stuck: the instant, and the interval; 0: never.
+    /// The next check for stuck storage, and the interval of checks; 0: never.
     stuck: (u64, u64),
-    /// The first end of a ramp, unless something is measured before it.
+    /// The first end of a ramp, unless a measurement begins before it.
     measure: u64,
     /// The latest known end of a runtime; 0: none.
     end: u64,
@@ -73,14 +73,14 @@ impl Due {
     pub(crate) fn released(&mut self, (at, measured): (u64, u64), until: Option<u64>, first: bool) {
         self.end = self.end.max(until.unwrap_or(0));
         if at == measured {
-            // From here on something is measured: the ramps have no common end.
+            // From now on a clone is measured: the ramps have no common end.
             self.measure = NEVER;
         } else if first {
             self.measure = self.measure.min(measured);
         }
     }
 
-    /// The ramp of the whole trial ends: once.
+    /// Whether the ramp of the whole trial has ended; true once.
     pub(crate) fn ramp_ends(&mut self, now: u64) -> bool {
         let ends = now >= self.measure;
         if ends {
@@ -89,7 +89,7 @@ impl Due {
         ends
     }
 
-    /// A frame is over.
+    /// Whether a frame has ended.
     pub(crate) fn frame(&mut self, now: u64) -> bool {
         let over = now >= self.frame_end();
         if over {
@@ -112,7 +112,7 @@ impl Due {
         }
     }
 
-    /// A window of the rates is over.
+    /// Whether a window of the rates has ended.
     pub(crate) fn window(&mut self, now: u64) -> bool {
         let over = now >= self.window;
         if over {
@@ -121,7 +121,7 @@ impl Due {
         over
     }
 
-    /// The logs of single ops are to be written out.
+    /// Whether the logs of single ops are to be written.
     pub(crate) fn ops_log(&mut self, now: u64) -> bool {
         let due = now >= self.ops_log;
         if due {
@@ -130,7 +130,7 @@ impl Due {
         due
     }
 
-    /// The measured time may be over.
+    /// Whether it is time to check if the measured time is over.
     pub(crate) fn look(&mut self, now: u64) -> bool {
         let due = now >= self.look;
         if due {
@@ -139,7 +139,7 @@ impl Due {
         due
     }
 
-    /// When the next of these is due.
+    /// When the next task is due.
     pub(crate) fn next(&self) -> u64 {
         self.window
             .min(self.ops_log)
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_is_kept_even_when_a_tick_was_missed() {
+    fn a_missed_tick_does_not_shift_the_grid() {
         for (now, expected) in [(100, 200), (199, 200), (200, 300), (999, 1000), (50, 200)] {
             assert_eq!(next(100, 100, now), expected, "{now}");
         }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ramp_of_the_whole_ends_once_and_only_if_all_ramp() {
+    fn the_ramp_of_the_trial_ends_once_and_only_if_all_clones_ramp() {
         let start = 5 * SECOND;
         let mut all = due();
         all.released((start, start + 9), None, true);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_asked_for_wakes() {
+    fn only_requested_tasks_are_due() {
         let quiet = due();
         assert_eq!(quiet.next(), 5 * SECOND + rates::WINDOW_NS);
         let mut busy = Due::new(0, 0, true, true);

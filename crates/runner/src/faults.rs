@@ -5,16 +5,16 @@ use iodyno_model::{BoundPlan, Diagnostic, Job};
 /// Why a trial does not begin.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unready {
-    /// The guard refused a target, or what is to be done cannot be done on it: nothing was touched.
+    /// The guard refused a target, or the target is not suitable for the jobs. Nothing was changed.
     Refused(Vec<Diagnostic>),
-    /// It cannot be carried out here.
+    /// It cannot be run on this host.
     Unprepared(Vec<Diagnostic>),
-    /// It was told to end.
+    /// It was stopped.
     Withdrawn,
 }
 
 impl Unready {
-    /// For faults that were found before anything was touched. Where jobs use a target as it is (file operations and
+    /// Faults that were found before anything was changed. For jobs that use a target as it is (file operations and
     /// shared files), such faults are a refusal.
     pub(crate) fn untouched(plan: &BoundPlan, faults: Vec<Diagnostic>) -> Unready {
         let mut jobs = plan.workload.jobs.iter();
@@ -30,7 +30,7 @@ pub(crate) fn fault(message: impl Into<String>, hint: impl Into<String>) -> Diag
     Diagnostic::error(message).hint(hint)
 }
 
-/// Makes a diagnostic of the guard's text, which ends in a hint.
+/// Converts the guard's text, which ends with a hint, to a diagnostic.
 pub(crate) fn split_hint(text: &str) -> Diagnostic {
     match text.rsplit_once("\nhint: ") {
         Some((message, hint)) => Diagnostic::error(message).hint(hint),

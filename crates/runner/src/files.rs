@@ -1,7 +1,7 @@
 //! The files of a trial: admitted by the guard, opened for each clone, and cleaned up afterwards.
 //!
-//! Nothing is created before all existing files are admitted and there is enough space. What was created and not
-//! finished is removed. A path is only removed while it still leads to the inode that was opened.
+//! Nothing is created before all existing files are admitted and there is enough space. Files that were created and not
+//! finished are removed. A path is removed only if it still leads to the inode that was opened.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,9 +23,9 @@ use crate::faults::{Unready, at_job, fault, of_job, split_hint};
 use crate::resolve::{FileKind, ResolvedClone};
 use crate::wanted::Wanted;
 
-/// At most this many files are described in a part.
+/// The largest number of files that a part describes.
 const TOLD: usize = 1000;
-/// Descriptors that are not the jobs' files: standard streams, logs of the kernel's, rings …
+/// Descriptors other than the jobs' files: standard streams, files in /proc, rings, …
 const OTHER_DESCRIPTORS: u64 = 64;
 
 /// An admitted file.
@@ -33,30 +33,30 @@ const OTHER_DESCRIPTORS: u64 = 64;
 pub(crate) struct TrialFile {
     pub(crate) wanted: Wanted,
     pub(crate) admitted: Admitted,
-    /// Laid out completely by this trial.
+    /// Whether this trial laid it out completely.
     pub(crate) laid_out: bool,
-    /// Begun and not finished.
+    /// Whether its layout was begun and not finished.
     pub(crate) unfinished: bool,
-    /// How long it was when its layout began, bytes: what lies before that is not ours.
+    /// Its length when its layout began, bytes: data before that end belong to the user.
     pub(crate) length_before: Option<u64>,
 }
 
 impl TrialFile {
-    /// Undoes what was begun: a new file is removed, a longer one cut back.
+    /// Undoes the layout: a new file is removed, an extended one is cut back.
     pub(crate) fn undo(&self) {
         if self.admitted.created {
             self.remove();
         } else if let (true, Some(before)) =
             (self.unfinished || self.laid_out, self.length_before)
-            // Another name of the same file may have been cut back further already.
+            // It may already have been cut back further, under another name of the same file.
             && self.admitted.length_now().is_ok_and(|now| now > before)
         {
-            // Nothing more can be done where this fails: the file is longer than it was.
+            // If this fails, the file remains longer than it was.
             let _ = rustix::fs::ftruncate(&self.admitted.descriptor, before);
         }
     }
 
-    /// Removes the path if it still leads to this very file.
+    /// Removes the path if it still leads to this file.
     pub(crate) fn remove(&self) {
         let path = &self.admitted.path;
         let same = rustix::fs::fstat(&self.admitted.descriptor).and_then(|ours| {
@@ -128,7 +128,7 @@ impl Files {
         Ok(files)
     }
 
-    /// What each of them is, where that can be told.
+    /// The identity of each file, if known.
     pub(crate) fn identities(&self) -> Vec<KnownTarget> {
         let roots = Roots::host();
         let known = |file: &TrialFile| {
@@ -140,12 +140,12 @@ impl Files {
         self.list.iter().filter_map(known).collect()
     }
 
-    /// Any was not there before.
+    /// Whether any file did not exist before.
     pub(crate) fn any_made(&self) -> bool {
         self.list.iter().any(|file| file.admitted.created)
     }
 
-    /// Undoes the layout of those that `which` says.
+    /// Undoes the layout of the files selected by `which`.
     pub(crate) fn undo(&self, which: impl Fn(&TrialFile) -> bool) {
         self.list
             .iter()
@@ -153,7 +153,7 @@ impl Files {
             .for_each(TrialFile::undo);
     }
 
-    /// Undoes what was not finished. Files that were laid out completely stay for the next trial.
+    /// Undoes unfinished layouts. Files that were laid out completely remain for the next trial.
     pub(crate) fn undo_unfinished(&self) {
         self.undo(|file| !file.laid_out);
     }
@@ -171,8 +171,8 @@ impl Files {
         list.any(|file| file.wanted.unlink || file.wanted.fsync_on_close)
     }
 
-    /// After the jobs: syncs the files that are to be synced before they are closed (not in `haste`), and removes those that
-    /// are to be removed. Returns what failed.
+    /// After the jobs: syncs files with `fsync_on_close` (not if `haste`), and removes files with `unlink`. Returns the
+    /// errors.
     pub(crate) fn close(&self, haste: bool) -> Vec<String> {
         let mut faults = Vec::new();
         for file in &self.list {
@@ -190,10 +190,10 @@ impl Files {
         faults
     }
 
-    /// The files of a clone, each with a descriptor of its own.
+    /// The files of a clone, each with a separate descriptor.
     ///
     /// # Errors
-    /// Every file that cannot be opened so.
+    /// Every file that cannot be opened.
     pub(crate) fn open(
         &self,
         job: &Job,
@@ -231,31 +231,32 @@ impl Files {
         }
     }
 
-    /// Where each path lies in the list.
+    /// The index of each path in the list.
     pub(crate) fn by_path(&self) -> BTreeMap<&Path, usize> {
         let list = self.list.iter().enumerate();
         list.map(|(index, file)| (file.wanted.path.as_path(), index))
             .collect()
     }
 
-    /// Drops cached pages, once, of those whose jobs ask for it. Dirty ones are written out first.
+    /// Drops the cached pages of files whose jobs request it, once per file. Dirty pages are written first.
     pub(crate) fn invalidate(&self) {
         for file in self.list.iter().filter(|file| file.wanted.invalidate) {
             let descriptor = file.admitted.as_fd();
-            // A device that is only read may be in use by others, whose cache stays.
+            // A device that is only read may be in use by other processes; their cache is kept.
             let ours = match file.admitted.kind {
                 Kind::File => true,
                 Kind::BlockDevice(_) => file.wanted.intent.changes(),
                 Kind::Folder | Kind::NullDevice => false,
             };
             if ours && rustix::fs::fsync(descriptor).is_ok() {
-                // If the kernel ignores the hint, the findings on caches report that.
+                // If the kernel ignores the hint, the findings about caches report that.
                 let _ = fadvise(descriptor, 0, None, Advice::DontNeed);
             }
         }
     }
 
-    /// Reads the files of jobs that ask for it into the cache, until `stop`. What cannot be read is left to the jobs, which report it.
+    /// Reads the files of jobs with `pre_read` into the cache, until `stop`. Errors are ignored here, because the jobs
+    /// report them.
     pub(crate) fn pre_read(&self, stop: &dyn Fn() -> bool) {
         let mut chunk = Vec::new();
         for file in self.list.iter().filter(|file| file.wanted.pre_read) {
@@ -276,7 +277,7 @@ impl Files {
         }
     }
 
-    /// The state of the files, to be read right before the jobs begin.
+    /// The state of the files, read immediately before the jobs begin.
     pub(crate) fn states(&self) -> Vec<FileState> {
         self.list.iter().take(TOLD).map(TrialFile::state).collect()
     }
@@ -300,7 +301,7 @@ impl TrialFile {
     }
 }
 
-/// The guard of this host, with what iodyno wrote to its devices before.
+/// The guard of this host, with the records of iodyno's earlier writes to its devices.
 pub(crate) fn guard() -> Guard {
     let records = state_folder(|name| std::env::var_os(name));
     Guard::new(Roots::host()).with_records(records)
@@ -354,7 +355,7 @@ impl Faults {
     }
 }
 
-/// The room that a layout needs, by folder.
+/// The space that a layout needs, by folder.
 fn room_needed<'a>(wanted: impl Iterator<Item = &'a Wanted>) -> Vec<Need> {
     let mut needs: BTreeMap<PathBuf, Need> = BTreeMap::new();
     for wanted in wanted.filter(|wanted| wanted.kind == FileKind::Regular) {
@@ -380,12 +381,12 @@ pub(crate) struct Opening<'a> {
     advice: Option<Advice>,
     /// Direct I/O requires that these are multiples of the logical block size, bytes.
     sizes: [u64; 2],
-    /// Fact and remedy where they, or the begin of a region, are not.
+    /// Fact and remedy for sizes or regions that are not such multiples.
     misaligned: (String, &'static str),
 }
 
 impl<'a> Opening<'a> {
-    /// For files whose ops come from a trace: what they are multiples of is known for each file.
+    /// For files whose ops come from a trace: their alignment is known for each file.
     pub(crate) fn of_replay(blocks: &'a Blocks) -> Opening<'a> {
         Opening {
             engine: &blocks.engine,
@@ -428,8 +429,8 @@ impl<'a> Opening<'a> {
         }
     }
 
-    /// Opens another descriptor of an admitted file. `base`: where the clone's region begins, or what its ops are
-    /// multiples of, bytes.
+    /// Opens another descriptor of an admitted file. `base`: the start of the clone's region, or the alignment of its
+    /// ops, bytes.
     fn open(&self, admitted: &Admitted, base: u64) -> Result<OwnedFd, Diagnostic> {
         let shown = admitted.path.display();
         let engine = self.engine;
@@ -464,7 +465,10 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// Raises the limit of open files as far as it goes, and says if `needed` are too many.
+/// Raises the limit of open files to its maximum.
+///
+/// # Errors
+/// `needed` files are more than that.
 pub(crate) fn raise_descriptors(needed: u64) -> Result<(), Diagnostic> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use iodyno_engine::counters::{DirectionCounters, LatencyCounters, LatencyReader};
 use iodyno_model::Histogram;
 
-/// What was added to a direction between two readings.
+/// The increase of a direction's counters between two readings.
 #[derive(Debug, Default)]
 pub(crate) struct Gain {
     pub(crate) bytes: u64,
@@ -31,7 +31,7 @@ impl Gain {
     }
 }
 
-/// What was already read from the counters of one direction.
+/// The values of one direction's counters at the previous reading.
 #[derive(Debug)]
 pub(crate) struct Taken {
     bytes: u64,
@@ -54,7 +54,7 @@ impl Taken {
         }
     }
 
-    /// Returns what was added since the last reading. The parts of latencies are read only where a log needs them.
+    /// Returns the increase since the previous reading. The parts of latencies are read only if a log needs them.
     pub(crate) fn advance(&mut self, counters: &DirectionCounters, parts: bool) -> Gain {
         let bytes = counters.bytes.load(Relaxed);
         let errors = counters.errors.load(Relaxed);

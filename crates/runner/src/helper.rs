@@ -1,7 +1,7 @@
 //! Work of the parent on storage that may block: settling the host, and cleaning up after a node that died.
 //!
-//! What must stay true: none of it is done in the parent itself. A thread that is blocked in the kernel would keep the parent from
-//! exiting, so a child process does the work, and is left behind if it is blocked.
+//! Invariant: none of this is done in the parent itself. A thread that is blocked in the kernel would prevent the
+//! parent from exiting. A child process therefore does the work, and is abandoned if it is blocked.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -21,11 +21,11 @@ use crate::stop::StopFlag;
 
 /// The name of its process.
 const NAME: &str = "iodyno-helper";
-/// The clean-up is left behind when nothing could be removed for this long.
+/// The clean-up is abandoned if nothing could be removed for this long.
 const NO_PROGRESS: Duration = Duration::from_secs(30);
-/// … and for this long when the user has ended the trial.
+/// The same, once the user has ended the trial.
 const NO_PROGRESS_STOPPED: Duration = Duration::from_millis(500);
-/// From SIGKILL to leaving the process behind.
+/// From SIGKILL to abandoning the process.
 const AFTER_KILL: Duration = Duration::from_millis(300);
 
 /// Settles the host as [`iodyno_target::settle::settle`] does. Returns within 0.5 s after `stop` is set.
@@ -73,30 +73,30 @@ pub(crate) fn settle(
     settled
 }
 
-/// A clean-up under way: what a dead node wrote to devices is recorded, and its folder is removed.
+/// A running clean-up: it records what a dead node wrote to devices, and removes the node's folder.
 #[derive(Debug)]
 pub(crate) struct CleanUp {
     process: NodeProcess,
     folder: Option<OrphanFolder>,
-    /// Files removed when progress was last reported, and when.
+    /// Number of removed files in the last progress report, and the time of that report.
     reported: u64,
     since: Instant,
 }
 
-/// How far a clean-up is.
+/// The state of a clean-up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CleanUpState {
-    /// Under way; with new progress: files removed, and found so far.
+    /// It is running; with new progress, the number of files removed and found so far.
     Working(Option<(u64, u64)>),
-    /// It is over, or left behind: a text that follows the cause of the node's death.
+    /// It has ended or was abandoned; the text is appended to the cause of the node's death.
     Over(Option<String>),
 }
 
 impl CleanUp {
-    /// Begins to clean up after a node. `died`: its process, if what it wrote to devices is to be recorded.
+    /// Begins to clean up after a node. `died`: its process, if its writes to devices are to be recorded.
     ///
     /// # Errors
-    /// The folder stays: why, and what to do.
+    /// The folder remains: the reason and the remedy.
     pub(crate) fn start(
         node: &LocalNode,
         died: Option<u32>,
@@ -120,8 +120,8 @@ impl CleanUp {
         })
     }
 
-    /// Looks how far it is; does not wait. `stop_by`: when the session has to end unless there is progress, if the user has
-    /// ended the trial.
+    /// Returns the current state without waiting. `stop_by`: when the session must end unless there is progress, if the
+    /// user has ended the trial.
     pub(crate) fn poll(&mut self, stop_by: Option<Instant>) -> CleanUpState {
         let over = |words: &dyn Fn(&OrphanFolder) -> String| {
             CleanUpState::Over(self.folder.as_ref().map(words))
@@ -162,7 +162,7 @@ impl CleanUp {
 }
 
 impl Drop for CleanUp {
-    /// Reaps the process, unless it is left behind.
+    /// Reaps the process, unless it was abandoned.
     fn drop(&mut self) {
         let _ = self.process.exited();
     }

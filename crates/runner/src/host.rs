@@ -26,13 +26,13 @@ impl HostWatch {
         }
     }
 
-    /// The measured time begins.
+    /// To be called when the measured time begins.
     pub(crate) fn begin(&mut self) {
         self.before = Snapshot::take(&self.roots, &self.devices);
         self.after = None;
     }
 
-    /// Whether something is measured now. What follows the measured time is not counted.
+    /// `measuring`: whether any clone is measured now. The use after the measured time is not counted.
     pub(crate) fn look(&mut self, measuring: bool) {
         if measuring {
             self.after = None;
@@ -41,7 +41,7 @@ impl HostWatch {
         }
     }
 
-    /// What the host used over the measured time.
+    /// The use of the host over the measured time.
     pub(crate) fn used(&mut self) -> HostUse {
         let after = self.after.take();
         let after = after.unwrap_or_else(|| Snapshot::take(&self.roots, &self.devices));
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_the_peak_of_this_very_program() {
+    fn reads_the_peak_memory_of_this_process() {
         let status = "Name:\tx\nVmPeak:\t  999 kB\nVmHWM:\t    9624 kB\nVmRSS:\t 9 kB\n";
         assert_eq!(peak_memory(status), Some(9624 * 1024));
         assert_eq!(peak_memory("VmHWM:\t many kB\n"), None);

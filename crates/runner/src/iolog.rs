@@ -1,4 +1,4 @@
-//! The record of a clone's ops as an iolog of fio's version 3, for replay.
+//! The record of a clone's ops as an iolog in fio's version 3, for replay.
 //!
 //! After the header, each file is added and opened; then a line for each op when it is issued: `TIME NAME ACTION OFFSET
 //! LENGTH`, the time in µs since the first op; at the end each file is closed.
@@ -12,18 +12,18 @@ use iodyno_model::{Blocks, Direction};
 use crate::logs::LogFile;
 use crate::resolve::ResolvedClone;
 
-/// Ops that may wait to be written before the worker has to wait.
+/// Number of ops that can be queued before the worker has to wait.
 const QUEUE: usize = 16_384;
 
-/// A record being written.
+/// An iolog that is being written.
 #[derive(Debug)]
 pub(crate) struct Iolog {
-    /// The worker's end.
+    /// The queue's end in the worker.
     pub(crate) queue: Arc<OpLog>,
     file: LogFile,
     /// The names of the clone's files.
     names: Vec<String>,
-    /// When the first op was issued, the clock's ns, and the time of the last line, µs.
+    /// When the first op was issued, clock ns, and the time of the last line, µs.
     times: Option<(u64, u64)>,
 }
 
@@ -31,7 +31,7 @@ impl Iolog {
     /// Creates the record at `path`.
     ///
     /// # Errors
-    /// It cannot be created, or a file has a name that a line cannot hold.
+    /// It cannot be created, or a line cannot contain the name of a file.
     pub(crate) fn create(
         path: PathBuf,
         blocks: &Blocks,
@@ -65,7 +65,7 @@ impl Iolog {
         })
     }
 
-    /// Writes what the worker has issued, at most one queue's length.
+    /// Writes the ops that the worker has issued, at most one queue's length.
     pub(crate) fn drain(&mut self) {
         for _ in 0..QUEUE {
             let Some(op) = self.queue.pop() else { return };
@@ -75,7 +75,7 @@ impl Iolog {
 
     fn op(&mut self, op: &OpRecord) {
         let (first, last) = self.times.unwrap_or((op.at, 0));
-        // fio waits from one time to the next, but not from a time of 0 on.
+        // fio waits for the difference of two times, but not after a time of 0.
         let time = (op.at.saturating_sub(first) / 1000 + 1).max(last);
         self.times = Some((first, time));
         let action = match (op.direction, op.data_only) {
@@ -92,7 +92,7 @@ impl Iolog {
         }
     }
 
-    /// Writes the rest. Returns what went wrong or affects the figures.
+    /// Writes the remaining ops. Returns a note on errors and on effects on the figures.
     pub(crate) fn close(mut self, in_virtual_time: bool) -> Option<String> {
         self.drain();
         let time = self.times.map_or(0, |(_, last)| last);
@@ -110,7 +110,7 @@ impl Iolog {
     }
 }
 
-/// As fio writes it: relative where the job names it so.
+/// The name as fio writes it: relative if the job names it so.
 fn name_of<'p>(path: &'p Path, blocks: &Blocks, folder: &Path) -> &'p Path {
     let files = &blocks.files;
     let mut named = files.names.iter().chain(&files.directories);
@@ -120,7 +120,8 @@ fn name_of<'p>(path: &'p Path, blocks: &Blocks, folder: &Path) -> &'p Path {
     }
 }
 
-/// The path of a clone's record: as the job says, with the clone's number where another clone of the trial has that path.
+/// The path of a clone's iolog: as given by the job, with the clone's number if another clone of the trial has the same
+/// path.
 pub(crate) fn path_of(
     path: &Path,
     folder: &Path,

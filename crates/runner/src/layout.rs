@@ -1,8 +1,8 @@
 //! Layout: files get their length and content before the jobs start.
 //!
 //! Data that jobs read is written first, with content that cannot be compressed or deduplicated, because reads of holes
-//! never reach the device. Files that are only written get their space as the job's `fallocate` says. A file that is
-//! long enough is not changed, and the content of a shorter one is kept.
+//! never reach the device. Space for files that are only written is reserved according to the job's `fallocate`. A file
+//! that is long enough is not changed, and the content of a shorter one is kept.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -27,7 +27,7 @@ const TELL_EVERY: Duration = Duration::from_millis(100);
 /// Lays out all files that need it. `stop` is checked between chunks; `progress` gets the bytes done and in total.
 ///
 /// # Errors
-/// A stop was requested, or a file cannot be laid out. Files that were not finished are as before.
+/// A stop was requested, or a file cannot be laid out. Unfinished files are restored.
 pub(crate) fn lay_out(
     files: &mut Files,
     seed: u64,
@@ -73,7 +73,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn file(&mut self, file: &mut TrialFile) -> Result<(), Unready> {
-        // Read again: two names may lead to one file, and another process may have extended it.
+        // Read again, because two names can lead to one file, and another process can have extended it.
         let length = file.admitted.length_now().map_err(|error| {
             let message = format!("cannot measure `{}`: {error}", file.wanted.path.display());
             Unready::Unprepared(vec![fault(message, hint(&error))])
@@ -116,8 +116,8 @@ impl Writer<'_> {
         let wanted = &file.wanted;
         if wanted.fill_to > length {
             if !matches!(wanted.fallocate, Fallocate::None | Fallocate::Truncate) {
-                // Only data extends the file: after SIGKILL an unfinished file is still too short, and the next trial
-                // lays out the rest.
+                // The length is extended by writing data only: after SIGKILL, an unfinished file is still too short,
+                // and the next trial lays out the rest.
                 reserve(to, Fallocate::KeepSize, length, wanted.fill_to)?;
             }
             self.fill(to, at, wanted.fill_to, true)?;
@@ -126,7 +126,7 @@ impl Writer<'_> {
         if wanted.reserve_to > from {
             let supported = reserve(to, wanted.fallocate, from, wanted.reserve_to)?;
             if !supported && wanted.fallocate == Fallocate::Posix {
-                // As the C library does: space that cannot be reserved is written.
+                // As in the C library, space that cannot be reserved is written.
                 self.fill(to, &mut from, wanted.reserve_to, false)?;
             }
         }
@@ -230,7 +230,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// An admitted file that is to be filled to `fill_to` bytes and had `looked_at` bytes when it was resolved.
+    /// An admitted file to fill to `fill_to` bytes; its length was `looked_at` bytes when it was resolved.
     fn file(path: &Path, looked_at: u64, fill_to: u64) -> TrialFile {
         let request = Request {
             path,
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_before_the_layout_began_survives_its_undoing() {
+    fn undoing_a_layout_keeps_data_that_others_wrote_before_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         fs::write(&path, b"seen").unwrap();

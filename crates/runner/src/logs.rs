@@ -1,10 +1,10 @@
-//! Log files in fio's formats: `PREFIX_bw.N.log` and its siblings, N the number of the clone among
-//! all of the trial, from 1; or `PREFIX_bw.log`, to which all clones append whole lines.
+//! Log files in fio's formats: `PREFIX_bw.N.log` and similar names, where N is the number of the clone in the trial,
+//! from 1; or `PREFIX_bw.log`, to which all clones append whole lines.
 //!
-//! A line is `time (ms), value, direction, block size[, offset], priority[, issue time]`: bandwidth in KiB/s,
-//! latencies in ns, directions 0 to 2, size 0 where the line stands for a window. A line of a histogram is
-//! `time, direction, block size, count of each bin…`. Time begins with the clone's measured time, or is that of another clock. A
-//! write error ends the log and is noted; it does not fail the trial.
+//! A line is `time (ms), value, direction, block size[, offset], priority[, issue time]`: bandwidth in KiB/s, latencies
+//! in ns, directions 0 to 2, size 0 if the line is for a window. A line of a histogram is `time, direction, block size,
+//! count of each bin…`. Times count from the start of the clone's measured time, or are those of another clock. A write
+//! error ends the log and is reported as a note; the trial continues.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -18,12 +18,12 @@ use iodyno_target::{append_output, create_output};
 use crate::gain::Gain;
 use crate::iolog::Iolog;
 
-/// Ops that may wait to be written before the worker has to wait.
+/// Number of ops that can be queued before the worker has to wait.
 const QUEUE: usize = 16_384;
 /// fio's class of real-time I/O.
 const REAL_TIME: u8 = 1;
 
-/// A log file being written.
+/// A log file that is being written.
 #[derive(Debug)]
 pub(crate) struct LogFile {
     path: PathBuf,
@@ -36,7 +36,7 @@ impl LogFile {
     /// Creates a log of this path.
     ///
     /// # Errors
-    /// Why it cannot be created.
+    /// The reason why it cannot be created.
     pub(crate) fn at(path: PathBuf) -> Result<LogFile, String> {
         LogFile::create(path, false)
     }
@@ -69,7 +69,8 @@ impl LogFile {
         self.add(|to| to.write_fmt(line));
     }
 
-    /// Appends a line, which `write` makes. Lines reach the file as a whole, so that clones can share it.
+    /// Appends a line, which `write` formats. Each line is written to the file as a whole, so that clones can share the
+    /// file.
     fn add(&mut self, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) {
         if self.fault.is_some() {
             return;
@@ -87,7 +88,7 @@ impl LogFile {
         }
     }
 
-    /// Flushes it. Returns why it is incomplete, if it is.
+    /// Flushes it. Returns the reason if it is incomplete.
     pub(crate) fn close(mut self) -> Option<String> {
         if self.fault.is_none() {
             let written = self.to.flush();
@@ -104,7 +105,7 @@ fn faults(files: impl IntoIterator<Item = LogFile>) -> Option<String> {
     (!faults.is_empty()).then(|| faults.join("; "))
 }
 
-/// What the times of a log count from.
+/// The origin of the times in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Epoch {
     /// Ns to be added to an instant of the trial's clock; `None`: times begin with the measured time.
@@ -128,7 +129,7 @@ impl Epoch {
     }
 }
 
-/// The columns that a log has beside the usual ones.
+/// The optional columns of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Columns {
     offset: bool,
@@ -176,7 +177,7 @@ impl Entry {
     }
 }
 
-/// The logs of values. The three of latencies are total, completion and submission.
+/// The logs of values. The three latency logs are total, completion and submission.
 #[derive(Debug, Default)]
 struct ValueFiles {
     bandwidth: Option<LogFile>,
@@ -191,18 +192,18 @@ impl ValueFiles {
     }
 }
 
-/// The logs of one clone, as its job asks for them.
+/// The logs of one clone that its job requests.
 #[derive(Debug, Default)]
 pub(crate) struct CloneLogs {
     /// Logs of windows.
     pub(crate) windows: Vec<WindowLog>,
-    /// Each op.
+    /// Log of each op.
     pub(crate) ops: Option<OpsLog>,
-    /// Each op as an iolog.
+    /// Record of each op as an iolog.
     pub(crate) iolog: Option<Iolog>,
 }
 
-/// How many files these logs of a clone are.
+/// The number of files of these logs for one clone.
 pub(crate) fn files(logs: &Logs) -> usize {
     let prefixes = [&logs.bandwidth, &logs.iops, &logs.histogram];
     prefixes.into_iter().flatten().count()
@@ -210,11 +211,11 @@ pub(crate) fn files(logs: &Logs) -> usize {
         + usize::from(logs.iolog.is_some())
 }
 
-/// Creates the log files of the clone of this number (from 1), whose ops have this I/O priority (class, level). Relative
-/// prefixes lie in `folder`; times count from `epoch`.
+/// Creates the log files of the clone of this number (from 1), whose ops have this I/O priority (class, level).
+/// Relative prefixes are below `folder`; times count from `epoch`.
 ///
 /// # Errors
-/// The file that could not be created, and why.
+/// The file that could not be created, and the reason.
 pub(crate) fn create(
     logs: &Logs,
     priority: Option<(u8, u8)>,
@@ -295,7 +296,7 @@ struct Lane {
     service: Window,
     submission: Window,
     completion: Window,
-    /// Completion latencies, where they are logged as histograms.
+    /// Completion latencies, if they are logged as histograms.
     histogram: Histogram,
 }
 
@@ -335,7 +336,7 @@ pub(crate) struct WindowLog {
     lanes: [Lane; 3],
 }
 
-/// Where windows are written.
+/// The files to which windows are written.
 #[derive(Debug)]
 enum WindowFiles {
     /// The mean, the largest value, or both.
@@ -345,7 +346,7 @@ enum WindowFiles {
         mean: bool,
         largest: bool,
     },
-    /// `2^coarseness` of fio's bins are one.
+    /// Each bin combines `2^coarseness` of fio's bins.
     Histograms { file: LogFile, coarseness: u32 },
 }
 
@@ -379,7 +380,7 @@ impl WindowLog {
         }
     }
 
-    /// Ends the window if it is over. `start`: of the measured time; 0 before it has begun.
+    /// Ends the window if it is over. `start`: start of the measured time; 0 before it.
     pub(crate) fn tick(&mut self, start: u64, now: u64) {
         let Some(next) = self.next else { return };
         if now < next {
@@ -403,7 +404,7 @@ impl WindowLog {
         let time_ms = self.epoch.ms(start) + stamp_ns / 1_000_000;
         for (direction, lane) in self.lanes.iter_mut().enumerate() {
             let lane = std::mem::take(lane);
-            // As in fio, a window in which a direction did nothing has no line.
+            // As in fio, a window without ops of a direction has no line.
             if lane.ops == 0 {
                 continue;
             }
@@ -452,14 +453,14 @@ impl WindowLog {
         }
     }
 
-    /// Writes the last window. One that is too short for meaningful rates is left out, unless it is the only one.
-    /// Returns what went wrong.
+    /// Writes the last window. A window that is too short for meaningful rates is omitted, unless it is the only one.
+    /// Returns the reason if the log is incomplete.
     pub(crate) fn close(mut self, start: u64, end: u64) -> Option<String> {
         let rest = end.saturating_sub(self.since.max(start));
         let histograms = matches!(self.to, WindowFiles::Histograms { .. });
         if start != 0 && histograms {
-            // Whatever is left, also what completed at the end of the window before; but not at its time, or fio's tools
-            // would drop it.
+            // The rest, including ops that completed at the end of the previous window. The time must differ from that
+            // of the previous line, because fio's tools would drop it otherwise.
             let end = end.max(self.since + 1);
             self.write(start, end, (end - start).next_multiple_of(1_000_000));
         } else if start != 0 && rest > 0 && (rest > self.window_ns / 10 || self.since == 0) {
@@ -494,7 +495,7 @@ fn histogram_line(file: &mut LogFile, entry: &Entry, histogram: &Histogram, coar
 /// A clone's logs of single ops.
 #[derive(Debug)]
 pub(crate) struct OpsLog {
-    /// The worker's end.
+    /// The queue's end in the worker.
     pub(crate) queue: Arc<OpLog>,
     files: ValueFiles,
     columns: Columns,
@@ -504,9 +505,9 @@ pub(crate) struct OpsLog {
 }
 
 impl OpsLog {
-    /// Writes what the worker has logged, at most one queue's length, so that a fast worker cannot hold up the caller.
-    /// `start` returns when its measured time began, 0 before; it is called for each op, since that time may begin
-    /// while this runs.
+    /// Writes the ops that the worker has logged, at most one queue's length, so that a fast worker cannot block the
+    /// caller. `start` returns the start of its measured time, or 0 before it; it is called for each op, because the
+    /// measured time can begin meanwhile.
     pub(crate) fn drain(&mut self, start: impl Fn() -> u64) {
         for _ in 0..QUEUE {
             let Some(op) = self.queue.pop() else { return };
@@ -546,8 +547,8 @@ impl OpsLog {
         }
     }
 
-    /// Writes the rest. Returns what went wrong or affects the figures. A worker that waited for the log lost time in
-    /// real time only.
+    /// Writes the remaining ops. Returns a note on errors and on effects on the figures. Waiting for the log costs a
+    /// worker time in real time only.
     pub(crate) fn close(mut self, start: u64, in_virtual_time: bool) -> Option<String> {
         self.drain(|| start);
         let waits = self.queue.waits();

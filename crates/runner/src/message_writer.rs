@@ -1,4 +1,4 @@
-//! Sends the node's messages to the parent from a thread of its own, so that a slow reader never delays the trial.
+//! Sends the node's messages to the parent from a separate thread, so that a slow reader never delays the trial.
 
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use std::thread::{self, JoinHandle, Thread};
 
 use crate::protocol::{self, Event, Message};
 
-/// Messages of a simulation that may wait for their reader.
+/// Number of messages of a simulation that can be queued.
 const QUEUED: usize = 64;
 
-/// Queues messages; any thread may have one. A message that is sent after the reader has gone is dropped.
+/// Queues messages; each thread can have one. Messages are dropped after the reader has ended.
 #[derive(Debug, Clone)]
 pub(crate) struct MessageSender {
     queue: Queue,
@@ -32,8 +32,8 @@ impl MessageSender {
         (MessageSender::of(Queue::Unbounded(send)), receive)
     }
 
-    /// For a simulation in this process, which may be far faster than its messages can be stored.
-    /// It is read by the calling thread.
+    /// For a simulation in this process, which can be much faster than its messages can be stored. The calling thread
+    /// reads them.
     pub(crate) fn bounded() -> (MessageSender, Receiver<Option<Message>>) {
         let (send, receive) = mpsc::sync_channel(QUEUED);
         let queue = Queue::Bounded(send, thread::current());
@@ -84,7 +84,7 @@ pub(crate) struct MessageWriter {
 }
 
 impl MessageWriter {
-    /// Writes to `to`; calls `broken` once when the reader has gone.
+    /// Writes to `to`; calls `broken` once when the reader has closed its end.
     pub(crate) fn open(
         to: impl Write + Send + 'static,
         broken: impl FnOnce() + Send + 'static,
@@ -94,7 +94,7 @@ impl MessageWriter {
             .name("message-writer".to_owned())
             .spawn(move || {
                 let mut to = BufWriter::with_capacity(1 << 16, to);
-                // The end is a message, since a thread that hangs may keep its sender open.
+                // The end is a message, because a hanging thread can keep its sender open.
                 for message in receive.into_iter().map_while(|message| message) {
                     if protocol::write(&mut to, &message).is_err() {
                         // Discards the buffer: dropping it would write again.
@@ -111,7 +111,7 @@ impl MessageWriter {
         self.messages.clone()
     }
 
-    /// Waits until all messages are written, or the reader has gone.
+    /// Waits until all messages are written, or the reader has closed its end.
     pub(crate) fn close(self) {
         self.messages.queue(None);
         let _ = self.thread.join();

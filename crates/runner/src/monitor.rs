@@ -1,12 +1,12 @@
-//! Reads the workers' counters and makes frames of them.
+//! Reads the workers' counters and computes frames.
 //!
-//! A frame is the difference of two readings, so frames add up to the total exactly. A frame in which anything was
-//! measured is a `Measure` frame and holds only what was measured: where jobs have different ramp times, the ops of a job
-//! that still ramps while another is measured are left out of the series. A frame in which nothing was measured
-//! is a `Ramp` frame with the ops of the ramp, or, after the measured time, a `Drain` frame.
+//! A frame is the difference of two readings, so frames add up to the total exactly. A frame with measured time is a
+//! `Measure` frame and contains measured ops only: if jobs have different ramp times, the ops of a job that still ramps
+//! while another is measured are not in any frame. A frame without measured time is a `Ramp` frame with the ops of the
+//! ramp, or, after the measured time, a `Drain` frame.
 //!
-//! When no clone is measured any more, the `Measure` frame ends with the measured time of the last clone, however late the
-//! reading is: time spent waiting for end steps would lower its rates.
+//! When no clone is measured any more, the `Measure` frame ends with the measured time of the last clone, even if the
+//! counters are read later: the wait for end steps would lower its rates.
 
 use std::sync::Arc;
 
@@ -31,9 +31,9 @@ struct Watch {
 }
 
 impl Watch {
-    /// Reads what is new.
+    /// Reads the increase of the counters.
     fn drain(&mut self, pending: &mut JobPending) {
-        // Asked before the reading, which then includes all of the ramp.
+        // Read before the counters, so that they include the whole ramp.
         let measured = self.shared.measure_start() != 0;
         for (index, direction) in Direction::EVERY.into_iter().enumerate() {
             let counters = self.shared.measure.of(direction);
@@ -67,14 +67,14 @@ impl Watch {
     }
 }
 
-/// What the clones of a job did since the last frame.
+/// The ops of a job's clones since the last frame.
 #[derive(Debug, Default)]
 struct JobPending {
     ramp: [Gain; Direction::COUNT],
     measure: [Gain; Direction::COUNT],
 }
 
-/// The counters of all clones of a trial, and the frame under way.
+/// The counters of all clones of a trial, and the current frame.
 #[derive(Debug)]
 pub(crate) struct Monitor {
     watches: Vec<Option<Watch>>,
@@ -84,7 +84,7 @@ pub(crate) struct Monitor {
     frames: u32,
     frame_start: u64,
     cpu: u64,
-    /// Something was measured in this frame; in any frame.
+    /// Whether any clone was measured in this frame, and in any frame.
     measured: bool,
     ever_measured: bool,
     /// The latest end of the measured time of clones that have ended, clock ns; 0: none.
@@ -142,12 +142,12 @@ impl Monitor {
         }
     }
 
-    /// When a log's window is next over.
+    /// When the next window of a log ends.
     pub(crate) fn next_window(&self) -> Option<u64> {
         self.logs().filter_map(WindowLog::next).min()
     }
 
-    /// Writes the windows of logs that are over.
+    /// Writes the windows of logs that have ended.
     pub(crate) fn write_windows(&mut self, now: u64) {
         if self.next_window().is_none_or(|next| now < next) {
             return;
@@ -165,8 +165,8 @@ impl Monitor {
         self.watches.iter().flatten().flat_map(|watch| &watch.logs)
     }
 
-    /// A clone has ended: reads its counters for the last time and removes it. Returns its rates by direction (bandwidth, IOPS)
-    /// and what went wrong with its logs.
+    /// A clone has ended: reads its counters for the last time and removes it. Returns its rates by direction
+    /// (bandwidth, IOPS) and the errors of its logs.
     pub(crate) fn leave(&mut self, clone: usize, end: u64) -> Left {
         let Some(mut watch) = self.watches[clone].take() else {
             return Left::default();
@@ -192,10 +192,10 @@ impl Monitor {
         }
     }
 
-    /// Ends the frame. `now` and `cpu` are read right before. A `Measure` frame after which nothing is measured ends with the
-    /// measured time; the rest belongs to the next frame.
+    /// Ends the frame. `now` and `cpu` are read immediately before. A `Measure` frame after which nothing is measured
+    /// ends with the measured time; the rest belongs to the next frame.
     pub(crate) fn cut(&mut self, now: u64, cpu: u64) -> Frame {
-        // Asked before the reading, which then includes all that was measured.
+        // Read before the counters, so that they include all measured ops.
         let over = self.over();
         self.drain();
         let step = self.step(self.frame_start, over);
@@ -206,7 +206,7 @@ impl Monitor {
         self.cut_as(step, end, cpu)
     }
 
-    /// When the measured time of all clones so far ended; `None`: it has not ended, or never began.
+    /// The end of the measured time of all clones; `None` if it has not ended or never began.
     fn over(&self) -> Option<u64> {
         let mut end = self.last_end;
         for watch in self.watches.iter().flatten() {
@@ -329,12 +329,12 @@ impl Monitor {
     }
 }
 
-/// What the monitor knows of a clone that has ended.
+/// The monitor's data about a clone that has ended.
 #[derive(Debug, Default)]
 pub(crate) struct Left {
     /// Bandwidth and IOPS, by direction.
     pub(crate) rates: [(SampleStats, SampleStats); Direction::COUNT],
-    /// Why its logs are incomplete.
+    /// The reasons why its logs are incomplete.
     pub(crate) log_faults: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Prepares a trial: binds names and sizes, has the files admitted, laid out and opened, creates the logs and reads the
-//! environment.
+//! Prepares a trial: binds names and sizes, has the files admitted, lays them out and opens them, creates the logs and
+//! reads the environment.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -40,33 +40,33 @@ pub(crate) struct Waiting {
     pub(crate) region_bytes: u64,
     /// The names of its first few files.
     pub(crate) files: Vec<String>,
-    /// `None`: its files are laid out and that is all it asked for.
+    /// `None`: it only requested that its files be laid out.
     pub(crate) spec: Option<CloneSpec>,
     pub(crate) logs: CloneLogs,
-    /// Where its last writes are recorded, if they are.
+    /// The places for which its last writes are recorded, if they are.
     pub(crate) places: ClonePlaces,
 }
 
-/// Everything that a trial needs.
+/// The prepared resources of a trial.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared {
     pub(crate) clones: Vec<Waiting>,
     pub(crate) files: Files,
-    /// Where file operations are done, if any are.
+    /// The place of file operations, if there are any.
     pub(crate) site: Option<Site>,
     pub(crate) states: Vec<FileState>,
     pub(crate) environment: Environment,
     pub(crate) notes: Vec<String>,
-    /// When files were laid out, if any were: from, to; the clock's ns.
+    /// Start and end of the layout, clock ns, if files were laid out.
     pub(crate) layout: Option<(u64, u64)>,
     /// Records the last writes to blocks with headers.
     pub(crate) recorder: Recorder,
 }
 
-/// A clone's names in the result.
+/// The largest number of file names per clone in the result.
 const NAMES: usize = 8;
 
-/// Makes everything ready but the threads.
+/// Prepares everything except the threads.
 pub(crate) fn prepare(
     plan: &BoundPlan,
     control: &Control,
@@ -79,7 +79,7 @@ pub(crate) fn prepare(
     let wanted = wanted::of(&resolved, jobs, &plan.configuration.target);
     files::raise_descriptors(descriptors(&resolved, jobs, wanted.len()))
         .map_err(|fault| Unready::Unprepared(vec![fault]))?;
-    // A layout changes what it tells: then it is read after.
+    // A layout changes the environment, so it is read after the layout.
     let beside = wanted.iter().all(Wanted::ready) && !Site::lays_out(plan);
     let paths = wanted.iter().map(|wanted| wanted.path.clone());
     let environment = read_environment(paths.chain(Site::folder(plan)).collect(), beside);
@@ -108,8 +108,8 @@ pub(crate) fn prepare(
     Ok(prepared)
 }
 
-/// Tells what was admitted, and waits until the parent has stored it: should both be killed, the next trial knows these
-/// files and devices again.
+/// Sends the identities of the admitted targets, and waits until the parent has stored them. The next trial then
+/// recognises these files and devices even if both processes are killed.
 fn tell(files: &Files, messages: &MessageSender, timeline: &Timeline) -> Result<(), Unready> {
     let targets = files.identities();
     if targets.is_empty() {
@@ -128,8 +128,8 @@ fn tell(files: &Files, messages: &MessageSender, timeline: &Timeline) -> Result<
 }
 
 impl Prepared {
-    /// The trial does not begin: removes what was made and cannot be used by the next trial. What cannot be removed is added
-    /// to `why`.
+    /// To be called if the trial does not begin: removes created files, except those that the next trial can use. Files
+    /// that cannot be removed are reported in `why`.
     pub(crate) fn undo(&mut self, why: Unready, messages: &MessageSender) -> Unready {
         self.files.undo_unfinished();
         let left = self.tear_down(messages);
@@ -147,7 +147,7 @@ impl Prepared {
         }
     }
 
-    /// Removes the folder of the trial's file operations, if there is one; what is left of it.
+    /// Removes the folder of the trial's file operations, if there is one. Returns an error if something remains.
     pub(crate) fn tear_down(&mut self, messages: &MessageSender) -> Option<Diagnostic> {
         let site = self.site.as_mut()?;
         site.tear_down(&mut telling(messages, Step::TearDown))
@@ -159,7 +159,7 @@ fn telling(messages: &MessageSender, step: Step) -> impl FnMut(u64, u64) {
     move |done, total| messages.event(Event::Progress { step, done, total })
 }
 
-/// A note where simulated jobs that would run in virtual time run in real time, because of the other jobs.
+/// A note if simulated jobs run in real time because of other jobs.
 fn real_time(plan: &BoundPlan) -> Option<String> {
     if plan.workload.in_virtual_time() {
         return None;
@@ -178,7 +178,7 @@ fn real_time(plan: &BoundPlan) -> Option<String> {
     })
 }
 
-/// How many descriptors the trial holds at once: its `shared` files, and those of each clone.
+/// The number of descriptors that are open at the same time: the `shared` files, and those of each clone.
 fn descriptors(resolved: &Resolved, jobs: &[Job], shared: usize) -> u64 {
     let own = resolved.clones.iter().map(|clone| {
         let job = &jobs[clone.job as usize];
@@ -187,7 +187,7 @@ fn descriptors(resolved: &Resolved, jobs: &[Job], shared: usize) -> u64 {
             // Its folder, and the file that a cycle has open.
             None => 2,
             Some(engine) if engine.kind.without_files() => 0,
-            // And the ring.
+            // One more for the ring.
             Some(engine) if engine.kind == EngineKind::IoUring => clone.files.len() + 1,
             Some(_) => clone.files.len(),
         };
@@ -196,7 +196,7 @@ fn descriptors(resolved: &Resolved, jobs: &[Job], shared: usize) -> u64 {
     (shared + own.sum::<usize>()) as u64
 }
 
-/// Opens what each clone needs, and then, when nothing can fail any more but the storage, lays out.
+/// Opens the files of each clone. Then, when only the storage can still fail, lays them out.
 fn make(
     plan: &BoundPlan,
     control: &Control,
@@ -264,7 +264,7 @@ fn open_all(
     for (index, clone) in resolved.clones.iter().enumerate() {
         match shared.clone_of(&jobs[clone.job as usize], clone, index + 1) {
             Ok(waiting) => clones.push(waiting),
-            // All clones of a job on one file fail alike: each fault is reported once.
+            // All clones of a job on one file have the same faults: each fault is reported once.
             Err(found) => {
                 for fault in found {
                     if !faults.contains(&fault) {
@@ -280,7 +280,7 @@ fn open_all(
     }
 }
 
-/// What clones are made from, and what the clones of a job or a flow share.
+/// The inputs for creating clones, and the state that the clones of a job or a flow share.
 struct Shared<'a> {
     files: &'a Files,
     by_path: BTreeMap<&'a Path, usize>,
@@ -291,12 +291,12 @@ struct Shared<'a> {
     flows: HashMap<u32, Arc<SharedFlow>>,
     states: shared_files::States,
     recorder: &'a mut Recorder,
-    /// Where ops are recorded.
+    /// Paths of the iologs.
     iologs: Vec<PathBuf>,
 }
 
 impl Shared<'_> {
-    /// Everything that a clone needs; `number` counts the clones of all jobs from 1.
+    /// Creates a clone; `number` counts the clones of all jobs from 1.
     fn clone_of(
         &mut self,
         job: &Arc<Job>,
@@ -408,7 +408,7 @@ impl Shared<'_> {
     }
 }
 
-/// The environment, read by a thread beside the rest of the preparation, or after it.
+/// The environment, read by a thread during the rest of the preparation, or after it.
 enum Reading {
     Beside(JoinHandle<Environment>),
     Later(Vec<PathBuf>),
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_opened_counts_as_a_descriptor() {
+    fn only_opened_files_count_as_descriptors() {
         let mut jobs = vec![simulated(SimClock::Virtual), job("f")];
         jobs[0].clones = 3000;
         jobs[0].logs.latency = Some("l".into());

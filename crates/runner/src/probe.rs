@@ -1,4 +1,4 @@
-//! What is at a path of a node, without opening it.
+//! The kind of a node's paths, determined without opening them.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -12,33 +12,33 @@ use rustix::fs::{Access, AtFlags, CWD, accessat, major, minor};
 pub enum PathKind {
     /// It does not exist; its folder exists.
     Missing,
-    /// Neither it nor its folder exists (the topmost missing folder).
+    /// Neither it nor its folder exists; with the topmost missing folder.
     NoFolder(PathBuf),
     /// A regular file of this length, bytes.
     File(u64),
     /// A block device of this length, bytes.
     Device(u64),
-    /// `/dev/null` and its like: takes and gives anything, holds nothing.
+    /// `/dev/null`, `/dev/zero` or `/dev/full`.
     Null,
     /// A folder.
     Folder,
-    /// Something else, or something that cannot be looked at: what.
+    /// Something else, or a path that cannot be examined; with a description.
     Other(String),
 }
 
-/// Looks at the files of a node.
+/// Examines the paths of a node.
 pub trait Probe {
-    /// What lies at a path, links followed.
+    /// The kind of a path; links are followed.
     fn look(&self, path: &Path) -> PathKind;
     /// Whether the path itself is a symbolic link.
     fn is_link(&self, path: &Path) -> bool;
-    /// Bytes free to this user in the file system of a folder; `None` where it does not tell.
+    /// Bytes free for this user in the file system of a folder; `None` if unknown.
     fn free(&self, folder: &Path) -> Option<u64>;
-    /// The path of a block device by its number; `None`: there is none.
+    /// The path of the block device with this number; `None` if there is none.
     fn device_path(&self, _major: u32, _minor: u32) -> Option<PathBuf> {
         None
     }
-    /// Why this user cannot make anything in a folder, in words that follow on its name; `None`: it can.
+    /// The reason why this user cannot create files in a folder, as text to follow its name; `None` if the user can.
     fn unwritable(&self, _folder: &Path) -> Option<String> {
         None
     }
@@ -112,7 +112,7 @@ fn kind(metadata: &Metadata) -> PathKind {
     PathKind::Other(what.to_owned())
 }
 
-/// sysfs counts in sectors of 512 bytes, whatever the device's own are.
+/// sysfs counts in sectors of 512 bytes, independent of the device's sector size.
 fn device_length(device: u64) -> Option<u64> {
     let path = format!("/sys/dev/block/{}:{}/size", major(device), minor(device));
     let sectors: u64 = fs::read_to_string(path).ok()?.trim().parse().ok()?;
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_what_lies_at_a_path() {
+    fn returns_the_kind_of_a_path() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("file"), [0; 700]).unwrap();

@@ -12,19 +12,19 @@ use crate::child::LocalNode;
 use crate::protocol::{self, Command, Message, PROTOCOL, ReadError};
 use crate::session::RunnerError;
 
-/// What the threads that serve the child's pipes report.
+/// The reports of the threads that serve the child's pipes.
 #[derive(Debug)]
 pub(crate) enum Report {
     Message(Message),
     /// Its output ended, or cannot be read.
     End(ReadError),
-    /// It ended after its output.
+    /// It exited after the end of its output.
     Exited,
     /// A command cannot be sent.
     Unsent(io::Error),
 }
 
-/// A child process that was told hello. Its reports wake the thread that started it.
+/// A child process to which `Hello` was sent. Its reports wake the thread that started it.
 #[derive(Debug)]
 pub(crate) struct NodeProcess {
     child: Child,
@@ -33,7 +33,7 @@ pub(crate) struct NodeProcess {
 }
 
 impl NodeProcess {
-    /// Starts it under this name.
+    /// Starts it with this process name.
     ///
     /// # Errors
     /// It cannot be started.
@@ -49,8 +49,8 @@ impl NodeProcess {
         let mut child = process::Command::new(&node.program)
             .arg0(name)
             .args(&node.arguments)
-            // glibc would learn to keep large blocks in its heap and zero them: the recorders' mostly empty arrays
-            // would then be resident, some 2 MiB for each clone.
+            // Otherwise glibc would begin to keep large blocks in its heap and to zero them. The recorders' mostly
+            // empty arrays would then be resident, about 2 MiB for each clone.
             .env("MALLOC_MMAP_THRESHOLD_", "131072")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -89,12 +89,12 @@ impl NodeProcess {
         self.child.id()
     }
 
-    /// What cannot be delivered is dropped: the end of its output follows.
+    /// Sends a command. A command that cannot be delivered is dropped: the end of the child's output follows.
     pub(crate) fn send(&self, command: Command) {
         let _ = self.commands.send(Some(command));
     }
 
-    /// Closes its input once all commands are written.
+    /// Closes its input after all commands are written.
     pub(crate) fn close(&self) {
         let _ = self.commands.send(None);
     }
@@ -104,7 +104,7 @@ impl NodeProcess {
         let _ = self.child.kill();
     }
 
-    /// How it exited, if it has.
+    /// Its exit status, if it has exited.
     pub(crate) fn exited(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -122,7 +122,7 @@ impl NodeProcess {
     }
 }
 
-/// Writes commands until there are no more, and closes the child's input then.
+/// Writes commands until the channel is closed, then closes the child's input.
 fn write_commands(
     mut stdin: ChildStdin,
     commands: Receiver<Option<Command>>,
@@ -131,7 +131,7 @@ fn write_commands(
     for command in commands.into_iter().map_while(|command| command) {
         match protocol::write(&mut stdin, &command) {
             Ok(()) => {}
-            // The child has died; the end of its output says so.
+            // The child has died; the end of its output reports that.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return,
             Err(error) => {
                 let _ = report.send(Report::Unsent(error));

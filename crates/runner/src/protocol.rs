@@ -1,8 +1,8 @@
-//! What parent and node say to each other, and how it is framed.
+//! The protocol between parent and node: messages and framing.
 //!
 //! A frame is a length (u32, little-endian) and that many bytes of JSON. The parent sends [`Command`]s, the node
-//! [`Message`]s. Both begin with `Hello`; with a peer of another version nothing else is exchanged. A length
-//! beyond the limit is an error before any memory is reserved for it.
+//! [`Message`]s. Both begin with `Hello`; if the peer has another version, nothing else is exchanged. A length beyond
+//! the limit is an error, and no memory is reserved for it.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::faults::{self, Unready};
 /// The version of the protocol; both ends must have the same.
 pub const PROTOCOL: u32 = 5;
 
-/// The largest frame, bytes. A part of a thousand clones with wide histograms takes some 100 MB.
+/// The largest frame, bytes. A part of a thousand clones with wide histograms takes about 100 MB.
 const LONGEST: u32 = 512 << 20;
 
 /// Parent → node.
@@ -33,31 +33,31 @@ pub enum Command {
         /// [`PROTOCOL`].
         version: u32,
     },
-    /// Get everything ready for this trial.
+    /// Prepare this trial.
     Prepare {
         /// The trial.
         plan: Box<BoundPlan>,
     },
-    /// Instead of a trial: settle the host. Answered by [`Message::Settled`].
+    /// In place of a trial: settle the host. Answered by [`Message::Settled`].
     Settle {
-        /// What to do.
+        /// The actions.
         settling: Settling,
         /// The paths of the I/O.
         targets: Vec<PathBuf>,
     },
-    /// Instead of a trial: clean up after a node that died. Answered by [`Event::Progress`] and [`Message::CleanedUp`], and
-    /// carried on without the parent.
+    /// In place of a trial: clean up after a node that died. Answered by [`Event::Progress`] and
+    /// [`Message::CleanedUp`]. It continues if the parent ends.
     CleanUp {
-        /// Its process, if what it wrote to devices is to be recorded.
+        /// The dead node's process, if its writes to devices are to be recorded.
         died: Option<u32>,
-        /// The target that contains its trial's folder, and the trial.
+        /// The target that contains the trial's folder, and the trial.
         folder: Option<(PathBuf, TrialKey)>,
     },
-    /// The answer to [`Event::Admitted`]: what is told there may be written from now on.
+    /// The answer to [`Event::Admitted`]: its targets may be written from now on.
     Proceed,
-    /// Tell the time: answered by [`Message::Clock`].
+    /// Read the clock: answered by [`Message::Clock`].
     Ping {
-        /// Comes back with the answer.
+        /// Returned with the answer.
         number: u32,
     },
     /// Start at this instant of the node's clock, ns; at once if it has passed.
@@ -65,7 +65,7 @@ pub enum Command {
         /// The instant.
         at_ns: u64,
     },
-    /// End early and keep what was measured.
+    /// End early and keep the results so far.
     Finish,
     /// Cancel the I/O in flight and end.
     Abort,
@@ -79,22 +79,22 @@ pub enum Message {
     Hello(Hello),
     /// The answer to [`Command::Ping`].
     Clock {
-        /// The ping's.
+        /// The number of the ping.
         number: u32,
         /// The node's clock when it read the ping, ns.
         now_ns: u64,
     },
-    /// Something that the trial tells while it runs.
+    /// An event of the running trial.
     Event(Event),
     /// The trial has ended.
     Ended(TrialEnd),
-    /// The answer to [`Command::Settle`]: what could not be settled.
+    /// The answer to [`Command::Settle`]: the actions that failed.
     Settled(Vec<Unsettled>),
-    /// The answer to [`Command::CleanUp`]: whether there was a folder, or why it stays.
+    /// The answer to [`Command::CleanUp`]: whether there was a folder, or the reason why it remains.
     CleanedUp(Result<bool, String>),
 }
 
-/// Who a node is and what it can do.
+/// The identity and the capabilities of a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`PROTOCOL`].
@@ -103,16 +103,16 @@ pub struct Hello {
     pub iodyno: String,
     /// The node's process.
     pub pid: u32,
-    /// Its trials run in virtual time, which begins with the trial: there is no clock to compare.
+    /// Its trials run in virtual time, which begins with the trial, so clocks are not compared.
     #[serde(default)]
     pub virtual_time: bool,
-    /// Every engine it knows.
+    /// Every engine that it has.
     #[serde(default)]
     pub engines: Vec<EngineSupport>,
     /// The series it can sample.
     #[serde(default)]
     pub sampling: Vec<SeriesKind>,
-    /// What a trial left behind is removed though its process was killed: file operations require that.
+    /// Files of a trial are removed even if its process was killed. File operations require this.
     #[serde(default)]
     pub removes_orphans: bool,
 }
@@ -120,9 +120,9 @@ pub struct Hello {
 /// Whether a node can use an engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EngineSupport {
-    /// Which.
+    /// The engine.
     pub engine: EngineKind,
-    /// Why it cannot, and what to do; `None`: it can.
+    /// The reason why it cannot be used, with the remedy; `None`: it can be used.
     pub unusable: Option<Diagnostic>,
 }
 
@@ -140,7 +140,7 @@ impl Hello {
         }
     }
 
-    /// Everything that a trial asks for and this node cannot do.
+    /// All requirements of a trial that this node does not fulfil.
     pub fn faults(&self, plan: &BoundPlan) -> Vec<Diagnostic> {
         let mut faults = Vec::new();
         for job in &plan.workload.jobs {
@@ -176,31 +176,31 @@ impl Hello {
     }
 }
 
-/// What a trial tells while it runs.
+/// An event of a running trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "event", content = "is")]
 pub enum Event {
-    /// How far a long step is: bytes, or files where it moves no bytes (tear-down); 0 of 0 where the step has no
-    /// measure.
+    /// The progress of a long step in bytes, or in files for a step without bytes (tear-down); 0 of 0 if the progress
+    /// is unknown.
     Progress {
         /// The step.
         step: Step,
         /// Done.
         done: u64,
-        /// All there is to do.
+        /// Total amount.
         total: u64,
     },
-    /// What the trial is about to write to, or to read: open, and as it was found. To be stored at once; nothing is
-    /// written before [`Command::Proceed`]. A trial without files does not tell it.
+    /// The targets that the trial has opened to write or read, in their original state. To be stored immediately:
+    /// nothing is written before [`Command::Proceed`]. Trials without files do not send this.
     Admitted {
-        /// Each file and device that can be told from others.
+        /// Each file and device that can be identified.
         targets: Vec<KnownTarget>,
     },
     /// Everything is ready to start.
     Ready {
-        /// What the trial runs on.
+        /// The environment of the trial.
         environment: Box<Environment>,
-        /// Facts that bear on the figures.
+        /// Facts that affect the figures.
         notes: Vec<String>,
     },
     /// The jobs start.
@@ -208,9 +208,9 @@ pub enum Event {
         /// Wall clock, ms since 1970.
         unix_ms: u64,
     },
-    /// About a second of the trial: to be stored at once.
+    /// About one second of the trial, to be stored immediately.
     Frame(Frame),
-    /// About a second of what the host did: to be stored at once.
+    /// About one second of telemetry, to be stored immediately.
     Telemetry(TelemetryBatch),
 }
 
@@ -220,11 +220,11 @@ pub enum Event {
 pub enum TrialEnd {
     /// It has a part; the outcome says whether it completed, was interrupted or its workload failed.
     Done(Box<Part>, Outcome),
-    /// The guard refused a target: every reason. Nothing was touched.
+    /// The guard refused a target: all reasons. Nothing was changed.
     Refused(Vec<Diagnostic>),
-    /// It could not be made ready: every fault. No job began.
+    /// It could not be prepared: all faults. No job began.
     Unprepared(Vec<Diagnostic>),
-    /// There is no part; the frames delivered until then are all there is.
+    /// There is no part; only the frames sent before exist.
     Failed {
         /// Interrupted before it began or by a kill, or failed by a crash.
         outcome: Outcome,
@@ -234,7 +234,7 @@ pub enum TrialEnd {
 }
 
 impl TrialEnd {
-    /// It was told to end before it began.
+    /// It was stopped before it began.
     pub(crate) fn withdrawn() -> TrialEnd {
         TrialEnd::Failed {
             outcome: Outcome::Interrupted("ended before it began".to_owned()),
@@ -256,10 +256,10 @@ impl From<Unready> for TrialEnd {
 /// Why a message could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
-    /// The peer closed its end between two messages.
+    /// The input ended between two messages.
     #[error("end of input")]
     End,
-    /// … or within one.
+    /// The input ended within a message.
     #[error("the input ends within a message")]
     CutOff,
     /// No message has this length.
@@ -319,7 +319,7 @@ fn kind(body: &[u8]) -> &str {
     text.split('"').nth(3).unwrap_or_default()
 }
 
-/// Fills the buffer; returns less than its length only at the end of input.
+/// Fills the buffer; returns less than its length only at the end of the input.
 fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn an_impossible_length_takes_no_memory() {
+    fn an_impossible_length_allocates_no_memory() {
         for length in [0, LONGEST + 1, u32::MAX] {
             let mut input = length.to_le_bytes().to_vec();
             input.extend([b'{'; 64]);

@@ -1,10 +1,10 @@
-//! Windowed rates of one clone: mean and extremes of what it did in each half second.
+//! Rates of one clone in windows of half a second: mean, minimum, maximum and deviation.
 
 use iodyno_model::{Direction, RunningStats, SampleStats};
 
 /// fio's window for both bandwidth and IOPS.
 pub(crate) const WINDOW_NS: u64 = 500_000_000;
-/// A window this much shorter still counts: the watcher is never exactly on time.
+/// A window that is shorter by at most this counts as complete, because the reader is never exactly on time, ns.
 const SLACK_NS: u64 = WINDOW_NS / 20;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,14 +24,14 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// Ops and bytes that came to a direction since the last call.
+    /// Adds the ops and bytes of a direction since the last call.
     pub(crate) fn count(&mut self, direction: usize, ops: u64, bytes: u64) {
         self.lanes[direction].ops += ops;
         self.lanes[direction].bytes += bytes;
     }
 
-    /// A tick of the window's clock; `from` is when the clone's measured time began. A window that is
-    /// still short goes on until the next tick.
+    /// Ends the window. `from` is the start of the clone's measured time. A window that is too short continues until
+    /// the next call.
     pub(crate) fn tick(&mut self, from: u64, now: u64) {
         let since = *self.since.get_or_insert(from);
         if now.saturating_sub(since) >= WINDOW_NS - SLACK_NS {
@@ -39,8 +39,8 @@ impl Rates {
         }
     }
 
-    /// The measured time ended. What is left is a sample only where there would be none at all: a
-    /// stump of a window has extremes of its own.
+    /// Ends the measured time. The remaining part of a window is a sample only if there is no other, because short
+    /// windows have extreme rates.
     pub(crate) fn end(&mut self, from: u64, end: u64) {
         if self.lanes[0].iops.samples() == 0 && end > from {
             self.sample(from, end);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_first_window_goes_on_to_the_next_tick() {
+    fn a_short_first_window_continues_to_the_next_tick() {
         let mut rates = Rates::default();
         rates.count(1, 70, 0);
         rates.tick(300_000_000, 500_000_000);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clone_shorter_than_a_window_has_one_sample_and_a_longer_one_no_stump() {
+    fn only_a_clone_shorter_than_a_window_has_a_partial_window() {
         let mut rates = Rates::default();
         rates.count(0, 10, 40960);
         rates.end(0, 100_000_000);

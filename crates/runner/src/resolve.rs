@@ -1,6 +1,6 @@
 //! Binds percentages, lengths and names on this node: which bytes of which files each clone works on.
 //!
-//! Pure except for its questions to a [`Probe`]. All faults of all jobs are reported at once.
+//! Pure except for its calls of a [`Probe`]. All faults of all jobs are reported at once.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -28,20 +28,20 @@ pub(crate) use shared_files::PREPARE;
 /// The kind of a clone's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
-    /// A regular file, or one that will be.
+    /// A regular file, existing or to be created.
     Regular,
     /// A block device.
     Device,
-    /// `/dev/null` and its like, and the targets of engines without files.
+    /// `/dev/null`, `/dev/zero`, `/dev/full`, and the targets of engines without files.
     Null,
 }
 
 /// A file or device of one clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedFile {
-    /// Absolute, unless the folder that the plan was written from is not.
+    /// Its path; absolute, unless the plan's folder is relative.
     pub path: PathBuf,
-    /// Its length before the trial, bytes; `None` if it is not there.
+    /// Its length before the trial, bytes; `None` if it does not exist.
     pub existing: Option<u64>,
     /// Its kind.
     pub kind: FileKind,
@@ -52,42 +52,41 @@ pub struct ResolvedFile {
 }
 
 impl ResolvedFile {
-    /// The length that the file must have for the whole region to lie in it, bytes.
+    /// The minimum length of the file that contains the whole region, bytes.
     pub fn end(&self) -> u64 {
         self.base + self.length
     }
 }
 
-/// What one clone works on.
+/// The resolved files and sizes of one clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedClone {
     /// Index of the job in the workload.
     pub job: u32,
     /// Number of the clone, from 0.
     pub clone: u32,
-    /// At least one. For engines without files: one, without a path that means anything. None for file
-    /// operations.
+    /// At least one. Engines without files have one whose path has no meaning. Empty for file operations.
     pub files: Vec<ResolvedFile>,
     /// Bytes of all regions.
     pub region_bytes: u64,
     /// Bytes after which the job ends, unless it is time-based.
     pub byte_budget: u64,
-    /// Everything random of this clone follows from it.
+    /// The seed of all random numbers of this clone.
     pub seed: u64,
-    /// The trace that it replays, if it does.
+    /// The trace that it replays, if any.
     pub replay: Option<ResolvedReplay>,
 }
 
-/// A plan with everything bound.
+/// A plan with all names and sizes bound.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Resolved {
     /// All clones of all jobs, by job and clone.
     pub clones: Vec<ResolvedClone>,
-    /// Facts worth knowing that are not faults.
+    /// Facts for the user that are not faults.
     pub notes: Vec<String>,
 }
 
-/// The folder that a plan's file operations are done in: the target, or the `directory` of the jobs in it.
+/// The folder of a plan's file operations: the target, or the `directory` of the jobs in it.
 pub(crate) fn operations_folder(plan: &BoundPlan) -> PathBuf {
     let mut jobs = plan.workload.jobs.iter();
     let own = jobs.find_map(|job| job_folder(job.work.file_operations()?));
@@ -114,7 +113,8 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
     if let Target::Path(path) = target
         && matches!(probe.look(path), PathKind::Missing | PathKind::NoFolder(_))
     {
-        // If it were created as a file, the trial would measure another file system than the one that was unmounted.
+        // If it were created as a file, the trial would measure the wrong file system, because the intended one is not
+        // mounted.
         let message = format!("the target `{}` does not exist", path.display());
         return Err(vec![Diagnostic::error(message).hint(
             "mount it or create it again; iodyno never creates a target",
@@ -165,7 +165,7 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
             };
             match bound {
                 Ok(bound) => resolved.clones.push(bound),
-                // A fault that all clones of a job share is reported once.
+                // A fault of all clones of a job is reported once.
                 Err(faults) => {
                     for fault in faults {
                         if !told.contains(&fault) {

@@ -7,7 +7,7 @@ use iodyno_model::{
     Target, TrialKey, Work, Workload,
 };
 
-/// A job of 4 KiB random reads with everything else at its default.
+/// A job of 4 KiB random reads with defaults for everything else.
 pub(crate) fn job(name: &str) -> Job {
     Job {
         name: name.to_owned(),

@@ -1,15 +1,15 @@
 //! When each clone starts and stops: a state machine without clock, threads or gates.
 //!
 //! Its inputs are events (`arrived`, `ended`, `stop_all`, time passing), its outputs orders. Jobs form waves, as in
-//! fio: a job that waits for all before it begins a wave, and the jobs after it belong to that wave. The threads of
-//! a wave are created when all earlier waves have ended, so a long file of stonewalled jobs never holds more memory
-//! than its largest wave.
+//! fio: a job that waits for all earlier jobs begins a wave, and the following jobs belong to that wave. The threads of
+//! a wave are created when all earlier waves have ended, so a long file of stonewalled jobs never uses more memory than
+//! its largest wave.
 
 use iodyno_model::{After, ExitScope, Job, StopRequest};
 
 use crate::seeds;
 
-/// What the trial has to do.
+/// An action that the trial has to perform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Create the clone's thread, which then arrives or ends.
@@ -56,7 +56,7 @@ struct ScheduledClone {
 #[derive(Debug)]
 struct Rules {
     wave: u32,
-    /// Jobs whose clones must all be over.
+    /// Jobs whose clones must all have ended.
     awaits: Vec<usize>,
     exit_all: bool,
     failure_ends_all: bool,
@@ -69,12 +69,12 @@ struct Rules {
 pub(crate) struct Scheduler {
     jobs: Vec<Rules>,
     clones: Vec<ScheduledClone>,
-    /// Once the trial has started.
+    /// Whether the trial has started.
     started: bool,
     orders: Vec<Order>,
 }
 
-/// A release this near is passed on to the worker, which waits more exactly than we do.
+/// A release within this time is passed on to the worker, which waits more precisely.
 const NEAR_NS: u64 = 2_000_000;
 
 impl Scheduler {
@@ -132,7 +132,7 @@ impl Scheduler {
         self.take_orders()
     }
 
-    /// No clone is still getting ready.
+    /// Whether all clones of the current wave are prepared.
     pub(crate) fn prepared(&self) -> bool {
         self.clones.iter().all(|p| p.state != State::Preparing)
     }
@@ -217,7 +217,7 @@ impl Scheduler {
         self.clones.iter().all(|clone| clone.state.over())
     }
 
-    /// Clones whose threads have not ended.
+    /// The clones whose threads have not ended.
     pub(crate) fn unfinished(&self) -> Vec<usize> {
         (0..self.clones.len())
             .filter(|clone| !matches!(self.clones[*clone].state, State::Ended | State::Skipped))
@@ -243,7 +243,7 @@ impl Scheduler {
         }
     }
 
-    /// Creates the threads of all clones that no earlier job blocks any more.
+    /// Creates the threads of all clones that are no longer blocked by earlier jobs.
     fn spawn_unblocked(&mut self) {
         let over: Vec<bool> = (0..self.jobs.len())
             .map(|job| {
@@ -283,10 +283,10 @@ impl Scheduler {
     }
 }
 
-/// The draw of a clone's seed that its delay is made of.
+/// The index of the random number from which a clone's delay is computed.
 const DELAY: u64 = 1 << 40;
 
-/// The jobs before `index` of this name.
+/// The jobs with this name before `index`.
 pub(crate) fn named_before(jobs: &[Job], index: usize, name: &str) -> Vec<usize> {
     (0..index).filter(|job| jobs[*job].name == name).collect()
 }

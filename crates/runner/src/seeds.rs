@@ -1,4 +1,4 @@
-//! Where each clone's randomness comes from.
+//! The seeds of clones and devices.
 
 use iodyno_model::{BoundPlan, Job, TrialKey, Work};
 
@@ -20,18 +20,18 @@ pub(crate) fn clone(trial: u64, job: &Job, index: u32, clone: u32) -> u64 {
     mix(mix(seed) ^ (u64::from(index) << 32 | u64::from(clone)))
 }
 
-/// The seed of a clone's simulated device: another one in each trial of a run, as no two measurements of a real
-/// device are alike; the same one in each attempt at a trial.
+/// The seed of a clone's simulated device: different in each trial of a run, because two measurements of a real device
+/// differ; the same in each attempt of a trial.
 pub(crate) fn device(plan: &BoundPlan, index: u32, clone: u32) -> u64 {
     let configuration = plan.configuration.name.bytes();
-    // The baseline's second has the baseline's seed.
+    // The second series of the baseline has the baseline's seed.
     let workload = plan.workload.name.bytes();
     let names = configuration.chain([0]).chain(workload);
     let seed = names.fold(plan.seed, |seed, byte| mix(seed ^ u64::from(byte)));
     mix(seed ^ (u64::from(index) << 32 | u64::from(clone)))
 }
 
-/// The identity of a trial, as the headers of verified blocks have it: no two trials share one.
+/// The identity of a trial in the headers of verified blocks: different for each trial.
 pub(crate) fn trial_identity(key: &TrialKey) -> u64 {
     let (high, low) = key.run.0.as_u64_pair();
     let rest = [
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeatable_job_does_not_ask_for_the_trial() {
+    fn the_seed_of_a_repeatable_job_does_not_depend_on_the_trial() {
         let mut job = job("x");
         assert_eq!(clone(1, &job, 0, 0), clone(2, &job, 0, 0));
         job.work.blocks_mut().unwrap().access.repeatable = false;

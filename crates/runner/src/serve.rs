@@ -1,4 +1,4 @@
-//! The node's end of the protocol: hello, prepare, arm, and the part at the end.
+//! The node's side of the protocol: hello, prepare, arm, and the part at the end.
 
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -26,9 +26,9 @@ use crate::worker::Signal;
 /// The main function of a node process: speaks the protocol on stdin and stdout until the trial has ended. Returns the
 /// exit code.
 ///
-/// From here on stdout belongs to the protocol: whatever else is printed there goes to stderr.
+/// From here on stdout is used for the protocol only: other output to it goes to stderr.
 pub fn serve() -> u8 {
-    // `ps` and `perf` would otherwise show the name of the link that the program was started by.
+    // `ps` and `perf` would otherwise show the name of the link through which the program was started.
     let _ = rustix::thread::set_name(c"iodyno-node");
     tracing::debug!(protocol = PROTOCOL, "node started");
     let code = match streams() {
@@ -48,7 +48,7 @@ fn streams() -> io::Result<(File, File)> {
     Ok((File::from(input), File::from(output)))
 }
 
-/// `false`: the parent went away before the last message.
+/// Returns `false` if the parent ended before the last message.
 fn session(input: File, output: File) -> bool {
     let (sender, signals) = mpsc::channel();
     let control = Control::default();
@@ -103,8 +103,8 @@ fn session(input: File, output: File) -> bool {
     if let Some(remains) = remains {
         remains.remove(&messages);
     }
-    // After the last message: on a device that hangs this may hang too. If it fails, or the parent kills this process
-    // meanwhile, the next run on the device is refused.
+    // After the last message, because this can block on a device that hangs. If it fails, or the parent kills this
+    // process, the next run on the device is refused.
     for device in devices {
         if let Err(error) = device.record() {
             tracing::warn!(%error, "what was written to a device is not recorded");
@@ -113,7 +113,7 @@ fn session(input: File, output: File) -> bool {
     ended && !control.is_parent_gone()
 }
 
-/// Which engines this host allows.
+/// The engines that this host supports.
 fn engines() -> Vec<EngineSupport> {
     let support = |engine| EngineSupport {
         engine,
@@ -130,9 +130,9 @@ pub(crate) struct Ended {
     pub(crate) end: TrialEnd,
     /// The devices that it may have written to.
     written: Vec<WrittenDevice>,
-    /// What is to be removed once the end was sent.
+    /// What is to be removed after the end was sent.
     remains: Option<Remains>,
-    /// Its storage is stuck.
+    /// Whether its storage is stuck.
     stuck: bool,
 }
 
@@ -147,7 +147,7 @@ impl Ended {
     }
 }
 
-/// Carries out a trial.
+/// Runs a trial.
 pub(crate) fn trial(
     plan: &BoundPlan,
     control: &Control,
@@ -179,7 +179,7 @@ pub(crate) fn trial(
     }
 }
 
-/// Ends the trial if its preparation gets stuck: a file that is created, opened or laid out blocks in the kernel.
+/// Ends the trial if its preparation gets stuck: the kernel blocks when a file is created, opened or laid out.
 fn guard_preparation(plan: &BoundPlan, control: &Control, messages: &MessageSender) -> StuckGuard {
     let place = match &plan.configuration.target {
         Target::AsWritten { folder } => folder.clone(),
@@ -205,7 +205,7 @@ fn guard_preparation(plan: &BoundPlan, control: &Control, messages: &MessageSend
     StuckGuard::watch(limit_ns, false, (control, messages), targets, fail)
 }
 
-/// Cleans up after a node that died, even if the parent goes away meanwhile. `false`: there was no folder.
+/// Cleans up after a node that died, even if the parent ends meanwhile. `false`: there was no folder.
 fn clean_up(
     died: Option<u32>,
     folder: Option<(PathBuf, TrialKey)>,
@@ -223,7 +223,7 @@ fn clean_up(
     })
 }
 
-/// What a node is started for.
+/// The task of a node.
 enum Task {
     Trial(Box<BoundPlan>),
     Settle {
@@ -234,9 +234,9 @@ enum Task {
         died: Option<u32>,
         folder: Option<(PathBuf, TrialKey)>,
     },
-    /// The trial was ended before its plan came.
+    /// The trial was ended before its plan arrived.
     Withdrawn,
-    /// The parent has gone, or speaks another version.
+    /// The parent has ended, or uses another version.
     NoParent,
 }
 

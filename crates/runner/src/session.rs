@@ -1,8 +1,8 @@
-//! Nodes and their sessions: how one loop drives a trial on one node or on several.
+//! Nodes and their sessions: one loop drives a trial on one or several nodes.
 //!
-//! A session is one trial on one node. It takes [`Command`]s and gives [`Message`]s, and no method of it waits, so
-//! that [`drive`] serves all sessions of a trial on one thread. Whatever touches a node's files, devices or processes
-//! is done by its [`Node`]; the loop knows only commands and messages.
+//! A session is one trial on one node. It takes [`Command`]s and returns [`Message`]s, and its methods never wait, so
+//! that [`drive`] serves all sessions of a trial on one thread. Only the [`Node`] accesses a node's files, devices or
+//! processes; the loop knows only commands and messages.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,11 +16,11 @@ use crate::clock;
 use crate::protocol::{Command, Event, Message, TrialEnd};
 use crate::stop::StopFlag;
 
-/// How often sessions and the stop flag are looked at while nothing happens.
+/// Interval at which sessions and the stop flag are checked while nothing happens.
 pub const POLL: Duration = Duration::from_millis(100);
 /// From arming a node to the start of the trial, for each node: covers the delivery of the command.
 const LEAD_NS: u64 = 500_000;
-/// Pings to each node before the start: the fastest of them gives the clock's offset.
+/// Number of pings to each node before the start: the fastest one determines the clock's offset.
 const PINGS: u32 = 5;
 
 /// Why there is no usable node.
@@ -34,7 +34,7 @@ pub enum RunnerError {
         /// The system's error.
         source: io::Error,
     },
-    /// It runs and is not a node.
+    /// It runs but is not a node.
     #[error("`{}` does not answer as an iodyno node: {why}", program.display())]
     NotANode {
         /// The program.
@@ -48,9 +48,9 @@ pub enum RunnerError {
          install the same version on both"
     )]
     Version {
-        /// Our protocol.
+        /// The protocol of this program.
         ours: u32,
-        /// The node's.
+        /// The node's protocol.
         theirs: u32,
         /// The node's version.
         iodyno: String,
@@ -60,50 +60,50 @@ pub enum RunnerError {
     Command(io::Error),
 }
 
-/// A host that can carry out trials.
+/// A host that can run trials.
 pub trait Node {
-    /// Begins a session for this trial. The session sends `Hello` first; it prepares nothing before
-    /// [`Command::Prepare`]. It is used by the calling thread and wakes that thread ([`thread::Thread::unpark`])
+    /// Begins a session for this trial. The session sends `Hello` first and prepares nothing before
+    /// [`Command::Prepare`]. The calling thread uses it; the session wakes that thread ([`thread::Thread::unpark`])
     /// when it has a message.
     ///
     /// # Errors
     /// The node cannot be started.
     fn open(&self, plan: &BoundPlan) -> Result<Box<dyn Session + '_>, RunnerError>;
 
-    /// Waits until the host is idle before a trial whose I/O goes to (some of) these paths, and says what could not be
+    /// Waits until the host is idle before a trial with I/O on (some of) these paths, and returns what could not be
     /// settled. Returns soon after `stop` is set.
     fn settle(&self, settling: &Settling, targets: &[PathBuf], stop: &StopFlag) -> Vec<Unsettled>;
 
-    /// The files that the jobs of a trial would open now, also those whose names are made up; none where that cannot be told.
+    /// The files that the jobs of a trial would open now, including those with generated names; empty if unknown.
     /// Changes nothing.
     fn files(&self, plan: &BoundPlan) -> Vec<PathBuf>;
 
-    /// What these paths lead to now, in their order; `None` where the node cannot tell. Changes nothing.
+    /// The identity of what each path leads to now, in order; `None` if unknown. Changes nothing.
     fn identify(&self, targets: &[PathBuf]) -> Vec<Option<Identity>>;
 
-    /// What lies below these paths now, in their order. Touches nothing.
+    /// The storage stack below each path now, in order. Changes nothing.
     fn describe(&self, targets: &[PathBuf]) -> Vec<TargetInfo>;
 }
 
 /// One trial on one node.
 pub trait Session {
-    /// Sends a command. What cannot be delivered is dropped: the session's end follows.
+    /// Sends a command. A command that cannot be delivered is dropped: the session's end follows.
     fn send(&mut self, command: Command);
 
     /// The next message, if there is one; to be called at least every [`POLL`]. The last one is
     /// [`Message::Ended`].
     ///
     /// # Errors
-    /// There is no usable node. Nothing follows.
+    /// The node is not usable. No message follows.
     fn poll(&mut self) -> Result<Option<Message>, RunnerError>;
 }
 
-/// Carries out one trial on one node, and hands on what it tells.
+/// Runs one trial on one node, and passes its events on.
 ///
 /// Returns when the trial has ended and the node's process is gone.
 ///
 /// # Errors
-/// There is no usable node; no trial came about.
+/// The node is not usable; the trial did not begin.
 pub fn carry_out(
     plan: &BoundPlan,
     node: &dyn Node,
@@ -114,12 +114,12 @@ pub fn carry_out(
     ends.remove(0)
 }
 
-/// Carries out a trial on several nodes, which start at one instant, and hands on what each of them tells, with its
+/// Runs a trial on several nodes, which start at the same instant, and passes on the events of each node with its
 /// index.
 ///
-/// The plan of each node is checked against what the node can do before anything is prepared. The trial starts when
-/// all nodes are ready; where one of them ends before that, the others are aborted. A node that ends after the
-/// start does not end the others. Returns each node's end when all have ended.
+/// The plan of each node is checked against the node's capabilities before anything is prepared. The trial starts when
+/// all nodes are ready; if one of them ends before that, the others are aborted. A node that ends after the start does
+/// not end the others. Returns each node's end when all have ended.
 pub fn drive(
     nodes: &[(&dyn Node, &BoundPlan)],
     stop: &StopFlag,
@@ -130,7 +130,7 @@ pub fn drive(
         .map(|(node, plan)| Member::open(*node, plan))
         .collect();
     loop {
-        // An event may be slow to store: the flag is looked at again after each.
+        // Storing an event can take long: the flag is checked again after each one.
         let mut idle = true;
         for (index, member) in members.iter_mut().enumerate() {
             member.forward_stop(stop);
@@ -139,7 +139,7 @@ pub fn drive(
                 if let Some(event) = event {
                     let admitted = matches!(event, Event::Admitted { .. });
                     events(index, event);
-                    // A request to stop takes its place.
+                    // A stop request replaces it.
                     if admitted && !stop.is_set() {
                         member.send(Command::Proceed);
                     }
@@ -159,8 +159,8 @@ pub fn drive(
     }
 }
 
-/// Lets the trial start when all nodes are ready and their clocks are known; aborts it when one of them has ended
-/// before. `true`: commands were sent.
+/// Starts the trial when all nodes are ready and their clocks are known; aborts it if one of them has ended before.
+/// Returns whether commands were sent.
 fn synchronise(members: &mut [Member<'_>]) -> bool {
     if members.iter().any(|member| member.phase == Phase::Running) {
         return false;
@@ -195,7 +195,7 @@ enum Phase {
     Synchronising,
     /// Its clock is known.
     Synchronised,
-    /// It was told when to start.
+    /// It was armed.
     Running,
 }
 
@@ -209,9 +209,9 @@ struct Member<'a> {
     clock: ClockOffset,
     /// The last ping, and when it was sent, parent's clock ns.
     ping: (u32, u64),
-    /// The request to stop that was passed on.
+    /// The stop request that was passed on.
     stopped: StopRequest,
-    /// Why the trial is not begun, found by the loop.
+    /// Faults, found by the loop, for which the trial does not begin.
     faults: Option<TrialEnd>,
     end: Option<Result<TrialEnd, RunnerError>>,
 }
@@ -241,7 +241,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Passes the user's request on.
+    /// Passes the user's stop request on.
     fn forward_stop(&mut self, stop: &StopFlag) {
         self.stop(stop.requested());
     }
@@ -262,7 +262,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Handles one message. `None`: there is none; otherwise the event to hand on, if it is one.
+    /// Handles one message. `None`: there is no message; otherwise the event to pass on, if it is one.
     fn poll(&mut self) -> Option<Option<Event>> {
         if self.end.is_some() {
             return None;
@@ -291,7 +291,7 @@ impl<'a> Member<'a> {
                 }
             }
             Message::Clock { number, now_ns } => self.clock_read(number, now_ns),
-            // Answers to commands that no trial gets.
+            // Answers to commands that are not sent during a trial.
             Message::Settled(_) | Message::CleanedUp(_) => {}
             Message::Event(event) => {
                 if matches!(event, Event::Ready { .. }) {
@@ -352,12 +352,12 @@ impl<'a> Member<'a> {
     }
 }
 
-/// A node's clock, compared with the parent's.
+/// The offset of a node's clock from the parent's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ClockOffset {
     /// Node − parent, ns.
     offset_ns: i64,
-    /// It is known to within this, ns.
+    /// Uncertainty of the offset, ns.
     error_ns: u64,
 }
 
@@ -366,14 +366,14 @@ impl ClockOffset {
         offset_ns: 0,
         error_ns: u64::MAX,
     };
-    /// There is no clock to compare.
+    /// For a node without a clock to compare.
     const NONE: ClockOffset = ClockOffset {
         offset_ns: 0,
         error_ns: 0,
     };
 
-    /// The node read `node_ns` between these two instants of the parent's clock: halfway, to within half of the round
-    /// trip.
+    /// The node read `node_ns` between these two instants of the parent's clock. It is assumed to be halfway; the
+    /// uncertainty is half of the round trip.
     fn of_round_trip(sent_ns: u64, node_ns: u64, received_ns: u64) -> ClockOffset {
         let round_trip_ns = received_ns.saturating_sub(sent_ns);
         let halfway_ns = sent_ns + round_trip_ns / 2;

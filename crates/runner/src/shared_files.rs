@@ -1,4 +1,4 @@
-//! The files of jobs whose clones share one set, as sysbench's fileio has them: from their admission to their clean-up.
+//! The files of jobs whose clones share one set, as in sysbench's fileio: from their admission to their clean-up.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -25,11 +25,11 @@ fn of_job(files: &mut Files, job: usize) -> impl Iterator<Item = &mut TrialFile>
     list.filter(move |file| file.wanted.job == job && file.admitted.kind == Kind::File)
 }
 
-/// Checks the opened files again: a link could have been put in place since they were resolved. Files that are to be
+/// Checks the opened files again, because a link could have been created since they were resolved. Files that are to be
 /// emptied must not have another name.
 ///
 /// # Errors
-/// Every file that is not what its name says.
+/// Every file that is not a regular file or has been replaced.
 pub(crate) fn check(files: &mut Files, jobs: &[Job]) -> Result<(), Vec<Diagnostic>> {
     let mut faults = Vec::new();
     for (index, job, rule) in sharing(jobs) {
@@ -60,11 +60,11 @@ pub(crate) fn check(files: &mut Files, jobs: &[Job]) -> Result<(), Vec<Diagnosti
     }
 }
 
-/// The last step before the clones' threads start: empties the files of a sequential write, and notes the length of files
-/// that are to be filled.
+/// The last step before the clones' threads start: empties the files of a sequential write, and records the length of
+/// files that are to be filled.
 ///
 /// # Errors
-/// A file that cannot be cut.
+/// A file that cannot be truncated.
 pub(crate) fn make_ready(files: &mut Files, jobs: &[Job]) -> Result<(), Diagnostic> {
     for (index, job, rule) in sharing(jobs) {
         for file in of_job(files, index) {
@@ -92,8 +92,8 @@ pub(crate) fn make_ready(files: &mut Files, jobs: &[Job]) -> Result<(), Diagnost
     Ok(())
 }
 
-/// After the trial: undoes what a `prepare` did not finish. `finished` says whether all clones of the job at this index
-/// did their whole work. Returns notes on what was undone.
+/// After the trial: undoes files that a `prepare` did not finish. `finished` tells whether all clones of the job at
+/// this index completed their work. Returns notes on undone files.
 pub(crate) fn settle(
     files: &mut Files,
     jobs: &[Job],
@@ -126,12 +126,12 @@ pub(crate) fn settle(
     notes
 }
 
-/// What the clones of each job share, by the job's index.
+/// The state that the clones of each job share, by the job's index.
 #[derive(Debug, Default)]
 pub(crate) struct States(HashMap<u32, Arc<SharedFilesState>>);
 
 impl States {
-    /// A clone's part in what the clones of its job share. The seed of the first clone is used for all.
+    /// A clone's part of the state that its job's clones share. The seed of the first clone is used for all.
     pub(crate) fn part(
         &mut self,
         index: u32,

@@ -1,9 +1,9 @@
 //! A session in virtual time: the trial runs in this process, on simulated devices.
 //!
-//! The trial is the one that a child process would carry out, with the same jobs, op streams, scheduler, counters and
-//! frames; but its time is that of an event queue, nothing of the host is sampled, and no pipe lies between.
-//! Everything but the environment and the wall clock follows from the plan: the same plan gives the same frames and the
-//! same part on any host.
+//! The trial is the one that a child process would run, with the same jobs, op streams, scheduler, counters and frames.
+//! But its time is that of an event queue, the host is not sampled, and there is no pipe. Everything except the
+//! environment and the wall clock is a function of the plan: the same plan gives the same frames and the same part on
+//! any host.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
@@ -28,9 +28,9 @@ pub(crate) struct Simulation {
     trial: Option<Running>,
 }
 
-/// Its trial, once it was prepared.
+/// Its trial, once it is prepared.
 struct Running {
-    /// The trial thread's.
+    /// The clock of the trial thread.
     clock: VirtualClock,
     signals: Sender<Signal>,
     messages: Receiver<Option<Message>>,
@@ -92,7 +92,7 @@ impl Simulation {
         match &self.trial {
             Some(trial) => {
                 trial.signal(command);
-                // Otherwise the trial thread would see it when the next frame or window is over.
+                // Otherwise the trial thread would notice it only at the end of the next frame or window.
                 trial.clock.interrupt();
             }
             None => self.queued.push_back(Message::Ended(TrialEnd::withdrawn())),
@@ -110,7 +110,7 @@ impl Running {
 impl Session for Simulation {
     fn send(&mut self, command: Command) {
         match command {
-            // It has no files, and nothing is done for it on the host.
+            // A simulation has no files, and nothing is done for it on the host.
             Command::Hello { .. }
             | Command::Proceed
             | Command::Settle { .. }
@@ -140,7 +140,7 @@ impl Session for Simulation {
         let message = match trial.messages.try_recv() {
             Ok(Some(message)) => message,
             Err(TryRecvError::Empty) => return Ok(None),
-            // Its thread panicked, which is told on stderr.
+            // Its thread panicked; the message is on stderr.
             Ok(None) | Err(TryRecvError::Disconnected) => {
                 let why = "the simulation panicked; see stderr. This is a bug in iodyno: please report it";
                 Message::Ended(TrialEnd::Failed {
@@ -159,7 +159,7 @@ impl Session for Simulation {
 }
 
 impl Drop for Simulation {
-    /// A trial that nobody follows any more does not run on.
+    /// A trial whose session was dropped does not continue.
     fn drop(&mut self) {
         if let Some(trial) = self.trial.as_ref().filter(|trial| trial.thread.is_some()) {
             self.control.stop.abort();
@@ -187,7 +187,7 @@ mod tests {
         carry_out(plan, &node, stop, events).unwrap()
     }
 
-    /// Random reads for this time on a device that takes 100 µs for each, whatever the depth.
+    /// Random reads for this time on a device that takes 100 µs for each at any depth.
     fn simulated(name: &str, depth: u32, runtime_ms: u64) -> Job {
         let mut job = job(name);
         job.work.blocks_mut().unwrap().engine = Engine::new(EngineKind::Sim, depth);
@@ -217,7 +217,7 @@ mod tests {
         (end, frames)
     }
 
-    /// A trial that has completed, without what is not simulated.
+    /// A completed trial, without values that are not simulated.
     fn completed(jobs: Vec<Job>) -> (Part, Vec<Frame>) {
         let (TrialEnd::Done(mut part, Outcome::Completed), frames) = run(jobs) else {
             panic!("it did not complete");
@@ -231,7 +231,7 @@ mod tests {
         let (part, frames) = completed(vec![simulated("s", 4, 2500)]);
         let clone = &part.clones[0];
         let read = clone.direction(Direction::Read).unwrap();
-        // Each of the four slots brings an op every 100 µs, the last ones at the very end.
+        // Each of the four slots completes an op every 100 µs, the last ones at the end of the trial.
         assert_eq!((read.ops, read.bytes), (100_000, 100_000 * 4096));
         assert_eq!(
             (read.service.min_ns(), read.service.max_ns()),
@@ -248,13 +248,13 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_is_a_frame_of_its_own_and_counts_for_nothing() {
+    fn a_ramp_is_a_separate_frame_and_is_not_counted() {
         let mut ramped = simulated("s", 1, 500);
         ramped.end.ramp = Nanos::from_millis(300);
         let (part, frames) = completed(vec![ramped]);
         let told = |frame: &Frame| (frame.step, frame.end_ns, frame.ops(Direction::Read));
         let told: Vec<_> = frames.iter().map(told).collect();
-        // The op that ends at the instant of the cut is part of neither.
+        // The op that ends when the frame is cut belongs to neither frame.
         let measured = [
             (Step::Ramp, 300_000_000, 2999),
             (Step::Measure, 800_000_000, 5000),
@@ -286,7 +286,7 @@ mod tests {
         });
         let (part, _) = completed(vec![job]);
         for clone in &part.clones {
-            // 0.5 s of ramp, 2 s before the first window, and its 3 s.
+            // 0.5 s of ramp, 2 s before the first window, and the 3 s of the window.
             let found = clone.steady.as_ref().unwrap();
             assert_eq!(found.attained_ns, Some(5_500_000_000));
             assert_eq!(clone.ended, EndedBy::Steady);
@@ -396,7 +396,7 @@ mod tests {
         for _ in 0..5 {
             assert_eq!(completed(jobs()), (part.clone(), frames.clone()));
         }
-        // Frames and part are one: no op is lost between them.
+        // Frames and part agree: no op is lost between them.
         for (job, clones) in [(0, 0..3), (1, 3..4), (2, 4..5), (3, 5..6)] {
             let mut whole = Histogram::default();
             for frame in frames.iter().filter(|frame| frame.step == Step::Measure) {
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn another_configuration_meets_another_draw_of_the_device_and_the_same_ops() {
+    fn another_configuration_has_other_latencies_and_the_same_ops() {
         let mut lognormal = simulated("s", 1, 100);
         device(
             &mut lognormal,
@@ -480,7 +480,7 @@ mod tests {
             device(&mut job, SimLaw::Constant(1_000_000), 0, vec![stall]);
             run(vec![simulated("sound", 1, 200), job])
         };
-        // A pause that is shorter than the limit is none of it.
+        // A pause that is shorter than the limit is not reported as stuck.
         let (end, _) = stalled(29_000_000_000);
         assert!(matches!(end, TrialEnd::Done(_, Outcome::Completed)));
         let (end, frames) = stalled(u64::MAX / 2);
@@ -489,7 +489,7 @@ mod tests {
         };
         let read = part.clones[1].direction(Direction::Read).unwrap();
         assert_eq!((read.ops, part.clones[0].ended), (998, EndedBy::Runtime));
-        // Seen with the first look after the last completion, at 1 s, and 30 s later.
+        // Detected 30 s after the first check that follows the last completion, at 1 s.
         assert_eq!(frames.last().unwrap().end_ns, 31_000_000_000);
         assert!(part.clones[0].in_flight.is_empty());
         let ops = &part.clones[1].in_flight;
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_made_ready_is_told_with_its_job() {
+    fn a_fault_of_preparation_names_its_job() {
         let mut impossible = simulated("odd", 1, 1000);
         let law = SimLaw::LogNormal {
             median_ns: 1,

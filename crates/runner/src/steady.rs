@@ -1,4 +1,4 @@
-//! Tells when the figures of a clone, or of a group, are steady: fio's `steadystate`.
+//! Determines when the figures of a clone, or of a group, are steady: fio's `steadystate`.
 //!
 //! Counters are read at each interval of a rule, by the trial thread; the workers do nothing for it.
 
@@ -13,7 +13,7 @@ const NEVER: u64 = u64::MAX;
 /// The directions that count, as in fio.
 const MOVES: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
 
-/// What was completed so far.
+/// Ops and bytes completed so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Totals {
     ops: u64,
@@ -38,12 +38,12 @@ impl Totals {
 /// A clone, or the clones of a group, that become steady together.
 #[derive(Debug)]
 struct Unit {
-    /// All of them. The first one has the result.
+    /// All clones. The first one gets the result.
     clones: Vec<usize>,
-    /// Those that have a thread, with what was read of them last.
+    /// The clones with a thread, with the values of the last reading.
     members: Vec<(usize, Arc<CloneShared>, Totals)>,
     result: SteadyResult,
-    /// When the counters were read last; 0: never.
+    /// When the counters were last read, clock ns; 0: never.
     since: u64,
     /// When they are read next, clock ns.
     next: u64,
@@ -112,7 +112,7 @@ impl SteadyWatch {
         units.find(|unit| unit.clones.contains(&clone))
     }
 
-    /// A clone has a thread, and is measured from this instant on.
+    /// A clone has been released and is measured from this instant on.
     pub(crate) fn released(&mut self, clone: usize, shared: &Arc<CloneShared>, measured: u64) {
         if let Some(unit) = self.unit(clone) {
             unit.members
@@ -143,7 +143,7 @@ impl SteadyWatch {
         next.filter(|next| *next != NEVER)
     }
 
-    /// Reads the counters that are due. The clones that are steady now; `origin` is the trial's start.
+    /// Reads the counters that are due. Returns the clones that are steady now. `origin` is the trial's start.
     pub(crate) fn tick(&mut self, now: u64, origin: u64) -> Vec<usize> {
         let mut steady = Vec::new();
         for unit in self.units.iter_mut().filter(|unit| unit.next <= now) {
@@ -160,7 +160,7 @@ impl SteadyWatch {
         steady
     }
 
-    /// The results, each with the clone that it belongs to.
+    /// The results, each with the index of its clone.
     pub(crate) fn take_results(&mut self) -> impl Iterator<Item = (usize, SteadyResult)> + use<> {
         let units = std::mem::take(&mut self.units).into_iter();
         units.map(|unit| (unit.clones[0], unit.result))

@@ -1,4 +1,4 @@
-//! A request to stop that threads share.
+//! A stop request that threads share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -21,7 +21,7 @@ impl StopFlag {
         self.0.fetch_max(stop as u8, Ordering::Relaxed);
     }
 
-    /// Ends the trial early and keeps what was measured.
+    /// Ends the trial early and keeps the results so far.
     pub fn finish(&self) {
         self.request(StopRequest::Finish);
     }
@@ -36,7 +36,7 @@ impl StopFlag {
         StopRequest::from_u8(self.0.load(Ordering::Relaxed))
     }
 
-    /// Any stop is requested.
+    /// Whether a stop is requested.
     pub fn is_set(&self) -> bool {
         self.requested() != StopRequest::No
     }

@@ -1,5 +1,5 @@
-//! Detects stuck storage: work is under way, none of it has ended for a given time, and neither the devices nor writeback
-//! have made progress meanwhile. A long fsync that writes to its device is not stuck.
+//! Detects stuck storage: ops or steps are in progress, none has ended for a given time, and neither the devices nor
+//! writeback have made progress meanwhile. A long fsync that writes to its device is not stuck.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
@@ -38,7 +38,7 @@ enum Reading {
 }
 
 impl Reading {
-    /// I/O has completed between the two readings. Dirty pages that become more are not progress.
+    /// Whether I/O has completed between the two readings. More dirty pages are not progress.
     fn advanced(&self, later: &Reading) -> bool {
         match (self, later) {
             (Reading::Writeback(before), Reading::Writeback(now)) => now < before,
@@ -48,7 +48,7 @@ impl Reading {
 }
 
 impl StorageProgress {
-    /// Of the storage of these targets.
+    /// The progress of the storage of these targets.
     pub(crate) fn of(targets: &[TargetInfo]) -> StorageProgress {
         StorageProgress {
             roots: Roots::host(),
@@ -74,7 +74,7 @@ impl StorageProgress {
     }
 }
 
-/// The devices that a target's I/O goes to first. Those further down may serve others as well.
+/// The topmost devices of a target. Devices further down can serve other users as well.
 fn devices(stack: &[StackLayer]) -> Vec<String> {
     let mut layers = stack.iter();
     let several = |layer: &StackLayer| match layer {
@@ -93,7 +93,7 @@ fn devices(stack: &[StackLayer]) -> Vec<String> {
         .collect()
 }
 
-/// Dirty pages and pages under writeback, of /proc/meminfo.
+/// Dirty pages and pages under writeback from /proc/meminfo, KiB.
 fn unwritten_kib(meminfo: &str) -> u64 {
     let value = |line: &str| {
         let (name, value) = line.split_once(':')?;
@@ -104,7 +104,7 @@ fn unwritten_kib(meminfo: &str) -> u64 {
     meminfo.lines().filter_map(value).sum()
 }
 
-/// Tells when work has made no progress for too long. Instants are those of its caller's clock, ns.
+/// Detects that work has made no progress for too long. Instants are those of the caller's clock, ns.
 #[derive(Debug)]
 pub(crate) struct StuckWatch {
     limit_ns: u64,
@@ -115,7 +115,8 @@ pub(crate) struct StuckWatch {
 }
 
 impl StuckWatch {
-    /// `limit_ns`: how long work may go without progress; 0: for ever. `storage`: what counts as progress beside the work.
+    /// `limit_ns`: the longest time without progress; 0: unlimited. `storage`: its progress counts in addition to that
+    /// of the work.
     pub(crate) fn new(limit_ns: u64, storage: Option<StorageProgress>, now: u64) -> StuckWatch {
         StuckWatch {
             limit_ns,
@@ -126,7 +127,7 @@ impl StuckWatch {
         }
     }
 
-    /// The work begins.
+    /// To be called when the work begins.
     pub(crate) fn begin(&mut self, now: u64) {
         (self.reading, self.since) = (None, now);
     }
@@ -136,7 +137,7 @@ impl StuckWatch {
         (self.limit_ns > 0).then(|| LOOK_NS.min(self.limit_ns / 4).max(1))
     }
 
-    /// Whether the work is stuck. `done`: how much of it has ended; `waiting`: some is under way.
+    /// Whether the work is stuck. `done`: the amount of work that has ended; `waiting`: whether work is in progress.
     pub(crate) fn look(&mut self, now: u64, done: u64, waiting: bool) -> bool {
         if !waiting || done != self.done {
             (self.done, self.reading, self.since) = (done, None, now);
@@ -154,16 +155,17 @@ impl StuckWatch {
     }
 }
 
-/// Watches a step that the trial thread carries out itself, and that may block in the kernel: files are prepared or
-/// removed. Each message that is sent counts as progress. Dropping it ends the watch.
+/// Watches a step that the trial thread performs itself and that can block in the kernel: the preparation or removal of
+/// files. Each message that is sent counts as progress. Dropping the guard ends the watch.
 #[derive(Debug)]
 pub(crate) struct StuckGuard {
     _over: Sender<()>,
 }
 
 impl StuckGuard {
-    /// Calls `stuck` on a thread of its own, at most once: when the step has made no progress for `limit_ns` (0: for ever),
-    /// or for a moment after the user has ended the trial if `until_stopped`. `targets` tells what the step works on.
+    /// Calls `stuck` on a separate thread, at most once: when the step has made no progress for `limit_ns` (0:
+    /// unlimited) or, if `until_stopped`, for [`STOPPED_NS`] after the user has ended the trial. `targets` returns the
+    /// targets of the step.
     pub(crate) fn watch(
         limit_ns: u64,
         until_stopped: bool,
@@ -186,7 +188,7 @@ impl StuckGuard {
                 if watch.look(now, messages.sent(), true) {
                     return stuck();
                 }
-                // Most steps have ended before: what lies below the targets is read only where it matters.
+                // Most steps end earlier, so the storage stack below the targets is read only now.
                 if !hurried
                     && now.saturating_sub(watch.since) >= LOOK_NS
                     && let Some(targets) = targets.take()
@@ -195,7 +197,7 @@ impl StuckGuard {
                 }
             }
         };
-        // Without the thread the step is not watched; the parent still ends it when the user does.
+        // Without the thread the step is not watched; the parent still ends it when the user requests a stop.
         let _ = thread::Builder::new()
             .name("stuck-guard".to_owned())
             .spawn(work);
@@ -211,7 +213,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// A host whose device has completed this many writes, and with this much dirty memory.
+    /// A host whose device has completed `writes` writes, with `dirty_kib` of dirty memory.
     fn host(root: &std::path::Path, writes: u64, dirty_kib: u64) {
         // Time in flight (the last two fields) grows while an op hangs.
         let stats = format!("   7 0 loop0 1 0 8 0 {writes} 0 80 0 1 {writes}5 {writes}7\n");
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_stuck_while_nothing_is_under_way_or_without_a_limit() {
+    fn nothing_is_stuck_without_work_in_progress_or_without_a_limit() {
         let mut watch = StuckWatch::new(30 * SECOND, None, 0);
         assert!(!watch.look(100 * SECOND, 0, false));
         assert!(!watch.look(129 * SECOND, 0, true));

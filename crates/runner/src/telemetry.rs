@@ -1,8 +1,8 @@
-//! Samples the host while the trial runs, on a thread of its own and by the trial's clock.
+//! Samples the host while the trial runs, on a separate thread and by the trial's clock.
 //!
-//! What must stay true: the samplers are open before the trial is ready, and they and their child processes end with the
-//! trial, however it ends. Samples lie on a grid that begins with the trial; a missed sample is not made up for. The trial
-//! never waits for them longer than [`TIMEOUT`].
+//! Invariants: the samplers are open before the trial is ready, and they and their child processes always end with the
+//! trial. Samples are on a grid that begins with the trial; a missed sample is not repeated. The trial never waits for
+//! them longer than [`TIMEOUT`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ use sample_grid::SampleGrid;
 
 /// The longest wait for the samplers to open, or to end.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// … to end, once the user has ended the trial or the storage is stuck.
+/// The longest wait for the samplers to end, once the user has ended the trial or the storage is stuck.
 const HURRIED: Duration = Duration::from_millis(500);
 /// At most one batch is sent in each period of this length, ns.
 const BATCH_NS: u64 = 1_000_000_000;
@@ -53,7 +53,7 @@ pub(crate) struct BackgroundSampler {
     replies: Receiver<Reply>,
     /// When the current reading began, clock ns; 0: none is under way.
     reading_since: Arc<AtomicU64>,
-    /// [`TIMEOUT`].
+    /// [`TIMEOUT`], except in tests.
     timeout: Duration,
     ended: bool,
 }
@@ -103,7 +103,7 @@ impl BackgroundSampler {
         }
     }
 
-    /// Waits until the samplers are open, or for [`TIMEOUT`]: a slow one begins later.
+    /// Waits until the samplers are open, at most for [`TIMEOUT`]: a slow sampler begins later.
     pub(crate) fn await_open(&self) {
         let _ = self.replies.recv_timeout(self.timeout);
     }
@@ -118,13 +118,13 @@ impl BackgroundSampler {
         let _ = self.orders.send(Order::Ends(at));
     }
 
-    /// From now on it is waited for a moment only: the user has ended the trial, or the storage is stuck.
+    /// Shortens the wait to [`HURRIED`]: the user has ended the trial, or the storage is stuck.
     pub(crate) fn hurry(&mut self) {
         self.timeout = self.timeout.min(HURRIED);
     }
 
-    /// Nothing is measured any more: takes the last sample and ends all samplers. Returns the cost of sampling; `Err`: why
-    /// the thread did not end. `origin`: the trial's start, clock ns.
+    /// Takes the last sample and ends all samplers, after the measured time. Returns the cost of sampling. `Err`: the
+    /// reason why the thread did not end. `origin`: the trial's start, clock ns.
     pub(crate) fn end(&mut self, origin: u64) -> Result<Vec<SamplerCost>, String> {
         self.ended = true;
         let _ = self.orders.send(Order::End);
@@ -162,7 +162,7 @@ impl Drop for BackgroundSampler {
     }
 }
 
-/// What is sampled for a trial on the targets of this environment.
+/// The scope of sampling for a trial on the targets of this environment.
 fn scope(sampling: &Sampling, environment: &Environment) -> Scope {
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get() as u32);
     Scope {

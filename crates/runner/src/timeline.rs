@@ -1,8 +1,8 @@
-//! What time a trial runs in, and how its trial thread waits: for the kernel's clock, or in virtual time.
+//! The time of a trial and the waits of its trial thread: on the kernel's clock, or in virtual time.
 //!
-//! In virtual time the trial thread and the clones are actors of one event queue; one of them runs at a
-//! time. A clone prepares and ends outside of it: the trial thread really waits for that, so that what it
-//! hears next does not depend on the host.
+//! In virtual time the trial thread and the clones are actors of one event queue; one of them runs at a time. A clone
+//! prepares and ends outside the queue: the trial thread waits for that in real time, so that the order of signals does
+//! not depend on the host.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use iodyno_model::StopRequest;
 use crate::clock;
 use crate::worker::{self, Signal};
 
-/// When virtual time begins, ns. Not 0, which stands for "not yet" in what clones share.
+/// The start of virtual time, ns. It is not 0, because 0 means "not yet" in the state of clones.
 pub(crate) const VIRTUAL_START_NS: u64 = 1_000_000_000;
 
-/// See the module.
+/// The time of a trial; see the module.
 #[derive(Debug)]
 pub(crate) struct Timeline {
     sender: Sender<Signal>,
@@ -29,7 +29,7 @@ pub(crate) struct Timeline {
 
 #[derive(Debug)]
 struct Simulation {
-    /// The trial thread's.
+    /// The clock of the trial thread.
     clock: VirtualClock,
     /// The clones whose threads have not been joined.
     clones: BTreeMap<usize, SimulatedClone>,
@@ -40,12 +40,12 @@ struct SimulatedClone {
     clock: VirtualClock,
     shared: Arc<CloneShared>,
     thread: JoinHandle<()>,
-    /// It is in the event queue.
+    /// Whether it is in the event queue.
     released: bool,
 }
 
 impl Drop for Simulation {
-    /// Ends the clones that still run: the trial was given up, or its thread panicked.
+    /// Ends the clones that still run because the trial was abandoned or its thread panicked.
     fn drop(&mut self) {
         let (released, waiting): (BTreeMap<_, _>, BTreeMap<_, _>) =
             std::mem::take(&mut self.clones)
@@ -59,7 +59,7 @@ impl Drop for Simulation {
             clone.shared.request_stop(StopRequest::Abort);
         }
         let running = || released.values().any(|clone| !clone.thread.is_finished());
-        // Each end of a clone wakes this thread. Time cannot move further than to its end.
+        // Each end of a clone wakes this thread. Time cannot advance beyond its maximum.
         while running() && self.clock.now() < u64::MAX {
             self.clock.sleep_until(u64::MAX);
         }
@@ -67,7 +67,7 @@ impl Drop for Simulation {
 }
 
 impl Timeline {
-    /// On the kernel's clock.
+    /// A timeline on the kernel's clock.
     pub(crate) fn real(sender: Sender<Signal>, signals: Receiver<Signal>) -> Timeline {
         Timeline {
             sender,
@@ -76,7 +76,7 @@ impl Timeline {
         }
     }
 
-    /// In the virtual time of this clock. The calling thread is the actor that made it.
+    /// A timeline in the virtual time of this clock. The calling thread is the actor that created the clock.
     pub(crate) fn simulated(
         sender: Sender<Signal>,
         signals: Receiver<Signal>,
@@ -104,7 +104,7 @@ impl Timeline {
         }
     }
 
-    /// CPU time that this process has used, ns; 0 in virtual time, where it does not count.
+    /// CPU time of this process, ns; 0 in virtual time, where it has no meaning.
     pub(crate) fn cpu(&self) -> u64 {
         match self.simulation {
             None => clock::cpu(),
@@ -112,17 +112,17 @@ impl Timeline {
         }
     }
 
-    /// Waits for a signal without moving virtual time. `None`: there will be none.
+    /// Waits for a signal without advancing virtual time. `None`: there will be no more.
     pub(crate) fn next(&self) -> Option<Signal> {
         self.signals.recv().ok()
     }
 
-    /// A signal that is there already.
+    /// A signal that has already arrived.
     pub(crate) fn ready(&self) -> Option<Signal> {
         self.signals.try_recv().ok()
     }
 
-    /// Waits for a signal, until this instant at the latest.
+    /// Waits for a signal, at most until this instant.
     pub(crate) fn wait(&self, until: u64) -> Option<Signal> {
         match &self.simulation {
             None => {
@@ -136,7 +136,7 @@ impl Timeline {
         }
     }
 
-    /// Makes a clone's thread. [`Timeline::await_ready`] tells when it has arrived at its gate.
+    /// Creates a clone's thread. [`Timeline::await_ready`] reports when it has arrived at its gate.
     pub(crate) fn spawn(&mut self, clone: usize, mut spec: CloneSpec, shared: &Arc<CloneShared>) {
         let sender = self.sender.clone();
         let Some(simulation) = &mut self.simulation else {
@@ -161,7 +161,7 @@ impl Timeline {
         }
     }
 
-    /// Has a signal sent for each of these clones when it has arrived at its gate.
+    /// Requests a signal for each of these clones when it has arrived at its gate.
     pub(crate) fn await_ready(&mut self, clones: Vec<(usize, Arc<CloneShared>)>) {
         if self.simulation.is_none() {
             return worker::notify_when_ready(clones, self.sender.clone());
@@ -174,7 +174,7 @@ impl Timeline {
         }
     }
 
-    /// Lets a clone start at this instant.
+    /// Releases a clone to start at this instant.
     pub(crate) fn release(&mut self, clone: usize, shared: &CloneShared, at: u64) {
         if let Some(simulation) = &mut self.simulation
             && let Some(simulated) = simulation.clones.get_mut(&clone)
@@ -191,7 +191,7 @@ impl Timeline {
         self.join(clone);
     }
 
-    /// Waits until a clone that was never scheduled has said its last word.
+    /// Waits for the end of a clone that was never released.
     fn join(&mut self, clone: usize) {
         let simulation = self.simulation.as_mut();
         if let Some(simulated) = simulation.and_then(|one| one.clones.remove(&clone)) {
@@ -267,7 +267,7 @@ mod tests {
         };
         assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
         for shared in shared {
-            // Each thread held one.
+            // Each thread had a reference.
             while Arc::strong_count(&shared) > 1 {
                 std::thread::yield_now();
             }

@@ -1,5 +1,5 @@
-//! A trial from ready clones to a part: one thread that carries out the scheduler's orders, reads the workers' counters
-//! when a frame or a window is over, and otherwise sleeps.
+//! A trial from ready clones to a part: one thread that executes the scheduler's orders, reads the workers' counters at
+//! the end of each frame or window, and otherwise sleeps.
 
 use std::sync::Arc;
 
@@ -31,12 +31,13 @@ pub(crate) use ending::{Finished, Remains};
 
 /// Ops that have not completed this long after the user ended the trial are cancelled.
 const FINISH_TIMEOUT_NS: u64 = 1_200_000_000;
-/// A worker that was aborted and has not returned after this is given up. (The engine itself gives up ops that do not
+/// An aborted worker that has not returned after this time is given up, ns. (The engine gives up ops that do not
 /// complete within 1 s.)
 const ABORT_TIMEOUT_NS: u64 = 1_100_000_000;
-/// At most this many ops in flight of a clone are named.
+/// The largest number of a clone's ops in flight that are named.
 const NAMED_OPS: usize = 8;
-/// How long a trial in virtual time may run beyond what its jobs ask for, before it is aborted: 24 h.
+/// The longest time by which a trial in virtual time may exceed the duration of its jobs before it is aborted: 24 h, in
+/// ns.
 pub(crate) const LONGEST_VIRTUAL_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 /// A clone and the state of its worker.
@@ -51,7 +52,7 @@ struct WorkerState {
     ended: Option<Ended>,
 }
 
-/// A trial that is ready.
+/// A prepared trial.
 pub(crate) struct Trial<'a> {
     plan: &'a BoundPlan,
     control: &'a Control,
@@ -65,24 +66,24 @@ pub(crate) struct Trial<'a> {
     /// The host's counters; `None` in virtual time.
     host: Option<HostWatch>,
     due: Due,
-    /// What samples the host meanwhile.
+    /// The sampler of the host.
     telemetry: Option<BackgroundSampler>,
-    /// The step that was last reported.
+    /// The last reported step.
     reported_step: Option<Step>,
-    /// It was aborted after [`LONGEST_VIRTUAL_NS`].
+    /// Whether it was aborted after [`LONGEST_VIRTUAL_NS`].
     overtime: bool,
     watch: StuckWatch,
-    /// It was aborted because its storage is stuck.
+    /// Whether it was aborted because its storage is stuck.
     stuck: bool,
-    /// How long the longest trace takes at its own times, ns.
+    /// The duration of the longest trace, ns.
     replayed_ns: u64,
 }
 
 impl<'a> Trial<'a> {
-    /// Makes the threads of the first wave and waits until they are ready.
+    /// Creates the threads of the first wave and waits until they are ready.
     ///
     /// # Errors
-    /// What any of them could not do.
+    /// The faults of all threads.
     pub(crate) fn new(
         plan: &'a BoundPlan,
         mut prepared: Prepared,
@@ -108,7 +109,7 @@ impl<'a> Trial<'a> {
             .collect();
         let specs = workers.iter().filter_map(|it| it.waiting.spec.as_ref());
         let replayed_ns = specs.filter_map(CloneSpec::replayed_ns).max().unwrap_or(0);
-        // Samplers open beside the first wave's threads.
+        // Samplers are opened while the threads of the first wave are prepared.
         let (telemetry, note) = match timeline.is_virtual() {
             true => (None, None),
             false => {
@@ -197,7 +198,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// The event that says that everything is ready.
+    /// The event that reports that everything is ready.
     pub(crate) fn ready(&self) -> Event {
         Event::Ready {
             environment: Box::new(self.prepared.environment.clone()),
@@ -208,7 +209,7 @@ impl<'a> Trial<'a> {
     /// Waits for the start.
     ///
     /// # Errors
-    /// It was withdrawn, or what was made for it cannot be removed.
+    /// It was stopped, or created files cannot be removed.
     pub(crate) fn await_start(&mut self) -> Result<u64, Unready> {
         loop {
             match self.timeline.next() {
@@ -223,7 +224,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Runs all jobs to their ends and puts the part together.
+    /// Runs all jobs to their ends and assembles the part.
     pub(crate) fn run(mut self, instant: u64) -> Finished {
         let origin = instant.max(self.timeline.now());
         self.begin(origin);
@@ -276,7 +277,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// A day more than all jobs one after the other.
+    /// One day more than the sum of the durations of all jobs, ns.
     fn longest_virtual_ns(&self) -> u64 {
         let asked = self.plan.workload.jobs.iter().map(|job| {
             let runtime = job.end.runtime.unwrap_or_default();
@@ -288,7 +289,7 @@ impl<'a> Trial<'a> {
             .fold(LONGEST_VIRTUAL_NS, u64::saturating_add)
     }
 
-    /// Any job has steps after its measured time.
+    /// Whether any job has steps after its measured time.
     fn followed(&self) -> bool {
         let mut jobs = self.plan.workload.jobs.iter();
         jobs.any(|job| match &job.work {
@@ -298,7 +299,7 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// Whether the storage is stuck. If so, notes the ops in flight: after the abort they may come back cancelled.
+    /// Whether the storage is stuck. If so, records the ops in flight: after the abort they may complete as cancelled.
     fn is_stuck(&mut self, now: u64) -> bool {
         let shared = self
             .workers
@@ -314,7 +315,7 @@ impl<'a> Trial<'a> {
         stuck
     }
 
-    /// Notes a clone's ops in flight, unless that was done before.
+    /// Records a clone's ops in flight, unless that was already done.
     fn note_in_flight(&mut self, clone: usize) {
         let origin = self.due.origin();
         let worker = &mut self.workers[clone];
@@ -334,7 +335,7 @@ impl<'a> Trial<'a> {
             }));
     }
 
-    /// Passes a new request to stop on to the workers. `stopped`: the request passed on before, and when.
+    /// Passes a new stop request on to the workers. `stopped`: the previous request, and when it was passed on.
     fn forward_stop(&mut self, stopped: &mut Option<(StopRequest, u64)>, now: u64) {
         let stop = self.control.stop.requested();
         if stop > stopped.map_or(StopRequest::No, |(before, _)| before) {
@@ -362,11 +363,11 @@ impl<'a> Trial<'a> {
             self.monitor.sample(now);
         }
         self.monitor.write_windows(now);
-        // The work above may have taken a while: a frame that it has ended is not cut twice.
+        // The work above can take long: a frame that it has ended is not cut twice.
         if self.due.frame(self.timeline.now()) {
             self.cut();
         }
-        // In virtual time a clone whose log is full lets this thread run and waits until the log is empty.
+        // In virtual time, a clone whose log is full waits until this thread has emptied it.
         if self.due.ops_log(now) || self.timeline.is_virtual() {
             self.empty_ops_logs();
         }
@@ -462,7 +463,7 @@ impl<'a> Trial<'a> {
         let result = &ended.result;
         if job.end.ramp.0 > 0 && result.ended == EndedBy::Size && result.directions.is_empty() {
             self.prepared.notes.push(format!(
-                "clone {} of `{}` did all of its size during the ramp: nothing was measured; lower `ramp_time`, or add `time_based`",
+                "clone {} of `{}` completed its whole size during the ramp: nothing was measured; lower `ramp_time`, or add `time_based`",
                 waiting.clone, job.name
             ));
         }
@@ -483,7 +484,7 @@ impl<'a> Trial<'a> {
             let phase = worker.shared.as_deref().and_then(CloneShared::phase);
             match phase {
                 Some(Step::Ramp | Step::Measure) => true,
-                // Ops in flight end within what is measured; a file system takes its own time.
+                // Ops in flight end within the measured time; the drain of a file system follows it.
                 Some(Step::Drain) => {
                     let job = &jobs[worker.waiting.job as usize];
                     job.work.file_operations().is_none()
@@ -574,7 +575,7 @@ impl<'a> Trial<'a> {
             telemetry.ends(until);
         }
         self.monitor.begin_logs(clone, measured);
-        // A later group goes on with what the host is watched for.
+        // A later group continues the measurement of the host.
         self.host.iter_mut().for_each(|host| host.look(true));
         if let Some(shared) = &self.workers[clone].shared {
             self.steady.released(clone, shared, measured);

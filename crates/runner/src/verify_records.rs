@@ -1,9 +1,10 @@
-//! Records of what was written last to blocks with headers: by them `verify_only` finds a write that was lost, where an
-//! older block that is whole has stayed in its place.
+//! Records of the last writes to blocks with headers. With them `verify_only` detects a lost write: the block is intact
+//! but older.
 //!
-//! There is one record for each file or device, in the state folder. What must stay true: a record never says more than is
-//! known. Before a trial writes, what it may overwrite is taken out of the records; what it has written is added when it has
-//! ended. So a trial that was killed leaves no record of its blocks, and these are checked as far as they identify themselves.
+//! There is one record for each file or device, in the state folder. Invariant: a record contains only certain facts.
+//! Before a trial writes, the blocks that it may overwrite are removed from the records; the blocks that it has written
+//! are added after its end. A trial that was killed therefore leaves no record of its blocks, and these are checked by
+//! their own headers only.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -28,7 +29,7 @@ use crate::seeds::mix;
 const SCHEMA: u32 = 1;
 /// The largest head of a record, bytes.
 const LONGEST_HEAD: u32 = 1 << 20;
-/// At most this many units are recorded of a file: 256 MiB of state, for 256 GiB in blocks of 4 KiB.
+/// The largest number of units that are recorded for a file: 256 MiB of state, for 256 GiB in blocks of 4 KiB.
 const MOST_UNITS: u64 = 64 << 20;
 
 /// The records of this user.
@@ -37,7 +38,7 @@ pub(crate) struct VerifyRecords {
     folder: PathBuf,
 }
 
-/// What is known of a file.
+/// The record of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Record {
     identity: Identity,
@@ -45,29 +46,29 @@ struct Record {
     regions: Vec<Region>,
 }
 
-/// What a trial has written to a region of a file.
+/// A trial's last writes to a region of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Region {
     /// Where it begins, bytes.
     pub(crate) base: u64,
-    /// Bytes of a unit.
+    /// Size of a unit, bytes.
     pub(crate) unit: u64,
     /// The identity of the trial.
     pub(crate) trial: u64,
-    /// The sequence number of each unit's last write; 0: none, or it is not known whether it was carried out.
+    /// The sequence number of each unit's last write; 0: none, or it is unknown whether it was done.
     pub(crate) sequences: Vec<u32>,
 }
 
-/// Tells a file from another one at the same path.
+/// Distinguishes a file from another one at the same path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Identity {
     device: u64,
     inode: u64,
-    /// Of a device file.
+    /// Device number of a device file.
     number: u64,
 }
 
-/// A record is a head with the lengths of its regions, and then their sequence numbers.
+/// The head of a record, with the lengths of its regions. Their sequence numbers follow it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Head {
     schema: u32,
@@ -109,7 +110,7 @@ impl Identity {
 }
 
 impl VerifyRecords {
-    /// In `iodyno/verify` below `$XDG_STATE_HOME` or `~/.local/state`; `None` where neither is set.
+    /// The records in `iodyno/verify` below `$XDG_STATE_HOME` or `~/.local/state`; `None` if neither is set.
     pub(crate) fn of_user() -> Option<VerifyRecords> {
         let devices = state_folder(|name| std::env::var_os(name))?;
         Some(VerifyRecords {
@@ -117,7 +118,7 @@ impl VerifyRecords {
         })
     }
 
-    /// What is recorded of the units in this range of a file; `None`: nothing.
+    /// The record of the units in this range of a file; `None`: there is none.
     pub(crate) fn recorded(
         &self,
         path: &Path,
@@ -155,10 +156,10 @@ impl VerifyRecords {
         fits.then_some(RecordedBlocks { unit, units })
     }
 
-    /// Takes out what overlaps with these ranges of a file, before they are written.
+    /// Removes the parts that overlap with these ranges of a file, before they are written.
     ///
     /// # Errors
-    /// The record cannot be changed. It then says what will no longer be true.
+    /// The record cannot be changed, and would become wrong.
     pub(crate) fn forget(
         &self,
         path: &Path,
@@ -183,10 +184,10 @@ impl VerifyRecords {
         }
     }
 
-    /// Adds what a trial has written to regions of a file, which do not overlap.
+    /// Adds a trial's writes to regions of a file, which do not overlap.
     ///
     /// # Errors
-    /// The record cannot be written, or would be too large. There is none of these regions then.
+    /// The record cannot be written, or would be too large. These regions are then not recorded.
     pub(crate) fn add(&self, path: &Path, file: impl AsFd, regions: Vec<Region>) -> io::Result<()> {
         let identity = Identity::of(file)?;
         let mut all = self
@@ -213,13 +214,13 @@ impl VerifyRecords {
     }
 
     fn at(&self, path: &Path) -> PathBuf {
-        // The path in the record tells files of equal hashes apart.
+        // The path in the record distinguishes files with equal hashes.
         let bytes = path.as_os_str().as_bytes().iter();
         let hash = bytes.fold(0, |hash, byte| mix(hash ^ u64::from(*byte)));
         self.folder.join(format!("{hash:016x}"))
     }
 
-    /// The record of a file; `None`: there is none, it is damaged, or it is another file's.
+    /// The record of a file; `None`: there is none, it is damaged, or it belongs to another file.
     fn read(&self, path: &Path, identity: Identity) -> Option<Record> {
         let mut from = File::open(self.at(path)).ok()?;
         let mut length = [0; 4];
@@ -256,7 +257,7 @@ impl VerifyRecords {
         })
     }
 
-    /// Replaces the record at once: a reader finds the old one or the new one.
+    /// Replaces the record atomically: a reader finds either the old or the new one.
     fn write(&self, path: &Path, record: &Record) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let head = serde_json::to_vec(&Head {
@@ -301,18 +302,18 @@ impl VerifyRecords {
     }
 }
 
-/// The part of the records in a trial: what its jobs may overwrite, what they expect, and what they have written.
+/// The use of the records in a trial: the blocks that its jobs may overwrite, expect, and have written.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     records: Option<VerifyRecords>,
     /// Every range that a clone may write: the clone (its index), the path, and the range in bytes.
     writers: Vec<(usize, PathBuf, Range<u64>)>,
-    /// What was found on the way; each fact is reported once.
+    /// Notes; each one is reported once.
     notes: Vec<String>,
 }
 
 impl Recorder {
-    /// Takes what the clones may write out of the records. To be called before anything is written.
+    /// Removes the blocks that the clones may write from the records. To be called before anything is written.
     pub(crate) fn begin(resolved: &Resolved, jobs: &[Job], files: &Files) -> Recorder {
         let mut recorder = Recorder {
             records: VerifyRecords::of_user(),
@@ -355,7 +356,7 @@ impl Recorder {
         recorder
     }
 
-    /// What is recorded of each file of a clone that only checks blocks; empty for all others.
+    /// The record of each file of a clone that only checks blocks; empty for other clones.
     ///
     /// # Errors
     /// The job requires a record, and there is none.
@@ -374,7 +375,7 @@ impl Recorder {
         let by_path = files.by_path();
         let mut all = Vec::with_capacity(clone.files.len());
         for file in &clone.files {
-            // What this trial writes is not recorded yet.
+            // The writes of this trial are not recorded yet.
             let range = file.base..file.end();
             let written = |(_, path, other): &(usize, PathBuf, Range<u64>)| {
                 *path == file.path && overlap(other, &range)
@@ -406,8 +407,8 @@ impl Recorder {
         Ok(all)
     }
 
-    /// Records what the clones have written. `written`: of each clone by its index, the identity of the trial and its blocks;
-    /// those that are missing are not known.
+    /// Records the clones' writes. `written`: for each clone by its index, the identity of the trial and its blocks;
+    /// missing ones are unknown.
     pub(crate) fn end(
         &mut self,
         (resolved, trial): (&[ClonePlaces], u64),
@@ -462,7 +463,7 @@ impl Recorder {
         }
     }
 
-    /// The notes so far, once.
+    /// Returns and removes the notes so far.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
@@ -471,7 +472,7 @@ impl Recorder {
 /// The path and the base of the region of each file of a clone.
 pub(crate) type ClonePlaces = Vec<(PathBuf, u64)>;
 
-/// The places of a clone whose last writes are to be recorded; none of another one.
+/// The places of a clone if its last writes are to be recorded; empty otherwise.
 pub(crate) fn recorded_places(blocks: &Blocks, clone: &ResolvedClone) -> ClonePlaces {
     let records = blocks
         .verify
@@ -529,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_added_is_recorded_until_it_is_overwritten() {
+    fn added_writes_are_recorded_until_they_are_overwritten() {
         let here = fixture();
         let (records, path, file) = (&here.records, &here.path, &here.file);
         assert_eq!(here.units(0..8192), None);
@@ -545,7 +546,7 @@ mod tests {
         ];
         assert_eq!(here.units(0..5 * 4096).unwrap(), whole);
         assert_eq!(here.units(16384..16384 + 4096).unwrap(), [written(7, 9)]);
-        // A later trial writes the second region only.
+        // A later trial writes only the second region.
         records
             .forget(path, file, std::slice::from_ref(&(16384..20000)))
             .unwrap();
@@ -568,7 +569,7 @@ mod tests {
         records
             .add(path, &here.file, vec![region(0, 7, &[3, 4])])
             .unwrap();
-        // The units of a region that begins within one are others.
+        // A region that begins within a unit has different units.
         assert_eq!(here.units(512..4608), None);
         let mut mixed = region(8192, 7, &[5]);
         mixed.unit = 512;
@@ -577,13 +578,13 @@ mod tests {
         let other = path.with_file_name("other");
         let other = File::create(other).unwrap();
         assert_eq!(records.recorded(path, &other, 0..8192), None);
-        // … and does not stay when the new file is written.
+        // The record is removed when the new file is written.
         records.forget(path, &other, &[]).unwrap();
         assert_eq!(here.units(0..8192), None);
     }
 
     #[test]
-    fn a_damaged_record_is_no_record() {
+    fn a_damaged_record_is_ignored() {
         let here = fixture();
         let (records, path) = (&here.records, &here.path);
         records

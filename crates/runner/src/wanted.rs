@@ -15,24 +15,24 @@ use crate::resolve::{FileKind, FileUse, Resolved};
 pub(crate) struct Wanted {
     pub(crate) path: PathBuf,
     pub(crate) kind: FileKind,
-    /// Its length, if it is there.
+    /// Its length, if it exists, bytes.
     pub(crate) existing: Option<u64>,
     /// The first job that wants it.
     pub(crate) job: usize,
     pub(crate) intent: Intent,
-    /// The user wrote its name.
+    /// Whether the user named it.
     pub(crate) named: bool,
-    /// Data must lie in it up to here.
+    /// It must contain data up to this offset, bytes.
     pub(crate) fill_to: u64,
-    /// Space must be reserved up to here.
+    /// Space must be reserved up to this offset, bytes.
     pub(crate) reserve_to: u64,
-    /// The job itself makes it so long: there must be room for it.
+    /// The length to which the job itself extends it, bytes: there must be space for it.
     pub(crate) grows_to: u64,
     pub(crate) fallocate: Fallocate,
     pub(crate) fsync: bool,
     pub(crate) fsync_on_close: bool,
     pub(crate) invalidate: bool,
-    /// It is read into the cache before the start.
+    /// Whether it is read into the cache before the start.
     pub(crate) pre_read: bool,
     pub(crate) unlink: bool,
 }
@@ -43,7 +43,7 @@ impl Wanted {
         self.fill_to.saturating_sub(self.existing.unwrap_or(0))
     }
 
-    /// Bytes that the file system must newly find room for before the start.
+    /// Bytes that the file system must allocate before the start.
     pub(crate) fn to_allocate(&self) -> u64 {
         let reserved = match self.fallocate {
             Fallocate::None | Fallocate::Truncate => 0,
@@ -55,7 +55,7 @@ impl Wanted {
             .saturating_sub(self.existing.unwrap_or(0))
     }
 
-    /// It is there and long enough, or nothing is laid out in it.
+    /// Whether it exists and is long enough, or needs no layout.
     pub(crate) fn ready(&self) -> bool {
         self.fill_to.max(self.reserve_to) <= self.existing.unwrap_or(0)
     }
@@ -66,9 +66,9 @@ impl Wanted {
 struct Demand {
     intent: Intent,
     named: bool,
-    /// Data must lie in it before the start.
+    /// Whether it must contain data before the start.
     data: bool,
-    /// Space must be reserved for it before the start.
+    /// Whether space must be reserved before the start.
     space: bool,
     grows_to: u64,
     fallocate: Fallocate,
@@ -80,7 +80,7 @@ struct Demand {
 }
 
 impl Demand {
-    /// `None`: the job has no files of its own to be admitted.
+    /// `None`: the job has no files to be admitted here.
     fn of(work: &Work) -> Option<Demand> {
         if work.engine()?.kind.without_files() {
             return None;
@@ -104,7 +104,7 @@ impl Demand {
         }
     }
 
-    /// What a replay does to this file.
+    /// The demand of a replay on this file.
     fn replayed(self, blocks: &Blocks, used: &FileUse) -> Demand {
         let changes = used.writes || used.trims;
         let mapped = blocks.engine.kind == EngineKind::Mmap;
@@ -138,7 +138,7 @@ impl Demand {
         Demand {
             intent: Intent {
                 read: access.reads || verify.is_some() || files.pre_read,
-                // To reserve space is to write, also where fio calls it a read.
+                // Reserving space is a write, even if fio calls the job a read.
                 write: (access.writes || engine.kind.without_data()) && writable,
                 trim: access.trims && writable,
             },
@@ -195,7 +195,7 @@ pub(crate) fn of(resolved: &Resolved, jobs: &[Job], target: &Target) -> Vec<Want
             let wanted = &mut all[index];
             wanted.named |= demand.named
                 || matches!(target, Target::Path(path) if *path == file.path)
-                // A job without `filename=` may be named after its device. Where a link at a generated name leads
+                // A job without `filename=` can be named after its device. If a link at a generated name leads
                 // elsewhere, the guard refuses it.
                 || file.path == Path::new(&job.name);
             wanted.intent.read |= demand.intent.read;
@@ -219,7 +219,7 @@ pub(crate) fn of(resolved: &Resolved, jobs: &[Job], target: &Target) -> Vec<Want
                         wanted.reserve_to = wanted.reserve_to.max(file.end());
                     }
                 }
-                // A file that is created or laid out is written.
+                // Creating a file or laying it out is a write.
                 wanted.intent.write |= file.existing.is_none() || !wanted.ready();
             }
         }
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn made_up_names_are_not_the_users() {
+    fn generated_names_are_not_names_by_the_user() {
         let format = wanted(None, &[(wants(&[Write]), 1)]);
         assert!(!format.named);
         let named = with(wants(&[Write]), |job| {
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_named_by_its_job_alone_and_not_by_a_link_at_a_made_up_name() {
+    fn a_device_is_named_by_its_job_and_not_by_a_link_at_a_generated_name() {
         for (name, path, named) in [
             ("/dev/sdz", "/dev/sdz", true),
             ("j", "/t/j.0.0", false),

@@ -1,4 +1,4 @@
-//! The threads that run clones, and those that watch for their arrival.
+//! The threads that run clones, and the threads that wait for their arrival at the gate.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use iodyno_engine::{CloneOutcome, CloneShared, CloneSpec, VirtualClock, WorkerEr
 
 use crate::protocol::Command;
 
-/// A worker's stack. The engine keeps what is large on the heap.
+/// Stack size of a worker, bytes. The engine keeps large data on the heap.
 const STACK: usize = 256 << 10;
 
-/// What the trial thread waits for.
+/// A signal to the trial thread.
 #[derive(Debug)]
 pub(crate) enum Signal {
     /// A command of the parent.
     Command(Command),
-    /// The parent has gone.
+    /// The parent has ended.
     ParentGone,
     /// A clone is ready.
     Arrived(usize),
@@ -25,8 +25,8 @@ pub(crate) enum Signal {
     Ended(usize, Box<Result<CloneOutcome, WorkerError>>),
 }
 
-/// Makes a clone's thread, an actor of this clock where it has one. `None`: there is no thread; its end is
-/// signalled.
+/// Creates a clone's thread, which is an actor of this clock if there is one. `None`: the thread could not be created;
+/// the clone's end is signalled.
 pub(crate) fn spawn(
     index: usize,
     spec: CloneSpec,
@@ -45,9 +45,9 @@ pub(crate) fn spawn(
                     hint: Some("this is a bug in iodyno: please report it".to_owned()),
                 })
             });
-            // Whoever waits for it at the gate learns that it does not come.
+            // The thread that waits for it at the gate learns that it failed.
             shared.gate.arrive(false);
-            // Nobody listens any more once the trial was given up.
+            // There is no receiver any more if the trial was abandoned.
             let _ = signals.send(Signal::Ended(index, Box::new(result)));
             if let Some(actor) = actor {
                 actor.leave();
@@ -70,7 +70,7 @@ pub(crate) fn spawn(
     .ok()
 }
 
-/// Tells of each of these clones when it has arrived at its gate.
+/// Sends a signal for each of these clones when it has arrived at its gate.
 pub(crate) fn notify_when_ready(clones: Vec<(usize, Arc<CloneShared>)>, signals: Sender<Signal>) {
     if clones.is_empty() {
         return;
@@ -79,7 +79,7 @@ pub(crate) fn notify_when_ready(clones: Vec<(usize, Arc<CloneShared>)>, signals:
         let (clones, signals) = (clones.clone(), signals.clone());
         move || {
             for (index, shared) in clones {
-                // One that cannot start tells so itself, by its end.
+                // A clone that cannot start signals its end itself.
                 if shared.gate.arrived() {
                     let _ = signals.send(Signal::Arrived(index));
                 }
@@ -91,7 +91,7 @@ pub(crate) fn notify_when_ready(clones: Vec<(usize, Arc<CloneShared>)>, signals:
         .stack_size(STACK)
         .spawn(wait);
     if made.is_err() {
-        // Without a watcher they count as ready at once and start as soon as they are.
+        // Without this thread they count as ready immediately and start as soon as they arrive.
         for (index, _) in clones {
             let _ = signals.send(Signal::Arrived(index));
         }

@@ -135,7 +135,7 @@ fn a_log_that_delays_its_worker_affects_figures_in_real_time_only() {
                 data_only: false,
                 offset: 0,
             };
-            // The last one finds the queue full.
+            // The queue is full at the last one.
             log.queue.push(record, || true);
         }
         let told = log.close(0, in_virtual_time);
@@ -163,7 +163,7 @@ fn the_time_of_an_op_refers_to_the_start_known_when_it_is_written() {
         queue.push(record, || false);
     };
     push(5 * MS);
-    // The measured time begins, and the worker logs on and on, once the first op was taken.
+    // The measured time begins after the first op was read, and the worker continues to log.
     let asked = std::cell::Cell::new(0u64);
     log.drain(|| {
         asked.set(asked.get() + 1);
@@ -181,7 +181,7 @@ fn the_time_of_an_op_refers_to_the_start_known_when_it_is_written() {
 }
 
 #[test]
-fn a_full_disk_is_a_note_and_a_missing_folder_a_fault() {
+fn a_full_disk_is_a_note_and_a_missing_folder_is_a_fault() {
     let missing = try_make(&logs(Path::new("/nowhere"), 0), 1).unwrap_err();
     assert!(missing.contains("/nowhere/x_lat.1.log"), "{missing}");
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -205,7 +205,7 @@ fn a_log_is_never_written_over_a_device() {
 }
 
 #[test]
-fn an_op_has_a_line_in_each_log_with_the_columns_that_were_asked_for() {
+fn an_op_has_a_line_in_each_log_with_the_requested_columns() {
     let folder = tempfile::tempdir().unwrap();
     let asked = Logs {
         offset: true,
@@ -274,7 +274,7 @@ fn histograms(folder: &Path, coarseness: u32) -> Logs {
 }
 
 #[test]
-fn histograms_hold_every_op_of_their_window_in_fios_bins() {
+fn histograms_contain_every_op_of_their_window_in_fios_bins() {
     for (coarseness, bins, indices) in [(0, 1856, [77, 640, 1855]), (6, 29, [1, 10, 28])] {
         let folder = tempfile::tempdir().unwrap();
         let mut made = made(&histograms(folder.path(), coarseness), 2);
@@ -286,7 +286,7 @@ fn histograms_hold_every_op_of_their_window_in_fios_bins() {
         log.count(Direction::Write, &gain(2, 1 << 15));
         log.tick(start, start + 100 * MS);
         log.tick(start, start + 200 * MS);
-        // What completes at the end of the last window is written, too.
+        // Ops that complete at the end of the last window are written, too.
         log.count(Direction::Read, &gain(5, 100_000_000_000));
         assert_eq!(log.close(start, start + 200 * MS), None);
         let text = fs::read_to_string(folder.path().join("x_clat_hist.2.log")).unwrap();
@@ -322,7 +322,7 @@ fn clones_share_a_log_whose_content_is_kept() {
         ..Logs::default()
     };
     let mut clones = [1, 2].map(|number| made(&asked, number).ops.unwrap());
-    // More lines than the buffers hold, by turns.
+    // More lines than fit into the buffers, alternating between the clones.
     for n in 0..4000 {
         for log in &mut clones {
             log.queue.push(op(n * MS, 0, 1_000_000 + n), || false);

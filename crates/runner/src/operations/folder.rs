@@ -1,7 +1,7 @@
-//! A trial's own folder: created under a unique name, with a marker file that is locked as long as the trial runs.
+//! A trial's own folder: created with a unique name and a marker file that is locked while the trial runs.
 //!
-//! The marker says which trial the folder belongs to, and the kernel drops its lock with the process. So an orphaned folder
-//! can be told from one in use, and from one that only has such a name.
+//! The marker identifies the trial that the folder belongs to, and the kernel releases its lock when the process ends.
+//! An orphaned folder can therefore be distinguished from one in use, and from a folder that only has such a name.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -16,7 +16,7 @@ use rustix::io::Errno;
 const PREFIX: &str = "iodyno-";
 /// The marker's name.
 pub(super) const MARKER: &str = ".iodyno";
-/// Left folders that are named one by one.
+/// The largest number of leftover folders that are named in a note.
 const NAMED: usize = 5;
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
@@ -51,15 +51,15 @@ pub(super) struct Own {
     pub(super) name: String,
     pub(super) path: PathBuf,
     pub(super) folder: OwnedFd,
-    /// Holds the lock; dropped with the folder.
+    /// The lock, released with the folder.
     _marker: Option<File>,
 }
 
 impl Own {
-    /// Makes it, for this user alone.
+    /// Creates it, accessible only to this user.
     ///
     /// # Errors
-    /// EEXIST where anything has its name already; what was begun is removed again.
+    /// EEXIST if the name exists. A partly created folder is removed.
     pub(super) fn make(target: OwnedFd, at: &Path, key: &TrialKey) -> io::Result<Own> {
         let name = folder_name(key);
         fs::mkdirat(&target, name.as_str(), Mode::RWXU)?;
@@ -67,7 +67,7 @@ impl Own {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
             let marker = fs::openat(&folder, MARKER, flags, Mode::RUSR | Mode::WUSR)?;
             let mut marker = File::from(marker);
-            // Where the file system has no locks the trial goes on without.
+            // If the file system does not support locks, the trial runs without one.
             let _ = fs::flock(&marker, FlockOperation::NonBlockingLockExclusive);
             marker.write_all(mark(key).as_bytes())?;
             Ok((folder, marker))
@@ -90,8 +90,8 @@ impl Own {
         }
     }
 
-    /// The folder of a trial whose process is dead, if it is there and that trial's: its lock is free and
-    /// its marker says so, or it is empty, as it is for an instant after it was made.
+    /// The folder of a trial whose process is dead, if it exists and belongs to that trial: its lock is free, and its
+    /// marker names the trial or it is empty, because the process died immediately after creating it.
     pub(super) fn open_orphan(at: &Path, key: &TrialKey) -> io::Result<Option<Own>> {
         let target = fs::open(
             at,
@@ -107,7 +107,7 @@ impl Own {
         let marker = match state(folder.as_fd())? {
             State::Left(marker, file) => {
                 let written = mark(key);
-                // Killed while it wrote it.
+                // The marker can be incomplete: the process was killed while it wrote it.
                 if !written.starts_with(&marker) {
                     return Err(io::Error::other("it belongs to another trial"));
                 }
@@ -128,14 +128,14 @@ impl Own {
         }))
     }
 
-    /// Makes a folder in it and opens it.
+    /// Creates a folder in a folder and opens it.
     pub(super) fn make_below(parent: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
         fs::mkdirat(parent, name, Mode::RWXU)?;
         open(parent, name)
     }
 }
 
-/// Opens a folder by its name in another; no link is followed.
+/// Opens a folder by its name in another folder without following links.
 pub(super) fn open(parent: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     Ok(fs::openat(parent, name, FOLDER, Mode::empty())?)
 }
@@ -145,13 +145,13 @@ pub(super) fn again(folder: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     open(folder, ".")
 }
 
-/// It, or what is left of it, has no name any more.
+/// Whether the folder was removed: it has no name any more.
 pub(super) fn is_gone(folder: BorrowedFd<'_>) -> bool {
     fs::fstat(folder).is_ok_and(|state| state.st_nlink == 0)
 }
 
 enum State {
-    /// Nobody holds its lock; with what its marker says.
+    /// No process holds its lock. With the content of its marker, and its file.
     Left(String, File),
     InUse,
     Unmarked,
@@ -189,7 +189,7 @@ fn is_empty(folder: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Notes on other trials' folders in a target: leftovers, and those in use.
+/// Notes on other trials' folders in a target: leftover folders and folders in use.
 pub(super) fn others(target: BorrowedFd<'_>, at: &Path) -> io::Result<Vec<String>> {
     let (mut left, mut busy) = (Vec::new(), Vec::new());
     for entry in fs::Dir::read_from(target)? {
@@ -201,7 +201,7 @@ pub(super) fn others(target: BorrowedFd<'_>, at: &Path) -> io::Result<Vec<String
         if !folder || !name.starts_with(PREFIX) {
             continue;
         }
-        // One that cannot be looked at is not ours.
+        // A folder that cannot be opened is not ours.
         let Ok(folder) = open(target, name) else {
             continue;
         };
@@ -222,7 +222,7 @@ pub(super) fn others(target: BorrowedFd<'_>, at: &Path) -> io::Result<Vec<String
             "killed trials left these folders behind, and no process uses them{more}; remove \
              them with:"
         ));
-        // Each on a line of its own, so that it can be pasted.
+        // Each command is on a separate line, so that it can be pasted.
         let paths = left.iter().take(NAMED).map(|name| at.join(name));
         notes.extend(paths.map(|path| format!("rm -r {}", quoted(&path))));
     }
@@ -235,7 +235,7 @@ pub(super) fn others(target: BorrowedFd<'_>, at: &Path) -> io::Result<Vec<String
     Ok(notes)
 }
 
-/// For a shell.
+/// The path, quoted for a shell.
 pub(super) fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);

@@ -1,7 +1,7 @@
-//! File operations: the folder that a trial creates in its target, the files prepared in it, and its removal.
+//! File operations: the folder that a trial creates in its target, its prepared files, and its removal.
 //!
-//! What must stay true: nothing but that folder is ever created or removed, and everything below it is reached from its
-//! descriptor, never by a path that another process could have changed.
+//! Invariant: only that folder is ever created or removed. Everything in it is accessed through its descriptor, never
+//! by a path that another process could have changed.
 
 mod folder;
 mod orphan;

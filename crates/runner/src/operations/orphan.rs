@@ -17,7 +17,7 @@ pub(crate) struct OrphanFolder {
 }
 
 impl OrphanFolder {
-    /// In the target `at`.
+    /// The folder of this trial in the target `at`.
     pub(crate) fn new(at: PathBuf, key: TrialKey) -> OrphanFolder {
         OrphanFolder { at, key }
     }
@@ -35,7 +35,7 @@ impl OrphanFolder {
         &self.at
     }
 
-    /// Its trial.
+    /// The trial that it belongs to.
     pub(crate) fn key(&self) -> TrialKey {
         self.key
     }
@@ -44,10 +44,10 @@ impl OrphanFolder {
         self.at.join(folder::folder_name(&self.key))
     }
 
-    /// Removes it, unless it belongs to another trial. `false`: there was no folder. On storage that hangs, this hangs.
+    /// Removes it, unless it belongs to another trial. `false`: there was no folder. This blocks on storage that hangs.
     ///
     /// # Errors
-    /// It stays: why.
+    /// The reason why it remains.
     pub(crate) fn remove(&self, tell: Tell<'_>) -> Result<bool, String> {
         let own = Own::open_orphan(&self.at, &self.key).map_err(|error| error.to_string())?;
         let Some(own) = own else {
@@ -63,18 +63,18 @@ impl OrphanFolder {
         format!("its folder remains; remove it when the process has ended: rm -r {path}")
     }
 
-    /// … that it was removed.
+    /// A note that it was removed.
     pub(crate) fn removed(&self) -> String {
         format!("its folder `{}` was removed", self.path().display())
     }
 
-    /// … that it could not be removed.
+    /// A note that it could not be removed.
     pub(crate) fn stays(&self, why: &str) -> String {
         let path = folder::quoted(&self.path());
         format!("its folder could not be removed ({why}); remove it: rm -r {path}")
     }
 
-    /// … that its storage does not respond, and this process goes on with the removal.
+    /// A note that its storage does not respond, and that this process continues the removal.
     pub(crate) fn waits(&self, pid: u32) -> String {
         let path = folder::quoted(&self.path());
         format!(

@@ -1,7 +1,7 @@
 //! Removes a folder with its contents, and nothing else.
 //!
-//! Each name is removed relative to the descriptor of the folder that it was found in. Links are removed and never followed;
-//! mount points are not entered.
+//! Each name is removed relative to the descriptor of its folder. Links are removed and never followed; mount points
+//! are not entered.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -18,7 +18,7 @@ const TELL_EVERY: Duration = Duration::from_millis(100);
 /// At most this many passes over a folder in which another process creates files.
 const PASSES: u32 = 50;
 
-/// Removes what lies in a folder.
+/// Removes the content of a folder.
 pub(super) struct Remover<'a> {
     tell: Tell<'a>,
     told: Instant,
@@ -45,10 +45,10 @@ impl<'a> Remover<'a> {
         }
     }
 
-    /// Everything in `folder` but `spare`, and then that, and the folder itself by its `name` in `parent`.
+    /// Removes everything in `folder` except `spare`, then `spare`, then the folder itself by its `name` in `parent`.
     ///
     /// # Errors
-    /// The first thing that could not be removed, with its name. All that can be is removed nevertheless.
+    /// The first entry that could not be removed, with its name. The others are removed nevertheless.
     pub(super) fn remove(
         mut self,
         parent: BorrowedFd<'_>,
@@ -77,8 +77,8 @@ impl<'a> Remover<'a> {
         }
     }
 
-    /// Removes what lies in it, again and again until nothing does: file systems may leave entries out
-    /// while others are removed, and a worker that was given up may still make some.
+    /// Removes its content, in several passes until it is empty: file systems can omit entries while others are
+    /// removed, and an abandoned worker can still create some.
     fn empty(&mut self, folder: BorrowedFd<'_>, spare: Option<&str>) {
         for _ in 0..PASSES {
             let entries = match entries(folder, spare) {
@@ -142,9 +142,9 @@ fn within(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     loop {
         match fs::openat2(parent, name, flags, Mode::empty(), resolve) {
-            // A rename elsewhere on the host came between: to be asked again.
+            // A rename on the host interfered: try again.
             Err(Errno::AGAIN | Errno::INTR) => continue,
-            // Kernels before 5.6, and sandboxes that do not know it.
+            // Not supported by kernels before 5.6 and by some sandboxes.
             Err(Errno::NOSYS | Errno::PERM) => {}
             other => return other,
         }
@@ -156,7 +156,7 @@ fn within(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// A name still leads to this very folder.
+/// Whether a name still leads to this folder.
 fn same(parent: BorrowedFd<'_>, name: &str, folder: BorrowedFd<'_>) -> bool {
     let ours = fs::fstat(folder);
     let theirs = fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
@@ -166,7 +166,7 @@ fn same(parent: BorrowedFd<'_>, name: &str, folder: BorrowedFd<'_>) -> bool {
     }
 }
 
-/// In the order of their inodes, which is how they lie on most file systems.
+/// The entries in the order of their inodes, which is their order on most file systems.
 fn entries(folder: BorrowedFd<'_>, spare: Option<&str>) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for entry in fs::Dir::read_from(folder)? {

@@ -7,13 +7,13 @@ use iodyno_target::Roots;
 use iodyno_target::space::{self, Need, Shortage};
 use iodyno_units::Bytes;
 
-/// Data are allocated in whole blocks, bytes.
+/// Size of the blocks in which data are allocated, bytes.
 const BLOCK: u64 = 4096;
-/// Metadata of a file: inode, names, extents, bytes. btrfs stores them twice and needs the most.
+/// Metadata of a file (inode, names, extents), bytes. btrfs stores them twice and needs the most.
 const EACH_FILE: u64 = 2048;
 /// One byte of metadata (checksums, block maps) for this many bytes of data.
 const DATA_PER_BYTE: u64 = 256;
-/// Bytes that a file system needs in any case: its log, tree splits.
+/// Bytes that a file system always needs: its log, tree splits.
 const ANYWAY: u64 = 4 << 20;
 
 /// Space that all jobs together need.
@@ -25,12 +25,12 @@ pub(super) struct RoomNeeded {
     files: u64,
     /// The longest file, bytes.
     longest: u64,
-    /// Bytes of data beyond `data` that appending may come to hold where nothing but time ends it.
+    /// Bytes of data in addition to `data` that appending can write if it is limited by time only.
     later: u64,
 }
 
 impl RoomNeeded {
-    /// Counts the cycles of all jobs with file operations; the first cycle where their number is not set.
+    /// The needs of all cycles of all jobs with file operations; of the first cycle if their number is not set.
     pub(super) fn of(plan: &BoundPlan) -> RoomNeeded {
         // The trial's folder and its marker.
         let mut needed = RoomNeeded {
@@ -59,7 +59,7 @@ impl RoomNeeded {
         needed
     }
 
-    /// Bytes of data, files and folders, the longest file's bytes.
+    /// Bytes of data, number of files and folders, bytes of the longest file.
     #[cfg(test)]
     pub(super) fn figures(&self) -> (u64, u64, u64) {
         (self.data, self.files, self.longest)
@@ -73,7 +73,7 @@ impl RoomNeeded {
             .saturating_add(ANYWAY)
     }
 
-    /// A note where the workload can begin but may grow beyond the `free` bytes.
+    /// A note if the workload can begin but can grow beyond the `free` bytes.
     pub(super) fn outgrows(&self, folder: &Path, free: u64) -> Option<String> {
         let data = self.data.saturating_add(self.later);
         let most = RoomNeeded { data, ..*self };
@@ -89,7 +89,7 @@ impl RoomNeeded {
         })
     }
 
-    /// Every shortage in a folder.
+    /// Every shortage of space or inodes in a folder.
     pub(super) fn shortages(&self, folder: &Path) -> Vec<Diagnostic> {
         let need = Need {
             folder: folder.to_owned(),
@@ -160,7 +160,7 @@ fn unused(operations: &Operations, bytes: u64, files: u64) -> u64 {
     }
 }
 
-/// The longest file that a set has or a cycle makes, bytes.
+/// The length of the longest file in a set or of a cycle, bytes.
 fn longest(operations: &Operations) -> u64 {
     let sets = operations.sets.iter().map(|set| set.size);
     let written = operations.cycle.iter().map(|step| match &step.action {

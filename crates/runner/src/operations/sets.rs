@@ -1,5 +1,4 @@
-//! The files that are there before anything is timed: made by several threads, in the order of their
-//! numbers.
+//! The files of sets, which exist before anything is timed. Several threads create them in the order of their numbers.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,25 +20,25 @@ use crate::faults::Unready;
 const CHUNK: u64 = 1 << 20;
 /// Dirty data of a file are written out after this many bytes: an fsync at the end of 2 GiB could not be interrupted.
 const SETTLE: u64 = 16 << 20;
-/// Number of threads that make files: while one waits for the storage, others use it.
+/// Number of threads that create files, so that the storage is busy while one of them computes.
 const THREADS: u64 = 4;
-/// Files from this length on keep the storage busy one by one, and lie in one piece if nothing else is
-/// written between their pieces.
+/// Files of at least this length are created one at a time: one is enough to keep the storage busy, and it is not
+/// fragmented by others.
 const ALONE: u64 = 32 << 20;
-/// How often a stop is checked.
+/// Interval of checks for a stop request.
 const LOOK: Duration = Duration::from_millis(20);
 /// Progress is reported after this many checks.
 const TELL_EVERY: u32 = 5;
 
-/// Where the sets of a job lie.
+/// The folders of a job's sets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place<'a> {
-    /// One, or one for each clone: files are dealt out in turn.
+    /// One folder, or one for each clone: files are assigned to them in turn.
     pub(super) folders: &'a [OwnedFd],
     pub(super) paths: &'a [PathBuf],
 }
 
-/// Progress of all jobs together.
+/// Total progress of all jobs.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     bytes: AtomicU64,
@@ -72,14 +71,14 @@ impl Progress {
     }
 }
 
-/// How to stop, and where progress is reported.
+/// The stop request, and the receiver of progress reports.
 pub(super) struct Talk<'a> {
     pub(super) stop: &'a dyn Fn() -> bool,
     pub(super) tell: &'a mut dyn FnMut(u64, u64),
     pub(super) progress: &'a Progress,
 }
 
-/// Makes the files of a set and syncs their folders.
+/// Creates the files of a set and syncs their folders.
 pub(super) fn make(
     set: &FileSet,
     place: Place<'_>,
@@ -169,7 +168,7 @@ impl Work<'_> {
             Err(error) => return self.fail("a buffer".to_owned(), error),
         };
         loop {
-            // Taken one by one, so that all lower numbers are there or being made.
+            // Numbers are taken one by one, so that the files of all lower numbers exist or are being created.
             let number = self.next.fetch_add(1, Relaxed);
             if number >= self.set.count {
                 return;
@@ -225,7 +224,7 @@ impl Work<'_> {
         Ok(true)
     }
 
-    /// The first fault ends the work of all.
+    /// Records the first fault, which ends all threads.
     fn fail(&self, what: String, error: io::Error) {
         let made = self.progress.files.load(Relaxed);
         let message = format!(
@@ -256,7 +255,7 @@ fn write(file: BorrowedFd<'_>, from: &[u8], at: u64) -> io::Result<u64> {
     Ok(done as u64)
 }
 
-/// The remedy for an error while files are made.
+/// The remedy for an error during the creation of files.
 pub(super) fn hint(error: &io::Error) -> &'static str {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::NOSPC) => "free space or inodes, or lower `--files` or `--file-size`",

@@ -1,4 +1,4 @@
-//! Where a trial's file operations are done, from the making of its folder to its removal.
+//! The place of a trial's file operations, from the creation of its folder to its removal.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,7 +21,7 @@ use crate::faults::{self, Unready};
 use crate::resolve::operations_folder;
 use crate::seeds;
 
-/// The trial's own folder, with what its jobs have in it.
+/// The trial's own folder, with the folders of its jobs.
 #[derive(Debug)]
 pub(crate) struct Site {
     own: Own,
@@ -35,7 +35,7 @@ pub(crate) struct Site {
 struct Work {
     /// Its index in the workload.
     job: usize,
-    /// One for all clones, or one for each.
+    /// One folder for all clones, or one for each clone.
     folders: Vec<OwnedFd>,
     paths: Vec<PathBuf>,
     unfinished: Arc<AtomicU32>,
@@ -52,7 +52,7 @@ impl Site {
         jobs(plan).next().is_some()
     }
 
-    /// Whether any of them has files to be laid out.
+    /// Whether any job has files to be laid out.
     pub(crate) fn lays_out(plan: &BoundPlan) -> bool {
         jobs(plan).any(|(_, _, operations)| !operations.sets.is_empty())
     }
@@ -62,10 +62,10 @@ impl Site {
         Site::wanted(plan).then(|| operations_folder(plan))
     }
 
-    /// Has the target admitted, checks free space and creates the folders. `None`: no job needs any.
+    /// Has the target admitted, checks free space and creates the folders. `None`: no job needs a folder.
     ///
     /// # Errors
-    /// Nothing was made, or nothing of it is left.
+    /// Nothing was created, or it was removed again.
     pub(crate) fn make(plan: &BoundPlan) -> Result<Option<Site>, Unready> {
         if !Site::wanted(plan) {
             return Ok(None);
@@ -94,7 +94,7 @@ impl Site {
                     );
                     Unready::Refused(vec![Diagnostic::error(message).hint(hint)])
                 }
-                // Its own folder is the first that is made.
+                // The trial's own folder is created first.
                 kind if refuses(kind) => Unready::Refused(vec![not_made(&path, &error)]),
                 _ => Unready::Unprepared(vec![not_made(&path, &error)]),
             }
@@ -115,7 +115,7 @@ impl Site {
         Ok(Some(site))
     }
 
-    /// Makes the folders of a job.
+    /// Creates the folders of a job.
     fn add(
         &mut self,
         index: usize,
@@ -149,7 +149,7 @@ impl Site {
         Ok(())
     }
 
-    /// What a clone of a job needs; `None` for jobs without file operations.
+    /// The folders and names for a clone of a job; `None` for jobs without file operations.
     ///
     /// # Errors
     /// Its folder cannot be opened again: too many open files, or it was removed.
@@ -166,16 +166,16 @@ impl Site {
         Ok(Some(OperationsPart {
             folder,
             path,
-            // No set's name has a `~`.
+            // Names of sets do not contain a `~`.
             prefix: format!("new~{clone}."),
             unfinished: Arc::clone(&work.unfinished),
         }))
     }
 
-    /// Makes the files of all sets. `false`: there are none.
+    /// Creates the files of all sets. `false`: there are none.
     ///
     /// # Errors
-    /// A stop was requested, or a file cannot be made. [`Self::tear_down`] removes what was made.
+    /// A stop was requested, or a file cannot be created. [`Self::tear_down`] removes them.
     pub(crate) fn lay_out(
         &self,
         plan: &BoundPlan,
@@ -215,14 +215,14 @@ impl Site {
         Ok(true)
     }
 
-    /// Where the job's clones work, for the result.
+    /// The folder in which a clone works, for the result.
     pub(crate) fn path(&self, job: u32, clone: u32) -> Option<String> {
         let work = self.works.iter().find(|work| work.job == job as usize)?;
         let path = &work.paths[clone as usize % work.paths.len()];
         Some(path.display().to_string())
     }
 
-    /// The folders as the trial met them: each job's, with what lies in it.
+    /// The state of the folders before the trial: for each job its folder and the content.
     pub(crate) fn states(&self, plan: &BoundPlan) -> Vec<FileState> {
         let works = jobs(plan).zip(&self.works);
         let states = works.map(|((_, _, operations), work)| {
@@ -244,7 +244,7 @@ impl Site {
         states.collect()
     }
 
-    /// Notes on folders of other trials beside it.
+    /// Notes on folders of other trials in the same target.
     pub(crate) fn notes(&self) -> Vec<String> {
         self.notes.clone()
     }
@@ -262,7 +262,7 @@ impl Site {
         ))
     }
 
-    /// Removes the trial's own folder with everything in it, once. Returns what could not be removed.
+    /// Removes the trial's own folder with everything in it, once. Returns an error if something could not be removed.
     pub(crate) fn tear_down(&mut self, tell: Tell<'_>) -> Option<Diagnostic> {
         self.remove(tell).err()
     }
@@ -276,7 +276,7 @@ impl Site {
     }
 }
 
-/// Removes a trial's folder; how many files and folders were in it.
+/// Removes a trial's folder. Returns the number of files and folders in it.
 pub(super) fn remove(own: &Own, tell: Tell<'_>) -> Result<u64, Diagnostic> {
     let remover = Remover::new(tell);
     let (target, folder) = (own.target.as_fd(), own.folder.as_fd());
@@ -303,14 +303,14 @@ fn admit(at: &Path) -> Result<OwnedFd, Unready> {
     match Guard::new(Roots::host()).admit(&request) {
         Ok(admitted) => Ok(admitted.descriptor),
         Err(error) => {
-            // A folder that cannot be opened is as little touched as one that the guard refuses.
+            // A folder that cannot be opened is treated like one that the guard refuses: nothing was changed.
             let fault = faults::split_hint(&error.to_string());
             Err(Unready::Refused(vec![fault]))
         }
     }
 }
 
-/// The target does not let this user make anything, or has no room for it.
+/// Whether this user cannot create anything in the target, or it has no space.
 fn refuses(kind: io::ErrorKind) -> bool {
     use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     matches!(

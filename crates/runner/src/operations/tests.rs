@@ -200,7 +200,7 @@ fn a_parent_removes_only_what_its_dead_node_made() {
     drop(made);
     assert_eq!((clear(at, whole), path.exists()), (Ok(true), false));
 
-    // Killed before its marker was complete.
+    // The process was killed before its marker was complete.
     let begun = key();
     fs::create_dir(at.join(folder_name(&begun))).unwrap();
     assert_eq!(clear(at, begun), Ok(true));
@@ -283,7 +283,7 @@ fn files_are_created_in_the_order_of_their_numbers_until_a_stop_request() {
     let stop = || enough.exists();
     let (made, numbers) = make(&set, folder.path(), &stop);
     assert_eq!(made, Err(Unready::Withdrawn));
-    // All numbers below the highest, except for the few files in progress.
+    // All numbers below the highest exist, except for the few files in progress.
     let highest = *numbers.last().unwrap();
     assert!(
         highest >= 50 && highest + 1 - numbers.len() as u64 <= 4,
@@ -322,7 +322,7 @@ fn space_is_computed_in_whole_blocks_with_metadata() {
         job.end.ops = Some(ops);
         job
     };
-    // The folder, its marker and the job's folder; the file of a cycle, and the one that it leaves.
+    // The folder, its marker and the job's folder; the file of a cycle, and the file that the cycle leaves.
     check(vec![makes(0, &[], 1)], (0, 5, 0));
     check(vec![makes(5000, &[], 1)], (2 * 5000 + 2 * 2048, 5, 5000));
     check(vec![counted(makes(0, &[], 1), 1000)], (0, 1004, 0));
@@ -360,7 +360,7 @@ fn growth_that_may_exceed_the_free_space_is_reported_with_both_figures() {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert_eq!(by_time.outgrows(at, 4 * gib), None);
-    // The space for a number of cycles is checked in advance; without a limit there is no such number.
+    // If the number of cycles is limited, their space is checked in advance.
     assert_eq!(appends(Some(1), Some(10)).outgrows(at, 0), None);
     assert_eq!(appends(None, None).outgrows(at, 0), None);
 }

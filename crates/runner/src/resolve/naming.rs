@@ -1,4 +1,4 @@
-//! Which files a clone works on, by name.
+//! The names of a clone's files.
 //!
 //! fio's rules: named files are shared by all clones; otherwise the names follow a format in which `$jobnum` is the
 //! number of the clone within its job, from 0. Folders are assigned to clones in turn, and a name, even an
@@ -12,16 +12,16 @@ use iodyno_model::{Files, SharedFiles, Target};
 /// How a target changes a job's file names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Base<'a> {
-    /// As the job says; relative names from this folder.
+    /// The job's own names; relative names are relative to this folder.
     Written(&'a Path),
     /// Everything below this folder.
     Below(&'a Path),
-    /// This file or device in place of all of them.
+    /// This file or device replaces all of them.
     Only(&'a Path),
 }
 
 impl<'a> Base<'a> {
-    /// `is_folder` says what lies at the path of a [`Target::Path`].
+    /// `is_folder` tells whether the path of a [`Target::Path`] is a folder.
     pub(super) fn of(target: &'a Target, is_folder: impl Fn(&Path) -> bool) -> Base<'a> {
         match target {
             Target::AsWritten { folder } => Base::Written(folder),
@@ -89,7 +89,7 @@ pub(super) fn placed(base: Base<'_>, folder: Option<&Path>, name: &Path) -> Path
     match (base, folder) {
         (Base::Written(from), None) => from.join(name),
         (Base::Written(from), Some(folder)) => from.join(folder).join(relative(name)),
-        // A target's folder stands for the job's own: of an absolute path only the name is kept.
+        // A target's folder replaces the job's own: of an absolute path only the name is kept.
         (Base::Below(target), folder) => {
             let folder = folder.filter(|folder| folder.is_relative());
             let name = match name.is_absolute() {
@@ -104,34 +104,34 @@ pub(super) fn placed(base: Base<'_>, folder: Option<&Path>, name: &Path) -> Path
     }
 }
 
-/// Where a job's folder lies.
+/// The path of a job's folder.
 pub(super) fn folder(base: Base<'_>, folder: &Path) -> PathBuf {
     match base {
         Base::Written(from) => from.join(folder),
         Base::Below(target) if folder.is_relative() => target.join(relative(folder)),
-        // The target stands for the job's own folder.
+        // The target replaces the job's own folder.
         Base::Below(target) | Base::Only(target) => target.to_owned(),
     }
 }
 
-/// Without a leading `/`, and without any `..` that would lead out of the folder it is put below.
+/// The path without a leading `/` and without any `..` that would lead out of the folder below which it is placed.
 fn relative(path: &Path) -> PathBuf {
     path.components()
         .filter(|part| matches!(part, Component::Normal(_)))
         .collect()
 }
 
-/// fio's default where a job file empties the format.
+/// fio's default, used if a job file sets an empty format.
 const FORMAT: &str = "$jobname.$jobnum.$filenum";
 
-/// The name that a job without names of its own gives to its files, with `$jobnum` and `$filenum` in place of numbers.
+/// The generated name of the files of a job without `filename`, with `$jobnum` and `$filenum` in place of numbers.
 pub fn made_up_name(files: &Files, job: &str) -> PathBuf {
     let job = name_in_files(job, &files.format, files.directories.is_empty());
     PathBuf::from(formatted(&files.format, &job, ["$jobnum", "$filenum"]))
 }
 
-/// The part of file names that stands for the job. As in fio, an absolute name is a path; but no file is made among the devices.
-/// Any other `/` would be a folder that nobody made.
+/// The job's part of file names. As in fio, an absolute name is a path, except below /dev, where no file is created.
+/// Other `/` are replaced, because they would require a folder.
 fn name_in_files(job: &str, format: &str, may_be_path: bool) -> String {
     let begins = format.is_empty() || format.to_ascii_lowercase().starts_with("$jobname");
     match may_be_path && begins && job.starts_with('/') && !Path::new(job).starts_with("/dev") {
@@ -140,7 +140,8 @@ fn name_in_files(job: &str, format: &str, may_be_path: bool) -> String {
     }
 }
 
-/// Variables are matched in any case. `$clientuid` is empty: there is no client. `numbers`: of the clone, and of the file.
+/// Upper and lower case are not distinguished in variables. `$clientuid` is empty, because there is no client.
+/// `numbers`: of the clone, and of the file.
 fn formatted(format: &str, job: &str, numbers: [&str; 2]) -> String {
     let words: [(&str, String); 4] = [
         ("$jobname", job.to_owned()),
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_dealt_out_and_hold_even_absolute_names() {
+    fn folders_are_assigned_in_turn_and_contain_even_absolute_names() {
         let files = |directories: &[&str], names: &[&str]| Files {
             directories: directories.iter().map(PathBuf::from).collect(),
             names: names.iter().map(PathBuf::from).collect(),

@@ -1,4 +1,4 @@
-//! Binds jobs of file operations: what is wrong with them, and each clone's share of the files.
+//! Binds jobs of file operations: their faults, and each clone's share of the files.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::probe::{PathKind, Probe};
 
 const DESCRIPTION: &str = "correct the workload's TOML file";
 
-/// Everything that is wrong with a job and its folder. Nothing is touched.
+/// All faults of a job and its folder. Nothing is changed.
 pub(super) fn faults(
     job: &Job,
     operations: &Operations,
@@ -75,7 +75,7 @@ fn of_shares(job: &Job, operations: &Operations) -> Vec<Diagnostic> {
     .collect()
 }
 
-/// How many files of a set a cycle needs at least.
+/// The minimum number of files of a set that a cycle needs.
 fn in_a_cycle(operations: &Operations, name: &str) -> u64 {
     let of = |of: &Subject| matches!(of, Subject::Set { name: set, .. } if set == name);
     let (mut used, mut taken) = (0, 0);

@@ -1,4 +1,4 @@
-//! Where the region of each file begins and how long it is, by fio's rules.
+//! The start and the length of the region in each file, by fio's rules.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::faults::fault;
 use crate::seeds;
 
 impl Binding<'_> {
-    /// Bounds each file; what was made shorter is noted.
+    /// Sets the region of each file; shortened regions are noted.
     pub(super) fn regions(
         &self,
         mut files: Vec<ResolvedFile>,
@@ -37,7 +37,7 @@ impl Binding<'_> {
                 _ if self.blocks.files.size.is_some() => None,
                 Some(Amount::Bytes(size)) if count == 1 => Some(size),
                 Some(Amount::Bytes(size)) => {
-                    // Whole blocks; what does not divide evenly makes the first files longer.
+                    // Whole blocks; the remainder makes the first files longer.
                     let blocks = size / block;
                     let longer = u64::from((number as u64) < blocks % count);
                     Some((blocks / count + longer) * block)
@@ -49,7 +49,7 @@ impl Binding<'_> {
                     };
                     Some(share - share % block)
                 }
-                // More than fits: that the storage is full ends the job.
+                // More than fits: the job ends when the storage is full.
                 None if until_full && file.kind == FileKind::Regular => {
                     let free = self.free(&file.path)?;
                     let end = existing.saturating_add(free).saturating_add(free / 8);
@@ -78,7 +78,7 @@ impl Binding<'_> {
         Ok(files)
     }
 
-    /// A regular file that is only read has to be as long as its region already.
+    /// A regular file that is only read must already contain its region.
     fn check_length(&self, file: &ResolvedFile) -> Result<(), Diagnostic> {
         let existing = file.existing.unwrap_or(0);
         match self.blocks.read_only_by() {
@@ -95,7 +95,7 @@ impl Binding<'_> {
         }
     }
 
-    /// The region's length where `filesize=` is set. A file whose length lies within the range keeps it.
+    /// The region's length if `filesize=` is set. A file whose length is within the range keeps its length.
     fn file_size(
         &self,
         (low, high): (Amount, Amount),
@@ -136,7 +136,7 @@ impl Binding<'_> {
         }
     }
 
-    /// A device cannot grow, and a region holds a block at least.
+    /// A device cannot grow, and a region contains at least one block.
     fn fit(
         &self,
         file: &mut ResolvedFile,
@@ -194,7 +194,7 @@ impl Binding<'_> {
             .iter()
             .any(|amount| matches!(amount, Amount::Percent(share) if *share > 0.0));
         match percent {
-            // Only what came of a percentage is aligned: upwards, as fio does it.
+            // Only lengths from a percentage are aligned: upwards, as in fio.
             true => {
                 let align = match extent.offset_align {
                     0 => block,

@@ -1,8 +1,8 @@
-//! Binds jobs that replay a trace: reads the trace, and finds which files its ops go to.
+//! Binds jobs that replay a trace: reads the trace, and determines the files of its ops.
 //!
-//! A trace is data, and may come from anywhere: it does not decide what is written. Files are written only where the job
-//! or the command names them: by `replay_redirect` or `filename`, below `directory` or the target, or under a relative
-//! name below the current folder. Any other file that a trace names is only read, and only as it is.
+//! A trace is data and can come from anywhere, so it does not decide which files are written. Only files that the job
+//! or the command names are written: by `replay_redirect` or `filename`, below `directory` or the target, or under a
+//! relative name below the current folder. Any other file that a trace names is only read, and never changed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader};
@@ -19,14 +19,14 @@ use super::naming::{Base, placed};
 use super::{Binding, FileKind, ResolvedClone, ResolvedFile};
 use crate::faults::fault;
 
-/// Ops of all traces of a trial together: 384 MiB.
+/// The largest number of ops of all traces of a trial together: 384 MiB.
 const MOST_OPS: usize = 1 << 24;
 /// The longest file that is read as a trace, bytes.
 const LONGEST_TRACE: u64 = 16 << 30;
-/// Buffers of a clone together, bytes.
+/// The largest size of all buffers of a clone together, bytes.
 const MOST_BUFFERS: u64 = 4 << 30;
 
-/// What a replay does to one of its clone's files.
+/// How a replay uses one of its clone's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FileUse {
     /// It is read.
@@ -35,9 +35,9 @@ pub struct FileUse {
     pub writes: bool,
     /// Ranges are deallocated.
     pub trims: bool,
-    /// The user wrote its name.
+    /// Whether the user named it.
     pub named: bool,
-    /// The user offered it: it may be created, extended, written or removed.
+    /// Whether the user permitted changes: it may be created, extended, written or removed.
     pub offered: bool,
     /// The largest power of two that divides all offsets and lengths, bytes; 0: there are none.
     pub alignment: u64,
@@ -50,7 +50,7 @@ pub struct ResolvedReplay {
     pub trace: Arc<Trace>,
     /// For each file of the trace, the index of the clone's file.
     pub files: Vec<u32>,
-    /// For each of the clone's files, what is done to it.
+    /// The use of each of the clone's files.
     pub uses: Vec<FileUse>,
 }
 
@@ -112,7 +112,7 @@ fn load(path: &Path, replay: &Replay, limits: Limits) -> Result<Trace, Diagnosti
     }
 }
 
-/// A pipe may never end, and a device has other lengths: only regular files are read.
+/// Only regular files are read: a pipe may never end, and a device has no length of this kind.
 fn open(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)
@@ -129,7 +129,7 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Where the ops of a traced file go.
+/// The destination of the ops of a traced file.
 struct Place {
     path: PathBuf,
     named: bool,
@@ -171,7 +171,7 @@ impl Binding<'_> {
                 }
             };
             let known = files.iter().position(|file| file.path == place.path);
-            // Several files become one only if the user says so.
+            // Several files become one only if the user requests it.
             let one = place.named || engine.kind.without_files();
             if let Some(at) = known.filter(|at| !one && *names[*at] != traced.name) {
                 faults.push(fault(
@@ -289,7 +289,7 @@ impl Binding<'_> {
                 let below = path
                     .components()
                     .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-                // The guard lets nothing be written to a device that is not named.
+                // The guard refuses writes to a device that is not named.
                 (named || !below, named || below)
             }
             _ => (false, true),

@@ -1,7 +1,7 @@
-//! Binds jobs on one set of files that all clones share, as sysbench's fileio has them.
+//! Binds jobs whose clones share one set of files, as in sysbench's fileio.
 //!
-//! A `prepare` makes the files. Other jobs use them as they are, and all missing or short files are reported at once; only
-//! the sequential write empties or makes them. Symbolic links are refused.
+//! A `prepare` creates the files. Other jobs use existing files, and all missing or short files are reported at once.
+//! Only the sequential write empties or creates files. Symbolic links are refused.
 
 use std::path::{Path, PathBuf};
 
@@ -15,9 +15,9 @@ use crate::probe::{PathKind, Probe};
 
 /// At most this many names appear in a message; the others are counted.
 const NAMED: usize = 3;
-/// Longest request, bytes: what one system call moves at most.
+/// Longest request, bytes: the maximum of one system call.
 const LONGEST: u64 = 1 << 30;
-/// The remedy where files are missing or not as they should be.
+/// The remedy if files are missing or have the wrong length.
 pub(crate) const PREPARE: &str =
     "run `iodyno fileio … prepare` with the same --file-num and --file-total-size";
 
@@ -63,7 +63,7 @@ pub(super) fn bind(
     }
 }
 
-/// Faults of the rule itself, on any storage.
+/// Faults of the rule itself, independent of the storage.
 fn impossible(rule: &SharedFiles) -> Vec<Diagnostic> {
     let mut faults = Vec::new();
     let mut add = |message: String, hint: &str| faults.push(fault(message, hint));
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn all_clones_work_on_the_same_files_from_start_to_end() {
         let mut there = whole(4);
-        // A longer one is used as far as the others reach.
+        // A longer file is used up to the length of the others.
         there[3].1 = PathKind::File(9 * MIB);
         let resolved = bound(sharing(rule(SharedMode::RandomMix), 4, 3), &there).unwrap();
         assert_eq!(resolved.clones.len(), 3);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_wrong_with_the_files_is_said_once_and_at_once() {
+    fn all_faults_of_the_files_are_reported_together_and_once() {
         let mut there = whole(3);
         there[1].1 = PathKind::File(MIB);
         there[2].1 = PathKind::Folder;
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_storage_can_do_is_refused() {
+    fn impossible_rules_are_refused() {
         let check = |change: &dyn Fn(&mut SharedFiles), word: &str| {
             let mut job = sharing(rule(SharedMode::Prepare), 4, 1);
             change(job.work.shared_files_mut().unwrap());
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_without_files_has_as_many_names_as_files_were_asked_for() {
+    fn an_engine_without_files_has_the_requested_number_of_names() {
         let mut job = sharing(rule(SharedMode::RandomMix), 4, 1);
         *job.work.engine_mut().unwrap() = Engine::new(EngineKind::Null, 1);
         assert_eq!(bound(job, &[]).unwrap().clones[0].files.len(), 4);

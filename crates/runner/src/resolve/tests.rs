@@ -239,7 +239,7 @@ fn an_appending_job_begins_at_the_end_of_its_files() {
 }
 
 #[test]
-fn files_that_are_there_need_no_size() {
+fn existing_files_need_no_size() {
     let mut job = job("old");
     job.work.blocks_mut().unwrap().extent.size = None;
     job.work.blocks_mut().unwrap().files.format = "$jobname".to_owned();

@@ -62,7 +62,7 @@ fn jobs_without_options_start_together() {
 }
 
 #[test]
-fn a_stonewall_waits_for_all_before_and_opens_a_wave() {
+fn a_stonewall_waits_for_all_earlier_jobs_and_begins_a_wave() {
     let jobs = [
         job("a"),
         job("b"),
@@ -138,7 +138,7 @@ fn a_delay_is_drawn_within_its_span_and_released_in_time() {
 }
 
 #[test]
-fn exitall_ends_its_group_and_leaves_the_next() {
+fn exitall_ends_its_group_and_not_the_next_one() {
     let first = Job {
         exit_all: true,
         ..job("a")
@@ -223,7 +223,7 @@ fn a_clone_that_cannot_start_does_not_delay_its_wave() {
 #[test]
 fn exit_what_names_the_clones_that_end() {
     use ExitScope::{All, Group, Stonewall};
-    // Jobs 0 to 3 run or wait in two groups, job 4 stands behind a stonewall.
+    // Jobs 0 to 3 run or wait in two groups, job 4 is after a stonewall.
     for (exit_what, stopped, rest) in [
         (Group, vec![1], vec![2, 3]),
         (Stonewall, vec![1, 2], vec![3]),
@@ -260,7 +260,7 @@ fn exit_what_names_the_clones_that_end() {
                 _ => None,
             });
             assert_eq!(told.collect::<Vec<_>>(), stopped, "{exit_what:?}");
-            // The others run to their ends, and what is behind the stonewall follows unless it was ended, too.
+            // The others run to their ends, and the job after the stonewall follows unless it was ended, too.
             let mut spawned_last = Vec::new();
             for clone in stopped.iter().chain(&rest) {
                 spawned_last.extend(spawned(&scheduler.ended(*clone, false, 3000)));

@@ -161,7 +161,7 @@ fn a_trial_that_is_aborted_before_it_is_prepared_never_begins() {
     assert_eq!(ends, [TrialEnd::withdrawn()]);
 }
 
-/// A node whose clock is ahead by this, and the commands that it received.
+/// A node whose clock is ahead by this offset, and the commands that it received.
 struct Ahead {
     by_ns: u64,
     hello: Hello,

@@ -1,8 +1,8 @@
-//! Which ZFS pools lie below targets. Pure.
+//! Determines the ZFS pools below targets. Pure.
 
 use iodyno_model::{StackLayer, TargetInfo};
 
-/// The names of the pools that any of the targets' file systems or volumes belong to, each once.
+/// The names of the pools that contain the targets' file systems or volumes, each once.
 pub(super) fn below(targets: &[TargetInfo]) -> Vec<String> {
     let mut pools: Vec<String> = Vec::new();
     let mounts =
@@ -18,7 +18,7 @@ pub(super) fn below(targets: &[TargetInfo]) -> Vec<String> {
     pools
 }
 
-/// Of a data set that is mounted, by the kernel or by zfs-fuse.
+/// The pool of a mounted data set (by the kernel or by zfs-fuse).
 fn of_mount(layer: &StackLayer) -> Option<String> {
     let StackLayer::Mount(mount) = layer else {
         return None;
@@ -27,7 +27,7 @@ fn of_mount(layer: &StackLayer) -> Option<String> {
     zfs.then(|| pool(&mount.source)).flatten()
 }
 
-/// Of a volume that the user named by its link.
+/// The pool of a volume that the user named by its link.
 fn of_volume(target: &TargetInfo) -> Option<String> {
     pool(target.path.to_str()?.strip_prefix("/dev/zvol/")?)
 }

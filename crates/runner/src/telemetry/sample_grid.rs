@@ -1,4 +1,4 @@
-//! When samples are due, and when pending ones are to be sent. Pure; instants are clock ns.
+//! The times at which samples are due and pending samples are to be sent. Pure; instants are clock ns.
 
 /// The grid of a trial's samples.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub(super) struct SampleGrid {
 }
 
 impl SampleGrid {
-    /// From the trial's start on.
+    /// A grid that begins with the trial at `origin`.
     pub(super) fn new(origin: u64, every_ns: u64, now: u64) -> SampleGrid {
         let mut grid = SampleGrid {
             origin,
@@ -76,12 +76,12 @@ mod tests {
     }
 
     #[test]
-    fn samples_lie_on_the_grid_and_none_is_made_up_for() {
+    fn samples_are_on_the_grid_and_missed_ones_are_not_repeated() {
         for (every_ms, taken_ms, next_ms) in [
             (1000, 6000, 7000),
             (1000, 6003, 7000),
             (1000, 6499, 7000),
-            // Half a second before the next: that one would tell of too little.
+            // Half a second before the next grid point: the interval of that sample would be too short.
             (1000, 6500, 8000),
             (1000, 9100, 10_000),
             (100, 5100, 5200),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn at_most_one_batch_is_sent_each_second_and_none_waits_for_two() {
+    fn a_batch_is_sent_at_most_once_per_second_and_at_least_every_two() {
         for every_ms in [100, 130, 250, 700, 1000, 1300, 30_000] {
             let mut grid = grid(every_ms);
             let mut said = vec![5000 * MS];

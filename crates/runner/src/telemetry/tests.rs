@@ -4,7 +4,7 @@ use iodyno_model::{DeviceLayer, MountInfo, SeriesKind, StackLayer, TargetInfo};
 
 use super::*;
 
-/// A sampler whose thread is the test, and for which the trial waits this long.
+/// A sampler whose thread is simulated by the test, with this timeout.
 fn sampler(timeout: Duration) -> (BackgroundSampler, Receiver<Order>, Sender<Reply>) {
     let (orders, received) = mpsc::channel();
     let (reply, replies) = mpsc::channel();
@@ -34,7 +34,7 @@ fn a_sampler_that_hangs_is_abandoned_and_reported_with_its_start() {
         let note = sampler.end(5 * SECOND).unwrap_err();
         assert!(note.contains(words), "{note}");
         assert!(matches!(orders.try_recv(), Ok(Order::End)));
-        // It is not asked to end again, and there is no second wait.
+        // It is not told to end again, and there is no second wait.
         drop(sampler);
         let after = orders.try_recv();
         assert!(matches!(after, Err(mpsc::TryRecvError::Disconnected)));
@@ -60,7 +60,7 @@ fn the_cost_of_sampling_is_returned_at_its_end_and_a_panic_is_reported() {
 }
 
 #[test]
-fn a_dropped_sampler_is_asked_to_end() {
+fn a_dropped_sampler_is_told_to_end() {
     let (sampler, orders, reply) = sampler(LONG);
     reply.send(Reply::Closed(Vec::new())).unwrap();
     drop(sampler);

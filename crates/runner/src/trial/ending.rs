@@ -1,6 +1,6 @@
 //! The end of a trial: the last frames, the last sample of the host, clean-up, and the part.
 //!
-//! What must stay true: storage that is stuck does not delay the part. Nothing on it is touched before the part is sent.
+//! Invariant: stuck storage does not delay the part. It is not accessed before the part is sent.
 
 use iodyno_engine::WrittenBlocks;
 use iodyno_model::{EndedBy, Outcome, Part, SamplerCost, Step, StepTime};
@@ -30,9 +30,9 @@ const NAMED_FILES: usize = 3;
 pub(crate) struct Finished {
     pub(crate) part: Part,
     pub(crate) outcome: Outcome,
-    /// What could not be removed before the part is sent.
+    /// What is to be removed after the part is sent.
     pub(crate) remains: Option<Remains>,
-    /// Ops or threads did not come back.
+    /// Whether ops did not complete or threads did not return.
     pub(crate) stuck: bool,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Remains {
 }
 
 impl Remains {
-    /// Removes the folder as soon as the storage responds: waits for the workers, for as long as it takes.
+    /// Removes the folder as soon as the storage responds: waits for the workers without a time limit.
     pub(crate) fn remove(mut self, messages: &MessageSender) {
         while self.workers > 0 {
             match self.timeline.next() {
@@ -66,7 +66,7 @@ impl Remains {
 }
 
 impl Trial<'_> {
-    /// Removes what is not to stay after the trial. If that gets stuck, the part is sent without it.
+    /// Removes the trial's temporary files. If that gets stuck, the part is sent without waiting for it.
     fn clean_up(
         &mut self,
         part: &mut Part,
@@ -114,7 +114,7 @@ impl Trial<'_> {
                 "the clean-up of the trial's files is stuck; process {} goes on with it in the background",
                 std::process::id()
             ));
-            // The parent lets the process be.
+            // The parent then does not kill the process.
             let (step, done, total) = (Step::TearDown, 0, 0);
             messages.event(Event::Progress { step, done, total });
             messages.send(Message::Ended(TrialEnd::Done(Box::new(part), outcome)));
@@ -152,7 +152,7 @@ impl Trial<'_> {
             "the storage is stuck: process {} removes the trial's folder when it responds again",
             std::process::id()
         ));
-        // The parent lets the process be.
+        // The parent then does not kill the process.
         let (step, done, total) = (Step::TearDown, 0, 0);
         self.messages.event(Event::Progress { step, done, total });
         Some(Remains {
@@ -162,7 +162,7 @@ impl Trial<'_> {
         })
     }
 
-    /// Removes what is not to stay after the trial.
+    /// Removes the trial's temporary files.
     fn tear_down(&mut self, origin: u64) -> Option<StepTime> {
         let (closes, clears) = (self.prepared.files.to_close(), self.prepared.site.is_some());
         if !closes && !clears {
@@ -187,7 +187,7 @@ impl Trial<'_> {
         ))
     }
 
-    /// What was measured since the last frame, and what followed that.
+    /// Sends the ops since the last frame, and those after the measured time.
     fn last_frames(&mut self, now: u64) {
         if !self.monitor.idle() {
             self.cut();
@@ -197,7 +197,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Takes the last sample of the host, before anything is removed. What sampling has cost.
+    /// Takes the last sample of the host, before anything is removed. Returns the cost of sampling.
     fn sampled(&mut self) -> Vec<SamplerCost> {
         let origin = self.due.origin();
         if self.stuck || self.control.stop.is_set() {
@@ -212,7 +212,7 @@ impl Trial<'_> {
             })
     }
 
-    /// The last frames, the part, and what is to be removed.
+    /// Sends the last frames; returns the part and what is to be removed.
     pub(super) fn finish(mut self) -> Finished {
         let now = self.timeline.now();
         for clone in self.scheduler.unfinished() {
