@@ -1,4 +1,4 @@
-//! Ops at offsets, as the lifecycle takes them through a clone: a driver and its stream.
+//! Ops at offsets: implements the lifecycle of a clone with a driver and a stream.
 
 use iodyno_model::{
     DirectionResult, EndedBy, EngineUsed, MissedOps, Step, StopRequest, Verify, Work,
@@ -13,10 +13,10 @@ use crate::outcome::{CloneOutcome, WorkerError};
 use crate::spec::{ClonePart, CloneSpec};
 use crate::stream::{CloneStream, Issue, ListStream, checked_read, end_sync, sync_kind};
 
-/// How long cancelled ops are waited for before they are given up as stuck, ns.
+/// The longest wait for cancelled ops before they are given up as stuck, ns.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
-/// What is bound before the backend is made.
+/// The inputs that are bound before the backend is created.
 pub(crate) struct Bound<S> {
     pub(crate) spec: CloneSpec,
     pub(crate) stream: S,
@@ -30,7 +30,7 @@ struct DrivenClone<'a, B, C, S> {
     engine: EngineUsed,
 }
 
-/// Arrives at the gate, waits for the start, and does the job's steps on this backend.
+/// Arrives at the gate, waits for the start, and runs the job's steps on this backend.
 pub(crate) fn work<B: Backend, C: Clock, S: CloneStream>(
     backend: B,
     clock: C,
@@ -184,8 +184,8 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
 }
 
 impl<B: Backend, C: Clock, S: CloneStream> DrivenClone<'_, B, C, S> {
-    /// The reads that only verified, if there were any. As in fio, their runtime is that of all of the clone's reads: the
-    /// measured time, if there were reads in it, and the verify pass.
+    /// The reads that only verified, if there were any. As in fio, their runtime is that of all reads of the clone: the
+    /// measured time, if it contained reads, plus the verify pass.
     fn verify_reads(&mut self, course: &Course) -> Option<DirectionResult> {
         let reads = self.driver.verify_reads.take()?;
         let blocks = self.spec.job.work.blocks();
@@ -200,7 +200,7 @@ impl<B: Backend, C: Clock, S: CloneStream> DrivenClone<'_, B, C, S> {
         reads.result(measured + pass)
     }
 
-    /// Carries out a list of ops as a step of its own.
+    /// Runs a list of ops as a separate step.
     fn list(&mut self, steps: &mut Steps<'_>, step: Step, issues: impl Iterator<Item = Issue>) {
         let mut stream = ListStream(issues);
         let counters = &steps.shared.measure;

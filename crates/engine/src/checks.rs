@@ -32,7 +32,7 @@ impl Checks {
         }
     }
 
-    /// Called after a write that failed: it may have been carried out or not.
+    /// Called after a write that failed: it is unknown whether it was done.
     pub(crate) fn write_failed(&mut self, op: &Op) {
         if let Checks::Headers(headers) = self {
             headers.forget(op);
@@ -78,7 +78,7 @@ impl Checks {
         }
     }
 
-    /// A bad block that could not be written to a file of its own, with the reason.
+    /// A bad block that could not be written to a file, with the reason.
     pub(crate) fn dump_fault(&self) -> Option<&str> {
         match self {
             Checks::Headers(headers) => headers.dump_fault.as_deref(),

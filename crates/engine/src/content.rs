@@ -1,19 +1,19 @@
-//! What written blocks hold.
+//! The content of written blocks.
 
 use iodyno_model::{Buffers, Content};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Fills buffers: all of them once beforehand, and as much as the job asks for before each write.
+/// Fills buffers: all of them once before the first op, and the required part before each write.
 #[derive(Debug)]
 pub(crate) struct Filler {
     buffers: Buffers,
     random: Xoshiro256PlusPlus,
-    /// Seeds of earlier blocks, to be repeated by deduplicable ones.
+    /// Seeds of earlier blocks, which deduplicable blocks repeat.
     repeated: [u64; 16],
-    /// Each write changes its random buffer.
+    /// Whether each write changes its random buffer.
     changes: bool,
-    /// All chunks of this number of bytes differ.
+    /// Any two chunks of this length differ, bytes.
     stretch: usize,
 }
 
@@ -29,20 +29,20 @@ impl Filler {
         }
     }
 
-    /// Makes any two stretches of this length in bytes differ, and not only any two blocks: storage that
-    /// stores alike pages once would store long blocks nearly once.
+    /// Makes any two chunks of this length in bytes differ, and not only any two blocks: storage that deduplicates
+    /// pages would otherwise store only a small part of long blocks.
     pub(crate) fn differing_every(mut self, bytes: usize) -> Filler {
         self.stretch = bytes.max(8);
         self
     }
 
-    /// Before the first op.
+    /// Fills a buffer before the first op.
     pub(crate) fn fill(&mut self, buffer: &mut [u8]) {
         let seed = self.random.next_u64();
         self.content(buffer, seed);
     }
 
-    /// Before a write.
+    /// Changes a buffer before a write, as far as required.
     #[inline]
     pub(crate) fn before_write(&mut self, buffer: &mut [u8]) {
         if self.buffers.dedupe_percent > 0 {
@@ -55,7 +55,7 @@ impl Filler {
         } else if self.buffers.refill {
             self.fill(buffer);
         } else if self.changes {
-            // One word differs: no two stretches are alike, at the cost of one store each.
+            // One word of each chunk is changed, so that all chunks differ at the cost of one store each.
             for stretch in buffer.chunks_mut(self.stretch) {
                 if let Some(word) = stretch.first_chunk_mut::<8>() {
                     *word = self.random.next_u64().to_le_bytes();
@@ -94,7 +94,7 @@ impl Filler {
     }
 }
 
-/// Repeats a pattern over a buffer; an empty one is zeroes.
+/// Fills a buffer by repeating a pattern; an empty pattern gives zeros.
 pub(crate) fn repeat(pattern: &[u8], buffer: &mut [u8]) {
     if pattern.is_empty() {
         return buffer.fill(0);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_differ_where_they_are_to() {
+    fn pages_differ_if_requested() {
         let mut filler = filler(Content::Random, 0).differing_every(4096);
         let mut buffer = vec![0; 16 << 10];
         filler.fill(&mut buffer);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_asked_share_of_blocks_repeats_earlier_ones() {
+    fn the_requested_share_of_blocks_repeats_earlier_ones() {
         let mut filler = filler(Content::Random, 30);
         let mut buffer = vec![0; 512];
         let mut seen = std::collections::HashSet::new();

@@ -1,4 +1,5 @@
-//! The recorder: counters that one worker writes and anyone may read, without lock or read-modify-write.
+//! The recorder: counters that one worker writes and any thread can read, without locks or read-modify-write
+//! operations.
 //!
 //! A worker records each completion with plain loads and stores of relaxed atomics; it is the only
 //! writer. The monitor reads snapshots and subtracts: a frame is the difference of two
@@ -36,8 +37,8 @@ pub struct DirectionCounters {
 }
 
 impl OpCounters {
-    /// Empty counters for ops of these kinds; latencies of others must not be recorded. Memory is only
-    /// touched where something is recorded.
+    /// Empty counters for ops of these directions. Latencies of other directions must not be recorded. Memory becomes
+    /// resident only when values are recorded.
     pub fn new(directions: &[Direction], paced: bool, submits: bool) -> OpCounters {
         let counters = |index| {
             let used = directions.contains(&Direction::EVERY[index]);
@@ -68,7 +69,7 @@ impl OpCounters {
     }
 }
 
-/// Adds to a counter that only this thread writes.
+/// Adds to a counter that is written by this thread only.
 #[inline]
 pub(crate) fn add(counter: &AtomicU64, value: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(value), Relaxed);
@@ -91,7 +92,7 @@ impl LatencyCounters {
         LatencyCounters::with_bins(BinLayout::BINS)
     }
 
-    /// Without bins: nothing can be recorded, and no memory is reserved.
+    /// A histogram without bins and without reserved memory; values must not be recorded.
     fn unused() -> LatencyCounters {
         LatencyCounters::with_bins(0)
     }
@@ -108,7 +109,8 @@ impl LatencyCounters {
 
     /// Counts one value, ns. Only one thread may call this.
     ///
-    /// The bin comes last and is released: a reader that sees a value in its bin sees it in the other counters too.
+    /// The bin is stored last, with release ordering: a reader that sees a value in its bin also sees it in the other
+    /// counters.
     #[inline]
     pub fn record(&self, value: u64) {
         add(&self.sum, value);
@@ -146,10 +148,10 @@ impl LatencyCounters {
     }
 }
 
-/// A watcher's memory of what it has already taken from a histogram.
+/// The values that a reader has already read from a histogram.
 #[derive(Debug)]
 pub struct LatencyReader {
-    /// Made when something is first seen.
+    /// Allocated at the first value.
     taken: Option<Vec<u64>>,
     sum: u64,
     overflow: u64,
@@ -158,7 +160,7 @@ pub struct LatencyReader {
 }
 
 impl LatencyReader {
-    /// Nothing taken yet.
+    /// A reader that has read nothing.
     #[allow(clippy::new_without_default)]
     pub fn new() -> LatencyReader {
         LatencyReader {
@@ -170,11 +172,11 @@ impl LatencyReader {
         }
     }
 
-    /// What was recorded since the last call. The extremes are exact where the stretch set a new one for
-    /// the whole, and those of the outermost bins otherwise.
+    /// The values recorded since the last call. Minimum and maximum are exact if the interval has the extreme of all
+    /// values so far; otherwise they are those of the outermost bins.
     ///
-    /// Stretches add up to the whole exactly, sums and extremes included. A value that is being recorded
-    /// meanwhile may show in the sum of this stretch and in the bins of the next.
+    /// Intervals add up exactly to the total, including sums and extremes. A value that is recorded at the same time
+    /// can be in the sum of this interval and in the bins of the next.
     pub fn advance(&mut self, counters: &LatencyCounters) -> Histogram {
         let (min, max) = (counters.min.load(Relaxed), counters.max.load(Relaxed));
         if min > max {
@@ -183,7 +185,7 @@ impl LatencyReader {
         let taken = self.taken.get_or_insert_with(|| vec![0; BinLayout::BINS]);
         let mut builder = HistogramBuilder::default();
         let mut seen: Option<(usize, usize)> = None;
-        // Nothing lies beyond the extremes; what is recorded there meanwhile is seen the next time.
+        // All values are between the extremes; values recorded beyond them in the meantime are read by the next call.
         let (low, high) = (BinLayout::index(min), BinLayout::index(max));
         let bins = counters.bins[low..=high].iter().zip(&mut taken[low..=high]);
         for (index, (bin, before)) in (low..).zip(bins) {
@@ -194,14 +196,14 @@ impl LatencyReader {
                 seen = Some((seen.map_or(index, |(first, _)| first), index));
             }
         }
-        // Without a bin there is nothing that a sum could be of: it is left for a stretch that has one.
+        // Without values in the bins, the sum is left for the next interval with values.
         let Some((first, last)) = seen else {
             return Histogram::default();
         };
         let (min, max) = (counters.min.load(Relaxed), counters.max.load(Relaxed));
         let (sum, overflow) = (counters.sum.load(Relaxed), counters.overflow.load(Relaxed));
         let (mut new_min, mut new_max) = (0, u64::MAX);
-        // An extreme belongs to the stretch that has its bin.
+        // An extreme belongs to the interval that has its bin.
         if min < self.min && BinLayout::index(min) == first {
             (new_min, self.min) = (min, min);
         }
@@ -224,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stretches_add_up_to_the_whole() {
+    fn intervals_add_up_to_the_total() {
         let counters = LatencyCounters::new();
         let mut reader = LatencyReader::new();
         let mut whole = Histogram::default();
@@ -242,12 +244,12 @@ mod tests {
     }
 
     #[test]
-    fn a_look_in_the_middle_of_recording_loses_nothing() {
+    fn a_reading_in_the_middle_of_recording_loses_nothing() {
         let counters = LatencyCounters::new();
         let mut reader = LatencyReader::new();
         let mut whole = Histogram::default();
         for value in [1000, 5_000_000, 7, 9_000_000] {
-            // All of recording but its last step, the bin.
+            // All steps of recording except the last, the bin.
             add(&counters.sum, value);
             counters.max.fetch_max(value, Relaxed);
             counters.min.fetch_min(value, Relaxed);
@@ -261,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_beside_a_recording_thread_add_up() {
+    fn readings_during_recording_add_up() {
         let counters = LatencyCounters::new();
         let mut reader = LatencyReader::new();
         let mut whole = Histogram::default();

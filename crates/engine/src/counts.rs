@@ -8,7 +8,7 @@ use iodyno_sys::Op;
 pub(crate) struct ErrorCounts(Vec<ErrorCount>);
 
 impl Default for ErrorCounts {
-    /// With room for more kinds of errors than a job usually meets.
+    /// Reserves space for more kinds of errors than usually occur.
     fn default() -> ErrorCounts {
         ErrorCounts(Vec::with_capacity(16))
     }

@@ -1,7 +1,7 @@
 //! The loop that loads the storage: pace, fill, submit, reap, record.
 //!
-//! It allocates nothing, takes no lock and dispatches nothing dynamically: slots, buffers and histograms are reserved
-//! before it. Every wait is bounded, so that a stop request is noticed.
+//! It does not allocate, lock or use dynamic dispatch: slots, buffers and histograms are reserved before it starts.
+//! Every wait is bounded, so that a stop request is noticed.
 
 mod failures;
 
@@ -24,7 +24,7 @@ use crate::shared::CloneShared;
 use crate::stream::{Issue, Next, OpStream};
 use crate::verify_reads::VerifyReads;
 
-/// The longest wait, ns: how long a stop request may go unnoticed.
+/// The longest wait, ns: the longest delay of a stop request.
 const HEARING_NS: u64 = 100_000_000;
 /// Completions recorded between two readings of the clock.
 const RECORDED_A_READING: usize = 16;
@@ -35,13 +35,13 @@ struct InFlight {
     issue: Issue,
     /// Bytes already moved by a short op that was continued.
     moved: u32,
-    /// Submission of its first attempt; 0 until it was continued.
+    /// When its first attempt was submitted; 0 if it was not continued.
     first_submitted: u64,
-    /// How long the call that submitted it took, ns.
+    /// Duration of the call that submitted it, ns.
     submission_ns: u64,
 }
 
-/// What the loop waits for next.
+/// The condition that the loop waits for.
 enum Wait {
     /// A completion.
     Completion,
@@ -55,7 +55,7 @@ enum Wait {
     Done(EndedBy),
 }
 
-/// How full the backend is kept; ops.
+/// The depths and batch sizes of the job, in ops.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Batches {
     pub(crate) refill_below: u32,
@@ -80,7 +80,7 @@ impl Batches {
     }
 }
 
-/// Drives a stream against a backend, and keeps its results.
+/// Runs a stream on a backend, and keeps its results.
 pub(crate) struct Driver<'a, B, C> {
     pub(crate) backend: B,
     pub(crate) clock: C,
@@ -89,7 +89,7 @@ pub(crate) struct Driver<'a, B, C> {
     atomic: bool,
     bad_block_fails: bool,
     shared: &'a CloneShared,
-    /// What its watchers see of the slots.
+    /// The ops in flight, readable by other threads.
     seen: Arc<OpsInFlight>,
     slots: Box<[InFlight]>,
     free: Vec<Slot>,
@@ -101,10 +101,10 @@ pub(crate) struct Driver<'a, B, C> {
     completions: Completions,
     filler: Filler,
     pub(crate) verifier: Option<Checks>,
-    /// `Some` beside a verifier.
+    /// `Some` if there is a verifier.
     pub(crate) verify_reads: Option<VerifyReads>,
     log: Option<Arc<OpLog>>,
-    /// Where ops are recorded when they are issued.
+    /// The record of ops at their issue.
     iolog: Option<Arc<OpLog>>,
     capabilities: Capabilities,
     last_returned: u64,
@@ -115,28 +115,28 @@ pub(crate) struct Driver<'a, B, C> {
     pub(crate) depth: DepthUse,
     pub(crate) errors: ErrorCounts,
     pub(crate) last_completion: [Option<u64>; 4],
-    /// An op failed that the policy does not allow to fail, or a check that ends the job.
+    /// An op failed against the error policy, or a check that ends the job failed.
     pub(crate) failed: bool,
-    /// The reason, where the op's error alone does not say it.
+    /// The reason, if the op's error does not explain it.
     pub(crate) fault: Option<WorkerError>,
-    /// The storage is full, and the job ends when it is.
+    /// The storage is full, which ends the job.
     full: bool,
-    /// Ops did not end within a given time of being cancelled.
+    /// Cancelled ops did not complete in time.
     pub(crate) stuck: bool,
     /// The job's end steps are running: only the user ends them.
     finishing: bool,
     rates: Option<MinimumRates>,
-    /// When the least rates are judged next.
+    /// When the minimum rates are checked next.
     rates_due: u64,
 }
 
-/// The parts of a driver beside its backend and clock.
+/// The parts of a driver except its backend and clock.
 pub(crate) struct Parts<'a> {
     pub(crate) job: Arc<Job>,
     pub(crate) engine: Engine,
-    /// Write buffers are filled before the start.
+    /// Whether write buffers are filled before the start.
     pub(crate) writes: bool,
-    /// A block that is not what was written fails the job.
+    /// Whether a bad block fails the job.
     pub(crate) bad_block_fails: bool,
     pub(crate) shared: &'a CloneShared,
     pub(crate) names: Vec<String>,
@@ -147,8 +147,8 @@ pub(crate) struct Parts<'a> {
 }
 
 impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
-    /// Runs the stream until it ends, `until` (an instant) comes, an op fails against the policy, or
-    /// the worker is asked to stop. Ops may still be in flight then: see [`Driver::drain`].
+    /// Runs the stream until it ends, the instant `until` passes, an op fails against the error policy, or the worker
+    /// is told to stop. Ops can still be in flight then: see [`Driver::drain`].
     pub(crate) fn drive<S: OpStream>(
         &mut self,
         stream: &mut S,
@@ -184,15 +184,15 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         }
     }
 
-    /// Prepares ops while there are free slots, room and something due.
+    /// Prepares ops while a slot is free, the backend has room and an op is due.
     #[inline(always)]
     fn fill<S: OpStream>(&mut self, stream: &mut S, now: u64) -> Wait {
         if self.in_flight >= self.batches.refill_below && !self.filling {
             return Wait::Completion;
         }
-        // At most as many as are in flight: the device has work while they are prepared. All at once would complete at
-        // once, and leave it idle until the next. Where nothing is in flight (all came from a cache), one kernel entry
-        // for all costs the least.
+        // At most as many as are in flight, so that the device has work while they are prepared: if all were submitted
+        // together, they would complete together and leave it idle. If nothing is in flight (all ops were served from a
+        // cache), one kernel entry for all of them costs least.
         let batch = match self.batches.submit {
             0 if self.in_flight == 0 && !self.capabilities.submits_apart => u32::MAX,
             0 if self.capabilities.submits_many => self.in_flight,
@@ -265,13 +265,13 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         }
     }
 
-    /// Lets the reader of a log that is full run. Whether to give the log up.
+    /// Lets the reader of a full log run. Returns whether to give up logging.
     fn waits_for_log(&self) -> bool {
         self.clock.pause();
         self.shared.stop_request() == StopRequest::Abort
     }
 
-    /// One kernel entry and the recording of what it completed. The last reading of the clock.
+    /// One kernel entry, and the recording of its completions. Returns the last reading of the clock.
     #[inline]
     fn turn<S: OpStream>(
         &mut self,
@@ -398,8 +398,8 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         }
     }
 
-    /// No new ops; waits for those in flight. After an abort they are cancelled; those that do not end within
-    /// `patience_ns` are given up (see [`Driver::stuck`]).
+    /// Waits for the ops in flight and issues no new ones. After an abort they are cancelled; ops that do not complete
+    /// within `patience_ns` are given up (see [`Driver::stuck`]).
     pub(crate) fn drain<S: OpStream>(
         &mut self,
         stream: &mut S,
@@ -479,13 +479,13 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         driver
     }
 
-    /// From now on the job's least rates are judged.
+    /// Begins to check the job's minimum rates.
     pub(crate) fn watch_rates(&mut self, start: u64) {
         self.rates = MinimumRates::new(&self.job, start);
         self.rates_due = self.rates.as_ref().map_or(u64::MAX, MinimumRates::due);
     }
 
-    /// The measured time is over: what comes now are the job's end steps.
+    /// To be called when the measured time is over and the job's end steps begin.
     pub(crate) fn finish(&mut self) {
         (self.finishing, self.full) = (true, false);
         if let Some(reads) = &mut self.verify_reads {

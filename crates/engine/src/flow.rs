@@ -1,10 +1,10 @@
-//! What the clones of a flow share: how many ops they have issued, and how many are due to each.
+//! The state shared by the clones of a flow: the number of issued ops, and the share of each clone.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A flow: clones that keep their ops in the ratio of their weights. Shared by their threads; one clone
-/// stalls where it is ahead of its share, until the others have caught up.
+/// A flow: clones that keep their ops in the ratio of their weights. Shared by their threads. A clone that is ahead of
+/// its share waits until the others have caught up.
 #[derive(Debug, Default)]
 pub struct SharedFlow {
     ops: AtomicU64,
@@ -12,7 +12,7 @@ pub struct SharedFlow {
 }
 
 impl SharedFlow {
-    /// Nobody takes part yet.
+    /// A flow without members.
     pub fn new() -> SharedFlow {
         SharedFlow::default()
     }
@@ -21,7 +21,7 @@ impl SharedFlow {
         self.weights.fetch_add(weight, Relaxed);
     }
 
-    /// Takes a clone's weight and its ops out, so that the others go on in their own ratio.
+    /// Removes a clone's weight and its ops, so that the others continue in their own ratio.
     pub(crate) fn leave(&self, weight: u64, ops: u64) {
         self.ops.fetch_sub(ops, Relaxed);
         self.weights.fetch_sub(weight, Relaxed);
@@ -30,7 +30,7 @@ impl SharedFlow {
     /// Whether a clone of this weight that has issued `own` ops may issue another.
     pub(crate) fn allows(&self, weight: u64, own: u64) -> bool {
         let (all, weights) = (self.ops.load(Relaxed), self.weights.load(Relaxed));
-        // own ÷ (all + 1) ≤ weight ÷ weights; the 1 lets the first of all begin.
+        // own ÷ (all + 1) ≤ weight ÷ weights; the 1 permits the very first op.
         u128::from(own) * u128::from(weights) <= u128::from(weight) * (u128::from(all) + 1)
     }
 
@@ -52,7 +52,7 @@ mod tests {
     use crate::spec::{ClonePart, CloneSpec, JobFile, Simulated};
     use crate::testing::random_reads;
 
-    /// Ops of each clone after `rounds` in which each that may issues one.
+    /// Ops of each clone after `rounds` rounds, in each of which every clone that is allowed to issues one op.
     fn play(flow: &SharedFlow, weights: &[u64], ops: &mut [u64], rounds: u64) {
         for _ in 0..rounds {
             for (weight, own) in weights.iter().zip(ops.iter_mut()) {
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_stay_go_on_without_those_who_leave() {
+    fn the_remaining_members_continue_when_others_leave() {
         let flow = SharedFlow::new();
         [1, 8].iter().for_each(|weight| flow.join(*weight));
         let mut ops = [0, 0];
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(own[0] - before, 1000);
     }
 
-    /// A clone that reads so often from a simulated device and takes part in the flow.
+    /// A clone of the flow that issues this number of reads on a simulated device.
     fn member(flow: &Arc<SharedFlow>, weight: u32, ops: u64) -> (CloneSpec, CloneShared) {
         let mut job = random_reads(DEPTH);
         job.end.ops = Some(ops);
@@ -134,9 +134,9 @@ mod tests {
     const DEPTH: u32 = 8;
 
     #[test]
-    fn clones_on_threads_of_their_own_keep_the_ratio_until_one_has_ended() {
+    fn clones_on_separate_threads_keep_the_ratio_until_one_has_ended() {
         let flow = Arc::new(SharedFlow::new());
-        // Holds both back after their first op: neither begins in earnest before the other takes part.
+        // Makes both wait after their first op, until the other has joined as well.
         flow.join(1000);
         let (first, few) = member(&flow, 1, 100);
         let (second, many) = member(&flow, 4, 400);
@@ -157,7 +157,8 @@ mod tests {
             (few.join().unwrap(), many.join().unwrap())
         });
         let depth = u64::from(DEPTH);
-        // Its 100th op took 395 of the other's, its 400th 99; of these some may still have been in flight.
+        // Its 100th op requires 395 ops of the other clone, the other's 400th requires 99; some of them may still have
+        // been in flight.
         assert_eq!((few.0, few.1), (EndedBy::Count, 100));
         assert!((395 - depth..=400).contains(&few.2), "{few:?} {many:?}");
         assert_eq!((many.0, many.1), (EndedBy::Count, 400));

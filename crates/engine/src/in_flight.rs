@@ -1,7 +1,7 @@
-//! The ops that a worker has in flight, as its watchers see them: what to name when the storage is stuck.
+//! The ops in flight of a worker, readable by other threads: they are reported when the storage is stuck.
 //!
-//! The worker is the only writer. It stores with relaxed atomics, like [`crate::counters`]. A watcher may find an op that has
-//! just ended, or miss one that has just begun; of an op that stays in flight it reads exactly what was stored.
+//! The worker is the only writer. It stores with relaxed atomics, like [`crate::counters`]. A reader may see an op that
+//! has just ended, or miss one that has just begun. Of an op that remains in flight it reads exact values.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -41,7 +41,7 @@ pub struct OpInFlight {
 }
 
 impl OpsInFlight {
-    /// For a worker with these files and this many slots.
+    /// The slots of a worker with these files and this depth.
     pub(crate) fn new(names: Vec<String>, depth: u32) -> OpsInFlight {
         OpsInFlight {
             names,
@@ -66,7 +66,7 @@ impl OpsInFlight {
         cells.since.store(now.max(1), Release);
     }
 
-    /// Worker: the op of a slot has ended, well or not.
+    /// Worker: the op of a slot has ended, with or without an error.
     #[inline]
     pub(crate) fn end(&self, slot: Slot) {
         self.slots[slot as usize].since.store(0, Relaxed);

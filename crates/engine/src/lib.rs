@@ -1,9 +1,9 @@
 //! Operation streams, the driver, pacing and the recorder.
 //!
-//! A worker is one thread that runs one clone of one job: [`run`]. What it may do is decided by an
-//! [`OpStream`](stream::OpStream), pure and without a clock of its own; how it reaches the kernel is an
-//! [`iodyno_sys::Backend`]; what came of it goes into [`counters`], which watchers read without
-//! disturbing it. The engine knows nothing of reports, stores or job files.
+//! A worker is one thread that runs one clone of one job: [`run`]. An [`OpStream`](stream::OpStream), which is pure and
+//! has no clock, decides which op is issued and when. An [`iodyno_sys::Backend`] passes ops to the kernel. Results are
+//! recorded in [`counters`], which other threads read without delaying the worker. The engine does not depend on
+//! reports, stores or job files.
 
 mod blocks;
 mod checks;
@@ -47,14 +47,14 @@ pub use spec::{
 };
 pub use support::unusable;
 
-/// Runs one clone to its end: prepares its backend and buffers, arrives at the gate, waits for its
-/// start instant, and does the job's steps (ramp, measure, drain, end fsync, verify pass). A job of file
-/// operations goes to the step loop of [`operations`].
+/// Runs one clone to its end: prepares its backend and buffers, arrives at the gate, waits for its start instant, and
+/// runs the job's steps (ramp, measure, drain, end fsync, verify pass). A job of file operations is run by the loop in
+/// [`operations`].
 ///
 /// Call it on the clone's own thread.
 ///
 /// # Errors
-/// It could not be prepared; nothing was done.
+/// It could not be prepared; no op was issued.
 pub fn run(spec: CloneSpec, shared: &CloneShared) -> Result<CloneOutcome, WorkerError> {
     let job = Arc::clone(&spec.job);
     let outcome = match &job.work {

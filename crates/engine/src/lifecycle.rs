@@ -1,4 +1,5 @@
-//! A clone from its gate to its end: wait for the start, ramp, measure, drain, end steps. The same for every kind of work.
+//! The lifecycle of a clone, the same for every kind of work: gate, wait for the start, ramp, measure, drain, end
+//! steps.
 
 use iodyno_model::{
     CpuUse, DepthUse, EndedBy, EngineUsed, ErrorCount, Job, MissedOps, Step, StopRequest,
@@ -10,7 +11,7 @@ use crate::counters::OpCounters;
 use crate::outcome::{CloneOutcome, StepSpan, WorkerError};
 use crate::shared::CloneShared;
 
-/// The longest wait for the start, ns: how long a stop request may go unnoticed.
+/// The longest wait for the start, ns: the longest delay of a stop request.
 const HEARING_NS: u64 = 50_000_000;
 
 /// One kind of work. Instants are its clock's, ns.
@@ -24,32 +25,32 @@ pub(crate) trait CloneWork {
     /// Starts the schedules of the ops at this instant. The job's end conditions apply from [`CloneWork::measure`] on.
     fn begin(&mut self, now: u64);
 
-    /// Does the work until it ends by itself, the instant `until` comes, or the worker is asked to stop.
+    /// Runs until the work is complete, the instant `until` passes, or the worker is told to stop.
     fn run(&mut self, counters: &OpCounters, until: u64) -> Result<EndedBy, WorkerError>;
 
-    /// The ramp is over, and what it counted is discarded; `ended`: the work ended in it.
+    /// Ends the ramp and discards its counts. `ended`: the work was completed during the ramp.
     fn discard_ramp(&mut self, ended: bool);
 
-    /// The measured time begins: budgets and minimum rates count from here.
+    /// Begins the measured time, from which budgets and minimum rates count.
     fn measure(&mut self, now: u64);
 
-    /// Waits for what is in flight.
+    /// Waits for the ops in flight.
     fn drain(&mut self, steps: &mut Steps<'_>);
 
-    /// When the last op completed; `None`: none has.
+    /// When the last op completed; `None` if none has.
     fn last_end(&self) -> Option<u64>;
 
     /// Ops that were due before this instant and not issued, if the job has a rate.
     fn missed(&self, until: u64) -> Vec<MissedOps>;
 
-    /// The end steps of the job, as far as what ended it allows them. What ended it in the end.
+    /// Runs the end steps that apply after `ended`. Returns what ended the job, which can be an error of these steps.
     fn end_steps(&mut self, steps: &mut Steps<'_>, ended: EndedBy) -> EndedBy;
 
-    /// Its results, given those that are the same for every kind of work.
+    /// Its results, including those in `course`.
     fn outcome(self, course: Course) -> CloneOutcome;
 }
 
-/// The results that are the same for every kind of work.
+/// The results that every kind of work has.
 pub(crate) struct Course {
     pub(crate) ended: EndedBy,
     pub(crate) broken: Option<WorkerError>,
@@ -96,7 +97,7 @@ pub(crate) struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// Carries out and times a step. `None` where it broke.
+    /// Runs and times a step. `None` if it failed.
     pub(crate) fn run<W: CloneWork, T>(
         &mut self,
         work: &mut W,
@@ -116,7 +117,7 @@ impl Steps<'_> {
         self.broken.get_or_insert(error);
     }
 
-    /// The end of the last step is this instant.
+    /// Sets the end of the last step.
     pub(crate) fn ended_at(&mut self, instant: u64) {
         if let Some(span) = self.spans.last_mut() {
             span.end = instant;
@@ -124,7 +125,7 @@ impl Steps<'_> {
     }
 }
 
-/// Takes a clone, prepared, from its gate to its end.
+/// Runs a prepared clone from its gate to its end.
 pub(crate) fn carry_out<W: CloneWork>(
     mut work: W,
     job: &Job,
@@ -171,7 +172,8 @@ pub(crate) fn carry_out<W: CloneWork>(
     }
     let stopped = work.clock().now();
     work.drain(&mut steps);
-    // A job that ran its time is measured to the last op that it had begun; any other until its last op was done.
+    // A job that ended by time is measured until the end of the last op that it began; any other job until the end of
+    // its last op.
     let end = work.last_end().unwrap_or(stopped);
     let end = match ended {
         Some(EndedBy::Runtime) => end.max(stopped),

@@ -4,29 +4,29 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use iodyno_model::Direction;
 
-/// One op as it is logged.
+/// A log record of one op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpRecord {
     /// Completion, the engine clock's ns.
     pub at: u64,
-    /// Submission call, ns; 0 where it is none of its own.
+    /// Duration of the submission call, ns; 0 if submission is not a separate call.
     pub submission: u64,
     /// Submitted → completed, ns.
     pub service: u64,
     /// Direction.
     pub direction: Direction,
-    /// A sync of the data alone (fdatasync).
+    /// Whether it syncs the data only (fdatasync).
     pub data_only: bool,
-    /// Bytes asked for.
+    /// Requested length, bytes.
     pub bytes: u32,
-    /// Number of its file among the clone's.
+    /// Index of its file in the clone.
     pub file: u32,
     /// Offset in its file.
     pub offset: u64,
 }
 
-/// Single producer, single consumer. A full queue makes the worker wait (and counts the waits):
-/// a log with holes would be worse than a log that slows.
+/// Single producer, single consumer. If the queue is full, the worker waits (and the waits are counted): a slow log is
+/// better than an incomplete one.
 #[derive(Debug)]
 pub struct OpLog {
     records: Box<[[AtomicU64; 6]]>,
@@ -36,7 +36,7 @@ pub struct OpLog {
 }
 
 impl OpLog {
-    /// Room for `capacity` ops.
+    /// A queue for `capacity` ops.
     pub fn new(capacity: usize) -> OpLog {
         OpLog {
             records: (0..capacity.max(1)).map(|_| Default::default()).collect(),
@@ -46,8 +46,8 @@ impl OpLog {
         }
     }
 
-    /// Producer: appends. While the queue is full it calls `wait`, which lets the consumer run; where that says
-    /// to give up, the op is not logged.
+    /// Producer: appends a record. While the queue is full it calls `wait`, which lets the consumer run; if `wait`
+    /// returns true, the op is not logged.
     pub fn push(&self, record: OpRecord, wait: impl Fn() -> bool) {
         let head = self.head.load(Ordering::Relaxed);
         while head - self.tail.load(Ordering::Acquire) >= self.records.len() {
@@ -72,7 +72,7 @@ impl OpLog {
         self.head.store(head + 1, Ordering::Release);
     }
 
-    /// Consumer: takes the oldest.
+    /// Consumer: removes the oldest record.
     pub fn pop(&self) -> Option<OpRecord> {
         let tail = self.tail.load(Ordering::Relaxed);
         if tail == self.head.load(Ordering::Acquire) {
@@ -94,7 +94,7 @@ impl OpLog {
         })
     }
 
-    /// Times the worker found the queue full.
+    /// Number of times the worker found the queue full.
     pub fn waits(&self) -> u64 {
         self.waits.load(Ordering::Relaxed)
     }

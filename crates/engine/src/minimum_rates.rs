@@ -11,7 +11,7 @@ use crate::outcome::WorkerError;
 /// Time after its start during which a job is not checked, ns: fio's settling time.
 const SETTLE_NS: u64 = 2_000_000_000;
 
-/// The rates that are checked, and the counters at the last check. Only checks cost time, not ops.
+/// The rates that are checked, and the counters at the last check. Ops have no additional cost.
 #[derive(Debug)]
 pub(crate) struct MinimumRates {
     watched: Vec<Watched>,
@@ -30,7 +30,7 @@ struct Watched {
 }
 
 impl MinimumRates {
-    /// `None` where the job has no minimum rate.
+    /// `None` if the job has no minimum rate.
     pub(crate) fn new(job: &Job, start: u64) -> Option<MinimumRates> {
         let watched: Vec<Watched> = job
             .work
@@ -62,7 +62,8 @@ impl MinimumRates {
         self.due
     }
 
-    /// Checks the cycle that ends now: the rate that was too low in it. The first check only starts a cycle.
+    /// Checks the cycle that ends now. Returns an error if a rate was too low in it. The first check only starts a
+    /// cycle.
     pub(crate) fn check(&mut self, counters: &OpCounters, now: u64) -> Option<WorkerError> {
         let span = self.since.replace(now).map(|since| now - since);
         self.due = now + self.every_ns;
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_below_the_least_rate_is_told_with_both_figures() {
+    fn a_cycle_below_the_minimum_rate_is_reported_with_both_figures() {
         for (bytes, iops, word) in [
             (100 * 4096, 0.0, "`rate_min`"),
             (0, 100.0, "`rate_iops_min`"),
@@ -132,7 +133,7 @@ mod tests {
             let counters = OpCounters::new(&Direction::ALL, false, false);
             let mut rates = rates(bytes, iops).unwrap();
             assert_eq!(rates.due(), 12 * SECOND);
-            // Nothing was done in the settling time, and nothing is said of it.
+            // There were no ops in the settling time, which is not checked.
             assert_eq!(rates.check(&counters, 12 * SECOND), None);
             done(&counters, 100);
             assert_eq!(rates.check(&counters, 13 * SECOND), None, "just enough");
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn only_directions_that_the_job_has_are_judged() {
+    fn only_directions_of_the_job_are_checked() {
         assert!(rates(0, 0.0).is_none());
         let mut job = crate::testing::random_reads(1);
         job.pacing.rates.write.least_iops = 10.0;

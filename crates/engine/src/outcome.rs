@@ -6,25 +6,25 @@ use iodyno_model::{
 };
 use iodyno_sys::BackendError;
 
-/// Why a worker could not begin, or could not go on.
+/// The reason why a worker could not begin or continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerError {
-    /// What could not be done: `create a 64-entry io_uring`.
+    /// The failed action: `create a 64-entry io_uring`.
     pub what: String,
     /// The system's error.
     pub cause: String,
-    /// What to do.
+    /// The remedy.
     pub hint: Option<String>,
 }
 
-/// A step that a worker went through. Instants are the engine clock's, ns.
+/// A completed step of a worker. Instants are those of the engine clock, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepSpan {
-    /// Which.
+    /// The step.
     pub step: Step,
-    /// From.
+    /// Its start.
     pub start: u64,
-    /// To.
+    /// Its end.
     pub end: u64,
 }
 
@@ -33,7 +33,7 @@ pub struct StepSpan {
 pub struct CloneOutcome {
     /// What ended it.
     pub ended: EndedBy,
-    /// A backend that failed, or another reason to stop that is not an op's error (a minimum rate).
+    /// An error that is not an op's error: the backend failed, or a minimum rate was not reached.
     pub broken: Option<WorkerError>,
     /// Start and end of the measured time; equal if there was none.
     pub measured: (u64, u64),
@@ -49,15 +49,15 @@ pub struct CloneOutcome {
     pub errors: Vec<ErrorCount>,
     /// Verification.
     pub verify: Option<VerifyResult>,
-    /// Reads that only verify what the clone itself wrote; `None` if there were none.
+    /// Reads that only verify the clone's own writes; `None` if there were none.
     pub verify_reads: Option<DirectionResult>,
     /// Ops did not end after they were cancelled: the storage is stuck.
     pub stuck: bool,
-    /// The last write to each unit; `None` if blocks have no headers, or if it is not known.
+    /// The last write to each unit; `None` if blocks have no headers, or if it is unknown.
     pub written: Option<WrittenBlocks>,
     /// The backend.
     pub engine: EngineUsed,
-    /// p50 and p99 of the time for which a completion may have waited unseen, ns.
+    /// p50 and p99 of the maximum delay between a completion and its detection, ns.
     pub stamp_window: (u64, u64),
 }
 
@@ -66,8 +66,8 @@ pub struct CloneOutcome {
 pub struct WrittenBlocks {
     /// Bytes of a unit.
     pub unit: u64,
-    /// By file, in the clone's order: the sequence number of each unit's last write, 0 where there was none or it is not
-    /// known whether it was carried out.
+    /// For each file, in the clone's order: the sequence number of each unit's last write; 0 if there was none or it is
+    /// unknown whether it was done.
     pub sequences: Vec<Vec<u32>>,
 }
 

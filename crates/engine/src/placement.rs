@@ -1,4 +1,4 @@
-//! Where a worker's thread runs, and with which priority.
+//! The CPUs and priorities of a worker's thread.
 
 use std::io;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use iodyno_model::Placement;
 use iodyno_sys::thread;
 
-/// Where the kernel lists its NUMA nodes.
+/// The kernel's list of NUMA nodes.
 const NODES: &str = "/sys/devices/system/node";
 
-/// Sets the calling thread's CPUs and priorities as the job asks. What could not be set is a note.
+/// Sets the calling thread's CPUs and priorities according to the job. Returns a note for each setting that failed.
 pub(crate) fn place(placement: &Placement, clone: u32) -> Vec<String> {
     let mut notes = Vec::new();
     let mut cpus = placement.cpus.clone();
@@ -67,7 +67,7 @@ fn cpus_of(root: &Path, nodes: &[u32]) -> io::Result<Vec<u32>> {
     Ok(cpus)
 }
 
-/// Parses numbers and ranges, `0-3,8`. `None` where there are none, or the text is something else.
+/// Parses numbers and ranges, `0-3,8`. `None` if there are none or the text is invalid.
 fn list(text: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     for part in text.split(',') {
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_has_the_cpus_the_kernel_lists_for_it() {
+    fn a_node_has_the_cpus_that_the_kernel_lists() {
         let root = tempfile::tempdir().unwrap();
         for (node, cpus) in [(0, "0-3,8-9\n"), (1, "4-7\n"), (2, "\n"), (3, "2,1\n")] {
             let folder = root.path().join(format!("node{node}"));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn this_host_has_a_node_of_cpus() {
+    fn this_host_has_a_node_with_cpus() {
         if !Path::new(NODES).join("node0").exists() {
             return;
         }

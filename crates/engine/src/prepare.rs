@@ -1,4 +1,4 @@
-//! From a clone's spec to a backend at work: the kind is matched once, here.
+//! Creates the backend for a clone's spec and runs the clone: the kind of engine is matched here only.
 
 use std::sync::Arc;
 
@@ -23,14 +23,14 @@ use crate::spec::{BlocksPart, ClonePart, CloneSpec, Simulated};
 use crate::stream::{CloneStream, JobStream, ReplayStream, SharedStream};
 use crate::verify::{Verifier, Writer, shortest_unit};
 
-/// Keeps the seeds of offsets and contents apart.
+/// Makes the seeds of contents different from those of offsets.
 const CONTENT: u64 = 0x9e37_79b9_7f4a_7c15;
-/// What storage that deduplicates compares at the least, bytes.
+/// The smallest unit of deduplication by storage, bytes.
 const PAGE: usize = 4096;
-/// What marks the blocks of jobs with repeatable offsets: other runs of them can check these.
+/// The identity in the blocks of jobs with repeatable offsets, so that other runs can verify them.
 const REPEATABLE: u64 = 0x69_6f_64_79_6e_6f;
 
-/// Makes the backend of a job on blocks and does the work; see [`crate::run`].
+/// Creates the backend of a job on blocks and runs the clone; see [`crate::run`].
 pub(crate) fn blocks(
     spec: CloneSpec,
     blocks: &Blocks,
@@ -73,7 +73,7 @@ pub(crate) fn blocks(
     })
 }
 
-/// Makes the backend of a job on shared files and does the work; see [`crate::run`].
+/// Creates the backend of a job on shared files and runs the clone; see [`crate::run`].
 pub(crate) fn shared_files(
     spec: CloneSpec,
     rule: &SharedFiles,
@@ -111,8 +111,8 @@ fn names(spec: &CloneSpec) -> Vec<String> {
     spec.files.iter().map(|file| file.name.clone()).collect()
 }
 
-/// Makes the backend, and has the clone work on it. `stream` is given the (base, length) of each file; `block` is
-/// the longest op in bytes.
+/// Creates the backend and runs the clone on it. `stream` is given the (base, length) of each file; `block` is the
+/// longest op in bytes.
 fn on_backend<S: CloneStream>(
     mut spec: CloneSpec,
     parts: Parts<'_>,
@@ -247,7 +247,7 @@ fn arena(job: &Job, depth: u32, block: u64, notes: &mut Vec<String>) -> Result<A
     Ok(arena)
 }
 
-/// Blocks with trailers, where shared files have them.
+/// The checks of blocks with trailers, if shared files have them.
 fn trailers(rule: &SharedFiles, spec: &CloneSpec) -> Result<Option<Checks>, WorkerError> {
     if !rule.validate {
         return Ok(None);
@@ -306,7 +306,7 @@ fn verifier(spec: &CloneSpec, blocks: &Blocks) -> Result<Option<Checks>, WorkerE
     Ok(Some(Checks::Headers(Box::new(verifier))))
 }
 
-/// Zones given in bytes must lie within each file: what is beyond could only be left out in silence.
+/// Zones given in bytes must be within each file: zones beyond it could not be used.
 fn check_zones(spec: &CloneSpec, blocks: &Blocks) -> Result<(), WorkerError> {
     let access = &blocks.access;
     for direction in access
@@ -336,7 +336,7 @@ fn check_zones(spec: &CloneSpec, blocks: &Blocks) -> Result<(), WorkerError> {
     Ok(())
 }
 
-/// A list of blocks must lie within each file.
+/// A list of blocks must be within each file.
 fn check_sequence(spec: &CloneSpec, blocks: &Blocks) -> Result<(), WorkerError> {
     let access = &blocks.access;
     for direction in access

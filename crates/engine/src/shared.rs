@@ -1,7 +1,7 @@
 //! State shared by a worker and its watchers: gate, stop request, step, and the recorder's counters.
 //!
-//! The worker only stores, and watchers only load; of the stop request the other way round. Nothing here blocks the hot
-//! loop.
+//! The worker only stores, and other threads only load; for the stop request it is the reverse. Nothing here blocks the
+//! hot loop.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
@@ -11,7 +11,7 @@ use iodyno_model::{Direction, Job, Step, StopRequest};
 use crate::counters::OpCounters;
 use crate::in_flight::OpsInFlight;
 
-/// One worker, as its watchers see it. Instants are the engine clock's (CLOCK_MONOTONIC), ns.
+/// The state of one worker that other threads can read. Instants are those of the engine clock (CLOCK_MONOTONIC), ns.
 #[derive(Debug)]
 pub struct CloneShared {
     stop: AtomicU8,
@@ -22,7 +22,7 @@ pub struct CloneShared {
     pub ramp: OpCounters,
     /// Ops that completed in the measured time.
     pub measure: OpCounters,
-    /// Holds it until its start.
+    /// The gate at which it waits for its start.
     pub gate: Gate,
     in_flight: OnceLock<Arc<OpsInFlight>>,
 }
@@ -30,7 +30,7 @@ pub struct CloneShared {
 const IDLE: u8 = 255;
 
 impl CloneShared {
-    /// OpCounters for a worker of this job.
+    /// The state for a worker of this job.
     pub fn of(job: &Job) -> CloneShared {
         CloneShared::new(
             &job.work.directions(),
@@ -41,8 +41,8 @@ impl CloneShared {
         )
     }
 
-    /// OpCounters for a worker that records ops of these kinds; `paced` says whether response latencies will be
-    /// recorded, `submits` whether submission latencies will.
+    /// The state for a worker that records ops of these directions. `paced`: response latencies are recorded;
+    /// `submits`: submission latencies are recorded.
     pub fn new(directions: &[Direction], paced: bool, submits: bool) -> CloneShared {
         CloneShared {
             stop: AtomicU8::new(0),
@@ -56,18 +56,18 @@ impl CloneShared {
         }
     }
 
-    /// Asks the worker to stop; a weaker request does not replace a stronger one.
+    /// Tells the worker to stop; a weaker request does not replace a stronger one.
     pub fn request_stop(&self, stop: StopRequest) {
         self.stop.fetch_max(stop as u8, Ordering::Relaxed);
     }
 
-    /// How the worker is asked to stop.
+    /// The strongest stop request so far.
     #[inline]
     pub fn stop_request(&self) -> StopRequest {
         StopRequest::from_u8(self.stop.load(Ordering::Relaxed))
     }
 
-    /// The step the worker is in; `None` before its start and after its end.
+    /// The current step; `None` before the start and after the end.
     pub fn phase(&self) -> Option<Step> {
         match self.phase.load(Ordering::Acquire) {
             2 => Some(Step::Ramp),
@@ -79,7 +79,7 @@ impl CloneShared {
         }
     }
 
-    /// Worker: begins a step; `None`: it has ended.
+    /// Worker: begins a step; `None`: the worker has ended.
     pub fn enter(&self, step: Option<Step>) {
         let word = match step {
             Some(Step::Ramp) => 2,
@@ -92,7 +92,7 @@ impl CloneShared {
         self.phase.store(word, Ordering::Release);
     }
 
-    /// Worker: has its ops in flight seen from here on.
+    /// Worker: makes its ops in flight readable by other threads.
     pub(crate) fn show_in_flight(&self, names: Vec<String>, depth: u32) -> Arc<OpsInFlight> {
         let ops = Arc::new(OpsInFlight::new(names, depth));
         Arc::clone(self.in_flight.get_or_init(|| ops))
@@ -103,12 +103,12 @@ impl CloneShared {
         self.in_flight.get().map(|ops| &**ops)
     }
 
-    /// When its measured time began; 0 before.
+    /// Start of the measured time; 0 before it.
     pub fn measure_start(&self) -> u64 {
         self.measure_start.load(Ordering::Acquire)
     }
 
-    /// When its measured time ended; 0 before.
+    /// End of the measured time; 0 before it.
     pub fn measure_end(&self) -> u64 {
         self.measure_end.load(Ordering::Acquire)
     }
@@ -118,13 +118,13 @@ impl CloneShared {
         self.measure_start.store(now, Ordering::Release);
     }
 
-    /// Worker: its measured time has ended; what is recorded from here on is that of its end steps.
+    /// Worker: its measured time has ended; later counts are those of its end steps.
     pub fn set_measure_end(&self, now: u64) {
         self.measure_end.store(now, Ordering::Release);
     }
 }
 
-/// Holds a worker until it may start.
+/// The point at which a worker waits for its start.
 #[derive(Debug, Default)]
 pub struct Gate {
     state: Mutex<GateState>,
@@ -142,7 +142,7 @@ enum GateState {
 }
 
 impl Gate {
-    /// Worker: ready (or, with `false`, unable to start).
+    /// Worker: it is ready (or, with `false`, cannot start).
     pub fn arrive(&self, ready: bool) {
         let mut state = self.lock();
         if *state == GateState::Preparing {
@@ -155,7 +155,7 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// Worker: waits to be released; the start instant, or `None` if it is never to start.
+    /// Worker: waits until it is released. Returns the start instant, or `None` if it must not start.
     pub fn wait(&self) -> Option<u64> {
         let mut state = self.lock();
         loop {
@@ -172,7 +172,7 @@ impl Gate {
         }
     }
 
-    /// Watcher: waits until the worker has arrived; `false` if it cannot start.
+    /// Other threads: waits until the worker has arrived; `false` if it cannot start.
     pub fn arrived(&self) -> bool {
         let mut state = self.lock();
         while *state == GateState::Preparing {
@@ -184,13 +184,13 @@ impl Gate {
         *state != GateState::Broken
     }
 
-    /// Watcher: the worker starts at `instant` (at once if that has passed).
+    /// Other threads: lets the worker start at `instant` (immediately if that has passed).
     pub fn release(&self, instant: u64) {
         *self.lock() = GateState::Go(instant);
         self.changed.notify_all();
     }
 
-    /// Watcher: the worker never starts.
+    /// Other threads: tells the worker that it must not start.
     pub fn close(&self) {
         *self.lock() = GateState::Closed;
         self.changed.notify_all();

@@ -18,19 +18,19 @@ use crate::shared_files::SharedFilesPart;
 /// A file or device of one clone, open and admitted.
 #[derive(Debug)]
 pub struct JobFile {
-    /// Its descriptor, opened with the flags that the job asks for. `None` for engines without files.
+    /// Its descriptor, opened with the flags of the job. `None` for engines without files.
     pub descriptor: Option<OwnedFd>,
-    /// For messages.
+    /// Its name, for messages.
     pub name: String,
     /// Bytes from the file's start to the region.
     pub base: u64,
     /// Bytes of the region.
     pub length: u64,
-    /// A block device: trims are discards.
+    /// Whether it is a block device, on which trims are discards.
     pub device: bool,
 }
 
-/// One clone, with everything bound.
+/// One clone, with all names and sizes bound.
 #[derive(Debug)]
 pub struct CloneSpec {
     /// The job.
@@ -41,22 +41,22 @@ pub struct CloneSpec {
     pub clone: u32,
     /// Its files, at least one.
     pub files: Vec<JobFile>,
-    /// What is issued follows from it.
+    /// The seed of its ops.
     pub seed: u64,
-    /// The simulated device it works on; `Some` where the job's engine is one.
+    /// The simulated device; `Some` if the job's engine is simulated.
     pub simulated: Option<Simulated>,
-    /// Bytes after which the job ends unless time-based: size (or io_size) × loops.
+    /// Bytes after which the job ends unless it is time-based: size (or io_size) × loops.
     pub byte_budget: u64,
-    /// Where each op's latency is logged, if it is.
+    /// The log of each op's latency, if there is one.
     pub log: Option<Arc<OpLog>>,
-    /// What it shares with the other clones of its job's flow, if it has one.
+    /// The flow of its job, shared with other clones, if it has one.
     pub flow: Option<Arc<SharedFlow>>,
-    /// What its kind of work needs.
+    /// The inputs for its kind of work.
     pub part: ClonePart,
 }
 
 impl CloneSpec {
-    /// How long the trace that it replays takes at its own times, ns; `None`: it replays none.
+    /// The duration of the trace that it replays, ns; `None`: it does not replay a trace.
     pub fn replayed_ns(&self) -> Option<u64> {
         let ClonePart::Blocks(part) = &self.part else {
             return None;
@@ -66,7 +66,7 @@ impl CloneSpec {
     }
 }
 
-/// What a clone needs for its job's kind of work.
+/// The inputs of a clone for its job's kind of work.
 #[derive(Debug)]
 pub enum ClonePart {
     /// Reads and writes at offsets.
@@ -83,18 +83,18 @@ impl Default for ClonePart {
     }
 }
 
-/// What verification of blocks needs.
+/// The inputs of a clone of block I/O.
 #[derive(Debug, Clone, Default)]
 pub struct BlocksPart {
-    /// Where bad blocks are written to (`verify.dump`).
+    /// The destination of bad blocks (`verify.dump`).
     pub dumps: Dumps,
-    /// The identity of the trial: a part of each block's header.
+    /// The identity of the trial, a part of each block's header.
     pub trial: u64,
-    /// What an earlier trial recorded of each file's blocks. Empty: nothing is known of any.
+    /// The record of each file's blocks by an earlier trial. Empty: there is no record.
     pub recorded: Vec<RecordedBlocks>,
-    /// The trace that determines its ops, if one does.
+    /// The trace to replay, if any.
     pub replay: Option<ReplayPart>,
-    /// Where each op is recorded when it is issued, if it is.
+    /// The record of each op at its issue, if there is one.
     pub iolog: Option<Arc<OpLog>>,
 }
 
@@ -103,21 +103,21 @@ pub struct BlocksPart {
 pub struct ReplayPart {
     /// The trace; clones may share it.
     pub trace: Arc<Trace>,
-    /// For each file of the trace, the number of the clone's file that stands for it.
+    /// For each file of the trace, the index of the clone's file that replaces it.
     pub files: Vec<u32>,
 }
 
-/// Where bad blocks are written to.
+/// The destination of bad blocks.
 #[derive(Debug, Clone)]
 pub struct Dumps {
-    /// The folder of their files.
+    /// The folder for the files of bad blocks.
     pub folder: PathBuf,
-    /// Creates a file of this path, or empties the one that is there.
+    /// Creates a file with this path, or empties an existing one.
     pub create: fn(&Path) -> io::Result<File>,
 }
 
 impl Default for Dumps {
-    /// Files of the working folder.
+    /// Files in the working folder.
     fn default() -> Dumps {
         Dumps {
             folder: PathBuf::new(),
@@ -126,23 +126,23 @@ impl Default for Dumps {
     }
 }
 
-/// What a trial wrote last to each unit of a region: a block, or `verify_interval` bytes of it.
+/// A trial's last write to each unit of a region. A unit is a block, or `verify_interval` bytes of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordedBlocks {
     /// Bytes of a unit. A record of units of another length is not used.
     pub unit: u64,
-    /// The trial and the sequence number of each unit's last write, from the start of the region. Units beyond are not
-    /// recorded.
+    /// The trial and the sequence number of each unit's last write, from the start of the region. Units beyond the end
+    /// of the list are not recorded.
     pub units: Vec<RecordedUnit>,
 }
 
-/// What is recorded of a unit.
+/// The record of a unit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RecordedUnit {
-    /// Nothing: no trial, or one that kept no record.
+    /// There is no record.
     #[default]
     Unknown,
-    /// The trial did not write it, or it is not known whether its write was carried out.
+    /// The trial did not write it, or it is unknown whether its write was done.
     Unwritten,
     /// Its last write.
     Written {
@@ -153,24 +153,24 @@ pub enum RecordedUnit {
     },
 }
 
-/// What a simulated device needs to know beside its options.
+/// The inputs of a simulated device in addition to its options.
 #[derive(Debug, Clone)]
 pub struct Simulated {
-    /// Its service times follow from it.
+    /// The seed of its service times.
     pub seed: u64,
-    /// The virtual time that the clone runs in; `None`: real time.
+    /// The clone's clock in virtual time; `None`: real time.
     pub clock: Option<VirtualClock>,
 }
 
-/// The folder in which a clone does file operations, and the other clones of its job.
+/// The folder of a clone's file operations, and the counter of its job's clones.
 #[derive(Debug)]
 pub struct OperationsPart {
-    /// The folder it works in, open for reading; files in it are reached by name and this descriptor alone.
+    /// The folder, open for reading; files in it are accessed only by name relative to this descriptor.
     pub folder: OwnedFd,
     /// The folder's path, for messages.
     pub path: PathBuf,
-    /// What the names of files made by this clone begin with; no other clone's of the folder do.
+    /// The prefix of the names of files that this clone creates; unique among the clones of the folder.
     pub prefix: String,
-    /// Clones of the job that have not ended. The one that brings it to zero drains for all.
+    /// Number of the job's clones that have not ended. The clone that decrements it to 0 waits for the drain.
     pub unfinished: Arc<AtomicU32>,
 }

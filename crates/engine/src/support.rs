@@ -1,4 +1,4 @@
-//! Which engines this host allows.
+//! The engines that this host supports.
 
 use iodyno_model::{Engine, EngineKind};
 use iodyno_sys::memory::Arena;
@@ -6,11 +6,12 @@ use iodyno_sys::{AioBackend, UringBackend};
 
 use crate::outcome::WorkerError;
 
-/// Why an engine cannot be used on this host, found out by creating its context with one slot; `None`: it can.
+/// The reason why an engine cannot be used on this host, determined by creating its context with one slot; `None`: it
+/// can be used.
 pub fn unusable(kind: EngineKind) -> Option<WorkerError> {
     match kind {
         EngineKind::Libaio | EngineKind::IoUring => create(kind).err(),
-        // These need nothing that a host may lack.
+        // These are supported on every host.
         EngineKind::Psync
         | EngineKind::Sync
         | EngineKind::Pvsync2
@@ -42,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn engines_that_need_nothing_of_the_host_are_usable_and_others_say_why_not() {
+    fn engines_without_requirements_are_usable_and_others_give_their_reason() {
         for engine in EngineKind::ALL {
             match unusable(engine) {
                 None => {}

@@ -1,4 +1,4 @@
-//! Reads that only verify what a clone has written, counted apart from its ops.
+//! Reads that only verify a clone's own writes, counted separately from its ops.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -11,7 +11,7 @@ use crate::counters::{LatencyCounters, OpCounters, add};
 pub(crate) struct VerifyReads {
     counters: OpCounters,
     submits: bool,
-    /// There were some before the measured time was over.
+    /// Whether there were any before the end of the measured time.
     pub(crate) in_time: bool,
 }
 
@@ -43,7 +43,7 @@ impl VerifyReads {
         }
     }
 
-    /// The measured time is over.
+    /// To be called at the end of the measured time.
     pub(crate) fn end_measure(&mut self) {
         self.in_time = self.counters.of(Direction::Read).service.count() > 0;
     }

@@ -1,4 +1,4 @@
-//! What the loop does less often: failed and short ops, verification, and the resolution of its stamps.
+//! The less frequent work of the loop: failed and short ops, verification, and the resolution of its timestamps.
 
 use iodyno_model::{DepthUse, Direction, StopRequest};
 use iodyno_sys::{Backend, Clock, Completion, OpKind, Slot};
@@ -18,9 +18,9 @@ const EDQUOT: i32 = 122;
 const ECANCELED: i32 = 125;
 
 impl<B: Backend, C: Clock> Driver<'_, B, C> {
-    /// Records how long a completion may have waited unseen: the time since the kernel returned, and the duration of
-    /// submission. Where one entry submits and waits, submission is assumed to take as long per op as in the fastest
-    /// entry so far, since the kernel ends a wait with the first completion.
+    /// Records the maximum delay between a completion and its detection: the time since the kernel returned, plus the
+    /// duration of submission. If one entry submits and waits, submission is assumed to take as long per op as in the
+    /// fastest entry so far, because the kernel ends a wait with the first completion.
     #[inline]
     pub(super) fn note_window(&mut self) {
         let turn = &self.completions;
@@ -28,7 +28,7 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
             (true, _) => turn.submission_ns,
             (false, 0) => 0,
             (false, ops) => {
-                // Most entries submit one op: they are spared the division.
+                // Most entries submit one op and need no division.
                 let span = turn.returned - turn.entered;
                 let an_op = if ops == 1 {
                     span
@@ -39,7 +39,7 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
                 self.fastest_submission_ns * u64::from(ops)
             }
         };
-        // Where nothing was in flight, nothing could complete unseen.
+        // If nothing was in flight, no completion could be delayed.
         let away = match self.left_in_flight {
             0 => 0,
             _ => turn.entered.saturating_sub(self.last_returned),
@@ -47,7 +47,7 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
         self.windows.record(away + submission);
     }
 
-    /// Discards what was counted so far: it belongs to the ramp.
+    /// Discards the counts so far, which belong to the ramp.
     pub(crate) fn forget_ramp(&mut self) {
         self.depth = DepthUse::default();
         self.errors.clear();
@@ -88,7 +88,7 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
         }
     }
 
-    /// A failed op, or one that moved less than asked and is continued.
+    /// Handles a failed op, or one that moved less than requested and is continued.
     #[cold]
     pub(super) fn fell_short<S: OpStream>(
         &mut self,
@@ -144,7 +144,7 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
     }
 }
 
-/// Why an atomic write was refused.
+/// The reason why an atomic write was refused.
 fn not_atomic(op: &iodyno_sys::Op, file: &str, errno: i32) -> Option<WorkerError> {
     let (cause, hint) = match errno {
         EOPNOTSUPP => (

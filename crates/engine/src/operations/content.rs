@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_blocks_are_alike_unless_asked_for() {
+    fn all_blocks_differ_unless_requested_otherwise() {
         let half = || Content::Compressible {
             percent: 50,
             chunk: 0,
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_is_no_longer_than_what_is_written_at_once() {
+    fn a_buffer_is_at_most_as_long_as_one_write() {
         let mut contents = Contents::new(&Buffers::default(), 100, 1).unwrap();
         assert_eq!(contents.next(100).len(), 100);
         assert_eq!(contents.rest(60, 100).len(), 40);

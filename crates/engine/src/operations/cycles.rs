@@ -29,7 +29,7 @@ pub(super) struct Cycles<'a> {
     plan: Plan,
     job: &'a Job,
     shared: &'a CloneShared,
-    /// What its watchers see: the call under way.
+    /// The current call, readable by other threads.
     seen: Arc<OpsInFlight>,
     clock: MonotonicClock,
     schedule: Option<Schedule>,

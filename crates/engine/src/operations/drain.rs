@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn only_space_that_is_given_back_prolongs_a_drain() {
+    fn only_freed_space_prolongs_a_drain() {
         let check = |what: &str, sets: &[(u64, u64)], free: &dyn Fn(i64) -> (i64, i64), found| {
             assert_eq!(play(sets, free, u64::MAX), found, "{what}");
         };
@@ -252,20 +252,20 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_without_an_end_is_given_up_and_counts_as_its_sync_alone() {
+    fn a_drain_that_does_not_end_is_abandoned_and_counts_as_its_sync() {
         let found = play(&[], |ms| (ms * MIB, 0), u64::MAX);
         assert_eq!(found, (0, true, PATIENCE_NS / MS));
     }
 
     #[test]
-    fn a_word_to_end_is_heard_within_a_look_and_keeps_what_was_seen() {
+    fn a_stop_request_ends_the_drain_at_the_next_reading_with_the_results_so_far() {
         let (end, restless, now) = play(&[], |ms| (ms * MIB, 0), 77);
         assert!(!restless);
         assert!(now <= 77 + LOOK_NS / MS && (60..=now).contains(&end));
     }
 
     #[test]
-    fn tolerances_follow_what_the_sets_held() {
+    fn tolerances_depend_on_the_content_of_the_sets() {
         let set = |count, size| FileSet {
             name: String::new(),
             count,

@@ -1,4 +1,4 @@
-//! The folder that one clone works in: its open files, its sets, and their names.
+//! The folder of one clone: its open files, its sets, and their names.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;

@@ -1,9 +1,9 @@
 //! File operations: a loop that repeats the steps of a job's cycle.
 //!
-//! It shares only the recorder, the gate and the stop word with the driver of ops at offsets: its calls take paths
+//! It shares only the recorder, the gate and the stop request with the driver of ops at offsets: its calls take paths
 //! and folders, and each step waits for its calls to return. The clock is read directly before and after each call;
-//! names are made and buffers filled before that. So the time of an op, the sum of its timed steps, excludes the
-//! overhead of the harness; the time of the loop includes it.
+//! names are created and buffers filled before that. The time of an op, which is the sum of its timed steps, therefore
+//! excludes the overhead of the harness; the time of the loop includes it.
 
 mod clone;
 mod content;
@@ -31,8 +31,8 @@ pub fn share(count: u64, clone: u32, clones: u32) -> impl Iterator<Item = u64> {
 }
 
 /// Number of files in a [`share`]. The cycles of a job are divided in the same way: if they do not divide evenly, the
-/// first clones have one more each. Shares are fixed, not taken from a common counter: clones then share no cache
-/// line, each clone does the same in every trial, and its cycles match its files.
+/// first clones have one more each. Shares are fixed and not taken from a common counter, so that clones do not share a
+/// cache line, each clone does the same in every trial, and its cycles match its files.
 pub fn share_count(count: u64, clone: u32, clones: u32) -> u64 {
     let (clone, clones) = (u64::from(clone), u64::from(clones.max(1)));
     count / clones + u64::from(clone < count % clones)
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_even_and_leave_nothing_over() {
+    fn shares_are_even_and_cover_everything() {
         for (count, clones) in [(0, 1), (1, 3), (10, 3), (12, 4), (1000, 7), (5, 1)] {
             let mut all: Vec<u64> = Vec::new();
             for clone in 0..clones {

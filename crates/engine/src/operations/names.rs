@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_what_was_last_set_and_never_longer_than_the_kernel_takes() {
+    fn a_name_is_the_last_one_set_and_never_exceeds_the_kernel_limit() {
         let mut name = Name::new();
         name.set(format_args!("{}{:09}", "c7.", 42));
         assert_eq!(name.as_c(), c"c7.000000042");

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_begins_only_with_as_many_files_as_it_takes() {
+    fn a_cycle_begins_only_if_enough_files_are_left() {
         let newest = || Subject::Set {
             name: SET.to_owned(),
             order: PickOrder::Newest,
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_refused_with_all_its_faults() {
+    fn an_invalid_cycle_is_refused_with_all_its_faults() {
         let check = |cycle, prefix, expected: &[&str]| {
             let faults = plan(cycle, prefix).err().unwrap_or_default();
             assert_eq!(faults.len(), expected.len(), "{faults:?}");

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_random_take_meets_each_file_once_and_each_order_differs() {
+    fn random_removal_visits_each_file_once_in_different_orders() {
         let mut random = random();
         let mut orders = std::collections::HashSet::new();
         let mut first = [0u32; 10];
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_begin_anew_and_pass_over_what_was_taken() {
+    fn iterations_begin_again_and_skip_removed_files() {
         let mut files = SetFiles::new(4, false);
         let up = files.add_cursor(PickOrder::Oldest);
         let down = files.add_cursor(PickOrder::Newest);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_hold_under_any_mix_of_takes() {
+    fn the_order_by_age_is_kept_for_any_removals() {
         let mut random = random();
         for round in 0..200 {
             let mut files = SetFiles::new(30, false);

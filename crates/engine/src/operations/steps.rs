@@ -1,4 +1,4 @@
-//! Carries out each action as timed calls, with no other work between the readings of the clock.
+//! Executes each action as timed calls, with no other work between the readings of the clock.
 
 use std::os::fd::OwnedFd;
 
@@ -76,7 +76,7 @@ fn call<T>(about: About, make: impl FnMut() -> Call<T>) -> Result<(T, Done), Hal
 }
 
 impl Folder {
-    /// Carries out a step.
+    /// Executes a step.
     ///
     /// # Errors
     /// The step was not completed.

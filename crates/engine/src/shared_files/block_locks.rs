@@ -1,12 +1,12 @@
 //! Locks for blocks: where contents are verified, a block must not be read while it is written.
 //!
-//! The table has a fixed length, independent of the number of blocks, so two blocks may share a entry. Then one of
-//! them appears locked although it is not. This costs a second draw and is otherwise harmless.
+//! The table has a fixed length, independent of the number of blocks, so two blocks can share an entry. Then one of
+//! them appears locked although it is not; the only effect is a second draw.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// Number of counters: many more than ops in flight, so that counters are seldom shared.
+/// Number of counters: many more than ops in flight, so that two ops rarely share one.
 const CELLS: usize = 1 << 16;
 const WRITTEN: u32 = u32::MAX;
 
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readers_share_a_block_and_a_writer_has_it_alone() {
+    fn readers_share_a_block_and_a_writer_excludes_others() {
         use Kind::{Read, Write};
         let locks = BlockLocks::new();
         assert!(locks.take(7, Read) && locks.take(7, Read));

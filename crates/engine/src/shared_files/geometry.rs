@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_random_is_never_merged() {
+    fn random_requests_are_never_merged() {
         let rule = SharedFiles {
             merged: 64,
             ..shared_rule(iodyno_model::SharedMode::RandomRead, 64, 4)

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_word_of_syncs_holds_its_extremes() {
+    fn the_packed_state_of_syncs_represents_its_extremes() {
         for syncs in [
             (0, false, 0),
             (u32::MAX, true, u32::MAX >> 1),
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn all_files_are_synced_after_so_many_requests_if_any_of_them_wrote() {
+    fn all_files_are_synced_after_n_requests_if_any_of_them_wrote() {
         let state = state(|rule, _| rule.fsync_every = 3);
         let turns = |writes: &[bool]| -> Vec<Turn> {
             writes.iter().map(|writes| state.turn(*writes)).collect()
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_handed_out_exactly() {
+    fn the_exact_number_of_events_is_assigned() {
         let state = state(|_, job| job.end.ops = Some(100));
         let handed_out = std::thread::scope(|scope| {
             let clones: Vec<_> = (0..4)
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_filled_from_their_ends_and_long_ones_left_alone() {
+    fn files_are_filled_from_their_ends_and_long_ones_are_not_changed() {
         // (validate, direct) → where filling begins in each of the files of 64 bytes with blocks of 4.
         for (validate, direct, expected) in [
             (false, false, vec![(0, 0), (1, 5), (3, 60)]),

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_is_accepted_in_any_grouping() {
+    fn sealed_blocks_are_accepted_in_any_grouping() {
         // (offset, length, blocks).
         for (offset, length, blocks) in [
             (0, 64, 1),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_is_seen() {
+    fn every_flipped_bit_is_detected() {
         let buffer = sealed(64, 64);
         for bit in 0..64 * 8 {
             let mut damaged = buffer.clone();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_damage_are_told_apart_with_file_and_offset() {
+    fn kinds_of_damage_are_distinguished_with_file_and_offset() {
         let mut torn = sealed(64, 64);
         torn[3] ^= 1;
         for (buffer, kind, word) in [

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_map_meets_each_block_once_in_every_pass() {
+    fn the_map_visits_each_block_once_in_every_pass() {
         assert!(
             shares(Distribution::Uniform, true, 997, 997 * 3)
                 .iter()

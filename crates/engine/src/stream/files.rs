@@ -163,8 +163,8 @@ fn law(law: Distribution, count: usize, random: &mut impl Rng) -> Rule {
     )
 }
 
-/// Whether as many bytes as a region has are all of its blocks, and the file is then left. As in fio, a random job that
-/// repeats its region until its time is over begins with the same file again.
+/// Whether ops with as many bytes as the region cover all of its blocks, after which another file is used. As in fio, a
+/// random job that repeats its region until its time is over begins with the same file again.
 fn covers(blocks: &Blocks) -> bool {
     let access = &blocks.access;
     let fixed = access.directions().all(|direction| {
@@ -287,9 +287,9 @@ mod tests {
     }
 
     #[test]
-    fn at_most_so_many_files_are_in_use_as_are_to_be_open() {
+    fn at_most_openfiles_files_are_in_use() {
         let two = |blocks: &mut Blocks| blocks.files.open = 2;
-        // 0 and 1 end together, then 2 and 3 are opened; the last file has its turn alone.
+        // 0 and 1 end together, then 2 and 3 are opened; the last file is used alone.
         assert_eq!(
             files(&[2, 2, 2, 2, 2], 11, two),
             [0, 1, 0, 1, 2, 3, 2, 3, 4, 4, 0]

@@ -1,4 +1,4 @@
-//! Which ops a job issues, and where, without a backend or a clock.
+//! Tests of the ops that a job issues and their offsets, without a backend or a clock.
 
 use iodyno_model::{BlockSizes, Extent, FileService, MixSequence, Order, PerDirection, Verify};
 use iodyno_units::Nanos;
@@ -149,7 +149,7 @@ fn a_zone_begins_at_its_start_for_both_reads_and_writes() {
 }
 
 #[test]
-fn ops_stay_in_a_zone_that_is_shorter_than_what_is_done_in_it() {
+fn ops_stay_in_a_zone_that_is_shorter_than_its_number_of_bytes() {
     let mut job = sequential(true, false);
     blocks(&mut job).extent = Extent {
         zone_size: 16 * KIB,
@@ -205,7 +205,7 @@ fn a_limit_of_ops_applies_to_each_clone() {
 }
 
 #[test]
-fn a_ramp_takes_bytes_off_the_size_but_no_ops_off_their_number() {
+fn ops_of_a_ramp_count_towards_the_size_but_not_towards_the_number_of_ops() {
     let end = |ops: Option<u64>, ramped: u64, time_based: bool| {
         let mut job = random_reads(1);
         job.end.ops = ops;
@@ -304,7 +304,7 @@ fn a_pause_comes_after_some_time_or_some_ops() {
 }
 
 #[test]
-fn ops_that_overlap_wait_for_one_another_where_asked() {
+fn overlapping_ops_wait_for_each_other_if_requested() {
     let held = |serialize: bool, writes: bool| {
         let mut job = random_reads(4);
         let access = &mut blocks(&mut job).access;
@@ -322,7 +322,7 @@ fn ops_that_overlap_wait_for_one_another_where_asked() {
     };
     assert_eq!(held(true, true), Next::WaitForCompletion);
     assert_eq!(held(false, true), Next::Op);
-    // Nothing is changed.
+    // Asking again changes nothing.
     assert_eq!(held(true, false), Next::Op);
 }
 
@@ -390,7 +390,7 @@ fn a_clone_ahead_of_its_flow_waits_and_leaves_the_flow_at_its_end() {
         assert_eq!(
             fast.next(now, 0, &mut place),
             Next::Op,
-            "alone it waits for nobody"
+            "a single clone does not wait"
         );
     }
 }

@@ -4,8 +4,8 @@ use iodyno_model::{Arrival, DirectionRate};
 use rand::Rng;
 use rand_distr::{Distribution, Exp1};
 
-/// An open-loop schedule: due times follow from the rate alone, not from when ops complete. An op that is issued late
-/// keeps its due time, so the rate is kept and the delay is visible in the response latency.
+/// An open-loop schedule: due times depend on the rate only, not on when ops complete. An op that is issued late keeps
+/// its due time, so the rate is kept and the delay is visible in the response latency.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     /// Interval per op and per byte, ns; 0 if there is no such rate.

@@ -63,7 +63,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn meets_every_block_once(n in 1u64..5000, seed in any::<u64>()) {
+        fn visits_every_block_once(n in 1u64..5000, seed in any::<u64>()) {
             let permutation = Permutation::new(n, &mut Xoshiro256PlusPlus::seed_from_u64(seed));
             let mut seen = vec![false; n as usize];
             for place in 0..n {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_land_far_apart() {
+    fn neighbours_are_far_apart() {
         let n = 1 << 20;
         let permutation = Permutation::new(n, &mut Xoshiro256PlusPlus::seed_from_u64(7));
         let near = (0..10_000).filter(|i| permutation.at(*i).abs_diff(permutation.at(i + 1)) < 64);

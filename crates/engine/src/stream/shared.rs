@@ -128,7 +128,8 @@ impl SharedStream {
         }
     }
 
-    /// What takes precedence over a new request: a held op, a required sync or a wait; `None` if there is none.
+    /// The actions that take precedence over a new request: a held op, a required sync or a wait; `None` if there is
+    /// none.
     fn first(&mut self, now: u64, slot: Slot, place: &mut Issue) -> Option<Next> {
         if let Some(file) = self.owed.pop() {
             *place = sync(self.sync, file, None);

@@ -1,8 +1,7 @@
 //! Extends files to their full length, each from its end, with one op at a time per file.
 //!
-//! With one op at a time, an interruption (including `kill -9`) leaves no hole in a file: everything before its end
-//! was written, and the next run continues there. Several ops in flight fill several files.
-//! its length says is there, and the next time goes on from it. Several ops in flight fill several files.
+//! With one op at a time, an interruption (including `kill -9`) leaves no hole in a file: everything before its end was
+//! written, and the next run continues there. Several ops in flight fill several files.
 
 use iodyno_sys::Slot;
 
@@ -25,7 +24,7 @@ impl Filling {
         }
     }
 
-    /// The next piece: of a file that was begun, or else of a new one.
+    /// The next piece: of a file that was begun, otherwise of a new file.
     pub(super) fn next(&mut self, state: &SharedFilesState, slot: Slot) -> Option<Place> {
         let (file, offset) = self.idle.pop().or_else(|| state.next_to_fill())?;
         let length = state.geometry().length_at(offset);

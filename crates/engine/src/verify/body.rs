@@ -11,7 +11,7 @@ const LONG: usize = 512;
 #[derive(Debug)]
 pub(super) struct Body {
     bytes: Vec<u8>,
-    /// Where the offset of the block or interval is put: 8 bytes, little-endian.
+    /// The positions of the offset of the block or interval: 8 bytes, little-endian.
     offsets: Vec<usize>,
     /// Length of the pattern before it was repeated, bytes.
     period: u64,
@@ -20,7 +20,7 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// The pattern that the rule fills blocks with, if there is one.
+    /// The rule's pattern for blocks, if there is one.
     pub(super) fn of(rule: &Verify) -> Option<Body> {
         let pattern = match (&rule.pattern, &rule.checksum) {
             (Some(pattern), _) => pattern.clone(),
@@ -48,7 +48,7 @@ impl Body {
         })
     }
 
-    /// Whether what is expected of a unit of this length depends on where its block begins.
+    /// Whether the expected content of a unit of this length depends on the start of its block.
     pub(super) fn depends_on_start(&self, unit: u64) -> bool {
         !self.offsets.is_empty() || self.interval > 0 || !unit.is_multiple_of(self.period)
     }
@@ -73,8 +73,8 @@ impl Body {
         }
     }
 
-    /// The first byte of `part` that is not as in the block at this offset, with its place in the part, and the byte expected.
-    /// The part begins `start` bytes after the block.
+    /// The position in `part` of the first byte that differs from the block at this offset, and the expected byte. The
+    /// part begins `start` bytes after the block.
     pub(super) fn differing(
         &mut self,
         offset: u64,
