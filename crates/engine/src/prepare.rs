@@ -25,8 +25,6 @@ use crate::verify::{Verifier, Writer, shortest_unit};
 
 /// Makes the seeds of contents different from those of offsets.
 const CONTENT: u64 = 0x9e37_79b9_7f4a_7c15;
-/// The smallest unit of deduplication by storage, bytes.
-const PAGE: usize = 4096;
 /// The identity in the blocks of jobs with repeatable offsets, so that other runs can verify them.
 const REPEATABLE: u64 = 0x69_6f_64_79_6e_6f;
 
@@ -95,7 +93,7 @@ pub(crate) fn shared_files(
         bad_block_fails: !job.errors.continue_verify,
         shared,
         names: names(&spec),
-        filler: Filler::new(&job.buffers, spec.seed ^ CONTENT).differing_every(PAGE),
+        filler: Filler::new(&job.buffers, spec.seed ^ CONTENT),
         verifier: trailers(rule, &spec)?,
         log: spec.log.clone(),
         iolog: None,

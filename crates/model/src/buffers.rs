@@ -46,7 +46,8 @@ pub struct Buffers {
     pub content: Content,
     /// Whether each write gets new content. Otherwise buffers are filled once.
     pub refill: bool,
-    /// Whether each write changes one 64-bit word of a random buffer that is not refilled, so that no two blocks are equal.
+    /// Whether each write changes one 64-bit word per 512 bytes of a random buffer that is not refilled, so that no two
+    /// sectors are equal.
     #[serde(default = "yes")]
     pub scramble: bool,
     /// Percentage of writes that repeat the content of an earlier block.
