@@ -3,6 +3,7 @@
 //! Only this crate prints or exits. Data go to standard output, everything else to standard error.
 
 mod args;
+mod bandwidth_log;
 mod commands;
 mod configurations;
 mod context;

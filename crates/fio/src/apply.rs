@@ -83,6 +83,7 @@ fn apply_one(
     let value = Value {
         given: entry.value.is_some(),
         computed: substituted.computed,
+        host: Some(host),
         ..Value::new(text, draft.kb_base)
     };
     let outcome = option.apply(&entry.key, text, |set| {

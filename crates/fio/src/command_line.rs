@@ -25,6 +25,8 @@ pub enum Action {
     ParseOnly,
     /// Print the program's version.
     Version,
+    /// Print this compressed log.
+    InflateLog(PathBuf),
     /// Print this text and run nothing.
     Print(String),
     /// Print this text, which says that something does not exist, and fail.
@@ -120,6 +122,9 @@ const COMMAND_LINE: &str = "<command line>";
 fn asked_for_text(settings: &Settings, sections: &[Section], files: &[PathBuf]) -> Option<Action> {
     if settings.version {
         return Some(Action::Version);
+    }
+    if let Some(log) = &settings.inflate_log {
+        return Some(Action::InflateLog(log.clone()));
     }
     match &settings.help {
         Some(("cmdhelp", name)) => Some(Action::Print(help::option_help(name.as_deref()))),
@@ -308,7 +313,6 @@ impl<'a> Reader<'a> {
     ) {
         let at_next = self.next;
         let value = value.or_else(|| match option.unit {
-            Unit::OptionalPath => None,
             // `--direct 1`, but not `--thread --rw=read` nor `--thread job.fio`.
             Unit::Boolean => {
                 let next = self.args.get(self.next).map(String::as_str);

@@ -96,6 +96,8 @@ const DIFFERENCES: &str = "\
 | `filename` in a folder that does not exist | an error; fio creates the folder |
 | a file that is named twice | one file with its share of `size`, processed twice as in fio, with a warning |
 | `read_iolog` with names of files to write | refused unless the job or the command names the file: [traces.md](traces.md); fio writes to it |
+| `log_store_compressed` | `.fz` files hold compressed lines, which `--inflate-log` prints as fio does. Neither program reads the other's |
+| `--bandwidth-log` | a line per second; fio writes one about every half second |
 | `write_iolog` with a file that exists | replaces it; fio appends, and cannot replay the result |
 
 ";

@@ -19,6 +19,7 @@ pub(super) struct Settings {
     pub(super) show_command: bool,
     pub(super) own: OwnFlags,
     pub(super) version: bool,
+    pub(super) inflate_log: Option<PathBuf>,
     /// `--help`, `--cmdhelp` or `--enghelp`, with its argument.
     pub(super) help: Option<(&'static str, Option<String>)>,
 }
@@ -71,6 +72,7 @@ pub(super) const FLAGS: &[Flag] = &[
         |settings, value| at_least(value, 250).map(|it| settings.output.eta_interval = Some(it))),
     honoured("eta-newline", &["E"], Text, "Interval at which it is printed on a new line.",
         |settings, value| at_least(value, 1).map(|it| settings.output.eta_newline = Some(it))),
+    honoured("bandwidth-log", &["b"], OptionalText, "Writes the bandwidth of all jobs by second: `PREFIX-read_bw.log`, `-write_bw.log`, `-trim_bw.log`; default prefix: `agg`.", bandwidth_log),
     honoured("section", &["x"], Text, "Runs only this section of the job file; may be repeated.", section),
     honoured("readonly", &["r"], Nothing, "Refuses jobs that write or trim.",
         |settings, _| { settings.read_only = true; Ok(()) }),
@@ -92,15 +94,15 @@ pub(super) const FLAGS: &[Flag] = &[
         |settings, _| { settings.own.no_store = true; Ok(()) }),
     honoured("destroy", &[], Text, "iodyno's own: allows overwriting the data on this device, or the disk image in this file.",
         |settings, value| { settings.own.destroy.push(PathBuf::from(value)); Ok(()) }),
+    honoured("inflate-log", &["X"], Text, "Prints a log of `log_store_compressed`.",
+        |settings, value| { settings.inflate_log = Some(PathBuf::from(value)); Ok(()) }),
     honoured("idle-prof", &["I"], Text, "Measures idle CPU (system, percpu): accepted, and left to `iodyno show last --series cpu`.", idle_prof),
     ignored("debug", Text, "Shows internal events.", "fio's events do not exist here; `iodyno -vv fio …` logs what iodyno does").alias(&["d"]),
     ignored("alloc-size", Text, "Amount of memory to reserve.", "memory is allocated as needed").alias(&["a"]),
     ignored("max-jobs", Text, "Maximum number of jobs.", "the number of jobs is not limited").alias(&["j"]),
     ignored("aux-path", Text, "The folder of state files.", "no state files are written there: `verify_dump` writes to the current folder").alias(&["K"]),
     refused("store", Text, "The store of the results.", "it is a flag of iodyno and stands before fio's options", "write it first, or set `IODYNO_STORE`"),
-    refused("bandwidth-log", OptionalText, "A log of all jobs' bandwidth.", "logs belong to jobs", "use `--write_bw_log=PREFIX`").alias(&["b"]),
     refused("latency-log", Text, "A log of latencies.", "it is deprecated", "use `--write_lat_log=PREFIX`").alias(&["l"]),
-    refused("inflate-log", Text, "Decompresses a log.", "logs are plain text", "use the tool that compressed it").alias(&["X"]),
     refused("profile", Text, "A built-in set of jobs.", "there are no built-in profiles", "use a job file").alias(&["p"]),
     refused("server", OptionalText, "Waits for clients.", NO_SERVER, OVER_SSH).alias(&["S"]),
     refused("daemonize", Text, "Waits for clients in the background.", NO_SERVER, OVER_SSH).alias(&["D"]),
@@ -134,6 +136,12 @@ fn idle_prof(_: &mut Settings, value: &str) -> Result<(), Problem> {
 fn append_terse(settings: &mut Settings, _: &str) -> Result<(), Problem> {
     settings.output.formats.push(OutputFormat::Terse);
     settings.output.formats = in_order(std::mem::take(&mut settings.output.formats));
+    Ok(())
+}
+
+fn bandwidth_log(settings: &mut Settings, value: &str) -> Result<(), Problem> {
+    let prefix = some(value).unwrap_or_else(|| "agg".to_owned());
+    settings.output.bandwidth_log = Some(PathBuf::from(prefix));
     Ok(())
 }
 

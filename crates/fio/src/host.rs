@@ -22,6 +22,13 @@ pub trait Host {
     fn read_included(&self, path: &Path) -> io::Result<String> {
         self.read(path)
     }
+    /// The content of a file of a pattern: never standard input or a pipe.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn read_bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.read_included(path).map(String::into_bytes)
+    }
     /// An environment variable.
     fn env(&self, name: &str) -> Option<String>;
     /// Page size, bytes: `$pagesize`.
@@ -56,6 +63,17 @@ impl Host for SystemHost {
             true => bounded(File::open(path)?),
             false => Err(io::Error::other("it is not a regular file")),
         }
+    }
+
+    fn read_bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
+        if !path.metadata()?.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        let mut bytes = Vec::new();
+        File::open(path)?
+            .take(LONGEST_TEXT)
+            .read_to_end(&mut bytes)?;
+        Ok(bytes)
     }
 
     fn env(&self, name: &str) -> Option<String> {

@@ -38,6 +38,8 @@ pub struct OutputOptions {
     pub terse_version: u8,
     /// The file; `None`: standard output.
     pub file: Option<PathBuf>,
+    /// Prefix of the logs of all jobs' bandwidth.
+    pub bandwidth_log: Option<PathBuf>,
     /// Time between intermediate results.
     pub status_interval: Option<Nanos>,
     /// Whether the remaining time is shown.
@@ -54,6 +56,7 @@ impl Default for OutputOptions {
             formats: vec![OutputFormat::Normal],
             terse_version: 3,
             file: None,
+            bandwidth_log: None,
             status_interval: None,
             eta: Eta::Auto,
             eta_interval: None,

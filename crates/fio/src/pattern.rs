@@ -1,24 +1,43 @@
-//! Patterns of `buffer_pattern` and `verify_pattern`: `0xdeadbeef`, `-10`, `"text"`, or a sequence of
-//! these; in `verify_pattern` also `%o`, the offset of the block.
+//! Patterns of `buffer_pattern` and `verify_pattern`: `0xdeadbeef`, `-10`, `"text"`, `'file'` for its content, or a
+//! sequence of these; in `verify_pattern` also `%o`, the offset of the block.
+
+use std::io;
 
 use iodyno_model::{BlockPattern, Pattern};
 
 /// Maximum length of a pattern, bytes.
 const LIMIT: usize = 1 << 20;
 
-/// Parses a pattern; with `%o` only if `offsets` is set. Fails with the error and the remedy.
-pub(super) fn pattern(text: &str, offsets: bool) -> Result<BlockPattern, (String, String)> {
+/// Parses a pattern; with `%o` only if `offsets` is set. `content` reads a file. Fails with the error and the remedy.
+pub(super) fn pattern(
+    text: &str,
+    offsets: bool,
+    content: &dyn Fn(&str) -> io::Result<Vec<u8>>,
+) -> Result<BlockPattern, (String, String)> {
     let mut bytes: Vec<u8> = Vec::new();
     let mut places = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let (part, after) = match first {
-            '"' => quoted(rest)?,
+            '"' => {
+                let (inside, after) = quoted(rest, '"')?;
+                (inside.as_bytes().to_vec(), after)
+            }
             '\'' => {
-                return Err((
-                    "a pattern from a file is not supported".to_owned(),
-                    "write the bytes themselves, such as `0x6162`".to_owned(),
-                ));
+                let (name, after) = quoted(rest, '\'')?;
+                let content = content(name).map_err(|error| {
+                    (
+                        format!("cannot read the pattern `{name}`: {error}"),
+                        "name a regular file of at most 1 MiB".to_owned(),
+                    )
+                })?;
+                if content.is_empty() {
+                    return Err((
+                        format!("the pattern `{name}` is empty"),
+                        "name a file that contains the bytes of the pattern".to_owned(),
+                    ));
+                }
+                (content, after)
             }
             '%' if offsets && rest.starts_with("%o") => {
                 places.push(bytes.len() as u32);
@@ -54,14 +73,14 @@ pub(super) fn pattern(text: &str, offsets: bool) -> Result<BlockPattern, (String
 fn malformed(text: &str) -> (String, String) {
     (
         format!("`{text}` is not a pattern"),
-        "write hexadecimal bytes (`0xdeadbeef`), a decimal number, or \"text\" in double quotes"
+        "write hexadecimal bytes (`0xdeadbeef`), a decimal number, \"text\" in double quotes, or 'file' in single ones"
             .to_owned(),
     )
 }
 
-fn quoted(text: &str) -> Result<(Vec<u8>, &str), (String, String)> {
-    match text[1..].split_once('"') {
-        Some((inside, after)) if !inside.is_empty() => Ok((inside.as_bytes().to_vec(), after)),
+fn quoted(text: &str, quote: char) -> Result<(&str, &str), (String, String)> {
+    match text[1..].split_once(quote) {
+        Some((inside, after)) if !inside.is_empty() => Ok((inside, after)),
         _ => Err(malformed(text)),
     }
 }
@@ -113,6 +132,15 @@ fn hexadecimal_bytes(digits: &str) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    fn pattern(text: &str, offsets: bool) -> Result<BlockPattern, (String, String)> {
+        super::pattern(text, offsets, &|name| match name {
+            "bytes" => Ok(vec![0xff, 0, 0x27]),
+            "empty" => Ok(Vec::new()),
+            "long" => Ok(vec![1; LIMIT + 1]),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        })
+    }
+
     #[test]
     fn reads_each_form_and_their_sequences() {
         for (text, bytes) in [
@@ -125,6 +153,8 @@ mod tests {
             ("-100xab\"1\"", &[0xf6, 0xff, 0xff, 0xff, 0xab, 0x31]),
             ("0xdeadbeef", &[0xde, 0xad, 0xbe, 0xef]),
             ("258", &[0x02, 0x01]),
+            ("'bytes'", &[0xff, 0, 0x27]),
+            ("1'bytes'\"a\"", &[1, 0xff, 0, 0x27, b'a']),
         ] {
             assert_eq!(pattern(text, false).unwrap().bytes.0, bytes, "{text}");
         }
@@ -133,11 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn refuses_files_offsets_and_garbage() {
+    fn refuses_unreadable_files_offsets_and_garbage() {
         for text in [
             "",
             "''",
             "'file'",
+            "'bytes",
+            "'empty'",
+            "'long'",
             "%o",
             "%x",
             "\"",

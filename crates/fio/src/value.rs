@@ -1,11 +1,14 @@
 //! The value of an option, with parsers for every type.
 
 use std::cell::RefCell;
+use std::io;
+use std::path::Path;
 
 use iodyno_model::{Amount, PerDirection};
 use iodyno_options::{Problem, one_of, switch};
 use iodyno_units::Nanos;
 
+use super::host::Host;
 use super::number::{self, NumberError, TimeUnit};
 
 /// A value as written, with variables substituted.
@@ -18,6 +21,8 @@ pub(super) struct Value<'a> {
     pub(super) kb_base: u64,
     /// Whether `$ncpus` or similar was substituted, so that arithmetic needs no parentheses.
     pub(super) computed: bool,
+    /// Where files are read that a value names.
+    pub(super) host: Option<&'a dyn Host>,
     /// Warnings and notes about a value that is accepted.
     pub(super) remarks: RefCell<Vec<Problem>>,
 }
@@ -32,8 +37,15 @@ impl<'a> Value<'a> {
             given: true,
             kb_base,
             computed: false,
+            host: None,
             remarks: RefCell::default(),
         }
+    }
+
+    /// The content of a file.
+    pub(super) fn content_of(&self, name: &str) -> io::Result<Vec<u8>> {
+        let host = self.host.ok_or(io::ErrorKind::NotFound)?;
+        host.read_bytes(Path::new(name))
     }
 
     pub(super) fn remark(&self, fault: Problem) {

@@ -409,6 +409,31 @@ proptest! {
 }
 
 #[test]
+fn a_prefix_of_logs_may_be_the_next_argument() {
+    for (options, prefix) in [
+        ("--write_lat_log=a --rw=read", "a"),
+        ("--write_lat_log a --rw=read", "a"),
+        ("--write_lat_log --rw=read", "j"),
+        ("--rw=read --write_lat_log", "j"),
+    ] {
+        let job = &jobs(&format!("--name=j --size=1m {options}"))[0];
+        assert_eq!(job.logs.latency, Some(prefix.into()), "{options}");
+    }
+}
+
+#[test]
+fn flags_of_logs() {
+    let prefix = |args: &str| read(args).output.bandwidth_log;
+    assert_eq!(prefix("--name=a --size=1m"), None);
+    assert_eq!(prefix("--bandwidth-log --name=a"), Some("agg".into()));
+    assert_eq!(prefix("--bandwidth-log=x --name=a"), Some("x".into()));
+    assert_eq!(
+        read("--inflate-log=a.fz").action,
+        Action::InflateLog("a.fz".into())
+    );
+}
+
+#[test]
 fn verified_blocks_have_headers_of_fio_unless_the_job_says_otherwise() {
     use Checksum::*;
     use HeaderFormat::{Fio, Fio340, Iodyno};

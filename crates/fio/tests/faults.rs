@@ -193,7 +193,7 @@ fn invalid_values_are_errors_at_their_location() {
         (
             "buffer_pattern='file'",
             "'file'",
-            "error a pattern from a file",
+            "error cannot read the pattern `file`",
         ),
         (
             "buffer_pattern=%o",

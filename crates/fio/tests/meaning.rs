@@ -749,14 +749,29 @@ fn errors_logs_and_placement() {
 fn columns_and_files_of_logs() {
     let logs = job(
         "write_hist_log\nlog_hist_msec=500\nlog_hist_coarseness=3\nlog_prio=1\nper_job_logs=0\n\
-         write_lat_log=a\nlog_offset=1\nlog_issue_time=1\nlog_window_value=both",
+         write_lat_log=a\nlog_offset=1\nlog_issue_time=1\nlog_window_value=both\nlog_store_compressed=1",
     )
     .logs;
     assert_eq!(logs.histogram, Some(PathBuf::from("j")));
     assert_eq!((logs.histogram_ms, logs.coarseness), (500, 3));
     assert!(logs.priority && logs.issue_time && logs.shared && logs.both_values);
+    assert!(logs.compressed);
     let plain = job("write_bw_log\nlog_max_value=0\nper_job_logs=1").logs;
-    assert!(!plain.shared && !plain.both_values && !plain.max_value);
+    assert!(!plain.shared && !plain.both_values && !plain.max_value && !plain.compressed);
+}
+
+#[test]
+fn a_pattern_can_be_the_content_of_a_file() {
+    let text = "[j]\nsize=1m\nrw=write\nbuffer_pattern='bytes'\n\
+                [k]\nsize=1m\nrw=write\nverify=pattern\nverify_pattern=0xff'bytes'%o\n";
+    let host = common::FakeHost::with(&[("test.fio", text), ("bytes", "content")]);
+    let jobs = common::parse_on(&host).workload.unwrap().jobs;
+    let pattern = Content::Pattern(Pattern(b"content".to_vec()));
+    assert_eq!(jobs[0].buffers.content, pattern);
+    let verify = jobs[1].work.blocks().unwrap().verify.clone().unwrap();
+    let pattern = verify.pattern.unwrap();
+    assert_eq!(pattern.bytes.0[..8], *b"\xffcontent");
+    assert_eq!(pattern.offsets, [8]);
 }
 
 #[test]

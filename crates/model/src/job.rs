@@ -103,6 +103,9 @@ pub struct Logs {
     /// All clones append to the same file, without a number in its name.
     #[serde(default)]
     pub shared: bool,
+    /// The logs are compressed; their names end in `.fz`.
+    #[serde(default)]
+    pub compressed: bool,
 }
 
 /// CPU and memory placement of the threads.

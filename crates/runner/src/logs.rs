@@ -1,5 +1,5 @@
 //! Log files in fio's formats: `PREFIX_bw.N.log` and similar names, where N is the number of the clone in the trial,
-//! from 1; or `PREFIX_bw.log`, to which all clones append whole lines.
+//! from 1; or `PREFIX_bw.log`, to which all clones append whole lines. Compressed ones end in `.fz`.
 //!
 //! A line is `time (ms), value, direction, block size[, offset], priority[, issue time]`: bandwidth in KiB/s, latencies
 //! in ns, directions 0 to 2, size 0 if the line is for a window. A line of a histogram is `time, direction, block size,
@@ -17,17 +17,38 @@ use iodyno_target::{append_output, create_output};
 
 use crate::gain::Gain;
 use crate::iolog::Iolog;
+use crate::log_compression::Compressed;
 
 /// Number of ops that can be queued before the worker has to wait.
 const QUEUE: usize = 16_384;
 /// fio's class of real-time I/O.
 const REAL_TIME: u8 = 1;
 
+/// Where the lines of a log go, many at a time.
+#[derive(Debug)]
+enum Sink {
+    Plain(File),
+    Compressed(Compressed<File>),
+}
+
+impl Write for Sink {
+    fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+        match self {
+            Sink::Plain(file) => file.write(lines),
+            Sink::Compressed(file) => file.write(lines),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// A log file that is being written.
 #[derive(Debug)]
 pub(crate) struct LogFile {
     path: PathBuf,
-    to: BufWriter<File>,
+    to: BufWriter<Sink>,
     line: Vec<u8>,
     fault: Option<String>,
 }
@@ -38,16 +59,22 @@ impl LogFile {
     /// # Errors
     /// The reason why it cannot be created.
     pub(crate) fn at(path: PathBuf) -> Result<LogFile, String> {
-        LogFile::create(path, false)
+        LogFile::create(path, false, false)
     }
 
-    fn create(path: PathBuf, shared: bool) -> Result<LogFile, String> {
+    fn create(path: PathBuf, shared: bool, compressed: bool) -> Result<LogFile, String> {
         let opened = match shared {
             true => append_output(&path),
             false => create_output(&path),
         };
         match opened {
-            Ok(file) => Ok(LogFile::new(path, BufWriter::with_capacity(1 << 14, file))),
+            Ok(file) => {
+                let (capacity, sink) = match compressed {
+                    false => (1 << 14, Sink::Plain(file)),
+                    true => (1 << 17, Sink::Compressed(Compressed(file))),
+                };
+                Ok(LogFile::new(path, BufWriter::with_capacity(capacity, sink)))
+            }
             Err(error) => Err(format!(
                 "cannot create the log `{}`: {error}",
                 path.display()
@@ -55,7 +82,7 @@ impl LogFile {
         }
     }
 
-    fn new(path: PathBuf, to: BufWriter<File>) -> LogFile {
+    fn new(path: PathBuf, to: BufWriter<Sink>) -> LogFile {
         LogFile {
             path,
             to,
@@ -229,7 +256,10 @@ pub(crate) fn create(
             true => name.push(format!("_{kind}.log")),
             false => name.push(format!("_{kind}.{number}.log")),
         }
-        LogFile::create(PathBuf::from(name), logs.shared)
+        if logs.compressed {
+            name.push(".fz");
+        }
+        LogFile::create(PathBuf::from(name), logs.shared, logs.compressed)
     };
     let optional = |prefix: &Option<PathBuf>, kind: &str| {
         let prefix = prefix.as_deref();

@@ -1,7 +1,7 @@
 //! `iodyno fio`: fio's command line, output formats and exit codes.
 
 use std::fs::File;
-use std::io::{ErrorKind, Seek, Write};
+use std::io::{BufWriter, ErrorKind, Seek, Write};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,11 +14,12 @@ use iodyno_lab::Progress;
 use iodyno_model::{Diagnostic, Plan, Severity, TrialKey, Workload};
 use iodyno_report::fio::{VERSION, banner};
 use iodyno_report::safe_text;
-use iodyno_runner::Event;
+use iodyno_runner::{Event, inflate_log};
 use iodyno_store::SqliteStore;
 use iodyno_target::open_output;
 
 use crate::args::{Cli, FioArgs, called_by_other_name};
+use crate::bandwidth_log::BandwidthLog;
 use crate::commands::run::{command_line, fresh_seed, working_folder};
 use crate::configurations::configurations;
 use crate::context::Context;
@@ -71,6 +72,7 @@ fn carry(args: &FioArgs, context: &Context) -> Result<Exit, Failure> {
         }
         (Action::Print(text), _) => write_out(text).map(|()| Exit::Fine),
         (Action::PrintAndFail(text), _) => write_out(text).map(|()| Exit::CheckFailed),
+        (Action::InflateLog(path), _) => print_inflated(&path),
         (Action::ParseOnly, _) => Ok(Exit::Fine),
         (Action::Run, Some(workload)) if !workload.jobs.is_empty() => {
             let no_store = args.unobtrusive.no_store || own.no_store;
@@ -80,6 +82,24 @@ fn carry(args: &FioArgs, context: &Context) -> Result<Exit, Failure> {
             Diagnostic::error("there is no job to run")
                 .hint("give a job file, or start a job with `--name=NAME`; `iodyno fio --help` lists the options"),
         )),
+    }
+}
+
+/// Prints a compressed log.
+fn print_inflated(path: &Path) -> Result<Exit, Failure> {
+    let inflated = File::open(path).and_then(|file| {
+        let mut text = BufWriter::new(std::io::stdout().lock());
+        inflate_log(file, &mut text)?;
+        text.flush()
+    });
+    match inflated {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            let fault = format!("cannot print `{}`: {}", path.display(), reason(&error));
+            Err(Failure::one(Diagnostic::error(fault).hint(
+                "name a log that `log_store_compressed=1` of iodyno wrote",
+            )))
+        }
+        _ => Ok(Exit::Fine),
     }
 }
 
@@ -132,7 +152,9 @@ fn measure(
     let next_status_ns = output
         .status_interval
         .map_or(u64::MAX, |interval| interval.0);
+    let bandwidth = output.bandwidth_log.as_deref();
     let mut printer = Printer {
+        bandwidth: bandwidth.map(BandwidthLog::create).transpose()?,
         plan: &plan,
         output,
         context,
@@ -158,12 +180,17 @@ struct Printer<'a> {
     context: &'a Context,
     store: &'a SqliteStore,
     sink: Sink,
+    /// The log of all jobs' bandwidth.
+    bandwidth: Option<BandwidthLog>,
     key: Option<TrialKey>,
     next_status_ns: u64,
 }
 
 impl RunObserver for Printer<'_> {
     fn on_progress(&mut self, progress: &Progress<'_>) -> Result<(), Failure> {
+        if let (Some(log), Progress::Node(Event::Frame(frame))) = (&mut self.bandwidth, progress) {
+            log.add(frame)?;
+        }
         match progress {
             Progress::Begun(handle) => {
                 self.key = Some(TrialKey {
@@ -190,9 +217,12 @@ impl RunObserver for Printer<'_> {
             }
             Progress::Ended(ended) => {
                 self.context.tell(&failed_ops(ended.workload, ended.trial));
-                match has_figures(ended.trial) {
-                    true => self.print(&Drawn::new(ended.workload, ended.trial)),
-                    false => Ok(()),
+                if has_figures(ended.trial) {
+                    self.print(&Drawn::new(ended.workload, ended.trial))?;
+                }
+                match &mut self.bandwidth {
+                    Some(log) => log.flush(),
+                    None => Ok(()),
                 }
             }
             _ => Ok(()),

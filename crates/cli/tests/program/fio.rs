@@ -214,6 +214,74 @@ fn logs_of_a_simulated_device_hold_every_op() {
     assert_eq!(counted, expected);
 }
 
+const SIMULATED: [&str; 9] = [
+    "fio",
+    "--name=s",
+    "--ioengine=sim",
+    "--sim_latency=constant:1ms",
+    "--bs=4k",
+    "--size=1g",
+    "--runtime=3",
+    "--time_based",
+    "--numjobs=2",
+];
+
+#[test]
+fn the_bandwidth_of_all_jobs_is_logged() {
+    let home = Home::new();
+    let log = |name: &str| {
+        let lines = std::fs::read_to_string(home.work().join(name)).unwrap();
+        lines.lines().map(str::to_owned).collect::<Vec<String>>()
+    };
+    home.iodyno(&[&SIMULATED[..], &["--rw=read", "--bandwidth-log"]].concat())
+        .succeeds();
+    // Two clones, each with 1000 reads of 4 KiB a second; those at the end of a second are counted in the next.
+    let expected = [
+        "1000, 7992, 0, 0, 0",
+        "2000, 8000, 0, 0, 0",
+        "3000, 8008, 0, 0, 0",
+    ];
+    assert_eq!(log("agg-read_bw.log"), expected);
+    assert_eq!(log("agg-write_bw.log")[0], "1000, 0, 1, 0, 0");
+    assert_eq!(log("agg-trim_bw.log").len(), 3);
+    let writes = ["--rw=write", "--ramp_time=1", "--bandwidth-log=x"];
+    home.iodyno(&[&SIMULATED[..], &writes].concat()).succeeds();
+    // The second of the ramp is left out.
+    assert!(log("x-write_bw.log")[0].starts_with("2000, "));
+    home.iodyno(&[&SIMULATED[..], &["--bandwidth-log=no/such"]].concat())
+        .exits(1)
+        .tells("no/such-read_bw.log");
+}
+
+#[test]
+fn a_compressed_log_is_printed_as_it_would_have_been_written() {
+    let home = Home::new();
+    let logs = ["--rw=randread", "--log_offset=1", "--write_lat_log"];
+    for (prefix, more) in [("plain", "0"), ("packed", "1")] {
+        let compressed = format!("--log_store_compressed={more}");
+        home.iodyno(&[&SIMULATED[..], &logs, &[prefix, &compressed]].concat())
+            .succeeds();
+    }
+    for clone in 1..=2 {
+        let name = format!("lat.{clone}.log");
+        let plain = home.work().join(format!("plain_{name}"));
+        let plain = std::fs::read_to_string(plain).unwrap();
+        assert_eq!(plain.lines().count(), 3000);
+        let packed = format!("packed_{name}.fz");
+        let length = home.work().join(&packed).metadata().unwrap().len();
+        assert!(length < plain.len() as u64 / 2, "{length}");
+        let done = home.iodyno(&["fio", &format!("--inflate-log={packed}")]);
+        assert_eq!(done.succeeds().stdout, plain);
+    }
+    home.file("no.fz", "1, 2, 3");
+    home.iodyno(&["fio", "--inflate-log", "no.fz"])
+        .exits(1)
+        .tells("not a compressed log");
+    home.iodyno(&["fio", "--inflate-log", "missing.fz"])
+        .exits(1)
+        .tells("missing.fz");
+}
+
 #[test]
 fn output_goes_to_a_file_where_one_is_named() {
     let home = Home::new();

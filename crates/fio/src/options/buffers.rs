@@ -14,9 +14,9 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.boolean().map(|it| draft.zero_buffers = it)),
     honoured("refill_buffers", Boolean, "Each write contains new random bytes.",
         |draft, value| value.boolean().map(|it| draft.job.buffers.refill = it)),
-    honoured("scramble_buffers", Boolean, "Changes a word of each random block that is written, so that no two blocks are equal.",
+    honoured("scramble_buffers", Boolean, "Changes a word in each 512 bytes of a random block that is written, so that no two sectors are equal.",
         |draft, value| value.boolean().map(|it| draft.job.buffers.scramble = it)).default("1"),
-    honoured("buffer_pattern", Forms(&["0xdeadbeef", "\"text\"", "17"]), "Writes contain this pattern, repeated.",
+    honoured("buffer_pattern", Forms(&["0xdeadbeef", "\"text\"", "17", "'file'"]), "Writes contain this pattern, repeated.",
         |draft, value| read_pattern(value).map(|it| draft.buffer_pattern = Some(it))),
     honoured("buffer_compress_percentage", Percent, "Compressible percentage of each chunk.",
         |draft, value| value.count(0, 100).map(|it| draft.compress_percent = it)),
@@ -46,9 +46,9 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.boolean().map(|it| draft.verify.do_verify = it)).default("1"),
     honoured("verify_only", Boolean, "Only checks what an earlier run wrote.",
         |draft, value| value.boolean().map(|it| draft.verify.only = it)),
-    honoured("verify_pattern", Forms(&["0xdeadbeef", "\"text\"", "17", "%o"]), "Pattern of the blocks; `%o` stands for the block's offset (8 bytes).",
+    honoured("verify_pattern", Forms(&["0xdeadbeef", "\"text\"", "17", "'file'", "%o"]), "Pattern of the blocks; `%o` stands for the block's offset (8 bytes).",
         |draft, value| {
-            let read = pattern(value.string()?, true);
+            let read = pattern(value.string()?, true, &|name| value.content_of(name));
             read.map(|it| draft.verify_pattern = Some(it)).map_err(faulty)
         }),
     honoured("verify_interval", Bytes, "Bytes covered by each header; default: the block. In `iodyno fio`, reduced as fio does where it does not divide all blocks.",
@@ -110,7 +110,7 @@ fn mem(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
 }
 
 fn read_pattern(value: &Value) -> Result<iodyno_model::Pattern, Problem> {
-    let read = pattern(value.string()?, false);
+    let read = pattern(value.string()?, false, &|name| value.content_of(name));
     read.map(|read| read.bytes).map_err(faulty)
 }
 

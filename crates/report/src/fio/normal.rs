@@ -7,7 +7,7 @@ use iodyno_model::{BlockSizes, Direction, DirectionResult, Histogram, Reporting,
 use super::entry::{self, Entry};
 use super::json::{SECTOR, utilisation};
 use super::numbers::{Base, Notation, prefixed};
-use super::{Context, VERSION, latency};
+use super::{Context, VERSION, latency, steady};
 use crate::clock;
 use crate::style::sanitize;
 
@@ -93,7 +93,11 @@ fn status(entry: &Entry, entries: &[Entry], context: &Context) -> String {
         text += &latency_line("sync", &sync.service);
         text += &percentiles("sync", &sync.service, &job.reporting);
     }
-    text + &usage(entry)
+    text += &usage(entry);
+    if let Some(result) = &entry.steady {
+        text += &steady::line(result, Notation::of(&job.reporting));
+    }
+    text
 }
 
 /// The C library's text for an errno.

@@ -3,6 +3,8 @@
 use iodyno_model::{SteadyMetric, SteadyResult};
 use serde::Serialize;
 
+use super::numbers::Notation;
+
 #[derive(Serialize)]
 pub(super) struct SteadyObject {
     ss: String,
@@ -27,21 +29,55 @@ struct DataObject {
     bw: Vec<u64>,
 }
 
+/// The values of the last window, those that are missing as 0.
+fn values(result: &SteadyResult, metric: SteadyMetric) -> Vec<u64> {
+    let mut values: Vec<u64> = result
+        .window
+        .iter()
+        .map(|value| value.of(metric) as u64)
+        .collect();
+    values.resize(result.rule.values(), 0);
+    values
+}
+
+fn mean(values: &[u64]) -> u64 {
+    values.iter().sum::<u64>() / values.len().max(1) as u64
+}
+
+/// The line of the normal output.
+pub(super) fn line(result: &SteadyResult, notation: Notation) -> String {
+    let rule = &result.rule;
+    let mean = |metric| mean(&values(result, metric)) as f64;
+    let (first, second) = notation.rate(mean(SteadyMetric::Bandwidth));
+    let latency = match rule.metric {
+        SteadyMetric::Latency => {
+            let (divisor, unit) = match mean(SteadyMetric::Latency) {
+                ns if ns > 2e6 => (1e6, "msec"),
+                ns if ns > 2e3 => (1e3, "usec"),
+                _ => (1.0, "nsec"),
+            };
+            let number = notation.number(mean(SteadyMetric::Latency) / divisor);
+            format!(", lat={number}{unit}")
+        }
+        SteadyMetric::Iops | SteadyMetric::Bandwidth => String::new(),
+    };
+    format!(
+        "  steadystate  : attained={}, bw={first} ({second}), iops={}{latency}, {} {}={:.3}{}\n",
+        if result.attained() { "yes" } else { "no" },
+        notation.number(mean(SteadyMetric::Iops)),
+        rule.metric.name(),
+        if rule.slope { "slope" } else { "mean dev" },
+        result.criterion.unwrap_or(0.0),
+        if rule.percent { "%" } else { "" },
+    )
+}
+
 impl SteadyObject {
     pub(super) fn of(result: &SteadyResult) -> SteadyObject {
         let rule = &result.rule;
         let percent = if rule.percent { "%" } else { "" };
         let slope = if rule.slope { "_slope" } else { "" };
-        let values = |metric| {
-            let mut values: Vec<u64> = result
-                .window
-                .iter()
-                .map(|value| value.of(metric) as u64)
-                .collect();
-            values.resize(rule.values(), 0);
-            values
-        };
-        let mean = |values: &[u64]| values.iter().sum::<u64>() / values.len().max(1) as u64;
+        let values = |metric| values(result, metric);
         let (iops, bw) = (values(SteadyMetric::Iops), values(SteadyMetric::Bandwidth));
         let latency = rule.metric == SteadyMetric::Latency;
         let lat_ns = latency.then(|| values(SteadyMetric::Latency));
@@ -67,7 +103,7 @@ impl SteadyObject {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iodyno_model::{SteadyRule, SteadyValue};
+    use iodyno_model::{Reporting, SteadyRule, SteadyValue};
     use iodyno_units::Nanos;
 
     #[test]
@@ -98,5 +134,35 @@ mod tests {
             }
         });
         assert_eq!(found, expected);
+        let line = line(&result, Notation::of(&Reporting::default()));
+        assert_eq!(
+            line,
+            "  steadystate  : attained=no, bw=120KiB/s (123kB/s), iops=30, lat=400nsec, lat mean dev=0.000%\n"
+        );
+    }
+
+    #[test]
+    fn the_line_names_the_figure_and_the_variation() {
+        let mut result = SteadyResult::new(SteadyRule {
+            metric: SteadyMetric::Bandwidth,
+            slope: true,
+            limit: 100.0,
+            percent: false,
+            window: Nanos::from_secs(2),
+            ramp: Nanos(0),
+            interval: Nanos::from_secs(1),
+        });
+        for _ in 0..2 {
+            result.add(SteadyValue {
+                iops: 25_600.0,
+                bytes_per_s: 104_857_600.0,
+                latency_ns: 600.0,
+            });
+        }
+        result.attained_ns = Some(2_000_000_000);
+        assert_eq!(
+            line(&result, Notation::of(&Reporting::default())),
+            "  steadystate  : attained=yes, bw=100MiB/s (105MB/s), iops=25.6k, bw slope=0.000\n"
+        );
     }
 }

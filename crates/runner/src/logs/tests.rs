@@ -185,7 +185,10 @@ fn a_full_disk_is_a_note_and_a_missing_folder_is_a_fault() {
     let missing = try_make(&logs(Path::new("/nowhere"), 0), 1).unwrap_err();
     assert!(missing.contains("/nowhere/x_lat.1.log"), "{missing}");
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let mut file = LogFile::new("a.log".into(), BufWriter::with_capacity(16, full));
+    let mut file = LogFile::new(
+        "a.log".into(),
+        BufWriter::with_capacity(16, Sink::Plain(full)),
+    );
     for _ in 0..100 {
         file.line(format_args!("12345678\n"));
     }
