@@ -32,6 +32,11 @@ impl Filler {
         }
     }
 
+    /// Whether each write gets content of its own, whatever its buffer held.
+    pub(crate) fn renews(&self) -> bool {
+        self.buffers.dedupe_percent > 0 || self.buffers.refill
+    }
+
     /// Fills a buffer before the first op.
     pub(crate) fn fill(&mut self, buffer: &mut [u8]) {
         let seed = self.random.next_u64();

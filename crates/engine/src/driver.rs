@@ -7,7 +7,7 @@ mod failures;
 
 use std::sync::Arc;
 
-use iodyno_model::{DepthUse, EndedBy, Engine, EngineKind, Job, StopRequest};
+use iodyno_model::{DepthUse, Direction, EndedBy, Engine, EngineKind, Job, StopRequest};
 use iodyno_sys::{
     Backend, BackendError, Capabilities, Clock, Completion, Completions, OpKind, Slot,
 };
@@ -87,6 +87,10 @@ pub(crate) struct Driver<'a, B, C> {
     job: Arc<Job>,
     /// Writes are atomic.
     atomic: bool,
+    /// A read may end at the end of its file, because the job's writes extend it.
+    reads_to_end: bool,
+    /// The latencies of read, write, trim and sync above which the job fails, ns.
+    max_latency_ns: [u64; 4],
     bad_block_fails: bool,
     shared: &'a CloneShared,
     /// The ops in flight, readable by other threads.
@@ -327,6 +331,8 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             first => first,
         };
         let service = completion.completed - submitted;
+        let direction = issue.direction;
+        let slow = issue.counted && service > self.max_latency_ns[direction as usize];
         if issue.counted {
             let counters = counters.of(issue.direction);
             add(&counters.bytes, length.into());
@@ -361,6 +367,9 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
                 reads.record(length, service, submission);
             }
             self.verify(slot, &issue);
+        }
+        if slow {
+            self.took_too_long(counters, slot, service);
         }
         self.release(stream, slot, true, length.into(), now);
     }
@@ -437,8 +446,15 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             backend,
             clock,
             batches: Batches::of(&parts.engine),
-            job: parts.job,
             atomic: parts.engine.atomic,
+            reads_to_end: (parts.job.work.blocks())
+                .is_some_and(|blocks| blocks.files.create_on_open && blocks.access.writes),
+            max_latency_ns: Direction::ALL.map(|direction| {
+                let limits = &parts.job.errors.max_latency;
+                let limit = limits.get(direction).filter(|limit| limit.0 > 0);
+                limit.map_or(u64::MAX, |limit| limit.0)
+            }),
+            job: parts.job,
             bad_block_fails: parts.bad_block_fails,
             shared: parts.shared,
             seen: parts.shared.show_in_flight(parts.names, depth),
@@ -470,8 +486,9 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             rates: None,
             rates_due: u64::MAX,
         };
-        // A simulated device keeps no data.
-        if parts.writes && parts.engine.kind != EngineKind::Sim {
+        // A simulated device keeps no data, and content that each write renews needs no first one.
+        let filled = parts.writes && parts.engine.kind != EngineKind::Sim;
+        if filled && !driver.filler.renews() {
             for slot in 0..depth {
                 driver.filler.fill(driver.backend.buffer(slot));
             }

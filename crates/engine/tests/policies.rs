@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
@@ -108,6 +109,32 @@ fn a_full_device_is_a_successful_end_of_a_job_that_fills_it() {
         assert_eq!(outcome.errors.is_empty(), ended == EndedBy::Size);
         // 99 before the one that failed, and up to seven of the eight in flight that followed it.
         assert!((99..=106).contains(&ops(&shared, Direction::Write)));
+    }
+}
+
+#[test]
+fn reads_beyond_the_end_of_a_file_that_the_job_extends_are_short() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    for kind in [EngineKind::Psync, EngineKind::Posixaio, EngineKind::Libaio] {
+        for creates in [true, false] {
+            File::create(&path).unwrap();
+            let mut growing = job(kind, (true, true));
+            testing::blocks(&mut growing).files.create_on_open = creates;
+            let (outcome, shared) = start(growing, Some(&path), folder.path());
+            let all = ops(&shared, Direction::Read) + ops(&shared, Direction::Write);
+            let read = shared.measure.of(Direction::Read).bytes.load(Relaxed);
+            if creates {
+                assert_eq!(
+                    (outcome.ended, all),
+                    (EndedBy::Size, SIZE / BLOCK),
+                    "{kind:?}"
+                );
+                assert!(read < ops(&shared, Direction::Read) * BLOCK, "{kind:?}");
+            } else {
+                assert_eq!(outcome.ended, EndedBy::Error, "{kind:?}");
+            }
+        }
     }
 }
 

@@ -75,6 +75,8 @@ const DIFFERENCES: &str = "\
 | `bs=4k-16k` | the sizes of reads and of writes as in fio, with a warning that names `bsrange` |
 | shares of `bssplit` that do not add up to 100 | an error |
 | `direct=true`, `group_reporting=yes` | the same as 1 |
+| `time_based=10` and other numbers above 1 for a boolean | 1 as in fio, with a warning |
+| `size=20%` of a file that does not exist | an error as in fio; iodyno says so for each file |
 | a boolean without a value | 1 |
 | `${VAR}` that is not set | an empty text, with a warning |
 | options before several job files | apply to all files; fio applies them to the first |
@@ -84,8 +86,17 @@ const DIFFERENCES: &str = "\
 | `verify` with `time_based` | blocks are read back after the runtime; fio does not read them back unless `verify_backlog` is set |
 | `verify_only` with `rw=write` | only reads are counted; fio also counts writes that it did not make |
 | `verify_header` | not an option of fio; `docs/verification.md` describes the headers of verified blocks |
+| `verify_state_save` | one record in the state folder of iodyno; fio writes a file `…-verify.state` per job to the current folder |
+| the random map with `bsrange` or `bssplit` | as in fio, each byte of the region is accessed once per pass: an op that would meet used blocks ends before them. The blocks drawn are others than fio's, so that the number of ops differs by some percent |
+| `bsrange` or `bssplit` with different smallest blocks for reads and writes, or `bs=4k,64k` with one direction | offsets are multiples of each direction's smallest block; fio counts the used blocks in units of the smallest of all directions, and ends some of these jobs early |
+| `norandommap` with `bsrange` or `bssplit` | the last op ends at `size`; that of fio ends beyond it |
+| `rwmixread`, `percentage_random` | the same shares as in fio; the draws are others, so that the number of reads differs by some ops |
+| `rw=read:512k` and other holes | the job goes on at the start of the region until `size` bytes are read; fio ends it at the end of the region |
+| a trim of a file | punches a hole; fio 3.42 fails with ENOTTY |
+| `fsync`, `fdatasync` | after this number of writes, as in fio 3.42; fio 3.33 also syncs after each read in between |
+| `create_on_open` with reads and writes | a read beyond the end of the file is an op of 0 bytes, as in fio with asynchronous engines; with others fio fails with EIO |
 | a number in parentheses | arithmetic with `+ - * / % ^`, suffixes and `$ncpus`, `$pagesize`, `$mb_memory` |
-| a job that does all of its `size` within `ramp_time` | nothing is measured, and a note says so; fio reports the ops of the ramp, without latencies |
+| a job that does all of its `size` within `ramp_time` | nothing is measured, and a note says so; fio reports the ops of the ramp, without latencies. A job that goes on after its ramp is measured from there in both, and the bytes of the ramp count towards `size` |
 | the checks of `steadystate` | are counted from the start of the job's measured time; fio checks all jobs at the same instants, so that its first value can cover a part of an interval |
 | `filecreate`, `filestat`, `filedelete`, `dircreate`, `dirstat`, `dirdelete` | work in a folder that the trial creates in `directory` and removes at its end; `filename` is refused, because fio removes or changes such files |
 | `steadystate=lat:100us` | 100 µs; fio compares with 100 ns |

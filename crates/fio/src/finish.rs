@@ -518,7 +518,7 @@ fn check_interval(draft: &Draft, verify: &mut Verify, report: &mut Report) {
             fits if divisor.is_multiple_of(fits) => fits,
             _ => divisor,
         },
-        interval => interval,
+        interval => interval.min(sizes.min()),
     };
     let interval = match verify.interval {
         0 => sizes.min(),

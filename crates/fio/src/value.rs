@@ -186,9 +186,14 @@ impl<'a> Value<'a> {
         self.time_of(self.single()?, unit)
     }
 
-    /// 1 without a value; otherwise 0 or 1, or an equivalent word.
+    /// 1 without a value; otherwise 0 or 1, or an equivalent word. As in fio, any other number is 1.
     pub(super) fn boolean(&self) -> Result<bool, Problem> {
         if !self.given {
+            return Ok(true);
+        }
+        if self.text.parse::<u32>().is_ok_and(|number| number > 1) {
+            let said = format!("as in fio, `{}` is 1", self.text);
+            self.remark(Problem::warning(said).hint("write 1"));
             return Ok(true);
         }
         switch(self.text).ok_or_else(|| {

@@ -75,7 +75,17 @@ fn invalid_values_are_errors_at_their_location() {
             "5000",
             "error 5000 is out of range: 1 to 4096",
         ),
-        ("direct=2", "2", "error `2` is neither 0 nor 1"),
+        ("direct=-2", "-2", "error `-2` is neither 0 nor 1"),
+        (
+            "rw=randread\nrandom_distribution=zipf:1.1:2",
+            "2",
+            "error `2` is out of range: from 0 to 1",
+        ),
+        (
+            "file_service_type=zipf:1.1:0.5",
+            "zipf:1.1:0.5",
+            "error the centre of the law by which files are chosen",
+        ),
         (
             "ss=iops\nss_dur=9",
             "iops",
@@ -474,6 +484,10 @@ fn surprising_options_give_warnings() {
         &[("4k-16k", "warning `4k-16k` is not a range: as in fio")],
     );
     check("loops=2*3", &[("2*3", "warning as in fio, `2*3` is `2`")]);
+    check(
+        "time_based=10\nruntime=1",
+        &[("10", "warning as in fio, `10` is 1")],
+    );
     check(
         "size=64k\nbsrange=4k-128k",
         &[(

@@ -503,6 +503,40 @@ fn files_have_names_folders_and_layout_options() {
 }
 
 #[test]
+fn a_distribution_has_a_centre() {
+    for (text, center) in [
+        ("zipf:1.2:0.25", Some(0.25)),
+        ("pareto:0.2:1", Some(1.0)),
+        ("normal:5:0", Some(0.0)),
+        ("normal:5", None),
+        // The last value counts as a whole.
+        ("zipf:1.2:0.25\nrandom_distribution=zipf:1.2", None),
+    ] {
+        let job = job(&format!("rw=randread\nrandom_distribution={text}"));
+        assert_eq!(job.work.blocks().unwrap().access.center, center, "{text}");
+    }
+}
+
+#[test]
+fn a_latency_limit_is_per_direction() {
+    let limits = job("max_latency=10ms,500").errors.max_latency;
+    assert_eq!(limits.read, Nanos::from_millis(10));
+    assert_eq!(
+        (limits.write, limits.trim),
+        (Nanos::from_micros(500), Nanos::from_micros(500))
+    );
+}
+
+#[test]
+fn directions_are_reported_as_one_where_asked() {
+    use iodyno_model::UnifiedReporting::{Both, Mixed, None};
+    for (text, unified) in [("0", None), ("1", Mixed), ("mixed", Mixed), ("both", Both)] {
+        let job = job(&format!("unified_rw_reporting={text}"));
+        assert_eq!(job.reporting.unified, unified, "{text}");
+    }
+}
+
+#[test]
 fn region_and_end_condition_are_independent() {
     let job = job(
         "size=50%\nio_size=1g\noffset=1m\noffset_increment=10%\noffset_align=4k\nnumber_ios=77\n\

@@ -295,6 +295,10 @@ pub struct Access {
     pub repeatable: bool,
     /// The job's own seed, if it has one.
     pub seed: Option<u64>,
+    /// Place of the most frequent block of a Zipf, Pareto or normal distribution, from 0 (start of the region) to 1; `None`:
+    /// at random, and for normal in the middle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub center: Option<f64>,
     /// Ops that overlap one in flight wait for it, if the job changes data.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub serialize_overlap: bool,
@@ -318,6 +322,7 @@ impl Default for Access {
             sequencer: Sequencer::Sequential,
             repeatable: true,
             seed: None,
+            center: None,
             serialize_overlap: false,
         }
     }

@@ -1,6 +1,9 @@
 //! Error policy: which failed ops a job tolerates.
 
+use iodyno_units::Nanos;
 use serde::{Deserialize, Serialize};
+
+use crate::PerDirection;
 
 /// Whether a job continues after a failed op. Failed ops are always counted by errno.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -15,6 +18,13 @@ pub struct ErrorPolicy {
     pub ignore_read: Vec<i32>,
     /// Errnos of writes that are not counted as errors.
     pub ignore_write: Vec<i32>,
+    /// A longer latency fails the job; 0: no latency does.
+    #[serde(default, skip_serializing_if = "is_unlimited")]
+    pub max_latency: PerDirection<Nanos>,
     /// A failure of this job ends the clones that the job's `exit_what` names.
     pub exit_all: bool,
+}
+
+fn is_unlimited(limits: &PerDirection<Nanos>) -> bool {
+    *limits == PerDirection::default()
 }

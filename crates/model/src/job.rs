@@ -140,6 +140,9 @@ pub struct Reporting {
     /// The latencies whose percentiles fio's formats contain.
     #[serde(default)]
     pub percentiles_of: PercentilesOf,
+    /// Whether fio's formats add up the directions.
+    #[serde(default, skip_serializing_if = "UnifiedReporting::is_none")]
+    pub unified: UnifiedReporting,
     /// Significant digits of rates and sizes in fio's text, 1 to 10.
     #[serde(default = "Reporting::default_digits")]
     pub digits: u32,
@@ -149,6 +152,25 @@ pub struct Reporting {
     /// Prefixes in fio's text are powers of 1000 first; otherwise powers of 1024 first.
     #[serde(default)]
     pub decimal: bool,
+}
+
+/// Whether fio's formats report reads, writes and trims as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnifiedReporting {
+    /// Each direction.
+    #[default]
+    None,
+    /// Only their sum.
+    Mixed,
+    /// Each direction, then their sum.
+    Both,
+}
+
+impl UnifiedReporting {
+    fn is_none(&self) -> bool {
+        *self == UnifiedReporting::None
+    }
 }
 
 /// A choice of fio's latencies.
@@ -193,6 +215,7 @@ impl Default for Reporting {
             percentiles: Self::PERCENTILES.to_vec(),
             hidden: false,
             percentiles_of: PercentilesOf::default(),
+            unified: UnifiedReporting::default(),
             digits: Self::default_digits(),
             bits: false,
             decimal: false,

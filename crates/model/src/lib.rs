@@ -69,7 +69,10 @@ pub use import::{
     Claim, ClaimRules, ClaimSubject, Duplicate, Imported, ImportedPoint, ImportedTable,
     ImportedTrial, Unread,
 };
-pub use job::{After, ExitScope, Job, JobEnd, Logs, PercentilesOf, Placement, Reporting, Span};
+pub use job::{
+    After, ExitScope, Job, JobEnd, Logs, PercentilesOf, Placement, Reporting, Span,
+    UnifiedReporting,
+};
 pub use key::{RunId, TrialKey};
 pub use metric::{Better, Figure, Metric, Unit, Withheld};
 pub use observation::{Fact, FactClass, Flag, Kind, Observation, SourceLine};

@@ -3,6 +3,8 @@
 use iodyno_model::{DepthUse, Direction, StopRequest};
 use iodyno_sys::{Backend, Clock, Completion, OpKind, Slot};
 
+use iodyno_units::Nanos;
+
 use super::Driver;
 use crate::counters::{LatencyCounters, OpCounters, add};
 use crate::counts;
@@ -14,6 +16,7 @@ const ENOSPC: i32 = 28;
 const ENODATA: i32 = 61;
 const EILSEQ: i32 = 84;
 const EOPNOTSUPP: i32 = 95;
+const ETIMEDOUT: i32 = 110;
 const EDQUOT: i32 = 122;
 const ECANCELED: i32 = 125;
 
@@ -73,6 +76,28 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
         }
     }
 
+    /// Fails the job for an op whose latency is above its limit.
+    #[cold]
+    pub(super) fn took_too_long(&mut self, counters: &OpCounters, slot: Slot, service_ns: u64) {
+        let issue = self.slots[slot as usize].issue;
+        let direction = issue.direction;
+        add(&counters.of(direction).errors, 1);
+        let file = &self.seen.names[issue.op.file as usize];
+        self.errors.count(direction, ETIMEDOUT, &issue.op, file);
+        self.failed = true;
+        let limit = self.max_latency_ns[direction as usize];
+        self.fault.get_or_insert_with(|| WorkerError {
+            what: "keep to `max_latency`".to_owned(),
+            cause: format!(
+                "a {} took {}, and at most {} was allowed",
+                direction.name(),
+                Nanos(service_ns),
+                Nanos(limit)
+            ),
+            hint: Some("raise `max_latency`, or leave it out".to_owned()),
+        });
+    }
+
     pub(super) fn verify(&mut self, slot: Slot, issue: &Issue) {
         let Some(verifier) = &mut self.verifier else {
             return;
@@ -111,6 +136,11 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
             rest.length -= state.moved;
             rest.skip += state.moved;
             return self.backend.prep(slot, &rest);
+        }
+        // What is beyond the end has not been written yet: an op of as many bytes as there were.
+        if completion.result == 0 && issue.op.kind == OpKind::Read && self.reads_to_end {
+            state.issue.op.length = state.moved;
+            return self.record(stream, counters, completion, now);
         }
         let errno = match completion.result {
             // The end of the file, or no progress in writing.

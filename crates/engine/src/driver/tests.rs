@@ -302,6 +302,27 @@ fn a_job_below_its_minimum_rate_fails_with_both_rates() {
 }
 
 #[test]
+fn a_latency_above_its_limit_fails_the_job() {
+    // One op in flight during the stall takes 40.1 ms.
+    let mut device = device(SimLaw::Constant(100_000), 0);
+    device.faults = vec![SimFault::Stall {
+        from_ns: 50 * MS,
+        for_ns: 40 * MS,
+    }];
+    for (limit_ms, fails) in [(0, false), (20, true), (41, false)] {
+        let mut limited = timed(1, 200);
+        limited.errors.max_latency.read = Nanos::from_millis(limit_ms);
+        let (outcome, _) = whole(limited, device.clone(), None);
+        let errnos: Vec<i32> = outcome.errors.iter().map(|error| error.errno).collect();
+        let expected: &[i32] = if fails { &[110] } else { &[] };
+        assert_eq!(errnos, expected, "{limit_ms}");
+        assert_eq!(outcome.ended == EndedBy::Error, fails);
+        let said = outcome.broken.map(|broken| broken.what);
+        assert_eq!(said.as_deref(), fails.then_some("keep to `max_latency`"));
+    }
+}
+
+#[test]
 fn a_clone_of_a_flow_issues_only_its_share() {
     let mut member = timed(8, 400);
     member.pacing.flow = Some(Flow {

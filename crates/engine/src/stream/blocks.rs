@@ -43,6 +43,15 @@ pub(super) enum BlockDraw {
     },
     /// First a zone according to its share, then uniform within the zone.
     Zoned(Vec<Zone>),
+    /// A scattered law whose most frequent block is at a given place.
+    Shifted {
+        /// The law.
+        draw: Box<BlockDraw>,
+        /// What is added to its blocks, modulo `count`.
+        shift: u64,
+        /// Number of blocks.
+        count: u64,
+    },
     /// A list of blocks.
     Sequence {
         /// The list.
@@ -97,12 +106,33 @@ impl BlockDraw {
     /// A distribution over `count` blocks (at least 1) of `unit` bytes. Invalid parameters fall back to uniform;
     /// `fio` reports them with their line before that.
     pub(super) fn new(
-        law: &Distribution,
+        (law, center): (&Distribution, Option<f64>),
         map: bool,
         (count, unit): (u64, u64),
         random: &mut impl Rng,
     ) -> BlockDraw {
         let count = count.max(1);
+        let draw = BlockDraw::scattered((law, center), map, (count, unit), random);
+        let first = match &draw {
+            BlockDraw::Zipf(_, order) | BlockDraw::Pareto { order, .. } => order.at(0),
+            _ => return draw,
+        };
+        match center {
+            None => draw,
+            Some(center) => BlockDraw::Shifted {
+                draw: Box::new(draw),
+                shift: ((count - 1) as f64 * center) as u64 + count - first,
+                count,
+            },
+        }
+    }
+
+    fn scattered(
+        (law, center): (&Distribution, Option<f64>),
+        map: bool,
+        (count, unit): (u64, u64),
+        random: &mut impl Rng,
+    ) -> BlockDraw {
         let uniform = BlockDraw::Uniform { count };
         match *law {
             Distribution::Uniform if map => BlockDraw::Map {
@@ -123,7 +153,8 @@ impl BlockDraw {
             Distribution::Pareto(_) => uniform,
             Distribution::Normal(percent) => {
                 let deviation = count as f64 * percent / 100.0;
-                match Normal::new((count - 1) as f64 / 2.0, deviation) {
+                let middle = (count - 1) as f64 * center.unwrap_or(0.5);
+                match Normal::new(middle, deviation) {
                     Ok(law) => BlockDraw::Normal { count, law },
                     Err(_) => uniform,
                 }
@@ -189,6 +220,7 @@ impl BlockDraw {
                     return value as u64;
                 }
             },
+            BlockDraw::Shifted { draw, shift, count } => (draw.next(random) + *shift) % *count,
             BlockDraw::Zoned(zones) => {
                 let place: f64 = random.random();
                 let zone = zones.partition_point(|zone| zone.up_to <= place);
@@ -224,7 +256,7 @@ mod tests {
 
     fn shares(law: Distribution, map: bool, count: u64, draws: u64) -> Vec<u64> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
-        let mut draw = BlockDraw::new(&law, map, (count, 4096), &mut random);
+        let mut draw = BlockDraw::new((&law, None), map, (count, 4096), &mut random);
         let mut hits = vec![0; count as usize];
         (0..draws).for_each(|_| hits[draw.next(&mut random) as usize] += 1);
         hits
@@ -267,6 +299,26 @@ mod tests {
         let hits = shares(Distribution::Normal(10.0), true, 1000, 100_000);
         let within: u64 = hits[400..600].iter().sum();
         assert!((within as f64 / 100_000.0 - 0.683).abs() < 0.01, "{within}");
+    }
+
+    #[test]
+    fn a_centre_is_the_place_of_the_most_frequent_block() {
+        for law in [
+            Distribution::Zipf(1.2),
+            Distribution::Pareto(0.1),
+            Distribution::Normal(2.0),
+        ] {
+            for (center, block) in [(0.0, 0i32), (0.25, 25), (1.0, 99)] {
+                let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
+                let law = (&law, Some(center));
+                let mut draw = BlockDraw::new(law, false, (100, 4096), &mut random);
+                let mut hits = [0; 100];
+                (0..50_000).for_each(|_| hits[draw.next(&mut random) as usize] += 1);
+                let most = (0..100i32).max_by_key(|block| hits[*block as usize]);
+                assert!(most.unwrap().abs_diff(block) <= 1, "{law:?}: {hits:?}");
+                assert!(hits.iter().sum::<u64>() == 50_000);
+            }
+        }
     }
 
     #[test]
@@ -322,7 +374,7 @@ mod tests {
                 stride,
             };
             let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
-            let mut draw = BlockDraw::new(&law, false, (count, 4096), &mut random);
+            let mut draw = BlockDraw::new((&law, None), false, (count, 4096), &mut random);
             let next = |_| draw.next(&mut random);
             (0..draws).map(next).collect::<Vec<u64>>()
         };

@@ -158,7 +158,7 @@ fn law(law: Distribution, count: usize, random: &mut impl Rng) -> Rule {
         _ => random.random_range(0..ranks),
     };
     Rule::Law(
-        BlockDraw::new(&law, false, (ranks, 1), random).unscattered(),
+        BlockDraw::new((&law, None), false, (ranks, 1), random).unscattered(),
         first,
     )
 }

@@ -289,10 +289,11 @@ impl JobStream {
         } else {
             left - left % self.least
         };
+        let file = self.file(length);
+        let region = &mut self.regions[file as usize];
+        let (offset, length) = region.next(direction, length, &mut self.random);
         self.issued_bytes += length;
         self.issued_ops += 1;
-        let file = self.file(length);
-        let offset = self.regions[file as usize].next(direction, length, &mut self.random);
         let (kind, checked) = match direction {
             Direction::Read => (OpKind::Read, self.checks_reads),
             Direction::Write if self.only_checks => (OpKind::Read, true),

@@ -108,6 +108,33 @@ fn blocks_at_the_end_stay_aligned() {
 }
 
 #[test]
+fn a_random_map_of_different_sizes_covers_the_region_once() {
+    let range = BlockSizes::Range {
+        min: 512,
+        max: 4 * KIB,
+        unaligned: false,
+    };
+    let split = BlockSizes::Split(vec![(KIB, 40.0), (4 * KIB, 30.0), (64 * KIB, 30.0)]);
+    for (sizes, least) in [(range, 512), (split, KIB)] {
+        for reads in [false, true] {
+            let mut job = random_reads(1);
+            let access = &mut blocks(&mut job).access;
+            (access.reads, access.writes) = (reads, true);
+            access.block_sizes = PerDirection::all(sizes.clone());
+            let ops = issued(job, &[(KIB, 256 * KIB)], 512 * KIB);
+            // Two passes: each of them meets every byte once, whatever its direction.
+            let mut met = vec![0; (256 * KIB / least) as usize];
+            for (_, offset, length, _) in &ops {
+                let first = (offset - KIB) / least;
+                (first..first + length / least).for_each(|block| met[block as usize] += 1);
+            }
+            assert!(met.iter().all(|met| *met == 2), "{sizes:?} {met:?}");
+            assert!(ops.iter().any(|op| op.2 > least));
+        }
+    }
+}
+
+#[test]
 fn holes_and_steps_backwards_are_those_of_fio() {
     let check = |skip: i64, expected: &[u64]| {
         let mut job = sequential(true, false);

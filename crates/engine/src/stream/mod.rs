@@ -1,5 +1,6 @@
 //! Op streams: which op is issued next. Pure: no sleep, no I/O, no clock of their own.
 
+mod block_map;
 mod blocks;
 mod files;
 mod hazards;

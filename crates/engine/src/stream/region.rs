@@ -3,6 +3,7 @@
 use iodyno_model::{Access, Direction, Distribution, Extent, MixSequence, Order, Sequencer};
 use rand::{Rng, RngExt};
 
+use super::block_map::BlockMap;
 use super::blocks::BlockDraw;
 
 /// Strided zones: `size` bytes of each zone are used; the next zone begins `range + skip` after it.
@@ -34,6 +35,8 @@ pub(super) struct Region {
     simple: [bool; 3],
     /// With one random map for all directions (as in fio), only this draw is used.
     shared_map: bool,
+    /// The random map of all directions where the lengths of ops differ.
+    map: Option<BlockMap>,
 }
 
 impl Region {
@@ -69,7 +72,7 @@ impl Region {
         let reach = zones
             .as_ref()
             .map_or(length, |zones| zones.range.min(length));
-        // Blocks of different sizes overlap: a random map of them does not fit in constant memory.
+        // Blocks of different sizes overlap: a map of them takes memory.
         let fixed = |direction| {
             let sizes = access.block_sizes.get(direction);
             sizes.is_some_and(|sizes| sizes.min() == sizes.max())
@@ -88,7 +91,7 @@ impl Region {
             .all(|d| *laws[*d as usize] == Distribution::Uniform);
         let draws = std::array::from_fn(|index| {
             BlockDraw::new(
-                laws[index],
+                (laws[index], access.center),
                 map,
                 (reach / units[index], units[index]),
                 random,
@@ -108,6 +111,10 @@ impl Region {
             plain && percent_random[index] == 100 && largest <= units[index].min(length)
         });
         let shared_map = map && alike && uniform && issued.len() > 1;
+        let all_random = issued.iter().all(|d| percent_random[*d as usize] == 100);
+        let by_block = access.random_map && !map && plain && alike && all_random;
+        let unit_of_all = issued.first().map_or(1, |direction| unit(*direction));
+        let map = (by_block && uniform).then(|| BlockMap::new(length / unit_of_all));
         Region {
             base,
             length,
@@ -121,6 +128,7 @@ impl Region {
             sequencer: access.sequencer,
             zones,
             shared_map,
+            map: map.flatten(),
         }
     }
 
@@ -129,15 +137,27 @@ impl Region {
         self.length
     }
 
-    /// The offset in the file of the next op of this direction and length.
+    /// The offset in the file of the next op of this direction and length, and the length that is left to it: as in fio,
+    /// an op that would meet blocks of the random map that are used ends before them.
     #[inline]
-    pub(super) fn next(&mut self, direction: Direction, length: u64, random: &mut impl Rng) -> u64 {
+    pub(super) fn next(
+        &mut self,
+        direction: Direction,
+        length: u64,
+        random: &mut impl Rng,
+    ) -> (u64, u64) {
         let index = direction as usize % 3;
         if self.simple[index] {
             let draw = if self.shared_map { 0 } else { index };
-            return self.base + self.draws[draw].next(random) * self.units[index];
+            let offset = self.base + self.draws[draw].next(random) * self.units[index];
+            return (offset, length);
         }
-        self.next_of_many(index, length, random)
+        if let Some(map) = &mut self.map {
+            let unit = self.units[index];
+            let (first, blocks) = map.take(length.div_ceil(unit), random);
+            return (self.base + first * unit, length.min(blocks * unit));
+        }
+        (self.next_of_many(index, length, random), length)
     }
 
     fn next_of_many(&mut self, index: usize, length: u64, random: &mut impl Rng) -> u64 {

@@ -240,7 +240,7 @@ fn draws(rule: &SharedFiles, state: &SharedFilesState) -> Draws {
         // Hot blocks are at the same places for all clones, and for reads and writes.
         let mut scatter = Xoshiro256PlusPlus::seed_from_u64(state.scatter);
         let blocks = (state.geometry().pieces(), rule.block.max(1));
-        BlockDraw::new(&rule.distribution, false, blocks, &mut scatter)
+        BlockDraw::new((&rule.distribution, None), false, blocks, &mut scatter)
     };
     Draws {
         mode: rule.mode,

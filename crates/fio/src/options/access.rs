@@ -24,9 +24,9 @@ const READ_WRITE: &[&str] = &[
 
 const DISTRIBUTIONS: &[&str] = &[
     "random",
-    "zipf:θ",
-    "pareto:h",
-    "normal:dev",
+    "zipf:θ[:centre]",
+    "pareto:h[:centre]",
+    "normal:dev[:centre]",
     "zoned:50/5:50/95",
     "zoned_abs:60/10g:40/90g",
     "sequence:2,0,1",
@@ -57,7 +57,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         percentage_random).default("100"),
     refused("percentage_sequential", Percent, "Percentage of sequential ops.", "it is deprecated", "use `percentage_random`"),
     honoured("random_distribution", Words(DISTRIBUTIONS),
-        "Distribution of random offsets. Each zone has a percentage of the ops and a length; a comma-separated list is for read, write, trim. A sequence lists up to 64 blocks of each file, which are accessed in turn. All but `random` imply `norandommap`.",
+        "Distribution of random offsets. Each zone has a percentage of the ops and a length; a comma-separated list is for read, write, trim. A sequence lists up to 64 blocks of each file, which are accessed in turn. The centre, from 0 to 1, is the place of the most frequent block in the region. All but `random` imply `norandommap`.",
         distribution).default("random"),
     honoured("random_sequence_stride", Boolean, "Each pass of a sequence begins as many blocks further on as the sequence has.",
         |draft, value| value.boolean().map(|it| draft.sequence_stride = it)).default("0"),
@@ -237,15 +237,20 @@ fn distribution(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
         ("zoned_abs", Law::ZonedAbsolute),
         ("sequence", Law::Sequence),
     ])?;
-    draft.distribution = match law {
+    let mut centred = |(parameter, center)| {
+        draft.blocks.access.center = center;
+        parameter
+    };
+    let distribution = match law {
         Law::Zoned => zoned(value, after, false)?,
         Law::ZonedAbsolute => zoned(value, after, true)?,
         Law::Sequence => PerDirection::all(sequence(value, after)?),
         Law::Uniform => PerDirection::all(Distribution::Uniform),
-        Law::Zipf => PerDirection::all(Distribution::Zipf(zipf(value, after)?)),
-        Law::Pareto => PerDirection::all(Distribution::Pareto(pareto(value, after)?)),
-        Law::Normal => PerDirection::all(Distribution::Normal(normal(value, after)?)),
+        Law::Zipf => PerDirection::all(Distribution::Zipf(centred(zipf(value, after)?))),
+        Law::Pareto => PerDirection::all(Distribution::Pareto(centred(pareto(value, after)?))),
+        Law::Normal => PerDirection::all(Distribution::Normal(centred(normal(value, after)?))),
     };
+    draft.distribution = distribution;
     Ok(())
 }
 
@@ -274,47 +279,49 @@ fn sequence(value: &Value, after: Option<&str>) -> Result<Distribution, Problem>
     })
 }
 
-/// Parses the exponent of Zipf's law.
-pub(super) fn zipf(value: &Value, after: Option<&str>) -> Result<f64, Problem> {
+/// The number of a distribution, and its centre.
+pub(super) type Centred = (f64, Option<f64>);
+
+/// Parses the exponent of Zipf's law, and its centre.
+pub(super) fn zipf(value: &Value, after: Option<&str>) -> Result<Centred, Problem> {
     parameter(value, after, 1.1, "above 0, and not 1", |theta| {
         theta > 0.0 && theta != 1.0
     })
 }
 
-/// Parses the power of a Pareto distribution.
-pub(super) fn pareto(value: &Value, after: Option<&str>) -> Result<f64, Problem> {
+/// Parses the power of a Pareto distribution, and its centre.
+pub(super) fn pareto(value: &Value, after: Option<&str>) -> Result<Centred, Problem> {
     parameter(value, after, 0.2, "between 0 and 1", |power| {
         power > 0.0 && power < 1.0
     })
 }
 
-/// Parses the deviation of a normal distribution.
-pub(super) fn normal(value: &Value, after: Option<&str>) -> Result<f64, Problem> {
+/// Parses the deviation of a normal distribution, and its centre.
+pub(super) fn normal(value: &Value, after: Option<&str>) -> Result<Centred, Problem> {
     let rule = "from 0 to below 100 (percent)";
     parameter(value, after, 0.0, rule, |deviation| {
         (0.0..100.0).contains(&deviation)
     })
 }
 
-/// Parses the number after the name of a distribution, without a centre.
+/// Parses the number after the name of a distribution, and the centre after that.
 fn parameter(
     value: &Value,
     after: Option<&str>,
     default: f64,
     rule: &str,
     fits: fn(f64) -> bool,
-) -> Result<f64, Problem> {
+) -> Result<Centred, Problem> {
     let Some(after) = after else {
-        return Ok(default);
+        return Ok((default, None));
     };
-    let (text, center) = after.split_once(':').unwrap_or((after, ""));
-    if !center.is_empty() {
-        return Err(value.at(
-            center,
-            Problem::refusal("the centre of a distribution cannot be chosen")
-                .hint("leave the second number out"),
-        ));
-    }
+    let (text, center) = match after.split_once(':') {
+        Some((text, center)) => match value.float_of(center)? {
+            place if (0.0..=1.0).contains(&place) => (text, Some(place)),
+            _ => return Err(value.at(center, out_of_range(center, "from 0 to 1"))),
+        },
+        None => (after, None),
+    };
     let text = match text.split_once('/') {
         Some((number, rest)) => {
             value.remark(
@@ -329,7 +336,7 @@ fn parameter(
         None => text,
     };
     match value.float_of(text)? {
-        number if fits(number) => Ok(number),
+        number if fits(number) => Ok((number, center)),
         _ => Err(value.at(text, out_of_range(text, rule))),
     }
 }

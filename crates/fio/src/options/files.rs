@@ -3,7 +3,7 @@
 use iodyno_model::{Fallocate, FileService};
 use iodyno_options::{Problem, Unit::*, differs, ignored, refused};
 
-use super::access::{normal, pareto, zipf};
+use super::access::{Centred, normal, pareto, zipf};
 use crate::draft::Draft;
 use crate::options::{OptionSpec, honoured};
 use crate::value::Value;
@@ -109,6 +109,13 @@ fn file_service_type(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     ])?;
     let files = &mut draft.blocks.files;
     files.service_ops = 1;
+    let centred = |(parameter, center): Centred| match center {
+        None => Ok(parameter),
+        Some(_) => Err(Problem::refusal(
+            "the centre of the law by which files are chosen cannot be set",
+        )
+        .hint("leave the second number out")),
+    };
     files.service = match kind {
         Kind::Turns(service) => {
             if let Some(ops) = after {
@@ -116,9 +123,9 @@ fn file_service_type(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
             }
             service
         }
-        Kind::Zipf => FileService::Zipf(zipf(value, after)?),
-        Kind::Pareto => FileService::Pareto(pareto(value, after)?),
-        Kind::Normal => FileService::Normal(normal(value, after)?),
+        Kind::Zipf => FileService::Zipf(centred(zipf(value, after)?)?),
+        Kind::Pareto => FileService::Pareto(centred(pareto(value, after)?)?),
+        Kind::Normal => FileService::Normal(centred(normal(value, after)?)?),
     };
     Ok(())
 }

@@ -35,7 +35,8 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("thinktime_iotime", Seconds, "Time between two pauses; with `thinktime_blocks`, whichever ends first.",
         |draft, value| value.time(TimeUnit::Seconds).map(|it| draft.think.io_time = it)).default("0"),
     refused("thinkcycles", Count, "CPU cycles spent before each op.", "time is counted in microseconds, not in cycles", "use `thinktime` with `thinktime_spin`").neutral(&["0"]),
-    refused("max_latency", Microseconds, "Ends the job if an op takes longer.", "latencies are recorded and do not end a job", "use the result's percentiles and maximum").neutral(&["0"]),
+    honoured("max_latency", Microseconds, "Fails the job if an op takes longer; a comma-separated list is for read, write, trim. 0: no limit.",
+        max_latency).default("0"),
     refused("latency_target", Microseconds, "Searches for the depth that meets a latency.", "the depth is not searched automatically", "use a job for each depth, or `rate_iops` and the response latency").neutral(&["0"]),
     ignored("latency_window", Microseconds, "Period of the search.", "it only modifies `latency_target`, which is refused"),
     ignored("latency_percentile", Percent, "Percentage of ops within `latency_target`.", "it only modifies `latency_target`, which is refused"),
@@ -59,6 +60,15 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
 fn rate_process(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     draft.job.pacing.arrival =
         value.choice(&[("linear", Arrival::Linear), ("poisson", Arrival::Poisson)])?;
+    Ok(())
+}
+
+fn max_latency(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
+    let mut limits = draft.job.errors.max_latency;
+    value.spread(&mut limits, |token| {
+        value.time_of(token, TimeUnit::Microseconds)
+    })?;
+    draft.job.errors.max_latency = limits;
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use iodyno_model::UnifiedReporting;
 use iodyno_options::{Problem, Unit::*, ignored, refused};
 
 use crate::draft::Draft;
@@ -64,7 +65,8 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     ignored("disk_util", Boolean, "Shows the use of the devices.", "it is always part of the result"),
     honoured("stats", Boolean, "Whether fio's output formats contain the job; other results always contain it.",
         |draft, value| value.boolean().map(|it| draft.job.reporting.hidden = !it)).default("1"),
-    refused("unified_rw_reporting", Words(&["none", "mixed", "both", "0", "1", "2"]), "Reports reads and writes as one.", "reads and writes have separate latencies", "add their figures").neutral(&["none", "0"]),
+    honoured("unified_rw_reporting", Words(&["none", "mixed", "both", "0", "1", "2"]), "fio's formats contain the sum of reads, writes and trims as `mixed`: in place of them, or (`both`) beside them.",
+        unified).default("none"),
     refused("block_error_percentiles", Boolean, "Shows how often blocks were trimmed before they failed.", "wear of blocks is not recorded", "leave it out").neutral(&["0"]),
     honoured("cpus_allowed", Numbers, "Allowed CPUs of the clones.",
         |draft, value| value.number_list(value.string()?, draft.cpus).map(|it| draft.job.placement.cpus = it)),
@@ -111,6 +113,18 @@ fn log_window_value(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
         ("max", (true, false)),
         ("1", (true, false)),
         ("both", (false, true)),
+    ])?;
+    Ok(())
+}
+
+fn unified(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
+    draft.job.reporting.unified = value.choice(&[
+        ("none", UnifiedReporting::None),
+        ("0", UnifiedReporting::None),
+        ("mixed", UnifiedReporting::Mixed),
+        ("1", UnifiedReporting::Mixed),
+        ("both", UnifiedReporting::Both),
+        ("2", UnifiedReporting::Both),
     ])?;
     Ok(())
 }

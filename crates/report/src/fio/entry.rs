@@ -1,8 +1,8 @@
 //! Clones combined as in fio: each separately, or a group as one entry.
 
 use iodyno_model::{
-    CloneResult, CpuUse, DepthUse, Direction, DirectionResult, Job, SteadyResult, Step, Trial,
-    Workload,
+    CloneResult, CpuUse, DepthUse, Direction, DirectionResult, EndedBy, Job, SteadyResult, Step,
+    Trial, UnifiedReporting, Workload,
 };
 
 /// One member of fio's `jobs` list.
@@ -16,6 +16,8 @@ pub(super) struct Entry<'a> {
     pub(super) members: u32,
     /// Read, write, trim, sync.
     directions: [DirectionResult; 4],
+    /// The sum of the first three, where it is reported beside them.
+    sum: Option<DirectionResult>,
     pub(super) cpu: CpuUse,
     pub(super) depth: DepthUse,
     /// Failed ops.
@@ -32,6 +34,17 @@ pub(super) struct Entry<'a> {
 
 /// EILSEQ: what fio reports for data that fail verification.
 const VERIFY_ERRNO: i32 = 84;
+/// EIO: what fio reports for a job that failed without a failed op, such as one below its minimum rate.
+const OTHER_ERRNO: i32 = 5;
+
+/// What a block of figures is about.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Row {
+    /// A direction; reads stand for all directions where only their sum is reported.
+    Of(Direction),
+    /// Reads, writes and trims, beside each of them.
+    Sum,
+}
 
 impl<'a> Entry<'a> {
     fn new(index: usize, job: &'a Job) -> Entry<'a> {
@@ -40,6 +53,7 @@ impl<'a> Entry<'a> {
             job,
             members: 0,
             directions: Direction::ALL.map(DirectionResult::empty),
+            sum: None,
             cpu: CpuUse::default(),
             depth: DepthUse::default(),
             failed: 0,
@@ -101,7 +115,11 @@ impl<'a> Entry<'a> {
         if self.errno == 0 {
             let bad = clone.verify.as_ref().is_some_and(|verify| verify.bad() > 0);
             let first = clone.errors.first().map(|error| error.errno);
-            self.errno = first.unwrap_or(if bad { VERIFY_ERRNO } else { 0 });
+            self.errno = first.unwrap_or(match clone.ended {
+                _ if bad => VERIFY_ERRNO,
+                EndedBy::Error => OTHER_ERRNO,
+                _ => 0,
+            });
         }
         self.start_ns = match self.members {
             0 => clone.start_ns,
@@ -114,6 +132,55 @@ impl<'a> Entry<'a> {
 
     pub(super) fn direction(&self, direction: Direction) -> &DirectionResult {
         &self.directions[direction as usize]
+    }
+
+    pub(super) fn row(&self, row: Row) -> &DirectionResult {
+        match (row, &self.sum) {
+            (Row::Of(direction), _) => self.direction(direction),
+            (Row::Sum, Some(sum)) => sum,
+            (Row::Sum, None) => self.direction(Direction::Read),
+        }
+    }
+
+    /// The rows of a document: all directions and their sum, or only the sum.
+    pub(super) fn rows(&self) -> impl Iterator<Item = Row> + use<> {
+        const DIRECTIONS: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
+        let directions = if self.only_sum() { 1 } else { 3 };
+        let sum = self.sum.as_ref().map(|_| Row::Sum);
+        DIRECTIONS
+            .into_iter()
+            .take(directions)
+            .map(Row::Of)
+            .chain(sum)
+    }
+
+    /// The name of a row.
+    pub(super) fn label(&self, row: Row) -> &'static str {
+        match row {
+            Row::Of(direction) if !self.only_sum() => direction.name(),
+            _ => "mixed",
+        }
+    }
+
+    /// Whether reads stand for all directions.
+    pub(super) fn only_sum(&self) -> bool {
+        self.job.reporting.unified == UnifiedReporting::Mixed
+    }
+
+    /// Adds up the directions where the job asks for their sum: rates add up, and the runtime is the longest.
+    fn unify(&mut self) {
+        let unified = self.job.reporting.unified;
+        if unified == UnifiedReporting::None {
+            return;
+        }
+        let mut sum = DirectionResult::empty(Direction::Read);
+        self.moved().iter().for_each(|result| sum.add(result));
+        if self.only_sum() {
+            self.directions[..3].fill_with(|| DirectionResult::empty(Direction::Read));
+            self.directions[0] = sum;
+        } else {
+            self.sum = Some(sum);
+        }
     }
 
     /// Reads, writes and trims.
@@ -224,6 +291,7 @@ pub(super) fn entries<'a>(workload: &'a Workload, trial: &Trial) -> Vec<Entry<'a
             }
         }
     }
+    entries.iter_mut().for_each(Entry::unify);
     entries
 }
 
@@ -250,13 +318,13 @@ pub(super) struct GroupRun {
 }
 
 /// A group's figures in a direction; `None` without ops in that direction.
-pub(super) fn group_run(entries: &[Entry], group: u32, direction: Direction) -> Option<GroupRun> {
+pub(super) fn group_run(entries: &[Entry], group: u32, row: Row) -> Option<GroupRun> {
     let mut run: Option<GroupRun> = None;
     let mut longest_ns = 0;
     let members = entries
         .iter()
         .filter(|entry| entry.job.reporting.group == group);
-    for result in members.map(|entry| entry.direction(direction)) {
+    for result in members.map(|entry| entry.row(row)) {
         if runtime_ms(result) == 0 {
             continue;
         }
@@ -278,9 +346,9 @@ pub(super) fn group_run(entries: &[Entry], group: u32, direction: Direction) -> 
 }
 
 /// An entry's share of its group's bandwidth, percent, from the means of its samples.
-pub(super) fn share_of_group(entry: &Entry, entries: &[Entry], direction: Direction) -> f64 {
-    let mean = entry.direction(direction).bandwidth.mean;
-    match group_run(entries, entry.job.reporting.group, direction) {
+pub(super) fn share_of_group(entry: &Entry, entries: &[Entry], row: Row) -> f64 {
+    let mean = entry.row(row).bandwidth.mean;
+    match group_run(entries, entry.job.reporting.group, row) {
         Some(run) if run.bytes_per_s > 1024.0 => (mean * 100.0 / run.bytes_per_s).min(100.0),
         _ => 100.0,
     }

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use iodyno_model::{
-    DeviceUse, Direction, DirectionResult, Histogram, Part, Reporting, Trial, Workload, printable,
-};
+use iodyno_model::{DeviceUse, Direction, Histogram, Part, Reporting, Trial, Workload, printable};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::entry::{self, Entry};
+use super::entry::{self, Entry, Row};
 use super::steady::SteadyObject;
 use super::{Context, VERSION, latency};
 use crate::clock;
@@ -54,9 +52,8 @@ struct JobObject<'a> {
     elapsed: u64,
     #[serde(rename = "job options")]
     job_options: &'a BTreeMap<String, String>,
-    read: DirectionObject,
-    write: DirectionObject,
-    trim: DirectionObject,
+    #[serde(flatten)]
+    rows: Ordered<DirectionObject>,
     sync: SyncObject,
     job_runtime: u64,
     usr_cpu: f64,
@@ -246,7 +243,10 @@ fn job_object<'a>(
                 .collect(),
         )
     };
-    let direction = |direction| direction_object(entry, entries, direction, plus);
+    let rows = entry.rows().map(|row| {
+        let object = direction_object(entry, entries, row, plus);
+        (entry.label(row).to_owned(), object)
+    });
     let sync = entry.direction(Direction::Sync);
     let of = job.reporting.percentiles_of;
     let errors = entry.continues_on_error();
@@ -258,9 +258,7 @@ fn job_object<'a>(
         eta: context.eta_s,
         elapsed: context.elapsed_s,
         job_options: context.job_options.get(entry.index).unwrap_or(&job.options),
-        read: direction(Direction::Read),
-        write: direction(Direction::Write),
-        trim: direction(Direction::Trim),
+        rows: Ordered(rows.collect()),
         sync: SyncObject {
             total_ios: sync.ops,
             lat_ns: latency_object(
@@ -306,13 +304,8 @@ fn depths(counts: &[u64; 7], labels: [&str; 7]) -> Ordered<f64> {
     )
 }
 
-fn direction_object(
-    entry: &Entry,
-    entries: &[Entry],
-    direction: Direction,
-    plus: bool,
-) -> DirectionObject {
-    let result: &DirectionResult = entry.direction(direction);
+fn direction_object(entry: &Entry, entries: &[Entry], row: Row, plus: bool) -> DirectionObject {
+    let result = entry.row(row);
     let reporting = &entry.job.reporting;
     let bw_bytes = entry::bytes_per_s(result) as u64;
     let bandwidth = &result.bandwidth;
@@ -342,7 +335,7 @@ fn direction_object(
         bw_max: (bandwidth.max / 1024.0) as u64,
         bw_agg: match bandwidth.samples {
             0 => 0.0,
-            _ => rounded(entry::share_of_group(entry, entries, direction)),
+            _ => rounded(entry::share_of_group(entry, entries, row)),
         },
         bw_mean: rounded(bandwidth.mean / 1024.0),
         bw_dev: rounded(bandwidth.stddev / 1024.0),

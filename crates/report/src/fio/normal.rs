@@ -2,9 +2,9 @@
 
 use std::io;
 
-use iodyno_model::{BlockSizes, Direction, DirectionResult, Histogram, Reporting, Trial, Workload};
+use iodyno_model::{BlockSizes, Direction, Histogram, Reporting, Trial, Workload};
 
-use super::entry::{self, Entry};
+use super::entry::{self, Entry, Row};
 use super::json::{SECTOR, utilisation};
 use super::numbers::{Base, Notation, prefixed};
 use super::{Context, VERSION, latency, steady};
@@ -59,8 +59,14 @@ pub fn normal(workload: &Workload, trial: &Trial, context: &Context) -> String {
     groups.dedup();
     for group in groups {
         text += &format!("\nRun status group {group} (all jobs):\n");
-        for direction in [Direction::Read, Direction::Write, Direction::Trim] {
-            text += &group_line(&entries, group, direction);
+        // As in fio, the last one of the group decides.
+        let mut members = entries.iter().rev();
+        let last = members.find(|entry| entry.job.reporting.group == group);
+        for (last, row) in last
+            .iter()
+            .flat_map(|last| last.rows().map(move |row| (last, row)))
+        {
+            text += &group_line(&entries, last, row);
         }
     }
     text + &disks(trial)
@@ -83,8 +89,8 @@ fn status(entry: &Entry, entries: &[Entry], context: &Context) -> String {
     if !job.description.is_empty() {
         text += &format!("  Description  : [{}]\n", sanitize(&job.description));
     }
-    for result in entry.moved().iter().filter(|result| result.bytes > 0) {
-        text += &direction_status(entry, entries, result);
+    for row in entry.rows().filter(|row| entry.row(*row).bytes > 0) {
+        text += &direction_status(entry, entries, row);
     }
     text += &latency_classes(entry);
     let sync = entry.direction(Direction::Sync);
@@ -109,14 +115,15 @@ fn describe(errno: i32) -> String {
     }
 }
 
-fn direction_status(entry: &Entry, entries: &[Entry], result: &DirectionResult) -> String {
+fn direction_status(entry: &Entry, entries: &[Entry], row: Row) -> String {
+    let result = entry.row(row);
     let reporting = &entry.job.reporting;
     let notation = Notation::of(reporting);
     let (first, second) = notation.rate(entry::bytes_per_s(result));
     let (moved, _) = notation.size(result.bytes as f64);
     let mut text = format!(
         "  {}: IOPS={}, BW={first} ({second})({moved}/{}msec)\n",
-        result.direction.name(),
+        entry.label(row),
         notation.number(entry::iops(result)),
         entry::runtime_ms(result)
     );
@@ -139,14 +146,15 @@ fn direction_status(entry: &Entry, entries: &[Entry], result: &DirectionResult) 
             text += &percentiles(name, histogram, reporting);
         }
     }
-    text + &samples(entry, entries, result)
+    text + &samples(entry, entries, row)
 }
 
-fn samples(entry: &Entry, entries: &[Entry], result: &DirectionResult) -> String {
+fn samples(entry: &Entry, entries: &[Entry], row: Row) -> String {
+    let result = entry.row(row);
     let mut text = String::new();
     let bandwidth = &result.bandwidth;
     if bandwidth.samples > 0 && bandwidth.mean > 0.0 {
-        let share = entry::share_of_group(entry, entries, result.direction);
+        let share = entry::share_of_group(entry, entries, row);
         let (factor, unit) = Notation::of(&entry.job.reporting).sampled(bandwidth.mean);
         text += &format!(
             "   bw ({unit:>5}/s): min={:5}, max={:5}, per={share:.2}%, avg={:5.2}, stdev={:5.2}, samples={}\n",
@@ -296,14 +304,13 @@ fn depth_line(name: &str, labels: [&str; 7], counts: [u64; 7]) -> String {
     format!("{name}: {}\n", cells.join(", "))
 }
 
-fn group_line(entries: &[Entry], group: u32, direction: Direction) -> String {
-    let Some(run) = entry::group_run(entries, group, direction) else {
+/// The line of a group; the `last` of its entries decides on rows and notation.
+fn group_line(entries: &[Entry], last: &Entry, row: Row) -> String {
+    let reporting = &last.job.reporting;
+    let Some(run) = entry::group_run(entries, reporting.group, row) else {
         return String::new();
     };
-    // As in fio, the last one of the group decides.
-    let mut members = entries.iter().rev().map(|entry| &entry.job.reporting);
-    let reporting = members.find(|reporting| reporting.group == group);
-    let notation = Notation::of(reporting.unwrap_or(&Reporting::default()));
+    let notation = Notation::of(reporting);
     let (all, also_all) = notation.rate(run.bytes_per_s);
     let (least, also_least) = notation.rate(run.rates.0);
     let (most, also_most) = notation.rate(run.rates.1);
@@ -311,7 +318,7 @@ fn group_line(entries: &[Entry], group: u32, direction: Direction) -> String {
     format!(
         "{:>7}: bw={all} ({also_all}), {least}-{most} ({also_least}-{also_most}), \
          io={moved} ({also_moved}), run={}-{}msec\n",
-        direction.name().to_uppercase(),
+        last.label(row).to_uppercase(),
         run.runs_ms.0,
         run.runs_ms.1
     )

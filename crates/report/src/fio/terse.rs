@@ -5,7 +5,7 @@
 
 use iodyno_model::{Direction, Histogram, Trial, Workload};
 
-use super::entry::{self, Entry};
+use super::entry::{self, Entry, Row};
 use super::json::utilisation;
 use super::{VERSION, latency};
 use crate::style::sanitize;
@@ -30,10 +30,10 @@ fn line(entry: &Entry, entries: &[Entry], trial: &Trial, version: u8) -> String 
         job.reporting.group.to_string(),
         entry.errno.to_string(),
     ]);
-    let directions = [Direction::Read, Direction::Write, Direction::Trim];
-    let shown = if version == 3 { 2 } else { 3 };
-    for direction in &directions[..shown] {
-        direction_fields(&mut fields, entry, entries, *direction, version);
+    let trims = version != 3;
+    let rows = entry.rows();
+    for row in rows.filter(|row| trims || !matches!(row, Row::Of(Direction::Trim))) {
+        direction_fields(&mut fields, entry, entries, row, version);
     }
     let (user, system) = entry.cpu_percent();
     fields.push(format!("{user:.6}%"));
@@ -84,10 +84,10 @@ fn direction_fields(
     fields: &mut Vec<String>,
     entry: &Entry,
     entries: &[Entry],
-    direction: Direction,
+    row: Row,
     version: u8,
 ) {
-    let result = entry.direction(direction);
+    let result = entry.row(row);
     fields.extend([
         (result.bytes >> 10).to_string(),
         ((entry::bytes_per_s(result) / 1024.0) as u64).to_string(),
@@ -114,7 +114,7 @@ fn direction_fields(
     let bandwidth = &result.bandwidth;
     let share = match bandwidth.samples {
         0 => 0.0,
-        _ => entry::share_of_group(entry, entries, direction),
+        _ => entry::share_of_group(entry, entries, row),
     };
     fields.extend([
         ((bandwidth.min / 1024.0) as u64).to_string(),

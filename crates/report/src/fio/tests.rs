@@ -1,7 +1,10 @@
 use std::collections::BTreeMap;
 
 use iodyno_judge::testing::{self, operations as made};
-use iodyno_model::{Direction, ErrorCount, PercentilesOf, Step, StepTime, Trial, Workload};
+use iodyno_model::{
+    Direction, EndedBy, ErrorCount, PercentilesOf, Step, StepTime, Trial, UnifiedReporting,
+    Workload,
+};
 use serde_json::Value;
 
 use super::{Context, banner, cannot_tell, json, normal, terse};
@@ -181,6 +184,64 @@ fn errors_are_printed_in_fios_form() {
     let human = normal(&workload, &trial, &context());
     assert!(human.contains("err= 5 (Input/output error)"), "{human}");
     assert!(human.contains("errors    : total=3, first_error=5/<Input/output error>"));
+}
+
+#[test]
+fn a_job_that_failed_without_a_failed_op_has_an_error() {
+    let (workload, mut trial) = two_groups(false);
+    trial.parts[0].clones[1].ended = EndedBy::Error;
+    let text = json(&workload, &trial, &context(), false);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let errors: Vec<&Value> = [0, 1, 2]
+        .map(|index| &document["jobs"][index]["error"])
+        .into();
+    assert_eq!(errors, [0, 5, 0]);
+}
+
+#[test]
+fn directions_are_reported_as_one_where_the_job_asks() {
+    let (mut workload, trial) = two_groups(true);
+    let mut of = |unified| {
+        workload.jobs[0].reporting.unified = unified;
+        workload.jobs[1].reporting.unified = unified;
+        let text = json(&workload, &trial, &context(), false);
+        let document: Value = serde_json::from_str(&text).unwrap();
+        let human = normal(&workload, &trial, &context());
+        let fields = terse(&workload, &trial, 3)
+            .lines()
+            .next()
+            .unwrap()
+            .split(';')
+            .count();
+        (document["jobs"][0].clone(), human, fields)
+    };
+    let (separate, human, fields) = of(UnifiedReporting::None);
+    assert!(separate.get("mixed").is_none() && !human.contains("mixed:"));
+    let a_direction = 41;
+    let (job, human, mixed_fields) = of(UnifiedReporting::Mixed);
+    assert_eq!(job["mixed"]["total_ios"], 121_000);
+    assert_eq!(job["mixed"]["runtime"], separate["read"]["runtime"]);
+    assert!(
+        job.get("read").is_none() && job.get("write").is_none(),
+        "{job}"
+    );
+    assert!(
+        human.contains("  mixed: IOPS=") && human.contains("  MIXED: bw="),
+        "{human}"
+    );
+    assert!(!human.contains("  read: IOPS="), "{human}");
+    assert_eq!(mixed_fields, fields - a_direction);
+    let (job, human, both_fields) = of(UnifiedReporting::Both);
+    assert_eq!(job["mixed"]["total_ios"], 121_000);
+    assert_eq!(
+        (&job["read"], &job["write"]),
+        (&separate["read"], &separate["write"])
+    );
+    assert!(
+        human.contains("  mixed: IOPS=") && human.contains("  read: IOPS="),
+        "{human}"
+    );
+    assert_eq!(both_fields, fields + a_direction);
 }
 
 fn terse_lines(version: u8) -> Vec<Vec<String>> {

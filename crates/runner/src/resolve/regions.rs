@@ -44,6 +44,7 @@ impl Binding<'_> {
                 }
                 Some(amount @ Amount::Percent(_)) => {
                     let share = match existing {
+                        0 if !until_full => return Err(share_of_nothing(&file.path)),
                         0 => of(amount, self.free(&file.path)?) / count,
                         length => of(amount, length).min(length.saturating_sub(file.base)),
                     };
@@ -215,6 +216,17 @@ impl Binding<'_> {
             )
         })
     }
+}
+
+/// As in fio, a percentage is one of what is there.
+fn share_of_nothing(path: &Path) -> Diagnostic {
+    fault(
+        format!(
+            "`size` is a percentage, and `{}` does not exist or is empty",
+            path.display()
+        ),
+        "write `size` in bytes, such as `size=1g`, or add `filesize=`",
+    )
 }
 
 /// An amount of a whole, bytes.

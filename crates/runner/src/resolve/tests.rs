@@ -83,7 +83,6 @@ fn sizes_are_bound_by_the_rules_of_fio() {
     check(sized("old", bytes(MIB)), &[&[(0, MIB)]], MIB);
     check(sized("old", bytes(16 * MIB)), &[&[(0, 16 * MIB)]], 16 * MIB);
     check(sized("old", percent(25.0)), &[&[(0, 2 * MIB)]], 2 * MIB);
-    check(sized("new", percent(10.0)), &[&[(0, 100 * MIB)]], 100 * MIB);
     check(sized("/dev/d", None), &[&[(0, 100 * MIB)]], 100 * MIB);
     check(
         sized("/dev/d", percent(50.0)),
@@ -121,6 +120,9 @@ fn a_job_that_fills_its_storage_gets_more_than_fits() {
         job.end.until_full = true;
         check(job, &[&[(0, length)]], length);
     }
+    let mut job = sized("new", percent(10.0));
+    job.end.until_full = true;
+    check(job, &[&[(0, 100 * MIB)]], 100 * MIB);
     let mut job = sized("new", bytes(MIB));
     job.end.until_full = true;
     check(job, &[&[(0, MIB)]], MIB);
@@ -265,6 +267,14 @@ fn every_error_is_reported_with_its_job() {
     for (job, words) in [
         (sized("new", None), "its size is unknown"),
         (sized("empty", None), "its size is unknown"),
+        (
+            sized("new", percent(20.0)),
+            "`size` is a percentage, and `/t/new`",
+        ),
+        (
+            sized("empty", percent(20.0)),
+            "`size` is a percentage, and `/t/empty`",
+        ),
         (
             sized("no/where", bytes(MIB)),
             "the folder `/t/no` does not exist",
