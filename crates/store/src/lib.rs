@@ -35,6 +35,7 @@ mod sqlite;
 mod store;
 mod totals;
 mod upgrade;
+mod zlib;
 
 pub use error::StoreError;
 pub use export::{EXPORT_FORMAT, EXPORT_VERSION, ExportReport, export};
