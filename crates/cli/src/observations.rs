@@ -13,7 +13,7 @@ pub(crate) fn observations(store: &dyn Store, run: &Run) -> Result<Vec<Observati
     if let Some(imported) = &run.plan.imported {
         let trials = imported.trials.iter();
         return Ok(trials
-            .map(|trial| iodyno_judge::observe_imported(&name, trial))
+            .map(|trial| iodyno_judge::observe_imported(&name, &trial))
             .collect());
     }
     let ended = run.trials.iter().filter(|t| t.state != TrialState::Running);

@@ -2,16 +2,44 @@
 
 use std::borrow::Cow;
 
-/// The lines of a text as a terminal would show them: without escape sequences, with only the last state of a line
-/// overwritten after a carriage return, and without trailing blanks. Tabs are kept.
-pub(super) fn clean_lines(text: &str) -> Vec<Cow<'_, str>> {
+/// A text as a terminal would show it, and the first and last byte of each of its lines: without escape sequences,
+/// with only the last state of a line overwritten after a carriage return. Tabs are kept. Lines are without trailing
+/// blanks. The text is copied only if it differs.
+pub(super) fn clean(text: &str) -> (Cow<'_, str>, Vec<(u32, u32)>) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let ends_lines = if text.contains('\n') { '\n' } else { '\r' };
     let text = text.strip_suffix(ends_lines).unwrap_or(text);
     if text.is_empty() {
-        return Vec::new();
+        return (Cow::Borrowed(text), Vec::new());
     }
-    text.split(ends_lines).map(clean_line).collect()
+    let is_clean = |line: &str| {
+        !line
+            .trim_end()
+            .contains(|c: char| c.is_control() && c != '\t')
+    };
+    let as_it_is = ends_lines == '\n' && text.split('\n').all(is_clean);
+    let mut spans = Vec::with_capacity(text.matches(ends_lines).count() + 1);
+    if as_it_is {
+        let mut start = 0;
+        for line in text.split('\n') {
+            spans.push((place(start), place(start + line.trim_end().len())));
+            start += line.len() + 1;
+        }
+        return (Cow::Borrowed(text), spans);
+    }
+    let mut cleaned = String::with_capacity(text.len());
+    for line in text.split(ends_lines).map(clean_line) {
+        let start = cleaned.len();
+        cleaned += &line;
+        spans.push((place(start), place(cleaned.len())));
+        cleaned.push('\n');
+    }
+    (Cow::Owned(cleaned), spans)
+}
+
+/// A place in a text, which is smaller than 4 GiB.
+fn place(byte: usize) -> u32 {
+    u32::try_from(byte).expect("a text smaller than 4 GiB")
 }
 
 fn clean_line(line: &str) -> Cow<'_, str> {
@@ -71,7 +99,12 @@ mod tests {
             ("tail  \t\n\tindented", vec!["tail", "\tindented"]),
             ("\u{1b}[", vec![""]),
         ] {
-            assert_eq!(clean_lines(text), lines, "{text:?}");
+            let (cleaned, spans) = clean(text);
+            let found: Vec<&str> = spans
+                .iter()
+                .map(|&(start, end)| &cleaned[start as usize..end as usize])
+                .collect();
+            assert_eq!(found, lines, "{text:?}");
         }
     }
 }

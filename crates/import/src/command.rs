@@ -8,75 +8,75 @@ use super::fio;
 use super::lines::Lines;
 
 /// A command line of fio.
-struct Command {
+pub(crate) struct Command {
     line: u32,
     /// Line and depth of the heading above it.
     section: Option<(u32, usize)>,
     options: BTreeMap<String, String>,
 }
 
-/// Adds the options of fio commands as facts to the results of tables that follow under the same heading.
+/// Adds the options of fio commands as facts to a result of a table that follows under the same heading.
 ///
 /// If there are several commands, the options common to all apply to each result. The others apply to a result whose
 /// workload contains their values: `4k block bandwidth` belongs to the command with `--bs=4k`. If no single command
 /// matches, a remark says so.
-pub(crate) fn apply(trials: &mut [&mut ImportedTrial], lines: &Lines<'_>) {
-    let commands = commands(lines);
-    for trial in trials.iter_mut().filter(|trial| trial.facts.is_empty()) {
-        let over = lines.context(trial.at.line);
-        let applies = |command: &&Command| {
-            command.line < trial.at.line
-                && command.section.is_none_or(|(line, _)| {
-                    over.headings.iter().any(|heading| heading.line == line)
-                })
-        };
-        let depth = |command: &Command| command.section.map_or(0, |(_, depth)| depth);
-        let near: Vec<&Command> = commands.iter().filter(applies).collect();
-        let deepest = near.iter().map(|command| depth(command)).max();
-        let near: Vec<&Command> = near
-            .into_iter()
-            .filter(|command| Some(depth(command)) == deepest)
-            .collect();
-        let Some(first) = near.first() else {
-            continue;
-        };
-        let common: BTreeMap<String, String> = first
-            .options
+pub(crate) fn apply(commands: &[Command], trial: &mut ImportedTrial, lines: &Lines<'_>) {
+    if !trial.facts.is_empty() {
+        return;
+    }
+    let over = lines.context(trial.at.line);
+    let applies = |command: &&Command| {
+        command.line < trial.at.line
+            && command
+                .section
+                .is_none_or(|(line, _)| over.headings.iter().any(|heading| heading.line == line))
+    };
+    let depth = |command: &Command| command.section.map_or(0, |(_, depth)| depth);
+    let near: Vec<&Command> = commands.iter().filter(applies).collect();
+    let deepest = near.iter().map(|command| depth(command)).max();
+    let near: Vec<&Command> = near
+        .into_iter()
+        .filter(|command| Some(depth(command)) == deepest)
+        .collect();
+    let Some(first) = near.first() else {
+        return;
+    };
+    let common: BTreeMap<String, String> = first
+        .options
+        .iter()
+        .filter(|(name, value)| near.iter().all(|it| it.options.get(*name) == Some(value)))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    let workload = trial.workload.to_lowercase();
+    let words: Vec<&str> = workload.split(|c: char| !c.is_alphanumeric()).collect();
+    let names = |value: &String| {
+        let value = value.to_lowercase();
+        words
             .iter()
-            .filter(|(name, value)| near.iter().all(|it| it.options.get(*name) == Some(value)))
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect();
-        let workload = trial.workload.to_lowercase();
-        let words: Vec<&str> = workload.split(|c: char| !c.is_alphanumeric()).collect();
-        let names = |value: &String| {
-            let value = value.to_lowercase();
-            words
-                .iter()
-                .any(|word| *word == value || *word == format!("{value}b"))
-        };
-        let named: Vec<&&Command> = near
-            .iter()
-            .filter(|command| {
-                let mut own = command.options.iter();
-                own.all(|(name, value)| common.contains_key(name) || names(value))
-            })
-            .collect();
-        let options = match named.as_slice() {
-            [only] => &only.options,
-            _ => {
-                trial.remarks.push(format!(
+            .any(|word| *word == value || *word == format!("{value}b"))
+    };
+    let named: Vec<&&Command> = near
+        .iter()
+        .filter(|command| {
+            let mut own = command.options.iter();
+            own.all(|(name, value)| common.contains_key(name) || names(value))
+        })
+        .collect();
+    let options = match named.as_slice() {
+        [only] => &only.options,
+        _ => {
+            trial.remarks.push(format!(
                     "made by one of {} fio commands, but not known by which: only the options that they share are facts",
                     near.len()
                 ));
-                &common
-            }
-        };
-        trial.facts = fio::facts_of_options(options);
-    }
+            &common
+        }
+    };
+    trial.facts = fio::facts_of_options(options);
 }
 
 /// All command lines of fio; a backslash at the end of a line continues it.
-fn commands(lines: &Lines<'_>) -> Vec<Command> {
+pub(crate) fn commands(lines: &Lines<'_>) -> Vec<Command> {
     let mut commands = Vec::new();
     let mut begun: Option<(u32, String)> = None;
     for (number, text) in lines.iter() {
@@ -137,7 +137,7 @@ mod tests {
             text: TEXT,
         };
         let imported = read(&[text], &Options::default());
-        let found: Vec<(&str, String)> = imported
+        let found: Vec<(String, String)> = imported
             .trials
             .iter()
             .map(|trial| {
@@ -146,20 +146,20 @@ mod tests {
                     .iter()
                     .map(|fact| format!("{}={}", fact.name, fact.value))
                     .collect();
-                (trial.workload.as_str(), facts.join(" "))
+                (trial.workload, facts.join(" "))
             })
             .collect();
-        let facts = |text: &str| text.to_owned();
+        let result = |workload: &str, facts: &str| (workload.to_owned(), facts.to_owned());
         assert_eq!(
             found,
             [
-                ("4k block bandwidth", facts("bs=4k depth=8 rw=randwrite")),
-                ("512 block bandwidth", facts("bs=512 depth=8 rw=randwrite")),
-                ("other bandwidth", facts("depth=8 rw=randwrite")),
-                ("4k block bandwidth", facts("")),
+                result("4k block bandwidth", "bs=4k depth=8 rw=randwrite"),
+                result("512 block bandwidth", "bs=512 depth=8 rw=randwrite"),
+                result("other bandwidth", "depth=8 rw=randwrite"),
+                result("4k block bandwidth", ""),
             ]
         );
-        let remarks = &imported.trials[2].remarks;
+        let remarks = imported.trials.get(2).unwrap().remarks;
         assert!(
             remarks
                 .iter()

@@ -1,7 +1,5 @@
 //! Headings, and the section of a write-up to which each applies.
 
-use std::borrow::Cow;
-
 /// A heading: a line of prose that names the text after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Heading {
@@ -118,24 +116,26 @@ const BOLD: u32 = 10;
 const ITEM: u32 = 11;
 
 impl Headings {
-    pub(super) fn of(lines: &[Cow<'_, str>]) -> Headings {
+    pub(super) fn of<'t>(lines: impl Iterator<Item = &'t str>) -> Headings {
         let mut all: Vec<Heading> = Vec::new();
         let mut open: Vec<usize> = Vec::new();
         let mut fence: Option<&str> = None;
-        let line_at = |index: usize| lines.get(index).map_or("", |line| line.as_ref());
-        for index in 0..lines.len() {
-            let text = line_at(index);
+        let mut above = "";
+        let mut lines = (1..).zip(lines).peekable();
+        while let Some((line, text)) = lines.next() {
+            let (over, below) = (above, lines.peek().map_or("", |(_, text)| *text));
+            above = text;
             if let Some(mark) = fence {
                 if text.trim_start().starts_with(mark) {
                     fence = None;
                 }
                 continue;
             }
-            fence = opens_fence(text, index.checked_sub(1).map_or("", line_at));
+            fence = opens_fence(text, over);
             if fence.is_some() {
                 continue;
             }
-            let Some((level, words)) = heading(text, line_at(index + 1)) else {
+            let Some((level, words)) = heading(text, below) else {
                 continue;
             };
             while open.last().is_some_and(|&last| all[last].level >= level) {
@@ -144,7 +144,7 @@ impl Headings {
             let parent = open.last().copied();
             open.push(all.len());
             all.push(Heading {
-                line: index as u32 + 1,
+                line,
                 level,
                 text: words.replace("**", ""),
                 parent,
@@ -236,8 +236,7 @@ mod tests {
     use super::*;
 
     fn over(text: &str, line: u32) -> Vec<String> {
-        let lines: Vec<Cow<'_, str>> = text.lines().map(Cow::Borrowed).collect();
-        let headings = Headings::of(&lines);
+        let headings = Headings::of(text.lines());
         let context = headings.context(line);
         context.headings.iter().map(|h| h.text.clone()).collect()
     }

@@ -35,7 +35,7 @@ use lines::Lines;
 pub struct Text<'a> {
     /// Its name in references and remarks: the path as given.
     pub source: &'a str,
-    /// Its contents.
+    /// Its contents, less than 4 GiB.
     pub text: &'a str,
 }
 
@@ -100,22 +100,31 @@ impl FromStr for Form {
     }
 }
 
+/// What a reader finds. A text can contain a million results: a reader of short results makes one at a time.
+type Found<'l> = Box<dyn Iterator<Item = Extract> + 'l>;
+
 /// Finds results of its form in a whole text.
-type Reader = Box<dyn Fn(&Lines<'_>) -> Vec<Extract>>;
+type Reader = Box<dyn for<'l> Fn(&'l Lines<'l>) -> Found<'l>>;
 
 /// All readers, the most specific first: it gets a line that several readers understand.
 fn readers(options: &Options) -> Vec<(Form, Reader)> {
+    fn all(read: impl Fn(&Lines<'_>) -> Vec<Extract> + 'static) -> Reader {
+        Box::new(move |lines| Box::new(read(lines).into_iter()))
+    }
     let map = options.table.clone();
     vec![
-        (Form::Fio, Box::new(fio::read)),
-        (Form::Fsbench, Box::new(fsbench::read)),
-        (Form::Sysbench, Box::new(sysbench::read)),
-        (Form::Benchstat, Box::new(benchstat::read)),
-        (Form::Zpool, Box::new(zpool::read)),
-        (Form::Interrupts, Box::new(interrupts::read)),
+        (Form::Fio, Box::new(|lines| Box::new(fio::read(lines)))),
+        (Form::Fsbench, all(fsbench::read)),
+        (Form::Sysbench, all(sysbench::read)),
+        (
+            Form::Benchstat,
+            Box::new(|lines| Box::new(benchstat::read(lines))),
+        ),
+        (Form::Zpool, all(zpool::read)),
+        (Form::Interrupts, all(interrupts::read)),
         (
             Form::Table,
-            Box::new(move |lines| table::read(lines, map.as_ref())),
+            all(move |lines| table::read(lines, map.as_ref())),
         ),
     ]
 }

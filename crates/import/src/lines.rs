@@ -5,43 +5,64 @@ use std::ops::Range;
 
 use iodyno_model::{ImportedTrial, Kind, SourceLine};
 
-use super::clean::clean_lines;
+use super::clean::clean;
 use super::context::{Context, Headings};
 
 /// The lines of one source, numbered from 1.
 pub(crate) struct Lines<'a> {
     source: &'a str,
-    lines: Vec<Cow<'a, str>>,
+    /// The cleaned text.
+    text: Cow<'a, str>,
+    /// The first byte of each line, and the one after its last. A text of short lines must not take several times its
+    /// size.
+    spans: Vec<(u32, u32)>,
     headings: Headings,
 }
 
 impl<'a> Lines<'a> {
     pub(crate) fn new(source: &'a str, text: &'a str) -> Lines<'a> {
-        let lines = clean_lines(text);
-        let headings = Headings::of(&lines);
+        let (text, spans) = clean(text);
+        let headings = Headings::of(spans.iter().map(|&span| within(&text, span)));
         Lines {
             source,
-            lines,
+            text,
+            spans,
             headings,
         }
     }
 
+    /// The cleaned text, with the lines in their order.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The place of the first byte of a line in the text; the end of the text if there is no such line.
+    pub(crate) fn start(&self, number: u32) -> usize {
+        let span = self.spans.get((number as usize).saturating_sub(1));
+        span.map_or(self.text.len(), |span| span.0 as usize)
+    }
+
+    /// The number of lines that begin before a byte of the text.
+    pub(crate) fn begun(&self, byte: usize) -> u32 {
+        self.spans.partition_point(|span| (span.0 as usize) < byte) as u32
+    }
+
     /// The number of lines.
     pub(crate) fn count(&self) -> u32 {
-        u32::try_from(self.lines.len()).unwrap_or(u32::MAX)
+        u32::try_from(self.spans.len()).unwrap_or(u32::MAX)
     }
 
     /// A line by its number; an empty text if there is none.
     pub(crate) fn get(&self, number: u32) -> &str {
         (number as usize)
             .checked_sub(1)
-            .and_then(|index| self.lines.get(index))
-            .map_or("", AsRef::as_ref)
+            .and_then(|index| self.spans.get(index))
+            .map_or("", |&span| within(&self.text, span))
     }
 
     /// All lines with their numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &str)> {
-        (1..).zip(self.lines.iter().map(AsRef::as_ref))
+        (1..).zip(self.spans.iter().map(|&span| within(&self.text, span)))
     }
 
     /// A range of lines with their numbers, without those beyond the end.
@@ -82,4 +103,8 @@ impl<'a> Lines<'a> {
             unusable: None,
         }
     }
+}
+
+fn within(text: &str, (start, end): (u32, u32)) -> &str {
+    &text[start as usize..end as usize]
 }

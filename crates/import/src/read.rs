@@ -1,10 +1,13 @@
 //! Runs all readers on the texts: assigns lines, finds duplicates, and lists lines that no reader understood.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-use iodyno_model::{Duplicate, Imported, ImportedTrial, Observation, SourceLine, Unread};
+use iodyno_model::{
+    Duplicate, Imported, ImportedTrial, ImportedTrials, Observation, SourceLine, Unread,
+};
 
 use super::command;
 use super::extract::{Extract, ExtractContent};
@@ -19,19 +22,19 @@ use super::{Options, Text, readers};
 /// name of the source without its folder and extension.
 pub fn read(texts: &[Text<'_>], options: &Options) -> Imported {
     let mut imported = Imported::default();
+    let mut remarks = HashSet::new();
     let mut seen = Seen::default();
     for text in texts {
-        let (mut piece, trials) = read_one(text, options);
         let copy_of = seen.same_text(text);
-        for placed in trials {
-            match seen.first(&placed, copy_of.is_some()) {
+        let mut piece = read_one(text, options, |placed, trial| {
+            match seen.first(text.source, placed, &trial, copy_of.is_some()) {
                 Some(first) => imported.duplicates.push(Duplicate {
                     first,
-                    again: placed.trial.at,
+                    again: trial.at,
                 }),
-                None => imported.trials.push(placed.trial),
+                None => imported.trials.push(trial),
             }
-        }
+        });
         if let Some(first) = copy_of {
             imported
                 .remarks
@@ -41,7 +44,7 @@ pub fn read(texts: &[Text<'_>], options: &Options) -> Imported {
         imported.claims.append(&mut piece.claims);
         imported.unread.append(&mut piece.unread);
         for remark in piece.remarks {
-            if !imported.remarks.contains(&remark) {
+            if remarks.insert(remark.clone()) {
                 imported.remarks.push(remark);
             }
         }
@@ -49,20 +52,25 @@ pub fn read(texts: &[Text<'_>], options: &Options) -> Imported {
     imported
 }
 
-/// A trial and its place in the source.
+/// A trial's place in the source.
 struct Placed {
-    trial: ImportedTrial,
+    /// The index of the trial.
+    trial: u32,
     lines: Range<u32>,
     /// Results separated only by blank lines are in one block.
     block: u32,
+    /// The number of digits in its lines.
+    digits: u32,
     /// A hash of its lines, without blanks.
     text: u64,
-    /// The number of digits in its lines.
-    digits: usize,
 }
 
-/// The content of one source in the order of its lines; trials are returned separately.
-fn read_one(text: &Text<'_>, options: &Options) -> (Imported, Vec<Placed>) {
+/// The content of one source in the order of its lines; trials go to `take`, one by one.
+fn read_one(
+    text: &Text<'_>,
+    options: &Options,
+    mut take: impl FnMut(&Placed, ImportedTrial),
+) -> Imported {
     let lines = Lines::new(text.source, text.text);
     let mut imported = Imported::default();
     let label = match &options.label {
@@ -75,57 +83,66 @@ fn read_one(text: &Text<'_>, options: &Options) -> (Imported, Vec<Placed>) {
         }),
         None => Label::default(),
     };
-    let (found, claimed) = scan(&lines, options);
-    let mut trials = Vec::new();
-    for Extract { lines: at, what } in found {
-        match what {
-            ExtractContent::Trial(trial) => trials.push(placed(*trial, at, &lines)),
-            ExtractContent::Table(table) => imported.tables.push(*table),
-            ExtractContent::Claim(claim) => imported.claims.push(*claim),
-            ExtractContent::Unread(why) => imported.unread.push(unread(&lines, at.start, why)),
-            ExtractContent::Remark(text) => imported.remarks.push(text),
-            ExtractContent::Known => {}
+    let mut trials = ImportedTrials::default();
+    let mut places = Vec::new();
+    let claimed = scan(&lines, options, |Extract { lines: at, what }| match what {
+        ExtractContent::Trial(trial) => {
+            places.push((trial.at.line, placed(trials.len() as u32, at, &lines)));
+            trials.push(*trial);
         }
-    }
+        ExtractContent::Table(table) => imported.tables.push(*table),
+        ExtractContent::Claim(claim) => imported.claims.push(*claim),
+        ExtractContent::Unread(why) => imported.unread.push(unread(&lines, at.start, why)),
+        ExtractContent::Remark(text) => imported.remarks.push(text),
+        ExtractContent::Known => {}
+    });
     imported.unread.extend(stretches(&lines, &claimed));
-    trials.sort_by_key(|placed| placed.trial.at.line);
-    number_blocks(&mut trials, &lines);
+    drop(claimed);
+    places.sort_by_key(|(line, _)| *line);
+    let mut places: Vec<Placed> = places.into_iter().map(|(_, placed)| placed).collect();
+    number_blocks(&mut places, &lines);
     imported.tables.sort_by_key(|table| table.at.line);
     imported.claims.sort_by_key(|claim| claim.at.line);
     imported.unread.sort_by_key(|unread| unread.at.line);
-    name_by_headings(&mut trials, &lines);
-    let mut unexplained: Vec<&mut ImportedTrial> =
-        trials.iter_mut().map(|it| &mut it.trial).collect();
-    command::apply(&mut unexplained, &lines);
-    name(&mut trials, &label, text.source);
     if trials.is_empty() && imported.tables.is_empty() && imported.claims.is_empty() {
         imported
             .remarks
             .push(format!("{}: no result was found in it", text.source));
     }
-    (imported, trials)
+    let commands = command::commands(&lines);
+    let naming = Naming::of(&trials, &places, &lines, &label, stem(text.source));
+    for placed in &places {
+        let Some(mut trial) = trials.get(placed.trial as usize) else {
+            continue;
+        };
+        naming.by_heading(placed, &mut trial);
+        command::apply(&commands, &mut trial, &lines);
+        naming.by_label(&mut trial);
+        take(placed, trial);
+    }
+    imported
 }
 
-fn placed(trial: ImportedTrial, at: Range<u32>, lines: &Lines<'_>) -> Placed {
+fn placed(trial: u32, at: Range<u32>, lines: &Lines<'_>) -> Placed {
     let mut hasher = DefaultHasher::new();
     let mut digits = 0;
     for (_, text) in lines.range(at.clone()) {
         for word in text.split_whitespace() {
             word.hash(&mut hasher);
-            digits += word.bytes().filter(u8::is_ascii_digit).count();
+            digits += word.bytes().filter(u8::is_ascii_digit).count() as u32;
         }
     }
     Placed {
         trial,
         lines: at,
         block: 0,
-        text: hasher.finish(),
         digits,
+        text: hasher.finish(),
     }
 }
 
-fn number_blocks(trials: &mut [Placed], lines: &Lines<'_>) {
-    let mut order: Vec<&mut Placed> = trials.iter_mut().collect();
+fn number_blocks(places: &mut [Placed], lines: &Lines<'_>) {
+    let mut order: Vec<&mut Placed> = places.iter_mut().collect();
     order.sort_by_key(|placed| placed.lines.start);
     let (mut block, mut end) = (0, 0);
     for placed in order {
@@ -136,44 +153,111 @@ fn number_blocks(trials: &mut [Placed], lines: &Lines<'_>) {
     }
 }
 
-/// Uses the headings above results as the names of their configurations if the text has no other name.
-///
-/// Of nested headings, the widest that differs between results is the configuration, and narrower ones are the
-/// dimension `section`. A heading that numbers a run or is a command is not used.
-fn name_by_headings(trials: &mut [Placed], lines: &Lines<'_>) {
-    let mut unnamed: Vec<(&mut ImportedTrial, Vec<String>)> = trials
-        .iter_mut()
-        .filter(|placed| placed.trial.configuration.is_empty())
-        .map(|placed| {
-            let context = lines.context(placed.lines.start);
-            let names = context.headings.iter().filter_map(|it| it.name());
-            (&mut placed.trial, names.map(str::to_owned).collect())
-        })
-        .collect();
-    let Some(first) = unnamed.first().map(|(_, names)| names.clone()) else {
-        return;
-    };
-    let common = (0..first.len())
-        .take_while(|&level| {
-            unnamed
-                .iter()
-                .all(|(_, names)| names.get(level) == first.get(level))
-        })
-        .count();
-    for (trial, names) in &mut unnamed {
-        if let Some(name) = names.get(common) {
-            trial.configuration.clone_from(name);
+/// The names of the results of one source.
+struct Naming<'t> {
+    lines: &'t Lines<'t>,
+    label: &'t Label,
+    /// The name of the source, without folder and extension.
+    stem: &'t str,
+    /// How many headings all unnamed results have in common.
+    common: usize,
+    /// The source has several configurations or workloads of its own.
+    configurations: bool,
+    workloads: bool,
+}
+
+impl<'t> Naming<'t> {
+    fn of(
+        trials: &'t ImportedTrials,
+        places: &[Placed],
+        lines: &'t Lines<'t>,
+        label: &'t Label,
+        stem: &'t str,
+    ) -> Naming<'t> {
+        let own = |placed: &Placed| trials.names(placed.trial as usize).unwrap_or_default();
+        let unnamed = |placed: &&Placed| own(placed).0.is_empty();
+        let mut over = places.iter().filter(unnamed).map(|it| headings(it, lines));
+        let first = over.next().unwrap_or_default();
+        let common = over.fold(first.len(), |common, names| {
+            let pairs = first.iter().zip(&names).take(common);
+            pairs.take_while(|(one, other)| one == other).count()
+        });
+        let named = |placed: &Placed| match own(placed) {
+            ("", workload) => {
+                let headings = headings(placed, lines);
+                (headings.get(common).copied().unwrap_or_default(), workload)
+            }
+            own => own,
+        };
+        let mut naming = Naming {
+            lines,
+            label,
+            stem,
+            common,
+            configurations: false,
+            workloads: false,
+        };
+        for pair in places.windows(2) {
+            let (one, next) = (named(&pair[0]), named(&pair[1]));
+            naming.configurations |= one.0 != next.0;
+            naming.workloads |= one.1 != next.1;
         }
-        let section = names.get(common + 1..).unwrap_or_default().join(" / ");
-        if !section.is_empty() {
+        naming
+    }
+
+    /// Uses the headings above a result as the name of its configuration if the text has no other name.
+    ///
+    /// Of nested headings, the widest that differs between results is the configuration, and narrower ones are the
+    /// dimension `section`. A heading that numbers a run or is a command is not used.
+    fn by_heading(&self, placed: &Placed, trial: &mut ImportedTrial) {
+        if !trial.configuration.is_empty() {
+            return;
+        }
+        let names = headings(placed, self.lines);
+        let Some((name, narrower)) = names.get(self.common..).and_then(|it| it.split_first())
+        else {
+            return;
+        };
+        trial.configuration = (*name).to_owned();
+        if !narrower.is_empty() {
+            let section = narrower.join(" / ");
             trial.dimensions.insert("section".to_owned(), section);
         }
     }
+
+    /// Fills in the name from the label or from the source.
+    ///
+    /// If a source contains several configurations or workloads, the label's name is put in front of each, so that
+    /// different ones do not become one.
+    fn by_label(&self, trial: &mut ImportedTrial) {
+        let label = self.label;
+        for name in SHADOWED {
+            if let Some(value) = trial.dimensions.remove(name) {
+                trial.dimensions.insert(format!("imported {name}"), value);
+            }
+        }
+        for (name, value) in label.dimensions() {
+            trial.dimensions.insert(name.to_owned(), value.to_owned());
+        }
+        trial.configuration = named(
+            label.configuration(),
+            &trial.configuration,
+            self.configurations,
+            self.stem,
+        );
+        trial.workload = named(label.workload(), &trial.workload, self.workloads, self.stem);
+    }
 }
 
-/// Runs every reader, and gives lines that several understood to the first of them.
-fn scan(lines: &Lines<'_>, options: &Options) -> (Vec<Extract>, Vec<bool>) {
-    let mut all = Vec::new();
+/// The names of the headings above a result, the widest first.
+fn headings<'l>(placed: &Placed, lines: &'l Lines<'_>) -> Vec<&'l str> {
+    let context = lines.context(placed.lines.start);
+    context.headings.iter().filter_map(|it| it.name()).collect()
+}
+
+/// Runs every reader, and gives lines that several understood to the first of them. Returns which lines were
+/// understood.
+fn scan(lines: &Lines<'_>, options: &Options, mut take: impl FnMut(Extract)) -> Vec<bool> {
     let mut claimed = vec![false; lines.count() as usize + 2];
     for (form, reader) in readers(options) {
         if options.form.is_some_and(|wanted| wanted != form) {
@@ -185,7 +269,7 @@ fn scan(lines: &Lines<'_>, options: &Options) -> (Vec<Extract>, Vec<bool>) {
         for (index, &is) in claimed.iter().enumerate() {
             before[index + 1] = before[index] + u32::from(is);
         }
-        let mut edges = vec![0_i64; claimed.len() + 1];
+        let mut edges = vec![0_i32; claimed.len() + 1];
         for found in reader(lines) {
             let start = (found.lines.start as usize).min(claimed.len());
             let end = (found.lines.end as usize).clamp(start, claimed.len());
@@ -194,7 +278,7 @@ fn scan(lines: &Lines<'_>, options: &Options) -> (Vec<Extract>, Vec<bool>) {
             }
             edges[start] += 1;
             edges[end] -= 1;
-            all.push(found);
+            take(found);
         }
         let mut depth = 0;
         for (is, edge) in claimed.iter_mut().zip(edges) {
@@ -202,7 +286,7 @@ fn scan(lines: &Lines<'_>, options: &Options) -> (Vec<Extract>, Vec<bool>) {
             *is |= depth > 0;
         }
     }
-    (all, claimed)
+    claimed
 }
 
 /// Ranges of lines that no reader understood and that look like results.
@@ -246,38 +330,6 @@ const SHADOWED: [&str; 4] = [
     "config",
 ];
 
-/// Fills in the name from the label or from the source.
-///
-/// If a source contains several configurations or workloads, the label's name is put in front of each, so that
-/// different ones do not become one.
-fn name(trials: &mut [Placed], label: &Label, source: &str) {
-    let stem = stem(source);
-    let own_configurations = several(trials, |trial| &trial.configuration);
-    let own_workloads = several(trials, |trial| &trial.workload);
-    for Placed { trial, .. } in trials {
-        for name in SHADOWED {
-            if let Some(value) = trial.dimensions.remove(name) {
-                trial.dimensions.insert(format!("imported {name}"), value);
-            }
-        }
-        for (name, value) in label.dimensions() {
-            trial.dimensions.insert(name.to_owned(), value.to_owned());
-        }
-        trial.configuration = named(
-            label.configuration(),
-            &trial.configuration,
-            own_configurations,
-            stem,
-        );
-        trial.workload = named(label.workload(), &trial.workload, own_workloads, stem);
-    }
-}
-
-fn several(trials: &[Placed], of: impl Fn(&ImportedTrial) -> &String) -> bool {
-    let differ = |pair: &[Placed]| of(&pair[0].trial) != of(&pair[1].trial);
-    trials.windows(2).any(differ)
-}
-
 fn named(label: Option<&str>, own: &str, several: bool, stem: &str) -> String {
     match (label, own) {
         (Some(label), own) if several && !own.is_empty() => format!("{label}/{own}"),
@@ -301,14 +353,15 @@ fn stem(source: &str) -> &str {
 #[derive(Default)]
 struct Seen<'t> {
     texts: HashMap<&'t str, &'t str>,
-    /// By text and identity of a result: its first place, and its block.
-    trials: HashMap<(u64, String), (SourceLine, u32)>,
+    /// By a hash of text and identity of a result: its source, line and block.
+    trials: HashMap<u64, (u32, u32, u32)>,
+    sources: Vec<&'t str>,
 }
 
 /// Equal texts with fewer digits than this can be a coincidence.
-const MIN_DISTINCTIVE_DIGITS: usize = 12;
+const MIN_DISTINCTIVE_DIGITS: u32 = 12;
 /// From this number of digits on, as in a complete report with its dates, equal neighbours are copies.
-const MIN_COPY_DIGITS: usize = 100;
+const MIN_COPY_DIGITS: u32 = 100;
 
 impl<'t> Seen<'t> {
     /// The source that had exactly this text before.
@@ -328,36 +381,50 @@ impl<'t> Seen<'t> {
     /// The place of an earlier result with the same text. In a copy of a whole text, a few digits are sufficient.
     ///
     /// Short results in one block are repetitions, even if they are equal.
-    fn first(&mut self, placed: &Placed, copy: bool) -> Option<SourceLine> {
-        let trial = &placed.trial;
+    fn first(
+        &mut self,
+        source: &'t str,
+        placed: &Placed,
+        trial: &ImportedTrial,
+        copy: bool,
+    ) -> Option<SourceLine> {
+        if self.sources.last() != Some(&source) {
+            self.sources.push(source);
+        }
+        let latest = self.sources.len() as u32 - 1;
         let distinctive =
             copy || placed.digits >= MIN_DISTINCTIVE_DIGITS || !trial.series.is_empty();
-        let key = (placed.text, key(trial));
-        match self.trials.get(&key) {
-            Some((first, block)) => {
-                let neighbours = first.source == trial.at.source && *block == placed.block;
+        match self.trials.entry(identity(placed.text, trial)) {
+            Entry::Occupied(first) => {
+                let &(source, line, block) = first.get();
+                let source = self.sources[source as usize];
+                let neighbours = source == trial.at.source && block == placed.block;
                 let repetition = neighbours && !copy && placed.digits < MIN_COPY_DIGITS;
-                (distinctive && !repetition).then(|| first.clone())
+                (distinctive && !repetition).then(|| SourceLine {
+                    source: source.to_owned(),
+                    line,
+                })
             }
-            None => {
-                self.trials.insert(key, (trial.at.clone(), placed.block));
+            Entry::Vacant(place) => {
+                place.insert((latest, trial.at.line, placed.block));
                 None
             }
         }
     }
 }
 
-/// The identity of a result, without its place.
-fn key(trial: &ImportedTrial) -> String {
-    let figures: Vec<(&str, u64)> = trial
-        .figures
-        .iter()
-        .map(|figure| (figure.metric.name.as_str(), figure.value.to_bits()))
-        .collect();
-    format!(
-        "{:?} {:?} {:?} {:?} {:?}",
-        trial.configuration, trial.workload, trial.dimensions, figures, trial.series
-    )
+/// A hash of a result's text and of all that identifies it but its place.
+fn identity(text: u64, trial: &ImportedTrial) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    (&trial.configuration, &trial.workload, &trial.dimensions).hash(&mut hasher);
+    for figure in &trial.figures {
+        (&figure.metric.name, figure.value.to_bits()).hash(&mut hasher);
+    }
+    for point in &trial.series {
+        (point.start_ns, point.end_ns, point.rate.to_bits()).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 #[cfg(test)]
@@ -482,23 +549,34 @@ mod tests {
                 "# Test\n\n## ext4\n\n{result}\n### Run 2\n\n{result} \n\n## zfs results:\n\n{result}\n## zfs\n\n### lz4\n\n{result}"
             );
             let imported = named(&[("t.md", &text)], None);
-            let found: Vec<(&str, Option<&str>)> = imported
+            let found: Vec<(String, Option<String>)> = imported
                 .trials
                 .iter()
                 .map(|trial| {
-                    let section = trial.dimensions.get("section").map(String::as_str);
-                    (trial.configuration.as_str(), section)
+                    let section = trial.dimensions.get("section").cloned();
+                    (trial.configuration, section)
                 })
                 .collect();
-            let (ext4, zfs) = (("ext4", None), ("zfs", None));
-            let mut all = vec![ext4, ext4, zfs, ("zfs", Some("lz4"))];
+            let result =
+                |name: &str, section: Option<&str>| (name.to_owned(), section.map(str::to_owned));
+            let ext4 = result("ext4", None);
+            let mut all = vec![
+                ext4.clone(),
+                ext4,
+                result("zfs", None),
+                result("zfs", Some("lz4")),
+            ];
             // The text has enough digits, so its repetition below "Run 2" is a copy.
             if imported.trials.len() == 3 {
                 all.remove(1);
             }
             assert_eq!(found, all, "{what}");
             let labelled = named(&[("h1.md", &text)], Some("{config}.md"));
-            assert_eq!(labelled.trials[0].configuration, "h1/ext4", "{what}");
+            assert_eq!(
+                labelled.trials.get(0).unwrap().configuration,
+                "h1/ext4",
+                "{what}"
+            );
         }
         // A heading above all results and commands after a prompt name nothing.
         for over in ["# Results", "# fio job.fio", "## Run 1"] {
@@ -544,7 +622,7 @@ mod tests {
             ("workload: w\nBenchmark_ 1 5 ns/op\n", "b w "),
         ] {
             let imported = named(&[("b.txt", text)], None);
-            let trial = &imported.trials[0];
+            let trial = imported.trials.get(0).unwrap();
             let further: Vec<String> = trial
                 .dimensions
                 .iter()

@@ -24,7 +24,7 @@ proptest! {
         let texts = [Text { source: "a/x", text: &text }];
         let without = read(&texts, &Options::default());
         let lines = text.matches(['\n', '\r']).count() as u32 + 1;
-        for trial in &without.trials {
+        for trial in without.trials.iter() {
             prop_assert!((1..=lines).contains(&trial.at.line));
             prop_assert!(!trial.configuration.is_empty());
             prop_assert!(trial.figures.iter().all(|figure| figure.value.is_finite()));

@@ -6,15 +6,38 @@ use iodyno_model::{Imported, ImportedTrial, Kind};
 const FSBENCH: &str = include_str!("data/ext4-zfs-fsbench.txt");
 const SYSBENCH: &str = include_str!("data/zfs-sysbench.txt");
 
-fn import(source: &str, text: &str) -> Imported {
-    read(&[Text { source, text }], &Options::default())
+/// What was read, with its trials as a list.
+struct Read {
+    trials: Vec<ImportedTrial>,
+    rest: Imported,
 }
 
-fn fsbench() -> Imported {
+impl std::ops::Deref for Read {
+    type Target = Imported;
+
+    fn deref(&self) -> &Imported {
+        &self.rest
+    }
+}
+
+impl From<Imported> for Read {
+    fn from(rest: Imported) -> Read {
+        Read {
+            trials: rest.trials.iter().collect(),
+            rest,
+        }
+    }
+}
+
+fn import(source: &str, text: &str) -> Read {
+    read(&[Text { source, text }], &Options::default()).into()
+}
+
+fn fsbench() -> Read {
     import("notes/ext4-zfs.txt", FSBENCH)
 }
 
-fn of<'i>(imported: &'i Imported, workload: &str, configuration: &str) -> Vec<&'i ImportedTrial> {
+fn of<'i>(imported: &'i Read, workload: &str, configuration: &str) -> Vec<&'i ImportedTrial> {
     let trials = imported.trials.iter();
     trials
         .filter(|trial| trial.workload == workload && trial.configuration == configuration)
@@ -62,7 +85,7 @@ fn finds_every_run_of_every_benchmark_once() {
 
 #[test]
 fn counts_a_benchmark_that_appears_twice_once() {
-    let duplicates = fsbench().duplicates;
+    let duplicates = fsbench().rest.duplicates;
     let lines: Vec<(u32, u32)> = duplicates
         .iter()
         .map(|duplicate| (duplicate.first.line, duplicate.again.line))

@@ -1,8 +1,12 @@
 //! Results imported from the output of other tools.
 
+mod trials;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+pub use trials::ImportedTrials;
 
 use crate::{Fact, Figure, Kind, SourceLine, Withheld};
 
@@ -152,7 +156,7 @@ pub struct Duplicate {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Imported {
     /// Results, in order of the files.
-    pub trials: Vec<ImportedTrial>,
+    pub trials: ImportedTrials,
     /// Tables from the same sources.
     #[serde(default)]
     pub tables: Vec<ImportedTable>,

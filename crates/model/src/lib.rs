@@ -67,7 +67,7 @@ pub use histogram::{BinLayout, Histogram, HistogramBuilder};
 pub use identity::{Identity, Inode, KnownTarget};
 pub use import::{
     Claim, ClaimRules, ClaimSubject, Duplicate, Imported, ImportedPoint, ImportedTable,
-    ImportedTrial, Unread,
+    ImportedTrial, ImportedTrials, Unread,
 };
 pub use job::{
     After, ExitScope, Job, JobEnd, Logs, PercentilesOf, Placement, Reporting, Span,

@@ -1,8 +1,8 @@
 //! Imported output of other programs, as text: results, further tables, and lines that were not recognised.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use iodyno_model::{Figure, Imported, ImportedTable, ImportedTrial, SourceLine, Unit};
+use iodyno_model::{Figure, Imported, ImportedTable, SourceLine, Unit};
 use iodyno_units::{Bytes, counted};
 
 use crate::compare::value;
@@ -14,7 +14,7 @@ const REPETITIONS: [&str; 2] = ["loop", "round"];
 
 /// A summary: a row for each workload on each configuration, then remarks.
 pub fn text(imported: &Imported, style: Style) -> String {
-    let mut text = results(imported, style);
+    let mut text = results(imported, MOST_ROWS, style);
     for table in &imported.tables {
         text += &heading(
             &format!(
@@ -33,7 +33,7 @@ pub fn text(imported: &Imported, style: Style) -> String {
 
 /// As [`text`], with complete tables.
 pub fn full(imported: &Imported, style: Style) -> String {
-    let mut text = results(imported, style);
+    let mut text = results(imported, usize::MAX, style);
     for table in &imported.tables {
         text += "\n";
         text += &heading(&format!("{}, {}", subject(table), place(&table.at)), style);
@@ -51,23 +51,21 @@ fn subject(table: &ImportedTable) -> String {
     }
 }
 
-/// A line for each group of repetitions, with the figures that a comparison uses.
-fn results(imported: &Imported, style: Style) -> String {
+/// A line for each group of repetitions, with the figures that a comparison uses; at most `most` lines.
+fn results(imported: &Imported, most: usize, style: Style) -> String {
     if imported.trials.is_empty() {
         return String::new();
     }
-    let mut groups: Vec<(Vec<String>, Vec<&ImportedTrial>)> = Vec::new();
-    for trial in &imported.trials {
-        let name = vec![
-            trial.configuration.clone(),
-            trial.workload.clone(),
-            further(&trial.dimensions),
-        ];
-        match groups.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, trials)) => trials.push(trial),
-            None => groups.push((name, vec![trial])),
-        }
+    let mut groups: HashMap<[String; 3], Vec<usize>> = HashMap::new();
+    for (place, trial) in imported.trials.iter().enumerate() {
+        let further = further(&trial.dimensions);
+        let name = [trial.configuration, trial.workload, further];
+        groups.entry(name).or_default().push(place);
     }
+    let mut groups: Vec<([String; 3], Vec<usize>)> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, trials)| trials[0]);
+    let more = groups.len().saturating_sub(most);
+    groups.truncate(most);
     let several = groups.iter().any(|(name, _)| !name[2].is_empty());
     let mut columns = vec![Column::left("configuration"), Column::left("workload")];
     columns.extend(several.then(|| Column::left("where")));
@@ -76,11 +74,19 @@ fn results(imported: &Imported, style: Style) -> String {
     for (name, trials) in &groups {
         let mut cells = name[..2].to_vec();
         cells.extend(several.then(|| name[2].clone()));
-        cells.extend([trials.len().to_string(), values(trials)]);
+        cells.extend([trials.len().to_string(), values(imported, trials)]);
         table.row(cells);
     }
-    table.draw(style.columns(), style)
+    let mut text = table.draw(style.columns(), style);
+    if more > 0 {
+        let rows = counted(more as u64, "more row");
+        text += &remarks(&[format!("{rows}: `iodyno show` prints all")], style);
+    }
+    text
 }
+
+/// Rows in a summary. Nobody reads more, and a text can contain a million results with different names.
+const MOST_ROWS: usize = 1000;
 
 fn further(dimensions: &BTreeMap<String, String>) -> String {
     let pairs = dimensions
@@ -90,25 +96,33 @@ fn further(dimensions: &BTreeMap<String, String>) -> String {
     pairs.collect::<Vec<_>>().join(" ")
 }
 
-/// The default metric of the trials, and its values.
-fn values(trials: &[&ImportedTrial]) -> String {
-    let metric = trials.iter().find_map(|trial| trial.primary.as_deref());
-    let found: Vec<&Figure> = trials
-        .iter()
-        .filter_map(|trial| match metric {
-            Some(name) => trial.figures.iter().find(|f| f.metric.name == name),
-            None => trial.figures.first(),
-        })
-        .collect();
+/// The default metric of some trials, and its values.
+fn values(imported: &Imported, trials: &[usize]) -> String {
+    let trials = || {
+        trials
+            .iter()
+            .filter_map(|place| imported.trials.get(*place))
+    };
+    let metric = trials().find_map(|trial| trial.primary);
+    let mut found: Vec<Figure> = Vec::new();
+    let mut count = 0_usize;
+    for trial in trials() {
+        let mut figures = trial.figures.into_iter();
+        let figure = match &metric {
+            Some(name) => figures.find(|figure| figure.metric.name == *name),
+            None => figures.next(),
+        };
+        count += usize::from(figure.is_some());
+        found.extend(figure.filter(|_| found.len() < MOST_VALUES));
+    }
     let Some(first) = found.first() else {
         return "none".to_owned();
     };
     let shown: Vec<String> = found
         .iter()
-        .take(MOST_VALUES)
         .map(|found| value(found.value, &found.metric.unit))
         .collect();
-    let more = match found.len().saturating_sub(MOST_VALUES) {
+    let more = match count.saturating_sub(MOST_VALUES) {
         0 => String::new(),
         more => format!(", {more} more"),
     };
@@ -194,22 +208,23 @@ fn said(imported: &Imported, style: Style) -> String {
 
 /// Remarks on trials. If several differ only in their numbers, the first one is printed with their count.
 fn trials_remarks(imported: &Imported) -> Vec<String> {
-    let mut kinds: Vec<(String, String, usize)> = Vec::new();
-    for trial in &imported.trials {
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut kinds: Vec<(String, usize)> = Vec::new();
+    for trial in imported.trials.iter() {
         for remark in &trial.remarks {
-            let kind = kind(remark);
-            match kinds.iter_mut().find(|(known, ..)| *known == kind) {
-                Some((.., count)) => *count += 1,
+            let place = *places.entry(kind(remark)).or_insert(kinds.len());
+            match kinds.get_mut(place) {
+                Some((_, count)) => *count += 1,
                 None => {
                     let text = format!("{} on {}: {remark}", trial.workload, trial.configuration);
-                    kinds.push((kind, text, 1));
+                    kinds.push((text, 1));
                 }
             }
         }
     }
     kinds
         .into_iter()
-        .map(|(_, text, count)| match count {
+        .map(|(text, count)| match count {
             1 => text,
             _ => format!("{text} (and {} more like it)", count - 1),
         })
@@ -236,4 +251,58 @@ fn heading(text: &str, style: Style) -> String {
 
 fn place(at: &SourceLine) -> String {
     format!("{} line {}", at.source, at.line)
+}
+
+#[cfg(test)]
+mod tests {
+    use iodyno_model::{ImportedTrial, Kind, Metric};
+
+    use super::*;
+
+    fn trial(workload: String, line: u32) -> ImportedTrial {
+        ImportedTrial {
+            configuration: "ext4".to_owned(),
+            workload,
+            dimensions: BTreeMap::new(),
+            form: "go benchmark".to_owned(),
+            at: SourceLine {
+                source: "b.txt".to_owned(),
+                line,
+            },
+            kind: Kind::Unknown,
+            primary: Some("iops".to_owned()),
+            figures: vec![Figure {
+                metric: Metric::iops("iops"),
+                value: f64::from(line),
+                derived: None,
+            }],
+            withheld: Vec::new(),
+            series: Vec::new(),
+            facts: Vec::new(),
+            options_complete: false,
+            remarks: vec![format!("seen on line {line}")],
+            unusable: None,
+        }
+    }
+
+    #[test]
+    fn a_summary_of_many_different_results_is_cut_and_says_so() {
+        let rows = MOST_ROWS as u32 + 2;
+        let imported = Imported {
+            trials: (1..=2 * rows)
+                .map(|line| trial(format!("w{}", line % rows), line))
+                .collect(),
+            ..Imported::default()
+        };
+        let short = text(&imported, Style::default());
+        assert!(short.contains("\n- 2 more rows: `iodyno show` prints all\n"));
+        assert!(short.contains(&format!("(and {} more like it)", 2 * rows - 1)));
+        let rows_of = |text: &str| text.matches("\next4").count();
+        assert_eq!(rows_of(&short), MOST_ROWS);
+        let whole = full(&imported, Style::default());
+        assert_eq!(rows_of(&whole), MOST_ROWS + 2);
+        assert!(!whole.contains("more row"));
+        let first: Vec<&str> = short.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(first[..3], ["ext4", "w1", "2"]);
+    }
 }

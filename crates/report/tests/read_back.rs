@@ -40,13 +40,13 @@ fn read_again(text: &str) -> ImportedTrial {
         source: "printed.txt",
         text,
     }];
-    let mut read = results::read(&texts, &Default::default());
+    let read = results::read(&texts, &Default::default());
     assert_eq!(
         (read.trials.len(), read.unread.len()),
         (1, 0),
         "{text}\n{read:?}"
     );
-    read.trials.remove(0)
+    read.trials.get(0).unwrap()
 }
 
 fn own((workload, trial): &Made, round: u32) -> Observation {

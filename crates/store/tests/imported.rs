@@ -122,7 +122,7 @@ fn figures_that_json_cannot_represent_are_refused_before_anything_is_stored() {
     let store = SqliteStore::open(&path).unwrap();
     let plan = Plan {
         imported: Some(Imported {
-            trials: vec![imported_trial(1, f64::INFINITY)],
+            trials: [imported_trial(1, f64::INFINITY)].into_iter().collect(),
             ..Imported::default()
         }),
         ..Plan::new("zfs.txt", Vec::new(), Vec::new())

@@ -10,6 +10,8 @@ static COUNTED: AtomicU64 = AtomicU64::new(0);
 thread_local! {
     static OWN: Cell<u64> = const { Cell::new(0) };
     static IS_COUNTED: Cell<bool> = const { Cell::new(false) };
+    static HELD: Cell<i64> = const { Cell::new(0) };
+    static MOST_HELD: Cell<i64> = const { Cell::new(0) };
 }
 
 /// The system's allocator with counters. Declare it as `#[global_allocator]` in a test.
@@ -20,6 +22,21 @@ pub struct CountingAllocator;
 /// test harness allocate at arbitrary times.
 pub fn allocations() -> u64 {
     OWN.get()
+}
+
+/// The largest number of bytes that `work` holds at the same time, beyond those held before; of the calling thread.
+pub fn most_bytes_held<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    let before = HELD.get();
+    MOST_HELD.set(before);
+    let result = work();
+    (result, u64::try_from(MOST_HELD.get() - before).unwrap_or(0))
+}
+
+fn hold(bytes: i64) {
+    let _ = HELD.try_with(|held| {
+        held.set(held.get() + bytes);
+        let _ = MOST_HELD.try_with(|most| most.set(most.get().max(held.get())));
+    });
 }
 
 /// Includes the allocations of the calling thread in [`counted_allocations`] from now on.
@@ -40,11 +57,13 @@ unsafe impl GlobalAlloc for CountingAllocator {
         if IS_COUNTED.try_with(Cell::get).unwrap_or(false) {
             COUNTED.fetch_add(1, Ordering::Relaxed);
         }
+        hold(layout.size() as i64);
         // SAFETY: as the caller promised.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        hold(-(layout.size() as i64));
         // SAFETY: as the caller promised.
         unsafe { System.dealloc(pointer, layout) }
     }

@@ -60,7 +60,7 @@ pub(crate) fn import(args: &ImportArgs, context: &Context) -> Result<Exit, Failu
     }
     match others.is_empty() {
         true => Ok(Exit::Fine),
-        false => results(&others, &options, args, context),
+        false => results(others, &options, args, context),
     }
 }
 
@@ -169,7 +169,7 @@ fn fault(error: &impl std::fmt::Display) -> Diagnostic {
 
 /// Imports the output of other tools as a new run.
 fn results(
-    files: &[(String, String)],
+    files: Vec<(String, String)>,
     options: &Options,
     args: &ImportArgs,
     context: &Context,
@@ -185,12 +185,14 @@ fn results(
             .map_err(|errors| Failure::input(errors.0.iter().map(fault).collect()))?;
     }
     let imported = read(&texts, options);
+    // The texts are no longer needed, and storing the results needs memory as well.
+    let files: Vec<String> = files.into_iter().map(|(name, _)| name).collect();
     if imported.trials.is_empty() && imported.tables.is_empty() && imported.claims.is_empty() {
         let mut faults: Vec<Diagnostic> = imported.unread.iter().map(unread).collect();
         faults.push(
             Diagnostic::error(format!(
                 "no result was found in {}: nothing was imported",
-                names(files)
+                names(&files)
             ))
             .hint("for a plain table, describe its columns and headings with `--table MAP`"),
         );
@@ -217,7 +219,7 @@ fn results(
         rounds: 0,
         imported: Some(imported),
         ..Plan::new(
-            args.name.clone().unwrap_or_else(|| name_of(files)),
+            args.name.clone().unwrap_or_else(|| name_of(&files)),
             Vec::new(),
             Vec::new(),
         )
@@ -251,14 +253,14 @@ fn unread(unread: &iodyno_model::Unread) -> Diagnostic {
     ))
 }
 
-fn names(files: &[(String, String)]) -> String {
-    let names: Vec<String> = files.iter().map(|(name, _)| format!("`{name}`")).collect();
+fn names(files: &[String]) -> String {
+    let names: Vec<String> = files.iter().map(|name| format!("`{name}`")).collect();
     names.join(", ")
 }
 
 /// The first file's name without folders and extension.
-fn name_of(files: &[(String, String)]) -> String {
-    let first = files.first().map_or("", |(name, _)| name);
+fn name_of(files: &[String]) -> String {
+    let first = files.first().map_or("", String::as_str);
     let stem = Path::new(first).file_stem().unwrap_or_default();
     stem.to_string_lossy().into_owned()
 }

@@ -23,16 +23,15 @@ const WORKLOAD: &str = "workload";
 const HOST: [&str; 5] = ["goos", "goarch", "cpu", "kernel", "host"];
 
 /// Reads all results of this form.
-pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
+pub(super) fn read<'l>(lines: &'l Lines<'_>) -> impl Iterator<Item = Extract> + 'l {
     let mut keys = Keys::of(lines);
-    let mut found = Vec::new();
-    for (number, text) in lines.iter() {
-        match text.starts_with("Benchmark") {
-            true => found.extend(keys.benchmark(lines, number, text)),
-            false => keys.note(text),
+    lines.iter().filter_map(move |(number, text)| {
+        if text.starts_with("Benchmark") {
+            return keys.benchmark(lines, number, text);
         }
-    }
-    found
+        keys.note(text);
+        None
+    })
 }
 
 /// The keys and units in force for a benchmark line.
@@ -74,6 +73,9 @@ impl Keys {
 fn directions(lines: &Lines<'_>) -> HashMap<String, Better> {
     let mut directions = HashMap::new();
     for (_, text) in lines.iter() {
+        if !text.trim_start().starts_with("Unit") {
+            continue;
+        }
         let words: Vec<&str> = text.split_whitespace().collect();
         let ["Unit", unit, settings @ ..] = &words[..] else {
             continue;

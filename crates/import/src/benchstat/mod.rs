@@ -10,10 +10,8 @@ use super::extract::Extract;
 use super::lines::Lines;
 
 /// Reads all results and all rows of printed comparisons.
-pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
-    let mut found = input::read(lines);
-    found.extend(claims::read(lines));
-    found
+pub(super) fn read<'l>(lines: &'l Lines<'_>) -> impl Iterator<Item = Extract> + 'l {
+    input::read(lines).chain(claims::read(lines))
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! JSON documents within a text.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 
 use crate::lines::Lines;
 
@@ -14,31 +15,25 @@ const NOTES: [&str; 4] = ["fio:", "note:", "verify:", "client <"];
 const PASSES: usize = 4;
 
 /// A text whose documents can be parsed from any line on.
-pub(super) struct Joined {
-    text: String,
-    /// The first byte of each line.
-    starts: Vec<usize>,
+pub(super) struct Joined<'l> {
+    /// The text of `lines`, copied only if something in it had to be replaced by as many bytes.
+    text: Cow<'l, str>,
+    lines: &'l Lines<'l>,
     /// Bytes that may still be parsed without success.
     budget: usize,
 }
 
 /// The result of parsing at a line.
-pub(super) enum Attempt {
+pub(super) enum Attempt<T> {
     /// Consecutive documents, and the lines that they cover.
-    Read(Vec<Value>, Range<u32>),
+    Read(Vec<T>, Range<u32>),
     /// No document, or a truncated one.
     Broken(String),
 }
 
-impl Joined {
-    pub(super) fn of(lines: &Lines<'_>) -> Joined {
-        let mut text = String::new();
-        let mut starts = Vec::new();
-        for (_, line) in lines.iter() {
-            starts.push(text.len());
-            text.push_str(line);
-            text.push('\n');
-        }
+impl<'l> Joined<'l> {
+    pub(super) fn of(lines: &'l Lines<'_>) -> Joined<'l> {
+        let mut text = Cow::Borrowed(lines.text());
         // Older versions divide by zero, which JSON cannot represent. The replacements have the same length.
         for (number, null) in [
             (": -nan", ": null"),
@@ -47,61 +42,58 @@ impl Joined {
             (": inf", ":null"),
         ] {
             if text.contains(number) {
-                text = text.replace(number, null);
+                text = Cow::Owned(text.replace(number, null));
             }
         }
         let budget = PASSES * text.len();
         Joined {
             text,
-            starts,
+            lines,
             budget,
         }
     }
 
     /// Parses the document that begins at a line, skipping notes that fio wrote into it.
-    pub(super) fn document(&mut self, line: u32) -> Attempt {
-        let mut start = self.starts[line as usize - 1];
+    pub(super) fn document<T: DeserializeOwned>(&mut self, line: u32) -> Attempt<T> {
+        let mut start = self.lines.start(line);
         let mut values = Vec::new();
         loop {
             if self.budget == 0 {
                 return Attempt::Broken("too many braces without a document".to_owned());
             }
             let mut stream =
-                serde_json::Deserializer::from_str(&self.text[start..]).into_iter::<Value>();
+                serde_json::Deserializer::from_str(&self.text[start..]).into_iter::<T>();
             let error = match stream.next() {
                 Some(Ok(value)) => {
                     let end = start + stream.byte_offset();
-                    let last = self.starts.partition_point(|begin| *begin < end);
+                    let last = self.lines.begun(end);
                     values.push(value);
-                    let next = self.starts.get(last).copied().unwrap_or(self.text.len());
+                    let next = self.lines.start(last + 1);
                     if self.text[end..next].trim_start().starts_with('{') {
                         start = end;
                         continue;
                     }
-                    return Attempt::Read(values, line..last as u32 + 1);
+                    return Attempt::Read(values, line..last + 1);
                 }
                 Some(Err(error)) => error,
                 None => return Attempt::Broken("nothing follows".to_owned()),
             };
             if !values.is_empty() {
-                let last = self.starts.partition_point(|begin| *begin < start);
-                return Attempt::Read(values, line..last as u32 + 1);
+                return Attempt::Read(values, line..self.lines.begun(start) + 1);
             }
-            let at = line as usize - 1 + error.line().max(1) - 1;
-            let at = at.min(self.starts.len() - 1);
-            let begin = self.starts[at];
+            let at = line + error.line().max(1) as u32 - 1;
+            let at = at.min(self.lines.count());
+            let begin = self.lines.start(at);
             self.budget = self
                 .budget
                 .saturating_sub(begin + error.column() - start.min(begin));
-            let end = self
-                .starts
-                .get(at + 1)
-                .map_or(self.text.len(), |next| next - 1);
+            let end = begin + self.lines.get(at).len();
             let noted = self.text[begin..end].trim_start();
             if !NOTES.iter().any(|note| noted.starts_with(note)) {
-                return Attempt::Broken(format!("line {}: {}", at + 1, reason(&error)));
+                return Attempt::Broken(format!("line {at}: {}", reason(&error)));
             }
             self.text
+                .to_mut()
                 .replace_range(begin..end, &" ".repeat(end - begin));
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::document::{Attempt, Joined};
@@ -27,12 +28,17 @@ pub(super) fn entries(lines: &Lines<'_>) -> (Vec<Entry>, Vec<Extract>) {
             line += 1;
             continue;
         }
-        match joined.document(line) {
-            Attempt::Read(values, range) => {
+        match joined.document::<Part>(line) {
+            Attempt::Read(parts, range) => {
                 let before = entries.len();
                 let mut documents = Vec::new();
-                for (document, value) in values.iter().enumerate() {
-                    collect(value, &around, &mut entries);
+                for (document, part) in parts.into_iter().enumerate() {
+                    for mut job in part.jobs {
+                        if !job.placed {
+                            around.apply(&mut job.entry);
+                        }
+                        entries.push(job.entry);
+                    }
                     documents.resize(entries.len() - before, document);
                 }
                 place(&mut entries[before..], lines, &range);
@@ -83,29 +89,139 @@ struct Header {
     broken: bool,
 }
 
-/// Collects jobs from a value: fio's own document, or another document that contains it.
-fn collect(value: &Value, around: &Header, entries: &mut Vec<Entry>) {
-    match value {
-        Value::Array(items) => items.iter().for_each(|item| collect(item, around, entries)),
-        Value::Object(object) if is_job(object) => entries.push(entry(object, around)),
-        Value::Object(object) => {
-            let own = object.contains_key("fio version").then(|| Header {
-                version: text(object, "fio version"),
-                globals: object
-                    .get("global options")
-                    .and_then(Value::as_object)
-                    .cloned(),
-                timestamp_ms: object
-                    .get("timestamp_ms")
-                    .and_then(Value::as_i64)
-                    .or_else(|| Some(object.get("timestamp")?.as_i64()?.saturating_mul(1000))),
-                broken: false,
-            });
-            for item in object.values() {
-                collect(item, own.as_ref().unwrap_or(around), entries);
+impl Header {
+    /// The header of fio's document; `None` for other objects.
+    fn of(object: &Map<String, Value>) -> Option<Header> {
+        object.contains_key("fio version").then(|| Header {
+            version: text(object, "fio version"),
+            globals: object
+                .get("global options")
+                .and_then(Value::as_object)
+                .cloned(),
+            timestamp_ms: object
+                .get("timestamp_ms")
+                .and_then(Value::as_i64)
+                .or_else(|| Some(object.get("timestamp")?.as_i64()?.saturating_mul(1000))),
+            broken: false,
+        })
+    }
+
+    /// Adds its fields to a job of its document.
+    fn apply(&self, entry: &mut Entry) {
+        entry.version.clone_from(&self.version);
+        entry.written_ms = self.timestamp_ms;
+        if let Some(own) = &mut entry.options {
+            for (name, value) in self.globals.iter().flatten().filter_map(option) {
+                own.entry(name).or_insert(value);
             }
         }
-        _ => {}
+        if self.broken {
+            entry.options_complete = false;
+            let remark = "its document is broken off; this job was read, global options were not";
+            entry.remarks.push(remark.to_owned());
+        }
+    }
+}
+
+/// A job within a document.
+struct Job {
+    entry: Entry,
+    /// The header of its document was applied.
+    placed: bool,
+}
+
+/// A part of a document: a value, and the jobs below it. Jobs are converted while the document is parsed, and what
+/// cannot be a part of a job is dropped: the values of a document take more than ten times the size of its text.
+struct Part {
+    /// The value; an object that was converted, and an array, are empty.
+    value: Value,
+    jobs: Vec<Job>,
+}
+
+impl<'de> Deserialize<'de> for Part {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Part, D::Error> {
+        deserializer.deserialize_any(PartVisitor)
+    }
+}
+
+struct PartVisitor;
+
+impl PartVisitor {
+    fn scalar<E>(value: impl Into<Value>) -> Result<Part, E> {
+        Ok(Part {
+            value: value.into(),
+            jobs: Vec::new(),
+        })
+    }
+}
+
+impl<'de> Visitor<'de> for PartVisitor {
+    type Value = Part;
+
+    fn expecting(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Part, E> {
+        PartVisitor::scalar(value)
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Part, E> {
+        PartVisitor::scalar(value)
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Part, E> {
+        PartVisitor::scalar(value)
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Part, E> {
+        PartVisitor::scalar(value)
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Part, E> {
+        PartVisitor::scalar(value)
+    }
+
+    fn visit_unit<E>(self) -> Result<Part, E> {
+        PartVisitor::scalar(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Part, A::Error> {
+        let mut jobs = Vec::new();
+        while let Some(mut part) = seq.next_element::<Part>()? {
+            jobs.append(&mut part.jobs);
+        }
+        Ok(Part {
+            value: Value::Array(Vec::new()),
+            jobs,
+        })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Part, A::Error> {
+        let mut object = Map::new();
+        let mut jobs = Vec::new();
+        while let Some(name) = map.next_key::<String>()? {
+            let mut part: Part = map.next_value()?;
+            jobs.append(&mut part.jobs);
+            object.insert(name, part.value);
+        }
+        if is_job(&object) {
+            let entry = entry(&object);
+            jobs = vec![Job {
+                entry,
+                placed: false,
+            }];
+            object.clear();
+        } else if let Some(header) = Header::of(&object) {
+            for job in jobs.iter_mut().filter(|job| !job.placed) {
+                header.apply(&mut job.entry);
+                job.placed = true;
+            }
+        }
+        Ok(Part {
+            value: Value::Object(object),
+            jobs,
+        })
     }
 }
 
@@ -116,20 +232,17 @@ fn is_job(object: &Map<String, Value>) -> bool {
             .any(|name| object.get(*name).is_some_and(Value::is_object))
 }
 
-fn entry(job: &Map<String, Value>, around: &Header) -> Entry {
+/// Converts a job, without what the header of its document adds.
+fn entry(job: &Map<String, Value>) -> Entry {
     let options = job.get("job options").and_then(Value::as_object);
-    let mut entry = Entry {
+    Entry {
         form: FORM,
-        version: around.version.clone(),
         name: text(job, "jobname").unwrap_or_default(),
         node: text(job, "hostname"),
         group: job.get("groupid").and_then(Value::as_u64),
         error: job.get("error").and_then(Value::as_i64).unwrap_or(0),
-        options: options.map(|own| {
-            let globals = around.globals.iter().flatten();
-            globals.chain(own).filter_map(option).collect()
-        }),
-        options_complete: options.is_some() && !around.broken,
+        options: options.map(|own| own.iter().filter_map(option).collect()),
+        options_complete: options.is_some(),
         directions: DIRECTIONS.map(|name| direction(job.get(name)?.as_object()?)),
         sync: job.get("sync").and_then(Value::as_object).and_then(syncs),
         cpu_percent: number(job, "usr_cpu")
@@ -142,14 +255,8 @@ fn entry(job: &Map<String, Value>, around: &Header) -> Entry {
             .flat_map(|(name, direction)| faults(name, direction))
             .collect(),
         start_ms: job.get("job_start").and_then(Value::as_i64),
-        written_ms: around.timestamp_ms,
         ..Entry::default()
-    };
-    if around.broken {
-        let remark = "its document is broken off; this job was read, global options were not";
-        entry.remarks.push(remark.to_owned());
     }
-    entry
 }
 
 fn option((name, value): (&String, &Value)) -> Option<(String, String)> {

@@ -25,7 +25,7 @@ use super::extract::Extract;
 use super::lines::Lines;
 
 /// Reads all of fio's output in a text.
-pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
+pub(super) fn read<'l>(lines: &'l Lines<'_>) -> impl Iterator<Item = Extract> + 'l {
     let (json, mut found) = json::entries(lines);
     let (terse, broken) = terse::entries(lines);
     found.extend(broken);
@@ -56,12 +56,6 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
             .into_iter()
             .map(Extract::remark),
     );
-    for entry in &entries {
-        found.push(Extract::trial(
-            entry.lines.clone(),
-            trial::trial(entry, lines),
-        ));
-    }
     // Merged reports count as understood.
     found.extend(
         places
@@ -69,7 +63,10 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
             .map(|(start, end)| Extract::known(start..end)),
     );
     found.extend(reports);
-    found
+    let trials = entries
+        .into_iter()
+        .map(|entry| Extract::trial(entry.lines.clone(), trial::trial(&entry, lines)));
+    trials.chain(found)
 }
 
 /// Lines around the results that repeat them or report progress.

@@ -9,9 +9,33 @@ const STATUS: &str = include_str!("../../tests/data/fio-3.33-status-interval.txt
 const CLONES: &str = include_str!("../../tests/data/fio-3.33-clones.json");
 const TERSE: &str = include_str!("../../tests/data/fio-3.42-terse-4-5.txt");
 
-fn import(text: &str) -> Imported {
+/// What was read, with its trials as a list.
+#[derive(Debug)]
+struct Read {
+    trials: Vec<ImportedTrial>,
+    rest: Imported,
+}
+
+impl std::ops::Deref for Read {
+    type Target = Imported;
+
+    fn deref(&self) -> &Imported {
+        &self.rest
+    }
+}
+
+impl From<Imported> for Read {
+    fn from(rest: Imported) -> Read {
+        Read {
+            trials: rest.trials.iter().collect(),
+            rest,
+        }
+    }
+}
+
+fn import(text: &str) -> Read {
     let source = "out/ext4.json";
-    read(&[Text { source, text }], &Options::default())
+    read(&[Text { source, text }], &Options::default()).into()
 }
 
 fn figure(trial: &ImportedTrial, name: &str) -> Option<f64> {
@@ -34,7 +58,7 @@ fn check(trial: &ImportedTrial, expected: &[(&str, f64)]) {
     }
 }
 
-fn places(imported: &Imported) -> Vec<(&str, u32)> {
+fn places(imported: &Read) -> Vec<(&str, u32)> {
     let places = |trial: &'_ ImportedTrial| trial.at.line;
     imported
         .trials
@@ -562,7 +586,7 @@ fn reads_sizes_and_grouped_numbers_of_normal_output() {
         source: "a.txt",
         text,
     }];
-    let imported = crate::read(&texts, &crate::Options::default());
+    let imported = Read::from(crate::read(&texts, &crate::Options::default()));
     let trial = &imported.trials[0];
     assert_eq!(trial.dimensions["bs"], "16k");
     let value = |name: &str| {

@@ -75,11 +75,11 @@ fn uses_the_figures_of_the_more_precise_line_and_the_seconds_of_the_table_above_
             (trials, 0),
             "{below}"
         );
-        let finer = &read.trials[trials - 1];
+        let finer = &read.trials.get(trials - 1).unwrap();
         assert_eq!(finer.configuration, "ext4", "{below}");
         assert_eq!(figure(finer, "op.mean"), Some(9998.2), "{below}");
         assert_eq!(figure(finer, "completion"), Some(2000.0), "{below}");
-        let table = &read.trials[0];
+        let table = &read.trials.get(0).unwrap();
         assert_eq!(table.series.len(), 2, "{below}");
         assert_eq!(figure(table, "drain"), Some(10e9), "{below}");
         assert_eq!(table.kind, Kind::Finite, "{below}");
