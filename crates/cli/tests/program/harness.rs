@@ -101,6 +101,21 @@ impl Home {
     }
 }
 
+/// A job of fio that ends only when it is stopped.
+pub(crate) const ENDLESS: [&str; 6] = [
+    "--name=t",
+    "--rw=randread",
+    "--ioengine=null",
+    "--size=16m",
+    "--runtime=1h",
+    "--time_based",
+];
+
+/// The arguments of `iodyno fio` with these options and this job.
+pub(crate) fn fio<'a>(options: &[&'a str], job: &[&'a str]) -> Vec<&'a str> {
+    [&["fio"], options, job].concat()
+}
+
 /// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Done {
@@ -141,6 +156,23 @@ impl Done {
             self.stderr
         );
         self
+    }
+
+    /// Asserts that standard output is a sequence of documents of fio in which the number of reads increases; returns
+    /// the number of documents.
+    #[track_caller]
+    pub(crate) fn growing_documents(&self) -> usize {
+        let documents: Vec<Value> = serde_json::Deserializer::from_str(&self.stdout)
+            .into_iter()
+            .collect::<Result<_, _>>()
+            .unwrap();
+        let reads: Vec<u64> = documents
+            .iter()
+            .map(|document| document["jobs"][0]["read"]["total_ios"].as_u64().unwrap())
+            .collect();
+        let grows = reads.is_sorted() && reads.first() < reads.last();
+        assert!(grows, "{reads:?}");
+        reads.len()
     }
 
     /// Asserts that standard output contains this text.

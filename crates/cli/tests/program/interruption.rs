@@ -2,7 +2,7 @@
 
 use rustix::process::{Signal, kill_process};
 
-use crate::harness::{Home, Running, alive, stop, wait_for};
+use crate::harness::{self, Home, Running, alive, fio, stop, wait_for};
 
 /// Ends only by a signal.
 const ENDLESS: &str = "[t]\nioengine=psync\nrw=randread\nbs=4k\nsize=16m\nruntime=1h\ntime_based\n";
@@ -70,16 +70,7 @@ fn a_signal_while_files_are_laid_out_ends_there() {
 #[test]
 fn fio_s_command_line_ends_with_fio_s_code() {
     let home = Home::new();
-    let running = home.start(&[
-        "fio",
-        "--name=t",
-        "--rw=randread",
-        "--ioengine=null",
-        "--size=16m",
-        "--runtime=1h",
-        "--time_based",
-        "--output-format=json",
-    ]);
+    let running = home.start(&fio(&["--output-format=json"], &harness::ENDLESS));
     running.wait_until_it_measures(&home);
     running.signal(Signal::INT);
     let done = running.done().exits(128);

@@ -252,7 +252,16 @@ static CRC32: Crc<u32, Table<1>> = Crc::<u32, Table<1>>::new(&Algorithm {
 });
 static CRC64: Crc<u64, Table<1>> = Crc::<u64, Table<1>>::new(&CRC_64_REDIS);
 
-/// The checksum of some data, which lie in three parts.
+/// A CRC of data in parts. A macro, because the digests of the four widths have no common trait.
+macro_rules! crc {
+    ($crc:expr, $data:expr) => {{
+        let mut digest = $crc.digest();
+        $data.iter().for_each(|part| digest.update(part));
+        Sum::of_bytes(&digest.finalize().to_le_bytes())
+    }};
+}
+
+/// The checksum of data in three parts.
 pub(crate) fn sum(checksum: &Checksum, layout: Layout, data: [&[u8]; 3]) -> Sum {
     match checksum {
         Checksum::Crc32c => {
@@ -266,26 +275,10 @@ pub(crate) fn sum(checksum: &Checksum, layout: Layout, data: [&[u8]; 3]) -> Sum 
             data.iter().for_each(|part| hash.update(part));
             Sum::of_bytes(&hash.digest().to_le_bytes())
         }
-        Checksum::Crc7 => {
-            let mut digest = CRC7.digest();
-            data.iter().for_each(|part| digest.update(part));
-            Sum::of_bytes(&digest.finalize().to_le_bytes())
-        }
-        Checksum::Crc16 => {
-            let mut digest = CRC16.digest();
-            data.iter().for_each(|part| digest.update(part));
-            Sum::of_bytes(&digest.finalize().to_le_bytes())
-        }
-        Checksum::Crc32 => {
-            let mut digest = CRC32.digest();
-            data.iter().for_each(|part| digest.update(part));
-            Sum::of_bytes(&digest.finalize().to_le_bytes())
-        }
-        Checksum::Crc64 => {
-            let mut digest = CRC64.digest();
-            data.iter().for_each(|part| digest.update(part));
-            Sum::of_bytes(&digest.finalize().to_le_bytes())
-        }
+        Checksum::Crc7 => crc!(CRC7, data),
+        Checksum::Crc16 => crc!(CRC16, data),
+        Checksum::Crc32 => crc!(CRC32, data),
+        Checksum::Crc64 => crc!(CRC64, data),
         Checksum::Md5 => hashed::<Md5>(data),
         Checksum::Sha1 => {
             // In words of the host.
