@@ -26,8 +26,8 @@ use crate::verify_reads::VerifyReads;
 
 /// The longest wait, ns: the longest delay of a stop request.
 const HEARING_NS: u64 = 100_000_000;
-/// Completions recorded between two readings of the clock.
-const RECORDED_A_READING: usize = 16;
+/// The clock is read again after recording this many completions or more.
+const MANY_COMPLETIONS: usize = 16;
 
 /// An op in flight.
 #[derive(Debug, Clone, Copy)]
@@ -41,18 +41,27 @@ struct InFlight {
     submission_ns: u64,
 }
 
-/// The condition that the loop waits for.
-enum Wait {
-    /// A completion.
-    Completion,
-    /// Nothing: there is more to submit.
-    Nothing,
-    /// A completion, or this instant.
-    Until(u64),
-    /// This instant, without yielding the CPU.
-    Spin(u64),
-    /// The stream has ended.
-    Done(EndedBy),
+impl InFlight {
+    /// Whether an op with this result is complete: it neither failed nor moved less than requested.
+    #[inline(always)]
+    fn is_complete(&self, result: i32) -> bool {
+        let op = &self.issue.op;
+        result >= 0 && (!op.kind.transfers() || self.moved + result as u32 >= op.length)
+    }
+
+    /// The log record of this op.
+    fn record(&self, at: u64, service: u64) -> OpRecord {
+        OpRecord {
+            at,
+            submission: self.submission_ns,
+            service,
+            direction: self.issue.direction,
+            data_only: false,
+            bytes: self.issue.op.length,
+            file: self.issue.op.file,
+            offset: self.issue.op.offset,
+        }
+    }
 }
 
 /// The depths and batch sizes of the job, in ops.
@@ -163,73 +172,105 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         self.last_returned = now;
         loop {
             if now >= self.rates_due {
-                self.judge_rates(counters, now);
+                self.check_rates(counters, now);
             }
             if let Some(ended) = self.ended(now, until) {
                 return Ok(ended);
             }
             let hearing = until.min(now + HEARING_NS);
             let (min, deadline) = match self.fill(stream, now) {
-                Wait::Done(ended) => return Ok(ended),
-                Wait::Nothing => (0, hearing),
-                Wait::Completion => (self.batches.complete_min.min(self.in_flight), hearing),
-                Wait::Until(instant) if self.in_flight > 0 => (1, instant.min(hearing)),
-                Wait::Until(instant) => {
-                    self.clock.sleep_until(instant.min(hearing));
+                Next::Op => (0, hearing),
+                Next::WaitForCompletion => (self.batches.complete_min.min(self.in_flight), hearing),
+                Next::WaitUntil(due) if self.in_flight > 0 => (1, due.min(hearing)),
+                Next::WaitUntil(due) => {
+                    self.clock.sleep_until(due.min(hearing));
                     now = self.clock.now();
                     continue;
                 }
-                Wait::Spin(instant) => {
-                    self.clock.spin_until(instant.min(hearing));
+                Next::SpinUntil(due) => {
+                    self.clock.spin_until(due.min(hearing));
                     (0, hearing)
                 }
+                Next::Done(ended) => return Ok(ended),
             };
             now = self.turn(stream, counters, min, deadline)?;
         }
     }
 
-    /// Prepares ops while a slot is free, the backend has room and an op is due.
+    /// Issues ops until a batch is complete, no slot is free, or no op is due. Returns the condition for the next op;
+    /// `Op`: there is room for more.
     #[inline(always)]
-    fn fill<S: OpStream>(&mut self, stream: &mut S, now: u64) -> Wait {
+    fn fill<S: OpStream>(&mut self, stream: &mut S, now: u64) -> Next {
         if self.in_flight >= self.batches.refill_below && !self.filling {
-            return Wait::Completion;
+            return Next::WaitForCompletion;
         }
-        // At most as many as are in flight, so that the device has work while they are prepared: if all were submitted
-        // together, they would complete together and leave it idle. If nothing is in flight (all ops were served from a
-        // cache), one kernel entry for all of them costs least.
-        let batch = match self.batches.submit {
+        self.filling = true;
+        let room = self.backend.room().min(self.free.len() as u32);
+        let batch = self.batch().min(room);
+        for _ in 0..batch {
+            let slot = self.free[self.free.len() - 1];
+            match stream.next(now, slot, &mut self.slots[slot as usize].issue) {
+                Next::Op => self.issue(slot, now),
+                wait_or_end => return wait_or_end,
+            }
+        }
+        self.filling = batch < room;
+        match self.filling {
+            true => Next::Op,
+            false => Next::WaitForCompletion,
+        }
+    }
+
+    /// Submits the issued ops, reaps at least `min` completions unless the deadline passes, and records them. Returns
+    /// the last reading of the clock.
+    #[inline]
+    fn turn<S: OpStream>(
+        &mut self,
+        stream: &mut S,
+        counters: &OpCounters,
+        min: u32,
+        deadline: u64,
+    ) -> Result<u64, BackendError> {
+        let max = self.batches.complete_max;
+        self.backend
+            .turn(min, max, Some(deadline), &mut self.completions)?;
+        let count = self.completions.list.len();
+        self.note_turn(counters, count);
+        for index in 0..count {
+            let completion = self.completions.list[index];
+            if self.slots[completion.slot as usize].is_complete(completion.result) {
+                self.record(counters, &completion);
+                self.release(stream, completion.slot, true);
+            } else {
+                self.fell_short(stream, counters, &completion);
+            }
+        }
+        match count < MANY_COMPLETIONS {
+            true => Ok(self.completions.returned),
+            false => Ok(self.clock.now()),
+        }
+    }
+
+    /// The largest number of ops to issue before the next kernel entry, unless the job sets it: as many as are in
+    /// flight, so that the device has work while they are prepared. If all were submitted together, they would
+    /// complete together and leave it idle. If nothing is in flight (all ops were served from a cache), one kernel
+    /// entry for all of them costs least.
+    #[inline(always)]
+    fn batch(&self) -> u32 {
+        match self.batches.submit {
             0 if self.in_flight == 0 && !self.capabilities.submits_apart => u32::MAX,
             0 if self.capabilities.submits_many => self.in_flight,
             0 => 1,
-            asked => asked,
-        };
-        self.filling = true;
-        let mut prepared = 0;
-        while let Some(slot) = self.free.last().copied()
-            && self.backend.room() > 0
-        {
-            if prepared == batch {
-                return Wait::Nothing;
-            }
-            let place = &mut self.slots[slot as usize].issue;
-            match stream.next(now, slot, place) {
-                Next::Op => self.issue(slot, now),
-                Next::WaitUntil(instant) => return Wait::Until(instant),
-                Next::SpinUntil(instant) => return Wait::Spin(instant),
-                Next::WaitForCompletion => return Wait::Completion,
-                Next::Done(ended) => return Wait::Done(ended),
-            }
-            prepared += 1;
+            requested => requested,
         }
-        self.filling = false;
-        Wait::Completion
     }
 
+    /// Passes the op of the last free slot to the backend.
     #[inline(always)]
     fn issue(&mut self, slot: Slot, now: u64) {
         self.free.pop();
         let state = &mut self.slots[slot as usize];
-        (state.moved, state.first_submitted, state.submission_ns) = (0, 0, 0);
+        (state.moved, state.first_submitted) = (0, 0);
         let issue = &state.issue;
         if issue.op.kind == OpKind::Write {
             let buffer = &mut self.backend.buffer(slot)[..issue.op.length as usize];
@@ -251,18 +292,79 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         }
     }
 
+    /// Counts a turn with `count` completions.
+    #[inline(always)]
+    fn note_turn(&mut self, counters: &OpCounters, count: usize) {
+        counts::submitted(&mut self.depth, self.completions.submitted, self.in_flight);
+        counts::completed(&mut self.depth, count);
+        if self.capabilities.submits_apart {
+            self.note_submissions(counters);
+        }
+        if !self.capabilities.stamps_each && count > 0 {
+            self.note_window();
+        }
+        self.last_returned = self.completions.returned;
+        self.left_in_flight = self.in_flight - count as u32;
+    }
+
+    /// Records a complete op.
+    #[inline(always)]
+    fn record(&mut self, counters: &OpCounters, completion: &Completion) {
+        let state = &self.slots[completion.slot as usize];
+        let issue = &state.issue;
+        let submitted = match state.first_submitted {
+            0 => completion.submitted,
+            first => first,
+        };
+        let service = completion.completed - submitted;
+        let limit_ns = self.max_latency_ns[issue.direction as usize];
+        let slow = issue.counted && service > limit_ns;
+        if issue.counted {
+            let counters = counters.of(issue.direction);
+            add(&counters.bytes, issue.op.length.into());
+            counters.service.record(service);
+            if let (Some(response), Some(intended)) = (&counters.response, issue.intended) {
+                response.record(completion.completed.saturating_sub(intended.get()));
+            }
+            if let Some(completion) = &counters.completion {
+                completion.record(service.saturating_sub(state.submission_ns));
+            }
+            self.last_completion[issue.direction as usize] = Some(completion.completed);
+            if let Some(log) = &self.log {
+                let record = state.record(completion.completed, service);
+                log.push(record, || self.waits_for_log());
+            }
+        }
+        if self.verifier.is_some() {
+            let (issue, submission) = (*issue, state.submission_ns);
+            if let Some(reads) = &self.verify_reads
+                && issue.checked
+                && !issue.counted
+            {
+                reads.record(issue.op.length, service, submission);
+            }
+            self.verify(completion.slot, &issue);
+        }
+        if slow {
+            self.took_too_long(counters, completion.slot, service);
+        }
+    }
+
+    #[inline(always)]
+    fn release<S: OpStream>(&mut self, stream: &mut S, slot: Slot, well: bool) {
+        self.in_flight -= 1;
+        self.seen.end(slot);
+        self.free.push(slot);
+        stream.completed(slot, well);
+    }
+
     #[cold]
     fn note_issue(&self, slot: Slot, now: u64) {
         let issue = &self.slots[slot as usize].issue;
         let record = OpRecord {
-            at: now,
             submission: 0,
-            service: 0,
-            direction: issue.direction,
             data_only: issue.op.kind == OpKind::Fdatasync,
-            bytes: issue.op.length,
-            file: issue.op.file,
-            offset: issue.op.offset,
+            ..self.slots[slot as usize].record(now, 0)
         };
         if let Some(iolog) = &self.iolog {
             iolog.push(record, || self.waits_for_log());
@@ -273,120 +375,6 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
     fn waits_for_log(&self) -> bool {
         self.clock.pause();
         self.shared.stop_request() == StopRequest::Abort
-    }
-
-    /// One kernel entry, and the recording of its completions. Returns the last reading of the clock.
-    #[inline]
-    fn turn<S: OpStream>(
-        &mut self,
-        stream: &mut S,
-        counters: &OpCounters,
-        min: u32,
-        deadline: u64,
-    ) -> Result<u64, BackendError> {
-        let before = self.in_flight;
-        let max = self.batches.complete_max;
-        self.backend
-            .turn(min, max, Some(deadline), &mut self.completions)?;
-        let count = self.completions.list.len();
-        counts::submitted(&mut self.depth, self.completions.submitted, before);
-        counts::completed(&mut self.depth, count);
-        if self.capabilities.submits_apart {
-            self.note_submissions(counters);
-        }
-        if !self.capabilities.stamps_each && count > 0 {
-            self.note_window();
-        }
-        self.last_returned = self.completions.returned;
-        self.left_in_flight = self.in_flight - count as u32;
-        let mut now = self.completions.returned;
-        for index in 0..count {
-            let completion = self.completions.list[index];
-            self.record(stream, counters, &completion, now);
-            if index % RECORDED_A_READING == RECORDED_A_READING - 1 {
-                now = self.clock.now();
-            }
-        }
-        Ok(now)
-    }
-
-    #[inline]
-    fn record<S: OpStream>(
-        &mut self,
-        stream: &mut S,
-        counters: &OpCounters,
-        completion: &Completion,
-        now: u64,
-    ) {
-        let slot = completion.slot;
-        let state = &self.slots[slot as usize];
-        let issue = &state.issue;
-        let moves = matches!(issue.op.kind, OpKind::Read | OpKind::Write);
-        let length = issue.op.length;
-        if completion.result < 0 || (moves && state.moved + (completion.result as u32) < length) {
-            return self.fell_short(stream, counters, completion, now);
-        }
-        let submitted = match state.first_submitted {
-            0 => completion.submitted,
-            first => first,
-        };
-        let service = completion.completed - submitted;
-        let direction = issue.direction;
-        let slow = issue.counted && service > self.max_latency_ns[direction as usize];
-        if issue.counted {
-            let counters = counters.of(issue.direction);
-            add(&counters.bytes, length.into());
-            counters.service.record(service);
-            if let (Some(response), Some(intended)) = (&counters.response, issue.intended) {
-                response.record(completion.completed.saturating_sub(intended.get()));
-            }
-            if let Some(completion) = &counters.completion {
-                completion.record(service.saturating_sub(state.submission_ns));
-            }
-            self.last_completion[issue.direction as usize] = Some(completion.completed);
-            if let Some(log) = &self.log {
-                let record = OpRecord {
-                    at: completion.completed,
-                    submission: state.submission_ns,
-                    service,
-                    direction: issue.direction,
-                    data_only: false,
-                    bytes: length,
-                    file: issue.op.file,
-                    offset: issue.op.offset,
-                };
-                log.push(record, || self.waits_for_log());
-            }
-        }
-        if self.verifier.is_some() {
-            let (issue, submission) = (*issue, state.submission_ns);
-            if let Some(reads) = &self.verify_reads
-                && issue.checked
-                && !issue.counted
-            {
-                reads.record(length, service, submission);
-            }
-            self.verify(slot, &issue);
-        }
-        if slow {
-            self.took_too_long(counters, slot, service);
-        }
-        self.release(stream, slot, true, length.into(), now);
-    }
-
-    #[inline]
-    fn release<S: OpStream>(
-        &mut self,
-        stream: &mut S,
-        slot: Slot,
-        well: bool,
-        bytes: u64,
-        now: u64,
-    ) {
-        self.in_flight -= 1;
-        self.seen.end(slot);
-        self.free.push(slot);
-        stream.completed(slot, well, bytes, now);
     }
 
     #[inline]
@@ -512,7 +500,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
     }
 
     #[cold]
-    fn judge_rates(&mut self, counters: &OpCounters, now: u64) {
+    fn check_rates(&mut self, counters: &OpCounters, now: u64) {
         let Some(rates) = &mut self.rates else { return };
         self.fault = self.fault.take().or(rates.check(counters, now));
         self.rates_due = rates.due();

@@ -120,7 +120,6 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
         stream: &mut S,
         counters: &OpCounters,
         completion: &Completion,
-        now: u64,
     ) {
         let slot = completion.slot;
         let state = &mut self.slots[slot as usize];
@@ -140,7 +139,8 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
         // What is beyond the end has not been written yet: an op of as many bytes as there were.
         if completion.result == 0 && issue.op.kind == OpKind::Read && self.reads_to_end {
             state.issue.op.length = state.moved;
-            return self.record(stream, counters, completion, now);
+            self.record(counters, completion);
+            return self.release(stream, slot, true);
         }
         let errno = match completion.result {
             // The end of the file, or no progress in writing.
@@ -170,7 +170,7 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
         {
             verifier.write_failed(&issue.op);
         }
-        self.release(stream, slot, false, 0, now);
+        self.release(stream, slot, false);
     }
 }
 

@@ -480,7 +480,7 @@ impl OpStream for JobStream {
     }
 
     #[inline]
-    fn completed(&mut self, slot: Slot, well: bool, _bytes: u64, _now: u64) {
+    fn completed(&mut self, slot: Slot, well: bool) {
         if !self.plain {
             self.follow(slot, well);
         }

@@ -23,7 +23,7 @@ fn issued(job: Job, regions: &[(u64, u64)], budget: u64) -> Vec<(u32, u64, u64, 
                     u64::from(place.op.length),
                     place.direction,
                 ));
-                stream.completed(0, true, place.op.length.into(), now);
+                stream.completed(0, true);
             }
             Next::Done(_) => return ops,
             Next::WaitForCompletion => panic!("nothing is in flight: {ops:?}"),
@@ -288,7 +288,7 @@ fn a_pause_begins_when_its_number_of_ops_has_completed() {
             assert_eq!(next(&mut stream, now, slot), Next::Op);
         }
         assert_eq!(next(&mut stream, now, 3), Next::WaitForCompletion);
-        (0..3).for_each(|slot| stream.completed(slot, true, 4096, now + 500));
+        (0..3).for_each(|slot| stream.completed(slot, true));
         assert_eq!(next(&mut stream, now + 500, 0), Next::SpinUntil(now + 800));
         assert_eq!(next(&mut stream, now + 800, 0), Next::WaitUntil(now + 1500));
         assert_eq!(next(&mut stream, now + 900, 0), Next::WaitUntil(now + 1500));
@@ -312,7 +312,7 @@ fn a_pause_comes_after_some_time_or_some_ops() {
     let mut op = |stream: &mut JobStream, now| {
         let next = stream.next(now, 0, &mut place);
         if next == Next::Op {
-            stream.completed(0, true, 4096, now);
+            stream.completed(0, true);
         }
         next
     };
@@ -343,7 +343,7 @@ fn overlapping_ops_wait_for_each_other_if_requested() {
         let mut place = super::super::end_sync(OpKind::Fsync, 0);
         assert_eq!(stream.next(0, 0, &mut place), Next::Op);
         let second = stream.next(0, 1, &mut place);
-        stream.completed(0, true, 4096, 10);
+        stream.completed(0, true);
         assert_eq!(stream.next(10, 2, &mut place), Next::Op);
         second
     };
@@ -402,7 +402,7 @@ fn a_clone_ahead_of_its_flow_waits_and_leaves_the_flow_at_its_end() {
             match stream.next(now, 0, &mut place) {
                 Next::Op => {
                     ops[index] += 1;
-                    stream.completed(0, true, 4096, now);
+                    stream.completed(0, true);
                 }
                 Next::WaitUntil(until) => {
                     assert_eq!(until, now + [700, FLOW_PAUSE_NS][index]);

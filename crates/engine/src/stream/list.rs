@@ -20,7 +20,7 @@ impl<I: Iterator<Item = Issue>> OpStream for ListStream<I> {
         }
     }
 
-    fn completed(&mut self, _slot: Slot, _well: bool, _bytes: u64, _now: u64) {}
+    fn completed(&mut self, _slot: Slot, _well: bool) {}
 }
 
 /// A sync of a file; only its errors are recorded.

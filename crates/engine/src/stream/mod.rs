@@ -66,8 +66,8 @@ pub trait OpStream {
     /// issued under `slot`. After a result other than `Op`, asking again changes nothing.
     fn next(&mut self, now: u64, slot: Slot, place: &mut Issue) -> Next;
 
-    /// Reports that the op under `slot` completed, and how many `bytes` it moved; `well`: without an error.
-    fn completed(&mut self, slot: Slot, well: bool, bytes: u64, now: u64);
+    /// Reports that the op under `slot` completed; `well`: without an error.
+    fn completed(&mut self, slot: Slot, well: bool);
 }
 
 /// The stream of one clone, with the steps of its job.

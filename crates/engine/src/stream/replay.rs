@@ -85,7 +85,7 @@ impl OpStream for ReplayStream {
     }
 
     #[inline]
-    fn completed(&mut self, _slot: Slot, _well: bool, _bytes: u64, _now: u64) {}
+    fn completed(&mut self, _slot: Slot, _well: bool) {}
 }
 
 impl CloneStream for ReplayStream {

@@ -357,7 +357,7 @@ impl OpStream for SharedStream {
     }
 
     #[inline]
-    fn completed(&mut self, slot: Slot, well: bool, _bytes: u64, _now: u64) {
+    fn completed(&mut self, slot: Slot, well: bool) {
         let Some(flying) = self.flying[slot as usize].take() else {
             return;
         };

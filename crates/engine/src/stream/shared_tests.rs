@@ -54,7 +54,7 @@ impl Clones {
                 match stream.next(0, 0, &mut place) {
                     Next::Op => {
                         issued.push(place);
-                        stream.completed(0, true, place.op.length.into(), 0);
+                        stream.completed(0, true);
                     }
                     Next::Done(_) => done[clone] = true,
                     other => panic!("{other:?} with nothing in flight"),
@@ -92,7 +92,7 @@ impl Clones {
             }
             assert!(!flying.is_empty(), "nothing in flight and nothing to do");
             let (slot, issue) = flying.remove(which(flying.len()));
-            stream.completed(slot, true, issue.op.length.into(), 0);
+            stream.completed(slot, true);
             free.push(slot);
             events.push(Event::Ended(issue));
         }
@@ -390,7 +390,7 @@ fn a_rate_gives_each_kind_of_event_its_due_time() {
                     let intended = place.intended.map_or(0, |intended| intended.get());
                     assert!(intended <= now && intended >= last);
                     last = intended;
-                    stream.completed(0, true, 0, now);
+                    stream.completed(0, true);
                     events += 1;
                 }
                 other => panic!("{other:?}"),
@@ -443,8 +443,8 @@ fn checked_blocks_are_not_read_while_they_are_written() {
             }
             random = random.wrapping_mul(25_214_903_917).wrapping_add(11) % (1 << 48);
             if issued == before || (random / 512).is_multiple_of(3) {
-                let (clone, slot, issue) = flying.remove(random / 65_536 % flying.len());
-                clones.streams[clone].completed(slot, true, issue.op.length.into(), 0);
+                let (clone, slot, _) = flying.remove(random / 65_536 % flying.len());
+                clones.streams[clone].completed(slot, true);
             }
         }
         assert!(files > 1 || waited > 0);
