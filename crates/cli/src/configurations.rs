@@ -13,7 +13,7 @@ const AS_WRITTEN: &str = "default";
 /// The configurations of the `--on` flags. Without any, there is one that uses the jobs' own paths,
 /// relative to `folder`. Relative paths are made absolute, since the trial runs in another process.
 ///
-/// With `look`, the paths must exist; `--dry-run` does not check them.
+/// `look`: whether the paths must exist; `--dry-run` does not check them.
 ///
 /// # Errors
 /// Every error of every flag.
@@ -68,7 +68,7 @@ pub(crate) fn configurations(
     }
 }
 
-/// The targets of the `--on` flags beside `--resume`, which names again what the run uses.
+/// The targets of the `--on` flags together with `--resume`, which name the run's targets again.
 pub(crate) fn named_targets(on: &[OsString], folder: &Path) -> Vec<NamedTarget> {
     let target = |text: &OsString| {
         let (name, path) = split(text, folder);
@@ -80,8 +80,8 @@ pub(crate) fn named_targets(on: &[OsString], folder: &Path) -> Vec<NamedTarget> 
     on.iter().map(target).collect()
 }
 
-/// Splits `NAME=PATH`; for a `PATH` alone, the name is its last component, seen from `folder`. A text
-/// with a slash before the `=` is a path: `/mnt/a=b`.
+/// Splits `NAME=PATH`; for a `PATH` alone, the name is its last component, relative to `folder`. A text with a slash
+/// before the `=` is a path: `/mnt/a=b`.
 fn split(text: &OsStr, folder: &Path) -> (Option<String>, PathBuf) {
     let bytes = text.as_bytes();
     let equals = bytes.iter().position(|byte| *byte == b'=');
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_what_stands_before_the_equals_sign_or_the_path_s_last_part() {
+    fn a_name_is_the_text_before_the_equals_sign_or_the_path_s_last_part() {
         for (text, name, path) in [
             ("ext4=/mnt/e", "ext4", "/mnt/e"),
             ("/mnt/e", "e", "/mnt/e"),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_every_fault_at_once() {
+    fn reports_every_fault_at_once() {
         let faults = check(&["a=/x", "a=/y", "b=", "/", "=/z"]).unwrap_err();
         assert_eq!(
             faults,
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_must_exist_unless_nothing_is_asked_of_the_host() {
+    fn a_path_must_exist_unless_the_host_is_not_examined() {
         let missing = [OsString::from("x=/does/not/exist")];
         let faults = configurations(&missing, Path::new("/"), true).unwrap_err();
         assert!(

@@ -22,7 +22,7 @@ pub(crate) struct Context {
     /// How often `-v` was given.
     pub(crate) verbose: u8,
     store: Option<PathBuf>,
-    /// Only errors are printed.
+    /// Whether only errors are printed.
     silenced: Cell<bool>,
 }
 
@@ -111,7 +111,7 @@ impl Context {
         Ok(self.note_upgrade(store))
     }
 
-    /// Says where the copy of a store is that was upgraded when it was opened.
+    /// Prints the path of the backup copy, if opening the store upgraded it.
     fn note_upgrade(&self, store: SqliteStore) -> SqliteStore {
         if let Some(upgrade) = store.upgraded() {
             self.note(&format!(
@@ -147,7 +147,7 @@ impl Context {
         self.screen.note(text);
     }
 
-    /// Prints no warnings and notes from now on.
+    /// Suppresses warnings and notes from now on.
     pub(crate) fn silence(&self) {
         self.silenced.set(true);
     }
@@ -195,7 +195,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// The warning for an error of a store that is not needed.
+/// The warning for an error of a store if the command does not require one.
 fn unstored(error: Diagnostic) -> Diagnostic {
     Diagnostic {
         severity: Severity::Warning,

@@ -1,4 +1,4 @@
-//! Duration of a workload, as far as its jobs limit it.
+//! The duration of a workload, if its jobs have time limits.
 
 use iodyno_model::{After, Job, Workload};
 use iodyno_units::Nanos;

@@ -37,7 +37,7 @@ impl Exit {
         }
     }
 
-    /// The exit code of `iodyno fio`: that of fio in the same situation, and 1 where fio has none.
+    /// The exit code of `iodyno fio`: that of fio in the same situation, or 1 if fio has none.
     pub(crate) fn fio_code(self) -> u8 {
         match self {
             Exit::Fine => 0,
@@ -46,8 +46,8 @@ impl Exit {
         }
     }
 
-    /// The exit for a trial's outcome. `by_user` says whether the user interrupted the run; a trial
-    /// whose node died is also interrupted, but that is a failure.
+    /// The exit for a trial's outcome. `by_user`: whether the user interrupted the run; a trial whose node died is also
+    /// interrupted, but that is a failure.
     pub(crate) fn of_trial(trial: &Trial, by_user: bool) -> Exit {
         match &trial.outcome {
             Outcome::Completed if trial.findings.iter().any(fails_a_check) => Exit::CheckFailed,
@@ -60,7 +60,7 @@ impl Exit {
     }
 }
 
-/// Whether blocks that were not what had been written are all that the trial failed by.
+/// Whether the trial failed only because of bad blocks.
 fn only_checks_failed(trial: &Trial) -> bool {
     const EILSEQ: i32 = 84;
     let clones = trial.parts.iter().flat_map(|part| &part.clones);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_user_s_interruption_wins_over_every_failure() {
+    fn an_interruption_by_the_user_takes_precedence_over_every_failure() {
         let all = [
             Exit::Fine,
             Exit::CheckFailed,

@@ -23,8 +23,8 @@ pub(crate) trait RunObserver {
     /// Called for every event, including the ends of trials.
     fn on_progress(&mut self, progress: &Progress<'_>) -> Result<(), Failure>;
 
-    /// Called for SIGUSR1, with the next event that has data. Whether it printed the state; if not, the progress display
-    /// prints a line.
+    /// Called for SIGUSR1, with the next event that has data. Returns whether it printed the state; if not, the
+    /// progress display prints a line.
     fn on_status_request(&mut self, _progress: &Progress<'_>) -> Result<bool, Failure> {
         Ok(false)
     }
@@ -43,11 +43,11 @@ pub(crate) enum Begin<'a> {
     Resume {
         /// The run.
         run: RunId,
-        /// Its plan, with what may be destroyed now.
+        /// Its plan, with the permissions to overwrite data.
         plan: &'a Plan,
         /// Total number of rounds; `None` keeps the plan's.
         rounds: Option<u32>,
-        /// What the user allows now.
+        /// The permissions that the user gives now.
         permission: Permission,
     },
 }
@@ -118,7 +118,7 @@ pub(crate) fn carry_out(
         stop: &stop,
     };
     let store_file = store.path().and_then(|path| Some((path, file_at(path)?)));
-    // Where the caller's exit code is not about the store.
+    // If the caller's exit code does not depend on the store, this is a warning.
     let (severity, unstored) = match observer.needs_store() {
         true => (Severity::Error, Exit::CheckFailed),
         false => (Severity::Warning, Exit::Fine),
@@ -126,7 +126,7 @@ pub(crate) fn carry_out(
     let mut exit = Exit::Fine;
     let mut failed = None;
     let mut blocks_named = false;
-    // The errors of trials, each once: a trial that failed is repeated.
+    // The errors of trials, each once, because failed trials are repeated.
     let mut told: Vec<Diagnostic> = Vec::new();
     let mut on_progress = |progress: Progress<'_>| {
         let has_data = matches!(
@@ -150,7 +150,7 @@ pub(crate) fn carry_out(
             }
             context.tell(&new);
             told.extend(new);
-            // Those of further trials are counted only.
+            // Bad blocks of further trials are only counted.
             let bad = failed_blocks(ended.workload, ended.trial, !blocks_named);
             blocks_named |= !bad.is_empty();
             context.tell(&bad);
@@ -290,7 +290,7 @@ mod tests {
     use std::path::PathBuf;
 
     #[test]
-    fn warns_of_a_destroy_that_the_run_does_not_touch() {
+    fn warns_of_a_destroy_path_that_is_not_a_target() {
         for (target, name, destroy, warned) in [
             ("/dev/loop9", "", "/dev/loop9", false),
             ("/dev/loop9", "", "/dev/loop8", true),

@@ -5,14 +5,14 @@ use iodyno_model::{
     Workload, errno_name,
 };
 
-/// Lines of one diagnostic; what is beyond is counted.
+/// The largest number of lines in a diagnostic; others are counted.
 const MOST_LINES: usize = 10;
-/// EILSEQ: how a read is counted whose block fails verification.
+/// EILSEQ: the errno under which reads of bad blocks are counted.
 const VERIFY_ERRNO: i32 = 84;
 
-/// Jobs whose first failures are named; those of further jobs are counted.
+/// The largest number of jobs whose first failures are named; those of other jobs are counted.
 const MOST_NAMED_JOBS: usize = 3;
-/// Diagnostics of one trial.
+/// The largest number of diagnostics of one trial.
 const MOST_JOBS: usize = 20;
 
 /// One diagnostic for each job with failed ops.
@@ -22,14 +22,14 @@ pub(crate) fn failed_ops(workload: &Workload, trial: &Trial) -> Vec<Diagnostic> 
     })
 }
 
-/// One diagnostic for each job with blocks that failed verification; `named`: with the first of them.
+/// One diagnostic for each job with bad blocks; `named`: including the first of them.
 pub(crate) fn failed_blocks(workload: &Workload, trial: &Trial, named: bool) -> Vec<Diagnostic> {
     by_job(workload, trial, |job, clones, few| {
         blocks(job, clones, named && few)
     })
 }
 
-/// `tell` makes the diagnostic of a job, with its first failures if the flag is set.
+/// `tell` creates the diagnostic of a job, with its first failures if the flag is set.
 fn by_job(
     workload: &Workload,
     trial: &Trial,
@@ -71,7 +71,7 @@ fn ops(job: &str, clones: &[&CloneResult], trial: &Trial, named: bool) -> Option
         let more = ["more kind of error", "more kinds of errors"];
         text = with_lines(text, lines.collect(), beyond, more);
     }
-    // A job that continues after errors completes.
+    // A trial whose jobs continue after errors completes.
     Some(match trial.outcome {
         Outcome::Completed => Diagnostic::warning(text),
         _ => Diagnostic::error(text),

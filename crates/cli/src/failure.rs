@@ -1,4 +1,4 @@
-//! Why a command failed: all errors at once, and the exit code.
+//! A failed command: all of its errors, and the exit code.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::exit::Exit;
 pub(crate) struct Failure {
     /// The exit code.
     pub(crate) exit: Exit,
-    /// What to print; empty if everything was printed already.
+    /// The errors to print; empty if everything was already printed.
     pub(crate) faults: Vec<Diagnostic>,
 }
 

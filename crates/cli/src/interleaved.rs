@@ -1,4 +1,4 @@
-//! The command that makes separate runs comparable: both in the rounds of one run.
+//! The command that makes separate runs comparable: it runs both in the rounds of one run.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use iodyno_store::Run;
 
 use crate::args::{Cli, Command, RunArgs};
 
-/// A remark with the command that compares the work of separate runs in one; `None` if no verdict lacks it, or
+/// A remark with the command that compares the work of separate runs in one run; `None` if no verdict requires it, or
 /// results were imported.
 pub(crate) fn advice(comparison: &Comparison, runs: &[Run]) -> Option<String> {
     let lacking = |cell: &CandidateResult| {
@@ -44,8 +44,8 @@ fn command(words: &[String]) -> Option<RunArgs> {
     }
 }
 
-/// One command for the work of several: their targets or their workloads, whichever differ. If neither do, the change
-/// was made between the runs, and the command has a place for either version.
+/// One command for the work of several commands that differ in their targets or in their workloads. If they do not
+/// differ, something else was changed between the runs, and the command has a placeholder for each version.
 fn interleaved(commands: &[RunArgs]) -> Option<String> {
     let (first, others) = commands.split_first()?;
     let same = |one: &dyn Fn(&RunArgs) -> bool| others.iter().all(one);
@@ -87,7 +87,7 @@ fn each_once<'a, T: PartialEq + Clone + 'a>(all: impl Iterator<Item = &'a T>) ->
     found
 }
 
-/// Whether one name stands for several paths.
+/// Whether a name is used for several paths.
 fn named_twice(targets: &[OsString]) -> bool {
     let names: Vec<String> = targets
         .iter()
@@ -96,7 +96,7 @@ fn named_twice(targets: &[OsString]) -> bool {
     each_once(names.iter()).len() < names.len()
 }
 
-/// A word as a shell reads it.
+/// A word, quoted for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_./=:@%+,-".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn joins_what_the_commands_differ_in() {
+    fn joins_the_differences_of_the_commands() {
         for (one, other, joined) in [
             (
                 "iodyno run job.fio --on a=/x --rounds 3",

@@ -1,7 +1,7 @@
-//! Diagnostic messages for debugging iodyno: off by default, on standard error, switched on by `-v` or `IODYNO_LOG`.
+//! Diagnostic messages for debugging iodyno, on standard error: disabled by default, enabled by `-v` or `IODYNO_LOG`.
 //!
-//! The libraries emit `tracing` events; only this module decides where they go. Nothing is emitted per op: the
-//! loop that measures has no events.
+//! The libraries emit `tracing` events; only this module decides where they go. Nothing is emitted per op: the hot loop
+//! has no events.
 
 use std::fmt;
 use std::io;
@@ -22,10 +22,10 @@ const VARIABLE: &str = "IODYNO_LOG";
 
 /// Starts logging if `-v` was given or `IODYNO_LOG` is set; `-v` takes precedence. Returns whether it did.
 ///
-/// A node inherits the variable and gets `-v` by [`node_flags`].
+/// A node inherits the variable and receives `-v` through [`node_flags`].
 ///
 /// # Errors
-/// `IODYNO_LOG` holds something that is not a list of directives.
+/// `IODYNO_LOG` is not a list of directives.
 pub(crate) fn start(verbose: u8, process: &'static str) -> Result<bool, Failure> {
     let variable = std::env::var(VARIABLE).unwrap_or_default();
     let directives = match verbose {

@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     };
     let logs = logging::start(cli.verbose, process);
     let mut terminal = Terminal::find(cli.color);
-    // A line that is redrawn in place would be mixed with the log.
+    // A line that is redrawn in place would be interrupted by the log.
     terminal.redraws &= !logs.as_ref().is_ok_and(|logs| *logs);
     screen::allow_colors(&terminal);
     let context = Context::new(terminal, cli.store, cli.verbose);

@@ -18,11 +18,11 @@ use crate::progress::Reporter;
 use crate::screen::write_out;
 use crate::trials::{run_json, run_view, trials_json};
 
-/// What is printed of a run in addition to its progress.
+/// The output of a run in addition to its progress.
 pub(crate) struct ResultOutput<'a> {
     /// Prints each trial as it ends.
     pub(crate) tables: &'a mut dyn RunObserver,
-    /// Compare the trials if there are several.
+    /// Whether to compare the trials if there are several.
     pub(crate) compares: bool,
 }
 
@@ -36,8 +36,8 @@ impl<'a> ResultOutput<'a> {
     }
 }
 
-/// Runs the trials and prints their results: a table for each as it ends, or with `--json` one document at the end,
-/// and then the comparison.
+/// Runs the trials and prints their results: a table for each when it ends, or one document at the end with `--json`;
+/// then the comparison.
 pub(crate) fn measure(
     plan: &Plan,
     begin: Begin<'_>,
@@ -102,8 +102,8 @@ impl RunObserver for Unstored {
     }
 }
 
-/// The comparison of the stored trials, as `iodyno compare` makes it. `None` without trials, or if none of a single
-/// cell is usable.
+/// The comparison of the stored trials, as by `iodyno compare`. `None` without trials, or if there is a single cell
+/// without usable trials.
 fn verdict(ended_run: &EndedRun, store: &SqliteStore) -> Result<Option<Judged>, Failure> {
     let run = store.run(ended_run.end.handle.id)?;
     let mut trials = observations(store, &run)?;
@@ -222,7 +222,7 @@ fn rounds_needed(judged: &Judged, made: u32) -> Option<u32> {
     (rounds > made && rounds <= MOST_PROPOSED).then_some(rounds)
 }
 
-/// Why the run stopped before the planned number of rounds.
+/// The reason why the run stopped before the planned number of rounds.
 fn stopped(reason: StopReason) -> &'static str {
     match reason {
         StopReason::Width => "; stopped: the intervals are narrow enough",

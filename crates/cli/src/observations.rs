@@ -37,7 +37,7 @@ pub(crate) fn run_name(run: &Run) -> String {
     format!("run {}", run.summary.alias)
 }
 
-/// Adds the runs' names as a dimension if several runs share one: they are repetitions of one thing.
+/// Adds the runs' names as a dimension if several runs have the same name: such runs are repetitions.
 pub(crate) fn name_runs(runs: &[Run], observations: &mut [Observation]) {
     let names: BTreeMap<String, &str> = runs
         .iter()
@@ -55,9 +55,9 @@ pub(crate) fn name_runs(runs: &[Run], observations: &mut [Observation]) {
     }
 }
 
-/// The default question: for a measured run, that of its plan; for an imported run, the dimension in which its
-/// trials differ, configurations first; for several runs, the runs themselves, or their configurations,
-/// workloads or names if these tell the runs apart.
+/// The default question: for a measured run, that of its plan; for an imported run, the dimension in which its trials
+/// differ, configurations first; for several runs, the runs themselves, or their configurations, workloads or names if
+/// these identify the runs.
 pub(crate) fn default_question(runs: &[Run], observations: &[Observation]) -> Question {
     let (question, columns) = match runs {
         [run] if run.plan.imported.is_none() => return iodyno_judge::question_of(&run.plan),

@@ -41,7 +41,7 @@ pub(crate) fn plan_text(plan: &Plan, style: Style) -> String {
     text
 }
 
-/// What is compared, and when the run stops early.
+/// The compared sides, and the conditions for an early end of the run.
 fn question(plan: &Plan, style: Style) -> String {
     let question = &plan.question;
     let names: Vec<&str> = match question.columns.as_str() {
@@ -87,7 +87,7 @@ fn target(configuration: &Configuration) -> String {
 }
 
 fn workload(workload: &Workload, style: Style) -> String {
-    // What is done in place of reads and writes at offsets is told by its own text.
+    // File operations and shared files have their own description.
     if workload
         .jobs
         .iter()

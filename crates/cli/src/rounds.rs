@@ -12,7 +12,7 @@ use crate::duration::longest;
 /// Maximum number of rounds with `--stop-width` and without `--rounds`.
 const ROUNDS_TO_STOP_IN: u32 = 100;
 
-/// How long a trial waits for its devices to become idle, at most.
+/// The longest wait for idle devices before a trial.
 const IDLE: Nanos = Nanos::from_secs(10);
 
 /// Applies the flags to a plan. Fails with every error found.
@@ -74,14 +74,14 @@ fn alpha(plan: &Plan) -> f64 {
     iodyno_judge::question_of(plan).alpha_at_look()
 }
 
-/// Warnings about what a plan compares, and whether its number of rounds can give a decision.
+/// Warnings about the sides of a plan's comparison, and about too few rounds for a decision.
 pub(crate) fn doubts(plan: &Plan) -> Vec<Diagnostic> {
     let mut doubts = same_targets(plan);
     doubts.extend(undecided(plan));
     doubts
 }
 
-/// Warnings for configurations on one target: what differs between them is noise.
+/// Warnings for configurations with the same target: differences between them are noise.
 fn same_targets(plan: &Plan) -> Vec<Diagnostic> {
     let place = |one: &Configuration| match &one.target {
         Target::Path(path) => std::fs::canonicalize(path).ok(),
@@ -143,7 +143,7 @@ fn undecided(plan: &Plan) -> Vec<Diagnostic> {
     }
 }
 
-/// The error for an unknown metric: reported before a long run, not after it.
+/// The error for an unknown metric, reported before the run.
 fn unknown_metric(name: &str, plan: &Plan) -> Option<Diagnostic> {
     if name == iodyno_judge::ALL_METRICS {
         return None;
@@ -160,7 +160,7 @@ fn unknown_metric(name: &str, plan: &Plan) -> Option<Diagnostic> {
         Work::FileOperations(operations) => operations.directions(),
         work => work.moves(),
     });
-    // Syncs come from several options; if there are none, the comparison says so.
+    // Syncs are caused by several options, so they are not checked here; the comparison reports if there are none.
     let known = op == Direction::Sync.name() || issued.any(|direction| direction.name() == op);
     (!known).then(|| {
         Diagnostic::error(format!("`--metric {name}`: no job issues a {op}"))

@@ -1,8 +1,8 @@
 //! Writes to standard error and standard output.
 //!
-//! Standard error may have a live line at its end, which is redrawn in place. Each redraw is a single
-//! write that ends at the start of the line: there is no flicker, the cursor stays visible, and a kill
-//! at any time leaves the terminal usable. Errors of standard error are ignored.
+//! Standard error may have a live line at its end, which is redrawn in place. Each redraw is a single write that ends
+//! at the start of the line: the line does not flicker, the cursor remains visible, and the terminal remains usable if
+//! the program is killed. Errors of standard error are ignored.
 
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -15,7 +15,7 @@ use crate::terminal::Terminal;
 /// Whether standard output and standard error show colours.
 static COLORS: OnceLock<(bool, bool)> = OnceLock::new();
 
-/// Lets the colours of reports pass where the terminal shows them. Until this is called, none do.
+/// Permits the colours of reports on streams that show them. Before this call, colours are removed.
 pub(crate) fn allow_colors(terminal: &Terminal) {
     let _ = COLORS.set((terminal.colour_out, terminal.colour_err));
 }
@@ -73,7 +73,7 @@ fn write_raw(text: &str) {
         .and_then(|()| stderr.flush());
 }
 
-/// Writes text to standard output, without what could steer a terminal; JSON has that escaped already. A closed pipe
+/// Writes text to standard output, without characters that steer a terminal; JSON already escapes them. A closed pipe
 /// (`iodyno list | head`) is not an error.
 pub(crate) fn write_out(text: impl AsRef<str>) -> Result<(), Failure> {
     write_on(text).map(|_| ())

@@ -1,5 +1,5 @@
-//! Signals. Of those that end a run the first ends it early, the second aborts it, the third exits at once. SIGUSR1 prints
-//! the state of a run, as with fio.
+//! Signals. Of the signals that end a run, the first ends it early, the second aborts it, and the third exits
+//! immediately. SIGUSR1 prints the state of a run, as with fio.
 
 use std::io;
 use std::thread;
@@ -19,19 +19,19 @@ impl Drop for Watch {
     }
 }
 
-/// What a signal means.
+/// The meaning of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Caught {
     /// The first and the second SIGINT, SIGTERM or SIGHUP: stop.
     Stop(StopRequest),
-    /// Each further one: exit at once.
+    /// Each further one: exit immediately.
     Exit,
     /// SIGUSR1: print the state.
     Status,
 }
 
-/// Blocks SIGUSR1 in this thread, its later threads and its child processes, in none of which it may end the process or
-/// interrupt a call. To be called before any thread starts. [`watch`] takes it.
+/// Blocks SIGUSR1 in this thread, its later threads and its child processes, so that it neither ends a process nor
+/// interrupts a call. To be called before any thread starts. [`watch`] receives the signal.
 pub(crate) fn block_status() {
     // It fails only for an invalid signal.
     let _ = status().thread_block();
@@ -45,7 +45,7 @@ fn status() -> SigSet {
 
 /// Calls `on_signal` on a separate thread for each SIGINT, SIGTERM, SIGHUP or SIGUSR1.
 ///
-/// A signal that was ignored at the start of the program stays ignored, as under `nohup`.
+/// A signal that was ignored at the start of the program remains ignored, as with `nohup`.
 pub(crate) fn watch(mut on_signal: impl FnMut(Caught) + Send + 'static) -> io::Result<Watch> {
     let ignored = ignored_signals();
     let wanted = [SIGINT, SIGTERM, SIGHUP, SIGUSR1]

@@ -10,13 +10,13 @@ const WIDTH_ELSEWHERE: usize = 100;
 /// The streams at the start of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terminal {
-    /// Use colours on standard output.
+    /// Whether to use colours on standard output.
     pub(crate) colour_out: bool,
-    /// Use colours on standard error.
+    /// Whether to use colours on standard error.
     pub(crate) colour_err: bool,
-    /// Standard error is a terminal on which a line can be redrawn in place.
+    /// Whether standard error is a terminal on which a line can be redrawn in place.
     pub(crate) redraws: bool,
-    /// The locale can show characters beyond ASCII.
+    /// Whether the locale can show characters beyond ASCII.
     pub(crate) unicode: bool,
 }
 

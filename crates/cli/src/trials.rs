@@ -22,7 +22,7 @@ pub(crate) enum Series {
     None,
     /// Counts without histograms, which are many times larger.
     Counts,
-    /// All of it.
+    /// Complete frames.
     Whole,
 }
 
@@ -86,8 +86,8 @@ impl<'a> Drawn<'a> {
         }
     }
 
-    /// The table. Kinds of notes on the set-up in `printed` are left out, and the others are added to it: a run prints each
-    /// once.
+    /// The table. Kinds of notes on the set-up that are in `printed` are omitted, and the others are added to it, so
+    /// that a run prints each kind once.
     pub(crate) fn text(&self, printed: &mut Vec<FindingKind>, style: Style) -> String {
         let new =
             |finding: &&Finding| !text::on_set_up(finding) || !printed.contains(&finding.kind);
@@ -192,7 +192,7 @@ pub(crate) fn run_view(plan: &Plan, handle: RunHandle, state: RunState) -> RunVi
     }
 }
 
-/// A stored run as one JSON document. `fresh` are trials that the store does not hold.
+/// A stored run as one JSON document. `fresh`: trials that are not in the store.
 pub(crate) fn run_json(
     store: &dyn Store,
     run: &Run,

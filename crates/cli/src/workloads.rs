@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_a_workload_and_a_typing_error_gets_the_nearest_name() {
+    fn a_name_is_a_workload_and_a_typing_error_suggests_the_nearest_name() {
         let (workload, faults) = read(Path::new("create_empty"), &[]);
         assert!(faults.is_empty(), "{faults:?}");
         assert!(workload.unwrap().jobs[0].work.file_operations().is_some());
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_the_flags_of_fs_run_and_every_fault_is_told() {
+    fn settings_are_the_flags_of_fs_run_and_every_fault_is_reported() {
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         let settings = [pair("threads", "2"), pair("max_ops", "50")];
         let (workload, _) = read(Path::new("create_empty"), &settings);

@@ -42,7 +42,7 @@ pub(crate) struct FioArgs {
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
 
-    /// In place of the global `-v`, which after `fio` belongs to fio.
+    /// Replaces the global `-v`: after `fio`, `-v` is an option of fio.
     #[arg(id = "verbose", long = "iodyno-verbose", hide = true, action = ArgAction::Count)]
     pub(crate) _verbose: u8,
 
@@ -55,7 +55,7 @@ pub(crate) struct FioArgs {
     pub(crate) arguments: Vec<String>,
 }
 
-/// Flags of the commands that stand in for another program.
+/// Flags of the commands with another program's command line.
 #[derive(Debug, Args)]
 pub(crate) struct UnobtrusiveArgs {
     /// Do not store the results.
@@ -97,7 +97,7 @@ pub(crate) struct FileioArgs {
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
 
-    /// In place of the global `-v`, which after `fileio` belongs to sysbench.
+    /// Replaces the global `-v`: after `fileio`, `-v` is an option of sysbench.
     #[arg(id = "verbose", long = "iodyno-verbose", hide = true, action = ArgAction::Count)]
     pub(crate) _verbose: u8,
 

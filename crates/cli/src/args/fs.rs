@@ -140,9 +140,9 @@ pub(crate) struct FsRunArgs {
 /// `[SET=]N`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// The set; `None` is the one that the ops take files from.
+    /// The set; `None` is the set from which the ops take files.
     pub(crate) set: Option<String>,
-    /// How many.
+    /// Number of files.
     pub(crate) count: u64,
 }
 

@@ -126,8 +126,8 @@ pub(crate) enum Command {
     Node,
 }
 
-/// The arguments of the program, with the command that its name stands for: a link or copy named `fio` is `iodyno fio`, one
-/// named `sysbench` is `iodyno fileio`.
+/// The arguments of the program, with the command that its name selects: a link or copy named `fio` is `iodyno fio`,
+/// one named `sysbench` is `iodyno fileio`.
 pub(crate) fn with_command(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     let program = arguments.first().map(OsString::as_os_str);
@@ -137,7 +137,7 @@ pub(crate) fn with_command(arguments: impl IntoIterator<Item = OsString>) -> Vec
     arguments
 }
 
-/// Whether the program was called by another name that stands for a command.
+/// Whether the program was called by a name that selects a command.
 pub(crate) fn called_by_other_name() -> bool {
     std::env::args_os()
         .next()
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn hands_fios_arguments_on_as_they_are() {
+    fn passes_fios_arguments_on_unchanged() {
         let cli = Cli::try_parse_from([
             "iodyno",
             "--store",
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_the_program_stands_for_a_command() {
+    fn the_name_of_the_program_selects_a_command() {
         for (given, expected) in [
             ("iodyno fio x", "iodyno fio x"),
             ("/opt/bin/fio --name=x", "/opt/bin/fio fio --name=x"),

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interval_is_from_a_tenth_of_a_second_to_an_hour_or_nothing() {
+    fn an_interval_is_0_or_from_a_tenth_of_a_second_to_an_hour() {
         for (text, expected) in [
             ("1s", Some(1_000_000_000)),
             ("100ms", Some(100_000_000)),

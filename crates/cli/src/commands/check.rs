@@ -14,7 +14,7 @@ use crate::screen::write_out;
 use crate::workloads::{described, is_described};
 use iodyno_units::counted;
 
-/// Checks each file separately. The problems are this command's data, and go to standard output.
+/// Checks each file separately. The problems are the output of this command and are written to standard output.
 pub(crate) fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Failure> {
     let mut found: Vec<Diagnostic> = Vec::new();
     let mut files: Vec<Checked> = Vec::new();

@@ -187,7 +187,7 @@ fn cells(trials: &[Observation]) -> usize {
     pairs.collect::<BTreeSet<_>>().len()
 }
 
-/// Whether the trials are repetitions of one thing: imported ones may differ in what was done.
+/// Whether the trials are repetitions of the same work: imported trials can differ in their work.
 fn repeated(trials: &[Observation]) -> bool {
     let mut imported = trials.iter().filter(|trial| trial.source.is_some());
     let first = imported.next();
@@ -223,7 +223,7 @@ fn title(runs: &[Run]) -> String {
     }
 }
 
-/// `after against before, runs 3 and 4`: the sides, where runs are not the sides themselves.
+/// `after against before, runs 3 and 4`: the sides, if they are not the runs themselves.
 fn title_of_sides(columns: &[String], runs: &[Run]) -> String {
     let numbers: Vec<String> = runs
         .iter()
@@ -261,7 +261,7 @@ fn runs(names: &[String], store: &SqliteStore) -> Result<Vec<Run>, Failure> {
     }
 }
 
-/// The question: the flags, and defaults where they say nothing.
+/// The question, from the flags and defaults.
 fn question(args: &CompareArgs, runs: &[Run], trials: &[Observation]) -> Result<Question, Failure> {
     let default = default_question(runs, trials);
     let mut faults = Vec::new();

@@ -40,7 +40,7 @@ pub(crate) fn doctor(args: &DoctorArgs, context: &Context) -> Result<Exit, Failu
     Ok(if unfit { Exit::CheckFailed } else { Exit::Fine })
 }
 
-/// The paths made absolute. Reports every path that does not exist.
+/// Makes the paths absolute. Reports every path that does not exist.
 fn paths(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let folder = working_folder()?;
     if named.is_empty() {

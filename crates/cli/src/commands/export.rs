@@ -40,7 +40,8 @@ pub(crate) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, Failu
     Ok(Exit::Fine)
 }
 
-/// Writes a new file, accessible to its user only, under a name beside its own, and renames it when it is whole and synced.
+/// Writes a new file, accessible to its user only, under a temporary name in the same folder, and renames it when it is
+/// complete and synced.
 fn write_file<T>(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> Result<T, StoreError>,
@@ -70,7 +71,7 @@ fn write_file<T>(
     })
 }
 
-/// Gives a file its name, unless another one has it by now, and syncs the folder.
+/// Renames a file, unless the name exists by now, and syncs the folder.
 fn name(unfinished: &Path, path: &Path) -> io::Result<()> {
     match fs::hard_link(unfinished, path) {
         Ok(()) => fs::remove_file(unfinished)?,

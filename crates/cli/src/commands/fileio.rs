@@ -32,7 +32,7 @@ pub(crate) fn fileio(args: &FileioArgs, context: &Context) -> Result<Exit, Failu
     match command.action {
         Action::Help => write_out(sysbench::help()).map(|()| Exit::Fine),
         Action::Version => {
-            // The first two words are those of sysbench's own line.
+            // The first two words are those of sysbench's output.
             let ours = env!("CARGO_PKG_VERSION");
             write_out(format!("sysbench {} (iodyno {ours})\n", sysbench::RELEASE))
                 .map(|()| Exit::Fine)
@@ -129,7 +129,7 @@ fn plan(command: &Command, job: &Job) -> Result<Plan, Failure> {
     })
 }
 
-/// The seed that was asked for.
+/// The requested seed.
 fn seed(job: &Job) -> Option<u64> {
     job.work.shared_files()?.seed
 }
@@ -155,7 +155,7 @@ impl RunObserver for Printer<'_> {
     fn on_progress(&mut self, progress: &Progress<'_>) -> Result<(), Failure> {
         let running = self.command.action == Action::Run;
         match progress {
-            // Not earlier: if the trial cannot start, nothing is printed.
+            // Printed only now: if the trial cannot start, nothing is printed.
             Progress::Node(Event::Ready { .. }) if running => self.print(&report::preamble(
                 self.job,
                 seed(self.job),

@@ -56,7 +56,7 @@ fn carry(args: &FioArgs, context: &Context) -> Result<Exit, Failure> {
     if errors {
         return Err(Failure::input(faults));
     }
-    // Scripts that call fio may take any text on standard error for a failure.
+    // Scripts that call fio may treat any text on standard error as a failure.
     let no_advice = called_by_other_name();
     faults.retain(|fault| {
         fault.severity == Severity::Warning && (!no_advice || serious.contains(&fault.message))
@@ -64,7 +64,7 @@ fn carry(args: &FioArgs, context: &Context) -> Result<Exit, Failure> {
     context.tell(&faults);
     match (action, parsed.workload) {
         (Action::Version, _) => {
-            // One line: scripts take it apart.
+            // One line, because scripts parse it.
             write_out(format!("{VERSION}\n")).map(|()| Exit::Fine)
         }
         (Action::Print(text), _) if asks_for_help(&args.arguments) => {
@@ -201,7 +201,7 @@ impl RunObserver for Printer<'_> {
                 });
                 Ok(())
             }
-            // Not earlier: if a job cannot start, nothing is printed.
+            // Printed only now: if a job cannot start, nothing is printed.
             Progress::Node(Event::Ready { .. })
                 if self.output.formats.contains(&OutputFormat::Normal) =>
             {
@@ -267,7 +267,7 @@ impl Printer<'_> {
     }
 }
 
-/// Whether two paths lead, or would lead, to the same file.
+/// Whether two paths lead to the same file, or would if it existed.
 fn same_file(one: &Path, other: &Path) -> bool {
     let inode = |path: &Path| {
         let data = std::fs::metadata(path).ok()?;

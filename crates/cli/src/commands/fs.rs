@@ -67,7 +67,7 @@ fn show(args: &FsShowArgs) -> Result<Exit, Failure> {
 fn run(args: &FsRunArgs, context: &Context) -> Result<Exit, Failure> {
     let mut plan = plan(args, context)?;
     let experiment = &args.experiment;
-    // Different workloads in one folder are not compared unless rounds are asked for.
+    // Different workloads in one folder are compared only if rounds are requested.
     let asked = experiment.rounds.is_some() || experiment.stop_width.is_some() || experiment.aa;
     let compares = plan.configurations.len() > 1 || asked;
     if !compares {
@@ -224,7 +224,7 @@ impl RunObserver for Tables<'_> {
                 self.opening = fsbench::opening(workload);
                 Ok(())
             }
-            // Not earlier: if the trial cannot start, nothing is printed.
+            // Printed only now: if the trial cannot start, nothing is printed.
             Progress::Node(Event::Ready { .. }) => {
                 let opening = std::mem::take(&mut self.opening);
                 self.print(&opening)

@@ -19,11 +19,11 @@ use iodyno_units::counted;
 /// Number of bytes at the start of a file that are searched for the header of an exported run.
 const HEAD: usize = 256;
 
-/// Larger files of other tools are refused, bytes: they are held in memory whole, with several times their size for what is
-/// found in them. Exported runs are read line by line and may have any size.
+/// Larger files of other tools are refused, bytes: they are completely in memory, and their results take several times
+/// their size. Exported runs are read line by line and may have any size.
 const LARGEST: u64 = 256 << 20;
 
-/// Imports the files: each exported run on its own, all others together as one run.
+/// Imports the files: each exported run separately, all others together as one run.
 pub(crate) fn import(args: &ImportArgs, context: &Context) -> Result<Exit, Failure> {
     let options = options(args)?;
     let mut faults = Vec::new();
@@ -31,7 +31,7 @@ pub(crate) fn import(args: &ImportArgs, context: &Context) -> Result<Exit, Failu
     let mut others = Vec::new();
     for path in &args.files {
         match open(path) {
-            // Opened again later: there may be more files than can be open at once.
+            // Opened again later, because there can be more files than can be open at once.
             Ok(input) if is_export(&input.head) && input.path != Path::new("-") => {
                 exported.push(Err(path))
             }
@@ -100,7 +100,7 @@ fn whole(mut input: Input) -> Result<(String, String), Diagnostic> {
     };
     let mut bytes = input.head;
     let cannot = |why: &str| Diagnostic::error(format!("cannot read `{name}`: {why}"));
-    // The first blocks are read alone: a file that is not text, such as `/dev/zero`, is refused after them.
+    // The first blocks are read separately, so that a file that is not text, such as `/dev/zero`, is refused early.
     for until in [8192, LARGEST + 1] {
         let more = until.saturating_sub(bytes.len() as u64);
         let read = input.rest.by_ref().take(more).read_to_end(&mut bytes);
@@ -110,9 +110,8 @@ fn whole(mut input: Input) -> Result<(String, String), Diagnostic> {
         }
     }
     if bytes.len() as u64 > LARGEST {
-        return Err(cannot("it is larger than 256 MiB").hint(
-            "import its parts one by one; a run of iodyno that was exported may have any size",
-        ));
+        return Err(cannot("it is larger than 256 MiB")
+            .hint("import its parts one by one; exported runs of iodyno can have any size"));
     }
     let text = String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());

@@ -34,7 +34,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<Exit, Failure> {
 
 fn write_pages(folder: &Path, program: clap::Command) -> Result<usize, Failure> {
     if among_devices(&folder.join("iodyno.1")) {
-        let error = io::Error::other("it lies among device nodes");
+        let error = io::Error::other("it is in a folder of device nodes");
         return Err(Failure::file("write pages to", folder, &error));
     }
     fs::create_dir_all(folder).map_err(|error| Failure::file("create", folder, &error))?;
@@ -53,7 +53,7 @@ fn write_pages(folder: &Path, program: clap::Command) -> Result<usize, Failure> 
     Ok(count)
 }
 
-/// Overwrites an earlier page, and neither a device, a disk image nor what a symlink of others leads to.
+/// Overwrites an earlier page, but not a device, a disk image or the target of another user's symlink.
 fn write_page(path: &Path, page: &[u8]) -> io::Result<()> {
     let mut file = open_output(path)?;
     if file.metadata()?.is_file() {

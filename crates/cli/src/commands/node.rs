@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Speaks the runner's protocol on standard input and output until its end.
+/// Runs the node's side of the runner's protocol on standard input and output.
 pub(crate) fn node() -> ExitCode {
     ExitCode::from(iodyno_runner::serve())
 }

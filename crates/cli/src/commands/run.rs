@@ -211,9 +211,9 @@ pub(crate) fn fresh_seed() -> u64 {
 /// Prints each trial as it ends.
 struct Tables<'a> {
     context: &'a Context,
-    /// Print nothing: with several rounds only the comparison is printed.
+    /// Whether to print nothing: with several rounds only the comparison is printed.
     silent: bool,
-    /// Print an empty line after each table.
+    /// Whether to print an empty line after each table.
     spaced: bool,
     /// Kinds of notes printed so far.
     notes: Vec<FindingKind>,
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_pairs_and_everything_else_is_told() {
+    fn settings_are_pairs_and_other_texts_are_errors() {
         let texts = ["bs=4k", " rw = read ", "filename=a=b", "rw", "=x", ""].map(str::to_owned);
         let (settings, faults) = settings(&texts);
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_is_short_and_never_the_same() {
+    fn seeds_are_short_and_differ() {
         let seeds: std::collections::BTreeSet<u64> = (0..100).map(|_| fresh_seed()).collect();
         assert!(seeds.len() > 90 && seeds.iter().all(|seed| *seed <= u64::from(u32::MAX)));
     }

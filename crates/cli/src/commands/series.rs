@@ -70,7 +70,7 @@ pub(crate) fn series(
     }
 }
 
-/// Refuses combinations of flags that make no sense.
+/// Refuses invalid combinations of flags.
 fn check(args: &ShowArgs, format: Format) -> Result<(), Failure> {
     let mut faults = Vec::new();
     if !matches!(format, Format::Text | Format::Csv | Format::Json) {
@@ -97,7 +97,7 @@ fn check(args: &ShowArgs, format: Format) -> Result<(), Failure> {
     }
 }
 
-/// The trials of a run with their numbers from 1; with `only`, the one with that number.
+/// The trials of a run with their numbers, from 1; with `only`, the trial with that number.
 pub(super) fn trials(only: Option<u32>, run: &Run) -> Result<Vec<(u32, TrialKey)>, Failure> {
     let keys = run.trials.iter().map(|trial| trial.key);
     let numbered = (1..).zip(keys);
@@ -164,16 +164,16 @@ fn too_many(run: &Run) -> Failure {
     )
 }
 
-/// What to show of each trial.
+/// The selection and the form of the series.
 struct Asked {
     kinds: Vec<SeriesKind>,
     every_ns: Option<u64>,
-    /// Limit the number of lines: the output is text for people.
+    /// Whether to limit the number of lines, because the output is text for people.
     brief: bool,
 }
 
 impl Asked {
-    /// The interval over which samples are combined, ns; `None` if they are shown as they are.
+    /// The interval over which samples are combined, ns; `None` if they are not combined.
     fn every_ns(&self, sampled_every_ns: u64, length_ns: u64) -> Option<u64> {
         let long = self.brief && length_ns / sampled_every_ns.max(1) > MOST_LINES;
         self.every_ns.or_else(|| long.then(|| interval(length_ns)))

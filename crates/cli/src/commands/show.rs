@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::screen::write_out;
 use crate::trials::{Drawn, FioForm, load, run_json};
 
-/// Prints a run, one trial after the other.
+/// Prints a run, trial by trial.
 pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> {
     let store = context.store_to_read()?;
     let mut run = store.run(store.find(&args.run)?)?;

@@ -25,7 +25,7 @@ use crate::signals;
 /// How often keys and signals are polled.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Shows the statistics of one interval after the other until the user quits.
+/// Shows the statistics of each interval until the user quits.
 pub(crate) fn watch(args: &WatchArgs, context: &Context) -> Result<Exit, Failure> {
     let ended = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&ended);
@@ -39,7 +39,7 @@ pub(crate) fn watch(args: &WatchArgs, context: &Context) -> Result<Exit, Failure
             .map(|()| Exit::Fine)
             .map_err(|error| cannot("draw on the terminal", &error));
     }
-    // Without a terminal, print one interval unless JSON lines were asked for.
+    // Without a terminal, print one interval, unless JSON lines were requested.
     let once = args.once || !args.json;
     loop {
         if !monitor
@@ -150,7 +150,7 @@ impl<'a> Monitor<'a> {
         self.latest.gaps.clear();
         keep_latest(&mut self.latest.shapes);
         self.latest.extend(collector.sample(now_ns));
-        // Other processes come and go all the time; that is not reported.
+        // Other processes appear and disappear all the time; this is not reported.
         let shapes = self.latest.shapes.iter_mut();
         for shape in shapes.filter(|shape| shape.kind == SeriesKind::Others) {
             shape.because = None;
@@ -208,7 +208,7 @@ struct AlternateScreen;
 impl AlternateScreen {
     fn enter() -> std::io::Result<AlternateScreen> {
         terminal::enable_raw_mode()?;
-        // Dropped, and so left again, on every path from here on.
+        // Dropping it leaves the alternate screen on every return path.
         let screen = AlternateScreen;
         execute!(stdout(), terminal::EnterAlternateScreen, cursor::Hide)?;
         Ok(screen)

@@ -1,4 +1,4 @@
-//! Reads the series of a trial from the store, combining samples on the way, with a limit on memory.
+//! Reads the series of a trial from the store and combines samples meanwhile, with a limit on memory.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ const BATCHES: usize = 64;
 /// output, they take half a gibibyte.
 pub(super) const MOST_VALUES: usize = 1 << 23;
 
-/// Why series cannot be read.
+/// The reason why series cannot be read.
 #[derive(Debug)]
 pub(super) enum ReadError {
     Store(StoreError),
@@ -62,7 +62,7 @@ struct Reading<'a> {
     thinner: Option<Thinner>,
     /// The numbers of the shapes of these kinds.
     shapes: BTreeSet<u32>,
-    /// Samples, combined ones only of intervals that have ended.
+    /// The samples; combined ones of completed intervals only.
     read: Telemetry,
 }
 
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_together_while_it_is_read_is_as_if_it_had_been_read_whole() {
+    fn combining_while_reading_equals_combining_after_reading() {
         let mut all = Telemetry::default();
         for batch in batches(100) {
             all.extend(batch.telemetry);
@@ -191,14 +191,14 @@ mod tests {
         for seconds in [1, 3, 30, 1000] {
             let every_ns = seconds * 10 * TENTH as u64;
             let found = reading(&both, Some(every_ns));
-            // However many samples a stretch has, of those that were read there are no more than it has sums.
+            // The number of samples in memory is at most the number of intervals, even if an interval has many samples.
             assert!(found.read.samples.len() <= 240, "{seconds} s");
             assert_eq!(found.done(), all.thinned(every_ns), "{seconds} s");
         }
     }
 
     #[test]
-    fn only_what_was_asked_for_is_kept() {
+    fn only_requested_series_are_kept() {
         let found = reading(&[SeriesKind::Load], None).done();
         assert_eq!(found.kinds(), [SeriesKind::Load]);
         assert_eq!(
