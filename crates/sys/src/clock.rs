@@ -11,7 +11,7 @@ pub trait Clock {
     /// The current time.
     fn now(&self) -> u64;
 
-    /// Returns at that time, or at once if it has passed. May return early.
+    /// Returns at that time, or immediately if it has passed. May return early.
     fn sleep_until(&self, instant: u64);
 
     /// Like [`Clock::sleep_until`], but without yielding the CPU if time is real. Does not return early.

@@ -1,4 +1,4 @@
-//! An allocator that counts allocations, for tests that prove that a loop does not allocate.
+//! An allocator that counts allocations, for tests which verify that a loop does not allocate.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -17,7 +17,7 @@ pub enum Pages {
     Ordinary,
     /// Huge pages reserved by the host.
     Huge,
-    /// Transparent huge pages: ordinary pages that the kernel was asked to merge.
+    /// Transparent huge pages: ordinary pages that the kernel may merge, as requested by madvise.
     Transparent,
 }
 

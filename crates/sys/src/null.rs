@@ -1,4 +1,4 @@
-//! A backend that completes ops at once without I/O: measures the cost of the harness.
+//! A backend that completes ops immediately without I/O, to measure the cost of the harness.
 
 use crate::memory::Arena;
 use crate::{Backend, BackendError, Capabilities, Clock, Completions, Op, Slot};

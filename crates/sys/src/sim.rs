@@ -225,8 +225,7 @@ impl<C: Clock, D: Device> Backend for SimBackend<C, D> {
         let time = if C::VIRTUAL { "virtual" } else { "real" };
         Capabilities {
             features: vec![self.device.describe(), format!("{time} time")],
-            // With the real clock a completion is seen when the backend checks for it, as with other
-            // devices.
+            // With the real clock, a completion is detected when the backend checks for it, as with other devices.
             stamps_each: C::VIRTUAL,
             ..Capabilities::default()
         }

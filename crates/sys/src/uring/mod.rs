@@ -25,9 +25,9 @@ pub struct UringBackend {
     /// Value of an entry's `fd`: the descriptor or the registered index.
     file_words: Vec<i32>,
     sqe_flags: u8,
-    /// One op in this number is not attempted inline first, if it is above 1.
+    /// If it is above 1: every n-th op is executed by a kernel worker without an inline attempt.
     async_every: u32,
-    /// Number of ops up to the next of them.
+    /// Number of ops until the next such op.
     until_async: u32,
     read_op: u8,
     write_op: u8,

@@ -273,9 +273,8 @@ impl Rings {
         unsafe { self.sqes.add(index).as_mut() }
     }
 
-    /// Limits the next wait by an entry that completes after `ns`, or with `min` other completions, in
-    /// which case it leaves nothing behind. Its completion always ends a wait, whatever the number of
-    /// completions waited for.
+    /// Limits the next wait with a timeout entry, which completes after `ns` or together with `min` other completions.
+    /// Its completion ends a wait for any number of completions.
     #[cold]
     fn write_timeout(&mut self, min: u32, ns: u64) {
         if self.free() == 0 {
@@ -380,8 +379,8 @@ impl Rings {
         self.store(self.cq_head, head.wrapping_add(count));
     }
 
-    /// Asks the kernel to cancel all ops in flight (Linux 5.19; on older kernels they run to their end).
-    /// Cancelled ops complete with ECANCELED.
+    /// Requests cancellation of all ops in flight (Linux 5.19; on older kernels they run to their end). Cancelled ops
+    /// complete with ECANCELED.
     pub(super) fn cancel_all(&mut self) {
         if self.free() == 0 {
             return;
