@@ -1,6 +1,6 @@
-//! The control groups of this process: where their files are, what they limit, and what they counted.
+//! The control groups of this process: their folders, limits and counters.
 //!
-//! In version 2, one folder has the files of all controllers. In version 1, each controller has a hierarchy of its own.
+//! In version 2, one folder has the files of all controllers. In version 1, each controller has a separate hierarchy.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub enum Version {
 pub struct ControlGroup {
     /// Version of its hierarchy.
     pub version: Version,
-    /// Where the hierarchy is mounted.
+    /// The mount point of the hierarchy.
     top: PathBuf,
     /// The group's folder.
     pub folder: PathBuf,
@@ -46,7 +46,7 @@ pub fn groups(roots: &Roots, controller: &str) -> Vec<ControlGroup> {
     for group in &mut groups {
         group.top = below(&roots.root, &group.top);
         group.folder = below(&roots.root, &group.folder);
-        // In a name space of its own a process may not see where it is.
+        // In its own namespace, a process may not see the path of its group.
         if !group.folder.is_dir() {
             group.folder.clone_from(&group.top);
         }
@@ -78,17 +78,17 @@ fn folders(roots: &Roots, controller: &str) -> Vec<PathBuf> {
     groups.iter().flat_map(ControlGroup::with_above).collect()
 }
 
-/// The counts of the groups of this process since they were made.
+/// The counters of the groups of this process since the groups were created.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// By folder: periods, periods in which the quota was used up, ns without CPU time for lack of quota.
+    /// By folder: periods, periods in which the quota was used up, time without CPU because of the quota in ns.
     quotas: Vec<(PathBuf, [u64; 3])>,
-    /// How many times an allocation met the smallest memory limit, and that group's folder.
+    /// The folder of the group with the smallest memory limit, and the number of allocations that reached the limit.
     memory: Option<(PathBuf, u64)>,
 }
 
 impl Counts {
-    /// Reads them. `total` is the host's memory, bytes.
+    /// Reads the counters. `total` is the host's memory, bytes.
     pub(crate) fn read(roots: &Roots, total: u64) -> Counts {
         let quotas = folders(roots, "cpu").into_iter();
         let memory = limiting_memory(roots, total);
@@ -109,8 +109,8 @@ impl Counts {
         }
     }
 
-    /// What was counted since an earlier reading; `None`: no group has a quota in use or a memory limit. Of several groups
-    /// with a quota, the one that was used up in the most periods counts.
+    /// The increase since an earlier reading; `None`: no group has a quota in use or a memory limit. Of several groups
+    /// with a quota, the one whose quota was used up in the most periods counts.
     pub(crate) fn since(&self, earlier: &Counts) -> Option<ControlGroupUse> {
         let grown = self.quotas.iter().filter_map(|(folder, now)| {
             let before = earlier.quotas.iter().find(|quota| quota.0 == *folder)?.1;
@@ -159,7 +159,7 @@ fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Pure: of /proc/self/mountinfo and /proc/self/cgroup.
+/// Parses /proc/self/mountinfo and /proc/self/cgroup.
 fn parse(mounts: &str, groups: &str, controller: &str) -> Vec<ControlGroup> {
     let mut found: Vec<ControlGroup> = mounts
         .lines()
@@ -192,13 +192,13 @@ fn place(mount: &str, groups: &str, controller: &str) -> Option<ControlGroup> {
         };
         fits.then(|| words.next()).flatten()
     })?;
-    // What is mounted may be a group of a container's, in which the host's path leads nowhere.
+    // The mounted group can be that of a container, in which the host's path does not exist.
     let within = Path::new(group).strip_prefix(root).unwrap_or(Path::new(""));
     let within = within.strip_prefix("/").unwrap_or(within);
     Some(ControlGroup {
         version,
         top: point.into(),
-        // Without the slash that joining nothing leaves.
+        // Removes the trailing slash that joining an empty path adds.
         folder: Path::new(point).join(within).components().collect(),
     })
 }
@@ -270,7 +270,7 @@ mod tests {
     const ALL: &str = "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
 
     #[test]
-    fn the_smallest_memory_limit_of_all_groups_above_holds() {
+    fn the_smallest_memory_limit_of_all_groups_above_applies() {
         let limited = |files: &[(&str, &str)], mounts: &str, groups: &str| {
             let host = host(mounts, groups);
             for (file, text) in files {
@@ -382,7 +382,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bears_any_text(mounts in "([a-z0-9:/]{0,6} ){0,9}- cgroup2? \\PC*", groups in "[0-9]:(blkio)?:\\PC*") {
+        fn accepts_any_text(mounts in "([a-z0-9:/]{0,6} ){0,9}- cgroup2? \\PC*", groups in "[0-9]:(blkio)?:\\PC*") {
             parse(&mounts, &groups, "blkio");
         }
     }

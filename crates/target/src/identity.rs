@@ -1,4 +1,4 @@
-//! What a path leads to, told from everything else that may come to lie there.
+//! The identity of the file or device at a path, so that another one at the same path is recognised.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -13,10 +13,10 @@ use crate::roots::Roots;
 /// File systems whose inode numbers change while a file stays the same: overlayfs when a file is copied up or its inode
 /// leaves the cache, FUSE when the server forgets it.
 const UNSTABLE: [u64; 2] = [0x794c_7630, 0x6573_5546];
-/// What is mounted anew is empty: its root folder says nothing.
+/// File systems that are empty after each mount: their root folder does not identify their content.
 const VOLATILE: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// What a path leads to; `None` where the host does not tell or it is of no kind that can be a target. A device is opened
+/// The identity of what a path leads to; `None` if it is unknown, or if its type cannot be a target. A device is opened
 /// for reading and closed again; nothing else is opened.
 pub fn identify(path: &Path, roots: &Roots) -> Option<Identity> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -34,7 +34,7 @@ pub fn identify(path: &Path, roots: &Roots) -> Option<Identity> {
     identity(device.as_fd(), roots)
 }
 
-/// As [`identify`], of an open file. Devices have to be open for reading or writing.
+/// As [`identify`], for an open file. Devices must be open for reading or writing.
 pub fn identity(file: BorrowedFd<'_>, roots: &Roots) -> Option<Identity> {
     let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let state = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, mask).ok()?;
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_known_by_its_inode_and_not_by_its_path() {
+    fn a_file_is_identified_by_its_inode_and_not_by_its_path() {
         let folder = tempfile::tempdir().unwrap();
         let of = |name: &str| identify(&folder.path().join(name), &Roots::host());
         assert_eq!(of("f"), Some(Identity::Absent));

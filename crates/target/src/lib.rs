@@ -1,9 +1,9 @@
 //! Targets: the guard, and the storage stack below a path.
 //!
-//! Nothing here writes to a target. Only [`settle`] changes the state of the host: it asks the kernel to
-//! write back dirty data and to drop caches. The guard opens each file of a job once, after it has checked
-//! that nobody else uses it. The rest only reads the state of the host. All functions take the host's file
-//! system roots from [`Roots`], so that tests can pass simulated hosts.
+//! Nothing here writes to a target. Only [`settle`] changes the state of the host: it asks the kernel to write back
+//! dirty data and to drop caches. The guard opens each file of a job once, after it has checked that the file is not in
+//! use. The rest only reads the state of the host. All functions take the host's file system roots from [`Roots`], so
+//! that tests can pass simulated hosts.
 
 mod block;
 pub mod control_group;

@@ -23,7 +23,7 @@ use crate::stack;
 const QUIET: Duration = Duration::from_millis(500);
 /// Interval at which devices and cancellation are checked.
 const LOOK: Duration = Duration::from_millis(50);
-/// A longer sync waits for a device or server that does not respond.
+/// The longest wait for a sync: a longer one waits for a device or server that does not respond.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Why the host is not settled.
@@ -63,10 +63,10 @@ impl fmt::Display for Unsettled {
     }
 }
 
-/// Settles the host. `targets` are the paths of the I/O; their devices must become idle. Returns shortly
-/// after `cancelled` returns true. Activity is read from /proc/diskstats: a device with `iostats` off looks
-/// idle, and storage without a block device (ZFS pools, FUSE, network file systems) is not waited for. A thread of its own may
-/// stay behind, blocked in the kernel; the process cannot exit before it returns.
+/// Settles the host. `targets` are the paths of the I/O; their devices must become idle. Returns shortly after
+/// `cancelled` returns true. Activity is read from /proc/diskstats: a device with `iostats` off looks idle, and storage
+/// without a block device (ZFS pools, FUSE, network file systems) is not waited for. A separate thread may remain
+/// blocked in the kernel; the process cannot exit before it returns.
 pub fn settle(
     roots: &Roots,
     settling: &Settling,

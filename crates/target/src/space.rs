@@ -230,7 +230,7 @@ impl Group {
 
 struct Place {
     file_system: String,
-    /// Names of what shares free space with the folder.
+    /// Names of the groups with which the folder shares free space.
     groups: Vec<String>,
 }
 

@@ -111,7 +111,7 @@ impl Snapshot {
     }
 }
 
-/// How far the wall clock has gained on the monotonic clock, ns; negative: lost.
+/// The difference between the increases of the wall clock and the monotonic clock, ns.
 fn drift_ns(earlier: SystemTime, later: SystemTime, span_ns: i128) -> i64 {
     let passed = match later.duration_since(earlier) {
         Ok(forward) => forward.as_nanos() as i128,

@@ -60,7 +60,7 @@ fn cpu_fields(line: &str) -> Option<CpuTimes> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiskStats {
     fields: [u64; 17],
-    /// Number of counters that the kernel reports.
+    /// Number of counters in the line.
     told: usize,
 }
 

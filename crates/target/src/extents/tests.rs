@@ -43,7 +43,7 @@ fn extents_are_summed_up_to_the_length() {
 
 proptest! {
     #[test]
-    fn no_more_is_unwritten_than_there_is(
+    fn at_most_the_length_of_the_file_is_unwritten(
         extents in prop::collection::vec((any::<u64>(), any::<u64>(), any::<bool>()), 0..20),
         length in any::<u64>(),
     ) {

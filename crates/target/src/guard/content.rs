@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(others.foreign(&own), [0]);
         let changed = sample(MIB, &[(8192, &[7; 4095])]);
         assert_eq!(changed.foreign(&own), [2]);
-        // The same bytes are written again over what others wrote.
+        // iodyno writes the same bytes again over data of others.
         let again = ours.digests_after(&changed, &[2], &own);
         assert!(ours.foreign(&again).is_empty());
     }
@@ -282,7 +282,7 @@ mod tests {
         }
 
         #[test]
-        fn a_sample_holds_what_the_file_does(length in 1usize..3 << 20, seed in any::<u8>()) {
+        fn a_sample_contains_the_bytes_of_the_file(length in 1usize..3 << 20, seed in any::<u8>()) {
             let mut bytes: Vec<u8> = (0..=u8::MAX).cycle().take(length).collect();
             bytes[length / 2] ^= seed;
             let mut file = tempfile::tempfile().unwrap();

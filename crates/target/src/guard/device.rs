@@ -240,9 +240,8 @@ impl Guard {
         }
     }
 
-    /// Updates the records that a process left open when it died. Must be called immediately: what others
-    /// write in between counts as written by iodyno. Records of devices that are in use or cannot be read
-    /// stay open.
+    /// Updates the records that a process left open when it died. Must be called immediately: data that others write in
+    /// the meantime count as written by iodyno. Records of devices that are in use or cannot be read stay open.
     pub fn record_after_death(&self, process: u32) {
         let Some(records) = &self.records else {
             return;
@@ -264,7 +263,7 @@ impl Guard {
             };
             let device = File::from(descriptor);
             if own_writes::identity(&self.roots, &block, &device) == record.identity {
-                // A record that stays open permits less, never more.
+                // A record that stays open permits less than a closed one, never more.
                 let _ = records.close(&record, &device, block.length());
             }
         }

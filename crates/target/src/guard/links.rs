@@ -1,11 +1,11 @@
-//! Symlinks that others planted: in a folder like /tmp, or in somebody else's, anybody can put a symlink at the name of a
-//! file that iodyno is about to write, and lead it to a file that only its user may write.
+//! Symlinks of other users: in a folder like /tmp, or in another user's folder, other users can create a symlink with
+//! the name of a file that iodyno will write, and point it to a file that only iodyno's user may write.
 //!
-//! Linux follows no such symlink in a sticky folder that everybody may write (`fs.protected_symlinks`), if the host
-//! has that enabled. Here it holds always, and for folders of other users as well.
+//! Linux does not follow such symlinks in sticky folders that everybody may write, if `fs.protected_symlinks` is
+//! enabled. Here they are never followed, including those in folders of other users.
 //!
-//! And the files that iodyno writes results to: logs, dumps and the output of `iodyno fio`. They overwrite neither
-//! devices nor disk images, and are not created among device nodes.
+//! This module also opens the files to which iodyno writes results: logs, dumps and the output of `iodyno fio`. They do
+//! not overwrite devices or disk images, and are not created in folders of device nodes.
 
 use std::fs::File;
 use std::io;
@@ -24,12 +24,12 @@ use super::refusal::Reason;
 use super::survey::Survey;
 use super::{discards, folder_of, holds_devices, image};
 
-/// Why what is pinned may not be written by this path: its last component is a symlink of another user (root excepted)
-/// in a folder where other users can create one; or it no longer leads to what is pinned.
+/// The reason why the pinned inode must not be written through this path: its last component is a symlink of another
+/// user (except root) in a folder where other users can create one, or the path no longer leads to the inode.
 pub(super) fn planted(path: &Path, pinned: &Pinned) -> Option<Reason> {
     let (link, state) = at(path)?;
     if FileType::from_raw_mode(state.st_mode) != FileType::Symlink {
-        // It is the file itself. If it was exchanged since it was pinned, a symlink may have been here.
+        // It is the file itself. If it differs from the pinned inode, a symlink may have been here.
         let now = Pinned::descriptor(link).ok()?;
         return (now.file != pinned.file).then_some(Reason::WrongKind {
             kind: "another file than a moment ago".to_owned(),
@@ -43,7 +43,7 @@ pub(super) fn planted(path: &Path, pinned: &Pinned) -> Option<Reason> {
     })
 }
 
-/// What lies at a path, symlinks not followed.
+/// The inode at a path; symlinks are not followed.
 fn at(path: &Path) -> Option<(OwnedFd, Stat)> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let link = rustix::fs::open(path, flags, Mode::empty()).ok()?;
@@ -51,19 +51,19 @@ fn at(path: &Path) -> Option<(OwnedFd, Stat)> {
     Some((link, state))
 }
 
-/// Creates a file for output that only this user can read, or empties the one that is there. Neither a device or pipe,
-/// a disk image, nor what a symlink of others leads to is written.
+/// Creates a file for output that only this user can read, or empties an existing one. A device, a pipe, a disk image
+/// and the target of another user's symlink are never written.
 ///
 /// # Errors
-/// As open(2); and where something else than a file is there, a disk image or a file in use, a symlink that others may
-/// have planted, or nothing in a folder of device nodes.
+/// As open(2). Also if the path leads to something other than a file, to a disk image or a file in use, if it is a
+/// symlink that another user may have created, or if it does not exist in a folder of device nodes.
 pub fn create_output(path: &Path) -> io::Result<File> {
     let file = open(path, 0o600, only_files)?;
     file.set_len(0)?;
     Ok(file)
 }
 
-/// As [`create_output`], but what is written is appended to the content.
+/// As [`create_output`], but appends to the content.
 ///
 /// # Errors
 /// As [`create_output`].
@@ -80,12 +80,12 @@ fn only_files(pinned: &Pinned) -> io::Result<()> {
     }
 }
 
-/// Opens a file, pipe, terminal or null device for output, or creates a file that everybody can read. What is there is
-/// not emptied. Neither another device, a disk image, nor what a symlink of others leads to is written.
+/// Opens a file, pipe, terminal or null device for output, or creates a file that everybody can read. An existing file
+/// is not emptied. Other devices, disk images and the target of another user's symlink are never written.
 ///
 /// # Errors
-/// As open(2); and where another device is, a disk image or a file in use, a symlink that others may have planted, or
-/// nothing in a folder of device nodes.
+/// As open(2). Also if the path leads to another device, a disk image or a file in use, if it is a symlink that another
+/// user may have created, or if it does not exist in a folder of device nodes.
 pub fn open_output(path: &Path) -> io::Result<File> {
     open(path, 0o666, |pinned| {
         let kind = match pinned.kind {
@@ -102,7 +102,7 @@ pub fn open_output(path: &Path) -> io::Result<File> {
 /// Creates a file with this mode for output, but not in a folder of device nodes.
 ///
 /// # Errors
-/// As open(2), `EEXIST` if there is anything of this name; and where the folder is one of device nodes.
+/// As open(2), `EEXIST` if the name exists; also if the folder is a folder of device nodes.
 pub fn new_output(path: &Path, mode: u32) -> io::Result<File> {
     if at(path).is_some() {
         return Err(Errno::EXIST.into());
@@ -114,8 +114,8 @@ pub fn new_output(path: &Path, mode: u32) -> io::Result<File> {
     Ok(rustix::fs::open(path, new, Mode::from_raw_mode(mode))?.into())
 }
 
-/// Whether something new at this path would lie among device nodes: in devtmpfs, or in /dev itself. Folders above it that do not
-/// exist would be created, too.
+/// Whether a new file at this path would be in a folder of device nodes: in devtmpfs, or in /dev itself. Missing
+/// folders above it would be created, too.
 pub fn among_devices(path: &Path) -> bool {
     let mut folders = path.ancestors().skip(1);
     let nearest = folders.find_map(|folder| match folder.as_os_str().is_empty() {
@@ -125,7 +125,7 @@ pub fn among_devices(path: &Path) -> bool {
     nearest.is_some_and(|folder| holds_devices(&Roots::host(), &folder))
 }
 
-/// Opens for writing what is at a path if `permitted`, or creates a file with this mode.
+/// Opens the inode at a path for writing if `permitted`, or creates a file with this mode.
 fn open(
     path: &Path,
     mode: u32,
@@ -143,7 +143,7 @@ fn open(
     Ok(reopen(pinned.as_fd(), OFlags::WRONLY)?.into())
 }
 
-/// Why the content of a regular file may not be overwritten: the host uses it, or it is a disk image.
+/// The reason why a regular file must not be overwritten: the host uses it, or it is a disk image.
 fn precious(pinned: &Pinned) -> Option<Reason> {
     if !matches!(pinned.kind, PinnedKind::File) || pinned.length == 0 {
         return None;
@@ -152,8 +152,8 @@ fn precious(pinned: &Pinned) -> Option<Reason> {
     used.into_iter().chain(image(pinned)).next()
 }
 
-/// Whether a character device is a terminal: a console, a serial line or a pseudo terminal. It is not opened to find out,
-/// which has effects on some devices.
+/// Whether a character device is a terminal: a console, a serial line or a pseudo terminal. It is not opened for this
+/// check, because opening some devices has side effects.
 fn terminal(number: DeviceNumber) -> bool {
     let subsystem = format!("/sys/dev/char/{number}/subsystem");
     matches!(number.major, 4 | 5 | 136..=143)
@@ -170,7 +170,8 @@ mod tests {
 
     use super::*;
 
-    /// Whether what a symlink of this user, in a folder of that user and mode, leads to is written.
+    /// Whether the target of a symlink is written, if the symlink and its folder have these owners and the folder this
+    /// mode.
     fn written(link_of: u32, folder_of: u32, mode: u32) -> bool {
         let folder = tempfile::tempdir().unwrap();
         let (target, inside) = (folder.path().join("target"), folder.path().join("in"));
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn an_output_overwrites_no_disk_image_and_is_not_made_among_devices() {
+    fn an_output_overwrites_no_disk_image_and_is_not_created_among_devices() {
         let folder = tempfile::tempdir().unwrap();
         let (image, link) = (folder.path().join("vm.qcow2"), folder.path().join("log"));
         let content = [&b"QFI\xfb\0\0\0\x03"[..], &[0; 1 << 20]].concat();
@@ -257,7 +258,7 @@ mod tests {
         std::fs::write(&path, "old").unwrap();
         create_output(&path).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"");
-        // What is not emptied: a file, a device, a pipe.
+        // Files, devices and pipes that are not emptied.
         std::fs::write(&path, "old").unwrap();
         open_output(&path).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"old");
@@ -274,7 +275,7 @@ mod tests {
             assert!(create_output(Path::new(special)).is_err(), "{special}");
             assert!(append_output(Path::new(special)).is_err(), "{special}");
         }
-        // The name is a symlink that leads nowhere.
+        // The name is a dangling symlink.
         let dangling = folder.path().join("dangling");
         symlink("nothing", &dangling).unwrap();
         assert!(create_output(&dangling).is_err());

@@ -1,4 +1,4 @@
-//! The guard: only what the user named and nobody uses is written.
+//! The guard: only targets that the user named and that are not in use are written.
 //!
 //! A block device is written only if it was named, and is blank or contains only what iodyno wrote. A
 //! device in use (mounted, swap, part of another device) is always refused. A device that contains data is
@@ -6,9 +6,9 @@
 //! contains a disk image or a file system: then `--destroy` is needed as well. Nothing is created in
 //! folders of device nodes.
 //!
-//! Invariants: a path is resolved once, and all later steps use that inode. A device is checked before it
-//! is opened for writing. While it is sampled, and for the lifetime of [`Admitted`], the kernel reserves it
-//! (O_EXCL), so that nobody can mount it. If the host cannot be examined, the guard refuses.
+//! Invariants: a path is resolved once, and all later steps use that inode. A device is checked before it is opened for
+//! writing. While it is sampled, and for the lifetime of [`Admitted`], the kernel reserves it (O_EXCL), so that it
+//! cannot be mounted. If the host cannot be examined, the guard refuses.
 
 mod content;
 mod device;
@@ -184,7 +184,7 @@ pub struct Guard {
     claims: Mutex<HashMap<DeviceNumber, Weak<Claim>>>,
     /// Files that are never admitted as targets.
     protected: Vec<PathBuf>,
-    /// Records of what iodyno wrote earlier; `None`: no records.
+    /// Records of iodyno's earlier writes; `None`: no records.
     records: Option<Records>,
     /// The host's swap and loop files, cached because a job can have thousands of files.
     files: Mutex<Option<(Instant, Survey)>>,
@@ -205,8 +205,8 @@ impl Guard {
         }
     }
 
-    /// Uses the records in `folder` to recognise what iodyno wrote to devices, and updates them. Without
-    /// records, every device that is not blank is refused. See [`state_folder`].
+    /// Uses the records in `folder` to recognise iodyno's own writes to devices, and updates them. Without records,
+    /// every device that is not blank is refused. See [`state_folder`].
     #[must_use]
     pub fn with_records(self, folder: Option<PathBuf>) -> Guard {
         Guard {
@@ -384,8 +384,8 @@ impl Guard {
         })
     }
 
-    /// How the host uses a file. A cached survey is sufficient to say that a file is not used. That a file
-    /// is used is read anew, because the cached entry may belong to an earlier file with the same inode.
+    /// How the host uses a file. A cached survey is sufficient if the file is not in use. If it is, the host is
+    /// surveyed again, because the cached entry may belong to an earlier file with the same inode.
     fn file_uses(&self, file: FileId) -> Vec<Reason> {
         self.file_uses_at(file, Instant::now())
     }

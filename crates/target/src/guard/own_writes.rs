@@ -1,10 +1,10 @@
 //! Records of the devices that iodyno wrote to: one file per device, in iodyno's state folder.
 //!
-//! A record contains the identity of a device and the digests of the sampled blocks that iodyno wrote. It
-//! is made durable before the first write of a trial and updated after the trial. It names the process that
-//! writes in between. If that process was killed, the digests are older than its writes: blocks that differ
-//! count as foreign, because they cannot be told apart from data of others. A record that is lost, stale or
-//! of another device never admits anything.
+//! A record contains the identity of a device and the digests of the sampled blocks that iodyno wrote. It is made
+//! durable before the first write of a trial and updated after the trial. It names the process that writes in between.
+//! If that process was killed, the digests are older than its writes: blocks that differ count as foreign, because they
+//! cannot be distinguished from data of others. A record that is lost, stale or of another device never admits
+//! anything.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
@@ -168,7 +168,7 @@ pub(super) fn identity(roots: &Roots, block: &Block, device: impl AsFd) -> Strin
     device_name(roots, block, device).0
 }
 
-/// See [`identity`]; and the boot that it is valid for, where no name of the device lasts longer.
+/// See [`identity`]. Also the id of the boot in which the name is valid, if the device has no permanent name.
 pub(crate) fn device_name(
     roots: &Roots,
     block: &Block,
@@ -220,7 +220,7 @@ fn loop_identity(block: &Block, device: impl AsFd) -> Option<String> {
     })
 }
 
-/// An exclusive claim on a device, with what is known of its previous content.
+/// An exclusive claim on a device, with the known facts about its previous content.
 #[derive(Debug)]
 pub(super) struct Claim {
     /// Opened with O_EXCL.

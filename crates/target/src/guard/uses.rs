@@ -100,7 +100,7 @@ impl Walk<'_> {
         };
         self.reasons.extend(survey.swap_below(file));
         for twin in survey.beside(file) {
-            // A second loop device on the file is allowed if nobody uses it.
+            // A second loop device on the file is allowed if it is not in use.
             self.whole(&twin.block);
         }
         if let Some(number) = file.device
