@@ -220,7 +220,7 @@ fn pacing(threads: u32, file: &Section<'_, '_>, report: &mut Report<'_>) -> Paci
         let hint = "add `rate`, in ops a second of all threads together";
         report.error(
             arrival.at.clone(),
-            "`arrival` means nothing without a `rate`",
+            "`arrival` has no effect without a `rate`",
             hint,
         );
     }

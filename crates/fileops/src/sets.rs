@@ -56,7 +56,7 @@ fn is_sound(name: &Located<String>, before: &[FileSet], report: &mut Report<'_>)
     }
     if before.iter().any(|set| set.name == name.value) {
         let message = format!("there are two sets `{}`", name.value);
-        report.error(name.at.clone(), message, "give each a name of its own");
+        report.error(name.at.clone(), message, "give each a unique name");
         return false;
     }
     true

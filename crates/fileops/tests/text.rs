@@ -128,7 +128,7 @@ fn top_level_keys_are_parsed_and_checked() {
     );
     one(
         "duration = '1s'\narrival = 'poisson'",
-        "2:11 `arrival` means nothing without a `rate`",
+        "2:11 `arrival` has no effect without a `rate`",
     );
     one(
         "duration = '1s'\ncompress-percent = 101",

@@ -12,7 +12,7 @@ use super::options::{OPTIONS, OptionSpec};
 use super::text::{Entry, Report};
 use super::value::Value;
 
-/// Options that may be repeated because they add to the earlier value.
+/// Options that may be repeated: each occurrence adds to the earlier value.
 const ADDING: &[&str] = &["filename"];
 
 pub(super) fn apply(draft: &mut Draft, entries: &[Entry], host: &dyn Host, report: &mut Report) {
@@ -96,7 +96,10 @@ fn apply_one(
     if entry.spaced && text.starts_with(|c: char| c.is_ascii_digit()) {
         value.remark(
             Problem::warning("fio drops the suffix of a number with a space before it").hint(
-                format!("write `{}={text}`, which both read alike", entry.key),
+                format!(
+                    "write `{}={text}`, which both interpret in the same way",
+                    entry.key
+                ),
             ),
         );
     }

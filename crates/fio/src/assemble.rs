@@ -200,16 +200,17 @@ impl<'h> Assembly<'h> {
         let before = self.named.get(name).copied().unwrap_or(0);
         let fault = match before {
             1 => return,
-            _ if job.name == *name => Diagnostic::error(format!("`{name}` waits for itself"))
-                .hint("name a job that stands before it"),
-            0 => Diagnostic::error(format!("no job `{name}` stands before this one")).hint(
+            _ if job.name == *name => {
+                Diagnostic::error(format!("`{name}` waits for itself")).hint("name an earlier job")
+            }
+            0 => Diagnostic::error(format!("no earlier job is named `{name}`")).hint(
                 match self.jobs.is_empty() {
-                    true => "the first job has none to wait for".to_owned(),
+                    true => "the first job has no earlier job to wait for".to_owned(),
                     false => format!("there are: {}", self.names()),
                 },
             ),
             _ => Diagnostic::error(format!("{before} jobs are named `{name}`"))
-                .hint("give the one to wait for a name of its own"),
+                .hint("give the job to wait for a unique name"),
         };
         let place = draft.place("wait_for").cloned();
         self.report.push(Diagnostic { place, ..fault });
@@ -255,7 +256,7 @@ impl<'h> Assembly<'h> {
         };
         self.report.push(Diagnostic {
             place: job.place.clone(),
-            ..Diagnostic::warning(message).hint("give each a name of its own")
+            ..Diagnostic::warning(message).hint("give each a unique name")
         });
     }
 

@@ -29,7 +29,7 @@ pub enum Action {
     InflateLog(PathBuf),
     /// Print this text and run nothing.
     Print(String),
-    /// Print this text, which says that something does not exist, and fail.
+    /// Print this text about a name that does not exist, and fail.
     PrintAndFail(String),
 }
 
@@ -44,7 +44,7 @@ pub struct CommandLine {
     pub action: Action,
     /// iodyno's own flags.
     pub own: OwnFlags,
-    /// The messages of those warnings that are not mere advice: the ones that `--warnings-fatal` makes errors.
+    /// The messages of the warnings that `--warnings-fatal` makes errors; other warnings are advice.
     pub serious: BTreeSet<String>,
 }
 
@@ -81,7 +81,7 @@ pub fn parse_command_line(args: &[String], host: &dyn Host) -> CommandLine {
     });
     assembly.only(settings.sections.clone());
     assembly.read_only = settings.read_only;
-    // fio answers probes such as `--ioengine=io_uring --parse-only`, without a job or its size.
+    // As in fio, probes such as `--ioengine=io_uring --parse-only` need neither a job nor a size.
     assembly.report.runs_nothing = settings.parse_only || settings.show_command;
     assembly.verify_header = HeaderFormat::Fio;
     let mut for_files = globals.clone();

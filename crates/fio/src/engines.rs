@@ -17,7 +17,7 @@ pub(super) struct EngineSpec {
     pub(super) status: Status<EngineUse>,
 }
 
-/// What carries out the ops of an engine.
+/// The implementation of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EngineUse {
     /// A backend.
@@ -33,7 +33,7 @@ pub(super) struct FileEngine {
     pub(super) name: &'static str,
     /// What an op does.
     pub(super) deed: FileDeed,
-    /// It works on folders.
+    /// Whether it works on folders.
     pub(super) folders: bool,
 }
 
@@ -42,9 +42,9 @@ pub(super) struct FileEngine {
 pub(super) enum FileDeed {
     /// Creates one.
     Create,
-    /// Looks one up that was made before.
+    /// Calls stat on an existing one.
     Stat,
-    /// Removes one that was made before.
+    /// Removes an existing one.
     Delete,
 }
 

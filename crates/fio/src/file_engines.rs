@@ -1,7 +1,7 @@
 //! fio's engines that work on names (`filecreate`, `dirstat`, …), as file operations.
 //!
-//! Their files lie in a folder that the trial makes in the job's `directory` and removes at its end: no file that was there
-//! before is touched.
+//! Their files are in a folder that the trial creates in the job's `directory` and removes at its end: existing files
+//! are never changed.
 
 use iodyno_model::{
     Action, Amount, CycleStep, Direction, FileSet, FioOperations, Operations, PickOrder, Subject,

@@ -81,7 +81,7 @@ fn finish_engine(draft: &mut Draft, report: &mut Report) {
             report,
             draft,
             "atomic",
-            "this engine has no atomic writes",
+            "this engine does not support atomic writes",
             "use `ioengine=pvsync2`, `libaio` or `io_uring`",
         );
     }
@@ -104,7 +104,7 @@ fn finish_ftruncate(draft: &Draft, report: &mut Report) {
     let ftruncate =
         draft.blocks.engine.kind == EngineKind::Ftruncate && draft.file_engine.is_none();
     if ftruncate && (access.reads || access.trims) && !draft.failed.contains("rw") {
-        let message = "the engine `ftruncate` has no ops but writes";
+        let message = "the engine `ftruncate` supports only writes";
         contradiction(
             report,
             draft,
@@ -240,7 +240,7 @@ fn finish_filling(draft: &mut Draft, report: &mut Report) {
     }
     if !draft.blocks.access.writes && !draft.failed.contains("rw") {
         let fault = Problem::refusal("only a job that writes can fill a device")
-            .hint("fill it with a job of its own that writes the same `filename`");
+            .hint("fill it with a separate job that writes the same `filename`");
         say(report, fault, draft.place("fill_device").cloned());
     }
     if !draft.has("fallocate") {
@@ -339,7 +339,7 @@ fn finish_pacing(draft: &mut Draft, report: &mut Report) {
             report,
             draft,
             option,
-            "the least rate is above the rate asked for",
+            "the minimum rate is above the requested rate",
             "lower it",
         );
     }
@@ -446,7 +446,7 @@ fn finish_verify(draft: &mut Draft, report: &mut Report) {
     draft.blocks.verify = Some(verify);
 }
 
-/// Makes checksum and header fit each other.
+/// Makes the checksum and the header consistent.
 fn finish_header(draft: &Draft, verify: &mut Verify, report: &mut Report) {
     if verify.checksum == Checksum::Xxhash64 {
         if verify.header != HeaderFormat::Iodyno && draft.has("verify_header") {

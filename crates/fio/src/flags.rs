@@ -101,7 +101,7 @@ pub(super) const FLAGS: &[Flag] = &[
     ignored("alloc-size", Text, "Amount of memory to reserve.", "memory is allocated as needed").alias(&["a"]),
     ignored("max-jobs", Text, "Maximum number of jobs.", "the number of jobs is not limited").alias(&["j"]),
     ignored("aux-path", Text, "The folder of state files.", "no state files are written there: `verify_dump` writes to the current folder").alias(&["K"]),
-    refused("store", Text, "The store of the results.", "it is a flag of iodyno and stands before fio's options", "write it first, or set `IODYNO_STORE`"),
+    refused("store", Text, "The store of the results.", "it is a flag of iodyno and must precede fio's options", "write it first, or set `IODYNO_STORE`"),
     refused("latency-log", Text, "A log of latencies.", "it is deprecated", "use `--write_lat_log=PREFIX`").alias(&["l"]),
     refused("profile", Text, "A built-in set of jobs.", "there are no built-in profiles", "use a job file").alias(&["p"]),
     refused("server", OptionalText, "Waits for clients.", NO_SERVER, OVER_SSH).alias(&["S"]),
@@ -118,7 +118,7 @@ pub(super) const FLAGS: &[Flag] = &[
     refused("memcpytest", OptionalText, "Measures memory copies.", "no storage is involved", "use a memory benchmark").alias(&["M"]),
 ];
 
-/// What fio prints of it is accepted without effect; to calibrate would be another program.
+/// The values that make fio print idle time are accepted without effect; `calibrate` is refused.
 fn idle_prof(_: &mut Settings, value: &str) -> Result<(), Problem> {
     match value {
         "system" | "percpu" => Err(Problem::warning(

@@ -37,7 +37,7 @@ pub(super) fn option_help(name: Option<&str>) -> String {
     let Some(name) = name.filter(|name| *name != "all") else {
         for (topic, options) in OPTIONS.topics {
             let _ = writeln!(text, "# {topic}");
-            // Names begin their lines, and what is refused is not listed: scripts look for an option here.
+            // Each name begins a line, and refused options are not listed, because scripts search for options here.
             for option in options
                 .iter()
                 .filter(|option| !matches!(option.status, Status::Refused { .. }))
@@ -82,7 +82,8 @@ fn describe(option: &OptionSpec) -> String {
 /// Lists the supported engines, the options of one engine, or describes one of its options: `libaio,nowait`.
 ///
 /// # Errors
-/// The text for an engine that is not supported, one without options of its own, or an unknown option, where fio fails, too.
+/// The text for an engine that is not supported, an engine without options, or an unknown option. fio fails for these,
+/// too.
 pub(super) fn engine_help(name: Option<&str>) -> Result<String, String> {
     let Some(name) = name else {
         let mut text = String::from("Available IO engines:\n");

@@ -48,7 +48,8 @@ impl Host for SystemHost {
         if path == Path::new("-") {
             return bounded(io::stdin());
         }
-        // `<(…)` of a shell is a pipe with such a name. Any other pipe may have no writer.
+        // `<(…)` of a shell is a pipe with such a name. Opening any other pipe could block, because it may have no
+        // writer.
         let handed_over = ["/dev/fd", "/proc/self/fd", "/dev/stdin"];
         let handed_over = handed_over.iter().any(|folder| path.starts_with(folder));
         let kind = path.metadata()?.file_type();
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_bounded_and_comes_from_a_file_or_what_was_handed_over() {
+    fn a_text_is_bounded_and_is_read_from_a_file_or_an_inherited_descriptor() {
         let host = SystemHost;
         let refused = |path: &str| host.read(Path::new(path)).unwrap_err().to_string();
         assert_eq!(refused("/dev/zero"), "it is not a regular file");
@@ -174,7 +175,7 @@ mod tests {
         let pipe = folder.path().join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status();
         if made.is_ok_and(|status| status.success()) {
-            // Nobody writes to it: to open it would wait for ever.
+            // The pipe has no writer: opening it would block.
             assert_eq!(refused(pipe.to_str().unwrap()), "it is not a regular file");
         }
         let (from, mut to) = io::pipe().unwrap();

@@ -44,7 +44,7 @@ pub enum NumberError {
     #[error("`{0}` is not a number")]
     NotANumber(String),
     /// A fraction.
-    #[error("`{0}` has a fraction; only whole numbers are taken")]
+    #[error("`{0}` has a fraction; only whole numbers are accepted")]
     Fraction(String),
     /// There is a space between digits and suffix.
     #[error("`{0}` has a space before its suffix")]
@@ -226,7 +226,7 @@ fn expression(text: &str, why: String) -> NumberError {
 /// The integer part of an expression's value, as in integer arithmetic.
 fn whole(text: &str, value: f64) -> Result<u64, NumberError> {
     match value {
-        v if v.is_nan() => Err(expression(text, "no number comes of it".to_owned())),
+        v if v.is_nan() => Err(expression(text, "its result is not a number".to_owned())),
         v if v < 0.0 => Err(NumberError::Negative(text.to_owned())),
         v if v >= u64::MAX as f64 => Err(NumberError::TooLarge(text.to_owned())),
         v => Ok(v as u64),
@@ -364,7 +364,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_printed_is_read_back(number in 0u64..1 << 50, power in 0usize..3) {
+        fn printed_values_are_parsed_again(number in 0u64..1 << 50, power in 0usize..3) {
             let suffix = ["", "k", "m"][power];
             let bytes = number.checked_mul(1u64 << (10 * power));
             let read = size(&format!("{number}{suffix}"), 1024).ok().map(|size| size.bytes);

@@ -1,4 +1,4 @@
-//! The options of a job for fio's JSON: those written, and the defaults on which readers of the JSON rely.
+//! The options of a job for fio's JSON: the written options, and the defaults that programs expect.
 
 use std::collections::BTreeMap;
 

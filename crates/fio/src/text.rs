@@ -10,9 +10,9 @@ use super::host::Host;
 
 /// Maximum depth of nested includes.
 const DEPTH: usize = 16;
-/// Bytes of all texts of a command, at most. Includes within includes multiply.
+/// The largest size of all texts of a command, bytes: nested includes multiply.
 const MOST_BYTES: usize = 64 << 20;
-/// Files of a command, at most, each as often as it is read.
+/// The largest number of files of a command, counted each time they are read.
 const MOST_FILES: usize = 10_000;
 
 /// `key=value`, or a key alone.
@@ -48,10 +48,10 @@ pub(super) struct Report {
     pub(super) diagnostics: Vec<Diagnostic>,
     /// Number of errors about valid features that are not supported.
     pub(super) refusals: usize,
-    /// Warnings that `--warnings-fatal` makes errors: those that fio gives, too, and those of options that matter and have
-    /// no effect. The others are advice.
+    /// Warnings that `--warnings-fatal` makes errors: those that fio also prints, and those about significant options
+    /// without effect. The others are advice.
     pub(super) fatal_warnings: BTreeSet<String>,
-    /// The jobs are only checked or printed: what would be missing at the start is not an error.
+    /// Whether the jobs are only checked or printed, so that missing files or sizes are not errors.
     pub(super) runs_nothing: bool,
     /// The bytes of all texts so far.
     bytes: usize,
@@ -96,7 +96,7 @@ pub(super) fn read_sections(
 /// Adds a text that was read to the others.
 ///
 /// # Errors
-/// They are too many or too long together: which limit is reached.
+/// The limit that is exceeded by the number or the total length of the texts.
 fn keep(
     path: &Path,
     text: &str,
@@ -164,7 +164,7 @@ impl Reader<'_> {
                 None => {
                     stray = true;
                     self.report.push(
-                        Diagnostic::error("an option stands before the first section")
+                        Diagnostic::error("an option precedes the first section")
                             .at(line.place(line.content))
                             .hint("begin with `[global]` or with a job's name in brackets"),
                     );
@@ -187,9 +187,9 @@ impl Reader<'_> {
             );
         } else if !after.is_empty() {
             self.report.push(
-                Diagnostic::error(format!("`{after}` stands after the section's name"))
+                Diagnostic::error(format!("`{after}` follows the section's name"))
                     .at(line.place(after))
-                    .hint("put options on lines of their own"),
+                    .hint("put options on separate lines"),
             );
         }
         if name.trim().is_empty() {
@@ -246,7 +246,7 @@ impl Reader<'_> {
                 self.report.push(
                     Diagnostic::error(format!("cannot read the included file `{name}`: {error}"))
                         .at(place)
-                        .hint("its path counts from the current folder, then from this file's"),
+                        .hint("its path is relative to the current folder, or else to this file's"),
                 );
                 return Vec::new();
             }

@@ -78,7 +78,7 @@ impl Trap<'_> {
         self.say(Severity::Warning, option, message.into(), hint);
     }
 
-    /// Says what fio warns of as well, so that `--warnings-fatal` makes it an error.
+    /// Reports a warning that fio prints as well, so that `--warnings-fatal` makes it an error.
     fn say_as_fio(&mut self, severity: Severity, option: &str, message: &str, hint: &str) {
         self.report.fatal_warnings.insert(message.to_owned());
         self.say(severity, option, message.to_owned(), hint);
@@ -105,14 +105,14 @@ impl Trap<'_> {
         } else if !named && files.allow_create && !self.job.name.starts_with("/dev/") {
             self.warn(
                 "filename",
-                "without `size` the job's files must be there already, and are used at their length",
-                "add `size=1g` to have them made where they are missing, or `filename=` of a file or device",
+                "without `size` the job's files must exist, and their whole length is used",
+                "add `size=1g` to create missing files, or name a file or device with `filename=`",
             );
         } else if !files.names.iter().all(|name| name.starts_with("/dev")) {
             self.note(
                 "filename",
-                "without `size` the whole length of the file that is there counts",
-                "add `size=…` to have it made where it is missing",
+                "without `size` the whole length of the existing file is used",
+                "add `size=…` to create it if it is missing",
             );
         }
     }
@@ -239,7 +239,7 @@ impl Trap<'_> {
         if !uniform && random && !self.draft.no_random_map {
             self.note(
                 "random_distribution",
-                "this distribution meets blocks more than once: it implies `norandommap`",
+                "this distribution accesses blocks more than once: it implies `norandommap`",
                 "add `norandommap` to say so",
             );
         }
@@ -281,7 +281,9 @@ impl Trap<'_> {
         if shared && sequential && !apart {
             self.warn(
                 "numjobs",
-                format!("all {clones} clones go over the same blocks of `filename`, one behind the other"),
+                format!(
+                    "all {clones} clones access the same blocks of `filename`, one after the other"
+                ),
                 "add `offset_increment=…`, or leave `filename` out so that each has a file",
             );
         }
@@ -327,10 +329,7 @@ impl Trap<'_> {
         if end.ramp.0 > 0 && !passes.time_based {
             self.note(
                 "ramp_time",
-                format!(
-                    "what the job does during the ramp is a part of its {}",
-                    Bytes(pass)
-                ),
+                format!("the bytes of the ramp count towards its {}", Bytes(pass)),
                 "add `time_based`, or make `size` large enough for both",
             );
         }
@@ -391,7 +390,7 @@ impl Trap<'_> {
             };
             self.warn(
                 option,
-                "storage that compresses stores next to nothing of zeroes",
+                "storage with compression stores almost nothing for zeroes",
                 "leave it out for incompressible data",
             );
         }
@@ -407,7 +406,7 @@ impl Trap<'_> {
         if access.writes && repeats && headers && self.draft.blocks.engine.depth > 1 {
             self.warn(
                 "verify",
-                "blocks written more than once while in flight may be found at fault",
+                "blocks written more than once while in flight may be reported as bad",
                 "leave `norandommap` out, or use `iodepth=1`",
             );
         }
@@ -417,7 +416,7 @@ impl Trap<'_> {
             self.say_as_fio(
                 Severity::Warning,
                 "verify",
-                "clones write the same blocks of `filename` and will find each other's",
+                "clones write the same blocks of `filename` and will report each other's as bad",
                 "add `offset_increment=…` or `verify_write_sequence=0`, or leave `filename` out",
             );
         }
@@ -430,7 +429,7 @@ impl Trap<'_> {
             self.say_as_fio(
                 Severity::Note,
                 "verify",
-                "the blocks are checked after `runtime`, in time of its own",
+                "the blocks are checked after `runtime`, in additional time",
                 "add `verify_backlog=1024` to check within it",
             );
         }

@@ -138,7 +138,7 @@ impl<'a> Value<'a> {
         if !token.ends_with('%') {
             return self.bytes_of(token).map(Amount::Bytes);
         }
-        // `100%%`, which a formatted string left over, is what fio takes for `100%`.
+        // As in fio, `100%%`, a remainder of string formatting, means `100%`.
         let percent = token.trim_end_matches('%');
         match percent.trim_end().parse::<u32>() {
             Ok(percent @ 0..=100) => Ok(Amount::Percent(f64::from(percent))),
@@ -233,7 +233,7 @@ impl<'a> Value<'a> {
             (value, None) => Ok(value),
             (_, Some(after)) => Err(self.at(
                 after,
-                Problem::error(format!("`:{after}` means nothing here")),
+                Problem::error(format!("`:{after}` has no meaning here")),
             )),
         }
     }
@@ -254,7 +254,7 @@ impl<'a> Value<'a> {
             1 => Ok(text),
             _ => Err(self.at(
                 &text[parts[0].len()..],
-                Problem::error("one value is taken, not a list")
+                Problem::error("expected one value, not a list")
                     .hint(format!("write `{}` alone", parts[0])),
             )),
         }

@@ -71,7 +71,7 @@ fn a_device_with_data_in_any_sampled_block_is_refused_until_destroy_names_it() {
             "it is not blank",
             "of 640 sampled blocks of 4 KiB are not blank, the first at byte",
             &format!(
-                "hint: to overwrite what it holds, add `--destroy {0}`, or empty it first, with `blkdiscard --zeroout {0}`",
+                "hint: to overwrite its content, add `--destroy {0}`, or empty it first, with `blkdiscard --zeroout {0}`",
                 disk.path()
             ),
         ] {

@@ -75,7 +75,7 @@ fn files_that_cannot_be_created_are_reported_with_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let error = make(&folder.path().join("no/such/file"), Intent::WRITE).unwrap_err();
     assert!(
-        error.to_string().contains("make its folder first"),
+        error.to_string().contains("create its folder first"),
         "{error}"
     );
     let dangling = folder.path().join("dangling");

@@ -99,7 +99,7 @@ fn space_is_reserved_punched_and_cut() {
         &[&base[..], &["--ioengine=ftruncate", "--rw=read"]].concat(),
     )
     .exits(1)
-    .tells("no ops but writes");
+    .tells("supports only writes");
     fio(
         &home,
         &[

@@ -75,7 +75,7 @@ fn max_latency(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
 fn rate_cycle(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let time = value.time(TimeUnit::Milliseconds)?;
     if time.0 == 0 {
-        return Err(Problem::error("a rate cannot be judged over no time"));
+        return Err(Problem::error("a rate cannot be checked over a time of 0"));
     }
     draft.job.pacing.check_every = time;
     Ok(())
@@ -150,7 +150,7 @@ fn error_list(value: &Value, list: &str) -> Result<Vec<i32>, Problem> {
                 false => errno::by_name(token),
             };
             number.ok_or_else(|| {
-                let fault = Problem::error(format!("`{token}` is not an error that is known"));
+                let fault = Problem::error(format!("`{token}` is not a known error"));
                 let hint = match closest(token, errno::names()) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => "write a name such as ENOSPC, or its number".to_owned(),

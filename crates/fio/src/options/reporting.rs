@@ -228,7 +228,7 @@ fn nodes(value: &Value, list: &str) -> Result<Vec<u32>, Problem> {
     }
 }
 
-/// Sets the prefix of logs without a name to the job's name.
+/// Sets the prefix of unnamed logs to the job's name.
 pub(crate) fn name_logs(draft: &mut Draft, job: &str) {
     let logs = &mut draft.job.logs;
     let prefixes = [

@@ -319,7 +319,10 @@ fn a_device_behind_a_link_with_a_generated_name_is_refused() {
     let TrialEnd::Refused(faults) = &told.end else {
         panic!("{:?}", told.end);
     };
-    assert!(faults[0].message.contains("nobody named"), "{faults:?}");
+    assert!(
+        faults[0].message.contains("that the user did not name"),
+        "{faults:?}"
+    );
     assert!(fs::read(&disk).unwrap().iter().all(|byte| *byte == 0));
 }
 

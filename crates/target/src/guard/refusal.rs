@@ -117,7 +117,7 @@ pub enum Reason {
     Protected,
     /// The file would be created in a folder of device nodes.
     AmongDevices,
-    /// The path ends in a symlink that another user may have put there.
+    /// The path ends in a symlink that another user may have created.
     PlantedLink {
         /// The user id of its owner.
         owner: u32,
@@ -185,9 +185,9 @@ impl fmt::Display for Reason {
                 f,
                 "{device} is open for writing in process {process} ({command})"
             ),
-            Reason::Claimed => {
-                f.write_str("the kernel keeps it for another user (open with O_EXCL gave EBUSY)")
-            }
+            Reason::Claimed => f.write_str(
+                "another user has exclusive access (open with O_EXCL failed with EBUSY)",
+            ),
             Reason::Signature { device, signature } => write!(f, "{device} holds {signature}"),
             Reason::Data {
                 device,
@@ -202,7 +202,7 @@ impl fmt::Display for Reason {
                 )?;
                 match interrupted {
                     true => f.write_str(
-                        " (iodyno was killed while it wrote to the device: its blocks cannot be told from others)",
+                        " (iodyno was killed while it wrote to the device: its blocks cannot be distinguished from others)",
                     ),
                     false => Ok(()),
                 }
@@ -214,9 +214,9 @@ impl fmt::Display for Reason {
                     iodyno_units::Bytes(*length)
                 )
             }
-            Reason::Unprobed { why } => write!(f, "what it holds could not be read: {why}"),
-            Reason::Unknown { why } => write!(f, "who uses it could not be found out: {why}"),
-            Reason::NotNamed => f.write_str("it is a block device that nobody named"),
+            Reason::Unprobed { why } => write!(f, "its content could not be read: {why}"),
+            Reason::Unknown { why } => write!(f, "its users could not be determined: {why}"),
+            Reason::NotNamed => f.write_str("it is a block device that the user did not name"),
             Reason::Empty => f.write_str("it has no capacity: nothing is attached to it"),
             Reason::ReadOnlyDevice => f.write_str("the device is read-only"),
             Reason::ReadOnlyMount { point: Some(point) } => {
@@ -237,7 +237,7 @@ impl fmt::Display for Reason {
             }
             Reason::PlantedLink { owner } => write!(
                 f,
-                "the path is a symlink of user {owner}, in a folder where others may create one"
+                "the path is a symlink of user {owner}, in a folder where others can create one"
             ),
             Reason::WrongKind { kind } => write!(f, "it is {kind}"),
         }
@@ -289,7 +289,7 @@ impl Refusal {
                 Some(_) => format!(", or empty it first, with `blkdiscard --zeroout {path}`"),
                 None => String::new(),
             };
-            return format!("to overwrite what it holds, add `--destroy {path}`{empty}");
+            return format!("to overwrite its content, add `--destroy {path}`{empty}");
         }
         let first = self.findings.iter().find(|reason| !reason.gives_way());
         match first {
@@ -312,7 +312,7 @@ impl Refusal {
             }
             Some(Reason::Empty) => "attach a file or set its size first".to_owned(),
             Some(Reason::NotNamed) => {
-                format!("write `filename={path}` if this very device is meant")
+                format!("write `filename={path}` if this device is meant")
             }
             Some(Reason::Protected) => {
                 "name another file, or another store with `--store PATH`".to_owned()
@@ -328,8 +328,7 @@ impl Refusal {
                 "make sure that sysfs is mounted on /sys and procfs on /proc".to_owned()
             }
             Some(Reason::Unprobed { .. }) => {
-                "a device is written only when it is seen to hold nothing: check it with `dmesg`"
-                    .to_owned()
+                "only a device whose content can be read is written: check `dmesg`".to_owned()
             }
             _ => "stop its other user, or name another device".to_owned(),
         }
@@ -391,8 +390,8 @@ impl AdmitError {
         use rustix::io::Errno;
         let errno = source.raw_os_error().map(Errno::from_raw_os_error);
         let hint = match errno {
-            Some(Errno::NOENT) if doing == "create" => Some("make its folder first"),
-            Some(Errno::NOENT) => Some("check the name; a file to be made needs a job that writes"),
+            Some(Errno::NOENT) if doing == "create" => Some("create its folder first"),
+            Some(Errno::NOENT) => Some("check the name; only a job that writes creates files"),
             Some(Errno::ACCESS) => Some("check who may read and write it and the folders above it"),
             Some(Errno::PERM) => Some("the host forbids it: check `lsattr`, lockdown and cgroups"),
             Some(Errno::INVAL) if direct => {
@@ -402,7 +401,7 @@ impl AdmitError {
             Some(Errno::MFILE) => Some("raise the limit of open files with `ulimit -n`"),
             Some(Errno::NOSPC | Errno::DQUOT) => Some("free space or inodes, or raise the quota"),
             Some(Errno::EXIST) => Some("a dangling symbolic link has that name: remove it"),
-            Some(Errno::LOOP) => Some("its symbolic links go round in a circle"),
+            Some(Errno::LOOP) => Some("its symbolic links form a loop"),
             _ => None,
         };
         AdmitError::Failed {
