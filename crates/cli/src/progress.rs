@@ -21,7 +21,7 @@ const FIRST: Nanos = Nanos::from_secs(10);
 /// The interval of plain lines grows with the elapsed time, up to this.
 const FARTHEST: Nanos = Nanos::from_secs(600);
 
-/// Narrower terminals get no live line: one that wraps cannot be redrawn in place.
+/// Narrower terminals get no live line, because a wrapped line cannot be redrawn in place.
 const NARROWEST: usize = 40;
 
 /// How progress is shown.
@@ -31,7 +31,7 @@ pub(crate) enum Mode {
     Live,
     /// Lines at growing intervals.
     Plain,
-    /// Not at all.
+    /// No progress is shown.
     Quiet,
 }
 
@@ -58,17 +58,17 @@ pub(crate) struct Reporter<'a> {
     /// Interval of plain lines, in addition to a live line.
     every: Option<Nanos>,
     next_plain: Nanos,
-    /// The next event with data is printed as a plain line in every mode.
+    /// Whether the next event with data is printed as a plain line in every mode.
     print_next: bool,
     /// `3/20 `, before the live line of a run with several trials.
     trial: String,
     /// The trial of a run with several: `trial 3 of 20: job on configuration`.
     trial_name: String,
-    /// A complete round was printed: single trials are no longer printed.
+    /// Whether a complete round was printed, after which single trials are no longer printed.
     rounds_told: bool,
-    /// Measurements are printed elsewhere, as data.
+    /// Whether measurements are printed elsewhere, as data.
     without_frames: bool,
-    /// Only empty files are laid out: their number is shown, not their size.
+    /// Whether only empty files are laid out, so that their number is shown instead of their size.
     empty_files: bool,
 }
 
@@ -130,7 +130,7 @@ impl<'a> Reporter<'a> {
                         "trial {number} of {of}: {} on {}",
                         workload.name, configuration.name
                     );
-                    // Those of later rounds are shown on the live line only.
+                    // Trials of later rounds are shown on the live line only.
                     if !self.rounds_told {
                         self.note(&self.trial_name);
                     }
@@ -156,7 +156,8 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// Prints why a trial of a run with several was not completed. The result of a single one says so itself.
+    /// Prints the reason why a trial of a run with several trials was not completed. The result of a single trial
+    /// contains it.
     fn tell_outcome(&self, ended: &Ended<'_>) {
         let outcome = &ended.trial.outcome;
         let (Some(reason), true) = (outcome.reason(), ended.faults.is_empty()) else {
@@ -171,7 +172,7 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// Prints a line for a complete round: the progress, the time left, the comparison so far.
+    /// Prints a line for a complete round: the progress, the remaining time, the interim comparison.
     fn round(&mut self, done: u32, of: u32, left_ns: Option<u64>, comparison: Option<&Comparison>) {
         self.screen.clear();
         if of == 1 {
@@ -225,7 +226,7 @@ impl<'a> Reporter<'a> {
                 };
                 self.draw(elapsed, line, line);
             }
-            // A drain has no data to print, and may take long.
+            // A drain has no data to print, and can take long.
             Event::Frame(frame)
                 if self.without_frames && frame.step != Step::Drain && !self.print_next => {}
             Event::Frame(frame) => {
@@ -239,7 +240,7 @@ impl<'a> Reporter<'a> {
                     || live::plain_line(frame, elapsed, planned, style),
                 );
             }
-            // Stored; or evaluated at the end of the trial.
+            // These are stored, or evaluated at the end of the trial.
             Event::Admitted { .. } | Event::Telemetry(_) => {}
             Event::Ready { .. } | Event::Started { .. } => self.begin(None),
         }
@@ -289,7 +290,7 @@ fn next_plain(elapsed: Nanos) -> Nanos {
     Nanos(elapsed.0 + distance.0)
 }
 
-/// All files that the workload creates first are empty.
+/// Whether all files that the workload creates first are empty.
 fn makes_empty_files(workload: &Workload) -> bool {
     let jobs = workload.jobs.iter();
     let mut sets = jobs
