@@ -35,42 +35,73 @@ pub(crate) fn settle(
     targets: &[PathBuf],
     stop: &StopFlag,
 ) -> Vec<Unsettled> {
-    let kept = |why: String| vec![Unsettled::CachesKept { why }];
-    let mut process = match NodeProcess::start(node, NAME, Stdio::null()) {
-        Ok(process) => process,
-        Err(error) => return kept(error.to_string()),
-    };
-    process.send(Command::Settle {
+    let command = Command::Settle {
         settling: *settling,
         targets: targets.to_owned(),
-    });
-    let settled = loop {
+    };
+    let answer = |message| match message {
+        Message::Settled { unsettled } => Some(unsettled),
+        _ => None,
+    };
+    let why = match ask(node, command, answer, || stop.is_set()) {
+        Ok(unsettled) => return unsettled,
+        Err(NoAnswer::Failed(why)) => why,
+        Err(NoAnswer::GivenUp(None)) => return Vec::new(),
+        Err(NoAnswer::GivenUp(Some(pid))) => {
+            format!("data are still being written out, and process {pid} waits for that")
+        }
+    };
+    vec![Unsettled::CachesKept { why }]
+}
+
+/// The reason why a helper did not answer.
+enum NoAnswer {
+    /// It could not be started, or it ended.
+    Failed(String),
+    /// The wait was given up and the process was killed; its pid, if it is blocked.
+    GivenUp(Option<u32>),
+}
+
+/// Starts a helper process and sends it a command. Returns the first message that `answer` accepts. Gives up soon
+/// after `give_up` returns true.
+fn ask<T>(
+    node: &LocalNode,
+    command: Command,
+    answer: impl Fn(Message) -> Option<T>,
+    give_up: impl Fn() -> bool,
+) -> Result<T, NoAnswer> {
+    let mut process = NodeProcess::start(node, NAME, Stdio::null())
+        .map_err(|error| NoAnswer::Failed(error.to_string()))?;
+    process.send(command);
+    let answered = loop {
         match process.reports.recv_timeout(POLL) {
-            Ok(Report::Message(Message::Settled(unsettled))) => break unsettled,
-            Ok(Report::Message(_)) => {}
-            Ok(_) | Err(RecvTimeoutError::Disconnected) => {
-                break kept("the process that settles the host has ended".to_owned());
+            Ok(Report::Message(message)) => {
+                if let Some(answer) = answer(message) {
+                    break Ok(answer);
+                }
             }
-            Err(RecvTimeoutError::Timeout) if stop.is_set() => {
+            Ok(_) | Err(RecvTimeoutError::Disconnected) => {
+                break Err(Some(
+                    "the helper process ended without an answer".to_owned(),
+                ));
+            }
+            Err(RecvTimeoutError::Timeout) if give_up() => {
                 process.kill();
-                break Vec::new();
+                break Err(None);
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
     };
-    let killed_at = Instant::now();
-    while process.exited().is_none() {
-        if killed_at.elapsed() >= AFTER_KILL {
-            let pid = process.pid();
-            let why = format!("data are still being written out, and process {pid} waits for that");
-            return match settled.is_empty() {
-                true => kept(why),
-                false => settled,
-            };
-        }
+    let ended_at = Instant::now();
+    let mut exited = process.exited().is_some();
+    while !exited && ended_at.elapsed() < AFTER_KILL {
         thread::sleep(Duration::from_millis(1));
+        exited = process.exited().is_some();
     }
-    settled
+    answered.map_err(|why| match why {
+        Some(why) => NoAnswer::Failed(why),
+        None => NoAnswer::GivenUp((!exited).then(|| process.pid())),
+    })
 }
 
 /// A running clean-up: it records what a dead node wrote to devices, and removes the node's folder.

@@ -19,7 +19,7 @@ use crate::death::Death;
 use crate::faults::{self, Unready};
 
 /// The version of the protocol; both ends must have the same.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// The largest frame, bytes. A part of a thousand clones with wide histograms takes about 100 MB.
 const LONGEST: u32 = 512 << 20;
@@ -88,8 +88,11 @@ pub enum Message {
     Event(Event),
     /// The trial has ended.
     Ended(TrialEnd),
-    /// The answer to [`Command::Settle`]: the actions that failed.
-    Settled(Vec<Unsettled>),
+    /// The answer to [`Command::Settle`].
+    Settled {
+        /// The actions that failed.
+        unsettled: Vec<Unsettled>,
+    },
     /// The answer to [`Command::CleanUp`]: whether there was a folder, or the reason why it remains.
     CleanedUp(Result<bool, String>),
 }
@@ -380,6 +383,13 @@ mod tests {
                 death: Some(Death::Stuck { pid: 7 }),
             }),
             Message::Ended(TrialEnd::withdrawn()),
+            Message::Settled {
+                unsettled: vec![Unsettled::CachesKept {
+                    why: "no".to_owned(),
+                }],
+            },
+            Message::CleanedUp(Ok(true)),
+            Message::CleanedUp(Err("no".to_owned())),
         ]
     }
 

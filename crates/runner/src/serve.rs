@@ -80,7 +80,7 @@ fn session(input: File, output: File) -> bool {
         Task::Settle { settling, targets } => {
             let stopped = || control.stop.is_set();
             let unsettled = settle(&Roots::host(), &settling, &targets, &stopped);
-            messages.send(Message::Settled(unsettled));
+            messages.send(Message::Settled { unsettled });
             writer.close();
             return true;
         }

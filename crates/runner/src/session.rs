@@ -292,7 +292,7 @@ impl<'a> Member<'a> {
             }
             Message::Clock { number, now_ns } => self.clock_read(number, now_ns),
             // Answers to commands that are not sent during a trial.
-            Message::Settled(_) | Message::CleanedUp(_) => {}
+            Message::Settled { .. } | Message::CleanedUp(_) => {}
             Message::Event(event) => {
                 if matches!(event, Event::Ready { .. }) {
                     self.phase = Phase::Ready;

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use iodyno_model::{Amount, BoundPlan, Direction, EndedBy, Engine, EngineKind, Outcome, SimFault};
+use iodyno_model::{
+    Amount, BoundPlan, Direction, EndedBy, Engine, EngineKind, Outcome, Settling, SimFault,
+};
 use iodyno_runner::{
     Death, Event, LocalNode, Node, RunnerError, StopFlag, TrialEnd, carry_out, drive,
 };
@@ -23,6 +25,7 @@ crate::tests![
     a_killed_node_is_reported_with_its_signal_and_its_frames_are_kept,
     a_truncated_mapped_file_is_a_recorded_outcome,
     a_killed_parent_leaves_no_orphan_and_no_file,
+    the_process_that_settles_the_host_answers,
     a_program_that_is_not_a_node_is_an_error,
     several_children_start_together_and_one_that_dies_does_not_end_the_others,
 ];
@@ -252,6 +255,11 @@ fn a_killed_parent_leaves_no_orphan_and_no_file() {
     parent.wait().unwrap();
     wait_until("the node ends with its parent", || !alive());
     assert!(!folder.path().join("f").exists());
+}
+
+fn the_process_that_settles_the_host_answers() {
+    let unsettled = node().settle(&Settling::default(), &[], &StopFlag::new());
+    assert_eq!(unsettled, []);
 }
 
 fn a_program_that_is_not_a_node_is_an_error() {
