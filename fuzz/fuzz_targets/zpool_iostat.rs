@@ -13,8 +13,8 @@ fuzz_target!(|text: &str| {
         "the first counts from the boot on"
     );
     for report in &all {
-        assert!(!report.is_empty());
-        let names: HashSet<&str> = report.iter().map(|row| row.0.as_str()).collect();
-        assert_eq!(names.len(), report.len());
+        assert!(!report.rows.is_empty());
+        let names: HashSet<&str> = report.rows.iter().map(|row| row.path.as_str()).collect();
+        assert_eq!(names.len(), report.rows.len());
     }
 });

@@ -272,12 +272,12 @@ impl<'a> TrialRun<'a> {
     }
 }
 
-/// Why processes were not sampled, each reason once: a name that no process has is reported.
+/// Why processes or pools were not sampled, each reason once: a name that no process has is reported.
 fn unseen(telemetry: &Telemetry) -> Vec<String> {
     let mut reasons: Vec<String> = Vec::new();
     for gap in &telemetry.gaps {
-        let of_processes = matches!(gap.kind, SeriesKind::Process | SeriesKind::Others);
-        if of_processes && !reasons.contains(&gap.reason) {
+        let kinds = [SeriesKind::Process, SeriesKind::Others, SeriesKind::Pool];
+        if kinds.contains(&gap.kind) && !reasons.contains(&gap.reason) {
             reasons.push(gap.reason.clone());
         }
     }

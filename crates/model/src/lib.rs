@@ -99,9 +99,9 @@ pub use summary::{
     CpuSummary, DeviceShare, DeviceSummary, GroupSummary, Point, Quantile, Row, Summary,
 };
 pub use telemetry::{
-    ARC, CGROUP, CPU, DISK, LOAD, MEMORY, OTHERS, POOL, PRESSURE, PROCESS, RECLAIM, Reading,
-    Sample, SamplerCost, SeriesColumn, SeriesGap, SeriesKind, SeriesRow, SeriesShape, SeriesUnit,
-    Telemetry, TelemetryBatch, Thinner,
+    ARC, CGROUP, CPU, DISK, LOAD, MEMORY, NETWORK, OTHERS, POOL, PRESSURE, PROCESS, RECLAIM,
+    Reading, Sample, SamplerCost, SeriesColumn, SeriesGap, SeriesKind, SeriesRow, SeriesShape,
+    SeriesUnit, Telemetry, TelemetryBatch, Thinner,
 };
 pub use trial::{Outcome, Trial, TrialState};
 pub use verify::{BlockPattern, Checksum, HeaderFormat, LoadState, Verify};

@@ -10,7 +10,9 @@ mod thin;
 
 use serde::{Deserialize, Serialize};
 
-pub use columns::{ARC, CGROUP, CPU, DISK, LOAD, MEMORY, OTHERS, POOL, PRESSURE, PROCESS, RECLAIM};
+pub use columns::{
+    ARC, CGROUP, CPU, DISK, LOAD, MEMORY, NETWORK, OTHERS, POOL, PRESSURE, PROCESS, RECLAIM,
+};
 pub use thin::Thinner;
 
 /// Kind of series.
@@ -21,7 +23,7 @@ pub enum SeriesKind {
     Cpu,
     /// Interrupts by source; one column of counts per CPU (`CPU0`, …).
     Interrupts,
-    /// Load averages: [`LOAD`].
+    /// Load averages and scheduling: [`LOAD`].
     Load,
     /// Block devices: [`DISK`].
     Disk,
@@ -31,6 +33,8 @@ pub enum SeriesKind {
     Memory,
     /// Reclaim and swap: [`RECLAIM`].
     Reclaim,
+    /// Network interfaces: [`NETWORK`].
+    Network,
     /// ZFS pools and their devices (`tank`, `tank/mirror-0`, `tank/mirror-0/sda`): [`POOL`].
     Pool,
     /// ZFS's ARC: [`ARC`].
@@ -45,7 +49,7 @@ pub enum SeriesKind {
 
 impl SeriesKind {
     /// Every kind, in display order.
-    pub const ALL: [SeriesKind; 12] = [
+    pub const ALL: [SeriesKind; 13] = [
         SeriesKind::Cpu,
         SeriesKind::Interrupts,
         SeriesKind::Load,
@@ -53,6 +57,7 @@ impl SeriesKind {
         SeriesKind::Pressure,
         SeriesKind::Memory,
         SeriesKind::Reclaim,
+        SeriesKind::Network,
         SeriesKind::Pool,
         SeriesKind::Arc,
         SeriesKind::Cgroup,
@@ -70,6 +75,7 @@ impl SeriesKind {
             SeriesKind::Pressure => "pressure",
             SeriesKind::Memory => "memory",
             SeriesKind::Reclaim => "reclaim",
+            SeriesKind::Network => "network",
             SeriesKind::Pool => "pool",
             SeriesKind::Arc => "arc",
             SeriesKind::Cgroup => "cgroup",
@@ -125,8 +131,9 @@ pub struct SeriesColumn {
 pub struct SeriesRow {
     /// Name: `CPU0`, `vda`, `36 virtio1-req.0`; empty if the series is of the whole host.
     pub name: String,
-    /// For an interrupt source: the block device below the trial's targets that it serves. For another process:
-    /// `/dev/fuse` if it or its parent serves a file system in user space.
+    /// For an interrupt source: the block device below the trial's targets that it serves. For a disk that is included
+    /// because it is part of a ZFS pool: the pool. For another process: `/dev/fuse` if it or its parent serves a file
+    /// system in user space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serves: Option<String>,
 }

@@ -55,7 +55,12 @@ impl Source {
     /// Reads the start values of counts.
     pub(crate) fn begin(&mut self, now_ns: Option<i64>) {
         self.since = None;
-        match self.sampler.read(&mut self.now) {
+        let mut read = self.sampler.read(&mut self.now);
+        // What is earlier than the start does not belong to it.
+        while let Ok(Read::Earlier(_)) = read {
+            read = self.sampler.read(&mut self.now);
+        }
+        match read {
             Ok(Read::Fresh) => {
                 if self.failing.as_ref().is_some_and(|failing| !failing.1) {
                     self.failing = None;
@@ -66,14 +71,14 @@ impl Source {
                     self.changes.clear();
                 }
             }
-            Ok(Read::Nothing) => {}
+            Ok(Read::Nothing | Read::Earlier(_)) => {}
             Err(reason) => {
                 self.failing.get_or_insert((reason, false));
             }
         }
     }
 
-    /// Takes a sample, if there is one. `begun_ns` is when sampling started, `shapes` the number of shapes of all series so far.
+    /// Takes the samples that there are. `begun_ns` is when sampling started, `shapes` the number of shapes of all series so far.
     pub(crate) fn sample(
         &mut self,
         begun_ns: i64,
@@ -82,19 +87,24 @@ impl Source {
         into: &mut Telemetry,
     ) {
         let watch = CostTimer::start();
-        let read = self.sampler.read(&mut self.now);
-        let gap = |reason| SeriesGap {
-            kind: self.cost.kind,
-            at_ns: now_ns,
-            reason,
-        };
-        into.gaps.extend(self.sampler.missed().into_iter().map(gap));
-        match read {
-            Ok(Read::Fresh) => self.fresh(begun_ns, now_ns, shapes, into),
-            Ok(Read::Nothing) => {}
-            Err(reason) => {
-                self.failing.get_or_insert((reason, false));
+        loop {
+            let read = self.sampler.read(&mut self.now);
+            let missed = self.sampler.missed().into_iter();
+            into.gaps
+                .extend(missed.map(|reason| self.gap(now_ns, reason)));
+            match read {
+                Ok(Read::Earlier(ns)) => {
+                    let at_ns = now_ns.saturating_sub_unsigned(ns);
+                    self.fresh(begun_ns, at_ns, shapes, into);
+                    continue;
+                }
+                Ok(Read::Fresh) => self.fresh(begun_ns, now_ns, shapes, into),
+                Ok(Read::Nothing) => {}
+                Err(reason) => {
+                    self.failing.get_or_insert((reason, false));
+                }
             }
+            break;
         }
         if let Some((reason, told @ false)) = &mut self.failing {
             *told = true;
@@ -116,6 +126,7 @@ impl Source {
     }
 
     fn fresh(&mut self, begun_ns: i64, now_ns: i64, shapes: &mut u32, into: &mut Telemetry) {
+        let now_ns = now_ns.max(self.since.unwrap_or(begun_ns));
         if let Some((_, true)) = self.failing.take() {
             into.gaps
                 .push(self.gap(now_ns, "readable again".to_owned()));
@@ -319,7 +330,7 @@ mod tests {
     use std::sync::mpsc::{self, Sender};
     use std::time::Duration;
 
-    use iodyno_model::{LOAD, SeriesKind, SeriesRow};
+    use iodyno_model::{LOAD, MEMORY, SeriesKind, SeriesRow};
 
     use super::*;
 
@@ -371,5 +382,44 @@ mod tests {
         let least_ns: u64 = least.iter().map(|one| one.1).sum();
         let cpu_ns = cost.cpu_ns - 3_000_000_000_000;
         assert!((least_ns..=most.1).contains(&cpu_ns));
+    }
+
+    /// Readings of earlier times, with their ages, and at last none.
+    struct Late(Vec<(u64, u64)>);
+
+    impl Sampler for Late {
+        fn kind(&self) -> SeriesKind {
+            SeriesKind::Pool
+        }
+
+        fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
+            if self.0.is_empty() {
+                return Ok(Read::Nothing);
+            }
+            let (age_ns, value) = self.0.remove(0);
+            let mut fill = into.fill(MEMORY);
+            fill.row(|_| true, SeriesRow::default, [Some(value); MEMORY.len()]);
+            fill.done();
+            Ok(Read::Earlier(age_ns))
+        }
+    }
+
+    #[test]
+    fn each_earlier_reading_is_a_sample_at_its_own_time() {
+        // Two from before the start, of which one is found only later.
+        let mut source = Source::new(Box::new(Late(vec![(7, 1)])));
+        source.begin(Some(100));
+        let readings = vec![(60, 2), (45, 615), (20, 12), (1, 7)];
+        source.sampler = Box::new(Late(readings));
+        let mut telemetry = Telemetry::default();
+        source.sample(100, 150, &mut 0, &mut telemetry);
+        let samples = telemetry.samples.iter();
+        let samples: Vec<(i64, u64, Option<u64>)> = samples
+            .map(|sample| (sample.at_ns, sample.span_ns, sample.values[0]))
+            .collect();
+        let expected = [(105, 5, Some(615)), (130, 25, Some(12)), (149, 19, Some(7))];
+        assert_eq!(samples, expected);
+        source.sample(100, 160, &mut 0, &mut telemetry);
+        assert_eq!(telemetry.samples.len(), 3);
     }
 }

@@ -63,7 +63,7 @@ pub(crate) struct ShowArgs {
     pub(crate) format: Format,
 
     /// Show host statistics during the run: `cpu`, `interrupts`, `load`, `disk`, `pressure`, `memory`,
-    /// `reclaim`, `pool`, `arc`, `cgroup`, `process`, `others` or `all`; separate several by commas.
+    /// `reclaim`, `network`, `pool`, `arc`, `cgroup`, `process`, `others` or `all`; separate several by commas.
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = series)]
     pub(crate) series: Vec<Option<SeriesKind>>,
 

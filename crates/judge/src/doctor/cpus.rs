@@ -5,7 +5,7 @@ use iodyno_model::{Check, CheckState, Environment, SeriesKind, Telemetry, Weight
 use super::{check, remedied, unknown};
 use crate::devices;
 use crate::findings::{FAST_SOURCES, STEAL_PERCENT, on_one_cpu};
-use crate::series::{Total, balance, sum, totals};
+use crate::series::{DISJOINT, Total, balance, sum, totals};
 use CheckState::{Fine, Note, Unfit, Unknown};
 
 /// Below this rate per second the distribution of interrupts is random.
@@ -106,7 +106,9 @@ fn steal(telemetry: &Telemetry) -> Check {
 
 /// The given kinds of CPU time in percent of all CPU time, over all CPUs.
 pub(super) fn share(cpus: &[Total], sorts: &[&str]) -> Option<f64> {
-    let all = sum(cpus.iter().flat_map(Total::counts).map(|(_, ns)| ns));
+    let all = sum(cpus
+        .iter()
+        .flat_map(|cpu| DISJOINT.map(|sort| cpu.count(sort))));
     let of = |cpu: &Total| sum(sorts.iter().map(|sort| cpu.count(sort)));
     let of = sum(cpus.iter().map(of));
     (all > 0).then(|| of as f64 * 100.0 / all as f64)

@@ -4,7 +4,7 @@ use iodyno_model::{Finding, FindingKind, SeriesKind, Telemetry, Weight};
 
 use super::{Evidence, finding, remedied};
 use crate::devices;
-use crate::series::{Total, cpu_number, sum, totals};
+use crate::series::{DISJOINT, Total, cpu_number, sum, totals};
 
 /// Below this rate per second interrupts are negligible: at a few microseconds each they take less than 1 % of
 /// a CPU.
@@ -87,7 +87,7 @@ pub(crate) fn on_one_cpu(telemetry: &Telemetry, below: &[&str]) -> Vec<Finding> 
 fn cpus(telemetry: &Telemetry) -> Vec<Cpu> {
     let totals = totals(telemetry, SeriesKind::Cpu);
     let cpu = |total: &Total| {
-        let all = sum(total.counts().map(|(_, ns)| ns));
+        let all = sum(DISJOINT.map(|sort| total.count(sort)));
         let percent = |ns: u64| ns as f64 * 100.0 / all as f64;
         (all > 0).then(|| {
             Some(Cpu {

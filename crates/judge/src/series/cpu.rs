@@ -17,7 +17,13 @@ const CPU: &[Formula] = &[
     ("%irq", Percent, |row| share(row, "irq")),
     ("%steal", Percent, |row| share(row, "steal")),
     ("%idle", Percent, |row| share(row, "idle")),
+    ("%nice", Percent, |row| share(row, "nice")),
+    ("%soft", Percent, |row| share(row, "soft")),
+    ("%guest", Percent, |row| share(row, "guest")),
 ];
+
+/// The kinds of time that add up to all time. The other columns are parts of them.
+pub(crate) const DISJOINT: [&str; 6] = ["user", "system", "idle", "iowait", "irq", "steal"];
 
 pub(super) fn drawn(series: &Telemetry) -> Drawn {
     let rows = series.of(SeriesKind::Cpu).flat_map(|(shape, sample)| {
@@ -30,6 +36,6 @@ pub(super) fn drawn(series: &Telemetry) -> Drawn {
 
 /// CPU time of one kind in percent of all counted time.
 pub(crate) fn share(view: &View, column: &str) -> Option<f64> {
-    let all = sum(view.values().filter_map(|(_, value)| value));
+    let all = sum(DISJOINT.iter().filter_map(|column| view.count(column)));
     over(view.value(column)? * 100.0, all as f64)
 }

@@ -5,7 +5,8 @@
 
 use iodyno_model::SeriesUnit::{Bytes, BytesPerSecond, Nanos, Number, PerSecond, Percent};
 
-use super::Formula;
+use super::view::over;
+use super::{Formula, View};
 
 /// Requests are counted at their end, merged ones as one. An await is the sum of the requests' times divided by their
 /// number. `aqu-sz` is that sum divided by the elapsed time, which by Little's law is the mean number of requests.
@@ -25,12 +26,23 @@ pub(super) const DISK: &[Formula] = &[
     }),
     ("rrqm/s", PerSecond, |row| row.per_second("read_merges")),
     ("wrqm/s", PerSecond, |row| row.per_second("write_merges")),
+    ("drqm/s", PerSecond, |row| row.per_second("discard_merges")),
+    ("%rrqm", Percent, |row| merged(row, "read_merges", "reads")),
+    ("%wrqm", Percent, |row| {
+        merged(row, "write_merges", "writes")
+    }),
+    ("%drqm", Percent, |row| {
+        merged(row, "discard_merges", "discards")
+    }),
     ("r_await", Nanos, |row| row.each("read_time", "reads")),
     ("w_await", Nanos, |row| row.each("write_time", "writes")),
     ("d_await", Nanos, |row| row.each("discard_time", "discards")),
     ("f_await", Nanos, |row| row.each("flush_time", "flushes")),
     ("rareq-sz", Bytes, |row| row.each("read_bytes", "reads")),
     ("wareq-sz", Bytes, |row| row.each("written_bytes", "writes")),
+    ("dareq-sz", Bytes, |row| {
+        row.each("discarded_bytes", "discards")
+    }),
     ("aqu-sz", Number, |row| {
         Some(row.percent_of_span("queue_time")? / 100.0)
     }),
@@ -40,6 +52,12 @@ pub(super) const DISK: &[Formula] = &[
     }),
     ("in flight", Number, |row| row.value("in_flight")),
 ];
+
+/// The share of requests that were merged into others before they were issued.
+fn merged(row: &View, merges: &str, issued: &str) -> Option<f64> {
+    let (merges, issued) = (row.value(merges)?, row.value(issued)?);
+    over(merges * 100.0, merges + issued)
+}
 
 /// Bytes and ops of the harness's control group, with their limits.
 pub(super) const CGROUP: &[Formula] = &[

@@ -1,17 +1,20 @@
-//! The host: load, pressure, memory, reclaim.
+//! The host: load, pressure, memory, reclaim, network.
 
 use iodyno_model::SeriesUnit::{Bytes, BytesPerSecond, Number, PerSecond, Percent};
 
 use super::Formula;
 use super::view::View;
 
-/// Load averages as plain numbers.
+/// Load averages as plain numbers, and rates of the scheduler with the names of `sar`.
 pub(super) const LOAD: &[Formula] = &[
     ("load1", Number, |row| hundredth(row, "load1")),
     ("load5", Number, |row| hundredth(row, "load5")),
     ("load15", Number, |row| hundredth(row, "load15")),
     ("running", Number, |row| row.value("running")),
     ("tasks", Number, |row| row.value("tasks")),
+    ("blocked", Number, |row| row.value("blocked")),
+    ("cswch/s", PerSecond, |row| row.per_second("switches")),
+    ("forks/s", PerSecond, |row| row.per_second("forks")),
 ];
 
 fn hundredth(row: &View, column: &str) -> Option<f64> {
@@ -66,4 +69,24 @@ pub(super) const RECLAIM: &[Formula] = &[
     ("swapped_out", BytesPerSecond, |row| {
         row.per_second("swapped_out")
     }),
+];
+
+/// Bytes, packets, errors and drops per second, with the names of `sar -n DEV`.
+pub(super) const NETWORK: &[Formula] = &[
+    ("rxB/s", BytesPerSecond, |row| {
+        row.per_second("received_bytes")
+    }),
+    ("txB/s", BytesPerSecond, |row| row.per_second("sent_bytes")),
+    ("rxpck/s", PerSecond, |row| {
+        row.per_second("received_packets")
+    }),
+    ("txpck/s", PerSecond, |row| row.per_second("sent_packets")),
+    ("rxerr/s", PerSecond, |row| {
+        row.per_second("received_errors")
+    }),
+    ("txerr/s", PerSecond, |row| row.per_second("sent_errors")),
+    ("rxdrop/s", PerSecond, |row| {
+        row.per_second("received_drops")
+    }),
+    ("txdrop/s", PerSecond, |row| row.per_second("sent_drops")),
 ];

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 use iodyno_model::{FigureColumn, FigureRow, FigureTable, SeriesKind, SeriesUnit, Telemetry};
 
-pub(crate) use cpu::share;
+pub(crate) use cpu::{DISJOINT, share};
 pub use interrupts::balance;
 pub(crate) use interrupts::cpu_number;
 pub use measured::measured;
@@ -55,7 +55,8 @@ pub fn figures(telemetry: &Telemetry, kind: SeriesKind, every_ns: Option<u64>) -
         SeriesKind::Pressure => each(&series, kind, host::PRESSURE),
         SeriesKind::Memory => each(&series, kind, host::MEMORY),
         SeriesKind::Reclaim => each(&series, kind, host::RECLAIM),
-        SeriesKind::Pool => each(&series, kind, zfs::POOL),
+        SeriesKind::Network => each(&series, kind, host::NETWORK),
+        SeriesKind::Pool => zfs::pools(&series),
         SeriesKind::Arc => each(&series, kind, zfs::ARC),
         SeriesKind::Cgroup => each(&series, kind, disk::CGROUP),
         SeriesKind::Process => each(&series, kind, processes::PROCESS),

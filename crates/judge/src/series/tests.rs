@@ -35,7 +35,10 @@ fn disk(second: u32) -> Vec<(&'static str, testing::telemetry::Named)> {
             ("writes", 500),
             ("flushes", 4),
             ("read_merges", 20),
-            ("write_merges", 30),
+            ("write_merges", 500),
+            ("discards", 100),
+            ("discard_merges", 300),
+            ("discarded_bytes", 6_400_000),
             ("read_bytes", 4_096_000),
             ("written_bytes", 8_192_000),
             ("read_time", 2 * SECOND),
@@ -57,15 +60,20 @@ fn disks_have_the_figures_of_iostat() {
     let expected = [
         ("r/s", Some(1000.0)),
         ("w/s", Some(500.0)),
-        ("d/s", Some(0.0)),
+        ("d/s", Some(100.0)),
         ("f/s", Some(4.0)),
         ("rB/s", Some(4_096_000.0)),
         ("wB/s", Some(8_192_000.0)),
         ("rrqm/s", Some(20.0)),
-        ("wrqm/s", Some(30.0)),
+        ("wrqm/s", Some(500.0)),
+        ("drqm/s", Some(300.0)),
+        ("%rrqm", Some(1.96)),
+        ("%wrqm", Some(50.0)),
+        ("%drqm", Some(75.0)),
         ("r_await", Some(2e6)),
         ("w_await", Some(2e6)),
-        ("d_await", None),
+        ("d_await", Some(0.0)),
+        ("dareq-sz", Some(64_000.0)),
         ("f_await", Some(2.5e6)),
         ("rareq-sz", Some(4096.0)),
         ("wareq-sz", Some(16384.0)),
@@ -131,6 +139,41 @@ fn cpus_have_a_row_of_all_before_each() {
             ("%idle", Some(0.0)),
         ],
     );
+}
+
+#[test]
+fn parts_of_cpu_time_are_not_counted_twice() {
+    let parts = |_| {
+        let parts = vec![
+            ("nice", SECOND / 10),
+            ("guest", SECOND / 5),
+            ("soft", SECOND / 20),
+        ];
+        vec![("CPU0", [cpu_second([40, 20, 25, 5, 10]), parts].concat())]
+    };
+    let mut telemetry = recording().seconds(Cpu, 1, parts).done();
+    let table = figures(&telemetry, Cpu, None);
+    let whole = [
+        ("%user", Some(40.0)),
+        ("%idle", Some(25.0)),
+        ("%irq", Some(10.0)),
+    ];
+    check(&table, 0, &whole);
+    let parts = [
+        ("%nice", Some(10.0)),
+        ("%guest", Some(20.0)),
+        ("%soft", Some(5.0)),
+    ];
+    check(&table, 0, &parts);
+    let checks = crate::examine(&iodyno_model::Environment::default(), &telemetry);
+    let load = checks.iter().find(|check| check.name == "other load");
+    assert_eq!(load.unwrap().found, "70.0 % of 1 CPUs");
+    // As older versions stored it.
+    telemetry.shapes[0].columns.truncate(6);
+    telemetry.samples[0].values.truncate(6);
+    let table = figures(&telemetry, Cpu, None);
+    check(&table, 0, &whole);
+    check(&table, 0, &[("%nice", None), ("%soft", None)]);
 }
 
 #[test]
@@ -210,13 +253,18 @@ fn jains_index_is_1_if_all_are_equal_and_1_of_n_if_one_has_all() {
 fn every_other_series_has_its_figures() {
     let telemetry = recording()
         .seconds(Load, 1, |_| {
-            vec![("", vec![("load1", 152), ("running", 3)])]
+            let load = vec![("load1", 152), ("running", 3), ("blocked", 2)];
+            vec![("", [load, vec![("switches", 4321)]].concat())]
         })
         .seconds(Pressure, 1, |_| {
             vec![("io", vec![("some", SECOND / 4), ("full", SECOND / 8)])]
         })
         .seconds(Memory, 1, |_| {
             vec![("", vec![("dirty", 4096), ("available", 1 << 30)])]
+        })
+        .seconds(Network, 1, |_| {
+            let counts = vec![("received_bytes", 4096), ("sent_packets", 12)];
+            vec![("eth0", counts)]
         })
         .seconds(Reclaim, 1, |_| {
             vec![("", vec![("scanned_direct", 8192), ("stalls", 3)])]
@@ -245,7 +293,17 @@ fn every_other_series_has_its_figures() {
     check(
         &of(Load),
         0,
-        &[("load1", Some(1.52)), ("running", Some(3.0))],
+        &[
+            ("load1", Some(1.52)),
+            ("running", Some(3.0)),
+            ("blocked", Some(2.0)),
+            ("cswch/s", Some(4321.0)),
+        ],
+    );
+    check(
+        &of(Network),
+        0,
+        &[("rxB/s", Some(4096.0)), ("txpck/s", Some(12.0))],
     );
     check(
         &of(Pressure),
@@ -303,6 +361,27 @@ fn every_other_series_has_its_figures() {
         0,
         &[("rB/s", Some(1_048_576.0)), ("wB/s", Some(0.0))],
     );
+}
+
+#[test]
+fn pools_have_the_waits_and_queues_that_their_version_of_zfs_reports() {
+    let waits = |_| {
+        let values = vec![("total_wait_write", 1_873_211), ("asyncq_write_pend", 37)];
+        vec![("tank", values)]
+    };
+    let mut telemetry = recording().seconds(Pool, 1, waits).done();
+    let table = figures(&telemetry, Pool, None);
+    let known = [
+        ("total_wait_write", Some(1_873_211.0)),
+        ("asyncq_write_pend", Some(37.0)),
+    ];
+    check(&table, 0, &known);
+    assert_eq!(unit(&table, "total_wait_write"), SeriesUnit::Nanos);
+    // An older version, or a run that was stored by an older version of iodyno.
+    telemetry.shapes[0].columns.truncate(6);
+    telemetry.samples[0].values.truncate(6);
+    let table = figures(&telemetry, Pool, None);
+    assert_eq!((table.columns.len(), table.rows[0].values.len()), (6, 6));
 }
 
 #[test]

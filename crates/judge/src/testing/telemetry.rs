@@ -1,8 +1,9 @@
 //! Simulated series, defined by their relevant values.
 
 use iodyno_model::{
-    ARC, CGROUP, CPU, DISK, LOAD, MEMORY, OTHERS, POOL, PRESSURE, PROCESS, RECLAIM, Reading,
-    Sample, SeriesColumn, SeriesGap, SeriesKind, SeriesRow, SeriesShape, SeriesUnit, Telemetry,
+    ARC, CGROUP, CPU, DISK, LOAD, MEMORY, NETWORK, OTHERS, POOL, PRESSURE, PROCESS, RECLAIM,
+    Reading, Sample, SeriesColumn, SeriesGap, SeriesKind, SeriesRow, SeriesShape, SeriesUnit,
+    Telemetry,
 };
 
 /// Values by column.
@@ -118,6 +119,7 @@ fn columns(kind: SeriesKind, rows: &[(&'static str, Named)]) -> Vec<SeriesColumn
         SeriesKind::Pressure => PRESSURE,
         SeriesKind::Memory => MEMORY,
         SeriesKind::Reclaim => RECLAIM,
+        SeriesKind::Network => NETWORK,
         SeriesKind::Pool => POOL,
         SeriesKind::Arc => ARC,
         SeriesKind::Cgroup => CGROUP,

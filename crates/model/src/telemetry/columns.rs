@@ -8,7 +8,8 @@ use SeriesUnit::{Bytes, BytesPerSecond, Hundredths, Nanos, Number, PerSecond};
 /// Format of the tables below.
 pub(super) type Columns = [(&'static str, SeriesUnit, Reading)];
 
-/// /proc/stat by CPU. `user` includes nice and guests, `irq` includes soft interrupts.
+/// /proc/stat by CPU. The first six are disjoint and add up to all time; the others are parts of them: `nice` and `guest`
+/// of `user`, `soft` (soft interrupts) of `irq`.
 pub const CPU: &Columns = &[
     ("user", Nanos, Count),
     ("system", Nanos, Count),
@@ -16,15 +17,22 @@ pub const CPU: &Columns = &[
     ("iowait", Nanos, Count),
     ("irq", Nanos, Count),
     ("steal", Nanos, Count),
+    ("nice", Nanos, Count),
+    ("soft", Nanos, Count),
+    ("guest", Nanos, Count),
 ];
 
-/// /proc/loadavg.
+/// /proc/loadavg, and the scheduler's counters of /proc/stat. `running` is the length of all run queues with the tasks
+/// that run, `blocked` the number of tasks that wait for I/O.
 pub const LOAD: &Columns = &[
     ("load1", Hundredths, Gauge),
     ("load5", Hundredths, Gauge),
     ("load15", Hundredths, Gauge),
     ("running", Number, Gauge),
     ("tasks", Number, Gauge),
+    ("blocked", Number, Gauge),
+    ("switches", Number, Count),
+    ("forks", Number, Count),
 ];
 
 /// /proc/diskstats by device.
@@ -81,7 +89,20 @@ pub const RECLAIM: &Columns = &[
     ("swapped_out", Bytes, Count),
 ];
 
-/// `zpool iostat -v`: rates over the sample's span.
+/// /proc/net/dev by interface.
+pub const NETWORK: &Columns = &[
+    ("received_bytes", Bytes, Count),
+    ("received_packets", Number, Count),
+    ("received_errors", Number, Count),
+    ("received_drops", Number, Count),
+    ("sent_bytes", Bytes, Count),
+    ("sent_packets", Number, Count),
+    ("sent_errors", Number, Count),
+    ("sent_drops", Number, Count),
+];
+
+/// `zpool iostat -vlq`: rates and mean waits over the sample's span, queue lengths at its end. A sample has the columns
+/// that the version of ZFS prints; the first six are in every version.
 pub const POOL: &Columns = &[
     ("alloc", Bytes, Gauge),
     ("free", Bytes, Gauge),
@@ -89,6 +110,33 @@ pub const POOL: &Columns = &[
     ("writes", PerSecond, Gauge),
     ("read_bandwidth", BytesPerSecond, Gauge),
     ("write_bandwidth", BytesPerSecond, Gauge),
+    // Waits per request: in all, on the disk, and in each queue.
+    ("total_wait_read", Nanos, Gauge),
+    ("total_wait_write", Nanos, Gauge),
+    ("disk_wait_read", Nanos, Gauge),
+    ("disk_wait_write", Nanos, Gauge),
+    ("syncq_wait_read", Nanos, Gauge),
+    ("syncq_wait_write", Nanos, Gauge),
+    ("asyncq_wait_read", Nanos, Gauge),
+    ("asyncq_wait_write", Nanos, Gauge),
+    ("scrub_wait", Nanos, Gauge),
+    ("trim_wait", Nanos, Gauge),
+    ("rebuild_wait", Nanos, Gauge),
+    // Requests in each queue: not yet, and already, issued to the disk.
+    ("syncq_read_pend", Number, Gauge),
+    ("syncq_read_activ", Number, Gauge),
+    ("syncq_write_pend", Number, Gauge),
+    ("syncq_write_activ", Number, Gauge),
+    ("asyncq_read_pend", Number, Gauge),
+    ("asyncq_read_activ", Number, Gauge),
+    ("asyncq_write_pend", Number, Gauge),
+    ("asyncq_write_activ", Number, Gauge),
+    ("scrubq_read_pend", Number, Gauge),
+    ("scrubq_read_activ", Number, Gauge),
+    ("trimq_write_pend", Number, Gauge),
+    ("trimq_write_activ", Number, Gauge),
+    ("rebuildq_write_pend", Number, Gauge),
+    ("rebuildq_write_activ", Number, Gauge),
 ];
 
 /// ZFS's arcstats.

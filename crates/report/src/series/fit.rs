@@ -7,8 +7,13 @@ fn losses(kind: SeriesKind) -> &'static [&'static str] {
     match kind {
         SeriesKind::Disk => &[
             "d_await",
+            "dareq-sz",
+            "%drqm",
+            "drqm/s",
             "dB/s",
             "d/s",
+            "%rrqm",
+            "%wrqm",
             "rrqm/s",
             "wrqm/s",
             "f_await",
@@ -22,6 +27,9 @@ fn losses(kind: SeriesKind) -> &'static [&'static str] {
             "rB/s",
             "aqu-sz",
         ],
+        SeriesKind::Cpu => &["%guest", "%nice", "%soft"],
+        SeriesKind::Load => &["forks/s", "load15", "load5"],
+        SeriesKind::Network => &["rxdrop/s", "txdrop/s", "rxerr/s", "txerr/s"],
         SeriesKind::Cgroup => &["wB/s limit", "rB/s limit", "w/s limit", "r/s limit"],
         SeriesKind::Memory => &["dirty_background", "dirty_limit", "free", "cached"],
         SeriesKind::Process => &["reads/s", "writes/s", "%user", "%system"],

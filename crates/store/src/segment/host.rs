@@ -130,6 +130,9 @@ impl Host {
                 iowait,
                 irq,
                 u64::from(self.up_to(30) == 0),
+                0,
+                irq / 2,
+                0,
             ];
             values.extend(ticks.map(|ticks| ticks * 10_000_000));
         }
@@ -161,6 +164,9 @@ impl Host {
             120,
             1 + self.up_to(3),
             210 + self.up_to(1),
+            self.up_to(2),
+            self.about(40_000.0),
+            self.up_to(3),
         ]
     }
 

@@ -111,12 +111,16 @@ fn cpu_times_of_old_and_new_kernels_are_parsed() {
         iowait: 5,
         irq: 4,
         steal: 7,
+        nice: 2,
+        soft: 3,
+        guest: 18,
     };
     assert_eq!(cpu_times(all), Some(expected));
     let old = CpuTimes {
         user: 3,
         system: 3,
         idle: 4,
+        nice: 2,
         ..CpuTimes::default()
     };
     assert_eq!(cpu_times("intr 1\ncpu  1 2 3 4\n"), Some(old));

@@ -19,6 +19,12 @@ pub struct CpuTimes {
     pub irq: u64,
     /// Stolen by the hypervisor.
     pub steal: u64,
+    /// The part of `user` with reduced priority.
+    pub nice: u64,
+    /// The part of `irq` in soft interrupts.
+    pub soft: u64,
+    /// The part of `user` in guests.
+    pub guest: u64,
 }
 
 /// Parses the `cpu` line of /proc/stat; `None` if there is none.
@@ -37,7 +43,7 @@ pub fn times_by_cpu(text: &str) -> impl Iterator<Item = (&str, Option<CpuTimes>)
 
 fn cpu_fields(line: &str) -> Option<CpuTimes> {
     // Guest time (fields 8 and 9) is included in user and nice.
-    let mut fields = [0u64; 8];
+    let mut fields = [0u64; 10];
     let words = line.split_ascii_whitespace();
     let mut told = 0;
     for (field, word) in fields.iter_mut().zip(words) {
@@ -52,6 +58,9 @@ fn cpu_fields(line: &str) -> Option<CpuTimes> {
         iowait: fields[4],
         irq: fields[5].saturating_add(fields[6]),
         steal: fields[7],
+        nice: fields[1],
+        soft: fields[6],
+        guest: fields[8].saturating_add(fields[9]),
     })
 }
 

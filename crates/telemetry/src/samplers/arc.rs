@@ -21,6 +21,8 @@ pub(crate) enum Arc {
     File(Text),
     /// zfs-fuse: one file for each, in this folder.
     Folder(PathBuf),
+    /// They are not available, for this reason.
+    Missing(String),
 }
 
 impl Arc {
@@ -33,9 +35,16 @@ impl Arc {
         if file.exists() {
             return Some(Box::new(Arc::File(Text::new(file))));
         }
-        let folder = roots.root.join("zfs-kstat/zfs/arcstats");
-        has_zfs_fuse(roots)
-            .then(|| Box::new(BackgroundSampler::of(Arc::Folder(folder))) as Box<dyn Sampler>)
+        if has_zfs_fuse(roots) {
+            let folder = roots.root.join("zfs-kstat/zfs/arcstats");
+            return Some(Box::new(BackgroundSampler::of(Arc::Folder(folder))));
+        }
+        let reason = match runs_zfs_fuse(roots) {
+            true => "zfs-fuse runs, but its statistics are not mounted on /zfs-kstat: start it without `--no-kstat-mount`".to_owned(),
+            false if scope.pools == Pools::All => return None,
+            false => format!("there is no {}", file.display()),
+        };
+        Some(Box::new(Arc::Missing(reason)))
     }
 
     fn values(&mut self) -> Result<[Option<u64>; 6], String> {
@@ -50,8 +59,22 @@ impl Arc {
                 values[0] = number(&hits);
                 Ok(values)
             }
+            Arc::Missing(reason) => Err(reason.clone()),
         }
     }
+}
+
+/// Whether a process of zfs-fuse runs.
+pub(super) fn runs_zfs_fuse(roots: &Roots) -> bool {
+    let processes = fs::read_dir(&roots.proc).into_iter().flatten().flatten();
+    let mut names = processes.filter_map(|process| {
+        let number = process.file_name();
+        let is_process = number.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+        is_process
+            .then(|| fs::read_to_string(process.path().join("comm")))?
+            .ok()
+    });
+    names.any(|name| name.trim_end() == "zfs-fuse")
 }
 
 /// Whether the statistics of zfs-fuse are mounted. Asks the kernel, because the daemon may not respond.
@@ -178,6 +201,37 @@ l2_misses                       4    8797
         fs::remove_dir_all(fuse.path().join("zfs-kstat")).unwrap();
         let error = answer(&mut *arc, &mut Readings::default()).unwrap_err();
         assert!(error.contains("arcstats/hits: No such file"), "{error}");
+    }
+
+    #[test]
+    fn statistics_that_are_not_available_are_reported_where_pools_are_requested() {
+        let host = tempfile::tempdir().unwrap();
+        let told = |pools| {
+            let mut arc = open(host.path(), pools)?;
+            Some(arc.read(&mut Readings::default()).unwrap_err())
+        };
+        let tank = || Pools::Named(vec!["tank".to_owned()]);
+        assert_eq!(told(Pools::All), None, "there is no ZFS");
+        assert!(told(tank()).unwrap().ends_with("arcstats"));
+        for (process, name) in [
+            ("self", "zfs-fuse"),
+            ("417", "zfs-fuse-x"),
+            ("418", "zfs-fuse"),
+        ] {
+            let expected = (process == "418").then_some("`--no-kstat-mount`");
+            fs::create_dir_all(host.path().join("proc").join(process)).unwrap();
+            fs::write(
+                host.path().join("proc").join(process).join("comm"),
+                format!("{name}\n"),
+            )
+            .unwrap();
+            for pools in [Pools::All, tank()] {
+                let told = told(pools).filter(|told| told.contains("zfs-fuse runs"));
+                assert_eq!(told.is_some(), expected.is_some(), "{process}");
+                assert!(told.is_none_or(|told| told.contains(expected.unwrap())));
+            }
+        }
+        assert!(open(host.path(), Pools::Named(Vec::new())).is_none());
     }
 
     #[test]

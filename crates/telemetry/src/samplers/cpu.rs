@@ -59,7 +59,7 @@ fn read(text: &str, into: &mut Readings) -> Result<(), String> {
     Ok(())
 }
 
-fn values(times: &CpuTimes) -> [Option<u64>; 6] {
+fn values(times: &CpuTimes) -> [Option<u64>; CPU.len()] {
     let CpuTimes {
         user,
         system,
@@ -67,6 +67,10 @@ fn values(times: &CpuTimes) -> [Option<u64>; 6] {
         iowait,
         irq,
         steal,
+        nice,
+        soft,
+        guest,
     } = *times;
-    [user, system, idle, iowait, irq, steal].map(|ticks| Some(ticks.saturating_mul(NS_A_TICK)))
+    [user, system, idle, iowait, irq, steal, nice, soft, guest]
+        .map(|ticks| Some(ticks.saturating_mul(NS_A_TICK)))
 }

@@ -4,6 +4,7 @@ use iodyno_model::{DISK, SeriesColumn, SeriesKind, SeriesRow};
 use iodyno_target::Roots;
 use iodyno_target::counters::{DiskStats, disk_lines};
 
+use super::pool_devices::PoolDevices;
 use crate::layout::listed;
 use crate::sampler::{Fill, Read, Readings, Sampler};
 use crate::scope::Devices;
@@ -15,6 +16,8 @@ const NS_A_MS: u64 = 1_000_000;
 pub(crate) struct Disk {
     text: Text,
     choice: Choice,
+    /// Devices below pools, which are added to the named ones when they become known.
+    pools: PoolDevices,
     missed: Vec<String>,
     looked: bool,
 }
@@ -25,23 +28,27 @@ enum Choice {
     /// the names of devices without I/O in the last two readings are kept.
     Busy { idle: String, idle_before: String },
     /// Devices with these names, with their current counters.
-    Named(Vec<(String, Option<DiskStats>)>),
+    Named(Vec<(SeriesRow, Option<DiskStats>)>),
 }
 
 impl Disk {
-    pub(crate) fn open(roots: &Roots, devices: &Devices) -> Disk {
+    pub(crate) fn open(roots: &Roots, devices: &Devices, pools: &PoolDevices) -> Disk {
         let choice = match devices {
             Devices::All => Choice::Busy {
                 idle: String::new(),
                 idle_before: String::new(),
             },
             Devices::Named(names) => {
-                Choice::Named(names.iter().map(|name| (name.clone(), None)).collect())
+                let named = names
+                    .iter()
+                    .map(|name| (SeriesRow::new(name.as_str()), None));
+                Choice::Named(named.collect())
             }
         };
         Disk {
             text: Text::new(roots.proc.join("diskstats")),
             choice,
+            pools: pools.clone(),
             missed: Vec::new(),
             looked: false,
         }
@@ -55,11 +62,14 @@ impl Sampler for Disk {
 
     fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
         let choice = &mut self.choice;
+        if let Choice::Named(named) = choice {
+            self.pools.each(|device, pool| add(named, device, pool));
+        }
         self.text
             .read_by(|text| choice.read(text, into.fill(DISK)))?;
         if let (false, Choice::Named(named)) = (self.looked, &self.choice) {
             let absent = named.iter().filter(|(_, stats)| stats.is_none());
-            let names: Vec<String> = absent.map(|(name, _)| name.clone()).collect();
+            let names: Vec<String> = absent.map(|(row, _)| row.name.clone()).collect();
             if !names.is_empty() {
                 let reason = format!("/proc/diskstats does not have {}", listed(&names));
                 self.missed.push(reason);
@@ -100,7 +110,7 @@ impl Choice {
                     let stats = stats.ok_or_else(|| unread(&name))?;
                     lines += 1;
                     if stats.ios().iter().flatten().any(|ios| *ios > 0) {
-                        row(&mut fill, &name, &stats);
+                        fill_row(&mut fill, &name, None, &stats);
                     } else {
                         idle.push_str(&name);
                         idle.push('\n');
@@ -111,13 +121,13 @@ impl Choice {
                 named.iter_mut().for_each(|(_, stats)| *stats = None);
                 for (name, stats) in disk_lines(text) {
                     lines += 1;
-                    if let Some(found) = named.iter_mut().find(|named| named.0 == name) {
+                    if let Some(found) = named.iter_mut().find(|named| named.0.name == name) {
                         found.1 = Some(stats.ok_or_else(|| unread(&name))?);
                     }
                 }
-                for (name, stats) in named {
+                for (row, stats) in named {
                     if let Some(stats) = stats {
-                        row(&mut fill, name, stats);
+                        fill_row(&mut fill, &row.name, row.serves.as_deref(), stats);
                     }
                 }
             }
@@ -130,7 +140,18 @@ impl Choice {
     }
 }
 
-fn row(fill: &mut Fill<'_>, name: &str, stats: &DiskStats) {
+/// Adds a device of a pool, unless it is there already.
+fn add(named: &mut Vec<(SeriesRow, Option<DiskStats>)>, device: &str, pool: &str) {
+    if !named.iter().any(|(row, _)| row.name == device) {
+        let row = SeriesRow {
+            serves: Some(pool.to_owned()),
+            ..SeriesRow::new(device)
+        };
+        named.push((row, None));
+    }
+}
+
+fn fill_row(fill: &mut Fill<'_>, name: &str, serves: Option<&str>, stats: &DiskStats) {
     let ns = |ms: u64| Some(ms.saturating_mul(NS_A_MS));
     let times = stats.ticks_ms().map(|ms| ms.and_then(ns));
     let [busy, queue] = [stats.busy_ms(), stats.queue_ms()].map(ns);
@@ -140,5 +161,10 @@ fn row(fill: &mut Fill<'_>, name: &str, stats: &DiskStats) {
             .chain(stats.bytes())
             .chain(times)
             .chain([busy, queue, Some(stats.in_flight())]);
-    fill.row(|row| row.name == name, || SeriesRow::new(name), values);
+    let new = || SeriesRow {
+        serves: serves.map(str::to_owned),
+        ..SeriesRow::new(name)
+    };
+    let same = |row: &SeriesRow| row.name == name && row.serves.as_deref() == serves;
+    fill.row(same, new, values);
 }

@@ -1,19 +1,20 @@
 //! ZFS pools and their devices, from one `zpool iostat` process that runs as long as the collector.
 //!
-//! A thread reads its output, so that a sample uses the latest report and never waits. A command that exits is
-//! restarted, at most every ten seconds. It is stopped with the collector; if iodyno is killed, it exits at its next
-//! report because its output is closed.
-//!
-//! Reports are not synchronous with samples: the values of a sample are up to one interval old.
+//! A thread reads its output, so that sampling never waits. Each report is a sample of its own, at the time at which it
+//! arrived: reports are not synchronous with the samples of other series. What follows the last report is not known. A
+//! command that exits is restarted, at most every ten seconds. It is stopped with the collector; if iodyno is killed,
+//! it exits at its next report because its output is closed.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use iodyno_model::{POOL, SeriesKind, SeriesRow};
+use iodyno_model::{POOL, SeriesColumn, SeriesKind, SeriesRow};
 use iodyno_target::Roots;
 
-use super::arc::has_zfs_fuse;
+use super::arc::{has_zfs_fuse, runs_zfs_fuse};
 use super::pool_child::{Command, Iostat, Pace};
+use super::pool_devices::PoolDevices;
+use super::pool_text::PoolReport;
 use crate::sampler::{Read, Readings, Sampler};
 use crate::scope::{Pools, Scope};
 
@@ -23,18 +24,20 @@ const GRACE: Duration = Duration::from_secs(5);
 /// The sampler of pools.
 pub(crate) struct Pool {
     iostat: Result<Iostat, String>,
-    /// The number of the last report used.
-    seen: u64,
+    /// Reports that were lost, and intervals without a report, as far as they were reported.
+    lost: (u64, u64),
+    /// The columns of the last report, as places in [`POOL`].
+    columns: Vec<usize>,
     hangs_after: Duration,
 }
 
 impl Pool {
-    /// `None`: no pools are requested, or this host has no ZFS.
-    pub(crate) fn open(roots: &Roots, scope: &Scope) -> Option<Pool> {
-        Pool::at_pace(roots, scope, Pace::USUAL)
+    /// `None`: no pools are requested, or this host has no ZFS. `devices` receives the devices of the pools.
+    pub(crate) fn open(roots: &Roots, scope: &Scope, devices: &PoolDevices) -> Option<Pool> {
+        Pool::at_pace(roots, scope, devices, Pace::USUAL)
     }
 
-    fn at_pace(roots: &Roots, scope: &Scope, pace: Pace) -> Option<Pool> {
+    fn at_pace(roots: &Roots, scope: &Scope, devices: &PoolDevices, pace: Pace) -> Option<Pool> {
         let pools = match &scope.pools {
             Pools::Named(pools) if pools.is_empty() => return None,
             Pools::Named(pools) => pools.clone(),
@@ -44,16 +47,18 @@ impl Pool {
         };
         let missing = || "zpool is not installed".to_owned();
         let iostat = program(roots).ok_or_else(missing).and_then(|program| {
-            Iostat::start(Command {
+            let command = Command {
                 program,
                 pools,
                 every: scope.every,
                 pace,
-            })
+            };
+            Iostat::start(command, devices.clone())
         });
         Some(Pool {
             iostat,
-            seen: 0,
+            lost: (0, 0),
+            columns: Vec::new(),
             // Some versions report at whole seconds only.
             hangs_after: scope.every.max(Duration::from_secs(1)) * 3 + GRACE,
         })
@@ -62,16 +67,12 @@ impl Pool {
     /// As [`Sampler::read`], at an instant.
     fn read_at(&mut self, now: Instant, into: &mut Readings) -> Result<Read, String> {
         let iostat = self.iostat.as_ref().map_err(String::clone)?;
-        let state = iostat.state();
-        if state.number != self.seen {
-            self.seen = state.number;
-            let mut fill = into.fill(POOL);
-            for (name, values) in &state.report.rows {
-                let new = || SeriesRow::new(name.as_str());
-                fill.row(|row| row.name == *name, new, *values);
-            }
-            fill.done();
-            return Ok(Read::Fresh);
+        let mut state = iostat.state();
+        if let Some((at, report)) = state.reports.pop_front() {
+            drop(state);
+            self.fill(&report, into);
+            let age = now.saturating_duration_since(at);
+            return Ok(Read::Earlier(age.as_nanos() as u64));
         }
         if let Some(failure) = &state.failure {
             return Err(failure.clone());
@@ -85,6 +86,40 @@ impl Pool {
             false => Ok(Read::Nothing),
         }
     }
+
+    fn fill(&mut self, report: &PoolReport, into: &mut Readings) {
+        if self.columns != report.columns || into.columns.is_empty() {
+            self.columns.clone_from(&report.columns);
+            let all = SeriesColumn::of(POOL);
+            into.columns = report.columns.iter().map(|at| all[*at].clone()).collect();
+        }
+        let mut fill = into.refill();
+        for row in &report.rows {
+            let new = || SeriesRow::new(row.path.as_str());
+            fill.row(
+                |known| known.name == row.path,
+                new,
+                row.values.iter().copied(),
+            );
+        }
+        fill.done();
+    }
+}
+
+/// Why there are fewer reports than intervals; `before` and `now` are the numbers of reports that were dropped, and of
+/// those that counted since boot.
+fn losses(before: (u64, u64), now: (u64, u64)) -> Vec<String> {
+    let dropped = now.0 - before.0;
+    let dropped = (dropped > 0).then(|| {
+        format!(
+            "{dropped} reports of `zpool iostat` are lost: they came faster than they were read"
+        )
+    });
+    let since_boot = (now.1 > before.1).then(|| {
+        "a report of `zpool iostat` is missing: after a pool appears or disappears, the next one counts since boot"
+            .to_owned()
+    });
+    dropped.into_iter().chain(since_boot).collect()
 }
 
 impl Sampler for Pool {
@@ -96,6 +131,15 @@ impl Sampler for Pool {
         self.read_at(Instant::now(), into)
     }
 
+    fn missed(&mut self) -> Vec<String> {
+        let Ok(iostat) = &self.iostat else {
+            return Vec::new();
+        };
+        let state = iostat.state();
+        let now = (state.dropped, state.since_boot);
+        losses(std::mem::replace(&mut self.lost, now), now)
+    }
+
     fn close(&mut self) {
         if let Ok(iostat) = &mut self.iostat {
             iostat.stop();
@@ -103,9 +147,9 @@ impl Sampler for Pool {
     }
 }
 
-/// Whether there are statistics of ZFS in the kernel, or of zfs-fuse.
+/// Whether ZFS is in the kernel, or zfs-fuse runs.
 fn has_zfs(roots: &Roots) -> bool {
-    roots.proc.join("spl/kstat/zfs").exists() || has_zfs_fuse(roots)
+    roots.proc.join("spl/kstat/zfs").exists() || has_zfs_fuse(roots) || runs_zfs_fuse(roots)
 }
 
 /// The path of `zpool`: in $PATH, or in the folders for root.

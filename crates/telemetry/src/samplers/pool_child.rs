@@ -1,5 +1,6 @@
-//! Keeps a `zpool iostat` process running, and holds its latest report.
+//! Keeps a `zpool iostat` process running, and holds its reports until they are used.
 
+use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, ExitStatus, Stdio};
@@ -10,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::pool_text::{Reader, Report};
+use super::pool_devices::PoolDevices;
+use super::pool_text::{PoolReport, Reader};
 
 /// A report is written at once: it is complete when nothing has followed for this time.
 const COMPLETE_AFTER: Duration = Duration::from_millis(30);
@@ -22,6 +24,9 @@ const MOST_LINE: usize = 64 << 10;
 pub(super) const MOST_BYTES: usize = 1 << 20;
 /// Size of a read, bytes.
 pub(super) const READ_SIZE: usize = 8192;
+
+/// Maximum number of reports that wait to be used: sampling has stopped for minutes if there are more.
+pub(super) const MOST_REPORTS: usize = 600;
 
 /// What zpool prints about an unknown option.
 const UNKNOWN: &str = "invalid option";
@@ -59,19 +64,21 @@ impl Pace {
 /// The form of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// Exact numbers, without the report since boot, at any interval: OpenZFS since 0.7.
+    /// Exact numbers with waits and queues, without the report since boot, at any interval: OpenZFS since 0.7.
     Exact,
     /// Rounded numbers, at whole seconds: earlier versions, and zfs-fuse.
     Rounded,
 }
 
-/// The latest report, and the state of the command.
+/// The reports that were not used yet, and the state of the command.
 #[derive(Debug)]
 pub(super) struct State {
-    /// The latest report.
-    pub(super) report: Report,
-    /// Number of reports so far.
-    pub(super) number: u64,
+    /// The oldest first, each with the time at which its interval ended.
+    pub(super) reports: VecDeque<(Instant, PoolReport)>,
+    /// Number of reports that were dropped because too many waited.
+    pub(super) dropped: u64,
+    /// Number of intervals without a report, because it counted since boot.
+    pub(super) since_boot: u64,
     /// Why there are no reports now.
     pub(super) failure: Option<String>,
     /// When the last report came, or the command was started.
@@ -105,10 +112,11 @@ impl Iostat {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub(super) fn start(command: Command) -> Result<Iostat, String> {
+    pub(super) fn start(command: Command, devices: PoolDevices) -> Result<Iostat, String> {
         let state = State {
-            report: Report::default(),
-            number: 0,
+            reports: VecDeque::new(),
+            dropped: 0,
+            since_boot: 0,
             failure: None,
             last_report: Instant::now(),
             child: None,
@@ -122,6 +130,7 @@ impl Iostat {
         let end = command.pace.end;
         let work = Work {
             command,
+            devices,
             shared: Arc::clone(&shared),
         };
         let run = move || {
@@ -174,6 +183,8 @@ enum End {
 /// The state of the thread.
 struct Work {
     command: Command,
+    /// Receives the devices of the pools.
+    devices: PoolDevices,
     shared: Arc<Shared>,
 }
 
@@ -256,7 +267,7 @@ impl Work {
     fn spawn(&self, form: Form) -> io::Result<Child> {
         let every = self.command.every;
         let (flags, seconds) = match form {
-            Form::Exact => ("-vpy", format!("{}", every.as_secs_f64())),
+            Form::Exact => ("-vlqpy", format!("{}", every.as_secs_f64())),
             Form::Rounded => ("-v", every.as_secs_f64().ceil().max(1.0).to_string()),
         };
         std::process::Command::new(&self.command.program)
@@ -277,6 +288,9 @@ impl Work {
         let mut error = String::new();
         let mut stderr_open = true;
         let mut limit = ReadLimit::new(self.command.pace.window);
+        // When the first line of the current report was read.
+        let mut begun = Instant::now();
+        let mut reports: Vec<(Instant, PoolReport)> = Vec::new();
         loop {
             if let Some(until) = limit.paused_until(Instant::now())
                 && !self.pause(until)
@@ -295,21 +309,34 @@ impl Work {
                 limit.add(more.unwrap_or_default());
                 self.record_error(&error);
             }
-            let mut report = None;
             if has_output {
+                let now = Instant::now();
                 let more = output_lines.read(&mut out, |line| {
-                    report = reader.line(line).or(report.take())
+                    let is_first = !reader.has_begun();
+                    let report = reader.line(line);
+                    reports.extend(report.map(|report| (begun, report)));
+                    if is_first && reader.has_begun() {
+                        begun = now;
+                    }
                 });
                 let Some(bytes) = more else {
+                    if reader.may_be_complete() {
+                        reports.extend(reader.take().map(|report| (begun, report)));
+                    }
+                    self.publish(reports, &mut reader);
                     return error;
                 };
                 limit.add(bytes);
             } else if !has_errors {
-                report = reader.take();
+                reports.extend(reader.take().map(|report| (begun, report)));
             }
-            if let Some(report) = report {
+            if !reports.is_empty() {
                 error.clear();
-                self.publish(report);
+            }
+            // Those that were read together are published together.
+            let more = |(at, _): &(Instant, PoolReport)| reader.has_begun() && *at == begun;
+            if !reports.last().is_some_and(more) {
+                self.publish(std::mem::take(&mut reports), &mut reader);
             }
         }
     }
@@ -321,11 +348,24 @@ impl Work {
         }
     }
 
-    fn publish(&self, report: Report) {
+    /// Adds reports to those that wait. Those that were read together share the time since the report before.
+    fn publish(&self, mut reports: Vec<(Instant, PoolReport)>, reader: &mut Reader) {
+        if let Some((_, report)) = reports.last() {
+            self.devices.follow(report);
+        }
         let mut state = self.shared.state();
-        (state.report, state.failure) = (report, None);
-        state.number += 1;
-        state.last_report = Instant::now();
+        state.since_boot += reader.take_omitted();
+        let Some((latest, _)) = reports.last() else {
+            return;
+        };
+        let latest = *latest;
+        spread(&mut reports, state.last_report);
+        state.reports.extend(reports);
+        while state.reports.len() > MOST_REPORTS {
+            state.reports.pop_front();
+            state.dropped += 1;
+        }
+        (state.failure, state.last_report) = (None, latest);
     }
 
     /// Waits for the command's exit, and kills it after half the time. `None`: it cannot be killed.
@@ -347,6 +387,18 @@ impl Work {
             drop(state);
             thread::sleep(Duration::from_millis(1));
         }
+    }
+}
+
+/// Gives reports that were read at the same time equal parts of the time since the report before.
+fn spread(reports: &mut [(Instant, PoolReport)], mut before: Instant) {
+    for together in reports.chunk_by_mut(|(at, _), (next, _)| at == next) {
+        let (at, count) = (together[0].0, together.len() as u32);
+        let part = at.saturating_duration_since(before) / count;
+        for ((ends, _), number) in together.iter_mut().zip(1..count) {
+            *ends = before + part * number;
+        }
+        before = at;
     }
 }
 

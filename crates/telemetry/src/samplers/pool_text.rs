@@ -1,32 +1,63 @@
 //! Parses the reports of `zpool iostat -v` line by line, without I/O.
 //!
-//! Each report begins with its head. A device is listed below its parent, indented further: its name is its path,
-//! `tank/mirror-0/sda`. Without a head (`-H`) there is no indentation, and two disks with the same name could not be
-//! distinguished.
+//! Each report begins with its head, whose second line names the columns: versions of ZFS have different ones. A device
+//! is listed below its parent, indented further: its path is `tank/mirror-0/sda`. Without a head (`-H`) there is no
+//! indentation, and two disks with the same name could not be distinguished.
 
 use std::collections::BTreeMap;
+
+use iodyno_model::POOL;
 
 /// Maximum number of rows; a longer report is invalid.
 const ROWS: usize = 4096;
 
-/// A device by its path in its pool, and its values in the order of [`iodyno_model::POOL`].
-pub type PoolRow = (String, [Option<u64>; 6]);
+/// The columns that every version has.
+const LEAST: usize = 6;
 
-/// All reports in the output of `zpool iostat -v`, in order. `since_boot`: the command ran without `-y`, so the first
-/// report, and each one after pools appeared or disappeared, counts since boot and is omitted. Text that is not a
-/// report is skipped.
-pub fn pool_reports(text: &str, since_boot: bool) -> Vec<Vec<PoolRow>> {
-    let mut reader = Reader::new(since_boot);
-    let mut reports: Vec<Report> = text.lines().filter_map(|line| reader.line(line)).collect();
-    reports.extend(reader.take());
-    reports.into_iter().map(|report| report.rows).collect()
+/// A line of a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolRow {
+    /// The path in the pool, unique in its report: `tank/mirror-0/sda`.
+    pub path: String,
+    /// The name as printed: of a pool, a group of devices, a disk, or the path of a file.
+    pub name: String,
+    /// The values of [`PoolReport::columns`].
+    pub values: Vec<Option<u64>>,
 }
 
 /// One report.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Report {
-    /// The devices by path, which is unique; pools before their devices.
-    pub(crate) rows: Vec<PoolRow>,
+pub struct PoolReport {
+    /// The columns: their places in [`POOL`], ascending.
+    pub columns: Vec<usize>,
+    /// Pools before their devices.
+    pub rows: Vec<PoolRow>,
+}
+
+impl PoolReport {
+    /// The rows without a row below them: disks, partitions and files, each with the name of its pool.
+    pub(crate) fn leaves(&self) -> impl Iterator<Item = (&str, &PoolRow)> {
+        let below = |row: &PoolRow, next: &PoolRow| {
+            let rest = next.path.strip_prefix(row.path.as_str());
+            rest.is_some_and(|rest| rest.starts_with('/'))
+        };
+        let rows = self.rows.iter().enumerate();
+        rows.filter_map(move |(place, row)| {
+            let next = self.rows.get(place + 1);
+            let (pool, _) = row.path.split_once('/')?;
+            (!next.is_some_and(|next| below(row, next))).then_some((pool, row))
+        })
+    }
+}
+
+/// All reports in the output of `zpool iostat -v`, in order. `since_boot`: the command ran without `-y`, so the first
+/// report, and each one after pools appeared or disappeared, counts since boot and is omitted. Text that is not a
+/// report is skipped.
+pub fn pool_reports(text: &str, since_boot: bool) -> Vec<PoolReport> {
+    let mut reader = Reader::new(since_boot);
+    let mut reports: Vec<PoolReport> = text.lines().filter_map(|line| reader.line(line)).collect();
+    reports.extend(reader.take());
+    reports
 }
 
 /// Converts lines to reports.
@@ -36,7 +67,13 @@ pub(crate) struct Reader {
     since_boot: bool,
     /// Number of pools in the previous report; `None`: there was none.
     pools: Option<usize>,
-    current: Report,
+    /// Reports after the first that were omitted because they count since boot.
+    omitted: u64,
+    /// The first line of a head: names of groups of columns.
+    groups: Vec<String>,
+    /// The places of the columns in [`POOL`]; `None`: a column that is not known. Empty: there was no head.
+    columns: Vec<Option<usize>>,
+    current: PoolReport,
     path: Path,
     /// The last line ends a pool.
     ended: bool,
@@ -52,19 +89,29 @@ impl Reader {
     }
 
     /// Adds the next line, without its end. Returns a report if the line begins another one.
-    pub(crate) fn line(&mut self, text: &str) -> Option<Report> {
-        if is_head(text) {
+    pub(crate) fn line(&mut self, text: &str) -> Option<PoolReport> {
+        if let Some(groups) = groups(text) {
+            self.groups = groups;
+            return self.take();
+        }
+        if let Some(columns) = columns(&self.groups, text) {
+            self.columns = columns;
             return self.take();
         }
         if is_separator(text) {
             // The line below the head does not end a pool.
             self.ended = !self.current.rows.is_empty();
             self.path.above.clear();
-        } else if let Some(row) = Row::read(text) {
+        } else if let Some(row) = Row::read(text, &self.columns) {
             self.ended = false;
-            self.enter(&row);
+            self.enter(row);
         }
         None
+    }
+
+    /// Whether a report has begun.
+    pub(crate) fn has_begun(&self) -> bool {
+        !self.current.rows.is_empty()
     }
 
     /// Whether the report may be complete: no further line has to follow it.
@@ -73,28 +120,47 @@ impl Reader {
     }
 
     /// Returns the current report, which is complete now; `None`: there is none, or it counts since boot.
-    pub(crate) fn take(&mut self) -> Option<Report> {
-        let report = std::mem::take(&mut self.current);
+    pub(crate) fn take(&mut self) -> Option<PoolReport> {
+        let mut report = std::mem::take(&mut self.current);
         (self.path, self.ended) = (Path::default(), false);
         if report.rows.is_empty() {
             return None;
         }
-        let pools = report
-            .rows
-            .iter()
-            .filter(|row| !row.0.contains('/'))
-            .count();
-        let as_before = self.pools.replace(pools) == Some(pools);
-        (as_before || !self.since_boot).then_some(report)
+        report.columns = known(&self.columns);
+        let pools = report.rows.iter().filter(|row| !row.path.contains('/'));
+        let pools = pools.count();
+        let before = self.pools.replace(pools);
+        let usable = before == Some(pools) || !self.since_boot;
+        self.omitted += u64::from(!usable && before.is_some());
+        usable.then_some(report)
     }
 
-    fn enter(&mut self, row: &Row<'_>) {
+    /// The number of reports since the last call that were omitted because they count since boot, without the first
+    /// report of all.
+    pub(crate) fn take_omitted(&mut self) -> u64 {
+        std::mem::take(&mut self.omitted)
+    }
+
+    fn enter(&mut self, row: Row<'_>) {
         // `logs`, `cache`: not indented, but still part of the pool above.
-        let section = row.indent == 0 && row.values == [None; 6] && !self.path.is_empty();
-        let name = self.path.enter(row.name, row.indent + usize::from(section));
+        let nothing = row.values.iter().all(Option::is_none);
+        let section = row.indent == 0 && nothing && !self.path.is_empty();
+        let path = self.path.enter(row.name, row.indent + usize::from(section));
         if !section && self.current.rows.len() < ROWS {
-            self.current.rows.push((name, row.values));
+            self.current.rows.push(PoolRow {
+                path,
+                name: row.name.to_owned(),
+                values: row.values,
+            });
         }
+    }
+}
+
+/// The columns that are known; without a head those that every version has.
+fn known(columns: &[Option<usize>]) -> Vec<usize> {
+    match columns {
+        [] => (0..LEAST).collect(),
+        columns => columns.iter().copied().flatten().collect(),
     }
 }
 
@@ -144,14 +210,44 @@ impl Path {
     }
 }
 
-/// `pool alloc free read write read write`, or the line above it.
-fn is_head(text: &str) -> bool {
+/// The line `capacity operations bandwidth …` above the names of columns.
+fn groups(text: &str) -> Option<Vec<String>> {
+    let words: Vec<String> = text.split_ascii_whitespace().map(str::to_owned).collect();
+    let least = ["capacity", "operations", "bandwidth"];
+    (words.len() >= least.len() && words.iter().zip(least).all(|(word, least)| word == least))
+        .then_some(words)
+}
+
+/// The columns that the line `pool alloc free read write read write …` names, below a line of groups. A group has a
+/// column `wait`, or two columns.
+fn columns(groups: &[String], text: &str) -> Option<Vec<Option<usize>>> {
+    const HEAD: [&str; 1 + LEAST] = ["pool", "alloc", "free", "read", "write", "read", "write"];
     let mut words = text.split_ascii_whitespace();
-    match words.next() {
-        Some("pool") => words.eq(["alloc", "free", "read", "write", "read", "write"]),
-        Some("capacity") => words.eq(["operations", "bandwidth"]),
-        _ => false,
+    if !HEAD.iter().all(|head| words.next() == Some(head)) {
+        return None;
     }
+    let mut columns: Vec<Option<usize>> = (0..LEAST).map(Some).collect();
+    let place = |group: &str, word: &str| {
+        let name = format!("{group}_{word}");
+        POOL.iter().position(|column| column.0 == name)
+    };
+    for group in groups.iter().skip(3) {
+        let Some(first) = words.next() else { break };
+        columns.push(place(group, first));
+        if first != "wait" {
+            columns.extend(words.next().map(|second| place(group, second)));
+        }
+    }
+    columns.extend(words.map(|_| None));
+    // Each column once, in the order of the table.
+    let mut last = None;
+    for column in &mut columns {
+        match *column > last {
+            true => last = *column,
+            false => *column = None,
+        }
+    }
+    Some(columns)
 }
 
 fn is_separator(text: &str) -> bool {
@@ -159,23 +255,28 @@ fn is_separator(text: &str) -> bool {
     text.trim_start().starts_with("---") && text.bytes().all(|c| c == b'-' || c == b' ')
 }
 
-/// A line with six values.
+/// A line with a value for each column.
 #[derive(Debug, PartialEq, Eq)]
 struct Row<'a> {
     name: &'a str,
     indent: usize,
-    values: [Option<u64>; 6],
+    values: Vec<Option<u64>>,
 }
 
 impl Row<'_> {
-    fn read(text: &str) -> Option<Row<'_>> {
-        let (mut rest, mut values) = (text.trim_end(), [None; 6]);
+    fn read<'a>(text: &'a str, columns: &[Option<usize>]) -> Option<Row<'a>> {
+        let mut rest = text.trim_end();
+        let mut values = Vec::new();
         // From the end, because a name can contain blanks.
-        for value in values.iter_mut().rev() {
+        for place in (0..columns.len().max(LEAST)).rev() {
             let (before, word) = rest.rsplit_once([' ', '\t'])?;
-            *value = amount(word)?;
+            let value = amount(word)?;
+            if columns.get(place).is_none_or(Option::is_some) {
+                values.push(value);
+            }
             rest = before.trim_end();
         }
+        values.reverse();
         // With exact numbers, a device without a capacity of its own has the value 0.
         if values[..2] == [Some(0); 2] {
             values[..2].fill(None);

@@ -28,7 +28,7 @@ fn times_are_reported_as_increases_in_nanoseconds() {
         (sample.at_ns, sample.span_ns),
         (2 * SECOND, 2 * SECOND as u64)
     );
-    let expected = [4, 5, 50, 1, 3, 7].map(|ticks| Some(ticks * TICK_NS));
+    let expected = [4, 5, 50, 1, 3, 7, 1, 2, 0].map(|ticks| Some(ticks * TICK_NS));
     assert_eq!(sample.values, expected);
 }
 

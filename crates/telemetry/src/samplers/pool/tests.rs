@@ -9,7 +9,7 @@ use std::process;
 use iodyno_model::SeriesColumn;
 use tempfile::TempDir;
 
-use super::super::pool_child::{MOST_BYTES, READ_SIZE};
+use super::super::pool_child::{MOST_BYTES, MOST_REPORTS, READ_SIZE};
 use super::*;
 use crate::scope::Devices;
 
@@ -83,7 +83,8 @@ impl Host {
 
     fn open(&self) -> Pool {
         let scope = scope(Pools::Named(vec!["tank".into(), "b".into()]), 100 * MS);
-        Pool::at_pace(&self.roots(), &scope, PACE).unwrap()
+        let devices = PoolDevices::new(&self.roots());
+        Pool::at_pace(&self.roots(), &scope, &devices, PACE).unwrap()
     }
 
     /// Lets the script pass a gate, as soon as it waits there.
@@ -131,7 +132,7 @@ fn read(pool: &mut Pool, readings: &mut Readings) -> Result<Read, String> {
 
 fn fresh(pool: &mut Pool) -> Readings {
     let mut readings = Readings::default();
-    within(|| (read(pool, &mut readings) == Ok(Read::Fresh)).then_some(()));
+    within(|| matches!(read(pool, &mut readings), Ok(Read::Earlier(_))).then_some(()));
     readings
 }
 
@@ -151,7 +152,7 @@ fn uses_each_report_once_and_stops_the_command_at_its_end() {
     let mut readings = fresh(&mut pool);
     let names: Vec<&str> = readings.rows.iter().map(|row| row.name.as_str()).collect();
     assert_eq!(names, ["tank", "tank/sda"]);
-    assert_eq!(readings.columns, SeriesColumn::of(POOL));
+    assert_eq!(readings.columns, SeriesColumn::of(&POOL[..6]));
     let values = [
         Some(1024),
         Some(2048),
@@ -168,9 +169,77 @@ fn uses_each_report_once_and_stops_the_command_at_its_end() {
     let [(pid, arguments)] = &host.calls()[..] else {
         panic!("{:?}", host.calls());
     };
-    assert_eq!(arguments, "iostat -vpy tank b 0.1");
+    assert_eq!(arguments, "iostat -vlqpy tank b 0.1");
     pool.close();
     within(|| is_gone(*pid).then_some(()));
+}
+
+/// As [`ROUNDED`], with this number of writes a second.
+fn report_of(writes: usize) -> String {
+    ROUNDED.replace("      4     5K", &format!(" {writes:6}     5K"))
+}
+
+#[test]
+fn reports_that_arrive_together_are_all_used_with_equal_parts_of_the_time() {
+    let host = Host::new("cat $D/report; gate burst; cat $D/many; gate end");
+    let burst: String = [615, 12, 7].map(report_of).concat();
+    fs::write(host.folder.path().join("many"), burst).unwrap();
+    let mut pool = host.open();
+    fresh(&mut pool);
+    let first = heard(&pool);
+    host.go("burst");
+    // The last of them is complete when nothing has followed it for a while.
+    within(|| (pool.iostat.as_ref().unwrap().state().reports.len() == 3).then_some(()));
+    let last = heard(&pool);
+    let mut readings = Readings::default();
+    for (writes, thirds) in [(615, 2), (12, 1), (7, 0)] {
+        let age = (last - first) / 3 * thirds;
+        let Ok(Read::Earlier(ns)) = pool.read_at(last, &mut readings) else {
+            panic!("a report is missing: {writes}");
+        };
+        assert_eq!(readings.values[3], Some(writes));
+        // A third of the time is rounded down to a ns.
+        assert!(ns.abs_diff(age.as_nanos() as u64) <= 3, "{ns} {age:?}");
+    }
+    assert_eq!(pool.read_at(last, &mut readings), Ok(Read::Nothing));
+    assert!(pool.missed().is_empty());
+}
+
+#[test]
+fn reports_that_are_lost_are_reported() {
+    let host = Host::new("cat $D/many; gate end");
+    let many: String = (0..MOST_REPORTS + 5).map(report_of).collect();
+    fs::write(host.folder.path().join("many"), many).unwrap();
+    let mut pool = host.open();
+    within(|| (pool.iostat.as_ref().unwrap().state().dropped == 5).then_some(()));
+    let told = pool.missed();
+    assert!(
+        told.len() == 1 && told[0].starts_with("5 reports of `zpool iostat` are lost"),
+        "{told:?}"
+    );
+    assert!(pool.missed().is_empty(), "it is reported once");
+    // The oldest are missing.
+    assert_eq!(fresh(&mut pool).values[3], Some(5));
+}
+
+#[test]
+fn an_interval_without_a_report_is_reported() {
+    let script = "case $2 in *p*) echo \"invalid option 'p'\" >&2; exit 2;; esac
+        cat $D/report $D/report; gate new; cat $D/more $D/more; gate end";
+    let host = Host::new(script);
+    let more = ROUNDED.to_owned() + "backup  1K  2K  3  4  5K  6K\n----------  -----\n";
+    fs::write(host.folder.path().join("more"), more).unwrap();
+    let mut pool = host.open();
+    // The first report counts since boot, as expected.
+    assert_eq!(fresh(&mut pool).rows.len(), 2);
+    assert!(pool.missed().is_empty());
+    host.go("new");
+    assert_eq!(fresh(&mut pool).rows.len(), 3);
+    let told = pool.missed();
+    assert!(
+        told.len() == 1 && told[0].contains("the next one counts since boot"),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -183,7 +252,10 @@ fn uses_the_options_of_an_old_zpool_and_drops_reports_since_boot() {
     let readings = fresh(&mut pool);
     assert_eq!(readings.rows[0].name, "tank");
     let arguments: Vec<String> = host.calls().into_iter().map(|call| call.1).collect();
-    assert_eq!(arguments, ["iostat -vpy tank b 0.1", "iostat -v tank b 1"]);
+    assert_eq!(
+        arguments,
+        ["iostat -vlqpy tank b 0.1", "iostat -v tank b 1"]
+    );
     let pids = host.calls();
     drop(pool);
     within(|| pids.iter().all(|call| is_gone(call.0)).then_some(()));
@@ -300,14 +372,21 @@ fn a_command_that_floods_its_output_is_read_slowly_and_can_be_stopped() {
 fn a_missing_zpool_is_reported_only_if_a_pool_is_requested() {
     let folder = tempfile::tempdir().unwrap();
     let roots = Roots::below(folder.path());
-    let mut named =
-        Pool::open(&roots, &scope(Pools::Named(vec!["tank".into()]), 100 * MS)).unwrap();
+    let devices = PoolDevices::new(&roots);
+    let open = |pools| Pool::open(&roots, &scope(pools, 100 * MS), &devices);
+    let mut named = open(Pools::Named(vec!["tank".into()])).unwrap();
     assert_eq!(failure(&mut named), "zpool is not installed");
     named.close();
-    assert!(Pool::open(&roots, &scope(Pools::Named(Vec::new()), 100 * MS)).is_none());
-    assert!(Pool::open(&roots, &scope(Pools::All, 100 * MS)).is_none());
+    assert!(open(Pools::Named(Vec::new())).is_none());
+    assert!(open(Pools::All).is_none());
+    // zfs-fuse without its statistics.
+    fs::create_dir_all(folder.path().join("proc/77")).unwrap();
+    fs::write(folder.path().join("proc/77/comm"), "zfs-fuse\n").unwrap();
+    assert!(open(Pools::All).is_some());
+    fs::remove_dir_all(folder.path().join("proc")).unwrap();
+    assert!(open(Pools::All).is_none());
     fs::create_dir_all(folder.path().join("proc/spl/kstat/zfs")).unwrap();
-    assert!(Pool::open(&roots, &scope(Pools::All, 100 * MS)).is_some());
+    assert!(open(Pools::All).is_some());
     // A file that exists but is not a program.
     let host = Host::new("");
     let mode = fs::Permissions::from_mode(0o644);
@@ -334,7 +413,9 @@ fn existing_pools_of_the_host_are_read() {
         eprintln!("SKIPPED: there is no ZFS pool on this host");
         return;
     };
-    let mut pool = Pool::open(&roots, &scope(Pools::Named(vec![name.clone()]), 100 * MS)).unwrap();
+    let devices = PoolDevices::new(&roots);
+    let scope = scope(Pools::Named(vec![name.clone()]), 100 * MS);
+    let mut pool = Pool::open(&roots, &scope, &devices).unwrap();
     let readings = fresh(&mut pool);
     assert_eq!(readings.rows[0].name, name);
     assert!(readings.rows.len() > 1 && readings.values[0].is_some_and(|alloc| alloc > 0));

@@ -17,18 +17,21 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-fn reports(text: &str, since_boot: bool) -> Vec<Report> {
-    let reports = pool_reports(text, since_boot).into_iter();
-    reports.map(|rows| Report { rows }).collect()
+use super::pool_reports as reports;
+
+/// In the form of OpenZFS 2.2: `zpool iostat -vlqpy 1`.
+const WAITS: &str = include_str!("data/openzfs-waits.txt");
+
+fn names(report: &PoolReport) -> Vec<&str> {
+    report.rows.iter().map(|row| row.path.as_str()).collect()
 }
 
-fn names(report: &Report) -> Vec<&str> {
-    report.rows.iter().map(|row| row.0.as_str()).collect()
-}
-
-fn of(report: &Report, name: &str) -> [Option<u64>; 6] {
-    let row = report.rows.iter().find(|row| row.0 == name);
-    row.unwrap_or_else(|| panic!("{name}: {report:?}")).1
+/// The values of a row; panics if it does not have exactly six.
+#[track_caller]
+fn of(report: &PoolReport, path: &str) -> [Option<u64>; 6] {
+    let row = report.rows.iter().find(|row| row.path == path);
+    let row = row.unwrap_or_else(|| panic!("{path}: {report:?}"));
+    row.values.clone().try_into().unwrap()
 }
 
 #[test]
@@ -131,6 +134,75 @@ fn reads_exact_numbers() {
 }
 
 #[test]
+fn reads_the_waits_and_queues_of_each_version_by_its_head() {
+    let waits = &reports(WAITS, false)[0];
+    let value = |path: &str, column: &str| {
+        let place = waits.columns.iter().position(|at| POOL[*at].0 == column);
+        let row = waits.rows.iter().find(|row| row.path == path).unwrap();
+        row.values[place.unwrap_or_else(|| panic!("no column {column}"))]
+    };
+    for (path, column, expected) in [
+        ("tank", "write_bandwidth", Some(98_566_144)),
+        ("tank", "total_wait_read", Some(412_003)),
+        ("tank", "total_wait_write", Some(1_873_211)),
+        ("tank/sda", "disk_wait_write", Some(803_112)),
+        ("tank/sda", "asyncq_wait_write", Some(1_041_999)),
+        ("tank/sda", "scrub_wait", None),
+        ("tank", "rebuild_wait", None),
+        ("tank", "syncq_read_pend", Some(0)),
+        ("tank", "asyncq_write_pend", Some(37)),
+        ("tank/sda", "asyncq_write_activ", Some(3)),
+        ("tank", "rebuildq_write_activ", Some(9)),
+    ] {
+        assert_eq!(value(path, column), expected, "{column} of {path}");
+    }
+    assert_eq!(waits.columns, (0..POOL.len()).collect::<Vec<_>>());
+    // A version with another group, and without those for rebuilding.
+    let head = "capacity operations bandwidth total_wait other trim syncq_read\n\
+                pool alloc free read write read write read write wait wait pend activ\n";
+    let other = &reports(&format!("{head}tank 1 2 3 4 5 6 7 8 9 10 11 12\n"), false)[0];
+    let columns: Vec<&str> = other.columns.iter().map(|at| POOL[*at].0).collect();
+    let more = [
+        "total_wait_read",
+        "total_wait_write",
+        "trim_wait",
+        "syncq_read_pend",
+        "syncq_read_activ",
+    ];
+    assert_eq!(columns[6..], more);
+    let values = [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12].map(Some);
+    assert_eq!(other.rows[0].values, values);
+}
+
+#[test]
+fn the_leaves_of_a_pool_are_its_disks_and_files() {
+    let leaves = |report: &PoolReport| -> Vec<(String, String)> {
+        let leaves = report.leaves();
+        leaves
+            .map(|(pool, row)| (pool.to_owned(), row.name.clone()))
+            .collect()
+    };
+    let expected = |all: &[(&str, &str)]| -> Vec<(String, String)> {
+        all.iter()
+            .map(|(pool, name)| ((*pool).to_owned(), (*name).to_owned()))
+            .collect()
+    };
+    let fuse = [
+        ("tank", "/srv/a.img"),
+        ("tank", "/srv/b.img"),
+        ("tank", "/srv/c.img"),
+    ];
+    assert_eq!(leaves(&reports(FUSE, true)[0]), expected(&fuse));
+    let exact = [
+        ("tank", "sda"),
+        ("tank", "sdb"),
+        ("tank", "sdc"),
+        ("tank", "sdd"),
+    ];
+    assert_eq!(leaves(&reports(EXACT, false)[0]), expected(&exact));
+}
+
+#[test]
 fn a_report_after_pools_appeared_or_disappeared_counts_since_boot() {
     let head = "pool alloc free read write read write\n----- -----\n";
     let row = |name: &str| format!("{name} 1G 2G 3 4 5K 6M\n");
@@ -141,6 +213,13 @@ fn a_report_after_pools_appeared_or_disappeared_counts_since_boot() {
         .map(|r| r.rows.len())
         .collect();
     assert_eq!(counts, [1, 2, 1]);
+    // The first report is never used; the others are missing afterwards.
+    let mut reader = Reader::new(true);
+    for line in text.concat().lines() {
+        reader.line(line);
+    }
+    reader.take();
+    assert_eq!((reader.take_omitted(), reader.take_omitted()), (2, 0));
     // A command that omits the first report omits this one as well.
     assert_eq!(reports(&text.concat(), false).len(), 6);
 }
