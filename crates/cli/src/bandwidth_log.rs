@@ -39,7 +39,7 @@ impl BandwidthLog {
         })
     }
 
-    /// Adds what was measured in a frame.
+    /// Adds the bytes of a frame.
     pub(crate) fn add(&mut self, frame: &Frame) -> Result<(), Failure> {
         if frame.step != Step::Measure || frame.span_ns() == 0 {
             return Ok(());
@@ -59,7 +59,7 @@ impl BandwidthLog {
         Ok(())
     }
 
-    /// Writes what is left.
+    /// Writes the rest.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         for (path, file) in &mut self.files {
             file.flush()

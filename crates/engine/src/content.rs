@@ -4,7 +4,7 @@ use iodyno_model::{Buffers, Content};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Any two sectors of scrambled buffers differ, as in fio. Storage that stores alike pages once would otherwise store
+/// Any two sectors of scrambled buffers differ, as in fio. Storage that stores equal pages once would otherwise store
 /// long blocks nearly once.
 const SECTOR: usize = 512;
 /// From the word of one sector to that of the next: 2^64 divided by the golden ratio.
@@ -32,7 +32,7 @@ impl Filler {
         }
     }
 
-    /// Whether each write gets content of its own, whatever its buffer held.
+    /// Whether each write gets different content, independent of the previous content of its buffer.
     pub(crate) fn renews(&self) -> bool {
         self.buffers.dedupe_percent > 0 || self.buffers.refill
     }

@@ -1,4 +1,4 @@
-//! Counts beside latencies: failed ops by errno, depths and batches.
+//! Counts other than latencies: failed ops by errno, depths and batches.
 
 use iodyno_model::{DepthUse, Direction, ErrorCount, ErrorPolicy};
 use iodyno_sys::Op;

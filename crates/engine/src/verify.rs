@@ -14,11 +14,11 @@
 //! | 40–47 | checksum of all other bytes of the unit |
 //! | 48–55 | identity of the trial |
 //!
-//! All little-endian. A wrong checksum means a torn or corrupt unit; a right one with another offset or file a
-//! misplaced unit; with another seed, trial or sequence number a stale unit.
+//! All little-endian. A wrong checksum means a torn or corrupt unit. A correct one with another offset or file means a
+//! misplaced unit, and with another seed, trial or sequence number a stale unit.
 //!
-//! Trial and sequence number are compared where it is known what was written last: by this clone itself, or as an earlier
-//! trial recorded it. Units of the first version end with the checksum and have no trial.
+//! Trial and sequence number are compared if the last write is known: from this clone itself, or from the record of an
+//! earlier trial. Units of the first version end with the checksum and have no trial.
 //!
 //! A job that writes headers of fio also accepts those of iodyno: an earlier version wrote these.
 
@@ -38,12 +38,12 @@ use body::Body;
 use fio_header::{FioHeader, Layout};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"iodynoB2");
-/// Of the first version.
+/// The fixed word of the first version.
 const MAGIC_1: u64 = u64::from_le_bytes(*b"iodynoB1");
-/// Up to the end of the checksum.
+/// Length of the header up to the end of the checksum, bytes.
 const CHECKED_HEADER: usize = 48;
 const HEADER: usize = 56;
-/// Expected of a unit that a trial recorded as not written.
+/// The expected sequence number of a unit that a trial recorded as not written.
 const UNWRITTEN: u32 = u32::MAX;
 /// Maximum number of bad units that one clone writes to files: enough to examine, too few to fill a disk.
 const MOST_DUMPS: u32 = 64;
@@ -62,10 +62,10 @@ pub(crate) struct Verifier {
     sealed: Box<[u32]>,
     /// The pattern that fills blocks.
     body: Option<Body>,
-    /// What a later write leaves of a block cannot be checked: its pattern depends on where the block began.
+    /// Whether partly overwritten blocks cannot be checked, because the pattern depends on the start of the block.
     only_whole: bool,
     pub(crate) result: VerifyResult,
-    /// Where bad units are written to, if this was requested.
+    /// The destination of bad units, if requested.
     dumps: Option<Dumps>,
     dumped: u32,
     /// The first bad unit that could not be written to a file, with the reason.
@@ -110,7 +110,7 @@ impl FioRule {
         layout.length() + self.sum_length
     }
 
-    /// The data of a unit, in their order before the header was moved, each part with its place then.
+    /// The data of a unit in their order before the header was moved, each part with its original position.
     fn data<'a>(&self, layout: Layout, unit: &'a [u8]) -> [(usize, &'a [u8]); 3] {
         let (at, length) = (self.at, self.length(layout));
         match at {
@@ -123,7 +123,8 @@ impl FioRule {
         }
     }
 
-    /// Whether a unit of this length holds such a header and data. A moved header must not overlap its old place.
+    /// Whether a unit of this length has space for such a header and data. A moved header must not overlap its old
+    /// place.
     fn fits(&self, layout: Layout, unit: usize) -> bool {
         let length = self.length(layout);
         unit > length && self.at + length <= unit && (self.at == 0 || self.at >= length)
@@ -140,7 +141,7 @@ struct CheckedFile {
     name: String,
     hash: u64,
     base: u64,
-    /// Sequence number of each unit's last write; 0: not known. Untouched pages take no memory.
+    /// Sequence number of each unit's last write; 0: unknown. Untouched pages take no memory.
     written: Vec<u32>,
     /// The trials of recorded units, which this clone does not write. Empty: nothing is recorded.
     trials: Vec<u64>,
@@ -203,7 +204,7 @@ impl Verifier {
         }
     }
 
-    /// Expects what an earlier trial recorded of each file. This clone writes nothing.
+    /// Expects the last writes that an earlier trial recorded for each file. This clone writes nothing.
     pub(crate) fn expect_recorded(&mut self, recorded: &[RecordedBlocks]) {
         for (file, record) in self.files.iter_mut().zip(recorded) {
             if record.unit != self.unit as u64 {
@@ -221,7 +222,7 @@ impl Verifier {
         }
     }
 
-    /// What was written, unless the units have no headers.
+    /// The last writes, unless the units have no headers.
     pub(crate) fn into_written(self) -> Option<WrittenBlocks> {
         let headers = self.rule.checksum.has_header() && !self.rule.only;
         headers.then(|| WrittenBlocks {
@@ -235,7 +236,7 @@ impl Verifier {
         self.dumps = Some(dumps.clone());
     }
 
-    /// Writes the received data as `FILE.OFFSET.received`, and the expected data where it is known.
+    /// Writes the received data as `FILE.OFFSET.received`, and the expected data if they are known.
     fn dump(&mut self, op: &Op, offset: u64, unit: &[u8]) {
         let Some(dumps) = &self.dumps else { return };
         if self.dumped == MOST_DUMPS {
@@ -265,7 +266,7 @@ impl Verifier {
 
     /// Called before a write at `now`, ns: puts a header on each unit of the buffer.
     pub(crate) fn seal(&mut self, slot: Slot, op: &Op, buffer: &mut [u8], now: u64) {
-        // 0 and `UNWRITTEN` have a meaning of their own.
+        // 0 and `UNWRITTEN` have special meanings.
         self.sequence = self.sequence % (UNWRITTEN - 1) + 1;
         self.sealed[slot as usize] = self.sequence;
         let block = &mut buffer[..op.length as usize];
@@ -392,7 +393,7 @@ impl Verifier {
         self.result.bad() == bad_before
     }
 
-    /// Whether fio wrote this unit: where a record says that iodyno did not write it, fio may have done so later.
+    /// Whether fio wrote this unit. If a record states that iodyno did not write it, fio may have written it later.
     fn is_of_fio(&self, unit: &[u8]) -> bool {
         let header = self
             .fio
@@ -569,7 +570,7 @@ impl Verifier {
         }
     }
 
-    /// Sequence number and trial of the last write to the unit at this offset; 0: not known.
+    /// Sequence number and trial of the last write to the unit at this offset; 0: unknown.
     fn expected(&self, file: u32, offset: u64) -> (u32, u64) {
         let file = &self.files[file as usize];
         let index = ((offset - file.base) / self.unit as u64) as usize;
@@ -587,7 +588,7 @@ impl Verifier {
             | Checksum::HeaderOnly
             | Checksum::PatternWithHeader
             | Checksum::Nothing => 0,
-            // Also in place of all checksums that only fio's headers have.
+            // Also replaces all checksums that only fio's headers have.
             _ => {
                 let mut hash = Xxh64::new(0);
                 hash.update(&unit[..40]);
@@ -606,8 +607,8 @@ impl Verifier {
         });
     }
 
-    /// The blocks that this job wrote, as (file, offset, length) of at most `longest` bytes, in order of their offsets, and that
-    /// were not checked since. Of a block that was overwritten in part, what is left.
+    /// The blocks that this job wrote and that were not checked since, as (file, offset, length) of at most `longest`
+    /// bytes, in order of their offsets. For a partly overwritten block, its remaining part.
     pub(crate) fn ranges(&self, longest: usize) -> Vec<(u32, u64, u32)> {
         let most = (longest / self.unit).max(1);
         let mut ranges = Vec::new();
@@ -704,7 +705,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_each_kind_of_damage_apart() {
+    fn distinguishes_each_kind_of_damage() {
         for checksum in [Checksum::Crc32c, Checksum::Xxhash64] {
             let mut verifier = verifier(checksum);
             let (here, there) = (write(0, 0), write(0, 65536));
@@ -774,14 +775,14 @@ mod tests {
         assert!(now.check(&op, &new));
         assert!(!now.check(&op, &old));
         assert_eq!(now.result.stale, 2);
-        // What this trial did not write may be of any trial.
+        // Units that this trial did not write may belong to any trial.
         let elsewhere = write(0, 65536);
         let other = sealed(&mut earlier, &elsewhere);
         assert!(now.check(&elsewhere, &other));
     }
 
     #[test]
-    fn a_recorded_write_is_expected_and_no_other() {
+    fn only_the_recorded_write_is_expected() {
         let (first, second) = (write(0, 0), write(0, 8192));
         let mut writer = of_trial(77, Verify::default());
         let lost = sealed(&mut writer, &first);
@@ -813,7 +814,7 @@ mod tests {
         assert_eq!(checker.result.checked, 4);
         assert!(!checker.check(&first, &lost));
         assert_eq!(checker.result.stale, 2);
-        // What was not written is not checked, and what is not recorded as far as it can be.
+        // Unwritten units are not checked, and unrecorded ones only by their headers.
         assert!(checker.check(&write(0, 32768), &[0; 8192]));
         assert_eq!(checker.result.checked, 6);
         let mut unrecorded = of_trial(90, only);
@@ -848,7 +849,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_is_seen() {
+    fn every_flipped_bit_is_detected() {
         let mut verifier = verifier(Checksum::Crc32c);
         let op = write(0, 0);
         let buffer = sealed(&mut verifier, &op);
@@ -860,7 +861,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_skip_what_was_not_written() {
+    fn ranges_skip_unwritten_units() {
         let mut verifier = verifier(Checksum::Crc32c);
         for offset in [0, 8192, 65536] {
             sealed(&mut verifier, &write(0, offset));

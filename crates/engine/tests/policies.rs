@@ -1,4 +1,4 @@
-//! What ends a job, what follows its end, and what is reported.
+//! The end of a job, the steps after it, and its results.
 #![allow(clippy::print_stderr)]
 
 use std::fs::File;

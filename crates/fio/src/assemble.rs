@@ -245,7 +245,7 @@ impl<'h> Assembly<'h> {
     }
 
     fn warn_of_namesake(&mut self, draft: &Draft, job: &Job) {
-        // `name=` gives several jobs one name on purpose.
+        // `name=` intentionally gives several jobs the same name.
         let twice = draft.name.is_none() && self.named.contains_key(&job.name);
         if !twice {
             return;

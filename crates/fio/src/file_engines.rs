@@ -16,7 +16,7 @@ use super::text::Report;
 
 const SET: &str = "files";
 
-/// Options that would change the ops and are not supported beside a file engine.
+/// Options that would change the ops and are not supported with a file engine.
 const OTHERS: [&str; 7] = [
     "verify",
     "thinktime",

@@ -1,4 +1,4 @@
-//! Warns of options that are valid but may not do what the author expects.
+//! Warns of options that are valid but whose effect may be unexpected.
 
 use iodyno_model::{Amount, Content, Diagnostic, EngineKind, Job, Order, Severity};
 use iodyno_units::Bytes;

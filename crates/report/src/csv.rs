@@ -8,7 +8,7 @@ pub(crate) fn record<'a>(fields: impl IntoIterator<Item = &'a str>) -> String {
     fields.join(",") + "\n"
 }
 
-/// A number with all its digits; empty where it is missing or not finite.
+/// A number with all its digits; empty if it is missing or not finite.
 pub(crate) fn number(value: Option<f64>) -> String {
     match value {
         Some(value) if value.is_finite() => value.to_string(),

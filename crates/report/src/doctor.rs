@@ -93,8 +93,8 @@ struct Document<'a> {
     checks: &'a [Check],
 }
 
-/// `schema` = `iodyno.doctor/1`: `fit`, and `checks` with `name`, `state` (`fine`, `unknown`, `note`, `unfit`), `found`,
-/// `rule` and, where there is one, `remedy`. Ends with a newline.
+/// `schema` = `iodyno.doctor/1`: `fit`, and `checks` with `name`, `state` (`fine`, `unknown`, `note`, `unfit`),
+/// `found`, `rule` and, if there is one, `remedy`. Ends with a newline.
 pub fn json(checks: &[Check]) -> String {
     print(&Document {
         schema: "iodyno.doctor/1",

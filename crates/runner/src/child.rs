@@ -452,7 +452,7 @@ mod tests {
         }))
     }
 
-    /// A session whose child said hello and was told to stop, and an instant right after that.
+    /// A session whose child sent hello and was told to stop, and an instant immediately after that.
     fn stopped(node: &LocalNode, command: Command) -> (ChildSession<'_>, Instant) {
         let mut session = ChildSession::open(node).unwrap();
         let hello = Message::Hello(Hello::new(Vec::new()));

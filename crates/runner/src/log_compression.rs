@@ -10,7 +10,7 @@ use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
 /// The fastest level that still searches for repetitions well.
 const LEVEL: u8 = 3;
 
-/// Writes what it gets at a time as one stream, in one call: several writers can append to the same file.
+/// Writes each buffer as one stream in one call, so that several writers can append to the same file.
 #[derive(Debug)]
 pub(crate) struct Compressed<T: Write>(pub(crate) T);
 

@@ -420,7 +420,7 @@ impl WindowLog {
             self.next = Some(now + self.window_ns);
             return;
         }
-        // Windows lie on a grid from the start; a missed one is part of the next.
+        // Windows are on a grid from the start; a missed one is part of the next.
         let windows = (now - start.min(now)) / self.window_ns;
         self.next = Some(start + (windows + 1) * self.window_ns);
         if windows > 0 {

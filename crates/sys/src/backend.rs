@@ -74,7 +74,7 @@ pub struct Completion {
     pub result: i32,
     /// Time immediately before the system call that submitted the op.
     pub submitted: u64,
-    /// Time immediately after the completion was seen.
+    /// Time immediately after the completion was detected.
     pub completed: u64,
 }
 

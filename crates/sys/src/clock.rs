@@ -4,8 +4,7 @@ use crate::thread::{Usage, thread_usage};
 
 /// A clock in ns.
 pub trait Clock {
-    /// Whether time advances only while an actor sleeps, so that an event is seen at the time of its
-    /// occurrence.
+    /// Whether time advances only while an actor sleeps, so that an event is detected at the time of its occurrence.
     const VIRTUAL: bool;
 
     /// The current time.

@@ -118,7 +118,7 @@ impl PosixAioBackend {
         }
     }
 
-    /// Reaps up to `limit` completed ops, with one timestamp for all that are seen at the same time.
+    /// Reaps up to `limit` completed ops, with one timestamp for all that are detected at the same time.
     fn reap(&mut self, limit: u32, completions: &mut Completions) {
         let (blocks, arena) = (&mut self.blocks, &mut self.arena);
         let mut reaped = 0;

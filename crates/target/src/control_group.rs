@@ -65,7 +65,7 @@ fn limiting_memory(roots: &Roots, total: u64) -> Option<(u64, PathBuf)> {
     let limits = folders.into_iter().filter_map(|folder| {
         let files = ["memory.max", "memory.limit_in_bytes"];
         let limit = files.iter().find_map(|name| text(folder.join(name)))?;
-        // `max` is no limit, and neither is the largest number of version 1.
+        // `max` and the largest number of version 1 mean that there is no limit.
         Some((limit.parse::<u64>().ok()?, folder))
     });
     limits

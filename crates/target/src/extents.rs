@@ -51,7 +51,7 @@ pub fn unwritten(file: impl AsFd) -> io::Result<Option<Unwritten>> {
 fn sum(extents: &[host::Extent], length: u64) -> Unwritten {
     let (mut covered, mut reserved, mut end) = (0, 0, 0);
     for extent in extents {
-        // Ignore what lies past the end of the file, or is reported twice by a file system with several
+        // Ignore extents past the end of the file, and extents that are reported twice by a file system with several
         // copies.
         let from = extent.offset.clamp(end, length.max(end));
         let to = extent.offset.saturating_add(extent.length).min(length);

@@ -107,7 +107,7 @@ fn a_full_store_is_reported_before_any_io() {
     assert!(!home.work().join("t.0.0").exists(), "no I/O was done");
 }
 
-/// How many frames of its latest run a store holds.
+/// The number of frames of a store's latest run.
 fn frames_in(home: &Home, store: &str) -> usize {
     let shown = home.iodyno(&["show", "last", "--json", "--store", store]);
     let shown: Option<Value> = serde_json::from_str(&shown.stdout).ok();
@@ -123,7 +123,8 @@ fn a_store_that_fills_up_does_not_end_the_run() {
     }
 }
 
-/// File systems where the kernel allocates blocks when a mapped file is written to, and kills who writes if there are none.
+/// File systems on which the kernel allocates blocks when a mapped file is written to, and kills the writing process if
+/// there are none.
 fn allocates_late(home: &Home) -> impl Iterator<Item = FileSystem> {
     let kinds: [(&str, u64, &[&str]); 2] = [
         (
@@ -155,7 +156,7 @@ fn fills_up(home: &Home, folder: &Path) {
     let running = wait_for("a run that can be halted early", || {
         let running = home.start(&["run", "job.fio", "--store", store]);
         running.wait_for("a frame", || (frames_in(home, store) > 0).then_some(()));
-        // The node goes on; of what it brings, frames and their end are yet to be stored.
+        // The node continues; its further frames and its end are still to be stored.
         stop(running.pid());
         if frames_in(home, store) <= 2 {
             return Some(running);
@@ -230,7 +231,7 @@ fn a_folder_without_permission_is_reported_with_its_path() {
     home.file("job.fio", "[t]\nrw=write\nbs=4k\nsize=1m\n");
     let mut command = home.command(&["run", "job.fio", "--on", "locked"]);
     if root() {
-        // Root may write everywhere: somebody else has to try.
+        // Root may write everywhere, so another user is needed.
         home.open_to_all();
         command.uid(65534).gid(65534);
     }

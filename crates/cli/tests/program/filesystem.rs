@@ -31,7 +31,7 @@ impl FileSystem {
         FileSystem::at(&image, &home.work().join(name), mib, tool)
     }
 
-    /// A new ext4 in a file of this one. It has to be dropped first.
+    /// A new ext4 in a file of this one. It must be dropped first.
     pub(crate) fn within(&self, home: &Home, mib: u64) -> Option<FileSystem> {
         let image = self.folder.join("inner.img");
         FileSystem::at(&image, &home.work().join("inner"), mib, KINDS[0].2)
@@ -46,7 +46,7 @@ impl FileSystem {
             .map_err(|why| skip(&why))
             .ok()?;
         std::fs::create_dir(folder).unwrap();
-        // From here on it is undone whatever happens.
+        // From here on it is undone in any case.
         let folder = folder.to_owned();
         let made = FileSystem { folder, device };
         match run(&["mount", &made.device, made.folder.to_str().unwrap()]) {

@@ -364,7 +364,7 @@ fn no_output_file_is_created_in_dev() {
         .tells("among");
     home.file("null.fio", "[t]\nioengine=null\nrw=read\nsize=1m\n");
     for store in [name.to_owned(), format!("{name}/of/mine.db")] {
-        // It goes on with a store in memory.
+        // It continues with a store in memory.
         fio(&home, &["--store", &store])
             .succeeds()
             .tells("among device nodes");
@@ -649,7 +649,7 @@ fn reads_that_verify_are_counted_as_fio_does() {
     );
     let more = ["--rw=write", "--verify_only=1", "--output-format=json"];
     let [read, write] = sections(home.iodyno(&verifying("--size=64k", &more)));
-    // fio tells of writes here that it did not make.
+    // Here fio reports writes that it did not do.
     assert_eq!(
         (&read["total_ios"], &write["total_ios"]),
         (&16.into(), &0.into())

@@ -1,4 +1,4 @@
-//! Traces: recorded, replayed in order and in time, and never a reason to write what the user did not name.
+//! Traces: recorded, replayed in order and in time, and never a permission to write files that the user did not name.
 
 use std::fs;
 
@@ -71,7 +71,7 @@ fn what_is_recorded_is_replayed() {
         };
         assert_eq!(ops(&second), ops(&log), "{engine}");
     }
-    // Each clone has a record of its own.
+    // Each clone has a separate record.
     replayed(
         &home,
         &[
@@ -200,7 +200,7 @@ fn a_trace_alone_is_no_reason_to_write_to_a_file() {
         .exits(1)
         .tells("the trace writes to");
     kept();
-    // Elsewhere, or where the user says so.
+    // In another folder, or at the path that the user gives.
     home.file("t.log", &text("write 0 512"));
     for more in [
         &["--replay_redirect=other"][..],
@@ -265,7 +265,7 @@ fn a_trace_that_cannot_be_replayed_is_refused_with_its_line() {
         .tells(words);
         assert!(!home.work().join("f").exists());
     }
-    // More than the file system holds.
+    // More than the size of the file system.
     home.file(
         "t.log",
         "fio version 2 iolog\nf add\nf write 4611686018427387904 4096\n",

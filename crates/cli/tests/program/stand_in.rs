@@ -1,4 +1,4 @@
-//! The program in the place of fio and sysbench: under their names, signals, without a store, and with silent warnings.
+//! The program in place of fio and sysbench: their names, signals, runs without a store, and suppressed warnings.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
@@ -18,7 +18,7 @@ const TINY: [&str; 5] = [
     "--ioengine=null",
 ];
 
-/// The program under another name, in a folder of its own.
+/// The program under another name, in a separate folder.
 fn named(home: &Home, name: &str, copied: bool) -> PathBuf {
     let folder = home.work().join("bin");
     std::fs::create_dir_all(&folder).unwrap();
@@ -206,7 +206,7 @@ fn a_home_that_is_read_only_or_full_is_a_warning() {
     };
     let mut command = at(&locked);
     if root() {
-        // Root may write everywhere: somebody else has to try.
+        // Root may write everywhere, so another user is needed.
         home.open_to_all();
         command.uid(65534).gid(65534);
         match command.spawn() {

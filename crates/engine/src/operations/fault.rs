@@ -1,4 +1,4 @@
-//! Explains why a step failed, where its errno has a known cause.
+//! Explains why a step failed, if its errno has a known cause.
 
 use std::path::Path;
 

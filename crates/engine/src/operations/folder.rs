@@ -36,7 +36,7 @@ pub(super) enum About {
 /// Why a step was not completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Halt {
-    /// The clone was asked to stop.
+    /// The clone was told to stop.
     StopRequested,
     /// A set has no file left.
     Empty,
@@ -64,7 +64,7 @@ impl Halt {
     }
 }
 
-/// An open file, and its length as far as it is known.
+/// An open file, and its length if known.
 pub(super) struct Open {
     pub(super) descriptor: OwnedFd,
     pub(super) length: Option<u64>,

@@ -34,7 +34,7 @@ impl BlockMap {
         Some(map)
     }
 
-    /// Begins a pass. Bits that stand for no block count as used.
+    /// Begins a pass. Bits without a block count as used.
     fn clear(&mut self) {
         let mut bits = self.count;
         for level in &mut self.levels {

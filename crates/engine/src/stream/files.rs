@@ -5,7 +5,7 @@ use rand::{Rng, RngExt};
 
 use super::blocks::BlockDraw;
 
-/// Ranks per file where a law draws the file: fio's resolution.
+/// Ranks per file if a law draws the file: fio's resolution.
 const RANKS: u64 = 1024;
 
 /// The file whose turn it is. Which rule applies is decided once.

@@ -122,7 +122,7 @@ fn a_random_map_of_different_sizes_covers_the_region_once() {
             (access.reads, access.writes) = (reads, true);
             access.block_sizes = PerDirection::all(sizes.clone());
             let ops = issued(job, &[(KIB, 256 * KIB)], 512 * KIB);
-            // Two passes: each of them meets every byte once, whatever its direction.
+            // Two passes: each of them accesses every byte once, in any direction.
             let mut met = vec![0; (256 * KIB / least) as usize];
             for (_, offset, length, _) in &ops {
                 let first = (offset - KIB) / least;

@@ -1,4 +1,4 @@
-//! Op streams: which op is issued next. Pure: no sleep, no I/O, no clock of their own.
+//! Op streams: which op is issued next. Pure: no sleep, no I/O, no clock.
 
 mod block_map;
 mod blocks;

@@ -35,7 +35,7 @@ pub(super) struct Region {
     simple: [bool; 3],
     /// With one random map for all directions (as in fio), only this draw is used.
     shared_map: bool,
-    /// The random map of all directions where the lengths of ops differ.
+    /// The random map of all directions if the lengths of ops differ.
     map: Option<BlockMap>,
 }
 

@@ -14,8 +14,9 @@
 //! | 42–43 | – | not used |
 //! | 44–47 | 36–39 | CRC-32C of all bytes before it, not inverted at the end |
 //!
-//! All in the byte order of the host that wrote it; that of little-endian hosts here. The checksum of the unit's other bytes
-//! follows, and then these bytes. With an offset of the header, it has changed places, checksum included, with the bytes there.
+//! All in the byte order of the host that wrote it; that of little-endian hosts here. The checksum of the unit's other
+//! bytes follows, and then these bytes. With an offset, the header including its checksum is exchanged with the bytes
+//! at that offset.
 //!
 //! fio does not read the time, and its nanoseconds are below 10⁹: their highest bit marks headers of iodyno. The seed of these
 //! identifies the trial and the file.
@@ -31,7 +32,7 @@ use xxhash_rust::xxh32::Xxh32;
 const MAGIC: u16 = 0xacca;
 /// The version of the layout since 3.41.
 const VERSION: u8 = 0x81;
-/// In the nanoseconds: iodyno wrote the header.
+/// The bit in the nanoseconds that marks headers of iodyno.
 const OURS: u32 = 1 << 31;
 /// Length of the longest checksum, bytes.
 const LONGEST_SUM: usize = 128;
@@ -84,7 +85,7 @@ impl Layout {
         }
     }
 
-    /// The number of a write as the header has it.
+    /// The number of a write as stored in the header.
     pub(crate) fn write_number(self, write: u64) -> u64 {
         match self {
             Layout::New => write,
@@ -210,7 +211,7 @@ pub(crate) fn same(one: u16, other: u16) -> bool {
     canonical(one) == canonical(other)
 }
 
-/// A checksum as it is in the header.
+/// A checksum in the form of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sum {
     bytes: [u8; LONGEST_SUM],
@@ -365,8 +366,8 @@ impl<const N: usize> Blocks<N> {
     }
 }
 
-/// fio's variant of SHA-256. It differs from the standard in the byte order of the length at the end, and of each word of the
-/// result it has the lowest byte only. The rest of the field is the end of the last block.
+/// fio's variant of SHA-256. It differs from the standard in the byte order of the length at the end, and it stores
+/// only the lowest byte of each word of the result. The rest of the field is the end of the last block.
 fn sha256(data: [&[u8]; 3]) -> Sum {
     let mut state = [
         0x6a09_e667,

@@ -182,7 +182,7 @@ fn a_hash_pads_data_of_any_length() {
 }
 
 #[test]
-fn what_was_written_is_accepted_and_every_changed_byte_is_found() {
+fn written_blocks_are_accepted_and_every_changed_byte_is_detected() {
     for format in FORMATS {
         for checksum in SUMS {
             for moved in [0, 256_usize] {
@@ -212,7 +212,7 @@ fn what_was_written_is_accepted_and_every_changed_byte_is_found() {
 #[test]
 fn blocks_of_fio_are_accepted_by_a_job_that_checks() {
     for format in FORMATS {
-        // Whichever the job would write.
+        // For any format that the job would write.
         for own in FORMATS {
             let only = Verify {
                 only: true,
@@ -238,7 +238,7 @@ fn blocks_of_fio_are_accepted_by_a_job_that_checks() {
 }
 
 #[test]
-fn other_blocks_of_fio_are_told_by_what_they_are() {
+fn other_blocks_of_fio_are_reported_by_their_kind() {
     let found = |rule: Verify, length: u32, block: &[u8]| {
         let mut checker = of_trial(77, rule, length.into());
         assert!(!checker.check(&write(0, 0, length), block));
@@ -262,7 +262,7 @@ fn other_blocks_of_fio_are_told_by_what_they_are() {
 }
 
 #[test]
-fn lost_stale_and_misplaced_writes_are_told_apart() {
+fn lost_stale_and_misplaced_writes_are_distinguished() {
     for format in FORMATS {
         let of = |trial| of_trial(trial, rule(Checksum::Xxhash32, format), 4096);
         let (here, there) = (write(0, 0, 4096), write(0, 65536, 4096));
@@ -288,7 +288,7 @@ fn lost_stale_and_misplaced_writes_are_told_apart() {
 }
 
 #[test]
-fn a_record_tells_lost_writes_of_iodyno_and_accepts_later_ones_of_fio() {
+fn a_record_detects_lost_writes_of_iodyno_and_accepts_later_ones_of_fio() {
     let only = Verify {
         only: true,
         ..rule(Checksum::Crc32c, HeaderFormat::Fio)
@@ -311,18 +311,18 @@ fn a_record_tells_lost_writes_of_iodyno_and_accepts_later_ones_of_fio() {
     assert!(checker.check(&here, &last));
     assert!(!checker.check(&here, &first));
     assert_eq!(checker.result.stale, 1);
-    // What fio wrote may be newer than the record.
+    // Writes of fio may be newer than the record.
     let of_fio = |offset| block_of_fio(HeaderFormat::Fio, offset, 9, 4096);
     assert!(checker.check(&here, &of_fio(0)) && checker.check(&there, &of_fio(4096)));
     assert_eq!(checker.result.checked, 4);
-    // What iodyno did not write according to the record is not checked, unless it is fio's.
+    // Blocks that iodyno did not write according to the record are checked only if they are fio's.
     assert!(checker.check(&there, &[0; 4096]));
     assert_eq!(checker.result.checked, 4);
     assert!(!checker.check(&there, &of_fio(0)));
 }
 
 #[test]
-fn blocks_of_an_earlier_version_are_accepted_beside_those_of_fio() {
+fn blocks_of_an_earlier_version_and_those_of_fio_are_accepted() {
     let op = write(0, 0, 4096);
     let old = sealed(&mut of_trial(77, Verify::default(), 4096), &op);
     let only = Verify {
@@ -392,13 +392,13 @@ fn a_pattern_contains_the_offset_of_the_block() {
 }
 
 #[test]
-fn what_is_left_of_a_block_whose_pattern_is_overwritten_is_not_checked() {
+fn the_rest_of_a_partly_overwritten_block_with_a_pattern_is_not_checked() {
     let bytes = patterned(Checksum::Crc32c, 0).pattern.unwrap().bytes;
     let mut verifier = of_trial(77, patterned(Checksum::Pattern(bytes), 0), 512);
     sealed(&mut verifier, &write(0, 0, 2048));
     sealed(&mut verifier, &write(0, 512, 1024));
     assert_eq!(verifier.ranges(4096), [(0, 512, 1024)]);
-    // Units with headers stand for themselves.
+    // Units with headers are checked separately.
     let mut verifier = of_trial(77, rule(Checksum::Crc32c, HeaderFormat::Fio), 512);
     sealed(&mut verifier, &write(0, 0, 2048));
     sealed(&mut verifier, &write(0, 512, 1024));

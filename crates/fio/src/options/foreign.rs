@@ -128,7 +128,7 @@ const fn cmdprio(name: &'static str, text: &'static str) -> OptionSpec {
     ignored(name, Unit::Count, text, why)
 }
 
-/// An option of a refused engine, which has no effect of its own.
+/// An option of a refused engine, without any other effect.
 const fn engine(name: &'static str, text: &'static str) -> OptionSpec {
     let why = "it belongs to an engine that is refused, and has no effect with any other";
     differs(name, Unit::Text, text, why)

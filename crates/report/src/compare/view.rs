@@ -59,7 +59,7 @@ pub(super) struct RowView {
     pub(super) metric_matters: bool,
     /// Median and half-width of its interval; empty without values.
     pub(super) baseline: String,
-    /// One for each candidate; `None` where it was not compared.
+    /// One for each candidate; `None` if it was not compared.
     pub(super) results: Vec<Option<ResultView>>,
 }
 

@@ -16,7 +16,7 @@ pub(super) struct Entry<'a> {
     pub(super) members: u32,
     /// Read, write, trim, sync.
     directions: [DirectionResult; 4],
-    /// The sum of the first three, where it is reported beside them.
+    /// The sum of the first three, if it is reported in addition.
     sum: Option<DirectionResult>,
     pub(super) cpu: CpuUse,
     pub(super) depth: DepthUse,
@@ -40,9 +40,9 @@ const OTHER_ERRNO: i32 = 5;
 /// What a block of figures is about.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Row {
-    /// A direction; reads stand for all directions where only their sum is reported.
+    /// A direction; reads represent all directions if only their sum is reported.
     Of(Direction),
-    /// Reads, writes and trims, beside each of them.
+    /// Reads, writes and trims, in addition to each of them.
     Sum,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Entry<'a> {
         let measured = cycles.as_ref().unwrap_or(&clone.directions);
         let measured = measured.iter().map(|result| (result, flush_ns));
         for (result, flush_ns) in measured.chain(verify_reads) {
-            // Steps of file operations have directions of their own.
+            // Steps of file operations have other directions.
             let Some(sum) = self.directions.get_mut(result.direction as usize) else {
                 continue;
             };
@@ -162,12 +162,12 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Whether reads stand for all directions.
+    /// Whether reads represent all directions.
     pub(super) fn only_sum(&self) -> bool {
         self.job.reporting.unified == UnifiedReporting::Mixed
     }
 
-    /// Adds up the directions where the job asks for their sum: rates add up, and the runtime is the longest.
+    /// Adds up the directions if the job requests their sum: rates are added, and the runtime is the longest one.
     fn unify(&mut self) {
         let unified = self.job.reporting.unified;
         if unified == UnifiedReporting::None {

@@ -29,7 +29,7 @@ struct DataObject {
     bw: Vec<u64>,
 }
 
-/// The values of the last window, those that are missing as 0.
+/// The values of the last window; missing values are 0.
 fn values(result: &SteadyResult, metric: SteadyMetric) -> Vec<u64> {
     let mut values: Vec<u64> = result
         .window

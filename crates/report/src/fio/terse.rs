@@ -1,7 +1,7 @@
 //! fio's terse output, versions 2 to 5: one line per entry, with fields separated by semicolons.
 //!
 //! Version 3 has no trims. Version 5 adds the number of bandwidth samples and the IOPS samples. Version 2 has neither
-//! fio's version nor disks, and its description is a line of its own.
+//! fio's version nor disks, and its description is a separate line.
 
 use iodyno_model::{Direction, Histogram, Trial, Workload};
 

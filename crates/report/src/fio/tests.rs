@@ -299,7 +299,7 @@ fn each_terse_version_has_its_own_fields() {
     assert_eq!(fifth[0][52..93], third[0][46..87]);
     assert_eq!(fifth[0][140..145], ["0", "0", "0", "0.000000", "0.000000"]);
     assert_eq!(fifth[0][146..], third[0][87..]);
-    // Without fio's version and disks; the description is a line of its own.
+    // Without fio's version and disks; the description is a separate line.
     let second = terse_lines(2);
     assert_eq!(second.len(), 3);
     assert_eq!([second[0].len(), second[2].len()], [161, 161]);

@@ -13,7 +13,7 @@ const MOST_LINES: usize = 12;
 /// The smallest width of a bar with its share, columns.
 const LEAST_COLUMN: usize = 14;
 
-/// Upper edges in ns: 1-2-5 steps, or decades where the range is wide.
+/// Upper edges in ns: 1-2-5 steps, or decades if the range is wide.
 fn edges(low: u64, high: u64) -> Vec<u64> {
     let fine: Vec<u64> = (0..13)
         .flat_map(|power| [1, 2, 5].map(|step| step * 10u64.pow(power)))

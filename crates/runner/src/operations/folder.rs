@@ -46,7 +46,7 @@ fn mark(key: &TrialKey) -> String {
 /// The folder, open.
 #[derive(Debug)]
 pub(super) struct Own {
-    /// The target that it lies in.
+    /// The target that contains it.
     pub(super) target: OwnedFd,
     pub(super) name: String,
     pub(super) path: PathBuf,

@@ -31,8 +31,8 @@ impl<'a> Base<'a> {
     }
 }
 
-/// The files of a clone of the job of this name, in order, each as often as it is named. `is_special` tells a device (which a
-/// job without `filename=` may be named after) from anything else.
+/// The files of a clone of the job of this name, in order, each as often as it is named. `is_special` tells whether a
+/// path is a device (a job without `filename=` may be named after one).
 ///
 /// # Errors
 /// Two files of different names would be the same file below the target: its path.

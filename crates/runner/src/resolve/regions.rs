@@ -218,7 +218,7 @@ impl Binding<'_> {
     }
 }
 
-/// As in fio, a percentage is one of what is there.
+/// As in fio, a percentage refers to the existing length.
 fn share_of_nothing(path: &Path) -> Diagnostic {
     fault(
         format!(

@@ -235,7 +235,7 @@ fn the_harness_and_the_clocks_of_this_host_are_measured() {
         let begun = outer.0;
         assert!(begun.elapsed().as_secs() < 120, "not counted: {used:?}");
     };
-    // The readings of the snapshots lie between those of this test, and use the same clocks.
+    // The snapshots are read between the readings of this test, with the same clocks.
     let [least, most] = spans.map(|span| span.as_nanos() as u64);
     assert!((least..=most).contains(&used.span_ns), "{used:?}");
     let [least, most] = harness;

@@ -78,7 +78,7 @@ impl Sample {
         self.offsets[index]
     }
 
-    /// Whether an offset lies in a sampled block.
+    /// Whether an offset is in a sampled block.
     pub(super) fn covers(&self, offset: u64) -> bool {
         let block = offset / BLOCK * BLOCK;
         self.offsets.binary_search(&block).is_ok()

@@ -1,10 +1,9 @@
 //! The guard: only targets that the user named and that are not in use are written.
 //!
-//! A block device is written only if it was named, and is blank or contains only what iodyno wrote. A
-//! device in use (mounted, swap, part of another device) is always refused. A device that contains data is
-//! refused unless `--destroy` names exactly that device. A named regular file may be overwritten, unless it
-//! contains a disk image or a file system: then `--destroy` is needed as well. Nothing is created in
-//! folders of device nodes.
+//! A block device is written only if it was named, and is blank or contains only iodyno's own writes. A device in use
+//! (mounted, swap, part of another device) is always refused. A device that contains data is refused unless `--destroy`
+//! names exactly that device. A named regular file may be overwritten, unless it contains a disk image or a file
+//! system: then `--destroy` is needed as well. Nothing is created in folders of device nodes.
 //!
 //! Invariants: a path is resolved once, and all later steps use that inode. A device is checked before it is opened for
 //! writing. While it is sampled, and for the lifetime of [`Admitted`], the kernel reserves it (O_EXCL), so that it
@@ -471,7 +470,7 @@ fn overwritten(reasons: &[Reason]) -> Vec<String> {
     reasons.iter().map(note).collect()
 }
 
-/// Whether it is null, zero or full: what is written to them is not stored.
+/// Whether it is null, zero or full, which do not store written data.
 fn discards(number: DeviceNumber) -> bool {
     number.major == 1 && matches!(number.minor, 3 | 5 | 7)
 }

@@ -1,4 +1,4 @@
-//! Survey of what the host uses: mounts, swap, loop devices and pools.
+//! Survey of the host's use of files and devices: mounts, swap, loop devices and pools.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

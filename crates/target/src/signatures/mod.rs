@@ -1,9 +1,8 @@
 //! Signatures on a device: file systems, pools, volumes, partition tables, swap, encryption.
 //!
-//! Formats are recognised by the magic numbers that their on-disk formats define at fixed places; each
-//! table and function names them. A magic number of two bytes matches random data once in 65536 times, so
-//! such formats get additional checks. Signatures only name what was found: the bytes decide whether a
-//! device is blank (`guard::content`).
+//! Formats are recognised by the magic numbers that their on-disk formats define at fixed places; each table and
+//! function names them. A magic number of two bytes matches random data once in 65536 times, so such formats get
+//! additional checks. Signatures only name the content: the bytes decide whether a device is blank (`guard::content`).
 
 mod formats;
 mod reader;

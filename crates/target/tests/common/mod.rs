@@ -80,7 +80,7 @@ pub fn alone() -> Alone {
     })
 }
 
-/// A loop device on a sparse file of its own.
+/// A loop device on a separate sparse file.
 pub struct Loop {
     pub device: PathBuf,
     pub file: PathBuf,
