@@ -20,7 +20,7 @@ use crate::shared_files::SharedFilesPart;
 pub struct JobFile {
     /// Its descriptor, opened with the flags of the job. `None` for engines without files.
     pub descriptor: Option<OwnedFd>,
-    /// Its name, for messages.
+    /// Its name, for messages and for the headers of verified blocks.
     pub name: String,
     /// Bytes from the file's start to the region.
     pub base: u64,

@@ -47,6 +47,8 @@ pub(super) struct Draft {
     pub(super) bs_split: PerDirection<Option<Vec<(u64, f64)>>>,
     pub(super) bs_unaligned: bool,
     pub(super) no_random_map: bool,
+    /// Its random generator repeats no block, also without a map.
+    pub(super) without_repeats: bool,
     pub(super) distribution: PerDirection<Distribution>,
     pub(super) sequence_stride: bool,
     pub(super) zero_buffers: bool,
@@ -99,6 +101,7 @@ impl Draft {
             bs_split: PerDirection::default(),
             bs_unaligned: false,
             no_random_map: false,
+            without_repeats: false,
             distribution: PerDirection::all(Distribution::Uniform),
             sequence_stride: false,
             zero_buffers: false,

@@ -155,7 +155,8 @@ fn finish_access(draft: &mut Draft) {
         let block = access.block_sizes.get(direction).map_or(0, BlockSizes::min);
         align != 0 && align != block
     });
-    access.random_map = random && !draft.no_random_map && !own_grid && uniform;
+    access.random_map =
+        random && (!draft.no_random_map || draft.without_repeats) && !own_grid && uniform;
     access.sequence = match draft.suffix {
         Some(Suffix::Every(ops)) if ops > 1 => Some(MixSequence::Every(ops)),
         Some(Suffix::Skip(bytes)) if bytes != 0 => Some(MixSequence::Skip(bytes)),

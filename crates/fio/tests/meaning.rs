@@ -219,6 +219,16 @@ fn random_offsets_follow_map_distribution_and_seed() {
     check("", true, Distribution::Uniform);
     check("norandommap", false, Distribution::Uniform);
     check("norandommap=0", true, Distribution::Uniform);
+    check(
+        "norandommap\nrandom_generator=lfsr",
+        true,
+        Distribution::Uniform,
+    );
+    check(
+        "norandommap\nrandom_generator=tausworthe",
+        false,
+        Distribution::Uniform,
+    );
     check("random_distribution=random", true, Distribution::Uniform);
     check(
         "random_distribution=zipf:0.9",

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Access, Amount, Direction, Engine, EngineKind, Files, Operations, Replay, SharedFiles,
-    SimClock, Verify,
+    Access, Amount, Direction, Engine, EngineKind, Files, MixSequence, Operations, Order, Replay,
+    SharedFiles, SimClock, Verify,
 };
 
 /// The part of its files that a clone works on.
@@ -103,6 +103,40 @@ impl Blocks {
             _ if self.files.read_only => Some("--readonly"),
             Some(verify) if verify.only => Some("verify_only"),
             _ => None,
+        }
+    }
+
+    /// Whether each block is read once, however often an earlier run wrote it (`verify_only`).
+    pub fn checks_each_block_once(&self) -> bool {
+        let access = &self.access;
+        let each_once = access.order == Order::Sequential || access.random_map;
+        self.verify.as_ref().is_some_and(|verify| verify.only)
+            && each_once
+            && !access.reads
+            && access.sequence.is_none()
+    }
+
+    /// Number of bytes of a region of `length` bytes that one pass accesses. As in fio, a sequence with gaps
+    /// (`rw=read:4k`) ends where less than a block is left after a gap, and continues at the start where nothing is left.
+    pub fn covered(&self, length: u64) -> u64 {
+        let mut directions = self.access.directions();
+        let (Some(direction), None) = (directions.next(), directions.next()) else {
+            return length;
+        };
+        let sizes = self.access.block_sizes.get(direction);
+        let (Some(MixSequence::Skip(gap @ 1..)), Some(sizes)) = (self.access.sequence, sizes)
+        else {
+            return length;
+        };
+        let block = sizes.min();
+        if sizes.max() != block || block == 0 || block > length {
+            return length;
+        }
+        let step = block + gap as u64;
+        let blocks = (length - block) / step + 1;
+        match blocks * step < length {
+            true => blocks * block,
+            false => length,
         }
     }
 }

@@ -207,9 +207,16 @@ impl Files {
             // All offsets and lengths of a trace are multiples of it.
             let replay = clone.replay.as_ref();
             let base = replay.map_or(file.base, |replay| replay.uses[number].alignment);
-            let descriptor = match by_path.get(file.path.as_path()) {
+            let index = by_path.get(file.path.as_path());
+            let admitted = index.map(|index| &self.list[*index].admitted);
+            // Verified blocks contain the name, which has to be the same by each path to a file.
+            let name = match admitted {
+                Some(admitted) if admitted.kind == Kind::File => &admitted.path,
+                _ => &file.path,
+            };
+            let descriptor = match admitted {
                 None => None,
-                Some(index) => match how.open(&self.list[*index].admitted, base) {
+                Some(admitted) => match how.open(admitted, base) {
                     Ok(descriptor) => Some(descriptor),
                     Err(fault) => {
                         faults.push(of_job(fault, job));
@@ -219,7 +226,7 @@ impl Files {
             };
             opened.push(JobFile {
                 descriptor,
-                name: file.path.display().to_string(),
+                name: name.display().to_string(),
                 base: file.base,
                 length: file.length,
                 device: file.kind == FileKind::Device,

@@ -236,6 +236,8 @@ impl Binding<'_> {
         let files = self.regions(files, notes).map_err(|fault| vec![fault])?;
         // A file that is named twice is one file that is processed twice.
         let whole: u64 = files.iter().map(|file| file.length).sum();
+        let covered = files.iter().map(|file| self.blocks.covered(file.length));
+        let covered: u64 = covered.sum();
         let mut seen = HashSet::new();
         let once =
             |file: &ResolvedFile| file.kind == FileKind::Null || seen.insert(file.path.clone());
@@ -243,8 +245,12 @@ impl Binding<'_> {
         let region_bytes: u64 = files.iter().map(|file| file.length).sum();
         let pass = match (self.blocks.passes.io_size, self.blocks.extent.size) {
             (Some(amount), _) => of(amount, whole),
-            (None, Some(Amount::Bytes(size))) => size.min(whole),
-            (None, _) => whole,
+            (None, Some(Amount::Bytes(size))) => size.min(covered),
+            (None, _) => covered,
+        };
+        let pass = match self.blocks.checks_each_block_once() {
+            true => pass.min(whole),
+            false => pass,
         };
         Ok(ResolvedClone {
             job: index,

@@ -351,6 +351,23 @@ fn fio_and_iodyno_verify_each_other_s_blocks() {
 }
 
 #[test]
+fn a_file_is_verified_by_any_of_its_paths() {
+    let home = Home::new();
+    fs::create_dir(home.work().join("folder")).unwrap();
+    std::os::unix::fs::symlink("data", home.work().join("link")).unwrap();
+    let verified = |name: &str, options: &[&str]| {
+        let filename = format!("--filename={name}");
+        let job = ["fio", "--name=t", &filename, "--size=64k", "--verify=md5"];
+        home.iodyno(&[&job[..], options].concat()).succeeds();
+    };
+    verified("data", &["--rw=randwrite"]);
+    for name in ["data", "folder/../data", "link"] {
+        verified(name, &["--rw=randread", "--verify_state_load=1"]);
+        verified(name, &["--rw=randwrite", "--verify_only"]);
+    }
+}
+
+#[test]
 fn a_later_check_tells_lost_writes_and_accepts_what_fio_wrote_meanwhile() {
     let home = Home::new();
     let job = [&["fio"], &JOB[..4], &["--bs=4k", "--verify=crc32c"]].concat();

@@ -64,7 +64,12 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("norandommap", Boolean, "Random offsets may repeat before all blocks have been accessed.",
         |draft, value| value.boolean().map(|it| draft.no_random_map = it)),
     ignored("softrandommap", Boolean, "Continues if the random map cannot be allocated.", "the map takes no memory here"),
-    ignored("random_generator", Words(&["tausworthe", "lfsr", "tausworthe64"]), "Random number generator.", "one generator is used for regions of any size, and each block is accessed once per pass"),
+    honoured("random_generator", Words(&["tausworthe", "lfsr", "tausworthe64"]), "With `lfsr` each block is accessed once per pass, also with `norandommap`. Otherwise one generator is used for regions of any size.",
+        |draft, value| value.choice(&[
+            ("tausworthe", false),
+            ("lfsr", true),
+            ("tausworthe64", false),
+        ]).map(|it| draft.without_repeats = it)).default("tausworthe"),
     honoured("randrepeat", Boolean, "Uses the same offsets in every run.",
         |draft, value| value.boolean().map(|it| draft.blocks.access.repeatable = it)).alias(&["allrandrepeat"]).default("1"),
     honoured("randseed", Count, "Seed of the job.",

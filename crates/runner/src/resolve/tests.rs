@@ -1,6 +1,9 @@
 use super::*;
 use crate::samples::{job, plan};
-use iodyno_model::{Engine, EngineKind, Passes, Target, Verify};
+use iodyno_model::{
+    BlockSizes, Direction, Engine, EngineKind, MixSequence, Order, Passes, PerDirection, Target,
+    Verify,
+};
 use std::collections::HashMap;
 
 const MIB: u64 = 1 << 20;
@@ -107,6 +110,46 @@ fn sizes_are_bound_by_the_rules_of_fio() {
         &[&[(0, MIB), (0, MIB), (0, MIB)]],
         3 * MIB,
     );
+}
+
+#[test]
+fn a_sequence_with_gaps_ends_before_a_part_of_a_block() {
+    let mut job = sized("new", bytes(17 * MIB));
+    let blocks = job.work.blocks_mut().unwrap();
+    blocks.access.order = Order::Sequential;
+    blocks.access.block_sizes = PerDirection::all(BlockSizes::Fixed(MIB));
+    let all: &[&[(u64, u64)]] = &[&[(0, 17 * MIB)]];
+    for (gap, budget) in [
+        // Blocks at 0, 1.5, …, 15 MiB; the next one would be at 16.5 MiB.
+        (512 << 10, 11),
+        // At 0, 2, …, 16 MiB, and again from the start.
+        (MIB as i64, 17),
+        // At 0, 5, 10, 15 MiB.
+        (4 * MIB as i64, 17),
+        (-(MIB as i64), 17),
+    ] {
+        let mut job = job.clone();
+        let blocks = job.work.blocks_mut().unwrap();
+        blocks.access.sequence = Some(MixSequence::Skip(gap));
+        check(job.clone(), all, budget * MIB);
+        job.work.blocks_mut().unwrap().passes.loops = 2;
+        check(job, all, 2 * budget * MIB);
+    }
+}
+
+#[test]
+fn a_job_that_only_verifies_reads_each_block_once() {
+    let mut job = sized("old", bytes(MIB));
+    let blocks = job.work.blocks_mut().unwrap();
+    blocks.access = crate::samples::access(&[Direction::Write]);
+    blocks.access.order = Order::Sequential;
+    blocks.passes.io_size = bytes(2 * MIB);
+    blocks.verify = Some(Verify::default());
+    let all: &[&[(u64, u64)]] = &[&[(0, MIB)]];
+    check(job.clone(), all, 2 * MIB);
+    let verify = job.work.blocks_mut().unwrap().verify.as_mut();
+    verify.unwrap().only = true;
+    check(job, all, MIB);
 }
 
 #[test]
