@@ -74,6 +74,7 @@ pub(crate) struct Drawn<'a> {
     workload: &'a Workload,
     trial: &'a Trial,
     summary: Summary,
+    cpu_idleness: bool,
 }
 
 impl<'a> Drawn<'a> {
@@ -83,6 +84,15 @@ impl<'a> Drawn<'a> {
             workload,
             trial,
             summary: iodyno_judge::summary(workload, trial),
+            cpu_idleness: false,
+        }
+    }
+
+    /// Whether fio's formats contain the idle share of the CPUs.
+    pub(crate) fn with_cpu_idleness(self, cpu_idleness: bool) -> Drawn<'a> {
+        Drawn {
+            cpu_idleness,
+            ..self
         }
     }
 
@@ -135,7 +145,10 @@ impl<'a> Drawn<'a> {
 
     /// One of fio's formats.
     pub(crate) fn fio(&self, form: FioForm, context: &Context) -> String {
-        let facts = fio_facts(self.workload, self.trial, context);
+        let facts = fio::Context {
+            cpu_idleness: self.cpu_idleness,
+            ..fio_facts(self.workload, self.trial, context)
+        };
         match form {
             FioForm::Normal => fio::normal(self.workload, self.trial, &facts),
             FioForm::Json => fio::json(self.workload, self.trial, &facts, false),
@@ -176,6 +189,7 @@ fn fio_facts(workload: &Workload, trial: &Trial, context: &Context) -> fio::Cont
         pid: std::process::id(),
         elapsed_s: (span_ns + 500_000_000) / 1_000_000_000,
         eta_s: 0,
+        cpu_idleness: false,
         job_options: workload.jobs.iter().map(resolved_options).collect(),
     }
 }

@@ -109,6 +109,7 @@ const DIFFERENCES: &str = "\
 | `read_iolog` with names of files to write | refused unless the job or the command names the file: [traces.md](traces.md); fio writes to it |
 | `log_store_compressed` | `.fz` files hold compressed lines, which `--inflate-log` prints as fio does. Neither program reads the other's |
 | `--bandwidth-log` | a line per second; fio writes one about every half second |
+| `--idle-prof` | `system` is from the kernel's counters, also with `percpu`; fio runs threads of the lowest priority on each CPU, and adds the time of a unit of work |
 | `write_iolog` with a file that exists | replaces it; fio appends, and cannot replay the result |
 
 ";

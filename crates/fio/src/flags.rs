@@ -96,7 +96,7 @@ pub(super) const FLAGS: &[Flag] = &[
         |settings, value| { settings.own.destroy.push(PathBuf::from(value)); Ok(()) }),
     honoured("inflate-log", &["X"], Text, "Prints a log of `log_store_compressed`.",
         |settings, value| { settings.inflate_log = Some(PathBuf::from(value)); Ok(()) }),
-    honoured("idle-prof", &["I"], Text, "Measures idle CPU (system, percpu): accepted, and left to `iodyno show last --series cpu`.", idle_prof),
+    honoured("idle-prof", &["I"], Text, "Adds the idle share of all CPUs to the result (system). percpu: the same; `iodyno show last --series cpu` prints each CPU.", idle_prof),
     ignored("debug", Text, "Shows internal events.", "fio's events do not exist here; `iodyno -vv fio …` logs what iodyno does").alias(&["d"]),
     ignored("alloc-size", Text, "Amount of memory to reserve.", "memory is allocated as needed").alias(&["a"]),
     ignored("max-jobs", Text, "Maximum number of jobs.", "the number of jobs is not limited").alias(&["j"]),
@@ -118,19 +118,17 @@ pub(super) const FLAGS: &[Flag] = &[
     refused("memcpytest", OptionalText, "Measures memory copies.", "no storage is involved", "use a memory benchmark").alias(&["M"]),
 ];
 
-/// The values that make fio print idle time are accepted without effect; `calibrate` is refused.
-fn idle_prof(_: &mut Settings, value: &str) -> Result<(), Problem> {
-    match value {
-        "system" | "percpu" => Err(Problem::warning(
-            "the CPU's idle time is not part of the result in fio's form",
-        )
-        .hint("`iodyno show last --series cpu` prints it by second")),
-        "calibrate" => Err(Problem::refusal(
+/// The share is that of the kernel's counters; there is no unit of work whose time fio adds.
+fn idle_prof(settings: &mut Settings, value: &str) -> Result<(), Problem> {
+    if value == "calibrate" {
+        return Err(Problem::refusal(
             "`--idle-prof=calibrate` is not supported: there is no unit of work to calibrate",
         )
-        .hint("leave it out")),
-        _ => one_of(value, &[("system", ()), ("percpu", ()), ("calibrate", ())]),
+        .hint("leave it out"));
     }
+    one_of(value, &[("system", ()), ("percpu", ()), ("calibrate", ())])?;
+    settings.output.idle_prof = true;
+    Ok(())
 }
 
 fn append_terse(settings: &mut Settings, _: &str) -> Result<(), Problem> {

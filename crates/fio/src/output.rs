@@ -40,6 +40,8 @@ pub struct OutputOptions {
     pub file: Option<PathBuf>,
     /// Prefix of the logs of all jobs' bandwidth.
     pub bandwidth_log: Option<PathBuf>,
+    /// Whether the result contains the idle share of the CPUs.
+    pub idle_prof: bool,
     /// Time between intermediate results.
     pub status_interval: Option<Nanos>,
     /// Whether the remaining time is shown.
@@ -57,6 +59,7 @@ impl Default for OutputOptions {
             terse_version: 3,
             file: None,
             bandwidth_log: None,
+            idle_prof: false,
             status_interval: None,
             eta: Eta::Auto,
             eta_interval: None,

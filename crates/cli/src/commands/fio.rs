@@ -218,7 +218,7 @@ impl RunObserver for Printer<'_> {
             Progress::Ended(ended) => {
                 self.context.tell(&failed_ops(ended.workload, ended.trial));
                 if has_figures(ended.trial) {
-                    self.print(&Drawn::new(ended.workload, ended.trial))?;
+                    self.print(Drawn::new(ended.workload, ended.trial))?;
                 }
                 match &mut self.bandwidth {
                     Some(log) => log.flush(),
@@ -250,10 +250,11 @@ impl Printer<'_> {
             return Ok(());
         };
         let plan = self.plan;
-        self.print(&Drawn::new(&plan.workloads[0], &trial))
+        self.print(Drawn::new(&plan.workloads[0], &trial))
     }
 
-    fn print(&mut self, drawn: &Drawn<'_>) -> Result<(), Failure> {
+    fn print(&mut self, drawn: Drawn<'_>) -> Result<(), Failure> {
+        let drawn = drawn.with_cpu_idleness(self.output.idle_prof);
         for format in &self.output.formats {
             let form = match format {
                 OutputFormat::Normal => FioForm::Normal,

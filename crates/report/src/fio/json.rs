@@ -40,6 +40,13 @@ struct Document<'a> {
     jobs: Vec<JobObject<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     disk_util: Vec<DiskObject<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_idleness: Option<IdleObject>,
+}
+
+#[derive(Serialize)]
+struct IdleObject {
+    system: f64,
 }
 
 #[derive(Serialize)]
@@ -164,6 +171,7 @@ pub fn json(workload: &Workload, trial: &Trial, context: &Context, plus: bool) -
             .map(|entry| job_object(entry, &entries, trial, context, plus))
             .collect(),
         disk_util: trial.parts.iter().flat_map(disks).collect(),
+        cpu_idleness: super::idle_percent(trial, context).map(|system| IdleObject { system }),
     };
     print(&document)
 }

@@ -16,7 +16,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use iodyno_model::Workload;
+use iodyno_model::{HostUse, Trial, Workload};
 pub use json::json;
 pub use normal::{banner, normal};
 pub use terse::terse;
@@ -39,8 +39,20 @@ pub struct Context {
     pub elapsed_s: u64,
     /// Remaining seconds; 0 at the end.
     pub eta_s: u64,
+    /// Whether the idle share of the CPUs is shown (fio's `--idle-prof`).
+    pub cpu_idleness: bool,
     /// The resolved options of each job; a job beyond the end of the list is shown with the options as written.
     pub job_options: Vec<BTreeMap<String, String>>,
+}
+
+/// Percentage of the CPUs' time without work in the measured time, over all nodes; waiting for I/O is such a time. `None`: it
+/// is not wanted, or not known.
+fn idle_percent(trial: &Trial, context: &Context) -> Option<f64> {
+    let hosts = || trial.parts.iter().map(|part| &part.host);
+    let idle: u64 = hosts().map(|host| host.idle_ns + host.iowait_ns).sum();
+    let busy = |host: &HostUse| host.user_ns + host.system_ns + host.irq_ns + host.steal_ns;
+    let all = idle + hosts().map(busy).sum::<u64>();
+    (context.cpu_idleness && all > 0).then(|| 100.0 * idle as f64 / all as f64)
 }
 
 /// The reason why fio's formats cannot contain a workload, as a sentence; `None` if they contain all of it. The

@@ -69,7 +69,11 @@ pub fn normal(workload: &Workload, trial: &Trial, context: &Context) -> String {
             text += &group_line(&entries, last, row);
         }
     }
-    text + &disks(trial)
+    text += &disks(trial);
+    if let Some(percent) = super::idle_percent(trial, context) {
+        text += &format!("\nCPU idleness:\n  system: {percent:.2}%\n");
+    }
+    text
 }
 
 fn status(entry: &Entry, entries: &[Entry], context: &Context) -> String {

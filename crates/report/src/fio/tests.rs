@@ -418,3 +418,26 @@ fn file_operations_have_no_output_in_fios_formats() {
     assert!(document.get("iodyno note").is_none());
     assert_eq!(document["jobs"][0]["read"]["total_ios"], 30_000);
 }
+
+#[test]
+fn the_idle_share_of_the_cpus_is_shown_on_request() {
+    let (workload, mut trial) = two_groups(false);
+    let host = &mut trial.parts[0].host;
+    (host.user_ns, host.system_ns, host.irq_ns, host.steal_ns) = (400, 300, 200, 100);
+    (host.idle_ns, host.iowait_ns) = (2000, 1000);
+    let document = |context: &Context| -> Value {
+        serde_json::from_str(&json(&workload, &trial, context, false)).unwrap()
+    };
+    assert!(document(&context())["cpu_idleness"].is_null());
+    assert!(!normal(&workload, &trial, &context()).contains("CPU idleness"));
+    let asked = Context {
+        cpu_idleness: true,
+        ..context()
+    };
+    assert_eq!(document(&asked)["cpu_idleness"]["system"], 75.0);
+    let text = normal(&workload, &trial, &asked);
+    assert!(
+        text.ends_with("\nCPU idleness:\n  system: 75.00%\n"),
+        "{text}"
+    );
+}
