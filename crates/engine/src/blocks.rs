@@ -85,7 +85,7 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
 
     fn measure(&mut self, now: u64) {
         self.stream.measure();
-        self.driver.watch_rates(now);
+        self.driver.watch(now);
     }
 
     fn drain(&mut self, steps: &mut Steps<'_>) {
@@ -165,6 +165,11 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
         let verifier = self.driver.verifier.as_ref();
         let dump_fault = verifier.and_then(|verifier| verifier.dump_fault());
         self.engine.fallbacks.extend(dump_fault.map(str::to_owned));
+        if self.driver.depth.found > 0 {
+            let found = self.driver.depth.found;
+            let said = format!("`latency_target`: depth {found}; figures are of all depths tried");
+            self.engine.fallbacks.push(said);
+        }
         let windows = self.driver.windows.histogram();
         let verify = verifier.map(|verifier| verifier.result().clone());
         let written = match self.driver.stuck {

@@ -16,6 +16,7 @@ use crate::checks::Checks;
 use crate::content::Filler;
 use crate::counters::{LatencyCounters, OpCounters, add};
 use crate::counts::{self, ErrorCounts};
+use crate::depth_search::{DepthSearch, Searched};
 use crate::in_flight::OpsInFlight;
 use crate::log::{OpLog, OpRecord};
 use crate::minimum_rates::MinimumRates;
@@ -139,8 +140,11 @@ pub(crate) struct Driver<'a, B, C> {
     /// The job's end steps are running: only the user ends them.
     finishing: bool,
     rates: Option<MinimumRates>,
-    /// When the minimum rates are checked next.
-    rates_due: u64,
+    search: Option<DepthSearch>,
+    /// Maximum number of ops in flight: less than there are slots while a depth is searched.
+    most_in_flight: u32,
+    /// When the minimum rates or the depth are checked next.
+    checked_at: u64,
 }
 
 /// The parts of a driver except its backend and clock.
@@ -171,8 +175,10 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         let mut now = self.clock.now();
         self.last_returned = now;
         loop {
-            if now >= self.rates_due {
-                self.check_rates(counters, now);
+            if now >= self.checked_at
+                && let Some(ended) = self.check(counters, now)
+            {
+                return Ok(ended);
             }
             if let Some(ended) = self.ended(now, until) {
                 return Ok(ended);
@@ -205,7 +211,8 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             return Next::WaitForCompletion;
         }
         self.filling = true;
-        let room = self.backend.room().min(self.free.len() as u32);
+        let slots = self.most_in_flight.saturating_sub(self.in_flight);
+        let room = self.backend.room().min(slots);
         let batch = self.batch().min(room);
         for _ in 0..batch {
             let slot = self.free[self.free.len() - 1];
@@ -321,8 +328,16 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         let slow = issue.counted && service > limit_ns;
         if issue.counted {
             let counters = counters.of(issue.direction);
-            add(&counters.bytes, issue.op.length.into());
+            // The range of a sync was counted when it was written.
+            if issue.direction != Direction::Sync {
+                add(&counters.bytes, issue.op.length.into());
+            }
             counters.service.record(service);
+            if let Some(search) = &mut self.search
+                && search.note(submitted, service)
+            {
+                self.checked_at = 0;
+            }
             if let (Some(response), Some(intended)) = (&counters.response, issue.intended) {
                 response.record(completion.completed.saturating_sub(intended.get()));
             }
@@ -363,7 +378,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         let issue = &self.slots[slot as usize].issue;
         let record = OpRecord {
             submission: 0,
-            data_only: issue.op.kind == OpKind::Fdatasync,
+            data_only: issue.op.kind != OpKind::Fsync,
             ..self.slots[slot as usize].record(now, 0)
         };
         if let Some(iolog) = &self.iolog {
@@ -472,7 +487,9 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             stuck: false,
             finishing: false,
             rates: None,
-            rates_due: u64::MAX,
+            search: None,
+            most_in_flight: depth,
+            checked_at: u64::MAX,
         };
         // A simulated device keeps no data, and content that each write renews needs no first one.
         let filled = parts.writes && parts.engine.kind != EngineKind::Sim;
@@ -484,10 +501,23 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         driver
     }
 
-    /// Begins to check the job's minimum rates.
-    pub(crate) fn watch_rates(&mut self, start: u64) {
+    /// Begins to check the job's minimum rates, and to search for its depth.
+    pub(crate) fn watch(&mut self, start: u64) {
         self.rates = MinimumRates::new(&self.job, start);
-        self.rates_due = self.rates.as_ref().map_or(u64::MAX, MinimumRates::due);
+        let target = self.job.pacing.latency_target;
+        let most = self.slots.len() as u32;
+        self.search = target.map(|target| DepthSearch::new(target, most, start));
+        self.note_next_check();
+    }
+
+    fn note_next_check(&mut self) {
+        let rates = self.rates.as_ref().map_or(u64::MAX, MinimumRates::due);
+        let search = self.search.as_ref().map_or(u64::MAX, DepthSearch::due);
+        self.checked_at = rates.min(search);
+        if let Some(search) = &self.search {
+            self.most_in_flight = search.depth();
+            self.depth.found = search.depth();
+        }
     }
 
     /// To be called when the measured time is over and the job's end steps begin.
@@ -496,15 +526,28 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         if let Some(reads) = &mut self.verify_reads {
             reads.end_measure();
         }
-        (self.rates, self.rates_due) = (None, u64::MAX);
+        (self.rates, self.search) = (None, None);
+        (self.checked_at, self.most_in_flight) = (u64::MAX, self.slots.len() as u32);
     }
 
+    /// Checks minimum rates and depth. Returns why the job ends, if its search has ended.
     #[cold]
-    fn check_rates(&mut self, counters: &OpCounters, now: u64) {
-        let Some(rates) = &mut self.rates else { return };
-        self.fault = self.fault.take().or(rates.check(counters, now));
-        self.rates_due = rates.due();
+    fn check(&mut self, counters: &OpCounters, now: u64) -> Option<EndedBy> {
+        if let Some(rates) = self.rates.as_mut().filter(|rates| now >= rates.due()) {
+            self.fault = self.fault.take().or(rates.check(counters, now));
+        }
+        let searched = self.search.as_mut().map(|search| search.judge(now));
+        let ended = match searched {
+            Some(Searched::Found) => Some(EndedBy::Steady),
+            Some(Searched::Impossible(fault)) => {
+                self.fault.get_or_insert(fault);
+                None
+            }
+            Some(Searched::GoesOn) | None => None,
+        };
         self.failed |= self.fault.is_some();
+        self.note_next_check();
+        ended
     }
 }
 

@@ -10,6 +10,7 @@ mod checks;
 mod content;
 pub mod counters;
 mod counts;
+mod depth_search;
 mod driver;
 mod flow;
 mod in_flight;

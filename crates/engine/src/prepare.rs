@@ -37,6 +37,7 @@ pub(crate) fn blocks(
     let job = Arc::clone(&spec.job);
     check_zones(&spec, blocks)?;
     check_sequence(&spec, blocks)?;
+    check_write_zones(&spec, blocks)?;
     let access = &blocks.access;
     let (replay, iolog) = match &spec.part {
         ClonePart::Blocks(part) => (part.replay.clone(), part.iolog.clone()),
@@ -332,6 +333,19 @@ fn check_zones(spec: &CloneSpec, blocks: &Blocks) -> Result<(), WorkerError> {
         }
     }
     Ok(())
+}
+
+/// Zones with write pointers are only kept on files: a zoned device has its own.
+fn check_write_zones(spec: &CloneSpec, blocks: &Blocks) -> Result<(), WorkerError> {
+    let device = spec.files.iter().find(|file| file.device);
+    match (blocks.extent.write_zones, device) {
+        (Some(_), Some(device)) => Err(WorkerError {
+            what: format!("use `zonemode=zbd` on `{}`", device.name),
+            cause: "zones of block devices are not supported".to_owned(),
+            hint: Some("use a file, or `zonemode=strided`".to_owned()),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// A list of blocks must be within each file.

@@ -91,14 +91,18 @@ const DIFFERENCES: &str = "\
 | `bsrange` or `bssplit` with different smallest blocks for reads and writes, or `bs=4k,64k` with one direction | offsets are multiples of each direction's smallest block; fio counts the used blocks in units of the smallest of all directions, and ends some of these jobs early |
 | `norandommap` with `bsrange` or `bssplit` | the last op ends at `size`; that of fio ends beyond it |
 | `rwmixread`, `percentage_random` | the same shares as in fio; the draws are others, so that the number of reads differs by some ops |
-| `rw=read:512k` and other holes | the job goes on at the start of the region until `size` bytes are read; fio ends it at the end of the region |
 | a trim of a file | punches a hole; fio 3.42 fails with ENOTTY |
-| `fsync`, `fdatasync` | after this number of writes, as in fio 3.42; fio 3.33 also syncs after each read in between |
+| `fsync`, `fdatasync`, `sync_file_range` | after this number of writes, as in fio 3.42, also if no op follows; fio 3.33 also syncs after each read in between |
+| `atomic=1` without support by the file system or device | a failed write (EOPNOTSUPP), as in fio 3.42; fio 3.33 ignores the option |
 | `create_on_open` with reads and writes | a read beyond the end of the file is an op of 0 bytes, as in fio with asynchronous engines; with others fio fails with EIO |
 | a number in parentheses | arithmetic with `+ - * / % ^`, suffixes and `$ncpus`, `$pagesize`, `$mb_memory` |
 | a job that does all of its `size` within `ramp_time` | nothing is measured, and a note says so; fio reports the ops of the ramp, without latencies. A job that goes on after its ramp is measured from there in both, and the bytes of the ramp count towards `size` |
 | the checks of `steadystate` | are counted from the start of the job's measured time; fio checks all jobs at the same instants, so that its first value can cover a part of an interval |
-| `filecreate`, `filestat`, `filedelete`, `dircreate`, `dirstat`, `dirdelete` | work in a folder that the trial creates in `directory` and removes at its end; `filename` is refused, because fio removes or changes such files |
+| `filecreate`, `filestat`, `filedelete`, `dircreate`, `dirstat`, `dirdelete` | work in a folder that the trial creates in `directory` and removes at its end; `filename` only tells how many files there are, and in which folder, because fio removes or changes the named files |
+| `cpuio` | the CPU spins in every `cpumode`, its ops have 0 bytes as in fio, and a `runtime` is required |
+| `latency_target` | depths are doubled, then bisected, from 1 up to `iodepth`; the job ends after one more window at the depth that was found, with `latency_run=1` at its own end. The figures are those of all depths tried, as in fio |
+| `zonemode=zbd` | on files only, where each clone has its own write pointers; in fio the jobs of a file share them. Zoned devices, and trims, are refused |
+| `sync_file_range` | the range of the writes since the last one to the same file; libaio and io_uring make the call synchronously |
 | `steadystate=lat:100us` | 100 µs; fio compares with 100 ns |
 | `random_distribution=sequence` | the list is that of each file, and begins again at the end of the region; fio continues it from file to file, and ends the job |
 | `serialize_overlap` | ops on different files do not wait for each other; in fio they do if their offsets overlap |

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{
-    BlockPattern, Blocks, Distribution, Job, Pacing, Pattern, PerDirection, Place, Replay,
-    SimOptions, SteadyMetric, SteadyRule, Verify,
+    Amount, BlockPattern, Blocks, Distribution, Job, Pacing, Pattern, PerDirection, Place, Replay,
+    SimOptions, SteadyMetric, SteadyRule, Verify, WriteZones,
 };
+
+use iodyno_units::Nanos;
 
 use super::engines::FileEngine;
 
@@ -21,6 +23,18 @@ pub(super) struct Written {
 pub(super) enum Suffix {
     Every(u32),
     Skip(i64),
+}
+
+/// Sets an amount in a draft.
+pub(super) type SetAmount = fn(&mut Draft, Amount);
+
+/// How a region is divided into zones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ZoneMode {
+    None,
+    Strided,
+    /// Each is written from its start to its end.
+    Written,
 }
 
 /// The options of a section; a job starts as a copy of the global section.
@@ -61,11 +75,17 @@ pub(super) struct Draft {
     pub(super) verify_pattern: Option<BlockPattern>,
     pub(super) verify_pattern_interval: u64,
     pub(super) think: iodyno_model::ThinkTime,
+    /// There is no search if its limit is 0.
+    pub(super) latency_target: iodyno_model::LatencyTarget,
     /// There is no flow if its weight is 0.
     pub(super) flow: iodyno_model::Flow,
     /// There is no end by steadiness if its window is 0.
     pub(super) steady: SteadyRule,
-    pub(super) zone_mode: Option<bool>,
+    pub(super) zone_mode: Option<ZoneMode>,
+    /// The zones of [`ZoneMode::Written`], but for their size.
+    pub(super) zones: WriteZones,
+    /// Options that were given in zones: how many, and what sets them in bytes.
+    pub(super) in_zones: BTreeMap<&'static str, (u64, SetAmount)>,
     /// Whether times in logs are those of `log_clock`.
     pub(super) log_epoch: bool,
     /// Number of a clock of the kernel.
@@ -73,6 +93,11 @@ pub(super) struct Draft {
     pub(super) io_class: Option<u8>,
     pub(super) io_level: Option<u8>,
     pub(super) sim: SimOptions,
+    /// The engine is cpuio.
+    pub(super) cpu_load: bool,
+    /// Percent of the time; 0: not given.
+    pub(super) cpu_percent: u32,
+    pub(super) cpu_chunk: Nanos,
     /// An engine of file operations, in place of that of `blocks`.
     pub(super) file_engine: Option<FileEngine>,
     /// There is no replay without a trace.
@@ -116,6 +141,12 @@ impl Draft {
                 every_ops: 1,
                 ..Default::default()
             },
+            latency_target: iodyno_model::LatencyTarget {
+                limit: Nanos(0),
+                window: Nanos(0),
+                percent: 100.0,
+                endless: false,
+            },
             flow: iodyno_model::Flow {
                 id: 0,
                 weight: 0,
@@ -131,11 +162,21 @@ impl Draft {
                 interval: iodyno_units::Nanos::SECOND,
             },
             zone_mode: None,
+            zones: WriteZones {
+                size: 0,
+                capacity: 0,
+                max_open: 0,
+                read_beyond: false,
+            },
+            in_zones: BTreeMap::new(),
             log_epoch: false,
             log_clock: 0,
             io_class: None,
             io_level: None,
             sim: SimOptions::default(),
+            cpu_load: false,
+            cpu_percent: 0,
+            cpu_chunk: Nanos::from_millis(50),
             file_engine: None,
             replay: Replay::default(),
             cpus,

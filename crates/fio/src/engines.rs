@@ -24,6 +24,8 @@ pub(super) enum EngineUse {
     Backend(EngineKind),
     /// The loop of file operations.
     Files(FileEngine),
+    /// No I/O: a load of the CPU.
+    Cpu,
 }
 
 /// fio's engines that work on names. Each op is one file or folder.
@@ -102,6 +104,7 @@ pub(super) const ENGINES: &[EngineSpec] = &[
     here("sim", EngineKind::Sim, "a simulated device with a known law; for tests"),
     here("falloc", EngineKind::Falloc, "fallocate: a write reserves space, a read reserves it beyond the end, a trim punches a hole"),
     here("ftruncate", EngineKind::Ftruncate, "ftruncate to the offset of each write"),
+    EngineSpec { name: "cpuio", text: "no I/O: spins for `cpuload` percent of the time", status: Status::Honoured(EngineUse::Cpu) },
     files("filecreate", FileDeed::Create, false, "creates `nrfiles` files in the trial's own folder in `directory`"),
     files("filestat", FileDeed::Stat, false, "stat of `nrfiles` files, made before"),
     files("filedelete", FileDeed::Delete, false, "unlink of `nrfiles` files, made before"),
@@ -133,7 +136,6 @@ pub(super) const ENGINES: &[EngineSpec] = &[
     not("net", "sockets", NOT_STORAGE, "use a network benchmark"),
     not("netsplice", "sockets through a pipe", NOT_STORAGE, "use a network benchmark"),
     not("rdma", "remote memory", NOT_STORAGE, "use a network benchmark"),
-    not("cpuio", "burns CPU", NOT_STORAGE, "run a CPU load beside iodyno"),
     not("exec", "runs a program", "a job file must not run commands", "run the program beside iodyno"),
     not("page_fault", "touches memory", NOT_STORAGE, "use mmap on a file"),
     not("e4defrag", "exchanges extents", "it defragments files while others use them", "run e4defrag beside iodyno"),

@@ -3,9 +3,11 @@
 //! Their files are in a folder that the trial creates in the job's `directory` and removes at its end: existing files
 //! are never changed.
 
+use std::path::PathBuf;
+
 use iodyno_model::{
-    Action, Amount, CycleStep, Direction, FileSet, FioOperations, Operations, PickOrder, Subject,
-    Work,
+    Action, Amount, CycleStep, Direction, FileSet, Files, FioOperations, Operations, PickOrder,
+    Subject, Work,
 };
 use iodyno_options::Problem;
 
@@ -17,11 +19,12 @@ use super::text::Report;
 const SET: &str = "files";
 
 /// Options that would change the ops and are not supported with a file engine.
-const OTHERS: [&str; 7] = [
+const OTHERS: [&str; 8] = [
     "verify",
     "thinktime",
     "fsync",
     "fdatasync",
+    "sync_file_range",
     "flow",
     "read_iolog",
     "write_iolog",
@@ -43,13 +46,6 @@ pub(super) fn work(draft: &mut Draft, engine: FileEngine, report: &mut Report) -
         }
     }
     let files = &draft.blocks.files;
-    if !files.names.is_empty() {
-        let message = format!(
-            "the engine `{}` works on files that the trial makes",
-            engine.name
-        );
-        error("filename", message, "use `directory` and `nrfiles`");
-    }
     if files.directories.len() > 1 {
         let message = format!("the engine `{}` works in one folder", engine.name);
         error("directory", message, "name one folder");
@@ -61,7 +57,12 @@ pub(super) fn work(draft: &mut Draft, engine: FileEngine, report: &mut Report) -
         );
         error("ioengine", message, "leave `--readonly` out");
     }
-    let count = u64::from(files.count.max(1));
+    let names = files.names.len() as u64;
+    let count = if names > 0 {
+        names
+    } else {
+        files.count.max(1).into()
+    };
     let of_job = match (files.size, draft.blocks.extent.size) {
         (Some((Amount::Bytes(size), _)), _) => Some(size),
         (None, Some(Amount::Bytes(size))) => Some(size / count),
@@ -76,6 +77,16 @@ pub(super) fn work(draft: &mut Draft, engine: FileEngine, report: &mut Report) -
         };
         let message = format!("the engine `{}` takes a size in bytes", engine.name);
         error(option, message, "write a size such as `filesize=4k`");
+    }
+    if names > 0 {
+        let message = format!(
+            "the engine `{}` works on files that the trial makes: `filename` only tells how many, \
+             and where",
+            engine.name
+        );
+        let warning = Problem::warning(message).hint("use `directory` and `nrfiles` to say so");
+        let place = draft.place("filename").cloned();
+        say(report, warning, place.or(draft.job.place.clone()));
     }
     let bytes = of_job.unwrap_or(0);
     let (rates, writes) = (
@@ -138,9 +149,16 @@ fn operations(
         drain: false,
         fio: Some(FioOperations {
             engine: engine.name.to_owned(),
-            folder: files.directories.first().cloned(),
+            folder: folder(files),
             direction,
             bytes,
         }),
     }
+}
+
+/// The job's `directory`, or the folder of its first named file; `None`: the current folder.
+fn folder(files: &Files) -> Option<PathBuf> {
+    let named = || Some(files.names.first()?.parent()?.to_owned());
+    let folder = files.directories.first().cloned().or_else(named);
+    folder.filter(|folder| !folder.as_os_str().is_empty())
 }

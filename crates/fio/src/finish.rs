@@ -1,14 +1,15 @@
 //! Builds a job from a draft: combines the options and checks them against each other.
 
 use iodyno_model::{
-    BlockPattern, BlockSizes, Checksum, Content, Direction, Distribution, EngineKind, Fallocate,
-    HeaderFormat, Job, MixSequence, Order, Pattern, PerDirection, Place, Verify, Work,
+    Amount, BlockPattern, BlockSizes, Checksum, Content, Direction, Distribution, EngineKind,
+    Fallocate, HeaderFormat, Job, MixSequence, Order, Pattern, PerDirection, Place, ThinkTime,
+    Verify, Work, WriteZones,
 };
 use iodyno_options::Problem;
 use iodyno_units::Nanos;
 
 use super::apply::say;
-use super::draft::{Draft, Suffix};
+use super::draft::{Draft, Suffix, ZoneMode};
 use super::file_engines;
 use super::options::name_logs;
 use super::text::Report;
@@ -35,6 +36,7 @@ pub(super) fn finish(draft: &mut Draft, section: &str, place: Place, report: &mu
     finish_end(draft, report);
     finish_filling(draft, report);
     finish_replay(draft, report);
+    finish_cpu_load(draft, report);
     finish_pacing(draft, report);
     draft.job.buffers.content = content(draft);
     finish_verify(draft, report);
@@ -171,15 +173,28 @@ pub(super) fn uniform(draft: &Draft) -> bool {
 
 fn finish_extent(draft: &mut Draft, report: &mut Report) {
     let zoned = draft.blocks.extent.zone_size > 0;
+    if draft.zone_mode == Some(ZoneMode::Written) {
+        return finish_write_zones(draft, report);
+    }
+    if let Some(option) = draft.in_zones.keys().next().copied() {
+        let message = "zones as a unit (`z`) need `zonemode=zbd`";
+        contradiction(
+            report,
+            draft,
+            option,
+            message,
+            "write the size in bytes, such as `256m`",
+        );
+    }
     match draft.zone_mode {
-        Some(false) if zoned => contradiction(
+        Some(ZoneMode::None) if zoned => contradiction(
             report,
             draft,
             "zonesize",
             "`zonesize` contradicts `zonemode=none`",
             "write `zonemode=strided`, or leave `zonesize` out",
         ),
-        Some(true) if !zoned => contradiction(
+        Some(ZoneMode::Strided) if !zoned => contradiction(
             report,
             draft,
             "zonemode",
@@ -192,6 +207,52 @@ fn finish_extent(draft: &mut Draft, report: &mut Report) {
     if !zoned {
         extent.zone_range = 0;
         extent.zone_skip = 0;
+    }
+}
+
+/// The zones of `zonemode=zbd`, and what was given in zones.
+fn finish_write_zones(draft: &mut Draft, report: &mut Report) {
+    const LEAST: u64 = 512;
+    let extent = &mut draft.blocks.extent;
+    let size = extent.zone_size;
+    (extent.zone_size, extent.zone_range, extent.zone_skip) = (0, 0, 0);
+    let mut zones = WriteZones {
+        size,
+        ..draft.zones
+    };
+    if zones.capacity == 0 {
+        zones.capacity = size;
+    }
+    let largest = draft.blocks.access.max_block();
+    let fault = match () {
+        () if draft.failed.contains("zonesize") => None,
+        () if size < LEAST => Some((
+            "zonemode",
+            "`zonemode=zbd` needs the size of a zone, at least 512 bytes",
+            "add `zonesize=…`",
+        )),
+        () if zones.capacity > size => Some((
+            "zonecapacity",
+            "`zonecapacity` is larger than `zonesize`",
+            "lower it",
+        )),
+        () if largest > zones.capacity => Some((
+            "zonesize",
+            "a block is larger than a zone",
+            "raise `zonesize`, or lower `bs`",
+        )),
+        () if draft.blocks.access.trims => {
+            Some(("zonemode", "zones are not trimmed", "use reads and writes"))
+        }
+        () => None,
+    };
+    if let Some((option, message, hint)) = fault {
+        return contradiction(report, draft, option, message, hint);
+    }
+    draft.blocks.extent.write_zones = Some(zones);
+    draft.blocks.access.random_map = false;
+    for (count, set) in std::mem::take(&mut draft.in_zones).into_values() {
+        set(draft, Amount::Bytes(count.saturating_mul(size)));
     }
 }
 
@@ -262,7 +323,7 @@ fn finish_replay(draft: &mut Draft, report: &mut Report) {
     access.writes = issued(Direction::Write) && !read_only;
     access.trims = issued(Direction::Trim) && !read_only;
     draft.blocks.replay = Some(replay);
-    const OTHERS: [&str; 12] = [
+    const OTHERS: [&str; 13] = [
         "rate",
         "rate_iops",
         "rate_min",
@@ -271,6 +332,7 @@ fn finish_replay(draft: &mut Draft, report: &mut Report) {
         "flow",
         "fsync",
         "fdatasync",
+        "sync_file_range",
         "verify",
         "verify_pattern",
         "zonesize",
@@ -307,12 +369,46 @@ fn finish_replay(draft: &mut Draft, report: &mut Report) {
     draft.blocks.passes.loops = 1;
 }
 
+/// A load of the CPU is an op without I/O, then a pause; as much of that is spent spinning as the load asks for.
+fn finish_cpu_load(draft: &mut Draft, report: &mut Report) {
+    if !draft.cpu_load {
+        return;
+    }
+    if draft.cpu_percent == 0 && !draft.failed.contains("cpuload") {
+        let message = "the engine `cpuio` needs a load";
+        contradiction(report, draft, "ioengine", message, "add `cpuload=50`");
+    }
+    if draft.job.end.runtime.is_none() && !draft.failed.contains("runtime") {
+        let message = "a job of the engine `cpuio` has no end";
+        contradiction(report, draft, "ioengine", message, "add `runtime=10s`");
+    }
+    let spin = draft.cpu_chunk;
+    draft.think = ThinkTime {
+        pause: Nanos(spin.0.saturating_mul(100) / u64::from(draft.cpu_percent.max(1))),
+        spin,
+        every_ops: 1,
+        io_time: Nanos(0),
+    };
+    draft.blocks.access.block_sizes = PerDirection::all(BlockSizes::Fixed(0));
+    draft.blocks.passes.time_based = true;
+    draft
+        .blocks
+        .extent
+        .size
+        .get_or_insert(Amount::Bytes(1 << 20));
+}
+
 fn finish_pacing(draft: &mut Draft, report: &mut Report) {
     let mut think = draft.think;
     think.spin = think.spin.min(think.pause);
     if think.io_time.0 > 0 && !draft.has("thinktime_blocks") {
         think.every_ops = u32::MAX;
     }
+    let mut target = draft.latency_target;
+    if target.window.0 == 0 {
+        target.window = Nanos::SECOND;
+    }
+    draft.job.pacing.latency_target = (target.limit.0 > 0).then_some(target);
     draft.job.pacing.think = (think.pause.0 > 0).then_some(think);
     draft.job.pacing.flow = (draft.flow.weight > 0).then_some(draft.flow);
     let rates = draft.job.pacing.rates;

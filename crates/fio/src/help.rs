@@ -103,7 +103,7 @@ pub(super) fn engine_help(name: Option<&str>) -> Result<String, String> {
         None => return Err(format!("there is no engine `{name}`\n")),
         Some(engine) => match engine.status {
             Status::Honoured(EngineUse::Backend(kind)) => Some(kind),
-            Status::Honoured(EngineUse::Files(_)) => None,
+            Status::Honoured(EngineUse::Files(_) | EngineUse::Cpu) => None,
             Status::Ignored { why, .. } => return Err(format!("{name}: {why}\n")),
             Status::Refused { why, instead } => {
                 return Err(format!("{name}: not supported: {why}; {instead}\n"));

@@ -128,13 +128,6 @@ impl<'a> Value<'a> {
     /// Parses bytes or a percentage.
     pub(super) fn amount_of(&self, token: &str) -> Result<Amount, Problem> {
         let token = token.trim();
-        if token.ends_with(['z', 'Z']) && token.starts_with(|c: char| c.is_ascii_digit()) {
-            return Err(self.at(
-                token,
-                Problem::refusal("zones as a unit (`z`) need zonemode=zbd, which is not supported")
-                    .hint("write the size in bytes, such as `256m`"),
-            ));
-        }
         if !token.ends_with('%') {
             return self.bytes_of(token).map(Amount::Bytes);
         }

@@ -341,7 +341,6 @@ fn probes_are_answered_without_a_job_or_its_size() {
     assert!(!all.contains("exec_prerun"), "{all}");
     assert!(printed("--cmdhelp=exec_prerun").contains("refused"));
     assert!(printed("--cmdhelp=zonemode").contains("strided"));
-    assert!(!printed("--cmdhelp=zonemode").contains("zbd"));
     let help = printed("--help");
     assert!(
         help.contains("--output-format=") && !help.contains("--client"),

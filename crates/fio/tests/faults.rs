@@ -237,7 +237,16 @@ fn invalid_values_are_errors_at_their_location() {
         ),
         ("iodpeth=4", "iodpeth", "error there is no option `iodpeth`"),
         ("RW=read", "RW", "error there is no option `RW`"),
-        ("zonemode=zbd", "zbd", "error zoned block devices"),
+        (
+            "zonemode=zbd",
+            "zonemode",
+            "error `zonemode=zbd` needs the size of a zone",
+        ),
+        (
+            "zonemode=zbd\nzonesize=1m\nzonecapacity=2m",
+            "zonecapacity",
+            "error `zonecapacity` is larger than `zonesize`",
+        ),
         (
             "rw=write\nioengine=psync\natomic=1",
             "atomic",
@@ -249,7 +258,7 @@ fn invalid_values_are_errors_at_their_location() {
             "error only a job that writes",
         ),
         ("filename=-", "-", "error standard input"),
-        ("size=4z", "4z", "error zones as a unit"),
+        ("size=4z", "size", "error zones as a unit"),
         ("nice=20", "20", "error `20` is not a niceness"),
         (
             "log_alternate_epoch=1\nlog_alternate_epoch_clock_id=2",

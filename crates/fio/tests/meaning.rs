@@ -513,6 +513,51 @@ fn files_have_names_folders_and_layout_options() {
 }
 
 #[test]
+fn zones_with_write_pointers_have_sizes_and_are_a_unit() {
+    let job = job("size=8z\noffset=2Z\nzonemode=zbd\nzonesize=1m\nmax_open_zones=3");
+    let extent = job.work.blocks().unwrap().extent.clone();
+    assert_eq!(extent.size, Some(Amount::Bytes(8 << 20)));
+    assert_eq!(extent.offset, Amount::Bytes(2 << 20));
+    assert_eq!(extent.zone_size, 0, "these zones are not strided");
+    let zones = extent.write_zones.unwrap();
+    assert_eq!((zones.size, zones.capacity), (1 << 20, 1 << 20));
+    assert_eq!((zones.max_open, zones.read_beyond), (3, false));
+}
+
+#[test]
+fn a_cpu_load_spins_for_its_share_of_the_time() {
+    let job = job("ioengine=cpuio\ncpuload=25\ncpuchunks=10000\nruntime=5");
+    let blocks = job.work.blocks().unwrap();
+    assert_eq!(blocks.engine.kind, EngineKind::Null);
+    assert_eq!(blocks.access.max_block(), 0);
+    let think = job.pacing.think.unwrap();
+    assert_eq!(think.spin, Nanos::from_millis(10));
+    assert_eq!(think.pause, Nanos::from_millis(40));
+}
+
+#[test]
+fn a_depth_is_searched_for_a_latency() {
+    let job = job("latency_target=5ms\nlatency_percentile=99.5\nlatency_run=1");
+    let target = job.pacing.latency_target.unwrap();
+    assert_eq!(
+        (target.limit, target.window),
+        (Nanos::from_millis(5), Nanos::SECOND)
+    );
+    assert_eq!((target.percent, target.endless), (99.5, true));
+}
+
+#[test]
+fn range_syncs_have_flags_and_a_number_of_writes() {
+    let sync = job("rw=write\nsync_file_range=wait_before,write:8")
+        .work
+        .blocks()
+        .unwrap()
+        .sync;
+    let range = sync.range.unwrap();
+    assert_eq!((range.every, range.flags), (8, 3));
+}
+
+#[test]
 fn a_distribution_has_a_centre() {
     for (text, center) in [
         ("zipf:1.2:0.25", Some(0.25)),

@@ -147,6 +147,7 @@ pub fn clone(job: u32, clone: u32, directions: Vec<DirectionResult>) -> CloneRes
             submit: [0, 100_000, 0, 0, 0, 0, 0],
             complete: [0, 99_000, 1000, 0, 0, 0, 0],
             turns: 90_000,
+            found: 0,
         },
         errors: Vec::new(),
         verify: None,

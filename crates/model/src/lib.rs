@@ -79,7 +79,7 @@ pub use observation::{Fact, FactClass, Flag, Kind, Observation, SourceLine};
 pub use operations::{
     Action, CycleStep, FileSet, FioOperations, Needs, Operations, PickOrder, Subject,
 };
-pub use pacing::{Arrival, DirectionRate, Flow, Pacing, ThinkTime};
+pub use pacing::{Arrival, DirectionRate, Flow, LatencyTarget, Pacing, ThinkTime};
 pub use part::{
     BadBlock, CloneResult, ControlGroupUse, CpuUse, DepthUse, DeviceUse, DirectionResult, EndedBy,
     EngineUsed, ErrorCount, FileState, HostUse, MissedOps, OpInFlight, Part, RunningStats,
@@ -105,7 +105,7 @@ pub use telemetry::{
 };
 pub use trial::{Outcome, Trial, TrialState};
 pub use verify::{BlockPattern, Checksum, HeaderFormat, LoadState, Verify};
-pub use work::{Blocks, Extent, Passes, SyncPolicy, Work};
+pub use work::{Blocks, Extent, Passes, RangeSync, SyncPolicy, Work, WriteZones};
 
 /// Schema number of everything stored or sent; incremented when a reader must know of a change.
 pub const SCHEMA: u32 = 2;

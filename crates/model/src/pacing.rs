@@ -58,6 +58,19 @@ pub struct Flow {
     pub pause: Nanos,
 }
 
+/// A search for the largest number of ops in flight at which latencies keep a limit (fio's `latency_target`).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LatencyTarget {
+    /// The limit.
+    pub limit: Nanos,
+    /// Time at each depth.
+    pub window: Nanos,
+    /// Percentage of the ops of a window that must keep the limit.
+    pub percent: f64,
+    /// Adapt the depth until the job ends by another condition; otherwise the job ends when the depth is found.
+    pub endless: bool,
+}
+
 /// Pacing of a job; without any rate it is a closed loop.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Pacing {
@@ -75,6 +88,9 @@ pub struct Pacing {
     /// Ratio of ops to the other jobs of a flow.
     #[serde(default)]
     pub flow: Option<Flow>,
+    /// The depth is searched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_target: Option<LatencyTarget>,
 }
 
 impl Pacing {

@@ -223,6 +223,10 @@ pub struct CpuUse {
     pub run_delay_ns: Option<u64>,
 }
 
+fn is_zero(depth: &u32) -> bool {
+    *depth == 0
+}
+
 /// Number of ops in flight at each submission, and batch sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DepthUse {
@@ -234,6 +238,9 @@ pub struct DepthUse {
     pub complete: [u64; 7],
     /// Kernel entries.
     pub turns: u64,
+    /// The depth that a search by latency ended at; 0: there was none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub found: u32,
 }
 
 /// Failed ops with the same direction and errno.

@@ -26,6 +26,22 @@ pub struct Extent {
     pub zone_range: u64,
     /// Strided zones: bytes skipped between zones.
     pub zone_skip: u64,
+    /// Zones that are written from start to end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_zones: Option<WriteZones>,
+}
+
+/// Zones with a write pointer, which the job keeps itself (fio's `zonemode=zbd` on files).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WriteZones {
+    /// Length of a zone, bytes.
+    pub size: u64,
+    /// Its part that is written, bytes.
+    pub capacity: u64,
+    /// Maximum number of zones that are written in part; 0: no limit.
+    pub max_open: u32,
+    /// Reads are not limited to what was written.
+    pub read_beyond: bool,
 }
 
 impl Default for Extent {
@@ -38,6 +54,7 @@ impl Default for Extent {
             zone_size: 0,
             zone_range: 0,
             zone_skip: 0,
+            write_zones: None,
         }
     }
 }
@@ -63,6 +80,15 @@ impl Default for Passes {
     }
 }
 
+/// sync_file_range of what was written since the last one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RangeSync {
+    /// After this number of writes; at least 1.
+    pub every: u32,
+    /// The call's flags: 1 waits for writeback that has begun, 2 begins it, 4 waits for its end.
+    pub flags: u8,
+}
+
 /// When data are synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SyncPolicy {
@@ -70,6 +96,9 @@ pub struct SyncPolicy {
     pub fsync_every: u32,
     /// fdatasync after this number of writes; 0: never.
     pub fdatasync_every: u32,
+    /// sync_file_range after a number of writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<RangeSync>,
     /// fsync all files at the end of a job that writes, timed as a separate step.
     pub end_fsync: bool,
 }

@@ -49,7 +49,8 @@ pub struct AioBackend {
     prepared: Vec<Slot>,
     /// Pointers to the control blocks of `prepared`, as io_submit takes them. Only used during a submission.
     queue: Vec<*mut Iocb>,
-    trims: Vec<(Slot, Op)>,
+    /// Ops that are carried out by synchronous calls.
+    ranges: Vec<(Slot, Op)>,
     /// When each slot's op was submitted.
     submitted: Box<[u64]>,
     events: Box<[Event]>,
@@ -88,7 +89,7 @@ impl AioBackend {
             blocks: vec![Iocb::default(); slots].into_boxed_slice(),
             prepared: Vec::with_capacity(slots),
             queue: Vec::with_capacity(slots),
-            trims: Vec::with_capacity(slots),
+            ranges: Vec::with_capacity(slots),
             submitted: vec![0; slots].into_boxed_slice(),
             events: vec![Event::default(); slots].into_boxed_slice(),
             arena,
@@ -98,11 +99,11 @@ impl AioBackend {
         })
     }
 
-    fn trim(&mut self, completions: &mut Completions) {
-        for (slot, op) in self.trims.drain(..) {
+    fn call_on_ranges(&mut self, completions: &mut Completions) {
+        for (slot, op) in self.ranges.drain(..) {
             let submitted = self.clock.now();
             let file = &self.files[op.file as usize];
-            let result = file::trim(file, op.offset, op.length.into());
+            let result = file::on_range(file, &op);
             completions.push(slot, result, submitted, self.clock.now());
             completions.submitted += 1;
         }
@@ -225,7 +226,7 @@ impl Backend for AioBackend {
             OpKind::Write => 1,
             OpKind::Fsync => 2,
             OpKind::Fdatasync => 3,
-            OpKind::Trim => return self.trims.push((slot, *op)),
+            OpKind::Trim | OpKind::SyncRange(_) => return self.ranges.push((slot, *op)),
         };
         let fd = self.files[op.file as usize].descriptor.as_raw_fd() as u32;
         let address = self.arena.lend(slot, op.skip, op.transfer_length());
@@ -257,8 +258,8 @@ impl Backend for AioBackend {
         completions: &mut Completions,
     ) -> Result<(), BackendError> {
         completions.clear();
-        if !self.trims.is_empty() {
-            self.trim(completions);
+        if !self.ranges.is_empty() {
+            self.call_on_ranges(completions);
         }
         self.submit(completions)?;
         let done = completions.list.len() as u32;

@@ -19,6 +19,8 @@ pub enum OpKind {
     Fsync,
     /// fdatasync of the file.
     Fdatasync,
+    /// sync_file_range of the range, with these flags of the call.
+    SyncRange(u8),
 }
 
 impl OpKind {
@@ -38,7 +40,7 @@ pub struct Op {
     pub file: u32,
     /// Offset in the file, bytes.
     pub offset: u64,
-    /// Length, bytes; 0 for syncs.
+    /// Length, bytes; 0 for syncs of a whole file.
     pub length: u32,
     /// Offset in the buffer, bytes: start of the remaining part of a short op.
     pub skip: u32,

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 
 use iodyno_model::Engine;
 
-use crate::{File, Op};
+use crate::{File, Op, OpKind};
 
 const RWF_HIPRI: u32 = 1;
 const RWF_NOWAIT: u32 = 8;
@@ -163,10 +163,17 @@ pub(crate) fn sync(file: &OwnedFd, data_only: bool) -> i32 {
     })
 }
 
-/// Deallocates a range: BLKDISCARD on a device, a punched hole in a file. 0, or −errno.
-pub(crate) fn trim(file: &File, offset: u64, length: u64) -> i32 {
+/// A synchronous call on the range of an op: sync_file_range, or a trim (BLKDISCARD on a device, a punched hole in a
+/// file). 0, or −errno.
+pub(crate) fn on_range(file: &File, op: &Op) -> i32 {
     const BLKDISCARD: libc::c_ulong = 0x1277;
     let descriptor = file.descriptor.as_raw_fd();
+    let (offset, length) = (op.offset, u64::from(op.length));
+    if let OpKind::SyncRange(flags) = op.kind {
+        let (offset, length) = (offset as libc::off64_t, length as libc::off64_t);
+        // SAFETY: the arguments are plain numbers.
+        return status(unsafe { libc::sync_file_range(descriptor, offset, length, flags.into()) });
+    }
     if file.device {
         let range = [offset, length];
         // SAFETY: the kernel reads two numbers, which outlive the call.

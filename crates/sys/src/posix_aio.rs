@@ -69,7 +69,9 @@ impl PosixAioBackend {
                 OpKind::Write => libc::aio_write(block),
                 OpKind::Fsync => libc::aio_fsync(libc::O_SYNC, block),
                 OpKind::Fdatasync => libc::aio_fsync(libc::O_DSYNC, block),
-                OpKind::Trim => unreachable!("trims are synchronous"),
+                OpKind::Trim | OpKind::SyncRange(_) => {
+                    unreachable!("calls on ranges are synchronous")
+                }
             }
         };
         if result < 0 {
@@ -88,9 +90,9 @@ impl PosixAioBackend {
         while handed < self.prepared.len() {
             let (slot, op) = self.prepared[handed];
             let submitted = self.clock.now();
-            if op.kind == OpKind::Trim {
+            if matches!(op.kind, OpKind::Trim | OpKind::SyncRange(_)) {
                 let file = &self.files[op.file as usize];
-                let result = file::trim(file, op.offset, op.length.into());
+                let result = file::on_range(file, &op);
                 completions.push(slot, result, submitted, self.clock.now());
             } else {
                 self.submitted[slot as usize] = submitted;

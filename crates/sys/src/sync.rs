@@ -96,7 +96,7 @@ impl<S: SyncCalls> SyncExecutor for SystemCalls<S> {
         match op.kind {
             OpKind::Read => self.calls.read(&file.descriptor, buffer, op.offset),
             OpKind::Write => self.calls.write(&file.descriptor, buffer, op.offset),
-            OpKind::Trim => file::trim(file, op.offset, op.length.into()),
+            OpKind::Trim | OpKind::SyncRange(_) => file::on_range(file, op),
             OpKind::Fsync => file::sync(&file.descriptor, false),
             OpKind::Fdatasync => file::sync(&file.descriptor, true),
         }
@@ -114,7 +114,11 @@ pub struct SpaceCalls {
 
 impl SyncExecutor for SpaceCalls {
     fn execute(&mut self, op: &Op, _buffer: &mut [u8]) -> i32 {
-        let file = &self.files[op.file as usize].descriptor;
+        let file = &self.files[op.file as usize];
+        if matches!(op.kind, OpKind::SyncRange(_)) {
+            return file::on_range(file, op);
+        }
+        let file = &file.descriptor;
         let result = match (op.kind, self.truncates) {
             (OpKind::Fsync, _) => file::sync(file, false),
             (OpKind::Fdatasync, _) => file::sync(file, true),
@@ -122,7 +126,9 @@ impl SyncExecutor for SpaceCalls {
             (_, true) => -libc::EINVAL,
             (OpKind::Read, false) => file::allocate(file, libc::FALLOC_FL_KEEP_SIZE, op),
             (OpKind::Write, false) => file::allocate(file, 0, op),
-            (OpKind::Trim, false) => file::allocate(file, file::PUNCH_HOLE, op),
+            (OpKind::Trim | OpKind::SyncRange(_), false) => {
+                file::allocate(file, file::PUNCH_HOLE, op)
+            }
         };
         match result {
             0 => op.transfer_length() as i32,

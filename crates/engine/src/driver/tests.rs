@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use iodyno_model::{
-    Arrival, Blocks, Direction, EndedBy, Flow, Histogram, Job, MissedOps, SimFault, SimLaw,
-    SimOptions, Step,
+    Arrival, Blocks, Direction, EndedBy, Flow, Histogram, Job, LatencyTarget, MissedOps, SimFault,
+    SimLaw, SimOptions, Step,
 };
 use iodyno_sys::memory::Arena;
 use iodyno_sys::{LawDevice, SimBackend, VirtualClock};
@@ -299,6 +299,23 @@ fn a_job_below_its_minimum_rate_fails_with_both_rates() {
         (badly.measured.1, reads(&shared.measure)),
         (BEGIN + 2200 * MS, 2200)
     );
+}
+
+#[test]
+fn the_largest_depth_that_keeps_a_latency_is_found_in_virtual_time() {
+    // One op at a time is served in 100 µs: at a depth of n, an op takes n × 100 µs.
+    let device = device(SimLaw::Constant(100_000), 1);
+    let mut searched = timed(64, 10_000);
+    searched.pacing.latency_target = Some(LatencyTarget {
+        limit: Nanos::from_micros(1_050),
+        window: Nanos::from_millis(100),
+        percent: 99.0,
+        endless: false,
+    });
+    let (outcome, _) = whole(searched, device, None);
+    assert_eq!((outcome.ended, outcome.depth.found), (EndedBy::Steady, 10));
+    let notes = outcome.engine.fallbacks.join("; ");
+    assert!(notes.contains("depth 10"), "{notes}");
 }
 
 #[test]

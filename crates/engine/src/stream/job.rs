@@ -61,7 +61,10 @@ pub struct JobStream {
 struct SyncTurn {
     writes: u32,
     data_writes: u32,
-    pending: Option<(OpKind, u32)>,
+    pending: Option<Op>,
+    range_writes: u32,
+    /// File, start and end of what was written since its last sync of a range.
+    range: Option<(u32, u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -156,7 +159,8 @@ impl JobStream {
             && job.pacing.think.is_none()
             && job.pacing.flow.is_none()
             && blocks.sync.fsync_every == 0
-            && blocks.sync.fdatasync_every == 0;
+            && blocks.sync.fdatasync_every == 0
+            && blocks.sync.range.is_none();
         JobStream {
             random,
             regions,
@@ -232,15 +236,8 @@ impl JobStream {
     }
 
     fn sync(&mut self) -> Option<Issue> {
-        let (kind, file) = self.syncs.pending.take()?;
         Some(Issue {
-            op: Op {
-                kind,
-                file,
-                offset: 0,
-                length: 0,
-                skip: 0,
-            },
+            op: self.syncs.pending.take()?,
             direction: Direction::Sync,
             intended: None,
             checked: false,
@@ -248,16 +245,43 @@ impl JobStream {
         })
     }
 
-    fn wrote(&mut self, file: u32) {
+    fn wrote(&mut self, op: &Op) {
         let policy = &self.blocks.sync;
-        self.syncs.writes += 1;
-        self.syncs.data_writes += 1;
-        if policy.fsync_every > 0 && self.syncs.writes >= policy.fsync_every {
-            self.syncs.writes = 0;
-            self.syncs.pending = Some((OpKind::Fsync, file));
-        } else if policy.fdatasync_every > 0 && self.syncs.data_writes >= policy.fdatasync_every {
-            self.syncs.data_writes = 0;
-            self.syncs.pending = Some((OpKind::Fdatasync, file));
+        let syncs = &mut self.syncs;
+        syncs.writes += 1;
+        syncs.data_writes += 1;
+        let whole = |kind| Op {
+            kind,
+            offset: 0,
+            length: 0,
+            skip: 0,
+            ..*op
+        };
+        if policy.fsync_every > 0 && syncs.writes >= policy.fsync_every {
+            syncs.writes = 0;
+            syncs.pending = Some(whole(OpKind::Fsync));
+        } else if policy.fdatasync_every > 0 && syncs.data_writes >= policy.fdatasync_every {
+            syncs.data_writes = 0;
+            syncs.pending = Some(whole(OpKind::Fdatasync));
+        }
+        let Some(rule) = policy.range else { return };
+        let end = op.offset + u64::from(op.length);
+        let (first, last) = match syncs.range {
+            Some((file, first, last)) if file == op.file => (first.min(op.offset), last.max(end)),
+            _ => (op.offset, end),
+        };
+        syncs.range = Some((op.file, first, last));
+        syncs.range_writes += 1;
+        if syncs.range_writes >= rule.every && syncs.pending.is_none() {
+            (syncs.range_writes, syncs.range) = (0, None);
+            syncs.pending = Some(Op {
+                kind: OpKind::SyncRange(rule.flags),
+                offset: first,
+                // The call takes 0 for all up to the end of the file.
+                length: u32::try_from(last - first).unwrap_or(0),
+                skip: 0,
+                ..*op
+            });
         }
     }
 
@@ -275,9 +299,9 @@ impl JobStream {
         }
     }
 
-    /// Draws the next op of the given direction.
+    /// Draws the next op of the given direction. Whether there is one.
     #[inline(always)]
-    fn draw(&mut self, direction: Direction, place: &mut Issue) {
+    fn draw(&mut self, direction: Direction, place: &mut Issue) -> bool {
         let drawn = match self.blocks.access.block_sizes.get(direction) {
             Some(sizes) => sizes::draw(sizes, &mut self.random),
             None => 0,
@@ -292,6 +316,9 @@ impl JobStream {
         let file = self.file(length);
         let region = &mut self.regions[file as usize];
         let (offset, length) = region.next(direction, length, &mut self.random);
+        if length == 0 && drawn > 0 {
+            return false;
+        }
         self.issued_bytes += length;
         self.issued_ops += 1;
         let (kind, checked) = match direction {
@@ -314,6 +341,16 @@ impl JobStream {
             checked,
             counted: true,
         };
+        true
+    }
+
+    /// If nothing was written that could be read, a job that also writes does so.
+    #[cold]
+    fn nothing_to_read(&mut self, slot: Slot, place: &mut Issue) -> Next {
+        match self.blocks.access.writes && self.draw(Direction::Write, place) {
+            true => self.issue(slot, place),
+            false => Next::Done(EndedBy::Size),
+        }
     }
 
     /// The next required op: the write after a trim, or a verifying read.
@@ -404,7 +441,7 @@ impl JobStream {
             *place = Some(issue.op);
         }
         if issue.op.kind == OpKind::Write {
-            self.wrote(issue.op.file);
+            self.wrote(&issue.op);
         }
         Next::Op
     }
@@ -467,7 +504,9 @@ impl OpStream for JobStream {
         match self.mix.choose(elapsed, &mut self.random) {
             Choice::NotBefore(due) => Next::WaitUntil(self.start + due),
             Choice::Issue(direction) => {
-                self.draw(direction, place);
+                if !self.draw(direction, place) {
+                    return self.nothing_to_read(slot, place);
+                }
                 if self.plain {
                     return Next::Op;
                 }

@@ -1,6 +1,8 @@
 //! Tests of the ops that a job issues and their offsets, without a backend or a clock.
 
-use iodyno_model::{BlockSizes, Extent, FileService, MixSequence, Order, PerDirection, Verify};
+use iodyno_model::{
+    BlockSizes, Extent, FileService, MixSequence, Order, PerDirection, RangeSync, Verify,
+};
 use iodyno_units::Nanos;
 
 use super::*;
@@ -132,6 +134,19 @@ fn a_random_map_of_different_sizes_covers_the_region_once() {
             assert!(ops.iter().any(|op| op.2 > least));
         }
     }
+}
+
+#[test]
+fn a_range_sync_follows_a_number_of_writes_and_covers_them() {
+    let mut job = sequential(false, true);
+    blocks(&mut job).sync.range = Some(RangeSync { every: 2, flags: 2 });
+    let ops = issued(job, &[(0, 20 * KIB)], 20 * KIB);
+    let syncs: Vec<(u64, u64)> = ops
+        .iter()
+        .filter(|op| op.3 == Direction::Sync)
+        .map(|op| (op.1, op.2))
+        .collect();
+    assert_eq!(syncs, [(0, 8 * KIB), (8 * KIB, 8 * KIB)]);
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod replay;
 mod shared;
 mod shared_fill;
 mod sizes;
+mod zoned;
 
 use std::num::NonZeroU64;
 use std::sync::Arc;

@@ -5,6 +5,7 @@ use rand::{Rng, RngExt};
 
 use super::block_map::BlockMap;
 use super::blocks::BlockDraw;
+use super::zoned::ZonedRegion;
 
 /// Strided zones: `size` bytes of each zone are used; the next zone begins `range + skip` after it.
 #[derive(Debug)]
@@ -35,6 +36,8 @@ pub(super) struct Region {
     simple: [bool; 3],
     /// With one random map for all directions (as in fio), only this draw is used.
     shared_map: bool,
+    /// Zones that are written from start to end.
+    zoned: Option<ZonedRegion>,
     /// The random map of all directions if the lengths of ops differ.
     map: Option<BlockMap>,
 }
@@ -101,7 +104,10 @@ impl Region {
             Order::Sequential => 0,
             Order::Random => access.percent_random.get(direction).copied().unwrap_or(100),
         });
-        let plain = access.sequence.is_none() && zones.is_none();
+        let zoned = extent
+            .write_zones
+            .map(|rule| ZonedRegion::new(rule, length));
+        let plain = access.sequence.is_none() && zones.is_none() && zoned.is_none();
         let simple = directions.map(|direction| {
             let largest = access
                 .block_sizes
@@ -128,6 +134,7 @@ impl Region {
             sequencer: access.sequencer,
             zones,
             shared_map,
+            zoned,
             map: map.flatten(),
         }
     }
@@ -138,7 +145,7 @@ impl Region {
     }
 
     /// The offset in the file of the next op of this direction and length, and the length that is left to it: as in fio,
-    /// an op that would meet blocks of the random map that are used ends before them.
+    /// an op that would meet blocks of the random map that are used ends before them. A length of 0: there is nothing to read.
     #[inline]
     pub(super) fn next(
         &mut self,
@@ -157,7 +164,30 @@ impl Region {
             let (first, blocks) = map.take(length.div_ceil(unit), random);
             return (self.base + first * unit, length.min(blocks * unit));
         }
-        (self.next_of_many(index, length, random), length)
+        let offset = self.next_of_many(index, length, random);
+        match self.zoned.is_some() {
+            true => self.in_zone(direction, (offset - self.base, length), random),
+            false => (offset, length),
+        }
+    }
+
+    fn in_zone(
+        &mut self,
+        direction: Direction,
+        (offset, length): (u64, u64),
+        random: &mut impl Rng,
+    ) -> (u64, u64) {
+        let index = direction as usize % 3;
+        let op = (offset, length, self.units[index]);
+        let random = (self.percent_random[index] > 0).then_some(random);
+        let writes = direction == Direction::Write;
+        let placed = self
+            .zoned
+            .as_mut()
+            .and_then(|zones| zones.place(writes, op, random));
+        let (offset, length) = placed.unwrap_or((0, 0));
+        self.cursors[index] = offset + length;
+        (self.base + offset, length)
     }
 
     fn next_of_many(&mut self, index: usize, length: u64, random: &mut impl Rng) -> u64 {

@@ -1,11 +1,12 @@
 //! Options of the engine: how ops reach the kernel.
 
-use iodyno_model::{SimClock, closest};
-use iodyno_options::{Problem, Status, Unit::*, ignored, refused};
+use iodyno_model::{EngineKind, SimClock, closest};
+use iodyno_options::{Problem, Status, Unit::*, differs, ignored, refused};
 
 use crate::draft::Draft;
 use crate::engines;
 use crate::engines::EngineUse;
+use crate::number::TimeUnit;
 use crate::options::{OptionSpec, honoured};
 use crate::value::Value;
 
@@ -58,6 +59,12 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     refused("readfua", Boolean, "Reads with forced unit access.", "the flag needs passthrough commands", "use `direct=1`").neutral(&["0"]),
     refused("writefua", Boolean, "Writes with forced unit access.", "the flag needs passthrough commands", "use `direct=1` with `sync=dsync`").neutral(&["0"]),
     refused("thp", Count, "mmap: transparent huge pages.", "the kernel chooses the pages of a mapping", "leave it out").neutral(&["0"]),
+    honoured("cpuload", Percent, "cpuio: share of the time in which the CPU is busy.",
+        |draft, value| value.count(1, u32::MAX).map(|it| draft.cpu_percent = it.min(100))),
+    honoured("cpuchunks", Microseconds, "cpuio: busy time between two pauses.",
+        |draft, value| value.time(TimeUnit::Microseconds).map(|it| draft.cpu_chunk = it)).default("50000"),
+    differs("cpumode", Words(&["noop", "qsort"]), "cpuio: what keeps the CPU busy.", "the CPU spins in every mode").neutral(&["noop"]),
+    differs("exit_on_io_done", Boolean, "cpuio: ends with the last job that does I/O.", "a job of cpuio ends after its `runtime`").neutral(&["0"]),
     honoured("sim_latency", Forms(&["constant:100us", "exponential:100us", "lognormal:100us:0.5"]), "sim: service time: constant, exponential with a mean, or log-normal with a median and σ.",
         |draft, value| engines::law(value).map(|it| draft.sim.law = it)).default("constant:100us"),
     honoured("sim_servers", Count, "sim: number of ops served at the same time; 0: no limit.",
@@ -115,6 +122,12 @@ fn engine(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     match found.map(|engine| engine.status) {
         Some(Status::Honoured(EngineUse::Files(engine))) => {
             draft.file_engine = Some(engine);
+            draft.cpu_load = false;
+            Ok(())
+        }
+        Some(Status::Honoured(EngineUse::Cpu)) => {
+            draft.blocks.engine.kind = EngineKind::Null;
+            (draft.file_engine, draft.cpu_load) = (None, true);
             Ok(())
         }
         Some(Status::Honoured(EngineUse::Backend(kind))) => {
@@ -134,7 +147,7 @@ fn engine(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
                 value.remark(said.hint(format!("write `ioengine={}` to say so", kind.name())));
             }
             draft.blocks.engine.kind = kind;
-            draft.file_engine = None;
+            (draft.file_engine, draft.cpu_load) = (None, false);
             Ok(())
         }
         Some(Status::Refused { why, instead }) => Err(Problem::refusal(format!(

@@ -4,11 +4,11 @@ use iodyno_model::{SteadyMetric, SteadyRule};
 use iodyno_options::{
     Problem,
     Unit::{self, *},
-    ignored, refused,
+    differs, ignored, refused,
 };
 
 use super::general::out_of_range;
-use crate::draft::Draft;
+use crate::draft::{Draft, SetAmount, ZoneMode};
 use crate::number::TimeUnit;
 use crate::options::{OptionSpec, honoured};
 use crate::value::Value;
@@ -16,13 +16,13 @@ use crate::value::Value;
 #[rustfmt::skip]
 pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("size", Amount, "Size of each clone's region over all its files, and number of bytes to process.",
-        |draft, value| value.amount().map(|it| draft.blocks.extent.size = Some(it))),
+        |draft, value| amount(draft, value, "size", |draft, it| draft.blocks.extent.size = Some(it))),
     honoured("io_size", Amount, "Number of bytes that each clone processes, if it is not `size`.",
-        |draft, value| value.amount().map(|it| draft.blocks.passes.io_size = Some(it))).alias(&["io_limit"]),
+        |draft, value| amount(draft, value, "io_size", |draft, it| draft.blocks.passes.io_size = Some(it))).alias(&["io_limit"]),
     honoured("offset", Amount, "Start of the region in each file.",
-        |draft, value| value.amount().map(|it| draft.blocks.extent.offset = it)).alias(&["fileoffset"]).default("0"),
+        |draft, value| amount(draft, value, "offset", |draft, it| draft.blocks.extent.offset = it)).alias(&["fileoffset"]).default("0"),
     honoured("offset_increment", Amount, "Added to `offset` for each preceding clone.",
-        |draft, value| value.amount().map(|it| draft.blocks.extent.offset_increment = it)).default("0"),
+        |draft, value| amount(draft, value, "offset_increment", |draft, it| draft.blocks.extent.offset_increment = it)).default("0"),
     honoured("offset_align", Bytes, "Offsets given in percent are rounded down to a multiple of this.",
         |draft, value| value.bytes().map(|it| draft.blocks.extent.offset_align = it)).default("0"),
     honoured("number_ios", Count, "Ends after this number of ops.", number_ios).default("0"),
@@ -34,7 +34,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("ramp_time", Seconds, "Time to run before the measurement; added to `runtime`. Its bytes count towards `size`, its ops do not count towards `number_ios`.",
         |draft, value| value.time(TimeUnit::Seconds).map(|it| draft.job.end.ramp = it)).default("0"),
     refused("ramp_size", Bytes, "Bytes to process before the measurement.", "the ramp is a time", "use `ramp_time`").neutral(&["0"]),
-    honoured("zonemode", Words(&["none", "strided"]), "How the region is divided into zones.",
+    honoured("zonemode", Words(&["none", "strided", "zbd"]), "How the region is divided into zones. `zbd`: each zone is written from its start to its end, on files only; `8z` is then a size of 8 zones.",
         zonemode).default("none"),
     honoured("zonesize", Bytes, "Length of the used part of a zone.",
         |draft, value| value.bytes().map(|it| draft.blocks.extent.zone_size = it)).default("0"),
@@ -42,15 +42,17 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.bytes().map(|it| draft.blocks.extent.zone_range = it)).default("0"),
     honoured("zoneskip", Bytes, "Bytes skipped between zones.",
         |draft, value| value.bytes().map(|it| draft.blocks.extent.zone_skip = it)).default("0"),
-    zoned("zonecapacity", Bytes, "Writable part of a zone."),
-    zoned("read_beyond_wp", Boolean, "Reads past the write pointer."),
-    zoned("max_open_zones", Count, "Maximum number of open zones."),
-    zoned("job_max_open_zones", Count, "Maximum number of open zones of a clone."),
+    honoured("zonecapacity", Bytes, "zbd: writable part of a zone; default: `zonesize`.",
+        |draft, value| value.bytes().map(|it| draft.zones.capacity = it)),
+    honoured("read_beyond_wp", Boolean, "zbd: reads are not limited to what the job has written.",
+        |draft, value| value.boolean().map(|it| draft.zones.read_beyond = it)).default("0"),
+    honoured("max_open_zones", Count, "zbd: maximum number of zones that each clone has written in part; 0: no limit.",
+        |draft, value| value.count(0, 1 << 20).map(|it| draft.zones.max_open = it)).alias(&["job_max_open_zones"]).default("0"),
     zoned("ignore_zone_limits", Boolean, "Opens more zones than the device allows."),
-    zoned("zone_reset_threshold", Number, "Percentage of written blocks at which resets start."),
-    zoned("zone_reset_frequency", Number, "Frequency of zone resets."),
+    differs("zone_reset_threshold", Number, "Share of written blocks at which zones are reset.", RESETS).neutral(&["0"]),
+    differs("zone_reset_frequency", Number, "Frequency of such resets.", RESETS).neutral(&["0"]),
     zoned("recover_zbd_write_error", Boolean, "Continues after a failed zone write."),
-    zoned("write_zone_remainder", Boolean, "Fills up zones."),
+    differs("write_zone_remainder", Boolean, "Fills up zones.", "the rest of a zone that is shorter than a block stays empty").neutral(&["0"]),
     honoured("steadystate", Forms(STEADY), "Ends when the variation of a figure in the last `steadystate_duration` is below this limit: the largest deviation from the mean, or the least-squares slope per check; in percent of the mean with `%`. With `group_reporting` the jobs of a group are added up and end together.",
         steadystate).alias(&["ss"]).default("iops_slope:0.01%"),
     honoured("steadystate_duration", Seconds, "Length of the window for `steadystate`; 0: the results are not checked.",
@@ -74,22 +76,36 @@ fn runtime(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
 }
 
 fn zonemode(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
-    draft.zone_mode = match value.choice(&[
-        ("none", Some(false)),
-        ("strided", Some(true)),
-        ("zbd", None),
-    ])? {
-        Some(strided) => Some(strided),
-        None => {
-            return Err(Problem::refusal("zoned block devices are not supported")
-                .hint("use a conventional device, or zonemode=strided"));
-        }
-    };
+    draft.zone_mode = Some(value.choice(&[
+        ("none", ZoneMode::None),
+        ("strided", ZoneMode::Strided),
+        ("zbd", ZoneMode::Written),
+    ])?);
     Ok(())
 }
 
+/// Sets an amount, or keeps it until the size of zones is known.
+fn amount(
+    draft: &mut Draft,
+    value: &Value,
+    option: &'static str,
+    set: SetAmount,
+) -> Result<(), Problem> {
+    draft.in_zones.remove(option);
+    match value.text.strip_suffix(['z', 'Z']) {
+        Some(zones) => {
+            let zones = value.count_of(zones, 0, 1 << 40)?;
+            draft.in_zones.insert(option, (zones, set));
+        }
+        None => set(draft, value.amount()?),
+    }
+    Ok(())
+}
+
+const RESETS: &str = "a zone is reset when it is full and written again";
+
 const fn zoned(name: &'static str, unit: Unit, text: &'static str) -> OptionSpec {
-    let why = "it only modifies `zonemode=zbd`, which is refused";
+    let why = "it has a meaning for zoned devices only, which are refused";
     ignored(name, unit, text, why)
 }
 

@@ -1,8 +1,9 @@
 //! Options of pacing, durability and failed ops.
 
-use iodyno_model::{Arrival, DirectionRate, PerDirection, closest};
+use iodyno_model::{Arrival, DirectionRate, PerDirection, RangeSync, closest};
 use iodyno_options::{Problem, Unit::*, ignored, refused};
 
+use super::general::out_of_range;
 use crate::draft::Draft;
 use crate::errno;
 use crate::number::TimeUnit;
@@ -37,10 +38,14 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     refused("thinkcycles", Count, "CPU cycles spent before each op.", "time is counted in microseconds, not in cycles", "use `thinktime` with `thinktime_spin`").neutral(&["0"]),
     honoured("max_latency", Microseconds, "Fails the job if an op takes longer; a comma-separated list is for read, write, trim. 0: no limit.",
         max_latency).default("0"),
-    refused("latency_target", Microseconds, "Searches for the depth that meets a latency.", "the depth is not searched automatically", "use a job for each depth, or `rate_iops` and the response latency").neutral(&["0"]),
-    ignored("latency_window", Microseconds, "Period of the search.", "it only modifies `latency_target`, which is refused"),
-    ignored("latency_percentile", Percent, "Percentage of ops within `latency_target`.", "it only modifies `latency_target`, which is refused"),
-    ignored("latency_run", Boolean, "Continues the search.", "it only modifies `latency_target`, which is refused"),
+    honoured("latency_target", Microseconds, "Searches for the largest depth, up to `iodepth`, at which ops keep this latency. The job's figures are those of all depths.",
+        |draft, value| value.time(TimeUnit::Microseconds).map(|it| draft.latency_target.limit = it)).default("0"),
+    honoured("latency_window", Microseconds, "Time at each depth; 0: 1 s.",
+        |draft, value| value.time(TimeUnit::Microseconds).map(|it| draft.latency_target.window = it)).default("0"),
+    honoured("latency_percentile", Number, "Percentage of the ops of a window that must keep `latency_target`; with 100, the first slow op ends the window, and the job fails if that is at depth 1.",
+        latency_percentile).default("100"),
+    honoured("latency_run", Boolean, "Goes on adapting the depth until the job's end; otherwise the job ends when the depth is found.",
+        |draft, value| value.boolean().map(|it| draft.latency_target.endless = it)).default("0"),
     honoured("fsync", Count, "fsync after this number of writes; 0: never.",
         |draft, value| value.count(0, u32::MAX).map(|it| draft.blocks.sync.fsync_every = it)).default("0"),
     honoured("fdatasync", Count, "fdatasync after this number of writes; 0: never.",
@@ -49,7 +54,8 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.boolean().map(|it| draft.blocks.sync.end_fsync = it)).default("0"),
     refused("end_syncfs", Boolean, "syncfs when the job has ended.", "only the job's own files are synced", "use `end_fsync=1`").neutral(&["0"]),
     refused("write_barrier", Count, "Number of writes between barriers.", "Linux no longer has such barriers", "use `fdatasync`").neutral(&["0"]),
-    refused("sync_file_range", Text, "sync_file_range after a number of writes.", "it makes nothing durable", "use `fdatasync`"),
+    honoured("sync_file_range", Forms(&["write:8", "wait_before,write,wait_after:8"]), "sync_file_range of what was written, after this number of writes. It makes nothing durable.",
+        sync_file_range),
     honoured("continue_on_error", Words(&["none", "read", "write", "io", "verify", "all", "0", "1"]), "Counts failed ops of these kinds, which do not end the job.",
         continue_on_error).default("none"),
     honoured("ignore_error", Forms(&["EIO:ENOSPC"]), "Errors that are not counted; a comma-separated list is for reads, writes, verification.",
@@ -60,6 +66,15 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
 fn rate_process(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     draft.job.pacing.arrival =
         value.choice(&[("linear", Arrival::Linear), ("poisson", Arrival::Poisson)])?;
+    Ok(())
+}
+
+fn latency_percentile(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
+    let text = value.string()?;
+    match value.float_of(text)? {
+        percent if percent > 0.0 && percent <= 100.0 => draft.latency_target.percent = percent,
+        _ => return Err(out_of_range(text, "above 0, up to 100")),
+    }
     Ok(())
 }
 
@@ -78,6 +93,22 @@ fn rate_cycle(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
         return Err(Problem::error("a rate cannot be checked over a time of 0"));
     }
     draft.job.pacing.check_every = time;
+    Ok(())
+}
+
+fn sync_file_range(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
+    let text = value.string()?;
+    let (words, every) = text.split_once(':').unwrap_or((text, "1"));
+    let every = value.count_of(every, 1, u64::from(u32::MAX))? as u32;
+    let mut flags = 0;
+    for word in words.split(',') {
+        flags |= Value::new(word.trim(), value.kb_base).choice(&[
+            ("wait_before", 1),
+            ("write", 2),
+            ("wait_after", 4),
+        ])?;
+    }
+    draft.blocks.sync.range = Some(RangeSync { every, flags });
     Ok(())
 }
 

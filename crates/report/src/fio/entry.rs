@@ -1,9 +1,10 @@
 //! Clones combined as in fio: each separately, or a group as one entry.
 
 use iodyno_model::{
-    CloneResult, CpuUse, DepthUse, Direction, DirectionResult, EndedBy, Job, SteadyResult, Step,
-    Trial, UnifiedReporting, Workload,
+    CloneResult, CpuUse, DepthUse, Direction, DirectionResult, EndedBy, Job, LatencyTarget,
+    SteadyResult, Step, Trial, UnifiedReporting, Workload,
 };
+use iodyno_units::Nanos;
 
 /// One member of fio's `jobs` list.
 #[derive(Debug)]
@@ -111,6 +112,7 @@ impl<'a> Entry<'a> {
                 *into += from;
             }
         }
+        self.depth.found = self.depth.found.max(clone.depth.found);
         self.failed += clone.errors.iter().map(|error| error.count).sum::<u64>();
         if self.errno == 0 {
             let bad = clone.verify.as_ref().is_some_and(|verify| verify.bad() > 0);
@@ -197,6 +199,24 @@ impl<'a> Entry<'a> {
     pub(super) fn continues_on_error(&self) -> bool {
         let errors = &self.job.errors;
         errors.continue_read || errors.continue_write || errors.continue_verify
+    }
+
+    /// The search for its depth; without a limit if there was none.
+    pub(super) fn latency_target(&self) -> LatencyTarget {
+        self.job.pacing.latency_target.unwrap_or(LatencyTarget {
+            limit: Nanos(0),
+            window: Nanos(0),
+            percent: 100.0,
+            endless: false,
+        })
+    }
+
+    /// The depth that was found, or the job's.
+    pub(super) fn latency_depth(&self) -> u32 {
+        match self.depth.found {
+            0 => self.job.work.depth(),
+            found => found,
+        }
     }
 
     /// CPU time in user mode and in the kernel, percent of the measured time.

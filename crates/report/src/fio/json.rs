@@ -257,6 +257,7 @@ fn job_object<'a>(
     });
     let sync = entry.direction(Direction::Sync);
     let of = job.reporting.percentiles_of;
+    let target = entry.latency_target();
     let errors = entry.continues_on_error();
     JobObject {
         jobname: &job.name,
@@ -289,12 +290,12 @@ fn job_object<'a>(
         latency_ms: labelled(&classes.ms),
         total_err: errors.then_some(entry.failed),
         first_error: errors.then_some(entry.errno),
-        latency_depth: job.work.depth(),
-        latency_target: 0,
-        latency_target_ns: 0,
-        latency_percentile: 100.0,
-        latency_window: 0,
-        latency_window_us: 0,
+        latency_depth: entry.latency_depth(),
+        latency_target: target.limit.0 / 1000,
+        latency_target_ns: target.limit.0,
+        latency_percentile: target.percent,
+        latency_window: target.window.0 / 1000,
+        latency_window_us: target.window.0 / 1000,
         desc: &job.description,
         steadystate: entry.steady.as_ref().map(SteadyObject::of),
     }

@@ -4,6 +4,8 @@ use std::io;
 
 use iodyno_model::{BlockSizes, Direction, Histogram, Reporting, Trial, Workload};
 
+use iodyno_units::Nanos;
+
 use super::entry::{self, Entry, Row};
 use super::json::{SECTOR, utilisation};
 use super::numbers::{Base, Notation, prefixed};
@@ -292,9 +294,17 @@ fn usage(entry: &Entry) -> String {
             describe(entry.errno)
         );
     }
+    let target = entry.latency_target();
+    let time = |time: Nanos| match time.0 {
+        0 => "0.00ns".to_owned(),
+        ns => format!("{:.2}us", ns as f64 / 1e3),
+    };
     text + &format!(
-        "     latency   : target=0.00ns, window=0.00ns, percentile=100.00%, depth={}\n",
-        entry.job.work.depth()
+        "     latency   : target={}, window={}, percentile={:.2}%, depth={}\n",
+        time(target.limit),
+        time(target.window),
+        target.percent,
+        entry.latency_depth()
     )
 }
 

@@ -178,7 +178,7 @@ impl UringBackend {
         for (slot, op) in self.discards.drain(..) {
             let submitted = self.clock.now();
             let file = &self.files[op.file as usize];
-            let result = file::trim(file, op.offset, op.length.into());
+            let result = file::on_range(file, &op);
             completions.push(slot, result, submitted, self.clock.now());
             completions.submitted += 1;
         }
@@ -213,7 +213,9 @@ impl Backend for UringBackend {
     #[inline]
     fn prep(&mut self, slot: Slot, op: &Op) {
         let file = op.file as usize;
-        if op.kind == OpKind::Trim && self.files[file].device {
+        if matches!(op.kind, OpKind::SyncRange(_))
+            || (op.kind == OpKind::Trim && self.files[file].device)
+        {
             return self.discards.push((slot, *op));
         }
         let address = self.arena.lend(slot, op.skip, op.transfer_length()) as u64;
@@ -239,6 +241,7 @@ impl Backend for UringBackend {
                 op_flags: self.rw_flags.write,
                 ..sqe
             },
+            OpKind::SyncRange(_) => unreachable!("carried out by a synchronous call"),
             // fallocate expects its length in `addr` and its mode in `len`.
             OpKind::Trim => Sqe {
                 opcode: op::FALLOCATE,
