@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use crossterm::{cursor, execute, queue, style, terminal};
 use iodyno_judge::figures;
 use iodyno_model::{Diagnostic, FigureTable, SeriesKind, SeriesShape, Telemetry};
 use iodyno_report::safe_text;
-use iodyno_report::watch::{self, History, WatchView};
+use iodyno_report::watch::{self, History, Key, Live, WatchView};
 use iodyno_target::{Roots, environment};
 use iodyno_telemetry::{Collector, Devices, Pools, Scope};
 
@@ -42,10 +42,8 @@ pub(crate) fn watch(args: &WatchArgs, context: &Context) -> Result<Exit, Failure
     // Without a terminal, print one interval, unless JSON lines were requested.
     let once = args.once || !args.json;
     loop {
-        if !monitor
-            .wait(&ended, || Ok(false))
-            .map_err(|error| cannot("wait", &error))?
-        {
+        let due = monitor.due();
+        if !wait_until(due, &ended, || Ok(true)).map_err(|error| cannot("wait", &error))? {
             return Ok(Exit::Fine);
         }
         monitor.sample();
@@ -118,26 +116,12 @@ impl<'a> Monitor<'a> {
         }
     }
 
-    /// Waits for the end of the interval. Returns `false` if `quits` or a signal ends the wait.
-    fn wait(
-        &mut self,
-        ended: &AtomicBool,
-        mut quits: impl FnMut() -> std::io::Result<bool>,
-    ) -> std::io::Result<bool> {
+    /// The end of the interval that begins now.
+    fn due(&mut self) -> Instant {
         // Intervals that were missed are skipped.
         let passed = self.begun.elapsed().as_nanos() / self.every.as_nanos();
         self.intervals = u32::try_from(passed).unwrap_or(u32::MAX).saturating_add(1);
-        let due = self.begun + self.every * self.intervals;
-        loop {
-            if ended.load(Ordering::Relaxed) || quits()? {
-                return Ok(false);
-            }
-            let left = due.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(true);
-            }
-            std::thread::sleep(left.min(LOOK));
-        }
+        self.begun + self.every * self.intervals
     }
 
     /// Samples the host.
@@ -182,6 +166,24 @@ impl<'a> Monitor<'a> {
     }
 }
 
+/// Waits, and calls `goes_on` meanwhile. Returns `false` if that does or a signal comes.
+fn wait_until(
+    due: Instant,
+    ended: &AtomicBool,
+    mut goes_on: impl FnMut() -> std::io::Result<bool>,
+) -> std::io::Result<bool> {
+    loop {
+        if ended.load(Ordering::Relaxed) || !goes_on()? {
+            return Ok(false);
+        }
+        let left = due.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(true);
+        }
+        std::thread::sleep(left.min(LOOK));
+    }
+}
+
 /// Keeps only the latest shape of each series, without the reason for the change: over days there are many.
 fn keep_latest(shapes: &mut Vec<SeriesShape>) {
     let latest: BTreeMap<SeriesKind, u32> = shapes
@@ -210,24 +212,47 @@ impl AlternateScreen {
         terminal::enable_raw_mode()?;
         // Dropping it leaves the alternate screen on every return path.
         let screen = AlternateScreen;
+        restore_on_panic();
         execute!(stdout(), terminal::EnterAlternateScreen, cursor::Hide)?;
         Ok(screen)
     }
 
     fn run(self, monitor: &mut Monitor<'_>, ended: &AtomicBool) -> std::io::Result<()> {
-        self.draw(monitor)?;
-        while monitor.wait(ended, quit_key)? {
-            monitor.sample();
-            self.draw(monitor)?;
+        let mut live = Live::default();
+        self.draw(monitor, &mut live)?;
+        while self.wait(monitor, &mut live, ended)? {
+            // What happens in a pause is in the first picture after it.
+            if !live.is_paused() {
+                monitor.sample();
+                self.draw(monitor, &mut live)?;
+            }
         }
         Ok(())
     }
 
+    /// Waits for the end of the interval; draws when a key was pressed or the terminal got another size.
+    fn wait(
+        &self,
+        monitor: &mut Monitor<'_>,
+        live: &mut Live,
+        ended: &AtomicBool,
+    ) -> std::io::Result<bool> {
+        let due = monitor.due();
+        wait_until(due, ended, || {
+            let changed = match handle_events(live)? {
+                Handled::Nothing => return Ok(true),
+                Handled::Quit => return Ok(false),
+                Handled::Something => self.draw(monitor, live),
+            };
+            changed.map(|()| true)
+        })
+    }
+
     /// Draws with a single write, to avoid flicker.
-    fn draw(&self, monitor: &Monitor<'_>) -> std::io::Result<()> {
+    fn draw(&self, monitor: &Monitor<'_>, live: &mut Live) -> std::io::Result<()> {
         let height = terminal::size().map_or(24, |(_, rows)| usize::from(rows.max(1)));
         let style_out = monitor.context.style_out();
-        let lines = watch::screen(&monitor.view(), style_out, height);
+        let lines = live.screen(&monitor.view(), style_out, height);
         let mut output = Vec::new();
         queue!(
             output,
@@ -257,22 +282,56 @@ impl AlternateScreen {
 
 impl Drop for AlternateScreen {
     fn drop(&mut self) {
-        let _ = execute!(stdout(), cursor::Show, terminal::LeaveAlternateScreen);
-        let _ = terminal::disable_raw_mode();
+        restore();
     }
 }
 
-/// Whether a key that quits was pressed.
-fn quit_key() -> std::io::Result<bool> {
+/// Makes the terminal what it was.
+fn restore() {
+    let _ = execute!(stdout(), cursor::Show, terminal::LeaveAlternateScreen);
+    let _ = terminal::disable_raw_mode();
+}
+
+/// The message of a panic would disappear with the alternate screen.
+fn restore_on_panic() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        restore();
+        usual(info);
+    }));
+}
+
+/// What the events since the last call require.
+enum Handled {
+    Nothing,
+    /// Draw again.
+    Something,
+    Quit,
+}
+
+fn handle_events(live: &mut Live) -> std::io::Result<Handled> {
+    let mut handled = Handled::Nothing;
     while event::poll(Duration::ZERO)? {
-        if let Event::Key(key) = event::read()? {
-            let control = key.modifiers.contains(KeyModifiers::CONTROL);
-            match key.code {
-                KeyCode::Char('q') | KeyCode::Esc => return Ok(true),
-                KeyCode::Char('c' | 'd') if control => return Ok(true),
-                _ => {}
+        match event::read()? {
+            Event::Key(key) if key.kind != KeyEventKind::Release => {
+                let control = key.modifiers.contains(KeyModifiers::CONTROL);
+                let pressed = match key.code {
+                    KeyCode::Char('c' | 'd') if control => return Ok(Handled::Quit),
+                    KeyCode::Char(_) if control => continue,
+                    KeyCode::Char(typed) => Key::Char(typed),
+                    KeyCode::Enter => Key::Enter,
+                    KeyCode::Esc => Key::Escape,
+                    KeyCode::Backspace => Key::Backspace,
+                    _ => continue,
+                };
+                if !live.press(pressed) {
+                    return Ok(Handled::Quit);
+                }
             }
+            Event::Resize(..) => {}
+            _ => continue,
         }
+        handled = Handled::Something;
     }
-    Ok(false)
+    Ok(handled)
 }

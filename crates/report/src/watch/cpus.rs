@@ -18,16 +18,17 @@ const SORTS: [(&str, &str, char, char, Option<Paint>); 5] = [
     ("%iowait", "iowait", '░', '.', Some(Paint::Dim)),
 ];
 
-/// Width of a name and of a number, columns.
+/// Width of a name, and of a number below a heading with a mark, columns.
 const NAME: usize = 8;
-const NUMBER: usize = 7;
+const NUMBER: usize = 8;
 
 /// The largest number of CPUs that have one line each; otherwise several share a line.
 const MOST_LINES: usize = 8;
 
-/// Minimum number of columns per CPU, and number of columns for its name.
+/// Minimum number of columns per CPU, and of these for its name and its number.
 const CELL: usize = 26;
 const SHORT_NAME: usize = 6;
+const SHORT_NUMBER: usize = 6;
 
 /// The CPU time of one or several rows: a share for each of [`SORTS`].
 type Shares = [Option<f64>; 5];
@@ -107,11 +108,13 @@ impl<'a> Cpus<'a> {
         let line =
             LineBuilder::new(self.style).paint(Some(Paint::Strong), &format!("{:NAME$}", "cpu"));
         let line = line.paint(Some(Paint::Dim), &right(&drawn, bar));
-        SORTS
-            .iter()
-            .map(|(_, head, ..)| *head)
-            .fold(line, |line, head| {
-                line.right(Some(Paint::Dim), head, NUMBER)
+        let heads = SORTS.iter();
+        heads
+            .fold(line, |line, (_, head, mark, ascii, paint)| {
+                let mark = if self.style.unicode { *mark } else { *ascii };
+                let line = line.push(&" ".repeat(NUMBER.saturating_sub(head.len() + 1)));
+                line.paint(*paint, &mark.to_string())
+                    .paint(Some(Paint::Dim), head)
             })
             .done()
     }
@@ -145,8 +148,9 @@ impl<'a> Cpus<'a> {
         let known = shares[..SORTS.len() - 1].iter().flatten().copied();
         let busy = known.reduce(|a, b| a + b);
         let line = line.left(name, SHORT_NAME);
-        let line = self.marks(line, shares, width - SHORT_NAME - NUMBER - 1);
-        line.right(level(busy), &share(busy), NUMBER - 1).push("  ")
+        let line = self.marks(line, shares, width - SHORT_NAME - SHORT_NUMBER - 2);
+        line.right(level(busy), &share(busy), SHORT_NUMBER)
+            .push("  ")
     }
 
     fn marks(&self, mut line: LineBuilder, shares: &Shares, bar: usize) -> LineBuilder {
@@ -163,6 +167,25 @@ impl<'a> Cpus<'a> {
         }
         line.push(&" ".repeat(bar - drawn))
     }
+}
+
+/// A line for each mark of the bars.
+pub(super) fn legend(style: Style) -> Vec<String> {
+    let words = [
+        "in user mode",
+        "in the kernel",
+        "interrupts, soft ones included",
+        "taken by the hypervisor",
+        "idle while a task of the CPU waits for I/O",
+    ];
+    let mut lines = Vec::new();
+    for ((_, head, mark, ascii, paint), words) in SORTS.iter().zip(words) {
+        let mark = if style.unicode { *mark } else { *ascii };
+        let line = LineBuilder::new(style).push("  ");
+        let line = line.paint(*paint, &mark.to_string());
+        lines.push(line.push(&format!("  {head:7} {words}")).done());
+    }
+    lines
 }
 
 fn shares(latest: &Latest, row: &FigureRow) -> Shares {

@@ -1,7 +1,8 @@
-//! Disks, the busiest first.
+//! Disks.
 
 use iodyno_model::{FigureRow, SeriesKind};
 
+use super::choice::{Choice, Sort};
 use super::grid::{FigureColumn, Form, cells, table};
 use super::history::Measure;
 use super::line::columns;
@@ -33,18 +34,16 @@ const NAME: usize = 10;
 const LEAST_HISTORY: usize = 22;
 
 /// A line for each disk; disks without a line are counted.
-pub(super) fn section<'a>(view: &'a WatchView<'a>, style: Style) -> Option<Section<'a>> {
+pub(super) fn section<'a>(
+    view: &'a WatchView<'a>,
+    style: Style,
+    choice: &Choice,
+) -> Option<Section<'a>> {
     let latest = view.latest(SeriesKind::Disk)?;
-    let mut rows: Vec<&FigureRow> = latest.rows.iter().collect();
-    let busy = |row: &FigureRow| {
-        view.history
-            .mean(SeriesKind::Disk, Measure::Busy, &row.subject)
-    };
-    // The sort is stable: equally busy disks keep the host's order.
-    rows.sort_by(|a, b| busy(b).total_cmp(&busy(a)));
-    let most = 1 + rows.len();
+    let rows = choice.rows(view, (SeriesKind::Disk, Measure::Busy), latest.rows);
+    let (most, sort) = (1 + rows.len(), choice.sort);
     Some(Section::new(2, most, move |room| {
-        draw(view, &latest, &rows, style, room)
+        draw(view, &latest, &rows, sort, style, room)
     }))
 }
 
@@ -52,6 +51,7 @@ fn draw(
     view: &WatchView,
     latest: &Latest,
     rows: &[&FigureRow],
+    sort: Sort,
     style: Style,
     room: usize,
 ) -> Vec<String> {
@@ -82,7 +82,11 @@ fn draw(
     if shown < all && shown + 1 < room {
         let more = all - shown;
         let disks = if more == 1 { "disk" } else { "disks" };
-        table.text(format!("{more} more {disks}, less busy"), 0, Paint::Dim);
+        let which = match sort {
+            Sort::Busiest => ", less busy",
+            Sort::Bytes | Sort::Name => "",
+        };
+        table.text(format!("{more} more {disks}{which}"), 0, Paint::Dim);
     }
     table.lines(columns(style), style)
 }

@@ -64,7 +64,10 @@ impl History {
                 (Measure::Busy, &["%util"]),
                 (Measure::Moved, &["rB/s", "wB/s"]),
             ],
-            SeriesKind::Process => &[(Measure::Busy, &["cores"])],
+            SeriesKind::Process => &[
+                (Measure::Busy, &["cores"]),
+                (Measure::Moved, &["rB/s", "wB/s"]),
+            ],
             SeriesKind::Others => &[(Measure::Moved, &["rB/s", "wB/s"])],
             SeriesKind::Reclaim => &[(
                 Measure::Moved,

@@ -3,6 +3,7 @@
 //! As long as no CPU, disk or process appears or disappears, a screen has the same lines at the same positions as the
 //! previous one: widths and units are fixed, and the order depends on several past screens.
 
+mod choice;
 mod cpus;
 mod disks;
 mod grid;
@@ -11,6 +12,7 @@ mod host;
 mod interrupts;
 mod json;
 mod line;
+mod live;
 mod others;
 mod screen;
 #[cfg(test)]
@@ -20,6 +22,7 @@ use iodyno_model::{FigureRow, FigureTable, SeriesKind, SeriesRow};
 
 pub use history::History;
 pub use json::json;
+pub use live::{Key, Live};
 pub use screen::screen;
 
 /// The data of one screen.

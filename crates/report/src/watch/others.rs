@@ -2,6 +2,7 @@
 
 use iodyno_model::{FigureRow, SeriesKind};
 
+use super::choice::Choice;
 use super::grid::{FigureColumn, Form, cells, table};
 use super::history::Measure;
 use super::screen::Section;
@@ -36,18 +37,15 @@ const OTHERS: &[FigureColumn] = &[
 const NAME: usize = 22;
 
 /// Pools with their vdevs and devices.
-pub(super) fn pools<'a>(view: &WatchView<'a>, style: Style) -> Option<Section<'a>> {
+pub(super) fn pools<'a>(
+    view: &WatchView<'a>,
+    style: Style,
+    choice: &Choice,
+) -> Option<Section<'a>> {
     let latest = view.latest(SeriesKind::Pool)?;
-    let rows = latest.rows;
-    let name = |row: &FigureRow| indented(&row.subject, rows);
-    Some(list(
-        "pool",
-        POOL,
-        latest,
-        rows.iter().collect(),
-        name,
-        style,
-    ))
+    let rows = latest.rows.iter().filter(|row| choice.shows(&row.subject));
+    let name = |row: &FigureRow| indented(&row.subject, latest.rows);
+    Some(list("pool", POOL, latest, rows.collect(), name, style))
 }
 
 /// The last part of a name such as `tank/mirror-0/sda`, indented by its level. Each preceding part has its own row. A
@@ -63,33 +61,30 @@ fn indented(subject: &str, rows: &[FigureRow]) -> String {
 }
 
 /// Processes named by the user.
-pub(super) fn processes<'a>(view: &WatchView<'a>, style: Style) -> Option<Section<'a>> {
-    let latest = view.latest(SeriesKind::Process)?;
-    let rows = by_track(view, &latest, Measure::Busy);
+pub(super) fn processes<'a>(
+    view: &WatchView<'a>,
+    style: Style,
+    choice: &Choice,
+) -> Option<Section<'a>> {
+    let kind = SeriesKind::Process;
+    let latest = view.latest(kind)?;
+    let rows = choice.rows(view, (kind, Measure::Busy), latest.rows);
     let name = |row: &FigureRow| row.subject.clone();
     Some(list("process", PROCESS, latest, rows, name, style))
 }
 
 /// Other processes with I/O now or recently.
-pub(super) fn others<'a>(view: &WatchView<'a>, style: Style) -> Option<Section<'a>> {
-    let latest = view.latest(SeriesKind::Others)?;
-    let moved = |row: &&FigureRow| {
-        let kind = SeriesKind::Others;
-        view.history.mean(kind, Measure::Moved, &row.subject) > 0.0
-    };
-    let mut rows = by_track(view, &latest, Measure::Moved);
-    rows.retain(moved);
+pub(super) fn others<'a>(
+    view: &WatchView<'a>,
+    style: Style,
+    choice: &Choice,
+) -> Option<Section<'a>> {
+    let kind = SeriesKind::Others;
+    let latest = view.latest(kind)?;
+    let mut rows = choice.rows(view, (kind, Measure::Moved), latest.rows);
+    rows.retain(|row| view.history.mean(kind, Measure::Moved, &row.subject) > 0.0);
     let name = |row: &FigureRow| row.subject.clone();
     (!rows.is_empty()).then(|| list("others' I/O", OTHERS, latest, rows, name, style))
-}
-
-/// Rows sorted by the mean of their history, largest first.
-fn by_track<'a>(view: &WatchView, latest: &Latest<'a>, measure: Measure) -> Vec<&'a FigureRow> {
-    let kind = latest.table.kind;
-    let mut rows: Vec<&FigureRow> = latest.rows.iter().collect();
-    let mean = |row: &FigureRow| view.history.mean(kind, measure, &row.subject);
-    rows.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
-    rows
 }
 
 fn list<'a>(

@@ -1,5 +1,6 @@
 //! A screen for a terminal: a list of sections, each with as many lines as fit.
 
+use super::choice::Choice;
 use super::cpus::Cpus;
 use super::line::LineBuilder;
 use super::{WatchView, disks, host, interrupts, others};
@@ -8,9 +9,9 @@ use crate::style::{Paint, Style};
 /// A part of the screen.
 pub(super) struct Section<'a> {
     /// Minimum number of lines; the section is omitted if they do not fit.
-    least: usize,
+    pub(super) least: usize,
     /// Number of lines of the complete section.
-    most: usize,
+    pub(super) most: usize,
     draw: Box<dyn Fn(usize) -> Vec<String> + 'a>,
 }
 
@@ -27,32 +28,66 @@ impl<'a> Section<'a> {
             draw: Box::new(draw),
         }
     }
+
+    /// The same with other numbers of lines.
+    pub(super) fn with_lines(self, least: usize, most: usize) -> Section<'a> {
+        Section {
+            least,
+            most,
+            ..self
+        }
+    }
+
+    /// Nothing.
+    pub(super) fn blank() -> Section<'a> {
+        Section::new(0, 0, |_| Vec::new())
+    }
 }
 
 /// At most `height` lines, each narrower than the terminal. If not everything fits, CPUs, disks, pools and processes
 /// are shortened first, and then whole sections are omitted from the last one on.
 pub fn screen(view: &WatchView, style: Style, height: usize) -> Vec<String> {
-    let head = host::head(view, style);
-    let foot = foot(view, style);
+    let sections = sections(view, style, &Choice::default()).into_iter();
+    let sections: Vec<Section> = sections.filter_map(|(_, section)| section).collect();
+    let foot = remark(view).map_or(String::new(), |remark| {
+        let line = LineBuilder::new(style);
+        line.paint(Some(Paint::Yellow), &remark).done()
+    });
+    composed(host::head(view, style), &sections, foot, height, false)
+}
+
+/// All sections with their names, from the top; `None`: it has nothing to show.
+pub(super) fn sections<'a>(
+    view: &'a WatchView<'a>,
+    style: Style,
+    choice: &Choice,
+) -> Vec<(&'static str, Option<Section<'a>>)> {
+    vec![
+        ("cpu", Cpus::section(view, style)),
+        ("disks", disks::section(view, style, choice)),
+        ("interrupts", interrupts::section(view, style)),
+        ("pressure", host::pressure(view, style)),
+        ("memory", host::memory(view, style)),
+        ("reclaim", host::reclaim(view, style)),
+        ("processes", others::processes(view, style, choice)),
+        ("pools", others::pools(view, style, choice)),
+        ("arc", host::arc(view, style)),
+        ("others", others::others(view, style, choice)),
+    ]
+}
+
+/// A head, sections and a foot in at most `height` lines. `fills`: each section is filled up with blank lines.
+pub(super) fn composed(
+    head: String,
+    sections: &[Section],
+    foot: String,
+    height: usize,
+    fills: bool,
+) -> Vec<String> {
     // The line of the foot is reserved even without a remark.
     let room = height.saturating_sub(2);
-    let sections: Vec<Section> = [
-        Cpus::section(view, style),
-        disks::section(view, style),
-        interrupts::section(view, style),
-        host::pressure(view, style),
-        host::memory(view, style),
-        host::reclaim(view, style),
-        others::processes(view, style),
-        others::pools(view, style),
-        host::arc(view, style),
-        others::others(view, style),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    let rooms = shared_out(&sections, room);
-    let blank = between(&sections, room);
+    let rooms = shared_out(sections, room);
+    let blank = between(sections, room);
     let mut lines = vec![head];
     for (section, room) in sections.iter().zip(rooms).filter(|(_, room)| *room > 0) {
         let drawn = (section.draw)(room);
@@ -60,12 +95,20 @@ pub fn screen(view: &WatchView, style: Style, height: usize) -> Vec<String> {
         if blank && section.most > 1 {
             lines.push(String::new());
         }
+        let end = lines.len() + room;
         lines.extend(drawn.into_iter().take(room));
+        if fills {
+            lines.resize(end, String::new());
+        }
     }
     if sections.is_empty() {
         lines.push("no samples yet".to_owned());
     }
     lines.truncate(height.saturating_sub(1).max(1));
+    if fills {
+        // The foot is the last line of the terminal.
+        lines.resize(height.saturating_sub(1).max(1), String::new());
+    }
     lines.push(foot);
     while lines.last().is_some_and(String::is_empty) {
         lines.pop();
@@ -107,18 +150,10 @@ fn shared_out(sections: &[Section], mut room: usize) -> Vec<usize> {
     }
 }
 
-/// Remarks on subjects that appeared, disappeared or are missing.
-fn foot(view: &WatchView, style: Style) -> String {
-    match view.history.last_remark() {
-        None => String::new(),
-        Some((remark, 1)) => LineBuilder::new(style)
-            .paint(Some(Paint::Yellow), &format!("! {remark}"))
-            .done(),
-        Some((remark, several)) => {
-            let more = format!("! {remark} (and {} more)", several - 1);
-            LineBuilder::new(style)
-                .paint(Some(Paint::Yellow), &more)
-                .done()
-        }
-    }
+/// Remarks on subjects that appeared, disappeared or are missing: the last one, and how many there are.
+pub(super) fn remark(view: &WatchView) -> Option<String> {
+    Some(match view.history.last_remark()? {
+        (remark, 1) => format!("! {remark}"),
+        (remark, several) => format!("! {remark} (and {} more)", several - 1),
+    })
 }

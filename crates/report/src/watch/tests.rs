@@ -6,7 +6,7 @@ use iodyno_model::{
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::{History, WatchView, json, screen};
+use super::{History, Key, Live, WatchView, json, screen};
 use crate::Style;
 use crate::series::tests::value;
 use crate::style::width;
@@ -257,6 +257,144 @@ fn lines_keep_their_position_between_screens() {
     }
 }
 
+/// The next picture of a live display.
+fn live(live: &mut Live, telemetry: &Telemetry, height: usize) -> Vec<String> {
+    live.screen(&Picture::of(telemetry).view(), EIGHTY, height)
+}
+
+fn place(lines: &[String], label: &str) -> usize {
+    let line = lines.iter().position(|line| line.starts_with(label));
+    line.unwrap_or_else(|| panic!("no {label} in\n{}", lines.join("\n")))
+}
+
+/// Without rows of others, or with this number.
+fn with_others(number: usize) -> Telemetry {
+    let mut telemetry = host(2, 4, 3);
+    let others = recording().seconds(SeriesKind::Others, 3, |_| {
+        let row = |place| (name("rsync", place as u64), vec![("read_bytes", 1 << 20)]);
+        (0..number).map(row).collect()
+    });
+    let shapes = &telemetry.shapes;
+    let old = shapes.iter().find(|shape| shape.kind == SeriesKind::Others);
+    let old = old.unwrap().number;
+    telemetry.samples.retain(|sample| sample.shape != old);
+    if number > 0 {
+        let others = others.done();
+        let shape = telemetry
+            .shapes
+            .iter_mut()
+            .find(|shape| shape.number == old);
+        shape
+            .unwrap()
+            .subjects
+            .clone_from(&others.shapes[0].subjects);
+        telemetry
+            .samples
+            .extend(others.samples.into_iter().map(|mut sample| {
+                sample.shape = old;
+                sample
+            }));
+        telemetry.samples.sort_by_key(|sample| sample.at_ns);
+    }
+    telemetry
+}
+
+#[test]
+fn live_lines_keep_their_places_when_others_and_reclaim_come_and_go() {
+    for height in [24, 30, 50] {
+        let mut display = Live::default();
+        let places = |lines: &[String]| {
+            let labels = [
+                "disk",
+                "interrupts",
+                "pressure",
+                "memory",
+                "process",
+                "pool",
+            ];
+            labels.map(|label| place(lines, label))
+        };
+        let first = places(&live(&mut display, &with_others(0), height));
+        for others in [1, 7, 0, 30, 2] {
+            let lines = live(&mut display, &with_others(others), height);
+            assert_eq!(places(&lines), first, "{height}: {others} others");
+            assert_eq!(lines.len(), height);
+            assert!(lines[height - 1].ends_with("q quit"), "{lines:?}");
+        }
+        // A disk that appears moves the lines once; they stay there when it disappears.
+        let more = places(&live(&mut display, &host(2, 6, 3), height));
+        let fewer = places(&live(&mut display, &with_others(3), height));
+        assert_eq!(more, fewer, "{height}");
+    }
+}
+
+#[test]
+fn idle_loop_devices_are_hidden_until_a_key_shows_them() {
+    let loops = |_| {
+        let row = |name, reads| (name, vec![("reads", reads), ("read_bytes", reads * 4096)]);
+        vec![row("vda", 0), row("loop0", 0), row("loop1", 7)]
+    };
+    let telemetry = recording().seconds(SeriesKind::Disk, 3, loops).done();
+    let mut display = Live::default();
+    let disks = |display: &mut Live| -> Vec<String> {
+        let lines = live(display, &telemetry, 24);
+        let words = lines.iter().filter_map(|line| line.split(' ').next());
+        let disks = words.filter(|word| word.starts_with("loop") || *word == "vda");
+        disks.map(str::to_owned).collect()
+    };
+    assert_eq!(disks(&mut display), ["vda", "loop1"]);
+    assert!(display.press(Key::Char('i')));
+    assert_eq!(disks(&mut display), ["vda", "loop0", "loop1"]);
+    // Without keys everything is shown.
+    let plain = Picture::of(&telemetry).drawn(EIGHTY, usize::MAX);
+    assert!(plain.contains("\nloop0 "), "{plain}");
+}
+
+#[test]
+fn keys_sort_filter_pause_explain_and_quit() {
+    let telemetry = host(2, 12, 3);
+    let mut display = Live::default();
+    let mut disks = |keys: &str| -> String {
+        for key in keys.chars() {
+            let key = match key {
+                '\n' => Key::Enter,
+                '\x1b' => Key::Escape,
+                '\x08' => Key::Backspace,
+                key => Key::Char(key),
+            };
+            assert!(display.press(key), "{key:?} ends it");
+        }
+        let lines = live(&mut display, &telemetry, 60);
+        let words = lines.iter().filter_map(|line| line.split(' ').next());
+        let disks = words.filter(|word| word.starts_with("vd"));
+        disks.collect::<Vec<_>>().join(" ")
+    };
+    let all = "vd0 vd1 vd2 vd3 vd4 vd5 vd6 vd7 vd8 vd9 vd10 vd11";
+    assert_eq!(disks(""), all);
+    assert_eq!(disks("s"), all);
+    assert_eq!(disks("s"), all, "numbers are sorted by their value");
+    assert_eq!(disks("/VD1"), "vd1 vd10 vd11");
+    assert_eq!(disks("1q\x08\x08\n"), "vd1 vd10 vd11");
+    assert_eq!(disks("/0\n"), "vd10");
+    assert_eq!(disks("/\x1b"), all);
+    assert!(!display.is_paused() && display.press(Key::Char('p')) && display.is_paused());
+    let lines = live(&mut display, &telemetry, 24);
+    assert!(lines[23].starts_with("PAUSED") && lines[23].contains("sort: name"));
+    assert!(display.press(Key::Char('h')));
+    insta::assert_snapshot!(live(&mut display, &telemetry, 24).join("\n"));
+    // Any key closes the help and does nothing else.
+    assert!(display.press(Key::Char('p')) && display.is_paused());
+    for key in [Key::Char('q'), Key::Escape] {
+        assert!(!display.clone().press(key), "{key:?}");
+    }
+}
+
+#[test]
+fn a_live_picture_of_a_small_host_fits_on_a_small_terminal() {
+    let mut display = Live::default();
+    insta::assert_snapshot!(live(&mut display, &with_others(0), 24).join("\n"));
+}
+
 #[test]
 fn appeared_and_disappeared_devices_are_listed_for_some_time() {
     let telemetry = host(2, 1, 40);
@@ -388,6 +526,17 @@ proptest! {
             prop_assert!(!line.chars().any(char::is_control), "{line:?}");
         }
         screen(&picture.view(), Style { color: true, ..style }, height);
+        let mut display = Live::default();
+        for keys in [&[][..], &[Key::Char('i'), Key::Char('s')], &[Key::Char('/')], &[Key::Enter, Key::Char('?')]] {
+            for key in keys {
+                display.press(*key);
+            }
+            let lines = display.screen(&picture.view(), style, height);
+            prop_assert!(lines.len() <= height);
+            for line in &lines {
+                prop_assert!(width(line) < columns, "{line}");
+            }
+        }
         let parsed: Value = serde_json::from_str(&json(&picture.view())).unwrap();
         prop_assert!(parsed["series"].is_array());
     }

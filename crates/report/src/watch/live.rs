@@ -1,0 +1,193 @@
+//! The pictures of a terminal one after the other: what the user chose with keys, and lines that keep their places.
+
+use std::collections::BTreeMap;
+
+use super::choice::Choice;
+use super::line::LineBuilder;
+use super::screen::{self, Section};
+use super::{WatchView, cpus, host};
+use crate::style::{Paint, Style};
+
+/// A key that was pressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    /// A character.
+    Char(char),
+    /// Accepts what was typed.
+    Enter,
+    /// Rejects what was typed, or quits.
+    Escape,
+    /// Removes the last character.
+    Backspace,
+}
+
+/// The state of a live display.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Live {
+    choice: Choice,
+    paused: bool,
+    helps: bool,
+    /// The filter is being typed.
+    types: bool,
+    /// Columns and lines of the last picture.
+    size: (usize, usize),
+    /// The least and the most lines of each section in the pictures of this size.
+    most: BTreeMap<&'static str, (usize, usize)>,
+}
+
+impl Default for Live {
+    fn default() -> Live {
+        Live {
+            choice: Choice {
+                hides_idle: true,
+                ..Choice::default()
+            },
+            paused: false,
+            helps: false,
+            types: false,
+            size: (0, 0),
+            most: BTreeMap::new(),
+        }
+    }
+}
+
+impl Live {
+    /// Handles a key. `false`: the display ends.
+    pub fn press(&mut self, key: Key) -> bool {
+        if self.types {
+            match key {
+                Key::Char(typed) => self.choice.filter.push(typed),
+                Key::Backspace => {
+                    self.choice.filter.pop();
+                }
+                Key::Enter => self.types = false,
+                Key::Escape => {
+                    self.types = false;
+                    self.choice.filter.clear();
+                }
+            }
+            return true;
+        }
+        if self.helps {
+            // Any key but that which quits closes the help.
+            self.helps = false;
+            return key != Key::Char('q');
+        }
+        match key {
+            Key::Char('q') | Key::Escape => return false,
+            Key::Char('h' | '?') => self.helps = true,
+            Key::Char('p' | ' ') => self.paused = !self.paused,
+            Key::Char('s') => self.choice.sort = self.choice.sort.next(),
+            Key::Char('i') => self.choice.hides_idle = !self.choice.hides_idle,
+            Key::Char('/' | 'f') => self.types = true,
+            Key::Char(_) | Key::Enter | Key::Backspace => {}
+        }
+        true
+    }
+
+    /// Whether the picture is to stay as it is.
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// At most `height` lines, none as wide as the terminal, as [`super::screen`]. Sections keep the lines that they once
+    /// had, so that those below stay where they are; the last line has the state and the keys.
+    pub fn screen(&mut self, view: &WatchView, style: Style, height: usize) -> Vec<String> {
+        if self.helps {
+            let mut lines = help(style);
+            lines.truncate(height);
+            return lines;
+        }
+        if view.tables.is_empty() {
+            return screen::screen(view, style, height);
+        }
+        if self.size != (style.columns(), height) {
+            self.size = (style.columns(), height);
+            // What comes and goes has its place from the beginning.
+            self.most = [("reclaim", (1, 1)), ("others", (2, most_others(height)))].into();
+        }
+        let sections = screen::sections(view, style, &self.choice);
+        let sections = sections.into_iter().map(|(name, section)| {
+            let section = section.unwrap_or_else(Section::blank);
+            let seen = self.most.entry(name).or_default();
+            let needs = (section.least, section.most);
+            *seen = match name {
+                "others" => *seen,
+                _ => (seen.0.max(needs.0), seen.1.max(needs.1)),
+            };
+            section.with_lines(seen.0, seen.1)
+        });
+        let sections: Vec<Section> = sections.collect();
+        let foot = self.foot(view, style);
+        screen::composed(host::head(view, style), &sections, foot, height, true)
+    }
+
+    /// The state, or what came, went or is missing, and the keys.
+    fn foot(&self, view: &WatchView, style: Style) -> String {
+        let line = LineBuilder::new(style);
+        let filter = self.choice.filter.as_str();
+        if self.types {
+            let line = line.paint(Some(Paint::Strong), "filter: ").push(filter);
+            return line.push("_").at_end("Enter accepts, Esc removes").done();
+        }
+        let mut line = match self.paused {
+            true => line.paint(Some(Paint::Yellow), "PAUSED  "),
+            false => line,
+        };
+        line = match screen::remark(view) {
+            Some(remark) => line.paint(Some(Paint::Yellow), &remark),
+            None => line,
+        };
+        let filter = match filter {
+            "" => String::new(),
+            filter => format!(": {filter}"),
+        };
+        let keys = format!(
+            "h help  p pause  s sort: {}  / filter{filter}  q quit",
+            self.choice.sort.name()
+        );
+        line.at_end(&keys).done()
+    }
+}
+
+/// Lines of the processes with I/O of their own.
+fn most_others(height: usize) -> usize {
+    (height / 6).clamp(4, 12)
+}
+
+/// The keys, the bars, and the columns.
+fn help(style: Style) -> Vec<String> {
+    let strong = |text: &str| {
+        let line = LineBuilder::new(style).paint(Some(Paint::Strong), text);
+        line.done()
+    };
+    let plain = |text: &str| LineBuilder::new(style).push(text).done();
+    let mut lines = vec![strong("iodyno watch: keys")];
+    lines.extend(
+        [
+            "  q, Esc, Ctrl-C  quit",
+            "  p, Space        pause, or go on: the next screen covers the pause",
+            "  s               sort disks and processes: recently busiest, bytes, name",
+            "  /, f            show only disks, pools and processes with a text in the name",
+            "  i               show or hide loop devices without I/O",
+            "  h, ?            this help; any key closes it",
+        ]
+        .map(plain),
+    );
+    lines.push(String::new());
+    lines.push(strong("CPU bars"));
+    lines.extend(cpus::legend(style));
+    lines.push(String::new());
+    lines.push(strong("other marks"));
+    lines.extend(
+        [
+            "  beside cpu and disks  CPU time and utilisation before, the latest right",
+            "  by CPU                interrupts, relative to the CPU with the most",
+            "  balance               1: all CPUs handle the same number; 1 / CPUs: one does",
+            "  pressure              share of the time in which some (all) tasks stalled",
+            "  rKiB, r ms            size and time of a read, queueing included; w: writes",
+        ]
+        .map(plain),
+    );
+    lines
+}
