@@ -217,6 +217,7 @@ pub fn part(clones: Vec<CloneResult>) -> Part {
         steps: steps(),
         files,
         notes: Vec::new(),
+        start_unix_ms: None,
         settled: None,
         sampling: Vec::new(),
     }

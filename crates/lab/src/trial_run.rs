@@ -34,6 +34,8 @@ pub(crate) struct TrialRun<'a> {
     plan: &'a Plan,
     key: TrialKey,
     started_unix_ms: u64,
+    /// Wall clock when the node started the jobs, ms since 1970.
+    node_started_unix_ms: Option<u64>,
     writer: StoreWriter<'a>,
     environment: Option<Environment>,
     /// Whether the host settled before it, with notes; `None` if settling was not needed.
@@ -56,6 +58,7 @@ impl<'a> TrialRun<'a> {
             plan,
             key,
             started_unix_ms: unix_ms(),
+            node_started_unix_ms: None,
             writer: StoreWriter::new(lab.store, key),
             environment: None,
             settled,
@@ -229,7 +232,11 @@ impl<'a> TrialRun<'a> {
                 self.downsampler.add(&batch.telemetry);
                 self.writer.telemetry(batch)
             }
-            Event::Progress { .. } | Event::Started { .. } => StoreHealth::Unchanged,
+            Event::Started { unix_ms } => {
+                self.node_started_unix_ms = Some(*unix_ms);
+                StoreHealth::Unchanged
+            }
+            Event::Progress { .. } => StoreHealth::Unchanged,
         }
     }
 
@@ -265,6 +272,7 @@ impl<'a> TrialRun<'a> {
                 let rebuilder = std::mem::take(&mut self.rebuilder);
                 let mut part = rebuilder.part(environment.clone(), workload);
                 part.notes.append(&mut self.notes);
+                part.start_unix_ms = self.node_started_unix_ms;
                 vec![part]
             }
             _ => Vec::new(),

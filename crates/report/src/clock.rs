@@ -21,9 +21,23 @@ pub(crate) fn minute(unix_ms: u64, offset_s: i32) -> String {
     format(unix_ms, offset_s, "%Y-%m-%d %H:%M")
 }
 
+/// `2026-11-21 20:09:16`.
+pub(crate) fn day_and_second(unix_ms: u64, offset_s: i32) -> String {
+    format(unix_ms, offset_s, "%Y-%m-%d %H:%M:%S")
+}
+
 /// `20:09:16`.
 pub(crate) fn second(unix_ms: u64, offset_s: i32) -> String {
     format(unix_ms, offset_s, "%H:%M:%S")
+}
+
+/// `2026-11-21T20:09:16.530Z`.
+pub(crate) fn utc(unix_ms: u64) -> String {
+    let seconds = format(unix_ms, 0, "%Y-%m-%dT%H:%M:%S");
+    match seconds.is_empty() {
+        true => seconds,
+        false => format!("{seconds}.{:03}Z", unix_ms % 1000),
+    }
 }
 
 /// `Sat Nov 21 20:09:16 2026`: the format of ctime(3).
@@ -33,7 +47,7 @@ pub(crate) fn ctime(unix_ms: u64, offset_s: i32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{ctime, minute, second};
+    use super::{ctime, minute, second, utc};
 
     #[test]
     fn formats_times_of_day_and_is_empty_beyond_the_calendar() {
@@ -41,6 +55,7 @@ mod tests {
         assert_eq!(ctime(951_782_400_000, 7200), "Tue Feb 29 02:00:00 2000");
         assert_eq!(minute(1_795_291_756_530, -3600), "2026-11-21 19:09");
         assert_eq!(second(1_795_291_756_530, 0), "20:09:16");
-        assert_eq!(minute(u64::MAX, 0), "");
+        assert_eq!(utc(1_795_291_756_530), "2026-11-21T20:09:16.530Z");
+        assert_eq!((minute(u64::MAX, 0), utc(u64::MAX)), Default::default());
     }
 }

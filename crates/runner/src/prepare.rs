@@ -26,6 +26,7 @@ use crate::protocol::{Command, Event};
 use crate::resolve::{Resolved, ResolvedClone, resolve};
 use crate::seeds;
 use crate::shared_files;
+use crate::telemetry::BackgroundSampler;
 use crate::timeline::{Timeline, VIRTUAL_START_NS};
 use crate::verify_records::{ClonePlaces, Recorder, recorded_places};
 use crate::wanted::{self, Wanted};
@@ -61,6 +62,8 @@ pub(crate) struct Prepared {
     pub(crate) layout: Option<(u64, u64)>,
     /// Records the last writes to blocks with headers.
     pub(crate) recorder: Recorder,
+    /// Samples the host since the layout began, if there is one.
+    pub(crate) sampler: Option<BackgroundSampler>,
 }
 
 /// The largest number of file names per clone in the result.
@@ -94,7 +97,7 @@ pub(crate) fn prepare(
         return Err(prepared.undo(unready, messages));
     }
     let (files, site) = (&prepared.files, &prepared.site);
-    prepared.notes = resolved.notes;
+    prepared.notes.extend(resolved.notes);
     prepared.notes.extend(prepared.recorder.take_notes());
     prepared.notes.extend(real_time(plan));
     prepared.notes.extend(files.notes());
@@ -221,6 +224,13 @@ fn make(
         .map_err(Unready::Unprepared)?;
     prepared.recorder = recorder;
     let mut needed = files.list.iter().any(|file| !file.wanted.ready());
+    if needed || Site::lays_out(plan) {
+        let paths = files.list.iter().map(|file| file.wanted.path.clone());
+        let paths: Vec<PathBuf> = paths.chain(Site::folder(plan)).collect();
+        let (sampler, note) = sample_layout(plan, &paths, messages);
+        prepared.sampler = sampler;
+        prepared.notes.extend(note);
+    }
     let from = clock::now();
     let stop = || control.stop.is_set();
     let mut progress = telling(messages, Step::LayOut);
@@ -237,6 +247,21 @@ fn make(
         .map_err(|fault| Unready::Unprepared(vec![fault]))?;
     prepared.layout = needed.then(|| (from, clock::now()));
     Ok(())
+}
+
+/// Begins to sample the host before the layout. `None`, or a note: see [`BackgroundSampler::open`].
+fn sample_layout(
+    plan: &BoundPlan,
+    paths: &[PathBuf],
+    messages: &MessageSender,
+) -> (Option<BackgroundSampler>, Option<String>) {
+    if plan.workload.in_virtual_time() || plan.sampling.every_ns == 0 {
+        return (None, None);
+    }
+    let targets = environment::targets(&Roots::host(), paths);
+    let (sampler, note) = BackgroundSampler::open(&plan.sampling, &targets, messages.clone());
+    sampler.iter().for_each(BackgroundSampler::set_up);
+    (sampler, note)
 }
 
 fn open_all(

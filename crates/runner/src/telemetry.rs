@@ -3,6 +3,9 @@
 //! Invariants: the samplers are open before the trial is ready, and they and their child processes always end with the
 //! trial. Samples are on a grid that begins with the trial; a missed sample is not repeated. The trial never waits for
 //! them longer than [`TIMEOUT`].
+//!
+//! If files are laid out, sampling begins with the layout, on a separate grid. These samples are kept until the trial
+//! starts, because its clock is known only then.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +13,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-use iodyno_model::{Environment, SamplerCost, Sampling, Telemetry, TelemetryBatch};
+use iodyno_model::{SamplerCost, Sampling, TargetInfo, Telemetry, TelemetryBatch};
 use iodyno_target::{Roots, counters};
 use iodyno_telemetry::{Collector, Devices, Pools, Scope};
 
@@ -29,9 +32,13 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 const HURRIED: Duration = Duration::from_millis(500);
 /// At most one batch is sent in each period of this length, ns.
 const BATCH_NS: u64 = 1_000_000_000;
+/// Maximum number of samples, over all series, before the start. A longer layout has longer ones.
+const MOST_BEFORE: usize = 4096;
 
 /// A command to the sampling thread.
 enum Order {
+    /// The layout begins now.
+    SetUp,
     /// The trial starts at this instant, clock ns.
     Start(u64),
     /// A job will end at this instant, clock ns.
@@ -62,13 +69,13 @@ impl BackgroundSampler {
     /// Begins to open the samplers. `None`: nothing is to be sampled, or, with a note, the thread could not be started.
     pub(crate) fn open(
         sampling: &Sampling,
-        environment: &Environment,
+        targets: &[TargetInfo],
         messages: MessageSender,
     ) -> (Option<BackgroundSampler>, Option<String>) {
         if sampling.every_ns == 0 {
             return (None, None);
         }
-        let scope = scope(sampling, environment);
+        let scope = scope(sampling, targets);
         let (orders, received) = mpsc::channel();
         let (reply, replies) = mpsc::channel();
         let reading_since = Arc::new(AtomicU64::new(0));
@@ -77,6 +84,7 @@ impl BackgroundSampler {
             orders: received,
             messages,
             reading_since: Arc::clone(&reading_since),
+            origin: 0,
             pending: Telemetry::default(),
             batches: 0,
         };
@@ -106,6 +114,11 @@ impl BackgroundSampler {
     /// Waits until the samplers are open, at most for [`TIMEOUT`]: a slow sampler begins later.
     pub(crate) fn await_open(&self) {
         let _ = self.replies.recv_timeout(self.timeout);
+    }
+
+    /// The layout begins: the host is sampled from now on.
+    pub(crate) fn set_up(&self) {
+        let _ = self.orders.send(Order::SetUp);
     }
 
     /// The trial began at this instant, the clock's ns.
@@ -162,13 +175,13 @@ impl Drop for BackgroundSampler {
     }
 }
 
-/// The scope of sampling for a trial on the targets of this environment.
-fn scope(sampling: &Sampling, environment: &Environment) -> Scope {
+/// The scope of sampling for a trial on these targets.
+fn scope(sampling: &Sampling, targets: &[TargetInfo]) -> Scope {
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get() as u32);
     Scope {
         every: Duration::from_nanos(sampling.every_ns.max(Sampling::LEAST_NS)),
-        devices: Devices::Named(counters::devices(&environment.targets)),
-        pools: Pools::Named(pools::below(&environment.targets)),
+        devices: Devices::Named(counters::devices(targets)),
+        pools: Pools::Named(pools::below(targets)),
         processes: sampling.processes.clone(),
         own: [Some(std::process::id()), parent]
             .into_iter()
@@ -177,22 +190,27 @@ fn scope(sampling: &Sampling, environment: &Environment) -> Scope {
     }
 }
 
+/// An instant of the clock, as samples have it before they are sent.
+fn instant(clock_ns: u64) -> i64 {
+    i64::try_from(clock_ns).unwrap_or(i64::MAX)
+}
+
 /// The sampling thread's state.
 struct Work {
     every_ns: u64,
     orders: Receiver<Order>,
     messages: MessageSender,
     reading_since: Arc<AtomicU64>,
-    /// Samples that were not sent yet.
+    /// When the trial started, clock ns.
+    origin: u64,
+    /// Samples that were not sent yet, at clock ns.
     pending: Telemetry,
     batches: u32,
 }
 
 impl Work {
     fn run(&mut self, mut collector: Collector) -> Vec<SamplerCost> {
-        if let Some(mut grid) = self.await_start() {
-            let now = grid.on_trial_clock(clock::now());
-            self.reading(|| collector.begin(now));
+        if let Some(mut grid) = self.await_start(&mut collector) {
             while self.sleep(&mut grid) {
                 self.sample(&mut collector, &mut grid);
             }
@@ -202,18 +220,65 @@ impl Work {
         self.reading(|| collector.close())
     }
 
-    fn await_start(&self) -> Option<SampleGrid> {
+    /// Waits for the start, and samples the layout meanwhile. `None`: the trial does not start.
+    fn await_start(&mut self, collector: &mut Collector) -> Option<SampleGrid> {
+        let mut layout: Option<SampleGrid> = None;
         loop {
-            match self.orders.recv() {
+            let order = match &layout {
+                None => self
+                    .orders
+                    .recv()
+                    .map_err(|_| RecvTimeoutError::Disconnected),
+                Some(grid) => {
+                    let left = grid.due().saturating_sub(clock::now());
+                    self.orders.recv_timeout(Duration::from_nanos(left))
+                }
+            };
+            match order {
+                Ok(Order::SetUp) => {
+                    let now = clock::now();
+                    self.reading(|| collector.begin(instant(now)));
+                    layout = Some(SampleGrid::new(now, self.every_ns, now));
+                }
                 Ok(Order::Start(origin)) => {
                     // The start is announced a little ahead.
                     let ahead = origin.saturating_sub(clock::now());
                     thread::sleep(Duration::from_nanos(ahead));
-                    return Some(SampleGrid::new(origin, self.every_ns, clock::now()));
+                    self.origin = origin;
+                    return Some(self.start(collector, layout));
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Some(grid) = &mut layout {
+                        self.sample_layout(collector, grid);
+                    }
                 }
                 Ok(Order::Ends(_)) => {}
-                Ok(Order::End) | Err(_) => return None,
+                Ok(Order::End) | Err(RecvTimeoutError::Disconnected) => return None,
             }
+        }
+    }
+
+    /// Ends the last sample of the layout, unless it is short, and begins those of the trial.
+    fn start(&mut self, collector: &mut Collector, layout: Option<SampleGrid>) -> SampleGrid {
+        let now = clock::now();
+        match layout.is_some_and(|grid| grid.has_part(now)) {
+            true => {
+                let taken = self.reading(|| collector.sample(instant(now)));
+                self.pending.extend(taken);
+            }
+            false => self.reading(|| collector.begin(instant(now))),
+        }
+        SampleGrid::new(self.origin, self.every_ns, now)
+    }
+
+    /// Takes a sample of the layout, which is kept. If there are many, they become fewer and longer.
+    fn sample_layout(&mut self, collector: &mut Collector, grid: &mut SampleGrid) {
+        let now = clock::now();
+        let taken = self.reading(|| collector.sample(instant(now)));
+        self.pending.extend(taken);
+        grid.taken(now, BATCH_NS);
+        if self.pending.samples.len() > MOST_BEFORE {
+            self.pending = self.pending.thinned(grid.widen(now));
         }
     }
 
@@ -227,7 +292,7 @@ impl Work {
             }
             match self.orders.recv_timeout(Duration::from_nanos(left)) {
                 Ok(Order::Ends(at)) => grid.ends(at),
-                Ok(Order::Start(_)) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Order::SetUp | Order::Start(_)) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(Order::End) | Err(RecvTimeoutError::Disconnected) => return false,
             }
         }
@@ -235,8 +300,7 @@ impl Work {
 
     fn sample(&mut self, collector: &mut Collector, grid: &mut SampleGrid) {
         let now = clock::now();
-        let at = grid.on_trial_clock(now);
-        let taken = self.reading(|| collector.sample(at));
+        let taken = self.reading(|| collector.sample(instant(now)));
         self.pending.extend(taken);
         if grid.taken(now, BATCH_NS) {
             self.send();
@@ -248,9 +312,15 @@ impl Work {
         if self.pending.is_empty() {
             return;
         }
+        let mut telemetry = std::mem::take(&mut self.pending);
+        let samples = telemetry.samples.iter_mut().map(|sample| &mut sample.at_ns);
+        let gaps = telemetry.gaps.iter_mut().map(|gap| &mut gap.at_ns);
+        for at_ns in samples.chain(gaps) {
+            *at_ns = at_ns.saturating_sub(instant(self.origin));
+        }
         let batch = TelemetryBatch {
             number: self.batches,
-            telemetry: std::mem::take(&mut self.pending),
+            telemetry,
         };
         self.batches += 1;
         self.messages.event(Event::Telemetry(batch));

@@ -68,6 +68,8 @@ pub(crate) struct Trial<'a> {
     due: Due,
     /// The sampler of the host.
     telemetry: Option<BackgroundSampler>,
+    /// Wall clock at the start, ms since 1970.
+    start_unix_ms: u64,
     /// The last reported step.
     reported_step: Option<Step>,
     /// Whether it was aborted after [`LONGEST_VIRTUAL_NS`].
@@ -110,10 +112,12 @@ impl<'a> Trial<'a> {
         let specs = workers.iter().filter_map(|it| it.waiting.spec.as_ref());
         let replayed_ns = specs.filter_map(CloneSpec::replayed_ns).max().unwrap_or(0);
         // Samplers are opened while the threads of the first wave are prepared.
-        let (telemetry, note) = match timeline.is_virtual() {
-            true => (None, None),
-            false => {
-                BackgroundSampler::open(&plan.sampling, &prepared.environment, messages.clone())
+        let (telemetry, note) = match prepared.sampler.take() {
+            Some(since_layout) => (Some(since_layout), None),
+            None if timeline.is_virtual() => (None, None),
+            None => {
+                let targets = &prepared.environment.targets;
+                BackgroundSampler::open(&plan.sampling, targets, messages.clone())
             }
         };
         prepared.notes.extend(note);
@@ -136,6 +140,7 @@ impl<'a> Trial<'a> {
             workers,
             due: Due::default(),
             telemetry,
+            start_unix_ms: 0,
             reported_step: None,
             overtime: false,
         };
@@ -230,7 +235,9 @@ impl<'a> Trial<'a> {
         self.begin(origin);
         let orders = self.scheduler.start(origin);
         self.execute(orders, origin);
-        let unix_ms = clock::wall() / 1_000_000;
+        let since_ns = self.timeline.now().saturating_sub(origin);
+        let unix_ms = clock::wall().saturating_sub(since_ns) / 1_000_000;
+        self.start_unix_ms = unix_ms;
         self.messages.event(Event::Started { unix_ms });
         let mut stopped: Option<(StopRequest, u64)> = None;
         while !self.scheduler.over() {

@@ -154,6 +154,7 @@ impl Rebuilder {
             },
             files: Vec::new(),
             notes,
+            start_unix_ms: None,
             settled: None,
             sampling: Vec::new(),
         }

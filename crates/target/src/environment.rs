@@ -6,16 +6,15 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use iodyno_model::{Cpu, Environment, Governor, MemoryInfo};
+use iodyno_model::{Cpu, Environment, Governor, MemoryInfo, TargetInfo};
 
 use crate::roots::{Roots, names, text};
 use crate::{control_group, stack};
 
-/// Reads the environment. `version` is iodyno's version; `paths` are the files, folders and devices in use.
-/// Files of one folder are one target. Unknown values are empty.
+/// Reads the environment. `version` is iodyno's version; `paths` are the files, folders and devices in use, see [`targets`].
+/// Unknown values are empty.
 pub fn read(roots: &Roots, version: &str, paths: &[PathBuf]) -> Environment {
     let kernel = |name: &str| text(roots.proc.join("sys/kernel").join(name)).unwrap_or_default();
-    let shares: BTreeSet<PathBuf> = paths.iter().map(|path| stack::share(path)).collect();
     let start = Instant::now();
     Environment {
         iodyno: version.to_owned(),
@@ -35,11 +34,15 @@ pub fn read(roots: &Roots, version: &str, paths: &[PathBuf]) -> Environment {
         .unwrap_or_default(),
         clock_read_ns: clock_read_ns(|| start.elapsed().as_nanos() as u64),
         load_1min_x100: text(roots.proc.join("loadavg")).map_or(0, |text| load(&text)),
-        targets: shares
-            .iter()
-            .map(|path| stack::describe(path, roots))
-            .collect(),
+        targets: targets(roots, paths),
     }
+}
+
+/// The targets of these files, folders and devices, with what is below them. Files of one folder are one target.
+pub fn targets(roots: &Roots, paths: &[PathBuf]) -> Vec<TargetInfo> {
+    let shares: BTreeSet<PathBuf> = paths.iter().map(|path| stack::share(path)).collect();
+    let shares = shares.iter();
+    shares.map(|path| stack::describe(path, roots)).collect()
 }
 
 fn system(roots: &Roots) -> String {

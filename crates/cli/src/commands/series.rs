@@ -5,7 +5,7 @@ mod reading;
 use iodyno_judge::figures;
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{Diagnostic, FigureTable, Part, SamplerCost, SeriesKind, Telemetry, TrialKey};
-use iodyno_report::series::{self, TrialSeries};
+use iodyno_report::series::{self, TrialClock, TrialSeries};
 use iodyno_store::{Run, SqliteStore, Store};
 
 use crate::args::{Format, ShowArgs};
@@ -203,6 +203,7 @@ struct Stored {
     key: TrialKey,
     configuration: String,
     workload: String,
+    clock: TrialClock,
     telemetry: Telemetry,
     tables: Vec<FigureTable>,
     sampling: Vec<SamplerCost>,
@@ -217,6 +218,11 @@ impl Stored {
         most: usize,
     ) -> Result<Stored, Failure> {
         let parts = store.trial(key)?.parts;
+        let clock = TrialClock {
+            steps: parts.iter().flat_map(|part| part.steps.clone()).collect(),
+            start_unix_ms: parts.iter().find_map(|part| part.start_unix_ms),
+            utc_offset_s: 0,
+        };
         let every_ns = asked.every_ns(run.plan.sampling.every_ns, length_ns(&parts));
         let read = reading::read(store, key, &asked.kinds, every_ns, most);
         let telemetry = read.map_err(|fault| match fault {
@@ -231,6 +237,7 @@ impl Stored {
             key,
             configuration: configuration.name.clone(),
             workload: workload.name.clone(),
+            clock,
             tables,
             telemetry,
             sampling: parts.into_iter().flat_map(|part| part.sampling).collect(),
@@ -245,6 +252,7 @@ impl Stored {
             round: self.key.round,
             configuration: &self.configuration,
             workload: &self.workload,
+            clock: self.clock.clone(),
             telemetry: &self.telemetry,
             tables,
             sampling: self.sampling.clone(),
@@ -253,6 +261,11 @@ impl Stored {
 
     fn text(&self, run: &Run, context: &Context) -> String {
         let style = context.style_out();
+        let start = self.clock.start_unix_ms;
+        let clock = TrialClock {
+            utc_offset_s: start.map_or(0, |start| context.utc_offset_s(start)),
+            ..self.clock.clone()
+        };
         let mut text = match run.trials.len() {
             1 => String::new(),
             trials => format!(
@@ -265,7 +278,7 @@ impl Stored {
         };
         for table in &self.tables {
             let whole = figures(&self.telemetry, table.kind, Some(u64::MAX));
-            text += &(series::text(table, Some(&whole), style) + "\n");
+            text += &(series::text(table, Some(&whole), &clock, style) + "\n");
         }
         text
     }

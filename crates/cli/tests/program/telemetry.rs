@@ -85,6 +85,11 @@ fn a_run_keeps_every_series_with_its_trial_on_the_trials_own_clock() {
         for sample in samples {
             let (at, span) = (sample["at_ns"].as_i64(), sample["span_ns"].as_i64());
             let (at, span) = (at.unwrap(), span.unwrap());
+            // Of the layout, which ends before or with the start.
+            if at - span < -1_000_000 {
+                assert_eq!(before, 0, "{kind}: {sample}");
+                continue;
+            }
             assert!(
                 at > before && span > 0 && at - span >= -1_000_000,
                 "{kind}: {sample}"
@@ -92,6 +97,7 @@ fn a_run_keeps_every_series_with_its_trial_on_the_trials_own_clock() {
             before = at;
         }
         assert!((before as u128) < passed_ns, "{kind}: {before}");
+        assert!(before > 0 || !gaps(&trial, kind).is_empty(), "{kind}");
     }
     assert!(!trial["sampling"].as_array().unwrap().is_empty());
 }
@@ -109,8 +115,8 @@ fn series_are_shown_as_a_table_as_lines_and_merged() {
     let lines = |text: &str| text.lines().filter(|line| line.contains(",all,")).count();
     let trial = series(&home);
     let taken = samples(&trial, "cpu");
-    // A slow host omits samples. None is taken before it is due, except for the last one.
-    assert!(taken.len() as u128 <= due + 1, "{}", taken.len());
+    // A slow host omits samples. None is taken before it is due, except for the last ones of the layout and of the trial.
+    assert!(taken.len() as u128 <= due + 2, "{}", taken.len());
     let fine = show(&["--series", "cpu", "--format", "csv"]).succeeds();
     assert_eq!(lines(&fine.stdout), taken.len(), "{}", fine.stdout);
     // A sample belongs to the second that contains its middle.

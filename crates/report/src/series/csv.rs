@@ -1,8 +1,9 @@
 //! Series as lines of values, with all digits of each number.
 
-use iodyno_model::{SeriesColumn, SeriesUnit};
+use iodyno_model::{SeriesColumn, SeriesUnit, Step};
 
 use super::TrialSeries;
+use crate::clock;
 use crate::csv::{number, record};
 
 /// The first columns of a line: trial, series, time, subject.
@@ -17,8 +18,12 @@ const LEADING: [&str; 8] = [
     "subject",
 ];
 
+/// The last columns of a line: wall clock and step.
+const TRAILING: [&str; 2] = ["utc", "step"];
+
 /// The figures of all trials: a header line, then one line per subject and interval. Series share columns of the same
-/// name; missing values are empty. `at_s` is the end of the interval on the trial's clock.
+/// name; missing values are empty. `at_s` is the end of the interval on the trial's clock. The last columns are that
+/// instant on the wall clock and the step that took most of the interval.
 pub fn csv(trials: &[TrialSeries]) -> String {
     let mut records = Records::default();
     for trial in trials {
@@ -29,8 +34,9 @@ pub fn csv(trials: &[TrialSeries]) -> String {
                 .collect();
             for row in &table.rows {
                 let leading = leading(trial, table.kind.name(), row.at_ns, row.span_ns);
+                let trailing = trailing(trial, row.at_ns, row.span_ns);
                 let values = row.values.iter().map(|value| number(*value));
-                records.push(leading, &row.subject, &places, values);
+                records.push(leading, &row.subject, &places, values, trailing);
             }
         }
     }
@@ -53,7 +59,8 @@ pub fn raw_csv(trials: &[TrialSeries]) -> String {
                     let values = values
                         .iter()
                         .map(|value| value.map_or(String::new(), |value| value.to_string()));
-                    records.push(leading, &subject.name, &places, values);
+                    let trailing = trailing(trial, sample.at_ns, sample.span_ns);
+                    records.push(leading, &subject.name, &places, values, trailing);
                 }
             }
         }
@@ -71,6 +78,12 @@ fn leading(trial: &TrialSeries, series: &str, at_ns: i64, span_ns: u64) -> Vec<S
         (at_ns as f64 / 1e9).to_string(),
         (span_ns as f64 / 1e9).to_string(),
     ]
+}
+
+fn trailing(trial: &TrialSeries, at_ns: i64, span_ns: u64) -> [String; 2] {
+    let utc = trial.clock.unix_ms(at_ns).map(clock::utc);
+    let step = trial.clock.step(at_ns, span_ns).map(Step::name);
+    [utc.unwrap_or_default(), step.unwrap_or_default().to_owned()]
 }
 
 /// A column's name with its unit, unless the name already contains it.
@@ -104,6 +117,7 @@ struct Records {
 /// a million records.
 struct Record {
     text: String,
+    trailing: [String; 2],
     columns: usize,
 }
 
@@ -123,6 +137,7 @@ impl Records {
         subject: &str,
         places: &[usize],
         values: impl Iterator<Item = String>,
+        trailing: [String; 2],
     ) {
         leading.push(subject.to_owned());
         let columns = places.iter().max().map_or(0, |last| last + 1);
@@ -132,17 +147,21 @@ impl Records {
         }
         let mut text = record(leading.iter().map(String::as_str));
         text.truncate(text.trim_end_matches('\n').len());
-        self.records.push(Record { text, columns });
+        self.records.push(Record {
+            text,
+            trailing,
+            columns,
+        });
     }
 
     fn text(self) -> String {
         let columns = self.columns.len();
         let names = self.columns.iter().map(String::as_str);
-        let mut text = record(LEADING.into_iter().chain(names));
+        let mut text = record(LEADING.into_iter().chain(names).chain(TRAILING));
         for line in self.records {
             text += &line.text;
-            text.extend(std::iter::repeat_n(',', columns - line.columns));
-            text.push('\n');
+            text.extend(std::iter::repeat_n(',', columns - line.columns + 1));
+            text += &record(line.trailing.iter().map(String::as_str));
         }
         text
     }

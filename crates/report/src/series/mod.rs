@@ -11,13 +11,37 @@ mod table;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use iodyno_model::{FigureTable, SamplerCost, Telemetry};
+use iodyno_model::{FigureTable, SamplerCost, Step, StepTime, Telemetry};
 
 pub use costs::costs;
 pub use csv::{csv, raw_csv};
 pub use json::json;
 pub(crate) use scale::Scale;
 pub use table::text;
+
+/// The relation of a trial's clock to its steps and to the wall clock.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TrialClock {
+    /// The steps of all nodes.
+    pub steps: Vec<StepTime>,
+    /// Wall clock at 0, ms since 1970; `None` if it is not known.
+    pub start_unix_ms: Option<u64>,
+    /// Of the wall clock in text, seconds east of Greenwich.
+    pub utc_offset_s: i32,
+}
+
+impl TrialClock {
+    /// The step that took most of a period; `None` between steps.
+    fn step(&self, at_ns: i64, span_ns: u64) -> Option<Step> {
+        Step::of_period(&self.steps, at_ns, span_ns)
+    }
+
+    /// Wall clock at an instant of the trial's clock, ms since 1970.
+    fn unix_ms(&self, at_ns: i64) -> Option<u64> {
+        self.start_unix_ms?
+            .checked_add_signed(at_ns.div_euclid(1_000_000))
+    }
+}
 
 /// The series of one trial, with the attributes that identify the trial in its run.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +54,8 @@ pub struct TrialSeries<'a> {
     pub configuration: &'a str,
     /// The workload's name.
     pub workload: &'a str,
+    /// Its steps and its start.
+    pub clock: TrialClock,
     /// The stored values of the requested series.
     pub telemetry: &'a Telemetry,
     /// The derived figures, one table per series.

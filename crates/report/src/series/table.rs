@@ -1,10 +1,12 @@
 //! Figures over time, as a table for people.
 
-use iodyno_model::{FigureRow, FigureTable, SeriesKind, SeriesUnit};
+use iodyno_model::{FigureRow, FigureTable, SeriesKind, SeriesUnit, Step};
 use iodyno_units::Nanos;
 
+use super::TrialClock;
 use super::fit;
 use super::scale::{Scale, typical};
+use crate::clock as wall_clock;
 use crate::style::{Paint, Style, right, width};
 use crate::table::{Column, Table};
 
@@ -12,10 +14,16 @@ use crate::table::{Column, Table};
 const LEAST_SUBJECT: usize = 12;
 
 /// A table of figures: for each time, a row per subject, and remarks on subjects that appeared, disappeared or could
-/// not be sampled. If the terminal is too narrow for all columns, the most important ones are printed, and the number
-/// of the others. The last rows are the figures of `whole`, in which the whole time is one interval: the mean of an
-/// await cannot be computed from the rows. Ends with a newline.
-pub fn text(table: &FigureTable, whole: Option<&FigureTable>, style: Style) -> String {
+/// not be sampled. If the rows are of several steps, a line above the first row of each step has its name. If the
+/// terminal is too narrow for all columns, the most important ones are printed, and the number of the others. The last
+/// rows are the figures of `whole`, in which the whole time is one interval: the mean of an await cannot be computed
+/// from the rows. Ends with a newline.
+pub fn text(
+    table: &FigureTable,
+    whole: Option<&FigureTable>,
+    trial: &TrialClock,
+    style: Style,
+) -> String {
     let columns = style.columns();
     let tenths = usual_span(table).is_some_and(|ns| ns < 950_000_000);
     let times = table.rows.iter().map(|row| row.at_ns);
@@ -29,7 +37,7 @@ pub fn text(table: &FigureTable, whole: Option<&FigureTable>, style: Style) -> S
         let least = LEAST_SUBJECT.max(columns / 4);
         Column::left("").middle(least)
     });
-    let leading = 1 + usize::from(subject.is_some());
+    let named = subject.is_some();
     let order = fit::order_of_loss(table);
     let heads = figures.iter().enumerate().map(|(place, figure)| {
         // The column that would be dropped last is always kept.
@@ -39,16 +47,26 @@ pub fn text(table: &FigureTable, whole: Option<&FigureTable>, style: Style) -> S
         head.drop(rank.map_or(0, |rank| rank as u32 + 1))
     });
     let first = Column::right("time").at_least(time);
-    let mut drawn = Table::new(std::iter::once(first).chain(subject).chain(heads));
+    let wall = trial.start_unix_ms.map(|_| Column::right("clock"));
+    let wall_clock = |at_ns: i64| {
+        let unix_ms = trial.unix_ms(at_ns);
+        unix_ms.map_or(String::new(), |unix_ms| {
+            wall_clock::second(unix_ms, trial.utc_offset_s)
+        })
+    };
+    let columns_of_time = 1 + usize::from(wall.is_some());
+    let leading = std::iter::once(first).chain(wall).chain(subject);
+    let mut drawn = Table::new(leading.chain(heads));
     let remark = |drawn: &mut Table, at_ns: i64, what: &str| {
         let at = right(&clock(at_ns, tenths), time);
         drawn.text(format!("{at}  ! {what}"), time + 4, Paint::Yellow);
     };
-    let span = |drawn: &mut Table, name: &str, rows: &[FigureRow]| {
+    let span = |drawn: &mut Table, times: [&str; 2], rows: &[FigureRow]| {
         for (number, row) in rows.iter().enumerate() {
             // Only the first row of a time has the time.
-            let mut cells = vec![if number == 0 { name } else { "" }.to_owned()];
-            cells.extend((leading == 2).then(|| row.subject.clone()));
+            let times = times.map(|time| if number == 0 { time } else { "" }.to_owned());
+            let mut cells = times[..columns_of_time].to_vec();
+            cells.extend(named.then(|| row.subject.clone()));
             cells.extend(figures.iter().enumerate().map(|(place, figure)| {
                 let value = row.values.get(place).copied();
                 figure.draw(value.flatten())
@@ -57,12 +75,23 @@ pub fn text(table: &FigureTable, whole: Option<&FigureTable>, style: Style) -> S
         }
     };
     let mut remarks = table.remarks.iter().peekable();
+    let step_of = |rows: &[FigureRow]| trial.step(rows[0].at_ns, rows[0].span_ns);
+    let mut step = spans(&table.rows).next().and_then(step_of);
+    let several = spans(&table.rows).any(|rows| step_of(rows) != step);
+    if several {
+        drawn.text(heading(step), 0, Paint::Dim);
+    }
     for rows in spans(&table.rows) {
         let at_ns = rows[0].at_ns;
+        if step_of(rows) != step {
+            step = step_of(rows);
+            drawn.text(heading(step), 0, Paint::Dim);
+        }
         while let Some((when_ns, what)) = remarks.next_if(|(when_ns, _)| *when_ns <= at_ns) {
             remark(&mut drawn, *when_ns, what);
         }
-        span(&mut drawn, &clock(at_ns, tenths), rows);
+        let times = [clock(at_ns, tenths), wall_clock(at_ns)];
+        span(&mut drawn, times.each_ref().map(String::as_str), rows);
     }
     for (when_ns, what) in remarks {
         remark(&mut drawn, *when_ns, what);
@@ -76,14 +105,19 @@ pub fn text(table: &FigureTable, whole: Option<&FigureTable>, style: Style) -> S
             let [from, to] = [from_ns, rows[0].at_ns].map(|ns| clock(ns, tenths));
             drawn.text(format!("{from} to {to}:"), 0, Paint::Dim);
         }
-        span(&mut drawn, MEAN, rows);
+        span(&mut drawn, [MEAN, ""], rows);
     }
     if table.rows.is_empty() {
         drawn.without_heads();
     }
     let dropped = drawn.dropped(columns, style).len();
     let lost = &order[..dropped.min(order.len())];
-    title(table, style) + &drawn.draw(columns, style) + &left_out(table, lost, style)
+    title(table, trial, style) + &drawn.draw(columns, style) + &left_out(table, lost, style)
+}
+
+/// Above the rows of a step.
+fn heading(step: Option<Step>) -> String {
+    format!("{}:", step.map_or("between steps", Step::name))
 }
 
 /// Printed instead of the time in the last rows.
@@ -175,8 +209,8 @@ impl Figure {
     }
 }
 
-/// The name of the series, and the length of a row's interval.
-fn title(table: &FigureTable, style: Style) -> String {
+/// The name of the series, the length of a row's interval, and the start of the trial.
+fn title(table: &FigureTable, trial: &TrialClock, style: Style) -> String {
     let subject = only_subject(table).unwrap_or_default();
     let mut title = table.kind.name().to_owned();
     if !subject.is_empty() {
@@ -187,7 +221,11 @@ fn title(table: &FigureTable, style: Style) -> String {
         Some(0) => title,
         Some(span_ns) => {
             let span = short_span(span_ns);
-            format!("{title}: {span} a row; time on the trial's clock at its end")
+            let start = trial.start_unix_ms.map_or(String::new(), |unix_ms| {
+                let start = wall_clock::day_and_second(unix_ms, trial.utc_offset_s);
+                format!(", which was 0 at {start}")
+            });
+            format!("{title}: {span} a row; time on the trial's clock at its end{start}")
         }
     };
     filled(&title, 2, Paint::Strong, style)

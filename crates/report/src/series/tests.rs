@@ -1,12 +1,13 @@
 use iodyno_judge::figures;
 use iodyno_judge::testing::telemetry::{SECOND, recording};
 use iodyno_model::{
-    FigureColumn, FigureRow, FigureTable, SamplerCost, SeriesKind, SeriesUnit, Telemetry,
+    FigureColumn, FigureRow, FigureTable, SamplerCost, SeriesKind, SeriesUnit, Step, StepTime,
+    Telemetry,
 };
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::{TrialSeries, costs, csv, json, raw_csv, text};
+use super::{TrialClock, TrialSeries, costs, csv, json, raw_csv, text};
 use crate::Style;
 use crate::style::width;
 
@@ -71,7 +72,7 @@ fn interrupts(cpus: u64) -> Telemetry {
 fn drawn(telemetry: &Telemetry, kind: SeriesKind, every_s: u64, style: Style) -> String {
     let table = figures(telemetry, kind, Some(every_s * SECOND));
     let whole = figures(telemetry, kind, Some(u64::MAX));
-    text(&table, Some(&whole), style)
+    text(&table, Some(&whole), &TrialClock::default(), style)
 }
 
 #[test]
@@ -140,7 +141,7 @@ fn times_have_the_precision_of_the_samples() {
             rows: vec![row(at_ns, span_ns)],
             remarks: Vec::new(),
         };
-        let text = text(&table, None, EIGHTY);
+        let text = text(&table, None, &TrialClock::default(), EIGHTY);
         let (head, rows) = text.split_once('\n').unwrap();
         let (_, row) = rows.split_once('\n').unwrap();
         let span = head
@@ -175,6 +176,7 @@ fn trial<'a>(telemetry: &'a Telemetry, kinds: &[SeriesKind]) -> TrialSeries<'a> 
         round: 1,
         configuration: "ext4, tuned",
         workload: "randrw",
+        clock: TrialClock::default(),
         telemetry,
         tables: tables.collect(),
         sampling: Vec::new(),
@@ -192,6 +194,64 @@ fn small() -> Telemetry {
         })
         .seconds(SeriesKind::Pool, 1, |_| vec![("tank", vec![("reads", 7)])])
         .done()
+}
+
+/// A trial with a layout of two seconds before it, at a known time.
+fn known_clock() -> TrialClock {
+    let time = |step, start_s: i64, span_s: u64| StepTime {
+        step,
+        job: None,
+        start_ns: start_s * SECOND as i64,
+        span_ns: span_s * SECOND,
+    };
+    TrialClock {
+        steps: vec![
+            time(Step::LayOut, -2, 2),
+            time(Step::Measure, 0, 2),
+            time(Step::Drain, 2, 1),
+        ],
+        start_unix_ms: Some(1_795_291_756_530),
+        utc_offset_s: 3600,
+    }
+}
+
+#[test]
+fn times_have_their_wall_clock_and_rows_their_step() {
+    let load = |_| vec![("", vec![("load1", 152)])];
+    let mut telemetry = recording().seconds(SeriesKind::Load, 5, load).done();
+    for sample in &mut telemetry.samples {
+        sample.at_ns -= 2 * SECOND as i64;
+    }
+    let table = figures(&telemetry, SeriesKind::Load, None);
+    insta::assert_snapshot!(text(&table, None, &known_clock(), EIGHTY));
+    let series = TrialSeries {
+        clock: known_clock(),
+        ..trial(&telemetry, &[SeriesKind::Load])
+    };
+    for lines in [
+        csv(std::slice::from_ref(&series)),
+        raw_csv(std::slice::from_ref(&series)),
+    ] {
+        let ends = lines.lines().map(|line| {
+            let mut fields = line.rsplitn(3, ',');
+            (fields.next().unwrap(), fields.next().unwrap())
+        });
+        let expected = [
+            ("step", "utc"),
+            ("lay out", "2026-11-21T20:09:15.530Z"),
+            ("lay out", "2026-11-21T20:09:16.530Z"),
+            ("measure", "2026-11-21T20:09:17.530Z"),
+            ("measure", "2026-11-21T20:09:18.530Z"),
+            ("drain", "2026-11-21T20:09:19.530Z"),
+        ];
+        assert_eq!(ends.collect::<Vec<_>>(), expected);
+    }
+    let document: Value = serde_json::from_str(&json(&[series])).unwrap();
+    assert_eq!(
+        document["trials"][0]["start_unix_ms"],
+        1_795_291_756_530_u64
+    );
+    assert_eq!(document["trials"][0]["steps"][0]["step"], "lay_out");
 }
 
 #[test]
@@ -252,7 +312,7 @@ fn raw_values_are_written_as_they_are_stored() {
 
 #[test]
 fn without_trials_there_is_only_the_line_of_names() {
-    let names = "round,configuration,workload,trial,series,at_s,span_s,subject\n";
+    let names = "round,configuration,workload,trial,series,at_s,span_s,subject,utc,step\n";
     assert_eq!(csv(&[]), names);
     assert_eq!(raw_csv(&[]), names);
 }
@@ -372,12 +432,12 @@ proptest! {
         table in table(), columns in 40usize..200, color in any::<bool>(), unicode in any::<bool>()
     ) {
         let plain = Style { color: false, width: columns, unicode };
-        let text = text(&table, Some(&table), plain);
+        let text = text(&table, Some(&table), &TrialClock::default(), plain);
         for line in text.lines() {
             prop_assert!(width(line) <= columns, "{} of {columns}: {line}", width(line));
         }
         prop_assert!(text.ends_with('\n'));
-        super::text(&table, None, Style { color, ..plain });
+        super::text(&table, None, &TrialClock::default(), Style { color, ..plain });
         let telemetry = Telemetry::default();
         let series = TrialSeries { tables: vec![table], ..trial(&telemetry, &[]) };
         let parsed: Value = serde_json::from_str(&json(std::slice::from_ref(&series))).unwrap();

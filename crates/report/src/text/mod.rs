@@ -260,21 +260,11 @@ fn verify(summary: &Summary) -> String {
 
 fn steps(trial: &Trial, cycles: Option<&Cycles>) -> String {
     let set_up = cycles.map_or_else(String::new, |cycles| cycles.set_up(trial));
-    let all = [
-        (Step::Provision, "provision"),
-        (Step::LayOut, "lay out"),
-        (Step::Ramp, "ramp"),
-        (Step::Measure, "measure"),
-        (Step::Drain, "drain"),
-        (Step::EndFsync, "end_fsync"),
-        (Step::VerifyPass, "verify"),
-        (Step::TearDown, "tear down"),
-    ];
-    let times = all.into_iter().filter_map(|(step, name)| {
+    let times = Step::ALL.into_iter().filter_map(|step| {
         let longest = longest(trial, step)?;
         Some(match step {
             Step::LayOut if !set_up.is_empty() => format!("set-up {set_up}"),
-            _ => format!("{name} {}", Nanos(longest)),
+            _ => format!("{} {}", step.name(), Nanos(longest)),
         })
     });
     // Completed work has a completion time, drain included.

@@ -219,6 +219,7 @@ impl Session for AheadSession<'_> {
                     host: Default::default(),
                     files: Vec::new(),
                     notes: Vec::new(),
+                    start_unix_ms: None,
                     settled: None,
                     sampling: Vec::new(),
                 };

@@ -1,6 +1,6 @@
 //! The times at which samples are due and pending samples are to be sent. Pure; instants are clock ns.
 
-/// The grid of a trial's samples.
+/// The grid of the samples of a trial, or of its layout.
 #[derive(Debug)]
 pub(super) struct SampleGrid {
     origin: u64,
@@ -13,7 +13,7 @@ pub(super) struct SampleGrid {
 }
 
 impl SampleGrid {
-    /// A grid that begins with the trial at `origin`.
+    /// A grid that begins with the trial, or with its layout, at `origin`.
     pub(super) fn new(origin: u64, every_ns: u64, now: u64) -> SampleGrid {
         let mut grid = SampleGrid {
             origin,
@@ -51,10 +51,22 @@ impl SampleGrid {
         send
     }
 
-    /// An instant relative to the trial's start, ns.
-    pub(super) fn on_trial_clock(&self, now: u64) -> i64 {
-        let since = i128::from(now) - i128::from(self.origin);
-        since.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    /// Whether the time since the last sample is long enough for another: a twentieth of a step, or half a step if there
+    /// was none yet.
+    pub(super) fn has_part(&self, now: u64) -> bool {
+        let last = self.next.saturating_sub(self.every_ns);
+        let least = match last > self.origin {
+            true => self.every_ns / 20,
+            false => self.every_ns / 2,
+        };
+        now.saturating_sub(last) >= least
+    }
+
+    /// Doubles the length of steps from now on, and returns it, ns.
+    pub(super) fn widen(&mut self, now: u64) -> u64 {
+        self.every_ns = self.every_ns.saturating_mul(2);
+        self.next = self.after(now);
+        self.every_ns
     }
 
     /// The next instant of the grid that is at least half a step away.
@@ -94,6 +106,37 @@ mod tests {
         }
         assert_eq!(grid(1000).due(), 6000 * MS);
         assert_eq!(grid(100).due(), 5100 * MS);
+    }
+
+    #[test]
+    fn a_short_rest_of_a_layout_has_no_sample() {
+        for (taken_ms, now_ms, expected) in [
+            (&[][..], 5499, false),
+            (&[], 5500, true),
+            (&[6000], 6010, false),
+            (&[6000], 6050, true),
+            (&[6000, 7003], 7049, false),
+            (&[6000, 7003], 7900, true),
+        ] {
+            let mut grid = grid(1000);
+            for taken in taken_ms {
+                grid.taken(taken * MS, 1000 * MS);
+            }
+            assert_eq!(
+                grid.has_part(now_ms * MS),
+                expected,
+                "{taken_ms:?} {now_ms}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_widened_grid_has_steps_of_twice_the_length() {
+        let mut grid = grid(1000);
+        assert_eq!(grid.widen(6001 * MS), 2000 * MS);
+        assert_eq!(grid.due(), 9000 * MS);
+        grid.taken(9000 * MS, 1000 * MS);
+        assert_eq!(grid.due(), 11_000 * MS);
     }
 
     #[test]

@@ -83,18 +83,15 @@ fn the_scope_has_all_devices_below_the_targets_and_the_harness_itself() {
         StackLayer::Partition(device("sda1")),
         StackLayer::Disk(device("sda")),
     ];
-    let environment = Environment {
-        targets: vec![TargetInfo {
-            path: "/t".into(),
-            stack,
-        }],
-        ..Environment::default()
-    };
+    let targets = [TargetInfo {
+        path: "/t".into(),
+        stack,
+    }];
     let sampling = Sampling {
         every_ns: 1,
         processes: vec!["smbd".to_owned()],
     };
-    let scope = scope(&sampling, &environment);
+    let scope = scope(&sampling, &targets);
     assert_eq!(
         scope.every,
         Duration::from_millis(100),

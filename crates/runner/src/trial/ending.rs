@@ -267,6 +267,7 @@ impl Trial<'_> {
             node: "local".to_owned(),
             clock_offset_ns: 0,
             clock_error_ns: 0,
+            start_unix_ms: (!self.timeline.is_virtual()).then_some(self.start_unix_ms),
             environment: std::mem::take(&mut self.prepared.environment),
             clones: ended.into_iter().map(|ended| ended.result).collect(),
             steps,

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use iodyno_model::{BoundPlan, Direction, SeriesKind, Telemetry, TelemetryBatch};
+use iodyno_model::{BoundPlan, Direction, SeriesKind, Step, Telemetry, TelemetryBatch};
 use iodyno_runner::{Death, Event, TrialEnd};
 
 use crate::ends::{child, kill};
@@ -16,6 +16,7 @@ crate::tests![
     samples_of_every_series_come_with_the_trial,
     nothing_is_sampled_if_sampling_is_off,
     a_trial_shorter_than_a_sample_has_one,
+    a_layout_is_sampled_before_the_start,
     telemetry_of_a_killed_node_is_kept,
     a_withdrawn_trial_has_no_samples,
 ];
@@ -35,6 +36,13 @@ fn together(batches: &[TelemetryBatch]) -> Telemetry {
         all.extend(batch.telemetry.clone());
     }
     all
+}
+
+/// The samples since the start.
+fn since_start(mut telemetry: Telemetry) -> Telemetry {
+    let in_trial = |sample: &iodyno_model::Sample| sample.at_ns >= sample.span_ns as i64;
+    telemetry.samples.retain(in_trial);
+    telemetry
 }
 
 /// Ends of a series' samples, ms.
@@ -77,7 +85,7 @@ fn samples_of_every_series_come_with_the_trial() {
     server.kill().unwrap();
     server.wait().unwrap();
     let part = told.completed();
-    let telemetry = together(&told.telemetry);
+    let telemetry = since_start(together(&told.telemetry));
     for kind in [
         SeriesKind::Cpu,
         SeriesKind::Load,
@@ -161,6 +169,55 @@ fn a_trial_shorter_than_a_sample_has_one() {
     assert!(found.len() == 1 && found[0] >= 300, "{found:?}");
     let notes = &told.completed().notes;
     assert!(notes.is_empty(), "{notes:?}");
+}
+
+fn a_layout_is_sampled_before_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = timed(on_file("r", "f", &[Direction::Read], MIB), 300);
+    let plan = sampled(folder.path(), 100, job);
+    let (mut before, mut after) = (0, 0);
+    let wall_ms = || {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.unwrap().as_millis() as u64
+    };
+    let told = watched(&plan, |event, _| match event {
+        Event::Ready { .. } => {
+            // The node waits for the start for several samples.
+            std::thread::sleep(std::time::Duration::from_millis(350));
+            before = wall_ms();
+        }
+        Event::Started { .. } => after = wall_ms(),
+        _ => {}
+    });
+    let (part, telemetry) = (told.completed(), together(&told.telemetry));
+    for kind in [SeriesKind::Cpu, SeriesKind::Load, SeriesKind::Memory] {
+        let samples = telemetry.of(kind).map(|(_, sample)| sample);
+        let spans: Vec<(i64, i64)> = samples
+            .map(|sample| (sample.at_ns, sample.span_ns as i64))
+            .collect();
+        assert!(spans[0].0 - spans[0].1 <= -350 * MS as i64, "{spans:?}");
+        // A sample ends with the start, so that none contains both.
+        let across = |(at_ns, span_ns): &&(i64, i64)| *at_ns > 0 && at_ns - span_ns < 0;
+        let across: Vec<&(i64, i64)> = spans.iter().filter(across).collect();
+        let first = part.clones[0].start_ns.max(1) as i64;
+        assert!(
+            across
+                .iter()
+                .all(|(at_ns, _)| *at_ns < first + 100 * MS as i64),
+            "{spans:?}"
+        );
+        assert!(spans.iter().filter(|(at_ns, _)| *at_ns <= 0).count() + across.len() >= 1);
+        for pair in spans.windows(2) {
+            assert_eq!(pair[0].0 + pair[1].1, pair[1].0, "{kind:?}: {spans:?}");
+        }
+    }
+    let steps: Vec<Step> = part.steps.iter().map(|time| time.step).collect();
+    assert_eq!(steps[..2], [Step::LayOut, Step::Measure]);
+    let start = part.start_unix_ms.unwrap();
+    assert!(
+        (before..=after).contains(&start),
+        "{before} {start} {after}"
+    );
 }
 
 fn telemetry_of_a_killed_node_is_kept() {
