@@ -1,33 +1,183 @@
 //! Reads workloads: job files, and file-operation workloads by name or from TOML.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use iodyno_fileops::{self as operations, Described, Overrides};
 use iodyno_fio::{Host, SystemHost, parse_files};
 use iodyno_model::{Diagnostic, Workload};
 use iodyno_units::Nanos;
 
-use crate::args::{Counted, Sized, size};
+use crate::args::{Counted, Percent, Sized, size};
 use crate::failure::reason;
 
-/// Reads a workload of `run` with its options overridden by `settings`. There is no workload if one of the
-/// diagnostics is an error.
-pub(crate) fn read(
-    file: &Path,
-    settings: &[(String, String)],
-) -> (Option<Workload>, Vec<Diagnostic>) {
-    if is_described(file) {
-        let found = described(file).and_then(|described| {
-            let overrides = overrides(settings, file)?;
-            described.with(&overrides)
-        });
-        return match found {
-            Ok(described) => (Some(described.workload()), Vec::new()),
-            Err(faults) => (None, faults),
+/// `--set [WORKLOAD.]KEY=VALUE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Setting {
+    /// The workload that it changes; `None`: all.
+    workload: Option<String>,
+    key: String,
+    value: String,
+}
+
+impl Setting {
+    /// Whether it changes a workload with this name, from this file.
+    fn changes(&self, file: &Path, name: &str) -> bool {
+        let Some(workload) = self.workload.as_deref() else {
+            return true;
         };
+        let stem = file.file_stem().and_then(|stem| stem.to_str());
+        workload == name || Some(workload) == stem || Path::new(workload) == file
     }
-    let parsed = parse_files(&[file.to_owned()], settings, &SystemHost);
-    (parsed.workload, parsed.diagnostics)
+}
+
+impl std::fmt::Display for Setting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (key, value) = (&self.key, &self.value);
+        match &self.workload {
+            Some(workload) => write!(f, "--set {workload}.{key}={value}"),
+            None => write!(f, "--set {key}={value}"),
+        }
+    }
+}
+
+/// Parses `[WORKLOAD.]KEY=VALUE` texts; returns them and errors.
+pub(crate) fn settings(texts: &[String]) -> (Vec<Setting>, Vec<Diagnostic>) {
+    let mut settings = Vec::new();
+    let mut faults = Vec::new();
+    for text in texts {
+        let parsed = text.split_once('=').and_then(|(key, value)| {
+            let (workload, key) = match key.trim().rsplit_once('.') {
+                Some((workload, key)) => (Some(workload.to_owned()), key),
+                None => (None, key.trim()),
+            };
+            let complete = !key.is_empty() && workload.as_deref() != Some("");
+            complete.then(|| Setting {
+                workload,
+                key: key.to_owned(),
+                value: value.trim().to_owned(),
+            })
+        });
+        match parsed {
+            Some(setting) => settings.push(setting),
+            None => faults.push(
+                Diagnostic::error(format!("`--set {text}` has no key and value"))
+                    .hint("write `--set KEY=VALUE`, such as `--set runtime=10s`, or `--set WORKLOAD.KEY=VALUE`"),
+            ),
+        }
+    }
+    (settings, faults)
+}
+
+/// A workload, or the file operations that it is made from.
+enum Found {
+    Workload(Workload),
+    /// An index of the suite.
+    Described(usize),
+}
+
+/// Reads the workloads of a command. `common` and the settings without a workload's name change all of them. File operations
+/// are one suite: see [`operations::with_all`]. A workload with an error is left out.
+pub(crate) fn read_all(
+    files: &[PathBuf],
+    settings: &[Setting],
+    mut common: Overrides,
+) -> (Vec<Workload>, Vec<Diagnostic>) {
+    let mut faults: Vec<Diagnostic> = Vec::new();
+    // An error in a setting occurs for every file; it is reported once.
+    let mut report = |found: Vec<Diagnostic>| {
+        for fault in found {
+            if !faults.contains(&fault) {
+                faults.push(fault);
+            }
+        }
+    };
+    let (mut suite, mut suite_files, mut all) = (Vec::new(), Vec::new(), Vec::new());
+    for file in files {
+        if is_described(file) {
+            match described(file) {
+                Ok(described) => {
+                    all.push((file, Found::Described(suite.len())));
+                    suite.push(described);
+                    suite_files.push(file);
+                }
+                Err(found) => report(found),
+            }
+            continue;
+        }
+        let own = settings.iter().filter(|setting| setting.changes(file, ""));
+        let own: Vec<(String, String)> = own
+            .map(|setting| (setting.key.clone(), setting.value.clone()))
+            .collect();
+        let parsed = parse_files(std::slice::from_ref(file), &own, &SystemHost);
+        report(parsed.diagnostics);
+        all.extend(parsed.workload.map(|found| (file, Found::Workload(found))));
+    }
+    if !suite.is_empty() {
+        let of_all = settings.iter().filter(|setting| setting.workload.is_none());
+        report(override_with(&mut common, of_all));
+    }
+    let names = suite_files.iter().zip(&suite);
+    let unknown = settings.iter().filter(|setting| {
+        let described = names
+            .clone()
+            .any(|(file, it)| setting.changes(file, &it.name));
+        !described && !files.iter().any(|file| setting.changes(file, ""))
+    });
+    report(
+        unknown
+            .map(|setting| no_such_workload(setting, files))
+            .collect(),
+    );
+    let (changed, warnings) = operations::with_all(&suite, &common);
+    report(warnings);
+    let mut changed: Vec<Option<Described>> = changed
+        .into_iter()
+        .zip(&suite_files)
+        .map(|(found, file)| {
+            let found = found.and_then(|described| {
+                let mut own = Overrides::default();
+                let named = settings.iter().filter(|setting| {
+                    setting.workload.is_some() && setting.changes(file, &described.name)
+                });
+                let found = override_with(&mut own, named);
+                match found.is_empty() {
+                    true => described.with(&own),
+                    false => Err(found),
+                }
+            });
+            found.map_err(&mut report).ok()
+        })
+        .collect();
+    let mut workloads: Vec<Workload> = Vec::new();
+    for (file, found) in all {
+        let workload = match found {
+            Found::Workload(workload) => Some(workload),
+            Found::Described(index) => changed[index].take().map(|it| it.workload()),
+        };
+        workloads.extend(workload.map(|workload| named_apart(workload, file, &workloads)));
+    }
+    (workloads, faults)
+}
+
+/// Names a workload by its path if another one has the same name.
+fn named_apart(workload: Workload, file: &Path, others: &[Workload]) -> Workload {
+    match others.iter().any(|other| other.name == workload.name) {
+        true => Workload {
+            name: file.display().to_string(),
+            ..workload
+        },
+        false => workload,
+    }
+}
+
+fn no_such_workload(setting: &Setting, files: &[PathBuf]) -> Diagnostic {
+    let names: Vec<String> = files
+        .iter()
+        .filter_map(|file| Some(format!("`{}`", file.file_stem()?.to_str()?)))
+        .collect();
+    let workload = setting.workload.as_deref().unwrap_or_default();
+    Diagnostic::error(format!("`{setting}`: there is no workload `{workload}`"))
+        .hint(format!("the workloads are {}", names.join(", ")))
 }
 
 /// Reads a file-operation workload from a TOML file, or by its name.
@@ -69,25 +219,32 @@ fn is_name(file: &Path) -> bool {
     file.components().count() == 1 && file.extension().is_none()
 }
 
-/// `--set` for file operations: the flags of `iodyno fs run`.
-fn overrides(settings: &[(String, String)], file: &Path) -> Result<Overrides, Vec<Diagnostic>> {
-    let mut overrides = Overrides::default();
-    let mut faults = Vec::new();
-    for (key, value) in settings {
-        if let Err(why) = set(&mut overrides, &key.replace('_', "-"), value) {
-            let what = format!("`--set {key}={value}`, for {}: {why}", file.display());
-            faults.push(Diagnostic::error(what));
-        }
-    }
-    match faults.is_empty() {
-        true => Ok(overrides),
-        false => Err(faults),
-    }
+/// Adds settings to the changes of file operations; returns the errors.
+fn override_with<'a>(
+    overrides: &mut Overrides,
+    settings: impl Iterator<Item = &'a Setting>,
+) -> Vec<Diagnostic> {
+    settings
+        .filter_map(|setting| {
+            let key = setting.key.replace('_', "-");
+            let why = set(overrides, &key, &setting.value).err()?;
+            Some(Diagnostic::error(format!(
+                "`{setting}`, for file operations: {why}"
+            )))
+        })
+        .collect()
 }
 
 fn set(overrides: &mut Overrides, key: &str, value: &str) -> Result<(), String> {
     fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
         value.parse().map_err(|_| "expected a number".to_owned())
+    }
+    fn switch(value: &str) -> Result<bool, String> {
+        match value {
+            "1" | "true" | "yes" => Ok(true),
+            "0" | "false" | "no" => Ok(false),
+            _ => Err("expected `true` or `false`".to_owned()),
+        }
     }
     let time = || value.parse::<Nanos>().map_err(|error| error.to_string());
     match key {
@@ -105,10 +262,24 @@ fn set(overrides: &mut Overrides, key: &str, value: &str) -> Result<(), String> 
         "ramp" => overrides.ramp = Some(time()?),
         "max-ops" => overrides.max_ops = Some(number(value)?),
         "rate" => overrides.rate = Some(number(value)?),
+        "poisson" => overrides.poisson = switch(value)?,
+        "own-folders" => overrides.own_folders = Some(switch(value)?),
+        "drain" => overrides.drain = Some(switch(value)?),
+        "compress" => {
+            let percent: Percent = value.parse()?;
+            overrides.compress_percent = Some(percent.whole());
+        }
+        "chunk" => overrides.chunk = Some(size(value)?),
+        "setup-threads" => overrides.setup_threads = Some(number(value)?),
+        "setup" if value == "original" => {
+            let original = Overrides::ORIGINAL;
+            (overrides.chunk, overrides.setup_threads) = (Some(original.chunk), original.threads);
+        }
+        "setup" => return Err("the only value is `original`".to_owned()),
         _ => {
             return Err(
-                "the options of file operations are threads, files, file-size, new-file-at, duration, ramp, \
-                        max-ops and rate"
+                "the options of file operations are threads, own-folders, files, file-size, new-file-at, duration, \
+                 ramp, max-ops, rate, poisson, drain, compress, chunk, setup-threads and setup"
                     .to_owned(),
             );
         }
@@ -120,27 +291,105 @@ fn set(overrides: &mut Overrides, key: &str, value: &str) -> Result<(), String> 
 mod tests {
     use super::*;
 
+    fn read_with(files: &[&str], sets: &[&str]) -> (Vec<Workload>, Vec<Diagnostic>) {
+        let files: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
+        let sets: Vec<String> = sets.iter().map(|text| (*text).to_owned()).collect();
+        let (settings, faults) = settings(&sets);
+        assert!(faults.is_empty(), "{faults:?}");
+        read_all(&files, &settings, Overrides::default())
+    }
+
+    fn count(workload: &Workload) -> u64 {
+        workload.jobs[0].work.file_operations().unwrap().sets[0].count
+    }
+
+    fn messages(faults: &[Diagnostic]) -> Vec<&str> {
+        faults.iter().map(|fault| fault.message.as_str()).collect()
+    }
+
+    #[test]
+    fn settings_are_pairs_and_other_texts_are_errors() {
+        let texts = [
+            "bs=4k",
+            " rw = read ",
+            "filename=a=b",
+            "a.b.files=x=1",
+            "rw",
+            "=x",
+            "",
+            "a.=1",
+            ".b=1",
+        ];
+        let (settings, faults) = settings(&texts.map(str::to_owned));
+        let shown: Vec<String> = settings.iter().map(Setting::to_string).collect();
+        assert_eq!(
+            shown,
+            [
+                "--set bs=4k",
+                "--set rw=read",
+                "--set filename=a=b",
+                "--set a.b.files=x=1"
+            ]
+        );
+        assert_eq!(settings[3].workload.as_deref(), Some("a.b"));
+        assert_eq!(faults.len(), 5);
+    }
+
     #[test]
     fn a_name_is_a_workload_and_a_typing_error_suggests_the_nearest_name() {
-        let (workload, faults) = read(Path::new("create_empty"), &[]);
+        let (workloads, faults) = read_with(&["create_empty"], &[]);
         assert!(faults.is_empty(), "{faults:?}");
-        assert!(workload.unwrap().jobs[0].work.file_operations().is_some());
-        let (workload, faults) = read(Path::new("create_emtpy"), &[]);
-        assert!(workload.is_none());
+        assert!(workloads[0].jobs[0].work.file_operations().is_some());
+        let (workloads, faults) = read_with(&["create_emtpy"], &[]);
+        assert!(workloads.is_empty());
         let hint = faults[0].hint.as_deref().unwrap_or_default();
         assert!(hint.contains("create_empty"), "{hint}");
     }
 
     #[test]
     fn settings_are_the_flags_of_fs_run_and_every_fault_is_reported() {
-        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        let settings = [pair("threads", "2"), pair("max_ops", "50")];
-        let (workload, _) = read(Path::new("create_empty"), &settings);
-        let job = &workload.unwrap().jobs[0];
+        let (workloads, _) = read_with(&["create_empty"], &["threads=2", "max_ops=50"]);
+        let job = &workloads[0].jobs[0];
         assert_eq!((job.clones, job.end.ops), (2, Some(50)));
-        let wrong = [pair("bs", "4k"), pair("duration", "soon")];
-        let (workload, faults) = read(Path::new("create_empty"), &wrong);
-        assert!(workload.is_none());
+        let (_, faults) = read_with(&["create_empty"], &["bs=4k", "duration=soon", "drain=2"]);
+        assert_eq!(faults.len(), 3, "{faults:?}");
+    }
+
+    #[test]
+    fn a_setting_with_a_name_changes_that_workload_alone() {
+        let files = ["delete_10k_2MB", "delete_100k_2MB", "create_empty"];
+        let sets = [
+            "files=50",
+            "delete_10k_2MB.files=7",
+            "create_empty.threads=3",
+        ];
+        let (workloads, faults) = read_with(&files, &sets);
+        assert_eq!(messages(&faults), Vec::<&str>::new());
+        assert_eq!((count(&workloads[0]), count(&workloads[1])), (7, 50));
+        assert_eq!(
+            (workloads[0].jobs[0].clones, workloads[2].jobs[0].clones),
+            (1, 3)
+        );
+        // By an alias, as given.
+        let (workloads, faults) = read_with(&["delete_10k_2MiB"], &["delete_10k_2MiB.files=7"]);
+        assert_eq!((count(&workloads[0]), messages(&faults)), (7, vec![]));
+        let (_, faults) = read_with(&files, &["delete.files=7"]);
+        assert_eq!(
+            messages(&faults),
+            ["`--set delete.files=7`: there is no workload `delete`"]
+        );
+    }
+
+    #[test]
+    fn the_layout_of_the_original_can_be_requested() {
+        let (workloads, faults) = read_with(&["delete_10k_2MB"], &["setup=original"]);
+        assert!(faults.is_empty(), "{faults:?}");
+        let operations = workloads[0].jobs[0].work.file_operations().unwrap();
+        assert_eq!(operations.writing_in_words(), "1 KiB a write, 1 thread");
+        let (workloads, _) = read_with(&["delete_10k_2MB"], &["chunk=64k", "setup-threads=2"]);
+        let operations = workloads[0].jobs[0].work.file_operations().unwrap();
+        assert_eq!(operations.writing_in_words(), "64 KiB a write, 2 threads");
+        let (_, faults) = read_with(&["delete_10k_2MB"], &["chunk=3k", "setup-threads=0"]);
         assert_eq!(faults.len(), 2, "{faults:?}");
     }
 }

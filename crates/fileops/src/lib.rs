@@ -15,10 +15,10 @@ mod section;
 mod sets;
 mod write;
 
-use iodyno_model::{Job, Needs, Operations, Source, Workload};
+use iodyno_model::{Job, Needs, Operations, Source, Workload, Writing};
 
 pub use names::{Named, named, names, suggest, text};
-pub use overrides::Overrides;
+pub use overrides::{Overrides, with_all};
 pub use page::names_markdown;
 pub use read::read;
 pub use write::write;
@@ -66,5 +66,9 @@ static NOTHING: Operations = Operations {
     cycle: Vec::new(),
     own_folders: false,
     drain: false,
+    writing: Writing {
+        chunk: Writing::CHUNK,
+        threads: None,
+    },
     fio: None,
 };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use iodyno_model::{Action, Arrival, Diagnostic, Job, Operations, Subject};
+use iodyno_model::{Action, Arrival, CycleStep, Diagnostic, Job, Operations, Writing};
 use iodyno_units::{Bytes, Nanos};
 
 use super::section::{LARGEST, listed};
@@ -39,6 +39,98 @@ pub struct Overrides {
     pub drain: Option<bool>,
     /// Compressible share of the data, percent.
     pub compress_percent: Option<u32>,
+    /// Bytes of one write.
+    pub chunk: Option<u64>,
+    /// Number of threads that create the files of the sets.
+    pub setup_threads: Option<u32>,
+}
+
+impl Overrides {
+    /// How the original tool writes files: 1 KiB with each call, by one thread.
+    pub const ORIGINAL: Writing = Writing {
+        chunk: 1024,
+        threads: Some(1),
+    };
+
+    /// The changes without those that do not apply to a workload although they apply to another of its suite.
+    fn fitting(&self, described: &Described, suite: &[Described]) -> Overrides {
+        let elsewhere =
+            |applies: &dyn Fn(&Described) -> bool| !applies(described) && suite.iter().any(applies);
+        let mut fitting = self.clone();
+        fitting
+            .files
+            .retain(|(set, _)| !elsewhere(&|it| has_files(it.operations(), set.as_deref())));
+        fitting
+            .file_size
+            .retain(|(set, _)| !elsewhere(&|it| has_size(it.operations(), set.as_deref())));
+        if elsewhere(&|it| it.operations().cycle.iter().any(appends)) {
+            fitting.new_file_at = None;
+        }
+        if elsewhere(&|it| used_up(it).is_none()) {
+            fitting.duration = None;
+        }
+        fitting
+    }
+}
+
+/// Applies changes to each workload of a suite. What concerns files, their size, or the duration applies to the workloads
+/// that have it: it is an error only if there are none. Returns each workload or its errors, and warnings.
+///
+/// A duration is meant for workloads that have no other end: it does not end those that use up a set of files, unless all
+/// of the suite do.
+pub fn with_all(
+    suite: &[Described],
+    overrides: &Overrides,
+) -> (Vec<Result<Described, Vec<Diagnostic>>>, Vec<Diagnostic>) {
+    let mut warnings = Vec::new();
+    let changed = suite.iter().map(|described| {
+        let fitting = overrides.fitting(described, suite);
+        if let (Some(_), None, Some(set)) =
+            (overrides.duration, fitting.duration, used_up(described))
+        {
+            let name = &described.name;
+            let message = format!(
+                "the duration does not apply to `{name}`, which ends when `{set}` is empty"
+            );
+            let hint = format!("to end it earlier, use `--set {name}.duration=TIME`");
+            warnings.push(Diagnostic::warning(message).hint(hint));
+        }
+        described.clone().with(&fitting)
+    });
+    let changed = changed.collect();
+    (changed, warnings)
+}
+
+/// The set whose end ends a workload that has no duration of its own.
+fn used_up(described: &Described) -> Option<&str> {
+    let mut steps = described.operations().cycle.iter();
+    let set = steps.find_map(|step| match &step.action {
+        Action::Unlink { of } => of.set(),
+        _ => None,
+    });
+    set.filter(|_| described.job.end.runtime.is_none())
+}
+
+fn has_set(operations: &Operations, name: &str) -> bool {
+    operations.sets.iter().any(|set| set.name == name)
+}
+
+/// Whether a number of files can apply to a workload.
+fn has_files(operations: &Operations, set: Option<&str>) -> bool {
+    set.map_or(!operations.sets.is_empty(), |set| has_set(operations, set))
+}
+
+/// Whether a size can apply to a workload.
+fn has_size(operations: &Operations, set: Option<&str>) -> bool {
+    let writes = |step: &CycleStep| matches!(step.action, Action::Write { .. }) || appends(step);
+    match set {
+        Some(set) => has_set(operations, set),
+        None => !operations.sets.is_empty() || operations.cycle.iter().any(writes),
+    }
+}
+
+fn appends(step: &CycleStep) -> bool {
+    matches!(step.action, Action::Append { .. })
 }
 
 impl Described {
@@ -151,6 +243,18 @@ fn apply_to_operations(
 ) {
     operations.own_folders = overrides.own_folders.unwrap_or(operations.own_folders);
     operations.drain = overrides.drain.unwrap_or(operations.drain);
+    let writing = &mut operations.writing;
+    writing.chunk = overrides.chunk.unwrap_or(writing.chunk);
+    writing.threads = overrides.setup_threads.or(writing.threads);
+    if !read::is_chunk(writing.chunk) {
+        let message = format!("a write cannot have {}", Bytes(writing.chunk));
+        faults.push(Diagnostic::error(message).hint(read::CHUNKS));
+    }
+    if !(1..=read::MOST_SETUP_THREADS).contains(&writing.threads.unwrap_or(1)) {
+        let message = "the number of threads of the set-up is out of range";
+        let hint = format!("it is from 1 to {}", read::MOST_SETUP_THREADS);
+        faults.push(Diagnostic::error(message).hint(hint));
+    }
     // The sets for changes without a name are determined before anything changes.
     let mut change = Change {
         workload: name,
@@ -364,10 +468,7 @@ fn taken_from(action: &Action) -> Option<&str> {
         Action::Open { of }
         | Action::Unlink { of }
         | Action::Rename { of }
-        | Action::Stat { of } => match of {
-            Subject::Set { name, .. } => Some(name),
-            Subject::Current => None,
-        },
+        | Action::Stat { of } => of.set(),
         _ => None,
     }
 }

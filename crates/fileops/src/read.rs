@@ -5,7 +5,7 @@ use std::path::Path;
 
 use iodyno_model::{
     Action, Arrival, Content, CycleStep, Diagnostic, ErrorPolicy, Job, JobEnd, Operations, Pacing,
-    Reporting, Work,
+    Reporting, Work, Writing,
 };
 use iodyno_units::Nanos;
 use toml::de::DeTable;
@@ -18,8 +18,11 @@ use super::{Described, amounts, cycle, sets};
 /// Maximum number of threads.
 pub(super) const MOST_THREADS: u32 = 4096;
 
+/// Maximum number of threads that create the files of sets.
+pub(super) const MOST_SETUP_THREADS: u32 = 256;
+
 /// The keys before the first `[[…]]`.
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 15] = [
     "name",
     "about",
     "threads",
@@ -31,6 +34,8 @@ const KEYS: [&str; 13] = [
     "arrival",
     "drain",
     "compress-percent",
+    "chunk",
+    "setup-threads",
     "files",
     "cycle",
 ];
@@ -81,6 +86,7 @@ pub fn read(source: &str, text: &str) -> Result<Described, Vec<Diagnostic>> {
         sets,
         cycle,
         own_folders: folders(&file, &mut report),
+        writing: writing(&file, &mut report),
         fio: None,
     };
     let job = job(&name, operations, &file, &mut report);
@@ -149,6 +155,27 @@ fn folders(file: &Section<'_, '_>, report: &mut Report<'_>) -> bool {
     let found = file.word("folders", &words, report);
     found.is_some_and(|found| found.value)
 }
+
+fn writing(file: &Section<'_, '_>, report: &mut Report<'_>) -> Writing {
+    let chunk = file.size("chunk", 1, report);
+    if chunk.is_some_and(|chunk| !is_chunk(chunk)) {
+        let at = file.key("chunk").unwrap_or_default();
+        report.error(at, "`chunk` cannot have this size", CHUNKS);
+    }
+    let threads = file.count("setup-threads", (1, u64::from(MOST_SETUP_THREADS)), report);
+    Writing {
+        chunk: chunk.unwrap_or(Writing::CHUNK),
+        threads: threads.map(|found| found.value as u32),
+    }
+}
+
+/// Whether calls can write this number of bytes each.
+pub(super) fn is_chunk(bytes: u64) -> bool {
+    bytes.is_power_of_two() && bytes <= Writing::CHUNK
+}
+
+/// The valid chunks.
+pub(super) const CHUNKS: &str = "it is a power of two, at most 1MiB";
 
 fn job(name: &str, operations: Operations, file: &Section<'_, '_>, report: &mut Report<'_>) -> Job {
     let threads = file.count("threads", (1, u64::from(MOST_THREADS)), report);

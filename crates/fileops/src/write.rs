@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use iodyno_model::{Action, Arrival, Content, CycleStep, FileSet, Job, Subject, printable};
+use iodyno_model::{
+    Action, Arrival, Content, CycleStep, FileSet, Job, Subject, Writing, printable,
+};
 use toml_writer::TomlStringBuilder;
 
 use super::Described;
@@ -41,6 +43,12 @@ pub fn write(described: &Described) -> String {
     }
     text.line("drain", operations.drain);
     text.line("compress-percent", compress_percent(job));
+    if operations.makes_data() || operations.writing.chunk != Writing::CHUNK {
+        text.line("chunk", size(operations.writing.chunk));
+    }
+    if let Some(threads) = operations.writing.threads {
+        text.line("setup-threads", threads);
+    }
     for set in &operations.sets {
         text.set(set);
     }

@@ -1,7 +1,7 @@
 //! Named workloads of file operations, and their changes by the command line.
 
-use iodyno_fileops::{Described, Overrides, named, names, read, suggest, text, write};
-use iodyno_model::{Action, Arrival, Content, Direction, Operations, Subject};
+use iodyno_fileops::{Described, Overrides, named, names, read, suggest, text, with_all, write};
+use iodyno_model::{Action, Arrival, Content, Diagnostic, Direction, Operations, Subject, Writing};
 use iodyno_units::Nanos;
 
 const MIB: u64 = 1 << 20;
@@ -229,6 +229,113 @@ fn a_number_or_size_without_a_name_applies_to_the_files_of_the_ops() {
         "a cycle appends 4 KiB, a new file at 2 GiB",
     );
     check("statfs_many_files", sized(None, 1), "a cycle writes 1 B");
+}
+
+/// The workloads of a suite, or their errors, and the warnings.
+fn suite(names: &[&str], overrides: &Overrides) -> (Vec<Result<Described, String>>, Vec<String>) {
+    let suite: Vec<Described> = names.iter().map(|name| named(name).expect(name)).collect();
+    let (changed, warnings) = with_all(&suite, overrides);
+    let message = |faults: Vec<Diagnostic>| faults[0].message.clone();
+    let warnings = warnings.into_iter().map(|warning| warning.message);
+    (
+        changed.into_iter().map(|it| it.map_err(message)).collect(),
+        warnings.collect(),
+    )
+}
+
+#[test]
+fn what_a_workload_lacks_does_not_apply_to_it_if_another_of_the_suite_has_it() {
+    let amounts = |names: &[&str], overrides: &Overrides| {
+        let (changed, _) = suite(names, overrides);
+        let amounts = changed.into_iter().map(|it| it.map(|it| it.amounts()));
+        amounts.collect::<Vec<Result<String, String>>>()
+    };
+    let all = [
+        "create_empty",
+        "delete_10k_2MB",
+        "delete_10k_2k_200MB",
+        "write_sync_1MB",
+    ];
+    let fine = |texts: &[&str]| -> Vec<Result<String, String>> {
+        texts.iter().map(|text| Ok((*text).to_owned())).collect()
+    };
+    assert_eq!(
+        amounts(&all, &files(None, 5)),
+        fine(&[
+            "",
+            "files 5 × 2 MiB",
+            "small 8000 × 2 MiB, large 5 × 200 MiB",
+            "a cycle appends 1 MiB, a new file at 2 GiB",
+        ])
+    );
+    assert_eq!(
+        amounts(&all, &sized(Some("small"), 4096)),
+        fine(&[
+            "",
+            "files 10000 × 2 MiB",
+            "small 8000 × 4 KiB, large 2000 × 200 MiB",
+            "a cycle appends 1 MiB, a new file at 2 GiB",
+        ])
+    );
+    let shorter = Overrides {
+        new_file_at: Some(8 << 20),
+        ..Overrides::default()
+    };
+    assert_eq!(
+        amounts(&["create_empty", "write_sync_1MB"], &shorter),
+        fine(&["", "a cycle appends 1 MiB, a new file at 8 MiB"])
+    );
+    // None of them has any.
+    for found in amounts(&["create_empty", "write_sync_1MB"], &files(None, 5)) {
+        assert!(found.is_err_and(|error| error.contains("makes no files before")));
+    }
+}
+
+#[test]
+fn a_duration_for_timed_workloads_does_not_cut_off_deletes() {
+    let minute = Overrides {
+        duration: Some(Nanos::from_secs(60)),
+        ..Overrides::default()
+    };
+    let durations = |names: &[&str]| {
+        let (changed, warnings) = suite(names, &minute);
+        let changed = changed.into_iter();
+        let seconds = changed.map(|it| it.unwrap().job.end.runtime.map(|time| time.secs()));
+        (seconds.collect::<Vec<Option<f64>>>(), warnings)
+    };
+    let (seconds, warnings) =
+        durations(&["create_empty", "delete_10k_2MB", "delete_small_dir_2MiB"]);
+    assert_eq!(seconds, [Some(60.0), None, Some(60.0)]);
+    assert_eq!(
+        warnings,
+        ["the duration does not apply to `delete_10k_2MB`, which ends when `files` is empty"]
+    );
+    let (seconds, warnings) = durations(&["delete_10k_2MB", "delete_100k_2MB"]);
+    assert_eq!((seconds, warnings.len()), (vec![Some(60.0); 2], 0));
+}
+
+#[test]
+fn named_workloads_write_quickly_and_can_write_as_the_original_does() {
+    let words = |described: &Described| operations(described).writing_in_words();
+    for (name, expected) in [
+        ("create_empty", ""),
+        ("delete_10k_2MB", "1 MiB a write, 4 threads"),
+        ("delete_10k_2k_200MB", "1 MiB a write, 4 and 1 threads"),
+        ("write_sync_1MB", "1 MiB a write"),
+    ] {
+        assert_eq!(words(&named(name).unwrap()), expected, "{name}");
+        let says = text(name).unwrap().contains("chunk = \"1MiB\"");
+        assert_eq!(says, !expected.is_empty(), "{name}");
+    }
+    let Writing { chunk, threads } = Overrides::ORIGINAL;
+    let original = Overrides {
+        chunk: Some(chunk),
+        setup_threads: threads,
+        ..Overrides::default()
+    };
+    let delete = overridden("delete_10k_2MB", &original);
+    assert_eq!(words(&delete), "1 KiB a write, 1 thread");
+    assert_eq!(read("again.toml", &write(&delete)), Ok(delete));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use iodyno_fileops::{Described, named, names, names_markdown, read, text, write};
 use iodyno_model::{
     Action, Arrival, Content, CycleStep, Diagnostic, Direction, FileSet, Operations, PickOrder,
-    Subject, Work,
+    Subject, Work, Writing,
 };
 use iodyno_units::Nanos;
 use proptest::collection::vec;
@@ -133,6 +133,16 @@ fn top_level_keys_are_parsed_and_checked() {
     one(
         "duration = '1s'\ncompress-percent = 101",
         "2:20 `compress-percent` is out of range…0 to 100",
+    );
+    fine("duration = '1s'\nchunk = '4KiB'\nsetup-threads = 1");
+    one(
+        "duration = '1s'\nchunk = '3KiB'",
+        "2:1 `chunk` cannot have this size…a power of two, at most 1MiB",
+    );
+    one("duration = '1s'\nchunk = '2MiB'", "2:1 `chunk` cannot have");
+    one(
+        "duration = '1s'\nsetup-threads = 0",
+        "2:17 `setup-threads` is out of range…from 1 to 256",
     );
     one(
         "duration = '1s'\nname = 'a b'",
@@ -415,6 +425,8 @@ fn the_page_describes_every_key_and_op_and_its_examples_are_valid() {
         "arrival",
         "drain",
         "compress-percent",
+        "chunk",
+        "setup-threads",
         "count",
         "size",
         "fsync",
@@ -553,6 +565,8 @@ prop_compose! {
         blocks in vec((block(), any::<bool>()), 1..5),
         own_folders in any::<bool>(),
         drain in any::<bool>(),
+        writing in (0u32..=20, proptest::option::of(1u32..=256))
+            .prop_map(|(shift, threads)| Writing { chunk: 1 << shift, threads }),
     ) -> Described {
         let set = |(index, (count, size, fsync)): (usize, (u64, u64, bool))| FileSet {
             // Blocks take files from the first set, which always exists.
@@ -570,7 +584,7 @@ prop_compose! {
         job.work = Work::FileOperations(Operations {
             about: about.clone(),
             sets: sizes.into_iter().enumerate().map(set).collect(),
-            cycle, own_folders, drain, fio: None,
+            cycle, own_folders, drain, writing, fio: None,
         });
         job.end.runtime = Some(runtime);
         job.end.ops = ops;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use iodyno_model::{
     Action, Amount, CycleStep, Direction, FileSet, Files, FioOperations, Operations, PickOrder,
-    Subject, Work,
+    Subject, Work, Writing,
 };
 use iodyno_options::Problem;
 
@@ -147,6 +147,7 @@ fn operations(
             .collect(),
         own_folders: false,
         drain: false,
+        writing: Writing::default(),
         fio: Some(FioOperations {
             engine: engine.name.to_owned(),
             folder: folder(files),

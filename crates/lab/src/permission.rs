@@ -207,6 +207,7 @@ mod tests {
                 cycle: Vec::new(),
                 own_folders: false,
                 drain: false,
+                writing: Default::default(),
                 fio: Some(FioOperations {
                     engine: "filedelete".to_owned(),
                     folder: folder.map(Into::into),

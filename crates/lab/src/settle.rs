@@ -132,6 +132,7 @@ mod tests {
             cycle: Vec::new(),
             own_folders: false,
             drain: false,
+            writing: Default::default(),
             fio: None,
         });
         assert_eq!(paths(&plan), ["/home/ada"]);

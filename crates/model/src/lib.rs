@@ -77,7 +77,7 @@ pub use key::{RunId, TrialKey};
 pub use metric::{Better, Figure, Metric, Unit, Withheld};
 pub use observation::{Fact, FactClass, Flag, Kind, Observation, SourceLine};
 pub use operations::{
-    Action, CycleStep, FileSet, FioOperations, Needs, Operations, PickOrder, Subject,
+    Action, CycleStep, FileSet, FioOperations, Needs, Operations, PickOrder, Subject, Writing,
 };
 pub use pacing::{Arrival, DirectionRate, Flow, LatencyTarget, Pacing, ThinkTime};
 pub use part::{

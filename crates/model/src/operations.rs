@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use iodyno_units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::Direction;
@@ -26,9 +27,57 @@ pub struct Operations {
     /// When all clones have ended, sync the file system and wait until its free space no longer increases.
     /// Timed as step `Drain`, and part of the completion time.
     pub drain: bool,
+    /// How data are written.
+    #[serde(default, skip_serializing_if = "Writing::is_default")]
+    pub writing: Writing,
     /// What a job of one of fio's file engines adds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fio: Option<FioOperations>,
+}
+
+/// How a workload writes data. This affects how files are laid out and cached, and therefore how long it takes to remove
+/// them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Writing {
+    /// Bytes of one call, when the files of sets are created and in the steps that write: a power of two, at most
+    /// [`Self::CHUNK`].
+    pub chunk: u64,
+    /// Number of threads that create the files of the sets. `None`: four, or one for files of at least 32 MiB, which keep
+    /// the storage busy one by one and are in one piece if nothing is written between their pieces.
+    pub threads: Option<u32>,
+}
+
+impl Writing {
+    /// The largest chunk, and the default, bytes.
+    pub const CHUNK: u64 = 1 << 20;
+    /// Files of this length are created by one thread unless `threads` is set, bytes.
+    const ALONE: u64 = 32 << 20;
+
+    fn is_default(&self) -> bool {
+        *self == Writing::default()
+    }
+
+    /// Number of threads that create the files of a set.
+    pub fn threads_for(&self, set: &FileSet) -> u32 {
+        let threads = self.threads.unwrap_or(match set.size {
+            Writing::ALONE.. => 1,
+            _ => 4,
+        });
+        u32::try_from(set.count)
+            .unwrap_or(u32::MAX)
+            .min(threads)
+            .max(1)
+    }
+}
+
+impl Default for Writing {
+    fn default() -> Writing {
+        Writing {
+            chunk: Writing::CHUNK,
+            threads: None,
+        }
+    }
 }
 
 /// A job of one of fio's file engines (`filecreate`, `dirstat`, …): one cycle for each of its files.
@@ -96,6 +145,16 @@ pub enum Subject {
         /// Which file.
         order: PickOrder,
     },
+}
+
+impl Subject {
+    /// The set that the file is taken from.
+    pub fn set(&self) -> Option<&str> {
+        match self {
+            Subject::Set { name, .. } => Some(name),
+            Subject::Current => None,
+        }
+    }
 }
 
 /// The action of a step. The current file is the one that the clone created or opened last.
@@ -210,6 +269,78 @@ impl Operations {
                 .cycle
                 .iter()
                 .any(|step| step.timed && step.action.direction() == direction)
+    }
+
+    /// Whether data are written, before the cycles or by them.
+    pub fn makes_data(&self) -> bool {
+        let mut steps = self.cycle.iter();
+        self.sets.iter().any(|set| set.count > 0 && set.size > 0)
+            || steps.any(|step| step.action.direction() == Direction::Write)
+    }
+
+    /// How data are written: `1 MiB a write, 4 threads`, where the threads create the sets; empty if neither data nor sets are
+    /// made.
+    pub fn writing_in_words(&self) -> String {
+        let mut words = Vec::new();
+        if self.makes_data() {
+            words.push(format!("{} a write", Bytes(self.writing.chunk)));
+        }
+        let sets = self.sets.iter();
+        let mut threads: Vec<u32> = sets.map(|set| self.writing.threads_for(set)).collect();
+        threads.dedup();
+        let each: Vec<String> = threads.iter().map(u32::to_string).collect();
+        match threads.as_slice() {
+            [] => {}
+            [1] => words.push("1 thread".to_owned()),
+            _ => words.push(format!("{} threads", each.join(" and "))),
+        }
+        words.join(", ")
+    }
+
+    /// Whether a cycle does work that is not timed, which affects the rate of cycles and the completion. Closing a file
+    /// that the cycle wrote nothing to is not counted as work.
+    pub fn has_untimed_work(&self) -> bool {
+        let mut written = false;
+        self.cycle.iter().any(|step| {
+            written |= matches!(
+                step.action,
+                Action::Write { .. }
+                    | Action::Append { .. }
+                    | Action::Truncate { .. }
+                    | Action::Fallocate { .. }
+            );
+            !step.timed && (written || step.action != Action::Close)
+        })
+    }
+}
+
+impl Operations {
+    /// Number of cycles, over all clones, until each clone has an empty set that its cycles take files from; `None` if
+    /// cycles take no files.
+    pub fn cycles_until_empty(&self, clones: u32) -> Option<u64> {
+        let clones = u64::from(clones.max(1));
+        let takes = |step: &&CycleStep, set: &str| matches!(&step.action, Action::Unlink { of } if of.set() == Some(set));
+        let taken = |set: &str| {
+            let steps = self.cycle.iter().filter(|step| takes(step, set));
+            steps.count() as u64
+        };
+        let emptied: Vec<(u64, u64)> = self
+            .sets
+            .iter()
+            .map(|set| (set.count, taken(&set.name)))
+            .filter(|(_, taken)| *taken > 0)
+            .collect();
+        if emptied.is_empty() {
+            return None;
+        }
+        let of_clone = |clone: u64| {
+            let cycles = emptied.iter().map(|(count, taken)| {
+                let share = count / clones + u64::from(clone < count % clones);
+                share / taken
+            });
+            cycles.min().unwrap_or(0)
+        };
+        Some((0..clones).map(of_clone).sum())
     }
 }
 
@@ -327,6 +458,7 @@ mod tests {
                 cycle: cycle.into_iter().map(step).collect(),
                 own_folders: false,
                 drain: false,
+                writing: Default::default(),
                 fio: None,
             };
             let needs = operations.needs(clones);
@@ -380,6 +512,7 @@ mod tests {
             ],
             own_folders: false,
             drain: false,
+            writing: Default::default(),
             fio: None,
         };
         let directions = operations.directions();
@@ -394,6 +527,131 @@ mod tests {
         );
         let timed: Vec<bool> = directions.iter().map(|d| operations.times(*d)).collect();
         assert_eq!(timed, [true, true, false, true]);
+    }
+
+    #[test]
+    fn long_files_are_created_one_by_one_unless_threads_are_set() {
+        let set = |count, size| FileSet {
+            name: "files".to_owned(),
+            count,
+            size,
+            fsync: true,
+            folders: false,
+        };
+        let words = |sets: &[FileSet], writing| {
+            let operations = Operations {
+                about: String::new(),
+                sets: sets.to_vec(),
+                cycle: Vec::new(),
+                own_folders: false,
+                drain: false,
+                writing,
+                fio: None,
+            };
+            operations.writing_in_words()
+        };
+        let (small, long) = (set(100, 1 << 20), set(10, 32 << 20));
+        let default = Writing::default();
+        let original = Writing {
+            chunk: 1024,
+            threads: Some(1),
+        };
+        let both = [small.clone(), long.clone()];
+        assert_eq!(words(&both, default), "1 MiB a write, 4 and 1 threads");
+        assert_eq!(words(&both, original), "1 KiB a write, 1 thread");
+        assert_eq!(words(&[long], default), "1 MiB a write, 1 thread");
+        assert_eq!(words(&[set(3, 4096)], default), "1 MiB a write, 3 threads");
+        assert_eq!(words(&[set(9, 0)], default), "4 threads");
+        assert_eq!(words(&[], original), "");
+    }
+
+    #[test]
+    fn a_set_is_divided_among_clones_and_emptied() {
+        let unlink = |set: &str| Action::Unlink {
+            of: Subject::Set {
+                name: set.to_owned(),
+                order: PickOrder::Newest,
+            },
+        };
+        type Case<'a> = (&'a [(&'a str, u64)], Vec<Action>, u32, Option<u64>);
+        let cases: [Case<'_>; 7] = [
+            (&[("a", 10)], vec![unlink("a")], 1, Some(10)),
+            (&[("a", 10)], vec![unlink("a")], 3, Some(10)),
+            (&[("a", 10)], vec![unlink("a"), unlink("a")], 3, Some(4)),
+            (&[("a", 10), ("b", 4)], vec![unlink("b")], 2, Some(4)),
+            (
+                &[("a", 10), ("b", 4)],
+                vec![unlink("a"), unlink("b")],
+                1,
+                Some(4),
+            ),
+            (&[("a", 10)], vec![Action::Statfs], 1, None),
+            (&[], vec![Action::Create], 1, None),
+        ];
+        for (sets, cycle, clones, expected) in cases {
+            let sets = sets.iter().map(|(name, count)| FileSet {
+                name: (*name).to_owned(),
+                count: *count,
+                size: 0,
+                fsync: false,
+                folders: false,
+            });
+            let cycle = cycle.into_iter().map(|action| CycleStep {
+                action,
+                timed: true,
+            });
+            let operations = Operations {
+                about: String::new(),
+                sets: sets.collect(),
+                cycle: cycle.collect(),
+                own_folders: false,
+                drain: false,
+                writing: Writing::default(),
+                fio: None,
+            };
+            let found = operations.cycles_until_empty(clones);
+            assert_eq!(found, expected, "{operations:?} {clones}");
+        }
+    }
+
+    #[test]
+    fn untimed_work_is_any_untimed_step_but_closing_an_unwritten_file() {
+        let write = || Action::Write { bytes: 1 };
+        for (steps, expected) in [
+            (vec![(Action::Create, true), (Action::Close, true)], false),
+            (vec![(Action::Create, true), (Action::Close, false)], false),
+            (
+                vec![
+                    (Action::Create, true),
+                    (write(), true),
+                    (Action::Close, false),
+                ],
+                true,
+            ),
+            (
+                vec![
+                    (Action::Create, true),
+                    (Action::Close, false),
+                    (Action::SyncFolder, false),
+                ],
+                true,
+            ),
+            (vec![(Action::Create, false), (Action::Close, true)], true),
+        ] {
+            let steps = steps.into_iter();
+            let operations = Operations {
+                about: String::new(),
+                sets: Vec::new(),
+                cycle: steps
+                    .map(|(action, timed)| CycleStep { action, timed })
+                    .collect(),
+                own_folders: false,
+                drain: false,
+                writing: Default::default(),
+                fio: None,
+            };
+            assert_eq!(operations.has_untimed_work(), expected, "{operations:?}");
+        }
     }
 
     #[test]

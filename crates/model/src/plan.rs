@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Imported, Job, Question, TrialKey};
+use crate::{Imported, Job, Metric, Question, TrialKey};
 
 /// Target of the I/O.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +67,10 @@ pub struct Workload {
     /// As [`Configuration::again`], if workloads are compared.
     #[serde(default)]
     pub again: bool,
+    /// The primary metric of its trials, fixed when the run was planned. `None`: each trial's own data select one, as
+    /// for reads and writes at offsets, and for file operations in plans of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<Metric>,
 }
 
 impl Workload {
@@ -78,6 +82,7 @@ impl Workload {
             jobs,
             global_options: BTreeMap::new(),
             again: false,
+            metric: None,
         }
     }
 
@@ -328,6 +333,7 @@ mod tests {
             cycle: Vec::new(),
             own_folders: false,
             drain: false,
+            writing: Default::default(),
             fio: None,
         };
         assert!(!in_virtual_time(vec![Job {

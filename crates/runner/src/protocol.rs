@@ -413,6 +413,7 @@ mod tests {
             cycle: Vec::new(),
             own_folders: false,
             drain: false,
+            writing: Default::default(),
             fio: None,
         });
         let mut plan = plan("/", jobs.to_vec());

@@ -63,6 +63,8 @@ Examples:
                                           A smaller variant
   iodyno fs run write_sync_1MB --on ext4=/mnt/e --on xfs=/mnt/x --duration 5s
                                           Compare two folders in at least ten rounds
+  iodyno fs run create_empty delete_10k_2MB --dir . --duration 60s --set delete_10k_2MB.files=1000
+                                          A suite, with an option of one workload
   iodyno fs run create_empty --dir . --threads 4 --own-folders --rate 1000
                                           Four threads, 1000 ops/s in total")]
 pub(crate) struct FsRunArgs {
@@ -127,6 +129,11 @@ pub(crate) struct FsRunArgs {
     /// Stop after the last op, without waiting for space to be freed or data to be written.
     #[arg(long, overrides_with = "drain")]
     pub(crate) no_drain: bool,
+
+    /// Change an option of the workloads, or only of the named one; the keys are the flags above, and
+    /// `chunk`, `setup-threads` and `setup=original`, which decide how files are written.
+    #[arg(long = "set", value_name = "[WORKLOAD.]KEY=VALUE")]
+    pub(crate) settings: Vec<String>,
 
     /// Share of the written data that compression can save [default: 0].
     #[arg(long, value_name = "PERCENT")]

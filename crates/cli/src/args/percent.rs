@@ -9,6 +9,13 @@ pub(crate) struct Percent {
     pub(crate) share: f64,
 }
 
+impl Percent {
+    /// As a whole number of percent.
+    pub(crate) fn whole(self) -> u32 {
+        (self.share * 100.0).round() as u32
+    }
+}
+
 impl FromStr for Percent {
     type Err = String;
 

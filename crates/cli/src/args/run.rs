@@ -42,9 +42,9 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "RUN", conflicts_with_all = ["files", "settings", "aa", "stop_width", "seed", "name", "baseline", "metric", "margin", "sample", "sample_every", "max_time", "no_settle"])]
     pub(crate) resume: Option<String>,
 
-    /// Override an option in every job. For file operations, the flags of `iodyno fs run`: `--set
-    /// files=100`.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    /// Override an option in every job, or in those of the named workload. For file operations, the
+    /// flags of `iodyno fs run`: `--set files=100`, `--set delete_10k_2MB.files=100`.
+    #[arg(long = "set", value_name = "[WORKLOAD.]KEY=VALUE")]
     pub(crate) settings: Vec<String>,
 
     /// Allow overwriting the data on this device, or the disk image in this file.

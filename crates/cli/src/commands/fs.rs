@@ -1,16 +1,17 @@
 //! `iodyno fs`: lists, shows and runs file-operation workloads.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use iodyno_fileops::{self as operations, Overrides};
 use iodyno_lab::Progress;
+use iodyno_model::Plan;
 use iodyno_model::printable::on_one_line;
-use iodyno_model::{Diagnostic, Plan, Workload};
 use iodyno_report::fsbench::{self, ListRow, Live};
 use iodyno_runner::Event;
 
-use crate::args::{FsArgs, FsCommand, FsListArgs, FsRunArgs, FsShowArgs};
-use crate::commands::run::{finished, named_apart, show_plan, working_folder};
+use crate::args::{FsArgs, FsCommand, FsListArgs, FsRunArgs, FsShowArgs, Percent};
+use crate::commands::run::{finished, show_plan, working_folder};
 use crate::configurations::configurations;
 use crate::context::Context;
 use crate::exit::Exit;
@@ -21,7 +22,7 @@ use crate::progress::{Mode, Reporter};
 use crate::rounds::doubts;
 use crate::screen::write_out;
 use crate::trials::{Drawn, has_figures};
-use crate::workloads::described;
+use crate::workloads::{described, is_described, read_all, settings};
 
 /// Lists, shows or runs file-operation workloads.
 pub(crate) fn fs(args: &FsArgs, context: &Context) -> Result<Exit, Failure> {
@@ -114,30 +115,23 @@ fn plan(args: &FsRunArgs, context: &Context) -> Result<Plan, Failure> {
             vec![named]
         }
     };
-    let mut faults = Vec::new();
+    let (settings, mut faults) = settings(&args.settings);
     let configurations =
         configurations(&on, &folder, !experiment.dry_run).unwrap_or_else(|found| {
             faults.extend(found);
             Vec::new()
         });
-    let overrides = overrides(args);
-    let mut workloads: Vec<Workload> = Vec::new();
     for file in &args.workloads {
-        let found = described(file).and_then(|described| described.with(&overrides));
-        match found {
-            Ok(described) => {
-                let workload = named_apart(described.workload(), file, &workloads);
-                workloads.push(workload);
-            }
-            Err(found) => {
-                let new: Vec<Diagnostic> = found
-                    .into_iter()
-                    .filter(|fault| !faults.contains(fault))
-                    .collect();
-                faults.extend(new);
-            }
+        if !is_described(file) {
+            faults.extend(described(file).err().unwrap_or_default());
         }
     }
+    let files: Vec<PathBuf> = (args.workloads.iter())
+        .filter(|file| is_described(file))
+        .cloned()
+        .collect();
+    let (workloads, found) = read_all(&files, &settings, overrides(args));
+    faults.extend(found);
     let plan = Plan::new("", configurations, workloads);
     finished(plan, faults, experiment, context)
 }
@@ -164,9 +158,9 @@ fn overrides(args: &FsRunArgs) -> Overrides {
         rate: args.rate,
         poisson: args.poisson,
         drain: either(args.drain, args.no_drain),
-        compress_percent: args
-            .compress
-            .map(|percent| (percent.share * 100.0).round() as u32),
+        compress_percent: args.compress.map(Percent::whole),
+        chunk: None,
+        setup_threads: None,
     }
 }
 

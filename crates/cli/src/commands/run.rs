@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use iodyno_fileops::Overrides;
 use iodyno_lab::{Permission, Progress};
 use iodyno_model::{Diagnostic, FindingKind, Plan, RunId, Severity, Workload};
 use iodyno_store::Store;
@@ -18,7 +19,7 @@ use crate::progress::{Mode, Reporter};
 use crate::rounds::{doubts, with_rounds};
 use crate::screen::write_out;
 use crate::trials::{Drawn, has_figures};
-use crate::workloads::read;
+use crate::workloads::{read_all, settings};
 
 /// Starts a run, resumes one, or prints the plan.
 pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
@@ -100,17 +101,8 @@ fn plan(args: &RunArgs, context: &Context) -> Result<Plan, Failure> {
             faults.extend(found);
             Vec::new()
         });
-    let mut workloads: Vec<Workload> = Vec::new();
-    for file in &args.files {
-        let (workload, found) = read(file, &settings);
-        for fault in found {
-            // An error in `--set` occurs for every file; report it once.
-            if !faults.contains(&fault) {
-                faults.push(fault);
-            }
-        }
-        workloads.extend(workload.map(|workload| named_apart(workload, file, &workloads)));
-    }
+    let (workloads, found) = read_all(&args.files, &settings, Overrides::default());
+    faults.extend(found);
     let plan = Plan {
         destroy: destroyed(args, &folder),
         ..Plan::new("", configurations, workloads)
@@ -147,35 +139,6 @@ pub(crate) fn finished(
         ..plan
     };
     with_rounds(plan, args).map_err(Failure::input)
-}
-
-/// Parses `KEY=VALUE` texts into pairs and errors.
-fn settings(texts: &[String]) -> (Vec<(String, String)>, Vec<Diagnostic>) {
-    let mut settings = Vec::new();
-    let mut faults = Vec::new();
-    for text in texts {
-        match text.split_once('=') {
-            Some((key, value)) if !key.trim().is_empty() => {
-                settings.push((key.trim().to_owned(), value.trim().to_owned()));
-            }
-            _ => faults.push(
-                Diagnostic::error(format!("`--set {text}` has no key and value"))
-                    .hint("write `--set KEY=VALUE`, such as `--set runtime=10s`"),
-            ),
-        }
-    }
-    (settings, faults)
-}
-
-/// Names a workload by its path if another one has the same name.
-pub(crate) fn named_apart(workload: Workload, file: &Path, others: &[Workload]) -> Workload {
-    match others.iter().any(|other| other.name == workload.name) {
-        true => Workload {
-            name: file.display().to_string(),
-            ..workload
-        },
-        false => workload,
-    }
 }
 
 fn name_of(workloads: &[Workload]) -> String {
@@ -258,22 +221,6 @@ impl RunObserver for Tables<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn settings_are_pairs_and_other_texts_are_errors() {
-        let texts = ["bs=4k", " rw = read ", "filename=a=b", "rw", "=x", ""].map(str::to_owned);
-        let (settings, faults) = settings(&texts);
-        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        assert_eq!(
-            settings,
-            [
-                pair("bs", "4k"),
-                pair("rw", "read"),
-                pair("filename", "a=b")
-            ]
-        );
-        assert_eq!(faults.len(), 3);
-    }
 
     #[test]
     fn seeds_are_short_and_differ() {

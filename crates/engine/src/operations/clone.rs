@@ -88,7 +88,12 @@ fn prepare<'a>(
     let clones = (spec.clone, job.clones.max(1));
     let mut plan = Plan::new(operations, &part.prefix, clones)
         .map_err(|faults| impossible(faults.join("; ")))?;
-    let contents = Contents::new(&job.buffers, plan.longest_write, spec.seed ^ CONTENT);
+    let contents = Contents::new(
+        &job.buffers,
+        plan.longest_write,
+        operations.writing.chunk,
+        spec.seed ^ CONTENT,
+    );
     let contents = contents.map_err(|error| WorkerError {
         what: "reserve a buffer to write from".to_owned(),
         cause: error.to_string(),

@@ -2,15 +2,15 @@
 
 use std::io;
 
-use iodyno_model::{Buffers, Content, Memory};
+use iodyno_model::{Buffers, Content, Memory, Writing};
 use iodyno_sys::memory::{Arena, Pages};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::content::Filler;
 
-/// Maximum length of a write, bytes. Stop requests are checked between writes.
-pub(super) const CHUNK: usize = 1 << 20;
+/// Length of the buffer, bytes, and so the maximum of a write. Stop requests are checked each time when it was written.
+pub(super) const CHUNK: usize = Writing::CHUNK as usize;
 /// The unit in which file systems deduplicate, bytes: each one is unique.
 const BLOCK: usize = 4096;
 
@@ -23,14 +23,17 @@ pub struct Contents {
     /// content.
     stamps: bool,
     words: Xoshiro256PlusPlus,
+    /// Bytes of one call.
+    chunk: usize,
 }
 
 impl Contents {
-    /// Allocates and fills a buffer, for writes of at most `longest` bytes.
+    /// Allocates and fills a buffer, for at most `longest` bytes at a time, written by calls of `chunk` bytes. The buffer is as long
+    /// with a small chunk: repeated contents would be compressible.
     ///
     /// # Errors
     /// ENOMEM.
-    pub fn new(buffers: &Buffers, longest: u64, seed: u64) -> io::Result<Contents> {
+    pub fn new(buffers: &Buffers, longest: u64, chunk: u64, seed: u64) -> io::Result<Contents> {
         let length = usize::try_from(longest).unwrap_or(CHUNK).min(CHUNK);
         let huge = buffers.memory == Memory::Huge;
         let mut arena = Arena::new(1, length, buffers.align as usize, huge)?;
@@ -46,6 +49,7 @@ impl Contents {
             filler,
             stamps,
             words: Xoshiro256PlusPlus::seed_from_u64(seed.rotate_left(17)),
+            chunk: usize::try_from(chunk).unwrap_or(CHUNK).clamp(1, CHUNK),
         })
     }
 
@@ -55,7 +59,8 @@ impl Contents {
         missed.then(|| "buffer not in huge pages: none free (see `vm.nr_hugepages`)".to_owned())
     }
 
-    /// The content of the next `length` bytes; at most 1 MiB, and at most the `longest` given to `new`.
+    /// Prepares the content of the next `length` bytes; at most 1 MiB, and at most the `longest` given to `new`. Returns it
+    /// whole.
     pub fn next(&mut self, length: usize) -> &[u8] {
         let bytes = &mut self.arena.slot_mut(0)[..length];
         for block in bytes.chunks_mut(BLOCK) {
@@ -69,10 +74,12 @@ impl Contents {
         bytes
     }
 
-    /// The rest of the content that [`Self::next`] returned, from `done` on, to continue a short write.
+    /// What the next call writes of the content that [`Self::next`] returned, from `done` on. It ends at the end of a chunk, so
+    /// that a short write is followed by the rest of its chunk.
     #[inline]
-    pub(super) fn rest(&mut self, done: usize, length: usize) -> &[u8] {
-        &self.arena.slot_mut(0)[done..length]
+    pub fn rest(&mut self, done: usize, length: usize) -> &[u8] {
+        let end = (done / self.chunk + 1) * self.chunk;
+        &self.arena.slot_mut(0)[done..end.min(length)]
     }
 }
 
@@ -88,7 +95,7 @@ mod tests {
             refill,
             ..Buffers::default()
         };
-        let mut contents = Contents::new(&buffers, 3 << 20, 9).unwrap();
+        let mut contents = Contents::new(&buffers, 3 << 20, 1 << 20, 9).unwrap();
         let (mut seen, mut all, mut zeroes) = (HashSet::new(), 0, 0);
         for length in [CHUNK, CHUNK, 10_000, CHUNK] {
             for block in contents.next(length).chunks(BLOCK) {
@@ -128,8 +135,28 @@ mod tests {
 
     #[test]
     fn a_buffer_is_at_most_as_long_as_one_write() {
-        let mut contents = Contents::new(&Buffers::default(), 100, 1).unwrap();
+        let mut contents = Contents::new(&Buffers::default(), 100, 1 << 20, 1).unwrap();
         assert_eq!(contents.next(100).len(), 100);
         assert_eq!(contents.rest(60, 100).len(), 40);
+    }
+
+    #[test]
+    fn calls_write_a_chunk_each_and_contents_do_not_repeat() {
+        let mut contents = Contents::new(&Buffers::default(), 10_000, 1024, 1).unwrap();
+        let whole = contents.next(10_000).to_vec();
+        let (mut written, mut lengths) = (Vec::new(), Vec::new());
+        while written.len() < whole.len() {
+            let call = contents.rest(written.len(), whole.len());
+            // The second call is short.
+            let done = if lengths.len() == 1 { 24 } else { call.len() };
+            lengths.push(call.len());
+            written.extend_from_slice(&call[..done]);
+        }
+        let mut expected = vec![1024, 1024, 1000];
+        expected.extend([1024; 7]);
+        expected.push(10_000 % 1024);
+        assert_eq!((written, lengths), (whole.clone(), expected));
+        let different: HashSet<&[u8]> = whole.chunks(1024).collect();
+        assert_eq!(different.len(), 10);
     }
 }

@@ -1,7 +1,9 @@
 //! The folder of one clone: its open files, its sets, and their names.
 
 use std::collections::VecDeque;
+use std::ffi::CString;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use iodyno_model::Operations;
@@ -91,6 +93,8 @@ pub(super) struct Folder {
     pub(super) entries: Option<OwnedFd>,
     pub(super) entry_bytes: Vec<u8>,
     pub(super) path: PathBuf,
+    /// The same for the one call that takes a path.
+    pub(super) c_path: CString,
     prefix: String,
     set_names: Vec<String>,
     /// Whether the files of each set are folders.
@@ -130,11 +134,14 @@ impl Folder {
         let entries = entries
             .transpose()
             .map_err(|errno| (format!("open `{}`", part.path.display()), errno))?;
+        let c_path = CString::new(part.path.as_os_str().as_bytes())
+            .map_err(|_| (format!("use `{}`", part.path.display()), Errno::INVAL))?;
         let entry_bytes = if entries.is_some() { ENTRIES } else { 0 };
         Ok(Folder {
             descriptor: part.folder,
             entries,
             entry_bytes: Vec::with_capacity(entry_bytes),
+            c_path,
             path: part.path,
             prefix: part.prefix,
             set_names: operations.sets.iter().map(|set| set.name.clone()).collect(),

@@ -228,6 +228,7 @@ mod tests {
             cycle: cycle.into_iter().map(timed).collect(),
             own_folders: false,
             drain: false,
+            writing: Default::default(),
             fio: None,
         };
         Plan::new(&operations, prefix, (0, 1))

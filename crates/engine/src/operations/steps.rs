@@ -6,8 +6,8 @@ use iodyno_model::StopRequest;
 use iodyno_sys::file::close;
 use iodyno_sys::{Clock, MonotonicClock};
 use rustix::fs::{
-    AtFlags, FallocateFlags, Mode, OFlags, RawDir, SeekFrom, fallocate, fstat, fstatfs, fsync,
-    ftruncate, mkdirat, openat, renameat, seek, statat, unlinkat,
+    AtFlags, FallocateFlags, Mode, OFlags, RawDir, SeekFrom, fallocate, fstat, fsync, ftruncate,
+    mkdirat, openat, renameat, seek, statat, statfs, unlinkat,
 };
 use rustix::io::{Errno, Result as Call, pwrite, retry_on_intr};
 
@@ -104,7 +104,8 @@ impl Folder {
             Deed::Unlink(which) => self.unlink(which),
             Deed::Rename(which) => self.rename(which),
             Deed::Stat(which) => self.stat(which),
-            Deed::Statfs => Ok(call(About::Folder, || fstatfs(&self.descriptor))?.1),
+            // By the path, as programs do: a call on an open descriptor takes half the time.
+            Deed::Statfs => Ok(call(About::Folder, || statfs(self.c_path.as_c_str()))?.1),
             Deed::Mkdir => self.mkdir(),
             Deed::Rmdir => self.rmdir(),
             Deed::Readdir => self.readdir(shared),
@@ -323,7 +324,8 @@ impl Open {
     }
 }
 
-/// Writes at the end of a file, in pieces; stop requests are checked between them. Filling the buffer is not timed.
+/// Writes at the end of a file, a chunk with each call; stop requests are checked after each buffer. Filling the buffer is not
+/// timed.
 fn write(
     open: &mut Open,
     about: About,
@@ -350,6 +352,7 @@ fn write(
                     offset,
                 })
             };
+            let asked = rest.len();
             let (result, mut writing) = timed(|| retry_on_intr(|| pwrite(file, rest, offset)));
             let written = match result {
                 Ok(0) => return Err(failed(Errno::NOSPC)),
@@ -357,7 +360,7 @@ fn write(
                 Err(errno) => return Err(failed(errno)),
             };
             moved += written;
-            writing.short = moved < length;
+            writing.short = written < asked;
             writing.bytes = written as u64;
             done.add(writing);
             offset += written as u64;

@@ -65,6 +65,7 @@ pub(crate) fn operations(sets: Vec<FileSet>, cycle: &[Action]) -> Operations {
         cycle: cycle.iter().cloned().map(timed).collect(),
         own_folders: false,
         drain: false,
+        writing: Default::default(),
         fio: None,
     }
 }

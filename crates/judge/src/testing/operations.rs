@@ -25,6 +25,7 @@ pub fn operations(sets: &[(&str, u64)], cycle: Vec<(Action, bool)>) -> Operation
         cycle: cycle.into_iter().map(step).collect(),
         own_folders: false,
         drain: true,
+        writing: Default::default(),
         fio: None,
     }
 }

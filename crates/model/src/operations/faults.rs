@@ -319,6 +319,7 @@ mod tests {
             cycle: cycle.iter().map(timed).collect(),
             own_folders: false,
             drain: false,
+            writing: Default::default(),
             fio: None,
         }
     }

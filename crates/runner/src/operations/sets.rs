@@ -9,22 +9,17 @@ use std::thread;
 use std::time::Duration;
 
 use iodyno_engine::operations::{self, Contents};
-use iodyno_model::{Buffers, Diagnostic, FileSet};
+use iodyno_model::{Buffers, Diagnostic, FileSet, Writing};
 use iodyno_units::Bytes;
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::faults::Unready;
 
-/// Bytes of one write; a stop is checked between writes.
-const CHUNK: u64 = 1 << 20;
+/// Bytes of contents that are prepared at a time; a stop is checked between them.
+const BUFFER: u64 = Writing::CHUNK;
 /// Dirty data of a file are written out after this many bytes: an fsync at the end of 2 GiB could not be interrupted.
 const SETTLE: u64 = 16 << 20;
-/// Number of threads that create files, so that the storage is busy while one of them computes.
-const THREADS: u64 = 4;
-/// Files of at least this length are created one at a time: one is enough to keep the storage busy, and it is not
-/// fragmented by others.
-const ALONE: u64 = 32 << 20;
 /// Interval of checks for a stop request.
 const LOOK: Duration = Duration::from_millis(20);
 /// Progress is reported after this many checks.
@@ -81,17 +76,16 @@ pub(super) struct Talk<'a> {
 /// Creates the files of a set and syncs their folders.
 pub(super) fn make(
     set: &FileSet,
+    writing: Writing,
     place: Place<'_>,
     buffers: &Buffers,
     seed: u64,
     talk: &mut Talk<'_>,
 ) -> Result<(), Unready> {
-    let threads = match set.size {
-        ALONE.. => 1,
-        _ => THREADS.min(set.count).max(1),
-    };
+    let threads = u64::from(writing.threads_for(set));
     let work = Work {
         set,
+        chunk: writing.chunk,
         place,
         progress: talk.progress,
         next: AtomicU64::new(0),
@@ -152,6 +146,8 @@ impl Drop for Leaves<'_, '_> {
 
 struct Work<'a> {
     set: &'a FileSet,
+    /// Bytes of one call.
+    chunk: u64,
     place: Place<'a>,
     progress: &'a Progress,
     /// The next file's number.
@@ -163,10 +159,11 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn run(&self, buffers: &Buffers, seed: u64) {
-        let mut contents = match Contents::new(buffers, self.set.size.clamp(1, CHUNK), seed) {
-            Ok(contents) => contents,
-            Err(error) => return self.fail("a buffer".to_owned(), error),
-        };
+        let mut contents =
+            match Contents::new(buffers, self.set.size.clamp(1, BUFFER), self.chunk, seed) {
+                Ok(contents) => contents,
+                Err(error) => return self.fail("a buffer".to_owned(), error),
+            };
         loop {
             // Numbers are taken one by one, so that the files of all lower numbers exist or are being created.
             let number = self.next.fetch_add(1, Relaxed);
@@ -205,11 +202,17 @@ impl Work<'_> {
         let file = fs::openat(folder, name, flags, Mode::RUSR | Mode::WUSR)?;
         let (mut at, mut unsettled) = (0, 0);
         while at < self.set.size {
-            let length = (self.set.size - at).min(CHUNK) as usize;
-            let written = write(file.as_fd(), contents.next(length), at)?;
-            at += written;
-            unsettled += written;
-            self.progress.bytes.fetch_add(written, Relaxed);
+            let length = (self.set.size - at).min(BUFFER) as usize;
+            contents.next(length);
+            let mut written = 0;
+            while written < length {
+                let call = contents.rest(written, length);
+                write(file.as_fd(), call, at + written as u64)?;
+                written += call.len();
+            }
+            at += length as u64;
+            unsettled += length as u64;
+            self.progress.bytes.fetch_add(length as u64, Relaxed);
             if stopped() {
                 return Ok(false);
             }
@@ -242,7 +245,7 @@ impl Work<'_> {
     }
 }
 
-fn write(file: BorrowedFd<'_>, from: &[u8], at: u64) -> io::Result<u64> {
+fn write(file: BorrowedFd<'_>, from: &[u8], at: u64) -> io::Result<()> {
     let mut done = 0;
     while done < from.len() {
         match rustix::io::pwrite(file, &from[done..], at + done as u64) {
@@ -252,7 +255,7 @@ fn write(file: BorrowedFd<'_>, from: &[u8], at: u64) -> io::Result<u64> {
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(done as u64)
+    Ok(())
 }
 
 /// The remedy for an error during the creation of files.

@@ -198,8 +198,15 @@ impl Site {
             };
             for (number, set) in operations.sets.iter().enumerate() {
                 let seed = seeds::clone(plan.seed, job, index as u32, number as u32);
-                sets::make(set, place, &job.buffers, !seed, &mut talk)
-                    .map_err(|error| of_job(error, job))?;
+                sets::make(
+                    set,
+                    operations.writing,
+                    place,
+                    &job.buffers,
+                    !seed,
+                    &mut talk,
+                )
+                .map_err(|error| of_job(error, job))?;
             }
             let folders = work.folders.iter().chain([&self.own.folder]);
             for (folder, path) in folders.zip(work.paths.iter().chain([&self.own.path])) {

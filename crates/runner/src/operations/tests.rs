@@ -5,7 +5,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use iodyno_model::{Action, Buffers, CycleStep, FileSet, Job, Operations, RunId, TrialKey, Work};
+use iodyno_model::{
+    Action, Buffers, CycleStep, FileSet, Job, Operations, RunId, TrialKey, Work, Writing,
+};
 
 use super::folder::{self, Own, folder_name};
 use super::room::RoomNeeded;
@@ -56,6 +58,7 @@ fn makes(bytes: u64, sets: &[(u64, u64)], clones: u32) -> Job {
                 .to_vec(),
             own_folders: false,
             drain: false,
+            writing: Default::default(),
             fio: None,
         }),
         ..Job::default()
@@ -224,6 +227,15 @@ fn a_parent_removes_only_what_its_dead_node_made() {
 
 /// Creates a set; returns its result and the numbers of the existing files.
 fn make(set: &FileSet, folder: &Path, stop: &dyn Fn() -> bool) -> (Result<(), Unready>, Vec<u64>) {
+    make_with(set, Writing::default(), folder, stop)
+}
+
+fn make_with(
+    set: &FileSet,
+    writing: Writing,
+    folder: &Path,
+    stop: &dyn Fn() -> bool,
+) -> (Result<(), Unready>, Vec<u64>) {
     let (folders, paths) = ([opened(folder)], [PathBuf::from(folder)]);
     let place = Place {
         folders: &folders,
@@ -235,7 +247,7 @@ fn make(set: &FileSet, folder: &Path, stop: &dyn Fn() -> bool) -> (Result<(), Un
         tell: &mut |_, _| {},
         progress: &progress,
     };
-    let made = sets::make(set, place, &Buffers::default(), 7, &mut talk);
+    let made = sets::make(set, writing, place, &Buffers::default(), 7, &mut talk);
     let names = fs::read_dir(folder).unwrap().map(|entry| {
         let name = entry.unwrap().file_name().into_string().unwrap();
         name.rsplit('.').next().unwrap().parse().unwrap()
@@ -255,16 +267,23 @@ fn files_are_complete_and_incompressible() {
         fsync: true,
         folders: false,
     };
-    let (made, numbers) = make(&set, folder.path(), &|| false);
-    assert_eq!((made, numbers), (Ok(()), (0..5).collect()));
-    let mut blocks = std::collections::HashSet::new();
-    for entry in fs::read_dir(folder.path()).unwrap() {
-        let content = fs::read(entry.unwrap().path()).unwrap();
-        assert_eq!(content.len() as u64, set.size);
-        let zeroes = content.iter().filter(|byte| **byte == 0).count();
-        assert!(zeroes < content.len() / 128, "{zeroes}");
-        for block in content.chunks_exact(4096) {
-            assert!(blocks.insert(block.to_vec()), "two blocks are equal");
+    for (chunk, threads) in [(MIB, None), (1024, Some(1)), (1 << 16, Some(3))] {
+        let folder = tempfile::tempdir_in(folder.path()).unwrap();
+        let writing = Writing { chunk, threads };
+        let (made, numbers) = make_with(&set, writing, folder.path(), &|| false);
+        assert_eq!((made, numbers), (Ok(()), (0..5).collect()));
+        let mut blocks = std::collections::HashSet::new();
+        for entry in fs::read_dir(folder.path()).unwrap() {
+            let content = fs::read(entry.unwrap().path()).unwrap();
+            assert_eq!(content.len() as u64, set.size);
+            let zeroes = content.iter().filter(|byte| **byte == 0).count();
+            assert!(zeroes < content.len() / 128, "{zeroes}");
+            // Whole blocks, and parts of them: a file system may compress 128 KiB at once.
+            for length in [4096, 1024] {
+                for block in content.chunks_exact(length) {
+                    assert!(blocks.insert(block.to_vec()), "two blocks are equal");
+                }
+            }
         }
     }
 }

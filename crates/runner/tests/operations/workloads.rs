@@ -45,6 +45,7 @@ pub(crate) fn job(sets: Vec<FileSet>, cycle: Vec<CycleStep>) -> Job {
             cycle,
             own_folders: false,
             drain: false,
+            writing: Default::default(),
             fio: None,
         }),
         ..Job::default()

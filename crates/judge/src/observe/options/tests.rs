@@ -164,6 +164,7 @@ fn operations() -> Job {
         ],
         own_folders: false,
         drain: false,
+        writing: Default::default(),
         fio: None,
     }));
     job.pacing.ops_per_s = 10.0;
