@@ -15,8 +15,17 @@ const ROUNDS_TO_STOP_IN: u32 = 100;
 /// The longest wait for idle devices before a trial.
 const IDLE: Nanos = Nanos::from_secs(10);
 
+/// Fixes the primary metric of each workload, so that it does not depend on what its trials measure.
+pub(crate) fn with_metrics(mut plan: Plan) -> Plan {
+    for workload in &mut plan.workloads {
+        workload.metric = iodyno_judge::planned_metric(workload);
+    }
+    plan
+}
+
 /// Applies the flags to a plan. Fails with every error found.
 pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec<Diagnostic>> {
+    let plan = with_metrics(plan);
     let columns = match (plan.configurations.len(), plan.workloads.len()) {
         (1, 2..) => Observation::WORKLOAD,
         _ => Observation::CONFIGURATION,

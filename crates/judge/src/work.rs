@@ -1,10 +1,12 @@
-//! What counts as an op of a job, and what a job reads and writes. Only this module distinguishes blocks, file
-//! operations and shared files for the rest of the crate.
+//! What counts as an op of a job, what a job reads and writes, and which metric file operations are compared by. Only
+//! this module distinguishes blocks, file operations and shared files for the rest of the crate.
 
 use iodyno_model::{
-    Action, CloneResult, Direction, Engine, EngineKind, Frame, Job, Operations, SharedFiles, Step,
-    Subject, Trial, Work, Workload,
+    CloneResult, Direction, Engine, EngineKind, Frame, Job, Metric, Operations, SharedFiles, Step,
+    Trial, Work, Workload,
 };
+
+use crate::summary::VALUES_BEYOND_PERCENTILE;
 
 /// The directions that move data.
 pub(crate) const MOVING: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
@@ -96,16 +98,6 @@ pub(crate) fn buffered(job: &Job) -> bool {
     !job.work.engine().is_some_and(around)
 }
 
-/// Whether data are written, before the cycles or by them.
-pub(crate) fn makes_data(operations: &Operations) -> bool {
-    let mut steps = operations.cycle.iter();
-    operations
-        .sets
-        .iter()
-        .any(|set| set.count > 0 && set.size > 0)
-        || steps.any(|step| step.action.direction() == Direction::Write)
-}
-
 /// Fraction of the clones' time spent in untimed steps, if all jobs do file operations. The harness's own time
 /// is not included.
 pub(crate) fn untimed_share(workload: &Workload, trial: &Trial) -> f64 {
@@ -132,33 +124,66 @@ pub(crate) fn untimed_share(workload: &Workload, trial: &Trial) -> f64 {
     }
 }
 
-/// Number of cycles, over all clones, until each clone has an empty set that its cycles take files from; `None`
-/// if cycles take no files.
-pub(crate) fn cycles_until_empty(operations: &Operations, clones: u32) -> Option<u64> {
-    let clones = u64::from(clones.max(1));
-    let taken = |set: &str| {
-        let steps = operations.cycle.iter().filter(|step| {
-            matches!(&step.action, Action::Unlink { of: Subject::Set { name, .. } } if name == set)
-        });
-        steps.count() as u64
-    };
-    let emptied: Vec<(u64, u64)> = operations
-        .sets
-        .iter()
-        .map(|set| (set.count, taken(&set.name)))
-        .filter(|(_, taken)| *taken > 0)
-        .collect();
-    if emptied.is_empty() {
+/// If untimed steps take this fraction of the time, they affect the rate of cycles.
+const UNTIMED: f64 = 0.01;
+
+/// Whether untimed steps affect the rate of cycles: what the workload does decides if its metric was fixed when the run
+/// was planned, and otherwise the measured share of the time.
+pub(crate) fn untimed_counts(workload: &Workload, trial: &Trial) -> bool {
+    match workload.metric {
+        Some(_) => has_untimed_work(workload),
+        None => untimed_share(workload, trial) >= UNTIMED,
+    }
+}
+
+/// Whether the cycle of any job does work that is not timed.
+fn has_untimed_work(workload: &Workload) -> bool {
+    let mut jobs = workload.jobs.iter();
+    jobs.any(|job| {
+        let operations = job.work.file_operations();
+        operations.is_some_and(Operations::has_untimed_work)
+    })
+}
+
+/// The primary metric of a workload of file operations, which must not depend on what its trials measure: the
+/// completion of a fixed amount of work, the response latency of work at a requested rate, and otherwise the rate of
+/// cycles, or the op time if cycles do untimed work. `None` for other work: its trials' own data select one.
+pub fn planned_metric(workload: &Workload) -> Option<Metric> {
+    if !all_operations(workload) {
         return None;
     }
-    let of_clone = |clone: u64| {
-        let cycles = emptied.iter().map(|(count, taken)| {
-            let share = count / clones + u64::from(clone < count % clones);
-            share / taken
-        });
-        cycles.min().unwrap_or(0)
-    };
-    Some((0..clones).map(of_clone).sum())
+    let untimed = has_untimed_work(workload);
+    let jobs = || workload.jobs.iter();
+    Some(if jobs().all(|job| job.end.runtime.is_none()) && !untimed {
+        Metric::time(Metric::COMPLETION)
+    } else if jobs().all(Job::scheduled) {
+        let few = jobs().map(planned_ops).sum::<f64>() < OPS_FOR_P99;
+        Metric::time(if few { "op.mean" } else { "op.p99" })
+    } else if untimed {
+        Metric::time("op.mean")
+    } else {
+        Metric::iops(Metric::IOPS)
+    })
+}
+
+/// The 99th percentile of fewer ops is withheld: [`VALUES_BEYOND_PERCENTILE`] of them lie beyond it. Twice that number,
+/// because a trial may not keep its rate.
+const OPS_FOR_P99: f64 = 2.0 * 100.0 * VALUES_BEYOND_PERCENTILE;
+
+/// The number of ops of a job at a rate, as planned.
+fn planned_ops(job: &Job) -> f64 {
+    let rate = job.pacing.ops_per_s * f64::from(job.clones.max(1));
+    let runtime = job.end.runtime.filter(|_| rate > 0.0);
+    let operations = job.work.file_operations();
+    let until_empty = operations.and_then(|it| it.cycles_until_empty(job.clones));
+    [
+        runtime.map(|runtime| rate * runtime.secs()),
+        job.end.ops.map(|ops| ops as f64),
+        until_empty.map(|cycles| cycles as f64),
+    ]
+    .into_iter()
+    .flatten()
+    .fold(f64::INFINITY, f64::min)
 }
 
 /// Duration of a step of the jobs that do file operations, ns. If several parts report it, the longest; `None`
@@ -174,43 +199,4 @@ pub(crate) fn step_ns(workload: &Workload, trial: &Trial, step: Step) -> Option<
         .map(|time| time.span_ns)
         .max()
         .filter(|span| *span > 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use iodyno_model::PickOrder;
-
-    use super::*;
-    use crate::testing::operations as made;
-
-    #[test]
-    fn a_set_is_divided_among_clones_and_emptied() {
-        let unlink = |set: &str| Action::Unlink {
-            of: Subject::Set {
-                name: set.to_owned(),
-                order: PickOrder::Newest,
-            },
-        };
-        type Case<'a> = (&'a [(&'a str, u64)], Vec<Action>, u32, Option<u64>);
-        let cases: [Case<'_>; 7] = [
-            (&[("a", 10)], vec![unlink("a")], 1, Some(10)),
-            (&[("a", 10)], vec![unlink("a")], 3, Some(10)),
-            (&[("a", 10)], vec![unlink("a"), unlink("a")], 3, Some(4)),
-            (&[("a", 10), ("b", 4)], vec![unlink("b")], 2, Some(4)),
-            (
-                &[("a", 10), ("b", 4)],
-                vec![unlink("a"), unlink("b")],
-                1,
-                Some(4),
-            ),
-            (&[("a", 10)], vec![Action::Statfs], 1, None),
-            (&[], vec![Action::Create], 1, None),
-        ];
-        for (sets, cycle, clones, expected) in cases {
-            let steps: Vec<(Action, bool)> = cycle.into_iter().map(|step| (step, true)).collect();
-            let operations = made::operations(sets, steps);
-            let found = cycles_until_empty(&operations, clones);
-            assert_eq!(found, expected, "{sets:?} {clones}");
-        }
-    }
 }

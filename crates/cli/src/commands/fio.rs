@@ -28,6 +28,7 @@ use crate::experiment::{Begin, RunObserver, carry_out};
 use crate::failed_io::failed_ops;
 use crate::failure::{Failure, reason};
 use crate::progress::{Mode, Reporter};
+use crate::rounds::with_metrics;
 use crate::screen::write_out;
 use crate::trials::{Drawn, FioForm, Series, has_figures, load};
 
@@ -121,7 +122,7 @@ fn our_help() -> String {
 fn plan(args: &FioArgs, own: &OwnFlags, workload: Workload) -> Result<Plan, Failure> {
     let folder = working_folder()?;
     let configurations = configurations(&[], &folder, false).map_err(Failure::input)?;
-    Ok(Plan {
+    Ok(with_metrics(Plan {
         command: command_line(),
         seed: fresh_seed(),
         destroy: args
@@ -132,7 +133,7 @@ fn plan(args: &FioArgs, own: &OwnFlags, workload: Workload) -> Result<Plan, Fail
             .collect(),
         sampling: args.sampling.sampling(),
         ..Plan::new(workload.name.clone(), configurations, vec![workload])
-    })
+    }))
 }
 
 fn measure(

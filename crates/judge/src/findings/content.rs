@@ -71,7 +71,7 @@ fn compressible(evidence: &Evidence) -> Option<Finding> {
 fn gives_data(job: &Job) -> bool {
     match &job.work {
         Work::Blocks(_) => true,
-        Work::FileOperations(operations) => work::makes_data(operations),
+        Work::FileOperations(operations) => operations.makes_data(),
         Work::SharedFiles(shared) => shared.mode.writes(),
     }
 }

@@ -187,6 +187,7 @@ fn dirty(row: &View) -> Option<(u64, u64)> {
 
 /// Whether the job leaves dirty pages.
 fn dirties(job: &Job) -> bool {
-    let makes_data = job.work.file_operations().is_some_and(work::makes_data);
+    let operations = job.work.file_operations();
+    let makes_data = operations.is_some_and(|it| it.makes_data());
     makes_data || (work::writes(job) && work::buffered(job))
 }

@@ -341,12 +341,13 @@ fn file_operations(workload: &Workload, add: &mut impl FnMut(&str, Values)) {
     };
     add("sets", each(&|_, of| words::sets(of)));
     add("cycle", each(&|_, of| words::cycle(of)));
+    add("writes", each(&|_, of| of.writing_in_words()));
     add("folders", each(&words::folders));
     add("drain", each(&|_, of| yes_no(of.drain)));
     // Jobs on blocks that only read lay out files of this content.
     let writes = jobs().filter(|job| match &job.work {
         Work::Blocks(_) => true,
-        Work::FileOperations(of) => work::makes_data(of),
+        Work::FileOperations(of) => of.makes_data(),
         Work::SharedFiles(shared) => shared.mode.writes(),
     });
     let content = writes.map(|job| words::content(&job.buffers));

@@ -16,10 +16,7 @@ use crate::work::{self, MOVING};
 /// From this mean block size upwards, in bytes, bandwidth and not IOPS is the primary metric.
 const LARGE_BLOCK: f64 = 65536.0;
 
-/// If untimed steps take this fraction of the time, they affect the rate of cycles.
-pub(super) const UNTIMED: f64 = 0.01;
-
-/// If they take this fraction, the completion time is mostly theirs.
+/// If untimed steps take this fraction of the time, the completion time is mostly theirs.
 const MOSTLY_UNTIMED: f64 = 0.5;
 
 /// The measured figures, and the primary metric.
@@ -73,9 +70,10 @@ pub(super) fn figures(
         };
         measured.add(metric, cores);
     }
-    measured.primary = match work::all_operations(workload) {
-        true => Some(measured.best_of_cycles(workload, trial, kind)),
-        false => measured.best(workload, &rows, kind),
+    measured.primary = match (&workload.metric, work::all_operations(workload)) {
+        (Some(planned), _) => Some(planned.clone()),
+        (None, true) => Some(measured.best_of_cycles(workload, trial, kind)),
+        (None, false) => measured.best(workload, &rows, kind),
     };
     measured
 }
@@ -154,16 +152,16 @@ impl Measured {
             .any(|figure| figure.metric.name == metric)
     }
 
-    /// A fixed amount of work is compared by its completion unless most of it is untimed; work at a requested
-    /// rate by its response latency; otherwise by the rate of cycles, or by the op time if untimed steps affect
-    /// the rate.
+    /// For plans of older versions, which do not contain the metric. A fixed amount of work is compared by its completion
+    /// unless most of it is untimed; work at a requested rate by its response latency; otherwise by the rate of cycles,
+    /// or by the op time if untimed steps affect the rate.
     fn best_of_cycles(&self, workload: &Workload, trial: &Trial, kind: Kind) -> Metric {
         let untimed = work::untimed_share(workload, trial);
         let scheduled = workload.jobs.iter().all(|job| job.scheduled());
         match () {
             () if is_finite(kind) && untimed < MOSTLY_UNTIMED => Metric::time(Metric::COMPLETION),
             () if scheduled => self.tail(Direction::Op),
-            () if untimed >= UNTIMED => Metric::time("op.mean"),
+            () if work::untimed_counts(workload, trial) => Metric::time("op.mean"),
             () => Metric::iops(Metric::IOPS),
         }
     }

@@ -2,7 +2,6 @@
 
 use iodyno_model::{Direction, Figure, Metric, Operations, Step, Trial, Workload};
 
-use super::figures::UNTIMED;
 use super::names::{DRAIN, LOOP_RATE, RATE_FROM_MEAN, SETUP};
 use crate::summary::measured_ns;
 use crate::work;
@@ -42,7 +41,7 @@ pub(super) fn figures(workload: &Workload, trial: &Trial) -> Vec<Figure> {
         }
     }
     let span_ns = measured_ns(trial);
-    if span_ns > 0 && cycles > 0 && work::untimed_share(workload, trial) >= UNTIMED {
+    if span_ns > 0 && cycles > 0 && work::untimed_counts(workload, trial) {
         let derived = "iops, which counts the time of untimed steps as well";
         let rate = cycles as f64 * 1e9 / span_ns as f64;
         add(Metric::iops(LOOP_RATE), rate, Some(derived));

@@ -107,6 +107,71 @@ fn if_untimed_steps_affect_the_rate_the_op_time_is_primary() {
     assert!(little.figure("loop.iops").is_none());
 }
 
+/// As `cli` plans it.
+fn planned(mut made: (Workload, Trial)) -> (Workload, Trial) {
+    made.0.metric = crate::planned_metric(&made.0);
+    made
+}
+
+#[test]
+fn a_planned_metric_does_not_depend_on_what_the_trials_measure() {
+    // 0.01 %, 1 % and 60 % of the time: of closing files, and of appending to one.
+    for (close_ns, append_ns) in [(100, 3_333), (10_000, 333_000), (600_000, 20_000_000)] {
+        let created = changed(planned(made::create_empty_trial()), |_, trial| {
+            trial.parts[0].clones[0].directions[2].service = made::all_equal(20_000, close_ns);
+        });
+        assert_eq!(primary(&created), "iops");
+        assert!(created.figure("loop.iops").is_none());
+        let synced = changed(planned(made::write_sync_trial()), |_, trial| {
+            trial.parts[0].clones[0].directions[0].service = made::all_equal(600, append_ns);
+        });
+        assert_eq!(primary(&synced), "op.mean");
+        assert!(synced.figure("loop.iops").is_some());
+    }
+    let slow = changed(planned(made::delete_trial(0)), |_, trial| {
+        trial.parts[0].clones[0].runtime_ns *= 3;
+    });
+    assert_eq!(primary(&slow), "completion");
+}
+
+#[test]
+fn the_metric_of_file_operations_follows_from_their_plan() {
+    type Change = fn(&mut iodyno_model::Job);
+    let cases: [(iodyno_model::Job, Change, &str); 7] = [
+        (made::create_empty(), |_| {}, "iops"),
+        (made::write_sync(), |_| {}, "op.mean"),
+        (made::delete(100), |_| {}, "completion"),
+        (
+            made::write_sync(),
+            |job| (job.end.runtime, job.end.ops) = (None, Some(600)),
+            "op.mean",
+        ),
+        (
+            made::create_empty(),
+            |job| (job.end.runtime, job.end.ops) = (None, Some(600)),
+            "completion",
+        ),
+        (
+            made::create_empty(),
+            |job| job.pacing.ops_per_s = 1000.0,
+            "op.p99",
+        ),
+        // Of 400 ops in 20 s only four lie beyond the percentile.
+        (
+            made::create_empty(),
+            |job| (job.pacing.ops_per_s, job.clones) = (5.0, 4),
+            "op.mean",
+        ),
+    ];
+    for (mut job, change, expected) in cases {
+        change(&mut job);
+        let workload = crate::testing::workload("w", vec![job]);
+        let metric = crate::planned_metric(&workload).map(|metric| metric.name);
+        assert_eq!(metric.as_deref(), Some(expected), "{workload:?}");
+    }
+    assert_eq!(crate::planned_metric(&made::fileio_trial().0), None);
+}
+
 #[test]
 fn finite_work_is_judged_by_its_completion_and_work_at_a_rate_by_its_tail() {
     let found = observed(&made::delete_trial(3_000_000_000));

@@ -6,8 +6,6 @@ use iodyno_model::{
 };
 use iodyno_units::Bytes;
 
-use crate::work;
-
 /// The values of a fact.
 pub(super) struct Values(Vec<String>);
 
@@ -178,7 +176,7 @@ pub(super) fn amount(job: &Job) -> String {
     let ops = |ops: u64| format!("{ops} ops");
     let blocks = match (&job.work, job.end.ops) {
         (Work::FileOperations(operations), most) => {
-            let until_empty = work::cycles_until_empty(operations, job.clones);
+            let until_empty = operations.cycles_until_empty(job.clones);
             let cycles = most.into_iter().chain(until_empty).min();
             return cycles.map_or_else(|| "no end".to_owned(), ops);
         }
