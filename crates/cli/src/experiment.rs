@@ -108,6 +108,16 @@ pub(crate) fn carry_out(
     })?;
     node.arguments
         .extend(logging::node_flags(context.verbose).map(Into::into));
+    // A single trial checks it itself, and is stored.
+    if let Begin::New(plan) = &begin
+        && plan.cells() > 1
+    {
+        let faults = iodyno_lab::shortages(plan, &node);
+        if !faults.is_empty() {
+            let exit = Exit::Refused;
+            return Err(Failure { exit, faults });
+        }
+    }
     let lab = Lab {
         store,
         store_files: store.files(),

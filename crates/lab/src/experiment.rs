@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use iodyno_model::{Plan, RunState, StackLayer, TrialState};
+use iodyno_model::{Diagnostic, Plan, RunId, RunState, StackLayer, TrialKey, TrialState};
 use iodyno_runner::{Node, StopFlag};
 use iodyno_store::{RunHandle, Store, StoreError};
 
 use crate::rounds::{Dependencies, Rounds};
+use crate::schedule::bind;
 use crate::{Progress, unix_ms};
 
 /// The environment of a run.
@@ -89,6 +90,34 @@ impl RunEnd {
             _ => self.state = RunState::Failed,
         }
     }
+}
+
+/// The space and inodes that trials of a plan lack on the node now, each with its workload and configuration. Trials follow
+/// each other and remove their files, so each needs its space alone. Changes nothing.
+pub fn shortages(plan: &Plan, node: &dyn Node) -> Vec<Diagnostic> {
+    let run = RunId::fresh();
+    let cells = (0..plan.cells()).filter(|cell| {
+        let (configuration, workload) = plan.cell(*cell);
+        !configuration.again && !workload.again
+    });
+    let shortages = cells.flat_map(|cell| {
+        let key = TrialKey {
+            run,
+            round: 0,
+            cell,
+            attempt: 0,
+        };
+        let bound = bind(plan, key);
+        let found = node.shortages(&bound).into_iter();
+        found.map(move |fault| Diagnostic {
+            message: format!(
+                "`{}` on `{}`: {}",
+                bound.workload.name, bound.configuration.name, fault.message
+            ),
+            ..fault
+        })
+    });
+    shortages.collect()
 }
 
 /// Runs all trials of a plan, round by round.

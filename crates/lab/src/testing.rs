@@ -240,6 +240,14 @@ impl Node for FakeNode<'_> {
         vec![folder.join("made-up")]
     }
 
+    fn shortages(&self, plan: &BoundPlan) -> Vec<Diagnostic> {
+        let lacks = (self.act)(plan) == Act::Refuse;
+        lacks
+            .then(|| Diagnostic::error("no space"))
+            .into_iter()
+            .collect()
+    }
+
     fn identify(&self, targets: &[PathBuf]) -> Vec<Option<Identity>> {
         let made = self.bound.borrow().len();
         targets

@@ -303,6 +303,31 @@ pub(crate) fn because(outcome: Outcome, cause: Option<String>, notes: &mut Vec<S
     }
 }
 
+/// Notes on jobs whose duration ended them before the files were used up that their cycles remove: their completion is that of
+/// a part of the work.
+pub(crate) fn cut_off(ended: &[Ended], jobs: &[Job]) -> Vec<String> {
+    let notes = jobs.iter().enumerate().filter_map(|(index, job)| {
+        let operations = job.work.file_operations()?;
+        let all = operations.cycles_until_empty(job.clones)?;
+        let own = || {
+            let clones = ended.iter().map(|clone| &clone.result);
+            clones.filter(|clone| clone.job as usize == index)
+        };
+        let done: u64 = own()
+            .filter_map(|clone| clone.direction(Direction::Op))
+            .map(|op| op.ops)
+            .sum();
+        let cut = own().any(|clone| clone.ended == EndedBy::Runtime);
+        (cut && done < all).then(|| {
+            format!(
+                "`{}` was ended by its duration after {done} of {all} cycles: the other files were not removed by it",
+                job.name
+            )
+        })
+    });
+    notes.collect()
+}
+
 fn fails(clone: &Ended) -> bool {
     clone.broken.is_some() || clone.result.ended == EndedBy::Error
 }
@@ -344,7 +369,7 @@ mod tests {
     use super::*;
     use crate::logs::CloneLogs;
     use crate::samples::job;
-    use iodyno_model::ErrorCount;
+    use iodyno_model::{Action, CycleStep, ErrorCount, FileSet, Operations, Subject, Work};
 
     fn told(stop: StopRequest) -> Control {
         let control = Control::default();
@@ -435,6 +460,62 @@ mod tests {
             outcome(&clones, &[job("j")], &told(StopRequest::No)),
             Outcome::Completed
         );
+    }
+
+    #[test]
+    fn deletes_that_a_duration_ends_are_reported() {
+        let unlink = Action::Unlink {
+            of: Subject::Set {
+                name: "files".to_owned(),
+                order: Default::default(),
+            },
+        };
+        let mut deletes = job("deletes");
+        deletes.clones = 2;
+        deletes.work = Work::FileOperations(Operations {
+            about: String::new(),
+            sets: vec![FileSet {
+                name: "files".to_owned(),
+                count: 20,
+                size: 1,
+                fsync: false,
+                folders: false,
+            }],
+            cycle: vec![CycleStep {
+                action: unlink,
+                timed: true,
+            }],
+            own_folders: false,
+            drain: false,
+            writing: Default::default(),
+            fio: None,
+        });
+        let clone = |number, ops, because| {
+            let mut ended = clone(number, because);
+            let mut op = DirectionResult::empty(Direction::Op);
+            op.ops = ops;
+            ended.result.directions = vec![op];
+            ended
+        };
+        let cut = [clone(0, 10, EndedBy::Count), clone(1, 4, EndedBy::Runtime)];
+        assert_eq!(
+            cut_off(&cut, &[deletes.clone()]),
+            [
+                "`deletes` was ended by its duration after 14 of 20 cycles: the other files were not removed by it"
+            ]
+        );
+        for whole in [
+            [clone(0, 10, EndedBy::Count), clone(1, 10, EndedBy::Count)],
+            [
+                clone(0, 10, EndedBy::Runtime),
+                clone(1, 10, EndedBy::Runtime),
+            ],
+            // As asked for, with `max-ops`.
+            [clone(0, 1, EndedBy::Count), clone(1, 1, EndedBy::Count)],
+        ] {
+            assert_eq!(cut_off(&whole, &[deletes.clone()]), Vec::<String>::new());
+        }
+        assert!(cut_off(&cut, &[job("blocks")]).is_empty());
     }
 
     #[test]

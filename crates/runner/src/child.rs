@@ -12,13 +12,13 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
-use iodyno_model::{BoundPlan, Identity, Outcome, Settling, Step, TargetInfo};
+use iodyno_model::{BoundPlan, Diagnostic, Identity, Outcome, Settling, Step, TargetInfo};
 use iodyno_target::settle::Unsettled;
 use iodyno_target::{Roots, identity, stack};
 
 use crate::death::Death;
 use crate::helper::{self, CleanUp, CleanUpState};
-use crate::operations::OrphanFolder;
+use crate::operations::{self, OrphanFolder};
 use crate::probe::HostProbe;
 use crate::process::{NodeProcess, Report};
 use crate::protocol::{Command, Event, Message, PROTOCOL, ReadError, TrialEnd};
@@ -88,6 +88,10 @@ impl Node for LocalNode {
             .filter(|file| file.kind == FileKind::Regular)
             .map(|file| file.path)
             .collect()
+    }
+
+    fn shortages(&self, plan: &BoundPlan) -> Vec<Diagnostic> {
+        operations::shortages(plan)
     }
 
     fn identify(&self, targets: &[PathBuf]) -> Vec<Option<Identity>> {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use iodyno_model::{BoundPlan, Identity, Settling, StopRequest, TargetInfo};
+use iodyno_model::{BoundPlan, Diagnostic, Identity, Settling, StopRequest, TargetInfo};
 use iodyno_target::settle::Unsettled;
 
 use crate::clock;
@@ -80,6 +80,10 @@ pub trait Node {
 
     /// The identity of what each path leads to now, in order; `None` if unknown. Changes nothing.
     fn identify(&self, targets: &[PathBuf]) -> Vec<Option<Identity>>;
+
+    /// The space and inodes that the file operations of a trial would lack now; empty also if that is unknown.
+    /// Changes nothing.
+    fn shortages(&self, plan: &BoundPlan) -> Vec<Diagnostic>;
 
     /// The storage stack below each path now, in order. Changes nothing.
     fn describe(&self, targets: &[PathBuf]) -> Vec<TargetInfo>;

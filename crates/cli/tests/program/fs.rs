@@ -429,6 +429,42 @@ fn work_that_does_not_fit_is_refused_with_numbers_before_any_change() {
 }
 
 #[test]
+fn space_is_checked_for_every_trial_of_a_suite_before_the_first() {
+    let home = Home::new();
+    let Some(disk) = FileSystem::ext4(&home, 64) else {
+        return;
+    };
+    let suite = ["create_empty", "delete_10k_2MB", "delete_100k_2MB"];
+    let command = |more: &[&'static str]| {
+        let mut words = vec!["fs", "run", "--dir", "ext4", "--max-ops", "3"];
+        words.extend(suite);
+        words.extend(more);
+        words
+    };
+    let done = home
+        .iodyno(&command(&["--set", "delete_100k_2MB.file-size=0"]))
+        .exits(3)
+        .tells("`delete_10k_2MB` on `dir`: 19.6 GiB are needed in")
+        .tells("`delete_100k_2MB` on `dir`: 100003 files");
+    assert!(!done.stdout.contains("Running benchmark"), "{done:?}");
+    assert_eq!(entries(&disk.folder), [""; 0]);
+    // Of the files that two of the workloads have; one of them has its own number.
+    let small = [
+        "--files",
+        "5",
+        "--file-size",
+        "4k",
+        "--set",
+        "delete_100k_2MB.files=7",
+    ];
+    let done = home.iodyno(&command(&small)).succeeds();
+    for set_up in ["5 files, 20 KiB", "7 files, 28 KiB"] {
+        assert!(done.stdout.contains(set_up), "{set_up}: {done:?}");
+    }
+    assert!(done.stdout.contains("1 MiB a write, 4 threads"), "{done:?}");
+}
+
+#[test]
 fn a_disk_that_fills_up_fails_the_trial_with_its_results_and_is_cleaned() {
     let home = Home::new();
     let Some(disk) = FileSystem::ext4(&home, 64) else {

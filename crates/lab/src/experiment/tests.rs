@@ -57,6 +57,26 @@ fn runs_every_trial_and_stores_each_step_as_it_arrives() {
 }
 
 #[test]
+fn every_shortage_of_a_plan_is_named_before_its_first_trial() {
+    let node = FakeNode::new(|plan| match plan.configuration.name.as_str() {
+        "c1" => Act::Refuse,
+        _ => Act::Complete,
+    });
+    let mut twice = plan(2, 2, 3);
+    twice.configurations.push(iodyno_model::Configuration {
+        again: true,
+        ..twice.configurations[1].clone()
+    });
+    let found = shortages(&twice, &node);
+    let messages: Vec<&str> = found.iter().map(|fault| fault.message.as_str()).collect();
+    assert_eq!(
+        messages,
+        ["`w0` on `c1`: no space", "`w1` on `c1`: no space"]
+    );
+    assert!(node.bound.borrow().is_empty());
+}
+
+#[test]
 fn only_refusal_cancellation_and_a_missing_node_end_a_run() {
     for (first, made, state, word) in [
         (Act::Complete, 2, RunState::Completed, "Completed 0 faults"),

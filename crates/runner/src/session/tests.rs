@@ -244,6 +244,10 @@ impl Node for Ahead {
         Vec::new()
     }
 
+    fn shortages(&self, _: &BoundPlan) -> Vec<Diagnostic> {
+        Vec::new()
+    }
+
     fn identify(&self, targets: &[PathBuf]) -> Vec<Option<Identity>> {
         vec![None; targets.len()]
     }

@@ -263,6 +263,7 @@ impl Trial<'_> {
         let stuck = self.stuck || ended.iter().any(|clone| clone.stuck);
         let vanished = self.prepared.site.as_ref().and_then(Site::vanished);
         let outcome = assemble::because(outcome, vanished, &mut self.prepared.notes);
+        self.prepared.notes.extend(assemble::cut_off(&ended, jobs));
         let mut part = Part {
             node: "local".to_owned(),
             clock_offset_ns: 0,
