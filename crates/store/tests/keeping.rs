@@ -431,3 +431,67 @@ fn targets_are_stored_but_not_exported() {
     other.resume_run(run).unwrap();
     assert!(other.run(run).unwrap().foreign, "its trials are not ours");
 }
+
+#[test]
+fn a_run_gets_another_name_and_keeps_it_when_its_export_is_imported_again() {
+    let (_folder, path) = fresh();
+    let store = SqliteStore::open(&path).unwrap();
+    let run = finished_run(&store, "oltp", 1);
+    let mut export = Vec::new();
+    iodyno_store::export(&store, run, &mut export).unwrap();
+    store.rename_run(run, "before").unwrap();
+    let stored = store.run(run).unwrap();
+    assert_eq!(
+        (stored.plan.name.as_str(), stored.summary.name.as_str()),
+        ("before", "before")
+    );
+    assert_eq!(store.find("before").unwrap(), run);
+    assert!(store.find("oltp").is_err());
+    let report = store.import(&mut export.as_slice()).unwrap();
+    assert!(!report.new_run);
+    assert_eq!(store.run(run).unwrap().plan.name, "before");
+}
+
+#[test]
+fn deleted_runs_leave_their_space_to_later_ones() {
+    let (_folder, path) = fresh();
+    let store = SqliteStore::open(&path).unwrap();
+    let kept = finished_run(&store, "kept", 3);
+    let runs: Vec<RunId> = (0..20).map(|_| finished_run(&store, "oltp", 40)).collect();
+    drop(store);
+    let size = || std::fs::metadata(&path).unwrap().len();
+    let full = size();
+    let store = SqliteStore::open(&path).unwrap();
+    store.delete_runs(&runs).unwrap();
+    assert_eq!(store.runs(100, 0).unwrap().len(), 1);
+    assert_eq!(store.frames(key(kept), 0, 100).unwrap().len(), 3);
+    assert!(matches!(
+        store.trial(key(runs[0])),
+        Err(StoreError::NoSuchTrial(_))
+    ));
+    assert!(matches!(
+        store.delete_runs(&runs),
+        Err(StoreError::NoSuchRun { .. })
+    ));
+    for _ in 0..20 {
+        finished_run(&store, "oltp", 40);
+    }
+    // Numbers are not used again.
+    assert_eq!(store.runs(1, 0).unwrap()[0].alias, 41);
+    drop(store);
+    assert!(size() <= full + full / 10, "{} after {full}", size());
+}
+
+#[test]
+fn a_run_in_progress_is_not_deleted_and_neither_are_those_beside_it() {
+    let (_folder, path) = fresh();
+    let store = SqliteStore::open(&path).unwrap();
+    let ended = finished_run(&store, "oltp", 1);
+    let live = store.begin_run(&plan("next", 1, 1), START_MS).unwrap();
+    let error = store.delete_runs(&[ended, live.id]).unwrap_err();
+    assert!(
+        hint_and_text(&error).contains("run 2 is being carried out"),
+        "{error}"
+    );
+    assert_eq!(store.runs(10, 0).unwrap().len(), 2);
+}

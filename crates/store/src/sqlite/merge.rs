@@ -179,7 +179,9 @@ fn merge(
         Some(alias) => {
             Liveness::of(store)?.refuse_live(transaction, id)?;
             let stored: Plan = plan(store, transaction, id)?;
-            // Rounds may have been added in either store since the export.
+            // The run may have been given another name in either store since the export; it keeps its name here.
+            longest.name.clone_from(&stored.name);
+            // Rounds may have been added as well.
             longest.rounds = stored.rounds.max(run.plan.rounds);
             if stored.looks.len() > longest.looks.len() {
                 longest.looks = stored.looks.clone();

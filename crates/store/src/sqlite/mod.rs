@@ -226,6 +226,33 @@ impl SqliteStore {
         merge::import(self, file)
     }
 
+    /// The plan of a run alone.
+    ///
+    /// # Errors
+    /// As [`Store::run`].
+    pub fn plan(&self, run: RunId) -> Result<Plan, StoreError> {
+        self.reading("reading a plan", |transaction| {
+            read::plan(self, transaction, run)
+        })
+    }
+
+    /// Gives a run another name. Durable when it returns.
+    ///
+    /// # Errors
+    /// As [`Store::run`].
+    pub fn rename_run(&self, run: RunId, name: &str) -> Result<(), StoreError> {
+        write::rename_run(self, run, name)
+    }
+
+    /// Deletes runs with all their trials: all of them, or none on an error. Later runs use their space in the file.
+    /// Durable when it returns.
+    ///
+    /// # Errors
+    /// [`StoreError::RunIsLive`] while the process that executes one of them is alive.
+    pub fn delete_runs(&self, runs: &[RunId]) -> Result<(), StoreError> {
+        write::delete_runs(self, runs)
+    }
+
     fn connect(path: &Path, name: &Path, flags: OpenFlags) -> Result<SqliteStore, StoreError> {
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(name, flags)

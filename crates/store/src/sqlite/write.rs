@@ -94,6 +94,36 @@ pub(super) fn note_look(store: &SqliteStore, run: RunId, rounds: u32) -> Result<
     })
 }
 
+pub(super) fn rename_run(store: &SqliteStore, run: RunId, name: &str) -> Result<(), StoreError> {
+    store.writing("naming a run", Survives::PowerCut, |transaction| {
+        let mut plan = plan(store, transaction, run)?;
+        name.clone_into(&mut plan.name);
+        transaction.execute(
+            "UPDATE runs SET name = ?2, plan = ?3 WHERE id = ?1",
+            params![run.0.as_bytes(), name, checked("the plan", &plan)?],
+        )?;
+        Ok(())
+    })
+}
+
+pub(super) fn delete_runs(store: &SqliteStore, runs: &[RunId]) -> Result<(), StoreError> {
+    store.writing("deleting runs", Survives::PowerCut, |transaction| {
+        let liveness = Liveness::of(store)?;
+        for run in runs {
+            let alias = liveness.refuse_live(transaction, *run)?;
+            for table in ["telemetry", "frames", "documents"] {
+                transaction.execute(
+                    &format!("DELETE FROM {table} WHERE trial IN (SELECT number FROM trials WHERE run = ?1)"),
+                    [alias],
+                )?;
+            }
+            transaction.execute("DELETE FROM trials WHERE run = ?1", [alias])?;
+            transaction.execute("DELETE FROM runs WHERE alias = ?1", [alias])?;
+        }
+        Ok(())
+    })
+}
+
 pub(super) fn begin_trial(
     store: &SqliteStore,
     key: TrialKey,
