@@ -292,13 +292,8 @@ fn smaller_than_memory(evidence: &Evidence) -> Option<Finding> {
         .filter(|(_, job)| job.work.shared_files().is_none())
         .map(|(clone, _)| clone.region_bytes)
         .sum();
-    let shared: u64 = evidence
-        .workload
-        .jobs
-        .iter()
-        .filter(|job| cached(job))
-        .filter_map(work::shared_bytes)
-        .sum();
+    let jobs = || evidence.workload.jobs.iter().filter(|job| cached(job));
+    let shared: u64 = jobs().filter_map(work::shared_bytes).sum();
     let memory = evidence
         .trial
         .parts
@@ -341,9 +336,20 @@ fn smaller_than_memory(evidence: &Evidence) -> Option<Finding> {
             ),
             "bytes read through a cache < the host's memory, or the memory limit of its control group",
         ),
-        match evidence.only_shared() {
-            true => "set file-extra-flags=direct, or file-total-size well above the host's memory",
-            false => "set direct=1, or a size well above the host's memory",
+        // On ZFS, direct jobs are cached as well.
+        match (evidence.only_shared(), jobs().all(|job| job.work.direct())) {
+            (true, false) => {
+                "set file-extra-flags=direct, or file-total-size well above the host's memory"
+            }
+            (true, true) => {
+                "file-extra-flags=direct does not bypass this file system's cache: set primarycache=metadata, or \
+                 file-total-size well above the host's memory"
+            }
+            (false, false) => "set direct=1, or a size well above the host's memory",
+            (false, true) => {
+                "direct=1 does not bypass this file system's cache: set primarycache=metadata, or use a size well above \
+                 the host's memory"
+            }
         },
     ))
 }

@@ -116,8 +116,16 @@ fn pressure(evidence: &Evidence) -> Option<Finding> {
                 Bytes(KSWAPD_PER_SECOND as u64)
             ),
         ),
-        "stop other users of memory, set direct=1, or lower the ARC's limit (zfs_arc_max); compare only trials with the \
-         same free memory",
+        match evidence.uses_page_cache() {
+            true => {
+                "stop other users of memory, set direct=1, or lower the ARC's limit (zfs_arc_max); compare only trials \
+                 with the same free memory"
+            }
+            false => {
+                "stop other users of memory, or lower the ARC's limit (zfs_arc_max); compare only trials with the same \
+                 free memory"
+            }
+        },
     ))
 }
 

@@ -286,6 +286,30 @@ fn zfs_caches_with_direct_io_as_well() {
 }
 
 #[test]
+fn what_a_job_has_set_already_is_not_advised() {
+    let advice = |direct: bool| {
+        let found = found(|workload, trial| {
+            workload.jobs[0].work.blocks_mut().unwrap().engine.direct = direct;
+            mount(trial, "zfs", "rw");
+            part(trial).environment.targets[0].stack.truncate(1);
+        });
+        let mut found = found.into_iter();
+        let fits = found.find(|finding| finding.kind == SmallerThanMemory);
+        fits.and_then(|finding| finding.remedy).unwrap()
+    };
+    assert!(
+        advice(false).starts_with("set direct=1"),
+        "{}",
+        advice(false)
+    );
+    assert!(
+        advice(true).starts_with("direct=1 does not bypass"),
+        "{}",
+        advice(true)
+    );
+}
+
+#[test]
 fn a_target_in_memory_is_reported() {
     check(
         "tmpfs",

@@ -31,6 +31,9 @@ fn short_memory_is_reported() {
         &[(MemoryPressure, Note)],
         &["although no job uses the page cache"],
     );
+    let note = found(|_, trial| trial.telemetry = kswapd());
+    let advice = note[0].remedy.as_deref().unwrap_or_default();
+    assert!(!advice.contains("direct=1"), "{advice}");
     sampled(
         "hardly",
         reclaim(vec![("scanned_kswapd", 9 << 20)]),
