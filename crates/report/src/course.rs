@@ -6,6 +6,10 @@ use iodyno_units::{Rate, percent};
 /// The largest number of regimes that are printed in full; of more, the first two and the last are printed.
 const TOLD: usize = 4;
 
+/// Up to this range of the single seconds, percent of their mean, a series is called steady: SNIA's limit for a steady
+/// state (Solid State Storage Performance Test Specification). A series of one level can exceed it by noise.
+const STEADY_RANGE: f64 = 20.0;
+
 /// `steady from 2 s (range 6 %)`, `3 regimes: 4.1k/s until 2 s, …`; empty without a series.
 pub(crate) fn words(behaviour: &Behaviour) -> String {
     match behaviour.course {
@@ -17,7 +21,11 @@ pub(crate) fn words(behaviour: &Behaviour) -> String {
                 0 => String::new(),
                 ns => format!(" from {}", seconds(ns)),
             };
-            format!("steady{from} (range {})", percent(range_percent / 100.0))
+            let range = percent(range_percent / 100.0);
+            match range_percent > STEADY_RANGE {
+                false => format!("steady{from} (range {range})"),
+                true => format!("no trend{from}, but single seconds range over {range}"),
+            }
         }
         Course::Drifting {
             rise_percent,
@@ -97,6 +105,12 @@ mod tests {
             steady(2_000_137_000, 12.4),
             &[],
             "steady from 2 s (range 12.4 %)",
+        );
+        check(steady(0, 20.0), &[], "steady (range 20 %)");
+        check(
+            steady(2_000_137_000, 93.0),
+            &[],
+            "no trend from 2 s, but single seconds range over 93 %",
         );
         check(drifting(12.1, 14.0), &[], "drifting (rises 12.1 %)");
         check(drifting(-30.0, 35.0), &[], "drifting (falls 30 %)");
