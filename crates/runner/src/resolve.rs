@@ -334,7 +334,10 @@ impl Binding<'_> {
                     "`{shown}`: the folder `{}` does not exist",
                     folder.display()
                 ),
-                format!("create it: mkdir -p {}", folder.display()),
+                format!(
+                    "create it: mkdir -p {}",
+                    path.parent().unwrap_or(&folder).display()
+                ),
             )),
             PathKind::Folder => Err(fault(
                 format!("`{shown}` is a folder"),

@@ -107,7 +107,8 @@ fn impossible(rule: &SharedFiles) -> Vec<Diagnostic> {
 /// Files that are missing or cannot be used.
 #[derive(Debug, Default)]
 struct Look {
-    folder: Option<PathBuf>,
+    /// The topmost folder that does not exist, and the one that holds the files.
+    folder: Option<(PathBuf, PathBuf)>,
     missing: Vec<String>,
     short: Vec<String>,
     wrong: Vec<String>,
@@ -128,7 +129,10 @@ impl Look {
             PathKind::File(length) => return Some(length),
             PathKind::Missing if rule.mode.makes_files() => {}
             PathKind::Missing => self.missing.push(name.into_owned()),
-            PathKind::NoFolder(folder) => self.folder = Some(folder),
+            PathKind::NoFolder(missing) => {
+                let whole = path.parent().unwrap_or(&missing).to_owned();
+                self.folder = Some((missing, whole));
+            }
             other => {
                 let what = match other {
                     PathKind::Folder => "is a folder".to_owned(),
@@ -144,11 +148,10 @@ impl Look {
 
     fn faults(self, rule: &SharedFiles, count: usize) -> Vec<Diagnostic> {
         let mut faults = Vec::new();
-        if let Some(folder) = self.folder {
-            let shown = folder.display();
+        if let Some((missing, whole)) = self.folder {
             faults.push(fault(
-                format!("the folder `{shown}` does not exist"),
-                format!("create it: mkdir -p {shown}"),
+                format!("the folder `{}` does not exist", missing.display()),
+                format!("create it: mkdir -p {}", whole.display()),
             ));
         }
         let share = |names: &[String]| format!("{}: {} of {count} files", few(names), names.len());
