@@ -1,11 +1,12 @@
 //! Progress of a run: a live line on a terminal, plain lines elsewhere.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use iodyno_lab::{Ended, Progress};
 use iodyno_model::printable::on_one_line;
-use iodyno_model::{Comparison, Diagnostic, Outcome, Severity, Step, Workload};
+use iodyno_model::{Comparison, Diagnostic, Outcome, Settling, Severity, Step, Workload};
 use iodyno_report::{Style, live};
 use iodyno_runner::Event;
 use iodyno_store::StoreError;
@@ -114,7 +115,9 @@ impl<'a> Reporter<'a> {
     pub(crate) fn show(&mut self, progress: &Progress<'_>) {
         match progress {
             Progress::Begun(_) => {}
-            Progress::Settling => self.step_live("waiting for idle devices"),
+            Progress::Settling { settling, targets } => {
+                self.step_live(&settling_line(settling, targets));
+            }
             Progress::Trial {
                 number,
                 of,
@@ -196,8 +199,10 @@ impl<'a> Reporter<'a> {
     }
 
     fn step_live(&self, text: &str) {
-        if self.mode == Mode::Live && self.context.terminal.width_err() >= NARROWEST {
-            self.screen.live(&format!("{}{text}", self.trial));
+        let room = self.context.terminal.width_err();
+        if self.mode == Mode::Live && room >= NARROWEST {
+            let line = on_one_line(&format!("{}{text}", self.trial));
+            self.screen.live(&live::fitted(&line, room));
         }
     }
 
@@ -300,6 +305,23 @@ fn makes_empty_files(workload: &Workload) -> bool {
     sets.peek().is_some() && sets.all(|set| set.size == 0)
 }
 
+/// `writing dirty data out, dropping caches, then waiting for idle devices below /mnt/a, at most 10 s`.
+fn settling_line(settling: &Settling, targets: &[PathBuf]) -> String {
+    let mut steps = Vec::new();
+    if settling.drop_caches {
+        steps.push("writing dirty data out, dropping caches".to_owned());
+    }
+    if settling.idle_ns > 0 {
+        let targets: Vec<String> = targets.iter().map(|it| it.display().to_string()).collect();
+        steps.push(format!(
+            "waiting at most {} for idle devices below {}",
+            Nanos(settling.idle_ns),
+            targets.join(", ")
+        ));
+    }
+    steps.join(", then ")
+}
+
 fn step_line(step: Step, done: u64, total: u64, elapsed: Nanos, style: Style) -> String {
     let doing = match step {
         Step::LayOut if total > 0 => {
@@ -323,6 +345,23 @@ fn step_line(step: Step, done: u64, total: u64, elapsed: Nanos, style: Style) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_line_on_settling_says_what_it_waits_for() {
+        let targets = ["/mnt/a", "/mnt/b"].map(PathBuf::from);
+        let settling = |drop_caches, idle_ns| Settling {
+            drop_caches,
+            idle_ns,
+        };
+        assert_eq!(
+            settling_line(&settling(true, 10_000_000_000), &targets),
+            "writing dirty data out, dropping caches, then waiting at most 10.0 s for idle devices below /mnt/a, /mnt/b"
+        );
+        assert_eq!(
+            settling_line(&settling(true, 0), &targets),
+            "writing dirty data out, dropping caches"
+        );
+    }
 
     #[test]
     fn plain_lines_of_ten_hours_fit_on_a_few_pages() {

@@ -1,6 +1,8 @@
 //! The events of a run.
 
-use iodyno_model::{Comparison, Configuration, Diagnostic, Trial, Workload};
+use std::path::PathBuf;
+
+use iodyno_model::{Comparison, Configuration, Diagnostic, Settling, Trial, Workload};
 use iodyno_runner::Event;
 use iodyno_store::{RunHandle, StoreError};
 
@@ -24,8 +26,13 @@ pub struct Ended<'a> {
 pub enum Progress<'a> {
     /// The plan is stored, or the run is resumed; the first trial follows.
     Begun(RunHandle),
-    /// Waits until the host is idle before the next trial; this can take some time.
-    Settling,
+    /// Brings the host into the same state before the next trial; this can take some time.
+    Settling {
+        /// What is done and waited for.
+        settling: Settling,
+        /// The paths whose devices are waited for.
+        targets: &'a [PathBuf],
+    },
     /// A trial begins.
     Trial {
         /// From 1; includes the trials of earlier sessions of a resumed run.

@@ -39,8 +39,11 @@ impl<'a> Settler<'a> {
         if self.settling == Settling::default() {
             return (settled, Vec::new());
         }
-        observer(Progress::Settling);
         let targets: Vec<PathBuf> = self.targets.iter().cloned().collect();
+        observer(Progress::Settling {
+            settling: self.settling,
+            targets: &targets,
+        });
         let node = self.lab.node;
         tracing::debug!(?targets, "settling the host");
         let unsettled = node.settle(&self.settling, &targets, self.lab.stop);

@@ -444,7 +444,7 @@ pub(crate) fn lab<'a>(
 pub(crate) fn messages(progress: &Progress<'_>) -> Option<String> {
     Some(match progress {
         Progress::Begun(handle) => format!("begun {}", handle.alias),
-        Progress::Settling => "settling".to_owned(),
+        Progress::Settling { .. } => "settling".to_owned(),
         Progress::Trial {
             number,
             of,

@@ -3,41 +3,53 @@
 use iodyno_model::{Direction, DirectionFrame, Frame, Histogram, Step};
 use iodyno_units::{Bytes, Nanos, Rate, counted, grouped};
 
-use crate::style::{Paint, Style, cut, width};
+use crate::style::{Paint, Style, cut, ended, width};
+
+/// What a line tells of a direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Detail {
+    /// Its rate alone, and errors.
+    Rate,
+    /// Also its bandwidth.
+    Bandwidth,
+    /// Also its p99.
+    Latency,
+}
 
 /// Bar, times, rates and p99 of the last frame, for a terminal: one line without a newline, at most as long as the
 /// style's width. `total` is the planned time, if known.
+///
+/// A narrow terminal omits, in this order: half of the bar, p99, bandwidth, the later directions, the remaining time, the bar.
 pub fn line(frame: &Frame, elapsed: Nanos, total: Option<Nanos>, style: Style) -> String {
     let room = style.columns().saturating_sub(1);
     let times = times(frame, elapsed, total);
-    let rates: Vec<String> = rates(frame);
     let left = total
         .filter(|total| total.0 > elapsed.0)
         .map(|total| format!("{} left", whole_seconds(total.since(elapsed))));
     let share = total.map(|total| elapsed.0 as f64 / total.0.max(1) as f64);
-    let bar = share.map(|share| bar(share, 18, style));
-    // A narrow terminal omits, in this order: the bar, the remaining time, the later directions.
-    let mut pieces: Vec<(u8, String)> = Vec::new();
-    pieces.extend(bar.map(|bar| (1, bar)));
-    pieces.push((0, times));
-    pieces.extend(
-        rates
-            .into_iter()
-            .enumerate()
-            .map(|(index, rate)| (if index == 0 { 0 } else { 3 }, rate)),
-    );
-    pieces.extend(left.map(|left| (2, left)));
-    let text = |pieces: &[(u8, String)]| {
-        let texts: Vec<&str> = pieces.iter().map(|(_, text)| text.as_str()).collect();
-        style.plain(&texts.join("  "))
+    let text = |columns: usize, detail: Detail, directions: usize, left: Option<&String>| {
+        let shown = share.filter(|_| columns > 0);
+        let bar = shown.map(|share| bar(share, columns, style));
+        let pieces = bar.into_iter().chain([times.clone()]);
+        let rates = rates(frame, detail).into_iter().take(directions);
+        let pieces: Vec<String> = pieces.chain(rates).chain(left.cloned()).collect();
+        style.plain(&pieces.join("  "))
     };
-    for loss in 1..=3 {
-        if width(&text(&pieces)) <= room {
-            break;
-        }
-        pieces.retain(|(priority, _)| *priority != loss);
-    }
-    let drawn = cut(&text(&pieces), room);
+    const ALL: usize = usize::MAX;
+    let forms = [
+        (18, Detail::Latency, ALL, left.as_ref()),
+        (9, Detail::Latency, ALL, left.as_ref()),
+        (9, Detail::Bandwidth, ALL, left.as_ref()),
+        (9, Detail::Rate, ALL, left.as_ref()),
+        (9, Detail::Rate, 1, left.as_ref()),
+        (9, Detail::Rate, 1, None),
+    ];
+    let mut texts = forms
+        .map(|(bar, detail, directions, left)| text(bar, detail, directions, left))
+        .into_iter();
+    let fitting = texts.find(|text| width(text) <= room);
+    let drawn = fitting.unwrap_or_else(|| text(0, Detail::Rate, 1, None));
+    let drawn = cut(&drawn, room);
     match drawn
         .strip_prefix('[')
         .and_then(|rest| rest.split_once(']'))
@@ -50,9 +62,14 @@ pub fn line(frame: &Frame, elapsed: Nanos, total: Option<Nanos>, style: Style) -
 /// The same for a log: without a bar, complete, one line without a newline.
 pub fn plain_line(frame: &Frame, elapsed: Nanos, total: Option<Nanos>, style: Style) -> String {
     let pieces: Vec<String> = std::iter::once(times(frame, elapsed, total))
-        .chain(rates(frame))
+        .chain(rates(frame, Detail::Latency))
         .collect();
     style.plain(&pieces.join("  "))
+}
+
+/// A line that is shorter than the terminal, with a mark where it was cut.
+pub fn fitted(text: &str, columns: usize) -> String {
+    ended(text, columns.saturating_sub(1), Style::default())
 }
 
 /// Progress of the layout: bytes written, bytes in all, and the rate so far.
@@ -122,18 +139,18 @@ fn times(frame: &Frame, elapsed: Nanos, total: Option<Nanos>) -> String {
 
 /// `read 138.4k IOPS 541 MiB/s p99 1.19 ms` for each direction with ops. For file operations only the whole cycle, and
 /// other directions with errors.
-fn rates(frame: &Frame) -> Vec<String> {
+fn rates(frame: &Frame, detail: Detail) -> Vec<String> {
     let seconds = frame.end_ns.saturating_sub(frame.start_ns) as f64 / 1e9;
     let cycles = frame.of(Direction::Op).next().is_some();
     let failed = |direction| frame.of(direction).any(|share| share.errors > 0);
     Direction::EVERY
         .into_iter()
         .filter(|direction| !cycles || *direction == Direction::Op || failed(*direction))
-        .filter_map(|direction| rate(frame, direction, seconds))
+        .filter_map(|direction| rate(frame, direction, seconds, detail))
         .collect()
 }
 
-fn rate(frame: &Frame, direction: Direction, seconds: f64) -> Option<String> {
+fn rate(frame: &Frame, direction: Direction, seconds: f64, detail: Detail) -> Option<String> {
     let (mut ops, mut bytes, mut errors) = (0, 0, 0);
     let mut latency = Histogram::default();
     for share in frame.of(direction) {
@@ -156,14 +173,14 @@ fn rate(frame: &Frame, direction: Direction, seconds: f64) -> Option<String> {
         }
         _ => format!("{} {rate}/s", direction.name()),
     };
-    if bytes > 0 {
+    if bytes > 0 && detail >= Detail::Bandwidth {
         let rate = per_second(bytes) / f64::from(1 << 20);
         text += &match rate >= 10.0 {
             true => format!(" {rate:.0} MiB/s"),
             false => format!(" {rate:.1} MiB/s"),
         };
     }
-    if !latency.is_empty() {
+    if !latency.is_empty() && detail >= Detail::Latency {
         text += &format!(" p99 {}", Nanos(latency.percentile_ns(99.0)));
     }
     if errors > 0 {
@@ -246,6 +263,34 @@ mod tests {
             plain_line(&mixed(), elapsed, None, style),
             "12 s  read 138.4k IOPS 541 MiB/s p99 1.18 ms  write 46.1k IOPS 180 MiB/s p99 1.20 ms"
         );
+    }
+
+    #[test]
+    fn eighty_columns_show_bar_and_time_left_whatever_the_figures() {
+        let style = Style {
+            width: 80,
+            ..Style::default()
+        };
+        let elapsed = Nanos::from_secs(12);
+        for (ops, expected) in [
+            (
+                671,
+                "[█████░░░░]  12 s of 20 s  read 671 IOPS  write 671 IOPS  8 s left",
+            ),
+            (
+                138_412,
+                "[█████░░░░]  12 s of 20 s  read 138.4k IOPS  write 138.4k IOPS  8 s left",
+            ),
+            (
+                12_345_678,
+                "[█████░░░░]  12 s of 20 s  read 12.3M IOPS  write 12.3M IOPS  8 s left",
+            ),
+        ] {
+            let frame = testing::frame(11, &[(0, Read, ops, 268_000), (0, Write, ops, 275_000)]);
+            let text = line(&frame, elapsed, TOTAL, style);
+            assert_eq!(text, expected);
+            assert!(width(&text) < 80, "{text}");
+        }
     }
 
     #[test]

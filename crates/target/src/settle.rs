@@ -21,6 +21,8 @@ use crate::stack;
 
 /// A device is idle if it did nothing for this time: write-back and journals have shorter intervals.
 const QUIET: Duration = Duration::from_millis(500);
+/// The same for a device that moved no data while everything dirty was written out: nothing is due on it.
+const QUIET_AFTER_SYNC: Duration = Duration::from_millis(150);
 /// Interval at which devices and cancellation are checked.
 const LOOK: Duration = Duration::from_millis(50);
 /// The longest wait for a sync: a longer one waits for a device or server that does not respond.
@@ -94,19 +96,25 @@ fn settle_by(
     cancelled: &dyn Fn() -> bool,
 ) -> Vec<Unsettled> {
     let mut unsettled = Vec::new();
+    let devices = match settling.idle_ns > 0 {
+        true => {
+            let described = targets.iter().map(|target| stack::describe(target, roots));
+            counters::devices(&described.collect::<Vec<_>>())
+        }
+        false => Vec::new(),
+    };
+    let mut synced_since = None;
     if settling.drop_caches {
+        synced_since = Some(look(roots, &devices));
         let file = roots.proc.join("sys/vm/drop_caches");
         let work = move || drop_caches(sync, &file);
         unsettled.extend(within_patience(work, PATIENCE, cancelled));
     }
     if settling.idle_ns > 0 {
-        let described: Vec<_> = targets
-            .iter()
-            .map(|target| stack::describe(target, roots))
-            .collect();
-        let devices = counters::devices(&described);
         let at_most = Duration::from_nanos(settling.idle_ns);
-        unsettled.extend(await_idle(clock, roots, &devices, at_most, cancelled));
+        let synced_since = synced_since.filter(|_| unsettled.is_empty());
+        let idle = await_idle(clock, roots, &devices, at_most, synced_since, cancelled);
+        unsettled.extend(idle);
     }
     unsettled
 }
@@ -180,22 +188,21 @@ fn await_idle(
     roots: &Roots,
     devices: &[String],
     at_most: Duration,
+    synced_since: Option<Vec<(String, DiskStats)>>,
     cancelled: &dyn Fn() -> bool,
 ) -> Option<Unsettled> {
-    let look = || -> Vec<(String, DiskStats)> {
-        let text = roots::text(roots.proc.join("diskstats")).unwrap_or_default();
-        let mut stats = disk_stats(&text);
-        stats.retain(|(name, _)| devices.contains(name));
-        stats
-    };
-    let mut before = look();
+    let mut before = look(roots, devices);
     if before.is_empty() {
         return None;
     }
+    let mut quiet = match synced_since {
+        Some(earlier) if !moved_data(&earlier, &before) => QUIET_AFTER_SYNC,
+        _ => QUIET,
+    };
     let begun = clock.now();
     let mut quiet_since = begun;
     let mut busy = Vec::new();
-    while clock.now() - quiet_since < QUIET {
+    while clock.now() - quiet_since < quiet {
         let waited = clock.now() - begun;
         if waited >= at_most {
             // If the permitted time is too short to detect activity, nothing was observed.
@@ -208,14 +215,33 @@ fn await_idle(
         if cancelled() {
             return None;
         }
-        let now = look();
+        let now = look(roots, devices);
         let at_work = at_work(&before, &now);
         if !at_work.is_empty() {
-            (quiet_since, busy) = (clock.now(), at_work);
+            (quiet_since, busy, quiet) = (clock.now(), at_work, QUIET);
         }
         before = now;
     }
     None
+}
+
+/// The counters of these devices.
+fn look(roots: &Roots, devices: &[String]) -> Vec<(String, DiskStats)> {
+    let text = roots::text(roots.proc.join("diskstats")).unwrap_or_default();
+    let mut stats = disk_stats(&text);
+    stats.retain(|(name, _)| devices.contains(name));
+    stats
+}
+
+/// Whether any device read, wrote or discarded data between two readings; a sync alone may send flushes.
+fn moved_data(before: &[(String, DiskStats)], now: &[(String, DiskStats)]) -> bool {
+    let bytes = |stats: &[(String, DiskStats)]| -> Vec<_> {
+        let stats = stats.iter();
+        stats
+            .map(|(name, stats)| (name.clone(), stats.bytes()))
+            .collect()
+    };
+    bytes(before) != bytes(now)
 }
 
 /// The devices with completed ops between two readings, or with ops in flight.

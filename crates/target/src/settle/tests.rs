@@ -41,11 +41,51 @@ fn wait(
     at_most_ms: u64,
     cancelled: &dyn Fn() -> bool,
 ) -> (Option<Unsettled>, u128) {
+    wait_after_sync(host, at_most_ms, None, cancelled)
+}
+
+/// The same after a sync that began with these counters.
+fn wait_after_sync(
+    host: &FakeHost,
+    at_most_ms: u64,
+    synced_since: Option<Vec<(String, DiskStats)>>,
+    cancelled: &dyn Fn() -> bool,
+) -> (Option<Unsettled>, u128) {
     let clock = SimClock::default();
     let at_most = Duration::from_millis(at_most_ms);
     let devices = ["loop0".to_owned()];
-    let unsettled = await_idle(&clock, &host.roots, &devices, at_most, cancelled);
+    let roots = &host.roots;
+    let unsettled = await_idle(&clock, roots, &devices, at_most, synced_since, cancelled);
     (unsettled, clock.now().as_millis())
+}
+
+#[test]
+fn a_device_that_moved_nothing_during_the_sync_is_idle_sooner() {
+    let host = host();
+    let since = || Some(look(&host.roots, &["loop0".to_owned()]));
+    let idle = since();
+    assert_eq!(
+        wait_after_sync(&host, 60_000, idle.clone(), NEVER),
+        (None, 150)
+    );
+    // It does something at the first check.
+    let looks = Cell::new(0);
+    let works = || {
+        looks.set(looks.get() + 1);
+        if looks.get() == 1 {
+            diskstats(&host, 6, 0);
+        }
+        false
+    };
+    assert_eq!(
+        wait_after_sync(&host, 60_000, idle, &works),
+        (None, 50 + 500)
+    );
+    // It wrote during the sync.
+    let written = since();
+    let more = "   7 0 loop0 6 0 8 1 3 0 64 0 0 0 0\n";
+    host.write("proc/diskstats", more);
+    assert_eq!(wait_after_sync(&host, 60_000, written, NEVER), (None, 500));
 }
 
 #[test]
