@@ -40,7 +40,8 @@ fn main() -> ExitCode {
     signals::block_status();
     let cli = match Cli::try_parse_from(args::with_command(std::env::args_os())) {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(mut error) => {
+            args::suggest(&mut error);
             // The message repeats the arguments, which may come from a script.
             let mut message = error.to_string();
             let resumes = message.contains("--resume");
@@ -75,6 +76,8 @@ fn main() -> ExitCode {
         Command::List(args) => commands::list(args, &context),
         Command::Show(args) => commands::show(args, &context),
         Command::Compare(args) => commands::compare(args, &context),
+        Command::Name(args) => commands::name(args, &context),
+        Command::Delete(args) => commands::delete(args, &context),
         Command::Export(args) => commands::export(args, &context),
         Command::Import(args) => commands::import(args, &context),
         Command::Check(args) => commands::check(args, &context),

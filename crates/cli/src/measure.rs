@@ -3,6 +3,7 @@
 use iodyno_lab::{Progress, StopReason};
 use iodyno_model::{Comparison, Plan, RunState, Trial, Verdict};
 use iodyno_report::Style;
+use iodyno_report::compare::Shown;
 use iodyno_report::diagnostic::lines;
 use iodyno_store::{SqliteStore, Store};
 use iodyno_units::counted;
@@ -75,11 +76,15 @@ pub(crate) fn measure(
         }
         false => {
             if let Some(judged) = &verdict {
-                write_out(judged.text(context.style_out()) + "\n")?;
+                write_out(judged.text(&Shown::default(), context.style_out()) + "\n")?;
             }
-            let width = context.terminal.columns_out();
-            let judged = verdict.as_ref();
-            write_out(conclusion(plan, store, &ended_run, judged, width))?;
+            let end = &ended_run.end;
+            let expected = end.state == RunState::Completed && end.unstored.is_none();
+            if !args.quiet || !expected {
+                let width = context.terminal.columns_out();
+                let judged = verdict.as_ref();
+                write_out(conclusion(plan, store, &ended_run, judged, width))?;
+            }
         }
     }
     let judged = verdict.map_or(Exit::Fine, |judged| judged.exit(args.fail_on));

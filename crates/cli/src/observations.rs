@@ -1,10 +1,12 @@
 //! Observations from stored runs, and the default question.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
-use iodyno_model::{Observation, Question, TrialState};
-use iodyno_store::{Run, Store, StoreError};
+use iodyno_model::{Diagnostic, Observation, Question, RunId, TrialState};
+use iodyno_store::{Run, SqliteStore, Store, StoreError};
 
+use crate::failure::Failure;
 use crate::trials::{Series, load};
 
 /// Observations of all ended or imported trials of a run.
@@ -30,6 +32,57 @@ pub(crate) fn observations(store: &dyn Store, run: &Run) -> Result<Vec<Observati
             ))
         })
         .collect()
+}
+
+/// The runs of these names, in their order; `3-7` stands for the stored runs with these numbers. Reports every name that
+/// matches no run.
+pub(crate) fn find_runs(names: &[String], store: &SqliteStore) -> Result<Vec<RunId>, Failure> {
+    let mut runs = Vec::new();
+    let mut faults = Vec::new();
+    for name in names {
+        let found = match store.find(name) {
+            Err(error @ StoreError::NoSuchRun { .. }) => match range(name) {
+                Some(numbers) => in_range(name, numbers, store),
+                None => Err(error.into()),
+            },
+            found => found.map(|id| vec![id]).map_err(Failure::from),
+        };
+        match found {
+            Ok(found) => runs.extend(found),
+            Err(failure) => faults.extend(failure.faults),
+        }
+    }
+    match faults.is_empty() {
+        true => Ok(runs),
+        false => Err(Failure::input(faults)),
+    }
+}
+
+/// Parses `3-7`.
+fn range(name: &str) -> Option<RangeInclusive<u64>> {
+    let (first, last) = name.split_once('-')?;
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    Some(number(first)?..=number(last)?)
+}
+
+fn in_range(
+    name: &str,
+    numbers: RangeInclusive<u64>,
+    store: &SqliteStore,
+) -> Result<Vec<RunId>, Failure> {
+    let stored = store.runs(usize::MAX, 0)?;
+    let within = stored
+        .iter()
+        .rev()
+        .filter(|run| numbers.contains(&run.alias));
+    let runs: Vec<RunId> = within.map(|run| run.id).collect();
+    match runs.is_empty() {
+        true => Err(Failure::one(
+            Diagnostic::error(format!("no run has a number in `{name}`"))
+                .hint("`iodyno list` shows all runs with their numbers"),
+        )),
+        false => Ok(runs),
+    }
 }
 
 /// The name of a run in a comparison of runs.
@@ -76,7 +129,7 @@ pub(crate) fn default_question(runs: &[Run], observations: &[Observation]) -> Qu
         looks: own
             .filter_map(|run| iodyno_judge::question_of(&run.plan).looks)
             .max(),
-        rows: iodyno_judge::default_rows(&columns, observations),
+        rows: iodyno_judge::default_rows(&columns, &[], observations),
         columns,
         inferred: true,
         ..question

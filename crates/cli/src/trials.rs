@@ -31,12 +31,10 @@ impl Format {
     pub(crate) fn series(self) -> Series {
         match self {
             Format::Text => Series::Counts,
-            Format::Json => Series::Whole,
-            Format::FioJson
-            | Format::FioJsonPlus
-            | Format::FioNormal
-            | Format::Terse
-            | Format::Csv => Series::None,
+            Format::Json | Format::Fsbench | Format::Csv => Series::Whole,
+            Format::FioJson | Format::FioJsonPlus | Format::FioNormal | Format::Terse => {
+                Series::None
+            }
         }
     }
 }
@@ -118,9 +116,20 @@ impl<'a> Drawn<'a> {
         )
     }
 
-    /// The closing rows in fsbench's format.
+    /// The whole table in fsbench's format: opening, a row per second, and [`Drawn::fsbench_closing`].
+    pub(crate) fn fsbench(&self, style: Style) -> String {
+        let mut live = fsbench::Live::new(&self.workload.name);
+        let rows = self.trial.frames.iter();
+        let rows: String = rows.filter_map(|frame| live.frame(frame)).collect();
+        let opening = fsbench::opening(self.workload);
+        format!("{opening}{rows}{}", self.fsbench_closing(style))
+    }
+
+    /// What follows the rows of seconds in fsbench's format: the closing row, the line for benchstat, and the remarks.
     pub(crate) fn fsbench_closing(&self, style: Style) -> String {
-        fsbench::closing(self.workload, self.trial, &self.summary, style)
+        let closing = fsbench::closing(self.workload, self.trial, &self.summary, style);
+        let (line, remarks) = (self.benchmark_line(), self.remarks(style));
+        format!("{closing}\n{line}\n{remarks}")
     }
 
     /// The line of a file-operation trial for benchstat.

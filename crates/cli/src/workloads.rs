@@ -40,9 +40,18 @@ impl std::fmt::Display for Setting {
     }
 }
 
-/// Parses `[WORKLOAD.]KEY=VALUE` texts; returns them and errors.
+/// Whether the second of two settings would replace the first. `files=SET=N` is an option for each set.
+fn same(first: &Setting, second: &Setting) -> bool {
+    let set = |setting: &Setting| setting.value.split_once('=').map(|(set, _)| set.to_owned());
+    first.workload == second.workload
+        && set(first) == set(second)
+        && iodyno_fio::replaces(&first.key, &second.key)
+}
+
+/// Parses `[WORKLOAD.]KEY=VALUE` texts; returns them and errors. An option that is given twice is an error, by any of its
+/// names.
 pub(crate) fn settings(texts: &[String]) -> (Vec<Setting>, Vec<Diagnostic>) {
-    let mut settings = Vec::new();
+    let mut settings: Vec<Setting> = Vec::new();
     let mut faults = Vec::new();
     for text in texts {
         let parsed = text.split_once('=').and_then(|(key, value)| {
@@ -58,7 +67,16 @@ pub(crate) fn settings(texts: &[String]) -> (Vec<Setting>, Vec<Diagnostic>) {
             })
         });
         match parsed {
-            Some(setting) => settings.push(setting),
+            Some(setting) => match settings.iter().find(|earlier| same(earlier, &setting)) {
+                Some(earlier) => faults.push(
+                    Diagnostic::error(format!(
+                        "`--set {}={}` and `--set {text}` set the same option",
+                        earlier.key, earlier.value
+                    ))
+                    .hint("give one of them; to compare both, write a job file for each"),
+                ),
+                None => settings.push(setting),
+            },
             None => faults.push(
                 Diagnostic::error(format!("`--set {text}` has no key and value"))
                     .hint("write `--set KEY=VALUE`, such as `--set runtime=10s`, or `--set WORKLOAD.KEY=VALUE`"),

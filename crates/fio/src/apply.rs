@@ -13,7 +13,7 @@ use super::text::{Entry, Report};
 use super::value::Value;
 
 /// Options that may be repeated: each occurrence adds to the earlier value.
-const ADDING: &[&str] = &["filename"];
+pub(super) const ADDING: &[&str] = &["filename"];
 
 pub(super) fn apply(draft: &mut Draft, entries: &[Entry], host: &dyn Host, report: &mut Report) {
     warn_of_repeats(entries, report);

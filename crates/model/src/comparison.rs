@@ -21,11 +21,20 @@ pub struct Question {
     /// The dimensions that define the rows. Several workloads in one row are a family and share one primary
     /// comparison: the geometric mean of their ratios.
     pub rows: Vec<String>,
+    /// The dimensions of the rows that tables print as columns, below each value of `columns`. They define rows as well.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub across: Vec<String>,
     /// Filter: only trials with these (dimension, value) pairs. Several values of one dimension are
     /// alternatives.
     pub only: Vec<(String, String)>,
-    /// Names of metrics: the first is the primary one, the others are exploratory. Empty: each row's own.
+    /// Names of metrics: the first `primary_metrics` are primary, the others are exploratory. Empty: each row's own.
     pub metrics: Vec<String>,
+    /// Number of primary metrics, at least 1.
+    #[serde(skip_serializing_if = "is_one")]
+    pub primary_metrics: usize,
+    /// The primary metric of rows by a value: (dimension, value, metric). Other rows have those of `metrics`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub metric_where: Vec<(String, String, String)>,
     /// Names of facts that are attributes under test, in addition to the columns.
     pub axis: Vec<String>,
     /// (dimension, value) of rows in which no difference is expected: their ratios are the noise floor.
@@ -61,6 +70,10 @@ impl Question {
     }
 }
 
+fn is_one(number: &usize) -> bool {
+    *number == 1
+}
+
 impl Default for Question {
     fn default() -> Question {
         Question {
@@ -68,8 +81,11 @@ impl Default for Question {
             inferred: false,
             baseline: None,
             rows: vec![crate::Observation::WORKLOAD.to_owned()],
+            across: Vec::new(),
             only: Vec::new(),
             metrics: Vec::new(),
+            primary_metrics: 1,
+            metric_where: Vec::new(),
             axis: Vec::new(),
             floor: Vec::new(),
             margin: Question::MARGIN,
@@ -187,6 +203,9 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// The end of the reason of [`Verdict::NoData`] where a side has no trial, not even one that does not count.
+    pub const NO_TRIAL: &str = "has no trial here";
+
     /// [`Verdict::Inconclusive`] because of the spread of the trials alone.
     pub fn inconclusive(more: Option<u32>) -> Verdict {
         Verdict::Inconclusive {

@@ -90,7 +90,7 @@ pub(crate) struct ExperimentArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Do not show progress; warnings and errors are still printed.
+    /// Print only results, warnings and errors: no progress, no rows per second, and not where the run is stored.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }

@@ -17,7 +17,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{ArgAction, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::error::{ContextKind, ContextValue};
+use clap::{ArgAction, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub(crate) use experiment::ExperimentArgs;
 pub(crate) use foreign::{FileioArgs, FioArgs};
@@ -27,7 +28,8 @@ pub(crate) use percent::Percent;
 pub(crate) use run::RunArgs;
 pub(crate) use sampling::{SamplingArgs, each_once};
 pub(crate) use stored::{
-    CompareArgs, CompareFormat, ExportArgs, FailOn, Format, ImportArgs, ListArgs, ShowArgs,
+    CompareArgs, CompareFormat, DeleteArgs, ExportArgs, FailOn, Format, ImportArgs, ListArgs,
+    NameArgs, ShowArgs, UnitChoice,
 };
 pub(crate) use tools::{CheckArgs, CompletionsArgs, ManArgs};
 
@@ -114,6 +116,10 @@ pub(crate) enum Command {
     List(ListArgs),
     Show(ShowArgs),
     Compare(CompareArgs),
+    #[command(alias = "rename")]
+    Name(NameArgs),
+    #[command(aliases = ["rm", "remove"])]
+    Delete(DeleteArgs),
     Export(ExportArgs),
     Import(ImportArgs),
     Check(CheckArgs),
@@ -152,10 +158,34 @@ fn command_of(program: &OsStr) -> Option<&'static str> {
     }
 }
 
+/// Adds what was probably meant to the error of an unknown command: the command that runs a job file or a workload of
+/// file operations, or a similar command.
+pub(crate) fn suggest(error: &mut clap::Error) {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return;
+    };
+    let word = word.clone();
+    let runs = match () {
+        () if iodyno_fileops::named(&word).is_some() => "iodyno fs run",
+        () if Path::new(&word).is_file() => "iodyno run",
+        () => {
+            if error.get(ContextKind::SuggestedSubcommand).is_none()
+                && let Err(other) = Cli::command().try_get_matches_from(["iodyno", &word])
+                && let Some(similar) = other.get(ContextKind::SuggestedSubcommand)
+            {
+                error.insert(ContextKind::SuggestedSubcommand, similar.clone());
+            }
+            return;
+        }
+    };
+    error.remove(ContextKind::SuggestedSubcommand);
+    let tip = ContextValue::StyledStrs(vec![format!("to run it: {runs} {word}").into()]);
+    error.insert(ContextKind::Suggested, tip);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_definitions_are_consistent() {

@@ -20,6 +20,37 @@ pub(crate) struct ListArgs {
     pub(crate) json: bool,
 }
 
+/// Delete runs from the store.
+///
+/// Deletes the runs with all their results, without asking, and prints what was deleted. A run in progress is not
+/// deleted. The space is used by later runs; the file does not shrink.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  iodyno delete 3                         Delete run 3
+  iodyno delete 3-7 last before           Delete several runs")]
+pub(crate) struct DeleteArgs {
+    /// Runs: numbers, ranges such as `3-7`, `last`, `last~1`, names, or beginnings of ids.
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<String>,
+}
+
+/// Give a run another name.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  iodyno name last before
+  iodyno name 3 after && iodyno compare before after")]
+pub(crate) struct NameArgs {
+    /// The run: a number, `last`, `last~1`, its name, or the beginning of an id.
+    #[arg(value_name = "RUN")]
+    pub(crate) run: String,
+
+    /// Its new name.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+}
+
 /// Output formats of `show`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -36,7 +67,9 @@ pub(crate) enum Format {
     FioNormal,
     /// fio's terse format, version 3.
     Terse,
-    /// Comma-separated values; requires `--series`.
+    /// The table that `iodyno fs run` prints: a row per second, and the line for benchstat.
+    Fsbench,
+    /// Comma-separated values: the jobs' seconds, or with `--series` those of the host.
     Csv,
 }
 
@@ -48,7 +81,8 @@ Examples:
   iodyno show last~1                      Show the run before it
   iodyno show 3 --format fio-json         Show run 3 in fio's JSON format
   iodyno show 3 --series disk --every 30s Show disk statistics every 30 seconds, as iostat does
-  iodyno show 3 --series interrupts,cpu --trial 2 --format csv")]
+  iodyno show 3 --series interrupts,cpu --trial 2 --format csv
+  iodyno show 3 --format csv              Show the rates and latencies of each second and job")]
 pub(crate) struct ShowArgs {
     /// The run: a number, `last`, `last~1`, or the beginning of an id.
     #[arg(value_name = "RUN")]
@@ -170,6 +204,17 @@ pub(crate) enum CompareFormat {
     Benchstat,
 }
 
+/// Units of bandwidths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UnitChoice {
+    /// 10⁶ bytes per second.
+    #[value(name = "MB/s")]
+    Decimal,
+    /// 2²⁰ bytes per second.
+    #[value(name = "MiB/s")]
+    Binary,
+}
+
 /// Conditions for a failing exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FailOn {
@@ -190,17 +235,24 @@ Examples:
   iodyno compare 3 5                      Compare run 5 with run 3
   iodyno compare 7 --cols configuration --rows workload,bs --where rw=randread
   iodyno compare 7 --metric read.p99 --format markdown
+  iodyno compare 7 --metric bandwidth+iops --unit MB/s
+                                          Bandwidth and IOPS beside one another
+  iodyno compare before after --cols run,rw,bs
+                                          Compare runs, with a column for each rw and bs
   iodyno compare before after --fail-on regression
                                           In CI: exits with 0, 1 (regression) or 5 (undecided)
   iodyno compare 7 --format benchstat > 7.txt; benchstat -col config 7.txt")]
 pub(crate) struct CompareArgs {
-    /// Runs: numbers, `last`, `last~1`, names, or beginnings of ids.
+    /// Runs: numbers, ranges such as `3-7`, `last`, `last~1`, names, or beginnings of ids.
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<String>,
 
     /// Dimension to compare: `configuration`, `workload`, `run`, `engine`, `bs`, …
-    #[arg(long, value_name = "DIMENSION")]
-    pub(crate) cols: Option<String>,
+    ///
+    /// Of several dimensions separated by commas, the first is compared, and the others form columns below each of its
+    /// values: `run,rw,bs`.
+    #[arg(long, value_name = "DIMENSION", value_delimiter = ',')]
+    pub(crate) cols: Vec<String>,
 
     /// Dimensions that form the rows. Several workloads in one row are combined by the geometric mean
     /// of their ratios.
@@ -214,9 +266,18 @@ pub(crate) struct CompareArgs {
     /// Metric to compare by, such as `iops`, `read.p99` or `completion` [default: depends on the workload].
     ///
     /// Of several metrics separated by commas, the first decides and the others are exploratory; `all`
-    /// selects every metric.
+    /// selects every metric. Metrics joined by `+` are beside one another and all decide: `bandwidth+iops`.
+    /// `DIMENSION=VALUE:NAME` selects the metric of rows with that value: `rw=read:bandwidth,rw=randread:iops`.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) metric: Vec<String>,
+
+    /// Print bandwidths in this unit [default: KiB/s, MiB/s or GiB/s, as the size requires].
+    #[arg(long, value_name = "UNIT", value_enum)]
+    pub(crate) unit: Option<UnitChoice>,
+
+    /// Print the arithmetic mean beside each median.
+    #[arg(long)]
+    pub(crate) mean: bool,
 
     /// Treat smaller differences as negligible [default: as in the run, 3%].
     #[arg(long, value_name = "PERCENT")]

@@ -1,17 +1,18 @@
 //! `iodyno compare`: compares configurations, workloads or runs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{Claim, Comparison, Diagnostic, Observation, Question, Repeated, RunState};
+use iodyno_report::compare::{BandwidthUnit, Shown};
 use iodyno_report::{Style, compare as draw};
 use iodyno_store::{Run, SqliteStore, Store};
 
-use crate::args::{CompareArgs, CompareFormat, FailOn};
+use crate::args::{CompareArgs, CompareFormat, FailOn, UnitChoice};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interleaved::advice;
-use crate::observations::{default_question, name_runs, observations, run_name};
+use crate::observations::{default_question, find_runs, name_runs, observations, run_name};
 use crate::screen::write_out;
 
 /// Compares runs and prints the result.
@@ -33,6 +34,15 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
     }
     name_runs(&runs, &mut trials);
     let question = question(args, &runs, &trials)?;
+    let shown = Shown {
+        bandwidth: match args.unit {
+            None => BandwidthUnit::Scaled,
+            Some(UnitChoice::Decimal) => BandwidthUnit::Decimal,
+            Some(UnitChoice::Binary) => BandwidthUnit::Binary,
+        },
+        mean: args.mean,
+        headings: headings(&runs),
+    };
     let mut judged = judge(&runs, &mut trials, &question)?;
     judged.mark_provisional(&runs);
     if let Judged::Compared(comparison) = &mut judged {
@@ -51,13 +61,13 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
                 ),
             ));
         }
-        write_out(judged.text(context.style_out()))?;
+        write_out(judged.text(&shown, context.style_out()))?;
         return Ok(judged.exit(args.fail_on));
     };
     write_out(match format {
-        CompareFormat::Text => judged.text(context.style_out()),
-        CompareFormat::Markdown => draw::markdown(comparison),
-        CompareFormat::Asciidoc => draw::asciidoc(comparison),
+        CompareFormat::Text => judged.text(&shown, context.style_out()),
+        CompareFormat::Markdown => draw::markdown(comparison, &shown),
+        CompareFormat::Asciidoc => draw::asciidoc(comparison, &shown),
         CompareFormat::Csv => draw::csv(comparison),
         CompareFormat::Json => draw::json(comparison),
         CompareFormat::Benchstat => draw::benchstat(&trials, &comparison.question),
@@ -82,16 +92,16 @@ pub(crate) enum Judged {
 
 impl Judged {
     /// The result as text.
-    pub(crate) fn text(&self, style: Style) -> String {
+    pub(crate) fn text(&self, shown: &Shown, style: Style) -> String {
         match self {
-            Judged::Compared(comparison) => draw::text(comparison, style),
+            Judged::Compared(comparison) => draw::text(comparison, shown, style),
             Judged::Repeated {
                 name,
                 metrics,
                 again,
             } => {
                 let again = again.as_ref().and_then(|again| noise(again));
-                draw::repeats(name, metrics, again, style)
+                draw::repeats(name, metrics, again, shown, style)
             }
         }
     }
@@ -212,6 +222,16 @@ fn faults(error: &iodyno_judge::CompareError) -> Vec<Diagnostic> {
         .collect()
 }
 
+/// The names of runs as headings, if each run has its own.
+fn headings(runs: &[Run]) -> BTreeMap<String, String> {
+    let names: BTreeSet<&str> = runs.iter().map(|run| run.plan.name.as_str()).collect();
+    let own = runs.len() > 1 && names.len() == runs.len() && !names.contains("");
+    let pairs = runs
+        .iter()
+        .map(|run| (run_name(run), run.plan.name.clone()));
+    pairs.filter(|_| own).collect()
+}
+
 fn title(runs: &[Run]) -> String {
     match runs {
         [run] => format!("{}, {}", run.plan.name, run_name(run)),
@@ -245,14 +265,13 @@ fn title_of_sides(columns: &[String], runs: &[Run]) -> String {
 fn runs(names: &[String], store: &SqliteStore) -> Result<Vec<Run>, Failure> {
     let mut runs: Vec<Run> = Vec::new();
     let mut faults = Vec::new();
-    for name in names {
-        match store.find(name) {
-            Ok(id) if runs.iter().any(|run| run.summary.id == id) => faults.push(
-                Diagnostic::error(format!("run `{name}` is given twice"))
+    for id in find_runs(names, store)? {
+        match runs.iter().find(|run| run.summary.id == id) {
+            Some(twice) => faults.push(
+                Diagnostic::error(format!("{} is given twice", run_name(twice)))
                     .hint("to compare the configurations of a run, give it alone"),
             ),
-            Ok(id) => runs.push(store.run(id)?),
-            Err(error) => faults.extend(Failure::from(error).faults),
+            None => runs.push(store.run(id)?),
         }
     }
     match faults.is_empty() {
@@ -265,7 +284,7 @@ fn runs(names: &[String], store: &SqliteStore) -> Result<Vec<Run>, Failure> {
 fn question(args: &CompareArgs, runs: &[Run], trials: &[Observation]) -> Result<Question, Failure> {
     let default = default_question(runs, trials);
     let mut faults = Vec::new();
-    let only = pairs("--where", &args.only, &mut faults);
+    let mut only = pairs("--where", &args.only, &mut faults);
     let floor = pairs("--floor", &args.floor, &mut faults);
     if !faults.is_empty() {
         return Err(Failure::input(faults));
@@ -274,28 +293,83 @@ fn question(args: &CompareArgs, runs: &[Run], trials: &[Observation]) -> Result<
         true => default,
         false => given.to_vec(),
     };
-    let columns = args.cols.clone().unwrap_or(default.columns.clone());
-    let rows = match columns == default.columns {
-        true => default.rows,
-        false => iodyno_judge::default_rows(&columns, trials),
+    let (columns, across) = match args.cols.split_first() {
+        None => (default.columns.clone(), Vec::new()),
+        Some((columns, across)) => (columns.clone(), across.to_vec()),
     };
-    let baseline = match columns == default.columns {
-        true => default.baseline,
-        false => None,
+    // The name that stands above a run's columns selects the run.
+    let headings = headings(runs);
+    let run_of = |name: String| {
+        let mut headings = headings.iter();
+        let found = headings.find(|(_, heading)| **heading == name);
+        found.map_or(name, |(run, _)| run.clone())
+    };
+    for (dimension, value) in &mut only {
+        if dimension == Observation::RUN {
+            *value = run_of(std::mem::take(value));
+        }
+    }
+    let named = args.baseline.clone().map(|name| match columns.as_str() {
+        Observation::RUN => run_of(name),
+        _ => name,
+    });
+    let as_default = columns == default.columns;
+    let rows = match as_default && across.is_empty() {
+        true => default.rows,
+        false => iodyno_judge::default_rows(&columns, &across, trials),
+    };
+    let baseline = default.baseline.filter(|_| as_default);
+    let asked = metrics(&args.metric);
+    let (metrics, primary_metrics) = match asked.names.is_empty() {
+        true => (default.metrics, default.primary_metrics),
+        false => (asked.names, asked.primary),
     };
     Ok(Question {
         rows: given(&args.rows, rows),
-        inferred: default.inferred && args.cols.is_none(),
+        inferred: default.inferred && args.cols.is_empty(),
         columns,
-        baseline: args.baseline.clone().or(baseline),
+        across,
+        baseline: named.or(baseline),
         only,
-        metrics: given(&args.metric, default.metrics),
+        metrics,
+        primary_metrics,
+        metric_where: asked.of_rows,
         axis: given(&args.axis, default.axis),
         floor: given_pairs(floor, default.floor),
         margin: args.margin.map_or(default.margin, |margin| margin.share),
         alpha: default.alpha,
         looks: default.looks,
     })
+}
+
+/// The metrics of `--metric`.
+struct Metrics {
+    names: Vec<String>,
+    /// How many of them are primary.
+    primary: usize,
+    /// (dimension, value, metric) of those for some rows.
+    of_rows: Vec<(String, String, String)>,
+}
+
+/// Parses `bandwidth+iops`, whose metrics are both primary, `read.p99`, and `rw=read:bandwidth`, which is for rows with
+/// that value.
+fn metrics(texts: &[String]) -> Metrics {
+    let of_row = |text: &String| {
+        let (condition, metric) = text.rsplit_once(':')?;
+        let (dimension, value) = condition.split_once('=')?;
+        let [dimension, value, metric] = [dimension, value, metric].map(|it| it.trim().to_owned());
+        Some((dimension, value, metric))
+    };
+    let names: Vec<&String> = texts.iter().filter(|text| of_row(text).is_none()).collect();
+    let split = |text: &&String| -> Vec<String> {
+        let names = text.split('+');
+        names.map(|name| name.trim().to_owned()).collect()
+    };
+    Metrics {
+        primary: names.first().map_or(1, |first| split(first).len()),
+        names: names.iter().flat_map(split).collect(),
+        of_rows: texts.iter().filter_map(of_row).collect(),
+    }
 }
 
 fn given_pairs(

@@ -1,12 +1,12 @@
 //! `iodyno fs`: lists, shows and runs file-operation workloads.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use iodyno_fileops::{self as operations, Overrides};
 use iodyno_lab::Progress;
-use iodyno_model::Plan;
 use iodyno_model::printable::on_one_line;
+use iodyno_model::{Configuration, Diagnostic, Plan, Target};
 use iodyno_report::fsbench::{self, ListRow, Live};
 use iodyno_runner::Event;
 
@@ -85,7 +85,13 @@ fn run(args: &FsRunArgs, context: &Context) -> Result<Exit, Failure> {
     let (reporter, mut tables) = match several {
         true => (reporter, Tables::lines(context)),
         // The rows of the table show the progress.
-        false if !experiment.json => (reporter.without_frames(), Tables::growing(context)),
+        false if !experiment.json => (
+            reporter.without_frames(),
+            Tables {
+                rows: !experiment.quiet,
+                ..Tables::growing(context)
+            },
+        ),
         false => (reporter, Tables::growing(context)),
     };
     let begin = Begin::New(&plan);
@@ -106,21 +112,17 @@ fn run(args: &FsRunArgs, context: &Context) -> Result<Exit, Failure> {
 fn plan(args: &FsRunArgs, context: &Context) -> Result<Plan, Failure> {
     let folder = working_folder()?;
     let experiment = &args.experiment;
-    let on: Vec<OsString> = match (&args.dir, experiment.on.as_slice()) {
-        (None, []) => vec![OsString::from("here=.")],
-        (None, on) => on.to_vec(),
-        (Some(dir), _) => {
-            let mut named = OsString::from("dir=");
-            named.push(dir);
-            vec![named]
-        }
-    };
     let (settings, mut faults) = settings(&args.settings);
-    let configurations =
-        configurations(&on, &folder, !experiment.dry_run).unwrap_or_else(|found| {
-            faults.extend(found);
-            Vec::new()
-        });
+    let look = !experiment.dry_run;
+    let configurations = match (&args.dir, experiment.on.as_slice()) {
+        (None, []) => configurations(&[OsString::from("here=.")], &folder, look),
+        (None, on) => configurations(on, &folder, look),
+        (Some(dir), _) => in_dir(dir, &folder, look),
+    };
+    let configurations = configurations.unwrap_or_else(|found| {
+        faults.extend(found);
+        Vec::new()
+    });
     for file in &args.workloads {
         if !is_described(file) {
             faults.extend(described(file).err().unwrap_or_default());
@@ -134,6 +136,25 @@ fn plan(args: &FsRunArgs, context: &Context) -> Result<Plan, Failure> {
     faults.extend(found);
     let plan = Plan::new("", configurations, workloads);
     finished(plan, faults, experiment, context)
+}
+
+/// The configuration of `--dir`. With `look`, the folder must exist.
+fn in_dir(dir: &Path, folder: &Path, look: bool) -> Result<Vec<Configuration>, Vec<Diagnostic>> {
+    let path = folder.join(dir);
+    match look.then(|| path.metadata()) {
+        Some(Err(error)) => Err(vec![
+            Diagnostic::error(format!(
+                "`--dir {}`: {}",
+                dir.display(),
+                crate::failure::reason(&error)
+            ))
+            .hint(format!(
+                "give an existing folder, or create it: mkdir -p {}",
+                dir.display()
+            )),
+        ]),
+        _ => Ok(vec![Configuration::new("dir", Target::Path(path))]),
+    }
 }
 
 fn overrides(args: &FsRunArgs) -> Overrides {
@@ -169,6 +190,8 @@ fn overrides(args: &FsRunArgs) -> Overrides {
 struct Tables<'a> {
     context: &'a Context,
     single: bool,
+    /// Whether each second is a row.
+    rows: bool,
     live: Option<Live>,
     opening: String,
     /// The configuration of the current trial.
@@ -181,6 +204,7 @@ impl<'a> Tables<'a> {
         Tables {
             context,
             single: true,
+            rows: true,
             live: None,
             opening: String::new(),
             configuration: String::new(),
@@ -214,7 +238,7 @@ impl RunObserver for Tables<'_> {
                 if !self.single {
                     return Ok(());
                 }
-                self.live = Some(Live::new(&workload.name));
+                self.live = self.rows.then(|| Live::new(&workload.name));
                 self.opening = fsbench::opening(workload);
                 Ok(())
             }
@@ -230,11 +254,8 @@ impl RunObserver for Tables<'_> {
             Progress::Ended(ended) if has_figures(ended.trial) => {
                 let (workload, trial) = (ended.workload, ended.trial);
                 let drawn = Drawn::new(workload, trial);
-                let line = drawn.benchmark_line();
                 if self.single {
-                    let style = self.context.style_out();
-                    let (closing, remarks) = (drawn.fsbench_closing(style), drawn.remarks(style));
-                    return self.print(&format!("{closing}\n{line}\n{remarks}"));
+                    return self.print(&drawn.fsbench_closing(self.context.style_out()));
                 }
                 let mut text = String::new();
                 if self.printed.is_empty() {
@@ -244,7 +265,7 @@ impl RunObserver for Tables<'_> {
                     self.printed.clone_from(&self.configuration);
                     text += &format!("configuration: {}\n", on_one_line(&self.configuration));
                 }
-                self.print(&(text + &line))
+                self.print(&(text + &drawn.benchmark_line()))
             }
             Progress::Ended(ended) if ended.faults.is_empty() => {
                 let drawn = Drawn::new(ended.workload, ended.trial);

@@ -1,8 +1,12 @@
 //! `iodyno list`: the runs in the store.
 
+use std::collections::BTreeMap;
+
+use iodyno_model::printable::on_one_line;
 use iodyno_model::{Diagnostic, Direction, DirectionTotal, RunSummary};
+use iodyno_report::Style;
 use iodyno_report::text::{RunRow, list as table};
-use iodyno_store::Store;
+use iodyno_store::{SqliteStore, Store};
 use iodyno_units::{Bytes, Nanos, Rate};
 use serde::Serialize;
 
@@ -44,8 +48,20 @@ pub(crate) fn list(args: &ListArgs, context: &Context) -> Result<Exit, Failure> 
         context.note(EMPTY);
     } else {
         let now_ms = context.now_unix_ms();
-        let rows: Vec<RunRow> = runs.iter().map(|run| row(run, context, now_ms)).collect();
-        write_out(table(&rows, context.style_out()))?;
+        let apart = told_apart(&runs, &store);
+        let rows = runs.iter().map(|run| RunRow {
+            apart: apart.get(&run.alias).cloned().unwrap_or_default(),
+            ..row(run, context, now_ms)
+        });
+        let style = match context.terminal.columns_out() {
+            Some(_) => context.style_out(),
+            // Nothing is cut for a pager or a file.
+            None => Style {
+                width: usize::MAX,
+                ..context.style_out()
+            },
+        };
+        write_out(table(&rows.collect::<Vec<_>>(), style))?;
     }
     let damaged: Vec<Diagnostic> = runs
         .iter()
@@ -63,6 +79,65 @@ pub(crate) fn list(args: &ListArgs, context: &Context) -> Result<Exit, Failure> 
         true => Exit::Fine,
         false => Exit::CheckFailed,
     })
+}
+
+/// Flags that say nothing about what a run measures, and whether a value follows.
+const MINOR: [(&str, bool); 7] = [
+    ("-q", false),
+    ("--quiet", false),
+    ("--json", false),
+    ("--seed", true),
+    ("--name", true),
+    ("--store", true),
+    ("--color", true),
+];
+
+/// What the commands of runs with one name do not have in common, by the runs' numbers: `bs=4k`, `bs=64k`.
+fn told_apart(runs: &[RunSummary], store: &SqliteStore) -> BTreeMap<u64, String> {
+    let mut named: BTreeMap<&str, Vec<&RunSummary>> = BTreeMap::new();
+    let own = runs
+        .iter()
+        .filter(|run| run.imported == 0 && run.damaged.is_none());
+    for run in own {
+        named.entry(&run.name).or_default().push(run);
+    }
+    let mut apart = BTreeMap::new();
+    for group in named.into_values().filter(|group| group.len() > 1) {
+        let commands = group.iter().filter_map(|run| {
+            let plan = store.plan(run.id).ok()?;
+            Some((run.alias, telling(plan.command)))
+        });
+        let commands: Vec<(u64, Vec<String>)> = commands.collect();
+        for (alias, words) in &commands {
+            let everywhere =
+                |word: &&String| commands.iter().all(|(_, other)| other.contains(word));
+            let own: Vec<&str> = words
+                .iter()
+                .filter(|word| !everywhere(word))
+                .map(String::as_str)
+                .collect();
+            apart.insert(*alias, on_one_line(&own.join(" ")));
+        }
+    }
+    apart
+}
+
+/// The words of a command without [`MINOR`] flags.
+fn telling(command: Vec<String>) -> Vec<String> {
+    let mut words = command.into_iter();
+    let mut telling = Vec::new();
+    while let Some(word) = words.next() {
+        let (flag, value) = match word.split_once('=') {
+            Some((flag, _)) => (flag, true),
+            None => (word.as_str(), false),
+        };
+        match MINOR.iter().find(|(minor, _)| *minor == flag) {
+            Some((_, true)) if !value => drop(words.next()),
+            Some(_) => {}
+            None => telling.push(word),
+        }
+    }
+    telling
 }
 
 /// `schema` = `iodyno.runs/1` and `runs`, newest last.
@@ -100,7 +175,7 @@ fn row(run: &RunSummary, context: &Context, now_ms: u64) -> RunRow {
         trials_done: count(run.trials_completed + run.imported),
         trials_planned: count(run.trials_planned + run.imported),
         name: run.name.clone(),
-        configurations: Vec::new(),
+        apart: String::new(),
         headline: headline(run),
     }
 }
@@ -127,4 +202,20 @@ fn headline(run: &RunSummary) -> String {
         })
         .collect();
     parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_that_do_not_concern_the_measurement_tell_nothing_apart() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(
+            telling(words(
+                "iodyno run a.fio --seed 7 -q --set bs=4k --name=x --rounds 3 --json"
+            )),
+            words("iodyno run a.fio --set bs=4k --rounds 3")
+        );
+    }
 }

@@ -3,6 +3,7 @@
 mod check;
 mod compare;
 mod completions;
+mod delete;
 mod doctor;
 mod export;
 mod fileio;
@@ -20,6 +21,7 @@ mod watch;
 pub(crate) use check::check;
 pub(crate) use compare::{Judged, compare, judge};
 pub(crate) use completions::completions;
+pub(crate) use delete::{delete, name};
 pub(crate) use doctor::doctor;
 pub(crate) use export::export;
 pub(crate) use fileio::fileio;

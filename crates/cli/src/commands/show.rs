@@ -1,8 +1,9 @@
 //! `iodyno show`: prints a stored run in one of several formats.
 
 use iodyno_model::printable::on_one_line;
-use iodyno_model::{Diagnostic, Imported};
+use iodyno_model::{Diagnostic, Imported, TrialKey, Workload};
 use iodyno_report::fio::cannot_tell;
+use iodyno_report::series::{jobs_csv, jobs_csv_head};
 use iodyno_store::{Run, SqliteStore, Store};
 use iodyno_units::counted;
 
@@ -33,7 +34,7 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> 
             Format::Json => write_out(iodyno_report::json::plan(&run.plan)).map(|()| Exit::Fine),
             _ => Err(Failure::one(
                 Diagnostic::error(format!(
-                    "run {} was imported and cannot be shown in fio's formats",
+                    "run {} was imported and cannot be shown in fio's formats or fsbench's",
                     run.summary.alias
                 ))
                 .hint("use `--format text` or `--format json`"),
@@ -53,12 +54,8 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> 
         Format::FioJsonPlus => fio(&store, &run, FioForm::JsonPlus, context)?,
         Format::FioNormal => fio(&store, &run, FioForm::Normal, context)?,
         Format::Terse => fio(&store, &run, FioForm::Terse(3), context)?,
-        Format::Csv => {
-            return Err(Failure::one(
-                Diagnostic::error("`--format csv` requires `--series`")
-                    .hint("use `--series KIND --format csv`, or `iodyno compare RUN --format csv`"),
-            ));
-        }
+        Format::Fsbench => fsbench(&store, &run, context)?,
+        Format::Csv => csv(&store, &run, &chosen)?,
     }
     Ok(Exit::Fine)
 }
@@ -110,6 +107,42 @@ fn extended(looks: &[u32]) -> String {
         rounds => rounds.concat(),
     };
     format!("; extended {times}, after {rounds} rounds")
+}
+
+/// Prints the seconds of each trial's jobs.
+fn csv(store: &SqliteStore, run: &Run, chosen: &[(u32, TrialKey)]) -> Result<(), Failure> {
+    write_out(jobs_csv_head())?;
+    for (number, key) in chosen {
+        let trial = load(store, *key, Format::Csv.series())?;
+        let (configuration, workload) = run.plan.cell(key.cell);
+        let place = (*number, key.round, configuration.name.as_str());
+        write_out(jobs_csv(place, workload, &trial.frames))?;
+    }
+    Ok(())
+}
+
+/// Prints each trial of file operations as `fs run` does; tables after the first follow an empty line.
+fn fsbench(store: &SqliteStore, run: &Run, context: &Context) -> Result<(), Failure> {
+    let other = |workload: &&Workload| {
+        let mut jobs = workload.jobs.iter();
+        !jobs.all(|job| job.work.file_operations().is_some())
+    };
+    if let Some(other) = run.plan.workloads.iter().find(other) {
+        let fault = format!("run {} cannot be shown in this format", run.summary.alias);
+        let hint = format!(
+            "workload `{}` has no file operations; use `--format text`",
+            on_one_line(&other.name)
+        );
+        return Err(Failure::one(Diagnostic::error(fault).hint(hint)));
+    }
+    for (index, stored) in run.trials.iter().enumerate() {
+        let trial = load(store, stored.key, Format::Fsbench.series())?;
+        let (_, workload) = run.plan.cell(stored.key.cell);
+        let before = if index > 0 { "\n" } else { "" };
+        let table = Drawn::new(workload, &trial).fsbench(context.style_out());
+        write_out(format!("{before}{table}"))?;
+    }
+    Ok(())
 }
 
 /// Prints each trial in one of fio's formats; in JSON, one document per trial.

@@ -25,6 +25,7 @@ mod replay;
 mod results;
 mod resume;
 mod stand_in;
+mod stored;
 mod streams;
 mod telemetry;
 mod usage;

@@ -173,7 +173,6 @@ fn every_error_of_the_flags_is_reported_with_the_existing_names() {
             &["show", "last", "--series", "disk", "--raw"],
             "--format csv",
         ),
-        (&["show", "last", "--format", "csv"], "--series KIND"),
         (&["show", "last", "--trial", "2"], "has 1 trial"),
         (&["show", "last", "--series", "process"], "--sample NAME"),
         (&["run", "job.fio", "--sample-every", "10ms"], "100ms"),

@@ -2,11 +2,13 @@
 
 use crate::harness::Home;
 
-const COMMANDS: [&str; 9] = [
+const COMMANDS: [&str; 11] = [
     "run",
     "fio",
     "list",
     "show",
+    "name",
+    "delete",
     "export",
     "import",
     "check",
@@ -65,7 +67,7 @@ fn writes_a_manual_page_for_each_command() {
     let done = home
         .iodyno(&["man", "pages/man1"])
         .succeeds()
-        .tells("18 pages");
+        .tells("20 pages");
     assert_eq!(done.stdout, "");
     for command in COMMANDS {
         let page = home.work().join(format!("pages/man1/iodyno-{command}.1"));

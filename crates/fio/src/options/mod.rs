@@ -46,6 +46,18 @@ pub fn option_names() -> impl Iterator<Item = &'static str> {
     OPTIONS.options().flat_map(OptionSpec::names)
 }
 
+/// Whether setting `second` replaces what `first` has set: both are names of one option, whose values do not add up. Names
+/// that are not options of fio count as the same with `-` or `_`.
+pub fn replaces(first: &str, second: &str) -> bool {
+    match (OPTIONS.find(first), OPTIONS.find(second)) {
+        (Some(one), Some(other)) => {
+            one.name == other.name && !crate::apply::ADDING.contains(&one.name)
+        }
+        (None, None) => first.replace('-', "_") == second.replace('-', "_"),
+        _ => false,
+    }
+}
+
 /// A supported option.
 const fn honoured(name: &'static str, unit: Unit, text: &'static str, set: Setter) -> OptionSpec {
     OptionSpec::new(name, unit, text, Status::Honoured(set))

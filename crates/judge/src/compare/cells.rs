@@ -1,8 +1,8 @@
 //! Builds rows and cells from the results of the other modules.
 
 use iodyno_model::{
-    CandidateResult, ComparedRow, Estimated, Metric, Observation, Pairing, Question, Regime, Side,
-    Verdict,
+    Better, CandidateResult, ComparedRow, Estimated, Metric, Observation, Pairing, Question,
+    Regime, Side, Verdict,
 };
 use iodyno_stats::{Sample as Sorted, cliffs_delta};
 use iodyno_units::Rate;
@@ -252,6 +252,9 @@ pub(super) fn rows(
         cell.notes
             .extend(closed_loops(sides, &prepared.asked.metric, question));
         cell.notes.extend(prepared.asked.notes.iter().cloned());
+        let better = prepared.asked.metric.better;
+        cell.notes
+            .extend(of_medians(&built.row.baseline, &cell, better));
         for side in [&built.row.baseline, &cell.side] {
             cell.notes.extend(left_out(side));
         }
@@ -400,6 +403,32 @@ fn remarks(sample: &Sample, numbers: &Numbers, verdict: &Verdict) -> Vec<String>
         _ => {}
     }
     notes
+}
+
+/// The share by which the quotient of two printed medians may differ from the ratio beside them: about four times what
+/// rounding a ratio near 1 to two decimals explains.
+const VISIBLE: f64 = 0.02;
+
+/// A remark if the two medians give another ratio than the printed one, which is not computed from them.
+fn of_medians(baseline: &Side, cell: &CandidateResult, better: Better) -> Option<String> {
+    let ratio = cell.ratio?.value;
+    let medians = (baseline.median?.value, cell.side.median?.value);
+    let quotient = match better {
+        Better::Higher => medians.1 / medians.0,
+        Better::Lower => medians.0 / medians.1,
+    };
+    let of = match cell.pairing {
+        Pairing::Paired => "the median of the ratios within the rounds",
+        Pairing::Unpaired => "the median of the ratios of all pairs of trials",
+        Pairing::Runs => "that of the runs' geometric means",
+    };
+    ((quotient / ratio).ln().abs() > VISIBLE.ln_1p()).then(|| {
+        let numbers = [quotient, ratio].map(iodyno_units::significant);
+        format!(
+            "the ratio of the medians is {}×; {}× is {of}",
+            numbers[0], numbers[1]
+        )
+    })
 }
 
 /// Applies the objections of `comparability` to the verdict.

@@ -40,13 +40,19 @@ pub fn distinguishing_runs(observations: &[Observation]) -> String {
 }
 
 /// Rows that separate what differs: configuration and workload if they vary, and every dimension in which
-/// trials of one workload in one column differ.
-pub fn default_rows(columns: &str, observations: &[Observation]) -> Vec<String> {
-    let mut rows: Vec<String> = [Observation::CONFIGURATION, Observation::WORKLOAD]
-        .into_iter()
-        .filter(|name| *name != columns && values(observations, name).len() > 1)
-        .map(str::to_owned)
-        .collect();
+/// trials of one workload in one column differ. Dimensions that are printed `across` are not among them; a workload that
+/// they determine is not either.
+pub fn default_rows(columns: &str, across: &[String], observations: &[Observation]) -> Vec<String> {
+    let mut rows = across.to_vec();
+    for name in [Observation::CONFIGURATION, Observation::WORKLOAD] {
+        let determined = name == Observation::WORKLOAD
+            && !across.is_empty()
+            && !splits_a_cell(name, columns, &rows, observations);
+        let known = name == columns || rows.iter().any(|row| row == name);
+        if !known && !determined && values(observations, name).len() > 1 {
+            rows.push(name.to_owned());
+        }
+    }
     for name in dimensions(observations) {
         let known = [Observation::RUN, columns].contains(&name.as_str())
             || REPETITIONS.contains(&name.as_str())
@@ -55,7 +61,8 @@ pub fn default_rows(columns: &str, observations: &[Observation]) -> Vec<String> 
             rows.push(name);
         }
     }
-    if rows.is_empty() {
+    rows.drain(..across.len());
+    if rows.is_empty() && across.is_empty() {
         let other = match columns {
             Observation::WORKLOAD => Observation::CONFIGURATION,
             _ => Observation::WORKLOAD,
@@ -204,7 +211,7 @@ mod tests {
         ];
         for (columns, trials, expected) in cases {
             let trials: Vec<Observation> = trials.iter().map(|(c, w, f)| trial(c, w, f)).collect();
-            assert_eq!(default_rows(columns, &trials), expected, "{trials:?}");
+            assert_eq!(default_rows(columns, &[], &trials), expected, "{trials:?}");
         }
     }
 }

@@ -75,17 +75,20 @@ fn faults(observations: &[Observation], question: &Question) -> Vec<QuestionErro
     };
     known(&question.columns, "columns");
     for name in &question.rows {
-        known(name, "rows");
+        let role = match question.across.contains(name) {
+            true => "columns",
+            false => "rows",
+        };
+        known(name, role);
     }
+    let only = question.only.iter().map(|(d, v)| (d, v, "a condition"));
+    let floor = question.floor.iter().map(|(d, v)| (d, v, "noise floor"));
+    let metrics = question.metric_where.iter();
+    let metrics = metrics.map(|(d, v, _)| (d, v, "a metric"));
     let mut pairs: Vec<(&String, &String, &'static str)> = Vec::new();
-    for (role, wanted) in [
-        ("a condition", &question.only),
-        ("noise floor", &question.floor),
-    ] {
-        for (dimension, value) in wanted {
-            if known(dimension, role) {
-                pairs.push((dimension, value, role));
-            }
+    for (dimension, value, role) in only.chain(floor).chain(metrics) {
+        if known(dimension, role) {
+            pairs.push((dimension, value, role));
         }
     }
     for (dimension, value, role) in pairs {
@@ -136,9 +139,11 @@ fn unknown_metrics(observations: &[Observation], question: &Question) -> Vec<Que
         let figures = o.figures.iter().map(|figure| &figure.metric.name);
         figures.chain(o.withheld.iter().map(|withheld| &withheld.metric))
     }));
+    let rows = question.metric_where.iter().map(|(_, _, metric)| metric);
     let unknown = question
         .metrics
         .iter()
+        .chain(rows)
         .filter(|name| *name != super::ALL_METRICS && !there.contains(name));
     unknown
         .map(|name| QuestionError::UnknownMetric {

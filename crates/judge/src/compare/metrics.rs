@@ -52,16 +52,26 @@ pub(super) fn rows<'t, 'a>(table: &'t Table<'a>, question: &Question) -> Vec<Ask
                 notes,
             });
         };
-        let further = exploratory(row, &primary, question);
         let (role, others) = match (row.floor, is_computed(row)) {
             (true, _) => (Role::Floor, Role::Floor),
             (false, true) => (Role::Exploratory, Role::Exploratory),
             (false, false) => (Role::Primary, Role::Exploratory),
         };
+        let beside = match chosen(row, question) {
+            Some(_) => 0,
+            None => {
+                let names = question.metrics.iter().take(question.primary_metrics);
+                names.take_while(|name| *name != ALL_METRICS).count()
+            }
+        };
+        let (beside, further) = question.metrics.split_at(beside);
+        let mut known = vec![primary.clone()];
         add(primary, own, role, notes);
-        for metric in further {
-            let own = vec![metric.clone(); members.len()];
-            add(metric, own, others, Vec::new());
+        for (names, role) in [(beside, role), (further, others)] {
+            for metric in named(row, names, &mut known) {
+                let own = vec![metric.clone(); members.len()];
+                add(metric, own, role, Vec::new());
+            }
         }
     }
     asked.sort_by_key(|asked| (asked.role != Role::Primary, asked.role == Role::Floor));
@@ -88,10 +98,7 @@ fn first(
     question: &Question,
 ) -> (Metric, Vec<Metric>, Vec<String>) {
     let (metric, notes) = primary(row, table, question);
-    let asked = question
-        .metrics
-        .first()
-        .is_some_and(|name| *name != ALL_METRICS);
+    let asked = asked(row, question).is_some();
     let own: Vec<Metric> = workloads
         .iter()
         .map(|workload| {
@@ -125,10 +132,25 @@ fn speed() -> Metric {
     }
 }
 
-/// The row's own metric, and remarks.
+/// The metric that the question asks for in rows with one of this row's values.
+fn chosen<'q>(row: &Row, question: &'q Question) -> Option<&'q String> {
+    let mut conditions = question.metric_where.iter();
+    let applies = |(dimension, value, _): &&(String, String, String)| {
+        row.trials()
+            .all(|trial| trial.dimension(dimension) == value)
+    };
+    conditions.find(applies).map(|(_, _, metric)| metric)
+}
+
+/// The metric that the question asks for in this row; `None`: the row's own.
+fn asked<'q>(row: &Row, question: &'q Question) -> Option<&'q String> {
+    let named = || question.metrics.first().filter(|name| *name != ALL_METRICS);
+    chosen(row, question).or_else(named)
+}
+
+/// The row's metric, and remarks.
 fn primary(row: &Row, table: &Table, question: &Question) -> (Metric, Vec<String>) {
-    let first = question.metrics.first();
-    if let Some(name) = first.filter(|name| *name != ALL_METRICS) {
+    if let Some(name) = asked(row, question) {
         let own = metric_named(row.trials(), name);
         let anywhere = || metric_named(table.rows.iter().flat_map(Row::trials), name);
         let metric = own.or_else(anywhere);
@@ -196,15 +218,16 @@ fn any_metric(row: &Row) -> Metric {
         .unwrap_or_else(|| Metric::iops(Metric::IOPS))
 }
 
-/// The additional metrics that the question asks for.
-fn exploratory(row: &Row, primary: &Metric, question: &Question) -> Vec<Metric> {
+/// The metrics of these names that a row has and that are not `known` yet.
+fn named(row: &Row, names: &[String], known: &mut Vec<Metric>) -> Vec<Metric> {
     let mut found: Vec<Metric> = Vec::new();
     let mut add = |metric: Metric| {
-        if metric.name != primary.name && !found.iter().any(|known| known.name == metric.name) {
+        if !known.iter().any(|known| known.name == metric.name) {
+            known.push(metric.clone());
             found.push(metric);
         }
     };
-    for name in &question.metrics {
+    for name in names {
         if name == ALL_METRICS {
             let baseline = row.columns.first().into_iter().flatten();
             for figure in baseline.flat_map(|o| &o.figures) {

@@ -77,10 +77,16 @@ pub fn compare(
     Ok(comparison)
 }
 
-/// A dimension cannot be used for both columns and rows: each row would have one column.
+/// A dimension cannot be used for both columns and rows: each row would have one column. Dimensions that are printed
+/// across define rows.
 fn normalised(question: &Question) -> Question {
     let mut question = question.clone();
     let columns = question.columns.clone();
-    question.rows.retain(|row| *row != columns);
+    question.across.retain(|across| *across != columns);
+    question.rows.extend(question.across.clone());
+    let mut seen = std::collections::HashSet::new();
+    question
+        .rows
+        .retain(|row| *row != columns && seen.insert(row.clone()));
     question
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use iodyno_model::{Better, Member, Metric, Pairing};
+use iodyno_model::{Better, Member, Metric, Pairing, Verdict};
 use iodyno_stats::geometric_mean;
 
 use super::sides::{Gathered, Together};
@@ -90,7 +90,7 @@ pub(super) fn sample(
         }
     }
     if both.is_empty() {
-        return Err(why.unwrap_or_else(|| format!("{} has no trial here", columns.1)));
+        return Err(why.unwrap_or_else(|| format!("{} {}", columns.1, Verdict::NO_TRIAL)));
     }
     let mut reasons = Vec::new();
     let (pairing, values) = match both.iter().all(|two| share_rounds(two)) {

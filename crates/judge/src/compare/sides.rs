@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use iodyno_model::{Metric, Observation};
+use iodyno_model::{Metric, Observation, Verdict};
 
 /// Run and round, which are common to trials that are paired.
 pub(super) type Together<'a> = (&'a str, u32);
@@ -47,7 +47,7 @@ impl Gathered<'_> {
     /// Why a side has no values.
     pub(super) fn why_empty(&self, column: &str) -> String {
         match by_reason(&self.left_out).as_slice() {
-            [] => format!("{column} has no trial here"),
+            [] => format!("{column} {}", Verdict::NO_TRIAL),
             [first] => format!("{column}: {first}"),
             [first, rest @ ..] => format!("{column}: {first}, and {} more", rest.len()),
         }

@@ -23,6 +23,32 @@ pub(crate) fn value(value: f64, unit: &Unit) -> String {
     format!("{sign}{text}")
 }
 
+/// The unit of bandwidths in tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BandwidthUnit {
+    /// KiB/s, MiB/s or GiB/s, as the size requires.
+    #[default]
+    Scaled,
+    /// MB/s: 10⁶ bytes per second.
+    Decimal,
+    /// MiB/s: 2²⁰ bytes per second.
+    Binary,
+}
+
+/// A value with its unit, bandwidths in this one.
+pub(super) fn value_in(value: f64, unit: &Unit, bandwidth: BandwidthUnit) -> String {
+    let (size, name) = match (unit, bandwidth) {
+        (Unit::BytesPerSecond, BandwidthUnit::Decimal) => (1e6, "MB/s"),
+        (Unit::BytesPerSecond, BandwidthUnit::Binary) => (f64::from(1 << 20), "MiB/s"),
+        _ => return self::value(value, unit),
+    };
+    match value / size {
+        number if !number.is_finite() => NONE.to_owned(),
+        number if number.abs() >= 99.95 => format!("{number:.1} {name}"),
+        number => format!("{} {name}", significant(number)),
+    }
+}
+
 /// As in the table of a trial: MiB with one decimal if that has three or four digits.
 fn bytes(bytes: f64) -> String {
     let mib = bytes / f64::from(1 << 20);
@@ -42,8 +68,8 @@ pub(super) fn reach(estimated: &Estimated) -> Option<f64> {
 }
 
 /// `671/s ±3%`; without the second part if there is no interval.
-pub(super) fn median(median: &Estimated, unit: &Unit) -> String {
-    let value = value(median.value, unit);
+pub(super) fn median(median: &Estimated, unit: &Unit, bandwidth: BandwidthUnit) -> String {
+    let value = value_in(median.value, unit, bandwidth);
     match reach(median) {
         Some(reach) => format!("{value} ±{:.0}%", reach * 100.0),
         None => value,
@@ -83,6 +109,11 @@ pub(super) fn ratio(ratio: &Estimated) -> String {
         }
         None => format!("{value}×"),
     }
+}
+
+/// `1.66×`.
+pub(super) fn times(ratio: &Estimated) -> String {
+    format!("{}×", number(ratio.value, decimals(ratio)))
 }
 
 /// The interval as distances from one: `[−4 %, +9 %]`.
@@ -180,6 +211,24 @@ mod tests {
     }
 
     #[test]
+    fn bandwidths_are_in_the_unit_that_was_asked_for() {
+        use BandwidthUnit::{Binary, Decimal, Scaled};
+        for (number, unit, text) in [
+            (226e6, Decimal, "226.0 MB/s"),
+            (12.34e9, Decimal, "12340.0 MB/s"),
+            (2.5e6, Decimal, "2.50 MB/s"),
+            (226e6, Binary, "215.5 MiB/s"),
+            (226e6, Scaled, "215.5 MiB/s"),
+            (20.0 * 1073741824.0, Scaled, "20 GiB/s"),
+            (20.0 * 1073741824.0, Binary, "20480.0 MiB/s"),
+            (f64::NAN, Decimal, "?"),
+        ] {
+            assert_eq!(value_in(number, &Unit::BytesPerSecond, unit), text);
+        }
+        assert_eq!(value_in(671.2, &Unit::OpsPerSecond, Decimal), "671/s");
+    }
+
+    #[test]
     fn the_larger_distance_is_the_reach() {
         for (value, interval, text) in [
             (100.0, Some((97.0, 101.0)), "100/s ±3%"),
@@ -190,7 +239,11 @@ mod tests {
             (100.0, Some((f64::NEG_INFINITY, f64::INFINITY)), "100/s"),
         ] {
             assert_eq!(
-                median(&estimated(value, interval), &Unit::OpsPerSecond),
+                median(
+                    &estimated(value, interval),
+                    &Unit::OpsPerSecond,
+                    BandwidthUnit::Scaled
+                ),
                 text
             );
         }

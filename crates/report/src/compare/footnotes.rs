@@ -31,6 +31,7 @@ impl Footnotes {
         comparison: &Comparison,
         row: &ComparedRow,
         cell: &CandidateResult,
+        alike: bool,
     ) -> Vec<usize> {
         let mut texts: Vec<String> = Vec::new();
         texts.extend(of_verdict(cell));
@@ -39,7 +40,10 @@ impl Footnotes {
         texts.extend(of_differences(comparison, cell));
         texts.extend(of_sides(&row.baseline, &cell.side));
         texts.extend(cell.notes.iter().cloned());
-        let texts = texts.iter().map(|text| sanitize(text));
+        let texts = texts.iter().map(|text| match alike {
+            true => sanitize(&unnamed(text, &cell.side.column)),
+            false => sanitize(text),
+        });
         let mut numbers: Vec<usize> = texts.map(|text| self.number(text)).collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -49,6 +53,28 @@ impl Footnotes {
     pub(super) fn texts(self) -> Vec<String> {
         self.texts
     }
+}
+
+/// A text with `this side` for the candidate's name, where it is one: after `of` or `and`, or at the start.
+fn unnamed(text: &str, candidate: &str) -> String {
+    if candidate.is_empty() {
+        return text.to_owned();
+    }
+    let mut unnamed = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(candidate) {
+        let (before, from) = rest.split_at(at);
+        let after = &from[candidate.len()..];
+        unnamed += before;
+        let begins = unnamed.is_empty() || unnamed.ends_with(" of ") || unnamed.ends_with(" and ");
+        let ends = after.is_empty() || after.starts_with([' ', ',', ':', ';', ')']);
+        unnamed += match begins && ends {
+            true => "this side",
+            false => candidate,
+        };
+        rest = after;
+    }
+    unnamed + rest
 }
 
 fn of_verdict(cell: &CandidateResult) -> Option<String> {
@@ -186,4 +212,31 @@ pub(super) fn each_once(texts: &[String]) -> String {
         }
     }
     once.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unnamed;
+
+    #[test]
+    fn the_candidate_is_unnamed_only_where_its_name_is_a_name() {
+        for (text, name, expected) in [
+            (
+                "1 run of run 1 and 1 of run 12",
+                "run 1",
+                "1 run of this side and 1 of run 12",
+            ),
+            ("run 2: a cache", "run 2", "this side: a cache"),
+            (
+                "steadiness of a and b unknown",
+                "b",
+                "steadiness of a and this side unknown",
+            ),
+            ("about 3 more rounds", "rounds", "about 3 more rounds"),
+            ("", "x", ""),
+            ("ab", "", "ab"),
+        ] {
+            assert_eq!(unnamed(text, name), expected);
+        }
+    }
 }

@@ -44,8 +44,12 @@ object!(Document<'a>(it in &'a Comparison) {
 object!(QuestionView<'a>(question in &'a Question) {
     columns: question.columns,
     rows: question.rows,
+    // Dimensions of the rows that tables print as columns.
+    across [opt]: &(!question.across.is_empty()).then_some(&question.across),
     only: list(&question.only, PairView),
     metrics: question.metrics,
+    // How many of them decide, if several do.
+    primary_metrics [opt]: &(question.primary_metrics > 1).then_some(question.primary_metrics),
     axis: question.axis,
     floor: list(&question.floor, PairView),
     margin: question.margin,

@@ -5,18 +5,20 @@
 
 use iodyno_model::Comparison;
 
+use super::Shown;
 use super::claims::Claims;
+use super::pivot::flat;
 use super::view::{ResultView, Section, ViewModel, view};
 use crate::table::{Column, Markup, Table};
 
 /// A table in GitHub's Markdown, with conditions above and footnotes below it. Ends with a newline.
-pub fn markdown(comparison: &Comparison) -> String {
-    draw(&view(comparison), Markup::Markdown)
+pub fn markdown(comparison: &Comparison, shown: &Shown) -> String {
+    draw(&view(comparison, shown), Markup::Markdown)
 }
 
 /// The same as an AsciiDoc table (`|===`). Ends with a newline.
-pub fn asciidoc(comparison: &Comparison) -> String {
-    draw(&view(comparison), Markup::AsciiDoc)
+pub fn asciidoc(comparison: &Comparison, shown: &Shown) -> String {
+    draw(&view(comparison, shown), Markup::AsciiDoc)
 }
 
 fn draw(view: &ViewModel, markup: Markup) -> String {
@@ -25,13 +27,17 @@ fn draw(view: &ViewModel, markup: Markup) -> String {
         markup.strong(&markup.escape(&view.name)),
         markup.escape(&view.conditions.join(", "))
     )];
-    let summaries = view.candidates.iter();
-    head.extend(summaries.map(|it| markup.escape(&format!("{}: {}", it.name, it.counts))));
+    let summaries = view.summaries();
+    head.extend(summaries.map(|it| markup.escape(&format!("{}: {}", it.full_name(), it.counts))));
     let mut blocks = vec![markup.paragraph(&head)];
     for section in &view.sections {
         let title = section.title.map(|title| markup.escape(title));
         blocks.extend(title.map(|title| markup.paragraph(&[title])));
-        blocks.push(pivot(view, section).markup(markup));
+        let table = match view.pivots {
+            true => flat(view, section),
+            false => table(view, section),
+        };
+        blocks.push(table.markup(markup));
     }
     let footnotes = view.footnotes.iter().enumerate();
     let footnotes = footnotes.map(|(index, text)| format!("({}) {text}", index + 1));
@@ -54,11 +60,11 @@ fn draw(view: &ViewModel, markup: Markup) -> String {
     blocks.join("\n")
 }
 
-fn pivot(view: &ViewModel, section: &Section) -> Table {
+fn table(view: &ViewModel, section: &Section) -> Table {
     let metric = section.rows.iter().any(|row| row.metric_matters);
     let names = view.dimensions.iter().map(Column::left);
     let metrics = metric.then(|| Column::left("metric"));
-    let sides = view.candidates.iter().map(|candidate| &candidate.name);
+    let sides = view.candidates.iter().map(|candidate| &candidate.heading);
     let sides = std::iter::once(&view.baseline).chain(sides);
     let mut table = Table::new(names.chain(metrics).chain(sides.map(Column::right)));
     for row in &section.rows {

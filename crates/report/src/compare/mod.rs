@@ -7,6 +7,8 @@
 //! Invariants: a verdict has the same text in all formats ([`verdict_words`]), a verdict is never printed as `~`, and a
 //! ratio above one always means that the candidate is better.
 
+use std::collections::BTreeMap;
+
 mod benchstat;
 mod claims;
 mod csv;
@@ -14,6 +16,7 @@ mod figures;
 mod footnotes;
 mod json;
 mod markup;
+mod pivot;
 mod progress;
 mod repeats;
 mod text;
@@ -28,6 +31,7 @@ mod tests;
 pub(crate) use benchstat::benchmark_name;
 pub use benchstat::benchstat;
 pub use csv::csv;
+pub use figures::BandwidthUnit;
 pub(crate) use figures::value;
 pub(crate) use json::Document;
 pub use json::json;
@@ -36,3 +40,21 @@ pub use progress::progress_line;
 pub use repeats::{Again, repeats};
 pub use text::{claims, text};
 pub use words::{Counts, summary_counts, verdict_words};
+
+/// How tables print a comparison.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Shown {
+    /// The unit of bandwidths.
+    pub bandwidth: BandwidthUnit,
+    /// Whether the arithmetic mean is printed beside each median.
+    pub mean: bool,
+    /// Headings in place of values of the compared dimension, such as the names of runs.
+    pub headings: BTreeMap<String, String>,
+}
+
+impl Shown {
+    /// The mean, if it was asked for and there are values.
+    fn mean_of(&self, values: &[f64]) -> Option<f64> {
+        (self.mean && !values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    }
+}

@@ -4,7 +4,8 @@ use iodyno_model::{Estimated, Repeated};
 
 use iodyno_units::{counted, percent};
 
-use super::figures::{median, ratio, value};
+use super::Shown;
+use super::figures::{median, ratio, value_in};
 
 use crate::style::{Style, sanitize, trimmed};
 use crate::table::{Column, Table};
@@ -20,30 +21,34 @@ pub struct Again {
     pub floor: f64,
 }
 
-/// Each metric with its median, interval and range of values; below them the difference between two series of trials of
-/// the same configuration.
-pub fn repeats(name: &str, repeats: &[Repeated], again: Option<Again>, style: Style) -> String {
+/// Each metric with its median, interval, on request its mean, and range of values; below them the difference between two
+/// series of trials of the same configuration.
+pub fn repeats(
+    name: &str,
+    repeats: &[Repeated],
+    again: Option<Again>,
+    shown: &Shown,
+    style: Style,
+) -> String {
     let trials = repeats.iter().map(|r| r.values.len()).max().unwrap_or(0);
     let mut text = format!(
         "{}   {}, nothing to compare with\n",
         sanitize(name),
         counted(trials as u64, "trial")
     );
-    let mut table = Table::new([
-        Column::left(""),
-        Column::left("median"),
-        Column::right("smallest"),
-        Column::right("largest"),
-    ]);
+    let mean = shown.mean.then(|| Column::right("mean"));
+    let columns = [Column::left(""), Column::left("median")].into_iter();
+    let columns = columns.chain(mean);
+    let mut table = Table::new(columns.chain(["smallest", "largest"].map(Column::right)));
     for repeated in repeats {
         let unit = &repeated.metric.unit;
         let (low, high) = repeated.extremes;
-        table.row([
-            repeated.metric.name.clone(),
-            median(&repeated.median, unit),
-            value(low, unit),
-            value(high, unit),
-        ]);
+        let name = repeated.metric.name.clone();
+        let mut cells = vec![name, median(&repeated.median, unit, shown.bandwidth)];
+        let mean = shown.mean_of(&repeated.values);
+        let others = mean.into_iter().chain([low, high]);
+        cells.extend(others.map(|value| value_in(value, unit, shown.bandwidth)));
+        table.row(cells);
     }
     text += &table.draw(style.columns(), style);
     if repeats

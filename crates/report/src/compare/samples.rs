@@ -436,3 +436,109 @@ fn published_claim(
         unchecked: None,
     }
 }
+
+/// Two read policies of mirrors: rows by layout, columns by run, pattern and block size; sequential reads by bandwidth.
+pub(super) fn policies() -> Comparison {
+    const ROWS: [(&str, [f64; 4], [f64; 4]); 2] = [
+        (
+            "2 Striped",
+            [226e6, 243e6, 11.0, 304.0],
+            [222e6, 255e6, 11.0, 299.0],
+        ),
+        (
+            "2 2-Way Mirror",
+            [302e6, 324e6, 16.0, 534.0],
+            [433e6, 448e6, 23.0, 571.0],
+        ),
+    ];
+    let kinds = [
+        ("read", "1m"),
+        ("read", "4k"),
+        ("randread", "1m"),
+        ("randread", "4k"),
+    ];
+    let mut rows = Vec::new();
+    for (layout, before, after) in ROWS {
+        for (place, (rw, bs)) in kinds.into_iter().enumerate() {
+            let metric = match rw {
+                "read" => Metric::bandwidth(Metric::BANDWIDTH),
+                _ => Metric::iops(Metric::IOPS),
+            };
+            let ratio = after[place] / before[place];
+            let verdict = match ratio {
+                ratio if ratio > 1.05 => Verdict::Faster,
+                ratio if ratio < 0.99 => Verdict::Slower,
+                _ => Verdict::Equivalent,
+            };
+            let mut cell = cell(side("run 2", bare(after[place])), bare(ratio), verdict);
+            cell.notes
+                .extend((place == 2).then(|| "not steady".to_owned()));
+            let row = row(
+                layout,
+                metric,
+                side("run 1", bare(before[place])),
+                vec![cell],
+            );
+            rows.push(ComparedRow {
+                name: [layout, rw, bs].map(str::to_owned).to_vec(),
+                ..row
+            });
+        }
+    }
+    let mut comparison = comparison("mirrors", &["run 1", "run 2"], rows);
+    comparison.question.columns = "run".to_owned();
+    comparison.question.rows = ["configuration", "rw", "bs"].map(str::to_owned).to_vec();
+    comparison.question.across = ["rw", "bs"].map(str::to_owned).to_vec();
+    comparison
+}
+
+/// Four thread pools by two metrics, and a workload that only the baseline and the last of them ran.
+pub(super) fn pools() -> Comparison {
+    let pools = ["tpool-0", "inline", "thresh-3", "tpool-16"];
+    let mut rows = Vec::new();
+    for (workload, rates) in [
+        (
+            "seqread-psync",
+            [Some(20e3), Some(22e3), Some(20.1e3), Some(14e3)],
+        ),
+        ("randrw-libaio-multi", [Some(80e3), None, None, Some(96e3)]),
+    ] {
+        for metric in [
+            Metric::bandwidth(Metric::BANDWIDTH),
+            Metric::iops(Metric::IOPS),
+        ] {
+            let size = if metric.name == Metric::IOPS {
+                1.0
+            } else {
+                4096.0
+            };
+            let median = |rate: Option<f64>| rate.and_then(|rate| bare(rate * size));
+            let cells = pools.iter().zip(rates).skip(1);
+            let cells = cells.map(|(pool, rate)| {
+                let ratio = rate.zip(rates[0]).map(|(one, other)| one / other);
+                let verdict = match ratio {
+                    None => Verdict::NoData {
+                        why: format!("{pool} {}", Verdict::NO_TRIAL),
+                    },
+                    Some(ratio) if ratio > 1.05 => Verdict::Faster,
+                    Some(ratio) if ratio < 0.95 => Verdict::Slower,
+                    Some(_) => Verdict::inconclusive(Some(3)),
+                };
+                cell(side(pool, median(rate)), ratio.and_then(bare), verdict)
+            });
+            let cells = cells.collect();
+            rows.push(row(
+                workload,
+                metric,
+                side(pools[0], median(rates[0])),
+                cells,
+            ));
+        }
+    }
+    let mut comparison = comparison("thread pools", &pools, rows);
+    comparison.question.metrics = [Metric::BANDWIDTH, Metric::IOPS]
+        .map(str::to_owned)
+        .to_vec();
+    comparison.question.primary_metrics = 2;
+    comparison
+}

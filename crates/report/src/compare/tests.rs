@@ -1,16 +1,28 @@
 mod arbitrary;
 mod shapes;
 
-use iodyno_model::{CandidateResult, Comparison, Pairing, Verdict};
+use iodyno_model::{CandidateResult, Comparison, Metric, Pairing, Verdict};
 use serde_json::Value;
 
 use super::samples::{
-    bare, cell, comparison, estimated, not_comparable, published, row, side, three_engines,
-    two_file_systems,
+    bare, cell, comparison, estimated, not_comparable, policies, pools, published, row, side,
+    three_engines, two_file_systems,
 };
 use super::*;
 use crate::Style;
 use crate::style::width;
+
+fn text(comparison: &Comparison, style: Style) -> String {
+    super::text(comparison, &Shown::default(), style)
+}
+
+fn markdown(comparison: &Comparison) -> String {
+    super::markdown(comparison, &Shown::default())
+}
+
+fn asciidoc(comparison: &Comparison) -> String {
+    super::asciidoc(comparison, &Shown::default())
+}
 
 fn plain(columns: usize) -> Style {
     Style {
@@ -49,6 +61,88 @@ fn too_wide_tables_become_one_block_per_row() {
 fn a_published_table_is_checked_against_its_own_trials() {
     insta::assert_snapshot!(text(&published(), plain(120)));
     insta::assert_snapshot!("the_same_in_eighty_columns", text(&published(), plain(80)));
+}
+
+/// Runs by their names, bandwidths in MB/s.
+fn named() -> Shown {
+    let headings = [("run 1", "Pristine"), ("run 2", "With 1461")];
+    Shown {
+        bandwidth: BandwidthUnit::Decimal,
+        headings: headings
+            .map(|(run, name)| (run.to_owned(), name.to_owned()))
+            .into(),
+        ..Shown::default()
+    }
+}
+
+#[test]
+fn dimensions_across_are_columns_below_each_side() {
+    for columns in [80, 120, 200] {
+        let text = super::text(&policies(), &named(), plain(columns));
+        insta::assert_snapshot!(format!("policies_at_{columns}"), text);
+    }
+    let text = super::markdown(&policies(), &named());
+    insta::assert_snapshot!("policies_to_paste", text);
+}
+
+#[test]
+fn several_metrics_are_beside_one_another_with_a_line_for_each_side() {
+    for columns in [60, 80, 120] {
+        let text = text(&pools(), plain(columns));
+        insta::assert_snapshot!(format!("pools_at_{columns}"), text);
+    }
+}
+
+#[test]
+fn twelve_columns_are_one_table_without_cells_for_what_was_not_run() {
+    let names: Vec<String> = (1..=12).map(|run| format!("run {run}")).collect();
+    let rows = [0, 6].map(|first| {
+        let column = |run: usize| match (first..first + 6).contains(&run) {
+            true => side(&names[run], bare(1000.0 * (run + 1) as f64)),
+            false => side(&names[run], None),
+        };
+        let no_trial = |run: usize| Verdict::NoData {
+            why: format!("run {run} {}", Verdict::NO_TRIAL),
+        };
+        let cells = (1..12).map(|run| match (first, run) {
+            (0, 1..=5) => cell(column(run), bare(run as f64 + 1.0), Verdict::Faster),
+            _ => cell(column(run), None, no_trial(run)),
+        });
+        let name = format!("workload-{first}");
+        row(
+            &name,
+            Metric::iops(Metric::IOPS),
+            column(0),
+            cells.collect(),
+        )
+    });
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let text = text(&comparison("twelve", &names, rows.into()), plain(80));
+    assert!(
+        !text.contains("NO DATA") && !text.contains("no trial"),
+        "{text}"
+    );
+    assert_eq!(
+        text.lines().filter(|line| line.contains("  run ")).count(),
+        12
+    );
+}
+
+#[test]
+fn the_mean_is_beside_the_median_on_request() {
+    let shown = Shown {
+        mean: true,
+        ..Shown::default()
+    };
+    let mean = "671/s ±3% (mean 672/s)";
+    assert!(!text(&two_file_systems(), plain(200)).contains("mean"));
+    let text = super::text(&two_file_systems(), &shown, plain(200));
+    assert!(text.contains(mean), "{text}");
+    assert!(super::markdown(&two_file_systems(), &shown).contains(mean));
+    // (655 + 671 + 691) / 3
+    let row = &two_file_systems().rows[0].baseline;
+    assert_eq!(shown.mean_of(&row.values), Some(2017.0 / 3.0));
+    assert_eq!(shown.mean_of(&[]), None);
 }
 
 #[test]
@@ -98,7 +192,13 @@ fn ascii_terminals_get_ascii() {
 
 #[test]
 fn no_line_is_longer_than_the_terminal() {
-    for comparison in [two_file_systems(), three_engines(), published()] {
+    for comparison in [
+        two_file_systems(),
+        three_engines(),
+        published(),
+        policies(),
+        pools(),
+    ] {
         for columns in [40, 60, 72, 80, 100, 120, 200] {
             for line in text(&comparison, plain(columns)).lines() {
                 assert!(width(line) <= columns, "{columns}: {line}");
@@ -110,7 +210,13 @@ fn no_line_is_longer_than_the_terminal() {
 #[test]
 fn colours_do_not_change_the_text() {
     for columns in [50, 100, 160] {
-        for comparison in [two_file_systems(), three_engines(), published()] {
+        for comparison in [
+            two_file_systems(),
+            three_engines(),
+            published(),
+            policies(),
+            pools(),
+        ] {
             let colored = text(
                 &comparison,
                 Style {

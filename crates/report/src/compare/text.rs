@@ -1,9 +1,12 @@
 //! A comparison for the terminal. It is the first of these layouts that fits: one table, a table for each candidate,
-//! two lines for each row, a block for each row.
+//! two lines for each row, a block for each row. If all sides
+//! belong into one table, [`super::pivot`] draws it.
 
 use iodyno_model::{ClaimCheck, Comparison};
 
+use super::Shown;
 use super::claims::Claims;
+use super::pivot::pivot;
 use super::view::{ResultView, RowView, Tone, ViewModel, view};
 use crate::style::{Paint, Style, ended, left, trimmed, unbroken, width};
 use crate::table::{Cell, Column, Table};
@@ -16,11 +19,12 @@ const SHORT_NAME: usize = 14;
 ///
 /// No line is longer than the style's width, except for a single word of a note that is longer. Without `unicode`
 /// everything but names is ASCII. Ends with a newline.
-pub fn text(comparison: &Comparison, style: Style) -> String {
-    let view = view(comparison);
+pub fn text(comparison: &Comparison, shown: &Shown, style: Style) -> String {
+    let view = view(comparison, shown);
     let mut text = header(&view, style);
     text += &match view.sections.is_empty() {
         true => style.paint(Paint::Yellow, "nothing to compare") + "\n",
+        false if view.pivots => pivot(&view, style),
         false => tables(&view, style),
     };
     for (index, footnote) in view.footnotes.iter().enumerate() {
@@ -44,10 +48,11 @@ fn header(view: &ViewModel, style: Style) -> String {
     if let Some(rest) = text.strip_prefix(name.as_str()) {
         text = style.paint(Paint::Strong, &name) + rest;
     }
-    for candidate in &view.candidates {
+    for candidate in view.summaries() {
         let counts = candidate.counts.to_string();
         let counts: Vec<String> = counts.split(", ").map(unbroken).collect();
-        let line = format!("{}: {}", candidate.name, counts.join(", "));
+        let name = candidate.full_name();
+        let line = format!("{name}: {}", counts.join(", "));
         text += &style.paragraph(&line, 2, None);
     }
     text
@@ -105,10 +110,10 @@ fn table(view: &ViewModel, shown: &[usize], squeeze: Squeeze, style: Style) -> T
     let mut columns = vec![Column::left(""), Column::left(name(&view.baseline))];
     for candidate in shown.iter().map(|index| &view.candidates[*index]) {
         let speed = match squeeze {
-            Squeeze::None => format!("{}/{} speed", candidate.name, view.baseline),
+            Squeeze::None => format!("{}/{} speed", candidate.heading, view.baseline),
             _ => "speed".to_owned(),
         };
-        columns.push(Column::left(name(&candidate.name)));
+        columns.push(Column::left(name(&candidate.heading)));
         columns.push(Column::left(format!("{speed} [{}]", candidate.level)));
         columns.extend((squeeze != Squeeze::NoP).then(|| Column::left("adj.p")));
         columns.extend((squeeze != Squeeze::TwoLines).then(|| Column::left("")));
@@ -159,13 +164,16 @@ fn verdict(result: Option<&ResultView>) -> Cell {
     let Some(result) = result else {
         return Cell::default();
     };
-    let paint = match result.tone {
+    Cell::painted(result.verdict(), paint(result.tone))
+}
+
+pub(super) fn paint(tone: Tone) -> Paint {
+    match tone {
         Tone::Good => Paint::Green,
         Tone::Bad => Paint::Red,
         Tone::Settled => Paint::Cyan,
         Tone::Open => Paint::Yellow,
-    };
-    Cell::painted(result.verdict(), paint)
+    }
 }
 
 /// `same: kernel, device.   differs: file system (the axis)`

@@ -1,13 +1,15 @@
 //! The texts and figures of a comparison that the terminal's table, Markdown and AsciiDoc print.
 
 use iodyno_model::{
-    CandidateResult, ComparedRow, Comparison, Difference, FactClass, Metric, Pairing, Verdict,
+    CandidateResult, ComparedRow, Comparison, Difference, FactClass, Metric, Pairing, Side, Unit,
+    Verdict,
 };
 
 use iodyno_units::percent;
 
+use super::Shown;
 use super::claims::{Claims, claims};
-use super::figures::{limit, median, p, ratio};
+use super::figures::{limit, median, p, ratio, times, value_in};
 use super::footnotes::Footnotes;
 use super::words::{Counts, amount, no_verdict, short, summary_counts};
 use crate::style::sanitize;
@@ -18,11 +20,15 @@ pub(super) struct ViewModel {
     pub(super) name: String,
     /// `10 rounds`, `margin 3 % (A/A 2.1 %)`, `Holm over 7`.
     pub(super) conditions: Vec<String>,
-    /// The baseline's name.
+    /// The baseline's heading.
     pub(super) baseline: String,
     pub(super) candidates: Vec<Candidate>,
     /// The dimensions that distinguish the rows.
     pub(super) dimensions: Vec<String>,
+    /// Those that are printed as columns, by their place among [`ViewModel::dimensions`].
+    pub(super) across: Vec<usize>,
+    /// Whether all sides of a row belong into one table, however many there are.
+    pub(super) pivots: bool,
     /// Primary rows, rows without an expected difference, exploratory rows; empty ones are left out.
     pub(super) sections: Vec<Section>,
     /// Numbered from 1.
@@ -38,10 +44,31 @@ pub(super) struct ViewModel {
 }
 
 pub(super) struct Candidate {
+    /// As footnotes have it.
     pub(super) name: String,
+    /// The heading of its columns.
+    pub(super) heading: String,
     pub(super) counts: Counts,
     /// The level of the intervals of its ratios: `95 %`, or `95–99.3 %` if they differ because of Holm's adjustment.
     pub(super) level: String,
+}
+
+impl Candidate {
+    /// `after (run 5)`.
+    pub(super) fn full_name(&self) -> String {
+        match self.heading == self.name {
+            true => self.name.clone(),
+            false => format!("{} ({})", self.heading, self.name),
+        }
+    }
+}
+
+impl ViewModel {
+    /// The candidates whose verdicts are counted. A table with many columns shows itself how each of them compares.
+    pub(super) fn summaries(&self) -> impl Iterator<Item = &Candidate> {
+        let shown = !self.pivots || self.candidates.len() + 1 < MANY_COLUMNS;
+        self.candidates.iter().filter(move |_| shown)
+    }
 }
 
 pub(super) struct Section {
@@ -57,8 +84,10 @@ pub(super) struct RowView {
     pub(super) metric: String,
     /// Whether the metric is printed: the unit does not identify it, or another row has the same name.
     pub(super) metric_matters: bool,
-    /// Median and half-width of its interval; empty without values.
+    /// Median and half-width of its interval, with the mean on request; empty without values.
     pub(super) baseline: String,
+    /// The median alone, with the mean on request.
+    pub(super) baseline_value: String,
     /// One for each candidate; `None` if it was not compared.
     pub(super) results: Vec<Option<ResultView>>,
 }
@@ -66,8 +95,14 @@ pub(super) struct RowView {
 /// A candidate's result in a row.
 pub(super) struct ResultView {
     pub(super) median: String,
+    /// The median alone, with the mean on request; empty without values.
+    pub(super) value: String,
     /// Empty if the verdict is not based on it.
     pub(super) ratio: String,
+    /// The ratio without its interval.
+    pub(super) times: String,
+    /// Whether one of the sides has no trial here.
+    pub(super) absent: bool,
     pub(super) p: String,
     pub(super) verdict: &'static str,
     pub(super) tone: Tone,
@@ -100,9 +135,26 @@ pub(super) enum Tone {
 const FLOOR: &str = "no difference expected: these rows give the noise floor";
 const EXPLORATORY: &str = "exploratory (Benjamini–Hochberg): confirm in a separate run";
 
-pub(super) fn view(comparison: &Comparison) -> ViewModel {
+/// From this number of columns on, all sides of a row are printed in one table.
+const MANY_COLUMNS: usize = 6;
+
+/// Whether all sides of a row belong into one table: dimensions or metrics are to be beside one another, or there are so
+/// many sides that a table for each would hide the others.
+fn pivots(comparison: &Comparison) -> bool {
+    let question = &comparison.question;
+    !question.across.is_empty()
+        || question.primary_metrics > 1
+        || comparison.columns.len() >= MANY_COLUMNS
+}
+
+pub(super) fn view(comparison: &Comparison, shown: &Shown) -> ViewModel {
     let mut footnotes = Footnotes::default();
     let candidates = comparison.columns.get(1..).unwrap_or_default();
+    let question = &comparison.question;
+    let heading = |column: &str| {
+        let heading = shown.headings.get(column);
+        sanitize(heading.map_or(column, String::as_str))
+    };
     let kind = |row: &ComparedRow| match () {
         () if row.no_difference => Some(FLOOR),
         () if row.exploratory => Some(EXPLORATORY),
@@ -112,7 +164,7 @@ pub(super) fn view(comparison: &Comparison) -> ViewModel {
         .map(|title| {
             let rows = comparison.rows.iter().filter(|row| kind(row) == title);
             let mut rows: Vec<RowView> = rows
-                .map(|row| row_view(comparison, row, candidates, &mut footnotes))
+                .map(|row| row_view(comparison, row, shown, &mut footnotes))
                 .collect();
             mark_metrics(&mut rows, title == Some(EXPLORATORY));
             Section { title, rows }
@@ -123,21 +175,21 @@ pub(super) fn view(comparison: &Comparison) -> ViewModel {
     ViewModel {
         name: sanitize(&comparison.name),
         conditions: conditions(comparison),
-        baseline: sanitize(comparison.columns.first().map_or("", String::as_str)),
+        baseline: heading(comparison.columns.first().map_or("", String::as_str)),
         candidates: candidates
             .iter()
             .map(|candidate| Candidate {
                 name: sanitize(candidate),
+                heading: heading(candidate),
                 counts: summary_counts(comparison, candidate),
                 level: levels(comparison, candidate),
             })
             .collect(),
-        dimensions: comparison
-            .question
-            .rows
-            .iter()
-            .map(|name| sanitize(name))
+        dimensions: question.rows.iter().map(|name| sanitize(name)).collect(),
+        across: (question.across.iter())
+            .filter_map(|name| question.rows.iter().position(|row| row == name))
             .collect(),
+        pivots: pivots(comparison),
         sections,
         footnotes: footnotes.texts(),
         same: shared(comparison),
@@ -204,33 +256,51 @@ fn levels(comparison: &Comparison, candidate: &str) -> String {
 fn row_view(
     comparison: &Comparison,
     row: &ComparedRow,
-    candidates: &[String],
+    shown: &Shown,
     footnotes: &mut Footnotes,
 ) -> RowView {
-    let results = candidates.iter().map(|candidate| {
+    let candidates = comparison.columns.iter().skip(1);
+    let results = candidates.map(|candidate| {
         let cell = row
             .cells
             .iter()
             .find(|cell| cell.side.column == *candidate)?;
-        Some(result_view(comparison, row, cell, footnotes))
+        Some(result_view(comparison, row, cell, shown, footnotes))
     });
     let mut name: Vec<String> = row.name.iter().map(|name| sanitize(name)).collect();
     // Without row dimensions there is one row, with empty names.
     name.resize(comparison.question.rows.len(), String::new());
-    let baseline = row.baseline.median.as_ref();
+    let [baseline, baseline_value] = medians(&row.baseline, &row.metric.unit, shown);
     RowView {
         name,
         metric: sanitize(&row.metric.name),
         metric_matters: false,
-        baseline: baseline.map_or(String::new(), |it| sanitize(&median(it, &row.metric.unit))),
+        baseline,
+        baseline_value,
         results: results.collect(),
     }
+}
+
+/// The median of a side with its interval and without it, each with the mean if it was asked for.
+fn medians(side: &Side, unit: &Unit, shown: &Shown) -> [String; 2] {
+    let Some(it) = &side.median else {
+        return [String::new(), String::new()];
+    };
+    let mean = shown.mean_of(&side.values);
+    let mean = mean.map(|mean| format!(" (mean {})", value_in(mean, unit, shown.bandwidth)));
+    let mean = mean.unwrap_or_default();
+    let texts = [
+        median(it, unit, shown.bandwidth),
+        value_in(it.value, unit, shown.bandwidth),
+    ];
+    texts.map(|text| sanitize(&(text + &mean)))
 }
 
 fn result_view(
     comparison: &Comparison,
     row: &ComparedRow,
     cell: &CandidateResult,
+    shown: &Shown,
     footnotes: &mut Footnotes,
 ) -> ResultView {
     // The ratio would be mistaken for the result of such a verdict; it is in the footnote.
@@ -238,17 +308,23 @@ fn result_view(
         Verdict::NotComparable { .. } | Verdict::NoData { .. } => false,
         _ => !no_verdict(cell),
     };
-    let ratio = cell.ratio.as_ref().filter(|_| told).map(ratio);
+    let ratio = cell.ratio.as_ref().filter(|_| told);
     let adjusted = cell.adjusted_p.filter(|_| told).map(p);
-    let median = match (&cell.side.median, cell.members.len()) {
-        (Some(it), _) => median(it, &row.metric.unit),
-        (None, 0) => String::new(),
-        (None, 1) => "1 workload".to_owned(),
-        (None, several) => format!("{several} workloads"),
+    let [median, value] = match (&cell.side.median, cell.members.len()) {
+        (None, 1) => ["1 workload", ""].map(str::to_owned),
+        (None, several) if several > 0 => [format!("{several} workloads"), String::new()],
+        _ => medians(&cell.side, &row.metric.unit, shown),
+    };
+    let absent = match &cell.verdict {
+        Verdict::NoData { why } => why.ends_with(Verdict::NO_TRIAL),
+        _ => false,
     };
     ResultView {
-        median: sanitize(&median),
-        ratio: ratio.unwrap_or_default(),
+        median,
+        value,
+        times: ratio.map(times).unwrap_or_default(),
+        ratio: ratio.map(self::ratio).unwrap_or_default(),
+        absent,
         p: adjusted.unwrap_or_default(),
         verdict: short(&cell.verdict),
         tone: match &cell.verdict {
@@ -257,7 +333,11 @@ fn result_view(
             Verdict::Equivalent | Verdict::DifferentButSmall => Tone::Settled,
             _ => Tone::Open,
         },
-        marks: footnotes.of_cell(comparison, row, cell),
+        // A table of all sides leaves a blank there.
+        marks: match absent && pivots(comparison) {
+            true => Vec::new(),
+            false => footnotes.of_cell(comparison, row, cell, pivots(comparison)),
+        },
     }
 }
 

@@ -7,7 +7,7 @@ use crate::clock;
 use crate::csv::{number, record};
 
 /// The first columns of a line: trial, series, time, subject.
-const LEADING: [&str; 8] = [
+pub(super) const LEADING: [&str; 8] = [
     "round",
     "configuration",
     "workload",

@@ -5,6 +5,7 @@
 mod costs;
 mod csv;
 mod fit;
+mod jobs;
 mod json;
 mod scale;
 mod table;
@@ -15,6 +16,7 @@ use iodyno_model::{FigureTable, SamplerCost, Step, StepTime, Telemetry};
 
 pub use costs::costs;
 pub use csv::{csv, raw_csv};
+pub use jobs::{jobs_csv, jobs_csv_head};
 pub use json::json;
 pub(crate) use scale::Scale;
 pub use table::text;

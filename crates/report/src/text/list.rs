@@ -25,8 +25,8 @@ pub struct RunRow {
     pub trials_planned: u32,
     /// Its name.
     pub name: String,
-    /// Its configurations' names.
-    pub configurations: Vec<String>,
+    /// What tells it from other runs of its name: `bs=64k`.
+    pub apart: String,
     /// Its main figure: `read 138.4k IOPS p99 1.19 ms`.
     pub headline: String,
 }
@@ -36,33 +36,32 @@ pub fn list(rows: &[RunRow], style: Style) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let mut table = Table::new([
+    let apart = rows.iter().any(|row| !row.apart.is_empty());
+    let head = [
         Column::right("run"),
         Column::left("started"),
         Column::right("took"),
         Column::left("state"),
         Column::right("trials"),
         Column::left("name").end(20),
-        Column::left("result").end(6),
-    ]);
+    ];
+    let apart = apart.then(|| Column::left("differs in").middle(14));
+    let result = Column::left("result").end(6);
+    let with_apart = apart.is_some();
+    let mut table = Table::new(head.into_iter().chain(apart).chain([result]));
     for row in rows {
         let paint = match row.state.as_str() {
             "failed" | "refused" | "damaged" => Some(Paint::Red),
             "interrupted" => Some(Paint::Yellow),
             _ => None,
         };
-        table.painted_row(cells(row), paint);
+        table.painted_row(cells(row, with_apart), paint);
     }
     table.draw(style.columns(), style)
 }
 
-fn cells(row: &RunRow) -> [String; 7] {
-    let name = match row.configurations.as_slice() {
-        [] => row.name.clone(),
-        [one] if one == "default" => row.name.clone(),
-        several => format!("{} on {}", row.name, several.join(", ")),
-    };
-    [
+fn cells(row: &RunRow, with_apart: bool) -> Vec<String> {
+    let mut cells = vec![
         row.alias.clone(),
         clock::minute(row.started_unix_ms, row.utc_offset_s),
         match row.span_ns {
@@ -71,7 +70,9 @@ fn cells(row: &RunRow) -> [String; 7] {
         },
         row.state.clone(),
         format!("{}/{}", row.trials_done, row.trials_planned),
-        name,
-        row.headline.clone(),
-    ]
+        row.name.clone(),
+    ];
+    cells.extend(with_apart.then(|| row.apart.clone()));
+    cells.push(row.headline.clone());
+    cells
 }

@@ -181,7 +181,7 @@ fn control_characters_in_names_are_escaped() {
 
 #[test]
 fn runs_are_listed_in_columns() {
-    let run = |alias: &str, state: &str, name: &str, configurations: &[&str]| RunRow {
+    let run = |alias: &str, state: &str, name: &str, apart: &str| RunRow {
         alias: alias.to_owned(),
         started_unix_ms: 1_795_291_756_530,
         utc_offset_s: 3600,
@@ -190,17 +190,26 @@ fn runs_are_listed_in_columns() {
         trials_done: 1,
         trials_planned: 1,
         name: name.to_owned(),
-        configurations: configurations
-            .iter()
-            .map(|name| (*name).to_owned())
-            .collect(),
+        apart: apart.to_owned(),
         headline: "read 138.4k IOPS p99 1.19 ms".to_owned(),
     };
-    let mut long = run("100", "interrupted", "zfs-vs-ext4", &["ext4", "zfs"]);
+    let mut long = run(
+        "100",
+        "interrupted",
+        "zfs-vs-ext4",
+        "--on ext4=/mnt/e bs=64k",
+    );
     (long.trials_done, long.trials_planned) = (7, 20);
     long.headline = "x".repeat(200);
-    let rows = [run("9", "completed", "größe", &["default"]), long];
+    let rows = [run("9", "completed", "größe", ""), long];
     insta::assert_snapshot!(list(&rows, WIDE));
+    let whole = Style {
+        width: usize::MAX,
+        ..WIDE
+    };
+    let text = list(&rows, whole);
+    assert!(text.contains(&"x".repeat(200)), "{text}");
+    assert!(!list(&rows[..1], WIDE).contains("differs in"));
     assert_eq!(list(&[], WIDE), "");
 }
 

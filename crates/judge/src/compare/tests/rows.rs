@@ -339,3 +339,141 @@ fn comparing_targets_reports_that_rounds_do_not_repeat_them() {
     });
     assert!(!told(&jobs, &workloads));
 }
+
+/// Two runs of sequential and random reads with two block sizes; each trial has rates and bandwidths.
+fn layouts() -> Vec<Observation> {
+    let mut trials = Vec::new();
+    for (run, speed) in [("1", 1.0), ("2", 2.0)] {
+        for (rw, bs, bytes) in [
+            ("read", "1m", 1e6),
+            ("read", "4k", 4096.0),
+            ("randread", "1m", 1e6),
+            ("randread", "4k", 4096.0),
+        ] {
+            for configuration in ["mirror", "stripe"] {
+                let name = format!("{rw}-{bs}");
+                let found = rounds(configuration, &name, &around(100.0 * speed));
+                let found = each(found, |o| {
+                    let iops = o.figures[0].value;
+                    let metric = Metric::bandwidth(Metric::BANDWIDTH);
+                    o.figures.push(figure(metric, iops * bytes));
+                });
+                let found = with(with(found, "rw", rw), "bs", bs);
+                trials.extend(with(found, Observation::RUN, run));
+            }
+        }
+    }
+    trials
+}
+
+#[test]
+fn dimensions_printed_across_define_rows_in_place_of_the_workloads_they_determine() {
+    let trials = layouts();
+    let across = ["rw", "bs"].map(str::to_owned).to_vec();
+    let rows = crate::default_rows(Observation::RUN, &across, &trials);
+    assert_eq!(rows, ["configuration"]);
+    assert_eq!(
+        crate::default_rows(Observation::RUN, &across[..1], &trials),
+        ["configuration", "workload"],
+        "a workload for each block size"
+    );
+    let comparison = compared(
+        &trials,
+        &Question {
+            columns: Observation::RUN.to_owned(),
+            rows,
+            across,
+            ..Question::default()
+        },
+    );
+    assert_eq!(comparison.columns, ["1", "2"]);
+    assert_eq!(comparison.question.rows, ["configuration", "rw", "bs"]);
+    assert_eq!(comparison.rows.len(), 8);
+    assert_eq!(comparison.rows[3].name, ["stripe", "read", "4k"]);
+}
+
+#[test]
+fn each_of_several_primary_metrics_is_a_primary_comparison() {
+    let question = |primary_metrics: usize| Question {
+        columns: Observation::RUN.to_owned(),
+        rows: vec!["configuration".to_owned(), "workload".to_owned()],
+        metrics: [Metric::BANDWIDTH, Metric::IOPS]
+            .map(str::to_owned)
+            .to_vec(),
+        primary_metrics,
+        ..Question::default()
+    };
+    let trials = layouts();
+    let both = compared(&trials, &question(2));
+    assert_eq!((both.rows.len(), both.primaries), (16, 16));
+    assert!(both.rows.iter().all(|row| !row.exploratory));
+    let first = compared(&trials, &question(1));
+    assert_eq!((first.rows.len(), first.primaries), (16, 8));
+}
+
+#[test]
+fn a_metric_may_be_that_of_the_rows_with_a_value() {
+    let question = Question {
+        columns: Observation::RUN.to_owned(),
+        rows: ["configuration", "rw", "bs"].map(str::to_owned).to_vec(),
+        metric_where: vec![(
+            "rw".to_owned(),
+            "read".to_owned(),
+            Metric::BANDWIDTH.to_owned(),
+        )],
+        ..Question::default()
+    };
+    let comparison = compared(&layouts(), &question);
+    assert_eq!(comparison.rows.len(), 8);
+    for row in &comparison.rows {
+        let expected = match row.name[1].as_str() {
+            "read" => Metric::BANDWIDTH,
+            _ => Metric::IOPS,
+        };
+        assert_eq!(row.metric.name, expected, "{:?}", row.name);
+    }
+    for (dimension, value, metric) in [
+        ("rv", "read", "iops"),
+        ("rw", "raed", "iops"),
+        ("rw", "read", "iosp"),
+    ] {
+        let wrong = [dimension, value, metric].map(str::to_owned);
+        let [dimension, value, metric] = wrong;
+        let question = Question {
+            metric_where: vec![(dimension, value, metric)],
+            ..question.clone()
+        };
+        let error = super::compare("made up", &layouts(), &question, &[]).unwrap_err();
+        assert!(error.to_string().contains("did you mean"), "{error}");
+    }
+}
+
+#[test]
+fn a_ratio_unlike_that_of_the_medians_is_explained() {
+    // Each round is 1.1 times as fast, but most fast rounds of one side are slow ones of the other.
+    let levels = [
+        100.0, 100.0, 100.0, 100.0, 300.0, 300.0, 300.0, 300.0, 300.0,
+    ];
+    let candidate = |low: f64| {
+        levels.map(|level| {
+            if level < 200.0 {
+                level * low
+            } else {
+                level * 1.1
+            }
+        })
+    };
+    let note = |candidate: [f64; 9]| {
+        let trials = both(rounds("ext4", "w", &levels), rounds("zfs", "w", &candidate));
+        let cell = only_cell(&trials);
+        let mut notes = cell.notes.into_iter();
+        notes.find(|note| note.contains("ratio of the medians"))
+    };
+    assert_eq!(note(candidate(1.1)), None);
+    assert_eq!(
+        note(candidate(1.5)).as_deref(),
+        Some(
+            "the ratio of the medians is 1.10×; 1.28× is the median of the ratios within the rounds"
+        )
+    );
+}

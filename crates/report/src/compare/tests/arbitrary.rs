@@ -257,6 +257,13 @@ pub(super) fn comparison() -> BoxedStrategy<Comparison> {
             |(name, question, (columns, rows), words, count, paired, floor)| Comparison {
                 name,
                 question: Question {
+                    across: question
+                        .0
+                        .iter()
+                        .take(count as usize % 3)
+                        .cloned()
+                        .collect(),
+                    primary_metrics: 1 + usize::from(paired),
                     rows: question.0,
                     margin: question.1,
                     alpha: question.2,

@@ -4,9 +4,9 @@ use iodyno_model::Comparison;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::arbitrary;
+use super::{arbitrary, asciidoc, markdown, text};
 use crate::Style;
-use crate::compare::{asciidoc, csv, json, markdown, progress_line, text, verdict_words};
+use crate::compare::{csv, json, progress_line, verdict_words};
 use crate::style::{sanitize, width};
 
 /// Pipes that separate cells: those that are not escaped by a backslash.

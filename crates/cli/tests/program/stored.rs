@@ -1,0 +1,358 @@
+//! Commands on stored runs: `list`, `name`, `delete`, and tables of `compare` and `show`.
+
+use std::io::Read;
+
+use crate::harness::{Home, terminal};
+
+/// A job whose ops have a known duration.
+fn job(latency: &str, rw: &str, bs: &str) -> String {
+    format!(
+        "[t]\nioengine=sim\nsim_latency=lognormal:{latency}:0.1\nrw={rw}\nbs={bs}\nsize=16m\n\
+         runtime=100ms\ntime_based\n"
+    )
+}
+
+const ROUNDS: [&str; 6] = ["--rounds", "6", "--seed", "7", "--no-settle", "-q"];
+
+#[test]
+fn runs_of_one_name_are_told_apart_and_nothing_is_cut_in_a_pipe() {
+    let home = Home::new();
+    home.file("disk.fio", &job("200us", "randread", "4k"));
+    for bs in ["4k", "64k"] {
+        let set = format!("bs={bs}");
+        home.iodyno(&[
+            "run",
+            "disk.fio",
+            "--set",
+            &set,
+            "--seed",
+            bs.trim_end_matches('k'),
+            "-q",
+        ])
+        .succeeds();
+    }
+    let name = "a-name-that-is-much-longer-than-what-a-terminal-of-eighty-columns-has-room-for-beside-the-rest";
+    home.iodyno(&["run", "disk.fio", "--name", name, "-q"])
+        .succeeds();
+    let list = home.iodyno(&["list"]).succeeds();
+    let line = |at: usize| list.stdout.lines().nth(at).unwrap_or_default();
+    assert!(line(0).contains("differs in"), "{}", list.stdout);
+    assert!(line(1).contains(" bs=4k "), "{}", list.stdout);
+    assert!(line(2).contains(" bs=64k "), "{}", list.stdout);
+    assert!(
+        line(3).contains(name) && line(3).contains("MiB/s"),
+        "{}",
+        list.stdout
+    );
+    assert!(!list.stdout.contains("--seed"), "{}", list.stdout);
+}
+
+#[test]
+fn a_run_is_renamed_and_deleted_runs_are_named() {
+    let home = Home::new();
+    home.file("disk.fio", &job("200us", "randread", "4k"));
+    for _ in 0..5 {
+        home.iodyno(&["run", "disk.fio", "-q"]).succeeds();
+    }
+    home.iodyno(&["name", "2", "before"])
+        .succeeds()
+        .prints("run 2 `disk` is now `before`");
+    home.iodyno(&["show", "before"]).succeeds();
+    for name in ["7", "last", ""] {
+        home.iodyno(&["name", "2", name])
+            .exits(2)
+            .tells("cannot be the name");
+    }
+    home.iodyno(&["delete", "before", "9", "last~8"])
+        .exits(2)
+        .tells("no run `9`")
+        .tells("no run `last~8`");
+    home.iodyno(&["delete", "8-9"])
+        .exits(2)
+        .tells("no run has a number in `8-9`");
+    home.iodyno(&["delete", "before", "3-4", "4"])
+        .succeeds()
+        .prints("deleted run 2 `before`: completed, 1 trial")
+        .prints("deleted run 3 `disk`")
+        .prints("deleted run 4 `disk`");
+    let list = home.iodyno(&["list", "--json"]).succeeds().json();
+    let left: Vec<u64> = list["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|run| run["alias"].as_u64())
+        .collect();
+    assert_eq!(left, [1, 5]);
+    // The names that others use.
+    home.iodyno(&["rm", "1"]).succeeds();
+    home.iodyno(&["rename", "5", "x"]).succeeds();
+}
+
+#[test]
+fn a_run_in_progress_is_not_deleted() {
+    let home = Home::new();
+    home.file(
+        "job.fio",
+        "[t]\nioengine=sim\nsim_clock=real\nsim_latency=constant:1ms\nrw=read\nbs=4k\nsize=1m\ntime_based\nruntime=1h\n",
+    );
+    let running = home.start(&["run", "job.fio"]);
+    running.wait_until_it_measures(&home);
+    home.iodyno(&["delete", "1"])
+        .exits(2)
+        .tells("run 1 is being carried out by process");
+    running.signal(rustix::process::Signal::INT);
+    running.done().exits(130);
+    home.iodyno(&["delete", "1"])
+        .succeeds()
+        .prints("deleted run 1 `job`: interrupted");
+}
+
+/// Two runs of four workloads on two targets.
+fn mirrors() -> Home {
+    let home = Home::new();
+    for target in ["stripe", "mirror"] {
+        std::fs::create_dir(home.work().join(target)).unwrap();
+    }
+    for (name, latency) in [("pristine", "2ms"), ("balanced", "1ms")] {
+        for (rw, bs) in [
+            ("read", "1m"),
+            ("read", "4k"),
+            ("randread", "1m"),
+            ("randread", "4k"),
+        ] {
+            home.file(&format!("{rw}-{bs}.fio"), &job(latency, rw, bs));
+        }
+        let files = [
+            "read-1m.fio",
+            "read-4k.fio",
+            "randread-1m.fio",
+            "randread-4k.fio",
+        ];
+        let on = ["--on", "stripe", "--on", "mirror", "--name", name];
+        let arguments = [&["run"][..], &files, &on, &ROUNDS].concat();
+        home.iodyno(&arguments).succeeds();
+    }
+    home
+}
+
+#[test]
+fn dimensions_are_columns_below_the_names_of_runs() {
+    let home = mirrors();
+    let compare = |further: &[&str]| {
+        let arguments = ["compare", "pristine", "balanced", "--axis", "sim_latency"];
+        home.iodyno(&[&arguments[..], further].concat()).succeeds()
+    };
+    let table = compare(&[
+        "--cols",
+        "run,rw,bs",
+        "--metric",
+        "rw=read:bandwidth,rw=randread:iops",
+        "--unit",
+        "MB/s",
+    ]);
+    let heads: Vec<Vec<&str>> = table
+        .stdout
+        .lines()
+        .skip_while(|line| !line.trim_start().starts_with("pristine "))
+        .take(4)
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        heads,
+        [
+            vec!["pristine", "balanced"],
+            vec!["read", "randread", "read", "randread"],
+            vec!["1m", "4k", "1m", "4k", "1m", "4k", "1m", "4k"],
+            vec![
+                "MB/s", "MB/s", "IOPS", "IOPS", "MB/s", "MB/s", "IOPS", "IOPS"
+            ],
+        ],
+        "{}",
+        table.stdout
+    );
+    assert!(table.stdout.lines().any(|line| line.starts_with("stripe ")));
+    let json = compare(&["--cols", "run,rw,bs", "--json"]).json();
+    assert_eq!(json["rows"].as_array().unwrap().len(), 8);
+    assert_eq!(json["rows"][0]["dimensions"]["bs"], "1m");
+    // A name stands for its run.
+    compare(&["--baseline", "balanced"]).prints("pristine (run 1)");
+    home.iodyno(&["compare", "1", "2", "--cols", "run,rv"])
+        .exits(2)
+        .tells("no trial has a dimension `rv`");
+}
+
+#[test]
+fn several_metrics_decide_beside_one_another() {
+    let home = mirrors();
+    let compare = [
+        "compare",
+        "1",
+        "--metric",
+        "bandwidth+iops",
+        "--where",
+        "bs=4k",
+    ];
+    let text = home.iodyno(&compare).succeeds().stdout;
+    assert!(text.contains("Holm over 4"), "{text}");
+    let head = text
+        .lines()
+        .find(|line| line.contains("bandwidth"))
+        .unwrap();
+    assert_eq!(
+        head.split_whitespace().collect::<Vec<_>>(),
+        ["bandwidth", "iops"],
+        "{text}"
+    );
+    let mean = home.iodyno(&["compare", "1", "--mean"]).succeeds().stdout;
+    assert!(mean.contains("(mean "), "{mean}");
+}
+
+#[test]
+fn twelve_runs_are_one_table() {
+    let home = Home::new();
+    let mut names = Vec::new();
+    for rw in ["read", "randread", "write"] {
+        for bs in ["4k", "16k", "64k", "1m"] {
+            let name = format!("{rw}-{bs}");
+            home.file("disk.fio", &job("200us", rw, bs));
+            let run = ["run", "disk.fio", "--name", &name];
+            home.iodyno(&[&run[..], &ROUNDS].concat()).succeeds();
+            names.push(name);
+        }
+    }
+    let done = home.iodyno(&["compare", "1-12"]).succeeds();
+    assert!(!done.stdout.contains("NO DATA"), "{}", done.stdout);
+    for name in names {
+        let line = done
+            .stdout
+            .lines()
+            .find(|line| line.contains(&format!("  {name} ")));
+        assert!(line.is_some(), "{name}: {}", done.stdout);
+    }
+}
+
+#[test]
+fn seconds_of_jobs_are_printed_as_values() {
+    let home = Home::new();
+    home.file(
+        "two.fio",
+        "[global]\nioengine=sim\nsim_latency=constant:1ms\nbs=4k\nsize=1m\nruntime=3s\ntime_based\n\
+         [reader]\nrw=read\n[writer]\nrw=write\nnumjobs=2\n",
+    );
+    home.iodyno(&["run", "two.fio", "-q"]).succeeds();
+    let text = home
+        .iodyno(&["show", "last", "--format", "csv"])
+        .succeeds()
+        .stdout;
+    let records: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    let column = |name: &str| records[0].iter().position(|known| *known == name).unwrap();
+    let [job, step, ops] = ["subject", "step", "ops"].map(column);
+    let of = |name: &str| {
+        let lines = records
+            .iter()
+            .filter(|record| record[job] == name && record[step] == "measure");
+        lines
+            .map(|record| record[ops].parse::<u64>().unwrap())
+            .sum::<u64>()
+    };
+    assert_eq!((of("reader"), of("writer")), (3000, 6000), "{text}");
+}
+
+#[test]
+fn a_table_of_file_operations_is_printed_again() {
+    let home = Home::new();
+    let run = ["fs", "run", "create_empty", "--dir", ".", "--max-ops", "20"];
+    let first = home.iodyno(&run).succeeds().stdout;
+    let again = home
+        .iodyno(&["show", "last", "--format", "fsbench"])
+        .succeeds()
+        .stdout;
+    let table = first.split("\nrun 1 stored in").next().unwrap();
+    assert!(again.contains("Running benchmark: create_empty"), "{again}");
+    assert_eq!(again.trim_end(), table.trim_end());
+    // Without a row for each second and without where it is stored.
+    let quiet = home.iodyno(&[&run[..], &["-q"]].concat()).succeeds().stdout;
+    assert!(
+        !quiet.contains("(inst)") && !quiet.contains("stored in"),
+        "{quiet}"
+    );
+    assert!(quiet.contains("(total)"), "{quiet}");
+    home.file("disk.fio", &job("200us", "randread", "4k"));
+    home.iodyno(&["run", "disk.fio", "-q"]).succeeds();
+    home.iodyno(&["show", "last", "--format", "fsbench"])
+        .exits(2)
+        .tells("workload `disk` has no file operations");
+}
+
+#[test]
+fn errors_name_the_flag_that_was_given() {
+    let home = Home::new();
+    home.iodyno(&["fs", "run", "create_empty", "--dir", "no/such"])
+        .exits(2)
+        .tells("`--dir no/such`: No such file or directory")
+        .tells("mkdir -p no/such");
+    home.file("disk.fio", &job("200us", "randread", "4k"));
+    home.iodyno(&[
+        "run",
+        "disk.fio",
+        "--set",
+        "bs=4k",
+        "--set",
+        "blocksize=64k",
+    ])
+    .exits(2)
+    .tells("`--set bs=4k` and `--set blocksize=64k` set the same option");
+    home.file(
+        "real.fio",
+        "[t]\nfilename=p/q/r\nrw=write\nbs=4k\nsize=64k\n",
+    );
+    let folder = home.work().join("p/q");
+    home.iodyno(&["run", "real.fio"])
+        .tells(&format!("mkdir -p {}", folder.display()));
+}
+
+#[test]
+fn a_mistyped_command_gets_a_suggestion() {
+    let home = Home::new();
+    home.file("disk.fio", &job("200us", "randread", "4k"));
+    for (words, tip) in [
+        (&["comapre", "1"][..], "compare"),
+        (&["help", "comapre"], "compare"),
+        (&["disk.fio"], "iodyno run disk.fio"),
+        (&["create_empty"], "iodyno fs run create_empty"),
+        (&["fs", "create_empty"], "iodyno fs run create_empty"),
+    ] {
+        let told = home.iodyno(words).exits(2);
+        assert!(told.stderr.contains(tip), "{words:?}: {}", told.stderr);
+    }
+}
+
+#[test]
+fn eighty_columns_show_the_table_of_runs_on_a_terminal() {
+    let home = mirrors();
+    let (device, mut screen) = terminal(80);
+    let mut command = home.command(&[
+        "compare",
+        "1",
+        "2",
+        "--cols",
+        "run,rw,bs",
+        "--axis",
+        "sim_latency",
+    ]);
+    let mut child = command.stdout(device).spawn().unwrap();
+    drop(command);
+    let mut text = String::new();
+    // Ends with EIO when the other side is closed.
+    let _ = screen.read_to_string(&mut text);
+    assert!(child.wait().unwrap().success());
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("stripe "))
+        .unwrap_or_default();
+    assert_eq!(
+        line.matches('?').count() + line.matches('+').count(),
+        4,
+        "{text}"
+    );
+}
