@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use iodyno_model::{Environment, Plan, StackLayer, TargetInfo};
-use iodyno_runner::Node;
 
 use crate::settle::planned_for;
 
@@ -22,14 +21,13 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Changes for a cell, before a trial does anything: of its own paths or, before its first trial, of those that
-    /// other cells of its configuration found at the location of its files.
-    pub(crate) fn lost(&self, plan: &Plan, cell: u32, node: &dyn Node) -> Option<String> {
+    /// The known paths of a cell: its own or, before its first trial, those that other cells of its configuration found
+    /// at the location of its files.
+    pub(crate) fn of_cell(&self, plan: &Plan, cell: u32) -> Vec<PathBuf> {
         let configuration = configuration(plan, cell);
         let own = self.cells.get(&cell);
         let planned = planned_for(plan, cell);
-        let paths: Vec<PathBuf> = self
-            .found
+        self.found
             .keys()
             .filter(|(of, _)| *of == configuration)
             .map(|(_, path)| path)
@@ -38,11 +36,12 @@ impl Places {
                 None => planned.iter().any(|planned| concerns(path, planned)),
             })
             .cloned()
-            .collect();
-        match paths.is_empty() {
-            true => None,
-            false => self.changed(configuration, &node.describe(&paths)),
-        }
+            .collect()
+    }
+
+    /// The changes of a cell's paths, given their storage stacks now.
+    pub(crate) fn lost(&self, plan: &Plan, cell: u32, now: &[TargetInfo]) -> Option<String> {
+        self.changed(configuration(plan, cell), now)
     }
 
     /// Changes according to a trial's environment. Paths that were unknown are remembered.

@@ -134,7 +134,7 @@ impl<'a> Rounds<'a> {
     /// Runs all missing trials, or until a stopping rule applies, and ends the run.
     pub(crate) fn carry_out(mut self, observer: &mut dyn FnMut(Progress<'_>)) -> RunEnd {
         let run = self.end.handle.id;
-        self.targets.begin(self.plan, run, self.lab.node);
+        self.targets.begin(self.plan, run, self.lab);
         self.end.stopped = self.all(observer);
         self.count_unrepeated();
         match self.end.stopped {

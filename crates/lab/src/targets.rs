@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use iodyno_model::{Identity, KnownTarget, Plan, RunId, TrialKey};
-use iodyno_runner::Node;
+use iodyno_runner::Examination;
 
+use crate::Lab;
 use crate::permission::paths_of;
 use crate::schedule::bind;
 
@@ -31,51 +32,48 @@ impl KnownTargets {
 
     /// Identifies the paths that the plan names, and the files that its trials will open, unless they are known already. To be
     /// called before the first trial: what another process puts under one of these names from then on is not overwritten.
-    pub(crate) fn begin(&mut self, plan: &Plan, run: RunId, node: &dyn Node) {
-        let paths = (0..plan.cells()).flat_map(|cell| {
+    pub(crate) fn begin(&mut self, plan: &Plan, run: RunId, lab: &Lab<'_>) {
+        let real = (0..plan.cells()).filter(|cell| !plan.cell(*cell).1.in_virtual_time());
+        let plans = real.map(|cell| {
             let key = TrialKey {
                 run,
                 round: 0,
                 cell,
                 attempt: 0,
             };
-            let mut paths = planned(plan, cell);
-            if !plan.cell(cell).1.in_virtual_time() {
-                paths.extend(node.files(&bind(plan, key)));
-            }
-            paths
+            bind(plan, key)
         });
-        let mut new: Vec<PathBuf> = paths
-            .filter(|path| !self.known.contains_key(path))
-            .collect();
-        new.sort();
-        new.dedup();
-        let identities = node.identify(&new);
-        let found = new.into_iter().zip(identities);
-        self.learn(found.filter_map(|(path, identity)| {
-            let identity = identity?;
-            Some(KnownTarget { path, identity })
-        }));
+        let wanted = Examination {
+            plans: plans.collect(),
+            identify: (0..plan.cells())
+                .flat_map(|cell| planned(plan, cell))
+                .collect(),
+            describe: Vec::new(),
+        };
+        let mut found = lab.node.examine(wanted, lab.stop).targets;
+        found.retain(|target| !self.known.contains_key(&target.path));
+        self.learn(found);
     }
 
-    /// The differences between a cell's targets and the known ones.
-    pub(crate) fn changed(&self, plan: &Plan, cell: u32, node: &dyn Node) -> Option<String> {
+    /// The known targets of a cell.
+    pub(crate) fn of_cell(&self, plan: &Plan, cell: u32) -> Vec<PathBuf> {
         let planned = planned(plan, cell);
-        let paths: Vec<PathBuf> = self
-            .known
-            .keys()
+        let known = self.known.keys();
+        known
             .filter(|path| planned.iter().any(|planned| path.starts_with(planned)))
             .cloned()
-            .collect();
-        let identities = node.identify(&paths);
-        let changes: Vec<String> = paths
+            .collect()
+    }
+
+    /// The differences between the targets as they are now and the known ones.
+    pub(crate) fn changed(&self, now: &[KnownTarget]) -> Option<String> {
+        let changes: Vec<String> = now
             .iter()
-            .zip(identities)
-            .filter_map(|(path, now)| {
-                let (before, now) = (&self.known[path], now?);
+            .filter_map(|KnownTarget { path, identity }| {
+                let before = self.known.get(path)?;
                 before
-                    .differs_from(&now)
-                    .then(|| format!("{} was {before}, and is {now}", path.display()))
+                    .differs_from(identity)
+                    .then(|| format!("{} was {before}, and is {identity}", path.display()))
             })
             .collect();
         (!changes.is_empty()).then(|| format!("the target has changed: {}", changes.join("; ")))
@@ -95,9 +93,12 @@ impl KnownTargets {
     }
 }
 
-/// The paths named by a cell's jobs.
+/// The paths named by a cell's jobs; none for jobs in virtual time, which use no files.
 fn planned(plan: &Plan, cell: u32) -> Vec<PathBuf> {
     let (configuration, workload) = plan.cell(cell);
+    if workload.in_virtual_time() {
+        return Vec::new();
+    }
     let jobs = workload.jobs.iter();
     jobs.flat_map(|job| paths_of(&configuration.target, job))
         .collect()

@@ -10,12 +10,12 @@ use iodyno_judge::testing as made_up;
 use iodyno_judge::testing::telemetry::recording;
 use iodyno_model::{
     Behaviour, BoundPlan, Comparison, Configuration, Diagnostic, Direction, EngineKind, Frame,
-    Identity, Kind, Observation, Outcome, Part, Plan, Question, RunId, SeriesKind, Settling,
-    StackLayer, Target, TargetInfo, TelemetryBatch, Trial, TrialKey, Workload,
+    Identity, Kind, KnownTarget, Observation, Outcome, Part, Plan, Question, RunId, SeriesKind,
+    Settling, StackLayer, Target, TargetInfo, TelemetryBatch, Trial, TrialKey, Workload,
 };
 use iodyno_runner::{
-    Command, EngineSupport, Event, Hello, Message, Node, PROTOCOL, RunnerError, Session, StopFlag,
-    TrialEnd, Unsettled,
+    Command, EngineSupport, Event, Examination, Examined, Hello, Message, Node, PROTOCOL,
+    RunnerError, Session, StopFlag, TrialEnd, Unsettled,
 };
 
 use crate::interim::Judge;
@@ -158,7 +158,7 @@ impl<'a> FakeNode<'a> {
         }
     }
 
-    /// The file at a path after a number of trials, as in [`Node::describe`] and in a trial.
+    /// The file at a path after a number of trials, as in [`Node::examine`] and in a trial.
     fn target(&self, path: PathBuf, made: usize) -> TargetInfo {
         let mut target = made_up::part(Vec::new()).environment.targets.remove(0);
         let unmounted = (self.unmounted)(made);
@@ -233,13 +233,6 @@ impl Node for FakeNode<'_> {
         self.unsettled.clone()
     }
 
-    fn files(&self, plan: &BoundPlan) -> Vec<PathBuf> {
-        let Target::Path(folder) = &plan.configuration.target else {
-            return Vec::new();
-        };
-        vec![folder.join("made-up")]
-    }
-
     fn shortages(&self, plan: &BoundPlan) -> Vec<Diagnostic> {
         let lacks = (self.act)(plan) == Act::Refuse;
         lacks
@@ -248,20 +241,24 @@ impl Node for FakeNode<'_> {
             .collect()
     }
 
-    fn identify(&self, targets: &[PathBuf]) -> Vec<Option<Identity>> {
+    fn examine(&self, wanted: Examination, _: &StopFlag) -> Examined {
         let made = self.bound.borrow().len();
-        targets
-            .iter()
-            .map(|path| (self.identity)(path, made))
-            .collect()
-    }
-
-    fn describe(&self, targets: &[PathBuf]) -> Vec<TargetInfo> {
-        let made = self.bound.borrow().len();
-        targets
-            .iter()
-            .map(|path| self.target(path.clone(), made))
-            .collect()
+        let files = wanted.plans.iter().filter_map(|plan| {
+            let Target::Path(folder) = &plan.configuration.target else {
+                return None;
+            };
+            Some(folder.join("made-up"))
+        });
+        let paths = wanted.identify.into_iter().chain(files);
+        let targets = paths.filter_map(|path| {
+            let identity = (self.identity)(&path, made)?;
+            Some(KnownTarget { path, identity })
+        });
+        let stacks = wanted.describe.into_iter();
+        Examined {
+            targets: targets.collect(),
+            stacks: stacks.map(|path| self.target(path, made)).collect(),
+        }
     }
 }
 

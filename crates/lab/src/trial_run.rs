@@ -4,7 +4,7 @@ use iodyno_model::{
     BoundPlan, Diagnostic, Environment, Frame, Outcome, Part, Plan, SCHEMA, SeriesKind, Settled,
     Telemetry, Trial, TrialKey, Workload,
 };
-use iodyno_runner::{Event, RunnerError, TrialEnd, carry_out};
+use iodyno_runner::{Event, Examination, RunnerError, TrialEnd, carry_out};
 use iodyno_store::{Rebuilder, StoreError};
 
 use crate::downsampler::Downsampler;
@@ -92,9 +92,15 @@ impl<'a> TrialRun<'a> {
         if let Some(targets) = targets.take_unstored() {
             tell(self.writer.targets(targets), observer);
         }
-        let (cell, node) = (self.key.cell, self.lab.node);
-        let lost_target = places.lost(self.plan, cell, node);
-        let end = match lost_target.or_else(|| targets.changed(self.plan, cell, node)) {
+        let (plan, cell) = (self.plan, self.key.cell);
+        let wanted = Examination {
+            identify: targets.of_cell(plan, cell),
+            plans: Vec::new(),
+            describe: places.of_cell(plan, cell),
+        };
+        let now = self.lab.node.examine(wanted, self.lab.stop);
+        let lost_target = places.lost(plan, cell, &now.stacks);
+        let end = match lost_target.or_else(|| targets.changed(&now.targets)) {
             Some(why) => Ok(TrialEnd::Unprepared(vec![lost(why)])),
             None => self.make(targets, observer),
         };

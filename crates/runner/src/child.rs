@@ -12,17 +12,16 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
-use iodyno_model::{BoundPlan, Diagnostic, Identity, Outcome, Settling, Step, TargetInfo};
+use iodyno_model::{BoundPlan, Diagnostic, Outcome, Settling, Step};
 use iodyno_target::settle::Unsettled;
-use iodyno_target::{Roots, identity, stack};
 
 use crate::death::Death;
 use crate::helper::{self, CleanUp, CleanUpState};
 use crate::operations::{self, OrphanFolder};
-use crate::probe::HostProbe;
 use crate::process::{NodeProcess, Report};
-use crate::protocol::{Command, Event, Message, PROTOCOL, ReadError, TrialEnd};
-use crate::resolve::{FileKind, resolve};
+use crate::protocol::{
+    Command, Event, Examination, Examined, Message, PROTOCOL, ReadError, TrialEnd,
+};
 use crate::session::{Node, RunnerError, Session};
 use crate::simulate::Simulation;
 use crate::stop::StopFlag;
@@ -81,33 +80,15 @@ impl Node for LocalNode {
         helper::settle(self, settling, targets, stop)
     }
 
-    fn files(&self, plan: &BoundPlan) -> Vec<PathBuf> {
-        let resolved = resolve(plan, &HostProbe).unwrap_or_default();
-        let files = resolved.clones.into_iter().flat_map(|clone| clone.files);
-        files
-            .filter(|file| file.kind == FileKind::Regular)
-            .map(|file| file.path)
-            .collect()
+    fn examine(&self, wanted: Examination, stop: &StopFlag) -> Examined {
+        match wanted == Examination::default() {
+            true => Examined::default(),
+            false => helper::examine(self, wanted, stop),
+        }
     }
 
     fn shortages(&self, plan: &BoundPlan) -> Vec<Diagnostic> {
         operations::shortages(plan)
-    }
-
-    fn identify(&self, targets: &[PathBuf]) -> Vec<Option<Identity>> {
-        let roots = Roots::host();
-        let targets = targets.iter();
-        targets
-            .map(|target| identity::identify(target, &roots))
-            .collect()
-    }
-
-    fn describe(&self, targets: &[PathBuf]) -> Vec<TargetInfo> {
-        let roots = Roots::host();
-        let targets = targets.iter();
-        targets
-            .map(|target| stack::describe(target, &roots))
-            .collect()
     }
 }
 

@@ -1,4 +1,5 @@
-//! Work of the parent on storage that may block: settling the host, and cleaning up after a node that died.
+//! Work of the parent on storage that may block: settling the host, examining files and devices, and cleaning up after a
+//! node that died.
 //!
 //! Invariant: none of this is done in the parent itself. A thread that is blocked in the kernel would prevent the
 //! parent from exiting. A child process therefore does the work, and is abandoned if it is blocked.
@@ -15,16 +16,20 @@ use iodyno_target::settle::Unsettled;
 use crate::child::LocalNode;
 use crate::operations::OrphanFolder;
 use crate::process::{NodeProcess, Report};
-use crate::protocol::{Command, Event, Message};
+use crate::protocol::{Command, Event, Examination, Examined, Message};
 use crate::session::POLL;
 use crate::stop::StopFlag;
 
 /// The name of its process.
 const NAME: &str = "iodyno-helper";
+/// The name of the process that examines files and devices.
+const EXAMINER: &str = "iodyno-examiner";
 /// The clean-up is abandoned if nothing could be removed for this long.
 const NO_PROGRESS: Duration = Duration::from_secs(30);
 /// The same, once the user has ended the trial.
 const NO_PROGRESS_STOPPED: Duration = Duration::from_millis(500);
+/// The longest wait for the examination of files and devices.
+const EXAMINED: Duration = Duration::from_secs(30);
 /// From SIGKILL to abandoning the process.
 const AFTER_KILL: Duration = Duration::from_millis(300);
 
@@ -43,7 +48,7 @@ pub(crate) fn settle(
         Message::Settled { unsettled } => Some(unsettled),
         _ => None,
     };
-    let why = match ask(node, command, answer, || stop.is_set()) {
+    let why = match ask(node, NAME, command, answer, || stop.is_set()) {
         Ok(unsettled) => return unsettled,
         Err(NoAnswer::Failed(why)) => why,
         Err(NoAnswer::GivenUp(None)) => return Vec::new(),
@@ -54,6 +59,18 @@ pub(crate) fn settle(
     vec![Unsettled::CachesKept { why }]
 }
 
+/// Examines files and devices. Everything is unknown if there is no answer within [`EXAMINED`].
+pub(crate) fn examine(node: &LocalNode, wanted: Examination, stop: &StopFlag) -> Examined {
+    let begun = Instant::now();
+    let answer = |message| match message {
+        Message::Examined(found) => Some(found),
+        _ => None,
+    };
+    let give_up = || stop.is_set() || begun.elapsed() >= EXAMINED;
+    let command = Command::Examine(wanted);
+    ask(node, EXAMINER, command, answer, give_up).unwrap_or_default()
+}
+
 /// The reason why a helper did not answer.
 enum NoAnswer {
     /// It could not be started, or it ended.
@@ -62,15 +79,16 @@ enum NoAnswer {
     GivenUp(Option<u32>),
 }
 
-/// Starts a helper process and sends it a command. Returns the first message that `answer` accepts. Gives up soon
+/// Starts a helper process with this name and sends it a command. Returns the first message that `answer` accepts. Gives up soon
 /// after `give_up` returns true.
 fn ask<T>(
     node: &LocalNode,
+    name: &str,
     command: Command,
     answer: impl Fn(Message) -> Option<T>,
     give_up: impl Fn() -> bool,
 ) -> Result<T, NoAnswer> {
-    let mut process = NodeProcess::start(node, NAME, Stdio::null())
+    let mut process = NodeProcess::start(node, name, Stdio::null())
         .map_err(|error| NoAnswer::Failed(error.to_string()))?;
     process.send(command);
     let answered = loop {

@@ -56,7 +56,9 @@ pub use iodyno_target::settle::Unsettled;
 pub use log_compression::inflate_log;
 pub use operations::folder_name;
 pub use probe::{HostProbe, PathKind, Probe};
-pub use protocol::{Command, EngineSupport, Event, Hello, Message, PROTOCOL, TrialEnd};
+pub use protocol::{
+    Command, EngineSupport, Event, Examination, Examined, Hello, Message, PROTOCOL, TrialEnd,
+};
 pub use resolve::{FileKind, Resolved, ResolvedClone, ResolvedFile, made_up_name, resolve};
 pub use serve::serve;
 pub use session::{Node, POLL, RunnerError, Session, carry_out, drive};

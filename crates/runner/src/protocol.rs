@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use iodyno_model::{
     BoundPlan, Diagnostic, EngineKind, Environment, Frame, Job, KnownTarget, Outcome, Part,
-    SeriesKind, Settling, Step, TelemetryBatch, TrialKey,
+    SeriesKind, Settling, Step, TargetInfo, TelemetryBatch, TrialKey,
 };
 use iodyno_target::settle::Unsettled;
 use serde::de::DeserializeOwned;
@@ -45,6 +45,8 @@ pub enum Command {
         /// The paths of the I/O.
         targets: Vec<PathBuf>,
     },
+    /// In place of a trial: examine paths. Answered by [`Message::Examined`].
+    Examine(Examination),
     /// In place of a trial: clean up after a node that died. Answered by [`Event::Progress`] and
     /// [`Message::CleanedUp`]. It continues if the parent ends.
     CleanUp {
@@ -93,8 +95,30 @@ pub enum Message {
         /// The actions that failed.
         unsettled: Vec<Unsettled>,
     },
+    /// The answer to [`Command::Examine`].
+    Examined(Examined),
     /// The answer to [`Command::CleanUp`]: whether there was a folder, or the reason why it remains.
     CleanedUp(Result<bool, String>),
+}
+
+/// What to find out about a node's files and devices.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Examination {
+    /// Paths to identify.
+    pub identify: Vec<PathBuf>,
+    /// Trials: the files that their jobs would open now are identified as well, including those with generated names.
+    pub plans: Vec<BoundPlan>,
+    /// Paths whose storage stack is described.
+    pub describe: Vec<PathBuf>,
+}
+
+/// The result of an [`Examination`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Examined {
+    /// The identities of the paths, each path once; paths with unknown identity are missing.
+    pub targets: Vec<KnownTarget>,
+    /// The storage stacks, in order.
+    pub stacks: Vec<TargetInfo>,
 }
 
 /// The identity and the capabilities of a node.
@@ -340,7 +364,7 @@ fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 mod tests {
     use super::*;
     use crate::samples::{job, plan};
-    use iodyno_model::{Operations, Work};
+    use iodyno_model::{Identity, Operations, Work};
     use proptest::prelude::*;
 
     fn bytes(messages: &[Message]) -> Vec<u8> {
@@ -388,6 +412,13 @@ mod tests {
                     why: "no".to_owned(),
                 }],
             },
+            Message::Examined(Examined {
+                targets: vec![KnownTarget {
+                    path: "/x".into(),
+                    identity: Identity::Absent,
+                }],
+                stacks: vec![TargetInfo::default()],
+            }),
             Message::CleanedUp(Ok(true)),
             Message::CleanedUp(Err("no".to_owned())),
         ]

@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use iodyno_model::{BoundPlan, Diagnostic, Identity, Settling, StopRequest, TargetInfo};
+use iodyno_model::{BoundPlan, Diagnostic, Settling, StopRequest};
 use iodyno_target::settle::Unsettled;
 
 use crate::clock;
-use crate::protocol::{Command, Event, Message, TrialEnd};
+use crate::protocol::{Command, Event, Examination, Examined, Message, TrialEnd};
 use crate::stop::StopFlag;
 
 /// Interval at which sessions and the stop flag are checked while nothing happens.
@@ -74,19 +74,13 @@ pub trait Node {
     /// settled. Returns soon after `stop` is set.
     fn settle(&self, settling: &Settling, targets: &[PathBuf], stop: &StopFlag) -> Vec<Unsettled>;
 
-    /// The files that the jobs of a trial would open now, including those with generated names; empty if unknown.
-    /// Changes nothing.
-    fn files(&self, plan: &BoundPlan) -> Vec<PathBuf>;
-
-    /// The identity of what each path leads to now, in order; `None` if unknown. Changes nothing.
-    fn identify(&self, targets: &[PathBuf]) -> Vec<Option<Identity>>;
+    /// Examines files and devices, and changes nothing. Everything is unknown if the storage does not respond. Returns
+    /// soon after `stop` is set.
+    fn examine(&self, wanted: Examination, stop: &StopFlag) -> Examined;
 
     /// The space and inodes that the file operations of a trial would lack now; empty also if that is unknown.
     /// Changes nothing.
     fn shortages(&self, plan: &BoundPlan) -> Vec<Diagnostic>;
-
-    /// The storage stack below each path now, in order. Changes nothing.
-    fn describe(&self, targets: &[PathBuf]) -> Vec<TargetInfo>;
 }
 
 /// One trial on one node.
@@ -296,7 +290,7 @@ impl<'a> Member<'a> {
             }
             Message::Clock { number, now_ns } => self.clock_read(number, now_ns),
             // Answers to commands that are not sent during a trial.
-            Message::Settled { .. } | Message::CleanedUp(_) => {}
+            Message::Settled { .. } | Message::Examined(_) | Message::CleanedUp(_) => {}
             Message::Event(event) => {
                 if matches!(event, Event::Ready { .. }) {
                     self.phase = Phase::Ready;

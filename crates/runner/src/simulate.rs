@@ -114,6 +114,7 @@ impl Session for Simulation {
             Command::Hello { .. }
             | Command::Proceed
             | Command::Settle { .. }
+            | Command::Examine(_)
             | Command::CleanUp { .. } => {}
             Command::Prepare { plan } => self.prepare(*plan),
             Command::Ping { number } => {

@@ -1,4 +1,5 @@
 use iodyno_model::{DeviceLayer, MountInfo};
+use iodyno_runner::{Examination, Node, StopFlag};
 
 use super::*;
 use crate::testing::{Act, FakeNode, plan};
@@ -168,11 +169,19 @@ fn a_known_target_is_checked_before_a_trial() {
         ("/c00", false),
     ] {
         let mut places = Places::default();
-        assert_eq!(places.lost(&plan, 0, &node), None, "nothing is known yet");
+        let lost = |places: &Places, cell| {
+            let wanted = Examination {
+                describe: places.of_cell(&plan, cell),
+                ..Examination::default()
+            };
+            let now = node.examine(wanted, &StopFlag::new());
+            places.lost(&plan, cell, &now.stacks)
+        };
+        assert_eq!(lost(&places, 0), None, "nothing is known yet");
         places.moved(&plan, 0, &found(path));
-        assert_eq!(places.lost(&plan, 0, &node).is_some(), known, "{path}");
+        assert_eq!(lost(&places, 0).is_some(), known, "{path}");
         // The other workload of the configuration, which has had no trial.
-        assert_eq!(places.lost(&plan, 1, &node).is_some(), known, "{path}");
-        assert_eq!(places.lost(&plan, 2, &node), None, "{path}");
+        assert_eq!(lost(&places, 1).is_some(), known, "{path}");
+        assert_eq!(lost(&places, 2), None, "{path}");
     }
 }

@@ -230,7 +230,10 @@ impl Session for AheadSession<'_> {
                 outcome: Outcome::Interrupted("told to".to_owned()),
                 death: Some(Death::Exit(1)),
             })),
-            Command::Hello { .. } | Command::Settle { .. } | Command::CleanUp { .. } => None,
+            Command::Hello { .. }
+            | Command::Settle { .. }
+            | Command::Examine(_)
+            | Command::CleanUp { .. } => None,
         });
     }
 
@@ -240,16 +243,8 @@ impl Session for AheadSession<'_> {
 }
 
 impl Node for Ahead {
-    fn files(&self, _: &BoundPlan) -> Vec<PathBuf> {
-        Vec::new()
-    }
-
     fn shortages(&self, _: &BoundPlan) -> Vec<Diagnostic> {
         Vec::new()
-    }
-
-    fn identify(&self, targets: &[PathBuf]) -> Vec<Option<Identity>> {
-        vec![None; targets.len()]
     }
 
     fn open(&self, _: &BoundPlan) -> Result<Box<dyn Session + '_>, RunnerError> {
@@ -261,8 +256,8 @@ impl Node for Ahead {
         Vec::new()
     }
 
-    fn describe(&self, _: &[PathBuf]) -> Vec<TargetInfo> {
-        Vec::new()
+    fn examine(&self, _: Examination, _: &StopFlag) -> Examined {
+        Examined::default()
     }
 }
 

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use iodyno_model::{
-    Amount, BoundPlan, Direction, EndedBy, Engine, EngineKind, Outcome, Settling, SimFault,
+    Amount, BoundPlan, Direction, EndedBy, Engine, EngineKind, Identity, Outcome, Settling,
+    SimFault,
 };
 use iodyno_runner::{
-    Death, Event, LocalNode, Node, RunnerError, StopFlag, TrialEnd, carry_out, drive,
+    Death, Event, Examination, Examined, LocalNode, Node, RunnerError, StopFlag, TrialEnd,
+    carry_out, drive,
 };
 
 use crate::samples::plan;
@@ -26,6 +28,7 @@ crate::tests![
     a_truncated_mapped_file_is_a_recorded_outcome,
     a_killed_parent_leaves_no_orphan_and_no_file,
     the_process_that_settles_the_host_answers,
+    files_and_devices_are_examined_by_a_process,
     a_program_that_is_not_a_node_is_an_error,
     several_children_start_together_and_one_that_dies_does_not_end_the_others,
 ];
@@ -260,6 +263,28 @@ fn a_killed_parent_leaves_no_orphan_and_no_file() {
 fn the_process_that_settles_the_host_answers() {
     let unsettled = node().settle(&Settling::default(), &[], &StopFlag::new());
     assert_eq!(unsettled, []);
+}
+
+fn files_and_devices_are_examined_by_a_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f");
+    std::fs::write(&path, b"four").unwrap();
+    let wanted = Examination {
+        identify: vec![path.clone(), folder.path().join("missing")],
+        describe: vec![path.clone()],
+        ..Examination::default()
+    };
+    let found = node().examine(wanted.clone(), &StopFlag::new());
+    assert_eq!(found.targets.last().unwrap().identity, Identity::Absent);
+    assert_eq!(found.stacks[0].path, path);
+    // A process that does not answer is left behind on a stop request.
+    let silent = LocalNode {
+        program: "sh".into(),
+        arguments: vec!["-c".into(), "exec cat >/dev/null".into()],
+    };
+    let stop = StopFlag::new();
+    stop.finish();
+    assert_eq!(silent.examine(wanted, &stop), Examined::default());
 }
 
 fn a_program_that_is_not_a_node_is_an_error() {
