@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use iodyno_model::ImportedTable;
-use iodyno_units::Bytes;
+use iodyno_units::{Bytes, Nanos};
 
 use super::extract::Extract;
 use super::lines::Lines;
 
 /// The name of the form in results.
 const FORM: &str = "zpool iostat";
-/// The columns of a sample, in the order of its values.
+/// The columns of every sample, in the order of its values.
 const COLUMNS: [&str; 6] = [
     "alloc B",
     "free B",
@@ -18,6 +18,24 @@ const COLUMNS: [&str; 6] = [
     "write ops/s",
     "read B/s",
     "write B/s",
+];
+/// The further columns of `-l`, in order. Versions before 2.2 do not have the last one, those before 0.8 the last two.
+const LATENCIES: [&str; 11] = [
+    "total_wait read ns",
+    "total_wait write ns",
+    "disk_wait read ns",
+    "disk_wait write ns",
+    "syncq_wait read ns",
+    "syncq_wait write ns",
+    "asyncq_wait read ns",
+    "asyncq_wait write ns",
+    "scrub wait ns",
+    "trim wait ns",
+    "rebuild wait ns",
+];
+/// The head of the further columns of `-l`.
+const LATENCY_HEAD: [&str; 11] = [
+    "read", "write", "read", "write", "read", "write", "read", "write", "wait", "wait", "wait",
 ];
 /// The second line of the head.
 const HEAD: [&str; 7] = ["pool", "alloc", "free", "read", "write", "read", "write"];
@@ -27,8 +45,8 @@ const COMMAND_WITHIN: u32 = 4;
 /// The sections in which the devices of a pool are listed.
 const SECTIONS: [&str; 6] = ["logs", "cache", "spares", "special", "dedup", "indirect"];
 
-/// A value of a line, in the order of [`COLUMNS`].
-type Sample = [Option<f64>; 6];
+/// The values of a line, in the order of [`COLUMNS`] and [`LATENCIES`].
+type Sample = Vec<Option<f64>>;
 
 /// All tables of this form.
 pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
@@ -57,8 +75,8 @@ struct Listing {
     /// Samples by device, in the order of first appearance.
     order: Vec<String>,
     samples: BTreeMap<String, Vec<Sample>>,
-    /// The columns are not the standard ones.
-    other_columns: bool,
+    /// The number of columns of latencies; `None`: there are columns that are not supported.
+    latencies: Option<usize>,
 }
 
 impl Listing {
@@ -67,7 +85,7 @@ impl Listing {
             start: head,
             end: head + 1,
             since_boot: true,
-            other_columns: !is_plain_head(lines.get(head)),
+            latencies: latencies(lines.get(head)),
             ..Listing::default()
         };
         listing.command(lines, free_from, head);
@@ -75,9 +93,9 @@ impl Listing {
         for (number, text) in lines.range(head + 1..lines.count() + 1) {
             if is_separator(text) || is_group_head(text) || is_head(text) {
                 path = Path::default();
-            } else if let Some((name, indent, sample)) = row(text) {
+            } else if let Some((name, indent, sample)) = row(text, listing.latencies) {
                 listing.put(path.enter(name, indent), sample);
-            } else if !(is_time(text) || listing.other_columns && is_wider_row(text)) {
+            } else if !(is_time(text) || listing.latencies.is_none() && is_wider_row(text)) {
                 break;
             }
             listing.end = number + 1;
@@ -118,11 +136,11 @@ impl Listing {
 
     fn found(self, lines: &Lines<'_>) -> Vec<Extract> {
         let range = self.start..self.end;
-        if self.other_columns {
-            let why = "`zpool iostat` with further columns (-l, -q, -r, -w) is not read: only capacity, operations and \
-                       bandwidth are read";
+        let Some(latencies) = self.latencies else {
+            let why = "`zpool iostat` with further columns (-q, -r, -w) is not read: only capacity, operations, \
+                       bandwidth and latencies (-l) are read";
             return vec![Extract::unread(range, why)];
-        }
+        };
         if self.order.is_empty() {
             return vec![Extract::unread(
                 range,
@@ -131,11 +149,11 @@ impl Listing {
         }
         self.order
             .iter()
-            .map(|device| Extract::table(range.clone(), self.table(lines, device)))
+            .map(|device| Extract::table(range.clone(), self.table(lines, device, latencies)))
             .collect()
     }
 
-    fn table(&self, lines: &Lines<'_>, device: &str) -> ImportedTable {
+    fn table(&self, lines: &Lines<'_>, device: &str, latencies: usize) -> ImportedTable {
         let all = self.samples.get(device).map_or(&[][..], Vec::as_slice);
         let mut remarks = Vec::new();
         let mut samples = all;
@@ -159,11 +177,14 @@ impl Listing {
             form: FORM.to_owned(),
             subject: device.to_owned(),
             at: lines.at(self.start),
-            columns: COLUMNS.iter().map(|&column| column.to_owned()).collect(),
+            columns: columns()
+                .take(COLUMNS.len() + latencies)
+                .map(str::to_owned)
+                .collect(),
             rows: samples
                 .iter()
                 .enumerate()
-                .map(|(index, sample)| (label(index), sample.to_vec()))
+                .map(|(index, sample)| (label(index), sample.clone()))
                 .collect(),
             remarks,
         }
@@ -209,8 +230,21 @@ fn is_head(text: &str) -> bool {
     HEAD[..5].iter().all(|&name| words.next() == Some(name))
 }
 
-fn is_plain_head(text: &str) -> bool {
-    text.split_whitespace().eq(HEAD)
+/// All columns in the order of a sample's values.
+fn columns() -> impl Iterator<Item = &'static str> {
+    COLUMNS.into_iter().chain(LATENCIES)
+}
+
+/// The number of columns of latencies in a head: 0 without `-l`, otherwise at least one of scrub. `None` if it has
+/// other columns.
+fn latencies(head: &str) -> Option<usize> {
+    let mut words = head.split_whitespace();
+    if !HEAD.iter().all(|&name| words.next() == Some(name)) {
+        return None;
+    }
+    let further: Vec<&str> = words.collect();
+    let known = LATENCY_HEAD.starts_with(&further);
+    (known && (further.is_empty() || further.ends_with(&["wait"]))).then_some(further.len())
 }
 
 /// `capacity operations bandwidth`, followed by other groups if further columns are shown.
@@ -235,23 +269,38 @@ fn is_separator(text: &str) -> bool {
     text.starts_with("---") && text.chars().all(|c| c == '-' || c == ' ')
 }
 
-fn row(text: &str) -> Option<(&str, usize, Sample)> {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let [name, values @ ..] = &words[..] else {
+/// The name, the indentation and the values of a row.
+fn row(text: &str, latencies: Option<usize>) -> Option<(&str, usize, Sample)> {
+    let mut words = text.split_whitespace();
+    let name = words.next()?;
+    let values: Vec<&str> = words.collect();
+    if values.len() != COLUMNS.len() + latencies? {
         return None;
+    }
+    let sample: Option<Sample> = values
+        .iter()
+        .enumerate()
+        .map(|(place, word)| match (*word, place < COLUMNS.len()) {
+            ("-", _) => Some(None),
+            (word, true) => amount(word).map(Some),
+            (word, false) => time_ns(word).map(Some),
+        })
+        .collect();
+    Some((name, text.len() - text.trim_start().len(), sample?))
+}
+
+/// Parses `543us`, `1.05ms`, and with `-p` `543210`, in ns.
+fn time_ns(word: &str) -> Option<f64> {
+    let end = word.find(|c: char| c.is_ascii_alphabetic());
+    let (digits, unit) = word.split_at(end.unwrap_or(word.len()));
+    let scale = match unit {
+        "" | "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => return None,
     };
-    let mut sample = [None; 6];
-    if values.len() != sample.len() {
-        return None;
-    }
-    for (place, word) in sample.iter_mut().zip(values) {
-        *place = if *word == "-" {
-            None
-        } else {
-            Some(amount(word)?)
-        };
-    }
-    Some((name, text.len() - text.trim_start().len(), sample))
+    Some(plain(digits)? * scale)
 }
 
 /// A row with more columns than are supported.
@@ -267,19 +316,24 @@ fn amount(word: &str) -> Option<f64> {
         }
         _ => (word, 0),
     };
+    Some(plain(digits)? * 1024f64.powi(power))
+}
+
+/// Parses digits with at most one point.
+fn plain(digits: &str) -> Option<f64> {
     let plain = digits.bytes().all(|c| c.is_ascii_digit() || c == b'.');
-    let value: f64 = plain.then(|| digits.parse().ok()).flatten()?;
-    Some(value * 1024f64.powi(power))
+    plain.then(|| digits.parse().ok()).flatten()
 }
 
 /// A sample as text for a remark: `alloc 126 GiB, write 11 ops/s`.
 fn in_words(sample: &Sample) -> String {
-    let words = COLUMNS.iter().zip(sample).filter_map(|(column, value)| {
-        let (name, unit) = column.split_once(' ')?;
+    let words = columns().zip(sample).filter_map(|(column, value)| {
+        let (name, unit) = column.rsplit_once(' ')?;
         let value = (*value)?;
-        Some(match unit.strip_prefix('B') {
-            Some(rate) => format!("{name} {}{rate}", Bytes(value.round() as u64)),
-            None => format!("{name} {value:.0} {unit}"),
+        Some(match (unit, unit.strip_prefix('B')) {
+            ("ns", _) => format!("{name} {}", Nanos(value.round() as u64)),
+            (_, Some(rate)) => format!("{name} {}{rate}", Bytes(value.round() as u64)),
+            (_, None) => format!("{name} {value:.0} {unit}"),
         })
     });
     words.collect::<Vec<String>>().join(", ")
@@ -432,6 +486,15 @@ mod tests {
                 "pool alloc free read write read write total_wait\n----- -----\ntank 1G 2G 3 4 5 6 7\n",
                 "further columns",
             ),
+            // `-q`.
+            (
+                "pool alloc free read write read write pend activ pend activ\ntank 1G 2G 3 4 5 6 7 8 9 10\n",
+                "further columns",
+            ),
+            (
+                "pool alloc free read write read write read write read write\ntank 1G 2G 3 4 5 6 7 8 9 10\n",
+                "further columns",
+            ),
             (
                 "pool alloc free read write read write\nend\n",
                 "without a row",
@@ -444,6 +507,52 @@ mod tests {
             };
             assert!(why.contains(words), "{why}");
         }
+    }
+
+    #[test]
+    fn reads_the_latencies_of_every_version() {
+        let head = "              capacity     operations     bandwidth    total_wait     disk_wait    syncq_wait    \
+                    asyncq_wait  scrub   trim  rebuild\n\
+                    pool        alloc   free   read  write   read  write   read  write   read  write   read  write   \
+                    read  write   wait";
+        let row = "\ntank        1.00G  9.00G      1      2     3K     4K    3ms  543us    2ms  1.05ms     4us      -  \
+                   917ns     1s  12345";
+        for waits in 0..3 {
+            let more = "   wait".repeat(waits);
+            let values = "      -".repeat(waits);
+            let tables = tables(&format!(
+                "$ zpool iostat -ly 2\n{head}{more}\n----------  -----  -----\n{}{row}{values}\n",
+                row.trim_start().to_owned() + &values
+            ));
+            let [table] = &tables[..] else {
+                panic!("{tables:?}")
+            };
+            assert_eq!(table.columns.len(), 15 + waits);
+            assert_eq!(
+                table.columns[6..8],
+                ["total_wait read ns", "total_wait write ns"]
+            );
+            assert_eq!(table.columns[14], "scrub wait ns");
+            assert_eq!(table.rows.len(), 2);
+            let expected = [3e6, 543e3, 2e6, 1.05e6, 4e3, f64::NAN, 917.0, 1e9, 12345.0];
+            let found = table.rows[0].1[6..15]
+                .iter()
+                .map(|it| it.unwrap_or(f64::NAN));
+            for (found, expected) in found.zip(expected) {
+                assert_eq!(found.to_string(), expected.to_string());
+            }
+            assert!(table.rows[1].1[15..].iter().all(Option::is_none));
+        }
+    }
+
+    #[test]
+    fn says_the_latencies_since_boot() {
+        let text = "pool alloc free read write read write read write read write read write read write wait\n\
+                    tank 1G 2G 3 4 5 6 3ms 1ms 2ms 543us 4us 2us 1ms 730us -\n";
+        let remark = &tables(text)[0].remarks[0];
+        assert!(remark.ends_with("total_wait read 3.00 ms, total_wait write 1.00 ms, disk_wait read 2.00 ms, \
+                                  disk_wait write 543 µs, syncq_wait read 4.00 µs, syncq_wait write 2.00 µs, \
+                                  asyncq_wait read 1.00 ms, asyncq_wait write 730 µs"), "{remark}");
     }
 
     #[test]

@@ -153,6 +153,7 @@ enum Counted {
     Bytes,
     BytesPerSecond,
     OpsPerSecond,
+    Nanos,
     Plain,
 }
 
@@ -161,6 +162,7 @@ fn column(name: &str) -> (&str, Counted) {
         Some((name, "B")) => (name, Counted::Bytes),
         Some((name, "B/s")) => (name, Counted::BytesPerSecond),
         Some((name, "ops/s")) => (name, Counted::OpsPerSecond),
+        Some((name, "ns")) => (name, Counted::Nanos),
         _ => (name, Counted::Plain),
     }
 }
@@ -170,6 +172,7 @@ fn cell(number: f64, counted: Counted) -> String {
         Counted::Bytes => Bytes(number.round() as u64).to_string(),
         Counted::BytesPerSecond => value(number, &Unit::BytesPerSecond),
         Counted::OpsPerSecond => value(number, &Unit::OpsPerSecond),
+        Counted::Nanos => value(number, &Unit::Nanos),
         Counted::Plain if number.fract() == 0.0 && number.abs() < 1e15 => format!("{number:.0}"),
         Counted::Plain => format!("{number:.3}"),
     }
