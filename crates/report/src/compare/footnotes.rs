@@ -115,12 +115,18 @@ fn of_verdict(cell: &CandidateResult) -> Option<String> {
             smallest_p,
             needed_p,
             least,
-        } => Some(format!(
-            "n={n}, smallest possible p is {}, and it has to be below {}: at least {}",
-            possible_p(*smallest_p),
-            limit(*needed_p),
-            amount(cell.pairing, *least)
-        )),
+        } => {
+            // More trials of the same one or two runs would not help: a note says how many runs are needed.
+            let needed = match cell.pairing {
+                Pairing::Unpaired => String::new(),
+                pairing => format!(": at least {}", amount(pairing, *least)),
+            };
+            Some(format!(
+                "n={n}, smallest possible p is {}, and it has to be below {}{needed}",
+                possible_p(*smallest_p),
+                limit(*needed_p)
+            ))
+        }
         Verdict::NoData { why } if !why.is_empty() => Some(why.clone()),
         _ => None,
     }
