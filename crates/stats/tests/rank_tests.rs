@@ -352,3 +352,43 @@ fn cliffs_delta_counts_pairs() {
         1e-12,
     );
 }
+
+/// The limits that docs/comparing.md states.
+#[test]
+fn tests_are_exact_up_to_the_documented_sizes_and_approximate_above() {
+    let values = |count: usize| (0..count).map(|i| i as f64 * 1.5).collect::<Vec<f64>>();
+    let shifted = |count: usize| {
+        (0..count)
+            .map(|i| i as f64 * 1.5 + 0.25)
+            .collect::<Vec<f64>>()
+    };
+    let approximate = |method: Method| method == Method::NormalApproximation;
+    for (count, expected) in [(50, false), (51, true)] {
+        let (baseline, candidate) = (values(count), shifted(count));
+        let test = mann_whitney(&baseline, &candidate).unwrap();
+        assert!(
+            !test.tied && approximate(test.method) == expected,
+            "{count}"
+        );
+        let shift = hodges_lehmann_shift(&baseline, &candidate, 0.95).unwrap();
+        let interval = shift.interval.unwrap();
+        assert_eq!(approximate(interval.method), expected, "{count}");
+    }
+    for (count, expected) in [(25, false), (26, true)] {
+        let test = mann_whitney(&values(count), &values(count)).unwrap();
+        assert!(test.tied && approximate(test.method) == expected, "{count}");
+    }
+    for (count, expected) in [(200, false), (201, true)] {
+        let differences: Vec<f64> = (1..=count).map(f64::from).collect();
+        let test = signed_rank(&differences).unwrap();
+        assert_eq!(approximate(test.method), expected, "{count}");
+        let estimate = hodges_lehmann(&differences, 0.95).unwrap();
+        let interval = estimate.interval.unwrap();
+        assert_eq!(approximate(interval.method), expected, "{count}");
+    }
+    for (count, expected) in [(30, false), (31, true)] {
+        let sample = Sample::new(&values(count)).unwrap();
+        let interval = sample.median_interval(0.95).unwrap().interval.unwrap();
+        assert_eq!(approximate(interval.method), expected, "{count}");
+    }
+}
