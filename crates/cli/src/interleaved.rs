@@ -1,10 +1,10 @@
-//! The command that makes separate runs comparable: it runs both in the rounds of one run.
+//! Commands that make what was compared comparable: separate runs in the rounds of one run, tails at an equal rate.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Parser;
-use iodyno_model::{CandidateResult, Comparison, Pairing, Verdict};
+use iodyno_model::{CandidateResult, Comparison, EqualRate, Pairing, Verdict, Work};
 use iodyno_store::Run;
 
 use crate::args::{Cli, Command, RunArgs};
@@ -34,6 +34,63 @@ pub(crate) fn advice(comparison: &Comparison, runs: &[Run]) -> Option<String> {
                 .to_owned()
         }
     })
+}
+
+/// A remark with the command that measures tails at an equal rate. `None` if no tail lacks it, or no single command
+/// can: results were imported, or blocks and file operations are compared together, or fio's command line, whose
+/// options belong to single jobs, was given.
+pub(crate) fn at_equal_rate(comparison: &Comparison, runs: &[Run]) -> Option<String> {
+    let cells = || comparison.rows.iter().flat_map(|row| &row.cells);
+    let rates = || cells().filter_map(|cell| cell.equal_rate);
+    let least = |of: fn(EqualRate) -> f64| rates().map(of).reduce(f64::min);
+    let (per_clone, total) = (least(|rate| rate.per_clone)?, least(|rate| rate.total)?);
+    let works = || runs.iter().flat_map(|run| &run.plan.workloads);
+    let all = |test: fn(&Work) -> bool| {
+        let jobs = works().flat_map(|workload| &workload.jobs);
+        jobs.into_iter().all(|job| test(&job.work))
+    };
+    let blocks = all(|work| matches!(work, Work::Blocks(_)));
+    let operations = all(|work| matches!(work, Work::FileOperations(_)));
+    let commands: Vec<&[String]> = runs.iter().map(|run| run.plan.command.as_slice()).collect();
+    let commands: Vec<String> = match commands.as_slice() {
+        [words] => vec![with_rate(words, blocks, operations, per_clone, total)?],
+        several => {
+            let parsed: Option<Vec<RunArgs>> = several.iter().map(|words| command(words)).collect();
+            match parsed.as_deref().and_then(interleaved) {
+                Some(one) if blocks => vec![format!("{one} --set rate_iops={per_clone}")],
+                Some(one) if operations => vec![format!("{one} --set rate={total}")],
+                Some(_) => return None,
+                None => several
+                    .iter()
+                    .map(|words| with_rate(words, blocks, operations, per_clone, total))
+                    .collect::<Option<Vec<String>>>()?,
+            }
+        }
+    };
+    let commands = each_once(commands.iter());
+    Some(format!(
+        "to compare tails at an equal rate: {}",
+        commands.join("; ")
+    ))
+}
+
+/// A command with the flag that sets its rate; `None` if it has none.
+fn with_rate(
+    words: &[String],
+    blocks: bool,
+    operations: bool,
+    per_clone: f64,
+    total: f64,
+) -> Option<String> {
+    let mut words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    match words.get(1).map(String::as_str)? {
+        "run" if blocks => words.extend(["--set".to_owned(), format!("rate_iops={per_clone}")]),
+        "run" if operations => words.extend(["--set".to_owned(), format!("rate={total}")]),
+        "fs" => words.extend(["--rate".to_owned(), total.to_string()]),
+        "fileio" => words.insert(2, format!("--rate={total}")),
+        _ => return None,
+    }
+    Some(words.join(" "))
 }
 
 /// The flags of a stored `iodyno run` command.
@@ -108,6 +165,43 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_is_added_to_each_kind_of_command_that_has_one() {
+        for (text, blocks, operations, expected) in [
+            (
+                "iodyno run a.fio --on x=/m",
+                true,
+                false,
+                Some("iodyno run a.fio --on x=/m --set rate_iops=200"),
+            ),
+            (
+                "iodyno run a.toml",
+                false,
+                true,
+                Some("iodyno run a.toml --set rate=800"),
+            ),
+            ("iodyno run a.toml b.fio", false, false, None),
+            (
+                "iodyno fs run create_empty",
+                false,
+                true,
+                Some("iodyno fs run create_empty --rate 800"),
+            ),
+            (
+                "iodyno fileio --time=2 run",
+                false,
+                false,
+                Some("iodyno fileio --rate=800 --time=2 run"),
+            ),
+            ("iodyno fio a.fio", true, false, None),
+            ("iodyno", true, false, None),
+        ] {
+            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            let found = with_rate(&words, blocks, operations, 200.0, 800.0);
+            assert_eq!(found.as_deref(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn joins_the_differences_of_the_commands() {

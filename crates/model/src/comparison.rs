@@ -246,6 +246,18 @@ pub struct CandidateResult {
     pub members: Vec<Member>,
     /// Remarks, printed as footnotes.
     pub notes: Vec<String>,
+    /// Where tails are compared at different throughput, the rate at which they can be compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub equal_rate: Option<EqualRate>,
+}
+
+/// A rate that both sides of a comparison can sustain, ops per second.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct EqualRate {
+    /// For each clone of a job, in the direction of the metric.
+    pub per_clone: f64,
+    /// For all ops of the workload.
+    pub total: f64,
 }
 
 /// A row of the comparison.

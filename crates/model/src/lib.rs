@@ -48,8 +48,8 @@ pub use access::{
 pub use behaviour::{Behaviour, Course, Regime};
 pub use buffers::{Buffers, Content, Memory, Pattern};
 pub use comparison::{
-    CandidateResult, ClaimCheck, ComparedRow, Comparison, Difference, Estimated, Member, Pairing,
-    Question, Repeated, Side, Verdict,
+    CandidateResult, ClaimCheck, ComparedRow, Comparison, Difference, EqualRate, Estimated, Member,
+    Pairing, Question, Repeated, Side, Verdict,
 };
 pub use diagnostic::{Diagnostic, Place, Severity};
 pub use engine::{Engine, EngineKind, SimClock, SimFault, SimLaw, SimOptions};

@@ -11,7 +11,7 @@ use crate::args::{CompareArgs, CompareFormat, FailOn, UnitChoice};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::interleaved::advice;
+use crate::interleaved::{advice, at_equal_rate};
 use crate::observations::{default_question, find_runs, name_runs, observations, run_name};
 use crate::screen::write_out;
 
@@ -175,6 +175,7 @@ pub(crate) fn judge(
             if runs.len() > comparison.columns.len() && question.columns != Observation::RUN {
                 comparison.name = title_of_sides(&comparison.columns, runs);
             }
+            comparison.notes.extend(at_equal_rate(&comparison, runs));
             Judged::Compared(Box::new(comparison))
         })
         .map_err(|error| Failure::input(faults(&error)))

@@ -1,8 +1,8 @@
 //! Builds rows and cells from the results of the other modules.
 
 use iodyno_model::{
-    Better, CandidateResult, ComparedRow, Estimated, Metric, Observation, Pairing, Question,
-    Regime, Side, Verdict,
+    Better, CandidateResult, ComparedRow, EqualRate, Estimated, Metric, Observation, Pairing,
+    Question, Regime, Side, Verdict,
 };
 use iodyno_stats::{Sample as Sorted, cliffs_delta};
 use iodyno_units::Rate;
@@ -249,8 +249,10 @@ pub(super) fn rows(
             columns: names,
         };
         judge(&mut cell, sides, &facts, question);
-        cell.notes
-            .extend(closed_loops(sides, &prepared.asked.metric, question));
+        if let Some((note, rate)) = closed_loops(sides, &prepared.asked.metric, question) {
+            cell.notes.push(note);
+            cell.equal_rate = rate;
+        }
         cell.notes.extend(prepared.asked.notes.iter().cloned());
         let better = prepared.asked.metric.better;
         cell.notes
@@ -287,6 +289,7 @@ fn without_data(side: Side, level: &Level, margin: f64, why: &str) -> CandidateR
         differs: Vec::new(),
         members: Vec::new(),
         notes: Vec::new(),
+        equal_rate: None,
     }
 }
 
@@ -367,6 +370,7 @@ fn decided(
         differs: Vec::new(),
         members: sample.members.clone(),
         notes,
+        equal_rate: None,
     }
 }
 
@@ -450,7 +454,11 @@ fn judge(cell: &mut CandidateResult, sides: Sides, facts: &Facts, question: &Que
 
 /// Tail latencies of closed loops at different throughput: the faster side operates at another point of its load
 /// curve (Schroeder, Wierman, Harchol-Balter: Open versus closed, NSDI 2006).
-fn closed_loops(sides: Sides, metric: &Metric, question: &Question) -> Option<String> {
+fn closed_loops(
+    sides: Sides,
+    metric: &Metric,
+    question: &Question,
+) -> Option<(String, Option<EqualRate>)> {
     /// Share of the slower side's rate that both sides can sustain.
     const KEPT: f64 = 0.8;
     let (direction, figure) = metric.name.split_once('.')?;
@@ -482,20 +490,26 @@ fn closed_loops(sides: Sides, metric: &Metric, question: &Question) -> Option<St
     }
     let jobs = all().find_map(|o| o.dimension("jobs").parse::<f64>().ok());
     let own = rates(&format!("{direction}.{}", Metric::IOPS));
-    let equal = own.map(|(one, other)| KEPT * one.min(other) / jobs.unwrap_or(1.0).max(1.0));
-    let remedy = match equal {
-        Some(rate) if rate >= 1.0 => format!(
-            "to compare them at an equal rate, add rate_iops={} to the jobs and run both again",
-            two_digits(rate)
-        ),
-        _ => "compare them at an equal rate".to_owned(),
+    let (one, other) = own.unwrap_or((baseline, candidate));
+    let rate = EqualRate {
+        per_clone: two_digits(KEPT * one.min(other) / jobs.unwrap_or(1.0).max(1.0)),
+        total: two_digits(KEPT * baseline.min(candidate)),
     };
-    Some(format!(
+    let rate = (rate.per_clone >= 1.0 && rate.total >= 1.0).then_some(rate);
+    let remedy = match rate.filter(|_| own.is_some()) {
+        Some(rate) => format!(
+            "to compare them at an equal rate, add rate_iops={} to the jobs and run both again",
+            rate.per_clone
+        ),
+        None => "compare them at an equal rate".to_owned(),
+    };
+    let note = format!(
         "closed loops at different throughput ({}/s against {}/s): {} is not like for like; {remedy}",
         Rate(baseline),
         Rate(candidate),
         metric.name
-    ))
+    );
+    Some((note, rate))
 }
 
 /// Rounded down to two significant digits.

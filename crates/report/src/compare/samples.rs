@@ -56,6 +56,7 @@ pub(super) fn cell(side: Side, ratio: Option<Estimated>, verdict: Verdict) -> Ca
         differs: Vec::new(),
         members: Vec::new(),
         notes: Vec::new(),
+        equal_rate: None,
     }
 }
 

@@ -300,6 +300,13 @@ fn tails_of_closed_loops_at_different_throughput_are_reported_as_not_comparable(
         "closed loops at different throughput (1.00k/s against 2.00k/s): read.p99 is not like for like; to \
          compare them at an equal rate, add rate_iops=200 to the jobs and run both again"
     );
+    let trials = both(side("ext4", 1000.0, "none"), side("zfs", 2000.0, "none"));
+    let question = Question {
+        metrics: vec!["read.p99".to_owned()],
+        ..Question::default()
+    };
+    let rate = first_cell(&trials, &question).equal_rate.unwrap();
+    assert_eq!((rate.per_clone, rate.total), (200.0, 800.0));
     assert_eq!(note(1010.0, "read.p99", "none"), None, "within the margin");
     assert_eq!(note(2000.0, "read.mean", "none"), None);
     assert_eq!(note(2000.0, "iops", "none"), None);

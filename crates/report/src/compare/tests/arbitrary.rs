@@ -161,6 +161,7 @@ fn cell(column: String) -> BoxedStrategy<CandidateResult> {
                         .map(|(workload, ratio)| Member { workload, ratio })
                         .collect(),
                     notes: words.2,
+                    equal_rate: None,
                 }
             },
         )
