@@ -7,7 +7,7 @@ use rustix::pipe::fcntl_setpipe_size;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::harness::{Done, Home, measured, wait_for};
+use crate::harness::{Done, Home, Running, Stream, measured, terminal, wait_for};
 
 /// A job whose ops have a known duration.
 fn job(latency: &str) -> String {
@@ -205,8 +205,22 @@ fn separate_runs_are_judged_from_three_per_side_if_they_alternate() {
     }
     home.iodyno(&["compare", "9", "10", "11", "12", "13", "14"])
         .succeeds()
-        .prints("3 runs a side")
+        .prints("after against before, runs 9, 10, 11, 12, 13 and 14   3 runs a side")
         .prints("after/before");
+    // The footnotes ask for one thing: more runs, and not more trials of the same runs.
+    for (name, seed) in [("short before", "17"), ("short after", "18")] {
+        let short = [
+            "run", "slow.fio", "--seed", seed, "--name", name, "--rounds", "3",
+        ];
+        home.iodyno(&short).succeeds();
+    }
+    let few = home
+        .iodyno(&["compare", "15", "16"])
+        .succeeds()
+        .prints("CANNOT DECIDE")
+        .prints("(1) n=3, smallest possible p is 0.10, and it has to be below 0.04\n")
+        .prints("at least 3 runs of each");
+    assert!(!few.stdout.contains("trials a side\n"), "{}", few.stdout);
     home.iodyno(&["compare", "9", "10", "--fail-on", "regression"])
         .exits(5)
         .prints("iodyno run slow.fio --on before=PATH --on after=PATH");
@@ -497,4 +511,167 @@ fn runs_that_differ_in_one_option_are_compared_only_if_requested() {
     );
     let asked = verdict(&["--axis", "sim_latency"]);
     assert_ne!(asked["verdict"], "not_comparable", "{asked}");
+}
+
+#[test]
+fn counts_agree_with_their_nouns() {
+    let home = Home::new();
+    home.file("t.fio", &job("300us"));
+    home.iodyno(&["run", "t.fio", "--seed", "7"])
+        .succeeds()
+        .prints(" One trial: no comparison. Seed 7.  Next: iodyno show 1\n");
+    home.iodyno(&["show", "1"])
+        .succeeds()
+        .prints("run 1 `t` is completed: 1 of 1 trial completed. ");
+    home.iodyno(&["run", "t.fio", "--seed", "7", "--rounds", "2"])
+        .succeeds()
+        .prints("t, run 2   2 trials, nothing to compare with\n")
+        .prints(" 2 trials. Seed 7.  Next: iodyno compare 2\n");
+    home.iodyno(&["show", "2"])
+        .succeeds()
+        .prints("run 2 `t` is completed: 2 of 2 trials completed. ");
+}
+
+#[test]
+fn an_error_that_each_trial_repeats_is_printed_once() {
+    let home = Home::new();
+    home.file(
+        "t.fio",
+        "[t]\nioengine=psync\nrw=read\nbs=4k\nsize=16k\nfilename=f\n",
+    );
+    std::fs::create_dir_all(home.work().join("d/f")).unwrap();
+    let done = home
+        .iodyno(&[
+            "run",
+            "t.fio",
+            "--on",
+            "a=d",
+            "--rounds",
+            "3",
+            "--no-settle",
+        ])
+        .exits(4);
+    let count = |text: &str| done.stderr.matches(text).count();
+    assert_eq!(count("is a folder"), 1, "{}", done.stderr);
+    assert_eq!(count("hint: name a file in it"), 1, "{}", done.stderr);
+    for again in ["trial 2: the same error\n", "trial 3: the same error\n"] {
+        assert_eq!(count(again), 1, "{}", done.stderr);
+    }
+}
+
+#[test]
+fn two_configurations_on_one_target_are_reported() {
+    let home = two_laws();
+    std::fs::create_dir(home.work().join("d")).unwrap();
+    std::os::unix::fs::symlink("d", home.work().join("link")).unwrap();
+    let run = |second: &str| {
+        let arguments = [
+            "run",
+            "slow.fio",
+            "--on",
+            "a=d",
+            "--on",
+            second,
+            "--dry-run",
+        ];
+        home.iodyno(&arguments).succeeds()
+    };
+    for second in ["b=d", "b=link", "b=d/../d"] {
+        run(second)
+            .tells("warning: `a` and `b` are the same target")
+            .tells("hint: to measure the noise floor, use one of them with `--aa`");
+    }
+    let other = run("b=.");
+    assert!(!other.stderr.contains("same target"), "{}", other.stderr);
+    // The second baseline of an A/A test is meant to be the same.
+    let again = home
+        .iodyno(&["run", "slow.fio", "--on", "a=d", "--aa", "--dry-run"])
+        .succeeds();
+    assert!(!again.stderr.contains("same target"), "{}", again.stderr);
+}
+
+#[test]
+fn a_resumed_run_keeps_its_settings_and_can_be_planned() {
+    let home = two_laws();
+    run_two(&home, &["--rounds", "2"]).succeeds();
+    let listed = || home.iodyno(&["list", "--json"]).succeeds().json()["runs"].clone();
+    let before = listed();
+    for flag in [&["--seed", "3"][..], &["--aa"], &["--name", "x"]] {
+        home.iodyno(&[&["run", "--resume", "last"], flag].concat())
+            .exits(2)
+            .tells(&format!("cannot be used with '{}", flag[0]))
+            .tells(
+                "A resumed run keeps the settings that it was begun with: leave the flag out, or begin a new run.",
+            );
+    }
+    home.iodyno(&["run", "--resume", "last", "--rounds", "5", "--dry-run"])
+        .succeeds()
+        .prints("seed 7");
+    assert_eq!(listed(), before);
+}
+
+#[test]
+fn the_last_line_of_a_run_breaks_between_words() {
+    let home = Home::new();
+    home.file("t.fio", &job("300us"));
+    for columns in [44, 60, 200] {
+        let (slave, master) = terminal(columns);
+        let mut command = home.command(&["run", "t.fio", "-q", "--seed", "7"]);
+        command.env("TERM", "xterm").stdout(Stdio::from(slave));
+        let running = Running::of(command);
+        let seen = Stream::of(Some(master));
+        running.done().succeeds();
+        let seen = seen.whole().replace("\r\n", "\n");
+        let last = &seen[seen.rfind("stored in").unwrap()..];
+        let words: Vec<&str> = last.split_whitespace().collect();
+        let store = home.store().display().to_string() + ".";
+        let expected =
+            format!("stored in {store} One trial: no comparison. Seed 7. Next: iodyno show");
+        let words = words[..words.len() - 1].join(" ");
+        assert_eq!(words, expected, "{columns}");
+        // The next command is never divided.
+        assert!(
+            last.lines().any(|line| line.contains("Next: iodyno show ")),
+            "{last}"
+        );
+        let too_wide = last
+            .lines()
+            .find(|line| line.chars().count() > usize::from(columns) && !line.contains(&store));
+        assert_eq!(too_wide, None, "{columns}");
+    }
+}
+
+#[test]
+fn the_command_at_an_equal_rate_can_be_run_as_it_is() {
+    let home = two_laws();
+    let closed = run_two(&home, &["--metric", "read.p99", "--set", "runtime=2s"])
+        .succeeds()
+        .prints("closed loops at different throughput");
+    // The line is broken to the width of the output.
+    let text = closed
+        .stdout
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    let (_, command) = text
+        .split_once("to compare tails at an equal rate: iodyno ")
+        .unwrap();
+    let (command, _) = command.split_once(" --set rate_iops=").unwrap();
+    assert_eq!(
+        command,
+        "run slow.fio fast.fio --seed 7 --metric read.p99 --set runtime=2s"
+    );
+    let json = home
+        .iodyno(&["compare", "last", "--json"])
+        .succeeds()
+        .json();
+    let notes: Vec<String> = serde_json::from_value(json["notes"].clone()).unwrap();
+    let command = notes
+        .iter()
+        .find_map(|note| note.strip_prefix("to compare tails at an equal rate: iodyno "))
+        .unwrap();
+    let words: Vec<&str> = command.split(' ').collect();
+    let open = home.iodyno(&words).succeeds();
+    assert!(!open.stdout.contains("closed loops"), "{}", open.stdout);
+    assert!(!open.stdout.contains("at an equal rate"), "{}", open.stdout);
 }

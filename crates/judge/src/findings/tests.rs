@@ -771,12 +771,18 @@ fn errors_come_first() {
             part(trial).clones[1].verify = Some(VerifyResult {
                 checked: 100,
                 stale: 2,
+                foreign: 1,
                 first: Some("f at 8192: sequence 3, expected 7".to_owned()),
                 ..VerifyResult::default()
             });
         },
         &[(VerifyFailed, Invalid), (IoErrors, Warning)],
-        &["2 of 100", "2 from an earlier write", "f at 8192"],
+        &[
+            "3 of 100",
+            "2 from an earlier write",
+            "1 without a valid header: damaged, or not written by this job",
+            "f at 8192",
+        ],
     );
     check(
         "a good verification",

@@ -309,6 +309,13 @@ fn checks_medians_by_the_rules_for_medians() {
         judged(&[four(), eight(), mean("154.9n", "+9.54%")]),
         [fine.clone(), fine.clone(), fine.clone()]
     );
+    let mut blank = mean("", "");
+    blank.sides = vec![String::new(), String::new()];
+    let checks = crate::check_claims(&[blank], &[]);
+    assert_eq!(
+        (checks[0].follows(), checks[0].unchecked.as_deref()),
+        (None, Some("it is blank, and no geometric mean is defined"))
+    );
     let exact = row(
         "4k",
         ["100.0n ± 2%", "120.0n ± 2%"],

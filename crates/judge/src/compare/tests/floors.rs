@@ -244,4 +244,21 @@ fn an_extended_run_is_judged_at_the_remaining_alpha() {
     let said = "extended once after the verdict could be seen";
     assert!(at(1).notes.iter().any(|note| note.contains(said)));
     assert!(!at(0).notes.iter().any(|note| note.contains("extended")));
+    for (looks, said) in [
+        (
+            1,
+            "extended once after the verdict could be seen: α is 0.008 at this look, so that all looks together have at most 0.05",
+        ),
+        (
+            2,
+            "extended twice after the verdict could be seen: α is 0.0016 at this look",
+        ),
+        (
+            3,
+            "extended 3 times after the verdict could be seen: α is 0.00032 at this look",
+        ),
+    ] {
+        let notes = at(looks).notes;
+        assert!(notes.iter().any(|note| note.starts_with(said)), "{notes:?}");
+    }
 }
