@@ -81,9 +81,7 @@ fn beside(target: &Target, job: &Job, here: &Path) -> Vec<PathBuf> {
         Target::AsWritten { folder } => folder,
         Target::Path(_) => here,
     };
-    let logs = &job.logs;
-    let logs = [&logs.bandwidth, &logs.iops, &logs.latency, &logs.histogram];
-    let logs = logs.into_iter().flatten().map(|path| folder.join(path));
+    let logs = job.logs.paths().map(|path| folder.join(path));
     let verify = job.work.blocks().and_then(|blocks| blocks.verify.as_ref());
     let dumps = verify.is_some_and(|verify| verify.dump);
     logs.chain(dumps.then(|| folder.to_owned())).collect()
@@ -246,12 +244,23 @@ mod tests {
                 job.logs = Logs {
                     bandwidth: Some("/etc/b".into()),
                     iops: Some("i".into()),
+                    latency: Some("l".into()),
+                    histogram: Some("/h".into()),
+                    iolog: Some("/home/o".into()),
                     ..Logs::default()
                 };
             })
         };
-        check(&written, logs(EngineKind::Psync), &["/w", "/etc/b", "/w/i"]);
-        check(&path, logs(EngineKind::Sim), &["/etc/b", "/here/i"]);
+        check(
+            &written,
+            logs(EngineKind::Psync),
+            &["/w", "/etc/b", "/w/i", "/w/l", "/h", "/home/o"],
+        );
+        check(
+            &path,
+            logs(EngineKind::Sim),
+            &["/etc/b", "/here/i", "/here/l", "/h", "/home/o"],
+        );
         let dumps = blocks("j", |_, blocks| {
             blocks.verify = Some(Verify {
                 dump: true,

@@ -108,6 +108,34 @@ pub struct Logs {
     pub compressed: bool,
 }
 
+impl Logs {
+    /// The prefixes or names of all files that are written.
+    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        // Every field is listed, so that a new one cannot be forgotten: permission to write depends on it.
+        let Logs {
+            bandwidth,
+            iops,
+            latency,
+            histogram,
+            iolog,
+            window_ms: _,
+            histogram_ms: _,
+            coarseness: _,
+            max_value: _,
+            both_values: _,
+            offset: _,
+            epoch_clock: _,
+            priority: _,
+            issue_time: _,
+            shared: _,
+            compressed: _,
+        } = self;
+        [bandwidth, iops, latency, histogram, iolog]
+            .into_iter()
+            .flatten()
+    }
+}
+
 /// CPU and memory placement of the threads.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Placement {

@@ -114,6 +114,7 @@ impl Demand {
                 read: used.reads || !changes,
                 write: used.writes,
                 trim: used.trims,
+                remove: false,
             },
             named: used.named,
             data: laid_out && (used.reads || mapped),
@@ -141,6 +142,7 @@ impl Demand {
                 // Reserving space is a write, even if fio calls the job a read.
                 write: (access.writes || engine.kind.without_data()) && writable,
                 trim: access.trims && writable,
+                remove: false,
             },
             named: !files.names.is_empty(),
             data: data && laid_out,
@@ -207,6 +209,7 @@ pub(crate) fn of(resolved: &Resolved, jobs: &[Job], target: &Target) -> Vec<Want
             wanted.fsync_on_close |= demand.fsync_on_close && wanted.intent.changes();
             if file.kind == FileKind::Regular {
                 wanted.unlink |= demand.unlink;
+                wanted.intent.remove |= demand.unlink;
                 wanted.fsync |= demand.fsync;
                 if demand.data {
                     wanted.fill_to = wanted.fill_to.max(file.end());

@@ -193,6 +193,21 @@ fn a_disk_image_is_overwritten_only_when_destroy_names_it() {
         .exits(3)
         .tells("vm.qcow2 holds qcow image at byte 0")
         .tells(&format!("add `--destroy {path}`"));
+    // A generated name can lead to it too, and a job that only reads can remove it.
+    let folder = home.work().display().to_string();
+    let generated = format!("{WRITES}filename_format=vm.qcow2\n");
+    home.file("generated.fio", &generated);
+    let read = generated.replace("rw=write", "rw=read\nunlink=1");
+    assert_ne!(read, generated);
+    home.file("unlink.fio", &read);
+    for job in ["generated.fio", "unlink.fio"] {
+        home.iodyno(&["run", job, "--on", &folder])
+            .exits(3)
+            .tells("vm.qcow2 holds qcow image at byte 0");
+        home.iodyno(&["fio", "--no-store", "--directory", &folder, job])
+            .exits(1)
+            .tells("vm.qcow2 holds qcow image at byte 0");
+    }
     assert_eq!(std::fs::read(&image).unwrap(), before);
     home.iodyno(&["run", "job.fio", "--on", path, "--destroy", path])
         .succeeds();

@@ -50,6 +50,8 @@ pub struct Intent {
     pub write: bool,
     /// Whether blocks are deallocated.
     pub trim: bool,
+    /// Whether the file is removed at the end.
+    pub remove: bool,
 }
 
 impl Intent {
@@ -58,6 +60,7 @@ impl Intent {
         read: true,
         write: false,
         trim: false,
+        remove: false,
     };
 
     /// Read and write.
@@ -65,11 +68,12 @@ impl Intent {
         read: true,
         write: true,
         trim: false,
+        remove: false,
     };
 
     /// Whether existing data may be lost.
     pub fn changes(self) -> bool {
-        self.write || self.trim
+        self.write || self.trim || self.remove
     }
 }
 
@@ -364,9 +368,7 @@ impl Guard {
         }
         if request.intent.changes() {
             reasons.extend(self.file_uses(pinned.file));
-            if request.named {
-                reasons.extend(image(pinned));
-            }
+            reasons.extend(image(pinned));
         }
         let given = request.destroys(pinned);
         if !reasons.iter().all(|reason| given && reason.gives_way()) {

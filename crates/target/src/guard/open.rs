@@ -98,7 +98,7 @@ pub(super) fn create(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
 /// The flags of open(2) for an intent and the job's options.
 pub(super) fn open_flags(intent: Intent, flags: OpenFlags) -> OFlags {
     // Writers need read access: for verification, and for short blocks at the end of a device.
-    let mut bits = if intent.changes() {
+    let mut bits = if intent.write || intent.trim {
         OFlags::RDWR
     } else {
         OFlags::RDONLY
