@@ -312,7 +312,7 @@ fn unknown(name: &str) -> Diagnostic {
     let negated = name
         .strip_prefix("no-")
         .and_then(|name| OPTIONS.find(&dashed(name)));
-    let ours = ["no-store", "quiet"].contains(&name);
+    let ours = ["no-store", "quiet", "on", "rounds", "name"].contains(&name);
     let hint = match (negated, OPTIONS.suggestion(&dashed(name))) {
         (Some(option), _) => format!("write `--{}=off`", option.name),
         (None, _) if ours => {

@@ -31,7 +31,9 @@ fn introduction(text: &mut String) {
          refused (the command is not run).\n\n\
          A link or copy of iodyno named `sysbench` does the same, so that scripts run unchanged (`make install-links`). Its other tests are\n\
          refused. `--version` prints `sysbench 1.0.20` first. A store that cannot be written is a warning; `--no-store` and `-q` (no\n\
-         warnings) stand directly after `iodyno fileio`, and `IODYNO_NO_STORE=1` and `IODYNO_QUIET=1` do the same.\n\n",
+         warnings) stand directly after `iodyno fileio`, and `IODYNO_NO_STORE=1` and `IODYNO_QUIET=1` do the same.\n\n\
+         `--on NAME=PATH`, `--rounds N` and `--name NAME` stand there, too: `prepare`, `run` and `cleanup` then work in the named folders, and `run`\n\
+         measures them in rounds and compares them with the first, as `iodyno run` does: [comparing.md](comparing.md).\n\n",
         honoured + ignored + refused,
     );
 }
@@ -63,6 +65,7 @@ const CORRECTIONS: &str = "\
 | if `file-num` does not divide `file-total-size`, an offset may be in a file after the last one | the file size is rounded down, and offsets end with the last file |
 | `async` measures only the submission of a request | latency is measured from submission to completion |
 | `async` syncs files, and with `file-fsync-all` each write, while writes are still in flight | a sync waits until the writes of its thread have completed |
+| `async` counts a write only when its completion is collected, once every `file-async-backlog` requests of a thread, and leaves out the fsyncs of files that it does not count as written: with the defaults, 0.88 instead of 1.28 fsyncs per request of one thread | every `file-fsync-freq` requests all files are synced. Compare both with `--file-async-backlog=1`, or without fsyncs |
 | latencies are in 1024 bins from 1 µs to 100 s, and percentiles are truncated at both ends | 3 significant digits, from 1 ns |
 | `mmap` calls msync, whatever `file-fsync-mode` says | fsync; for fdatasync msync, which is the equivalent for mapped pages on Linux |
 | `rand-type` is accepted, but all offsets are uniform | it has its effect, and a warning says that sysbench's results have uniform offsets. The default is uniform |

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueHint};
+use iodyno_model::{Plan, Question};
+use iodyno_units::Nanos;
 
-use super::SamplingArgs;
+use super::{ExperimentArgs, Percent, SamplingArgs};
 
 /// Run with fio's command line and output.
 ///
@@ -76,22 +78,40 @@ pub(crate) struct UnobtrusiveArgs {
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, disable_version_flag = true)]
 #[command(
-    override_usage = "iodyno [--store PATH] fileio [--no-store] [-q] [--sample NAME] [SYSBENCH OPTIONS] prepare|run|cleanup|help"
+    override_usage = "iodyno [--store PATH] fileio [--no-store] [-q] [--sample NAME] [--on NAME=PATH]... [--rounds N] [--name NAME] [SYSBENCH OPTIONS] prepare|run|cleanup|help"
 )]
 #[command(after_help = "\
 Examples:
   iodyno fileio --file-total-size=4G prepare
   iodyno fileio --file-total-size=4G --file-test-mode=rndrw --threads=4 --time=60 run
   iodyno fileio --file-total-size=4G cleanup
+  iodyno fileio --on ext4=/mnt/e --on xfs=/mnt/x --rounds 10 --file-test-mode=rndrd run
+                                          Compare two folders; `prepare` takes the same `--on`
 
-Write `--store`, `--color` and `-v` before `fileio`; `--no-store`, `-q` (no warnings), `--sample NAME`
-(a server process whose CPU time is measured) and `--sample-every TIME` directly after it.
+Write `--store`, `--color` and `-v` before `fileio`; `--no-store`, `-q` (no warnings), `--on`, `--rounds`,
+`--name`, `--sample NAME` (a server process whose CPU time is measured) and `--sample-every TIME` directly
+after it.
 IODYNO_STORE, IODYNO_NO_STORE=1 and IODYNO_QUIET=1 do the same in scripts that cannot be changed.
 `iodyno show last` shows the trial.")]
 pub(crate) struct FileioArgs {
     /// The store and the messages.
     #[command(flatten)]
     pub(crate) unobtrusive: UnobtrusiveArgs,
+
+    /// Work in this folder; repeat to compare several [default: the current folder].
+    ///
+    /// The default NAME is the last component of the path. With several, `run` prints sysbench's output
+    /// of each and then the comparison with the first.
+    #[arg(long, value_name = "[NAME=]PATH", value_hint = ValueHint::DirPath)]
+    pub(crate) on: Vec<std::ffi::OsString>,
+
+    /// Number of rounds of `run`: trials of each folder [default: 1, or as many as a comparison needs].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) rounds: Option<u32>,
+
+    /// Name of the run in lists.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
 
     /// What to sample on the host.
     #[command(flatten)]
@@ -108,4 +128,31 @@ pub(crate) struct FileioArgs {
         value_name = "SYSBENCH ARGUMENT"
     )]
     pub(crate) arguments: Vec<String>,
+}
+
+impl FileioArgs {
+    /// The same as flags of `iodyno run`; the others have their defaults.
+    pub(crate) fn experiment(&self) -> ExperimentArgs {
+        ExperimentArgs {
+            on: self.on.clone(),
+            rounds: self.rounds,
+            aa: false,
+            stop_width: None,
+            max_time: None,
+            baseline: None,
+            metric: Vec::new(),
+            margin: Percent {
+                share: Question::MARGIN,
+            },
+            no_settle: false,
+            sampling: self.sampling.clone(),
+            stuck_after: Nanos(Plan::STUCK_AFTER_NS),
+            fail_on: None,
+            dry_run: false,
+            seed: None,
+            name: self.name.clone(),
+            json: false,
+            quiet: self.unobtrusive.quiet,
+        }
+    }
 }

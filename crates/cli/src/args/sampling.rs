@@ -5,7 +5,7 @@ use iodyno_model::Sampling;
 use iodyno_units::Nanos;
 
 /// Flags of every command that measures.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct SamplingArgs {
     /// Also sample these server processes: names separated by commas.
     ///

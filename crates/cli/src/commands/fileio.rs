@@ -1,19 +1,23 @@
 //! `iodyno fileio`: sysbench fileio's command line and output.
 
 use iodyno_lab::Progress;
-use iodyno_model::{Diagnostic, Job, Plan, Severity};
+use iodyno_model::printable::on_one_line;
+use iodyno_model::{Diagnostic, Job, Plan, Severity, Target};
 use iodyno_report::sysbench as report;
 use iodyno_runner::Event;
 use iodyno_sysbench::{self as sysbench, Action, Command};
+use iodyno_units::Nanos;
 
-use crate::args::FileioArgs;
+use crate::args::{ExperimentArgs, FileioArgs};
 use crate::commands::run::{command_line, fresh_seed, working_folder};
 use crate::configurations::configurations;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::experiment::{Begin, RunObserver, carry_out};
 use crate::failure::{Failure, reason};
+use crate::measure::{ResultOutput, measure};
 use crate::progress::{Mode, Reporter};
+use crate::rounds::{doubts, with_rounds};
 use crate::screen::write_out;
 use crate::trials::{Drawn, has_figures};
 
@@ -37,41 +41,49 @@ pub(crate) fn fileio(args: &FileioArgs, context: &Context) -> Result<Exit, Failu
             write_out(format!("sysbench {} (iodyno {ours})\n", sysbench::RELEASE))
                 .map(|()| Exit::Fine)
         }
-        Action::Cleanup => cleanup(&command, context),
-        Action::Prepare | Action::Run => measure(args, &command, context),
+        Action::Cleanup => cleanup(args, &command, context),
+        Action::Prepare | Action::Run => perform(args, &command, context),
     }
 }
 
 /// Removes the files that `prepare` creates, and nothing else.
-fn cleanup(command: &Command, context: &Context) -> Result<Exit, Failure> {
+fn cleanup(args: &FileioArgs, command: &Command, context: &Context) -> Result<Exit, Failure> {
     let folder = working_folder()?;
+    let configurations = configurations(&args.on, &folder, true).map_err(Failure::input)?;
     let mut removed = 0u64;
     let mut faults = Vec::new();
-    for name in sysbench::cleanup_files(command.file_num) {
-        let path = folder.join(&name);
-        match path.symlink_metadata() {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            Ok(found) if !found.is_file() => {
-                faults.push(
-                    Diagnostic::error(format!(
-                        "`{name}` is not a regular file and was not removed"
-                    ))
-                    .hint("remove it by hand if it is not needed"),
-                );
-                continue;
+    for configuration in &configurations {
+        let (folder, at) = match &configuration.target {
+            Target::AsWritten { folder } => (folder, String::new()),
+            Target::Path(folder) => (folder, format!(" in `{}`", folder.display())),
+        };
+        for name in sysbench::cleanup_files(command.file_num) {
+            let path = folder.join(&name);
+            match path.symlink_metadata() {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Ok(found) if !found.is_file() => {
+                    faults.push(
+                        Diagnostic::error(format!(
+                            "`{name}`{at} is not a regular file and was not removed"
+                        ))
+                        .hint("remove it by hand if it is not needed"),
+                    );
+                    continue;
+                }
+                _ => {}
             }
-            _ => {}
-        }
-        match std::fs::remove_file(&path) {
-            Ok(()) => removed += 1,
-            Err(error) => faults.push(Diagnostic::error(format!(
-                "cannot remove `{name}`: {}",
-                reason(&error)
-            ))),
+            match std::fs::remove_file(&path) {
+                Ok(()) => removed += 1,
+                Err(error) => faults.push(Diagnostic::error(format!(
+                    "cannot remove `{name}`{at}: {}",
+                    reason(&error)
+                ))),
+            }
         }
     }
+    let all = u64::from(command.file_num) * configurations.len() as u64;
     write_out("Removing test files...\n")?;
-    context.note(&format!("{removed} of {} files removed", command.file_num));
+    context.note(&format!("{removed} of {all} files removed"));
     match faults.is_empty() {
         true => Ok(Exit::Fine),
         false => Err(Failure {
@@ -81,20 +93,23 @@ fn cleanup(command: &Command, context: &Context) -> Result<Exit, Failure> {
     }
 }
 
-fn measure(args: &FileioArgs, command: &Command, context: &Context) -> Result<Exit, Failure> {
+fn perform(args: &FileioArgs, command: &Command, context: &Context) -> Result<Exit, Failure> {
     let Some(job) = &command.job else {
         return Ok(Exit::Fine);
     };
-    let plan = Plan {
-        sampling: args.sampling.sampling(),
-        ..plan(command, job)?
-    };
+    let experiment = args.experiment();
+    let plan = plan(command, job, &experiment)?;
+    let runs = command.action == Action::Run;
+    let compares = runs && (plan.cells() > 1 || plan.rounds > 1);
+    if compares && !experiment.quiet {
+        context.tell(&doubts(&plan));
+    }
     let store = context.store_or_memory(args.unobtrusive.no_store)?;
     let mut reporter = Reporter::new(context, Mode::of(context.terminal, false));
-    let lines = command
-        .report_interval
-        .filter(|_| command.action == Action::Run);
-    if lines.is_some() {
+    // With several rounds only the comparison is printed.
+    let silent = plan.rounds > 1;
+    let every = command.report_interval.filter(|_| runs && !silent);
+    if every.is_some() {
         reporter = reporter.without_frames();
     }
     let mut printer = Printer {
@@ -104,12 +119,21 @@ fn measure(args: &FileioArgs, command: &Command, context: &Context) -> Result<Ex
             percentile: command.percentile,
             histogram: command.histogram,
         },
-        live: lines.map(|every| report::Live::new(every, command.percentile)),
+        every,
+        live: None,
+        heading: None,
+        several: plan.cells() > 1,
+        silent,
         context,
-        quiet: args.unobtrusive.quiet,
+        quiet: experiment.quiet,
     };
+    if compares {
+        let output = ResultOutput::all(&mut printer);
+        let begin = Begin::New(&plan);
+        return measure(&plan, begin, &store, &experiment, context, reporter, output);
+    }
     let ended_run = carry_out(Begin::New(&plan), &store, context, reporter, &mut printer)?;
-    if ended_run.end.unstored.is_none() && store.path().is_some() && !args.unobtrusive.quiet {
+    if ended_run.end.unstored.is_none() && store.path().is_some() && !experiment.quiet {
         let alias = ended_run.end.handle.alias;
         context.note(&format!(
             "run {alias} stored; `iodyno show {alias}` prints its details"
@@ -118,15 +142,30 @@ fn measure(args: &FileioArgs, command: &Command, context: &Context) -> Result<Ex
     Ok(ended_run.exit)
 }
 
-fn plan(command: &Command, job: &Job) -> Result<Plan, Failure> {
+/// The files are prepared once on each configuration; `run` is repeated and compared as by `iodyno run`.
+fn plan(command: &Command, job: &Job, args: &ExperimentArgs) -> Result<Plan, Failure> {
     let folder = working_folder()?;
-    let configurations = configurations(&[], &folder, false).map_err(Failure::input)?;
+    let configurations = configurations(&args.on, &folder, true).map_err(Failure::input)?;
     let workloads = command.workload().into_iter().collect();
-    Ok(Plan {
+    let name = args.name.clone();
+    let plan = Plan {
         command: command_line(),
         seed: seed(job).unwrap_or_else(fresh_seed),
-        ..Plan::new(format!("fileio-{}", job.name), configurations, workloads)
-    })
+        sampling: args.sampling.sampling(),
+        ..Plan::new(
+            name.unwrap_or_else(|| format!("fileio-{}", job.name)),
+            configurations,
+            workloads,
+        )
+    };
+    match (command.action, args.rounds) {
+        (Action::Run, _) => with_rounds(plan, args).map_err(Failure::input),
+        (_, None) => Ok(plan),
+        (_, Some(_)) => Err(Failure::input(vec![
+            Diagnostic::error("`--rounds` has no effect with `prepare`")
+                .hint("leave it out: the files are prepared once"),
+        ])),
+    }
 }
 
 /// The requested seed.
@@ -139,15 +178,24 @@ struct Printer<'a> {
     command: &'a Command,
     job: &'a Job,
     options: report::Options,
+    /// Interval of intermediate reports.
+    every: Option<Nanos>,
     live: Option<report::Live>,
+    /// The configuration of the trial, unless it was printed.
+    heading: Option<String>,
+    /// There are several configurations.
+    several: bool,
+    /// Nothing is printed of single trials.
+    silent: bool,
     context: &'a Context,
     quiet: bool,
 }
 
 impl Printer<'_> {
-    fn print(&self, text: &str) -> Result<(), Failure> {
+    fn print(&mut self, text: &str) -> Result<(), Failure> {
         self.context.screen.clear();
-        write_out(text)
+        let heading = self.heading.take().unwrap_or_default();
+        write_out(format!("{heading}{text}"))
     }
 }
 
@@ -155,6 +203,14 @@ impl RunObserver for Printer<'_> {
     fn on_progress(&mut self, progress: &Progress<'_>) -> Result<(), Failure> {
         let running = self.command.action == Action::Run;
         match progress {
+            _ if self.silent => Ok(()),
+            Progress::Trial { configuration, .. } => {
+                let percentile = self.command.percentile;
+                self.live = self.every.map(|every| report::Live::new(every, percentile));
+                let name = on_one_line(&configuration.name);
+                self.heading = self.several.then(|| format!("configuration: {name}\n"));
+                Ok(())
+            }
             // Printed only now: if the trial cannot start, nothing is printed.
             Progress::Node(Event::Ready { .. }) if running => self.print(&report::preamble(
                 self.job,

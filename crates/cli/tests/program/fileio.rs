@@ -100,6 +100,60 @@ fn files_are_prepared_used_and_cleaned_up() {
 }
 
 #[test]
+fn folders_are_prepared_compared_and_cleaned_up_by_one_command_each() {
+    let home = Home::new();
+    for folder in ["a", "b"] {
+        std::fs::create_dir(home.work().join(folder)).unwrap();
+    }
+    home.file("a/mine", "1");
+    let command = |ours: &[&'static str], more: &[&'static str]| {
+        let mut words = vec!["fileio", "--on", "a", "--on", "other=b"];
+        words.extend(ours);
+        words.extend(SMALL);
+        words.extend(more);
+        words
+    };
+    home.iodyno(&command(&[], &["prepare"]))
+        .succeeds()
+        .prints("configuration: a\n")
+        .prints("configuration: other\n")
+        .prints("8388608 bytes written");
+    for folder in ["a", "b"] {
+        let size = home.work().join(folder).join("test_file.127");
+        assert_eq!(size.metadata().unwrap().len(), 65536);
+    }
+    let test = ["--file-test-mode=rndrd", "--events=300", "--time=0", "run"];
+    // Once: the output of each, then the comparison.
+    let once = home
+        .iodyno(&command(&["--rounds", "1"], &test))
+        .succeeds()
+        .prints("configuration: a\n")
+        .prints("configuration: other\n")
+        .prints("CANNOT DECIDE");
+    assert_eq!(once.stdout.matches("Threads fairness:").count(), 2);
+    let rounds = home
+        .iodyno(&command(&["--rounds", "2", "--name", "mine"], &test))
+        .succeeds()
+        .prints("CANNOT DECIDE");
+    assert!(!rounds.stdout.contains("Threads fairness:"), "{rounds:?}");
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    assert_eq!(shown["trials"].as_array().unwrap().len(), 4);
+    let list = home.iodyno(&["list", "--json"]).succeeds().json();
+    let names = list["runs"].as_array().unwrap().iter();
+    assert_eq!(names.filter(|run| run["name"] == "mine").count(), 1);
+    home.iodyno(&command(&["--rounds", "2"], &["prepare"]))
+        .exits(2)
+        .tells("`--rounds` has no effect with `prepare`");
+    let late = ["fileio", "--file-test-mode=rndrd", "--on", "a", "run"];
+    home.iodyno(&late).exits(2).tells("directly after");
+    home.iodyno(&command(&[], &["cleanup"]))
+        .succeeds()
+        .tells("256 of 256 files removed");
+    assert_eq!(entries(&home.work().join("a")), ["mine"]);
+    assert_eq!(entries(&home.work().join("b")), [""; 0]);
+}
+
+#[test]
 fn published_commands_work_unchanged_except_for_the_size() {
     let home = Home::new();
     let seed = [
