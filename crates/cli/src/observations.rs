@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use iodyno_model::{Diagnostic, Observation, Question, RunId, TrialState};
+use iodyno_model::{
+    Configuration, Diagnostic, Observation, Question, RunId, Trial, TrialKey, TrialState, Workload,
+};
 use iodyno_store::{Run, SqliteStore, Store, StoreError};
 
 use crate::failure::Failure;
@@ -11,6 +13,30 @@ use crate::trials::{Series, load};
 
 /// Observations of all ended or imported trials of a run.
 pub(crate) fn observations(store: &dyn Store, run: &Run) -> Result<Vec<Observation>, StoreError> {
+    observations_by(store, run, |name, configuration, workload, key, trial| {
+        vec![iodyno_judge::observe(
+            name,
+            configuration,
+            workload,
+            key,
+            trial,
+        )]
+    })
+}
+
+/// The same, with an observation for each job of a trial.
+pub(crate) fn job_observations(
+    store: &dyn Store,
+    run: &Run,
+) -> Result<Vec<Observation>, StoreError> {
+    observations_by(store, run, iodyno_judge::observe_jobs)
+}
+
+fn observations_by(
+    store: &dyn Store,
+    run: &Run,
+    observe: impl Fn(&str, &Configuration, &Workload, TrialKey, &Trial) -> Vec<Observation>,
+) -> Result<Vec<Observation>, StoreError> {
     let name = run_name(run);
     if let Some(imported) = &run.plan.imported {
         let trials = imported.trials.iter();
@@ -19,19 +45,13 @@ pub(crate) fn observations(store: &dyn Store, run: &Run) -> Result<Vec<Observati
             .collect());
     }
     let ended = run.trials.iter().filter(|t| t.state != TrialState::Running);
-    ended
-        .map(|stored| {
-            let trial = load(store, stored.key, Series::Counts)?;
-            let (configuration, workload) = run.plan.cell(stored.key.cell);
-            Ok(iodyno_judge::observe(
-                &name,
-                configuration,
-                workload,
-                stored.key,
-                &trial,
-            ))
-        })
-        .collect()
+    let mut observations = Vec::new();
+    for stored in ended {
+        let trial = load(store, stored.key, Series::Counts)?;
+        let (configuration, workload) = run.plan.cell(stored.key.cell);
+        observations.extend(observe(&name, configuration, workload, stored.key, &trial));
+    }
+    Ok(observations)
 }
 
 /// The runs of these names, in their order; `3-7` stands for the stored runs with these numbers. Reports every name that

@@ -26,7 +26,7 @@ pub use compare::{
 };
 pub use doctor::examine;
 pub use findings::findings;
-pub use observe::{OWN_METRICS, is_own_metric, observe, observe_imported};
+pub use observe::{JOB, OWN_METRICS, is_own_metric, observe, observe_imported, observe_jobs};
 pub use repeats::{noise_floor, repeats};
 pub use series::{balance, figures, measured};
 pub use servers::servers;

@@ -12,7 +12,9 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interleaved::{advice, at_equal_rate};
-use crate::observations::{default_question, find_runs, name_runs, observations, run_name};
+use crate::observations::{
+    default_question, find_runs, job_observations, name_runs, observations, run_name,
+};
 use crate::screen::write_out;
 
 /// Compares runs and prints the result.
@@ -20,8 +22,12 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
     let store = context.store_to_read()?;
     let runs = runs(&args.runs, &store)?;
     let mut trials = Vec::new();
+    let by_job = by_job(args);
     for run in &runs {
-        trials.extend(observations(&store, run)?);
+        trials.extend(match by_job {
+            true => job_observations(&store, run)?,
+            false => observations(&store, run)?,
+        });
     }
     let claims = claims(&runs);
     if trials.is_empty() && !claims.is_empty() && !args.json && args.format == CompareFormat::Text {
@@ -73,6 +79,16 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         CompareFormat::Benchstat => draw::benchstat(&trials, &comparison.question),
     })?;
     Ok(judged.exit(args.fail_on))
+}
+
+/// Whether the comparison is about single jobs: a dimension that it names is `job`.
+fn by_job(args: &CompareArgs) -> bool {
+    let pairs = args.only.iter().chain(&args.floor);
+    let named = pairs.filter_map(|pair| Some(pair.split_once('=')?.0.trim()));
+    let mut named = named
+        .chain(args.cols.iter().map(String::as_str))
+        .chain(args.rows.iter().map(String::as_str));
+    named.any(|name| name == iodyno_judge::JOB)
 }
 
 /// The result of a comparison.

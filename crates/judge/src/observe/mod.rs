@@ -25,10 +25,18 @@ pub(crate) use options::{default_option, known_default};
 
 use crate::kind::kind;
 
+/// The name of the dimension of jobs, which observations of [`observe_jobs`] have.
+pub const JOB: &str = "job";
+/// The name of the dimension of the number of clones of all jobs.
+const THREADS: &str = "threads";
+/// The name of the dimension of what the jobs do.
+const MODE: &str = "mode";
+
 /// Reduces a trial of iodyno to an observation.
 ///
-/// Dimensions are `run`, `configuration` and `workload`, and, if all jobs agree in them, `rw`, `bs`, `engine`,
-/// `depth`, `direct`; `jobs` is the number of all clones. Frames need no histograms: percentiles are those of
+/// Dimensions are `run`, `configuration`, `workload` and `threads`, the number of all clones; and, if all jobs agree in them,
+/// `mode` (what they do) and, for reads and writes at offsets, `rw`, `bs`, `engine`, `depth`, `direct`. Their clones are
+/// `jobs`. Frames need no histograms: percentiles are those of
 /// the parts' merged ones. Flags are taken from the trial's stored findings.
 pub fn observe(
     run: &str,
@@ -46,6 +54,11 @@ pub fn observe(
             .into_iter()
             .filter_map(|(name, value)| Some((name.to_owned(), value.agreed()?))),
     );
+    // For every kind of work, whatever its own terms are.
+    let clones: u32 = workload.jobs.iter().map(|job| job.clones).sum();
+    dimensions.insert(THREADS.to_owned(), clones.to_string());
+    let modes = words::modes(workload).agreed();
+    dimensions.extend(modes.map(|mode| (MODE.to_owned(), mode)));
     Observation {
         dimensions,
         round: Some(key.round),
@@ -64,6 +77,55 @@ pub fn observe(
     }
 }
 
+/// Reduces a trial of iodyno to an observation of each job: its clones alone, with the dimension `job`. What concerns the
+/// whole trial, such as the host and the findings, is the same in all of them.
+pub fn observe_jobs(
+    run: &str,
+    configuration: &Configuration,
+    workload: &Workload,
+    key: TrialKey,
+    trial: &Trial,
+) -> Vec<Observation> {
+    let mut names: Vec<String> = Vec::new();
+    for (job, number) in workload.jobs.iter().zip(1..) {
+        names.push(match names.contains(&job.name) {
+            true => format!("{} (job {number})", job.name),
+            false => job.name.clone(),
+        });
+    }
+    let jobs = workload.jobs.iter().zip(names).zip(0..);
+    jobs.map(|((job, name), index)| {
+        let workload = Workload {
+            jobs: vec![job.clone()],
+            ..workload.clone()
+        };
+        let trial = of_job(trial, index);
+        let mut observation = observe(run, configuration, &workload, key, &trial);
+        observation.dimensions.insert(JOB.to_owned(), name);
+        observation
+    })
+    .collect()
+}
+
+/// What one job did in a trial, as if it were the only one.
+fn of_job(trial: &Trial, job: u32) -> Trial {
+    let mut trial = trial.clone();
+    for part in &mut trial.parts {
+        part.clones.retain(|clone| clone.job == job);
+        part.clones.iter_mut().for_each(|clone| clone.job = 0);
+        let own = |of: Option<u32>| of.is_none_or(|of| of == job);
+        part.steps.retain(|step| own(step.job));
+        for step in &mut part.steps {
+            step.job = step.job.map(|_| 0);
+        }
+    }
+    for frame in &mut trial.frames {
+        frame.jobs.retain(|own| own.job == job);
+        frame.jobs.iter_mut().for_each(|own| own.job = 0);
+    }
+    trial
+}
+
 /// Reduces an imported trial to an observation. Its series is judged in the same way; it belongs to no round.
 pub fn observe_imported(run: &str, trial: &ImportedTrial) -> Observation {
     let series: Vec<Point> = trial
@@ -78,6 +140,11 @@ pub fn observe_imported(run: &str, trial: &ImportedTrial) -> Observation {
         .collect();
     let mut all = trial.dimensions.clone();
     all.extend(dimensions(run, &trial.configuration, &trial.workload));
+    for (name, own) in [(THREADS, "jobs"), (MODE, "rw")] {
+        if let (false, Some(value)) = (all.contains_key(name), all.get(own).cloned()) {
+            all.insert(name.to_owned(), value);
+        }
+    }
     let primary = trial.primary.as_ref().and_then(|name| {
         let of_that_name = trial
             .figures

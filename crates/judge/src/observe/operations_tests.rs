@@ -233,8 +233,17 @@ fn shared_files_have_the_figures_that_sysbench_prints() {
 fn options_of_job_files_are_not_dimensions_of_file_operations() {
     let found = observed(&made::create_empty_trial());
     let dimensions: Vec<&str> = found.dimensions.keys().map(String::as_str).collect();
-    assert_eq!(dimensions, ["configuration", "run", "threads", "workload"]);
+    assert_eq!(
+        dimensions,
+        ["configuration", "mode", "run", "threads", "workload"]
+    );
     assert_eq!(found.dimension("threads"), "1");
+    assert_eq!(found.dimension("mode"), "create+sync_folder");
+    let shared = observed(&made::fileio_trial());
+    assert_eq!(
+        (shared.dimension("mode"), shared.dimension("threads")),
+        ("rndrw", shared.dimension("jobs"))
+    );
     for name in ["rw", "bs", "engine", "size", "sync"] {
         assert_eq!(fact(&found, name), None, "{name}");
     }

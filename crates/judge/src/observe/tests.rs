@@ -5,7 +5,7 @@ use iodyno_model::{
 };
 use iodyno_units::Nanos;
 
-use super::{observe, observe_imported};
+use super::{JOB, observe, observe_imported, observe_jobs};
 use crate::testing;
 use Direction::{Read, Sync};
 
@@ -63,8 +63,10 @@ fn a_trial_has_dimensions() {
             ("direct", "1"),
             ("engine", "libaio"),
             ("jobs", "4"),
+            ("mode", "randrw"),
             ("run", "run 7"),
             ("rw", "randrw"),
+            ("threads", "4"),
             ("workload", "randrw"),
         ]
     );
@@ -84,8 +86,46 @@ fn a_trial_has_dimensions() {
         ("", "", "libaio", "5"),
         "only values that all jobs have in common"
     );
+    assert_eq!((told("mode"), told("threads")), ("", "5"));
     assert_eq!(fact(&two, "rw"), Some("randrw and randread"));
     assert!(two.again);
+}
+
+#[test]
+fn each_job_can_be_an_observation_with_its_own_figures() {
+    let (mut workload, mut trial) = testing::four_clones();
+    let mut other = testing::reader("other");
+    other.name.clone_from(&workload.jobs[0].name);
+    workload.jobs.push(other);
+    let mut clone = trial.parts[0].clones[0].clone();
+    clone.job = 1;
+    clone
+        .directions
+        .retain(|result| result.direction == Direction::Read);
+    trial.parts[0].clones.push(clone);
+    let all = observed(&workload, &trial);
+    let each = observe_jobs("run 7", &configuration(), &workload, trial.key, &trial);
+    let name = workload.jobs[0].name.clone();
+    let names: Vec<&str> = each.iter().map(|o| o.dimension(JOB)).collect();
+    assert_eq!(names, [name.clone(), format!("{name} (job 2)")]);
+    assert_eq!(all.dimension(JOB), "");
+    // Four clones and one: the sum is that of the trial, and only the first job writes.
+    assert_eq!(
+        value(&each[0], "read.iops"),
+        4.0 * value(&each[1], "read.iops")
+    );
+    let sum = value(&each[0], "read.iops") + value(&each[1], "read.iops");
+    assert_eq!(sum, value(&all, "read.iops"));
+    assert_eq!(value(&each[0], "write.iops"), value(&all, "write.iops"));
+    assert!(each[1].figure("write.iops").is_none());
+    assert_eq!(
+        (each[0].dimension("mode"), each[1].dimension("mode")),
+        ("randrw", "randread")
+    );
+    assert_eq!(
+        (each[0].dimension("threads"), each[1].dimension("threads")),
+        ("4", "1")
+    );
 }
 
 #[test]

@@ -87,6 +87,20 @@ pub(super) fn traits(workload: &Workload) -> Vec<(&'static str, Values)> {
     ]
 }
 
+/// What each job does: the test mode of shared files, the pattern of reads and writes at offsets, the timed steps of file
+/// operations.
+pub(super) fn modes(workload: &Workload) -> Values {
+    Values::of_jobs(workload.jobs.iter().map(|job| match &job.work {
+        Work::Blocks(blocks) => blocks.access.pattern().to_owned(),
+        Work::SharedFiles(shared) => shared.mode.name().to_owned(),
+        Work::FileOperations(operations) => {
+            let timed = operations.cycle.iter().filter(|step| step.timed);
+            let names: Vec<&str> = timed.map(|step| step.action.direction().name()).collect();
+            names.join("+")
+        }
+    }))
+}
+
 /// The engine. For shared files it is sysbench's I/O mode, so that imported and own trials use the same name.
 fn engine(work: &Work) -> &'static str {
     let Work::SharedFiles(shared) = work else {
