@@ -149,6 +149,12 @@ fn on_backend<S: CloneStream>(
         }
         EngineKind::Libaio => {
             let backend = AioBackend::new(files, arena, engine)?;
+            let shared = bound.spec.job.work.shared_files().is_some();
+            // As sysbench does.
+            let backend = match shared {
+                true => backend.with_blocking_syncs(),
+                false => backend,
+            };
             work(backend, clock, bound, parts)
         }
         EngineKind::IoUring => work(

@@ -39,8 +39,8 @@ struct Event {
     result2: i64,
 }
 
-/// An AIO context with its files and buffers. Trims are synchronous, because native AIO does not support
-/// them.
+/// An AIO context with its files and buffers. Ops that native AIO does not support are synchronous calls, and syncs are
+/// on request.
 #[derive(Debug)]
 pub struct AioBackend {
     context: libc::c_ulong,
@@ -49,8 +49,9 @@ pub struct AioBackend {
     prepared: Vec<Slot>,
     /// Pointers to the control blocks of `prepared`, as io_submit takes them. Only used during a submission.
     queue: Vec<*mut Iocb>,
-    /// Ops that are carried out by synchronous calls.
-    ranges: Vec<(Slot, Op)>,
+    /// Ops that are carried out by the calling thread.
+    blocking: Vec<(Slot, Op)>,
+    blocking_syncs: bool,
     /// When each slot's op was submitted.
     submitted: Box<[u64]>,
     events: Box<[Event]>,
@@ -89,7 +90,8 @@ impl AioBackend {
             blocks: vec![Iocb::default(); slots].into_boxed_slice(),
             prepared: Vec::with_capacity(slots),
             queue: Vec::with_capacity(slots),
-            ranges: Vec::with_capacity(slots),
+            blocking: Vec::with_capacity(slots),
+            blocking_syncs: false,
             submitted: vec![0; slots].into_boxed_slice(),
             events: vec![Event::default(); slots].into_boxed_slice(),
             arena,
@@ -99,14 +101,32 @@ impl AioBackend {
         })
     }
 
-    fn call_on_ranges(&mut self, completions: &mut Completions) {
-        for (slot, op) in self.ranges.drain(..) {
+    /// Lets the calling thread sync files, with fsync and fdatasync. Native AIO lets a thread of the kernel do it, which costs more
+    /// than the sync of a file without dirty data.
+    pub fn with_blocking_syncs(mut self) -> AioBackend {
+        self.blocking_syncs = true;
+        self
+    }
+
+    /// Carries out at most `max` of the ops that native AIO does not do, until the deadline; the others follow in the next turn.
+    fn block(&mut self, max: u32, deadline: Option<u64>, completions: &mut Completions) {
+        let mut done = 0;
+        for (slot, op) in self.blocking.iter().take(max as usize) {
             let submitted = self.clock.now();
+            if done > 0 && deadline.is_some_and(|deadline| submitted >= deadline) {
+                break;
+            }
             let file = &self.files[op.file as usize];
-            let result = file::on_range(file, &op);
-            completions.push(slot, result, submitted, self.clock.now());
+            let result = match op.kind {
+                OpKind::Fsync => file::sync(&file.descriptor, false),
+                OpKind::Fdatasync => file::sync(&file.descriptor, true),
+                _ => file::on_range(file, op),
+            };
+            completions.push(*slot, result, submitted, self.clock.now());
             completions.submitted += 1;
+            done += 1;
         }
+        self.blocking.drain(..done);
     }
 
     /// Submits the prepared ops. A control block that the kernel refuses completes with its errno.
@@ -217,16 +237,19 @@ impl Backend for AioBackend {
     }
 
     fn room(&self) -> u32 {
-        self.arena.slots() - self.prepared.len() as u32
+        self.arena.slots() - (self.prepared.len() + self.blocking.len()) as u32
     }
 
     fn prep(&mut self, slot: Slot, op: &Op) {
         let opcode = match op.kind {
             OpKind::Read => 0,
             OpKind::Write => 1,
+            OpKind::Fsync | OpKind::Fdatasync if self.blocking_syncs => {
+                return self.blocking.push((slot, *op));
+            }
             OpKind::Fsync => 2,
             OpKind::Fdatasync => 3,
-            OpKind::Trim | OpKind::SyncRange(_) => return self.ranges.push((slot, *op)),
+            OpKind::Trim | OpKind::SyncRange(_) => return self.blocking.push((slot, *op)),
         };
         let fd = self.files[op.file as usize].descriptor.as_raw_fd() as u32;
         let address = self.arena.lend(slot, op.skip, op.transfer_length());
@@ -258,8 +281,8 @@ impl Backend for AioBackend {
         completions: &mut Completions,
     ) -> Result<(), BackendError> {
         completions.clear();
-        if !self.ranges.is_empty() {
-            self.call_on_ranges(completions);
+        if !self.blocking.is_empty() {
+            self.block(max, deadline, completions);
         }
         self.submit(completions)?;
         let done = completions.list.len() as u32;
