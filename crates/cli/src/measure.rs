@@ -232,6 +232,10 @@ fn stopped(reason: StopReason) -> &'static str {
     match reason {
         StopReason::Width => "; stopped: the intervals are narrow enough",
         StopReason::MaxTime => "; stopped by `--max-time`",
+        StopReason::NothingLeft => "; stopped: every trial was given up",
+        StopReason::NothingToCompare => {
+            "; stopped: the trials that are not given up have nothing to be compared with"
+        }
         _ => "",
     }
 }

@@ -41,6 +41,8 @@ pub enum StopReason {
     NoNode,
     /// Every cell was given up.
     NothingLeft,
+    /// Cells were given up, and no two are left that can be compared.
+    NothingToCompare,
 }
 
 /// The result of a run.

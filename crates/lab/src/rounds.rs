@@ -215,6 +215,8 @@ impl<'a> Rounds<'a> {
             Some(StopReason::Cancelled)
         } else if self.retries.all_given_up() {
             Some(StopReason::NothingLeft)
+        } else if self.retries.nothing_to_compare(self.plan) {
+            Some(StopReason::NothingToCompare)
         } else if !self.timing.room(self.now(), max_time_ns) {
             Some(StopReason::MaxTime)
         } else {

@@ -1,6 +1,8 @@
 //! Decides whether there is time for another round, and whether a cell is given up. Pure functions.
 
-use iodyno_model::{Plan, TrialState};
+use std::collections::HashMap;
+
+use iodyno_model::{Observation, Plan, TrialState};
 
 /// A cell that has never completed is given up after this many consecutive failures, so that a long run does not
 /// spend hours on trials that fail.
@@ -47,9 +49,9 @@ impl Timing {
     }
 
     /// The estimated time of this many rounds, from the mean so far, and at most the rest of the time limit, ns.
-    /// `None` for zero rounds, or before the first.
+    /// `None` for zero rounds, before the first, or if there is no time for another.
     pub(crate) fn left(&self, now_ns: u64, rounds: u32, max_time_ns: Option<u64>) -> Option<u64> {
-        if rounds == 0 || self.rounds == 0 {
+        if rounds == 0 || self.rounds == 0 || !self.room(now_ns, max_time_ns) {
             return None;
         }
         let left = (self.sum_ns / self.rounds).saturating_mul(u64::from(rounds));
@@ -103,6 +105,28 @@ impl RetryLimit {
     /// Whether no cell remains.
     pub(crate) fn all_given_up(&self) -> bool {
         (0..self.0.len() as u32).all(|cell| self.given_up(cell))
+    }
+
+    /// Whether the plan compares cells, and no row of the comparison has two cells left.
+    pub(crate) fn nothing_to_compare(&self, plan: &Plan) -> bool {
+        let by_workload = plan.question.columns == Observation::WORKLOAD;
+        let cells = (0..plan.cells()).map(|cell| (cell, plan.cell(cell)));
+        // The repeated baseline is not compared.
+        let own =
+            cells.filter(|(_, (configuration, workload))| !configuration.again && !workload.again);
+        let mut left: HashMap<&str, u32> = HashMap::new();
+        for (cell, (configuration, workload)) in own {
+            let row = match by_workload {
+                true => &configuration.name,
+                false => &workload.name,
+            };
+            *left.entry(row).or_default() += u32::from(!self.given_up(cell));
+        }
+        let columns = match by_workload {
+            true => plan.workloads.iter().filter(|one| !one.again).count(),
+            false => plan.configurations.iter().filter(|one| !one.again).count(),
+        };
+        columns > 1 && left.values().all(|cells| *cells < 2)
     }
 
     /// The number of cells whose latest trial was not refused.

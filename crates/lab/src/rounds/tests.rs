@@ -192,7 +192,7 @@ fn an_unmounted_target_is_not_accessed_again_and_its_trials_fail() {
 
 #[test]
 fn a_cell_that_fails_in_three_consecutive_rounds_and_never_completed_is_given_up() {
-    let plan = plan(2, 1, 6);
+    let plan = plan(3, 1, 6);
     let (carried, store, places) = acting(&plan, |_, name| match name {
         "c1" => Act::Die,
         _ => Act::Complete,
@@ -202,7 +202,7 @@ fn a_cell_that_fails_in_three_consecutive_rounds_and_never_completed_is_given_up
     let end = &carried.end;
     assert_eq!(
         (end.made, end.completed, end.given_up, end.planned),
-        (9, 6, 3, 12)
+        (15, 12, 3, 18)
     );
     assert_eq!((end.state, end.rounds), (RunState::Failed, 6));
     let expected = "w0 on c1 is given up: it failed in 3 consecutive rounds and never completed";
@@ -223,7 +223,21 @@ fn a_cell_that_fails_in_three_consecutive_rounds_and_never_completed_is_given_up
         .iter()
         .rev()
         .find(|word| word.starts_with("trial"));
-    assert!(last.unwrap().ends_with("c0"), "{last:?}");
+    assert!(!last.unwrap().ends_with("c1"), "{last:?}");
+}
+
+#[test]
+fn a_comparison_with_one_configuration_left_ends() {
+    let (carried, _, places) = acting(&plan(2, 1, 10), |_, name| match name {
+        "c1" => Act::Die,
+        _ => Act::Complete,
+    });
+    assert_eq!(places.len(), 6);
+    let end = &carried.end;
+    assert_eq!(
+        (end.stopped, end.state, end.rounds, end.given_up),
+        (StopReason::NothingToCompare, RunState::Failed, 3, 0)
+    );
 }
 
 #[test]

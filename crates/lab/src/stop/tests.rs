@@ -42,6 +42,9 @@ fn the_remaining_time_follows_from_the_mean_of_the_rounds_and_the_limit() {
     );
     assert_eq!(timing.left(30 * SECOND, 0, None), None);
     assert_eq!(timing.left(0, u32::MAX, None), Some(u64::MAX));
+    // No other round begins.
+    assert_eq!(timing.left(31 * SECOND, 4, Some(50 * SECOND)), None);
+    assert_eq!(timing.left(60 * SECOND, 4, Some(50 * SECOND)), None);
 }
 
 #[test]
@@ -72,4 +75,46 @@ fn only_a_cell_that_never_completed_is_given_up() {
     check(&[No, No, Ok, No, No, No, No], false);
     check(&[Ok, Refuse, Refuse, Refuse], false);
     check(&[], false);
+}
+
+#[test]
+fn cells_are_compared_within_their_row() {
+    // Configurations, workloads, the compared dimension, the cells that are given up, whether nothing can be compared. Of
+    // two configurations and two workloads, cells 0 and 1 have the first configuration.
+    for (configurations, workloads, columns, failed, nothing) in [
+        (1, 1, "configuration", &[][..], false),
+        (2, 1, "configuration", &[], false),
+        (2, 1, "configuration", &[1], true),
+        (3, 1, "configuration", &[1], false),
+        (2, 2, "configuration", &[0], false),
+        (2, 2, "configuration", &[0, 3], true),
+        (2, 2, "configuration", &[0, 2], false),
+        (2, 2, "workload", &[0, 2], true),
+        (2, 2, "workload", &[0, 1], false),
+        (1, 2, "workload", &[0], true),
+    ] {
+        let mut plan = plan(configurations, workloads, 1);
+        plan.question.columns = columns.to_owned();
+        let mut retries = RetryLimit::new(&plan);
+        for cell in failed {
+            for _ in 0..MOST_FAILURES {
+                retries.note(*cell, TrialState::Failed);
+            }
+        }
+        let context = format!("{configurations} × {workloads} by {columns}: {failed:?}");
+        assert_eq!(retries.nothing_to_compare(&plan), nothing, "{context}");
+    }
+    // The repeated baseline alone is not a comparison.
+    for (configurations, failed, nothing) in [(2, 2, true), (2, 1, false), (1, 1, false)] {
+        let plan = crate::with_again(plan(configurations, 1, 1));
+        let mut retries = RetryLimit::new(&plan);
+        for _ in 0..MOST_FAILURES {
+            retries.note(failed, TrialState::Failed);
+        }
+        assert_eq!(
+            retries.nothing_to_compare(&plan),
+            nothing,
+            "{configurations} {failed}"
+        );
+    }
 }
