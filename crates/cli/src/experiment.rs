@@ -61,20 +61,8 @@ pub(crate) struct EndedRun {
 }
 
 /// Warnings for `--destroy` paths that are not targets of the run: probably a typing error.
-fn unmet_destroys(plan: &Plan) -> Vec<Diagnostic> {
-    let jobs = || plan.workloads.iter().flat_map(|workload| &workload.jobs);
-    let touched = |device: &Path| {
-        plan.configurations
-            .iter()
-            .any(|configuration| match &configuration.target {
-                Target::Path(path) => path == device,
-                Target::AsWritten { folder } => jobs()
-                    .filter_map(|job| job.work.blocks())
-                    .flat_map(|blocks| &blocks.files.names)
-                    .any(|name| folder.join(name) == *device),
-            })
-    };
-    let unmet = plan.destroy.iter().filter(|device| !touched(device));
+pub(crate) fn unmet_destroys(plan: &Plan) -> Vec<Diagnostic> {
+    let unmet = plan.destroy.iter().filter(|device| !destroys(plan, device));
     unmet
         .map(|device| {
             let device = device.display();
@@ -82,6 +70,20 @@ fn unmet_destroys(plan: &Plan) -> Vec<Diagnostic> {
                 .hint("write the path as in the job file or in `--on`")
         })
         .collect()
+}
+
+/// Whether a device that may be overwritten is a target of the run.
+pub(crate) fn destroys(plan: &Plan, device: &Path) -> bool {
+    let jobs = || plan.workloads.iter().flat_map(|workload| &workload.jobs);
+    plan.configurations
+        .iter()
+        .any(|configuration| match &configuration.target {
+            Target::Path(path) => path == device,
+            Target::AsWritten { folder } => jobs()
+                .filter_map(|job| job.work.blocks())
+                .flat_map(|blocks| &blocks.files.names)
+                .any(|name| folder.join(name) == *device),
+        })
 }
 
 /// Runs every trial of a plan, showing progress and passing events to `observer`.

@@ -1,10 +1,15 @@
 //! A plan as text, for `--dry-run`.
 
+use std::path::PathBuf;
+
 use iodyno_fio::resolved_options;
 use iodyno_model::printable::on_one_line;
-use iodyno_model::{Configuration, Observation, Plan, Target, Workload};
+use iodyno_model::{Configuration, Job, Observation, Plan, Target, Workload};
 use iodyno_report::Style;
+use iodyno_runner::placed_names;
 use iodyno_units::{Nanos, counted, percent};
+
+use crate::experiment::destroys;
 
 /// Width of the labels, columns.
 const LABEL: usize = 11;
@@ -28,7 +33,8 @@ pub(crate) fn plan_text(plan: &Plan, style: Style) -> String {
     for configuration in &plan.configurations {
         text += &line("on", &target(configuration), style);
     }
-    for device in &plan.destroy {
+    let destroyed = plan.destroy.iter();
+    for device in destroyed.filter(|device| destroys(plan, device)) {
         text += &line(
             "destroys",
             &format!("the contents of {}", device.display()),
@@ -36,7 +42,7 @@ pub(crate) fn plan_text(plan: &Plan, style: Style) -> String {
         );
     }
     for workload in &plan.workloads {
-        text += &self::workload(workload, style);
+        text += &self::workload(workload, &plan.configurations, style);
     }
     text
 }
@@ -86,7 +92,7 @@ fn target(configuration: &Configuration) -> String {
     }
 }
 
-fn workload(workload: &Workload, style: Style) -> String {
+fn workload(workload: &Workload, configurations: &[Configuration], style: Style) -> String {
     // File operations and shared files have their own description.
     if workload
         .jobs
@@ -103,7 +109,14 @@ fn workload(workload: &Workload, style: Style) -> String {
     let jobs = counted(workload.jobs.len() as u64, "job");
     let mut text = line("workload", &format!("{}: {jobs}", workload.name), style);
     for job in &workload.jobs {
-        let options: Vec<String> = resolved_options(job)
+        let mut options = resolved_options(job);
+        for (name, value) in paths(job, configurations) {
+            match value.is_empty() {
+                true => options.remove(name),
+                false => options.insert(name.to_owned(), value),
+            };
+        }
+        let options: Vec<String> = options
             .into_iter()
             .map(|(name, value)| match value.is_empty() {
                 true => name,
@@ -113,6 +126,51 @@ fn workload(workload: &Workload, style: Style) -> String {
         text += &line(&format!("  {}", job.name), &options.join(" "), style);
     }
     text
+}
+
+/// The values of `directory` and `filename` that the targets change, with the configurations if these differ; an empty
+/// value if none remains.
+fn paths(job: &Job, configurations: &[Configuration]) -> Vec<(&'static str, String)> {
+    let Some(blocks) = job.work.blocks() else {
+        return Vec::new();
+    };
+    let mut changed = Vec::new();
+    for (option, own) in [
+        ("directory", &blocks.files.directories),
+        ("filename", &blocks.files.names),
+    ] {
+        let placed = configurations.iter().filter_map(|configuration| {
+            let names = placed_names(&configuration.target, &blocks.files)?;
+            let names = match option {
+                "directory" => names.directories,
+                _ => names.files,
+            };
+            (names != *own).then(|| (configuration.name.as_str(), joined(&names)))
+        });
+        let placed: Vec<(&str, String)> = placed.collect();
+        let Some((_, first)) = placed.first() else {
+            continue;
+        };
+        let value = match placed.iter().all(|(_, names)| names == first) {
+            true => first.clone(),
+            false => {
+                let each = placed
+                    .iter()
+                    .map(|(name, names)| format!("{names} on {name}"));
+                each.collect::<Vec<String>>().join(", ")
+            }
+        };
+        changed.push((option, value));
+    }
+    changed
+}
+
+/// Paths as in a job file.
+fn joined(paths: &[PathBuf]) -> String {
+    let paths = paths
+        .iter()
+        .map(|path| path.to_string_lossy().replace(':', r"\:"));
+    paths.collect::<Vec<String>>().join(":")
 }
 
 /// A label and a text, wrapped at the terminal's width.

@@ -59,7 +59,9 @@ pub use probe::{HostProbe, PathKind, Probe};
 pub use protocol::{
     Command, EngineSupport, Event, Examination, Examined, Hello, Message, PROTOCOL, TrialEnd,
 };
-pub use resolve::{FileKind, Resolved, ResolvedClone, ResolvedFile, made_up_name, resolve};
+pub use resolve::{
+    FileKind, Resolved, ResolvedClone, ResolvedFile, made_up_name, placed_names, resolve,
+};
 pub use serve::serve;
 pub use session::{Node, POLL, RunnerError, Session, carry_out, drive};
 pub use stop::StopFlag;

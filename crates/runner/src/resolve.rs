@@ -19,7 +19,7 @@ mod replay;
 mod shared_files;
 
 use naming::Base;
-pub use naming::made_up_name;
+pub use naming::{made_up_name, placed_names};
 use regions::of;
 use replay::Traces;
 pub(crate) use replay::{FileUse, ResolvedReplay};

@@ -11,7 +11,7 @@ use crate::args::{ExperimentArgs, RunArgs, with_command};
 use crate::configurations::{configurations, named_targets};
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::experiment::{Begin, RunObserver};
+use crate::experiment::{Begin, RunObserver, unmet_destroys};
 use crate::failure::Failure;
 use crate::measure::{ResultOutput, measure};
 use crate::plan_text::plan_text;
@@ -83,6 +83,7 @@ pub(crate) fn show_plan(
     args: &ExperimentArgs,
     context: &Context,
 ) -> Result<Exit, Failure> {
+    context.tell(&unmet_destroys(plan));
     let text = match args.json {
         true => iodyno_report::json::plan(plan),
         false => plan_text(plan, context.style_out()),

@@ -235,6 +235,73 @@ fn a_dry_run_shows_the_plan_and_touches_nothing() {
 }
 
 #[test]
+fn a_dry_run_shows_the_paths_on_the_targets() {
+    let home = Home::new();
+    home.file(
+        "abs.fio",
+        "[a]\ndirectory=/tmp/x\nsize=1m\nrw=read\n[b]\nfilename=/tmp/x/f\nsize=1m\nrw=read\n",
+    );
+    let plan = |on: &[&str]| {
+        let flags = on.iter().flat_map(|on| ["--on", on]);
+        let arguments: Vec<&str> = ["run", "abs.fio", "-n"].into_iter().chain(flags).collect();
+        home.iodyno(&arguments).succeeds().stdout.clone()
+    };
+    let one = plan(&["d=/no/d"]);
+    assert!(
+        one.contains(" directory=/no/d ") && one.contains(" filename=/no/d/f "),
+        "{one}"
+    );
+    assert!(!one.contains("/tmp/x"), "{one}");
+    let two = plan(&["d=/no/d", "e=/no/e"]);
+    assert!(
+        two.split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .contains("directory=/no/d on d, /no/e on e"),
+        "{two}"
+    );
+    let device = plan(&["n=/dev/null"]);
+    assert!(
+        device.contains(" filename=/dev/null ") && !device.contains("directory="),
+        "{device}"
+    );
+    assert!(plan(&[]).contains(" directory=/tmp/x "));
+}
+
+#[test]
+fn a_dry_run_announces_only_the_loss_of_targets() {
+    let home = Home::new();
+    home.file("a.fio", "[a]\nsize=1m\nrw=write\n");
+    let warning = "`--destroy /dev/vdx` is not a target of this run";
+    let done = home
+        .iodyno(&[
+            "run",
+            "a.fio",
+            "-n",
+            "--destroy",
+            "/dev/vdx",
+            "--on",
+            "a=/no",
+        ])
+        .succeeds()
+        .tells(warning);
+    assert!(!done.stdout.contains("destroys"), "{}", done.stdout);
+    let done = home
+        .iodyno(&[
+            "run",
+            "a.fio",
+            "-n",
+            "--destroy",
+            "/dev/vdx",
+            "--on",
+            "a=/dev/vdx",
+        ])
+        .succeeds()
+        .prints("destroys   the contents of /dev/vdx");
+    assert!(!done.stderr.contains("not a target"), "{}", done.stderr);
+}
+
+#[test]
 fn options_on_the_command_line_have_precedence_over_the_file() {
     let home = Home::new();
     home.file("mixed.fio", JOB);

@@ -121,6 +121,36 @@ fn relative(path: &Path) -> PathBuf {
         .collect()
 }
 
+/// The folders and names of a job's files as a target changes them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PlacedNames {
+    /// In place of `directory`.
+    pub directories: Vec<PathBuf>,
+    /// In place of `filename`.
+    pub files: Vec<PathBuf>,
+}
+
+/// The folders and names of a job's files on a target, without looking at the files; `None` if they are as written. A
+/// target that does not exist counts as a folder.
+pub fn placed_names(target: &Target, files: &Files) -> Option<PlacedNames> {
+    let base = Base::of(target, |path| path.is_dir() || !path.exists());
+    let mut placed_names = PlacedNames::default();
+    match base {
+        Base::Written(_) => return None,
+        Base::Only(path) => placed_names.files = vec![path.to_owned()],
+        Base::Below(_) => {
+            let folders = files.directories.iter();
+            placed_names.directories = folders.map(|own| folder(base, own)).collect();
+            let names = files.names.iter().map(|name| match name.is_absolute() {
+                true => placed(base, files.directories.first().map(PathBuf::as_path), name),
+                false => name.clone(),
+            });
+            placed_names.files = names.collect();
+        }
+    }
+    Some(placed_names)
+}
+
 /// fio's default, used if a job file sets an empty format.
 const FORMAT: &str = "$jobname.$jobnum.$filenum";
 
