@@ -19,14 +19,16 @@ use super::{Options, Text, readers};
 /// Reads all results in some texts. Never fails: lines that cannot be read are listed in `unread`.
 ///
 /// Results of a source get the configuration and workload of its label, otherwise those in the text, otherwise the
-/// name of the source without its folder and extension.
+/// name of the source without its folder. The name contains the extension only if sources with the same name have
+/// different extensions.
 pub fn read(texts: &[Text<'_>], options: &Options) -> Imported {
     let mut imported = Imported::default();
     let mut remarks = HashSet::new();
     let mut seen = Seen::default();
-    for text in texts {
+    let names = names(texts);
+    for (text, name) in texts.iter().zip(names) {
         let copy_of = seen.same_text(text);
-        let mut piece = read_one(text, options, |placed, trial| {
+        let mut piece = read_one(text, name, options, |placed, trial| {
             match seen.first(text.source, placed, &trial, copy_of.is_some()) {
                 Some(first) => imported.duplicates.push(Duplicate {
                     first,
@@ -65,9 +67,11 @@ struct Placed {
     text: u64,
 }
 
-/// The content of one source in the order of its lines; trials go to `take`, one by one.
+/// The content of one source in the order of its lines; trials go to `take`, one by one. `name`: that of results
+/// without a name.
 fn read_one(
     text: &Text<'_>,
+    name: &str,
     options: &Options,
     mut take: impl FnMut(&Placed, ImportedTrial),
 ) -> Imported {
@@ -110,7 +114,7 @@ fn read_one(
             .push(format!("{}: no result was found in it", text.source));
     }
     let commands = command::commands(&lines);
-    let naming = Naming::of(&trials, &places, &lines, &label, stem(text.source));
+    let naming = Naming::of(&trials, &places, &lines, &label, name);
     for placed in &places {
         let Some(mut trial) = trials.get(placed.trial as usize) else {
             continue;
@@ -157,8 +161,8 @@ fn number_blocks(places: &mut [Placed], lines: &Lines<'_>) {
 struct Naming<'t> {
     lines: &'t Lines<'t>,
     label: &'t Label,
-    /// The name of the source, without folder and extension.
-    stem: &'t str,
+    /// The name of the source.
+    source: &'t str,
     /// How many headings all unnamed results have in common.
     common: usize,
     /// The source has several configurations or workloads of its own.
@@ -172,7 +176,7 @@ impl<'t> Naming<'t> {
         places: &[Placed],
         lines: &'t Lines<'t>,
         label: &'t Label,
-        stem: &'t str,
+        source: &'t str,
     ) -> Naming<'t> {
         let own = |placed: &Placed| trials.names(placed.trial as usize).unwrap_or_default();
         let unnamed = |placed: &&Placed| own(placed).0.is_empty();
@@ -192,7 +196,7 @@ impl<'t> Naming<'t> {
         let mut naming = Naming {
             lines,
             label,
-            stem,
+            source,
             common,
             configurations: false,
             workloads: false,
@@ -243,9 +247,14 @@ impl<'t> Naming<'t> {
             label.configuration(),
             &trial.configuration,
             self.configurations,
-            self.stem,
+            self.source,
         );
-        trial.workload = named(label.workload(), &trial.workload, self.workloads, self.stem);
+        trial.workload = named(
+            label.workload(),
+            &trial.workload,
+            self.workloads,
+            self.source,
+        );
     }
 }
 
@@ -339,10 +348,31 @@ fn named(label: Option<&str>, own: &str, several: bool, stem: &str) -> String {
     }
 }
 
-/// A source's name without its folder and extension.
-fn stem(source: &str) -> &str {
+/// The names of sources, without their folders. Extensions remain where they alone distinguish names.
+fn names<'t>(texts: &[Text<'t>]) -> Vec<&'t str> {
+    let mut first: HashMap<&str, &str> = HashMap::new();
+    let mut several: HashSet<&str> = HashSet::new();
+    let files: Vec<&str> = texts.iter().map(|text| file_name(text.source)).collect();
+    for file in &files {
+        if first.entry(stem(file)).or_insert(file) != file {
+            several.insert(stem(file));
+        }
+    }
+    let name = |file: &'t str| match several.contains(stem(file)) {
+        true => file,
+        false => stem(file),
+    };
+    files.into_iter().map(name).collect()
+}
+
+/// A source's name without its folder.
+fn file_name(source: &str) -> &str {
     let name = source.trim_end_matches('/');
-    let name = name.rsplit('/').next().unwrap_or(name);
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// A name without its extension.
+fn stem(name: &str) -> &str {
     match name.rfind('.') {
         Some(at) if at > 0 => &name[..at],
         _ => name,
@@ -645,5 +675,27 @@ mod tests {
         assert_eq!(imported.unread[0].at.line, 2);
         assert_eq!(imported.unread[0].text, "it gave 5 MB/s");
         assert_eq!(imported.remarks, ["n.txt: no result was found in it"]);
+    }
+}
+
+#[cfg(test)]
+mod name_tests {
+    use super::{Text, names};
+
+    #[test]
+    fn extensions_are_kept_where_they_alone_distinguish_sources() {
+        let names = |sources: &[&str]| {
+            let texts: Vec<Text<'_>> = sources
+                .iter()
+                .map(|source| Text { source, text: "" })
+                .collect();
+            names(&texts).join(" ")
+        };
+        assert_eq!(
+            names(&["fio.json", "b/fio.txt", "x.txt"]),
+            "fio.json fio.txt x"
+        );
+        assert_eq!(names(&["a/fio.json", "b/fio.json"]), "fio fio");
+        assert_eq!(names(&["ext4.json", "zfs.json"]), "ext4 zfs");
     }
 }

@@ -96,7 +96,7 @@ fn further(dimensions: &BTreeMap<String, String>) -> String {
     pairs.collect::<Vec<_>>().join(" ")
 }
 
-/// The default metric of some trials, and its values.
+/// The default metric of some trials and its values, and the names of further metrics if there are few.
 fn values(imported: &Imported, trials: &[usize]) -> String {
     let trials = || {
         trials
@@ -126,8 +126,22 @@ fn values(imported: &Imported, trials: &[usize]) -> String {
         0 => String::new(),
         more => format!(", {more} more"),
     };
-    format!("{}: {}{more}", first.metric.name, shown.join(", "))
+    let mut others: Vec<String> = Vec::new();
+    for figure in trials().flat_map(|trial| trial.figures) {
+        let name = figure.metric.name;
+        if name != first.metric.name && !others.contains(&name) && others.len() <= MOST_OTHERS {
+            others.push(name);
+        }
+    }
+    let others = match others.len() {
+        1..=MOST_OTHERS => format!("; also {}", others.join(", ")),
+        _ => String::new(),
+    };
+    format!("{}: {}{more}{others}", first.metric.name, shown.join(", "))
 }
+
+/// Further metrics are named up to this number. More are those of a tool's own output, whose metrics are documented.
+const MOST_OTHERS: usize = 3;
 
 /// Number of values shown for each group; the store has all.
 const MOST_VALUES: usize = 5;
@@ -191,8 +205,12 @@ fn said(imported: &Imported, style: Style) -> String {
     }
     if !imported.claims.is_empty() {
         texts.push(format!(
-            "{} of a printed comparison: `iodyno compare` checks them against the trials",
-            counted(imported.claims.len() as u64, "row")
+            "{} of a printed comparison: `iodyno compare` checks {} against the trials",
+            counted(imported.claims.len() as u64, "row"),
+            match imported.claims.len() {
+                1 => "it",
+                _ => "them",
+            }
         ));
     }
     texts.extend(imported.remarks.iter().cloned());
@@ -286,6 +304,28 @@ mod tests {
             remarks: vec![format!("seen on line {line}")],
             unusable: None,
         }
+    }
+
+    #[test]
+    fn further_metrics_are_named_if_there_are_few() {
+        let summary = |further: &[&str]| {
+            let mut first = trial("w".to_owned(), 1);
+            first.figures.extend(further.iter().map(|name| Figure {
+                metric: Metric::iops(*name),
+                value: 1.0,
+                derived: None,
+            }));
+            let mut imported = Imported::default();
+            imported.trials.push(first);
+            let style = Style {
+                width: 200,
+                ..Style::default()
+            };
+            text(&imported, style).lines().nth(1).unwrap().to_owned()
+        };
+        assert!(summary(&[]).ends_with("iops: 1.00/s"), "{}", summary(&[]));
+        assert!(summary(&["a", "b"]).ends_with("iops: 1.00/s; also a, b"));
+        assert!(summary(&["a", "b", "c", "d"]).ends_with("iops: 1.00/s"));
     }
 
     #[test]

@@ -12,7 +12,12 @@ pub fn likeliest_axis(observations: &[Observation]) -> Option<String> {
     dimensions(observations)
         .into_iter()
         .filter(|name| !REPETITIONS.contains(&name.as_str()))
-        .filter(|name| values(observations, name).len() > 1)
+        .filter(|name| {
+            // Trials that lack the dimension are not compared.
+            let mut values = values(observations, name);
+            values.remove("");
+            values.len() > 1
+        })
         .min_by_key(|name| rank(name))
 }
 
@@ -173,6 +178,17 @@ mod tests {
             trial.dimensions.insert(dimension, name.to_owned());
         }
         assert_eq!(distinguishing_runs(&named), "name");
+    }
+
+    #[test]
+    fn a_dimension_that_some_trials_lack_is_not_the_axis() {
+        let axis = |second: &str| {
+            let trials = [trial("a", "w", &[("direct", "0")]), trial("a", "w", &[])];
+            let third = trial(second, "w", &[]);
+            likeliest_axis(&[trials.to_vec(), vec![third]].concat())
+        };
+        assert_eq!(axis("a"), None);
+        assert_eq!(axis("b").as_deref(), Some("configuration"));
     }
 
     #[test]
