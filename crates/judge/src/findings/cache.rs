@@ -153,21 +153,29 @@ fn cache_remedy(evidence: &Evidence, direction: Direction) -> &'static str {
             .is_some_and(|blocks| blocks.sync.end_fsync)
     });
     match (direction, direct) {
+        (_, true) if on_cached_loops(evidence) => {
+            "direct=1 bypasses this host's cache only above the loop device, and a layer below caches: use direct I/O \
+             there as well (`losetup --direct-io=on`)"
+        }
         (Direction::Read, false) => "set direct=1, or a size well above the host's memory",
         (Direction::Read, true) if on_devices(evidence) => {
             "direct=1 bypasses this host's cache: a layer below the device has one, or its blocks \
              were never written (a sparse image, a thin volume); fill the device first"
         }
+        (Direction::Read, true) if mounts(evidence).any(|mount| is_zfs(&mount.file_system)) => {
+            "direct=1 does not bypass this file system's cache: set primarycache=metadata, or use a size well above \
+             the host's memory"
+        }
         (Direction::Read, true) => {
-            "direct=1 does not bypass this file system's cache (ZFS: set primarycache=metadata), \
-             or use a size well above the host's memory"
+            "direct=1 does not bypass this file system's cache, or a layer below caches: use a size well above the \
+             host's memory"
         }
         (_, false) if synced => {
             "add the time of end_fsync, listed among the steps, or set direct=1"
         }
         (_, false) => "set end_fsync=1 and add its time, or set direct=1",
         (_, true) => {
-            "direct=1 does not bypass this file system's cache, or the file system compresses or \
+            "direct=1 does not bypass this file system's cache, a layer below caches, or the file system compresses or \
              deduplicates: set end_fsync=1 and incompressible buffers"
         }
     }
@@ -177,6 +185,15 @@ fn cache_remedy(evidence: &Evidence, direction: Direction) -> &'static str {
 fn on_devices(evidence: &Evidence) -> bool {
     let mut files = evidence.trial.parts.iter().flat_map(|part| &part.files);
     files.clone().next().is_some() && files.all(|file| file.device)
+}
+
+/// Whether a target is on a loop device that uses the host's cache for its backing file.
+fn on_cached_loops(evidence: &Evidence) -> bool {
+    let parts = evidence.trial.parts.iter();
+    let mut layers = parts
+        .flat_map(|part| &part.environment.targets)
+        .flat_map(|target| &target.stack);
+    layers.any(|layer| matches!(layer, StackLayer::Loop { direct: false, .. }))
 }
 
 fn device_names(evidence: &Evidence) -> String {

@@ -209,6 +209,35 @@ fn the_remedy_for_a_device_does_not_mention_a_file_system() {
 }
 
 #[test]
+fn the_remedy_names_a_loop_device_that_caches() {
+    let remedy = |direct: bool, device: bool| {
+        let findings = found(move |_, trial| {
+            let part = part(trial);
+            part.files.iter_mut().for_each(|file| file.device = device);
+            part.host.devices[0].bytes[0] /= 2;
+            part.environment.targets[0].stack.insert(
+                1,
+                StackLayer::Loop {
+                    device: iodyno_model::DeviceLayer::default(),
+                    file: "/a.img".into(),
+                    direct,
+                },
+            );
+        });
+        findings[0].remedy.clone().unwrap()
+    };
+    let named = "direct=1 bypasses this host's cache only above the loop device, and a layer below caches: use direct I/O \
+                 there as well (`losetup --direct-io=on`)";
+    assert_eq!(remedy(false, false), named);
+    assert_eq!(remedy(false, true), named);
+    assert_eq!(
+        remedy(true, false),
+        "direct=1 does not bypass this file system's cache, or a layer below caches: use a size well above the host's \
+         memory"
+    );
+}
+
+#[test]
 fn writes_that_never_reached_the_device_are_reported() {
     let synced = |share: f64, direct: bool, synced: bool| {
         found(move |workload, trial| {
