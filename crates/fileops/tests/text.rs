@@ -76,7 +76,7 @@ fn top_level_keys_are_parsed_and_checked() {
     );
     one(
         "duration = '10'",
-        "1:12 `duration`: cannot read `10` as a time",
+        "1:12 `duration`: `10` has no unit; write `10s`",
     );
     one("duration = '0s'", "1:1 a `duration` of nothing");
     one("max-ops = 0", "1:11 `max-ops` is out of range…from 1");

@@ -90,7 +90,7 @@ fn apply_one(
         if value.given || option.unit.optional() {
             return set(draft, &value);
         }
-        let form = format!("write `{}=…` ({})", entry.key, option.unit.describe());
+        let form = format!("write {}", option.unit.form(&entry.key));
         Err(Problem::error(format!("`{}` needs a value", entry.key)).hint(form))
     });
     if entry.spaced && text.starts_with(|c: char| c.is_ascii_digit()) {

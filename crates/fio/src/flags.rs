@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use iodyno_options::{OptionSpec, Problem, Status, Unit, Unit::*, ignored, one_of, refused};
+use iodyno_options::{OptionSpec, Problem, Status, Unit, Unit::*, ignored, refused, value_of};
 use iodyno_units::Nanos;
 
 use super::number::{TimeUnit, time};
@@ -126,7 +126,8 @@ fn idle_prof(settings: &mut Settings, value: &str) -> Result<(), Problem> {
         )
         .hint("leave it out"));
     }
-    one_of(value, &[("system", ()), ("percpu", ()), ("calibrate", ())])?;
+    let words = [("system", ()), ("percpu", ()), ("calibrate", ())];
+    value_of("--idle-prof", value, &words)?;
     settings.output.idle_prof = true;
     Ok(())
 }
@@ -162,7 +163,7 @@ fn eta(settings: &mut Settings, value: &str) -> Result<(), Problem> {
         ("never", Eta::Never),
         ("auto", Eta::Auto),
     ];
-    settings.output.eta = one_of(value, &words)?;
+    settings.output.eta = value_of("--eta", value, &words)?;
     Ok(())
 }
 
@@ -186,7 +187,8 @@ fn formats(value: &str) -> Result<Vec<OutputFormat>, Problem> {
     for word in value.split(',').map(str::trim) {
         let format = match word {
             "minimal" | "csv" => OutputFormat::Terse,
-            _ => one_of(
+            _ => value_of(
+                "--output-format",
                 word,
                 &[
                     ("normal", OutputFormat::Normal),

@@ -200,7 +200,7 @@ fn errors_point_into_the_command() {
         ("--name= --size=1m", "1:3+4 error `--name` needs a value"),
         (
             "--name=a --size=1m --output-format=jsno",
-            "1:20+20 error `jsno` is not one of its values",
+            "1:20+20 error `jsno` is not a value of `--output-format`",
         ),
         (
             "--name=a --size=1m --output",
@@ -249,7 +249,7 @@ fn errors_point_into_the_command() {
         ),
         (
             "--name=a --size=1m --idle-prof=x",
-            "1:20+13 error `x` is not one of its values",
+            "1:20+13 error `x` is not a value of `--idle-prof`",
         ),
         (
             "--name=a --size=1m --store=x.db",

@@ -69,7 +69,11 @@ fn invalid_values_are_errors_at_their_location() {
         ("size=-1", "-1", "error `-1` is negative"),
         ("iodepth=0", "0", "error 0 is out of range"),
         ("iodepth", "iodepth", "error `iodepth` needs a value"),
-        ("iodepth=4,8", ",8", "error expected one value, not a list"),
+        (
+            "rw=randread\nrandom_distribution=zipf:",
+            "zipf:",
+            "error `zipf:` needs a number",
+        ),
         (
             "numjobs=5000",
             "5000",
@@ -833,6 +837,25 @@ fn columns_count_characters() {
     let found =
         brief(&parse("[a]\nsize=1m\ndescription=é\n  filename=ü:ö é ; bs=1\nbs=ü\n").diagnostics);
     assert_eq!(found[0], "5:4+1 error `ü` is not a number");
+}
+
+#[test]
+fn hints_show_what_to_write() {
+    for (options, expected) in [
+        ("runtime", "write `runtime=SECONDS`"),
+        ("thinktime", "write `thinktime=MICROSECONDS`"),
+        ("iodepth", "write `iodepth=…` (a count)"),
+        (
+            "rw=randread\nrandom_distribution=zipf:",
+            "write a number, such as `zipf:1.2`",
+        ),
+    ] {
+        let diagnostics = said(options);
+        let error = diagnostics
+            .iter()
+            .find(|said| said.severity == Severity::Error);
+        assert_eq!(error.unwrap().hint.as_deref(), Some(expected), "{options}");
+    }
 }
 
 /// A text similar to a job file.

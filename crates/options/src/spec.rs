@@ -74,6 +74,17 @@ impl Unit {
         text.to_owned()
     }
 
+    /// An option as it is written with a value, for hints: `runtime=SECONDS`.
+    pub fn form(self, option: &str) -> String {
+        let value = match self {
+            Unit::Seconds => "SECONDS",
+            Unit::Milliseconds => "MILLISECONDS",
+            Unit::Microseconds => "MICROSECONDS",
+            _ => return format!("`{option}=…` ({})", self.describe()),
+        };
+        format!("`{option}={value}`")
+    }
+
     /// Whether the value may be omitted together with `=`.
     pub fn optional(self) -> bool {
         matches!(

@@ -23,6 +23,24 @@ pub fn one_of<T: Copy>(text: &str, words: &[(&'static str, T)]) -> Result<T, Pro
     }))
 }
 
+/// As [`one_of`]; the error names the option.
+///
+/// # Errors
+/// As [`one_of`].
+pub fn value_of<T: Copy>(
+    option: &str,
+    text: &str,
+    words: &[(&'static str, T)],
+) -> Result<T, Problem> {
+    one_of(text, words).map_err(|problem| match text.is_empty() {
+        true => problem,
+        false => Problem {
+            message: format!("`{text}` is not a value of `{option}`"),
+            ..problem
+        },
+    })
+}
+
 /// On or off, in any of their words; `None` for any other text.
 pub fn switch(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {

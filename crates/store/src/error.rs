@@ -55,7 +55,7 @@ pub enum StoreError {
         doing: &'static str,
     },
     /// No space is left on the store's file system.
-    #[error("no space left for the store {} while {doing}; what was stored before is kept", .path.display())]
+    #[error("no space left for the store {} while {doing}{}", .path.display(), kept(.path))]
     Full {
         /// The store.
         path: PathBuf,
@@ -252,6 +252,14 @@ impl StoreError {
                 source,
             },
         }
+    }
+}
+
+/// That earlier data are kept, if the store exists and has content.
+fn kept(path: &Path) -> &'static str {
+    match std::fs::metadata(path).is_ok_and(|found| found.len() > 0) {
+        true => "; what was stored before is kept",
+        false => "",
     }
 }
 

@@ -123,6 +123,7 @@ fn a_store_cannot_be_created_on_a_full_disk() {
     };
     let error = SqliteStore::open(disk.store()).unwrap_err();
     assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+    assert!(!error.to_string().contains("kept"), "{error}");
     disk.remount("size=4m");
     finished_run(&SqliteStore::open(disk.store()).unwrap(), "p", 3);
     assert_sound(&disk.store());

@@ -187,7 +187,7 @@ impl Gathered<'_> {
         let apart = next.filter(|next| !next.starts_with('-') && command(next).is_none());
         let hint = match apart {
             Some(value) => format!("a value follows `=`: `--{}={value}`", option.name),
-            None => format!("write `--{}=…` ({})", option.name, option.unit.describe()),
+            None => format!("write {}", option.unit.form(&format!("--{}", option.name))),
         };
         self.say(index, diagnostic.hint(hint));
         1 + usize::from(apart.is_some())

@@ -51,6 +51,7 @@ impl FromStr for Bytes {
         let error = || ParseError {
             input: text.to_owned(),
             expected: "a size: `4096`, `4KiB`, `1.5GiB`, `2GB`",
+            with_unit: None,
         };
         let (number, suffix) = split_number(text.trim());
         let factor = match suffix.to_ascii_lowercase().as_str() {

@@ -21,11 +21,16 @@ pub struct ParseError {
     pub input: String,
     /// The accepted formats.
     pub expected: &'static str,
+    /// What to write, if only the unit is missing.
+    pub with_unit: Option<String>,
 }
 
 impl std::fmt::Display for ParseError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "cannot read `{}` as {}", self.input, self.expected)
+        match &self.with_unit {
+            Some(text) => write!(f, "`{}` has no unit; write `{text}`", self.input),
+            None => write!(f, "cannot read `{}` as {}", self.input, self.expected),
+        }
     }
 }
 

@@ -84,11 +84,13 @@ impl FromStr for Nanos {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
+        let (number, suffix) = split_number(text.trim());
         let error = || ParseError {
             input: text.to_owned(),
             expected: "a time with its unit: `250us`, `10ms`, `30s`, `5min`, `2h`",
+            with_unit: (suffix.is_empty() && number.parse::<f64>().is_ok())
+                .then(|| format!("{number}s")),
         };
-        let (number, suffix) = split_number(text.trim());
         let factor = match suffix {
             "ns" => 1,
             "us" | "µs" => 1_000,
@@ -128,6 +130,10 @@ mod tests {
     fn refuses_a_time_without_its_unit() {
         assert_eq!("1.5ms".parse::<Nanos>().unwrap(), Nanos(1_500_000));
         assert_eq!("5min".parse::<Nanos>().unwrap(), Nanos::from_secs(300));
+        let said = |text: &str| text.parse::<Nanos>().unwrap_err().to_string();
+        assert_eq!(said("5"), "`5` has no unit; write `5s`");
+        assert!(said("5x").starts_with("cannot read `5x` as a time with its unit"));
+        assert!(said("").starts_with("cannot read"));
         for text in ["10", "", "ms", "1mins", "-1s", "1e3s"] {
             assert!(text.parse::<Nanos>().is_err(), "{text}");
         }

@@ -141,7 +141,7 @@ pub(crate) struct ExportArgs {
     #[arg(value_name = "RUN")]
     pub(crate) run: String,
 
-    /// File to write; it must not exist [default: standard output].
+    /// File to write, accessible to its user only (mode 0600); it must not exist [default: standard output].
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
 }

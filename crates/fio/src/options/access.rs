@@ -340,6 +340,16 @@ fn parameter(
         }
         None => text,
     };
+    if text.trim().is_empty() {
+        let law = value.text.split(':').next().unwrap_or_default().trim();
+        let example = match law {
+            "zipf" => "1.2",
+            "pareto" => "0.3",
+            _ => "10",
+        };
+        return Err(Problem::error(format!("`{law}:` needs a number"))
+            .hint(format!("write a number, such as `{law}:{example}`")));
+    }
     match value.float_of(text)? {
         number if fits(number) => Ok((number, center)),
         _ => Err(value.at(text, out_of_range(text, rule))),

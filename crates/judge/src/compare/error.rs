@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use iodyno_model::Observation;
 use thiserror::Error;
 
 /// All errors of a question at once.
@@ -61,7 +62,7 @@ pub enum QuestionError {
     /// Only one column: there is no candidate.
     #[error(
         "all trials have {dimension} `{value}`: there is nothing to compare it with{}",
-        instead_of(instead)
+        instead_of(dimension, instead)
     )]
     OneColumn {
         /// The dimension of the columns.
@@ -152,9 +153,13 @@ fn conditions(only: &[(String, String)]) -> String {
     pairs.join(", ")
 }
 
-fn instead_of(instead: &[(String, Vec<String>)]) -> String {
+fn instead_of(dimension: &str, instead: &[(String, Vec<String>)]) -> String {
     if instead.is_empty() {
-        return String::new();
+        let hint = match dimension {
+            Observation::CONFIGURATION => "; add a second `--on`, or name two runs",
+            _ => "; name two runs",
+        };
+        return hint.to_owned();
     }
     let could: Vec<String> = instead
         .iter()

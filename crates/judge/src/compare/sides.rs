@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use iodyno_model::{Metric, Observation, Verdict};
+use iodyno_units::counted;
 
 /// Run and round, which are common to trials that are paired.
 pub(super) type Together<'a> = (&'a str, u32);
@@ -49,7 +50,10 @@ impl Gathered<'_> {
         match by_reason(&self.left_out).as_slice() {
             [] => format!("{column} {}", Verdict::NO_TRIAL),
             [first] => format!("{column}: {first}"),
-            [first, rest @ ..] => format!("{column}: {first}, and {} more", rest.len()),
+            [first, rest @ ..] => {
+                let others = counted(rest.len() as u64, "other reason");
+                format!("{column}: {first} (and {others})")
+            }
         }
     }
 }
@@ -206,6 +210,22 @@ mod tests {
                 "b: round 4: failed: EIO",
                 "no iops"
             ]
+        );
+    }
+
+    #[test]
+    fn further_reasons_are_counted() {
+        let why = |reasons: &[&str]| {
+            let side = Gathered {
+                left_out: reasons.iter().map(|reason| (*reason).to_owned()).collect(),
+                ..Gathered::default()
+            };
+            side.why_empty("s")
+        };
+        assert_eq!(why(&["12.6 MiB are free"]), "s: 12.6 MiB are free");
+        assert_eq!(
+            why(&["12.6 MiB are free", "it was interrupted"]),
+            "s: 12.6 MiB are free (and 1 other reason)"
         );
     }
 }

@@ -73,6 +73,12 @@ fn suggests_other_dimensions_for_a_single_column() {
         },
         "no trial has configuration `xfs`, asked for as the baseline; there are ext4, zfs (did you mean `zfs`?)",
     );
+    let alone = rounds("a", "w", &around(1000.0));
+    let error = compare("", &alone, &Question::default(), &[]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "all trials have configuration `a`: there is nothing to compare it with; add a second `--on`, or name two runs"
+    );
     let error = compare("", &[], &Question::default(), &[]).unwrap_err();
     assert_eq!(error.to_string(), "there are no trials to compare");
 }
