@@ -101,7 +101,7 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
     }
 
     fn last_end(&self) -> Option<u64> {
-        self.driver.last_completion.iter().flatten().copied().max()
+        self.driver.last_end
     }
 
     fn missed(&self, until: u64) -> Vec<MissedOps> {

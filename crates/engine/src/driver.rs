@@ -128,7 +128,8 @@ pub(crate) struct Driver<'a, B, C> {
     pub(crate) windows: LatencyCounters,
     pub(crate) depth: DepthUse,
     pub(crate) errors: ErrorCounts,
-    pub(crate) last_completion: [Option<u64>; 4],
+    /// When the last counted op ended, well or badly.
+    pub(crate) last_end: Option<u64>,
     /// An op failed against the error policy, or a check that ends the job failed.
     pub(crate) failed: bool,
     /// The reason, if the op's error does not explain it.
@@ -344,7 +345,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             if let Some(completion) = &counters.completion {
                 completion.record(service.saturating_sub(state.submission_ns));
             }
-            self.last_completion[issue.direction as usize] = Some(completion.completed);
+            self.last_end = self.last_end.max(Some(completion.completed));
             if let Some(log) = &self.log {
                 let record = state.record(completion.completed, service);
                 log.push(record, || self.waits_for_log());
@@ -480,7 +481,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             windows: LatencyCounters::new(),
             depth: DepthUse::default(),
             errors: ErrorCounts::default(),
-            last_completion: [None; 4],
+            last_end: None,
             failed: false,
             fault: None,
             full: false,

@@ -37,7 +37,7 @@ pub(crate) trait CloneWork {
     /// Waits for the ops in flight.
     fn drain(&mut self, steps: &mut Steps<'_>);
 
-    /// When the last op completed; `None` if none has.
+    /// When the last op ended, well or badly; `None` if none has.
     fn last_end(&self) -> Option<u64>;
 
     /// Ops that were due before this instant and not issued, if the job has a rate.

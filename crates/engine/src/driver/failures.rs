@@ -55,7 +55,7 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
         self.depth = DepthUse::default();
         self.errors.clear();
         self.windows = LatencyCounters::new();
-        self.last_completion = [None; 4];
+        self.last_end = None;
         if let Some(reads) = &mut self.verify_reads {
             reads.clear();
         }
@@ -150,6 +150,9 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
         };
         let (counts, goes_on) = counts::judge(&self.job.errors, issue.direction, errno);
         let cancelled = errno == ECANCELED && self.shared.stop_request() == StopRequest::Abort;
+        if issue.counted && !cancelled {
+            self.last_end = self.last_end.max(Some(completion.completed));
+        }
         let filled = self.job.end.until_full
             && issue.direction != Direction::Read
             && matches!(errno, ENOSPC | EDQUOT);

@@ -340,6 +340,26 @@ fn a_latency_above_its_limit_fails_the_job() {
 }
 
 #[test]
+fn the_measured_time_ends_with_the_last_op_also_if_it_failed() {
+    // Every second op fails, the last one too. ENOSPC ends the job, unless it is ignored.
+    for (errno, ignored, ended, ops) in [
+        (5, vec![], EndedBy::Count, 10),
+        (28, vec![], EndedBy::Error, 2),
+        (28, vec![28], EndedBy::Count, 10),
+    ] {
+        let mut job = random_reads(1);
+        job.end.ops = Some(10);
+        job.errors.continue_read = true;
+        job.errors.ignore_read = ignored;
+        let mut device = device(SimLaw::Constant(MS), 0);
+        device.faults = vec![SimFault::Errno { every: 2, errno }];
+        let (outcome, shared) = whole(job, device, None);
+        assert_eq!((outcome.ended, reads(&shared.measure)), (ended, ops / 2));
+        assert_eq!(outcome.measured, (BEGIN, BEGIN + ops * MS), "{errno}");
+    }
+}
+
+#[test]
 fn a_clone_of_a_flow_issues_only_its_share() {
     let mut member = timed(8, 400);
     member.pacing.flow = Some(Flow {

@@ -104,7 +104,7 @@ impl<'a> Cycles<'a> {
         self.shared.measure.of(Direction::Op).service.count()
     }
 
-    /// End of the last completed cycle; before the first, the start.
+    /// End of the last cycle, complete or failed; before the first, the start.
     pub(super) fn last_end(&self) -> u64 {
         self.last_end
     }
@@ -235,6 +235,7 @@ impl<'a> Cycles<'a> {
             self.failed(counters, Direction::Close, failed);
         }
         self.now = self.clock.now();
+        self.last_end = self.now;
     }
 
     /// Closes the files that are still open.
