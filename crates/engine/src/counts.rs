@@ -51,15 +51,23 @@ impl ErrorCounts {
     }
 }
 
-/// Applies a policy to a failed op: whether it counts, and whether the job continues.
+const EIO: i32 = 5;
+const ENODATA: i32 = 61;
+const EILSEQ: i32 = 84;
+
+/// Applies a policy to a failed op: whether it counts, and whether the job continues. As in fio, a job continues only
+/// after EIO and EILSEQ, which is an error of verification; other errors repeat with every op, such as ENOSPC. ENODATA
+/// is EIO in fio: a read of nothing.
 pub(crate) fn judge(policy: &ErrorPolicy, direction: Direction, errno: i32) -> (bool, bool) {
     let (ignored, goes_on) = match direction {
         Direction::Read => (&policy.ignore_read, policy.continue_read),
         _ => (&policy.ignore_write, policy.continue_write),
     };
-    match ignored.contains(&errno) {
-        true => (false, true),
-        false => (true, goes_on),
+    match errno {
+        _ if ignored.contains(&errno) => (false, true),
+        EIO | ENODATA => (true, goes_on),
+        EILSEQ => (true, policy.continue_verify),
+        _ => (true, false),
     }
 }
 
@@ -87,5 +95,37 @@ fn batch(ops: u32) -> usize {
         17..=32 => 4,
         33..=64 => 5,
         _ => 6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_continues_only_after_errors_that_do_not_repeat() {
+        let policy = ErrorPolicy {
+            continue_read: true,
+            continue_verify: true,
+            ignore_write: vec![28],
+            ..ErrorPolicy::default()
+        };
+        let (read, write) = (Direction::Read, Direction::Write);
+        for (direction, errno, expected) in [
+            (read, EIO, (true, true)),
+            (read, ENODATA, (true, true)),
+            (read, EILSEQ, (true, true)),
+            (read, 28, (true, false)),
+            (read, 22, (true, false)),
+            (write, EIO, (true, false)),
+            (write, EILSEQ, (true, true)),
+            (write, 28, (false, true)),
+            (write, 122, (true, false)),
+        ] {
+            let judged = judge(&policy, direction, errno);
+            assert_eq!(judged, expected, "{direction:?} {errno}");
+        }
+        let strict = judge(&ErrorPolicy::default(), read, EIO);
+        assert_eq!(strict, (true, false));
     }
 }

@@ -186,11 +186,14 @@ fn a_missing_folder_is_distinguished_from_a_missing_file() {
 }
 
 #[test]
-fn a_job_that_may_continue_after_errors_counts_them() {
+fn a_job_continues_after_errors_that_it_ignores() {
     let unlink = Action::Unlink {
         of: of("files", PickOrder::Newest),
     };
-    for (ignored, counted) in [(vec![], 3), (vec![2], 0)] {
+    for (ignored, counted, ended, cycles) in [
+        (vec![], 1, EndedBy::Error, 1),
+        (vec![2], 0, EndedBy::Size, 7),
+    ] {
         let root = tempfile::tempdir().unwrap();
         let sets = vec![set("files", 10, 0)];
         let cycle = [Action::Create, unlink.clone(), Action::Close];
@@ -204,10 +207,10 @@ fn a_job_that_may_continue_after_errors_counts_them() {
             }
         });
         let outcome = bench.outcome(0);
-        assert_eq!(outcome.ended, EndedBy::Size);
+        assert_eq!(outcome.ended, ended);
         let count: u64 = outcome.errors.iter().map(|error| error.count).sum();
         assert_eq!((count, bench.errors(Direction::Unlink)), (counted, counted));
-        assert_eq!(bench.ops(Direction::Op), 7);
+        assert_eq!(bench.ops(Direction::Op), cycles);
         assert!(bench.open_files().is_empty());
     }
 }

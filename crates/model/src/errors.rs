@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::PerDirection;
 
-/// Whether a job continues after a failed op. Failed ops are always counted by errno.
+/// Whether a job continues after a failed op. Failed ops are always counted by errno. As in fio, only EIO, EILSEQ and
+/// reads beyond the end are continued after; any other errno ends the job unless it is ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ErrorPolicy {
     /// Continue after a failed read.

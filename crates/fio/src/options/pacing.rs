@@ -56,7 +56,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     refused("write_barrier", Count, "Number of writes between barriers.", "Linux no longer has such barriers", "use `fdatasync`").neutral(&["0"]),
     honoured("sync_file_range", Forms(&["write:8", "wait_before,write,wait_after:8"]), "sync_file_range of what was written, after this number of writes. It makes nothing durable.",
         sync_file_range),
-    honoured("continue_on_error", Words(&["none", "read", "write", "io", "verify", "all", "0", "1"]), "Counts failed ops of these kinds, which do not end the job.",
+    honoured("continue_on_error", Words(&["none", "read", "write", "io", "verify", "all", "0", "1"]), "EIO, EILSEQ and reads beyond the end, in ops of these kinds, are counted and do not end the job. Other errors do.",
         continue_on_error).default("none"),
     honoured("ignore_error", Forms(&["EIO:ENOSPC"]), "Errors that are not counted; a comma-separated list is for reads, writes, verification.",
         ignore_error),
