@@ -45,13 +45,13 @@ fn status() -> SigSet {
 
 /// Calls `on_signal` on a separate thread for each SIGINT, SIGTERM, SIGHUP or SIGUSR1.
 ///
-/// A signal that was ignored at the start of the program remains ignored, as with `nohup`.
+/// A SIGHUP that was ignored at the start of the program remains ignored, as with `nohup`. The others are caught even
+/// then, as in fio: a shell that runs a script starts its background jobs with SIGINT ignored.
 pub(crate) fn watch(mut on_signal: impl FnMut(Caught) + Send + 'static) -> io::Result<Watch> {
-    let ignored = ignored_signals();
-    let wanted = [SIGINT, SIGTERM, SIGHUP, SIGUSR1]
-        .into_iter()
-        .filter(|signal| ignored & (1 << (signal - 1)) == 0);
-    let mut signals = Signals::new(wanted)?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1])?;
+    if ignored_signals() & (1 << (SIGHUP - 1)) == 0 {
+        signals.add_signal(SIGHUP)?;
+    }
     let handle = signals.handle();
     thread::Builder::new()
         .name("signals".to_owned())

@@ -1,5 +1,7 @@
 //! Ctrl-C and other signals: the first ends the run early and keeps its results, the second aborts.
 
+use std::path::Path;
+
 use rustix::process::{Signal, kill_process};
 
 use crate::harness::{self, Home, Running, alive, fio, stop, wait_for};
@@ -28,6 +30,31 @@ fn one_signal_ends_early_and_keeps_the_results() {
             .prints("ended early by the user")
             .prints("stored in");
         home.iodyno(&["list"]).succeeds().prints("interrupted");
+    }
+}
+
+#[test]
+fn signals_that_are_ignored_at_the_start_end_a_run_except_sighup() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let home = Home::new();
+        home.file("job.fio", ENDLESS);
+        let mut shell = home.program(Path::new("/bin/sh"));
+        let script = "trap '' INT TERM HUP; exec \"$0\" \"$@\"";
+        let arguments = ["-c", script, env!("CARGO_BIN_EXE_iodyno"), "fio", "job.fio"];
+        shell.args(arguments);
+        let running = Running::of(shell);
+        running.wait_until_it_measures(&home);
+        let status = format!("/proc/{}/status", running.pid().as_raw_nonzero());
+        let status = std::fs::read_to_string(status).unwrap();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let ignored = u64::from_str_radix(ignored.unwrap().trim(), 16).unwrap();
+        let bit = |signal: Signal| 1 << (signal.as_raw() - 1);
+        assert_eq!(
+            [Signal::INT, Signal::TERM, Signal::HUP].map(|signal| ignored & bit(signal) != 0),
+            [false, false, true]
+        );
+        running.signal(signal);
+        running.done().exits(128);
     }
 }
 
