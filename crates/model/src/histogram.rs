@@ -112,9 +112,10 @@ impl Histogram {
         }
     }
 
-    /// The population standard deviation, ns, computed from the middles of the bins and the exact mean.
+    /// The population standard deviation, ns, computed from the exact mean and the middles of the bins, clamped to the
+    /// exact extremes. 0 if all values are equal.
     pub fn stddev_ns(&self) -> f64 {
-        if self.count == 0 {
+        if self.min == self.max {
             return 0.0;
         }
         let mean = self.mean_ns();
@@ -122,7 +123,8 @@ impl Histogram {
             .bins
             .iter()
             .map(|(bin, count)| {
-                let distance = BinLayout::middle(*bin as usize) as f64 - mean;
+                let middle = BinLayout::middle(*bin as usize).clamp(self.min, self.max);
+                let distance = middle as f64 - mean;
                 distance * distance * *count as f64
             })
             .sum();
@@ -373,6 +375,18 @@ mod tests {
             assert_eq!(BinLayout::index(BinLayout::highest(index)), index);
             assert_eq!(BinLayout::highest(index) + 1, BinLayout::lowest(index + 1));
         }
+    }
+
+    #[test]
+    fn equal_values_have_no_deviation() {
+        // The middle of the bin of each value is another value, and the last sum is not exact in floating point.
+        for (value, count) in [(2_051, 1), (1_000_003, 7), (3_599_999_999_999, 100_003)] {
+            let equal: Histogram = std::iter::repeat_n(value, count).collect();
+            assert_eq!(equal.stddev_ns(), 0.0, "{value}");
+        }
+        // Both values are in the outer halves of their bins.
+        let two: Histogram = [1_000_960, 2_001_919].into_iter().collect();
+        assert!(two.stddev_ns() <= (2_001_919.0 - 1_000_960.0) / 2.0);
     }
 
     #[test]
