@@ -10,10 +10,10 @@ const LONGEST_TEXT: u64 = 16 << 20;
 
 /// Files, environment variables and properties of the host. The parser itself reads nothing.
 pub trait Host {
-    /// The text of a file; of standard input for `-`.
+    /// The text of a file; of standard input for `-`. Bytes that are not UTF-8 are replaced by U+FFFD.
     ///
     /// # Errors
-    /// Those of the system; `InvalidData` if it is not UTF-8.
+    /// Those of the system.
     fn read(&self, path: &Path) -> io::Result<String>;
     /// The text of an included file: never standard input or a pipe.
     ///
@@ -105,14 +105,16 @@ impl Host for SystemHost {
 
 /// Reads a text of at most [`LONGEST_TEXT`] bytes.
 fn bounded(file: impl Read) -> io::Result<String> {
-    let mut text = String::new();
-    file.take(LONGEST_TEXT + 1).read_to_string(&mut text)?;
-    match text.len() as u64 > LONGEST_TEXT {
+    let mut bytes = Vec::new();
+    file.take(LONGEST_TEXT + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > LONGEST_TEXT {
         true => Err(io::Error::new(
             io::ErrorKind::FileTooLarge,
             format!("it is longer than {} MiB", LONGEST_TEXT >> 20),
         )),
-        false => Ok(text),
+        // Copies the text only if it is not UTF-8.
+        false => Ok(String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())),
     }
 }
 
@@ -185,6 +187,9 @@ mod tests {
         let handed_over = Path::new(&handed_over);
         assert!(host.read_included(handed_over).is_err());
         assert_eq!(host.read(handed_over).unwrap(), "[job]\n");
+        let other = folder.path().join("latin-1");
+        std::fs::write(&other, b"[job]\n# caf\xe9\n").unwrap();
+        assert_eq!(host.read(&other).unwrap(), "[job]\n# caf\u{fffd}\n");
         let file = folder.path().join("long");
         let long = File::create(&file).unwrap();
         for (length, fits) in [(LONGEST_TEXT, true), (LONGEST_TEXT + 1, false)] {

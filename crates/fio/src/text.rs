@@ -126,7 +126,6 @@ fn unreadable(path: &Path, error: &io::Error) -> Diagnostic {
     let diagnostic = Diagnostic::error(format!("cannot read `{}`: {error}", path.display()));
     match error.kind() {
         io::ErrorKind::NotFound => diagnostic.hint("check the path"),
-        io::ErrorKind::InvalidData => diagnostic.hint("a job file is text in UTF-8"),
         _ => diagnostic,
     }
 }
@@ -149,6 +148,7 @@ impl Reader<'_> {
         let mut sections: Vec<Section> = Vec::new();
         let mut stray = false;
         for line in lines(path, text) {
+            self.check_encoding(&line);
             if line.content.starts_with('[') {
                 if let Some(section) = self.header(&line) {
                     sections.push(section);
@@ -172,6 +172,22 @@ impl Reader<'_> {
             }
         }
         sections
+    }
+
+    /// Reports a line with bytes that are not UTF-8, which a host replaces: a name or a value would be another one.
+    fn check_encoding(&mut self, line: &Line) {
+        let key = line.content.split('=').next().unwrap_or_default();
+        if line.content.contains('\u{fffd}') && key.trim() != "description" {
+            self.report.push(
+                Diagnostic::error(
+                    "the line contains bytes that are not UTF-8 (or U+FFFD in their place)",
+                )
+                .at(line.place(line.content))
+                .hint(
+                    "write it in UTF-8; only comments and `description=` may contain other bytes",
+                ),
+            );
+        }
     }
 
     fn header(&mut self, line: &Line) -> Option<Section> {
@@ -271,6 +287,7 @@ impl Reader<'_> {
         self.open.push(path.clone());
         let mut entries = Vec::new();
         for line in lines(&path, &text) {
+            self.check_encoding(&line);
             if line.content.starts_with('[') {
                 self.report.push(
                     Diagnostic::error("an included file has no sections of its own")
