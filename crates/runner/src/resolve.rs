@@ -2,7 +2,7 @@
 //!
 //! Pure except for its calls of a [`Probe`]. All faults of all jobs are reported at once.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use iodyno_model::{After, Amount, Blocks, BoundPlan, Diagnostic, Job, Operations, Target, Work};
@@ -41,7 +41,8 @@ pub enum FileKind {
 pub struct ResolvedFile {
     /// Its path; absolute, unless the plan's folder is relative.
     pub path: PathBuf,
-    /// Its length before the trial, bytes; `None` if it does not exist.
+    /// Its length before the trial, bytes; `None` if it does not exist. A job that only reads files sees those that
+    /// earlier jobs create or extend as they leave them.
     pub existing: Option<u64>,
     /// Its kind.
     pub kind: FileKind,
@@ -121,6 +122,7 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
         )]);
     }
     let mut traces = Traces::default();
+    let mut made = HashMap::new();
     let base = Base::of(target, |path| probe.look(path) == PathKind::Folder);
     for (index, job) in plan.workload.jobs.iter().enumerate() {
         let mut told: Vec<Diagnostic> = Vec::new();
@@ -134,6 +136,7 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
                         clone,
                         seed,
                         probe,
+                        made: &made,
                     };
                     let (index, notes) = (index as u32, &mut resolved.notes);
                     match &blocks.replay {
@@ -164,7 +167,15 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
                 }),
             };
             match bound {
-                Ok(bound) => resolved.clones.push(bound),
+                Ok(bound) => {
+                    if (job.work.blocks()).is_some_and(|blocks| blocks.read_only_by().is_none()) {
+                        for file in &bound.files {
+                            let length = made.entry(file.path.clone()).or_default();
+                            *length = file.end().max(*length);
+                        }
+                    }
+                    resolved.clones.push(bound);
+                }
                 // A fault of all clones of a job is reported once.
                 Err(faults) => {
                     for fault in faults {
@@ -214,6 +225,8 @@ struct Binding<'a> {
     clone: u32,
     seed: u64,
     probe: &'a dyn Probe,
+    /// The files that earlier jobs create or extend, and their least lengths after that, bytes.
+    made: &'a HashMap<PathBuf, u64>,
 }
 
 impl Binding<'_> {
@@ -316,11 +329,17 @@ impl Binding<'_> {
 
     fn existing(&self, path: &Path) -> Result<(Option<u64>, FileKind), Diagnostic> {
         let shown = path.display();
+        let read_only = self.blocks.read_only_by();
+        let made = self.made.get(path).filter(|_| read_only.is_some());
         match self.probe.look(path) {
-            PathKind::File(length) => Ok((Some(length), FileKind::Regular)),
+            PathKind::File(length) => {
+                let length = made.map_or(length, |made| length.max(*made));
+                Ok((Some(length), FileKind::Regular))
+            }
+            PathKind::Missing if made.is_some() => Ok((made.copied(), FileKind::Regular)),
             PathKind::Device(length) => Ok((Some(length), FileKind::Device)),
             PathKind::Null => Ok((None, FileKind::Null)),
-            PathKind::Missing if let Some(option) = self.blocks.read_only_by() => Err(fault(
+            PathKind::Missing if let Some(option) = read_only => Err(fault(
                 format!("`{shown}` does not exist, and `{option}` creates nothing"),
                 format!("create it first, or remove `{option}`"),
             )),

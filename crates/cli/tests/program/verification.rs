@@ -105,6 +105,23 @@ fn every_corruption_within_a_run_is_found() {
 }
 
 #[test]
+fn a_check_reads_what_an_earlier_job_of_the_same_run_creates() {
+    let home = Home::new();
+    let check = "[check]\nwait_for=write\nverify_only=1\n";
+    for (at, fallocate) in ["none", "native"].into_iter().enumerate() {
+        let write = format!(
+            "[global]\nioengine=psync\nrw=write\nbs=4k\nsize=1m\nverify=crc32c\nfilename=data{at}\n\
+             fallocate={fallocate}\n[write]\ndo_verify=0\n"
+        );
+        home.file("job.fio", &(write + check));
+        let done = home.iodyno(&["fio", "job.fio", "--output-format=json"]);
+        let jobs = done.succeeds().json()["jobs"].clone();
+        assert_eq!(jobs[0]["write"]["total_ios"], 256);
+        assert_eq!(jobs[1]["read"]["total_ios"], 256);
+    }
+}
+
+#[test]
 fn every_corruption_after_a_run_is_found_by_a_later_check() {
     for engine in ENGINES {
         let home = Home::new();

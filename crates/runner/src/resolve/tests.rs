@@ -390,6 +390,45 @@ fn every_error_is_reported_with_its_job() {
 }
 
 #[test]
+fn a_job_that_only_reads_finds_what_earlier_jobs_create_or_extend() {
+    let check = |name: &str, size| {
+        let mut job = sized(name, size);
+        job.work.blocks_mut().unwrap().verify = Some(Verify {
+            only: true,
+            ..Verify::default()
+        });
+        job
+    };
+    let bind = |jobs| resolve(&plan("/t", jobs), &Fake::new());
+    for (name, size, length) in [
+        ("new", bytes(2 * MIB), 2 * MIB),
+        ("new", None, 2 * MIB),
+        ("new", percent(50.0), MIB),
+        ("empty", bytes(2 * MIB), 2 * MIB),
+        ("old", None, 8 * MIB),
+    ] {
+        let jobs = vec![sized(name, bytes(2 * MIB)), check(name, size)];
+        let clone = &bind(jobs).unwrap().clones[1];
+        assert_eq!(clone.files[0].length, length, "{name} {size:?}");
+    }
+    let fails = |jobs: [Job; 2], words: &str| {
+        let message = &bind(jobs.to_vec()).unwrap_err()[0].message;
+        assert!(message.contains(words), "{message}");
+    };
+    let write = || sized("new", bytes(2 * MIB));
+    let nothing = "does not exist, and `verify_only` creates nothing";
+    fails([check("new", bytes(MIB)), write()], nothing);
+    fails(
+        [sized("other", bytes(MIB)), check("new", bytes(MIB))],
+        nothing,
+    );
+    fails(
+        [write(), check("new", bytes(3 * MIB))],
+        "has 2 MiB, the job needs 3 MiB",
+    );
+}
+
+#[test]
 fn an_error_of_all_clones_is_reported_once() {
     let mut job = sized("pipe", bytes(MIB));
     job.clones = 64;
