@@ -29,6 +29,23 @@ pub(crate) fn failed_blocks(workload: &Workload, trial: &Trial, named: bool) -> 
     })
 }
 
+/// The reason why a trial failed, unless failed ops or bad blocks explain it: a limit such as `max_latency` or
+/// `rate_iops_min`, or stuck storage.
+pub(crate) fn other_failure(workload: &Workload, trial: &Trial) -> Option<Diagnostic> {
+    let Outcome::Failed(reason) = &trial.outcome else {
+        return None;
+    };
+    let explained = [
+        failed_ops(workload, trial),
+        failed_blocks(workload, trial, false),
+    ]
+    .iter()
+    .any(|told| !told.is_empty());
+    let fault = |name: &str| reason.contains(&format!("job `{name}`: cannot "));
+    let more = workload.jobs.iter().any(|job| fault(&job.name));
+    (more || !explained).then(|| Diagnostic::error(reason.clone()))
+}
+
 /// `tell` creates the diagnostic of a job, with its first failures if the flag is set.
 fn by_job(
     workload: &Workload,

@@ -25,7 +25,7 @@ use crate::configurations::configurations;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::experiment::{Begin, RunObserver, carry_out};
-use crate::failed_io::failed_ops;
+use crate::failed_io::{failed_ops, other_failure};
 use crate::failure::{Failure, reason};
 use crate::progress::{Mode, Reporter};
 use crate::rounds::with_metrics;
@@ -217,7 +217,12 @@ impl RunObserver for Printer<'_> {
                 self.status()
             }
             Progress::Ended(ended) => {
-                self.context.tell(&failed_ops(ended.workload, ended.trial));
+                let mut faults = failed_ops(ended.workload, ended.trial);
+                // The observer's caller tells the faults of the trial's preparation.
+                if ended.faults.is_empty() {
+                    faults.extend(other_failure(ended.workload, ended.trial));
+                }
+                self.context.tell(&faults);
                 if has_figures(ended.trial) {
                     self.print(Drawn::new(ended.workload, ended.trial))?;
                 }

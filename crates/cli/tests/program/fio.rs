@@ -594,6 +594,76 @@ fn failed_ops_are_named_on_standard_error() {
         .tells("EIO (Input/output error); 3 more with this error");
 }
 
+#[test]
+fn a_broken_limit_is_named_on_standard_error() {
+    let home = Home::new();
+    let job = [
+        "fio",
+        "--name=t",
+        "--ioengine=sim",
+        "--sim_latency=constant:1ms",
+        "--rw=read",
+        "--bs=4k",
+        "--size=16m",
+    ];
+    for (limit, reason, failed_ops) in [
+        (
+            "--max_latency=500us",
+            "error: job `t`: cannot keep to `max_latency`: a read took 1 ms, and at most 500 us was allowed",
+            true,
+        ),
+        (
+            "--rate_iops_min=1001",
+            "error: job `t`: cannot keep to `rate_iops_min`: reads came to 1000.0/s over 1.00 s, and 1001/s is the least",
+            false,
+        ),
+    ] {
+        let done = home.iodyno(&[&job[..], &[limit]].concat()).exits(1);
+        assert_eq!(done.stderr.contains("1 op failed"), failed_ops);
+        done.tells(reason);
+    }
+    // Failed ops explain a failure.
+    let done = home.iodyno(&[&job[..], &["--sim_faults=eio:4"]].concat());
+    assert_eq!(done.exits(1).stderr.matches("error: ").count(), 1);
+}
+
+#[test]
+fn enospc_ends_a_job_that_continues_after_errors_unless_it_is_ignored() {
+    let home = Home::new();
+    let job = [
+        "fio",
+        "--name=t",
+        "--filename=/dev/full",
+        "--ioengine=psync",
+        "--rw=write",
+        "--bs=64k",
+        "--size=1m",
+        "--continue_on_error=all",
+    ];
+    home.iodyno(&job)
+        .exits(1)
+        .tells("error: job `t`: 1 op failed");
+    home.iodyno(&[&job[..], &["--ignore_error=,ENOSPC"]].concat())
+        .succeeds();
+}
+
+#[test]
+fn bytes_that_are_not_utf_8_are_accepted_in_comments_and_descriptions() {
+    let home = Home::new();
+    let job = b"# caf\xe9\n[t]\nioengine=null\nrw=read\nsize=1m\ndescription=caf\xe9\n";
+    std::fs::write(home.work().join("job.fio"), job).unwrap();
+    home.iodyno(&["fio", "job.fio"]).succeeds();
+    std::fs::write(
+        home.work().join("job.fio"),
+        [&job[..], b"filename=\xe9"].concat(),
+    )
+    .unwrap();
+    home.iodyno(&["fio", "job.fio"])
+        .exits(1)
+        .tells("error: the line contains bytes that are not UTF-8")
+        .tells("job.fio:7:1");
+}
+
 /// The `read` and `write` sections of the first job.
 fn sections(done: crate::harness::Done) -> [serde_json::Value; 2] {
     let job = &done.succeeds().json()["jobs"][0];
