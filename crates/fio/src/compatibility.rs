@@ -47,6 +47,7 @@ command:
 |---|---|
 | `fio --version` | one line, `fio-3.42`: the release whose command line and output these are. `iodyno --version` prints iodyno's own |
 | exit codes | 0, 1 after any error, 128 if interrupted |
+| SIGINT, SIGTERM | end a run early, also in a background job of a script, where the shell lets them be ignored; SIGHUP too, but not under `nohup` |
 | SIGUSR1 | prints the result so far in the chosen formats, with the next second; `iodyno run` and `iodyno fileio` print a line |
 | `--parse-only`, `--enghelp=ENGINE`, `--cmdhelp=OPTION`, `--showcmd` | answer with fio's exit codes; what is refused is not listed |
 | standard output | only the result; warnings and errors go to standard error |
@@ -81,6 +82,7 @@ const DIFFERENCES: &str = "\
 | `${VAR}` that is not set | an empty text, with a warning |
 | options before several job files | apply to all files; fio applies them to the first |
 | blocks that fail verification | all blocks are checked; without `continue_on_error=verify` fio ends the job at the first bad one, iodyno with `verify_fatal=1` |
+| `continue_on_error` | continues after EIO and EILSEQ as in fio, and after ENODATA, which fio counts as EIO at the end of a file; other errors, such as ENOSPC, end the job unless `ignore_error` names them. With both options, EIO is continued after even if `ignore_error` does not name it |
 | `continue_on_error=verify` with bad blocks | exit code 1; that of fio is 0 |
 | `verify` with `loops` | blocks are read back after the last pass; fio reads them back after each |
 | `verify` with `time_based` | blocks are read back after the runtime; fio does not read them back unless `verify_backlog` is set |

@@ -609,7 +609,7 @@ fn a_broken_limit_is_named_on_standard_error() {
     for (limit, reason, failed_ops) in [
         (
             "--max_latency=500us",
-            "error: job `t`: cannot keep to `max_latency`: a read took 1 ms, and at most 500 us was allowed",
+            "error: job `t`: cannot keep to `max_latency`: a read took 1.00 ms, and at most 500 µs was allowed",
             true,
         ),
         (
