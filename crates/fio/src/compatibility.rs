@@ -100,7 +100,7 @@ const DIFFERENCES: &str = "\
 | a number in parentheses | arithmetic with `+ - * / % ^`, suffixes and `$ncpus`, `$pagesize`, `$mb_memory` |
 | a job that does all of its `size` within `ramp_time` | nothing is measured, and a note says so; fio reports the ops of the ramp, without latencies. A job that goes on after its ramp is measured from there in both, and the bytes of the ramp count towards `size` |
 | the checks of `steadystate` | are counted from the start of the job's measured time; fio checks all jobs at the same instants, so that its first value can cover a part of an interval |
-| `filecreate`, `filestat`, `filedelete`, `dircreate`, `dirstat`, `dirdelete` | work in a folder that the trial creates in `directory` and removes at its end; `filename` only tells how many files there are, and in which folder, because fio removes or changes the named files |
+| `filecreate`, `filestat`, `filedelete`, `dircreate`, `dirstat`, `dirdelete` | work in a folder that the trial creates in `directory` and removes at its end; `filename` only sets how many files there are, and in which folder, because fio removes or changes the named files |
 | `cpuio` | the CPU spins in every `cpumode`, its ops have 0 bytes as in fio, and a `runtime` is required |
 | `latency_target` | depths are doubled, then bisected, from 1 up to `iodepth`; the job ends after one more window at the depth that was found, with `latency_run=1` at its own end. The figures are those of all depths tried, as in fio |
 | `zonemode=zbd` | on files only, where each clone has its own write pointers; in fio the jobs of a file share them. Zoned devices, and trims, are refused |

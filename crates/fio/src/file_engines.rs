@@ -80,11 +80,11 @@ pub(super) fn work(draft: &mut Draft, engine: FileEngine, report: &mut Report) -
     }
     if names > 0 {
         let message = format!(
-            "the engine `{}` works on files that the trial makes: `filename` only tells how many, \
-             and where",
+            "the engine `{}` works on files that the trial makes: `filename` only sets how many \
+             and in which folder",
             engine.name
         );
-        let warning = Problem::warning(message).hint("use `directory` and `nrfiles` to say so");
+        let warning = Problem::warning(message).hint("use `directory` and `nrfiles` instead");
         let place = draft.place("filename").cloned();
         say(report, warning, place.or(draft.job.place.clone()));
     }

@@ -375,7 +375,7 @@ fn no_output_file_is_created_in_dev() {
     }
     home.iodyno(&["man", name])
         .exits(2)
-        .tells("among device nodes");
+        .tells("in a folder of device nodes");
     assert!(!std::path::Path::new(name).exists());
 }
 
