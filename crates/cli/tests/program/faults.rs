@@ -254,7 +254,7 @@ fn a_folder_without_permission_is_reported_with_its_path() {
 fn a_relative_store_is_relative_to_the_current_folder() {
     let home = Home::new();
     home.file("job.fio", SHORT);
-    home.iodyno(&["run", "job.fio", "-q", "--store", "here.db"])
+    home.iodyno(&["run", "job.fio", "--store", "here.db"])
         .succeeds()
         .prints("here.db");
     assert!(home.work().join("here.db").exists());

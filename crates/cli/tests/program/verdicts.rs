@@ -616,7 +616,7 @@ fn the_last_line_of_a_run_breaks_between_words() {
     home.file("t.fio", &job("300us"));
     for columns in [44, 60, 200] {
         let (slave, master) = terminal(columns);
-        let mut command = home.command(&["run", "t.fio", "-q", "--seed", "7"]);
+        let mut command = home.command(&["run", "t.fio", "--seed", "7"]);
         command.env("TERM", "xterm").stdout(Stdio::from(slave));
         let running = Running::of(command);
         let seen = Stream::of(Some(master));

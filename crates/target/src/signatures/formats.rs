@@ -303,8 +303,8 @@ fn sysv(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     Ok(())
 }
 
-/// minix: superblock at 1 KiB; magic at 16 in versions 1 and 2, at 24 in version 3. The sizes of the inode
-/// and block maps must be plausible.
+/// minix: superblock at 1 KiB; magic at 16 in versions 1 and 2, at 24 in version 3. The inodes and their maps are
+/// counted from 1, and the logarithm of the blocks per zone, in the word after the first data zone, is always 0.
 fn minix(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     let Some(bytes) = reader.at(KIB, 64)? else {
         return Ok(());
@@ -314,9 +314,9 @@ fn minix(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     for header in [native, Header(&swapped)] {
         let old = [0x137f, 0x138f, 0x2468, 0x2478].contains(&header.u16(16));
         let new = header.u16(24) == 0x4d5a;
-        let maps = if new { [6, 8] } else { [4, 6] };
+        let (maps, zone_bits) = if new { ([6, 8], 12) } else { ([4, 6], 10) };
         let counted = header.u16(0) > 0 && maps.iter().all(|map| header.u16(*map) > 0);
-        if (old || new) && counted {
+        if (old || new) && counted && header.u16(zone_bits) == 0 {
             let place = if new { 24 } else { 16 };
             push(found, "minix", KIB + place, String::new());
         }

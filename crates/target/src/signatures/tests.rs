@@ -387,3 +387,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_magic_number_of_minix_in_random_data_is_not_enough() {
+    for (magic, place, zone_bits) in [(0x138f_u16, 16, 10), (0x4d5a, 24, 12)] {
+        for bytes_of in [u16::to_le_bytes, u16::to_be_bytes] {
+            let mut data = vec![0x5a; 1 << 16];
+            let at = 1024 + place;
+            data[at..at + 2].copy_from_slice(&bytes_of(magic));
+            assert_eq!(words(&data), [""; 0]);
+            data[1024 + zone_bits..][..2].fill(0);
+            assert_eq!(words(&data), [format!("minix at byte {at}")]);
+        }
+    }
+}
