@@ -31,6 +31,8 @@ fn a_sample_allocates_its_rows_and_nothing_else() {
     }
     write(root, "meminfo", include_str!("data/meminfo-6.18.txt"));
     write(root, "vmstat", include_str!("data/vmstat-6.18.txt"));
+    let interface = "  eth0: 541195189 19288 1 2 3 4 5 6 22848483 215866 7 8 9 10 11 12\n";
+    write(root, "net/dev", interface);
     for devices in [Devices::All, Devices::Named(vec!["vda".to_owned()])] {
         let scope = Scope {
             every: Duration::from_secs(1),
