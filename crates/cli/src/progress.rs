@@ -65,7 +65,7 @@ pub(crate) struct Reporter<'a> {
     trial: String,
     /// The trial of a run with several: `trial 3 of 20: job on configuration`.
     trial_name: String,
-    /// Whether a complete round was printed, after which single trials are no longer printed.
+    /// Whether a complete round was printed. From then on, single trials are not printed.
     rounds_told: bool,
     /// Whether measurements are printed elsewhere, as data.
     without_frames: bool,

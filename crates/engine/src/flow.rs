@@ -52,7 +52,7 @@ mod tests {
     use crate::spec::{ClonePart, CloneSpec, JobFile, Simulated};
     use crate::testing::random_reads;
 
-    /// Ops of each clone after `rounds` rounds, in each of which every clone that is allowed to issues one op.
+    /// Number of ops of each clone after `rounds` rounds. In each round, every clone that may issue an op issues one.
     fn play(flow: &SharedFlow, weights: &[u64], ops: &mut [u64], rounds: u64) {
         for _ in 0..rounds {
             for (weight, own) in weights.iter().zip(ops.iter_mut()) {

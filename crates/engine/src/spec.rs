@@ -139,7 +139,7 @@ pub struct RecordedBlocks {
 /// The record of a unit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RecordedUnit {
-    /// There is no record.
+    /// No record exists.
     #[default]
     Unknown,
     /// The trial did not write it, or it is unknown whether its write was done.

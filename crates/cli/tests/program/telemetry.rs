@@ -423,7 +423,7 @@ fn the_cpu_wait_of_a_worker_next_to_a_busy_loop_is_recorded() {
 struct Group(std::path::PathBuf);
 
 impl Group {
-    /// Prints a message and returns `None` if there is no such controller, or if this user lacks the permission.
+    /// Prints a message and returns `None` if the controller does not exist, or if the user lacks the permission.
     fn new(controller: &str, name: &str, files: &[(&str, &str)]) -> Option<Group> {
         // Version 2, at its usual location or together with version 1, and version 1.
         let tops = [
