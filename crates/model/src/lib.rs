@@ -23,6 +23,7 @@ mod identity;
 mod import;
 mod job;
 mod key;
+mod layer;
 mod metric;
 mod observation;
 mod operations;
@@ -74,6 +75,7 @@ pub use job::{
     UnifiedReporting,
 };
 pub use key::{RunId, TrialKey};
+pub use layer::{FileSystemKind, Fresh, Layer, Limits, Provision, VdevGroup, ZfsLayer, ZfsOrigin};
 pub use metric::{Better, Figure, Metric, Unit, Withheld};
 pub use observation::{Fact, FactClass, Flag, Kind, Observation, SourceLine};
 pub use operations::{

@@ -1,0 +1,188 @@
+//! Layers of storage that iodyno makes for a configuration.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// One layer of a target. Layers are listed from the top down, as in `ext4 on loop on file on FOLDER`. The lowest layer is a
+/// [`Layer::Directory`], a [`Layer::Device`], [`Layer::Zram`] or [`Layer::Tmpfs`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Layer {
+    /// An existing folder. A new folder is made in it, and nothing else in it is touched.
+    Directory {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// Existing block devices. Their content is discarded; this needs `--destroy` for each that is not blank.
+    Device {
+        /// Their paths.
+        paths: Vec<PathBuf>,
+    },
+    /// Image files in the folder below.
+    File {
+        /// Length of each, bytes.
+        size: u64,
+        /// Number of files.
+        count: u32,
+        /// Reserve the blocks (`fallocate`), so that the file below does not grow during a trial.
+        allocate: bool,
+    },
+    /// A loop device on each file below.
+    Loop {
+        /// Direct I/O on the files.
+        direct: bool,
+        /// Logical block size, bytes; `None`: 512.
+        sector: Option<u32>,
+    },
+    /// Compressed block devices in memory.
+    Zram {
+        /// Size of each, bytes.
+        size: u64,
+        /// Number of devices.
+        count: u32,
+        /// `lzo-rle`, `zstd`, …; `None`: the kernel's default.
+        algorithm: Option<String>,
+    },
+    /// A file system in memory.
+    Tmpfs {
+        /// Its largest size, bytes.
+        size: u64,
+    },
+    /// A file system on the devices below.
+    FileSystem {
+        /// Its type.
+        fs: FileSystemKind,
+        /// Arguments of mkfs.
+        mkfs: Vec<String>,
+        /// Mount options.
+        mount: Vec<String>,
+    },
+    /// A ZFS pool on the devices or files below.
+    Zfs(ZfsLayer),
+    /// An overlay mount: the folder below is the lower layer, and a new folder in it the upper one.
+    Overlay {
+        /// Mount options besides the folders.
+        mount: Vec<String>,
+    },
+    /// Limits of the rate of the devices below, through a control group.
+    Throttle(Limits),
+    /// A delay of each read and write of the file or device below.
+    Delay {
+        /// Delay of a read, ns.
+        read_ns: u64,
+        /// Delay of a write, ns.
+        write_ns: u64,
+    },
+}
+
+/// A file system that mkfs and mount know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileSystemKind {
+    /// ext4.
+    Ext4,
+    /// XFS.
+    Xfs,
+    /// Btrfs; several devices make one file system (`-d raid1 -m raid1` among the arguments of mkfs).
+    Btrfs,
+}
+
+/// A ZFS pool and what is used of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ZfsLayer {
+    /// The words between the pool's name and the devices of `zpool create`, with the number of devices after each: empty
+    /// for a stripe; `mirror` 2, `mirror` 2 for a stripe of two mirrors.
+    pub layout: Vec<VdevGroup>,
+    /// Properties of the pool (`ashift`, …).
+    pub pool: BTreeMap<String, String>,
+    /// Properties of the dataset or volume (`compression`, `recordsize`, …).
+    pub properties: BTreeMap<String, String>,
+    /// Use a volume of this size, bytes; `None`: a dataset.
+    pub volume: Option<u64>,
+    /// What the trials use: the original, a clone of its snapshot, or a copy of a clone.
+    pub origin: ZfsOrigin,
+}
+
+/// A group of devices of a pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VdevGroup {
+    /// `mirror`, `raidz1`, `raidz2`, `raidz3`; `None`: single devices.
+    pub redundancy: Option<String>,
+    /// Number of devices.
+    pub devices: u32,
+}
+
+/// How the dataset or volume under test came to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ZfsOrigin {
+    /// Newly created.
+    #[default]
+    New,
+    /// A clone of a snapshot of a newly created one, after it was filled.
+    Clone,
+    /// A copy of it, block by block (`dd`).
+    Copy,
+}
+
+/// Limits of a device's rate; 0: no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Limits {
+    /// Reads per second.
+    pub read_iops: u64,
+    /// Writes per second.
+    pub write_iops: u64,
+    /// Bytes read per second.
+    pub read_bandwidth: u64,
+    /// Bytes written per second.
+    pub write_bandwidth: u64,
+}
+
+/// How often a target is made anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fresh {
+    /// For each round, so that a verdict does not depend on one instance of a file system.
+    #[default]
+    Round,
+    /// For each trial.
+    Trial,
+    /// Once.
+    Experiment,
+}
+
+/// The storage of a configuration: how to make it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Provision {
+    /// From the top down.
+    pub layers: Vec<Layer>,
+    /// Bytes written with random data before the first trial on a new target; 0: none.
+    #[serde(default)]
+    pub fill: u64,
+    /// Precondition the target as SNIA PTS specifies: write twice its capacity, then until the rate is steady.
+    #[serde(default)]
+    pub precondition: bool,
+    /// Kernel settings while it exists: `vm.dirty_ratio` → `10`.
+    #[serde(default)]
+    pub sysctl: BTreeMap<String, String>,
+    /// Queue settings of its lowest devices while it exists: `scheduler` → `none`.
+    #[serde(default)]
+    pub queue: BTreeMap<String, String>,
+    /// Environment of the commands.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Command that makes storage that iodyno does not know. It prints nothing that iodyno reads.
+    #[serde(default)]
+    pub setup: Option<String>,
+    /// Command that succeeds once the target can be used; repeated until then.
+    #[serde(default)]
+    pub ready: Option<String>,
+    /// Command that undoes `setup`.
+    #[serde(default)]
+    pub teardown: Option<String>,
+    /// Names of processes to sample: servers.
+    #[serde(default)]
+    pub sample: Vec<String>,
+}
