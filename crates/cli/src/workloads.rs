@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use iodyno_fileops::{self as operations, Described, Overrides};
 use iodyno_fio::{Host, SystemHost, parse_files};
 use iodyno_model::{Diagnostic, Workload};
-use iodyno_units::Nanos;
 
-use crate::args::{Counted, Percent, Sized, size};
 use crate::failure::reason;
 
 /// `--set [WORKLOAD.]KEY=VALUE`.
@@ -245,64 +243,12 @@ fn override_with<'a>(
     settings
         .filter_map(|setting| {
             let key = setting.key.replace('_', "-");
-            let why = set(overrides, &key, &setting.value).err()?;
+            let why = overrides.set(&key, &setting.value).err()?;
             Some(Diagnostic::error(format!(
                 "`{setting}`, for file operations: {why}"
             )))
         })
         .collect()
-}
-
-fn set(overrides: &mut Overrides, key: &str, value: &str) -> Result<(), String> {
-    fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
-        value.parse().map_err(|_| "expected a number".to_owned())
-    }
-    fn switch(value: &str) -> Result<bool, String> {
-        match value {
-            "1" | "true" | "yes" => Ok(true),
-            "0" | "false" | "no" => Ok(false),
-            _ => Err("expected `true` or `false`".to_owned()),
-        }
-    }
-    let time = || value.parse::<Nanos>().map_err(|error| error.to_string());
-    match key {
-        "threads" => overrides.threads = Some(number(value)?),
-        "files" => {
-            let Counted { set, count } = value.parse()?;
-            overrides.files.push((set, count));
-        }
-        "file-size" => {
-            let Sized { set, bytes } = value.parse()?;
-            overrides.file_size.push((set, bytes));
-        }
-        "new-file-at" => overrides.new_file_at = Some(size(value)?),
-        "duration" => overrides.duration = Some(time()?),
-        "ramp" => overrides.ramp = Some(time()?),
-        "max-ops" => overrides.max_ops = Some(number(value)?),
-        "rate" => overrides.rate = Some(number(value)?),
-        "poisson" => overrides.poisson = switch(value)?,
-        "own-folders" => overrides.own_folders = Some(switch(value)?),
-        "drain" => overrides.drain = Some(switch(value)?),
-        "compress" => {
-            let percent: Percent = value.parse()?;
-            overrides.compress_percent = Some(percent.whole());
-        }
-        "chunk" => overrides.chunk = Some(size(value)?),
-        "setup-threads" => overrides.setup_threads = Some(number(value)?),
-        "setup" if value == "original" => {
-            let original = Overrides::ORIGINAL;
-            (overrides.chunk, overrides.setup_threads) = (Some(original.chunk), original.threads);
-        }
-        "setup" => return Err("the only value is `original`".to_owned()),
-        _ => {
-            return Err(
-                "the options of file operations are threads, own-folders, files, file-size, new-file-at, duration, \
-                 ramp, max-ops, rate, poisson, drain, compress, chunk, setup-threads and setup"
-                    .to_owned(),
-            );
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

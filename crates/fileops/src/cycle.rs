@@ -1,10 +1,9 @@
 //! `[[cycle]]`: the steps, each with the keys of its op.
 
+use iodyno_document::{Report, Section, listed};
 use iodyno_model::{Action, CycleStep, FileSet, PickOrder, Subject, closest};
 
 use super::read::Places;
-use super::report::Report;
-use super::section::{Section, listed};
 use super::sets::MOST;
 
 /// The keys of a step.
@@ -61,7 +60,7 @@ pub(super) fn op_word(action: &Action) -> &'static str {
 
 /// Parses the steps, as far as they are valid.
 pub(super) fn read(
-    file: &Section<'_, '_>,
+    file: &Section<'_>,
     sets: &[FileSet],
     places: &mut Places,
     report: &mut Report<'_>,
@@ -88,13 +87,13 @@ pub(super) fn read(
     steps
 }
 
-struct StepReader<'s, 'd, 'i, 'r, 't> {
-    section: &'s Section<'d, 'i>,
+struct StepReader<'s, 'd, 'r, 't> {
+    section: &'s Section<'d>,
     sets: &'s [FileSet],
     report: &'r mut Report<'t>,
 }
 
-impl StepReader<'_, '_, '_, '_, '_> {
+impl StepReader<'_, '_, '_, '_> {
     fn step(mut self) -> Option<CycleStep> {
         self.section.miss("op", "\"create\"", self.report);
         self.section.miss("timed", "true", self.report);

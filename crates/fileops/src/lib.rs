@@ -10,9 +10,8 @@ mod names;
 mod overrides;
 mod page;
 mod read;
-mod report;
-mod section;
 mod sets;
+mod settings;
 mod write;
 
 use iodyno_model::{Job, Needs, Operations, Source, Workload, Writing};
@@ -20,7 +19,8 @@ use iodyno_model::{Job, Needs, Operations, Source, Workload, Writing};
 pub use names::{Named, named, names, suggest, text};
 pub use overrides::{Overrides, with_all};
 pub use page::names_markdown;
-pub use read::read;
+pub use read::{read, read_table};
+pub use settings::{Counted, SETTINGS, Sized, size};
 pub use write::write;
 
 /// A workload of file operations, with all defaults filled in.

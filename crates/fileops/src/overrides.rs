@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use iodyno_document::{LARGEST, listed};
 use iodyno_model::{Action, Arrival, CycleStep, Diagnostic, Job, Operations, Writing};
 use iodyno_units::{Bytes, Nanos};
 
-use super::section::{LARGEST, listed};
 use super::sets::MOST_FILES;
 use super::write::total_rate;
 use super::{Described, amounts, check, read};

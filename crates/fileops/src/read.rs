@@ -3,16 +3,14 @@
 use std::ops::Range;
 use std::path::Path;
 
+use iodyno_document::{Located, Report, Section, parse};
 use iodyno_model::{
     Action, Arrival, Content, CycleStep, Diagnostic, ErrorPolicy, Job, JobEnd, Operations, Pacing,
     Reporting, Work, Writing,
 };
 use iodyno_units::Nanos;
-use toml::de::DeTable;
 
 use super::check::{self, Spot};
-use super::report::Report;
-use super::section::{Located, Section};
 use super::{Described, amounts, cycle, sets};
 
 /// Maximum number of threads.
@@ -43,6 +41,8 @@ const KEYS: [&str; 15] = [
 /// Locations for errors that involve several keys.
 #[derive(Debug, Default)]
 pub(super) struct Places {
+    /// The whole workload.
+    whole: Range<usize>,
     /// Each step.
     pub(super) steps: Vec<Range<usize>>,
     /// Whether a step or a set is invalid: it may contain what the others lack.
@@ -52,8 +52,8 @@ pub(super) struct Places {
 impl Places {
     fn of(&self, spot: Spot) -> Range<usize> {
         match spot {
-            Spot::Whole => 0..0,
-            Spot::Step(step) => self.steps.get(step).cloned().unwrap_or(0..0),
+            Spot::Whole => self.whole.clone(),
+            Spot::Step(step) => self.steps.get(step).cloned().unwrap_or_default(),
         }
     }
 }
@@ -65,31 +65,39 @@ impl Places {
 /// All errors of the text, each with its location, in the order of the text.
 pub fn read(source: &str, text: &str) -> Result<Described, Vec<Diagnostic>> {
     let mut report = Report::new(source, text);
-    let (table, faults) = DeTable::parse_recoverable(text);
-    for fault in &faults {
-        report.plain_error(fault.span().unwrap_or_default(), fault.message());
+    let table = parse(text, &mut report);
+    let found = read_table(source, &Section::new(&table, 0..0, "the file"), &mut report);
+    match found {
+        Some(described) if report.errors() == 0 => Ok(described),
+        _ => Err(report.into_diagnostics()),
     }
-    report.broken = !faults.is_empty();
-    let file = Section::new(table.get_ref(), 0..0, "the file");
-    file.refuse_unknown(&KEYS, &mut report);
-    let name = name(source, &file, &mut report);
-    let about = about(&file, &mut report);
-    let mut places = Places::default();
-    let sets = sets::read(&file, &mut places, &mut report);
-    let cycle = cycle::read(&file, &sets, &mut places, &mut report);
+}
+
+/// Reads the table of a workload; `name` is its default name. `None` after an error, which was added to `report`.
+pub fn read_table(name: &str, file: &Section<'_>, report: &mut Report<'_>) -> Option<Described> {
+    let (source, before) = (name, report.errors());
+    file.refuse_unknown(&KEYS, report);
+    let name = self::name(source, file, report);
+    let about = about(file, report);
+    let mut places = Places {
+        whole: file.at.clone(),
+        ..Places::default()
+    };
+    let sets = sets::read(file, &mut places, report);
+    let cycle = cycle::read(file, &sets, &mut places, report);
     let unlinks = |step: &CycleStep| matches!(step.action, Action::Unlink { .. });
-    let drain = file.switch("drain", &mut report);
+    let drain = file.switch("drain", report);
     let operations = Operations {
         about: about.unwrap_or_else(|| amounts::steps(&cycle)),
         // If files are removed, the work is complete only when their space is free.
         drain: drain.unwrap_or_else(|| cycle.iter().any(unlinks)),
         sets,
         cycle,
-        own_folders: folders(&file, &mut report),
-        writing: writing(&file, &mut report),
+        own_folders: folders(file, report),
+        writing: writing(file, report),
         fio: None,
     };
-    let job = job(&name, operations, &file, &mut report);
+    let job = job(&name, operations, file, report);
     if !(report.broken || places.incomplete) {
         let end_is_said = ["duration", "max-ops"]
             .iter()
@@ -98,11 +106,8 @@ pub fn read(source: &str, text: &str) -> Result<Described, Vec<Diagnostic>> {
             report.push(places.of(fault.spot), fault.message, fault.hint);
         }
     }
-    if !report.is_empty() {
-        return Err(report.into_diagnostics());
-    }
     let about = job.description.clone();
-    Ok(Described { name, about, job })
+    (report.errors() == before).then_some(Described { name, about, job })
 }
 
 /// Letters, digits, `_`, `.` and `-`, the first a letter or digit: other programs parse lines that contain
@@ -116,7 +121,7 @@ pub(super) fn sound_name(name: &str, also: &[char]) -> bool {
             .all(|letter| plain(letter) || also.contains(&letter))
 }
 
-fn name(source: &str, file: &Section<'_, '_>, report: &mut Report<'_>) -> String {
+fn name(source: &str, file: &Section<'_>, report: &mut Report<'_>) -> String {
     let allowed = "letters, digits, `_`, `.` and `-`, the first a letter or digit, 100 at most";
     let sound = |name: &str| sound_name(name, &['_', '.', '-']);
     if file.key("name").is_some() {
@@ -140,7 +145,7 @@ fn name(source: &str, file: &Section<'_, '_>, report: &mut Report<'_>) -> String
     }
 }
 
-fn about(file: &Section<'_, '_>, report: &mut Report<'_>) -> Option<String> {
+fn about(file: &Section<'_>, report: &mut Report<'_>) -> Option<String> {
     let found = file.text("about", report)?;
     if found.value.chars().any(char::is_control) {
         let hint = "say in one line what is done and what is timed";
@@ -150,13 +155,13 @@ fn about(file: &Section<'_, '_>, report: &mut Report<'_>) -> Option<String> {
     Some(found.value)
 }
 
-fn folders(file: &Section<'_, '_>, report: &mut Report<'_>) -> bool {
+fn folders(file: &Section<'_>, report: &mut Report<'_>) -> bool {
     let words = [("shared", false), ("own", true)];
     let found = file.word("folders", &words, report);
     found.is_some_and(|found| found.value)
 }
 
-fn writing(file: &Section<'_, '_>, report: &mut Report<'_>) -> Writing {
+fn writing(file: &Section<'_>, report: &mut Report<'_>) -> Writing {
     let chunk = file.size("chunk", 1, report);
     if chunk.is_some_and(|chunk| !is_chunk(chunk)) {
         let at = file.key("chunk").unwrap_or_default();
@@ -177,7 +182,7 @@ pub(super) fn is_chunk(bytes: u64) -> bool {
 /// The valid chunks.
 pub(super) const CHUNKS: &str = "it is a power of two, at most 1MiB";
 
-fn job(name: &str, operations: Operations, file: &Section<'_, '_>, report: &mut Report<'_>) -> Job {
+fn job(name: &str, operations: Operations, file: &Section<'_>, report: &mut Report<'_>) -> Job {
     let threads = file.count("threads", (1, u64::from(MOST_THREADS)), report);
     let threads = threads.map_or(1, |found| found.value as u32);
     let percent = file.count("compress-percent", (0, 100), report);
@@ -220,7 +225,7 @@ pub(super) fn content(compress_percent: u32) -> Content {
     }
 }
 
-fn end(file: &Section<'_, '_>, report: &mut Report<'_>) -> JobEnd {
+fn end(file: &Section<'_>, report: &mut Report<'_>) -> JobEnd {
     let runtime = file.time("duration", report);
     if runtime == Some(Nanos(0)) {
         let at = file.key("duration").unwrap_or_default();
@@ -239,7 +244,7 @@ fn end(file: &Section<'_, '_>, report: &mut Report<'_>) -> JobEnd {
     }
 }
 
-fn pacing(threads: u32, file: &Section<'_, '_>, report: &mut Report<'_>) -> Pacing {
+fn pacing(threads: u32, file: &Section<'_>, report: &mut Report<'_>) -> Pacing {
     let rate = file.positive("rate", report);
     let words = [("linear", Arrival::Linear), ("poisson", Arrival::Poisson)];
     let arrival = file.word("arrival", &words, report);

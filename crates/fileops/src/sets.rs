@@ -1,10 +1,9 @@
 //! `[[files]]`: the sets of files that exist before the measurement.
 
+use iodyno_document::{Located, Report, Section};
 use iodyno_model::FileSet;
 
 use super::read::{Places, sound_name};
-use super::report::Report;
-use super::section::{Located, Section};
 
 const KEYS: [&str; 4] = ["name", "count", "size", "fsync"];
 
@@ -16,7 +15,7 @@ pub(super) const MOST: usize = 256;
 
 /// Parses the sets, as far as they are valid.
 pub(super) fn read(
-    file: &Section<'_, '_>,
+    file: &Section<'_>,
     places: &mut Places,
     report: &mut Report<'_>,
 ) -> Vec<FileSet> {

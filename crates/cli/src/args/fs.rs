@@ -1,10 +1,10 @@
 //! Flags of `fs`.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueHint};
-use iodyno_units::{Bytes, Nanos};
+use iodyno_fileops::{Counted, Sized, size};
+use iodyno_units::Nanos;
 
 use super::{ExperimentArgs, Percent};
 
@@ -142,86 +142,4 @@ pub(crate) struct FsRunArgs {
     /// Targets, rounds, comparison and output.
     #[command(flatten)]
     pub(crate) experiment: ExperimentArgs,
-}
-
-/// `[SET=]N`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Counted {
-    /// The set; `None` is the set from which the ops take files.
-    pub(crate) set: Option<String>,
-    /// Number of files.
-    pub(crate) count: u64,
-}
-
-/// `[SET=]SIZE`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sized {
-    /// The set; `None` is the files that the ops work on.
-    pub(crate) set: Option<String>,
-    /// Bytes.
-    pub(crate) bytes: u64,
-}
-
-impl FromStr for Counted {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Counted, String> {
-        let (set, value) = named(text);
-        let (digits, times) = match value.strip_suffix(['k', 'K']) {
-            Some(digits) => (digits, 1000),
-            None => (value, 1),
-        };
-        let count = digits
-            .parse::<u64>()
-            .ok()
-            .and_then(|n| n.checked_mul(times));
-        let count =
-            count.ok_or_else(|| "expected a number of files, such as 1000 or 10k".to_owned())?;
-        Ok(Counted { set, count })
-    }
-}
-
-impl FromStr for Sized {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Sized, String> {
-        let (set, value) = named(text);
-        let bytes = size(value)?;
-        Ok(Sized { set, bytes })
-    }
-}
-
-/// Parses a size; `64k`, as in fio and sysbench, is accepted too.
-pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let short = text.ends_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']);
-    let text = format!("{text}{}", if short { "iB" } else { "" });
-    let bytes: Bytes = text.parse().map_err(|error| format!("{error}"))?;
-    Ok(bytes.0)
-}
-
-fn named(text: &str) -> (Option<String>, &str) {
-    match text.split_once('=') {
-        Some((set, value)) => (Some(set.to_owned()), value),
-        None => (None, text),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_and_sizes_may_name_their_set() {
-        let counted = |text: &str| text.parse::<Counted>().map(|it| (it.set, it.count));
-        assert_eq!(counted("100"), Ok((None, 100)));
-        assert_eq!(counted("10k"), Ok((None, 10_000)));
-        assert_eq!(counted("big=2"), Ok((Some("big".to_owned()), 2)));
-        for wrong in ["", "x", "1.5", "-1", "99999999999999999999k", "10M"] {
-            assert!(counted(wrong).is_err(), "{wrong}");
-        }
-        let sized = |text: &str| text.parse::<Sized>().map(|it| (it.set, it.bytes));
-        assert_eq!(sized("2MiB"), Ok((None, 2 << 20)));
-        assert_eq!(sized("small=64k"), Ok((Some("small".to_owned()), 64 << 10)));
-        assert!(sized("big=").is_err());
-    }
 }

@@ -22,7 +22,7 @@ use clap::{ArgAction, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub(crate) use experiment::ExperimentArgs;
 pub(crate) use foreign::{FileioArgs, FioArgs};
-pub(crate) use fs::{Counted, FsArgs, FsCommand, FsListArgs, FsRunArgs, FsShowArgs, Sized, size};
+pub(crate) use fs::{FsArgs, FsCommand, FsListArgs, FsRunArgs, FsShowArgs};
 pub(crate) use host::{DoctorArgs, WatchArgs};
 pub(crate) use percent::Percent;
 pub(crate) use run::RunArgs;

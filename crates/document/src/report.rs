@@ -3,20 +3,21 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use iodyno_model::{Diagnostic, Place};
+use iodyno_model::{Diagnostic, Place, Severity};
 
 /// The errors of a text. Ranges are byte ranges of the text.
 #[derive(Debug)]
-pub(super) struct Report<'t> {
+pub struct Report<'t> {
     source: &'t str,
     text: &'t str,
     diagnostics: Vec<Diagnostic>,
     /// Whether the text is not valid TOML: keys that seem to be missing may be in the invalid part.
-    pub(super) broken: bool,
+    pub broken: bool,
 }
 
 impl<'t> Report<'t> {
-    pub(super) fn new(source: &'t str, text: &'t str) -> Report<'t> {
+    /// No errors so far. `source` is the name of the text in messages.
+    pub fn new(source: &'t str, text: &'t str) -> Report<'t> {
         Report {
             source,
             text,
@@ -26,42 +27,43 @@ impl<'t> Report<'t> {
     }
 
     /// Adds an error at a range.
-    pub(super) fn error(
-        &mut self,
-        at: Range<usize>,
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) {
+    pub fn error(&mut self, at: Range<usize>, message: impl Into<String>, hint: impl Into<String>) {
         let hint: String = hint.into();
         self.push(at, message, Some(&hint));
     }
 
     /// Adds an error that needs no hint.
-    pub(super) fn plain_error(&mut self, at: Range<usize>, message: impl Into<String>) {
+    pub fn plain_error(&mut self, at: Range<usize>, message: impl Into<String>) {
         self.push(at, message, None);
     }
 
     /// Adds an error with an optional hint.
-    pub(super) fn push(
-        &mut self,
-        at: Range<usize>,
-        message: impl Into<String>,
-        hint: Option<&str>,
-    ) {
-        self.diagnostics.push(Diagnostic {
-            place: Some(self.place(at)),
-            hint: hint.map(str::to_owned),
-            ..Diagnostic::error(message)
-        });
+    pub fn push(&mut self, at: Range<usize>, message: impl Into<String>, hint: Option<&str>) {
+        self.add(
+            at,
+            Diagnostic {
+                hint: hint.map(str::to_owned),
+                ..Diagnostic::error(message)
+            },
+        );
     }
 
-    /// Whether there are no errors so far.
-    pub(super) fn is_empty(&self) -> bool {
-        self.diagnostics.is_empty()
+    /// Adds a diagnostic at a range. The same one at the same place is added once.
+    pub fn add(&mut self, at: Range<usize>, diagnostic: Diagnostic) {
+        let diagnostic = diagnostic.at(self.place(at));
+        if !self.diagnostics.contains(&diagnostic) {
+            self.diagnostics.push(diagnostic);
+        }
+    }
+
+    /// Number of errors so far.
+    pub fn errors(&self) -> usize {
+        let all = self.diagnostics.iter();
+        all.filter(|said| said.severity == Severity::Error).count()
     }
 
     /// All diagnostics, in the order of the text.
-    pub(super) fn into_diagnostics(mut self) -> Vec<Diagnostic> {
+    pub fn into_diagnostics(mut self) -> Vec<Diagnostic> {
         self.diagnostics.sort_by_key(|said| {
             let place = said.place.as_ref();
             place.map(|place| (place.line, place.column))
@@ -71,7 +73,7 @@ impl<'t> Report<'t> {
 
     /// The line in which a range begins; covers at least one character and does not extend into the next
     /// line.
-    fn place(&self, at: Range<usize>) -> Place {
+    pub fn place(&self, at: Range<usize>) -> Place {
         let start = floor(self.text, at.start);
         let line_start = self.text[..start].rfind('\n').map_or(0, |end| end + 1);
         let line = self.text[line_start..].lines().next().unwrap_or_default();

@@ -1,48 +1,45 @@
-//! Parses a table of a text, key by key.
+//! Reads a table of a text, key by key.
 
 use std::ops::Range;
 use std::str::FromStr;
 
+use crate::report::Report;
+use crate::tree::{Node, Table, Value};
 use iodyno_model::closest;
 use iodyno_units::{Bytes, Nanos};
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
-
-use super::report::Report;
 
 /// Maximum size, bytes: larger than the largest existing files, and small enough that sums do not overflow.
-pub(super) const LARGEST: u64 = 1 << 50;
+pub const LARGEST: u64 = 1 << 50;
 
-/// A parsed value with its location.
+/// A value that was read, with its location.
 #[derive(Debug, Clone)]
-pub(super) struct Located<T> {
-    pub(super) value: T,
-    pub(super) at: Range<usize>,
+pub struct Located<T> {
+    /// The value.
+    pub value: T,
+    /// Its bytes in the text.
+    pub at: Range<usize>,
 }
 
 /// A table.
-#[derive(Debug)]
-pub(super) struct Section<'d, 'i> {
-    table: &'d DeTable<'i>,
+#[derive(Debug, Clone)]
+pub struct Section<'d> {
+    table: &'d Table,
     /// Its location, for missing keys.
-    pub(super) at: Range<usize>,
+    pub at: Range<usize>,
     /// Its name in messages: `the file`, `a step`.
-    pub(super) title: &'static str,
+    pub title: &'static str,
 }
 
-impl<'d, 'i> Section<'d, 'i> {
-    pub(super) fn new(
-        table: &'d DeTable<'i>,
-        at: Range<usize>,
-        title: &'static str,
-    ) -> Section<'d, 'i> {
+impl<'d> Section<'d> {
+    /// A table with its location and its name in messages.
+    pub fn new(table: &'d Table, at: Range<usize>, title: &'static str) -> Section<'d> {
         Section { table, at, title }
     }
 
     /// Reports unknown keys, with suggestions.
-    pub(super) fn refuse_unknown(&self, known: &[&str], report: &mut Report<'_>) {
-        for (key, _) in self.table {
-            let name: &str = key.get_ref();
+    pub fn refuse_unknown(&self, known: &[&str], report: &mut Report<'_>) {
+        for entry in &self.table.entries {
+            let name = entry.key.as_str();
             if known.contains(&name) {
                 continue;
             }
@@ -50,18 +47,18 @@ impl<'d, 'i> Section<'d, 'i> {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("{} may have {}", self.title, listed(known)),
             };
-            report.error(key.span(), format!("unknown key `{name}`"), hint);
+            report.error(entry.key_at.clone(), format!("unknown key `{name}`"), hint);
         }
     }
 
     /// The location of a key.
-    pub(super) fn key(&self, name: &str) -> Option<Range<usize>> {
-        self.table.get_key_value(name).map(|(key, _)| key.span())
+    pub fn key(&self, name: &str) -> Option<Range<usize>> {
+        self.table.entry(name).map(|entry| entry.key_at.clone())
     }
 
     /// Reports a missing key, with an example.
-    pub(super) fn miss(&self, name: &str, example: &str, report: &mut Report<'_>) {
-        if !report.broken && !self.table.contains_key(name) {
+    pub fn miss(&self, name: &str, example: &str, report: &mut Report<'_>) {
+        if !report.broken && self.table.get(name).is_none() {
             let message = format!("{} lacks `{name}`", self.title);
             report.error(
                 self.at.clone(),
@@ -71,46 +68,47 @@ impl<'d, 'i> Section<'d, 'i> {
         }
     }
 
-    fn value(&self, name: &str) -> Option<&'d Spanned<DeValue<'i>>> {
+    /// The value of a key.
+    pub fn value(&self, name: &str) -> Option<&'d Node> {
         self.table.get(name)
     }
 
     /// The tables of an array of tables, `[[name]]`.
-    pub(super) fn tables(
+    pub fn tables(
         &self,
         name: &str,
         title: &'static str,
         report: &mut Report<'_>,
-    ) -> Vec<Section<'d, 'i>> {
+    ) -> Vec<Section<'d>> {
         let Some(value) = self.value(name) else {
             return Vec::new();
         };
         let hint = format!("begin each with a line `[[{name}]]`");
-        let Some(array) = value.get_ref().as_array() else {
-            report.error(value.span(), wrong(name, "tables", value), hint);
+        let Some(array) = value.as_list() else {
+            report.error(value.at.clone(), wrong(name, "tables", value), hint);
             return Vec::new();
         };
         let mut sections = Vec::new();
         for item in array {
-            match item.get_ref().as_table() {
-                Some(table) => sections.push(Section::new(table, item.span(), title)),
-                None => report.error(item.span(), wrong(name, "tables", item), hint.clone()),
+            match item.as_table() {
+                Some(table) => sections.push(Section::new(table, item.at.clone(), title)),
+                None => report.error(item.at.clone(), wrong(name, "tables", item), hint.clone()),
             }
         }
         sections
     }
 
     /// A string.
-    pub(super) fn text(&self, name: &str, report: &mut Report<'_>) -> Option<Located<String>> {
+    pub fn text(&self, name: &str, report: &mut Report<'_>) -> Option<Located<String>> {
         let value = self.value(name)?;
-        match value.get_ref().as_str() {
+        match value.as_text() {
             Some(text) => Some(Located {
                 value: text.to_owned(),
-                at: value.span(),
+                at: value.at.clone(),
             }),
             None => {
                 report.error(
-                    value.span(),
+                    value.at.clone(),
                     wrong(name, "a string", value),
                     "put it between quotes",
                 );
@@ -120,7 +118,7 @@ impl<'d, 'i> Section<'d, 'i> {
     }
 
     /// One of several words.
-    pub(super) fn word<T: Copy>(
+    pub fn word<T: Copy>(
         &self,
         name: &str,
         words: &[(&'static str, T)],
@@ -145,27 +143,34 @@ impl<'d, 'i> Section<'d, 'i> {
     }
 
     /// `true` or `false`.
-    pub(super) fn switch(&self, name: &str, report: &mut Report<'_>) -> Option<bool> {
+    pub fn switch(&self, name: &str, report: &mut Report<'_>) -> Option<bool> {
         let value = self.value(name)?;
-        let read = value.get_ref().as_bool();
+        let read = match value.value {
+            Value::Switch(on) => Some(on),
+            _ => None,
+        };
         if read.is_none() {
             let message = wrong(name, "`true` or `false`", value);
-            report.error(value.span(), message, "write it without quotes");
+            report.error(value.at.clone(), message, "write it without quotes");
         }
         read
     }
 
     /// An integer within limits.
-    pub(super) fn count(
+    pub fn count(
         &self,
         name: &str,
         limits: (u64, u64),
         report: &mut Report<'_>,
     ) -> Option<Located<u64>> {
         let value = self.value(name)?;
-        let Some(read) = integer(value.get_ref()) else {
+        let Some(read) = integer(&value.value) else {
             let message = wrong(name, "a whole number", value);
-            report.error(value.span(), message, "write it without quotes and unit");
+            report.error(
+                value.at.clone(),
+                message,
+                "write it without quotes and unit",
+            );
             return None;
         };
         let within = read
@@ -174,18 +179,18 @@ impl<'d, 'i> Section<'d, 'i> {
         if within.is_none() {
             let message = format!("`{name}` is out of range");
             let hint = format!("it is from {} to {}", limits.0, limits.1);
-            report.error(value.span(), message, hint);
+            report.error(value.at.clone(), message, hint);
         }
         within.map(|value_read| Located {
             value: value_read,
-            at: value.span(),
+            at: value.at.clone(),
         })
     }
 
     /// A number of bytes, at least `least`: a string with a unit, or an integer.
-    pub(super) fn size(&self, name: &str, least: u64, report: &mut Report<'_>) -> Option<u64> {
+    pub fn size(&self, name: &str, least: u64, report: &mut Report<'_>) -> Option<u64> {
         let value = self.value(name)?;
-        if integer(value.get_ref()).is_some() {
+        if integer(&value.value).is_some() {
             let found = self.count(name, (least, LARGEST), report)?;
             return Some(found.value);
         }
@@ -195,12 +200,12 @@ impl<'d, 'i> Section<'d, 'i> {
         }
         let message = format!("`{name}` is out of range");
         let hint = format!("it is from {least} bytes to {}", Bytes(LARGEST));
-        report.error(value.span(), message, hint);
+        report.error(value.at.clone(), message, hint);
         None
     }
 
     /// A time with a unit.
-    pub(super) fn time(&self, name: &str, report: &mut Report<'_>) -> Option<Nanos> {
+    pub fn time(&self, name: &str, report: &mut Report<'_>) -> Option<Nanos> {
         self.with_unit(name, "a time", "\"10s\"", report)
     }
 
@@ -216,60 +221,54 @@ impl<'d, 'i> Section<'d, 'i> {
         T::Err: std::fmt::Display,
     {
         let value = self.value(name)?;
-        let Some(text) = value.get_ref().as_str() else {
+        let Some(text) = value.as_text() else {
             let message = wrong(name, &format!("{what} with its unit"), value);
-            report.error(value.span(), message, format!("such as `{example}`"));
+            report.error(value.at.clone(), message, format!("such as `{example}`"));
             return None;
         };
         match text.parse() {
             Ok(read) => Some(read),
             Err(error) => {
-                report.plain_error(value.span(), format!("`{name}`: {error}"));
+                report.plain_error(value.at.clone(), format!("`{name}`: {error}"));
                 None
             }
         }
     }
 
     /// A positive number, with or without a fraction.
-    pub(super) fn positive(&self, name: &str, report: &mut Report<'_>) -> Option<Located<f64>> {
+    pub fn positive(&self, name: &str, report: &mut Report<'_>) -> Option<Located<f64>> {
         let value = self.value(name)?;
-        let read = match value.get_ref() {
-            DeValue::Float(float) => float.as_str().parse::<f64>().ok(),
+        let read = match &value.value {
+            Value::Float(float) => Some(*float),
             other => integer(other).and_then(|whole| whole.ok().map(|whole| whole as f64)),
         };
         let positive = read.filter(|number| number.is_finite() && *number > 0.0);
         if positive.is_none() {
             let message = wrong(name, "a number above 0", value);
-            report.error(value.span(), message, "such as `100` or `0.5`");
+            report.error(value.at.clone(), message, "such as `100` or `0.5`");
         }
         positive.map(|number| Located {
             value: number,
-            at: value.span(),
+            at: value.at.clone(),
         })
     }
 }
 
 /// The value as an integer, if it is one; `Err` if it is negative or too large.
-fn integer(value: &DeValue<'_>) -> Option<Result<u64, ()>> {
-    let integer = value.as_integer()?;
-    Some(u64::from_str_radix(integer.as_str(), integer.radix()).map_err(|_| ()))
+fn integer(value: &Value) -> Option<Result<u64, ()>> {
+    match value {
+        Value::Integer(number) => Some(u64::try_from(*number).map_err(|_| ())),
+        _ => None,
+    }
 }
 
-fn wrong(name: &str, expected: &str, value: &Spanned<DeValue<'_>>) -> String {
-    let found = match value.get_ref() {
-        DeValue::String(text) => format!("the string {text:?}"),
-        DeValue::Integer(number) => format!("the number {number}"),
-        DeValue::Float(number) => format!("the number {number}"),
-        DeValue::Boolean(value) => format!("`{value}`"),
-        DeValue::Datetime(_) => "a date".to_owned(),
-        DeValue::Array(_) => "an array".to_owned(),
-        DeValue::Table(_) => "a table".to_owned(),
-    };
-    format!("`{name}` is {expected}, not {found}")
+/// The message for a value of the wrong type: `` `a` is a size, not an array``.
+pub fn wrong(name: &str, expected: &str, value: &Node) -> String {
+    format!("`{name}` is {expected}, not {}", value.value.in_words())
 }
 
 /// `` `a`, `b` and `c` ``.
-pub(super) fn listed(words: &[&str]) -> String {
+pub fn listed(words: &[&str]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
     match quoted.split_last() {
         None => "nothing".to_owned(),
