@@ -131,7 +131,9 @@ pub(crate) fn of_cycles(trial: &mut ImportedTrial) {
         value: whole,
         derived: Some("threads ÷ op.mean".to_owned()),
     });
-    if rate < whole * FILLED {
+    let known = names::untimed_work(&trial.workload);
+    let untimed = known.unwrap_or(rate < whole * FILLED);
+    if untimed {
         trial.figures.push(Figure {
             metric: Metric::iops("loop.iops"),
             value: rate,
@@ -139,7 +141,11 @@ pub(crate) fn of_cycles(trial: &mut ImportedTrial) {
         });
         trial.primary = Some("op.mean".to_owned());
     }
-    if trial.kind == Kind::Finite && rate >= whole * MOSTLY {
+    let by_completion = match known {
+        Some(untimed) => !untimed,
+        None => rate >= whole * MOSTLY,
+    };
+    if trial.kind == Kind::Finite && by_completion {
         trial.primary = Some(Metric::COMPLETION.to_owned());
     }
 }
@@ -158,17 +164,16 @@ pub(super) fn of_table(trial: &mut ImportedTrial, name: &str, ended: &Ended) {
         Some(filled) => (filled < FILLED).then_some(filled * 100.0),
         None => None,
     };
-    let by_name = [
-        "write_sync",
-        "statfs",
-        "delete_small_dir",
-        "delete_large_dir",
-    ];
-    let by_name = by_name.iter().any(|prefix| name.starts_with(prefix));
-    if whole_loop.is_some() || by_name {
-        of_whole_loop(trial, ended, whole_loop);
+    let known = names::untimed_work(name);
+    if known.unwrap_or(whole_loop.is_some()) {
+        of_whole_loop(trial, ended, whole_loop, known.is_none());
     } else {
         of_ops_alone(trial, ended);
+        trial.remarks.extend(
+            whole_loop.map(|percent| {
+                format!("the ops themselves fill at most {percent:.0} % of the time")
+            }),
+        );
     }
     trial.figures.push(count(ended.ops));
     ended.below.fill(trial);
@@ -196,8 +201,9 @@ fn of_ops_alone(trial: &mut ImportedTrial, ended: &Ended) {
     }
 }
 
-/// The rate of a loop that includes more than the op, as a separate metric.
-fn of_whole_loop(trial: &mut ImportedTrial, ended: &Ended, filled: Option<f64>) {
+/// The rate of a loop that includes more than the op, as a separate metric. `completes`: whether a completion time that
+/// consists mostly of the ops is the primary metric.
+fn of_whole_loop(trial: &mut ImportedTrial, ended: &Ended, filled: Option<f64>, completes: bool) {
     let share = filled.map_or(String::new(), |percent| {
         format!(", of which the ops themselves fill at most {percent:.0} %")
     });
@@ -226,7 +232,7 @@ fn of_whole_loop(trial: &mut ImportedTrial, ended: &Ended, filled: Option<f64>) 
     trial.primary = Some("op.mean".to_owned());
     if let Some(ns) = ended.below.completion_ns() {
         trial.figures.push(told_completion(ns));
-        if filled.is_none_or(|percent| percent >= MOSTLY * 100.0) {
+        if completes && filled.is_none_or(|percent| percent >= MOSTLY * 100.0) {
             trial.primary = Some(Metric::COMPLETION.to_owned());
         }
     }

@@ -75,9 +75,48 @@ pub(super) fn kind(name: &str) -> Kind {
     }
 }
 
+/// Workloads whose cycles do work that is not timed, by the beginnings of their names.
+const UNTIMED: [&str; 5] = [
+    "write_sync",
+    "statfs",
+    "disk_usage",
+    "delete_small_dir",
+    "delete_large_dir",
+];
+/// Workloads whose cycles are timed completely.
+const TIMED: [&str; 2] = ["create_empty", "delete_"];
+
+/// Whether the cycles of a workload of this name do work that is not timed, as in iodyno's own trials; `None` if its name
+/// does not tell.
+pub(super) fn untimed_work(name: &str) -> Option<bool> {
+    let begins = |beginning: &&str| {
+        name.starts_with(beginning) || (may_be_cut(name) && beginning.starts_with(name))
+    };
+    match UNTIMED.iter().any(begins) {
+        true => Some(true),
+        false => TIMED.iter().any(begins).then_some(false),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn untimed_work_is_known_for_every_named_workload_also_if_its_name_is_cut() {
+        for named in iodyno_fileops::names() {
+            let described = iodyno_fileops::named(named.name).unwrap();
+            let operations = described.job.work.file_operations().unwrap();
+            let expected = Some(operations.has_untimed_work());
+            for name in named.aliases.iter().chain([&named.name]) {
+                assert_eq!(untimed_work(name), expected, "{name}");
+                let cut: String = name.chars().take(CUT).collect();
+                assert_eq!(untimed_work(&cut), expected, "{cut}");
+            }
+        }
+        assert_eq!(untimed_work("unlink"), None);
+        assert_eq!(untimed_work("delete"), None, "short names are not cut");
+    }
 
     #[test]
     fn completes_a_name_by_the_nearest_one_above() {
