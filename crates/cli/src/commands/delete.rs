@@ -1,7 +1,7 @@
 //! `iodyno delete`: deletes runs from the store; and `iodyno name`: gives a run another name.
 
-use iodyno_model::Diagnostic;
 use iodyno_model::printable::on_one_line;
+use iodyno_model::{Diagnostic, RunSummary};
 use iodyno_store::{SqliteStore, Store};
 use iodyno_units::counted;
 
@@ -15,23 +15,36 @@ use crate::screen::write_out;
 /// Deletes all of the named runs, or none, and names them.
 pub(crate) fn delete(args: &DeleteArgs, context: &Context) -> Result<Exit, Failure> {
     let store = existing(context)?;
-    let mut ids = Vec::new();
-    let mut told = String::new();
-    for id in find_runs(&args.runs, &store)? {
-        if ids.contains(&id) {
-            continue;
-        }
-        let run = store.run(id)?.summary;
+    let stored = store.runs(usize::MAX, 0)?;
+    // Damage can concern anything but a run's number.
+    let is_damaged = |name: &String| {
+        let mut damaged = stored.iter().filter(|run| run.damaged.is_some());
+        damaged.any(|run| run.alias.to_string() == name.trim())
+    };
+    let (damaged, whole): (Vec<String>, Vec<String>) =
+        args.runs.iter().cloned().partition(is_damaged);
+    let ids = find_runs(&whole, &store)?;
+    let named = |run: &&RunSummary| {
+        ids.contains(&run.id)
+            || damaged
+                .iter()
+                .any(|name| run.alias.to_string() == name.trim())
+    };
+    let (mut aliases, mut told) = (Vec::new(), String::new());
+    for run in stored.iter().rev().filter(named) {
+        aliases.push(run.alias);
         told += &format!(
             "deleted run {} `{}`: {}, {}\n",
             run.alias,
             on_one_line(&run.name),
-            run.state.name(),
+            match run.damaged {
+                Some(_) => "damaged",
+                None => run.state.name(),
+            },
             counted(run.trials_completed + run.imported, "trial"),
         );
-        ids.push(id);
     }
-    store.delete_runs(&ids)?;
+    store.delete_runs(&aliases)?;
     write_out(told)?;
     Ok(Exit::Fine)
 }

@@ -48,7 +48,7 @@ pub(super) fn unknown(run: RunId) -> OperationError {
     no_such_run(&run.to_string(), "this store does not have it")
 }
 
-fn no_such_run(name: &str, why: &str) -> OperationError {
+pub(super) fn no_such_run(name: &str, why: &str) -> OperationError {
     OperationError::Store(StoreError::NoSuchRun {
         name: name.to_owned(),
         why: why.to_owned(),

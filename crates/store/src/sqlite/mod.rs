@@ -201,13 +201,16 @@ impl SqliteStore {
 
     /// The files of the store: the database and SQLite's files beside it, whether they exist or not.
     pub fn files(&self) -> Vec<PathBuf> {
-        if self.in_memory {
-            return Vec::new();
+        match self.in_memory {
+            true => Vec::new(),
+            false => Self::files_of(&self.path),
         }
+    }
+
+    /// The files of a store at this path.
+    pub fn files_of(path: &Path) -> Vec<PathBuf> {
         let suffixes = ["", "-wal", "-shm", "-journal"];
-        suffixes
-            .map(|suffix| companion(&self.path, suffix))
-            .to_vec()
+        suffixes.map(|suffix| companion(path, suffix)).to_vec()
     }
 
     /// The schema upgrade done when the store was opened; `None` if none was needed.
@@ -244,12 +247,12 @@ impl SqliteStore {
         write::rename_run(self, run, name)
     }
 
-    /// Deletes runs with all their trials: all of them, or none on an error. Later runs use their space in the file.
-    /// Durable when it returns.
+    /// Deletes the runs with these numbers and all their trials: all of them, or none on an error. Their records are not
+    /// read, because they may be damaged. Later runs use their space in the file. Durable when it returns.
     ///
     /// # Errors
     /// [`StoreError::RunIsLive`] while the process that executes one of them is alive.
-    pub fn delete_runs(&self, runs: &[RunId]) -> Result<(), StoreError> {
+    pub fn delete_runs(&self, runs: &[u64]) -> Result<(), StoreError> {
         write::delete_runs(self, runs)
     }
 

@@ -398,28 +398,46 @@ impl Liveness {
         connection: &Connection,
         run: RunId,
     ) -> Result<u64, OperationError> {
+        let alias: u64 = connection
+            .query_row(
+                "SELECT alias FROM runs WHERE id = ?1",
+                [run.0.as_bytes()],
+                |row| row.get(0),
+            )
+            .optional()?
+            .ok_or_else(|| super::find::unknown(run))?;
+        self.refuse_live_numbered(connection, alias)?;
+        Ok(alias)
+    }
+
+    /// Refuses a run that a live process is executing.
+    pub(super) fn refuse_live_numbered(
+        &self,
+        connection: &Connection,
+        alias: u64,
+    ) -> Result<(), OperationError> {
         let row = connection
             .query_row(
-                "SELECT alias, state IS NULL, owner, process
-                 FROM runs LEFT JOIN owners ON number = owner WHERE id = ?1",
-                [run.0.as_bytes()],
+                "SELECT state IS NULL, owner, process
+                 FROM runs LEFT JOIN owners ON number = owner WHERE alias = ?1",
+                [alias],
                 |row| {
                     Ok((
-                        row.get(0)?,
-                        row.get::<_, bool>(1)?,
-                        row.get(2)?,
-                        row.get::<_, Option<u32>>(3)?,
+                        row.get::<_, bool>(0)?,
+                        row.get(1)?,
+                        row.get::<_, Option<u32>>(2)?,
                     ))
                 },
             )
             .optional()?;
-        let (alias, open, owner, process) = row.ok_or_else(|| super::find::unknown(run))?;
+        let (open, owner, process) =
+            row.ok_or_else(|| super::find::no_such_run(&alias.to_string(), "it was deleted"))?;
         match open && self.lives(owner)? {
             true => Err(OperationError::Store(StoreError::RunIsLive {
                 alias,
                 process: process.unwrap_or(0),
             })),
-            false => Ok(alias),
+            false => Ok(()),
         }
     }
 }

@@ -106,11 +106,11 @@ pub(super) fn rename_run(store: &SqliteStore, run: RunId, name: &str) -> Result<
     })
 }
 
-pub(super) fn delete_runs(store: &SqliteStore, runs: &[RunId]) -> Result<(), StoreError> {
+pub(super) fn delete_runs(store: &SqliteStore, runs: &[u64]) -> Result<(), StoreError> {
     store.writing("deleting runs", Survives::PowerCut, |transaction| {
         let liveness = Liveness::of(store)?;
-        for run in runs {
-            let alias = liveness.refuse_live(transaction, *run)?;
+        for alias in runs {
+            liveness.refuse_live_numbered(transaction, *alias)?;
             for table in ["telemetry", "frames", "documents"] {
                 transaction.execute(
                     &format!("DELETE FROM {table} WHERE trial IN (SELECT number FROM trials WHERE run = ?1)"),
