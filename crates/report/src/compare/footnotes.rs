@@ -55,7 +55,7 @@ impl Footnotes {
     }
 }
 
-/// A text with `this side` for the candidate's name, where it is one: after `of` or `and`, or at the start.
+/// A text with `the marked side` for the candidate's name, where it is one: after `of` or `and`, or at the start.
 fn unnamed(text: &str, candidate: &str) -> String {
     if candidate.is_empty() {
         return text.to_owned();
@@ -69,7 +69,7 @@ fn unnamed(text: &str, candidate: &str) -> String {
         let begins = unnamed.is_empty() || unnamed.ends_with(" of ") || unnamed.ends_with(" and ");
         let ends = after.is_empty() || after.starts_with([' ', ',', ':', ';', ')']);
         unnamed += match begins && ends {
-            true => "this side",
+            true => "the marked side",
             false => candidate,
         };
         rest = after;
@@ -230,13 +230,13 @@ mod tests {
             (
                 "1 run of run 1 and 1 of run 12",
                 "run 1",
-                "1 run of this side and 1 of run 12",
+                "1 run of the marked side and 1 of run 12",
             ),
-            ("run 2: a cache", "run 2", "this side: a cache"),
+            ("run 2: a cache", "run 2", "the marked side: a cache"),
             (
                 "steadiness of a and b unknown",
                 "b",
-                "steadiness of a and this side unknown",
+                "steadiness of a and the marked side unknown",
             ),
             ("about 3 more rounds", "rounds", "about 3 more rounds"),
             ("", "x", ""),
