@@ -285,6 +285,28 @@ fn a_table_of_file_operations_is_printed_again() {
 }
 
 #[test]
+fn quiet_runs_print_the_verdict_and_every_error() {
+    let home = Home::new();
+    home.file("slow.fio", &job("200us", "randread", "4k"));
+    home.file("fast.fio", &job("100us", "randread", "4k"));
+    let run = [
+        "run", "slow.fio", "fast.fio", "--on", "x=.", "--rounds", "8",
+    ];
+    let last_line = "stored in";
+    home.iodyno(&run).succeeds().prints(last_line);
+    let quiet = home.iodyno(&[&run[..], &["-q"]].concat()).succeeds();
+    assert!(quiet.stdout.contains("FASTER"), "{}", quiet.stdout);
+    assert!(!quiet.stdout.contains(last_line), "{}", quiet.stdout);
+    assert_eq!(quiet.stderr, "");
+    // A run that did not complete says so, and how to continue it.
+    home.file("none.fio", "[t]\nrw=read\nsize=4k\nfilename=no/such\n");
+    home.iodyno(&["run", "none.fio", "-q"])
+        .exits(4)
+        .tells("error: ")
+        .prints("It failed.");
+}
+
+#[test]
 fn errors_name_the_flag_that_was_given() {
     let home = Home::new();
     home.iodyno(&["fs", "run", "create_empty", "--dir", "no/such"])
