@@ -13,14 +13,14 @@ const AS_WRITTEN: &str = "default";
 /// The configurations of the `--on` flags. Without any, there is one that uses the jobs' own paths,
 /// relative to `folder`. Relative paths are made absolute, since the trial runs in another process.
 ///
-/// `look`: whether the paths must exist; `--dry-run` does not check them.
+/// `error`: why there is nothing at a path.
 ///
 /// # Errors
 /// Every error of every flag.
-pub(crate) fn configurations(
+pub(crate) fn configurations<'a>(
     on: &[OsString],
     folder: &Path,
-    look: bool,
+    error: impl Fn(&Path) -> Option<&'a str>,
 ) -> Result<Vec<Configuration>, Vec<Diagnostic>> {
     if on.is_empty() {
         let target = Target::AsWritten {
@@ -41,13 +41,10 @@ pub(crate) fn configurations(
             continue;
         }
         let (given, path) = (path.clone(), folder.join(path));
-        if let Some(Err(error)) = look.then(|| path.metadata()) {
+        if let Some(error) = error(&path) {
             faults.push(
-                Diagnostic::error(format!(
-                    "`--on {shown}`: {}",
-                    crate::failure::reason(&error)
-                ))
-                .hint("give an existing folder, file or device"),
+                Diagnostic::error(format!("`--on {shown}`: {error}"))
+                    .hint("give an existing folder, file or device"),
             );
         }
         match name {
@@ -66,6 +63,13 @@ pub(crate) fn configurations(
         true => Ok(found),
         false => Err(faults),
     }
+}
+
+/// The paths of the `--on` flags, absolute.
+pub(crate) fn named_paths(on: &[OsString], folder: &Path) -> Vec<PathBuf> {
+    on.iter()
+        .map(|text| folder.join(split(text, folder).1))
+        .collect()
 }
 
 /// The targets of the `--on` flags together with `--resume`, which name the run's targets again.
@@ -110,7 +114,7 @@ mod tests {
 
     fn check(on: &[&str]) -> Result<Vec<(String, String)>, Vec<String>> {
         let on: Vec<OsString> = on.iter().map(OsString::from).collect();
-        configurations(&on, Path::new("/here"), false)
+        configurations(&on, Path::new("/here"), |_| None)
             .map(|found| {
                 found
                     .into_iter()
@@ -173,22 +177,26 @@ mod tests {
             ("..", "write `--on NAME=..`"),
         ] {
             let on = [OsString::from(text)];
-            let faults = configurations(&on, Path::new("/here"), false).unwrap_err();
+            let faults = configurations(&on, Path::new("/here"), |_| None).unwrap_err();
             assert_eq!(faults[0].hint.as_deref(), Some(hint), "{text}");
         }
     }
 
     #[test]
-    fn a_path_must_exist_unless_the_host_is_not_examined() {
-        let missing = [OsString::from("x=/does/not/exist")];
-        let faults = configurations(&missing, Path::new("/"), true).unwrap_err();
-        assert!(
-            faults[0].message.contains("No such file or directory"),
-            "{faults:?}"
-        );
-        assert!(configurations(&missing, Path::new("/"), false).is_ok());
+    fn a_path_with_an_error_is_reported_together_with_other_faults() {
+        let error = |path: &Path| {
+            path.starts_with("/does")
+                .then_some("No such file or directory")
+        };
         let twice = [OsString::from("x=/does/not/exist"), OsString::from("x=/")];
-        let faults = configurations(&twice, Path::new("/"), true).unwrap_err();
-        assert_eq!(faults.len(), 2, "{faults:?}");
+        let faults = configurations(&twice, Path::new("/"), error).unwrap_err();
+        let messages: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
+        assert_eq!(
+            messages,
+            [
+                "`--on x=/does/not/exist`: No such file or directory",
+                "two configurations are named `x`",
+            ]
+        );
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use iodyno_lab::{Ended, Lab, Permission, Progress, ResumeError, RunEnd};
 use iodyno_model::{Diagnostic, Plan, RunId, RunState, Severity, StopRequest, Target};
-use iodyno_runner::{Event, LocalNode, StopFlag};
+use iodyno_runner::{Event, StopFlag};
 use iodyno_store::SqliteStore;
 use iodyno_target::Roots;
 
@@ -14,9 +14,9 @@ use crate::context::{Context, store_fault};
 use crate::exit::Exit;
 use crate::failed_io::failed_blocks;
 use crate::failure::{Failure, reason};
-use crate::logging;
 use crate::progress::Reporter;
 use crate::signals::{self, Caught};
+use crate::targets::local_node;
 
 /// Receives the events of a run in addition to the progress display.
 pub(crate) trait RunObserver {
@@ -102,19 +102,12 @@ pub(crate) fn carry_out(
     let stop = StopFlag::new();
     let status_wanted = Arc::new(AtomicBool::new(false));
     let _watch = watch_signals(&stop, &status_wanted, context)?;
-    let mut node = LocalNode::this_program().map_err(|error| {
-        Failure::one(Diagnostic::error(format!(
-            "cannot find this program: {}",
-            reason(&error)
-        )))
-    })?;
-    node.arguments
-        .extend(logging::node_flags(context.verbose).map(Into::into));
+    let node = local_node(context)?;
     // A single trial checks it itself, and is stored.
     if let Begin::New(plan) = &begin
         && plan.cells() > 1
     {
-        let faults = iodyno_lab::shortages(plan, &node);
+        let faults = iodyno_lab::shortages(plan, 0..plan.cells(), &node, &stop);
         if !faults.is_empty() {
             let exit = Exit::Refused;
             return Err(Failure { exit, faults });
@@ -247,6 +240,10 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
 fn resume_failure(error: ResumeError) -> Failure {
     match error {
         ResumeError::Store(error) => error.into(),
+        ResumeError::Shortages { shortages, .. } => Failure {
+            exit: Exit::Refused,
+            faults: shortages,
+        },
         other => Failure::one(Diagnostic {
             hint: other.hint(),
             ..Diagnostic::error(other.to_string())

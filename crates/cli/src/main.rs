@@ -21,6 +21,7 @@ mod progress;
 mod rounds;
 mod screen;
 mod signals;
+mod targets;
 mod terminal;
 mod trials;
 mod workloads;

@@ -1,21 +1,33 @@
 //! A plan as text, for `--dry-run`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use iodyno_fio::resolved_options;
 use iodyno_model::printable::on_one_line;
-use iodyno_model::{Configuration, Job, Observation, Plan, Target, Workload};
+use iodyno_model::{
+    Admission, Configuration, Forecast, Job, Observation, Plan, Target, TargetUse, Workload,
+};
 use iodyno_report::Style;
 use iodyno_runner::placed_names;
 use iodyno_units::{Nanos, counted, percent};
 
 use crate::experiment::destroys;
+use crate::targets::FoundPaths;
 
 /// Width of the labels, columns.
 const LABEL: usize = 11;
 
-/// Configurations, workloads and jobs with all effective options.
-pub(crate) fn plan_text(plan: &Plan, style: Style) -> String {
+/// Targets with this admission that are listed; further ones are counted.
+const LISTED: usize = 8;
+
+/// Configurations, workloads and jobs with all effective options, and what a run would do with the targets. `found`:
+/// what the targets are; `forecast`: `None` if that is unknown.
+pub(crate) fn plan_text(
+    plan: &Plan,
+    found: &FoundPaths,
+    forecast: Option<&Forecast>,
+    style: Style,
+) -> String {
     let trials = counted(u64::from(plan.cells()) * u64::from(plan.rounds), "trial");
     let trials = match plan.rounds {
         1 => trials,
@@ -30,6 +42,7 @@ pub(crate) fn plan_text(plan: &Plan, style: Style) -> String {
         style,
     );
     text += &question(plan, style);
+    text += &line("metric", &metric(plan), style);
     for configuration in &plan.configurations {
         text += &line("on", &target(configuration), style);
     }
@@ -41,10 +54,68 @@ pub(crate) fn plan_text(plan: &Plan, style: Style) -> String {
             style,
         );
     }
+    if let Some(forecast) = forecast {
+        text += &targets(forecast, style);
+    }
     for workload in &plan.workloads {
-        text += &self::workload(workload, &plan.configurations, style);
+        text += &self::workload(workload, &plan.configurations, found, style);
     }
     text
+}
+
+/// The guard's answer for each target: first those that would be refused.
+fn targets(forecast: &Forecast, style: Style) -> String {
+    let (refused, granted): (Vec<_>, Vec<_>) =
+        (forecast.targets.iter()).partition(|(_, admission)| admission.refusal().is_some());
+    let mut text = String::new();
+    for some in [refused, granted] {
+        for (path, admission) in some.iter().take(LISTED) {
+            let path = path.display();
+            text += &line("target", &format!("{path}: {}", answer(admission)), style);
+        }
+        if let Some(more @ 1..) = some.len().checked_sub(LISTED) {
+            let all = match some[0].1.refusal() {
+                Some(_) => "would be refused",
+                None => "ok",
+            };
+            text += &line("target", &format!("{more} more: {all}"), style);
+        }
+    }
+    text
+}
+
+fn answer(admission: &Admission) -> String {
+    match admission {
+        Admission::Granted(TargetUse::Read) => "ok, read".to_owned(),
+        Admission::Granted(TargetUse::Create) => "ok, created".to_owned(),
+        Admission::Granted(TargetUse::CreateIn) => "ok, files are created in it".to_owned(),
+        Admission::Granted(TargetUse::Overwrite) => "ok, overwritten".to_owned(),
+        Admission::NeedsDestroy(_) => "needs --destroy".to_owned(),
+        Admission::Refused(why) => {
+            let reason = why.message.lines().next().unwrap_or_default();
+            format!("would be refused: {reason}")
+        }
+    }
+}
+
+/// The metric that decides the comparison.
+fn metric(plan: &Plan) -> String {
+    if let [decides, others @ ..] = plan.question.metrics.as_slice() {
+        return match others {
+            [] => decides.clone(),
+            _ => format!("{decides}; exploratory: {}", others.join(", ")),
+        };
+    }
+    let of = |workload: &Workload| iodyno_judge::expected_metrics(workload).join(" or ");
+    let own = || plan.workloads.iter().filter(|workload| !workload.again);
+    let first = own().next().map(of).unwrap_or_default();
+    match own().all(|workload| of(workload) == first) {
+        true => first,
+        false => {
+            let each = own().map(|workload| format!("{} of {}", of(workload), workload.name));
+            each.collect::<Vec<String>>().join(", ")
+        }
+    }
 }
 
 /// The compared sides, and the conditions for an early end of the run.
@@ -92,7 +163,12 @@ fn target(configuration: &Configuration) -> String {
     }
 }
 
-fn workload(workload: &Workload, configurations: &[Configuration], style: Style) -> String {
+fn workload(
+    workload: &Workload,
+    configurations: &[Configuration],
+    found: &FoundPaths,
+    style: Style,
+) -> String {
     // File operations and shared files have their own description.
     if workload
         .jobs
@@ -110,7 +186,7 @@ fn workload(workload: &Workload, configurations: &[Configuration], style: Style)
     let mut text = line("workload", &format!("{}: {jobs}", workload.name), style);
     for job in &workload.jobs {
         let mut options = resolved_options(job);
-        for (name, value) in paths(job, configurations) {
+        for (name, value) in paths(job, configurations, found) {
             match value.is_empty() {
                 true => options.remove(name),
                 false => options.insert(name.to_owned(), value),
@@ -130,7 +206,11 @@ fn workload(workload: &Workload, configurations: &[Configuration], style: Style)
 
 /// The values of `directory` and `filename` that the targets change, with the configurations if these differ; an empty
 /// value if none remains.
-fn paths(job: &Job, configurations: &[Configuration]) -> Vec<(&'static str, String)> {
+fn paths(
+    job: &Job,
+    configurations: &[Configuration],
+    found: &FoundPaths,
+) -> Vec<(&'static str, String)> {
     let Some(blocks) = job.work.blocks() else {
         return Vec::new();
     };
@@ -140,7 +220,8 @@ fn paths(job: &Job, configurations: &[Configuration]) -> Vec<(&'static str, Stri
         ("filename", &blocks.files.names),
     ] {
         let placed = configurations.iter().filter_map(|configuration| {
-            let names = placed_names(&configuration.target, &blocks.files)?;
+            let folder = |path: &Path| found.may_be_folder(path);
+            let names = placed_names(&configuration.target, &blocks.files, folder)?;
             let names = match option {
                 "directory" => names.directories,
                 _ => names.files,

@@ -1,13 +1,13 @@
 //! Number of rounds, stop rules and the question of a run.
 
 use iodyno_model::{
-    Configuration, Diagnostic, Direction, Observation, Plan, Question, Settling, Stopping, Target,
-    Work,
+    Configuration, Diagnostic, Direction, Observation, Plan, Question, Settling, Stopping, Work,
 };
 use iodyno_units::{Nanos, counted};
 
 use crate::args::ExperimentArgs;
 use crate::duration::longest;
+use crate::targets::{FoundPaths, path_of};
 
 /// Maximum number of rounds with `--stop-width` and without `--rounds`.
 const ROUNDS_TO_STOP_IN: u32 = 100;
@@ -84,18 +84,15 @@ fn alpha(plan: &Plan) -> f64 {
 }
 
 /// Warnings about the sides of a plan's comparison, and about too few rounds for a decision.
-pub(crate) fn doubts(plan: &Plan) -> Vec<Diagnostic> {
-    let mut doubts = same_targets(plan);
+pub(crate) fn doubts(plan: &Plan, found: &FoundPaths) -> Vec<Diagnostic> {
+    let mut doubts = same_targets(plan, found);
     doubts.extend(undecided(plan));
     doubts
 }
 
 /// Warnings for configurations with the same target: differences between them are noise.
-fn same_targets(plan: &Plan) -> Vec<Diagnostic> {
-    let place = |one: &Configuration| match &one.target {
-        Target::Path(path) => std::fs::canonicalize(path).ok(),
-        Target::AsWritten { .. } => None,
-    };
+fn same_targets(plan: &Plan, found: &FoundPaths) -> Vec<Diagnostic> {
+    let place = |one: &Configuration| found.resolved(path_of(one)?);
     let own: Vec<&Configuration> = plan.configurations.iter().filter(|c| !c.again).collect();
     let pairs = own
         .iter()

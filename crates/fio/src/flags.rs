@@ -31,6 +31,8 @@ pub struct OwnFlags {
     pub quiet: bool,
     /// Do not store the result.
     pub no_store: bool,
+    /// Print the plan, and change nothing.
+    pub dry_run: bool,
     /// Devices and disk images that may be overwritten.
     pub destroy: Vec<PathBuf>,
 }
@@ -94,6 +96,8 @@ pub(super) const FLAGS: &[Flag] = &[
         |settings, _| { settings.own.no_store = true; Ok(()) }),
     honoured("destroy", &[], Text, "iodyno's own: allows overwriting the data on this device, or the disk image in this file.",
         |settings, value| { settings.own.destroy.push(PathBuf::from(value)); Ok(()) }),
+    honoured("dry-run", &[], Nothing, "iodyno's own: prints the plan and what a run would do with its files and devices, and changes nothing.",
+        |settings, _| { settings.own.dry_run = true; Ok(()) }),
     honoured("inflate-log", &["X"], Text, "Prints a log of `log_store_compressed`.",
         |settings, value| { settings.inflate_log = Some(PathBuf::from(value)); Ok(()) }),
     honoured("idle-prof", &["I"], Text, "Adds the idle share of all CPUs to the result (system). percpu: the same; `iodyno show last --series cpu` prints each CPU.", idle_prof),

@@ -363,13 +363,14 @@ fn probes_are_answered_without_a_job_or_its_size() {
 #[test]
 fn iodyno_s_own_flags_stand_anywhere() {
     for text in [
-        "-q --no-store --destroy /dev/x --name=a --size=1m",
-        "--name=a --size=1m --quiet --destroy=/dev/x --no-store",
+        "-q --no-store --dry-run --destroy /dev/x --name=a --size=1m",
+        "--name=a --size=1m --quiet --destroy=/dev/x --no-store --dry-run",
     ] {
         let own = read(text).own;
         let expected = OwnFlags {
             quiet: true,
             no_store: true,
+            dry_run: true,
             destroy: vec![PathBuf::from("/dev/x")],
         };
         assert_eq!(own, expected, "{text}");

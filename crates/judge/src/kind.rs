@@ -20,7 +20,8 @@ pub(crate) fn kind(workload: &Workload, trial: &Trial) -> Kind {
     }
 }
 
-fn planned(workload: &Workload) -> Kind {
+/// Whether the plan limits it by time or by an amount of work.
+pub(crate) fn planned(workload: &Workload) -> Kind {
     let timed = |job: &iodyno_model::Job| job.end.runtime.is_some();
     match workload.jobs.iter().filter(|job| timed(job)).count() {
         0 => Kind::Finite,

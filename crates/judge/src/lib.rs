@@ -31,4 +31,4 @@ pub use repeats::{noise_floor, repeats};
 pub use series::{balance, figures, measured};
 pub use servers::servers;
 pub use summary::summary;
-pub use work::planned_metric;
+pub use work::{expected_metrics, planned_metric};

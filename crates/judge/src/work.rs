@@ -2,10 +2,11 @@
 //! this module distinguishes blocks, file operations and shared files for the rest of the crate.
 
 use iodyno_model::{
-    CloneResult, Direction, Engine, EngineKind, Frame, Job, Metric, Operations, SharedFiles, Step,
-    Trial, Work, Workload,
+    CloneResult, Direction, Engine, EngineKind, Frame, Job, Kind, Metric, Operations, SharedFiles,
+    Step, Trial, Work, Workload,
 };
 
+use crate::kind;
 use crate::summary::VALUES_BEYOND_PERCENTILE;
 
 /// The directions that move data.
@@ -165,6 +166,47 @@ pub fn planned_metric(workload: &Workload) -> Option<Metric> {
         Metric::iops(Metric::IOPS)
     })
 }
+
+/// The names of the metrics by which trials of a workload will be compared, as far as its plan decides: one of them.
+pub fn expected_metrics(workload: &Workload) -> Vec<String> {
+    let planned = workload.metric.clone().or_else(|| planned_metric(workload));
+    if let Some(planned) = planned {
+        return vec![planned.name];
+    }
+    let jobs = || workload.jobs.iter();
+    let scheduled = jobs().all(Job::scheduled);
+    let replayed = jobs().all(|job| job.work.replay().is_some());
+    if kind::planned(workload) == Kind::Finite && !(scheduled && replayed) {
+        return vec![Metric::COMPLETION.to_owned()];
+    }
+    if scheduled {
+        let latency = |name: &str| format!("{name}.p99");
+        if all_shared(workload) {
+            return vec![latency(Direction::Op.name())];
+        }
+        let moves = |direction: &&Direction| jobs().any(|job| issues(job, **direction));
+        let moving = MOVING.iter().filter(moves);
+        return moving.map(|direction| latency(direction.name())).collect();
+    }
+    let sizes = || jobs().map(|job| job.work.as_blocks());
+    let large = |bytes: u64| bytes as f64 >= LARGE_BLOCK;
+    let (iops, bandwidth) = (Metric::IOPS.to_owned(), Metric::BANDWIDTH.to_owned());
+    if sizes().all(|blocks| large(blocks.access.min_block())) {
+        vec![bandwidth]
+    } else if sizes().any(|blocks| large(blocks.access.max_block())) {
+        vec![iops, bandwidth]
+    } else {
+        vec![iops]
+    }
+}
+
+fn issues(job: &Job, direction: Direction) -> bool {
+    let blocks = job.work.as_blocks();
+    blocks.access.directions().any(|issued| issued == direction)
+}
+
+/// From this mean block size upwards, in bytes, bandwidth and not IOPS is the primary metric.
+pub(crate) const LARGE_BLOCK: f64 = 65536.0;
 
 /// The 99th percentile of fewer ops is withheld: [`VALUES_BEYOND_PERCENTILE`] of them lie beyond it. Twice that number,
 /// because a trial may not keep its rate.

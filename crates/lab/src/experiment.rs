@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use iodyno_model::{Diagnostic, Plan, RunId, RunState, StackLayer, TrialKey, TrialState};
-use iodyno_runner::{Node, StopFlag};
+use iodyno_model::{
+    BoundPlan, Diagnostic, Forecast, Plan, RunId, RunState, StackLayer, TrialKey, TrialState,
+};
+use iodyno_runner::{Examination, Node, StopFlag};
 use iodyno_store::{RunHandle, Store, StoreError};
 
 use crate::rounds::{Dependencies, Rounds};
@@ -94,32 +96,92 @@ impl RunEnd {
     }
 }
 
-/// The space and inodes that trials of a plan lack on the node now, each with its workload and configuration. Trials follow
-/// each other and remove their files, so each needs its space alone. Changes nothing.
-pub fn shortages(plan: &Plan, node: &dyn Node) -> Vec<Diagnostic> {
+/// What the trials of a plan would do with their targets now, and why they could not begin; `None` if the storage does
+/// not respond. `protected`: the files of the store. Changes nothing.
+pub fn forecast(
+    plan: &Plan,
+    protected: &[PathBuf],
+    node: &dyn Node,
+    stop: &StopFlag,
+) -> Option<Forecast> {
+    let bound = first_trials(plan, 0..plan.cells()).map(|bound| BoundPlan {
+        protected: protected.to_vec(),
+        ..bound
+    });
+    let bound: Vec<BoundPlan> = bound.collect();
+    let wanted = Examination {
+        forecast: bound.clone(),
+        room: bound.clone(),
+        ..Examination::default()
+    };
+    let found = node.examine(wanted, stop);
+    (found.forecasts.len() == bound.len()).then(|| {
+        let mut all = Forecast {
+            targets: Vec::new(),
+            faults: with_places(found.shortages, &bound),
+        };
+        found.forecasts.into_iter().for_each(|one| all.add(one));
+        all
+    })
+}
+
+/// The space and inodes that trials of these cells lack on the node now, each with its workload and configuration; empty
+/// where that is unknown. Changes nothing.
+pub fn shortages(
+    plan: &Plan,
+    cells: impl IntoIterator<Item = u32>,
+    node: &dyn Node,
+    stop: &StopFlag,
+) -> Vec<Diagnostic> {
+    let bound: Vec<BoundPlan> = first_trials(plan, cells).collect();
+    let wanted = Examination {
+        room: bound.clone(),
+        ..Examination::default()
+    };
+    with_places(node.examine(wanted, stop).shortages, &bound)
+}
+
+/// Adds the workload and the configuration of its trial to each shortage.
+fn with_places(
+    shortages: Vec<(Option<usize>, Diagnostic)>,
+    bound: &[BoundPlan],
+) -> Vec<Diagnostic> {
+    let named = shortages.into_iter().map(|(trial, fault)| {
+        let place = match trial.and_then(|trial| bound.get(trial)) {
+            Some(BoundPlan {
+                workload,
+                configuration,
+                ..
+            }) => format!("`{}` on `{}`", workload.name, configuration.name),
+            None => "all trials together".to_owned(),
+        };
+        Diagnostic {
+            message: format!("{place}: {}", fault.message),
+            ..fault
+        }
+    });
+    named.collect()
+}
+
+/// The first trial of each of these cells, without those that repeat a baseline.
+fn first_trials(
+    plan: &Plan,
+    cells: impl IntoIterator<Item = u32>,
+) -> impl Iterator<Item = BoundPlan> {
     let run = RunId::fresh();
-    let cells = (0..plan.cells()).filter(|cell| {
+    let own = cells.into_iter().filter(|cell| {
         let (configuration, workload) = plan.cell(*cell);
         !configuration.again && !workload.again
     });
-    let shortages = cells.flat_map(|cell| {
+    own.map(move |cell| {
         let key = TrialKey {
             run,
             round: 0,
             cell,
             attempt: 0,
         };
-        let bound = bind(plan, key);
-        let found = node.shortages(&bound).into_iter();
-        found.map(move |fault| Diagnostic {
-            message: format!(
-                "`{}` on `{}`: {}",
-                bound.workload.name, bound.configuration.name, fault.message
-            ),
-            ..fault
-        })
-    });
-    shortages.collect()
+        bind(plan, key)
+    })
 }
 
 /// Runs all trials of a plan, round by round.

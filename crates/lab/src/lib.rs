@@ -25,7 +25,7 @@ mod writer;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use experiment::{Lab, RunEnd, StopReason, carry_out, shortages};
+pub use experiment::{Lab, RunEnd, StopReason, carry_out, forecast, shortages};
 pub use iodyno_runner::Unsettled;
 pub use permission::{NamedTarget, Permission};
 pub use progress::{Ended, Progress};

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use iodyno_model::{
-    Environment, Frame, Histogram, Plan, RunId, RunState, Trial, TrialKey, TrialState,
+    Diagnostic, Environment, Frame, Histogram, Plan, RunId, RunState, Trial, TrialKey, TrialState,
 };
 use iodyno_store::{Run, Store, StoreError};
 
+use crate::experiment::shortages;
 use crate::permission::{NamedTarget, Permission};
 use crate::rounds::{Dependencies, Rounds};
 use crate::{Lab, Progress, RunEnd};
@@ -42,6 +43,14 @@ pub enum ResumeError {
         /// The paths that it does not use.
         unknown: Vec<NamedTarget>,
     },
+    /// The missing trials lack space.
+    #[error("run {alias} is not resumed: its missing trials lack space")]
+    Shortages {
+        /// Its number in the store.
+        alias: u64,
+        /// Every shortage.
+        shortages: Vec<Diagnostic>,
+    },
     /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -55,7 +64,7 @@ impl ResumeError {
                 let more = rounds.saturating_mul(2).max(1);
                 Some(format!("give it more rounds with `--rounds {more}`"))
             }
-            ResumeError::Imported { .. } => None,
+            ResumeError::Imported { .. } | ResumeError::Shortages { .. } => None,
             ResumeError::Unnamed { missing, .. } if missing.is_empty() => {
                 Some("leave it out: a resumed run keeps its targets".to_owned())
             }
@@ -108,8 +117,8 @@ fn unnamed(alias: u64, missing: &[NamedTarget], unknown: &[NamedTarget]) -> Stri
 /// imported, completely or in part, needs its targets in [`Permission::named`].
 ///
 /// # Errors
-/// [`ResumeError::Complete`] if no trial is missing; [`ResumeError::Unnamed`]; [`StoreError::RunIsLive`] while
-/// another process runs it.
+/// [`ResumeError::Complete`] if no trial is missing; [`ResumeError::Unnamed`]; [`ResumeError::Shortages`];
+/// [`StoreError::RunIsLive`] while another process runs it.
 pub fn resume(
     run: RunId,
     rounds: Option<u32>,
@@ -163,6 +172,19 @@ pub(crate) fn resume_with(
             missing,
             unknown,
         });
+    }
+    let shortages = match before.plan.cells() {
+        // A single trial checks it itself, and is stored.
+        1 => Vec::new(),
+        _ => shortages(
+            &before.plan,
+            lacking_cells(&before, wanted),
+            lab.node,
+            lab.stop,
+        ),
+    };
+    if !shortages.is_empty() {
+        return Err(ResumeError::Shortages { alias, shortages });
     }
     let handle = lab.store.resume_run(run)?;
     let seen = complete_rounds(&before);
@@ -226,6 +248,18 @@ fn lacking(run: &Run, rounds: u32) -> u64 {
         latest(run).filter(|(key, state)| key.round < rounds && *state == TrialState::Completed);
     let planned = u64::from(run.plan.cells()) * u64::from(rounds);
     planned.saturating_sub(made.count() as u64)
+}
+
+/// The cells with missing trials in the first `rounds` rounds.
+fn lacking_cells(run: &Run, rounds: u32) -> Vec<u32> {
+    let made = |cell: u32| {
+        let made = latest(run).filter(|(key, state)| {
+            key.cell == cell && key.round < rounds && *state == TrialState::Completed
+        });
+        made.count() as u64
+    };
+    let cells = 0..run.plan.cells();
+    cells.filter(|cell| made(*cell) < rounds.into()).collect()
 }
 
 /// The number of complete rounds, whose verdict was visible.

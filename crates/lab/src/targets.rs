@@ -48,7 +48,7 @@ impl KnownTargets {
             identify: (0..plan.cells())
                 .flat_map(|cell| planned(plan, cell))
                 .collect(),
-            describe: Vec::new(),
+            ..Examination::default()
         };
         let mut found = lab.node.examine(wanted, lab.stop).targets;
         found.retain(|target| !self.known.contains_key(&target.path));

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use iodyno_judge::testing as made_up;
 use iodyno_judge::testing::telemetry::recording;
 use iodyno_model::{
-    Behaviour, BoundPlan, Comparison, Configuration, Diagnostic, Direction, EngineKind, Frame,
-    Identity, Kind, KnownTarget, Observation, Outcome, Part, Plan, Question, RunId, SeriesKind,
-    Settling, StackLayer, Target, TargetInfo, TelemetryBatch, Trial, TrialKey, Workload,
+    Admission, Behaviour, BoundPlan, Comparison, Configuration, Diagnostic, Direction, EngineKind,
+    Forecast, Frame, Identity, Kind, KnownTarget, Observation, Outcome, Part, Plan, Question,
+    RunId, SeriesKind, Settling, StackLayer, Target, TargetInfo, TargetUse, TelemetryBatch, Trial,
+    TrialKey, Workload,
 };
 use iodyno_runner::{
     Command, EngineSupport, Event, Examination, Examined, Hello, Message, Node, PROTOCOL,
@@ -122,6 +123,8 @@ pub(crate) struct FakeNode<'a> {
     pub(crate) own_paths: bool,
     /// Paths that are no longer mounted, by the number of trials before.
     pub(crate) unmounted: fn(usize) -> &'static [&'static str],
+    /// Trials that lack space.
+    pub(crate) lacks: fn(&BoundPlan) -> bool,
     /// The file at a path after this number of trials.
     pub(crate) identity: fn(&Path, usize) -> Option<Identity>,
 }
@@ -141,6 +144,7 @@ impl<'a> FakeNode<'a> {
             unsettled: Vec::new(),
             own_paths: false,
             unmounted: |_| &[],
+            lacks: |_| false,
             identity: |_, _| None,
         }
     }
@@ -233,14 +237,6 @@ impl Node for FakeNode<'_> {
         self.unsettled.clone()
     }
 
-    fn shortages(&self, plan: &BoundPlan) -> Vec<Diagnostic> {
-        let lacks = (self.act)(plan) == Act::Refuse;
-        lacks
-            .then(|| Diagnostic::error("no space"))
-            .into_iter()
-            .collect()
-    }
-
     fn examine(&self, wanted: Examination, _: &StopFlag) -> Examined {
         let made = self.bound.borrow().len();
         let files = wanted.plans.iter().filter_map(|plan| {
@@ -255,9 +251,22 @@ impl Node for FakeNode<'_> {
             Some(KnownTarget { path, identity })
         });
         let stacks = wanted.describe.into_iter();
+        let room = wanted.room.iter().enumerate();
+        let lacking = room.filter(|(_, plan)| (self.lacks)(plan));
+        let shortages = lacking.map(|(index, _)| (Some(index), Diagnostic::error("no space")));
+        let forecasts = wanted.forecast.iter().map(|plan| Forecast {
+            targets: vec![(
+                PathBuf::from(&plan.configuration.name),
+                Admission::Granted(TargetUse::Create),
+            )],
+            faults: Vec::new(),
+        });
         Examined {
             targets: targets.collect(),
             stacks: stacks.map(|path| self.target(path, made)).collect(),
+            shortages: shortages.collect(),
+            forecasts: forecasts.collect(),
+            ..Examined::default()
         }
     }
 }

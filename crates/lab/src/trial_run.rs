@@ -95,8 +95,8 @@ impl<'a> TrialRun<'a> {
         let (plan, cell) = (self.plan, self.key.cell);
         let wanted = Examination {
             identify: targets.of_cell(plan, cell),
-            plans: Vec::new(),
             describe: places.of_cell(plan, cell),
+            ..Examination::default()
         };
         let now = self.lab.node.examine(wanted, self.lab.stop);
         let lost_target = places.lost(plan, cell, &now.stacks);

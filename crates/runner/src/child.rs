@@ -12,12 +12,12 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
-use iodyno_model::{BoundPlan, Diagnostic, Outcome, Settling, Step};
+use iodyno_model::{BoundPlan, Outcome, Settling, Step};
 use iodyno_target::settle::Unsettled;
 
 use crate::death::Death;
 use crate::helper::{self, CleanUp, CleanUpState};
-use crate::operations::{self, OrphanFolder};
+use crate::operations::OrphanFolder;
 use crate::process::{NodeProcess, Report};
 use crate::protocol::{
     Command, Event, Examination, Examined, Message, PROTOCOL, ReadError, TrialEnd,
@@ -85,10 +85,6 @@ impl Node for LocalNode {
             true => Examined::default(),
             false => helper::examine(self, wanted, stop),
         }
-    }
-
-    fn shortages(&self, plan: &BoundPlan) -> Vec<Diagnostic> {
-        operations::shortages(plan)
     }
 }
 

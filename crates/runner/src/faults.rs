@@ -1,6 +1,7 @@
 //! Why a trial does not begin, and diagnostics that name a job.
 
-use iodyno_model::{BoundPlan, Diagnostic, Job};
+use iodyno_model::{Admission, BoundPlan, Diagnostic, Job, TargetUse};
+use iodyno_target::AdmitError;
 
 /// Why a trial does not begin.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,6 +36,20 @@ pub(crate) fn split_hint(text: &str) -> Diagnostic {
     match text.rsplit_once("\nhint: ") {
         Some((message, hint)) => Diagnostic::error(message).hint(hint),
         None => Diagnostic::error(text),
+    }
+}
+
+/// The guard's answer, with the reason as a diagnostic.
+pub(crate) fn admission(examined: Result<TargetUse, AdmitError>) -> Admission {
+    match examined {
+        Ok(used) => Admission::Granted(used),
+        Err(error) => {
+            let why = split_hint(&error.to_string());
+            match error.needs_destroy() {
+                true => Admission::NeedsDestroy(why),
+                false => Admission::Refused(why),
+            }
+        }
     }
 }
 

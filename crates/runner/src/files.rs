@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use iodyno_engine::JobFile;
 use iodyno_model::{
-    Blocks, BoundPlan, Diagnostic, Engine, FileState, Job, KnownTarget, Order, SharedFiles,
+    Admission, Blocks, BoundPlan, Diagnostic, Engine, FileState, Job, KnownTarget, Order,
+    SharedFiles,
 };
 use iodyno_target::identity;
 use iodyno_target::space::{self, Need};
@@ -19,7 +20,7 @@ use iodyno_target::{
 use rustix::fs::{Advice, fadvise};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::faults::{Unready, at_job, fault, of_job, split_hint};
+use crate::faults::{self, Unready, at_job, fault, of_job, split_hint};
 use crate::resolve::{FileKind, ResolvedClone};
 use crate::wanted::Wanted;
 
@@ -126,6 +127,24 @@ impl Files {
             });
         }
         Ok(files)
+    }
+
+    /// What the guard says of each file and device. Opens nothing for writing.
+    pub(crate) fn forecast(plan: &BoundPlan, wanted: &[Wanted]) -> Vec<(PathBuf, Admission)> {
+        let guard = guard().protecting(&plan.protected);
+        let stored = wanted.iter().filter(|wanted| wanted.kind != FileKind::Null);
+        let asked = stored.map(|wanted| {
+            let jobs = &plan.workload.jobs;
+            let admission = match faults::admission(guard.examine(&request(plan, wanted))) {
+                Admission::NeedsDestroy(why) => {
+                    Admission::NeedsDestroy(at_job(why, &jobs[wanted.job]))
+                }
+                Admission::Refused(why) => Admission::Refused(at_job(why, &jobs[wanted.job])),
+                granted => granted,
+            };
+            (wanted.path.clone(), admission)
+        });
+        asked.collect()
     }
 
     /// The identity of each file, if known.
@@ -314,6 +333,19 @@ pub(crate) fn guard() -> Guard {
     Guard::new(Roots::host()).with_records(records)
 }
 
+fn request<'a>(plan: &'a BoundPlan, wanted: &'a Wanted) -> Request<'a> {
+    Request {
+        path: &wanted.path,
+        intent: wanted.intent,
+        flags: OpenFlags {
+            create: wanted.existing.is_none() && wanted.kind == FileKind::Regular,
+            ..OpenFlags::default()
+        },
+        named: wanted.named,
+        destroy: &plan.destroy,
+    }
+}
+
 /// Targets that the guard refused (with the job's index), and files that could not be opened.
 #[derive(Debug, Default)]
 struct Faults {
@@ -323,17 +355,7 @@ struct Faults {
 
 impl Faults {
     fn admit(&mut self, guard: &Guard, plan: &BoundPlan, wanted: &Wanted) -> Option<Admitted> {
-        let request = Request {
-            path: &wanted.path,
-            intent: wanted.intent,
-            flags: OpenFlags {
-                create: wanted.existing.is_none() && wanted.kind == FileKind::Regular,
-                ..OpenFlags::default()
-            },
-            named: wanted.named,
-            destroy: &plan.destroy,
-        };
-        match guard.admit(&request) {
+        match guard.admit(&request(plan, wanted)) {
             Ok(admitted) => return Some(admitted),
             Err(error @ AdmitError::Refused(_)) => {
                 let refused = split_hint(&error.to_string());
@@ -363,7 +385,7 @@ impl Faults {
 }
 
 /// The space that a layout needs, by folder.
-fn room_needed<'a>(wanted: impl Iterator<Item = &'a Wanted>) -> Vec<Need> {
+pub(crate) fn room_needed<'a>(wanted: impl Iterator<Item = &'a Wanted>) -> Vec<Need> {
     let mut needs: BTreeMap<PathBuf, Need> = BTreeMap::new();
     for wanted in wanted.filter(|wanted| wanted.kind == FileKind::Regular) {
         let folder = wanted.path.parent().unwrap_or(Path::new("/")).to_owned();

@@ -14,6 +14,7 @@ mod clock;
 mod control;
 mod death;
 mod due;
+mod examine;
 mod faults;
 mod files;
 mod gain;
@@ -57,7 +58,8 @@ pub use log_compression::inflate_log;
 pub use operations::folder_name;
 pub use probe::{HostProbe, PathKind, Probe};
 pub use protocol::{
-    Command, EngineSupport, Event, Examination, Examined, Hello, Message, PROTOCOL, TrialEnd,
+    Command, EngineSupport, Event, Examination, Examined, FoundPath, Hello, Message, PROTOCOL,
+    TrialEnd,
 };
 pub use resolve::{
     FileKind, Resolved, ResolvedClone, ResolvedFile, made_up_name, placed_names, resolve,

@@ -8,8 +8,8 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 use iodyno_model::{
-    BoundPlan, Diagnostic, EngineKind, Environment, Frame, Job, KnownTarget, Outcome, Part,
-    SeriesKind, Settling, Step, TargetInfo, TelemetryBatch, TrialKey,
+    BoundPlan, Diagnostic, EngineKind, Environment, Forecast, Frame, Job, KnownTarget, Outcome,
+    Part, SeriesKind, Settling, Step, TargetInfo, TelemetryBatch, TrialKey,
 };
 use iodyno_target::settle::Unsettled;
 use serde::de::DeserializeOwned;
@@ -19,7 +19,7 @@ use crate::death::Death;
 use crate::faults::{self, Unready};
 
 /// The version of the protocol; both ends must have the same.
-pub const PROTOCOL: u32 = 6;
+pub const PROTOCOL: u32 = 7;
 
 /// The largest frame, bytes. A part of a thousand clones with wide histograms takes about 100 MB.
 const LONGEST: u32 = 512 << 20;
@@ -110,6 +110,12 @@ pub struct Examination {
     pub plans: Vec<BoundPlan>,
     /// Paths whose storage stack is described.
     pub describe: Vec<PathBuf>,
+    /// Paths to be found.
+    pub find: Vec<PathBuf>,
+    /// Trials whose targets the guard is asked about.
+    pub forecast: Vec<BoundPlan>,
+    /// Trials of one run whose space is checked.
+    pub room: Vec<BoundPlan>,
 }
 
 /// The result of an [`Examination`].
@@ -119,6 +125,22 @@ pub struct Examined {
     pub targets: Vec<KnownTarget>,
     /// The storage stacks, in order.
     pub stacks: Vec<TargetInfo>,
+    /// Where the paths to be found lead, in order, or why that is unknown.
+    pub found: Vec<Result<FoundPath, String>>,
+    /// What the trials would do to their targets, in order.
+    pub forecasts: Vec<Forecast>,
+    /// The space and inodes that the trials lack now, each with the index of its trial; without one if only all trials
+    /// together lack them.
+    pub shortages: Vec<(Option<usize>, Diagnostic)>,
+}
+
+/// An existing file, folder or device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundPath {
+    /// Its path without symlinks.
+    pub path: PathBuf,
+    /// Whether it is a folder.
+    pub folder: bool,
 }
 
 /// The identity and the capabilities of a node.
@@ -364,7 +386,7 @@ fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 mod tests {
     use super::*;
     use crate::samples::{job, plan};
-    use iodyno_model::{Identity, Operations, Work};
+    use iodyno_model::{Admission, Identity, Operations, TargetUse, Work};
     use proptest::prelude::*;
 
     fn bytes(messages: &[Message]) -> Vec<u8> {
@@ -418,6 +440,12 @@ mod tests {
                     identity: Identity::Absent,
                 }],
                 stacks: vec![TargetInfo::default()],
+                found: vec![Err("no".to_owned())],
+                forecasts: vec![Forecast {
+                    targets: vec![("/x".into(), Admission::Granted(TargetUse::Create))],
+                    faults: Vec::new(),
+                }],
+                shortages: vec![(None, Diagnostic::error("no"))],
             }),
             Message::CleanedUp(Ok(true)),
             Message::CleanedUp(Err("no".to_owned())),

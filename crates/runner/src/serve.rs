@@ -1,30 +1,26 @@
 //! The node's side of the protocol: hello, prepare, arm, and the part at the end.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::mpsc;
 
-use iodyno_model::{
-    BoundPlan, Diagnostic, EngineKind, KnownTarget, Outcome, Settling, Step, Target, TrialKey,
-};
+use iodyno_model::{BoundPlan, Diagnostic, EngineKind, Outcome, Settling, Step, Target, TrialKey};
 use iodyno_target::settle::settle;
-use iodyno_target::{Roots, WrittenDevice, identity, stack};
+use iodyno_target::{Roots, WrittenDevice, stack};
 use iodyno_units::Nanos;
 
 use crate::control::{self, Control};
+use crate::examine::examine;
 use crate::faults::Unready;
 use crate::files;
 use crate::message_writer::{MessageSender, MessageWriter};
 use crate::operations::OrphanFolder;
 use crate::prepare::prepare;
-use crate::probe::HostProbe;
 use crate::protocol::{
-    Command, EngineSupport, Event, Examination, Examined, Hello, Message, PROTOCOL, TrialEnd,
+    Command, EngineSupport, Event, Examination, Hello, Message, PROTOCOL, TrialEnd,
 };
-use crate::resolve::{FileKind, resolve};
 use crate::stuck::StuckGuard;
 use crate::timeline::Timeline;
 use crate::trial::{Remains, Trial};
@@ -215,26 +211,6 @@ fn guard_preparation(plan: &BoundPlan, control: &Control, messages: &MessageSend
     };
     let targets = move || vec![stack::describe(&place, &Roots::host())];
     StuckGuard::watch(limit_ns, false, (control, messages), targets, fail)
-}
-
-/// Examines files and devices, and changes nothing.
-fn examine(wanted: Examination) -> Examined {
-    let roots = Roots::host();
-    let resolved = wanted.plans.iter().map(|plan| resolve(plan, &HostProbe));
-    let clones = resolved.flat_map(|resolved| resolved.unwrap_or_default().clones);
-    let files = clones.flat_map(|clone| clone.files);
-    let files = files.filter(|file| file.kind == FileKind::Regular);
-    let paths = wanted.identify.into_iter();
-    let paths: BTreeSet<PathBuf> = paths.chain(files.map(|file| file.path)).collect();
-    let targets = paths.into_iter().filter_map(|path| {
-        let identity = identity::identify(&path, &roots)?;
-        Some(KnownTarget { path, identity })
-    });
-    let stacks = wanted.describe.iter();
-    Examined {
-        targets: targets.collect(),
-        stacks: stacks.map(|path| stack::describe(path, &roots)).collect(),
-    }
 }
 
 /// Cleans up after a node that died, even if the parent ends meanwhile. `false`: there was no folder.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use iodyno_model::{BoundPlan, Diagnostic, Settling, StopRequest};
+use iodyno_model::{BoundPlan, Settling, StopRequest};
 use iodyno_target::settle::Unsettled;
 
 use crate::clock;
@@ -77,10 +77,6 @@ pub trait Node {
     /// Examines files and devices, and changes nothing. Everything is unknown if the storage does not respond. Returns
     /// soon after `stop` is set.
     fn examine(&self, wanted: Examination, stop: &StopFlag) -> Examined;
-
-    /// The space and inodes that the file operations of a trial would lack now; empty also if that is unknown.
-    /// Changes nothing.
-    fn shortages(&self, plan: &BoundPlan) -> Vec<Diagnostic>;
 }
 
 /// One trial on one node.

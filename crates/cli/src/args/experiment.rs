@@ -74,7 +74,9 @@ pub(crate) struct ExperimentArgs {
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) fail_on: Option<FailOn>,
 
-    /// Print the plan without running it or looking at the targets.
+    /// Print the plan, and what a run would do with its targets, and change nothing.
+    ///
+    /// A target that would be refused is a warning; the exit code is 0.
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
 

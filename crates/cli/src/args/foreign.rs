@@ -19,7 +19,7 @@ use super::{ExperimentArgs, Percent, SamplingArgs};
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, disable_version_flag = true)]
 #[command(
-    override_usage = "iodyno [--store PATH] fio [--no-store] [-q] [--destroy PATH] [--sample NAME] [FIO OPTIONS] [JOB OPTIONS] [FILE]..."
+    override_usage = "iodyno [--store PATH] fio [--no-store] [-q] [--destroy PATH] [--dry-run] [--sample NAME] [FIO OPTIONS] [JOB OPTIONS] [FILE]..."
 )]
 #[command(after_help = "\
 Examples:
@@ -27,8 +27,8 @@ Examples:
   iodyno fio --output-format=json --output=result.json job.fio
 
 Write `--store`, `--color` and `-v` before `fio`; `--sample NAME` (a server process whose CPU time is
-measured) and `--sample-every TIME` directly after it; `--no-store`, `-q` (no warnings) and `--destroy`
-anywhere. IODYNO_STORE, IODYNO_NO_STORE=1 and IODYNO_QUIET=1 do the same in scripts that cannot be
+measured) and `--sample-every TIME` directly after it; `--no-store`, `-q` (no warnings), `--destroy`
+and `--dry-run` (print what a run would do) anywhere. IODYNO_STORE, IODYNO_NO_STORE=1 and IODYNO_QUIET=1 do the same in scripts that cannot be
 changed. A device that contains data is written only with `--destroy`, unless iodyno wrote that data.
 `iodyno check FILE` checks a job file.")]
 pub(crate) struct FioArgs {
@@ -39,6 +39,10 @@ pub(crate) struct FioArgs {
     /// Allow overwriting the data on this device, or the disk image in this file.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) destroy: Vec<PathBuf>,
+
+    /// Print the plan and what a run would do with its files and devices, and change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 
     /// What to sample on the host.
     #[command(flatten)]
@@ -78,7 +82,7 @@ pub(crate) struct UnobtrusiveArgs {
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, disable_version_flag = true)]
 #[command(
-    override_usage = "iodyno [--store PATH] fileio [--no-store] [-q] [--sample NAME] [--on NAME=PATH]... [--rounds N] [--name NAME] [SYSBENCH OPTIONS] prepare|run|cleanup|help"
+    override_usage = "iodyno [--store PATH] fileio [--no-store] [-q] [--sample NAME] [--on NAME=PATH]... [--rounds N] [--no-settle] [--name NAME] [--dry-run] [SYSBENCH OPTIONS] prepare|run|cleanup|help"
 )]
 #[command(after_help = "\
 Examples:
@@ -89,8 +93,8 @@ Examples:
                                           Compare two folders; `prepare` takes the same `--on`
 
 Write `--store`, `--color` and `-v` before `fileio`; `--no-store`, `-q` (no warnings), `--on`, `--rounds`,
-`--name`, `--sample NAME` (a server process whose CPU time is measured) and `--sample-every TIME` directly
-after it.
+`--no-settle`, `--name`, `--dry-run` (print what a run would do), `--sample NAME` (a server process whose
+CPU time is measured) and `--sample-every TIME` directly after it.
 IODYNO_STORE, IODYNO_NO_STORE=1 and IODYNO_QUIET=1 do the same in scripts that cannot be changed.
 `iodyno show last` shows the trial.")]
 pub(crate) struct FileioArgs {
@@ -112,6 +116,14 @@ pub(crate) struct FileioArgs {
     /// Name of the run in lists.
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
+
+    /// Do not drop the page cache or wait for idle devices between trials.
+    #[arg(long)]
+    pub(crate) no_settle: bool,
+
+    /// Print the plan and what a run would do with its files, and change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 
     /// What to sample on the host.
     #[command(flatten)]
@@ -144,11 +156,11 @@ impl FileioArgs {
             margin: Percent {
                 share: Question::MARGIN,
             },
-            no_settle: false,
+            no_settle: self.no_settle,
             sampling: self.sampling.clone(),
             stuck_after: Nanos(Plan::STUCK_AFTER_NS),
             fail_on: None,
-            dry_run: false,
+            dry_run: self.dry_run,
             seed: None,
             name: self.name.clone(),
             json: false,

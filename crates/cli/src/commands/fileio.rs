@@ -1,5 +1,7 @@
 //! `iodyno fileio`: sysbench fileio's command line and output.
 
+use std::path::Path;
+
 use iodyno_lab::Progress;
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{Diagnostic, Job, Plan, Severity, Target};
@@ -9,8 +11,8 @@ use iodyno_sysbench::{self as sysbench, Action, Command};
 use iodyno_units::Nanos;
 
 use crate::args::{ExperimentArgs, FileioArgs};
-use crate::commands::run::{command_line, fresh_seed, working_folder};
-use crate::configurations::configurations;
+use crate::commands::run::{command_line, fresh_seed, show_plan, working_folder};
+use crate::configurations::{configurations, named_paths};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::experiment::{Begin, RunObserver, carry_out};
@@ -19,6 +21,7 @@ use crate::measure::{ResultOutput, measure};
 use crate::progress::{Mode, Reporter};
 use crate::rounds::{doubts, with_rounds};
 use crate::screen::write_out;
+use crate::targets::FoundPaths;
 use crate::trials::{Drawn, has_figures};
 
 /// Runs `prepare`, `run` or `cleanup` as sysbench fileio does; the first two are stored as trials.
@@ -49,7 +52,9 @@ pub(crate) fn fileio(args: &FileioArgs, context: &Context) -> Result<Exit, Failu
 /// Removes the files that `prepare` creates, and nothing else.
 fn cleanup(args: &FileioArgs, command: &Command, context: &Context) -> Result<Exit, Failure> {
     let folder = working_folder()?;
-    let configurations = configurations(&args.on, &folder, true).map_err(Failure::input)?;
+    let found = FoundPaths::look(named_paths(&args.on, &folder), context)?;
+    let configurations =
+        configurations(&args.on, &folder, |path| found.error(path)).map_err(Failure::input)?;
     let mut removed = 0u64;
     let mut faults = Vec::new();
     for configuration in &configurations {
@@ -72,7 +77,11 @@ fn cleanup(args: &FileioArgs, command: &Command, context: &Context) -> Result<Ex
                 }
                 _ => {}
             }
-            match std::fs::remove_file(&path) {
+            let outcome = match args.dry_run {
+                true => Ok(()),
+                false => std::fs::remove_file(&path),
+            };
+            match outcome {
                 Ok(()) => removed += 1,
                 Err(error) => faults.push(Diagnostic::error(format!(
                     "cannot remove `{name}`{at}: {}",
@@ -82,8 +91,12 @@ fn cleanup(args: &FileioArgs, command: &Command, context: &Context) -> Result<Ex
         }
     }
     let all = u64::from(command.file_num) * configurations.len() as u64;
-    write_out("Removing test files...\n")?;
-    context.note(&format!("{removed} of {all} files removed"));
+    if args.dry_run {
+        write_out(format!("{removed} of {all} files would be removed\n"))?;
+    } else {
+        write_out("Removing test files...\n")?;
+        context.note(&format!("{removed} of {all} files removed"));
+    }
     match faults.is_empty() {
         true => Ok(Exit::Fine),
         false => Err(Failure {
@@ -98,11 +111,14 @@ fn perform(args: &FileioArgs, command: &Command, context: &Context) -> Result<Ex
         return Ok(Exit::Fine);
     };
     let experiment = args.experiment();
-    let plan = plan(command, job, &experiment)?;
+    let (plan, found) = plan(command, job, &experiment, context)?;
     let runs = command.action == Action::Run;
     let compares = runs && (plan.cells() > 1 || plan.rounds > 1);
     if compares && !experiment.quiet {
-        context.tell(&doubts(&plan));
+        context.tell(&doubts(&plan, &found));
+    }
+    if experiment.dry_run {
+        return show_plan(&plan, &found, false, context);
     }
     let store = context.store_or_memory(args.unobtrusive.no_store)?;
     let mut reporter = Reporter::new(context, Mode::of(context.terminal, false));
@@ -143,9 +159,17 @@ fn perform(args: &FileioArgs, command: &Command, context: &Context) -> Result<Ex
 }
 
 /// The files are prepared once on each configuration; `run` is repeated and compared as by `iodyno run`.
-fn plan(command: &Command, job: &Job, args: &ExperimentArgs) -> Result<Plan, Failure> {
+fn plan(
+    command: &Command,
+    job: &Job,
+    args: &ExperimentArgs,
+    context: &Context,
+) -> Result<(Plan, FoundPaths), Failure> {
     let folder = working_folder()?;
-    let configurations = configurations(&args.on, &folder, true).map_err(Failure::input)?;
+    let found = FoundPaths::look(named_paths(&args.on, &folder), context)?;
+    // A dry run reports missing paths as a run would.
+    let error = |path: &Path| found.error(path).filter(|_| !args.dry_run);
+    let configurations = configurations(&args.on, &folder, error).map_err(Failure::input)?;
     let workloads = command.workload().into_iter().collect();
     let name = args.name.clone();
     let plan = Plan {
@@ -158,14 +182,15 @@ fn plan(command: &Command, job: &Job, args: &ExperimentArgs) -> Result<Plan, Fai
             workloads,
         )
     };
-    match (command.action, args.rounds) {
+    let plan = match (command.action, args.rounds) {
         (Action::Run, _) => with_rounds(plan, args).map_err(Failure::input),
         (_, None) => Ok(plan),
         (_, Some(_)) => Err(Failure::input(vec![
             Diagnostic::error("`--rounds` has no effect with `prepare`")
                 .hint("leave it out: the files are prepared once"),
         ])),
-    }
+    };
+    Ok((plan?, found))
 }
 
 /// The requested seed.

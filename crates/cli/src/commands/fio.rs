@@ -20,7 +20,7 @@ use iodyno_target::open_output;
 
 use crate::args::{Cli, FioArgs, called_by_other_name};
 use crate::bandwidth_log::BandwidthLog;
-use crate::commands::run::{command_line, fresh_seed, working_folder};
+use crate::commands::run::{command_line, fresh_seed, show_plan, working_folder};
 use crate::configurations::configurations;
 use crate::context::Context;
 use crate::exit::Exit;
@@ -30,6 +30,7 @@ use crate::failure::{Failure, reason};
 use crate::progress::{Mode, Reporter};
 use crate::rounds::with_metrics;
 use crate::screen::write_out;
+use crate::targets::FoundPaths;
 use crate::trials::{Drawn, FioForm, Series, has_figures, load};
 
 /// Runs the jobs as fio does, and stores the trial.
@@ -77,7 +78,11 @@ fn carry(args: &FioArgs, context: &Context) -> Result<Exit, Failure> {
         (Action::ParseOnly, _) => Ok(Exit::Fine),
         (Action::Run, Some(workload)) if !workload.jobs.is_empty() => {
             let no_store = args.unobtrusive.no_store || own.no_store;
-            measure(plan(args, &own, workload)?, &output, no_store, context)
+            let plan = plan(args, &own, workload)?;
+            match args.dry_run || own.dry_run {
+                true => show_plan(&plan, &FoundPaths::default(), false, context),
+                false => measure(plan, &output, no_store, context),
+            }
         }
         (Action::Run, _) => Err(Failure::one(
             Diagnostic::error("there is no job to run")
@@ -121,7 +126,7 @@ fn our_help() -> String {
 
 fn plan(args: &FioArgs, own: &OwnFlags, workload: Workload) -> Result<Plan, Failure> {
     let folder = working_folder()?;
-    let configurations = configurations(&[], &folder, false).map_err(Failure::input)?;
+    let configurations = configurations(&[], &folder, |_| None).map_err(Failure::input)?;
     Ok(with_metrics(Plan {
         command: command_line(),
         seed: fresh_seed(),

@@ -12,7 +12,7 @@ use iodyno_runner::Event;
 
 use crate::args::{FsArgs, FsCommand, FsListArgs, FsRunArgs, FsShowArgs, Percent};
 use crate::commands::run::{finished, show_plan, working_folder};
-use crate::configurations::configurations;
+use crate::configurations::{configurations, named_paths};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::experiment::{Begin, RunObserver};
@@ -21,6 +21,7 @@ use crate::measure::{ResultOutput, measure};
 use crate::progress::{Mode, Reporter};
 use crate::rounds::doubts;
 use crate::screen::write_out;
+use crate::targets::FoundPaths;
 use crate::trials::{Drawn, has_figures};
 use crate::workloads::{described, is_described, read_all, settings};
 
@@ -66,7 +67,7 @@ fn show(args: &FsShowArgs) -> Result<Exit, Failure> {
 }
 
 fn run(args: &FsRunArgs, context: &Context) -> Result<Exit, Failure> {
-    let mut plan = plan(args, context)?;
+    let (mut plan, found) = plan(args, context)?;
     let experiment = &args.experiment;
     // Different workloads in one folder are compared only if rounds are requested.
     let asked = experiment.rounds.is_some() || experiment.stop_width.is_some() || experiment.aa;
@@ -74,10 +75,10 @@ fn run(args: &FsRunArgs, context: &Context) -> Result<Exit, Failure> {
     if !compares {
         plan.rounds = 1;
     } else if !experiment.quiet {
-        context.tell(&doubts(&plan));
+        context.tell(&doubts(&plan, &found));
     }
     if experiment.dry_run {
-        return show_plan(&plan, experiment, context);
+        return show_plan(&plan, &found, experiment.json, context);
     }
     let store = context.store()?;
     let several = compares && (plan.cells() > 1 || plan.rounds > 1);
@@ -109,15 +110,25 @@ fn run(args: &FsRunArgs, context: &Context) -> Result<Exit, Failure> {
     )
 }
 
-fn plan(args: &FsRunArgs, context: &Context) -> Result<Plan, Failure> {
+fn plan(args: &FsRunArgs, context: &Context) -> Result<(Plan, FoundPaths), Failure> {
     let folder = working_folder()?;
     let experiment = &args.experiment;
     let (settings, mut faults) = settings(&args.settings);
-    let look = !experiment.dry_run;
-    let configurations = match (&args.dir, experiment.on.as_slice()) {
-        (None, []) => configurations(&[OsString::from("here=.")], &folder, look),
-        (None, on) => configurations(on, &folder, look),
-        (Some(dir), _) => in_dir(dir, &folder, look),
+    let here = [OsString::from("here=.")];
+    let on = match experiment.on.as_slice() {
+        [] => &here,
+        on => on,
+    };
+    let named = match &args.dir {
+        Some(dir) => vec![folder.join(dir)],
+        None => named_paths(on, &folder),
+    };
+    let paths = FoundPaths::look(named, context)?;
+    // A dry run reports missing paths as a run would.
+    let error = |path: &Path| paths.error(path).filter(|_| !experiment.dry_run);
+    let configurations = match &args.dir {
+        Some(dir) => in_dir(dir, &folder, error),
+        None => configurations(on, &folder, error),
     };
     let configurations = configurations.unwrap_or_else(|found| {
         faults.extend(found);
@@ -135,20 +146,19 @@ fn plan(args: &FsRunArgs, context: &Context) -> Result<Plan, Failure> {
     let (workloads, found) = read_all(&files, &settings, overrides(args));
     faults.extend(found);
     let plan = Plan::new("", configurations, workloads);
-    finished(plan, faults, experiment, context)
+    Ok((finished(plan, faults, experiment, context)?, paths))
 }
 
-/// The configuration of `--dir`. With `look`, the folder must exist.
-fn in_dir(dir: &Path, folder: &Path, look: bool) -> Result<Vec<Configuration>, Vec<Diagnostic>> {
+/// The configuration of `--dir`. `error`: why there is nothing at a path.
+fn in_dir<'a>(
+    dir: &Path,
+    folder: &Path,
+    error: impl Fn(&Path) -> Option<&'a str>,
+) -> Result<Vec<Configuration>, Vec<Diagnostic>> {
     let path = folder.join(dir);
-    match look.then(|| path.metadata()) {
-        Some(Err(error)) => Err(vec![
-            Diagnostic::error(format!(
-                "`--dir {}`: {}",
-                dir.display(),
-                crate::failure::reason(&error)
-            ))
-            .hint(format!(
+    match error(&path) {
+        Some(error) => Err(vec![
+            Diagnostic::error(format!("`--dir {}`: {error}", dir.display())).hint(format!(
                 "give an existing folder, or create it: mkdir -p {}",
                 dir.display()
             )),

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use iodyno_fileops::Overrides;
 use iodyno_lab::{Permission, Progress};
-use iodyno_model::{Diagnostic, FindingKind, Plan, RunId, Severity, Workload};
+use iodyno_model::{Diagnostic, FindingKind, Forecast, Plan, RunId, Severity, Workload};
 use iodyno_store::Store;
 
 use crate::args::{ExperimentArgs, RunArgs, with_command};
-use crate::configurations::{configurations, named_targets};
+use crate::configurations::{configurations, named_paths, named_targets};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::experiment::{Begin, RunObserver, unmet_destroys};
@@ -18,6 +18,7 @@ use crate::plan_text::plan_text;
 use crate::progress::{Mode, Reporter};
 use crate::rounds::{doubts, with_rounds};
 use crate::screen::write_out;
+use crate::targets::{FoundPaths, foresee};
 use crate::trials::{Drawn, has_figures};
 use crate::workloads::{read_all, settings};
 
@@ -34,7 +35,8 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
             ..run.plan
         };
         if experiment.dry_run {
-            return show_plan(&plan, experiment, context);
+            let found = FoundPaths::of(&plan, context)?;
+            return show_plan(&plan, &found, experiment.json, context);
         }
         let begin = Begin::Resume {
             run: run.summary.id,
@@ -57,12 +59,12 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
             ResultOutput::all(&mut tables),
         );
     }
-    let plan = plan(args, context)?;
+    let (plan, found) = plan(args, context)?;
     if !experiment.quiet {
-        context.tell(&doubts(&plan));
+        context.tell(&doubts(&plan, &found));
     }
     if experiment.dry_run {
-        return show_plan(&plan, experiment, context);
+        return show_plan(&plan, &found, experiment.json, context);
     }
     let store = context.store()?;
     let mut tables = Tables::of(&plan, context);
@@ -77,38 +79,68 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
     )
 }
 
-/// Prints the plan for `--dry-run`.
+/// Prints the plan for `--dry-run`, and what a run would do with its targets. `found`: what the targets are.
 pub(crate) fn show_plan(
     plan: &Plan,
-    args: &ExperimentArgs,
+    found: &FoundPaths,
+    json: bool,
     context: &Context,
 ) -> Result<Exit, Failure> {
     context.tell(&unmet_destroys(plan));
-    let text = match args.json {
-        true => iodyno_report::json::plan(plan),
-        false => plan_text(plan, context.style_out()),
-    };
-    write_out(text)?;
+    let forecast = foresee(plan, context)?;
+    write_out(match json {
+        true => iodyno_report::json::plan(plan, forecast.as_ref()),
+        false => plan_text(plan, found, forecast.as_ref(), context.style_out()),
+    })?;
+    context.tell(&match forecast {
+        Some(forecast) => warnings(forecast),
+        None => vec![Diagnostic::warning(
+            "it is unknown what a run would do with its targets: their storage does not respond",
+        )],
+    });
     Ok(Exit::Fine)
 }
 
+/// The reasons why a run would not begin, each once, as warnings.
+fn warnings(forecast: Forecast) -> Vec<Diagnostic> {
+    let targets = forecast.targets.into_iter();
+    let refusals = targets.filter_map(|(_, admission)| admission.refusal().cloned());
+    let mut warnings: Vec<Diagnostic> = Vec::new();
+    for (what, fault) in refusals
+        .map(|fault| ("be refused", fault))
+        .chain(forecast.faults.into_iter().map(|fault| ("fail", fault)))
+    {
+        let warning = Diagnostic {
+            severity: Severity::Warning,
+            message: format!("a run would {what}: {}", fault.message),
+            ..fault
+        };
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+    warnings
+}
+
 /// The plan of a command. Prints warnings; fails with every error found.
-fn plan(args: &RunArgs, context: &Context) -> Result<Plan, Failure> {
+fn plan(args: &RunArgs, context: &Context) -> Result<(Plan, FoundPaths), Failure> {
     let folder = working_folder()?;
     let experiment = &args.experiment;
     let (settings, mut faults) = settings(&args.settings);
-    let configurations = configurations(&experiment.on, &folder, !experiment.dry_run)
-        .unwrap_or_else(|found| {
-            faults.extend(found);
-            Vec::new()
-        });
+    let paths = FoundPaths::look(named_paths(&experiment.on, &folder), context)?;
+    // A dry run reports missing paths as a run would.
+    let error = |path: &Path| paths.error(path).filter(|_| !experiment.dry_run);
+    let configurations = configurations(&experiment.on, &folder, error).unwrap_or_else(|found| {
+        faults.extend(found);
+        Vec::new()
+    });
     let (workloads, found) = read_all(&args.files, &settings, Overrides::default());
     faults.extend(found);
     let plan = Plan {
         destroy: destroyed(args, &folder),
         ..Plan::new("", configurations, workloads)
     };
-    finished(plan, faults, experiment, context)
+    Ok((finished(plan, faults, experiment, context)?, paths))
 }
 
 /// The paths of `--destroy`.

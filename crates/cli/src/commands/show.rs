@@ -31,7 +31,9 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> 
         }
         return match if args.json { Format::Json } else { args.format } {
             Format::Text => text_of_import(&run, imported, context),
-            Format::Json => write_out(iodyno_report::json::plan(&run.plan)).map(|()| Exit::Fine),
+            Format::Json => {
+                write_out(iodyno_report::json::plan(&run.plan, None)).map(|()| Exit::Fine)
+            }
             _ => Err(Failure::one(
                 Diagnostic::error(format!(
                     "run {} was imported and cannot be shown in fio's formats or fsbench's",

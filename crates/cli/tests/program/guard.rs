@@ -1,11 +1,11 @@
 //! Targets that are refused before anything is written.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::{Signal, kill_process};
 
-use crate::harness::{Home, alive, root, skip, stop, wait_for};
+use crate::harness::{Done, Home, alive, root, skip, stop, wait_for};
 
 /// A loop device, detached when dropped.
 pub(crate) struct Loop(pub(crate) PathBuf);
@@ -143,6 +143,69 @@ fn a_device_that_iodyno_wrote_is_used_again_and_one_that_others_wrote_is_refused
     home.iodyno(&["run", "job.fio", "--on", path, "--destroy", path])
         .succeeds();
     home.iodyno(&["run", "job.fio", "--on", path]).succeeds();
+}
+
+#[test]
+fn a_dry_run_examines_devices_as_a_run_does_and_writes_nothing() {
+    let home = Home::new();
+    let Some(device) = Loop::new(&home, 16 << 20) else {
+        return;
+    };
+    let path = device.0.to_str().unwrap();
+    home.file("job.fio", WRITES);
+    let dry = |further: &[&str]| {
+        let arguments = [&["run", "job.fio", "--dry-run", "--on", path], further].concat();
+        home.iodyno(&arguments).succeeds()
+    };
+    let granted = |done: Done| {
+        let done = done.prints(&format!("{path}: ok, overwritten\n"));
+        assert!(!done.stderr.contains("would"), "{}", done.stderr);
+    };
+    granted(dry(&[]));
+    assert!(
+        std::fs::read(&device.0)
+            .unwrap()
+            .iter()
+            .all(|byte| *byte == 0)
+    );
+    home.iodyno(&["run", "job.fio", "--on", path]).succeeds();
+    // Its own writes do not count, and the record of them is still valid after a dry run.
+    granted(dry(&[]));
+    home.iodyno(&["run", "job.fio", "--on", path]).succeeds();
+    std::fs::write(&device.0, "a note").unwrap();
+    let before = std::fs::read(&device.0).unwrap();
+    dry(&[])
+        .prints(&format!("{path}: needs --destroy\n"))
+        .tells("a run would be refused: cannot write to")
+        .tells("sampled blocks of 4 KiB are not blank, the first at byte 0");
+    granted(dry(&["--destroy", path]));
+    assert!(std::fs::read(&device.0).unwrap() == before);
+    // Permission given to a dry run is not kept.
+    home.iodyno(&["run", "job.fio", "--on", path]).exits(3);
+}
+
+#[test]
+fn a_dry_run_reports_a_mounted_device() {
+    let home = Home::new();
+    let Some(device) = Loop::formatted(&home, 16 << 20) else {
+        return;
+    };
+    let point = home.work().join("point");
+    std::fs::create_dir(&point).unwrap();
+    let mount = |program: &str, arguments: &[&Path]| {
+        let ended = Command::new(program).args(arguments).status();
+        ended.is_ok_and(|status| status.success())
+    };
+    if !mount("mount", &[&device.0, &point]) {
+        return skip("a loop device cannot be mounted");
+    }
+    home.file("job.fio", WRITES);
+    let path = device.0.to_str().unwrap();
+    let done = home.iodyno(&["run", "job.fio", "-n", "--on", path, "--destroy", path]);
+    assert!(mount("umount", &[&point]));
+    done.succeeds()
+        .prints(&format!("{path}: would be refused: "))
+        .tells("is mounted on");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Stored results: listed, shown in every form, exported and imported.
 
-use crate::harness::Home;
+use crate::harness::{Done, Home};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 const JOB: &str =
     "[global]\nioengine=psync\nbs=4k\nsize=1m\n[reader]\nrw=randread\n[writer]\nrw=write\n";
@@ -224,7 +225,8 @@ fn a_dry_run_shows_the_plan_and_touches_nothing() {
     .succeeds()
     .prints("/does/not/exist")
     .prints("reader")
-    .prints("seed 7");
+    .prints("seed 7")
+    .tells("a run would fail: the target `/does/not/exist` does not exist");
     let plan = home
         .iodyno(&["run", "mixed.fio", "-n", "--json", "--seed", "7"])
         .succeeds()
@@ -302,6 +304,168 @@ fn a_dry_run_announces_only_the_loss_of_targets() {
 }
 
 #[test]
+fn a_dry_run_says_what_would_be_refused_and_overwritten_and_changes_nothing() {
+    let home = Home::new();
+    home.file(
+        "w.fio",
+        "[t]\nioengine=psync\nrw=write\nbs=4k\nsize=16k\nfilename=f\n",
+    );
+    let path = home.work().join("f");
+    let target = |answer: &str| format!("{}: {answer}\n", path.display());
+    let dry = |further: &[&str]| {
+        let arguments = [&["run", "w.fio", "--dry-run"], further].concat();
+        home.iodyno(&arguments).succeeds()
+    };
+    let granted = |done: Done, answer: &str| {
+        let done = done.prints(&target(answer));
+        assert!(!done.stderr.contains("would"), "{}", done.stderr);
+    };
+    granted(dry(&[]), "ok, created");
+    assert!(!path.exists());
+    home.file("f", "mine");
+    granted(dry(&[]), "ok, overwritten");
+    assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+
+    // The same words as those of the run itself.
+    let image = b"QFI\xfb\0\0\0\x03";
+    std::fs::write(&path, image).unwrap();
+    let refused = dry(&[])
+        .prints(&target("needs --destroy"))
+        .tells("warning: a run would be refused: cannot write to");
+    let run = home.iodyno(&["run", "w.fio"]).exits(3);
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let run = words(&run.stderr);
+    let (_, reason) = run.split_once("error: ").unwrap();
+    let (reason, _) = reason.split_once(" 1 error").unwrap();
+    let refused = words(&refused.stderr);
+    assert!(refused.contains(reason), "{reason}\n{refused}");
+    granted(dry(&["--destroy", "f"]), "ok, overwritten");
+    assert_eq!(std::fs::read(&path).unwrap(), image);
+
+    std::fs::write(&path, [7; 16384]).unwrap();
+    granted(dry(&["--set", "rw=read"]), "ok, read");
+    let plan = dry(&["--json"]).json();
+    assert_eq!(plan["targets"][0]["admission"], "granted");
+    assert_eq!(plan["targets"][0]["used"], "overwrite");
+
+    dry(&["--on", "x=/dev/nosuchdisk"])
+        .tells("a run would fail: the target `/dev/nosuchdisk` does not exist");
+    assert!(!Path::new("/dev/nosuchdisk").exists());
+    let plan = dry(&["--set", "filename=/dev/nosuchdisk", "--json"]).json();
+    assert_eq!(plan["targets"][0]["admission"], "refused");
+    home.iodyno(&["fs", "run", "create_empty", "--dir", "/dev", "--dry-run"])
+        .succeeds()
+        .prints("/dev: would be refused")
+        .tells("a run would be refused: ");
+}
+
+#[test]
+fn a_dry_run_of_the_other_programs_command_lines_changes_nothing() {
+    let home = Home::new();
+    let job = ["--name=t", "--rw=write", "--size=16k", "--filename=f"];
+    for flags in [&["fio", "--dry-run"][..], &["fio", "--no-store"]] {
+        let mut arguments = [flags, &job[..]].concat();
+        if flags[1] != "--dry-run" {
+            arguments.push("--dry-run");
+        }
+        home.iodyno(&arguments)
+            .succeeds()
+            .prints("f: ok, created\n")
+            .prints("metric     completion\n");
+    }
+    let fileio = |dry: bool, action: &str| {
+        let dry = ["--dry-run"].into_iter().filter(|_| dry);
+        let sizes = ["--file-num=2", "--file-total-size=64K", action];
+        let arguments: Vec<&str> = ["fileio"].into_iter().chain(dry).chain(sizes).collect();
+        home.iodyno(&arguments)
+    };
+    fileio(true, "prepare")
+        .succeeds()
+        .prints("test_file.1: ok, created\n");
+    assert!(!home.work().join("test_file.0").exists() && !home.store().exists());
+    fileio(false, "prepare").succeeds();
+    fileio(true, "cleanup")
+        .succeeds()
+        .prints("2 of 2 files would be removed\n");
+    assert!(home.work().join("test_file.1").exists());
+    fileio(false, "cleanup").succeeds();
+    assert!(!home.work().join("test_file.1").exists());
+}
+
+#[test]
+fn a_dry_run_names_the_metric() {
+    let home = Home::new();
+    let metric = |job: &str, flags: &[&str]| {
+        home.file("m.fio", &format!("[t]\nioengine=sim\nsize=1m\n{job}\n"));
+        let arguments = [&["run", "m.fio", "--dry-run"], flags].concat();
+        let done = home.iodyno(&arguments).succeeds();
+        let (_, rest) = done.stdout.split_once("metric     ").unwrap();
+        rest.lines().next().unwrap().to_owned()
+    };
+    assert_eq!(metric("", &[]), "completion");
+    let timed = "runtime=9\ntime_based";
+    assert_eq!(metric(timed, &[]), "iops");
+    assert_eq!(metric(&format!("{timed}\nbs=64k"), &[]), "bandwidth");
+    let mixed = format!("{timed}\nbsrange=4k-1m");
+    assert_eq!(metric(&mixed, &[]), "iops or bandwidth");
+    let paced = format!("{timed}\nrw=rw\nrate_iops=100");
+    assert_eq!(metric(&paced, &[]), "read.p99 or write.p99");
+    let own = ["--metric", "read.mean,iops"];
+    assert_eq!(metric(timed, &own), "read.mean; exploratory: iops");
+    let two = home.iodyno(&[
+        "run",
+        "create_empty",
+        "delete_10k_2MB",
+        "--on",
+        "x=.",
+        "--dry-run",
+    ]);
+    two.succeeds().prints("iops of create_empty, ");
+}
+
+/// Free space of the file system that contains the folder, KiB.
+fn free_kib(home: &Home) -> u64 {
+    let df = std::process::Command::new("df")
+        .args(["--output=avail", "-k"])
+        .arg(home.work())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(df.stdout).unwrap();
+    text.lines().nth(1).unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn space_for_all_trials_is_checked_before_the_first() {
+    let home = Home::new();
+    let free = free_kib(&home);
+    let job = |name: &str, kib: u64| {
+        let text = format!("[{name}]\nioengine=psync\nrw=read\nsize={kib}k\nio_size=4k\n");
+        home.file(&format!("{name}.fio"), &text);
+    };
+    for (small, large, told) in [
+        (4, free + free / 2, "`large` on `here`: "),
+        // Each alone has enough space; the files of the first remain.
+        (free / 3 * 2, free / 3 * 2, "all trials together: "),
+    ] {
+        job("small", small);
+        job("large", large);
+        let arguments = ["run", "small.fio", "large.fio", "--on", "here=."];
+        home.iodyno(&[&arguments[..], &["--rounds", "1"]].concat())
+            .exits(3)
+            .tells(told)
+            .tells("are free");
+        home.iodyno(&[&arguments[..], &["--dry-run"]].concat())
+            .succeeds()
+            .tells(&format!("warning: a run would fail: {told}"));
+    }
+    assert!(!home.work().join("small.0.0").exists());
+    assert_eq!(
+        home.iodyno(&["list", "--json"]).succeeds().json()["runs"],
+        serde_json::json!([])
+    );
+}
+
+#[test]
 fn options_on_the_command_line_have_precedence_over_the_file() {
     let home = Home::new();
     home.file("mixed.fio", JOB);
@@ -357,5 +521,23 @@ fn a_damaged_record_of_a_run_does_not_hide_the_others() {
             .prints("damaged")
             .prints("completed");
         home.iodyno(&["show", "last"]).succeeds();
+    }
+}
+
+#[test]
+fn a_damaged_run_can_be_deleted() {
+    for damage in ["plan = x'00'", "state = 'lost'", "id = x'00'", "cells = -1"] {
+        let home = home_with_runs(3);
+        let store = rusqlite::Connection::open(home.store()).unwrap();
+        store
+            .execute(&format!("UPDATE runs SET {damage} WHERE alias = 2"), [])
+            .unwrap();
+        drop(store);
+        home.iodyno(&["delete", "2", "3"])
+            .succeeds()
+            .prints("deleted run 2 `mixed`")
+            .prints("deleted run 3 `mixed`: completed, 1 trial");
+        let list = home.iodyno(&["list", "--json"]).succeeds().json();
+        assert_eq!(list["runs"].as_array().unwrap().len(), 1, "{damage}");
     }
 }

@@ -11,10 +11,7 @@ use super::{file_operations, is_finite};
 use crate::summary::{
     VALUES_BEYOND_PERCENTILE, WINDOWS_PER_RESOLVED_PERCENTILE, all_rows, measured_ns,
 };
-use crate::work::{self, MOVING};
-
-/// From this mean block size upwards, in bytes, bandwidth and not IOPS is the primary metric.
-const LARGE_BLOCK: f64 = 65536.0;
+use crate::work::{self, LARGE_BLOCK, MOVING};
 
 /// If untimed steps take this fraction of the time, the completion time is mostly theirs.
 const MOSTLY_UNTIMED: f64 = 0.5;

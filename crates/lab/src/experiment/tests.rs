@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use iodyno_judge::testing as made_up;
 use iodyno_model::{BoundPlan, Finding, FindingKind, Outcome};
 use iodyno_runner::Event;
@@ -58,21 +60,36 @@ fn runs_every_trial_and_stores_each_step_as_it_arrives() {
 
 #[test]
 fn every_shortage_of_a_plan_is_named_before_its_first_trial() {
-    let node = FakeNode::new(|plan| match plan.configuration.name.as_str() {
-        "c1" => Act::Refuse,
-        _ => Act::Complete,
-    });
+    let mut node = FakeNode::new(|_| Act::Complete);
+    node.lacks = |plan| plan.configuration.name == "c1";
     let mut twice = plan(2, 2, 3);
     twice.configurations.push(iodyno_model::Configuration {
         again: true,
         ..twice.configurations[1].clone()
     });
-    let found = shortages(&twice, &node);
+    let stop = StopFlag::new();
+    let found = shortages(&twice, 0..twice.cells(), &node, &stop);
     let messages: Vec<&str> = found.iter().map(|fault| fault.message.as_str()).collect();
     assert_eq!(
         messages,
         ["`w0` on `c1`: no space", "`w1` on `c1`: no space"]
     );
+    let found = shortages(&twice, [0, 3], &node, &stop);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].message, "`w1` on `c1`: no space");
+    assert!(node.bound.borrow().is_empty());
+}
+
+#[test]
+fn a_forecast_has_each_target_of_the_plan_once_and_runs_nothing() {
+    let node = FakeNode::new(|_| Act::Complete);
+    let found = forecast(&plan(2, 2, 3), &[], &node, &StopFlag::new()).unwrap();
+    let paths: Vec<&Path> = found
+        .targets
+        .iter()
+        .map(|(path, _)| path.as_path())
+        .collect();
+    assert_eq!(paths, [Path::new("c0"), Path::new("c1")]);
     assert!(node.bound.borrow().is_empty());
 }
 

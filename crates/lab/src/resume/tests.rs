@@ -274,6 +274,36 @@ fn the_target_of_a_failed_trial_does_not_bind_later_ones() {
 }
 
 #[test]
+fn missing_trials_that_lack_space_are_reported_before_anything_is_changed() {
+    let store = stored(&plan(2, 1, 3), |round, cell| {
+        (round < 2 || cell == 0).then_some(Outcome::Completed)
+    });
+    let before = store.log();
+    let resume = |lacks: fn(&iodyno_model::BoundPlan) -> bool| {
+        let mut node = FakeNode::new(|_| Act::Complete);
+        node.lacks = lacks;
+        let (stop, judge) = (node.stop.clone(), FakeJudge::default());
+        resume_with(
+            store.id(),
+            None,
+            &Permission::default(),
+            &lab(&store, &node, &stop),
+            &judge.dependencies(&node),
+            &mut |_| {},
+        )
+    };
+    let error = resume(|plan| plan.configuration.name == "c1").unwrap_err();
+    let ResumeError::Shortages { shortages, .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!(shortages[0].message, "`w0` on `c1`: no space");
+    assert_eq!(store.log(), before);
+    // All trials of the other configuration have completed: it needs no space.
+    let end = resume(|plan| plan.configuration.name == "c0").unwrap();
+    assert_eq!(end.completed, 6);
+}
+
+#[test]
 fn a_complete_run_is_reported_and_not_changed() {
     let plan = plan(2, 1, 3);
     let store = stored(&plan, |_, _| Some(Outcome::Completed));

@@ -1,13 +1,13 @@
 //! A plan as JSON. The document's form is older than the plan's own: each job has all fields of all kinds of work.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use iodyno_model::{
-    Access, After, Amount, Blocks, Buffers, Configuration, Engine, ErrorPolicy, ExitScope, Extent,
-    Files, Imported, Job, Logs, Operations, Pacing, Place, Placement, Plan, Question, Reporting,
-    Sampling, Settling, SharedFiles, SharedMode, Source, Span, SteadyRule, Stopping, SyncPolicy,
-    Verify, Work, Workload,
+    Access, Admission, After, Amount, Blocks, Buffers, Configuration, Engine, ErrorPolicy,
+    ExitScope, Extent, Files, Forecast, Imported, Job, Logs, Operations, Pacing, Place, Placement,
+    Plan, Question, Reporting, Sampling, Settling, SharedFiles, SharedMode, Source, Span,
+    SteadyRule, Stopping, SyncPolicy, TargetUse, Verify, Work, Workload,
 };
 use iodyno_units::Nanos;
 use serde::Serialize;
@@ -17,8 +17,8 @@ use super::print;
 /// The version of this document's form.
 const FORM: u32 = 1;
 
-/// The whole plan. Ends with a newline.
-pub fn plan(plan: &Plan) -> String {
+/// The whole plan, and what a run would do with its targets, if that is known. Ends with a newline.
+pub fn plan(plan: &Plan, forecast: Option<&Forecast>) -> String {
     let jobs = |workload: &Workload| -> Vec<(Blocks, bool)> {
         let jobs = workload.jobs.iter();
         jobs.map(|job| {
@@ -57,6 +57,19 @@ pub fn plan(plan: &Plan) -> String {
         sampling: &plan.sampling,
         stuck_after_ns: plan.stuck_after_ns,
         imported: plan.imported.as_ref(),
+        targets: forecast.map(|forecast| {
+            let targets = forecast.targets.iter();
+            targets
+                .map(|(path, admission)| target(path, admission))
+                .collect()
+        }),
+        faults: forecast.map(|forecast| {
+            forecast
+                .faults
+                .iter()
+                .map(|it| it.message.as_str())
+                .collect()
+        }),
     })
 }
 
@@ -77,6 +90,36 @@ struct PlanObject<'a> {
     stuck_after_ns: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     imported: Option<&'a Imported>,
+    /// The files, folders and devices that its trials would open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    targets: Option<Vec<TargetObject<'a>>>,
+    /// Other reasons why its trials could not begin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    faults: Option<Vec<&'a str>>,
+}
+
+#[derive(Serialize)]
+struct TargetObject<'a> {
+    path: &'a Path,
+    /// `granted`, `needs_destroy` or `refused`.
+    admission: &'static str,
+    /// `read`, `create`, `create_in` or `overwrite`, if it is granted.
+    used: Option<TargetUse>,
+    reason: Option<&'a str>,
+}
+
+fn target<'a>(path: &'a Path, admission: &'a Admission) -> TargetObject<'a> {
+    let (verdict, used) = match admission {
+        Admission::Granted(used) => ("granted", Some(*used)),
+        Admission::NeedsDestroy(_) => ("needs_destroy", None),
+        Admission::Refused(_) => ("refused", None),
+    };
+    TargetObject {
+        path,
+        admission: verdict,
+        used,
+        reason: admission.refusal().map(|why| why.message.as_str()),
+    }
 }
 
 #[derive(Serialize)]

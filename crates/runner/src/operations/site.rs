@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use iodyno_engine::operations::OperationsPart;
-use iodyno_model::{BoundPlan, Diagnostic, FileState, Job, Operations};
+use iodyno_model::{Admission, BoundPlan, Diagnostic, FileState, Job, Operations};
 use iodyno_target::{Guard, Intent, OpenFlags, Request, Roots, space};
 use rustix::fs::fsync;
 use rustix::io::retry_on_intr;
@@ -60,6 +60,21 @@ impl Site {
     /// The user's folder that contains it.
     pub(crate) fn folder(plan: &BoundPlan) -> Option<PathBuf> {
         Site::wanted(plan).then(|| operations_folder(plan))
+    }
+
+    /// What the guard says of the folder.
+    pub(crate) fn forecast(plan: &BoundPlan) -> Option<(PathBuf, Admission)> {
+        let folder = Site::folder(plan)?;
+        let admission = guard().examine(&request(&folder));
+        Some((folder, faults::admission(admission)))
+    }
+
+    /// The space and inodes that the trial lacks now; empty where the free space is unknown.
+    pub(crate) fn shortages(plan: &BoundPlan) -> Vec<Diagnostic> {
+        match Site::folder(plan).filter(|folder| space::room(folder).is_ok()) {
+            Some(folder) => RoomNeeded::of(plan).shortages(&folder),
+            None => Vec::new(),
+        }
     }
 
     /// Has the target admitted, checks free space and creates the folders. `None`: no job needs a folder.
@@ -299,15 +314,22 @@ pub(super) fn remove(own: &Own, tell: Tell<'_>) -> Result<u64, Diagnostic> {
         })
 }
 
-fn admit(at: &Path) -> Result<OwnedFd, Unready> {
-    let request = Request {
+fn guard() -> Guard {
+    Guard::new(Roots::host())
+}
+
+fn request(at: &Path) -> Request<'_> {
+    Request {
         path: at,
         intent: Intent::WRITE,
         flags: OpenFlags::default(),
         named: true,
         destroy: &[],
-    };
-    match Guard::new(Roots::host()).admit(&request) {
+    }
+}
+
+fn admit(at: &Path) -> Result<OwnedFd, Unready> {
+    match guard().admit(&request(at)) {
         Ok(admitted) => Ok(admitted.descriptor),
         Err(error) => {
             // A folder that cannot be opened is treated like one that the guard refuses: nothing was changed.

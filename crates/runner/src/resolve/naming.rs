@@ -130,10 +130,14 @@ pub struct PlacedNames {
     pub files: Vec<PathBuf>,
 }
 
-/// The folders and names of a job's files on a target, without looking at the files; `None` if they are as written. A
-/// target that does not exist counts as a folder.
-pub fn placed_names(target: &Target, files: &Files) -> Option<PlacedNames> {
-    let base = Base::of(target, |path| path.is_dir() || !path.exists());
+/// The folders and names of a job's files on a target, without looking at the files; `None` if they are as written.
+/// `is_folder`: whether the target is a folder.
+pub fn placed_names(
+    target: &Target,
+    files: &Files,
+    is_folder: impl Fn(&Path) -> bool,
+) -> Option<PlacedNames> {
+    let base = Base::of(target, is_folder);
     let mut placed_names = PlacedNames::default();
     match base {
         Base::Written(_) => return None,

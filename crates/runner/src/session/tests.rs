@@ -243,10 +243,6 @@ impl Session for AheadSession<'_> {
 }
 
 impl Node for Ahead {
-    fn shortages(&self, _: &BoundPlan) -> Vec<Diagnostic> {
-        Vec::new()
-    }
-
     fn open(&self, _: &BoundPlan) -> Result<Box<dyn Session + '_>, RunnerError> {
         let hello = Message::Hello(self.hello.clone());
         Ok(Box::new(AheadSession(self, VecDeque::from([hello]))))

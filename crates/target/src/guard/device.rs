@@ -48,16 +48,15 @@ impl Guard {
         }
     }
 
-    /// Opens a block device for the intent of the request.
-    pub(super) fn admit_device(
+    /// The reasons against writing to a device that is not claimed. If there are any, its content is reported as well if
+    /// it can be read; otherwise it is read only if `content` is set.
+    pub(super) fn against_device(
         &self,
         request: &Request<'_>,
         pinned: &Pinned,
         number: DeviceNumber,
-    ) -> Result<Admitted, AdmitError> {
-        if !request.intent.changes() {
-            return self.admit_read(request, pinned, number);
-        }
+        content: bool,
+    ) -> Vec<Reason> {
         let mut reasons = self.judge(number);
         if let Ok(block) = Block::find(&self.roots, number) {
             if block.read_only() {
@@ -70,13 +69,36 @@ impl Guard {
         if !request.named {
             reasons.push(Reason::NotNamed);
         }
-        if !reasons.is_empty() {
-            // It is already refused: its content is reported as well if it can be read.
-            let peek = pinned.open(OFlags::RDONLY | OFlags::NONBLOCK);
-            reasons.extend(peek.into_iter().flat_map(|device| {
+        let refused = !reasons.is_empty();
+        if !refused && !content {
+            return reasons;
+        }
+        match pinned.open(OFlags::RDONLY | OFlags::NONBLOCK) {
+            Ok(device) => {
                 let found = self.holds(&File::from(device), number).reasons;
-                found.into_iter().filter(Reason::gives_way)
-            }));
+                let kept = found.into_iter();
+                reasons.extend(kept.filter(|reason| !refused || reason.gives_way()));
+            }
+            Err(_) if refused => {}
+            Err(error) => reasons.push(Reason::Unprobed {
+                why: error.to_string(),
+            }),
+        }
+        reasons
+    }
+
+    /// Opens a block device for the intent of the request.
+    pub(super) fn admit_device(
+        &self,
+        request: &Request<'_>,
+        pinned: &Pinned,
+        number: DeviceNumber,
+    ) -> Result<Admitted, AdmitError> {
+        if !request.intent.changes() {
+            return self.admit_read(request, pinned, number);
+        }
+        let reasons = self.against_device(request, pinned, number, false);
+        if !reasons.is_empty() {
             return Err(refused(request, pinned, reasons));
         }
         let claim = self.claim(request, pinned, number)?;

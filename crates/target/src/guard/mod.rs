@@ -26,7 +26,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{OFlags, StatVfsMountFlags, StatxFlags};
+use iodyno_model::TargetUse;
+use rustix::fs::{Access, AtFlags, CWD, OFlags, StatVfsMountFlags, StatxFlags, accessat};
 
 use crate::block::DeviceNumber;
 use crate::mounts;
@@ -241,6 +242,65 @@ impl Guard {
         decision
     }
 
+    /// Decides as [`Guard::admit`] does, but opens nothing for writing, creates, claims and records nothing. Returns how
+    /// the target would be used.
+    ///
+    /// # Errors
+    /// As of [`Guard::admit`], as far as they can be foreseen.
+    pub fn examine(&self, request: &Request<'_>) -> Result<TargetUse, AdmitError> {
+        let failed = |source| AdmitError::failed(request.path, "open", source, false);
+        let changes = request.intent.changes();
+        let pinned = match Pinned::path(request.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && request.creates() => {
+                return self.examine_creation(request);
+            }
+            other => other.map_err(failed)?,
+        };
+        if let Some(reason) = planted(request, &pinned) {
+            return Err(refused(request, &pinned, vec![reason]));
+        }
+        let reasons = match &pinned.kind {
+            PinnedKind::File => self.against_file(request, &pinned),
+            PinnedKind::Folder => self.against_folder(request, &pinned),
+            PinnedKind::Block(number) if changes => {
+                self.against_device(request, &pinned, *number, true)
+            }
+            PinnedKind::Block(_) => Vec::new(),
+            PinnedKind::Character(number) => against_character(request, *number),
+            PinnedKind::Other(kind) => vec![Reason::WrongKind {
+                kind: (*kind).to_owned(),
+            }],
+        };
+        let given = request.destroys(&pinned);
+        if !reasons.iter().all(|reason| given && reason.gives_way()) {
+            return Err(refused(request, &pinned, reasons));
+        }
+        let mut access = Access::empty();
+        access.set(Access::READ_OK, request.intent.read || !changes);
+        access.set(Access::WRITE_OK, changes);
+        may(request.path, access).map_err(failed)?;
+        Ok(match pinned.kind {
+            PinnedKind::File | PinnedKind::Block(_) if changes => TargetUse::Overwrite,
+            PinnedKind::Folder if changes => TargetUse::CreateIn,
+            _ => TargetUse::Read,
+        })
+    }
+
+    /// [`Self::examine`] for a file that would be created.
+    fn examine_creation(&self, request: &Request<'_>) -> Result<TargetUse, AdmitError> {
+        if let Some(refusal) = self.not_to_create(request) {
+            return Err(refusal);
+        }
+        let folder = folder_of(request.path);
+        let not_made = |error| self.not_made(request, error);
+        let pinned = Pinned::path(folder).map_err(not_made)?;
+        if let Some(reason) = self.mount_reasons(request, &pinned) {
+            return Err(refused(request, &pinned, vec![reason]));
+        }
+        may(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(not_made)?;
+        Ok(TargetUse::Create)
+    }
+
     fn decide(&self, request: &Request<'_>) -> Result<Admitted, AdmitError> {
         let failed = |source| AdmitError::failed(request.path, "open", source, false);
         let pinned = match Pinned::path(request.path) {
@@ -259,10 +319,7 @@ impl Guard {
             }
             other => other.map_err(failed)?,
         };
-        if request.intent.changes()
-            && !matches!(pinned.kind, PinnedKind::Folder)
-            && let Some(reason) = links::planted(request.path, &pinned)
-        {
+        if let Some(reason) = planted(request, &pinned) {
             return Err(refused(request, &pinned, vec![reason]));
         }
         match pinned.kind {
@@ -347,11 +404,16 @@ impl Guard {
         (request.intent.changes() && read_only).then(|| self.read_only(pinned))
     }
 
-    fn admit_folder(&self, request: &Request<'_>, pinned: &Pinned) -> Result<Admitted, AdmitError> {
+    fn against_folder(&self, request: &Request<'_>, pinned: &Pinned) -> Vec<Reason> {
         let mut reasons: Vec<Reason> = self.mount_reasons(request, pinned).into_iter().collect();
         if request.intent.changes() && holds_devices(&self.roots, pinned) {
             reasons.push(Reason::AmongDevices);
         }
+        reasons
+    }
+
+    fn admit_folder(&self, request: &Request<'_>, pinned: &Pinned) -> Result<Admitted, AdmitError> {
+        let reasons = self.against_folder(request, pinned);
         if !reasons.is_empty() {
             return Err(refused(request, pinned, reasons));
         }
@@ -361,7 +423,7 @@ impl Guard {
         Ok(admitted(request, pinned, Kind::Folder, descriptor))
     }
 
-    fn admit_file(&self, request: &Request<'_>, pinned: &Pinned) -> Result<Admitted, AdmitError> {
+    fn against_file(&self, request: &Request<'_>, pinned: &Pinned) -> Vec<Reason> {
         let mut reasons: Vec<Reason> = self.mount_reasons(request, pinned).into_iter().collect();
         if self.protects(pinned) {
             reasons.push(Reason::Protected);
@@ -370,6 +432,11 @@ impl Guard {
             reasons.extend(self.file_uses(pinned.file));
             reasons.extend(image(pinned));
         }
+        reasons
+    }
+
+    fn admit_file(&self, request: &Request<'_>, pinned: &Pinned) -> Result<Admitted, AdmitError> {
+        let reasons = self.against_file(request, pinned);
         let given = request.destroys(pinned);
         if !reasons.iter().all(|reason| given && reason.gives_way()) {
             return Err(refused(request, pinned, reasons));
@@ -425,6 +492,17 @@ impl Request<'_> {
     }
 }
 
+/// The reason against changing what the last component of the path leads to, if it is a symlink of another user.
+fn planted(request: &Request<'_>, pinned: &Pinned) -> Option<Reason> {
+    let link = request.intent.changes() && !matches!(pinned.kind, PinnedKind::Folder);
+    link.then(|| links::planted(request.path, pinned))?
+}
+
+/// Whether this user has this access to a path.
+fn may(path: &Path, access: Access) -> io::Result<()> {
+    Ok(accessat(CWD, path, access, AtFlags::EACCESS)?)
+}
+
 /// Whether it is a folder of device nodes: on devtmpfs, or below /dev and on the same file system as
 /// /dev. File systems mounted below /dev, such as /dev/shm, are ordinary file systems.
 fn holds_devices(roots: &Roots, folder: &Pinned) -> bool {
@@ -477,17 +555,26 @@ fn discards(number: DeviceNumber) -> bool {
     number.major == 1 && matches!(number.minor, 3 | 5 | 7)
 }
 
+fn against_character(request: &Request<'_>, number: DeviceNumber) -> Vec<Reason> {
+    // random and urandom for reading.
+    let random = number.major == 1 && matches!(number.minor, 8 | 9);
+    let harmless = discards(number) || (random && !request.intent.changes());
+    match harmless {
+        true => Vec::new(),
+        false => vec![Reason::WrongKind {
+            kind: format!("a character device ({number})"),
+        }],
+    }
+}
+
 fn admit_character(
     request: &Request<'_>,
     pinned: &Pinned,
     number: DeviceNumber,
 ) -> Result<Admitted, AdmitError> {
-    // random and urandom for reading.
-    let random = number.major == 1 && matches!(number.minor, 8 | 9);
-    let harmless = discards(number) || (random && !request.intent.changes());
-    if !harmless {
-        let kind = format!("a character device ({number})");
-        return Err(refused(request, pinned, vec![Reason::WrongKind { kind }]));
+    let reasons = against_character(request, number);
+    if !reasons.is_empty() {
+        return Err(refused(request, pinned, reasons));
     }
     // O_DIRECT has no effect on them, and some refuse it.
     let flags = OpenFlags {

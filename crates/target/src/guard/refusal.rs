@@ -380,6 +380,12 @@ fn hint_line(hint: Option<&str>) -> String {
 }
 
 impl AdmitError {
+    /// Whether `--destroy` for this target permits it.
+    pub fn needs_destroy(&self) -> bool {
+        let refusal = self.refusal();
+        refusal.is_some_and(|refusal| refusal.findings.iter().all(Reason::gives_way))
+    }
+
     /// From a failed system call, with the remedy for its errno.
     pub(super) fn failed(
         path: &Path,
