@@ -55,6 +55,7 @@ pub fn read(texts: &[Text<'_>], options: &Options) -> Imported {
 }
 
 /// A trial's place in the source.
+#[derive(Clone)]
 struct Placed {
     /// The index of the trial.
     trial: u32,
@@ -88,10 +89,17 @@ fn read_one(
         None => Label::default(),
     };
     let mut trials = ImportedTrials::default();
-    let mut places = Vec::new();
+    let mut places: Vec<(u32, Placed)> = Vec::new();
     let claimed = scan(&lines, options, |Extract { lines: at, what }| match what {
         ExtractContent::Trial(trial) => {
-            places.push((trial.at.line, placed(trials.len() as u32, at, &lines)));
+            // The results of a document have all its lines, which are hashed once.
+            let last = places.last().map(|(_, placed)| placed);
+            let mut placed = match last.filter(|placed| placed.lines == at) {
+                Some(placed) => placed.clone(),
+                None => placed(at, &lines),
+            };
+            placed.trial = trials.len() as u32;
+            places.push((trial.at.line, placed));
             trials.push(*trial);
         }
         ExtractContent::Table(table) => imported.tables.push(*table),
@@ -127,7 +135,8 @@ fn read_one(
     imported
 }
 
-fn placed(trial: u32, at: Range<u32>, lines: &Lines<'_>) -> Placed {
+/// The place of the first trial in some lines.
+fn placed(at: Range<u32>, lines: &Lines<'_>) -> Placed {
     let mut hasher = DefaultHasher::new();
     let mut digits = 0;
     for (_, text) in lines.range(at.clone()) {
@@ -137,7 +146,7 @@ fn placed(trial: u32, at: Range<u32>, lines: &Lines<'_>) -> Placed {
         }
     }
     Placed {
-        trial,
+        trial: 0,
         lines: at,
         block: 0,
         digits,
