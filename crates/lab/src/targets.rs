@@ -32,7 +32,12 @@ impl KnownTargets {
 
     /// Identifies the paths that the plan names, and the files that its trials will open, unless they are known already. To be
     /// called before the first trial: what another process puts under one of these names from then on is not overwritten.
+    ///
+    /// A single trial identifies its targets itself, immediately before it writes: a process less to start.
     pub(crate) fn begin(&mut self, plan: &Plan, run: RunId, lab: &Lab<'_>) {
+        if plan.cells() * plan.rounds <= 1 {
+            return;
+        }
         let real = (0..plan.cells()).filter(|cell| !plan.cell(*cell).1.in_virtual_time());
         let plans = real.map(|cell| {
             let key = TrialKey {

@@ -59,6 +59,20 @@ fn runs_every_trial_and_stores_each_step_as_it_arrives() {
 }
 
 #[test]
+fn a_single_trial_identifies_its_targets_itself() {
+    let store = FakeStore::default();
+    for (plan, before) in [(plan(1, 1, 1), false), (plan(1, 1, 2), true)] {
+        let mut node = FakeNode::acting(&[Act::Complete], &store);
+        node.identity = |path, _| panic!("{} is identified before the trial", path.display());
+        let (stop, judge) = (node.stop.clone(), FakeJudge::default());
+        let (lab, judge) = (lab(&store, &node, &stop), judge.dependencies(&node));
+        let run = || carry_out_with(&plan, &lab, &judge, &mut |_| {}).map(|end| end.completed);
+        let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+        assert_eq!(run.is_err(), before);
+    }
+}
+
+#[test]
 fn every_shortage_of_a_plan_is_named_before_its_first_trial() {
     let mut node = FakeNode::new(|_| Act::Complete);
     node.lacks = |plan| plan.configuration.name == "c1";
