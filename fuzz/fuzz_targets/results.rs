@@ -12,7 +12,7 @@ fuzz_target!(|text: &str| {
     };
     let once = read(&[one], &Options::default());
     let lines = text.matches(['\n', '\r']).count() as u32 + 1;
-    for trial in &once.trials {
+    for trial in once.trials.iter() {
         assert!((1..=lines).contains(&trial.at.line), "{trial:?}");
         assert!(
             trial.figures.iter().all(|figure| figure.value.is_finite()),
