@@ -118,11 +118,9 @@ mod tests {
             .map(|found| {
                 found
                     .into_iter()
-                    .map(|configuration| match configuration.target {
-                        Target::Path(path) => (configuration.name, path.display().to_string()),
-                        Target::AsWritten { folder } => {
-                            (configuration.name, folder.display().to_string())
-                        }
+                    .map(|configuration| {
+                        let path = configuration.target.path().display().to_string();
+                        (configuration.name, path)
                     })
                     .collect()
             })

@@ -160,6 +160,7 @@ fn target(configuration: &Configuration) -> String {
             format!("the jobs' own paths, relative to {}", folder.display())
         }
         Target::Path(path) => format!("{}: {}", configuration.name, path.display()),
+        Target::Made(provision) => format!("{}: {}", configuration.name, provision.words()),
     }
 }
 

@@ -118,6 +118,10 @@ impl<'a> Reporter<'a> {
             Progress::Settling { settling, targets } => {
                 self.step_live(&settling_line(settling, targets));
             }
+            Progress::Storage {
+                configuration,
+                step,
+            } => self.step_live(&format!("storage of {}: {step}", configuration.name)),
             Progress::Trial {
                 number,
                 of,

@@ -74,7 +74,7 @@ impl FoundPaths {
 pub(crate) fn path_of(configuration: &Configuration) -> Option<&PathBuf> {
     match &configuration.target {
         Target::Path(path) => Some(path),
-        Target::AsWritten { .. } => None,
+        Target::AsWritten { .. } | Target::Made(_) => None,
     }
 }
 

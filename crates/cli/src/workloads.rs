@@ -86,7 +86,7 @@ pub(crate) fn settings(texts: &[String]) -> (Vec<Setting>, Vec<Diagnostic>) {
 
 /// A workload, or the file operations that it is made from.
 enum Found {
-    Workload(Workload),
+    Workload(Box<Workload>),
     /// An index of the suite.
     Described(usize),
 }
@@ -126,7 +126,11 @@ pub(crate) fn read_all(
             .collect();
         let parsed = parse_files(std::slice::from_ref(file), &own, &SystemHost);
         report(parsed.diagnostics);
-        all.extend(parsed.workload.map(|found| (file, Found::Workload(found))));
+        all.extend(
+            parsed
+                .workload
+                .map(|found| (file, Found::Workload(Box::new(found)))),
+        );
     }
     if !suite.is_empty() {
         let of_all = settings.iter().filter(|setting| setting.workload.is_none());
@@ -167,7 +171,7 @@ pub(crate) fn read_all(
     let mut workloads: Vec<Workload> = Vec::new();
     for (file, found) in all {
         let workload = match found {
-            Found::Workload(workload) => Some(workload),
+            Found::Workload(workload) => Some(*workload),
             Found::Described(index) => changed[index].take().map(|it| it.workload()),
         };
         workloads.extend(workload.map(|workload| named_apart(workload, file, &workloads)));

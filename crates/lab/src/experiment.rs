@@ -64,7 +64,7 @@ pub struct RunEnd {
     pub completed: u32,
     /// Trials skipped because their cell was given up.
     pub given_up: u32,
-    /// Number of trials of the plan: cells × rounds.
+    /// Number of trials of the plan.
     pub planned: u32,
     /// Why the store does not contain all results; the last error.
     pub unstored: Option<StoreError>,
@@ -81,7 +81,7 @@ impl RunEnd {
             made: 0,
             completed: 0,
             given_up: 0,
-            planned: plan.cells().saturating_mul(plan.rounds),
+            planned: u32::try_from(plan.trials(plan.rounds)).unwrap_or(u32::MAX),
             unstored: None,
         }
     }
@@ -163,7 +163,8 @@ fn with_places(
     named.collect()
 }
 
-/// The first trial of each of these cells, without those that repeat a baseline.
+/// The first trial of each of these cells, without those that repeat a baseline and those whose targets are made: see
+/// [`crate::obstacles`].
 fn first_trials(
     plan: &Plan,
     cells: impl IntoIterator<Item = u32>,
@@ -171,7 +172,8 @@ fn first_trials(
     let run = RunId::fresh();
     let own = cells.into_iter().filter(|cell| {
         let (configuration, workload) = plan.cell(*cell);
-        !configuration.again && !workload.again
+        let exists = configuration.provision().is_none();
+        exists && !configuration.again && !workload.again
     });
     own.map(move |cell| {
         let key = TrialKey {

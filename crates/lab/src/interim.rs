@@ -21,8 +21,9 @@ pub(crate) trait Judge {
     /// The comparison; `None` if there is nothing to compare.
     fn compare(&self, name: &str, seen: &[Observation], question: &Question) -> Option<Comparison>;
 
-    /// The relative width of the widest interval of a primary ratio; `None` if one of them has no interval.
-    fn widest(&self, comparison: &Comparison) -> Option<f64>;
+    /// The relative width of the widest interval of a primary ratio, of one workload if given; `None` if one of them has no
+    /// interval.
+    fn widest(&self, comparison: &Comparison, of: Option<&Workload>) -> Option<f64>;
 }
 
 /// The judge of `iodyno_judge`.
@@ -43,8 +44,8 @@ impl Judge for DefaultJudge {
         iodyno_judge::compare(name, seen, question, &[]).ok()
     }
 
-    fn widest(&self, comparison: &Comparison) -> Option<f64> {
-        iodyno_judge::widest_interval(comparison)
+    fn widest(&self, comparison: &Comparison, of: Option<&Workload>) -> Option<f64> {
+        iodyno_judge::widest_interval(comparison, of)
     }
 }
 
@@ -108,10 +109,15 @@ impl<'a> InterimComparison<'a> {
         }
     }
 
-    /// Whether the intervals of all primary ratios are at most this wide, as a share of the ratio.
-    pub(crate) fn narrow(&self, comparison: &Comparison, width: f64) -> bool {
+    /// Whether the intervals of all primary ratios, or of those of one workload, are at most this wide, as a share of the ratio.
+    pub(crate) fn narrow(
+        &self,
+        comparison: &Comparison,
+        of: Option<&Workload>,
+        width: f64,
+    ) -> bool {
         self.judge
-            .widest(comparison)
+            .widest(comparison, of)
             .is_some_and(|widest| widest <= width)
     }
 }

@@ -8,6 +8,7 @@
 mod downsampler;
 mod experiment;
 mod interim;
+mod made;
 mod permission;
 mod place;
 mod progress;
@@ -27,6 +28,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use experiment::{Lab, RunEnd, StopReason, carry_out, forecast, shortages};
 pub use iodyno_runner::Unsettled;
+pub use made::{fresh, obstacles, turns};
 pub use permission::{NamedTarget, Permission};
 pub use progress::{Ended, Progress};
 pub use resume::{ResumeError, resume};

@@ -39,6 +39,14 @@ impl Places {
             .collect()
     }
 
+    /// Forgets what a configuration's trials found: its target was made anew.
+    pub(crate) fn forget(&mut self, plan: &Plan, of: usize) {
+        self.found
+            .retain(|(configuration, _), _| *configuration != of);
+        self.cells
+            .retain(|cell, _| configuration(plan, *cell) != of);
+    }
+
     /// The changes of a cell's paths, given their storage stacks now.
     pub(crate) fn lost(&self, plan: &Plan, cell: u32, now: &[TargetInfo]) -> Option<String> {
         self.changed(configuration(plan, cell), now)
@@ -100,7 +108,7 @@ fn listed(paths: &BTreeSet<PathBuf>) -> String {
 }
 
 fn configuration(plan: &Plan, cell: u32) -> usize {
-    cell as usize / plan.workloads.len().max(1)
+    plan.place(cell).0
 }
 
 /// Whether files at a planned path are in, at or directly below a path that was found.

@@ -33,6 +33,13 @@ pub enum Progress<'a> {
         /// The paths whose devices are waited for.
         targets: &'a [PathBuf],
     },
+    /// The storage of a configuration is made or prepared; this can take minutes.
+    Storage {
+        /// The configuration.
+        configuration: &'a Configuration,
+        /// What is done now.
+        step: &'a str,
+    },
     /// A trial begins.
     Trial {
         /// From 1; includes the trials of earlier sessions of a resumed run.

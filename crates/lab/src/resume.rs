@@ -244,10 +244,12 @@ fn latest(run: &Run) -> impl Iterator<Item = (TrialKey, TrialState)> {
 
 /// The number of missing trials in the first `rounds` rounds.
 fn lacking(run: &Run, rounds: u32) -> u64 {
-    let made =
-        latest(run).filter(|(key, state)| key.round < rounds && *state == TrialState::Completed);
-    let planned = u64::from(run.plan.cells()) * u64::from(rounds);
-    planned.saturating_sub(made.count() as u64)
+    let made = latest(run).filter(|(key, state)| {
+        key.round < rounds
+            && *state == TrialState::Completed
+            && run.plan.takes_part(key.cell, key.round)
+    });
+    run.plan.trials(rounds).saturating_sub(made.count() as u64)
 }
 
 /// The cells with missing trials in the first `rounds` rounds.
@@ -270,7 +272,11 @@ fn complete_rounds(run: &Run) -> u32 {
             *made.entry(key.round).or_default() += 1;
         }
     }
-    let complete = made.values().filter(|made| **made == run.plan.cells());
+    let complete = made.iter().filter(|(round, made)| {
+        let cells = 0..run.plan.cells();
+        let planned = cells.filter(|cell| run.plan.takes_part(*cell, **round));
+        **made as usize == planned.count()
+    });
     u32::try_from(complete.count()).unwrap_or(u32::MAX)
 }
 

@@ -7,8 +7,10 @@ use iodyno_model::{
     Comparison, Environment, KnownTarget, Plan, RunState, Trial, TrialKey, TrialState, Workload,
 };
 use iodyno_store::RunHandle;
+use iodyno_units::counted;
 
 use crate::interim::{DefaultJudge, InterimComparison, Judge};
+use crate::made::MadeTargets;
 use crate::place::Places;
 use crate::schedule::order;
 use crate::settle::Settler;
@@ -43,14 +45,27 @@ pub(crate) struct Rounds<'a> {
     /// The trials of earlier sessions, by round and cell.
     earlier: BTreeMap<(u32, u32), Earlier>,
     settler: Settler<'a>,
+    made: MadeTargets<'a>,
     places: Places,
     targets: KnownTargets,
     interim: InterimComparison<'a>,
     retries: RetryLimit,
     timing: Timing,
+    /// The workloads that a rule has stopped, by their places in the plan, with the number of their rounds.
+    ended: BTreeMap<usize, u32>,
+    /// The time of each workload's trials.
+    times: BTreeMap<usize, WorkloadTime>,
     /// Virtual time of the trials of this call, ns.
     virtual_ns: u64,
     end: RunEnd,
+}
+
+/// The time of a workload's trials, with the making of their targets, in this call.
+struct WorkloadTime {
+    spent_ns: u64,
+    /// Of the current round.
+    round_ns: u64,
+    rounds: Timing,
 }
 
 /// The result of a trial in an earlier session.
@@ -75,6 +90,7 @@ impl<'a> Rounds<'a> {
             dependencies,
             earlier: BTreeMap::new(),
             settler: Settler::new(lab, plan),
+            made: MadeTargets::new(lab, plan),
             places: Places::default(),
             targets: KnownTargets::default(),
             interim: InterimComparison::new(plan, dependencies.judge, run),
@@ -83,6 +99,8 @@ impl<'a> Rounds<'a> {
                 true => 0,
                 false => (dependencies.now)(),
             }),
+            ended: BTreeMap::new(),
+            times: BTreeMap::new(),
             virtual_ns: 0,
             end: RunEnd::new(run, plan),
         }
@@ -136,6 +154,7 @@ impl<'a> Rounds<'a> {
         let run = self.end.handle.id;
         self.targets.begin(self.plan, run, self.lab);
         self.end.stopped = self.all(observer);
+        self.made.end(observer);
         self.count_unrepeated();
         match self.end.stopped {
             StopReason::Cancelled => self.end.state = RunState::Interrupted,
@@ -180,6 +199,13 @@ impl<'a> Rounds<'a> {
             return StopReason::AllRounds;
         }
         for round in 0..self.plan.rounds {
+            if self.cells(round).next().is_none() {
+                // Each workload was stopped by a rule of its own, or has fewer rounds than the plan.
+                return match self.ended.is_empty() {
+                    true => StopReason::AllRounds,
+                    false => StopReason::Width,
+                };
+            }
             if !self.is_whole(round) {
                 if let Some(reason) = self.enough() {
                     return reason;
@@ -191,8 +217,10 @@ impl<'a> Rounds<'a> {
                 }
                 let span_ns = self.now().saturating_sub(begun_ns);
                 let made = self.end.made - before;
-                self.timing.round(span_ns, made, self.plan.cells());
+                let cells = self.cells(round).count();
+                self.timing.round(span_ns, made, cells as u32);
                 self.end.rounds = round + 1;
+                self.time_workloads(round);
                 if let Some(reason) = self.judge(observer) {
                     return reason;
                 }
@@ -202,9 +230,19 @@ impl<'a> Rounds<'a> {
         StopReason::AllRounds
     }
 
+    /// The cells that have a trial in a round.
+    fn cells(&self, round: u32) -> impl Iterator<Item = u32> {
+        (0..self.plan.cells()).filter(move |cell| self.takes_part(*cell, round))
+    }
+
+    fn takes_part(&self, cell: u32, round: u32) -> bool {
+        let ended = self.ended.get(&self.plan.place(cell).1);
+        self.plan.takes_part(cell, round) && ended.is_none_or(|rounds| round < *rounds)
+    }
+
     /// Whether all trials of a round are done.
     fn is_whole(&self, round: u32) -> bool {
-        (0..self.plan.cells())
+        self.cells(round)
             .all(|cell| self.earlier.get(&(round, cell)) == Some(&Earlier::Completed))
     }
 
@@ -245,16 +283,75 @@ impl<'a> Rounds<'a> {
         });
         let narrow = |comparison: &Comparison| {
             let width = stopping.width?;
-            self.interim.narrow(comparison, width).then_some(())
+            self.interim.narrow(comparison, None, width).then_some(())
         };
         let least = stopping.least_rounds.max(self.begun_before());
         let enough = done >= least && done < of;
-        (enough && comparison.as_ref().and_then(narrow).is_some()).then_some(StopReason::Width)
+        let enough = enough && comparison.as_ref().and_then(narrow).is_some();
+        self.end_workloads(comparison.as_ref(), observer);
+        enough.then_some(StopReason::Width)
+    }
+
+    /// Adds a round to the time of its workloads.
+    fn time_workloads(&mut self, round: u32) {
+        let places: Vec<usize> = self
+            .cells(round)
+            .map(|cell| self.plan.place(cell).1)
+            .collect();
+        for (place, time) in &mut self.times {
+            let cells = places.iter().filter(|other| *other == place).count() as u32;
+            let span_ns = std::mem::take(&mut time.round_ns);
+            time.rounds
+                .round(span_ns, u32::from(span_ns > 0) * cells, cells);
+        }
+    }
+
+    /// Ends the workloads to which a stopping rule of their own applies after a complete round.
+    fn end_workloads(
+        &mut self,
+        comparison: Option<&Comparison>,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) {
+        let done = self.end.rounds;
+        for (place, workload) in self.plan.workloads.iter().enumerate() {
+            let rules = &workload.stopping;
+            let more = (0..self.plan.cells())
+                .any(|cell| self.plan.place(cell).1 == place && self.takes_part(cell, done));
+            if rules.is_none() || !more || done >= self.plan.rounds {
+                continue;
+            }
+            let time = self.times.get(&place);
+            let room = time.is_none_or(|time| time.rounds.room(time.spent_ns, rules.max_time_ns));
+            let least = rules.least_rounds.max(self.begun_before());
+            let narrow = rules
+                .width
+                .zip(comparison)
+                .is_some_and(|(width, comparison)| {
+                    done >= least && self.interim.narrow(comparison, Some(workload), width)
+                });
+            let why = match (room, narrow) {
+                (false, _) => "another round would exceed its time limit",
+                (_, true) => "its intervals are as narrow as requested",
+                _ => continue,
+            };
+            let rounds = counted(done.into(), "round");
+            observer(Progress::Note(&format!(
+                "{} ends after {rounds}: {why}",
+                workload.name
+            )));
+            self.ended.insert(place, done);
+            let run = self.end.handle.id;
+            if let Err(error) = self.lab.store.end_workload(run, place, done) {
+                self.end.unstored = Some(error);
+            }
+        }
     }
 
     /// Runs the missing trials of a round.
     fn round(&mut self, round: u32, observer: &mut dyn FnMut(Progress<'_>)) -> Option<StopReason> {
-        for cell in order(self.plan, round) {
+        let mut order = order(self.plan, round);
+        order.retain(|cell| self.takes_part(*cell, round));
+        for (place, cell) in order.iter().copied().enumerate() {
             let attempt = match self.earlier.get(&(round, cell)) {
                 Some(Earlier::Completed) => continue,
                 Some(Earlier::Again { attempt, .. }) => *attempt,
@@ -271,11 +368,41 @@ impl<'a> Rounds<'a> {
             };
             if self.retries.given_up(cell) {
                 self.give_up(key, observer);
-            } else if let Some(reason) = self.trial(key, observer) {
-                return Some(reason);
+                continue;
+            }
+            let (completed, begun_ns) = (self.end.completed, self.now());
+            let reason = self.trial(key, observer);
+            let rest = self.unmade(round, &order[place + 1..]);
+            let completed = self.end.completed > completed;
+            self.made.used(key, completed, &rest, observer);
+            self.spent(cell, begun_ns);
+            if reason.is_some() {
+                return reason;
             }
         }
         None
+    }
+
+    /// Adds the time since `begun_ns` to that of a cell's workload.
+    fn spent(&mut self, cell: u32, begun_ns: u64) {
+        let span_ns = self.now().saturating_sub(begun_ns);
+        let (_, workload) = self.plan.place(cell);
+        let time = self.times.entry(workload).or_insert(WorkloadTime {
+            spent_ns: 0,
+            round_ns: 0,
+            rounds: Timing::new(0),
+        });
+        time.spent_ns += span_ns;
+        time.round_ns += span_ns;
+    }
+
+    /// The cells among these whose trials will be run.
+    fn unmade(&self, round: u32, cells: &[u32]) -> Vec<u32> {
+        let run = |cell: &&u32| {
+            !self.retries.given_up(**cell)
+                && self.earlier.get(&(round, **cell)) != Some(&Earlier::Completed)
+        };
+        cells.iter().filter(run).copied().collect()
     }
 
     /// Removes the earlier outcome of a trial that is repeated.
@@ -289,7 +416,7 @@ impl<'a> Rounds<'a> {
     fn give_up(&mut self, key: TrialKey, observer: &mut dyn FnMut(Progress<'_>)) {
         let why = format!("skipped: {}", RetryLimit::why());
         self.repeats(key);
-        let run = TrialRun::new(self.lab, self.plan, key, None);
+        let run = TrialRun::new(self.lab, self.plan, key, None, None);
         let not_made = run.give_up(why, observer);
         self.end.given_up += 1;
         self.end.unstored = not_made.unstored.or(self.end.unstored.take());
@@ -303,10 +430,17 @@ impl<'a> Rounds<'a> {
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Option<StopReason> {
         let (configuration, workload) = self.plan.cell(key.cell);
+        let ready = self.made.ready(key, observer);
+        if self.lab.stop.is_set() {
+            return Some(StopReason::Cancelled);
+        }
         // A simulated device does not depend on the host.
-        let settled = match workload.in_virtual_time() {
-            true => None,
-            false => Some(self.settler.settle(observer)),
+        let settled = match (&ready, workload.in_virtual_time()) {
+            (Err(_), _) | (_, true) => None,
+            (Ok(made), false) => {
+                let made = made.as_ref().map(|made| made.path.as_path());
+                Some(self.settler.settle(made, observer))
+            }
         };
         if self.lab.stop.is_set() {
             return Some(StopReason::Cancelled);
@@ -319,8 +453,13 @@ impl<'a> Rounds<'a> {
             configuration,
             workload,
         });
-        let run = TrialRun::new(self.lab, self.plan, key, settled);
-        let made = run.carry_out(number, &mut self.places, &mut self.targets, observer);
+        let (places, targets) = (&mut self.places, &mut self.targets);
+        let made = match ready {
+            Ok(made) => TrialRun::new(self.lab, self.plan, key, made, settled)
+                .carry_out(number, places, targets, observer),
+            Err(faults) => TrialRun::new(self.lab, self.plan, key, None, settled)
+                .unmade(faults, number, places, observer),
+        };
         let state = made.trial.outcome.state();
         self.end.count(state);
         if workload.in_virtual_time() {

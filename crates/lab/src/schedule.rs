@@ -4,7 +4,9 @@
 //! workload), independent of earlier trials and of the number of rounds. An interrupted run therefore continues in
 //! its original order, and so does a run that is extended.
 
-use iodyno_model::{BoundPlan, Observation, Plan, RoundOrder, SCHEMA, TrialKey};
+use iodyno_model::{
+    BoundPlan, FilePolicy, Files, Observation, Plan, RoundOrder, SCHEMA, TrialKey, Workload,
+};
 use iodyno_units::Nanos;
 
 /// Separates the random numbers of the order from those of the ops.
@@ -41,7 +43,7 @@ pub(crate) fn bind(plan: &Plan, key: TrialKey) -> BoundPlan {
         schema: SCHEMA,
         key,
         configuration: configuration.clone(),
-        workload: workload.clone(),
+        workload: with_shared_names(workload),
         seed: seed(plan, key),
         destroy: plan.destroy.clone(),
         protected: Vec::new(),
@@ -49,6 +51,30 @@ pub(crate) fn bind(plan: &Plan, key: TrialKey) -> BoundPlan {
         sampling: plan.sampling.clone(),
         stuck_after_ns: plan.stuck_after_ns,
     }
+}
+
+/// The workload, whose jobs use the files of its family if these are shared: their names contain the family instead of the job.
+fn with_shared_names(workload: &Workload) -> Workload {
+    let mut workload = workload.clone();
+    if workload.files != FilePolicy::Shared {
+        return workload;
+    }
+    let family = workload.family.as_ref().unwrap_or(&workload.name);
+    let family = family.replace(['/', '$'], "-");
+    let several = workload.jobs.len() > 1;
+    let usual = Files::default().format;
+    for (job, number) in workload.jobs.iter_mut().zip(1..) {
+        let Some(blocks) = job.work.blocks_mut() else {
+            continue;
+        };
+        if blocks.files.names.is_empty() && blocks.files.format == usual {
+            blocks.files.format = match several {
+                true => format!("{family}-{number}.$jobnum.$filenum"),
+                false => format!("{family}.$jobnum.$filenum"),
+            };
+        }
+    }
+    workload
 }
 
 /// The seed of a trial, from the plan's seed, the round and the workload.
@@ -60,7 +86,7 @@ pub(crate) fn bind(plan: &Plan, key: TrialKey) -> BoundPlan {
 /// next. (By default jobs are repeatable, and then do not use this seed.) It is also independent of the attempt: a
 /// repeated trial gets the same ops.
 fn seed(plan: &Plan, key: TrialKey) -> u64 {
-    let workload = key.cell as usize % plan.workloads.len();
+    let (_, workload) = plan.place(key.cell);
     let before = plan.workloads[..=workload].iter();
     // Counted without the baseline's second: the others' ops are the same with it and without it.
     let workload = before.filter(|workload| !workload.again).count().max(1) as u64 - 1;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::mem::discriminant;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use iodyno_model::{Blocks, Environment, Plan, Settled, Settling, Target};
 use iodyno_runner::Unsettled;
@@ -31,15 +31,18 @@ impl<'a> Settler<'a> {
     }
 
     /// Settles the host; returns whether that succeeded, with notes for the next trial.
+    /// `made` is the target of the next trial if it was made for the run.
     pub(crate) fn settle(
         &mut self,
+        made: Option<&Path>,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> (Settled, Vec<String>) {
         let mut settled = Settled::default();
         if self.settling == Settling::default() {
             return (settled, Vec::new());
         }
-        let targets: Vec<PathBuf> = self.targets.iter().cloned().collect();
+        let existing = self.targets.iter().map(PathBuf::as_path);
+        let targets: Vec<PathBuf> = existing.chain(made).map(Path::to_owned).collect();
         observer(Progress::Settling {
             settling: self.settling,
             targets: &targets,
@@ -66,8 +69,11 @@ impl<'a> Settler<'a> {
         (settled, notes.collect())
     }
 
-    /// Adds the paths that a trial's I/O used.
+    /// Adds the paths that a trial's I/O used. Those of a target that was made exist only for some trials.
     pub(crate) fn learn(&mut self, environment: &Environment) {
+        if environment.made.is_some() {
+            return;
+        }
         let paths = environment.targets.iter().map(|target| target.path.clone());
         self.targets.extend(paths);
     }
@@ -88,6 +94,8 @@ pub(crate) fn planned_for(plan: &Plan, cell: u32) -> BTreeSet<PathBuf> {
         Target::Path(path) => {
             paths.insert(path.clone());
         }
+        // It is known once it is made.
+        Target::Made(_) => {}
         Target::AsWritten { folder } => {
             for job in &workload.jobs {
                 let Some(Blocks { files, .. }) = job.work.blocks() else {

@@ -38,7 +38,11 @@ impl KnownTargets {
         if plan.cells() * plan.rounds <= 1 {
             return;
         }
-        let real = (0..plan.cells()).filter(|cell| !plan.cell(*cell).1.in_virtual_time());
+        // A target that is made has no identity before.
+        let real = (0..plan.cells()).filter(|cell| {
+            let (configuration, workload) = plan.cell(*cell);
+            configuration.provision().is_none() && !workload.in_virtual_time()
+        });
         let plans = real.map(|cell| {
             let key = TrialKey {
                 run,
@@ -101,7 +105,7 @@ impl KnownTargets {
 /// The paths named by a cell's jobs; none for jobs in virtual time, which use no files.
 fn planned(plan: &Plan, cell: u32) -> Vec<PathBuf> {
     let (configuration, workload) = plan.cell(cell);
-    if workload.in_virtual_time() {
+    if workload.in_virtual_time() || configuration.provision().is_some() {
         return Vec::new();
     }
     let jobs = workload.jobs.iter();

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use iodyno_judge::testing as made_up;
 use iodyno_judge::testing::telemetry::recording;
 use iodyno_model::{
-    Admission, Behaviour, BoundPlan, Comparison, Configuration, Diagnostic, Direction, EngineKind,
-    Forecast, Frame, Identity, Kind, KnownTarget, Observation, Outcome, Part, Plan, Question,
-    RunId, SeriesKind, Settling, StackLayer, Target, TargetInfo, TargetUse, TelemetryBatch, Trial,
-    TrialKey, Workload,
+    Admission, Behaviour, BoundPlan, CommandRun, Comparison, Configuration, Diagnostic, Direction,
+    EngineKind, Forecast, Frame, Identity, Kind, KnownTarget, Observation, Outcome, Part, Plan,
+    Question, RunId, SeriesKind, Settling, StackLayer, Target, TargetInfo, TargetUse,
+    TelemetryBatch, Trial, TrialKey, Workload,
 };
 use iodyno_runner::{
     Command, EngineSupport, Event, Examination, Examined, Hello, Message, Node, PROTOCOL,
-    RunnerError, Session, StopFlag, TrialEnd, Unsettled,
+    ProvisionRequest, Provisioned, RunnerError, Session, StopFlag, TrialEnd, Unsettled,
 };
 
 use crate::interim::Judge;
@@ -127,6 +127,14 @@ pub(crate) struct FakeNode<'a> {
     pub(crate) lacks: fn(&BoundPlan) -> bool,
     /// The file at a path after this number of trials.
     pub(crate) identity: fn(&Path, usize) -> Option<Identity>,
+    /// What is done with storage, in order, and the trials on it: `make c0`, `trial w0 on c0`, `undo c0`.
+    pub(crate) storage: RefCell<Vec<String>>,
+    /// The configurations of the storage that exists, by token.
+    existing: RefCell<BTreeMap<String, String>>,
+    /// Whether making storage for this configuration fails, given how often it was tried before.
+    pub(crate) unmakeable: fn(&str, usize) -> bool,
+    /// Undoing storage fails.
+    pub(crate) undoable: bool,
 }
 
 impl<'a> FakeNode<'a> {
@@ -146,7 +154,17 @@ impl<'a> FakeNode<'a> {
             unmounted: |_| &[],
             lacks: |_| false,
             identity: |_, _| None,
+            storage: RefCell::default(),
+            existing: RefCell::default(),
+            unmakeable: |_, _| false,
+            undoable: true,
         }
+    }
+
+    fn log(&self, what: &str, token: &str) {
+        let existing = self.existing.borrow();
+        let name = existing.get(token).map_or("nothing", String::as_str);
+        self.storage.borrow_mut().push(format!("{what} {name}"));
     }
 
     /// These acts in order, and completion afterwards.
@@ -203,6 +221,18 @@ impl<'a> FakeNode<'a> {
 impl Node for FakeNode<'_> {
     fn open(&self, plan: &BoundPlan) -> Result<Box<dyn Session + '_>, RunnerError> {
         self.bound.borrow_mut().push(plan.clone());
+        let existing = self.existing.borrow();
+        let target = plan.configuration.target.path();
+        let made = existing.keys().any(|token| target.ends_with(token));
+        if let (Target::Path(_), true) = (&plan.configuration.target, made) {
+            let blocks = plan.workload.jobs[0].work.blocks();
+            let what = match blocks.is_some_and(|blocks| blocks.files.create_only) {
+                true => "lay out",
+                false => "trial",
+            };
+            let on = format!("{} on {}", plan.workload.name, plan.configuration.name);
+            self.storage.borrow_mut().push(format!("{what} {on}"));
+        }
         self.clock_ns.set(self.clock_ns.get() + self.trial_ns.get());
         let act = (self.act)(plan);
         if act == Act::NoNode {
@@ -267,6 +297,59 @@ impl Node for FakeNode<'_> {
             shortages: shortages.collect(),
             forecasts: forecasts.collect(),
             ..Examined::default()
+        }
+    }
+
+    fn check_provision(&self, requests: &[ProvisionRequest], _: &StopFlag) -> Vec<Diagnostic> {
+        let unmakeable = requests
+            .iter()
+            .filter(|request| (self.unmakeable)(&request.configuration, 0));
+        unmakeable
+            .map(|request| Diagnostic::error(format!("no tool for {}", request.configuration)))
+            .collect()
+    }
+
+    fn provision(
+        &self,
+        request: &ProvisionRequest,
+        _: &StopFlag,
+        told: &mut dyn FnMut(&str),
+    ) -> Result<Provisioned, Vec<Diagnostic>> {
+        let name = &request.configuration;
+        let tries = format!("make {name}");
+        let before = self.storage.borrow();
+        let tried = before.iter().filter(|one| **one == tries).count();
+        drop(before);
+        self.storage.borrow_mut().push(tries);
+        told("mkfs");
+        if (self.unmakeable)(name, tried) {
+            return Err(vec![Diagnostic::error("mkfs failed")]);
+        }
+        let mut existing = self.existing.borrow_mut();
+        existing.insert(request.token.clone(), name.clone());
+        Ok(Provisioned {
+            path: Path::new("/made").join(&request.token),
+            facts: BTreeMap::from([("mkfs".to_owned(), "1.0".to_owned())]),
+            commands: Vec::new(),
+        })
+    }
+
+    fn snapshot(&self, token: &str, _: &StopFlag) -> Result<(), Vec<Diagnostic>> {
+        self.log("snapshot", token);
+        Ok(())
+    }
+
+    fn roll_back(&self, token: &str, _: &StopFlag) -> Result<(), Vec<Diagnostic>> {
+        self.log("roll back", token);
+        Ok(())
+    }
+
+    fn tear_down(&self, token: &str, _: &StopFlag) -> Result<Vec<CommandRun>, Vec<Diagnostic>> {
+        self.log("undo", token);
+        self.existing.borrow_mut().remove(token);
+        match self.undoable {
+            true => Ok(Vec::new()),
+            false => Err(vec![Diagnostic::error("umount: busy")]),
         }
     }
 }
@@ -425,7 +508,7 @@ impl Judge for FakeJudge {
         })
     }
 
-    fn widest(&self, _: &Comparison) -> Option<f64> {
+    fn widest(&self, _: &Comparison, _: Option<&Workload>) -> Option<f64> {
         let mut widths = self.widths.borrow_mut();
         (!widths.is_empty()).then(|| widths.remove(0))
     }
@@ -459,7 +542,7 @@ pub(crate) fn messages(progress: &Progress<'_>) -> Option<String> {
         } => {
             format!("trial {number} of {of} {}", configuration.name)
         }
-        Progress::Node(_) => return None,
+        Progress::Node(_) | Progress::Storage { .. } => return None,
         Progress::StoreFails(_) => "store fails".to_owned(),
         Progress::StoreRecovered => "store recovered".to_owned(),
         Progress::Ended(ended) => format!(

@@ -8,6 +8,7 @@ use iodyno_runner::{Event, Examination, RunnerError, TrialEnd, carry_out};
 use iodyno_store::{Rebuilder, StoreError};
 
 use crate::downsampler::Downsampler;
+use crate::made::Ready;
 use crate::place::Places;
 use crate::resume::drop_histograms;
 use crate::schedule::bind;
@@ -44,6 +45,8 @@ pub(crate) struct TrialRun<'a> {
     frames: Vec<Frame>,
     rebuilder: Rebuilder,
     downsampler: Downsampler,
+    /// Its target, if that was made for the run.
+    made: Option<Ready>,
 }
 
 impl<'a> TrialRun<'a> {
@@ -51,6 +54,7 @@ impl<'a> TrialRun<'a> {
         lab: &'a Lab<'a>,
         plan: &'a Plan,
         key: TrialKey,
+        made: Option<Ready>,
         settled: Option<(Settled, Vec<String>)>,
     ) -> TrialRun<'a> {
         TrialRun {
@@ -66,6 +70,7 @@ impl<'a> TrialRun<'a> {
             frames: Vec::new(),
             rebuilder: Rebuilder::default(),
             downsampler: Downsampler::new(plan.sampling.every_ns),
+            made,
         }
     }
 
@@ -80,6 +85,9 @@ impl<'a> TrialRun<'a> {
     ) -> TrialResult {
         let (configuration, workload) = self.plan.cell(self.key.cell);
         let (round, attempt) = (self.key.round, self.key.attempt);
+        if self.made.as_ref().is_some_and(|made| made.anew) {
+            places.forget(self.plan, self.plan.place(self.key.cell).0);
+        }
         tracing::info!(
             number,
             round,
@@ -104,6 +112,30 @@ impl<'a> TrialRun<'a> {
             Some(why) => Ok(TrialEnd::Unprepared(vec![lost(why)])),
             None => self.make(targets, observer),
         };
+        self.ended(end, number, places, observer)
+    }
+
+    /// Stores that the trial failed because its target could not be made.
+    pub(crate) fn unmade(
+        mut self,
+        faults: Vec<Diagnostic>,
+        number: u32,
+        places: &mut Places,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> TrialResult {
+        self.begin(observer);
+        self.ended(Ok(TrialEnd::Unprepared(faults)), number, places, observer)
+    }
+
+    /// Stores and reports the end.
+    fn ended(
+        mut self,
+        end: Result<TrialEnd, RunnerError>,
+        number: u32,
+        places: &mut Places,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> TrialResult {
+        let (_, workload) = self.plan.cell(self.key.cell);
         let startable = end.is_ok();
         let (mut outcome, mut parts, mut faults) = self.result(end, workload);
         let moved = self.environment.as_ref();
@@ -111,6 +143,9 @@ impl<'a> TrialRun<'a> {
         if let (Outcome::Completed, Some(why)) = (&outcome, moved) {
             faults.push(lost(why.clone()));
             outcome = Outcome::Failed(why);
+        }
+        for part in &mut parts {
+            part.environment.made = self.made.as_ref().map(|made| made.about.clone());
         }
         if let Some((settled, notes)) = &self.settled {
             for part in &mut parts {
@@ -141,10 +176,13 @@ impl<'a> TrialRun<'a> {
         targets: &mut KnownTargets,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Result<TrialEnd, RunnerError> {
-        let bound = BoundPlan {
+        let mut bound = BoundPlan {
             protected: self.lab.store_files.clone(),
             ..bind(self.plan, self.key)
         };
+        if let Some(made) = &self.made {
+            bound = made.bind(bound);
+        }
         let (node, stop) = (self.lab.node, self.lab.stop);
         carry_out(&bound, node, stop, &mut |event| {
             let health = self.keep(&event, targets);
@@ -215,6 +253,8 @@ impl<'a> TrialRun<'a> {
     /// Stores an event of the node.
     fn keep(&mut self, event: &Event, targets: &mut KnownTargets) -> StoreHealth {
         match event {
+            // A target that was made belongs to this run alone, and has another identity each time.
+            Event::Admitted { .. } if self.made.is_some() => StoreHealth::Unchanged,
             Event::Admitted { targets: found } => {
                 targets.learn(found.iter().cloned());
                 match targets.take_unstored() {
@@ -223,9 +263,14 @@ impl<'a> TrialRun<'a> {
                 }
             }
             Event::Ready { environment, notes } => {
-                self.environment = Some((**environment).clone());
+                let environment = Environment {
+                    made: self.made.as_ref().map(|made| made.about.clone()),
+                    ..(**environment).clone()
+                };
                 self.notes.clone_from(notes);
-                self.writer.environment(environment)
+                let health = self.writer.environment(&environment);
+                self.environment = Some(environment);
+                health
             }
             Event::Frame(frame) => {
                 self.rebuilder.add(frame);

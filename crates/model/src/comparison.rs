@@ -265,6 +265,10 @@ pub struct EqualRate {
 pub struct ComparedRow {
     /// Its values of the row dimensions.
     pub name: Vec<String>,
+    /// Whether it is a family: several workloads with one verdict, the geometric mean of their ratios. Its name then has
+    /// that of the family in place of the workload's, and the rows of its workloads are exploratory.
+    #[serde(default)]
+    pub family: bool,
     /// Its metric.
     pub metric: Metric,
     /// Whether it is exploratory: corrected by Benjamini–Hochberg, and to be confirmed.

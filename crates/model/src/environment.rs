@@ -1,8 +1,11 @@
 //! The environment of a trial: host, kernel, CPUs, memory and storage stack.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+
+use crate::CommandRun;
 
 /// The CPUs' frequency policy.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -166,6 +169,20 @@ pub struct Environment {
     pub load_1min_x100: u32,
     /// One entry per folder or device in use (files of one folder share it).
     pub targets: Vec<TargetInfo>,
+    /// How its target was made; `None`: it existed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made: Option<MadeTarget>,
+}
+
+/// A target that was made for a trial.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MadeTarget {
+    /// Numbers the targets that one process made for the configuration, from 1.
+    pub instance: u32,
+    /// What the layers report about themselves: properties of a pool, achieved rates.
+    pub facts: BTreeMap<String, String>,
+    /// The commands that made it, in order.
+    pub commands: Vec<CommandRun>,
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// One layer of a target. Layers are listed from the top down, as in `ext4 on loop on file on FOLDER`. The lowest layer is a
 /// [`Layer::Directory`], a [`Layer::Device`], [`Layer::Zram`] or [`Layer::Tmpfs`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Layer {
     /// An existing folder. A new folder is made in it, and nothing else in it is touched.
@@ -90,7 +90,7 @@ pub enum FileSystemKind {
 }
 
 /// A ZFS pool and what is used of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ZfsLayer {
     /// The words between the pool's name and the devices of `zpool create`, with the number of devices after each: empty
     /// for a stripe; `mirror` 2, `mirror` 2 for a stripe of two mirrors.
@@ -153,8 +153,14 @@ pub enum Fresh {
     Experiment,
 }
 
+impl Fresh {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Fresh::default()
+    }
+}
+
 /// The storage of a configuration: how to make it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provision {
     /// From the top down.
     pub layers: Vec<Layer>,
@@ -185,4 +191,87 @@ pub struct Provision {
     /// Names of processes to sample: servers.
     #[serde(default)]
     pub sample: Vec<String>,
+}
+
+/// A command that was run while storage was made or undone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandRun {
+    /// The command line.
+    pub command: String,
+    /// Its exit status; `None`: it was ended by a signal, or could not be started.
+    pub status: Option<i32>,
+    /// The last part of what it printed, at most 16 KiB.
+    pub output: String,
+    /// From start to end, ns.
+    pub span_ns: u64,
+}
+
+impl Provision {
+    /// The existing folders and devices that it uses.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        let mut paths = Vec::new();
+        for layer in &self.layers {
+            match layer {
+                Layer::Directory { path } => paths.push(path.clone()),
+                Layer::Device { paths: devices } => paths.extend(devices.iter().cloned()),
+                _ => {}
+            }
+        }
+        paths
+    }
+
+    /// The existing devices that it uses alone while it exists.
+    pub fn devices(&self) -> impl Iterator<Item = &PathBuf> {
+        let layers = self.layers.iter();
+        let devices = layers.filter_map(|layer| match layer {
+            Layer::Device { paths } => Some(paths),
+            _ => None,
+        });
+        devices.flatten()
+    }
+
+    /// `ext4 on loop on file on /data`.
+    pub fn words(&self) -> String {
+        let layers: Vec<String> = self.layers.iter().map(Layer::words).collect();
+        match (layers.is_empty(), &self.setup) {
+            (false, _) => layers.join(" on "),
+            (true, Some(setup)) => setup.clone(),
+            (true, None) => String::new(),
+        }
+    }
+}
+
+impl Layer {
+    /// Its name in an experiment: `ext4`, `loop`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Layer::Directory { .. } => "directory",
+            Layer::Device { .. } => "device",
+            Layer::File { .. } => "file",
+            Layer::Loop { .. } => "loop",
+            Layer::Zram { .. } => "zram",
+            Layer::Tmpfs { .. } => "tmpfs",
+            Layer::FileSystem { fs, .. } => match fs {
+                FileSystemKind::Ext4 => "ext4",
+                FileSystemKind::Xfs => "xfs",
+                FileSystemKind::Btrfs => "btrfs",
+            },
+            Layer::Zfs(_) => "zfs",
+            Layer::Overlay { .. } => "overlay",
+            Layer::Throttle(_) => "throttle",
+            Layer::Delay { .. } => "delay",
+        }
+    }
+
+    fn words(&self) -> String {
+        let list = |paths: &[PathBuf]| {
+            let paths = paths.iter().map(|path| path.display().to_string());
+            paths.collect::<Vec<_>>().join(" + ")
+        };
+        match self {
+            Layer::Directory { path } => list(std::slice::from_ref(path)),
+            Layer::Device { paths } => list(paths),
+            layer => layer.kind().to_owned(),
+        }
+    }
 }

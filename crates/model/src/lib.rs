@@ -7,6 +7,7 @@
 mod access;
 mod behaviour;
 mod buffers;
+mod closing;
 mod comparison;
 mod diagnostic;
 mod engine;
@@ -34,6 +35,7 @@ mod plan;
 pub mod printable;
 mod replay;
 mod run;
+mod search;
 mod shared_files;
 mod steady;
 mod stop;
@@ -49,6 +51,7 @@ pub use access::{
 };
 pub use behaviour::{Behaviour, Course, Regime};
 pub use buffers::{Buffers, Content, Memory, Pattern};
+pub use closing::{BandwidthUnit, ClosingTable};
 pub use comparison::{
     CandidateResult, ClaimCheck, ComparedRow, Comparison, Difference, EqualRate, Estimated, Member,
     Pairing, Question, Repeated, Side, Verdict,
@@ -56,7 +59,8 @@ pub use comparison::{
 pub use diagnostic::{Diagnostic, Place, Severity};
 pub use engine::{Engine, EngineKind, SimClock, SimFault, SimLaw, SimOptions};
 pub use environment::{
-    Cpu, DeviceLayer, Environment, Governor, MemoryInfo, MountInfo, StackLayer, TargetInfo,
+    Cpu, DeviceLayer, Environment, Governor, MadeTarget, MemoryInfo, MountInfo, StackLayer,
+    TargetInfo,
 };
 pub use errno::errno_name;
 pub use errors::ErrorPolicy;
@@ -77,7 +81,9 @@ pub use job::{
     UnifiedReporting,
 };
 pub use key::{RunId, TrialKey};
-pub use layer::{FileSystemKind, Fresh, Layer, Limits, Provision, VdevGroup, ZfsLayer, ZfsOrigin};
+pub use layer::{
+    CommandRun, FileSystemKind, Fresh, Layer, Limits, Provision, VdevGroup, ZfsLayer, ZfsOrigin,
+};
 pub use metric::{Better, Figure, Metric, Unit, Withheld};
 pub use observation::{Fact, FactClass, Flag, Kind, Observation, SourceLine};
 pub use operations::{
@@ -90,11 +96,12 @@ pub use part::{
     SampleStats, ServerUse, Settled, Step, StepTime, VerifyResult,
 };
 pub use plan::{
-    BoundPlan, Configuration, Plan, RoundOrder, Sampling, Settling, Source, Stopping, Target,
-    Workload,
+    BoundPlan, Configuration, FilePolicy, Plan, RoundOrder, Sampling, Settling, Source, Stopping,
+    Target, Workload,
 };
 pub use replay::Replay;
 pub use run::{DirectionTotal, RunState, RunSummary, TrialSummary};
+pub use search::{Bound, Search, SearchAxis};
 pub use shared_files::{SharedFiles, SharedMode};
 pub use steady::{SteadyMetric, SteadyResult, SteadyRule, SteadyValue};
 pub use stop::StopRequest;

@@ -108,6 +108,10 @@ impl Observation {
     pub const WORKLOAD: &'static str = "workload";
     /// The name of the dimension of the runs' names; present where several runs share one.
     pub const NAME: &'static str = "name";
+    /// The name of the dimension of families: workloads with one verdict together.
+    pub const FAMILY: &'static str = "family";
+    /// The name of the dimension that numbers the targets that were made for a configuration.
+    pub const INSTANCE: &'static str = "instance";
 
     /// Its value in a dimension; empty if it has none.
     pub fn dimension(&self, name: &str) -> &str {

@@ -1,11 +1,11 @@
 //! The plan of a run, and the plan of one trial for a node.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Imported, Job, Metric, Question, TrialKey};
+use crate::{ClosingTable, Fresh, Imported, Job, Metric, Provision, Question, Search, TrialKey};
 
 /// Target of the I/O.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +18,19 @@ pub enum Target {
     },
     /// A folder (which contains the jobs' folders and files), a file or a device.
     Path(PathBuf),
+    /// Storage that is made for the trials. The plan of a trial contains the path of what was made: [`Target::Path`].
+    Made(Box<Provision>),
+}
+
+impl Target {
+    /// The folder, file or device; empty for storage that is not made yet.
+    pub fn path(&self) -> &Path {
+        match self {
+            Target::AsWritten { folder } => folder,
+            Target::Path(path) => path,
+            Target::Made(_) => Path::new(""),
+        }
+    }
 }
 
 /// A target with its settings: one column of a comparison.
@@ -30,6 +43,9 @@ pub struct Configuration {
     /// Whether it is the baseline repeated for the noise floor: everything but its name equals the baseline's.
     #[serde(default)]
     pub again: bool,
+    /// Further dimensions of its trials: the values of the axes of a matrix.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub dimensions: BTreeMap<String, String>,
 }
 
 impl Configuration {
@@ -39,7 +55,35 @@ impl Configuration {
             name: name.into(),
             target,
             again: false,
+            dimensions: BTreeMap::new(),
         }
+    }
+
+    /// How its storage is made; `None`: it exists.
+    pub fn provision(&self) -> Option<&Provision> {
+        match &self.target {
+            Target::Made(provision) => Some(provision),
+            Target::AsWritten { .. } | Target::Path(_) => None,
+        }
+    }
+}
+
+/// Which trials use the files that a trial laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FilePolicy {
+    /// As the jobs name them.
+    #[default]
+    Own,
+    /// The workloads of a family use the same files, which the first of them on a target lays out.
+    Shared,
+    /// A snapshot of the target, taken after its files were laid out, is rolled back before each trial.
+    Rollback,
+}
+
+impl FilePolicy {
+    fn is_own(&self) -> bool {
+        *self == FilePolicy::Own
     }
 }
 
@@ -71,6 +115,27 @@ pub struct Workload {
     /// for reads and writes at offsets, and for file operations in plans of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<Metric>,
+    /// The workloads with this name have one verdict together: the geometric mean of their ratios.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub family: Option<String>,
+    /// Names of the configurations on which it runs; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub only: Vec<String>,
+    /// Further dimensions of its trials: the values of the axes of a matrix.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub dimensions: BTreeMap<String, String>,
+    /// It takes part in this number of rounds, the first ones; `None`: in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u32>,
+    /// Rules to stop its trials early, in addition to those of the plan.
+    #[serde(default, skip_serializing_if = "Stopping::is_none")]
+    pub stopping: Stopping,
+    /// Which trials share files.
+    #[serde(default, skip_serializing_if = "FilePolicy::is_own")]
+    pub files: FilePolicy,
+    /// Its load is searched: each trial has another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Search>,
 }
 
 impl Workload {
@@ -83,7 +148,24 @@ impl Workload {
             global_options: BTreeMap::new(),
             again: false,
             metric: None,
+            family: None,
+            only: Vec::new(),
+            dimensions: BTreeMap::new(),
+            rounds: None,
+            stopping: Stopping::default(),
+            files: FilePolicy::default(),
+            search: None,
         }
+    }
+
+    /// Whether it has trials on a configuration. The repeated baseline runs what the baseline runs.
+    fn runs_on(&self, configuration: &Configuration, configurations: &[Configuration]) -> bool {
+        let named = |name: &str| self.only.iter().any(|only| only == name);
+        let repeats = || {
+            let mut others = configurations.iter().filter(|other| !other.again);
+            others.any(|other| other.target == configuration.target && named(&other.name))
+        };
+        self.only.is_empty() || named(&configuration.name) || (configuration.again && repeats())
     }
 
     /// Whether its trials run in virtual time: every job uses a simulated device with a virtual clock.
@@ -105,6 +187,13 @@ pub struct Stopping {
     /// Do not begin a round that would end after this time, ns, if it takes as long as the longest so far.
     #[serde(default)]
     pub max_time_ns: Option<u64>,
+}
+
+impl Stopping {
+    /// Whether there is no rule.
+    pub fn is_none(&self) -> bool {
+        *self == Stopping::default()
+    }
 }
 
 /// Actions between trials, so that all start in the same state.
@@ -195,6 +284,9 @@ pub struct Plan {
     /// Rules to stop early.
     #[serde(default)]
     pub stopping: Stopping,
+    /// How often targets that are made are made anew. Where configurations use one device in turn: for every trial.
+    #[serde(default, skip_serializing_if = "Fresh::is_default")]
+    pub fresh: Fresh,
     /// Actions between trials.
     #[serde(default)]
     pub settling: Settling,
@@ -204,6 +296,9 @@ pub struct Plan {
     /// A trial is stuck after this time without progress, ns; 0: never.
     #[serde(default = "stuck_after_ns")]
     pub stuck_after_ns: u64,
+    /// The table that closes the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<ClosingTable>,
     /// Results imported from other tools. Such a plan has no trials and is not executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
@@ -236,28 +331,58 @@ impl Plan {
             destroy: Vec::new(),
             question: Question::default(),
             stopping: Stopping::default(),
+            fresh: Fresh::default(),
             settling: Settling::default(),
             sampling: Sampling::default(),
             stuck_after_ns: Plan::STUCK_AFTER_NS,
+            table: None,
             imported: None,
         }
     }
 
-    /// Number of cells: configurations × workloads.
+    /// Number of cells: configurations × workloads, without the pairs that [`Workload::only`] excludes.
     pub fn cells(&self) -> u32 {
-        (self.configurations.len() * self.workloads.len()) as u32
+        self.pairs().count() as u32
     }
 
-    /// The configuration and workload of a cell.
+    /// The configuration and workload of a cell. Panics if there is no such cell.
     pub fn cell(&self, cell: u32) -> (&Configuration, &Workload) {
-        let (configuration, workload) = (
-            cell as usize / self.workloads.len(),
-            cell as usize % self.workloads.len(),
-        );
+        let (configuration, workload) = self.place(cell);
         (
             &self.configurations[configuration],
             &self.workloads[workload],
         )
+    }
+
+    /// The indices of a cell's configuration and workload. Panics if there is no such cell.
+    pub fn place(&self, cell: u32) -> (usize, usize) {
+        let mut pairs = self.pairs();
+        pairs.nth(cell as usize).expect("a cell of the plan")
+    }
+
+    /// The indices of configuration and workload of every cell.
+    fn pairs(&self) -> impl Iterator<Item = (usize, usize)> {
+        let configurations = self.configurations.iter().enumerate();
+        configurations.flat_map(move |(place, configuration)| {
+            let workloads = self.workloads.iter().enumerate();
+            workloads
+                .filter(|(_, workload)| workload.runs_on(configuration, &self.configurations))
+                .map(move |(workload, _)| (place, workload))
+        })
+    }
+
+    /// Whether a cell has a trial in a round.
+    pub fn takes_part(&self, cell: u32, round: u32) -> bool {
+        let rounds = self.cell(cell).1.rounds;
+        rounds.is_none_or(|rounds| round < rounds)
+    }
+
+    /// Number of trials in the first `rounds` rounds.
+    pub fn trials(&self, rounds: u32) -> u64 {
+        let cells = self.pairs();
+        let own = cells.map(|(_, workload)| self.workloads[workload].rounds);
+        own.map(|own| u64::from(own.map_or(rounds, |own| own.min(rounds))))
+            .sum()
     }
 }
 
@@ -340,6 +465,46 @@ mod tests {
             work: Work::FileOperations(operations),
             ..Job::default()
         }]));
+    }
+
+    /// Two configurations and the baseline once more; workloads `v` on both and `w` on the first alone.
+    fn partial() -> Plan {
+        let target = |path: &str| Target::Path(path.into());
+        let mut again = Configuration::new("a (again)", target("/a"));
+        again.again = true;
+        let mut w = Workload::new("w", Vec::new(), Vec::new());
+        w.only = vec!["a".to_owned()];
+        w.rounds = Some(2);
+        Plan::new(
+            "p",
+            vec![
+                Configuration::new("a", target("/a")),
+                again,
+                Configuration::new("b", target("/b")),
+            ],
+            vec![Workload::new("v", Vec::new(), Vec::new()), w],
+        )
+    }
+
+    #[test]
+    fn a_pair_that_a_workload_excludes_is_not_a_cell() {
+        let plan = partial();
+        let names: Vec<String> = (0..plan.cells())
+            .map(|cell| plan.cell(cell))
+            .map(|(configuration, workload)| format!("{} {}", configuration.name, workload.name))
+            .collect();
+        assert_eq!(names, ["a v", "a w", "a (again) v", "a (again) w", "b v"]);
+        assert_eq!(plan.place(4), (2, 0));
+    }
+
+    #[test]
+    fn a_workload_takes_part_in_its_first_rounds() {
+        let plan = partial();
+        assert_eq!(
+            (plan.trials(1), plan.trials(2), plan.trials(5)),
+            (5, 10, 19)
+        );
+        assert!(plan.takes_part(1, 1) && !plan.takes_part(1, 2) && plan.takes_part(4, 2));
     }
 
     #[test]

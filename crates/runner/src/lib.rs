@@ -59,7 +59,7 @@ pub use operations::folder_name;
 pub use probe::{HostProbe, PathKind, Probe};
 pub use protocol::{
     Command, EngineSupport, Event, Examination, Examined, FoundPath, Hello, Message, PROTOCOL,
-    TrialEnd,
+    ProvisionRequest, Provisioned, TrialEnd,
 };
 pub use resolve::{
     FileKind, Resolved, ResolvedClone, ResolvedFile, made_up_name, placed_names, resolve,

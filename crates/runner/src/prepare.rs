@@ -210,7 +210,7 @@ fn make(
     let jobs: Vec<Arc<Job>> = plan.workload.jobs.iter().cloned().map(Arc::new).collect();
     let folder = match &plan.configuration.target {
         Target::AsWritten { folder } => folder.clone(),
-        Target::Path(_) => PathBuf::new(),
+        Target::Path(_) | Target::Made(_) => PathBuf::new(),
     };
     prepared.site = Site::make(plan)?;
     let (files, site) = (&mut prepared.files, prepared.site.as_ref());

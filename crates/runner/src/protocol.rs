@@ -4,12 +4,13 @@
 //! [`Message`]s. Both begin with `Hello`; if the peer has another version, nothing else is exchanged. A length beyond
 //! the limit is an error, and no memory is reserved for it.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 use iodyno_model::{
-    BoundPlan, Diagnostic, EngineKind, Environment, Forecast, Frame, Job, KnownTarget, Outcome,
-    Part, SeriesKind, Settling, Step, TargetInfo, TelemetryBatch, TrialKey,
+    BoundPlan, CommandRun, Diagnostic, EngineKind, Environment, Forecast, Frame, Job, KnownTarget,
+    Outcome, Part, Provision, SeriesKind, Settling, Step, TargetInfo, TelemetryBatch, TrialKey,
 };
 use iodyno_target::settle::Unsettled;
 use serde::de::DeserializeOwned;
@@ -99,6 +100,32 @@ pub enum Message {
     Examined(Examined),
     /// The answer to [`Command::CleanUp`]: whether there was a folder, or the reason why it remains.
     CleanedUp(Result<bool, String>),
+}
+
+/// Storage to make on a node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProvisionRequest {
+    /// Identifies it: contained in the names of what is made.
+    pub token: String,
+    /// The configuration's name.
+    pub configuration: String,
+    /// What to make.
+    pub provision: Provision,
+    /// As in [`iodyno_model::Plan::destroy`].
+    pub destroy: Vec<PathBuf>,
+    /// As in [`BoundPlan::protected`].
+    pub protected: Vec<PathBuf>,
+}
+
+/// Storage that was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Provisioned {
+    /// The folder or device for the trials.
+    pub path: PathBuf,
+    /// What the layers report about themselves: properties of a pool, achieved rates.
+    pub facts: BTreeMap<String, String>,
+    /// The commands that made it, in order.
+    pub commands: Vec<CommandRun>,
 }
 
 /// What to find out about a node's files and devices.

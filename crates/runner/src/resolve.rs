@@ -91,11 +91,12 @@ pub struct Resolved {
 pub(crate) fn operations_folder(plan: &BoundPlan) -> PathBuf {
     let mut jobs = plan.workload.jobs.iter();
     let own = jobs.find_map(|job| job_folder(job.work.file_operations()?));
-    let (base, target) = match &plan.configuration.target {
-        Target::AsWritten { folder } => (Base::Written(folder), folder),
-        Target::Path(path) => (Base::Below(path), path),
+    let target = plan.configuration.target.path();
+    let base = match &plan.configuration.target {
+        Target::AsWritten { .. } => Base::Written(target),
+        Target::Path(_) | Target::Made(_) => Base::Below(target),
     };
-    own.map_or_else(|| target.clone(), |own| naming::folder(base, own))
+    own.map_or_else(|| target.to_owned(), |own| naming::folder(base, own))
 }
 
 /// The `directory` of a job of one of fio's file engines.
@@ -111,6 +112,10 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
     let mut faults = Vec::new();
     let mut resolved = Resolved::default();
     let target = &plan.configuration.target;
+    if let Target::Made(_) = target {
+        let message = "the target of the trial was not made";
+        return Err(vec![Diagnostic::error(message)]);
+    }
     if let Target::Path(path) = target
         && matches!(probe.look(path), PathKind::Missing | PathKind::NoFolder(_))
     {

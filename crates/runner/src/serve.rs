@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::mpsc;
 
-use iodyno_model::{BoundPlan, Diagnostic, EngineKind, Outcome, Settling, Step, Target, TrialKey};
+use iodyno_model::{BoundPlan, Diagnostic, EngineKind, Outcome, Settling, Step, TrialKey};
 use iodyno_target::settle::settle;
 use iodyno_target::{Roots, WrittenDevice, stack};
 use iodyno_units::Nanos;
@@ -189,10 +189,7 @@ pub(crate) fn trial(
 
 /// Ends the trial if its preparation gets stuck: the kernel blocks when a file is created, opened or laid out.
 fn guard_preparation(plan: &BoundPlan, control: &Control, messages: &MessageSender) -> StuckGuard {
-    let place = match &plan.configuration.target {
-        Target::AsWritten { folder } => folder.clone(),
-        Target::Path(path) => path.clone(),
-    };
+    let place = plan.configuration.target.path().to_owned();
     let limit_ns = plan.stuck_after_ns;
     let fail = {
         let (messages, place) = (messages.clone(), place.clone());

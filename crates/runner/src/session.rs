@@ -9,11 +9,13 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use iodyno_model::{BoundPlan, Settling, StopRequest};
+use iodyno_model::{BoundPlan, CommandRun, Diagnostic, Settling, StopRequest};
 use iodyno_target::settle::Unsettled;
 
 use crate::clock;
-use crate::protocol::{Command, Event, Examination, Examined, Message, TrialEnd};
+use crate::protocol::{
+    Command, Event, Examination, Examined, Message, ProvisionRequest, Provisioned, TrialEnd,
+};
 use crate::stop::StopFlag;
 
 /// Interval at which sessions and the stop flag are checked while nothing happens.
@@ -77,6 +79,61 @@ pub trait Node {
     /// Examines files and devices, and changes nothing. Everything is unknown if the storage does not respond. Returns
     /// soon after `stop` is set.
     fn examine(&self, wanted: Examination, stop: &StopFlag) -> Examined;
+
+    /// What prevents this storage from being made: missing tools, permissions and space, and devices in use. Reports
+    /// everything at once, and changes nothing.
+    fn check_provision(&self, requests: &[ProvisionRequest], _stop: &StopFlag) -> Vec<Diagnostic> {
+        match requests.is_empty() {
+            true => Vec::new(),
+            false => makes_nothing(),
+        }
+    }
+
+    /// Makes storage; `told` gets each step. Returns soon after `stop` is set.
+    ///
+    /// # Errors
+    /// Why it could not be made. Everything made so far was undone, unless that is among the reasons.
+    fn provision(
+        &self,
+        _request: &ProvisionRequest,
+        _stop: &StopFlag,
+        _told: &mut dyn FnMut(&str),
+    ) -> Result<Provisioned, Vec<Diagnostic>> {
+        Err(makes_nothing())
+    }
+
+    /// Takes a snapshot of the storage with this token, for [`Node::roll_back`].
+    ///
+    /// # Errors
+    /// Its layers have no snapshots, or it failed.
+    fn snapshot(&self, _token: &str, _stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
+        Err(makes_nothing())
+    }
+
+    /// Returns the storage with this token to its snapshot.
+    ///
+    /// # Errors
+    /// There is none, or it failed.
+    fn roll_back(&self, _token: &str, _stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
+        Err(makes_nothing())
+    }
+
+    /// Undoes the storage with this token in reverse order; does nothing if it does not exist. Within 5 s if `stop` is set:
+    /// what takes longer is left to `iodyno clean`.
+    ///
+    /// # Errors
+    /// What could not be undone.
+    fn tear_down(
+        &self,
+        _token: &str,
+        _stop: &StopFlag,
+    ) -> Result<Vec<CommandRun>, Vec<Diagnostic>> {
+        Ok(Vec::new())
+    }
+}
+
+fn makes_nothing() -> Vec<Diagnostic> {
+    vec![Diagnostic::error("this node cannot make storage")]
 }
 
 /// One trial on one node.

@@ -34,6 +34,7 @@ pub(crate) const STEPS: &[SchemaStep] = &[
     SchemaStep::Sql(include_str!("schema/2.sql")),
     SchemaStep::Sql(include_str!("schema/3.sql")),
     SchemaStep::Rust(upgrade::stored_plans),
+    SchemaStep::Sql(include_str!("schema/5.sql")),
 ];
 
 /// An upgrade that was done.

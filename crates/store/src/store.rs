@@ -52,6 +52,13 @@ pub trait Store {
     /// [`StoreError::Conflict`] for a run that another process owns.
     fn set_rounds(&self, run: RunId, rounds: u32) -> Result<(), StoreError>;
 
+    /// Records in the plan of a run that this process owns that a workload, by its place in the plan, has no trials after
+    /// its first `rounds` rounds: a rule has stopped it. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] for a run that another process owns, or if there is no such workload.
+    fn end_workload(&self, run: RunId, workload: usize, rounds: u32) -> Result<(), StoreError>;
+
     /// Records in the plan of a run that this process owns that its verdict was visible after `rounds` complete
     /// rounds, before its number of rounds is changed. Repeating a number changes nothing. Durable when it returns.
     ///

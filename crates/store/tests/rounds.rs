@@ -62,6 +62,27 @@ fn counts(store: &SqliteStore, run: RunId) -> (u32, u64, u64, u32) {
 }
 
 #[test]
+fn a_workload_that_a_rule_stopped_has_no_further_trials() {
+    let ((_a, a), (_b, b)) = (fresh(), fresh());
+    let store = SqliteStore::open(a).unwrap();
+    let run = run_of(&store, 50, 3, 1);
+    let before = exported(&store, run);
+    store.end_workload(run, 0, 20).unwrap();
+    assert_eq!(counts(&store, run), (50, 40, 6, 50));
+    store.set_rounds(run, 60).unwrap();
+    assert_eq!(counts(&store, run), (60, 40, 6, 60));
+    store.set_rounds(run, 10).unwrap();
+    assert_eq!(counts(&store, run), (10, 20, 6, 60));
+    let error = store.end_workload(run, 9, 1).unwrap_err();
+    assert!(matches!(error, StoreError::Conflict(_)), "{error}");
+    finish(&store, run, 1000);
+    let away = SqliteStore::open(b).unwrap();
+    away.import(&mut before.as_slice()).unwrap();
+    away.import(&mut exported(&store, run).as_slice()).unwrap();
+    assert_eq!(store.run(run).unwrap().plan.workloads[0].rounds, Some(20));
+}
+
+#[test]
 fn a_run_stopped_by_a_rule_has_the_completed_rounds_and_its_original_plan() {
     let ((_a, a), (_b, b)) = (fresh(), fresh());
     let store = SqliteStore::open(a).unwrap();

@@ -35,6 +35,7 @@ pub fn read(roots: &Roots, version: &str, paths: &[PathBuf]) -> Environment {
         clock_read_ns: clock_read_ns(|| start.elapsed().as_nanos() as u64),
         load_1min_x100: text(roots.proc.join("loadavg")).map_or(0, |text| load(&text)),
         targets: targets(roots, paths),
+        made: None,
     }
 }
 

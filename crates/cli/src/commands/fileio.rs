@@ -58,9 +58,10 @@ fn cleanup(args: &FileioArgs, command: &Command, context: &Context) -> Result<Ex
     let mut removed = 0u64;
     let mut faults = Vec::new();
     for configuration in &configurations {
-        let (folder, at) = match &configuration.target {
-            Target::AsWritten { folder } => (folder, String::new()),
-            Target::Path(folder) => (folder, format!(" in `{}`", folder.display())),
+        let folder = configuration.target.path();
+        let at = match &configuration.target {
+            Target::Path(_) => format!(" in `{}`", folder.display()),
+            Target::AsWritten { .. } | Target::Made(_) => String::new(),
         };
         for name in sysbench::cleanup_files(command.file_num) {
             let path = folder.join(&name);

@@ -10,6 +10,7 @@ use iodyno_units::Rate;
 use super::comparability::{self, Sides, objections};
 use super::facts::{Facts, compare_facts};
 use super::floor;
+use super::grouping::Kinship;
 use super::levels::Level;
 use super::metrics::{Asked, Role};
 use super::sample::{Sample, Two, sample};
@@ -218,6 +219,7 @@ pub(super) fn rows(
         .map(|(prepared, floor)| Built {
             row: ComparedRow {
                 name: prepared.asked.row.name.clone(),
+                family: prepared.asked.row.kinship == Kinship::Family,
                 metric: prepared.asked.metric.clone(),
                 exploratory: prepared.asked.role != Role::Primary,
                 baseline: prepared.side(0, columns, question.alpha),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use iodyno_model::Observation;
 
 /// Dimensions that number repetitions and do not describe the work.
-const REPETITIONS: [&str; 2] = ["loop", "round"];
+const REPETITIONS: [&str; 3] = ["loop", "round", Observation::INSTANCE];
 
 /// The dimension with several values that is most likely the attribute under test.
 pub fn likeliest_axis(observations: &[Observation]) -> Option<String> {

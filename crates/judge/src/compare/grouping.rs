@@ -15,6 +15,17 @@ pub(super) struct Table<'a> {
     pub(super) notes: Vec<String>,
 }
 
+/// The relation of a row to families: workloads with one verdict together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kinship {
+    /// It has its own verdict.
+    None,
+    /// Its workload is one of a family, which is judged in another row.
+    Member,
+    /// All workloads of a family.
+    Family,
+}
+
 /// The trials of a row.
 #[derive(Debug)]
 pub(super) struct Row<'a> {
@@ -22,6 +33,8 @@ pub(super) struct Row<'a> {
     pub(super) name: Vec<String>,
     /// Whether no difference is expected in this row.
     pub(super) floor: bool,
+    /// Whether it belongs to a family, or is one.
+    pub(super) kinship: Kinship,
     /// Trials for each column.
     pub(super) columns: Vec<Vec<&'a Observation>>,
     /// Trials of the repeated baseline.
@@ -216,7 +229,7 @@ fn columns(chosen: &[&Observation], question: &Question) -> Result<Vec<String>, 
 }
 
 fn place<'a>(chosen: &[&'a Observation], columns: Vec<String>, question: &Question) -> Table<'a> {
-    let mut rows: Vec<Row<'a>> = Vec::new();
+    let (mut rows, mut families): (Vec<Row<'a>>, Vec<Row<'a>>) = Default::default();
     let mut notes = Vec::new();
     let mut homeless = 0;
     for observation in chosen.iter().copied().filter(|o| !o.again) {
@@ -226,19 +239,38 @@ fn place<'a>(chosen: &[&'a Observation], columns: Vec<String>, question: &Questi
             continue;
         };
         let name = row_name(observation, question);
-        let place = rows.iter().position(|row| row.name == name);
-        let place = place.unwrap_or_else(|| {
-            rows.push(Row {
-                name,
-                floor: expected_equal(observation, question),
-                columns: vec![Vec::new(); columns.len()],
-                again: Vec::new(),
+        let add = |rows: &mut Vec<Row<'a>>, name, kinship| {
+            let place = rows.iter().position(|row| row.name == name);
+            let place = place.unwrap_or_else(|| {
+                rows.push(Row {
+                    name,
+                    floor: expected_equal(observation, question),
+                    kinship,
+                    columns: vec![Vec::new(); columns.len()],
+                    again: Vec::new(),
+                });
+                rows.len() - 1
             });
-            rows.len() - 1
-        });
-        // If a difference is expected for one trial, it is expected for the row.
-        rows[place].floor &= expected_equal(observation, question);
-        rows[place].columns[column].push(observation);
+            // If a difference is expected for one trial, it is expected for the row.
+            rows[place].floor &= expected_equal(observation, question);
+            rows[place].columns[column].push(observation);
+        };
+        if let Some(name) = family_name(observation, question) {
+            add(&mut families, name, Kinship::Family);
+        }
+        add(&mut rows, name, Kinship::None);
+    }
+    families.retain(|family| values(family.trials(), Observation::WORKLOAD).len() > 1);
+    for row in &mut rows {
+        let name = |trial: &Observation| family_name(trial, question);
+        let of_family = |trial| {
+            families
+                .iter()
+                .any(|it| Some(&it.name) == name(trial).as_ref())
+        };
+        if row.trials().all(of_family) {
+            row.kinship = Kinship::Member;
+        }
     }
     if homeless > 0 {
         notes.push(format!(
@@ -254,7 +286,15 @@ fn place<'a>(chosen: &[&'a Observation], columns: Vec<String>, question: &Questi
             Some(row) => row.again.push(observation),
             None => unplaced += 1,
         }
+        let name = family_name(observation, question);
+        let family = families
+            .iter_mut()
+            .find(|row| Some(&row.name) == name.as_ref());
+        if let Some(row) = family {
+            row.again.push(observation);
+        }
     }
+    rows.extend(families);
     if unplaced > 0 {
         notes.push(format!(
             "{} of the baseline made once more belong to no row, and give no noise floor",
@@ -273,6 +313,21 @@ fn row_name(observation: &Observation, question: &Question) -> Vec<String> {
     dimensions
         .map(|dimension| observation.dimension(dimension).to_owned())
         .collect()
+}
+
+/// The name of the row of its family, if rows are workloads and it is in one.
+fn family_name(observation: &Observation, question: &Question) -> Option<Vec<String>> {
+    let family = observation.dimensions.get(Observation::FAMILY)?;
+    let own_rows = |name: &str| question.rows.iter().any(|row| row == name);
+    if !own_rows(Observation::WORKLOAD) || own_rows(Observation::FAMILY) {
+        return None;
+    }
+    let dimensions = question.rows.iter();
+    let value = |dimension: &String| match dimension.as_str() {
+        Observation::WORKLOAD => family.clone(),
+        other => observation.dimension(other).to_owned(),
+    };
+    Some(dimensions.map(value).collect())
 }
 
 fn expected_equal(observation: &Observation, question: &Question) -> bool {

@@ -4,7 +4,7 @@ use iodyno_model::{Better, Metric, Observation, Question, Unit};
 
 use super::ALL_METRICS;
 use super::family::{Workload, workloads};
-use super::grouping::{Row, Table};
+use super::grouping::{Kinship, Row, Table};
 
 /// Purpose of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,12 @@ pub(super) struct Asked<'t, 'a> {
 pub(super) fn rows<'t, 'a>(table: &'t Table<'a>, question: &Question) -> Vec<Asked<'t, 'a>> {
     let mut asked = Vec::new();
     for row in &table.rows {
-        let members = std::rc::Rc::new(workloads(row, &question.columns, &question.rows));
+        let of_family = row.kinship == Kinship::Family;
+        let known = question.rows.iter();
+        // The row of a family has its name in place of the workloads'.
+        let known = known.filter(|name| !(of_family && *name == Observation::WORKLOAD));
+        let known: Vec<String> = known.cloned().collect();
+        let members = std::rc::Rc::new(workloads(row, &question.columns, &known));
         let (primary, own, notes) = first(row, &members, table, question);
         let mut add = |metric: Metric, own: Vec<Metric>, role, notes| {
             asked.push(Asked {
@@ -52,10 +57,12 @@ pub(super) fn rows<'t, 'a>(table: &'t Table<'a>, question: &Question) -> Vec<Ask
                 notes,
             });
         };
-        let (role, others) = match (row.floor, is_computed(row)) {
-            (true, _) => (Role::Floor, Role::Floor),
-            (false, true) => (Role::Exploratory, Role::Exploratory),
-            (false, false) => (Role::Primary, Role::Exploratory),
+        let (role, others) = match (row.floor, is_computed(row), row.kinship) {
+            (true, _, _) => (Role::Floor, Role::Floor),
+            (false, true, _) | (false, _, Kinship::Member) => {
+                (Role::Exploratory, Role::Exploratory)
+            }
+            (false, false, _) => (Role::Primary, Role::Exploratory),
         };
         let beside = match chosen(row, question) {
             Some(_) => 0,

@@ -1,8 +1,8 @@
 //! The number of rounds that a verdict needs, before, between and after rounds.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use iodyno_model::{Comparison, Observation, Plan, Question};
+use iodyno_model::{ComparedRow, Comparison, Configuration, Observation, Plan, Question, Workload};
 use iodyno_stats::{least_rounds, smallest_p_signed_rank};
 use iodyno_units::significant;
 use thiserror::Error;
@@ -84,11 +84,22 @@ pub fn question_of(plan: &Plan) -> Question {
     })
 }
 
-/// The width of the widest interval among the primary ratios, (high − low) ÷ ratio; used by the stop rule.
-/// `None` while there is no primary comparison or one has no interval yet.
-pub fn widest_interval(comparison: &Comparison) -> Option<f64> {
+/// The width of the widest interval among the primary ratios, (high − low) ÷ ratio; used by the stop rule. With a workload: among
+/// those of its rows, or of its family's. `None` while there is no primary comparison or one has no interval yet.
+pub fn widest_interval(comparison: &Comparison, of: Option<&Workload>) -> Option<f64> {
     let mut widest = None;
-    let primaries = comparison.rows.iter().filter(|row| !row.exploratory);
+    let question = &comparison.question;
+    let place = question
+        .rows
+        .iter()
+        .position(|row| row == Observation::WORKLOAD);
+    let belongs = |row: &&ComparedRow| match (of, place.and_then(|place| row.name.get(place))) {
+        (Some(workload), Some(name)) if row.family => workload.family.as_ref() == Some(name),
+        (Some(workload), Some(name)) => workload.name == *name,
+        _ => true,
+    };
+    let rows = comparison.rows.iter().filter(|row| !row.exploratory);
+    let primaries = rows.filter(belongs);
     for cell in primaries.flat_map(|row| &row.cells) {
         let ratio = cell.ratio?;
         let (low, high) = ratio.interval?;
@@ -99,46 +110,79 @@ pub fn widest_interval(comparison: &Comparison) -> Option<f64> {
 }
 
 /// The number of primary comparisons of a plan's question: rows × candidates, without rows in which no difference is
-/// expected. Dimensions that only trials have are assumed to differ between workloads, so that the number is never
-/// too small. 0 if there is nothing to compare.
+/// expected; the workloads of a family have one row. Dimensions that only trials have are assumed to differ between
+/// workloads, so that the number is never too small. 0 if there is nothing to compare.
 pub fn primaries(plan: &Plan) -> u32 {
     let question = &plan.question;
-    let cells: Vec<[(&str, &str); 2]> = plan
-        .configurations
-        .iter()
-        .filter(|configuration| !configuration.again)
-        .flat_map(|configuration| {
-            let workloads = plan.workloads.iter().filter(|workload| !workload.again);
-            workloads.map(|workload| {
-                [
-                    (Observation::CONFIGURATION, configuration.name.as_str()),
-                    (Observation::WORKLOAD, workload.name.as_str()),
-                ]
-            })
-        })
-        .collect();
-    let matches = |cell: &[(&str, &str); 2], conditions: &[(String, String)]| {
-        cell.iter().all(|(dimension, value)| {
-            let mut asked = conditions.iter().filter(|(d, _)| d == dimension).peekable();
-            asked.peek().is_none() || asked.any(|(_, v)| v == value)
-        })
+    let cells = (0..plan.cells()).map(|cell| plan.cell(cell));
+    let own = cells.filter(|(configuration, workload)| !configuration.again && !workload.again);
+    let by_family = |workload: &Workload| {
+        let family = workload.family.as_ref();
+        let mut others = plan
+            .workloads
+            .iter()
+            .filter(|other| other.name != workload.name);
+        let has = |name: &str| question.rows.iter().any(|row| row == name);
+        let apart = has(Observation::FAMILY) || !has(Observation::WORKLOAD);
+        let shared = family.is_some() && others.any(|other| other.family.as_ref() == family);
+        shared && !apart
     };
-    let expected_equal = |cell: &[(&str, &str); 2]| {
+    let value = |(configuration, workload): (&Configuration, &Workload), dimension: &str| {
+        let axes = [&workload.dimensions, &configuration.dimensions];
+        match dimension {
+            Observation::CONFIGURATION => configuration.name.clone(),
+            Observation::FAMILY => workload.family.clone().unwrap_or_default(),
+            // A dimension that only trials have: at most one value per workload.
+            _ => axes
+                .into_iter()
+                .find_map(|axes| axes.get(dimension))
+                .unwrap_or(&workload.name)
+                .clone(),
+        }
+    };
+    let matches = |cell: (&Configuration, &Workload)| {
+        let known = [Observation::CONFIGURATION, Observation::WORKLOAD];
+        let conditions = || {
+            question
+                .only
+                .iter()
+                .filter(|(d, _)| known.contains(&d.as_str()))
+        };
+        let met = |dimension: &str| {
+            let mut asked = conditions().filter(|(d, _)| d == dimension).peekable();
+            asked.peek().is_none() || asked.any(|(d, v)| value(cell, d) == *v)
+        };
+        known.into_iter().all(met)
+    };
+    let expected_equal = |cell: (&Configuration, &Workload)| {
+        let known = [Observation::CONFIGURATION, Observation::WORKLOAD];
         let mut floor = question.floor.iter();
-        floor.any(|(d, v)| cell.contains(&(d.as_str(), v.as_str())))
+        floor.any(|(d, v)| known.contains(&d.as_str()) && value(cell, d) == *v)
     };
-    let value = |cell: &[(&str, &str); 2], dimension: &str| {
-        let found = cell.iter().find(|(name, _)| *name == dimension);
-        // A dimension that only trials have: at most one value per workload.
-        found.map_or(cell[1].1, |(_, value)| *value).to_owned()
-    };
-    let (mut columns, mut rows) = (BTreeSet::new(), BTreeSet::new());
-    for cell in cells.iter().filter(|cell| matches(cell, &question.only)) {
-        columns.insert(value(cell, &question.columns));
+    let mut rows: BTreeMap<Vec<String>, BTreeSet<String>> = BTreeMap::new();
+    let mut baseline = question.baseline.clone();
+    for cell in own.filter(|cell| matches(*cell)) {
+        let column = value(cell, &question.columns);
+        baseline.get_or_insert_with(|| column.clone());
         if !expected_equal(cell) {
             let dimensions = question.rows.iter().filter(|row| **row != question.columns);
-            rows.insert(dimensions.map(|d| value(cell, d)).collect::<Vec<_>>());
+            let mut name: Vec<String> = dimensions.map(|d| value(cell, d)).collect();
+            if by_family(cell.1) {
+                let workload = question.rows.iter().filter(|row| **row != question.columns);
+                for (place, _) in workload
+                    .enumerate()
+                    .filter(|(_, d)| *d == Observation::WORKLOAD)
+                {
+                    name[place] = format!("family {}", value(cell, Observation::FAMILY));
+                }
+            }
+            rows.entry(name).or_default().insert(column);
         }
     }
-    (columns.len().saturating_sub(1) * rows.len()) as u32
+    // The p of a row without its baseline does not exist.
+    let compared = rows.values().filter(|columns| {
+        let mut columns = columns.iter();
+        columns.any(|column| Some(column) == baseline.as_ref())
+    });
+    compared.map(|columns| columns.len() as u32 - 1).sum()
 }

@@ -116,14 +116,19 @@ fn extended(question: &Question) -> Option<String> {
     ))
 }
 
-/// A remark on what rounds do not repeat: each configuration is one file system or device.
+/// A remark on what rounds do not repeat: each configuration is one file system or device, unless it was made anew for them.
 fn instances(table: &Table, question: &Question) -> Option<String> {
     let trials = || table.rows.iter().flat_map(|row| row.trials());
     let on_targets = trials().any(|o| {
         let mut facts = o.facts.iter();
         o.round.is_some_and(|round| round > 0) && facts.any(|fact| fact.name == "file system")
     });
-    (question.columns == Observation::CONFIGURATION && on_targets).then(|| {
+    let columns = 0..table.columns.len();
+    let anew = columns.into_iter().all(|column| {
+        let of_column = table.rows.iter().flat_map(|row| &row.columns[column]);
+        super::grouping::values(of_column.copied(), Observation::INSTANCE).len() > 1
+    });
+    (question.columns == Observation::CONFIGURATION && on_targets && !anew).then(|| {
         "not repeated: each configuration is one instance of its target; the variation between \
          instances with the same configuration is not part of the intervals"
             .to_owned()

@@ -7,8 +7,9 @@
 //! be compared between kinds.
 
 use iodyno_model::{
-    CloneResult, DeviceLayer, EndedBy, Environment, Fact, FactClass, Job, Kind, MountInfo,
-    Operations, SharedFiles, SharedMode, StackLayer, TargetInfo, Trial, Work, Workload,
+    CloneResult, Configuration, DeviceLayer, EndedBy, Environment, Fact, FactClass, Job, Kind,
+    Layer, MountInfo, Operations, SharedFiles, SharedMode, StackLayer, TargetInfo, Trial, Work,
+    Workload,
 };
 use iodyno_units::{Bytes, Nanos};
 
@@ -110,6 +111,58 @@ fn target(trial: &Trial, found: &mut Vec<Fact>) {
             name,
             Values::of(targets().map(|target| of_devices(target, |d| d.queue.get(key)))),
         );
+    }
+}
+
+/// How the target was made: its layers from the top down, and each option of a layer (`zfs properties compression`). Where it was
+/// made is not a fact.
+pub(super) fn made(configuration: &Configuration) -> Vec<Fact> {
+    let mut found = Vec::new();
+    let Some(provision) = configuration.provision() else {
+        return found;
+    };
+    let mut add = |name: &str, value: String| {
+        let values = Values::of(std::iter::once(value));
+        add(&mut found, FactClass::Target, name, values);
+    };
+    let kinds: Vec<&str> = provision.layers.iter().map(Layer::kind).collect();
+    add("layers", kinds.join(" on "));
+    for (layer, kind) in provision.layers.iter().zip(&kinds) {
+        if let Ok(serde_json::Value::Object(options)) = serde_json::to_value(layer) {
+            for (name, value) in options {
+                if !["kind", "fs", "path", "paths"].contains(&name.as_str()) {
+                    option(&format!("{kind} {name}"), &value, &mut add);
+                }
+            }
+        }
+    }
+    for (name, value) in provision.sysctl.iter().chain(&provision.queue) {
+        add(name, value.clone());
+    }
+    add("fill", Bytes(provision.fill).to_string());
+    add("precondition", provision.precondition.to_string());
+    found
+}
+
+/// An option as facts: one for each of its parts that has a name.
+fn option(name: &str, value: &serde_json::Value, add: &mut impl FnMut(&str, String)) {
+    use serde_json::Value as Json;
+    match value {
+        Json::Object(parts) => {
+            for (part, value) in parts {
+                option(&format!("{name} {part}"), value, add);
+            }
+        }
+        Json::Array(values) if !values.is_empty() => {
+            let words = values.iter().map(|value| match value {
+                Json::String(text) => text.clone(),
+                other => other.to_string(),
+            });
+            add(name, words.collect::<Vec<_>>().join(" "));
+        }
+        Json::Null | Json::Array(_) => add(name, "default".to_owned()),
+        Json::String(text) => add(name, text.clone()),
+        other => add(name, other.to_string()),
     }
 }
 

@@ -59,6 +59,22 @@ pub fn observe(
     dimensions.insert(THREADS.to_owned(), clones.to_string());
     let modes = words::modes(workload).agreed();
     dimensions.extend(modes.map(|mode| (MODE.to_owned(), mode)));
+    // The axes of a matrix have the user's names, which replace derived ones.
+    for axes in [&configuration.dimensions, &workload.dimensions] {
+        dimensions.extend(
+            axes.iter()
+                .map(|(name, value)| (name.clone(), value.clone())),
+        );
+    }
+    let mut made = trial
+        .parts
+        .iter()
+        .filter_map(|part| part.environment.made.as_ref());
+    if let Some(made) = made.next() {
+        dimensions.insert(Observation::INSTANCE.to_owned(), made.instance.to_string());
+    }
+    let family = workload.family.iter();
+    dimensions.extend(family.map(|family| (Observation::FAMILY.to_owned(), family.clone())));
     Observation {
         dimensions,
         round: Some(key.round),
@@ -70,7 +86,11 @@ pub fn observe(
         figures: measured.figures,
         withheld: measured.withheld,
         behaviour: summary.behaviour,
-        facts: facts::facts(workload, trial, kind),
+        facts: [
+            facts::facts(workload, trial, kind),
+            facts::made(configuration),
+        ]
+        .concat(),
         options_complete: true,
         flags: trial.findings.iter().filter_map(flag).collect(),
         source: None,

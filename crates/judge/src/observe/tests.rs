@@ -1,7 +1,9 @@
+use std::collections::BTreeMap;
+
 use iodyno_model::{
     Configuration, CpuUse, Direction, EndedBy, Fact, FactClass, Figure, Finding, FindingKind,
-    ImportedPoint, ImportedTrial, Kind, Metric, Observation, Outcome, SourceLine, StackLayer, Step,
-    StepTime, Target, Trial, TrialKey, Unit, Weight, Withheld, Workload,
+    ImportedPoint, ImportedTrial, Kind, MadeTarget, Metric, Observation, Outcome, SourceLine,
+    StackLayer, Step, StepTime, Target, Trial, TrialKey, Unit, Weight, Withheld, Workload,
 };
 use iodyno_units::Nanos;
 
@@ -44,6 +46,46 @@ fn primary(observation: &Observation) -> &str {
         .primary
         .as_ref()
         .map_or("", |metric| &metric.name)
+}
+
+#[test]
+fn axes_families_and_layers_of_a_made_target_are_observed() {
+    let (mut workload, mut trial) = testing::four_clones();
+    workload.family = Some("mixed".to_owned());
+    let axis = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
+    workload.dimensions = axis("rw", "as the user calls it");
+    let provision = serde_json::json!({"layers": [
+        {"kind": "zfs", "layout": [{"redundancy": "mirror", "devices": 2}], "pool": {},
+         "properties": {"compression": "off"}, "volume": null, "origin": "new"},
+        {"kind": "loop", "direct": true, "sector": null},
+        {"kind": "file", "size": 1 << 30, "count": 2, "allocate": true},
+        {"kind": "directory", "path": "/data"},
+    ]});
+    let provision = serde_json::from_value(provision).unwrap();
+    let configuration = Configuration {
+        dimensions: axis("pool", "mirror"),
+        ..Configuration::new("zfs", Target::Made(Box::new(provision)))
+    };
+    trial.parts[0].environment.made = Some(MadeTarget {
+        instance: 3,
+        ..MadeTarget::default()
+    });
+    let found = observe("run 7", &configuration, &workload, trial.key, &trial);
+    let dimension = |name| found.dimension(name);
+    assert_eq!(
+        ["family", "rw", "pool", "instance"].map(dimension),
+        ["mixed", "as the user calls it", "mirror", "3"]
+    );
+    for (name, expected) in [
+        ("layers", "zfs on loop on file on directory"),
+        ("zfs properties compression", "off"),
+        ("loop direct", "true"),
+        ("loop sector", "default"),
+        ("file count", "2"),
+    ] {
+        assert_eq!(fact(&found, name), Some(expected), "{name}");
+    }
+    assert!(found.facts.iter().all(|fact| fact.value != "/data"));
 }
 
 #[test]

@@ -524,3 +524,68 @@ fn a_simulated_run_does_not_settle_and_its_time_is_virtual() {
         (StopReason::MaxTime, 2)
     );
 }
+
+#[test]
+fn a_workload_ends_when_its_time_is_over_and_the_others_go_on() {
+    let mut plan = plan(2, 2, 6);
+    // Two trials of a second in each round.
+    plan.workloads[1].stopping.max_time_ns = Some(5 * SECOND);
+    let store = FakeStore::default();
+    let node = FakeNode::new(|_| Act::Complete);
+    let carried = carry_out(&plan, &store, &node, &FakeJudge::default());
+    let rounds = |workload: &str| {
+        let trials = store.trials.borrow();
+        let own = trials.iter().filter(|trial| trial.workload == workload);
+        own.map(|trial| trial.key.round).max().unwrap() + 1
+    };
+    assert_eq!((rounds("w0"), rounds("w1")), (6, 2));
+    assert_eq!(
+        (carried.end.stopped, carried.end.made),
+        (StopReason::AllRounds, 16)
+    );
+    assert_eq!(
+        notes(&carried.messages),
+        ["w1 ends after 2 rounds: another round would exceed its time limit"]
+    );
+    assert!(
+        store
+            .log()
+            .contains(&"workload 1 ends after 2 rounds".to_owned())
+    );
+}
+
+#[test]
+fn a_workload_ends_when_its_own_intervals_are_narrow() {
+    let mut plan = plan(2, 2, 9);
+    plan.workloads[0].stopping = Stopping {
+        least_rounds: 3,
+        width: Some(0.1),
+        max_time_ns: None,
+    };
+    let store = FakeStore::default();
+    let node = FakeNode::new(|_| Act::Complete);
+    let judge = FakeJudge {
+        widths: vec![0.3, 0.05].into(),
+        ..FakeJudge::default()
+    };
+    carry_out(&plan, &store, &node, &judge);
+    let trials = store.trials.borrow();
+    let of = |workload: &str| trials.iter().filter(|t| t.workload == workload).count();
+    // Asked after rounds 3 and 4.
+    assert_eq!((of("w0"), of("w1")), (8, 18));
+}
+
+#[test]
+fn a_run_whose_workloads_have_all_ended_is_complete() {
+    let mut plan = plan(2, 2, 9);
+    (plan.workloads[0].rounds, plan.workloads[1].rounds) = (Some(2), Some(3));
+    let store = FakeStore::default();
+    let node = FakeNode::new(|_| Act::Complete);
+    let carried = carry_out(&plan, &store, &node, &FakeJudge::default());
+    let end = carried.end;
+    assert_eq!(
+        (end.stopped, end.made, end.planned),
+        (StopReason::AllRounds, 10, 10)
+    );
+    assert_eq!(end.state, RunState::Completed);
+}

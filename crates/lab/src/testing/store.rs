@@ -92,6 +92,11 @@ impl Store for FakeStore {
         self.note(format!("rounds are {rounds}"))
     }
 
+    fn end_workload(&self, _: RunId, workload: usize, rounds: u32) -> Result<(), StoreError> {
+        self.replan(|plan| plan.workloads[workload].rounds = Some(rounds));
+        self.note(format!("workload {workload} ends after {rounds} rounds"))
+    }
+
     fn note_look(&self, _: RunId, rounds: u32) -> Result<(), StoreError> {
         self.note(format!("looked after {rounds} rounds"))
     }
@@ -187,7 +192,7 @@ impl Store for FakeStore {
                 duration_ms: None,
                 cells: plan.cells(),
                 rounds: self.rounds.get(),
-                trials_planned: u64::from(plan.cells() * self.rounds.get()),
+                trials_planned: plan.trials(self.rounds.get()),
                 trials_completed: 0,
                 imported: 0,
                 host: None,

@@ -5,7 +5,7 @@ use iodyno_model::{
 };
 
 use super::footnotes::each_once;
-use super::words::{tag, verdict_words};
+use super::words::{row_name, tag, verdict_words};
 use crate::csv::number;
 use crate::table::{Column, Table};
 
@@ -54,8 +54,7 @@ pub fn csv(comparison: &Comparison) -> String {
     let mut table = Table::new(names.map(Column::left));
     for row in &comparison.rows {
         for cell in &row.cells {
-            let mut fields: Vec<String> = row.name.clone();
-            fields.resize(dimensions.len(), String::new());
+            let mut fields = row_name(row, &comparison.question);
             fields.extend(line(comparison, row, cell));
             table.row(fields);
         }

@@ -1,6 +1,6 @@
 //! Numbers of a comparison for people. A number that is not finite is printed as `?`.
 
-use iodyno_model::{Estimated, Unit};
+use iodyno_model::{BandwidthUnit, Estimated, Unit};
 use iodyno_units::{Bytes, Nanos, Rate, significant};
 
 /// Printed for a number that is not finite.
@@ -21,18 +21,6 @@ pub(crate) fn value(value: f64, unit: &Unit) -> String {
         Unit::Other(unit) => format!("{} {unit}", significant(size)),
     };
     format!("{sign}{text}")
-}
-
-/// The unit of bandwidths in tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum BandwidthUnit {
-    /// KiB/s, MiB/s or GiB/s, as the size requires.
-    #[default]
-    Scaled,
-    /// MB/s: 10⁶ bytes per second.
-    Decimal,
-    /// MiB/s: 2²⁰ bytes per second.
-    Binary,
 }
 
 /// A value with its unit, bandwidths in this one.
@@ -212,7 +200,7 @@ mod tests {
 
     #[test]
     fn bandwidths_are_in_the_unit_that_was_asked_for() {
-        use BandwidthUnit::{Binary, Decimal, Scaled};
+        use super::BandwidthUnit::{Binary, Decimal, Scaled};
         for (number, unit, text) in [
             (226e6, Decimal, "226.0 MB/s"),
             (12.34e9, Decimal, "12340.0 MB/s"),

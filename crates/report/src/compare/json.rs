@@ -85,6 +85,8 @@ object!(RowView<'a>((comparison, row) in (&'a Comparison, &'a ComparedRow)) {
     dimensions: (comparison.question.rows.iter())
         .zip(&row.name)
         .collect::<BTreeMap<_, _>>(),
+    // The dimension `workload` is the name of a family: the row is the geometric mean of its workloads.
+    family: row.family,
     metric: MetricView(&row.metric),
     // Benjamini–Hochberg instead of Holm.
     exploratory: row.exploratory,

@@ -9,6 +9,8 @@
 
 use std::collections::BTreeMap;
 
+pub use iodyno_model::BandwidthUnit;
+
 mod benchstat;
 mod claims;
 mod csv;
@@ -31,7 +33,6 @@ mod tests;
 pub(crate) use benchstat::benchmark_name;
 pub use benchstat::benchstat;
 pub use csv::csv;
-pub use figures::BandwidthUnit;
 pub(crate) use figures::value;
 pub(crate) use json::Document;
 pub use json::json;

@@ -67,6 +67,7 @@ pub(super) fn row(
     cells: Vec<CandidateResult>,
 ) -> ComparedRow {
     ComparedRow {
+        family: false,
         name: vec![name.to_owned()],
         metric,
         exploratory: false,

@@ -33,6 +33,20 @@ fn plain(columns: usize) -> Style {
 }
 
 #[test]
+fn a_family_is_marked_in_every_format_for_people() {
+    let mut comparison = three_engines();
+    let row = &mut comparison.rows[1];
+    (row.family, row.name) = (true, vec!["writes".to_owned()]);
+    assert!(text(&comparison, plain(100)).contains("writes (family)"));
+    assert!(markdown(&comparison).contains("writes (family)"));
+    assert!(csv(&comparison).contains("\nwrites (family),"));
+    let json: Value = serde_json::from_str(&json(&comparison)).unwrap();
+    let row = &json["rows"][1];
+    assert_eq!(row["family"], true);
+    assert_eq!(row["dimensions"]["workload"], "writes");
+}
+
+#[test]
 fn a_row_has_both_medians_the_ratio_and_the_verdict() {
     insta::assert_snapshot!(text(&two_file_systems(), plain(120)));
 }

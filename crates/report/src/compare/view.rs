@@ -11,7 +11,7 @@ use super::Shown;
 use super::claims::{Claims, claims};
 use super::figures::{limit, median, p, ratio, times, value_in};
 use super::footnotes::Footnotes;
-use super::words::{Counts, amount, no_verdict, short, summary_counts};
+use super::words::{Counts, amount, no_verdict, row_name, short, summary_counts};
 use crate::style::sanitize;
 
 /// All texts, in the order in which they are printed, without control characters.
@@ -267,9 +267,8 @@ fn row_view(
             .find(|cell| cell.side.column == *candidate)?;
         Some(result_view(comparison, row, cell, shown, footnotes))
     });
-    let mut name: Vec<String> = row.name.iter().map(|name| sanitize(name)).collect();
-    // Without row dimensions there is one row, with empty names.
-    name.resize(comparison.question.rows.len(), String::new());
+    let name = row_name(row, &comparison.question).into_iter();
+    let name: Vec<String> = name.map(|name| sanitize(&name)).collect();
     let [baseline, baseline_value] = medians(&row.baseline, &row.metric.unit, shown);
     RowView {
         name,

@@ -1,6 +1,8 @@
 //! Verdicts as text, as a full line and as a short form for tables; and the number of verdicts of each kind.
 
-use iodyno_model::{CandidateResult, Comparison, Pairing, Verdict};
+use iodyno_model::{
+    CandidateResult, ComparedRow, Comparison, Observation, Pairing, Question, Verdict,
+};
 
 use iodyno_units::percent;
 
@@ -11,6 +13,21 @@ use super::figures::{change, p_is, possible_p, ratio};
 /// p is the adjusted one if there is one. The text is not wrapped and contains characters beyond ASCII.
 pub fn verdict_words(cell: &CandidateResult) -> String {
     words(cell, &cell.verdict)
+}
+
+/// The name of a row: a value for each dimension of the rows. A family is marked, because a workload can have its name.
+pub(super) fn row_name(row: &ComparedRow, question: &Question) -> Vec<String> {
+    let mut name = row.name.clone();
+    // Without row dimensions there is one row, with empty names.
+    name.resize(question.rows.len(), String::new());
+    let workload = question
+        .rows
+        .iter()
+        .position(|row| row == Observation::WORKLOAD);
+    if let Some(place) = workload.filter(|_| row.family) {
+        name[place] += " (family)";
+    }
+    name
 }
 
 /// The text of another verdict on the cell, such as the one by the numbers alone.

@@ -26,7 +26,7 @@ impl<'a> Base<'a> {
         match target {
             Target::AsWritten { folder } => Base::Written(folder),
             Target::Path(path) if is_folder(path) => Base::Below(path),
-            Target::Path(path) => Base::Only(path),
+            Target::Path(_) | Target::Made(_) => Base::Only(target.path()),
         }
     }
 }

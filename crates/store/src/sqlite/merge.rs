@@ -5,7 +5,7 @@
 
 use std::io::BufRead;
 
-use iodyno_model::{Frame, Outcome, Plan, RunId, TelemetryBatch, Trial, TrialKey};
+use iodyno_model::{Frame, Outcome, Plan, RunId, TelemetryBatch, Trial, TrialKey, Workload};
 use rusqlite::{
     Connection, OptionalExtension, Transaction, TransactionBehavior, named_params, params,
 };
@@ -186,9 +186,23 @@ fn merge(
             if stored.looks.len() > longest.looks.len() {
                 longest.looks = stored.looks.clone();
             }
+            // A rule may have ended a workload.
+            for (workload, stored) in longest.workloads.iter_mut().zip(&stored.workloads) {
+                let ended = [workload.rounds, stored.rounds].into_iter().flatten();
+                workload.rounds = ended.min();
+            }
             let known = Plan {
                 rounds: longest.rounds,
                 looks: longest.looks.clone(),
+                workloads: stored
+                    .workloads
+                    .iter()
+                    .zip(&longest.workloads)
+                    .map(|(stored, longest)| Workload {
+                        rounds: longest.rounds,
+                        ..stored.clone()
+                    })
+                    .collect(),
                 ..stored
             };
             if known != longest {
@@ -244,14 +258,15 @@ fn adopt_progress(
     longest: &Plan,
 ) -> Result<(), OperationError> {
     transaction.execute(
-        "UPDATE runs SET state = ?2, ended_unix_ms = ?3, rounds = ?4, plan = ?5
+        "UPDATE runs SET state = ?2, ended_unix_ms = ?3, rounds = ?4, plan = ?5, planned = ?6
          WHERE alias = ?1 AND coalesce(ended_unix_ms, 0) <= coalesce(?3, 0)",
         params![
             alias,
             word(&run.state)?,
             run.ended_unix_ms,
             run.rounds.unwrap_or(run.plan.rounds),
-            checked("the plan", longest)?
+            checked("the plan", longest)?,
+            longest.trials(run.rounds.unwrap_or(run.plan.rounds))
         ],
     )?;
     Ok(())
@@ -264,8 +279,9 @@ fn insert_run(
 ) -> Result<i64, OperationError> {
     transaction.execute(
         "INSERT INTO runs
-             (id, name, started_unix_ms, ended_unix_ms, state, cells, rounds, imported, plan)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+             (id, name, started_unix_ms, ended_unix_ms, state, cells, rounds, imported, plan,
+              planned)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         params![
             id.0.as_bytes(),
             run.plan.name,
@@ -275,7 +291,8 @@ fn insert_run(
             run.plan.cells(),
             run.rounds.unwrap_or(run.plan.rounds),
             imported(&run.plan),
-            checked("the plan", &run.plan)?
+            checked("the plan", &run.plan)?,
+            run.plan.trials(run.rounds.unwrap_or(run.plan.rounds))
         ],
     )?;
     Ok(transaction.last_insert_rowid())

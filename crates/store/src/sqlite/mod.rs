@@ -489,6 +489,10 @@ impl Store for SqliteStore {
         write::set_rounds(self, run, rounds)
     }
 
+    fn end_workload(&self, run: RunId, workload: usize, rounds: u32) -> Result<(), StoreError> {
+        write::end_workload(self, run, workload, rounds)
+    }
+
     fn note_look(&self, run: RunId, rounds: u32) -> Result<(), StoreError> {
         write::note_look(self, run, rounds)
     }

@@ -18,6 +18,7 @@ use crate::{Rebuilder, Run, StoreError};
 
 const RUN_COLUMNS: &str = "
     alias, id, name, started_unix_ms, ended_unix_ms, state, owner, cells, rounds, imported,
+    coalesce(planned, cells * rounds) AS planned,
     (SELECT count(DISTINCT round * cells + cell) FROM trials
         WHERE run = alias AND trials.state = 'completed') AS completed,
     (SELECT count(*) FROM trials AS latest
@@ -29,7 +30,7 @@ const RUN_COLUMNS: &str = "
     (SELECT host FROM trials
         WHERE run = alias AND host IS NOT NULL ORDER BY number DESC LIMIT 1) AS host,
     (SELECT max(started_unix_ms + last_ns / 1000000) FROM trials WHERE run = alias) AS last_ms,
-    CASE WHEN cells * rounds = 1 THEN
+    CASE WHEN coalesce(planned, cells * rounds) = 1 THEN
         (SELECT totals FROM trials WHERE run = alias ORDER BY attempt DESC LIMIT 1) END AS totals";
 
 pub(super) fn runs(
@@ -197,7 +198,7 @@ fn cut_off(connection: &Connection, owner: Option<i64>) -> Result<String, Operat
 
 fn run_summary(liveness: &Liveness, row: &Row<'_>) -> Result<RunSummary, OperationError> {
     let (cells, rounds): (u32, u32) = (row.get("cells")?, row.get("rounds")?);
-    let trials_planned = u64::from(cells) * u64::from(rounds);
+    let trials_planned: u64 = row.get("planned")?;
     let all = |column| Ok::<bool, OperationError>(row.get::<_, u64>(column)? == trials_planned);
     let state = match row.get::<_, Option<String>>("state")? {
         Some(state) => parse(row, "state", &format!("\"{state}\""))?,

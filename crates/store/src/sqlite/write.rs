@@ -27,8 +27,9 @@ pub(super) fn begin_run(
     let blob = checked("the plan", plan)?;
     store.writing("storing the plan", Survives::PowerCut, |transaction| {
         transaction.execute(
-            "INSERT INTO runs (id, name, started_unix_ms, owner, cells, rounds, imported, plan)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            "INSERT INTO runs
+                 (id, name, started_unix_ms, owner, cells, rounds, imported, plan, planned)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             params![
                 id.0.as_bytes(),
                 plan.name,
@@ -37,7 +38,8 @@ pub(super) fn begin_run(
                 plan.cells(),
                 plan.rounds,
                 imported(plan),
-                blob
+                blob,
+                plan.trials(plan.rounds)
             ],
         )?;
         Ok(RunHandle {
@@ -71,12 +73,52 @@ pub(super) fn set_rounds(store: &SqliteStore, run: RunId, rounds: u32) -> Result
             let mut plan = plan(store, transaction, run)?;
             plan.rounds = plan.rounds.max(rounds);
             let changed = transaction.execute(
-                "UPDATE runs SET rounds = ?2, plan = ?3 WHERE id = ?1 AND owner = ?4",
-                params![run.0.as_bytes(), rounds, checked("the plan", &plan)?, owner],
+                "UPDATE runs SET rounds = ?2, plan = ?3, planned = ?5
+                 WHERE id = ?1 AND owner = ?4",
+                params![
+                    run.0.as_bytes(),
+                    rounds,
+                    checked("the plan", &plan)?,
+                    owner,
+                    plan.trials(rounds)
+                ],
             )?;
             not_of_others(run, changed)
         },
     )
+}
+
+pub(super) fn end_workload(
+    store: &SqliteStore,
+    run: RunId,
+    workload: usize,
+    rounds: u32,
+) -> Result<(), StoreError> {
+    let owner = owner(store)?;
+    store.writing("ending a workload", Survives::PowerCut, |transaction| {
+        let mut plan = plan(store, transaction, run)?;
+        let Some(ended) = plan.workloads.get_mut(workload) else {
+            return Err(conflict(format!("the plan has no workload {workload}")));
+        };
+        ended.rounds = Some(rounds);
+        let of_run: Option<u32> = transaction
+            .query_row(
+                "SELECT rounds FROM runs WHERE id = ?1",
+                [run.0.as_bytes()],
+                |row| row.get(0),
+            )
+            .optional()?;
+        let changed = transaction.execute(
+            "UPDATE runs SET plan = ?2, planned = ?4 WHERE id = ?1 AND owner = ?3",
+            params![
+                run.0.as_bytes(),
+                checked("the plan", &plan)?,
+                owner,
+                plan.trials(of_run.unwrap_or(plan.rounds))
+            ],
+        )?;
+        not_of_others(run, changed)
+    })
 }
 
 pub(super) fn note_look(store: &SqliteStore, run: RunId, rounds: u32) -> Result<(), StoreError> {

@@ -180,6 +180,34 @@ fn counts_the_primaries_of_a_plan() {
 }
 
 #[test]
+fn counts_a_family_once_and_no_pair_that_is_excluded() {
+    let target = || Target::AsWritten { folder: "/".into() };
+    let configurations = ["a", "b", "c"].map(|name| Configuration::new(name, target()));
+    let workloads = ["w", "x", "y", "z"].map(|name| Workload::new(name, Vec::new(), Vec::new()));
+    let mut plan = Plan::new("", configurations.to_vec(), workloads.to_vec());
+    for workload in &mut plan.workloads[..2] {
+        workload.family = Some("f".to_owned());
+    }
+    // A family of its own.
+    plan.workloads[2].family = Some("y".to_owned());
+    assert_eq!(primaries(&plan), 6);
+    plan.workloads[3].only = vec!["a".to_owned(), "b".to_owned()];
+    assert_eq!(primaries(&plan), 5);
+    plan.workloads[3].only = vec!["b".to_owned(), "c".to_owned()];
+    assert_eq!(
+        primaries(&plan),
+        4,
+        "without its baseline there is no comparison"
+    );
+    plan.question.rows = vec!["family".to_owned()];
+    assert_eq!(
+        primaries(&plan),
+        4,
+        "f, y, and none, which z has on b and c without a baseline"
+    );
+}
+
+#[test]
 fn returns_the_widest_interval_for_a_stop_rule_when_all_have_one() {
     let row = |name: &str, n: usize| {
         both(
@@ -187,7 +215,7 @@ fn returns_the_widest_interval_for_a_stop_rule_when_all_have_one() {
             rounds("zfs", name, &differently_around(1500.0)[..n]),
         )
     };
-    let widest = |trials: &[_]| widest_interval(&compared(trials, &Question::default()));
+    let widest = |trials: &[_]| widest_interval(&compared(trials, &Question::default()), None);
     let narrow = widest(&row("a", 10)).unwrap();
     assert!((0.001..0.02).contains(&narrow), "{narrow}");
     assert!(widest(&both(row("a", 10), row("b", 9))).unwrap() > narrow);

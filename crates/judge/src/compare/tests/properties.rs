@@ -125,7 +125,7 @@ proptest! {
         match compare("", &observations, &question, &[claim]) {
             Err(error) => prop_assert!(!error.faults.is_empty() && !error.to_string().is_empty()),
             Ok(comparison) => {
-                widest_interval(&comparison);
+                widest_interval(&comparison, None);
                 prop_assert!(comparison.columns.len() > 1 && comparison.claims.len() == 1);
                 for cell in comparison.rows.iter().flat_map(|row| &row.cells) {
                     let sound = |value: f64| value.is_finite() && value > 0.0;

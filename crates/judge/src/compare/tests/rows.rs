@@ -484,3 +484,89 @@ fn a_ratio_unlike_that_of_the_medians_is_explained() {
         )
     );
 }
+
+fn of_family(trials: Vec<Observation>, family: &str) -> Vec<Observation> {
+    with(trials, Observation::FAMILY, family)
+}
+
+#[test]
+fn a_family_has_one_verdict_and_its_workloads_are_exploratory() {
+    let side = |name: &str, [read, write, sync]: [f64; 3]| {
+        [
+            of_family(rounds(name, "read", &around(read)), "disk"),
+            of_family(rounds(name, "write", &differently_around(write)), "disk"),
+            // A family of one workload is that workload.
+            of_family(rounds(name, "sync", &around(sync)), "sync"),
+        ]
+        .concat()
+    };
+    let trials = both(
+        side("a", [1000.0, 50.0, 7.0]),
+        side("b", [2000.0, 30.25, 7.0]),
+    );
+    let comparison = compared(&trials, &Question::default());
+    let rows: Vec<(&str, bool, bool)> = comparison
+        .rows
+        .iter()
+        .map(|row| (row.name[0].as_str(), row.family, row.exploratory))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("sync", false, false),
+            ("disk", true, false),
+            ("read", false, true),
+            ("write", false, true)
+        ]
+    );
+    assert_eq!(comparison.primaries, 2);
+    let family = &comparison.rows[1].cells[0];
+    // √(2 × 0.605)
+    assert!((family.ratio.unwrap().value - 1.1).abs() < 1e-9);
+    assert_eq!((family.n, family.verdict.clone()), (10, Verdict::Faster));
+    assert_eq!(family.members.len(), 2);
+    // Rows that are not workloads have no further rows.
+    let question = Question {
+        rows: vec![Observation::FAMILY.to_owned()],
+        ..Question::default()
+    };
+    let comparison = compared(&trials, &question);
+    let rows: Vec<&str> = comparison
+        .rows
+        .iter()
+        .map(|row| row.name[0].as_str())
+        .collect();
+    assert_eq!(rows, ["disk", "sync"]);
+}
+
+#[test]
+fn families_are_separate_in_each_row_and_count_the_repeated_baseline() {
+    let trials = |name: &str, level: f64| -> Vec<Observation> {
+        let each_size = [("4k", 1.0), ("64k", 3.0)]
+            .into_iter()
+            .flat_map(move |(bs, factor)| {
+                ["read", "write"].into_iter().flat_map(move |workload| {
+                    let values = around(level * factor);
+                    with(of_family(rounds(name, workload, &values), "f"), "bs", bs)
+                })
+            });
+        each_size.collect()
+    };
+    let again = each(trials("a", 1.02), |o| o.again = true);
+    let trials = [trials("a", 1.0), again, trials("b", 1.5)].concat();
+    let question = Question {
+        rows: vec!["bs".to_owned(), Observation::WORKLOAD.to_owned()],
+        ..Question::default()
+    };
+    let comparison = compared(&trials, &question);
+    let primary: Vec<&Vec<String>> = comparison
+        .rows
+        .iter()
+        .filter(|row| !row.exploratory)
+        .map(|row| {
+            assert!(row.family && row.floor.is_some_and(|floor| floor > 0.01));
+            &row.name
+        })
+        .collect();
+    assert_eq!(primary, [&["4k", "f"], &["64k", "f"]]);
+}

@@ -118,3 +118,44 @@ fn projects_about_the_rounds_that_a_verdict_needs() {
     let found = share(1.05, 0.06, 30, true, different);
     assert!((0.7..0.95).contains(&found), "{found}");
 }
+
+/// Families of three workloads that share the noise of their rounds, and a workload without one. All verdicts of a
+/// comparison count: Holm's correction is over the families.
+#[test]
+fn finds_no_difference_between_equal_families_in_95_of_100() {
+    let false_alarms = (0..TIMES).filter(|seed| {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(*seed);
+        let law = Normal::<f64>::new(0.0, 0.03).unwrap();
+        let mut side = |name: &str| -> Vec<Observation> {
+            let shared: Vec<f64> = (0..10).map(|_| law.sample(&mut random)).collect();
+            let mut workload = |workload: &str, family: Option<&str>| {
+                let values: Vec<f64> = shared
+                    .iter()
+                    .map(|shared| 1000.0 * (shared + law.sample(&mut random)).exp())
+                    .collect();
+                each(rounds(name, workload, &values), |o| {
+                    if let Some(family) = family {
+                        o.dimensions
+                            .insert(Observation::FAMILY.to_owned(), family.to_owned());
+                    }
+                })
+            };
+            [
+                workload("v", None),
+                workload("r1", Some("reads")),
+                workload("r2", Some("reads")),
+                workload("r3", Some("reads")),
+                workload("w1", Some("writes")),
+                workload("w2", Some("writes")),
+            ]
+            .concat()
+        };
+        let comparison = compared(&both(side("a"), side("b")), &Question::default());
+        assert_eq!(comparison.primaries, 3);
+        let mut cells = comparison.primary_cells();
+        cells.any(|cell| different(&cell.by_numbers))
+    });
+    let share = false_alarms.count() as f64 / TIMES as f64;
+    assert!(share <= 0.05, "{share}");
+    assert!(share > 0.01, "{share}");
+}

@@ -186,6 +186,7 @@ fn row(columns: Vec<String>) -> BoxedStrategy<ComparedRow> {
     )
         .prop_map(
             |(name, metric, exploratory, baseline, cells, floor)| ComparedRow {
+                family: false,
                 name,
                 metric,
                 exploratory,

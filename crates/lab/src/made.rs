@@ -1,0 +1,418 @@
+//! The targets that are made for a run's trials: when each is made, prepared, and torn down.
+//!
+//! A target is made before the first trial that uses it and torn down after the last one, as [`Plan::fresh`] says. The order of the
+//! trials does not depend on it. A target whose trial did not complete is not used again. Whatever happens to a trial, every
+//! target that was made is torn down before the run ends; what could not be undone is reported.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use iodyno_model::{
+    BoundPlan, Configuration, Diagnostic, Engine, EngineKind, FilePolicy, Fresh, MadeTarget, Plan,
+    Provision, RunId, SharedMode, Target, TrialKey, Work, Workload,
+};
+use iodyno_runner::{Node, ProvisionRequest, StopFlag, TrialEnd, carry_out};
+
+use crate::schedule::bind;
+use crate::{Lab, Progress};
+
+/// How often the targets of a plan are made anew: as the plan requests, but for every trial if two configurations use one
+/// device in turn. Then all are, so that every configuration is measured on targets of the same age.
+pub fn fresh(plan: &Plan) -> Fresh {
+    match turns(plan).is_empty() {
+        true => plan.fresh,
+        false => Fresh::Trial,
+    }
+}
+
+/// The pairs of configurations that cannot exist at the same time: they use one device, or are made by the same command.
+pub fn turns(plan: &Plan) -> Vec<(&Configuration, &Configuration)> {
+    let made = plan
+        .configurations
+        .iter()
+        .filter_map(|configuration| Some((configuration, configuration.provision()?)));
+    let made: Vec<(&Configuration, &Provision)> = made.collect();
+    let pairs = made.iter().enumerate();
+    let pairs =
+        pairs.flat_map(|(place, one)| made[place + 1..].iter().map(move |other| (one, other)));
+    let exclusive = |one: &Provision, other: &Provision| {
+        let mut devices = one.devices();
+        devices.any(|device| other.devices().any(|other| other == device))
+            || one.setup.is_some() && one.setup == other.setup
+    };
+    pairs
+        .filter(|((_, one), (_, other))| exclusive(one, other))
+        .map(|((one, _), (other, _))| (*one, *other))
+        .collect()
+}
+
+/// What prevents the targets of a plan from being made on this node. Changes nothing.
+pub fn obstacles(
+    plan: &Plan,
+    node: &dyn Node,
+    protected: &[PathBuf],
+    stop: &StopFlag,
+) -> Vec<Diagnostic> {
+    let places = (0..plan.configurations.len()).filter(|place| {
+        let again = plan.configurations[*place].again;
+        !again && (0..plan.cells()).any(|cell| plan.place(cell).0 == *place)
+    });
+    let requests: Vec<ProvisionRequest> = places
+        .filter_map(|place| request(plan, place, protected))
+        .collect();
+    match requests.is_empty() {
+        true => Vec::new(),
+        false => node.check_provision(&requests, stop),
+    }
+}
+
+fn request(plan: &Plan, place: usize, protected: &[PathBuf]) -> Option<ProvisionRequest> {
+    let configuration = &plan.configurations[place];
+    Some(ProvisionRequest {
+        token: token(),
+        configuration: configuration.name.clone(),
+        provision: configuration.provision()?.clone(),
+        destroy: plan.destroy.clone(),
+        protected: protected.to_vec(),
+    })
+}
+
+/// A unique token, short enough for the names of pools and folders.
+fn token() -> String {
+    // The last bits of a UUIDv7 are random.
+    format!("{:012x}", RunId::fresh().0.as_u128() & 0xffff_ffff_ffff)
+}
+
+/// Length of the writes that create the files of a fileio workload, about, bytes.
+const AT_ONCE: u64 = 1 << 20;
+
+/// The targets of a run that exist now.
+pub(crate) struct MadeTargets<'a> {
+    lab: &'a Lab<'a>,
+    plan: &'a Plan,
+    fresh: Fresh,
+    /// In the order in which they were made.
+    live: Vec<Live>,
+    /// The number of targets that were made for each configuration.
+    made: BTreeMap<usize, u32>,
+}
+
+/// A target that exists.
+#[derive(Debug)]
+struct Live {
+    configuration: usize,
+    token: String,
+    round: u32,
+    path: PathBuf,
+    about: MadeTarget,
+    /// The files that exist on it, by [`files_of`].
+    laid_out: BTreeSet<String>,
+    snapshot: bool,
+}
+
+/// The target of a trial that is made.
+#[derive(Debug, Clone)]
+pub(crate) struct Ready {
+    /// The folder or device.
+    pub(crate) path: PathBuf,
+    /// How it was made.
+    pub(crate) about: MadeTarget,
+    /// Whether it was made for this trial.
+    pub(crate) anew: bool,
+}
+
+impl Ready {
+    /// The plan of a trial on this target.
+    pub(crate) fn bind(&self, mut plan: BoundPlan) -> BoundPlan {
+        plan.configuration.target = Target::Path(self.path.clone());
+        // What it contains was written by this run.
+        plan.destroy.push(self.path.clone());
+        plan
+    }
+}
+
+impl<'a> MadeTargets<'a> {
+    pub(crate) fn new(lab: &'a Lab<'a>, plan: &'a Plan) -> MadeTargets<'a> {
+        MadeTargets {
+            lab,
+            plan,
+            fresh: fresh(plan),
+            live: Vec::new(),
+            made: BTreeMap::new(),
+        }
+    }
+
+    /// Makes and prepares the target of a trial; `None` if it exists without.
+    ///
+    /// # Errors
+    /// Why it could not be made or prepared. Nothing of it is left, unless that is reported.
+    pub(crate) fn ready(
+        &mut self,
+        key: TrialKey,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Option<Ready>, Vec<Diagnostic>> {
+        let (place, _) = self.plan.place(key.cell);
+        if self.plan.configurations[place].provision().is_none() {
+            return Ok(None);
+        }
+        let usable = self.find(place).is_some_and(|live| match self.fresh {
+            Fresh::Trial => false,
+            Fresh::Round => live.round == key.round,
+            Fresh::Experiment => true,
+        });
+        if !usable {
+            self.tear_down(place, observer);
+            self.make(place, key.round, observer)?;
+        }
+        if let Err(faults) = self.prepare(place, key, observer) {
+            self.tear_down(place, observer);
+            return Err(faults);
+        }
+        Ok(self.find(place).map(|live| Ready {
+            path: live.path.clone(),
+            about: live.about.clone(),
+            anew: !usable,
+        }))
+    }
+
+    /// Tears the target of a trial down unless a trial of the `rest` of its round, or of a later round, uses it.
+    pub(crate) fn used(
+        &mut self,
+        key: TrialKey,
+        completed: bool,
+        rest: &[u32],
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) {
+        let (place, _) = self.plan.place(key.cell);
+        let needed = match self.fresh {
+            Fresh::Trial => false,
+            Fresh::Round => rest.iter().any(|cell| self.plan.place(*cell).0 == place),
+            Fresh::Experiment => true,
+        };
+        if !needed || !completed {
+            self.tear_down(place, observer);
+        }
+    }
+
+    /// Tears all targets down, the last one first.
+    pub(crate) fn end(&mut self, observer: &mut dyn FnMut(Progress<'_>)) {
+        while let Some(last) = self.live.last() {
+            self.tear_down(last.configuration, observer);
+        }
+    }
+
+    fn find(&self, place: usize) -> Option<&Live> {
+        let mut live = self.live.iter();
+        live.find(|live| live.configuration == place)
+    }
+
+    fn make(
+        &mut self,
+        place: usize,
+        round: u32,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), Vec<Diagnostic>> {
+        let Some(request) = request(self.plan, place, &self.lab.store_files) else {
+            return Ok(());
+        };
+        let configuration = &self.plan.configurations[place];
+        tracing::info!(
+            configuration = configuration.name,
+            token = request.token,
+            "making a target"
+        );
+        let mut told = |step: &str| {
+            observer(Progress::Storage {
+                configuration,
+                step,
+            });
+        };
+        told(
+            &configuration
+                .provision()
+                .map_or(String::new(), Provision::words),
+        );
+        let made = self
+            .lab
+            .node
+            .provision(&request, self.lab.stop, &mut told)?;
+        let number = self.made.entry(place).or_default();
+        *number += 1;
+        self.live.push(Live {
+            configuration: place,
+            token: request.token,
+            round,
+            path: made.path,
+            about: MadeTarget {
+                instance: *number,
+                facts: made.facts,
+                commands: made.commands,
+            },
+            laid_out: BTreeSet::new(),
+            snapshot: false,
+        });
+        Ok(())
+    }
+
+    /// Creates the files that a trial expects on its target, and rolls the target back to them.
+    fn prepare(
+        &mut self,
+        place: usize,
+        key: TrialKey,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), Vec<Diagnostic>> {
+        let (plan, node, stop) = (self.plan, self.lab.node, self.lab.stop);
+        let rolls_back = |workload: &Workload| workload.files == FilePolicy::Rollback;
+        let own = |cell: &u32| plan.place(*cell).0 == place;
+        let (_, workload) = plan.cell(key.cell);
+        if rolls_back(workload) && !self.find(place).is_some_and(|live| live.snapshot) {
+            // The snapshot contains the files of every workload that is rolled back to it.
+            for cell in (0..plan.cells()).filter(own) {
+                if rolls_back(plan.cell(cell).1) {
+                    self.lay_out(place, TrialKey { cell, ..key }, observer)?;
+                }
+            }
+            if let Some(live) = self
+                .live
+                .iter_mut()
+                .find(|live| live.configuration == place)
+            {
+                node.snapshot(&live.token, stop)?;
+                live.snapshot = true;
+            }
+        }
+        match self.find(place) {
+            Some(live) if rolls_back(workload) => node.roll_back(&live.token, stop),
+            // fio's jobs create their files themselves.
+            Some(_) if needs_files(workload) => self.lay_out(place, key, observer),
+            _ => Ok(()),
+        }
+    }
+
+    /// Creates the files of a cell's workload, unless they exist.
+    fn lay_out(
+        &mut self,
+        place: usize,
+        key: TrialKey,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), Vec<Diagnostic>> {
+        let (configuration, workload) = self.plan.cell(key.cell);
+        let Some(live) = self
+            .live
+            .iter_mut()
+            .find(|live| live.configuration == place)
+        else {
+            return Ok(());
+        };
+        let mut bound = bind(self.plan, key);
+        lay_out_only(&mut bound.workload);
+        if bound.workload.jobs.is_empty() || !live.laid_out.insert(files_of(&bound.workload)) {
+            return Ok(());
+        }
+        bound.configuration.target = Target::Path(live.path.clone());
+        bound.destroy.push(live.path.clone());
+        bound.protected.clone_from(&self.lab.store_files);
+        let step = format!("laying out the files of {}", workload.name);
+        observer(Progress::Storage {
+            configuration,
+            step: &step,
+        });
+        let failed = |why: String| vec![Diagnostic::error(format!("{step}: {why}"))];
+        match carry_out(&bound, self.lab.node, self.lab.stop, &mut |_| {}) {
+            Ok(TrialEnd::Done(_, outcome)) | Ok(TrialEnd::Failed { outcome, .. }) => outcome
+                .reason()
+                .map_or(Ok(()), |why| Err(failed(why.to_owned()))),
+            Ok(TrialEnd::Refused(faults) | TrialEnd::Unprepared(faults)) => Err(faults),
+            Err(error) => Err(failed(error.to_string())),
+        }
+    }
+
+    fn tear_down(&mut self, place: usize, observer: &mut dyn FnMut(Progress<'_>)) {
+        let Some(at) = self
+            .live
+            .iter()
+            .position(|live| live.configuration == place)
+        else {
+            return;
+        };
+        let live = self.live.remove(at);
+        let name = &self.plan.configurations[place].name;
+        tracing::info!(
+            configuration = name,
+            token = live.token,
+            "tearing a target down"
+        );
+        match self.lab.node.tear_down(&live.token, self.lab.stop) {
+            Ok(commands) => {
+                for run in commands.iter().filter(|run| run.status != Some(0)) {
+                    let status = run
+                        .status
+                        .map_or("a signal".to_owned(), |status| status.to_string());
+                    observer(Progress::Note(&format!(
+                        "{name}: `{}` ended with {status}: {}",
+                        run.command,
+                        run.output.trim()
+                    )));
+                }
+            }
+            Err(faults) => {
+                let faults: Vec<String> = faults.into_iter().map(|fault| fault.message).collect();
+                observer(Progress::Note(&format!(
+                    "the storage of {name} was not undone completely: {}; `iodyno clean` undoes the rest",
+                    faults.join("; ")
+                )));
+            }
+        }
+    }
+}
+
+/// Whether a workload needs files that its trials do not create.
+fn needs_files(workload: &Workload) -> bool {
+    let jobs = workload.jobs.iter();
+    let mut shared = jobs.filter_map(|job| job.work.shared_files());
+    shared.any(|files| !files.mode.makes_files())
+}
+
+/// Leaves of a workload what creates its files. File operations create theirs in each trial.
+fn lay_out_only(workload: &mut Workload) {
+    workload
+        .jobs
+        .retain(|job| job.work.file_operations().is_none());
+    for job in &mut workload.jobs {
+        match &mut job.work {
+            Work::Blocks(blocks) => blocks.files.create_only = true,
+            Work::SharedFiles(files) => {
+                files.mode = SharedMode::Prepare;
+                files.engine = Engine {
+                    direct: files.engine.direct,
+                    ..Engine::new(EngineKind::Psync, 1)
+                };
+                files.merged = files.block.max(1) * (AT_ONCE / files.block.max(1)).max(1);
+                (files.fsync_every, files.fsync_all, files.fsync_end) = (0, false, true);
+                job.buffers.refill = true;
+                (job.clones, job.pacing, job.end) = Default::default();
+                job.clones = 1;
+            }
+            Work::FileOperations(_) => {}
+        }
+    }
+}
+
+/// What distinguishes the files of two workloads on one target.
+fn files_of(workload: &Workload) -> String {
+    let jobs = workload.jobs.iter().map(|job| match &job.work {
+        Work::SharedFiles(files) => format!("{:?}", (files.count, files.file_size, files.validate)),
+        work => format!(
+            "{:?}",
+            (
+                &workload.name,
+                &job.name,
+                work.blocks().map(|blocks| &blocks.files)
+            )
+        ),
+    });
+    jobs.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests;

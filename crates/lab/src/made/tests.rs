@@ -1,0 +1,392 @@
+use iodyno_model::{Layer, Outcome, TrialState};
+
+use super::*;
+use crate::experiment::carry_out_with;
+use crate::permission::Permission;
+use crate::resume::resume_with;
+use crate::schedule::order;
+use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, lab, messages};
+use crate::{RunEnd, StopReason};
+
+/// A folder below, which several configurations can use at once.
+fn provision(layers: Vec<Layer>) -> Provision {
+    Provision {
+        layers,
+        fill: 0,
+        precondition: false,
+        sysctl: BTreeMap::new(),
+        queue: BTreeMap::new(),
+        env: BTreeMap::new(),
+        setup: None,
+        ready: None,
+        teardown: None,
+        sample: Vec::new(),
+    }
+}
+
+fn on_folder() -> Provision {
+    provision(vec![Layer::Directory {
+        path: "/data".into(),
+    }])
+}
+
+fn on_device(path: &str) -> Provision {
+    provision(vec![Layer::Device {
+        paths: vec![path.into()],
+    }])
+}
+
+/// A plan whose configurations are made.
+fn plan(configurations: usize, workloads: usize, rounds: u32, fresh: Fresh) -> Plan {
+    let mut plan = crate::testing::plan(configurations, workloads, rounds);
+    for configuration in &mut plan.configurations {
+        configuration.target = Target::Made(Box::new(on_folder()));
+    }
+    Plan { fresh, ..plan }
+}
+
+fn carry_out(plan: &Plan, store: &FakeStore, node: &FakeNode<'_>) -> (RunEnd, Vec<String>) {
+    let stop = node.stop.clone();
+    let mut words = Vec::new();
+    let judge = FakeJudge::default();
+    let end = carry_out_with(
+        plan,
+        &lab(store, node, &stop),
+        &judge.dependencies(node),
+        &mut |progress| words.extend(messages(&progress)),
+    );
+    (end.unwrap(), words)
+}
+
+/// What is done with storage if all trials complete.
+fn storage(plan: &Plan) -> Vec<String> {
+    let (store, node) = (FakeStore::default(), FakeNode::new(|_| Act::Complete));
+    let (end, _) = carry_out(plan, &store, &node);
+    assert_eq!(end.completed, end.planned);
+    node.storage.into_inner()
+}
+
+/// The trials of a plan in their order, as the fake node logs them.
+fn trials(plan: &Plan) -> Vec<String> {
+    let rounds = (0..plan.rounds).flat_map(|round| order(plan, round));
+    rounds
+        .map(|cell| {
+            let (configuration, workload) = plan.cell(cell);
+            format!("trial {} on {}", workload.name, configuration.name)
+        })
+        .collect()
+}
+
+fn only_trials(storage: &[String]) -> Vec<String> {
+    let trials = storage.iter().filter(|one| one.starts_with("trial"));
+    trials.cloned().collect()
+}
+
+#[test]
+fn a_target_is_made_for_each_round_and_undone_after_its_last_trial_there() {
+    let plan = plan(2, 2, 3, Fresh::Round);
+    let mut expected = Vec::new();
+    for round in 0..3 {
+        let order = order(&plan, round);
+        for (place, cell) in order.iter().enumerate() {
+            let (configuration, workload) = plan.cell(*cell);
+            let name = &configuration.name;
+            let of_it = |cells: &[u32]| cells.iter().any(|cell| plan.cell(*cell).0.name == *name);
+            if !of_it(&order[..place]) {
+                expected.push(format!("make {name}"));
+            }
+            expected.push(format!("trial {} on {name}", workload.name));
+            if !of_it(&order[place + 1..]) {
+                expected.push(format!("undo {name}"));
+            }
+        }
+    }
+    assert_eq!(storage(&plan), expected);
+}
+
+#[test]
+fn a_target_is_made_for_each_trial() {
+    let plan = plan(2, 2, 2, Fresh::Trial);
+    let mut expected = Vec::new();
+    for trial in trials(&plan) {
+        let (_, name) = trial.rsplit_once(' ').unwrap();
+        expected.push(format!("make {name}"));
+        expected.push(trial.clone());
+        expected.push(format!("undo {name}"));
+    }
+    assert_eq!(storage(&plan), expected);
+}
+
+#[test]
+fn a_target_of_the_whole_experiment_is_undone_at_its_end_the_last_one_first() {
+    let plan = plan(3, 1, 2, Fresh::Experiment);
+    let done = storage(&plan);
+    assert_eq!(only_trials(&done), trials(&plan));
+    let made: Vec<&str> = done
+        .iter()
+        .filter_map(|one| one.strip_prefix("make "))
+        .collect();
+    let mut undone: Vec<&str> = done[done.len() - 3..]
+        .iter()
+        .filter_map(|one| one.strip_prefix("undo "))
+        .collect();
+    undone.reverse();
+    assert_eq!((made.len(), made), (3, undone));
+}
+
+#[test]
+fn configurations_that_use_one_device_take_turns_whatever_the_plan_says() {
+    let mut shared = plan(3, 1, 2, Fresh::Experiment);
+    assert_eq!(fresh(&shared), Fresh::Experiment);
+    for configuration in &mut shared.configurations[1..] {
+        configuration.target = Target::Made(Box::new(on_device("/dev/sdx")));
+    }
+    assert_eq!(fresh(&shared), Fresh::Trial);
+    let pairs: Vec<(&str, &str)> = turns(&shared)
+        .into_iter()
+        .map(|(one, other)| (one.name.as_str(), other.name.as_str()))
+        .collect();
+    assert_eq!(pairs, [("c1", "c2")]);
+    let each_trial = Plan {
+        fresh: Fresh::Trial,
+        ..shared.clone()
+    };
+    assert_eq!(storage(&shared), storage(&each_trial));
+    let other = Target::Made(Box::new(on_device("/dev/sdy")));
+    shared.configurations[2].target = other;
+    assert_eq!(fresh(&shared), Fresh::Experiment);
+}
+
+#[test]
+fn the_order_of_the_trials_does_not_depend_on_when_targets_are_made() {
+    for fresh in [Fresh::Round, Fresh::Trial, Fresh::Experiment] {
+        let plan = plan(3, 2, 3, fresh);
+        assert_eq!(only_trials(&storage(&plan)), trials(&plan), "{fresh:?}");
+    }
+}
+
+#[test]
+fn a_target_that_cannot_be_made_is_a_failed_trial_with_its_reason() {
+    let plan = plan(3, 1, 5, Fresh::Round);
+    let (store, mut node) = (FakeStore::default(), FakeNode::new(|_| Act::Complete));
+    node.unmakeable = |name, _| name == "c1";
+    let (end, messages) = carry_out(&plan, &store, &node);
+    assert_eq!((end.completed, end.stopped), (10, StopReason::AllRounds));
+    let trials = store.trials.borrow();
+    let failed: Vec<&Outcome> = trials
+        .iter()
+        .filter(|trial| trial.configuration == "c1")
+        .map(|trial| &trial.outcome)
+        .collect();
+    // It is given up as any other cell.
+    assert_eq!(failed.len(), 5);
+    for outcome in &failed[..3] {
+        assert_eq!(**outcome, Outcome::Failed("mkfs failed".to_owned()));
+    }
+    assert_eq!(end.given_up, 2);
+    let given_up = messages.iter().filter(|text| text.contains("is given up"));
+    assert_eq!(given_up.count(), 1);
+}
+
+#[test]
+fn a_target_that_could_not_be_made_is_tried_again_for_the_next_trial() {
+    let plan = plan(1, 1, 3, Fresh::Experiment);
+    let (store, mut node) = (FakeStore::default(), FakeNode::new(|_| Act::Complete));
+    node.unmakeable = |_, tried| tried == 0;
+    let (end, _) = carry_out(&plan, &store, &node);
+    assert_eq!((end.made, end.completed), (3, 2));
+    assert_eq!(
+        *node.storage.borrow(),
+        [
+            "make c0",
+            "make c0",
+            "trial w0 on c0",
+            "trial w0 on c0",
+            "undo c0"
+        ]
+    );
+}
+
+#[test]
+fn a_target_whose_trial_failed_is_not_used_again() {
+    let plan = plan(1, 1, 2, Fresh::Experiment);
+    let store = FakeStore::default();
+    let node = FakeNode::acting(&[Act::Die], &store);
+    let (end, _) = carry_out(&plan, &store, &node);
+    assert_eq!((end.made, end.completed), (2, 1));
+    let once = ["make c0", "trial w0 on c0", "undo c0"];
+    assert_eq!(*node.storage.borrow(), [once, once].concat());
+}
+
+#[test]
+fn a_stop_undoes_every_target() {
+    for fresh in [Fresh::Round, Fresh::Experiment] {
+        let plan = plan(3, 1, 2, fresh);
+        let store = FakeStore::default();
+        let acts = [Act::Complete, Act::Complete, Act::Complete, Act::Cancelled];
+        let node = FakeNode::acting(&acts, &store);
+        let (end, _) = carry_out(&plan, &store, &node);
+        assert_eq!(end.stopped, StopReason::Cancelled);
+        let storage = node.storage.borrow();
+        let count = |what: &str| storage.iter().filter(|one| one.starts_with(what)).count();
+        assert_eq!(count("make"), count("undo"), "{storage:?}");
+        assert_eq!(count("trial"), 4);
+    }
+}
+
+#[test]
+fn what_could_not_be_undone_is_reported() {
+    let plan = plan(1, 1, 1, Fresh::Round);
+    let (store, mut node) = (FakeStore::default(), FakeNode::new(|_| Act::Complete));
+    node.undoable = false;
+    let (end, messages) = carry_out(&plan, &store, &node);
+    assert_eq!(end.completed, 1);
+    let note = messages
+        .iter()
+        .find(|text| text.starts_with("note: "))
+        .unwrap();
+    assert_eq!(
+        note,
+        "note: the storage of c0 was not undone completely: umount: busy; `iodyno clean` undoes the rest"
+    );
+}
+
+#[test]
+fn a_trial_is_stored_with_how_its_target_was_made() {
+    let plan = plan(1, 1, 2, Fresh::Round);
+    let (store, node) = (FakeStore::default(), FakeNode::new(|_| Act::Complete));
+    carry_out(&plan, &store, &node);
+    let trials = store.trials.borrow();
+    let made: Vec<&MadeTarget> = trials
+        .iter()
+        .filter_map(|trial| trial.parts[0].environment.made.as_ref())
+        .collect();
+    assert_eq!(
+        made.iter().map(|made| made.instance).collect::<Vec<_>>(),
+        [1, 2]
+    );
+    assert_eq!(made[0].facts["mkfs"], "1.0");
+    let bound = node.bound.borrow();
+    assert!(bound.iter().all(|bound| {
+        let Target::Path(path) = &bound.configuration.target else {
+            return false;
+        };
+        path.starts_with("/made") && bound.destroy.contains(path)
+    }));
+}
+
+#[test]
+fn workloads_of_a_family_use_the_same_files() {
+    let mut plan = plan(1, 3, 1, Fresh::Round);
+    for workload in &mut plan.workloads[..2] {
+        (workload.files, workload.family) = (FilePolicy::Shared, Some("4k/read".to_owned()));
+    }
+    plan.workloads[2].files = FilePolicy::Shared;
+    let formats: Vec<String> = (0..3)
+        .map(|cell| {
+            let key = TrialKey {
+                cell,
+                ..crate::testing::key()
+            };
+            let bound = bind(&plan, key);
+            bound.workload.jobs[0]
+                .work
+                .blocks()
+                .unwrap()
+                .files
+                .format
+                .clone()
+        })
+        .collect();
+    assert_eq!(
+        formats,
+        [
+            "4k-read.$jobnum.$filenum",
+            "4k-read.$jobnum.$filenum",
+            "w2.$jobnum.$filenum"
+        ]
+    );
+}
+
+#[test]
+fn a_target_is_rolled_back_to_the_files_of_its_workloads_before_each_trial() {
+    let mut plan = plan(1, 3, 2, Fresh::Experiment);
+    for workload in &mut plan.workloads[..2] {
+        workload.files = FilePolicy::Rollback;
+    }
+    let mut expected = vec!["make c0".to_owned()];
+    let mut snapshot = false;
+    for trial in trials(&plan) {
+        let rolls_back = !trial.contains("w2");
+        if rolls_back && !snapshot {
+            let made = ["lay out w0 on c0", "lay out w1 on c0", "snapshot c0"];
+            expected.extend(made.map(str::to_owned));
+            snapshot = true;
+        }
+        if rolls_back {
+            expected.push("roll back c0".to_owned());
+        }
+        expected.push(trial);
+    }
+    expected.push("undo c0".to_owned());
+    assert_eq!(storage(&plan), expected);
+}
+
+#[test]
+fn each_configuration_is_checked_once_and_all_obstacles_are_reported() {
+    let mut plan = plan(3, 1, 1, Fresh::Round);
+    plan = crate::with_again(plan);
+    plan.workloads[0].only = vec!["c0".to_owned(), "c2".to_owned()];
+    let mut node = FakeNode::new(|_| Act::Complete);
+    node.unmakeable = |_, _| true;
+    let found = obstacles(&plan, &node, &[], &node.stop);
+    let found: Vec<&str> = found.iter().map(|fault| fault.message.as_str()).collect();
+    assert_eq!(found, ["no tool for c0", "no tool for c2"]);
+    assert!(node.storage.borrow().is_empty());
+}
+
+#[test]
+fn a_killed_run_is_resumed_in_its_order_on_targets_that_are_made_anew() {
+    for fresh in [Fresh::Round, Fresh::Trial, Fresh::Experiment] {
+        for kill in 0..6 {
+            let plan = plan(2, 2, 3, fresh);
+            let store = FakeStore::default();
+            let mut acts = vec![Act::Complete; kill];
+            acts.push(Act::Panic);
+            let first = FakeNode::acting(&acts, &store);
+            let run = std::panic::AssertUnwindSafe(|| carry_out(&plan, &store, &first));
+            assert!(std::panic::catch_unwind(run).is_err());
+            let second = FakeNode::new(|_| Act::Complete);
+            let judge = FakeJudge::default();
+            let stop = second.stop.clone();
+            let end = resume_with(
+                store.id(),
+                None,
+                &Permission::default(),
+                &lab(&store, &second, &stop),
+                &judge.dependencies(&second),
+                &mut |_| {},
+            );
+            assert_eq!(end.unwrap().completed, 12);
+            let mut all = only_trials(&first.storage.borrow());
+            all.pop();
+            all.extend(only_trials(&second.storage.borrow()));
+            assert_eq!(all, trials(&plan), "{fresh:?} {kill}");
+            let storage = second.storage.borrow();
+            let count = |what: &str| storage.iter().filter(|one| one.starts_with(what)).count();
+            assert_eq!(count("make"), count("undo"));
+        }
+    }
+}
+
+#[test]
+fn states_are_counted_for_trials_without_a_target() {
+    let plan = plan(1, 1, 1, Fresh::Round);
+    let (store, mut node) = (FakeStore::default(), FakeNode::new(|_| Act::Complete));
+    node.unmakeable = |_, _| true;
+    let (end, _) = carry_out(&plan, &store, &node);
+    assert_eq!((end.made, end.completed), (1, 0));
+    assert_eq!(end.state.name(), "failed");
+    let trials = store.trials.borrow();
+    assert_eq!(trials[0].outcome.state(), TrialState::Failed);
+}

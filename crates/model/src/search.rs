@@ -1,0 +1,225 @@
+//! Searches for the highest load that keeps a bound.
+
+use iodyno_units::Nanos;
+use serde::{Deserialize, Serialize};
+
+use crate::{Direction, Job, Work, Workload};
+
+/// A search: each trial of a workload has another load, chosen by the results of the trials before it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Search {
+    /// What is varied.
+    pub axis: SearchAxis,
+    /// What the load has to keep.
+    pub until: Bound,
+}
+
+/// The load that a search varies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SearchAxis {
+    /// Requested ops per second of each clone, in each direction that it uses (`rate_iops`).
+    Rate,
+    /// Ops in flight of each clone (`iodepth`).
+    Depth,
+    /// Number of clones of each job (`numjobs`).
+    Clones,
+}
+
+impl SearchAxis {
+    /// Every axis, by the names of fio's options.
+    pub const NAMES: [(&'static str, SearchAxis); 3] = [
+        ("rate_iops", SearchAxis::Rate),
+        ("iodepth", SearchAxis::Depth),
+        ("numjobs", SearchAxis::Clones),
+    ];
+
+    /// Its name: the option of fio.
+    pub fn name(self) -> &'static str {
+        let found = Self::NAMES.iter().find(|(_, axis)| *axis == self);
+        found.map_or("", |(name, _)| name)
+    }
+
+    /// The axis of this name.
+    pub fn named(name: &str) -> Option<SearchAxis> {
+        let found = Self::NAMES.iter().find(|(known, _)| *known == name);
+        found.map(|(_, axis)| *axis)
+    }
+}
+
+/// A bound that a metric of a trial keeps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bound {
+    /// The metric: `read.p99`, or `p99` for that of every direction.
+    pub metric: String,
+    /// Whether values below the limit keep it; otherwise values above it.
+    pub below: bool,
+    /// The limit in the metric's unit: ns for times.
+    pub limit: f64,
+}
+
+impl Bound {
+    /// Reads `p99 < 2ms`, `read.mean <= 500us`, `iops > 10k`.
+    ///
+    /// # Errors
+    /// What is wrong, in one sentence.
+    pub fn parse(text: &str) -> Result<Bound, String> {
+        let wrong = || format!("`{text}` is not a bound: write `p99 < 2ms` or `iops > 10000`");
+        let at = text.find(['<', '>']).ok_or_else(wrong)?;
+        let (metric, rest) = text.split_at(at);
+        let below = rest.starts_with('<');
+        let limit = rest[1..].trim_start_matches('=').trim();
+        let metric = metric.trim();
+        if metric.is_empty() || metric.contains(char::is_whitespace) {
+            return Err(wrong());
+        }
+        let rate = ["iops", "bandwidth"]
+            .iter()
+            .any(|rate| metric.ends_with(rate));
+        let value = match rate {
+            true => number(limit),
+            false => limit.parse::<Nanos>().ok().map(|time| time.0 as f64),
+        };
+        let limit = value.filter(|value| *value > 0.0).ok_or_else(|| {
+            let expected = match rate {
+                true => "a number, such as `10000` or `10k`",
+                false => "a time with its unit, such as `2ms`",
+            };
+            format!("`{limit}` is not a limit of {metric}: write {expected}")
+        })?;
+        Ok(Bound {
+            metric: metric.to_owned(),
+            below,
+            limit,
+        })
+    }
+
+    /// Whether a value keeps it.
+    pub fn keeps(&self, value: f64) -> bool {
+        match self.below {
+            true => value <= self.limit,
+            false => value >= self.limit,
+        }
+    }
+}
+
+/// A number, with `k`, `m` or `g` for powers of 1000.
+fn number(text: &str) -> Option<f64> {
+    let suffixes = [("k", 1e3), ("m", 1e6), ("g", 1e9), ("", 1.0)];
+    let lower = text.to_ascii_lowercase();
+    let (digits, factor) = suffixes
+        .iter()
+        .find_map(|(suffix, factor)| Some((lower.strip_suffix(suffix)?, factor)))?;
+    let value = digits.trim().parse::<f64>().ok()? * factor;
+    value.is_finite().then_some(value)
+}
+
+impl Search {
+    /// The workload at one load; the load is rounded to a value that the axis can have.
+    pub fn at(&self, workload: &Workload, load: f64) -> Workload {
+        let mut workload = workload.clone();
+        for job in &mut workload.jobs {
+            self.set(job, load);
+        }
+        workload
+    }
+
+    /// The workload at its full speed: without a requested rate. Other axes have no largest value.
+    pub fn unlimited(&self, workload: &Workload) -> Workload {
+        self.at(workload, 0.0)
+    }
+
+    fn set(&self, job: &mut Job, load: f64) {
+        let whole = load.round().max(1.0).min(f64::from(u32::MAX)) as u32;
+        match (self.axis, &mut job.work) {
+            (SearchAxis::Clones, _) => job.clones = whole,
+            (SearchAxis::Depth, Work::Blocks(blocks)) => blocks.engine.depth = whole,
+            (SearchAxis::Depth, _) => {}
+            (SearchAxis::Rate, Work::Blocks(_)) => {
+                let moves = job.work.moves();
+                let rates = &mut job.pacing.rates;
+                for (direction, rate) in [
+                    (Direction::Read, &mut rates.read),
+                    (Direction::Write, &mut rates.write),
+                    (Direction::Trim, &mut rates.trim),
+                ] {
+                    if moves.contains(&direction) {
+                        rate.bytes_per_s = 0;
+                        rate.iops = load;
+                    }
+                }
+            }
+            (SearchAxis::Rate, _) => job.pacing.ops_per_s = load,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_has_a_metric_a_sign_and_a_limit() {
+        let bound = |metric: &str, below, limit| {
+            Ok(Bound {
+                metric: metric.to_owned(),
+                below,
+                limit,
+            })
+        };
+        for (text, expected) in [
+            ("p99 < 2ms", bound("p99", true, 2e6)),
+            ("read.p99.9<=500us", bound("read.p99.9", true, 5e5)),
+            ("iops > 10k", bound("iops", false, 1e4)),
+            ("op.mean < 1.5s", bound("op.mean", true, 1.5e9)),
+        ] {
+            assert_eq!(Bound::parse(text), expected, "{text}");
+        }
+        for text in [
+            "",
+            "p99",
+            "< 2ms",
+            "p99 < ",
+            "p99 < fast",
+            "p99 < 2",
+            "p99 < 0s",
+            "iops > 2ms",
+            "iops > -2",
+            "a b < 2ms",
+        ] {
+            assert!(Bound::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bound_is_kept_on_one_side_of_its_limit() {
+        let below = Bound::parse("p99 < 2ms").unwrap();
+        assert!(below.keeps(2e6) && !below.keeps(2.1e6));
+        let above = Bound::parse("iops > 100").unwrap();
+        assert!(above.keeps(100.0) && !above.keeps(99.0));
+    }
+
+    #[test]
+    fn each_axis_is_set_in_every_job() {
+        let workload = Workload::new("w", Vec::new(), vec![Job::default(), Job::default()]);
+        for (name, axis) in SearchAxis::NAMES {
+            assert_eq!((axis.name(), SearchAxis::named(name)), (name, Some(axis)));
+            let search = Search {
+                axis,
+                until: Bound::parse("p99 < 2ms").unwrap(),
+            };
+            for job in search.at(&workload, 7.4).jobs {
+                let found = match axis {
+                    SearchAxis::Rate => job.pacing.rates.read.iops,
+                    SearchAxis::Depth => f64::from(job.work.blocks().unwrap().engine.depth),
+                    SearchAxis::Clones => f64::from(job.clones),
+                };
+                let expected = match axis {
+                    SearchAxis::Rate => 7.4,
+                    _ => 7.0,
+                };
+                assert_eq!(found, expected, "{name}");
+            }
+        }
+    }
+}
