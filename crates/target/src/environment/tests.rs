@@ -73,6 +73,7 @@ fn all_properties_of_a_host_are_read() {
         },
         clock_source: "hpet".to_owned(),
         load_1min_x100: 157,
+        made: None,
         // Depends on the CPU of the test.
         virtualisation: read.virtualisation.clone(),
         clock_read_ns: read.clock_read_ns,
