@@ -63,6 +63,14 @@ impl Diagnostic {
         }
     }
 
+    /// An error with the remedy of a text whose last line may begin with `hint: `.
+    pub fn of_text(text: &str) -> Diagnostic {
+        match text.rsplit_once("\nhint: ") {
+            Some((message, hint)) => Diagnostic::error(message).hint(hint),
+            None => Diagnostic::error(text),
+        }
+    }
+
     /// Adds the remedy.
     pub fn hint(self, hint: impl Into<String>) -> Diagnostic {
         Diagnostic {

@@ -61,14 +61,14 @@ pub enum Layer {
     },
     /// A ZFS pool on the devices or files below.
     Zfs(ZfsLayer),
-    /// An overlay mount: the folder below is the lower layer, and a new folder in it the upper one.
+    /// An overlay mount. Its three folders (lower, upper, work) are made in the folder below.
     Overlay {
         /// Mount options besides the folders.
         mount: Vec<String>,
     },
     /// Limits of the rate of the devices below, through a control group.
     Throttle(Limits),
-    /// A delay of each read and write of the file or device below.
+    /// A block device for each file or device below, whose reads and writes take longer.
     Delay {
         /// Delay of a read, ns.
         read_ns: u64,
@@ -87,6 +87,17 @@ pub enum FileSystemKind {
     Xfs,
     /// Btrfs; several devices make one file system (`-d raid1 -m raid1` among the arguments of mkfs).
     Btrfs,
+}
+
+impl FileSystemKind {
+    /// Its name: that of the type for mount, and the ending of `mkfs.`.
+    pub fn name(self) -> &'static str {
+        match self {
+            FileSystemKind::Ext4 => "ext4",
+            FileSystemKind::Xfs => "xfs",
+            FileSystemKind::Btrfs => "btrfs",
+        }
+    }
 }
 
 /// A ZFS pool and what is used of it.
@@ -121,9 +132,9 @@ pub enum ZfsOrigin {
     /// Newly created.
     #[default]
     New,
-    /// A clone of a snapshot of a newly created one, after it was filled.
+    /// A clone of a snapshot of a newly created one, to which [`Provision::fill`] bytes were written.
     Clone,
-    /// A copy of it, block by block (`dd`).
+    /// A file in a dataset, copied from such a clone with `dd`.
     Copy,
 }
 
@@ -251,11 +262,7 @@ impl Layer {
             Layer::Loop { .. } => "loop",
             Layer::Zram { .. } => "zram",
             Layer::Tmpfs { .. } => "tmpfs",
-            Layer::FileSystem { fs, .. } => match fs {
-                FileSystemKind::Ext4 => "ext4",
-                FileSystemKind::Xfs => "xfs",
-                FileSystemKind::Btrfs => "btrfs",
-            },
+            Layer::FileSystem { fs, .. } => fs.name(),
             Layer::Zfs(_) => "zfs",
             Layer::Overlay { .. } => "overlay",
             Layer::Throttle(_) => "throttle",

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use iodyno_model::{BoundPlan, Diagnostic, Forecast, KnownTarget};
 use iodyno_target::{Roots, identity, space, stack};
 
-use crate::faults::split_hint;
 use crate::files::{Files, room_needed};
 use crate::operations::Site;
 use crate::probe::HostProbe;
@@ -77,7 +76,7 @@ fn shortages(plans: &[BoundPlan]) -> Vec<(Option<usize>, Diagnostic)> {
         let found = space::check(&roots, &room_needed(wanted.iter())).into_iter();
         found
             .filter(|shortage| !matches!(shortage, space::Shortage::Unknown { .. }))
-            .map(|shortage| split_hint(&shortage.to_string()))
+            .map(|shortage| Diagnostic::of_text(&shortage.to_string()))
             .collect()
     };
     let mut all = Vec::new();

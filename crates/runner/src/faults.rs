@@ -31,20 +31,12 @@ pub(crate) fn fault(message: impl Into<String>, hint: impl Into<String>) -> Diag
     Diagnostic::error(message).hint(hint)
 }
 
-/// Converts the guard's text, which ends with a hint, to a diagnostic.
-pub(crate) fn split_hint(text: &str) -> Diagnostic {
-    match text.rsplit_once("\nhint: ") {
-        Some((message, hint)) => Diagnostic::error(message).hint(hint),
-        None => Diagnostic::error(text),
-    }
-}
-
 /// The guard's answer, with the reason as a diagnostic.
 pub(crate) fn admission(examined: Result<TargetUse, AdmitError>) -> Admission {
     match examined {
         Ok(used) => Admission::Granted(used),
         Err(error) => {
-            let why = split_hint(&error.to_string());
+            let why = error.diagnostic();
             match error.needs_destroy() {
                 true => Admission::NeedsDestroy(why),
                 false => Admission::Refused(why),

@@ -20,7 +20,7 @@ use iodyno_target::{
 use rustix::fs::{Advice, fadvise};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::faults::{self, Unready, at_job, fault, of_job, split_hint};
+use crate::faults::{self, Unready, at_job, fault, of_job};
 use crate::resolve::{FileKind, ResolvedClone};
 use crate::wanted::Wanted;
 
@@ -109,7 +109,9 @@ impl Files {
         }
         let all = there.iter().chain(&missing);
         for shortage in space::check(&Roots::host(), &room_needed(all)) {
-            faults.failed.push(split_hint(&shortage.to_string()));
+            faults
+                .failed
+                .push(Diagnostic::of_text(&shortage.to_string()));
         }
         if !faults.any() {
             for wanted in &missing {
@@ -358,13 +360,12 @@ impl Faults {
         match guard.admit(&request(plan, wanted)) {
             Ok(admitted) => return Some(admitted),
             Err(error @ AdmitError::Refused(_)) => {
-                let refused = split_hint(&error.to_string());
+                let refused = error.diagnostic();
                 self.refused.push((wanted.job, refused));
             }
             Err(error @ AdmitError::Failed { .. }) => {
                 let job = &plan.workload.jobs[wanted.job];
-                self.failed
-                    .push(of_job(split_hint(&error.to_string()), job));
+                self.failed.push(of_job(error.diagnostic(), job));
             }
         }
         None

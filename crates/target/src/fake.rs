@@ -15,7 +15,9 @@ pub(crate) struct FakeHost {
 
 impl FakeHost {
     pub(crate) fn new() -> FakeHost {
-        let folder = tempfile::tempdir().unwrap();
+        // In memory, because other tests may keep the disk busy with syncs.
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let folder = folder.unwrap();
         let roots = Roots::below(&folder.path().canonicalize().unwrap());
         let host = FakeHost {
             _folder: folder,

@@ -1,7 +1,7 @@
 //! Targets: the guard, and the storage stack below a path.
 //!
-//! Nothing here writes to a target. Only [`settle`] changes the state of the host: it asks the kernel to write back
-//! dirty data and to drop caches. The guard opens each file of a job once, after it has checked that the file is not in
+//! Only [`layers`] writes to targets and makes storage; [`settle`] asks the kernel to write back dirty data and to drop
+//! caches. The guard opens each file of a job once, after it has checked that the file is not in
 //! use. The rest only reads the state of the host. All functions take the host's file system roots from [`Roots`], so
 //! that tests can pass simulated hosts.
 
@@ -14,6 +14,8 @@ pub mod extents;
 mod fake;
 pub mod guard;
 pub mod identity;
+pub mod journal;
+pub mod layers;
 mod mounts;
 mod roots;
 pub mod settle;

@@ -333,7 +333,7 @@ fn admit(at: &Path) -> Result<OwnedFd, Unready> {
         Ok(admitted) => Ok(admitted.descriptor),
         Err(error) => {
             // A folder that cannot be opened is treated like one that the guard refuses: nothing was changed.
-            let fault = faults::split_hint(&error.to_string());
+            let fault = Diagnostic::of_text(&error.to_string());
             Err(Unready::Refused(vec![fault]))
         }
     }

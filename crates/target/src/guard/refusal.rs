@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use iodyno_model::Diagnostic;
+
 use crate::block::DeviceNumber;
 use crate::signatures::Signature;
 
@@ -416,6 +418,11 @@ impl AdmitError {
             source,
             hint: hint.map(str::to_owned),
         }
+    }
+
+    /// The error for the user.
+    pub fn diagnostic(&self) -> Diagnostic {
+        Diagnostic::of_text(&self.to_string())
     }
 
     /// The refusal, if it is one.

@@ -1,0 +1,336 @@
+//! The journal of storage that iodyno makes: what was about to be done to the host, and what was done.
+//!
+//! One file per target, outside the store and the storage under test. Each line is a JSON value, appended and synced:
+//! the intent before an action, its outcome afterwards, and later that it was undone. The file is removed when
+//! everything is undone. A process holds a lock on the file while it works on the target; the kernel releases it when
+//! the process dies.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use iodyno_model::Provision;
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+
+use crate::guard::state_folder;
+use crate::layers::{Action, Host};
+use crate::roots::{Roots, names, text};
+
+const SCHEMA: u32 = 1;
+
+/// The folders in which iodyno keeps track of the storage that it makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateFolders {
+    /// The journals.
+    pub journals: PathBuf,
+    /// Mount points, one folder for each token.
+    pub mounts: PathBuf,
+}
+
+impl StateFolders {
+    /// `/var/lib/iodyno` and `/run/iodyno` for root, otherwise folders in the user's state folder. `lookup` reads an
+    /// environment variable. `None` if it is not known where the user's state folder is.
+    pub fn new(
+        roots: &Roots,
+        is_root: bool,
+        lookup: impl Fn(&str) -> Option<OsString>,
+    ) -> Option<StateFolders> {
+        if is_root {
+            return Some(StateFolders {
+                journals: roots.root.join("var/lib/iodyno/journal"),
+                mounts: roots.root.join("run/iodyno"),
+            });
+        }
+        let devices = state_folder(lookup)?;
+        Some(StateFolders {
+            journals: devices.with_file_name("journal"),
+            mounts: devices.with_file_name("mounts"),
+        })
+    }
+
+    /// The folders of this process's user on this host.
+    pub fn of_this_user() -> Option<StateFolders> {
+        let is_root = rustix::process::geteuid().is_root();
+        StateFolders::new(&Roots::host(), is_root, |name| std::env::var_os(name))
+    }
+}
+
+/// The process that uses a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// Its process id.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot, so that a later process with this id is not mistaken for it.
+    pub start: u64,
+}
+
+impl Owner {
+    /// The process with this id; `None` if there is none.
+    pub fn of(roots: &Roots, pid: u32) -> Option<Owner> {
+        let stat = text(roots.proc.join(pid.to_string()).join("stat"))?;
+        // The name of the program is in parentheses and may contain any character.
+        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+        let exited = matches!(fields.first(), Some(&("Z" | "X")));
+        let start = fields.get(19)?.parse().ok()?;
+        (!exited).then_some(Owner { pid, start })
+    }
+
+    /// Whether it still runs.
+    pub fn lives(&self, roots: &Roots) -> bool {
+        Owner::of(roots, self.pid) == Some(*self)
+    }
+}
+
+/// The id of the current boot.
+pub(crate) fn boot_id(roots: &Roots) -> String {
+    text(roots.proc.join("sys/kernel/random/boot_id")).unwrap_or_default()
+}
+
+/// The first line of a journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Header {
+    schema: u32,
+    /// Identifies the target: part of all names that iodyno gives.
+    pub(crate) token: String,
+    /// The configuration for which it was made.
+    pub(crate) configuration: String,
+    /// The boot in which it was made.
+    pub(crate) boot: String,
+    pub(crate) owner: Owner,
+    /// What is made.
+    pub(crate) provision: Provision,
+}
+
+impl Header {
+    pub(crate) fn new(
+        token: &str,
+        configuration: &str,
+        boot: String,
+        owner: Owner,
+        provision: Provision,
+    ) -> Header {
+        Header {
+            schema: SCHEMA,
+            token: token.to_owned(),
+            configuration: configuration.to_owned(),
+            boot,
+            owner,
+            provision,
+        }
+    }
+}
+
+/// A line after the first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    /// This is about to be done.
+    Intent { step: usize, action: Action },
+    /// It was done. What it returned: the name of a device, for example.
+    Done { step: usize, result: String },
+    /// It was undone.
+    Undone { step: usize },
+}
+
+/// An action, and how far it got.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Step {
+    pub(crate) action: Action,
+    /// What it returned; `None` if it was interrupted or failed.
+    pub(crate) result: Option<String>,
+    pub(crate) undone: bool,
+}
+
+/// Why a journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JournalError {
+    /// Another process works on the target.
+    #[error("another process works on it")]
+    Busy,
+    /// It does not exist.
+    #[error("it has no journal")]
+    Missing,
+    /// It is not a journal of this version of iodyno.
+    #[error("its journal `{}` cannot be parsed", .0.display())]
+    Foreign(PathBuf),
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+/// The journal of one target. The file is locked until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    path: PathBuf,
+    file: File,
+    pub(crate) header: Header,
+    pub(crate) steps: Vec<Step>,
+}
+
+impl Journal {
+    fn path(folder: &Path, token: &str) -> PathBuf {
+        folder.join(format!("{token}.jsonl"))
+    }
+
+    /// Begins a journal.
+    ///
+    /// # Errors
+    /// It exists, or cannot be written and synced.
+    pub(crate) fn begin(folder: &Path, header: Header, host: &dyn Host) -> io::Result<Journal> {
+        let mut make = DirBuilder::new();
+        make.recursive(true).mode(0o700).create(folder)?;
+        let path = Journal::path(folder, &header.token);
+        let mut open = File::options();
+        open.append(true).read(true).create_new(true).mode(0o600);
+        let file = open.open(&path)?;
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        let mut journal = Journal {
+            path,
+            file,
+            header,
+            steps: Vec::new(),
+        };
+        let header = serde_json::to_vec(&journal.header)?;
+        journal.append(header, host)?;
+        host.sync(&File::open(folder)?)?;
+        Ok(journal)
+    }
+
+    /// Opens the journal of a target.
+    ///
+    /// # Errors
+    /// See [`JournalError`].
+    pub(crate) fn open(folder: &Path, token: &str) -> Result<Journal, JournalError> {
+        let path = Journal::path(folder, token);
+        let file = match File::options().read(true).append(true).open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(JournalError::Missing);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(error) if error == rustix::io::Errno::WOULDBLOCK => return Err(JournalError::Busy),
+            other => other.map_err(io::Error::from)?,
+        }
+        let text = fs::read_to_string(&path)?;
+        // The process that worked on it may have finished just before it was locked.
+        if !path.exists() {
+            return Err(JournalError::Missing);
+        }
+        // The last line is incomplete if the host crashed while it was written; its action had not begun.
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        if whole < text.len() {
+            file.set_len(whole as u64)?;
+        }
+        let parsed = parse(&text[..whole]).ok_or_else(|| JournalError::Foreign(path.clone()))?;
+        let Some((header, steps)) = parsed else {
+            // Nothing was done yet.
+            fs::remove_file(&path)?;
+            return Err(JournalError::Missing);
+        };
+        Ok(Journal {
+            path,
+            file,
+            header,
+            steps,
+        })
+    }
+
+    /// The tokens of all journals in a folder.
+    pub(crate) fn tokens(folder: &Path) -> Vec<String> {
+        let tokens = names(folder).into_iter();
+        tokens
+            .filter_map(|name| Some(name.strip_suffix(".jsonl")?.to_owned()))
+            .collect()
+    }
+
+    fn append(&mut self, mut line: Vec<u8>, host: &dyn Host) -> io::Result<()> {
+        line.push(b'\n');
+        self.file.write_all(&line)?;
+        host.sync(&self.file)
+    }
+
+    fn line(&mut self, line: &Line, host: &dyn Host) -> io::Result<()> {
+        self.append(serde_json::to_vec(line)?, host)
+    }
+
+    /// Records that an action is about to begin. Returns its number.
+    ///
+    /// # Errors
+    /// The journal cannot be written; the action must not begin.
+    pub(crate) fn intend(&mut self, action: Action, host: &dyn Host) -> io::Result<usize> {
+        let step = self.steps.len();
+        let line = Line::Intent {
+            step,
+            action: action.clone(),
+        };
+        self.line(&line, host)?;
+        self.steps.push(Step {
+            action,
+            result: None,
+            undone: false,
+        });
+        Ok(step)
+    }
+
+    /// Records the outcome of an action.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub(crate) fn done(&mut self, step: usize, result: &str, host: &dyn Host) -> io::Result<()> {
+        let result = result.to_owned();
+        self.steps[step].result = Some(result.clone());
+        self.line(&Line::Done { step, result }, host)
+    }
+
+    /// Records that an action was undone.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub(crate) fn undone(&mut self, step: usize, host: &dyn Host) -> io::Result<()> {
+        self.steps[step].undone = true;
+        self.line(&Line::Undone { step }, host)
+    }
+
+    /// Removes the file: everything is undone.
+    ///
+    /// # Errors
+    /// As unlink(2).
+    pub(crate) fn remove(self) -> io::Result<()> {
+        fs::remove_file(&self.path)
+    }
+
+    /// The mark of the processes of a step; see [`Host::marked`].
+    pub(crate) fn mark(&self, step: usize) -> String {
+        format!("{}/{step}", self.header.token)
+    }
+}
+
+/// `None`: it is not a journal of this version; `Some(None)`: it is empty.
+fn parse(text: &str) -> Option<Option<(Header, Vec<Step>)>> {
+    let mut lines = text.lines();
+    let Some(first) = lines.next() else {
+        return Some(None);
+    };
+    let header: Header = serde_json::from_str(first).ok()?;
+    if header.schema != SCHEMA {
+        return None;
+    }
+    let mut steps: Vec<Step> = Vec::new();
+    for line in lines {
+        match serde_json::from_str(line).ok()? {
+            Line::Intent { step, action } if step == steps.len() => steps.push(Step {
+                action,
+                result: None,
+                undone: false,
+            }),
+            Line::Intent { .. } => return None,
+            Line::Done { step, result } => steps.get_mut(step)?.result = Some(result),
+            Line::Undone { step } => steps.get_mut(step)?.undone = true,
+        }
+    }
+    Some(Some((header, steps)))
+}

@@ -1,0 +1,659 @@
+//! The actions of which making storage consists, and how each is undone.
+//!
+//! Invariant: undoing an action depends on the action and on the state of the host only. It may therefore be undone
+//! whether it was completed, was interrupted, was already undone, or never began. Everything that is removed bears the
+//! token of its target in its name, or is identified by what the intent says.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use iodyno_model::{CommandRun, Diagnostic, Identity};
+use rustix::fs::FallocateFlags;
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+
+use crate::guard::Guard;
+use crate::identity::identify;
+use crate::mounts;
+use crate::roots::{names, text};
+
+use super::host::{Host, Invocation, device_number, word};
+use super::zfs;
+
+/// The longest time that a command which undoes something may take.
+const UNDO: Duration = Duration::from_secs(60);
+/// How long, and at which interval, a busy mount or device is tried again.
+const BUSY: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(100);
+/// From SIGTERM to SIGKILL for a process, in tenths of a pause.
+const TERMINATED: u32 = 500;
+
+/// Something that is done to the host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "do")]
+pub enum Action {
+    /// Make a folder. Undone: it is removed with its content, after everything mounted in it was unmounted.
+    Folder {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// Make an image file.
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// Its length, bytes.
+        size: u64,
+        /// Reserve its blocks.
+        allocate: bool,
+    },
+    /// Empty a block device that the guard admitted.
+    Device {
+        /// Its path.
+        path: PathBuf,
+        /// What it is.
+        identity: Option<Identity>,
+        /// The process to which the guard admitted it.
+        admitted_to: u32,
+    },
+    /// Attach a loop device to a file. Returns the device.
+    Loop {
+        /// The file.
+        file: PathBuf,
+        /// With direct I/O.
+        direct: bool,
+        /// Logical block size, bytes.
+        sector: Option<u32>,
+    },
+    /// Make a compressed device in memory. Returns its number.
+    Zram {
+        /// The number that the kernel gives to the next one.
+        number: u32,
+        /// Its size, bytes.
+        size: u64,
+        /// The compression.
+        algorithm: Option<String>,
+    },
+    /// Mount a file system.
+    Mount {
+        /// Its type.
+        kind: String,
+        /// The device, or a name.
+        source: String,
+        /// The mount point: a folder made for it.
+        point: PathBuf,
+        /// Options.
+        options: Vec<String>,
+    },
+    /// Start a server. Undone: what it mounted is unmounted, and it is ended.
+    Server {
+        /// The program and its arguments.
+        command: Vec<String>,
+        /// Where it mounts a file system.
+        point: PathBuf,
+        /// What it prints.
+        log: PathBuf,
+    },
+    /// Start zfs-fuse unless it runs. Undone: it is ended if it was started so and has no pool left.
+    ZfsFuse {
+        /// What it prints.
+        log: PathBuf,
+    },
+    /// Make a ZFS pool.
+    Pool {
+        /// Its name.
+        name: String,
+        /// The arguments of `zpool create`.
+        arguments: Vec<String>,
+    },
+    /// Change a setting of the kernel.
+    Setting {
+        /// Its file.
+        path: PathBuf,
+        /// The device (`7:3`), if the file has a line for each.
+        device: Option<String>,
+        /// Its value before.
+        before: String,
+        /// Its new value.
+        value: String,
+    },
+    /// Run the user's command that makes storage, and undo it with another one.
+    Setup {
+        /// The command, for a shell.
+        command: Option<String>,
+        /// The command that undoes it.
+        teardown: Option<String>,
+    },
+    /// Run a command whose effect is undone with the layer below.
+    Run {
+        /// The program and its arguments.
+        command: Vec<String>,
+    },
+}
+
+impl fmt::Display for Action {
+    /// What is made.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Action::Folder { path } => write!(f, "folder {}", path.display()),
+            Action::File { path, .. } => write!(f, "image file {}", path.display()),
+            Action::Device { path, .. } => write!(f, "use of device {}", path.display()),
+            Action::Loop { file, .. } => write!(f, "loop device on {}", file.display()),
+            Action::Zram { number, .. } => write!(f, "compressed device /dev/zram{number}"),
+            Action::Mount { kind, point, .. } => {
+                write!(f, "mount of {kind} at {}", point.display())
+            }
+            Action::Server { command, point, .. } => {
+                let program = command.first().map(String::as_str).unwrap_or_default();
+                write!(f, "server {program} at {}", point.display())
+            }
+            Action::ZfsFuse { .. } => write!(f, "server zfs-fuse"),
+            Action::Pool { name, .. } => write!(f, "ZFS pool {name}"),
+            Action::Setting {
+                path,
+                device: Some(device),
+                ..
+            } => write!(f, "limit of device {device} in {}", path.display()),
+            Action::Setting { path, .. } => write!(f, "setting {}", path.display()),
+            Action::Setup {
+                command: Some(command),
+                ..
+            } => write!(f, "result of `{command}`"),
+            Action::Setup { .. } => write!(f, "storage that the teardown command removes"),
+            Action::Run { command } => write!(f, "result of `{}`", command.join(" ")),
+        }
+    }
+}
+
+/// Who undoes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The process that uses the target.
+    Owner,
+    /// `clean`, in the boot in which it was made, or in a later one: then all that the kernel keeps in memory is gone.
+    Clean { same_boot: bool },
+}
+
+/// Performs and undoes actions.
+pub(crate) struct Hands<'a> {
+    pub(crate) host: &'a dyn Host,
+    pub(crate) guard: &'a Guard,
+    /// Environment of the commands.
+    pub(crate) environment: std::collections::BTreeMap<String, String>,
+    /// See [`Host::marked`]: the step that is being done.
+    pub(crate) mark: String,
+    pub(crate) stop: &'a dyn Fn() -> bool,
+    /// The commands that were run.
+    pub(crate) commands: Vec<CommandRun>,
+}
+
+impl Hands<'_> {
+    /// Runs a program.
+    ///
+    /// # Errors
+    /// It did not exit with status 0.
+    pub(crate) fn run(&mut self, words: &[&str], limit: Duration) -> Result<String, Diagnostic> {
+        let (mark, stop) = (self.mark.clone(), self.stop);
+        self.run_until(words, &mark, limit, stop)
+    }
+
+    fn run_until(
+        &mut self,
+        words: &[&str],
+        mark: &str,
+        limit: Duration,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<String, Diagnostic> {
+        let invocation = Invocation {
+            words: words.iter().map(|word| (*word).to_owned()).collect(),
+            environment: self.environment.clone(),
+            mark: mark.to_owned(),
+            limit,
+        };
+        let ran = self.host.run(&invocation, stop);
+        let record = ran.record;
+        let result = match (record.status, &ran.why) {
+            (Some(0), _) => Ok(record.output.clone()),
+            (Some(status), _) => Err(format!("failed with exit status {status}")),
+            (None, why) => Err(why.clone().unwrap_or_default()),
+        };
+        let result = result.map_err(|why| {
+            let said = last_lines(&record.output);
+            Diagnostic::error(format!("`{}` {why}{said}", record.command))
+        });
+        self.commands.push(record);
+        result
+    }
+
+    /// Runs a command that undoes something: a stop request does not end it.
+    fn undo_by(&mut self, words: &[&str]) -> Result<String, Diagnostic> {
+        self.run_until(words, &self.undo_mark(), UNDO, &|| false)
+    }
+
+    /// The mark of commands that undo the current step.
+    fn undo_mark(&self) -> String {
+        format!("{}/undo", self.mark)
+    }
+
+    /// Ends commands of the current step that still run because iodyno was killed; `began`: those that did it as well as
+    /// those that undid it.
+    pub(crate) fn end_commands(&mut self, began: bool) {
+        let marks = [Some(self.undo_mark()), began.then(|| self.mark.clone())];
+        for mark in marks.into_iter().flatten() {
+            self.end_processes(&mark);
+        }
+    }
+
+    /// Runs a command of the user.
+    pub(crate) fn shell(&mut self, command: &str, limit: Duration) -> Result<String, Diagnostic> {
+        self.run(&["/bin/sh", "-c", command], limit)
+    }
+
+    /// Performs an action. Returns what later actions need.
+    ///
+    /// # Errors
+    /// The cause. Part of it may have been done.
+    pub(crate) fn perform(
+        &mut self,
+        action: &Action,
+        limit: Duration,
+    ) -> Result<String, Diagnostic> {
+        match action {
+            Action::Folder { path } => {
+                let made = fs::create_dir_all(path.parent().unwrap_or(path))
+                    .and_then(|()| fs::create_dir(path));
+                made.map_err(|error| cannot("create the folder", path, &error))?;
+            }
+            Action::File {
+                path,
+                size,
+                allocate,
+            } => make_file(path, *size, *allocate)
+                .map_err(|error| cannot("create the image file", path, &error))?,
+            Action::Device { path, .. } => {
+                // Not every device can discard. What remains is overwritten by the new file system.
+                let device = word(path).map_err(Diagnostic::error)?;
+                let _ = self.run(&["blkdiscard", "--force", &device], limit);
+                self.run(&["wipefs", "--all", "--force", &device], limit)?;
+            }
+            Action::Loop {
+                file,
+                direct,
+                sector,
+            } => {
+                let file = word(file).map_err(Diagnostic::error)?;
+                let direct = format!("--direct-io={}", if *direct { "on" } else { "off" });
+                let sector = sector.map(|bytes| format!("--sector-size={bytes}"));
+                let mut words = vec!["losetup", "--find", "--show", &direct];
+                words.extend(sector.as_deref());
+                words.push(&file);
+                return self.run(&words, limit).map(|text| text.trim().to_owned());
+            }
+            Action::Zram {
+                size, algorithm, ..
+            } => return self.make_zram(*size, algorithm.as_deref()),
+            Action::Mount {
+                kind,
+                source,
+                point,
+                options,
+            } => {
+                let point = word(point).map_err(Diagnostic::error)?;
+                let options = options.join(",");
+                let mut words = vec!["mount", "-t", kind];
+                if !options.is_empty() {
+                    words.extend(["-o", &options]);
+                }
+                words.extend([source.as_str(), &point]);
+                self.run(&words, limit)?;
+            }
+            Action::Server { command, log, .. } => self.start(command, log)?,
+            Action::ZfsFuse { log } => zfs::start_server(self, log)?,
+            Action::Pool { arguments, .. } => {
+                let arguments = arguments.iter().map(String::as_str);
+                let words: Vec<&str> = ["zpool", "create"].into_iter().chain(arguments).collect();
+                self.run(&words, limit)?;
+            }
+            Action::Setting {
+                path,
+                device,
+                value,
+                ..
+            } => self.set(path, device.as_deref(), value)?,
+            Action::Setup {
+                command: Some(command),
+                ..
+            } => drop(self.shell(command, limit)?),
+            Action::Setup { .. } => {}
+            Action::Run { command } => {
+                let words: Vec<&str> = command.iter().map(String::as_str).collect();
+                self.run(&words, limit)?;
+            }
+        }
+        Ok(String::new())
+    }
+
+    /// Starts a program that goes on.
+    pub(crate) fn start(&mut self, command: &[String], log: &Path) -> Result<(), Diagnostic> {
+        let invocation = Invocation {
+            words: command.to_vec(),
+            environment: self.environment.clone(),
+            mark: self.mark.clone(),
+            limit: Duration::MAX,
+        };
+        let text = invocation.text();
+        self.host
+            .start(&invocation, log)
+            .map_err(|error| Diagnostic::error(format!("cannot start `{text}`: {error}")))?;
+        self.commands.push(CommandRun {
+            command: text,
+            status: None,
+            output: String::new(),
+            span_ns: 0,
+        });
+        Ok(())
+    }
+
+    fn make_zram(&mut self, size: u64, algorithm: Option<&str>) -> Result<String, Diagnostic> {
+        let control = self.host.roots().sys.join("class/zram-control/hot_add");
+        let number = self.host.read(&control);
+        let number = number.map_err(|error| cannot("make a device with", &control, &error))?;
+        let folder = self.host.roots().sys.join(format!("block/zram{number}"));
+        let settings = [
+            algorithm.map(|name| ("comp_algorithm", name.to_owned())),
+            Some(("disksize", size.to_string())),
+        ];
+        for (name, value) in settings.into_iter().flatten() {
+            self.set(&folder.join(name), None, &value)?;
+        }
+        Ok(number)
+    }
+
+    fn set(&mut self, path: &Path, device: Option<&str>, value: &str) -> Result<(), Diagnostic> {
+        let text = match device {
+            Some(device) => format!("{device} {value}"),
+            None => value.to_owned(),
+        };
+        self.host.write(path, &text).map_err(|error| {
+            let message = format!("cannot write `{text}` to `{}`: {error}", path.display());
+            Diagnostic::error(message)
+        })
+    }
+
+    /// Whether there is something to undo on the host.
+    pub(crate) fn in_place(&mut self, action: &Action, result: Option<&str>, by: By) -> bool {
+        let roots = self.host.roots().clone();
+        let same_boot = by != By::Clean { same_boot: false };
+        match action {
+            Action::Folder { path } | Action::File { path, .. } => path.symlink_metadata().is_ok(),
+            // What others wrote to the device since then must not be mistaken for ours.
+            Action::Device { .. } => by == By::Owner,
+            Action::Loop { file, .. } => !self.loops(file).is_empty(),
+            Action::Zram { number, size, .. } => {
+                let number = result.map_or_else(|| number.to_string(), str::to_owned);
+                let found = text(roots.sys.join(format!("block/zram{number}/disksize")));
+                // One with another size belongs to somebody else.
+                same_boot && found.is_some_and(|found| found == "0" || found == size.to_string())
+            }
+            Action::Mount { point, .. } => !self.mounted_at(point).is_empty(),
+            Action::Server { point, .. } => {
+                !self.mounted_at(point).is_empty() || !self.host.marked(&self.mark).is_empty()
+            }
+            Action::ZfsFuse { .. } => zfs::server_is_idle(self),
+            Action::Pool { name, .. } => zfs::is_imported(self, name),
+            Action::Setting {
+                path,
+                device,
+                before,
+                value,
+            } => {
+                let now = current(self.host, path, device.as_deref());
+                // A value that somebody else has set in the meantime is kept.
+                let ours = |now: &str| match device {
+                    Some(_) => now != before,
+                    None => same_value(now, value) && !same_value(now, before),
+                };
+                same_boot && now.is_ok_and(|now| ours(&now))
+            }
+            Action::Setup { teardown, .. } => teardown.is_some(),
+            Action::Run { .. } => false,
+        }
+    }
+
+    /// Undoes an action that is [in place](Hands::in_place).
+    ///
+    /// # Errors
+    /// What remains, and why.
+    pub(crate) fn remove(
+        &mut self,
+        action: &Action,
+        result: Option<&str>,
+    ) -> Result<(), Diagnostic> {
+        match action {
+            Action::Folder { path } => {
+                self.unmount(path)?;
+                fs::remove_dir_all(path).map_err(|error| cannot("remove", path, &error))
+            }
+            Action::File { path, .. } => {
+                fs::remove_file(path).map_err(|error| cannot("remove", path, &error))
+            }
+            Action::Device {
+                path,
+                identity,
+                admitted_to,
+            } => {
+                self.release(path, identity.as_ref(), *admitted_to);
+                Ok(())
+            }
+            Action::Loop { file, .. } => self.detach(file),
+            Action::Zram { number, .. } => {
+                let number = result.map_or_else(|| number.to_string(), str::to_owned);
+                let control = self.host.roots().sys.join("class/zram-control/hot_remove");
+                self.patiently(|hands| hands.set(&control, None, &number))
+            }
+            Action::Mount { point, .. } => self.unmount(point),
+            Action::Server { point, .. } => {
+                self.unmount(point)?;
+                self.end_processes(&self.mark);
+                Ok(())
+            }
+            Action::ZfsFuse { .. } => {
+                zfs::stop_server(self);
+                Ok(())
+            }
+            Action::Pool { name, .. } => {
+                self.patiently(|hands| hands.undo_by(&["zpool", "destroy", "-f", name]).map(drop))
+            }
+            Action::Setting {
+                path,
+                device,
+                before,
+                ..
+            } => self.set(path, device.as_deref(), before),
+            Action::Setup { teardown, .. } => match teardown {
+                Some(command) => self.undo_by(&["/bin/sh", "-c", command]).map(drop),
+                None => Ok(()),
+            },
+            Action::Run { .. } => Ok(()),
+        }
+    }
+
+    /// Repeats what fails while something is busy.
+    fn patiently(
+        &mut self,
+        mut attempt: impl FnMut(&mut Self) -> Result<(), Diagnostic>,
+    ) -> Result<(), Diagnostic> {
+        let mut left = BUSY;
+        loop {
+            match attempt(self) {
+                Err(fault) if left > 0 && fault.message.contains("busy") => {
+                    left -= 1;
+                    self.commands.pop();
+                    self.host.sleep(PAUSE);
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// The mount points at and below a path, the last mounted first.
+    fn mounted_at(&self, path: &Path) -> Vec<PathBuf> {
+        let mounts = mounts::own(self.host.roots());
+        let points = mounts.into_iter().map(|mount| mount.point);
+        let mut points: Vec<PathBuf> = points.filter(|point| point.starts_with(path)).collect();
+        points.reverse();
+        points
+    }
+
+    /// Unmounts everything at and below a path.
+    fn unmount(&mut self, path: &Path) -> Result<(), Diagnostic> {
+        for point in self.mounted_at(path) {
+            let point = word(&point).map_err(Diagnostic::error)?;
+            let plain = self.patiently(|hands| hands.undo_by(&["umount", &point]).map(drop));
+            // A FUSE file system whose server has died cannot be synced.
+            let dead = |fault: &Diagnostic| fault.message.contains("endpoint");
+            match plain {
+                Err(fault) if dead(&fault) => drop(self.undo_by(&["umount", "--lazy", &point])?),
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The loop devices on a file.
+    fn loops(&self, file: &Path) -> Vec<String> {
+        let class = self.host.roots().sys.join("block");
+        let mut loops = names(&class);
+        loops.retain(|name| {
+            let backing = name
+                .starts_with("loop")
+                .then(|| text(class.join(name).join("loop/backing_file")));
+            let backing = backing.flatten().unwrap_or_default();
+            Path::new(backing.trim_end_matches(" (deleted)")) == file
+        });
+        loops
+    }
+
+    fn detach(&mut self, file: &Path) -> Result<(), Diagnostic> {
+        let mut left = BUSY;
+        loop {
+            let loops = self.loops(file);
+            let Some(first) = loops.first() else {
+                return Ok(());
+            };
+            // A busy device is detached when it is closed.
+            if left == 0 {
+                let message = format!("`/dev/{first}` is still attached to `{}`", file.display());
+                return Err(Diagnostic::error(message).hint("end the processes that use it"));
+            }
+            if left < BUSY {
+                self.host.sleep(PAUSE);
+            }
+            left -= 1;
+            for name in &loops {
+                self.undo_by(&["losetup", "--detach", &format!("/dev/{name}")])?;
+            }
+        }
+    }
+
+    /// Ends the processes with this mark.
+    pub(crate) fn end_processes(&self, mark: &str) {
+        for (signal, pauses) in [(Signal::TERM, TERMINATED), (Signal::KILL, BUSY)] {
+            let mut left = pauses;
+            let mut marked = self.host.marked(mark);
+            for process in &marked {
+                self.host.kill(*process, mark, signal);
+            }
+            while left > 0 && !marked.is_empty() {
+                marked = self.host.marked(mark);
+                left -= 1;
+                self.host.sleep(PAUSE / 10);
+            }
+        }
+    }
+
+    /// Empties a device after use, so that the next target on it is admitted, and records it as written by iodyno.
+    /// Nothing is done to a device that is in use or is another one.
+    fn release(&mut self, path: &Path, identity: Option<&Identity>, admitted_to: u32) {
+        let same = identity.is_some() && identify(path, self.host.roots()).as_ref() == identity;
+        if same
+            && self.guard.uses(path).is_empty()
+            && let Ok(device) = word(path)
+        {
+            let _ = self.undo_by(&["wipefs", "--all", "--force", &device]);
+            let _ = self.undo_by(&["blkdiscard", "--force", &device]);
+            self.guard.record_after_death(admitted_to);
+        }
+    }
+}
+
+fn cannot(doing: &str, path: &Path, error: &io::Error) -> Diagnostic {
+    Diagnostic::error(format!("cannot {doing} `{}`: {error}", path.display()))
+}
+
+/// The last lines of what a command printed, for an error message.
+fn last_lines(output: &str) -> String {
+    let lines: Vec<&str> = output
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    let last = &lines[lines.len().saturating_sub(3)..];
+    match last.is_empty() {
+        true => String::new(),
+        false => format!("\n  cause: {}", last.join("\n         ")),
+    }
+}
+
+fn make_file(path: &Path, size: u64, allocate: bool) -> io::Result<()> {
+    let file = File::options().write(true).create_new(true).open(path)?;
+    match allocate {
+        true => rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size)?,
+        false => file.set_len(size)?,
+    }
+    Ok(())
+}
+
+/// The value of a setting now. For a file with a line for each device, the rest of the device's line; without a line,
+/// the value that removes the limit.
+pub(crate) fn current(host: &dyn Host, path: &Path, device: Option<&str>) -> io::Result<String> {
+    let text = host.read(path)?;
+    let Some(device) = device else {
+        // Of several choices, the current one is in brackets.
+        let chosen = text
+            .split_once('[')
+            .and_then(|(_, rest)| rest.split_once(']'));
+        return Ok(chosen
+            .map_or(text.as_str(), |(chosen, _)| chosen)
+            .to_owned());
+    };
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(device)?.strip_prefix(' '));
+    let none = match path.ends_with("io.max") {
+        true => "rbps=max wbps=max riops=max wiops=max",
+        false => "0",
+    };
+    Ok(line.unwrap_or(none).to_owned())
+}
+
+/// Whether two texts of a setting mean the same: the kernel separates numbers with tabs.
+fn same_value(one: &str, other: &str) -> bool {
+    one.split_whitespace().eq(other.split_whitespace())
+}
+
+/// The number of a device, `7:3`.
+///
+/// # Errors
+/// The kernel does not know it.
+pub(crate) fn number_of(host: &dyn Host, device: &Path) -> Result<String, Diagnostic> {
+    let name = device.canonicalize().unwrap_or_else(|_| device.to_owned());
+    let name = name
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
+    let number = name.and_then(|name| device_number(host.roots(), &name));
+    number.ok_or_else(|| {
+        Diagnostic::error(format!("the kernel knows no device `{}`", device.display()))
+    })
+}

@@ -1,0 +1,420 @@
+//! Whether targets can be made on this host, before anything is changed.
+
+use std::path::{Path, PathBuf};
+
+use iodyno_model::{Diagnostic, FileSystemKind, Layer, Provision, ZfsLayer, ZfsOrigin};
+use iodyno_units::{Bytes, Nanos};
+use rustix::fs::Access;
+
+use crate::guard::Guard;
+use crate::roots::Roots;
+use crate::space::{self, Need};
+
+use super::action::Hands;
+use super::host::word;
+use super::{Maker, ProvisionRequest, admit, throttle, zfs};
+
+/// The smallest device or file of a ZFS pool, bytes.
+const LEAST_VDEV: u64 = 64 << 20;
+/// The unit of nbdkit's delays, ns.
+pub(super) const DELAY_UNIT_NS: u64 = 1_000_000;
+
+/// What a layer gives to the one above it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Nothing,
+    Folder,
+    Files(u32),
+    Devices(u32),
+}
+
+impl Shape {
+    fn text(self) -> String {
+        match self {
+            Shape::Nothing => "nothing".to_owned(),
+            Shape::Folder => "a folder".to_owned(),
+            Shape::Files(1) => "a file".to_owned(),
+            Shape::Files(count) => format!("{count} files"),
+            Shape::Devices(1) => "a device".to_owned(),
+            Shape::Devices(count) => format!("{count} devices"),
+        }
+    }
+}
+
+/// The file of a sysctl setting.
+pub(super) fn sysctl_path(roots: &Roots, name: &str) -> PathBuf {
+    // As sysctl(8): a name with slashes may contain dots, as those of network interfaces do.
+    let path = match name.contains('/') {
+        true => name.to_owned(),
+        false => name.replace('.', "/"),
+    };
+    roots.proc.join("sys").join(path)
+}
+
+/// Whether a name cannot lead out of its folder.
+fn is_plain(name: &str) -> bool {
+    let mut parts = name.split('/');
+    !name.is_empty() && parts.all(|part| !part.is_empty() && part != "." && part != "..")
+}
+
+/// Whether the order of the layers makes sense: all faults.
+pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
+    let mut faults = Vec::new();
+    let mut below = Shape::Nothing;
+    for layer in layers.iter().rev() {
+        let kind = layer.kind();
+        let (needs, fits) = match (layer, below) {
+            (
+                Layer::Directory { .. }
+                | Layer::Device { .. }
+                | Layer::Zram { .. }
+                | Layer::Tmpfs { .. },
+                below,
+            ) => ("to be the lowest layer", below == Shape::Nothing),
+            (Layer::File { .. } | Layer::Overlay { .. }, below) => {
+                ("a folder below it", below == Shape::Folder)
+            }
+            (Layer::Loop { .. }, below) => (
+                "files below it, as in `loop on file`",
+                matches!(below, Shape::Files(_)),
+            ),
+            (
+                Layer::FileSystem {
+                    fs: FileSystemKind::Btrfs,
+                    ..
+                }
+                | Layer::Throttle(_),
+                below,
+            ) => ("devices below it", matches!(below, Shape::Devices(_))),
+            (Layer::FileSystem { .. }, below) => {
+                ("one device below it", below == Shape::Devices(1))
+            }
+            (Layer::Zfs(_) | Layer::Delay { .. }, below) => (
+                "devices or files below it",
+                matches!(below, Shape::Devices(_) | Shape::Files(_)),
+            ),
+        };
+        if !fits {
+            let message = format!(
+                "`{kind}` needs {needs}, and there is {} below it",
+                below.text()
+            );
+            faults.push(Diagnostic::error(message));
+        }
+        below = match layer {
+            Layer::Directory { .. }
+            | Layer::Tmpfs { .. }
+            | Layer::FileSystem { .. }
+            | Layer::Overlay { .. } => Shape::Folder,
+            Layer::Device { paths } => Shape::Devices(paths.len() as u32),
+            Layer::Zram { count, .. } => Shape::Devices(*count),
+            Layer::File { count, .. } => Shape::Files(*count),
+            Layer::Loop { .. } | Layer::Delay { .. } => match below {
+                Shape::Files(count) | Shape::Devices(count) => Shape::Devices(count),
+                _ => Shape::Devices(1),
+            },
+            Layer::Throttle(_) => below,
+            Layer::Zfs(zfs) => match (zfs.origin, zfs.volume) {
+                (ZfsOrigin::Copy, _) => Shape::Files(1),
+                (_, Some(_)) => Shape::Devices(1),
+                (_, None) => Shape::Folder,
+            },
+        };
+        if let Shape::Files(0) | Shape::Devices(0) = below {
+            faults.push(Diagnostic::error(format!(
+                "`{kind}` needs at least one path or device"
+            )));
+        }
+    }
+    match below {
+        Shape::Files(2..) | Shape::Devices(2..) => {
+            let kind = layers.first().map_or("", Layer::kind);
+            let message = format!(
+                "the top layer `{kind}` gives {}, and trials use one",
+                below.text()
+            );
+            let hint = "put a file system or a pool on top, or lower `count`";
+            faults.push(Diagnostic::error(message).hint(hint));
+        }
+        Shape::Nothing => faults.push(Diagnostic::error("there is no layer")),
+        _ => {}
+    }
+    faults
+}
+
+/// The programs that a layer runs, each with its Debian package.
+fn tools(layer: &Layer) -> &'static [(&'static str, &'static str)] {
+    const MOUNT: (&str, &str) = ("mount", "mount");
+    match layer {
+        Layer::Directory { .. } | Layer::File { .. } | Layer::Zram { .. } => &[],
+        // What ZFS lacks is said with its alternatives.
+        Layer::Zfs(_) | Layer::Throttle(_) => &[],
+        Layer::Device { .. } => &[("wipefs", "util-linux"), ("blkdiscard", "util-linux")],
+        Layer::Loop { .. } => &[("losetup", "mount")],
+        Layer::Tmpfs { .. } | Layer::Overlay { .. } => &[MOUNT],
+        Layer::FileSystem { fs, .. } => match fs {
+            FileSystemKind::Ext4 => &[("mkfs.ext4", "e2fsprogs"), MOUNT],
+            FileSystemKind::Xfs => &[("mkfs.xfs", "xfsprogs"), MOUNT],
+            FileSystemKind::Btrfs => &[
+                ("mkfs.btrfs", "btrfs-progs"),
+                ("btrfs", "btrfs-progs"),
+                MOUNT,
+            ],
+        },
+        Layer::Delay { .. } => &[
+            ("nbdkit", "nbdkit"),
+            ("nbdfuse", "libnbd-bin"),
+            ("losetup", "mount"),
+        ],
+    }
+}
+
+/// The file that shows that the kernel has what a layer needs, and how to get it.
+fn kernel(layer: &Layer, roots: &Roots) -> Option<(PathBuf, &'static str)> {
+    match layer {
+        Layer::Loop { .. } => Some((roots.dev.join("loop-control"), "run `modprobe loop`")),
+        Layer::Zram { .. } => Some((
+            roots.sys.join("class/zram-control/hot_add"),
+            "run `modprobe zram`",
+        )),
+        Layer::Delay { .. } => Some((roots.dev.join("fuse"), "run `modprobe fuse`")),
+        _ => None,
+    }
+}
+
+impl Maker<'_> {
+    /// All faults of these requests.
+    pub(super) fn check(
+        &self,
+        requests: &[ProvisionRequest],
+        stop: &dyn Fn() -> bool,
+    ) -> Vec<Diagnostic> {
+        let mut faults = Vec::new();
+        for request in requests {
+            for fault in self.faults(request, stop) {
+                let name = &request.configuration;
+                let message = format!("configuration `{name}`: {}", fault.message);
+                let fault = Diagnostic { message, ..fault };
+                if !faults.contains(&fault) {
+                    faults.push(fault);
+                }
+            }
+        }
+        faults
+    }
+
+    fn faults(&self, request: &ProvisionRequest, stop: &dyn Fn() -> bool) -> Vec<Diagnostic> {
+        let provision = &request.provision;
+        let roots = self.host.roots();
+        let mut faults = shapes(&provision.layers);
+        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if request.token.is_empty()
+            || request.token.len() > 32
+            || !request.token.chars().all(allowed)
+        {
+            let message = format!("`{}` cannot be the token of a target", request.token);
+            faults.push(Diagnostic::error(message));
+        }
+        faults.extend(self.needs_root(provision));
+        let guard = self.guard(&request.protected);
+        let mut hands = Hands {
+            host: self.host,
+            guard: &guard,
+            environment: provision.env.clone(),
+            mark: format!("{}/check", request.token),
+            stop,
+            commands: Vec::new(),
+        };
+        let mut devices = 0;
+        for layer in provision.layers.iter().rev() {
+            for (program, package) in tools(layer) {
+                if self.host.program(program).is_none() {
+                    let message = format!(
+                        "`{program}`, which `{}` needs, is not installed",
+                        layer.kind()
+                    );
+                    let hint = format!("install it: Debian's package is `{package}`");
+                    faults.push(Diagnostic::error(message).hint(hint));
+                }
+            }
+            if let Some((file, hint)) = kernel(layer, roots)
+                && !file.exists()
+            {
+                let message = format!(
+                    "`{}` needs `{}`, which does not exist",
+                    layer.kind(),
+                    file.display()
+                );
+                faults.push(Diagnostic::error(message).hint(hint));
+            }
+            faults.extend(self.layer_faults(layer, provision, devices, request, &mut hands));
+            devices = match layer {
+                Layer::File { count, .. } | Layer::Zram { count, .. } => *count as usize,
+                Layer::Device { paths } => paths.len(),
+                _ => devices,
+            };
+        }
+        for name in provision.sysctl.keys() {
+            let path = sysctl_path(roots, name);
+            if !is_plain(name) || !path.is_file() {
+                let message = format!("the kernel has no setting `{name}`");
+                faults.push(Diagnostic::error(message).hint("`sysctl -a` lists all"));
+            }
+        }
+        for name in provision.queue.keys() {
+            if !is_plain(name) || name.contains('/') {
+                faults.push(Diagnostic::error(format!(
+                    "`{name}` is not a setting of a queue"
+                )));
+            }
+        }
+        faults
+    }
+
+    fn needs_root(&self, provision: &Provision) -> Option<Diagnostic> {
+        let privileged =
+            |layer: &&Layer| !matches!(layer, Layer::Directory { .. } | Layer::File { .. });
+        let mut what: Vec<String> = provision
+            .layers
+            .iter()
+            .filter(privileged)
+            .map(|layer| format!("`{}`", layer.kind()))
+            .collect();
+        let settings = !provision.sysctl.is_empty() || !provision.queue.is_empty();
+        what.extend(settings.then(|| "changing settings of the host".to_owned()));
+        (!what.is_empty() && !self.host.is_root()).then(|| {
+            let message = format!("only root can make it: {}", what.join(", "));
+            Diagnostic::error(message)
+                .hint("run iodyno as root, or use `directory` or `file on directory`")
+        })
+    }
+
+    fn layer_faults(
+        &self,
+        layer: &Layer,
+        provision: &Provision,
+        devices: usize,
+        request: &ProvisionRequest,
+        hands: &mut Hands<'_>,
+    ) -> Vec<Diagnostic> {
+        match layer {
+            // The command makes it.
+            Layer::Directory { .. } if provision.setup.is_some() => Vec::new(),
+            Layer::Directory { path } => self.folder_faults(path, provision, hands.guard),
+            Layer::Device { paths } => {
+                let faults = paths.iter();
+                let faults = faults.map(|path| device_fault(path, &request.destroy, hands.guard));
+                faults.flatten().collect()
+            }
+            Layer::Zfs(zfs) => {
+                let mut faults = zfs::check(hands, zfs, devices);
+                faults.extend(zfs_faults(zfs, provision));
+                faults
+            }
+            Layer::Overlay { .. } => {
+                let special = |path: &Path| path.to_string_lossy().contains([',', ':', '\\']);
+                let lowest = provision.layers.last();
+                match lowest {
+                    Some(Layer::Directory { path }) if special(path) => {
+                        let message = format!(
+                            "`overlay` cannot use `{}`: its name contains a comma, a colon or a backslash",
+                            path.display()
+                        );
+                        vec![Diagnostic::error(message)]
+                    }
+                    _ => Vec::new(),
+                }
+            }
+            Layer::Delay { read_ns, write_ns } => [read_ns, write_ns]
+                .into_iter()
+                .filter(|ns| *ns % DELAY_UNIT_NS != 0)
+                .map(|ns| {
+                    let message = format!("`delay` cannot wait for {}", Nanos(*ns));
+                    Diagnostic::error(message).hint("use whole milliseconds: nbdkit has no others")
+                })
+                .collect(),
+            Layer::Throttle(limits) => throttle::settings(self.host.roots(), limits)
+                .err()
+                .into_iter()
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn folder_faults(&self, path: &Path, provision: &Provision, guard: &Guard) -> Vec<Diagnostic> {
+        let fault = |message| vec![Diagnostic::error(message)];
+        if let Err(why) = word(path) {
+            return fault(why);
+        }
+        match admit(guard, path, &[]) {
+            Err(refused) => return vec![refused],
+            Ok(_) if !path.is_dir() => {
+                return fault(format!("`{}` is not a folder", path.display()));
+            }
+            Ok(_) => {}
+        }
+        if rustix::fs::access(path, Access::WRITE_OK).is_err() {
+            let message = format!("`{}` cannot be written", path.display());
+            return vec![Diagnostic::error(message).hint("check its permissions")];
+        }
+        self.shortages(path, provision)
+    }
+
+    /// Whether the image files fit into the folder.
+    fn shortages(&self, folder: &Path, provision: &Provision) -> Vec<Diagnostic> {
+        let Some([Layer::File { size, count, .. }, _]) = provision.layers.last_chunk() else {
+            return Vec::new();
+        };
+        let need = Need {
+            folder: folder.to_owned(),
+            bytes: size.saturating_mul(u64::from(*count)),
+            inodes: u64::from(*count) + 1,
+            longest: *size,
+        };
+        let shortages = space::check(self.host.roots(), &[need]);
+        let text = shortages.iter().map(ToString::to_string);
+        text.map(|text| {
+            let fault = Diagnostic::of_text(&text);
+            fault.hint("lower `file.size` or `file.count`, or free space")
+        })
+        .collect()
+    }
+}
+
+fn device_fault(path: &Path, destroy: &[PathBuf], guard: &Guard) -> Option<Diagnostic> {
+    match admit(guard, path, destroy) {
+        Ok(admitted) => match admitted.written_device() {
+            // Nothing was written: its record stays as it was.
+            Some(device) => {
+                let _ = device.record();
+                None
+            }
+            None => {
+                let message = format!("`{}` is not a block device", path.display());
+                Some(Diagnostic::error(message))
+            }
+        },
+        Err(fault) => Some(fault),
+    }
+}
+
+/// What a pool lacks in the other settings of its target.
+fn zfs_faults(layer: &ZfsLayer, provision: &Provision) -> Vec<Diagnostic> {
+    let mut faults = Vec::new();
+    if layer.origin != ZfsOrigin::New && provision.fill == 0 {
+        let message = "a clone or copy of an empty dataset or volume has no content";
+        let hint = "set `fill` to the number of bytes to write before the snapshot";
+        faults.push(Diagnostic::error(message).hint(hint));
+    }
+    // Files on the pool may have any size.
+    let is_pool = |one: &&Layer| !matches!(one, Layer::Zfs(zfs) if zfs == layer);
+    let below = provision.layers.iter().skip_while(is_pool);
+    faults.extend(below.filter_map(|one| match one {
+        Layer::File { size, .. } if *size < LEAST_VDEV => {
+            let message = format!("a file of {} is too small for a ZFS pool", Bytes(*size));
+            Some(Diagnostic::error(message).hint("set `file.size` to 64 MiB or more"))
+        }
+        _ => None,
+    }));
+    faults
+}

@@ -1,0 +1,89 @@
+//! Finds targets whose process has died, and undoes them.
+
+use iodyno_model::Diagnostic;
+use serde::{Deserialize, Serialize};
+
+use crate::journal::{Journal, JournalError, boot_id};
+
+use super::action::By;
+use super::{Maker, undo};
+
+/// A target whose process has died.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Orphan {
+    /// Its token.
+    pub token: String,
+    /// The configuration for which it was made.
+    pub configuration: String,
+    /// Why nobody uses it any more.
+    pub why: String,
+    /// What was undone, or is to be undone, in this order.
+    pub undone: Vec<String>,
+    /// What remains.
+    pub faults: Vec<Diagnostic>,
+}
+
+/// The result of a clean-up.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cleaned {
+    /// The targets that were found.
+    pub orphans: Vec<Orphan>,
+    /// Journals that could not be used.
+    pub faults: Vec<Diagnostic>,
+}
+
+impl Maker<'_> {
+    /// Undoes all orphans. `told` gets each action that is being undone.
+    pub(super) fn clean(&self, dry_run: bool, told: &mut dyn FnMut(&str)) -> Cleaned {
+        let mut cleaned = Cleaned::default();
+        let roots = self.host.roots();
+        for token in Journal::tokens(&self.folders.journals) {
+            let journal = match Journal::open(&self.folders.journals, &token) {
+                Ok(journal) => journal,
+                // It is being made or undone, or was undone meanwhile.
+                Err(JournalError::Busy | JournalError::Missing) => continue,
+                Err(error) => {
+                    let message = format!("cannot undo the target `{token}`: {error}");
+                    cleaned.faults.push(Diagnostic::error(message));
+                    continue;
+                }
+            };
+            let header = &journal.header;
+            let same_boot = header.boot == boot_id(roots);
+            if same_boot && header.owner.lives(roots) {
+                continue;
+            }
+            let mut orphan = Orphan {
+                configuration: header.configuration.clone(),
+                why: match same_boot {
+                    true => format!("process {} has ended", header.owner.pid),
+                    false => "the host was restarted".to_owned(),
+                },
+                token,
+                undone: Vec::new(),
+                faults: Vec::new(),
+            };
+            let guard = self.guard(&[]);
+            let mut hands = self.hands(&guard, &journal, &|| false);
+            let by = By::Clean { same_boot };
+            let mut tell = |what: &str| {
+                told(what);
+                orphan.undone.push(what.to_owned());
+            };
+            match dry_run {
+                true => {
+                    for (number, step) in journal.steps.iter().enumerate().rev() {
+                        hands.mark = journal.mark(number);
+                        let result = step.result.as_deref();
+                        if !step.undone && hands.in_place(&step.action, result, by) {
+                            tell(&step.action.to_string());
+                        }
+                    }
+                }
+                false => orphan.faults = undo(&mut hands, journal, by, &mut tell),
+            }
+            cleaned.orphans.push(orphan);
+        }
+        cleaned
+    }
+}

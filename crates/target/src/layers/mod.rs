@@ -1,0 +1,1025 @@
+//! Storage that iodyno makes for a configuration, in layers from the bottom up, and undoes again.
+//!
+//! Invariants: every change of the host is an [`Action`] whose intent is in the [journal](crate::journal) before it
+//! begins. Actions are undone in reverse order. If making a target fails or is stopped, what was made so far is undone.
+//! Only devices that the guard admitted are written. All names contain the token of the target.
+
+mod action;
+mod check;
+mod clean;
+mod fill;
+mod host;
+#[cfg(test)]
+mod tests;
+mod throttle;
+mod zfs;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use iodyno_model::{
+    CommandRun, Diagnostic, FileSystemKind, Layer, Limits, Provision, ZfsLayer, ZfsOrigin,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::block::Block;
+use crate::guard::{Admitted, Guard, Intent, OpenFlags, Request};
+use crate::identity::identify;
+use crate::journal::{Header, Journal, JournalError, Owner, StateFolders, boot_id};
+use crate::mounts;
+use crate::roots::{Roots, text};
+
+pub use action::Action;
+use action::{By, Hands, current, number_of};
+pub use clean::{Cleaned, Orphan};
+use host::ThisHost;
+pub(crate) use host::{Host, word};
+
+/// The longest time that making a file system, a pool or an image file may take.
+const MAKE: Duration = Duration::from_secs(1800);
+/// The longest time of another command.
+const COMMAND: Duration = Duration::from_secs(120);
+/// The longest time of a user's command, and until `ready` succeeds.
+const SETUP: Duration = Duration::from_secs(600);
+/// The interval at which `ready` is repeated, and at which a device node or a server is waited for.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How often a device node or a server is waited for.
+const TRIES: u32 = 50;
+/// The image files of a `file` layer. The first one is what a `zfs` layer fills for a clone or a copy.
+fn image_name(number: u32) -> String {
+    format!("disk{number}.img")
+}
+
+/// A target to make.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProvisionRequest {
+    /// Identifies it: at most 32 lowercase letters, digits and hyphens. Every name that iodyno gives contains it.
+    pub token: String,
+    /// The configuration for which it is made.
+    pub configuration: String,
+    /// What to make.
+    pub provision: Provision,
+    /// The arguments of `--destroy`.
+    pub destroy: Vec<PathBuf>,
+    /// Files that are never used as targets: those of the store.
+    pub protected: Vec<PathBuf>,
+}
+
+/// A target that was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Provisioned {
+    /// The folder, file or device for the trials.
+    pub path: PathBuf,
+    /// What is known of its layers: `ext4.options`, `zpool.status`, …
+    pub facts: BTreeMap<String, String>,
+    /// The commands that were run, in order.
+    pub commands: Vec<CommandRun>,
+}
+
+/// What a layer gives to the one above it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Storage {
+    Nothing,
+    Folder(PathBuf),
+    Files(Vec<PathBuf>),
+    Devices(Vec<PathBuf>),
+}
+
+impl Storage {
+    fn paths(&self) -> &[PathBuf] {
+        match self {
+            Storage::Nothing => &[],
+            Storage::Folder(path) => std::slice::from_ref(path),
+            Storage::Files(paths) | Storage::Devices(paths) => paths,
+        }
+    }
+
+    fn words(&self) -> Result<Vec<String>, Diagnostic> {
+        let words = self.paths().iter().map(|path| word(path));
+        words.collect::<Result<_, _>>().map_err(Diagnostic::error)
+    }
+}
+
+/// Makes and undoes storage on a host.
+pub(crate) struct Maker<'a> {
+    pub(crate) host: &'a dyn Host,
+    pub(crate) folders: StateFolders,
+    /// The records of iodyno's writes to devices; see [`Guard::with_records`].
+    pub(crate) records: Option<PathBuf>,
+}
+
+/// What is wrong with these targets on this host: missing tools, permissions and space, refused devices. Changes
+/// nothing. Empty: they can be made.
+pub fn check(requests: &[ProvisionRequest], stop: &dyn Fn() -> bool) -> Vec<Diagnostic> {
+    on_this_host(|maker| Ok(maker.check(requests, stop))).unwrap_or_else(|faults| faults)
+}
+
+/// Makes a target for the trials of `owner`. `told` gets each action before it begins.
+///
+/// # Errors
+/// The cause, and what could not be undone: everything else was undone.
+pub fn provision(
+    request: &ProvisionRequest,
+    owner: Owner,
+    stop: &dyn Fn() -> bool,
+    told: &mut dyn FnMut(&str),
+) -> Result<Provisioned, Vec<Diagnostic>> {
+    on_this_host(|maker| maker.provision(request, owner, stop, told))
+}
+
+/// Takes a snapshot of a target, to which [`roll_back`] returns. It replaces the previous one.
+///
+/// # Errors
+/// Its top layer has no snapshots, or a command failed.
+pub fn snapshot(token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
+    on_this_host(|maker| maker.snapshot(token, stop))
+}
+
+/// Returns a target to its snapshot.
+///
+/// # Errors
+/// There is none, or a command failed.
+pub fn roll_back(token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
+    on_this_host(|maker| maker.roll_back(token, stop))
+}
+
+/// Undoes a target, and returns the commands that were run. There is nothing to undo if there is no such target.
+///
+/// # Errors
+/// What remains, and why. Its journal remains, too.
+pub fn tear_down(token: &str) -> Result<Vec<CommandRun>, Vec<Diagnostic>> {
+    on_this_host(|maker| maker.tear_down(token))
+}
+
+/// Undoes the targets whose process has died; with `dry_run`, only lists them.
+///
+/// # Errors
+/// It is not known where the journals are.
+pub fn clean(dry_run: bool, told: &mut dyn FnMut(&str)) -> Result<Cleaned, Vec<Diagnostic>> {
+    on_this_host(|maker| Ok(maker.clean(dry_run, told)))
+}
+
+fn on_this_host<T>(
+    work: impl FnOnce(&Maker<'_>) -> Result<T, Vec<Diagnostic>>,
+) -> Result<T, Vec<Diagnostic>> {
+    let Some(folders) = StateFolders::of_this_user() else {
+        let message = "the folder of the journal is not known";
+        let hint = "set HOME or XDG_STATE_HOME to an absolute path";
+        return Err(vec![Diagnostic::error(message).hint(hint)]);
+    };
+    work(&Maker {
+        host: &ThisHost::new(),
+        folders,
+        records: crate::guard::state_folder(|name| std::env::var_os(name)),
+    })
+}
+
+impl Maker<'_> {
+    fn guard(&self, protected: &[PathBuf]) -> Guard {
+        Guard::new(self.host.roots().clone())
+            .with_records(self.records.clone())
+            .protecting(protected)
+    }
+
+    fn provision(
+        &self,
+        request: &ProvisionRequest,
+        owner: Owner,
+        stop: &dyn Fn() -> bool,
+        told: &mut dyn FnMut(&str),
+    ) -> Result<Provisioned, Vec<Diagnostic>> {
+        let faults = self.check(std::slice::from_ref(request), stop);
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let header = Header::new(
+            &request.token,
+            &request.configuration,
+            boot_id(self.host.roots()),
+            owner,
+            request.provision.clone(),
+        );
+        let journal = Journal::begin(&self.folders.journals, header, self.host)
+            .map_err(|error| vec![not_recorded(&error.to_string())])?;
+        let guard = self.guard(&request.protected);
+        let mut making = Making {
+            hands: self.hands(&guard, &journal, stop),
+            journal,
+            mounts: self.folders.mounts.join(&request.token),
+            request,
+            told,
+            facts: BTreeMap::new(),
+        };
+        match making.all() {
+            Ok(path) => Ok(Provisioned {
+                path,
+                facts: making.facts,
+                commands: making.hands.commands,
+            }),
+            Err(fault) => {
+                let mut faults = vec![fault];
+                let Making {
+                    mut hands,
+                    journal,
+                    told,
+                    ..
+                } = making;
+                faults.extend(undo(&mut hands, journal, By::Owner, told));
+                Err(faults)
+            }
+        }
+    }
+
+    fn hands<'a>(
+        &'a self,
+        guard: &'a Guard,
+        journal: &Journal,
+        stop: &'a dyn Fn() -> bool,
+    ) -> Hands<'a> {
+        Hands {
+            host: self.host,
+            guard,
+            environment: journal.header.provision.env.clone(),
+            mark: String::new(),
+            stop,
+            commands: Vec::new(),
+        }
+    }
+
+    fn open(&self, token: &str) -> Result<Option<Journal>, Vec<Diagnostic>> {
+        match Journal::open(&self.folders.journals, token) {
+            Ok(journal) => Ok(Some(journal)),
+            Err(JournalError::Missing) => Ok(None),
+            Err(error) => Err(vec![Diagnostic::error(format!(
+                "cannot work on the target `{token}`: {error}"
+            ))]),
+        }
+    }
+
+    fn tear_down(&self, token: &str) -> Result<Vec<CommandRun>, Vec<Diagnostic>> {
+        let Some(journal) = self.open(token)? else {
+            return Ok(Vec::new());
+        };
+        let guard = self.guard(&[]);
+        let mut hands = self.hands(&guard, &journal, &|| false);
+        let faults = undo(&mut hands, journal, By::Owner, &mut |_| ());
+        match faults.is_empty() {
+            true => Ok(hands.commands),
+            false => Err(faults),
+        }
+    }
+
+    fn snapshot(&self, token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
+        self.on_snapshot(token, stop, |hands, top| match top {
+            Top::Zfs(name) => {
+                let snapshot = format!("{name}@rollback");
+                let _ = hands.run(&["zfs", "destroy", &snapshot], COMMAND);
+                hands.run(&["zfs", "snapshot", &snapshot], COMMAND)
+            }
+            Top::Btrfs(point) => {
+                let (trial, kept) = (format!("{point}/trial"), format!("{point}/kept"));
+                if Path::new(&kept).exists() {
+                    hands.run(&["btrfs", "subvolume", "delete", &kept], COMMAND)?;
+                }
+                hands.run(
+                    &["btrfs", "subvolume", "snapshot", "-r", &trial, &kept],
+                    COMMAND,
+                )
+            }
+        })
+    }
+
+    fn roll_back(&self, token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
+        self.on_snapshot(token, stop, |hands, top| match top {
+            Top::Zfs(name) => {
+                let snapshot = format!("{name}@rollback");
+                hands.run(&["zfs", "rollback", "-r", &snapshot], COMMAND)
+            }
+            Top::Btrfs(point) => {
+                let (trial, kept) = (format!("{point}/trial"), format!("{point}/kept"));
+                if !Path::new(&kept).exists() {
+                    return Err(Diagnostic::error(format!("`{point}` has no snapshot")));
+                }
+                hands.run(&["btrfs", "subvolume", "delete", &trial], COMMAND)?;
+                hands.run(&["btrfs", "subvolume", "snapshot", &kept, &trial], COMMAND)
+            }
+        })
+    }
+
+    fn on_snapshot(
+        &self,
+        token: &str,
+        stop: &dyn Fn() -> bool,
+        work: impl FnOnce(&mut Hands<'_>, Top) -> Result<String, Diagnostic>,
+    ) -> Result<(), Vec<Diagnostic>> {
+        let Some(journal) = self.open(token)? else {
+            let message = format!("there is no target `{token}`");
+            return Err(vec![Diagnostic::error(message)]);
+        };
+        let layers = &journal.header.provision.layers;
+        let top = match layers.first() {
+            Some(Layer::Zfs(zfs)) if zfs.origin == ZfsOrigin::Copy => Top::Zfs(zfs::copies(token)),
+            Some(Layer::Zfs(_)) => Top::Zfs(zfs::dataset(token)),
+            Some(Layer::FileSystem {
+                fs: FileSystemKind::Btrfs,
+                ..
+            }) => {
+                let point = self.folders.mounts.join(token);
+                let point = word(&point.join((layers.len() - 1).to_string()));
+                Top::Btrfs(point.map_err(|why| vec![Diagnostic::error(why)])?)
+            }
+            other => {
+                let kind = other.map_or("nothing", Layer::kind);
+                let message = format!("`{kind}` has no snapshots to roll back to");
+                let hint =
+                    "use `zfs` or `btrfs` as the top layer, or remove `files = \"rollback\"`";
+                return Err(vec![Diagnostic::error(message).hint(hint)]);
+            }
+        };
+        let guard = self.guard(&[]);
+        let mut hands = self.hands(&guard, &journal, stop);
+        hands.mark = format!("{token}/snapshot");
+        work(&mut hands, top).map(drop).map_err(|fault| vec![fault])
+    }
+}
+
+/// A top layer that has snapshots.
+enum Top {
+    /// The dataset or volume.
+    Zfs(String),
+    /// The mount point.
+    Btrfs(String),
+}
+
+fn not_recorded(why: &str) -> Diagnostic {
+    let message = format!("cannot write the journal of the storage that is made: {why}");
+    Diagnostic::error(message)
+        .hint("nothing is made without a journal: free space, or check the permissions")
+}
+
+/// Undoes all steps of a journal in reverse order, and removes the journal. Returns what remains; the steps below it
+/// are not undone.
+fn undo(
+    hands: &mut Hands<'_>,
+    mut journal: Journal,
+    by: By,
+    told: &mut dyn FnMut(&str),
+) -> Vec<Diagnostic> {
+    let left = (0..journal.steps.len()).filter(|number| !journal.steps[*number].undone);
+    let left: Vec<usize> = left.collect();
+    if let Some(last) = left.last() {
+        // Only the last one can have been interrupted.
+        hands.mark = journal.mark(*last);
+        hands.end_commands(journal.steps[*last].result.is_none());
+    }
+    for number in left.into_iter().rev() {
+        let step = journal.steps[number].clone();
+        hands.mark = journal.mark(number);
+        let result = step.result.as_deref();
+        if hands.in_place(&step.action, result, by) {
+            told(&step.action.to_string());
+            if let Err(fault) = hands.remove(&step.action, result) {
+                return vec![fault.hint("`iodyno clean` tries again")];
+            }
+        }
+        if let Err(error) = journal.undone(number, hands.host) {
+            return vec![not_recorded(&error.to_string())];
+        }
+    }
+    let removed = journal.remove();
+    removed
+        .err()
+        .map(|error| not_recorded(&error.to_string()))
+        .into_iter()
+        .collect()
+}
+
+/// A target that is being made.
+struct Making<'a, 'b> {
+    hands: Hands<'a>,
+    journal: Journal,
+    /// The folder of its mount points.
+    mounts: PathBuf,
+    request: &'a ProvisionRequest,
+    told: &'b mut dyn FnMut(&str),
+    facts: BTreeMap<String, String>,
+}
+
+impl Making<'_, '_> {
+    /// Makes everything. Returns the path for the trials.
+    fn all(&mut self) -> Result<PathBuf, Diagnostic> {
+        let provision = &self.request.provision;
+        for (name, value) in &provision.sysctl {
+            let path = check::sysctl_path(self.hands.host.roots(), name);
+            self.setting(path, None, value)?;
+        }
+        if provision.setup.is_some() || provision.teardown.is_some() {
+            self.step(Action::Setup {
+                command: provision.setup.clone(),
+                teardown: provision.teardown.clone(),
+            })?;
+        }
+        if let Some(command) = &provision.ready {
+            self.await_ready(command)?;
+        }
+        let mut storage = Storage::Nothing;
+        let mut queues = &provision.queue;
+        let none = BTreeMap::new();
+        for (number, layer) in provision.layers.iter().rev().enumerate() {
+            let made = self.layer(number, layer, &storage)?;
+            let facts = self.describe(layer, &made);
+            self.add_facts(layer.kind(), facts);
+            if let Storage::Devices(devices) = &made {
+                let queues = std::mem::replace(&mut queues, &none);
+                for device in devices {
+                    for (name, value) in queues {
+                        self.setting(
+                            queue_path(self.hands.host.roots(), device, name)?,
+                            None,
+                            value,
+                        )?;
+                    }
+                }
+            }
+            storage = made;
+        }
+        let kinds: Vec<&str> = provision.layers.iter().map(Layer::kind).collect();
+        self.facts.insert("layers".to_owned(), kinds.join(" on "));
+        let zfs_fills =
+            |layer: &Layer| matches!(layer, Layer::Zfs(zfs) if zfs.origin != ZfsOrigin::New);
+        if provision.fill > 0 && !provision.layers.iter().any(zfs_fills) {
+            self.fill(&storage, provision.fill)?;
+        }
+        let paths = storage.paths();
+        paths
+            .first()
+            .cloned()
+            .ok_or_else(|| Diagnostic::error("there is no layer"))
+    }
+
+    /// Does one thing, with its intent and its outcome in the journal.
+    fn step(&mut self, action: Action) -> Result<String, Diagnostic> {
+        if (self.hands.stop)() {
+            return Err(Diagnostic::error("stopped while the target was made"));
+        }
+        (self.told)(&action.to_string());
+        let limit = match &action {
+            Action::Setup { .. } => SETUP,
+            Action::Run { .. } | Action::Device { .. } | Action::Pool { .. } => MAKE,
+            _ => COMMAND,
+        };
+        let unrecorded = |error: std::io::Error| not_recorded(&error.to_string());
+        let host = self.hands.host;
+        let step = self
+            .journal
+            .intend(action.clone(), host)
+            .map_err(unrecorded)?;
+        self.hands.mark = self.journal.mark(step);
+        let result = self.hands.perform(&action, limit)?;
+        self.journal.done(step, &result, host).map_err(unrecorded)?;
+        Ok(result)
+    }
+
+    fn run(&mut self, words: &[&str]) -> Result<(), Diagnostic> {
+        let command = words.iter().map(|word| (*word).to_owned()).collect();
+        self.step(Action::Run { command }).map(drop)
+    }
+
+    fn setting(
+        &mut self,
+        path: PathBuf,
+        device: Option<String>,
+        value: &str,
+    ) -> Result<(), Diagnostic> {
+        let before = current(self.hands.host, &path, device.as_deref()).map_err(|error| {
+            Diagnostic::error(format!("cannot read `{}`: {error}", path.display()))
+        })?;
+        let value = value.to_owned();
+        let action = Action::Setting {
+            path,
+            device,
+            before,
+            value,
+        };
+        self.step(action).map(drop)
+    }
+
+    fn await_ready(&mut self, command: &str) -> Result<(), Diagnostic> {
+        let begun = Instant::now();
+        (self.told)(&format!("`{command}` until it succeeds"));
+        self.hands.mark = format!("{}/ready", self.request.token);
+        loop {
+            match self.hands.shell(command, COMMAND) {
+                Ok(_) => return Ok(()),
+                Err(fault) if begun.elapsed() >= SETUP || (self.hands.stop)() => {
+                    return Err(fault.hint("`ready` must succeed within 600 s"));
+                }
+                // The last attempt tells enough.
+                Err(_) => drop(self.hands.commands.pop()),
+            }
+            self.hands.host.sleep(PAUSE);
+        }
+    }
+
+    /// Makes the folder of a mount point.
+    fn mount_point(&mut self, name: &str) -> Result<PathBuf, Diagnostic> {
+        if !self.mounts.exists() {
+            let path = self.mounts.clone();
+            self.step(Action::Folder { path })?;
+        }
+        let path = self.mounts.join(name);
+        self.step(Action::Folder { path: path.clone() })?;
+        Ok(path)
+    }
+
+    fn layer(
+        &mut self,
+        number: usize,
+        layer: &Layer,
+        below: &Storage,
+    ) -> Result<Storage, Diagnostic> {
+        let name = number.to_string();
+        match layer {
+            Layer::Directory { path } => self.directory(path),
+            Layer::Device { paths } => self.devices(paths),
+            Layer::File {
+                size,
+                count,
+                allocate,
+            } => self.files(below, *size, *count, *allocate),
+            Layer::Loop { direct, sector } => {
+                let mut devices = Vec::new();
+                for file in below.paths() {
+                    devices.push(self.attach(file, *direct, *sector)?);
+                }
+                Ok(Storage::Devices(devices))
+            }
+            Layer::Zram {
+                size,
+                count,
+                algorithm,
+            } => self.zram(*size, *count, algorithm.as_ref()),
+            Layer::Tmpfs { size } => {
+                let source = format!("iodyno-{}", self.request.token);
+                self.mount(&name, "tmpfs", source, vec![format!("size={size}")])
+            }
+            Layer::FileSystem { fs, mkfs, mount } => {
+                self.file_system(&name, *fs, mkfs, mount, below)
+            }
+            Layer::Zfs(zfs) => self.zfs(&name, zfs, below),
+            Layer::Overlay { mount } => self.overlay(&name, mount, below),
+            Layer::Throttle(limits) => self.throttle(limits, below),
+            Layer::Delay { read_ns, write_ns } => self.delay(&name, [*read_ns, *write_ns], below),
+        }
+    }
+
+    fn directory(&mut self, path: &Path) -> Result<Storage, Diagnostic> {
+        let path = path.canonicalize().map_err(|error| {
+            Diagnostic::error(format!(
+                "cannot use the folder `{}`: {error}",
+                path.display()
+            ))
+        })?;
+        let path = path.join(format!("iodyno-{}", self.request.token));
+        self.step(Action::Folder { path: path.clone() })?;
+        Ok(Storage::Folder(path))
+    }
+
+    fn devices(&mut self, paths: &[PathBuf]) -> Result<Storage, Diagnostic> {
+        for path in paths {
+            let admitted = admit(self.hands.guard, path, &self.request.destroy)?;
+            self.step(Action::Device {
+                path: path.clone(),
+                identity: identify(path, self.hands.host.roots()),
+                admitted_to: std::process::id(),
+            })?;
+            drop(admitted);
+            // Now that it is empty, everything on it is iodyno's own.
+            drop(admit(self.hands.guard, path, &self.request.destroy)?);
+        }
+        Ok(Storage::Devices(paths.to_vec()))
+    }
+
+    fn files(
+        &mut self,
+        below: &Storage,
+        size: u64,
+        count: u32,
+        allocate: bool,
+    ) -> Result<Storage, Diagnostic> {
+        let folder = below.paths().first().cloned().unwrap_or_default();
+        let mut paths = Vec::new();
+        for number in 0..count {
+            let path = folder.join(image_name(number));
+            // A clone has it already.
+            if path.metadata().is_ok_and(|file| file.len() >= size) {
+                paths.push(path);
+                continue;
+            }
+            self.step(Action::File {
+                path: path.clone(),
+                size,
+                allocate,
+            })?;
+            paths.push(path);
+        }
+        Ok(Storage::Files(paths))
+    }
+
+    fn attach(
+        &mut self,
+        file: &Path,
+        direct: bool,
+        sector: Option<u32>,
+    ) -> Result<PathBuf, Diagnostic> {
+        let file = file.to_owned();
+        let device = self.step(Action::Loop {
+            file,
+            direct,
+            sector,
+        })?;
+        Ok(PathBuf::from(device))
+    }
+
+    fn zram(
+        &mut self,
+        size: u64,
+        count: u32,
+        algorithm: Option<&String>,
+    ) -> Result<Storage, Diagnostic> {
+        let mut devices = Vec::new();
+        for _ in 0..count {
+            // The kernel gives the lowest free number.
+            let block = self.hands.host.roots().sys.join("block");
+            let mut numbers = 0..;
+            let number = numbers.find(|number| !block.join(format!("zram{number}")).exists());
+            let made = self.step(Action::Zram {
+                number: number.unwrap_or_default(),
+                size,
+                algorithm: algorithm.cloned(),
+            })?;
+            devices.push(self.hands.host.roots().dev.join(format!("zram{made}")));
+        }
+        Ok(Storage::Devices(devices))
+    }
+
+    fn mount(
+        &mut self,
+        name: &str,
+        kind: &str,
+        source: String,
+        options: Vec<String>,
+    ) -> Result<Storage, Diagnostic> {
+        let point = self.mount_point(name)?;
+        self.step(Action::Mount {
+            kind: kind.to_owned(),
+            source,
+            point: point.clone(),
+            options,
+        })?;
+        Ok(Storage::Folder(point))
+    }
+
+    fn file_system(
+        &mut self,
+        name: &str,
+        fs: FileSystemKind,
+        mkfs: &[String],
+        mount: &[String],
+        below: &Storage,
+    ) -> Result<Storage, Diagnostic> {
+        let devices = below.words()?;
+        let program = format!("mkfs.{}", fs.name());
+        let mut words = vec![program.as_str(), "-q"];
+        // Discarding would free the reserved blocks of the files below.
+        let reserved = |layer: &Layer| matches!(layer, Layer::File { allocate: true, .. });
+        let keep = self.request.provision.layers.iter().any(reserved);
+        match (fs, keep) {
+            (FileSystemKind::Ext4, _) => {
+                // Otherwise the kernel writes the inode tables while trials run.
+                let settled = match keep {
+                    true => "lazy_itable_init=0,lazy_journal_init=0,nodiscard",
+                    false => "lazy_itable_init=0,lazy_journal_init=0",
+                };
+                words.push("-F");
+                if !mkfs.iter().any(|word| word.starts_with("-E")) {
+                    words.extend(["-E", settled]);
+                }
+            }
+            (_, true) => words.extend(["-f", "-K"]),
+            (_, false) => words.push("-f"),
+        }
+        words.extend(mkfs.iter().map(String::as_str));
+        words.extend(devices.iter().map(String::as_str));
+        self.run(&words)?;
+        let mut options = mount.to_vec();
+        // Without udev, the kernel does not know the other devices of the file system.
+        let others = devices.iter().skip(1);
+        options.extend(others.map(|device| format!("device={device}")));
+        let source = devices.first().cloned().unwrap_or_default();
+        let storage = self.mount(name, fs.name(), source, options)?;
+        if fs != FileSystemKind::Btrfs {
+            return Ok(storage);
+        }
+        // A subvolume can be replaced by a snapshot.
+        let trial = storage.paths()[0].join("trial");
+        let path = word(&trial).map_err(Diagnostic::error)?;
+        self.run(&["btrfs", "subvolume", "create", &path])?;
+        Ok(Storage::Folder(trial))
+    }
+
+    fn overlay(
+        &mut self,
+        name: &str,
+        mount: &[String],
+        below: &Storage,
+    ) -> Result<Storage, Diagnostic> {
+        let folder = below.words()?.remove(0);
+        let mut options = Vec::new();
+        for kind in ["lower", "upper", "work"] {
+            let path = format!("{folder}/{kind}");
+            self.step(Action::Folder {
+                path: PathBuf::from(&path),
+            })?;
+            options.push(format!("{kind}dir={path}"));
+        }
+        options.extend_from_slice(mount);
+        let source = format!("iodyno-{}", self.request.token);
+        self.mount(name, "overlay", source, options)
+    }
+
+    fn zfs(
+        &mut self,
+        name: &str,
+        layer: &ZfsLayer,
+        below: &Storage,
+    ) -> Result<Storage, Diagnostic> {
+        let token = &self.request.token;
+        let point = self.mount_point(name)?;
+        if !zfs::in_kernel(self.hands.host) {
+            let log = self.mounts.join("zfs-fuse.log");
+            self.step(Action::ZfsFuse { log })?;
+        }
+        self.step(Action::Pool {
+            name: zfs::pool(token),
+            arguments: zfs::create(token, layer, &below.words()?),
+        })?;
+        let data = zfs::dataset(token);
+        let mount_point = word(&point).map_err(Diagnostic::error)?;
+        let made = match layer.volume {
+            Some(_) => Storage::Devices(vec![zfs::volume_path(&data)]),
+            None => Storage::Folder(point),
+        };
+        if layer.origin == ZfsOrigin::New {
+            self.create_data(&data, layer, &mount_point)?;
+            return self.await_devices(made);
+        }
+        let original = format!("{}/original", zfs::pool(token));
+        let original_point = self.mount_point("original")?;
+        let original_path = word(&original_point).map_err(Diagnostic::error)?;
+        self.create_data(&original, layer, &original_path)?;
+        let source = match layer.volume {
+            Some(_) => Storage::Devices(vec![zfs::volume_path(&original)]),
+            None => Storage::Folder(original_point),
+        };
+        let source = self.await_devices(source)?;
+        self.fill(&source, self.request.provision.fill)?;
+        let snapshot = format!("{original}@original");
+        self.run(&["zfs", "snapshot", &snapshot])?;
+        let place = format!("mountpoint={mount_point}");
+        match layer.volume {
+            Some(_) => self.run(&["zfs", "clone", &snapshot, &data])?,
+            None => self.run(&["zfs", "clone", "-o", &place, &snapshot, &data])?,
+        }
+        let made = self.await_devices(made)?;
+        if layer.origin == ZfsOrigin::Clone {
+            return Ok(made);
+        }
+        let copies = self.mount_point("copy")?;
+        let copies_path = word(&copies).map_err(Diagnostic::error)?;
+        let plain = ZfsLayer {
+            volume: None,
+            ..layer.clone()
+        };
+        self.create_data(&zfs::copies(token), &plain, &copies_path)?;
+        let from = match &made {
+            Storage::Folder(folder) => folder.join(image_name(0)),
+            other => other.paths()[0].clone(),
+        };
+        let to = copies.join(image_name(0));
+        let words = [
+            format!("if={}", from.display()),
+            format!("of={}", to.display()),
+        ];
+        self.run(&["dd", &words[0], &words[1], "bs=1M", "conv=fsync"])?;
+        Ok(Storage::Files(vec![to]))
+    }
+
+    fn create_data(&mut self, name: &str, layer: &ZfsLayer, point: &str) -> Result<(), Diagnostic> {
+        let words = zfs::create_data(name, layer, point);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        self.run(&words)
+    }
+
+    /// Waits for the device nodes, which udev makes.
+    fn await_devices(&mut self, storage: Storage) -> Result<Storage, Diagnostic> {
+        if let Storage::Devices(devices) = &storage {
+            for device in devices {
+                self.await_path(device)?;
+            }
+        }
+        Ok(storage)
+    }
+
+    fn await_path(&mut self, path: &Path) -> Result<(), Diagnostic> {
+        for _ in 0..TRIES {
+            if path.exists() {
+                return Ok(());
+            }
+            if (self.hands.stop)() {
+                break;
+            }
+            self.hands.host.sleep(PAUSE);
+        }
+        Err(Diagnostic::error(format!(
+            "`{}` did not appear within 10 s",
+            path.display()
+        )))
+    }
+
+    fn delay(
+        &mut self,
+        name: &str,
+        spans_ns: [u64; 2],
+        below: &Storage,
+    ) -> Result<Storage, Diagnostic> {
+        let mut devices = Vec::new();
+        for (number, path) in below.words()?.into_iter().enumerate() {
+            let point = self.mount_point(&format!("{name}-{number}"))?;
+            let file = point.join("nbd");
+            let [read, write] = spans_ns.map(|ns| ns / check::DELAY_UNIT_NS);
+            let command = [
+                "nbdfuse".to_owned(),
+                word(&file).map_err(Diagnostic::error)?,
+                "--command".to_owned(),
+                "nbdkit".to_owned(),
+                "--single".to_owned(),
+                "--exit-with-parent".to_owned(),
+                "--threads=64".to_owned(),
+                "--filter=delay".to_owned(),
+                "file".to_owned(),
+                format!("file={path}"),
+                format!("rdelay={read}ms"),
+                format!("wdelay={write}ms"),
+            ];
+            let log = point.with_extension("log");
+            self.step(Action::Server {
+                command: command.to_vec(),
+                point,
+                log: log.clone(),
+            })?;
+            let log = log.as_path();
+            self.await_path(&file).map_err(|fault| {
+                let said = text(log).unwrap_or_default();
+                let message = format!("{}\n  cause: {said}", fault.message);
+                Diagnostic { message, ..fault }
+            })?;
+            devices.push(self.attach(&file, true, None)?);
+        }
+        Ok(Storage::Devices(devices))
+    }
+
+    fn throttle(&mut self, limits: &Limits, below: &Storage) -> Result<Storage, Diagnostic> {
+        for device in below.paths() {
+            let number = number_of(self.hands.host, device)?;
+            for (path, value) in throttle::settings(self.hands.host.roots(), limits)? {
+                self.setting(path, Some(number.clone()), &value)?;
+            }
+            (self.told)(&format!("check of the limits of {}", device.display()));
+            let achieved = throttle::check(self.hands.host, device, limits, self.hands.stop)?;
+            self.add_facts("throttle", achieved);
+        }
+        Ok(below.clone())
+    }
+
+    fn fill(&mut self, storage: &Storage, bytes: u64) -> Result<(), Diagnostic> {
+        let path = match storage {
+            Storage::Folder(folder) => folder.join(image_name(0)),
+            other => other.paths().first().cloned().unwrap_or_default(),
+        };
+        (self.told)(&format!("random data in {}", path.display()));
+        fill::random_data(&path, bytes, self.hands.stop).map_err(|error| {
+            Diagnostic::error(format!("cannot fill `{}`: {error}", path.display()))
+        })
+    }
+
+    /// Adds facts under the name of a layer; the second layer of the same kind is `file2`.
+    fn add_facts(&mut self, kind: &str, facts: Vec<(&str, String)>) {
+        for (name, value) in facts {
+            let mut numbers = 2..;
+            let mut key = format!("{kind}.{name}");
+            while self.facts.contains_key(&key) {
+                key = format!("{kind}{}.{name}", numbers.next().unwrap_or(u32::MAX));
+            }
+            self.facts.insert(key, value);
+        }
+    }
+
+    /// What is known of a layer that was made.
+    fn describe(&mut self, layer: &Layer, made: &Storage) -> Vec<(&'static str, String)> {
+        let roots = self.hands.host.roots().clone();
+        match layer {
+            Layer::FileSystem { .. } | Layer::Tmpfs { .. } | Layer::Overlay { .. } => {
+                let path = &made.paths()[0];
+                let mounts = mounts::own(&roots);
+                let found = mounts
+                    .iter()
+                    .rev()
+                    .find(|mount| path.starts_with(&mount.point));
+                found
+                    .map(|mount| {
+                        let options = format!("{},{}", mount.options, mount.super_options);
+                        ("options", without_repetitions(&options))
+                    })
+                    .into_iter()
+                    .collect()
+            }
+            Layer::Loop { .. } => {
+                let devices = made.paths().iter();
+                let direct = devices.map(|device| {
+                    let name = device.file_name().unwrap_or_default();
+                    text(roots.sys.join("block").join(name).join("loop/dio")).unwrap_or_default()
+                });
+                let all = direct.collect::<Vec<_>>().iter().all(|value| value == "1");
+                vec![("direct_io", if all { "on" } else { "off" }.to_owned())]
+            }
+            Layer::Zfs(zfs) => self.describe_zfs(zfs),
+            _ => Vec::new(),
+        }
+    }
+
+    fn describe_zfs(&mut self, layer: &ZfsLayer) -> Vec<(&'static str, String)> {
+        let token = &self.request.token;
+        let (pool, data) = (
+            zfs::pool(token),
+            match layer.origin {
+                ZfsOrigin::Copy => zfs::copies(token),
+                _ => zfs::dataset(token),
+            },
+        );
+        let implementation = match zfs::in_kernel(self.hands.host) {
+            true => "kernel",
+            false => "zfs-fuse",
+        };
+        let mut facts = vec![("implementation", implementation.to_owned())];
+        let get = ["zfs", "get", "-H", "-o", "property,value", "all", &data];
+        let status = ["zpool", "status", &pool];
+        for (name, words) in [("properties", get.as_slice()), ("status", &status)] {
+            facts.extend(self.hands.run(words, COMMAND).ok().map(|text| (name, text)));
+        }
+        facts
+    }
+}
+
+/// `rw,noatime,rw` → `rw,noatime`.
+fn without_repetitions(options: &str) -> String {
+    let mut found: Vec<&str> = Vec::new();
+    for option in options.split(',').filter(|option| !option.is_empty()) {
+        if !found.contains(&option) {
+            found.push(option);
+        }
+    }
+    found.join(",")
+}
+
+/// The file of a queue setting; partitions share their disk's queue.
+fn queue_path(roots: &Roots, device: &Path, name: &str) -> Result<PathBuf, Diagnostic> {
+    let path = device.canonicalize().unwrap_or_else(|_| device.to_owned());
+    let file = path.file_name().unwrap_or_default().to_string_lossy();
+    let block = Block::named(roots, &file).map_err(|error| {
+        Diagnostic::error(format!(
+            "the kernel knows no device `{}`: {error}",
+            device.display()
+        ))
+    })?;
+    let disk = block.parent().unwrap_or(block);
+    Ok(roots
+        .sys
+        .join("class/block")
+        .join(disk.name)
+        .join("queue")
+        .join(name))
+}
+
+/// Has the guard admit a device whose content may be replaced.
+fn admit(guard: &Guard, path: &Path, destroy: &[PathBuf]) -> Result<Admitted, Diagnostic> {
+    let request = Request {
+        path,
+        intent: Intent::WRITE,
+        flags: OpenFlags::default(),
+        named: true,
+        destroy,
+    };
+    guard.admit(&request).map_err(|error| error.diagnostic())
+}

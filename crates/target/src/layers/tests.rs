@@ -1,0 +1,931 @@
+//! Storage on a simulated host, interrupted at every point.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::symlink;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use iodyno_model::{
+    CommandRun, FileSystemKind, Layer, Limits, Provision, VdevGroup, ZfsLayer, ZfsOrigin,
+};
+use rustix::process::Signal;
+
+use super::host::{Host, Invocation, Ran};
+use super::{Maker, ProvisionRequest};
+use crate::fake::FakeHost;
+use crate::journal::{Owner, StateFolders};
+use crate::roots::{Roots, names};
+
+const GIB: u64 = 1 << 30;
+const TOKEN: &str = "t-1";
+
+/// A command or server whose process runs.
+#[derive(Debug, Clone, PartialEq)]
+struct Process {
+    pid: u32,
+    mark: String,
+    /// What a command will still do unless it is killed.
+    pending: Option<Vec<String>>,
+}
+
+/// A host that obeys the commands that layers run. It can die before or after anything that is done to it.
+struct World {
+    host: FakeHost,
+    pools: RefCell<BTreeSet<String>>,
+    /// What the user's commands have made.
+    made: RefCell<BTreeSet<String>>,
+    processes: RefCell<Vec<Process>>,
+    commands: RefCell<Vec<String>>,
+    /// Number of points passed.
+    passed: Cell<usize>,
+    /// The point at which iodyno is killed.
+    dies_at: Cell<Option<usize>>,
+    /// The command that fails, by its first words.
+    fails: RefCell<Option<&'static str>>,
+}
+
+/// The payload of the panic that stands for SIGKILL.
+struct Killed;
+
+impl World {
+    fn new() -> World {
+        let host = FakeHost::new();
+        for file in [
+            "dev/loop-control",
+            "dev/fuse",
+            "sys/class/zram-control/hot_add",
+        ] {
+            host.write(file, "");
+        }
+        host.write("sys/class/zram-control/hot_remove", "");
+        host.write("proc/sys/vm/dirty_ratio", "20\n");
+        host.write("proc/sys/kernel/random/boot_id", "one\n");
+        let mount = "1 1 0:32 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n";
+        host.write("proc/self/mountinfo", mount);
+        host.write("proc/self/cgroup", "7:blkio:/\n");
+        for kind in ["read_iops", "write_iops", "read_bps", "write_bps"] {
+            let file = format!("sys/fs/cgroup/blkio/blkio.throttle.{kind}_device");
+            host.write(&file, "9:9 77\n");
+        }
+        for folder in ["data", "sys/block", "var/lib/iodyno/journal", "run/iodyno"] {
+            fs::create_dir_all(host.path(folder)).unwrap();
+        }
+        host.write("data/mine", "keep");
+        // Devices of others.
+        let world = World {
+            host,
+            pools: RefCell::default(),
+            made: RefCell::default(),
+            processes: RefCell::default(),
+            commands: RefCell::default(),
+            passed: Cell::new(0),
+            dies_at: Cell::new(None),
+            fails: RefCell::new(None),
+        };
+        world.attach(&world.host.path("data/mine"));
+        world
+    }
+
+    fn maker(&self) -> Maker<'_> {
+        Maker {
+            host: self,
+            folders: StateFolders::new(&self.host.roots, true, |_| None).unwrap(),
+            records: None,
+        }
+    }
+
+    /// A point at which iodyno may be killed.
+    fn point(&self) {
+        let passed = self.passed.get();
+        self.passed.set(passed + 1);
+        if self.dies_at.get() == Some(passed) {
+            self.dies_at.set(None);
+            resume_unwind(Box::new(Killed));
+        }
+    }
+
+    fn attach(&self, file: &Path) -> String {
+        let block = self.host.path("sys/block");
+        let taken = names(&block);
+        let mut free = (0..).map(|number| format!("loop{number}"));
+        let name = free.find(|name| !taken.contains(name)).unwrap();
+        let number = name.trim_start_matches("loop");
+        let folder = format!("sys/block/{name}");
+        let backing = format!("{}\n", file.display());
+        self.host
+            .write(&format!("{folder}/loop/backing_file"), &backing);
+        self.host.write(&format!("{folder}/loop/dio"), "1\n");
+        self.host
+            .write(&format!("{folder}/dev"), &format!("7:{number}\n"));
+        self.host
+            .write(&format!("{folder}/queue/scheduler"), "[none] kyber\n");
+        self.host.write(&format!("dev/{name}"), "");
+        let link = self.host.path(&format!("sys/class/block/{name}"));
+        symlink(self.host.path(&folder), link).unwrap();
+        self.host.path(&format!("dev/{name}")).display().to_string()
+    }
+
+    fn detach(&self, name: &str) -> bool {
+        fs::remove_file(self.host.path(&format!("dev/{name}"))).is_ok() && {
+            fs::remove_file(self.host.path(&format!("sys/class/block/{name}"))).unwrap();
+            fs::remove_dir_all(self.host.path(&format!("sys/block/{name}"))).is_ok()
+        }
+    }
+
+    fn mountinfo(&self) -> String {
+        fs::read_to_string(self.host.path("proc/self/mountinfo")).unwrap()
+    }
+
+    fn unmount(&self, point: &str) -> bool {
+        let text = self.mountinfo();
+        let mut lines: Vec<&str> = text.lines().collect();
+        let wanted = format!(" {point} ");
+        let Some(place) = lines.iter().rposition(|line| line.contains(&wanted)) else {
+            return false;
+        };
+        lines.remove(place);
+        let rest: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        self.host.write("proc/self/mountinfo", &rest);
+        // What was mounted is not in the folder.
+        for entry in fs::read_dir(point).unwrap().flatten() {
+            let path = entry.path();
+            let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
+        }
+        true
+    }
+
+    /// Does what a command does. `None`: it fails.
+    fn obey(&self, words: &[String]) -> Option<String> {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let last = *words.last().unwrap();
+        let done = String::new();
+        match words.as_slice() {
+            ["losetup", "--find", ..] => Path::new(last)
+                .exists()
+                .then(|| self.attach(Path::new(last))),
+            ["losetup", "--detach", device] => {
+                let name = Path::new(device).file_name().unwrap().to_str().unwrap();
+                self.detach(name).then_some(done)
+            }
+            ["mount", ..] => {
+                let kind = words[2];
+                Path::new(last).is_dir().then(|| {
+                    self.host.mount("0:99", last, kind, words[words.len() - 2]);
+                    done
+                })
+            }
+            ["umount", point] => self.unmount(point).then_some(done),
+            ["btrfs", "subvolume", "create", path] => fs::create_dir(path).ok().map(|()| done),
+            ["zpool", "create", ..] => {
+                let pool = words
+                    .iter()
+                    .find(|word| word.starts_with("iodyno-"))
+                    .unwrap();
+                self.pools
+                    .borrow_mut()
+                    .insert((*pool).to_owned())
+                    .then_some(done)
+            }
+            ["zpool", "destroy", "-f", pool] => {
+                self.pools.borrow_mut().remove(*pool).then_some(done)
+            }
+            ["zpool", "list", ..] => {
+                let runs = self
+                    .processes
+                    .borrow()
+                    .iter()
+                    .any(|one| one.mark == "zfs-fuse");
+                let pools = self.pools.borrow();
+                runs.then(|| pools.iter().map(|pool| format!("{pool}\n")).collect())
+            }
+            ["/bin/sh", "-c", "make"] => self
+                .made
+                .borrow_mut()
+                .insert("it".to_owned())
+                .then_some(done),
+            ["/bin/sh", "-c", "unmake"] => {
+                self.made.borrow_mut().clear();
+                Some(done)
+            }
+            ["/bin/sh", "-c", "false"] => None,
+            _ => Some(done),
+        }
+    }
+
+    /// Everything that the host has, except iodyno's own folders.
+    fn state(&self) -> BTreeMap<PathBuf, String> {
+        fn walk(folder: &Path, found: &mut BTreeMap<PathBuf, String>) {
+            for name in names(folder) {
+                let path = folder.join(name);
+                let metadata = path.symlink_metadata().unwrap();
+                if metadata.is_dir() {
+                    found.insert(path.clone(), String::new());
+                    walk(&path, found);
+                } else if metadata.is_symlink() {
+                    found.insert(path.clone(), "link".to_owned());
+                } else {
+                    found.insert(path.clone(), fs::read_to_string(&path).unwrap_or_default());
+                }
+            }
+        }
+        let mut found = BTreeMap::new();
+        walk(&self.host.roots.root, &mut found);
+        let extra = format!("{:?} {:?} {:?}", self.pools, self.made, self.processes);
+        found.insert(PathBuf::from("others"), extra);
+        found
+    }
+
+    /// Lets the commands that still run do what they do.
+    fn finish_commands(&self) {
+        let processes = std::mem::take(&mut *self.processes.borrow_mut());
+        for process in processes {
+            match process.pending {
+                Some(words) => drop(self.obey(&words)),
+                None => self.processes.borrow_mut().push(process),
+            }
+        }
+    }
+
+    /// The kernel forgets everything that is not in a file.
+    fn restart(&self) {
+        self.processes.borrow_mut().clear();
+        self.host.write("proc/sys/kernel/random/boot_id", "two\n");
+        self.host.write("proc/sys/vm/dirty_ratio", "20\n");
+        for kind in ["read_iops", "write_iops", "read_bps", "write_bps"] {
+            let file = format!("sys/fs/cgroup/blkio/blkio.throttle.{kind}_device");
+            self.host.write(&file, "9:9 77\n");
+        }
+        let text = self.mountinfo();
+        for line in text.lines().skip(1) {
+            self.unmount(line.split(' ').nth(4).unwrap());
+        }
+        for name in names(self.host.path("sys/block")) {
+            match name.strip_prefix("loop") {
+                Some("0") => {}
+                Some(_) => drop(self.detach(&name)),
+                None => fs::remove_dir_all(self.host.path(&format!("sys/block/{name}"))).unwrap(),
+            }
+        }
+        self.pools.borrow_mut().clear();
+    }
+}
+
+impl Host for World {
+    fn roots(&self) -> &Roots {
+        &self.host.roots
+    }
+
+    fn run(&self, invocation: &Invocation, _stop: &dyn Fn() -> bool) -> Ran {
+        let words = invocation.words.clone();
+        let process = Process {
+            pid: 1000 + self.passed.get() as u32,
+            mark: invocation.mark.clone(),
+            pending: Some(words.clone()),
+        };
+        self.processes.borrow_mut().push(process.clone());
+        // Killed here, iodyno leaves the command running.
+        self.point();
+        self.processes.borrow_mut().retain(|one| *one != process);
+        let text = invocation.text();
+        let fails = self
+            .fails
+            .borrow()
+            .is_some_and(|fails| text.starts_with(fails));
+        let output = (!fails).then(|| self.obey(&words)).flatten();
+        self.point();
+        self.commands.borrow_mut().push(text.clone());
+        Ran {
+            record: CommandRun {
+                command: text,
+                status: Some(i32::from(output.is_none())),
+                output: output.unwrap_or_default(),
+                span_ns: 1,
+            },
+            why: None,
+        }
+    }
+
+    fn start(&self, invocation: &Invocation, log: &Path) -> io::Result<()> {
+        self.point();
+        fs::write(log, "")?;
+        if invocation.words[0] == "nbdfuse" {
+            let file = PathBuf::from(&invocation.words[1]);
+            let point = file.parent().unwrap().display().to_string();
+            self.host.mount("0:98", &point, "fuse", "nbdfuse");
+            fs::write(file, "")?;
+        }
+        self.processes.borrow_mut().push(Process {
+            pid: 1000 + self.passed.get() as u32,
+            mark: invocation.mark.clone(),
+            pending: None,
+        });
+        self.point();
+        Ok(())
+    }
+
+    fn marked(&self, mark: &str) -> Vec<u32> {
+        let processes = self.processes.borrow();
+        let marked = processes.iter().filter(|one| one.mark == mark);
+        marked.map(|one| one.pid).collect()
+    }
+
+    fn kill(&self, process: u32, mark: &str, _signal: Signal) {
+        self.point();
+        let mut processes = self.processes.borrow_mut();
+        processes.retain(|one| one.pid != process || one.mark != mark);
+    }
+
+    fn program(&self, name: &str) -> Option<PathBuf> {
+        Some(Path::new("/bin").join(name))
+    }
+
+    fn read(&self, path: &Path) -> io::Result<String> {
+        if path.ends_with("hot_add") {
+            self.point();
+            let taken = names(self.host.path("sys/block"));
+            let mut free = (0..).map(|number| format!("zram{number}"));
+            let name = free.find(|name| !taken.contains(name)).unwrap();
+            self.host
+                .write(&format!("sys/block/{name}/disksize"), "0\n");
+            self.host
+                .write(&format!("sys/block/{name}/comp_algorithm"), "lzo [zstd]\n");
+            self.point();
+            return Ok(name.trim_start_matches("zram").to_owned());
+        }
+        Ok(fs::read_to_string(path)?.trim().to_owned())
+    }
+
+    fn write(&self, path: &Path, value: &str) -> io::Result<()> {
+        self.point();
+        if path.ends_with("hot_remove") {
+            fs::remove_dir_all(self.host.path(&format!("sys/block/zram{value}")))?;
+        } else if let Some((device, limit)) = value.split_once(' ')
+            && path.to_string_lossy().ends_with("_device")
+        {
+            let text = fs::read_to_string(path)?;
+            let others = text
+                .lines()
+                .filter(|line| !line.starts_with(&format!("{device} ")));
+            let mut lines: Vec<&str> = others.collect();
+            if limit != "0" {
+                lines.push(value);
+            }
+            let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            fs::write(path, text)?;
+        } else if path.ends_with("scheduler") {
+            let text = match value {
+                "none" => "[none] kyber\n",
+                _ => "none [kyber]\n",
+            };
+            fs::write(path, text)?;
+        } else {
+            fs::write(path, format!("{value}\n"))?;
+        }
+        self.point();
+        Ok(())
+    }
+
+    fn sync(&self, _file: &File) -> io::Result<()> {
+        self.point();
+        Ok(())
+    }
+
+    fn measure(
+        &self,
+        _device: &Path,
+        _write: bool,
+        _size: usize,
+        span: Duration,
+    ) -> io::Result<(u64, Duration)> {
+        Ok((1, span))
+    }
+
+    fn sleep(&self, _span: Duration) {}
+
+    fn is_root(&self) -> bool {
+        true
+    }
+}
+
+fn plain(layers: Vec<Layer>) -> Provision {
+    Provision {
+        layers,
+        fill: 0,
+        precondition: false,
+        sysctl: BTreeMap::new(),
+        queue: BTreeMap::new(),
+        env: BTreeMap::new(),
+        setup: None,
+        ready: None,
+        teardown: None,
+        sample: Vec::new(),
+    }
+}
+
+fn directory(world: &World) -> Layer {
+    Layer::Directory {
+        path: world.host.path("data"),
+    }
+}
+
+fn image(count: u32) -> Layer {
+    Layer::File {
+        size: 64 << 20,
+        count,
+        allocate: false,
+    }
+}
+
+const LOOP: Layer = Layer::Loop {
+    direct: true,
+    sector: None,
+};
+
+fn file_system(fs: FileSystemKind) -> Layer {
+    Layer::FileSystem {
+        fs,
+        mkfs: Vec::new(),
+        mount: vec!["noatime".to_owned()],
+    }
+}
+
+fn mirrors() -> Layer {
+    let mirror = || VdevGroup {
+        redundancy: Some("mirror".to_owned()),
+        devices: 2,
+    };
+    Layer::Zfs(ZfsLayer {
+        layout: vec![mirror(), mirror()],
+        pool: BTreeMap::new(),
+        properties: BTreeMap::new(),
+        volume: None,
+        origin: ZfsOrigin::New,
+    })
+}
+
+/// Targets that have every kind of action between them.
+fn provisions(world: &World) -> Vec<Provision> {
+    let limits = Limits {
+        read_iops: 100,
+        write_bandwidth: 1 << 20,
+        ..Limits::default()
+    };
+    let setting = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
+    let zram = Layer::Zram {
+        size: GIB,
+        count: 2,
+        algorithm: Some("zstd".to_owned()),
+    };
+    let delay = Layer::Delay {
+        read_ns: 2_000_000,
+        write_ns: 0,
+    };
+    vec![
+        Provision {
+            sysctl: setting("vm.dirty_ratio", "10"),
+            queue: setting("scheduler", "kyber"),
+            setup: Some("make".to_owned()),
+            ready: Some("true".to_owned()),
+            teardown: Some("unmake".to_owned()),
+            ..plain(vec![
+                file_system(FileSystemKind::Ext4),
+                LOOP,
+                image(1),
+                directory(world),
+            ])
+        },
+        plain(vec![
+            file_system(FileSystemKind::Btrfs),
+            Layer::Throttle(limits),
+            LOOP,
+            image(2),
+            directory(world),
+        ]),
+        plain(vec![mirrors(), image(4), directory(world)]),
+        plain(vec![file_system(FileSystemKind::Btrfs), zram]),
+        plain(vec![
+            Layer::Overlay { mount: Vec::new() },
+            Layer::Tmpfs { size: GIB },
+        ]),
+        plain(vec![
+            file_system(FileSystemKind::Xfs),
+            delay,
+            image(1),
+            directory(world),
+        ]),
+    ]
+}
+
+fn request(provision: Provision) -> ProvisionRequest {
+    ProvisionRequest {
+        token: TOKEN.to_owned(),
+        configuration: "a".to_owned(),
+        provision,
+        destroy: Vec::new(),
+        protected: Vec::new(),
+    }
+}
+
+/// A process that does not exist on the simulated host.
+const DEAD: Owner = Owner {
+    pid: 4711,
+    start: 5,
+};
+
+fn make(world: &World, provision: Provision) -> Result<super::Provisioned, Vec<String>> {
+    let made = world
+        .maker()
+        .provision(&request(provision), DEAD, &|| false, &mut |_| ());
+    made.map_err(|faults| faults.into_iter().map(|fault| fault.message).collect())
+}
+
+fn journals(world: &World) -> Vec<String> {
+    names(world.host.path("var/lib/iodyno/journal"))
+}
+
+/// The number of points at which a target can be interrupted while it is made.
+fn points(which: usize) -> usize {
+    let world = World::new();
+    make(&world, provisions(&world).remove(which)).unwrap();
+    world.passed.get()
+}
+
+/// A world in which making a target was interrupted, with its state before.
+fn interrupted(which: usize, at: usize) -> (World, BTreeMap<PathBuf, String>) {
+    let world = World::new();
+    let before = world.state();
+    world.dies_at.set(Some(at));
+    let killed = catch_unwind(AssertUnwindSafe(|| {
+        let _ = make(&world, provisions(&world).remove(which));
+    }));
+    assert!(killed.is_err(), "it was not interrupted at {at}");
+    (world, before)
+}
+
+#[test]
+fn what_is_made_is_undone_in_reverse_and_undoing_twice_changes_nothing() {
+    for which in 0..6 {
+        let world = World::new();
+        let before = world.state();
+        let made = make(&world, provisions(&world).remove(which)).unwrap();
+        assert!(made.path.exists(), "{}", made.path.display());
+        assert_eq!(journals(&world), ["t-1.jsonl"]);
+        assert_ne!(world.state(), before);
+        let undone = world.maker().tear_down(TOKEN).unwrap();
+        assert!(!undone.is_empty());
+        assert_eq!(world.state(), before, "target {which}");
+        assert_eq!(world.maker().tear_down(TOKEN), Ok(Vec::new()));
+        assert_eq!(world.state(), before);
+    }
+}
+
+#[test]
+fn the_commands_of_a_target_are_those_of_its_layers_from_the_bottom_up() {
+    let world = World::new();
+    let root = world.host.roots.root.display().to_string();
+    let provision = provisions(&world).remove(0);
+    let made = make(&world, provision).unwrap();
+    let shown = |commands: &[CommandRun]| {
+        let commands = commands.iter();
+        let shown = commands.map(|run| run.command.replace(&root, ""));
+        shown.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        shown(&made.commands),
+        [
+            "/bin/sh -c make",
+            "/bin/sh -c true",
+            "losetup --find --show --direct-io=on /data/iodyno-t-1/disk0.img",
+            "mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 /dev/loop1",
+            "mount -t ext4 -o noatime /dev/loop1 /run/iodyno/t-1/3",
+        ]
+    );
+    let facts: Vec<(&str, &str)> = made
+        .facts
+        .iter()
+        .map(|(k, v)| (k.as_str(), v.as_str()))
+        .collect();
+    assert_eq!(
+        facts,
+        [
+            ("ext4.options", "rw,noatime,data=x"),
+            ("layers", "ext4 on loop on file on directory"),
+            ("loop.direct_io", "on"),
+        ]
+    );
+    let read = |name: &str| fs::read_to_string(world.host.path(name)).unwrap();
+    assert_eq!(read("proc/sys/vm/dirty_ratio"), "10\n");
+    assert_eq!(read("sys/block/loop1/queue/scheduler"), "none [kyber]\n");
+    let undone = world.maker().tear_down(TOKEN).unwrap();
+    assert_eq!(
+        shown(&undone),
+        [
+            "umount /run/iodyno/t-1/3",
+            "losetup --detach /dev/loop1",
+            "/bin/sh -c unmake",
+        ]
+    );
+}
+
+#[test]
+fn clean_undoes_a_target_that_was_interrupted_at_any_point() {
+    for which in 0..6 {
+        for at in 0..points(which) {
+            let (world, before) = interrupted(which, at);
+            let cleaned = world.maker().clean(false, &mut |_| ());
+            world.finish_commands();
+            assert_eq!(cleaned.faults, []);
+            for orphan in &cleaned.orphans {
+                assert_eq!(orphan.faults, [], "target {which} at {at}");
+            }
+            assert_eq!(world.state(), before, "target {which}, interrupted at {at}");
+        }
+    }
+}
+
+#[test]
+fn a_clean_that_was_interrupted_at_any_point_is_completed_by_the_next() {
+    for which in 0..6 {
+        let made = points(which);
+        for at in 0.. {
+            let world = World::new();
+            let before = world.state();
+            make(&world, provisions(&world).remove(which)).unwrap();
+            world.dies_at.set(Some(made + at));
+            let clean = || world.maker().clean(false, &mut |_| ());
+            let whole = catch_unwind(AssertUnwindSafe(clean)).is_ok();
+            world.dies_at.set(None);
+            clean();
+            world.finish_commands();
+            assert_eq!(world.state(), before, "target {which}, interrupted at {at}");
+            if whole {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn after_a_restart_only_files_are_left_to_undo() {
+    for which in 0..6 {
+        for at in 0..points(which) {
+            let (world, before) = interrupted(which, at);
+            let was_made = !world.made.borrow().is_empty();
+            world.restart();
+            let settings = world.host.path("proc/sys/vm/dirty_ratio");
+            fs::write(&settings, "10\n").unwrap();
+            world.maker().clean(false, &mut |_| ());
+            // It is the setting of this boot, whoever made it.
+            assert_eq!(fs::read_to_string(&settings).unwrap(), "10\n");
+            fs::write(&settings, "20\n").unwrap();
+            let mut expected = before;
+            expected.insert(
+                world.host.path("proc/sys/kernel/random/boot_id"),
+                "two\n".to_owned(),
+            );
+            assert_eq!(
+                world.state(),
+                expected,
+                "target {which} at {at}, {was_made}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_failure_undoes_what_was_made_before_it() {
+    let cases = [
+        (0, "mount -t ext4"),
+        (0, "/bin/sh -c make"),
+        (0, "losetup --find"),
+        (1, "mkfs.btrfs"),
+        (1, "btrfs subvolume"),
+        (2, "zfs create"),
+        (2, "zpool create"),
+        (5, "mkfs.xfs"),
+    ];
+    for (which, command) in cases {
+        let world = World::new();
+        let before = world.state();
+        *world.fails.borrow_mut() = Some(command);
+        let faults = make(&world, provisions(&world).remove(which)).unwrap_err();
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert!(faults[0].contains(command), "{faults:?}");
+        assert!(
+            faults[0].contains("failed with exit status 1"),
+            "{faults:?}"
+        );
+        assert_eq!(world.state(), before, "after {command}");
+    }
+}
+
+#[test]
+fn a_layer_that_cannot_be_undone_keeps_its_journal_and_what_is_below_it() {
+    let world = World::new();
+    let before = world.state();
+    make(&world, provisions(&world).remove(0)).unwrap();
+    *world.fails.borrow_mut() = Some("umount");
+    let faults = world.maker().tear_down(TOKEN).unwrap_err();
+    assert!(faults[0].message.contains("umount"), "{faults:?}");
+    assert_eq!(
+        faults[0].hint.as_deref(),
+        Some("`iodyno clean` tries again")
+    );
+    assert!(
+        world.host.path("sys/block/loop1").exists(),
+        "it is below the mount"
+    );
+    *world.fails.borrow_mut() = None;
+    let cleaned = world.maker().clean(false, &mut |_| ());
+    let first = &cleaned.orphans[0];
+    assert_eq!(
+        (first.token.as_str(), first.why.as_str()),
+        (TOKEN, "process 4711 has ended")
+    );
+    assert_eq!(world.state(), before);
+}
+
+#[test]
+fn a_stop_undoes_what_was_made() {
+    let world = World::new();
+    let before = world.state();
+    let told = RefCell::new(Vec::new());
+    let stop = || told.borrow().len() >= 4;
+    let mut tell = |what: &str| told.borrow_mut().push(what.to_owned());
+    let wanted = request(provisions(&world).remove(0));
+    let made = world.maker().provision(&wanted, DEAD, &stop, &mut tell);
+    assert_eq!(
+        made.unwrap_err()[0].message,
+        "stopped while the target was made"
+    );
+    assert_eq!(world.state(), before);
+}
+
+#[test]
+fn clean_leaves_targets_alone_that_are_used_and_a_dry_run_leaves_all_alone() {
+    let world = World::new();
+    world.host.write(
+        "proc/4711/stat",
+        &format!("4711 (a b) S {} 5 0", "0 ".repeat(18).trim()),
+    );
+    assert_eq!(Owner::of(&world.host.roots, 4711), Some(DEAD));
+    make(&world, provisions(&world).remove(0)).unwrap();
+    let used = world.state();
+    assert_eq!(world.maker().clean(false, &mut |_| ()).orphans, []);
+    assert_eq!(world.state(), used);
+    // Another process got its id.
+    world.host.write(
+        "proc/4711/stat",
+        &format!("4711 (a b) S {} 6 0", "0 ".repeat(18).trim()),
+    );
+    let used = world.state();
+    let listed = world.maker().clean(true, &mut |_| ()).orphans;
+    assert_eq!(world.state(), used);
+    let root = world.host.roots.root.display().to_string();
+    let listed: Vec<String> = listed[0]
+        .undone
+        .iter()
+        .map(|what| what.replace(&root, ""))
+        .collect();
+    assert_eq!(
+        listed,
+        [
+            "mount of ext4 at /run/iodyno/t-1/3",
+            "folder /run/iodyno/t-1/3",
+            "folder /run/iodyno/t-1",
+            "setting /sys/class/block/loop1/queue/scheduler",
+            "loop device on /data/iodyno-t-1/disk0.img",
+            "image file /data/iodyno-t-1/disk0.img",
+            "folder /data/iodyno-t-1",
+            "result of `make`",
+            "setting /proc/sys/vm/dirty_ratio",
+        ]
+    );
+    let cleaned = world.maker().clean(false, &mut |_| ()).orphans;
+    assert_eq!(cleaned[0].undone.len(), listed.len());
+    assert!(journals(&world).is_empty());
+}
+
+#[test]
+fn a_setting_that_somebody_else_changed_is_kept() {
+    let world = World::new();
+    make(&world, provisions(&world).remove(0)).unwrap();
+    world.host.write("proc/sys/vm/dirty_ratio", "33\n");
+    world.maker().tear_down(TOKEN).unwrap();
+    let now = fs::read_to_string(world.host.path("proc/sys/vm/dirty_ratio")).unwrap();
+    assert_eq!(now, "33\n");
+}
+
+#[test]
+fn zfs_fuse_runs_as_long_as_it_has_pools() {
+    let world = World::new();
+    make(&world, provisions(&world).remove(2)).unwrap();
+    let other = ProvisionRequest {
+        token: "t-2".to_owned(),
+        ..request(provisions(&world).remove(2))
+    };
+    let maker = world.maker();
+    maker
+        .provision(&other, DEAD, &|| false, &mut |_| ())
+        .unwrap();
+    assert_eq!(world.marked("zfs-fuse").len(), 1);
+    maker.tear_down(TOKEN).unwrap();
+    assert_eq!(world.marked("zfs-fuse").len(), 1, "t-2 has a pool");
+    maker.tear_down("t-2").unwrap();
+    assert_eq!(world.marked("zfs-fuse").len(), 0);
+}
+
+#[test]
+fn impossible_targets_are_refused_with_all_faults_before_anything_is_made() {
+    let world = World::new();
+    let before = world.state();
+    let check = |layers: Vec<Layer>, expected: &[&str]| {
+        let wanted = request(plain(layers));
+        let found = world.maker().check(&[wanted], &|| false);
+        let prefix = "configuration `a`: ";
+        let found: Vec<&str> = found
+            .iter()
+            .map(|fault| fault.message.strip_prefix(prefix).unwrap())
+            .collect();
+        assert_eq!(found, expected);
+    };
+    let ext4 = || file_system(FileSystemKind::Ext4);
+    check(vec![], &["there is no layer"]);
+    check(
+        vec![ext4(), image(2), directory(&world)],
+        &["`ext4` needs one device below it, and there is 2 files below it"],
+    );
+    check(
+        vec![LOOP, image(2), directory(&world)],
+        &["the top layer `loop` gives 2 devices, and trials use one"],
+    );
+    check(
+        vec![ext4(), LOOP, Layer::Tmpfs { size: 1 }, directory(&world)],
+        &[
+            "`tmpfs` needs to be the lowest layer, and there is a folder below it",
+            "`loop` needs files below it, as in `loop on file`, and there is a folder below it",
+        ],
+    );
+    check(
+        vec![mirrors(), image(3), directory(&world)],
+        &["the layout of `zfs` has 4 devices, and there are 3 below"],
+    );
+    let delay = Layer::Delay {
+        read_ns: 1_500_000,
+        write_ns: 2_000_000,
+    };
+    check(
+        vec![delay, image(1), directory(&world)],
+        &["`delay` cannot wait for 1.50 ms"],
+    );
+    let missing = world.host.path("missing");
+    let wanted = Layer::Directory {
+        path: missing.clone(),
+    };
+    let first = world
+        .maker()
+        .check(&[request(plain(vec![wanted]))], &|| false);
+    assert!(
+        first[0]
+            .message
+            .contains(&format!("cannot open `{}`", missing.display())),
+        "{first:?}"
+    );
+    let odd = ProvisionRequest {
+        token: "../x".to_owned(),
+        ..request(Provision {
+            sysctl: [("vm.nothing".to_owned(), "1".to_owned())].into(),
+            ..plain(vec![directory(&world)])
+        })
+    };
+    let found = world.maker().check(&[odd], &|| false);
+    let messages: Vec<&str> = found.iter().map(|fault| fault.message.as_str()).collect();
+    assert_eq!(
+        messages,
+        [
+            "configuration `a`: `../x` cannot be the token of a target",
+            "configuration `a`: the kernel has no setting `vm.nothing`",
+        ]
+    );
+    assert_eq!(world.state(), before);
+}
+
+#[test]
+fn the_last_line_of_a_journal_may_be_incomplete_and_other_versions_are_kept() {
+    let world = World::new();
+    let before = world.state();
+    make(&world, provisions(&world).remove(0)).unwrap();
+    let journal = world.host.path("var/lib/iodyno/journal/t-1.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, format!("{text}{{\"inte")).unwrap();
+    world.maker().tear_down(TOKEN).unwrap();
+    assert_eq!(world.state(), before);
+    fs::write(&journal, text.replace("\"schema\":1", "\"schema\":2")).unwrap();
+    let faults = world.maker().clean(false, &mut |_| ()).faults;
+    assert!(faults[0].message.contains("cannot be parsed"), "{faults:?}");
+    assert_eq!(journals(&world).len(), 1);
+}

@@ -1,0 +1,291 @@
+//! ZFS: OpenZFS, or zfs-fuse where the kernel does not have it. Both take the same commands.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use iodyno_model::{Diagnostic, ZfsLayer};
+
+use super::action::Hands;
+use super::host::Host;
+
+/// The mark of a zfs-fuse process that iodyno started. All targets on a host share it.
+const MARK: &str = "zfs-fuse";
+/// How long, and at which interval, an answer of a new server is waited for.
+const TRIES: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(100);
+/// The longest time for a question to ZFS.
+const QUESTION: Duration = Duration::from_secs(20);
+/// Without the block cache, the server uses direct I/O below it, as a file system in the kernel does.
+const SERVER: [&str; 4] = [
+    "zfs-fuse",
+    "--no-daemon",
+    "--no-kstat-mount",
+    "--disable-block-cache",
+];
+
+/// The pool of a target.
+pub(crate) fn pool(token: &str) -> String {
+    format!("iodyno-{token}")
+}
+
+/// The dataset or volume under test.
+pub(crate) fn dataset(token: &str) -> String {
+    format!("{}/data", pool(token))
+}
+
+/// The dataset that holds the copy of a clone.
+pub(crate) fn copies(token: &str) -> String {
+    format!("{}/copy", pool(token))
+}
+
+/// The device of a volume.
+pub(crate) fn volume_path(name: &str) -> PathBuf {
+    Path::new("/dev/zvol").join(name)
+}
+
+/// Whether the kernel has ZFS.
+pub(crate) fn in_kernel(host: &dyn Host) -> bool {
+    host.roots().dev.join("zfs").exists()
+}
+
+/// The imported pools, or why they are not known: the server does not run, or does not answer.
+fn pools(hands: &mut Hands<'_>) -> Result<Vec<String>, Diagnostic> {
+    let answer = hands.run(&["zpool", "list", "-H", "-o", "name"], QUESTION);
+    // A question is not part of making the target.
+    hands.commands.pop();
+    Ok(answer?.lines().map(str::to_owned).collect())
+}
+
+/// Whether a pool is imported.
+pub(crate) fn is_imported(hands: &mut Hands<'_>, pool: &str) -> bool {
+    hands.host.program("zpool").is_some()
+        && pools(hands).is_ok_and(|pools| pools.iter().any(|name| name == pool))
+}
+
+/// Starts zfs-fuse unless ZFS answers already.
+pub(crate) fn start_server(hands: &mut Hands<'_>, log: &Path) -> Result<(), Diagnostic> {
+    if in_kernel(hands.host) || pools(hands).is_ok() {
+        return Ok(());
+    }
+    let own = std::mem::replace(&mut hands.mark, MARK.to_owned());
+    let started = hands.start(&SERVER.map(str::to_owned), log);
+    hands.mark = own;
+    started?;
+    for _ in 0..TRIES {
+        match pools(hands) {
+            Ok(_) => return Ok(()),
+            Err(_) if (hands.stop)() => break,
+            Err(_) => hands.host.sleep(PAUSE),
+        }
+    }
+    Err(Diagnostic::error("zfs-fuse does not answer")
+        .hint("look at the output of `zfs-fuse --no-daemon`"))
+}
+
+/// Whether there is a server that iodyno started and that no target uses any more.
+pub(crate) fn server_is_idle(hands: &mut Hands<'_>) -> bool {
+    let runs = !hands.host.marked(MARK).is_empty();
+    runs && pools(hands).map_or(true, |pools| pools.is_empty())
+}
+
+/// Ends the server.
+pub(crate) fn stop_server(hands: &Hands<'_>) {
+    hands.end_processes(MARK);
+}
+
+/// The words of `zpool create` after `create`.
+pub(crate) fn create(token: &str, layer: &ZfsLayer, devices: &[String]) -> Vec<String> {
+    let mut words: Vec<String> = vec!["-f".into(), "-o".into(), "cachefile=none".into()];
+    for (name, value) in &layer.pool {
+        words.extend(["-o".to_owned(), format!("{name}={value}")]);
+    }
+    words.extend(["-O".into(), "mountpoint=none".into(), pool(token)]);
+    let mut devices = devices.iter();
+    for group in &layer.layout {
+        words.extend(group.redundancy.clone());
+        words.extend(devices.by_ref().take(group.devices as usize).cloned());
+    }
+    words.extend(devices.cloned());
+    words
+}
+
+/// Properties that only datasets have. Those that only volumes have begin with `vol`.
+const OF_DATASETS: [&str; 6] = [
+    "recordsize",
+    "atime",
+    "relatime",
+    "xattr",
+    "dnodesize",
+    "special_small_blocks",
+];
+
+/// The command that creates a dataset mounted at a point, or a volume.
+pub(crate) fn create_data(name: &str, layer: &ZfsLayer, point: &str) -> Vec<String> {
+    let mut words: Vec<String> = vec!["zfs".into(), "create".into()];
+    match layer.volume {
+        Some(size) => words.extend(["-V".to_owned(), size.to_string()]),
+        None => words.extend(["-o".to_owned(), format!("mountpoint={point}")]),
+    }
+    for (property, value) in &layer.properties {
+        let foreign = match layer.volume {
+            Some(_) => OF_DATASETS.contains(&property.as_str()),
+            None => property.starts_with("vol"),
+        };
+        if !foreign {
+            words.extend(["-o".to_owned(), format!("{property}={value}")]);
+        }
+    }
+    words.push(name.to_owned());
+    words
+}
+
+/// What the installed ZFS lacks for a layer.
+pub(crate) fn check(hands: &mut Hands<'_>, layer: &ZfsLayer, devices: usize) -> Vec<Diagnostic> {
+    let mut faults = Vec::new();
+    let named: u32 = layer.layout.iter().map(|group| group.devices).sum();
+    if !layer.layout.is_empty() && named as usize != devices {
+        let message =
+            format!("the layout of `zfs` has {named} devices, and there are {devices} below");
+        faults
+            .push(Diagnostic::error(message).hint("change `zfs.layout` or the number of devices"));
+    }
+    if hands.host.program("zpool").is_none() {
+        let hint = "install OpenZFS, or Debian's package `zfs-fuse`";
+        faults.push(Diagnostic::error("`zpool` is not installed").hint(hint));
+        return faults;
+    }
+    if !in_kernel(hands.host) {
+        if hands.host.program("zfs-fuse").is_none() {
+            let hint = "load the module `zfs`, or install Debian's package `zfs-fuse`";
+            faults.push(Diagnostic::error("the kernel does not have ZFS").hint(hint));
+        } else if layer.volume.is_some() {
+            let hint = "install OpenZFS, or put `loop on file` on a dataset instead of a volume";
+            faults.push(Diagnostic::error("zfs-fuse has no volumes").hint(hint));
+        }
+    }
+    for (program, properties) in [("zfs", &layer.properties), ("zpool", &layer.pool)] {
+        // Without arguments, the usage is printed, with all properties and their values.
+        let _ = hands.run(&[program, "get"], QUESTION);
+        let known = hands
+            .commands
+            .pop()
+            .map(|run| run.output)
+            .unwrap_or_default();
+        if known.contains("PROPERTY") {
+            let faulty = properties
+                .iter()
+                .filter_map(|(name, value)| unknown(&known, name, value));
+            faults.extend(faulty.map(|message| {
+                Diagnostic::error(message).hint(format!("`{program} get` lists what it knows"))
+            }));
+        }
+    }
+    faults
+}
+
+/// What is wrong with a property according to the usage of `zfs get` or `zpool get`.
+fn unknown(usage: &str, name: &str, value: &str) -> Option<String> {
+    // Properties of users contain a colon.
+    if name.contains(':') {
+        return None;
+    }
+    let line = usage
+        .lines()
+        .find(|line| line.split_whitespace().next() == Some(name));
+    let Some(line) = line else {
+        return Some(format!(
+            "the installed ZFS does not have the property `{name}`"
+        ));
+    };
+    let values = line.split_whitespace();
+    let values: Vec<&str> = values
+        .skip(1)
+        .skip_while(|word| matches!(*word, "YES" | "NO"))
+        .collect();
+    let values = values.join(" ");
+    let choices: Vec<&str> = values.split(" | ").collect();
+    // `<size>`, `512 to 128k, power of 2`, `gzip-[1-9]` and `sha256[,verify]` are not lists of words.
+    let listed = choices.len() > 1 && !values.contains(['<', ',']);
+    let fits = |choice: &&str| match choice.split_once("-[") {
+        Some((stem, _)) => value
+            .strip_prefix(stem)
+            .is_some_and(|rest| rest.starts_with('-')),
+        None => *choice == value,
+    };
+    (listed && !choices.iter().any(fits)).then(|| {
+        format!("the installed ZFS does not have `{name}={value}`: its values are {values}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use iodyno_model::{VdevGroup, ZfsOrigin};
+
+    use super::*;
+
+    const USAGE: &str = "\
+missing property argument
+	PROPERTY       EDIT  INHERIT   VALUES
+
+	available        NO       NO   <size>
+	checksum        YES      YES   on | off | fletcher2 | fletcher4 | sha256
+	compression     YES      YES   on | off | lzjb | gzip | gzip-[1-9] | zle
+	dedup           YES      YES   on | off | verify | sha256[,verify]
+	recordsize      YES      YES   512 to 128k, power of 2
+	quota           YES       NO   <size> | none
+	ashift            YES   <ashift, 9-13, or 0=default>
+";
+
+    #[test]
+    fn properties_and_values_that_the_installed_zfs_lacks_are_told_apart() {
+        let check = |name: &str, value: &str, expected: Option<&str>| {
+            let found = unknown(USAGE, name, value);
+            let found = found
+                .as_deref()
+                .map(|text| text.rsplit("does not have ").next().unwrap());
+            assert_eq!(found, expected, "{name}={value}");
+        };
+        check("compression", "off", None);
+        check("compression", "gzip-9", None);
+        let values = "its values are on | off | lzjb | gzip | gzip-[1-9] | zle";
+        let lz4 = format!("`compression=lz4`: {values}");
+        check("compression", "lz4", Some(&lz4));
+        check("sync", "disabled", Some("the property `sync`"));
+        check("recordsize", "8k", None);
+        check("dedup", "edonr,verify", None);
+        check("quota", "1G", None);
+        check("ashift", "12", None);
+        check("com.example:tag", "x", None);
+    }
+
+    #[test]
+    fn the_layout_is_laid_over_the_devices_in_order() {
+        let group = |redundancy: Option<&str>, devices| VdevGroup {
+            redundancy: redundancy.map(str::to_owned),
+            devices,
+        };
+        let words = |layout: Vec<VdevGroup>| {
+            let layer = ZfsLayer {
+                layout,
+                pool: [("ashift".to_owned(), "12".to_owned())].into(),
+                properties: BTreeMap::new(),
+                volume: None,
+                origin: ZfsOrigin::New,
+            };
+            let devices = ["/a", "/b", "/c", "/d"].map(str::to_owned);
+            create("t", &layer, &devices).join(" ")
+        };
+        let begin = "-f -o cachefile=none -o ashift=12 -O mountpoint=none iodyno-t";
+        assert_eq!(words(Vec::new()), format!("{begin} /a /b /c /d"));
+        assert_eq!(
+            words(vec![group(Some("mirror"), 2), group(Some("mirror"), 2)]),
+            format!("{begin} mirror /a /b mirror /c /d")
+        );
+        assert_eq!(
+            words(vec![group(Some("raidz1"), 3), group(None, 1)]),
+            format!("{begin} raidz1 /a /b /c /d")
+        );
+    }
+}
