@@ -12,7 +12,8 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
-use iodyno_model::{BoundPlan, Outcome, Settling, Step};
+use iodyno_model::{BoundPlan, CommandRun, Diagnostic, Outcome, Settling, Step};
+use iodyno_target::layers::{Cleaned, ProvisionRequest, Provisioned};
 use iodyno_target::settle::Unsettled;
 
 use crate::death::Death;
@@ -20,11 +21,12 @@ use crate::helper::{self, CleanUp, CleanUpState};
 use crate::operations::OrphanFolder;
 use crate::process::{NodeProcess, Report};
 use crate::protocol::{
-    Command, Event, Examination, Examined, Message, PROTOCOL, ReadError, TrialEnd,
+    Command, Event, Examination, Examined, Message, PROTOCOL, ReadError, StorageWork, TrialEnd,
 };
 use crate::session::{Node, RunnerError, Session};
 use crate::simulate::Simulation;
 use crate::stop::StopFlag;
+use crate::storage;
 
 /// Time limit for the node's `Hello`.
 const HELLO: Duration = Duration::from_secs(10);
@@ -85,6 +87,43 @@ impl Node for LocalNode {
             true => Examined::default(),
             false => helper::examine(self, wanted, stop),
         }
+    }
+
+    fn check_provision(&self, requests: &[ProvisionRequest], stop: &StopFlag) -> Vec<Diagnostic> {
+        match requests {
+            [] => Vec::new(),
+            _ => storage::check(self, requests, stop),
+        }
+    }
+
+    fn provision(
+        &self,
+        request: &ProvisionRequest,
+        stop: &StopFlag,
+        told: &mut dyn FnMut(&str),
+    ) -> Result<Provisioned, Vec<Diagnostic>> {
+        storage::provision(self, request, stop, told)
+    }
+
+    fn snapshot(&self, token: &str, stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
+        storage::change(self, StorageWork::Snapshot(token.to_owned()), stop)
+    }
+
+    fn roll_back(&self, token: &str, stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
+        storage::change(self, StorageWork::RollBack(token.to_owned()), stop)
+    }
+
+    fn tear_down(&self, token: &str, stop: &StopFlag) -> Result<Vec<CommandRun>, Vec<Diagnostic>> {
+        storage::tear_down(self, token, stop)
+    }
+
+    fn clean(
+        &self,
+        dry_run: bool,
+        stop: &StopFlag,
+        told: &mut dyn FnMut(&str),
+    ) -> Result<Cleaned, Vec<Diagnostic>> {
+        storage::clean(self, dry_run, stop, told)
     }
 }
 

@@ -43,6 +43,7 @@ mod shared_files;
 mod simulate;
 mod steady;
 mod stop;
+mod storage;
 mod stuck;
 mod telemetry;
 mod timeline;
@@ -53,13 +54,14 @@ mod worker;
 
 pub use child::LocalNode;
 pub use death::Death;
+pub use iodyno_target::layers::{Cleaned, Orphan, ProvisionRequest, Provisioned};
 pub use iodyno_target::settle::Unsettled;
 pub use log_compression::inflate_log;
 pub use operations::folder_name;
 pub use probe::{HostProbe, PathKind, Probe};
 pub use protocol::{
     Command, EngineSupport, Event, Examination, Examined, FoundPath, Hello, Message, PROTOCOL,
-    ProvisionRequest, Provisioned, TrialEnd,
+    StorageAnswer, StorageWork, TrialEnd,
 };
 pub use resolve::{
     FileKind, Resolved, ResolvedClone, ResolvedFile, made_up_name, placed_names, resolve,

@@ -4,14 +4,15 @@
 //! [`Message`]s. Both begin with `Hello`; if the peer has another version, nothing else is exchanged. A length beyond
 //! the limit is an error, and no memory is reserved for it.
 
-use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 use iodyno_model::{
     BoundPlan, CommandRun, Diagnostic, EngineKind, Environment, Forecast, Frame, Job, KnownTarget,
-    Outcome, Part, Provision, SeriesKind, Settling, Step, TargetInfo, TelemetryBatch, TrialKey,
+    Outcome, Part, SeriesKind, Settling, Step, TargetInfo, TelemetryBatch, TrialKey,
 };
+use iodyno_target::journal::Owner;
+use iodyno_target::layers::{Cleaned, ProvisionRequest, Provisioned};
 use iodyno_target::settle::Unsettled;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ use crate::death::Death;
 use crate::faults::{self, Unready};
 
 /// The version of the protocol; both ends must have the same.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 
 /// The largest frame, bytes. A part of a thousand clones with wide histograms takes about 100 MB.
 const LONGEST: u32 = 512 << 20;
@@ -55,6 +56,11 @@ pub enum Command {
         died: Option<u32>,
         /// The target that contains the trial's folder, and the trial.
         folder: Option<(PathBuf, TrialKey)>,
+    },
+    /// In place of a trial: make or undo storage. Answered by [`Message::Storage`].
+    Storage {
+        /// What to do.
+        work: StorageWork,
     },
     /// The answer to [`Event::Admitted`]: its targets may be written from now on.
     Proceed,
@@ -100,32 +106,50 @@ pub enum Message {
     Examined(Examined),
     /// The answer to [`Command::CleanUp`]: whether there was a folder, or the reason why it remains.
     CleanedUp(Result<bool, String>),
+    /// The answer to [`Command::Storage`]; the last one is not [`StorageAnswer::Told`].
+    Storage {
+        /// The answer.
+        answer: StorageAnswer,
+    },
 }
 
-/// Storage to make on a node.
+/// What to do with storage that iodyno makes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ProvisionRequest {
-    /// Identifies it: contained in the names of what is made.
-    pub token: String,
-    /// The configuration's name.
-    pub configuration: String,
-    /// What to make.
-    pub provision: Provision,
-    /// As in [`iodyno_model::Plan::destroy`].
-    pub destroy: Vec<PathBuf>,
-    /// As in [`BoundPlan::protected`].
-    pub protected: Vec<PathBuf>,
+#[serde(rename_all = "snake_case")]
+pub enum StorageWork {
+    /// Find out whether these targets can be made.
+    Check(Vec<ProvisionRequest>),
+    /// Make a target for the trials of this process.
+    Provision(Box<ProvisionRequest>, Owner),
+    /// Take a snapshot of the target with this token.
+    Snapshot(String),
+    /// Return it to its snapshot.
+    RollBack(String),
+    /// Undo it.
+    TearDown(String),
+    /// Undo the targets whose process has died.
+    Clean {
+        /// Only list them.
+        dry_run: bool,
+    },
 }
 
-/// Storage that was made.
+/// The outcome of a [`StorageWork`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Provisioned {
-    /// The folder or device for the trials.
-    pub path: PathBuf,
-    /// What the layers report about themselves: properties of a pool, achieved rates.
-    pub facts: BTreeMap<String, String>,
-    /// The commands that made it, in order.
-    pub commands: Vec<CommandRun>,
+#[serde(rename_all = "snake_case")]
+pub enum StorageAnswer {
+    /// This begins now.
+    Told(String),
+    /// All faults.
+    Checked(Vec<Diagnostic>),
+    /// The target.
+    Provisioned(Result<Provisioned, Vec<Diagnostic>>),
+    /// A snapshot was taken or rolled back to.
+    Changed(Result<(), Vec<Diagnostic>>),
+    /// The commands that were run.
+    TornDown(Result<Vec<CommandRun>, Vec<Diagnostic>>),
+    /// What was found and undone.
+    Cleaned(Result<Cleaned, Vec<Diagnostic>>),
 }
 
 /// What to find out about a node's files and devices.
@@ -476,6 +500,12 @@ mod tests {
             }),
             Message::CleanedUp(Ok(true)),
             Message::CleanedUp(Err("no".to_owned())),
+            Message::Storage {
+                answer: StorageAnswer::Changed(Ok(())),
+            },
+            Message::Storage {
+                answer: StorageAnswer::Provisioned(Err(vec![Diagnostic::error("no")])),
+            },
         ]
     }
 

@@ -19,8 +19,9 @@ use crate::message_writer::{MessageSender, MessageWriter};
 use crate::operations::OrphanFolder;
 use crate::prepare::prepare;
 use crate::protocol::{
-    Command, EngineSupport, Event, Examination, Hello, Message, PROTOCOL, TrialEnd,
+    Command, EngineSupport, Event, Examination, Hello, Message, PROTOCOL, StorageWork, TrialEnd,
 };
+use crate::storage;
 use crate::stuck::StuckGuard;
 use crate::timeline::Timeline;
 use crate::trial::{Remains, Trial};
@@ -94,6 +95,12 @@ fn session(input: File, output: File) -> bool {
         }
         Task::CleanUp { died, folder } => {
             messages.send(Message::CleanedUp(clean_up(died, folder, &messages)));
+            writer.close();
+            return true;
+        }
+        Task::Storage(work) => {
+            let answer = storage::carry_out(work, &control, &messages);
+            messages.send(Message::Storage { answer });
             writer.close();
             return true;
         }
@@ -240,6 +247,7 @@ enum Task {
         died: Option<u32>,
         folder: Option<(PathBuf, TrialKey)>,
     },
+    Storage(StorageWork),
     /// The trial was ended before its plan arrived.
     Withdrawn,
     /// The parent has ended, or uses another version.
@@ -260,6 +268,7 @@ fn await_task(timeline: &Timeline) -> Task {
             Some(Signal::Command(Command::CleanUp { died, folder })) => {
                 return Task::CleanUp { died, folder };
             }
+            Some(Signal::Command(Command::Storage { work })) => return Task::Storage(work),
             Some(Signal::Command(Command::Finish | Command::Abort)) => return Task::Withdrawn,
             Some(Signal::ParentGone) | None => return Task::NoParent,
             Some(_) => {}

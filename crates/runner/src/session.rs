@@ -10,12 +10,11 @@ use std::thread;
 use std::time::Duration;
 
 use iodyno_model::{BoundPlan, CommandRun, Diagnostic, Settling, StopRequest};
+use iodyno_target::layers::{Cleaned, ProvisionRequest, Provisioned};
 use iodyno_target::settle::Unsettled;
 
 use crate::clock;
-use crate::protocol::{
-    Command, Event, Examination, Examined, Message, ProvisionRequest, Provisioned, TrialEnd,
-};
+use crate::protocol::{Command, Event, Examination, Examined, Message, TrialEnd};
 use crate::stop::StopFlag;
 
 /// Interval at which sessions and the stop flag are checked while nothing happens.
@@ -118,8 +117,8 @@ pub trait Node {
         Err(makes_nothing())
     }
 
-    /// Undoes the storage with this token in reverse order; does nothing if it does not exist. Within 5 s if `stop` is set:
-    /// what takes longer is left to `iodyno clean`.
+    /// Undoes the storage with this token in reverse order; does nothing if it does not exist. If `stop` is set, it
+    /// continues in the background after a short time.
     ///
     /// # Errors
     /// What could not be undone.
@@ -130,10 +129,25 @@ pub trait Node {
     ) -> Result<Vec<CommandRun>, Vec<Diagnostic>> {
         Ok(Vec::new())
     }
+
+    /// Undoes the targets whose process has died; with `dry_run`, only lists them. `told` gets each step before it
+    /// begins.
+    ///
+    /// # Errors
+    /// It is not known which targets there are.
+    fn clean(
+        &self,
+        _dry_run: bool,
+        _stop: &StopFlag,
+        _told: &mut dyn FnMut(&str),
+    ) -> Result<Cleaned, Vec<Diagnostic>> {
+        Ok(Cleaned::default())
+    }
 }
 
 fn makes_nothing() -> Vec<Diagnostic> {
-    vec![Diagnostic::error("this node cannot make storage")]
+    let fault = Diagnostic::error("this node cannot make storage");
+    vec![fault.hint("use existing folders or devices")]
 }
 
 /// One trial on one node.
@@ -343,7 +357,10 @@ impl<'a> Member<'a> {
             }
             Message::Clock { number, now_ns } => self.clock_read(number, now_ns),
             // Answers to commands that are not sent during a trial.
-            Message::Settled { .. } | Message::Examined(_) | Message::CleanedUp(_) => {}
+            Message::Settled { .. }
+            | Message::Examined(_)
+            | Message::CleanedUp(_)
+            | Message::Storage { .. } => {}
             Message::Event(event) => {
                 if matches!(event, Event::Ready { .. }) {
                     self.phase = Phase::Ready;

@@ -115,7 +115,8 @@ impl Session for Simulation {
             | Command::Proceed
             | Command::Settle { .. }
             | Command::Examine(_)
-            | Command::CleanUp { .. } => {}
+            | Command::CleanUp { .. }
+            | Command::Storage { .. } => {}
             Command::Prepare { plan } => self.prepare(*plan),
             Command::Ping { number } => {
                 let now_ns = VIRTUAL_START_NS;

@@ -232,6 +232,7 @@ impl Session for AheadSession<'_> {
             })),
             Command::Hello { .. }
             | Command::Settle { .. }
+            | Command::Storage { .. }
             | Command::Examine(_)
             | Command::CleanUp { .. } => None,
         });

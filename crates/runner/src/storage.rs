@@ -1,0 +1,185 @@
+//! Storage that iodyno makes: the parent's side, and the helper process that does the work.
+//!
+//! Invariants: the parent never does any of it, because it may block in the kernel. Once the user has stopped the run,
+//! the parent waits for a short time only: the helper is not killed, but goes on to undo what it made, also if the parent
+//! has ended.
+
+use std::process::Stdio;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use iodyno_model::{CommandRun, Diagnostic};
+use iodyno_target::Roots;
+use iodyno_target::journal::Owner;
+use iodyno_target::layers::{self, Cleaned, ProvisionRequest, Provisioned};
+
+use crate::child::LocalNode;
+use crate::control::Control;
+use crate::message_writer::MessageSender;
+use crate::process::{NodeProcess, Report};
+use crate::protocol::{Command, Message, StorageAnswer, StorageWork};
+use crate::session::POLL;
+use crate::stop::StopFlag;
+
+/// The name of the helper's process.
+const NAME: &str = "iodyno-storage";
+/// From a stop request to leaving the helper alone.
+const AFTER_STOP: Duration = Duration::from_millis(3500);
+/// The same for work that begins after the request: the other targets have to be undone as well.
+const BEGUN_AFTER_STOP: Duration = Duration::from_millis(1000);
+/// The longest wait for the helper's next message: longer than any command may take.
+const SILENCE: Duration = Duration::from_secs(2000);
+
+/// See [`crate::Node::check_provision`].
+pub(crate) fn check(
+    node: &LocalNode,
+    requests: &[ProvisionRequest],
+    stop: &StopFlag,
+) -> Vec<Diagnostic> {
+    let work = StorageWork::Check(requests.to_vec());
+    let answer = |answer| match answer {
+        StorageAnswer::Checked(faults) => Some(Ok(faults)),
+        _ => None,
+    };
+    ask(node, work, stop, &mut |_| (), answer).unwrap_or_else(|faults| faults)
+}
+
+/// See [`crate::Node::provision`].
+pub(crate) fn provision(
+    node: &LocalNode,
+    request: &ProvisionRequest,
+    stop: &StopFlag,
+    told: &mut dyn FnMut(&str),
+) -> Result<Provisioned, Vec<Diagnostic>> {
+    let Some(owner) = Owner::of(&Roots::host(), std::process::id()) else {
+        let fault = Diagnostic::error("the start time of this process cannot be read from /proc");
+        return Err(vec![fault.hint("mount procfs at /proc")]);
+    };
+    let work = StorageWork::Provision(Box::new(request.clone()), owner);
+    ask(node, work, stop, told, |answer| match answer {
+        StorageAnswer::Provisioned(result) => Some(result),
+        _ => None,
+    })
+}
+
+/// Takes a snapshot or rolls back to it.
+pub(crate) fn change(
+    node: &LocalNode,
+    work: StorageWork,
+    stop: &StopFlag,
+) -> Result<(), Vec<Diagnostic>> {
+    ask(node, work, stop, &mut |_| (), |answer| match answer {
+        StorageAnswer::Changed(result) => Some(result),
+        _ => None,
+    })
+}
+
+/// See [`crate::Node::tear_down`].
+pub(crate) fn tear_down(
+    node: &LocalNode,
+    token: &str,
+    stop: &StopFlag,
+) -> Result<Vec<CommandRun>, Vec<Diagnostic>> {
+    let work = StorageWork::TearDown(token.to_owned());
+    ask(node, work, stop, &mut |_| (), |answer| match answer {
+        StorageAnswer::TornDown(result) => Some(result),
+        _ => None,
+    })
+}
+
+/// See [`crate::Node::clean`].
+pub(crate) fn clean(
+    node: &LocalNode,
+    dry_run: bool,
+    stop: &StopFlag,
+    told: &mut dyn FnMut(&str),
+) -> Result<Cleaned, Vec<Diagnostic>> {
+    let work = StorageWork::Clean { dry_run };
+    ask(node, work, stop, told, |answer| match answer {
+        StorageAnswer::Cleaned(result) => Some(result),
+        _ => None,
+    })
+}
+
+/// Has a helper process do the work, and waits for the answer that `expected` accepts.
+fn ask<T>(
+    node: &LocalNode,
+    work: StorageWork,
+    stop: &StopFlag,
+    told: &mut dyn FnMut(&str),
+    expected: impl Fn(StorageAnswer) -> Option<Result<T, Vec<Diagnostic>>>,
+) -> Result<T, Vec<Diagnostic>> {
+    let mut process = NodeProcess::start(node, NAME, Stdio::null())
+        .map_err(|error| vec![Diagnostic::error(error.to_string())])?;
+    // Undoing begins even if the user has stopped the run.
+    let begun_after_stop = stop.is_set();
+    process.send(Command::Storage { work });
+    let mut heard = Instant::now();
+    let mut stopped: Option<Instant> = None;
+    let answer = loop {
+        if stop.is_set() && stopped.is_none() {
+            stopped = Some(Instant::now());
+            process.send(Command::Abort);
+        }
+        let patience = match begun_after_stop {
+            true => BEGUN_AFTER_STOP,
+            false => AFTER_STOP,
+        };
+        if stopped.is_some_and(|since| since.elapsed() >= patience) || heard.elapsed() >= SILENCE {
+            let message = format!(
+                "process {} still works on the storage and is left to itself",
+                process.pid()
+            );
+            let hint = "`iodyno clean` undoes what remains after it has ended";
+            return Err(vec![Diagnostic::warning(message).hint(hint)]);
+        }
+        match process.reports.recv_timeout(POLL) {
+            Ok(Report::Message(Message::Storage { answer })) => {
+                heard = Instant::now();
+                match answer {
+                    StorageAnswer::Told(what) => told(&what),
+                    answer => {
+                        if let Some(answer) = expected(answer) {
+                            break answer;
+                        }
+                    }
+                }
+            }
+            Ok(Report::Message(_)) | Err(RecvTimeoutError::Timeout) => {}
+            Ok(_) | Err(RecvTimeoutError::Disconnected) => {
+                let message = "the process that makes storage ended without an answer";
+                let hint = "`iodyno clean` undoes what remains";
+                break Err(vec![Diagnostic::error(message).hint(hint)]);
+            }
+        }
+    };
+    // It exits at once. One that does not is reaped when this process ends.
+    let ended = Instant::now();
+    while process.exited().is_none() && ended.elapsed() < POLL {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    answer
+}
+
+/// Does the work, in the helper process.
+pub(crate) fn carry_out(
+    work: StorageWork,
+    control: &Control,
+    messages: &MessageSender,
+) -> StorageAnswer {
+    let stop = || control.stop.is_set();
+    let mut told = |what: &str| {
+        let answer = StorageAnswer::Told(what.to_owned());
+        messages.send(Message::Storage { answer });
+    };
+    match work {
+        StorageWork::Check(requests) => StorageAnswer::Checked(layers::check(&requests, &stop)),
+        StorageWork::Provision(request, owner) => {
+            StorageAnswer::Provisioned(layers::provision(&request, owner, &stop, &mut told))
+        }
+        StorageWork::Snapshot(token) => StorageAnswer::Changed(layers::snapshot(&token, &stop)),
+        StorageWork::RollBack(token) => StorageAnswer::Changed(layers::roll_back(&token, &stop)),
+        StorageWork::TearDown(token) => StorageAnswer::TornDown(layers::tear_down(&token)),
+        StorageWork::Clean { dry_run } => StorageAnswer::Cleaned(layers::clean(dry_run, &mut told)),
+    }
+}
