@@ -29,6 +29,7 @@ pub(crate) fn blocks(job: &mut Job) -> &mut Blocks {
 /// Access to shared files of this length with psync, without syncs, merging or checks.
 pub(crate) fn shared_rule(mode: SharedMode, file_size: u64, block: u64) -> SharedFiles {
     SharedFiles {
+        lay_out: false,
         engine: Engine::new(EngineKind::Psync, 1),
         count: 1,
         distribution: Distribution::Uniform,

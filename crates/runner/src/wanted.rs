@@ -93,6 +93,7 @@ impl Demand {
                     write: rule.mode.writes(),
                     ..Intent::default()
                 },
+                data: rule.lay_out && !rule.mode.makes_files(),
                 fallocate: Fallocate::None,
                 grows_to: match rule.mode.makes_files() {
                     true => rule.file_size,

@@ -52,6 +52,7 @@ const BLOCK: u64 = 16 << 10;
 
 fn sharing(mode: SharedMode, count: u32, file_size: u64) -> Job {
     let rule = SharedFiles {
+        lay_out: false,
         engine: Engine::new(EngineKind::Psync, 1),
         count,
         distribution: Distribution::Uniform,

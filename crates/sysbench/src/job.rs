@@ -26,6 +26,7 @@ pub(super) fn run(draft: &Draft, mode: SharedMode) -> Job {
         IoMode::Mmap => EngineKind::Mmap,
     };
     let shared = SharedFiles {
+        lay_out: false,
         engine: engine(draft, kind),
         count: draft.file_num,
         distribution: match mode.random() {
@@ -73,6 +74,7 @@ pub(super) fn prepare(draft: &Draft) -> Job {
         false => PREPARED_AT_ONCE / draft.block,
     };
     let shared = SharedFiles {
+        lay_out: false,
         engine: engine(draft, EngineKind::Psync),
         count: draft.file_num,
         distribution: Distribution::Uniform,

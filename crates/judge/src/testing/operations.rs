@@ -243,6 +243,7 @@ pub fn fileio(mode: SharedMode) -> Job {
         name: mode.name().to_owned(),
         clones: 2,
         work: Work::SharedFiles(SharedFiles {
+            lay_out: false,
             engine: Engine::new(EngineKind::Psync, 1),
             count: 128,
             distribution: Distribution::Uniform,

@@ -122,12 +122,13 @@ impl Look {
                 .push(format!("`{}` is a symbolic link", path.display()));
             return None;
         }
+        let made = rule.mode.makes_files() || rule.lay_out;
         match probe.look(path) {
-            PathKind::File(length) if length < rule.file_size && !rule.mode.makes_files() => {
+            PathKind::File(length) if length < rule.file_size && !made => {
                 self.short.push(format!("{name} ({})", Bytes(length)));
             }
             PathKind::File(length) => return Some(length),
-            PathKind::Missing if rule.mode.makes_files() => {}
+            PathKind::Missing if made => {}
             PathKind::Missing => self.missing.push(name.into_owned()),
             PathKind::NoFolder(missing) => {
                 let whole = path.parent().unwrap_or(&missing).to_owned();
@@ -218,6 +219,7 @@ mod tests {
 
     fn rule(mode: SharedMode) -> SharedFiles {
         SharedFiles {
+            lay_out: false,
             engine: Engine::new(EngineKind::Psync, 1),
             count: 1,
             distribution: Distribution::Uniform,
@@ -301,6 +303,20 @@ mod tests {
             "{told}"
         );
         assert!(lines[2].contains("test_file.2` is a folder"), "{told}");
+    }
+
+    #[test]
+    fn missing_and_short_files_are_laid_out_on_request() {
+        let mut there = whole(2);
+        there[1].1 = PathKind::File(7);
+        let rule = SharedFiles {
+            lay_out: true,
+            ..rule(SharedMode::RandomRead)
+        };
+        let resolved = bound(sharing(rule, 3, 1), &there).unwrap();
+        let files = resolved.clones[0].files.iter();
+        let existing: Vec<Option<u64>> = files.map(|file| file.existing).collect();
+        assert_eq!(existing, [Some(4 * MIB), Some(7), None]);
     }
 
     #[test]

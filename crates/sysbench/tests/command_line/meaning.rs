@@ -40,6 +40,7 @@ fn defaults_are_those_of_the_reference() {
     assert_eq!(
         shared(&job),
         &SharedFiles {
+            lay_out: false,
             engine: Engine::new(EngineKind::Psync, 1),
             count: 128,
             distribution: Distribution::Uniform,

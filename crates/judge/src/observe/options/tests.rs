@@ -123,6 +123,7 @@ fn blocks(access: Access) -> Job {
 
 fn shared(mode: SharedMode) -> Job {
     let mut job = full(Work::SharedFiles(SharedFiles {
+        lay_out: false,
         engine: engine(),
         count: 4,
         distribution: Distribution::Zipf(1.1),
