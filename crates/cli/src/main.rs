@@ -10,6 +10,7 @@ mod context;
 mod duration;
 mod exit;
 mod experiment;
+mod experiment_file;
 mod failed_io;
 mod failure;
 mod interleaved;
@@ -19,6 +20,7 @@ mod observations;
 mod plan_text;
 mod progress;
 mod rounds;
+mod schedule_text;
 mod screen;
 mod signals;
 mod targets;
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
         Command::Check(args) => commands::check(args, &context),
         Command::Doctor(args) => commands::doctor(args, &context),
         Command::Watch(args) => commands::watch(args, &context),
+        Command::Schema => commands::schema(),
         Command::Man(args) => commands::man(args),
         Command::Completions(args) => commands::completions(args),
         Command::Node => return commands::node(),

@@ -256,7 +256,7 @@ fn joined(paths: &[PathBuf]) -> String {
 }
 
 /// A label and a text, wrapped at the terminal's width.
-fn line(label: &str, text: &str, style: Style) -> String {
+pub(crate) fn line(label: &str, text: &str, style: Style) -> String {
     let room = style.width.max(40) - LABEL;
     let mut lines = vec![String::new()];
     for word in on_one_line(text).split(' ') {

@@ -33,6 +33,12 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
     let faults: Vec<Diagnostic> = args
         .metric
         .iter()
+        .chain(
+            plan.question
+                .metric_where
+                .iter()
+                .map(|(_, _, metric)| metric),
+        )
         .filter_map(|name| unknown_metric(name, &plan))
         .chain(unknown_baseline(&plan, columns, args.baseline.as_deref()))
         .chain(nothing_to_compare(&plan, args))
@@ -48,7 +54,8 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
         },
         baseline: args.baseline.clone(),
         metrics: args.metric.clone(),
-        margin: args.margin.share,
+        margin: args.margin.map_or(Question::MARGIN, |margin| margin.share),
+        metric_where: plan.question.metric_where.clone(),
         ..Question::default()
     };
     let mut plan = Plan { question, ..plan };
@@ -79,7 +86,7 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
 }
 
 /// The part of α that the next verdict of a run may spend.
-fn alpha(plan: &Plan) -> f64 {
+pub(crate) fn alpha(plan: &Plan) -> f64 {
     iodyno_judge::question_of(plan).alpha_at_look()
 }
 

@@ -17,7 +17,7 @@ const ORDER: u64 = 0x6f72_6465_7221_0001;
 /// Drawn for each round, and independently of the others: all orders have the same probability. Without a difference between
 /// two cells, the sign of the difference of each round is then random whatever the host does (drift, autocorrelation), and the
 /// signed-rank test is exact. An order that alternates (AB BA) has no such guarantee: see [`RoundOrder::Alternating`].
-pub(crate) fn order(plan: &Plan, round: u32) -> Vec<u32> {
+pub fn order(plan: &Plan, round: u32) -> Vec<u32> {
     let mut cells: Vec<u32> = (0..plan.cells()).collect();
     if plan.order == RoundOrder::Alternating && cells.len() == 2 {
         let mut draw = Draw::of(plan, round / 2);

@@ -171,7 +171,7 @@ impl Fresh {
 }
 
 /// The storage of a configuration: how to make it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Provision {
     /// From the top down.
     pub layers: Vec<Layer>,
@@ -270,7 +270,8 @@ impl Layer {
         }
     }
 
-    fn words(&self) -> String {
+    /// Its kind; of the lowest layer, its paths.
+    pub fn words(&self) -> String {
         let list = |paths: &[PathBuf]| {
             let paths = paths.iter().map(|path| path.display().to_string());
             paths.collect::<Vec<_>>().join(" + ")

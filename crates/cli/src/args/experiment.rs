@@ -6,7 +6,7 @@ use iodyno_units::Nanos;
 use super::{FailOn, Percent, SamplingArgs};
 
 /// Flags that `run` and `fs run` share.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ExperimentArgs {
     /// Run on this folder, file or device; repeat to compare several.
     ///
@@ -50,9 +50,9 @@ pub(crate) struct ExperimentArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) metric: Vec<String>,
 
-    /// Treat smaller differences as negligible.
-    #[arg(long, value_name = "PERCENT", default_value = "3%")]
-    pub(crate) margin: Percent,
+    /// Treat smaller differences as negligible [default: 3%].
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) margin: Option<Percent>,
 
     /// Do not drop the page cache or wait for idle devices between trials.
     #[arg(long)]

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueHint};
-use iodyno_model::{Plan, Question};
+use iodyno_model::Plan;
 use iodyno_units::Nanos;
 
-use super::{ExperimentArgs, Percent, SamplingArgs};
+use super::{ExperimentArgs, SamplingArgs};
 
 /// Run with fio's command line and output.
 ///
@@ -153,9 +153,7 @@ impl FileioArgs {
             max_time: None,
             baseline: None,
             metric: Vec::new(),
-            margin: Percent {
-                share: Question::MARGIN,
-            },
+            margin: None,
             no_settle: self.no_settle,
             sampling: self.sampling.clone(),
             stuck_after: Nanos(Plan::STUCK_AFTER_NS),

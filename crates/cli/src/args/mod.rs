@@ -60,6 +60,10 @@ Exit codes:
   0 success   1 regression, failed check, or result not stored   2 bad usage or input
   3 target refused   4 workload failed   5 inconclusive   130 interrupted";
 
+const SCHEMA_EXAMPLES: &str = "\
+Examples:
+  iodyno schema > iodyno.schema.json     Then begin an experiment with `#:schema ./iodyno.schema.json`";
+
 /// A storage benchmark that compares configurations and reports confidence intervals.
 ///
 /// iodyno runs block I/O or file operations on folders, files and devices, samples the host while it
@@ -125,6 +129,9 @@ pub(crate) enum Command {
     Check(CheckArgs),
     Doctor(DoctorArgs),
     Watch(WatchArgs),
+    /// Print the JSON Schema of experiments, for editors.
+    #[command(after_help = SCHEMA_EXAMPLES)]
+    Schema,
     Man(ManArgs),
     Completions(CompletionsArgs),
     /// Run one part of a trial; used internally.

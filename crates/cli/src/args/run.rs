@@ -23,6 +23,7 @@ Examples:
                                           Compare two workloads in one folder, and measure the noise
   iodyno run job.fio --on a=/a --on b=/b --stop-width 3% --max-time 2h
                                           Run until the intervals are narrow, for at most two hours
+  iodyno run experiments/quickstart.toml  Run an experiment; see docs/experiments.md
   iodyno run --resume last                Continue an interrupted run
   iodyno run job.fio --set runtime=5s --set bs=16k
                                           Change options in every job
@@ -32,7 +33,7 @@ Examples:
 A device that contains data is written only with `--destroy`, unless iodyno wrote that data. A device
 that is mounted, used as swap, or part of an array, pool or mapping is never written.")]
 pub(crate) struct RunArgs {
-    /// Job files in fio's format, names from `iodyno fs list`, or file-operation workloads in TOML.
+    /// Job files in fio's format, names from `iodyno fs list`, file-operation workloads in TOML, or one experiment in TOML.
     #[arg(required_unless_present = "resume", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
 
@@ -43,7 +44,8 @@ pub(crate) struct RunArgs {
     pub(crate) resume: Option<String>,
 
     /// Override an option in every job, or in those of the named workload. For file operations, the
-    /// flags of `iodyno fs run`: `--set files=100`, `--set delete_10k_2MB.files=100`.
+    /// flags of `iodyno fs run`: `--set files=100`, `--set delete_10k_2MB.files=100`. For an experiment, change a
+    /// parameter (`--set NAME=VALUE`) or select a preset (`--set scale=NAME`).
     #[arg(long = "set", value_name = "[WORKLOAD.]KEY=VALUE")]
     pub(crate) settings: Vec<String>,
 

@@ -12,11 +12,13 @@ use crate::configurations::{configurations, named_paths, named_targets};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::experiment::{Begin, RunObserver, unmet_destroys};
+use crate::experiment_file::{self, experiment_text};
 use crate::failure::Failure;
 use crate::measure::{ResultOutput, measure};
 use crate::plan_text::plan_text;
 use crate::progress::{Mode, Reporter};
 use crate::rounds::{doubts, with_rounds};
+use crate::schedule_text::schedule_text;
 use crate::screen::write_out;
 use crate::targets::{FoundPaths, foresee};
 use crate::trials::{Drawn, has_figures};
@@ -59,13 +61,27 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
             ResultOutput::all(&mut tables),
         );
     }
-    let (plan, found) = plan(args, context)?;
+    let (plan, found, flags) = match experiment_text(&args.files)? {
+        Some((file, text)) => {
+            let (plan, found, flags) = experiment_file::plan(file, &text, args, context)?;
+            (plan, found, Some(flags))
+        }
+        None => {
+            let (plan, found) = plan(args, context)?;
+            (plan, found, None)
+        }
+    };
     if !experiment.quiet {
         context.tell(&doubts(&plan, &found));
     }
     if experiment.dry_run {
-        return show_plan(&plan, &found, experiment.json, context);
+        let shown = show_plan(&plan, &found, experiment.json, context)?;
+        if flags.is_some() && !experiment.json {
+            write_out(schedule_text(&plan, context.style_out()))?;
+        }
+        return Ok(shown);
     }
+    let experiment = flags.as_ref().unwrap_or(experiment);
     let store = context.store()?;
     let mut tables = Tables::of(&plan, context);
     measure(
@@ -144,7 +160,7 @@ fn plan(args: &RunArgs, context: &Context) -> Result<(Plan, FoundPaths), Failure
 }
 
 /// The paths of `--destroy`.
-fn destroyed(args: &RunArgs, folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn destroyed(args: &RunArgs, folder: &Path) -> Vec<PathBuf> {
     args.destroy.iter().map(|path| folder.join(path)).collect()
 }
 

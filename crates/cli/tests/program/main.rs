@@ -4,6 +4,7 @@
 
 mod check;
 mod engines;
+mod experiments;
 mod faults;
 mod file_engines;
 mod fileio;

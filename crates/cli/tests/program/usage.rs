@@ -2,7 +2,7 @@
 
 use crate::harness::Home;
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "run",
     "fio",
     "list",
@@ -12,6 +12,7 @@ const COMMANDS: [&str; 11] = [
     "export",
     "import",
     "check",
+    "schema",
     "man",
     "completions",
 ];
@@ -67,7 +68,7 @@ fn writes_a_manual_page_for_each_command() {
     let done = home
         .iodyno(&["man", "pages/man1"])
         .succeeds()
-        .tells("20 pages");
+        .tells("21 pages");
     assert_eq!(done.stdout, "");
     for command in COMMANDS {
         let page = home.work().join(format!("pages/man1/iodyno-{command}.1"));

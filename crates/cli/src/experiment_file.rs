@@ -1,0 +1,164 @@
+//! Experiments in TOML: the plan of a file, and the flags of the command line that override it.
+
+use std::path::{Path, PathBuf};
+
+use iodyno_experiment::{Context as Reading, is_experiment, read};
+use iodyno_fio::{Host, SystemHost};
+use iodyno_model::{Configuration, Diagnostic, Observation, Plan, Question};
+
+use crate::args::{ExperimentArgs, Percent, RunArgs};
+use crate::commands::{destroyed, finished, working_folder};
+use crate::configurations::{configurations, named_paths};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::targets::{FoundPaths, path_of};
+
+/// The text of the experiment among the files of a command; `None` if there is none.
+///
+/// # Errors
+/// There are other files beside it.
+pub(crate) fn experiment_text(files: &[PathBuf]) -> Result<Option<(&Path, String)>, Failure> {
+    let texts = files.iter().filter_map(|file| {
+        let toml = file.extension().is_some_and(|ending| ending == "toml");
+        // A file that cannot be read is reported with the workloads.
+        let text = toml.then(|| SystemHost.read(file).ok()).flatten()?;
+        is_experiment(&text).then_some((file.as_path(), text))
+    });
+    let mut texts = texts;
+    let Some(found) = texts.next() else {
+        return Ok(None);
+    };
+    if files.len() > 1 {
+        let message = format!(
+            "the experiment `{}` is not the only file",
+            found.0.display()
+        );
+        let hint = "run it alone; name job files in its workloads: `fio = \"job.fio\"`";
+        return Err(Failure::input(vec![Diagnostic::error(message).hint(hint)]));
+    }
+    Ok(Some(found))
+}
+
+/// The plan of an experiment, and the flags with the settings of the file where a flag was not given. Prints warnings; fails
+/// with every error found.
+pub(crate) fn plan(
+    file: &Path,
+    text: &str,
+    args: &RunArgs,
+    context: &Context,
+) -> Result<(Plan, FoundPaths, ExperimentArgs), Failure> {
+    let folder = working_folder()?;
+    let (settings, mut faults) = parameters(&args.settings);
+    let source = file.display().to_string();
+    let reading = Reading {
+        source: &source,
+        folder: &folder,
+        settings: &settings,
+        host: &SystemHost,
+    };
+    let experiment = match read(text, &reading) {
+        Ok(experiment) => experiment,
+        Err(found) => {
+            faults.extend(found);
+            return Err(Failure::input(faults));
+        }
+    };
+    let flags = args.experiment.clone();
+    let share = |share| Percent { share };
+    let flags = ExperimentArgs {
+        rounds: flags.rounds.or(experiment.rounds),
+        aa: flags.aa || experiment.aa,
+        stop_width: flags.stop_width.or(experiment.stop.map(share)),
+        max_time: flags.max_time.or(experiment.max_time),
+        baseline: flags.baseline.or(experiment.baseline),
+        metric: match flags.metric.is_empty() {
+            true => experiment.metrics,
+            false => flags.metric,
+        },
+        margin: flags.margin.or(experiment.margin.map(share)),
+        no_settle: flags.no_settle || !experiment.settle,
+        seed: flags.seed.or(experiment.seed),
+        name: flags.name.or(Some(experiment.name)),
+        ..flags
+    };
+    let named = match experiment.configurations.is_empty() {
+        true => named_paths(&flags.on, &folder),
+        false => {
+            let configurations = experiment.configurations.iter();
+            configurations.filter_map(path_of).cloned().collect()
+        }
+    };
+    let paths = FoundPaths::look(named, context)?;
+    // A dry run reports missing paths as a run would.
+    let error = |path: &Path| paths.error(path).filter(|_| !flags.dry_run);
+    let configurations = match experiment.configurations.is_empty() {
+        true => configurations(&flags.on, &folder, error).unwrap_or_else(|found| {
+            faults.extend(found);
+            Vec::new()
+        }),
+        false => {
+            if !flags.on.is_empty() {
+                let message = "the experiment has its own configurations";
+                let hint = "leave `--on` out, or change a parameter with `--set NAME=VALUE`";
+                faults.push(Diagnostic::error(message).hint(hint));
+            }
+            faults.extend(absent(&experiment.configurations, error));
+            experiment.configurations
+        }
+    };
+    faults.extend(experiment.warnings);
+    let metric_where = experiment.primaries.into_iter().map(|(workload, metric)| {
+        let dimension = Observation::WORKLOAD.to_owned();
+        (dimension, workload, metric)
+    });
+    let plan = Plan {
+        destroy: destroyed(args, &folder),
+        fresh: experiment.fresh,
+        table: experiment.table,
+        question: Question {
+            metric_where: metric_where.collect(),
+            ..Question::default()
+        },
+        ..Plan::new("", configurations, experiment.workloads)
+    };
+    let plan = finished(plan, faults, &flags, context)?;
+    Ok((plan, paths, flags))
+}
+
+/// `--set NAME=VALUE`.
+fn parameters(texts: &[String]) -> (Vec<(String, String)>, Vec<Diagnostic>) {
+    let mut found: Vec<(String, String)> = Vec::new();
+    let mut faults = Vec::new();
+    for text in texts {
+        match text.split_once('=') {
+            Some((name, value)) if !name.trim().is_empty() => {
+                let (name, value) = (name.trim().to_owned(), value.trim().to_owned());
+                if found.iter().any(|(other, _)| *other == name) {
+                    let message = format!("`--set {text}`: `{name}` is given twice");
+                    faults.push(Diagnostic::error(message).hint("give it once"));
+                }
+                found.push((name, value));
+            }
+            _ => faults.push(
+                Diagnostic::error(format!("`--set {text}` has no name and value"))
+                    .hint("write `--set NAME=VALUE`; the names are the experiment's `params`"),
+            ),
+        }
+    }
+    (found, faults)
+}
+
+/// The errors for targets that do not exist. `error`: why there is nothing at a path.
+fn absent<'a>(
+    configurations: &[Configuration],
+    error: impl Fn(&Path) -> Option<&'a str>,
+) -> Vec<Diagnostic> {
+    let found = configurations.iter().filter_map(|configuration| {
+        let path = path_of(configuration)?;
+        let error = error(path)?;
+        let (name, path) = (&configuration.name, path.display());
+        let message = format!("the target of `{name}`, `{path}`: {error}");
+        Some(Diagnostic::error(message).hint("give an existing folder, file or device"))
+    });
+    found.collect()
+}

@@ -1,0 +1,257 @@
+//! Checks a table against its keys, and reads values by their kind. Reading a value twice reports its error once.
+
+use std::ops::Range;
+
+use iodyno_document::{Entry, Located, Node, Report, Section, Table, Value, wrong};
+use iodyno_units::Nanos;
+
+use crate::keys::{Key, Kind, layer_keys};
+
+/// A table that is read by a list of keys.
+#[derive(Debug, Clone)]
+pub(crate) struct Keyed<'d> {
+    section: Section<'d>,
+    table: &'d Table,
+    keys: &'static [Key],
+}
+
+impl<'d> Keyed<'d> {
+    /// `title`: its name in messages.
+    pub(crate) fn new(
+        table: &'d Table,
+        at: Range<usize>,
+        title: &'static str,
+        keys: &'static [Key],
+    ) -> Keyed<'d> {
+        let section = Section::new(table, at, title);
+        Keyed {
+            section,
+            table,
+            keys,
+        }
+    }
+
+    /// Reports unknown keys and values of the wrong kind.
+    pub(crate) fn check(&self, report: &mut Report<'_>) {
+        let names: Vec<&str> = self.keys.iter().map(|key| key.name).collect();
+        self.section.refuse_unknown(&names, report);
+        for key in self.keys {
+            if let Some(node) = self.table.get(key.name) {
+                self.check_value(key, node, report);
+            }
+        }
+    }
+
+    fn check_value(&self, key: &'static Key, node: &Node, report: &mut Report<'_>) {
+        let name = key.name;
+        match key.kind {
+            Kind::Text => _ = self.section.text(name, report),
+            Kind::Switch => _ = self.section.switch(name, report),
+            Kind::Count(..) => _ = self.count(name, report),
+            Kind::Size(least) => _ = self.section.size(name, least, report),
+            Kind::Time => _ = self.section.time(name, report),
+            Kind::Percent => _ = self.percent(name, report),
+            Kind::Words(_) => _ = self.word(name, report),
+            Kind::Texts => _ = self.texts(name, report),
+            Kind::Scalars => _ = self.scalars(name, report),
+            Kind::Table(keys) => {
+                if let Some(table) = table(name, node, report) {
+                    Keyed::new(table, node.at.clone(), name, keys).check(report);
+                }
+            }
+            Kind::Named(_) | Kind::NamedScalars | Kind::Axes | Kind::Parameters => {
+                _ = table(name, node, report);
+            }
+            Kind::Layers | Kind::Zip | Kind::Exclude => {
+                if node.as_list().is_none() {
+                    report.plain_error(node.at.clone(), wrong(name, "an array", node));
+                }
+            }
+            // Read with the rest of the workload.
+            Kind::Fio | Kind::FileOperations => {}
+        }
+    }
+
+    /// The location of a key.
+    pub(crate) fn at(&self, name: &str) -> Option<Range<usize>> {
+        self.section.key(name)
+    }
+
+    /// The location of the table.
+    pub(crate) fn whole(&self) -> Range<usize> {
+        self.section.at.clone()
+    }
+
+    pub(crate) fn value(&self, name: &str) -> Option<&'d Node> {
+        self.section.value(name)
+    }
+
+    fn kind(&self, name: &str) -> Option<Kind> {
+        let key = self.keys.iter().find(|key| key.name == name);
+        key.map(|key| key.kind)
+    }
+
+    pub(crate) fn text(&self, name: &str, report: &mut Report<'_>) -> Option<Located<String>> {
+        self.section.text(name, report)
+    }
+
+    pub(crate) fn switch(&self, name: &str, report: &mut Report<'_>) -> Option<bool> {
+        self.section.switch(name, report)
+    }
+
+    pub(crate) fn count(&self, name: &str, report: &mut Report<'_>) -> Option<u64> {
+        let Some(Kind::Count(least, most)) = self.kind(name) else {
+            return None;
+        };
+        let found = self.section.count(name, (least, most), report)?;
+        Some(found.value)
+    }
+
+    pub(crate) fn size(&self, name: &str, report: &mut Report<'_>) -> Option<u64> {
+        let Some(Kind::Size(least)) = self.kind(name) else {
+            return None;
+        };
+        self.section.size(name, least, report)
+    }
+
+    pub(crate) fn time(&self, name: &str, report: &mut Report<'_>) -> Option<Nanos> {
+        self.section.time(name, report)
+    }
+
+    pub(crate) fn word(&self, name: &str, report: &mut Report<'_>) -> Option<&'static str> {
+        let Some(Kind::Words(words)) = self.kind(name) else {
+            return None;
+        };
+        let words: Vec<(&'static str, &'static str)> =
+            words.iter().map(|word| (*word, *word)).collect();
+        let found = self.section.word(name, &words, report)?;
+        Some(found.value)
+    }
+
+    /// A share, 0.03 for 3 %.
+    pub(crate) fn percent(&self, name: &str, report: &mut Report<'_>) -> Option<f64> {
+        let node = self.section.value(name)?;
+        let number = match &node.value {
+            Value::Text(text) => {
+                let text = text.trim();
+                text.strip_suffix('%')
+                    .unwrap_or(text)
+                    .trim_end()
+                    .parse()
+                    .ok()
+            }
+            Value::Integer(number) => Some(*number as f64),
+            Value::Float(number) => Some(*number),
+            _ => None,
+        };
+        let percent = number.filter(|percent| *percent > 0.0 && *percent <= 100.0);
+        if percent.is_none() {
+            let message = wrong(name, "a percentage above 0 and at most 100", node);
+            report.error(node.at.clone(), message, "such as `\"3%\"`");
+        }
+        percent.map(|percent| percent / 100.0)
+    }
+
+    /// A string or an array of strings, each with its location.
+    pub(crate) fn texts(&self, name: &str, report: &mut Report<'_>) -> Vec<Located<String>> {
+        let Some(node) = self.section.value(name) else {
+            return Vec::new();
+        };
+        let one = |node: &Node| {
+            let value = node.as_text()?.to_owned();
+            let at = node.at.clone();
+            Some(Located { value, at })
+        };
+        let found: Option<Vec<Located<String>>> = match &node.value {
+            Value::List(list) => list.iter().map(one).collect(),
+            _ => one(node).map(|one| vec![one]),
+        };
+        if found.is_none() {
+            let message = wrong(name, "a string or an array of strings", node);
+            report.error(node.at.clone(), message, "put each between quotes");
+        }
+        found.unwrap_or_default()
+    }
+
+    /// A table of strings, numbers and switches, as texts. Tables within it are names with dots.
+    pub(crate) fn scalars(&self, name: &str, report: &mut Report<'_>) -> Vec<(Entry, String)> {
+        let Some(node) = self.section.value(name) else {
+            return Vec::new();
+        };
+        match table(name, node, report) {
+            Some(table) => scalars(table, "", report),
+            None => Vec::new(),
+        }
+    }
+}
+
+/// The entries of a table with their values as texts. `a.b = 1` is one entry, `a.b`.
+pub(crate) fn scalars(
+    table: &Table,
+    prefix: &str,
+    report: &mut Report<'_>,
+) -> Vec<(Entry, String)> {
+    let mut found = Vec::new();
+    for entry in &table.entries {
+        let key = format!("{prefix}{}", entry.key);
+        if let Some(inner) = entry.node.as_table() {
+            found.extend(scalars(inner, &format!("{key}."), report));
+            continue;
+        }
+        match entry.node.scalar() {
+            Some(text) => found.push((
+                Entry {
+                    key,
+                    ..entry.clone()
+                },
+                text,
+            )),
+            None => {
+                let message = wrong(&key, "a string, a number or a switch", &entry.node);
+                report.plain_error(entry.node.at.clone(), message);
+            }
+        }
+    }
+    found
+}
+
+/// A value as a table; an error if it is not one.
+pub(crate) fn table<'d>(name: &str, node: &'d Node, report: &mut Report<'_>) -> Option<&'d Table> {
+    let found = node.as_table();
+    if found.is_none() {
+        report.plain_error(node.at.clone(), wrong(name, "a table", node));
+    }
+    found
+}
+
+/// The tables of `layers`: each with its kind. Faulty ones are reported and left out.
+pub(crate) fn layers<'d>(
+    node: &'d Node,
+    report: &mut Report<'_>,
+) -> Vec<(&'static str, Keyed<'d>)> {
+    let mut found = Vec::new();
+    for item in node.as_list().unwrap_or_default() {
+        let Some(table) = table("layers", item, report) else {
+            continue;
+        };
+        let section = Section::new(table, item.at.clone(), "a layer");
+        section.miss("kind", "\"ext4\"", report);
+        let kinds = crate::keys::KINDS.map(|kind| (kind, kind));
+        let Some(kind) = section.word("kind", &kinds, report) else {
+            continue;
+        };
+        let keys = layer_keys(kind.value);
+        let names: Vec<&str> = std::iter::once("kind")
+            .chain(keys.iter().map(|key| key.name))
+            .collect();
+        section.refuse_unknown(&names, report);
+        let keyed = Keyed::new(table, item.at.clone(), kind.value, keys);
+        for key in keys {
+            if let Some(node) = table.get(key.name) {
+                keyed.check_value(key, node, report);
+            }
+        }
+        found.push((kind.value, keyed));
+    }
+    found
+}

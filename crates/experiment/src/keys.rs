@@ -1,0 +1,298 @@
+//! The table of keys: name, kind of value, description and default of each. It drives the checks of a text, the JSON
+//! Schema and the reference page.
+
+/// A key of a table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    /// Description, one sentence.
+    pub(crate) about: &'static str,
+    /// Default in words; empty: none.
+    pub(crate) default: &'static str,
+}
+
+/// Kind of a value.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    /// A string.
+    Text,
+    /// `true` or `false`.
+    Switch,
+    /// An integer from the first to the second.
+    Count(u64, u64),
+    /// Bytes, at least this: `"4GiB"`, or an integer.
+    Size(u64),
+    /// A time: `"60s"`.
+    Time,
+    /// A percentage above 0: `"3%"`, or a number.
+    Percent,
+    /// One of these words.
+    Words(&'static [&'static str]),
+    /// A string, or an array of strings.
+    Texts,
+    /// A table of free keys with strings, numbers or switches.
+    Scalars,
+    /// Parameters: as [`Kind::Scalars`], or a table with `about` and `default`.
+    Parameters,
+    /// A table with these keys.
+    Table(&'static [Key]),
+    /// An array of tables: a kind of layer with its options.
+    Layers,
+    /// A table of tables with these keys, by names of the user.
+    Named(&'static [Key]),
+    /// A table of [`Kind::Scalars`], by names of the user.
+    NamedScalars,
+    /// Axes: arrays of scalars, or tables of scalars and tables by label.
+    Axes,
+    /// An array of names, or of arrays of names.
+    Zip,
+    /// An array of tables with labels by axis.
+    Exclude,
+    /// A path, an array of paths, or a table of fio's options.
+    Fio,
+    /// A name, an array of names, or a table.
+    FileOperations,
+}
+
+const fn key(name: &'static str, kind: Kind, about: &'static str) -> Key {
+    Key {
+        name,
+        kind,
+        about,
+        default: "",
+    }
+}
+
+impl Key {
+    const fn default(self, default: &'static str) -> Key {
+        Key { default, ..self }
+    }
+}
+
+/// Maximum number of rounds.
+const MOST_ROUNDS: u64 = 100_000;
+/// The largest number that TOML can represent.
+const LARGEST: u64 = i64::MAX as u64;
+
+const MATRIX: [Key; 3] = [
+    key(
+        "axis",
+        Kind::Axes,
+        "Values of one key, crossed with those of the other axes: a list, or a table of labels.",
+    ),
+    key(
+        "zip",
+        Kind::Zip,
+        "Axes that change together instead of being crossed.",
+    ),
+    key(
+        "exclude",
+        Kind::Exclude,
+        "Combinations that are left out, as labels by axis.",
+    ),
+];
+
+/// The keys before the first table.
+#[rustfmt::skip]
+pub(crate) const FILE: &[Key] = &[
+    key("name", Kind::Text, "Name of the run in lists.").default("the name of the file"),
+    key("about", Kind::Text, "What the experiment is about."),
+    key("baseline", Kind::Text, "The configuration that the others are compared with; with one configuration, the workload.").default("the first"),
+    key("rounds", Kind::Count(1, MOST_ROUNDS), "Number of rounds: trials of each configuration and workload; with `stop`, the maximum.").default("the smallest number that can decide, at least 10"),
+    key("seed", Kind::Count(0, LARGEST), "Seed of all random decisions.").default("random"),
+    key("max_time", Kind::Time, "Do not start a round that would end after this time."),
+    key("stop", Kind::Percent, "Stop once every confidence interval is at most this wide, in percent of its ratio."),
+    key("aa", Kind::Switch, "Run the baseline twice in each round, to measure the noise.").default("`false`"),
+    key("settle", Kind::Switch, "Drop the page cache and wait for idle devices between trials.").default("`true`"),
+    key("metric", Kind::Texts, "Metrics to compare by; the first decides, the others are exploratory.").default("depends on the workload"),
+    key("margin", Kind::Percent, "Smaller differences are negligible.").default("`\"3%\"`"),
+    key("fresh", Kind::Words(&["round", "trial", "experiment"]), "How often storage is made anew.").default("`\"round\"`"),
+    key("params", Kind::Parameters, "Parameters: `${NAME}` in a string is replaced by the value; `--set NAME=VALUE` changes it."),
+    key("preset", Kind::NamedScalars, "Values of several parameters, selected by `--set scale=NAME`."),
+    key("table", Kind::Table(TABLE), "The table that is printed at the end."),
+    key("configuration", Kind::Named(CONFIGURATION), "A target with its settings: one column of the comparison.").default("those of `--on`"),
+    key("workload", Kind::Named(WORKLOAD), "Work done on each configuration."),
+];
+
+/// The keys of `[table]`.
+#[rustfmt::skip]
+pub(crate) const TABLE: &[Key] = &[
+    key("rows", Kind::Texts, "Dimensions of the rows: `workload`, `configuration`, or an axis.").default("`\"workload\"`"),
+    key("columns", Kind::Texts, "Dimensions of the columns.").default("`\"configuration\"`"),
+    key("metric", Kind::Texts, "Metrics of the cells.").default("the workload's own"),
+    key("unit", Kind::Words(&["MB/s", "MiB/s"]), "Unit of bandwidths."),
+    key("digits", Kind::Count(0, 9), "Number of decimal places.").default("three significant digits"),
+    key("title", Kind::Text, "A line above the table."),
+];
+
+/// The keys of `[configuration.NAME]`.
+#[rustfmt::skip]
+pub(crate) const CONFIGURATION: &[Key] = &[
+    key("target", Kind::Text, "The storage, from the top down: `ext4 on loop on file on FOLDER`, or an existing path."),
+    key("layers", Kind::Layers, "The layers as tables, from the top down, where a kind occurs twice."),
+    key("directory", Kind::Table(DIRECTORY), "A new folder in an existing one."),
+    key("device", Kind::Table(DEVICE), "Existing block devices; needs `--destroy` for each that is not blank."),
+    key("file", Kind::Table(FILES), "Image files in the folder below."),
+    key("loop", Kind::Table(LOOP), "A loop device on each file below."),
+    key("zram", Kind::Table(ZRAM), "Compressed block devices in memory."),
+    key("tmpfs", Kind::Table(TMPFS), "A file system in memory."),
+    key("ext4", Kind::Table(FILE_SYSTEM), "An ext4 file system on the device below."),
+    key("xfs", Kind::Table(FILE_SYSTEM), "An XFS file system on the device below."),
+    key("btrfs", Kind::Table(FILE_SYSTEM), "A Btrfs file system on the devices below."),
+    key("zfs", Kind::Table(ZFS), "A ZFS pool on the devices or files below, and a dataset or a volume in it."),
+    key("overlay", Kind::Table(OVERLAY), "An overlay mount on the folder below."),
+    key("throttle", Kind::Table(THROTTLE), "Limits of the rate of the devices below."),
+    key("delay", Kind::Table(DELAY), "A delay of each read and write of the file or device below."),
+    key("fill", Kind::Size(0), "Amount of random data written to a new target before its first trial.").default("none"),
+    key("precondition", Kind::Switch, "Write twice the target's capacity, then until the rate is steady, before its first trial (SNIA PTS).").default("`false`"),
+    key("host", Kind::Table(HOST), "Settings of the host while the target exists."),
+    key("env", Kind::Scalars, "Environment of the commands."),
+    key("setup", Kind::Text, "Command that makes storage that iodyno does not know."),
+    key("ready", Kind::Text, "Command that succeeds once the storage can be used; it is repeated until then."),
+    key("teardown", Kind::Text, "Command that undoes `setup`."),
+    key("sample", Kind::Texts, "Names of server processes to sample."),
+    MATRIX[0], MATRIX[1], MATRIX[2],
+];
+
+/// The kinds of layers; each is a table of [`CONFIGURATION`] with its options.
+pub(crate) const KINDS: [&str; 13] = [
+    "directory",
+    "device",
+    "file",
+    "loop",
+    "zram",
+    "tmpfs",
+    "ext4",
+    "xfs",
+    "btrfs",
+    "zfs",
+    "overlay",
+    "throttle",
+    "delay",
+];
+
+/// The options of a kind of layer.
+pub(crate) fn layer_keys(kind: &str) -> &'static [Key] {
+    let found = CONFIGURATION.iter().find(|key| key.name == kind);
+    match found.map(|key| key.kind) {
+        Some(Kind::Table(keys)) => keys,
+        _ => &[],
+    }
+}
+
+const DIRECTORY: &[Key] =
+    &[key("path", Kind::Text, "Path of the existing folder.").default("the end of `target`")];
+
+const DEVICE: &[Key] =
+    &[key("paths", Kind::Texts, "Paths of the devices.").default("the end of `target`")];
+
+#[rustfmt::skip]
+const FILES: &[Key] = &[
+    key("size", Kind::Size(1), "Length of each file."),
+    key("count", Kind::Count(1, 64), "Number of files.").default("as many as `zfs.layout` names, or 1"),
+    key("allocate", Kind::Switch, "Reserve the blocks, so that the file does not grow during a trial.").default("`true`"),
+];
+
+#[rustfmt::skip]
+const LOOP: &[Key] = &[
+    key("direct", Kind::Switch, "Direct I/O on the files, so that nothing is cached twice.").default("`true`"),
+    key("sector", Kind::Size(512), "Logical block size.").default("`512`"),
+];
+
+#[rustfmt::skip]
+const ZRAM: &[Key] = &[
+    key("size", Kind::Size(1), "Size of each device."),
+    key("count", Kind::Count(1, 64), "Number of devices.").default("as many as `zfs.layout` names, or 1"),
+    key("algorithm", Kind::Text, "Compression, such as `zstd`.").default("the kernel's"),
+];
+
+const TMPFS: &[Key] = &[key("size", Kind::Size(1), "Largest size.")];
+
+#[rustfmt::skip]
+const FILE_SYSTEM: &[Key] = &[
+    key("mkfs", Kind::Texts, "Arguments of mkfs."),
+    key("mount", Kind::Texts, "Mount options."),
+];
+
+#[rustfmt::skip]
+const ZFS: &[Key] = &[
+    key("layout", Kind::Text, "The devices of the pool: `2 x mirror 3`, `raidz1 4`, `stripe 2`; several with ` + `.").default("a stripe of all devices"),
+    key("pool", Kind::Scalars, "Properties of the pool, such as `ashift`."),
+    key("properties", Kind::Scalars, "Properties of the dataset or volume that have no key of their own here."),
+    key("compression", Kind::Text, "Property of the dataset or volume."),
+    key("recordsize", Kind::Text, "Property of the dataset: `128K`."),
+    key("volblocksize", Kind::Text, "Property of the volume: `8K`."),
+    key("sync", Kind::Text, "Property of the dataset or volume: `standard`, `always`, `disabled`."),
+    key("atime", Kind::Text, "Property of the dataset."),
+    key("primarycache", Kind::Text, "Property of the dataset or volume: `all`, `metadata`, `none`."),
+    key("logbias", Kind::Text, "Property of the dataset or volume."),
+    key("checksum", Kind::Text, "Property of the dataset or volume."),
+    key("copies", Kind::Text, "Property of the dataset or volume."),
+    key("xattr", Kind::Text, "Property of the dataset."),
+    key("volume", Kind::Size(1), "Use a volume of this size.").default("a dataset"),
+    key("origin", Kind::Words(&["new", "clone", "copy"]), "A new dataset or volume, a clone of its snapshot, or a copy of a clone (`dd`).").default("`\"new\"`"),
+];
+
+/// The keys of `zfs` that are not properties of the dataset or volume.
+pub(crate) const ZFS_OWN: [&str; 5] = ["layout", "pool", "properties", "volume", "origin"];
+
+const OVERLAY: &[Key] = &[key(
+    "mount",
+    Kind::Texts,
+    "Mount options besides the folders.",
+)];
+
+#[rustfmt::skip]
+const THROTTLE: &[Key] = &[
+    key("read_iops", Kind::Count(0, LARGEST), "Reads per second of each device; 0: no limit.").default("`0`"),
+    key("write_iops", Kind::Count(0, LARGEST), "Writes per second of each device; 0: no limit.").default("`0`"),
+    key("read_bandwidth", Kind::Size(0), "Bytes read per second of each device; 0: no limit.").default("`0`"),
+    key("write_bandwidth", Kind::Size(0), "Bytes written per second of each device; 0: no limit.").default("`0`"),
+];
+
+#[rustfmt::skip]
+const DELAY: &[Key] = &[
+    key("read", Kind::Time, "Delay of a read.").default("`\"0s\"`"),
+    key("write", Kind::Time, "Delay of a write.").default("`\"0s\"`"),
+];
+
+const HOST: &[Key] = &[
+    key(
+        "sysctl",
+        Kind::Scalars,
+        "Kernel settings: `vm.dirty_ratio = 10`.",
+    ),
+    key(
+        "queue",
+        Kind::Scalars,
+        "Settings of the devices' queues: `scheduler = \"none\"`.",
+    ),
+];
+
+/// The keys of `[workload.NAME]`.
+#[rustfmt::skip]
+pub(crate) const WORKLOAD: &[Key] = &[
+    key("fio", Kind::Fio, "A job file of fio, several, or the options of one job."),
+    key("fs", Kind::FileOperations, "File operations: a name of `iodyno fs list` or a TOML file, several, a table with `names` and options, or the steps."),
+    key("fileio", Kind::Scalars, "Options of sysbench fileio, without `--`: `file-test-mode = \"rndrw\"`."),
+    key("primary", Kind::Text, "The metric that decides.").default("depends on the work"),
+    key("duration", Kind::Time, "Measured time of a trial.").default("that of the work"),
+    key("rounds", Kind::Count(1, MOST_ROUNDS), "Number of rounds in which it runs, at most that of the experiment.").default("all"),
+    key("stop", Kind::Percent, "It no longer runs once its intervals are at most this wide."),
+    key("max_time", Kind::Time, "It no longer runs after this time in its trials."),
+    key("files", Kind::Words(&["own", "shared", "rollback"]), "`own`: each trial has its files; `shared`: laid out once for all trials of the family; `rollback`: as after the set-up, by a snapshot.").default("`\"own\"`"),
+    key("family", Kind::Text, "Workloads of a family share one verdict: the geometric mean."),
+    key("search", Kind::Table(SEARCH), "Find the highest load that keeps a bound, and the knee of the curve."),
+    key("only", Kind::Texts, "The configurations that it runs on.").default("all"),
+    MATRIX[0], MATRIX[1], MATRIX[2],
+];
+
+const SEARCH: &[Key] = &[
+    key(
+        "axis",
+        Kind::Words(&["rate_iops", "iodepth", "numjobs"]),
+        "The load that is varied.",
+    ),
+    key("until", Kind::Text, "The bound: `p99 < 2ms`, `iops > 10k`."),
+];

@@ -1,0 +1,542 @@
+//! The target of a configuration: layers of storage and how they fit together.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use iodyno_document::{Report, Table, listed};
+use iodyno_model::{
+    FileSystemKind, Layer, Limits, Provision, Target, VdevGroup, ZfsLayer, ZfsOrigin, closest,
+};
+
+use crate::check::{Keyed, layers};
+use crate::keys::{KINDS, ZFS_OWN, layer_keys};
+
+/// What a layer consists of, as the layer above it sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gives {
+    Folder,
+    Files,
+    Devices,
+}
+
+/// What is below a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    /// Nothing: it is the lowest layer.
+    Nothing,
+    /// A path that the user names.
+    Path,
+    Folder,
+    Files,
+    Devices,
+    DevicesOrFiles,
+    /// Any layer; it gives the same.
+    Any,
+}
+
+fn needs(kind: &str) -> Needs {
+    match kind {
+        "directory" | "device" => Needs::Path,
+        "zram" | "tmpfs" => Needs::Nothing,
+        "file" | "overlay" => Needs::Folder,
+        "loop" => Needs::Files,
+        "ext4" | "xfs" | "btrfs" => Needs::Devices,
+        "zfs" | "delay" => Needs::DevicesOrFiles,
+        _ => Needs::Any,
+    }
+}
+
+/// A layer of a text: its kind with its options, or a path.
+enum Word<'d> {
+    Kind(&'static str, Keyed<'d>),
+    Path(PathBuf),
+}
+
+/// The target of a configuration; `folder` is the start of relative paths. Options for kinds that the target lacks are faults
+/// unless `shared`: other configurations of a matrix have them. Faults are reported; `None` if there is no target.
+pub(crate) fn target(
+    configuration: &Keyed<'_>,
+    folder: &Path,
+    shared: bool,
+    report: &mut Report<'_>,
+) -> Option<Target> {
+    let nothing = Table::default();
+    let written = configuration.text("target", report);
+    let listed_layers = configuration.value("layers");
+    let (words, at) = match (written, listed_layers) {
+        (Some(text), None) => {
+            let words = words(
+                &text.value,
+                text.at.clone(),
+                configuration,
+                &nothing,
+                report,
+            )?;
+            if !shared {
+                unused(&words, configuration, report);
+            }
+            (words, text.at)
+        }
+        (None, Some(node)) => {
+            let words = layers(node, report).into_iter();
+            let words: Vec<Word<'_>> = words.map(|(kind, keyed)| Word::Kind(kind, keyed)).collect();
+            unused(&[], configuration, report);
+            (words, node.at.clone())
+        }
+        (Some(_), Some(node)) => {
+            let hint = "give the layers in one of them";
+            report.error(
+                node.at.clone(),
+                "there are both `target` and `layers`",
+                hint,
+            );
+            return None;
+        }
+        (None, None) => {
+            if configuration.value("target").is_none() {
+                report.error(
+                    configuration.whole(),
+                    "a configuration lacks `target`",
+                    "add `target = \"ext4 on loop on file on FOLDER\"`, or the path of existing storage",
+                );
+            }
+            return None;
+        }
+    };
+    if let [Word::Path(path)] = words.as_slice() {
+        let path = folder.join(path);
+        let provision = provision(Vec::new(), configuration, report);
+        return Some(match provision == Provision::default() {
+            true => Target::Path(path),
+            false => Target::Made(Box::new(Provision {
+                layers: vec![Layer::Directory { path }],
+                ..provision
+            })),
+        });
+    }
+    let layers = built(&words, &at, folder, report)?;
+    Some(Target::Made(Box::new(provision(
+        layers,
+        configuration,
+        report,
+    ))))
+}
+
+/// The parts of `A on B on C`.
+fn words<'d>(
+    text: &str,
+    at: Range<usize>,
+    configuration: &Keyed<'d>,
+    nothing: &'d Table,
+    report: &mut Report<'_>,
+) -> Option<Vec<Word<'d>>> {
+    let mut found: Vec<Word<'d>> = Vec::new();
+    let parts: Vec<&str> = text.split(" on ").map(str::trim).collect();
+    for (index, part) in parts.iter().enumerate() {
+        let last = index + 1 == parts.len();
+        if let Some(kind) = KINDS.into_iter().find(|kind| kind == part) {
+            let twice = found
+                .iter()
+                .any(|word| matches!(word, Word::Kind(other, _) if *other == kind));
+            if twice {
+                let hint = "list them as `layers = [{ kind = … }, …]`, each with its options";
+                report.error(at, format!("`{kind}` is twice in the target"), hint);
+                return None;
+            }
+            let keys = layer_keys(kind);
+            let options = configuration.value(kind).and_then(|node| {
+                let table = node.as_table()?;
+                Some(Keyed::new(table, node.at.clone(), kind, keys))
+            });
+            let options = options.unwrap_or_else(|| Keyed::new(nothing, at.clone(), kind, keys));
+            found.push(Word::Kind(kind, options));
+        } else if last
+            && !part.is_empty()
+            && (part.contains('/') || closest(part, KINDS.into_iter()).is_none())
+        {
+            found.push(Word::Path(PathBuf::from(part)));
+        } else if part.is_empty() && report.errors() > 0 {
+            // What should be here is unknown, and that was reported.
+            return None;
+        } else {
+            let message = format!("`{part}` is not a kind of layer");
+            let hint = match closest(part, KINDS.into_iter()) {
+                Some(near) if last => {
+                    format!("did you mean `{near}`? a path has a slash: `./{part}`")
+                }
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("the kinds are {}", listed(&KINDS)),
+            };
+            report.error(at, message, hint);
+            return None;
+        }
+    }
+    Some(found)
+}
+
+/// Reports the options of kinds that are not among the layers.
+fn unused(words: &[Word<'_>], configuration: &Keyed<'_>, report: &mut Report<'_>) {
+    for kind in KINDS {
+        let used = words
+            .iter()
+            .any(|word| matches!(word, Word::Kind(other, _) if *other == kind));
+        if let (false, Some(at)) = (used, configuration.at(kind)) {
+            let message = format!("`{kind}` has no effect: it is not a layer of `target`");
+            report.error(at, message, "leave it out, or name the layer in `target`");
+        }
+    }
+}
+
+/// The layers, each on what it needs. Faults are reported.
+fn built(
+    words: &[Word<'_>],
+    at: &Range<usize>,
+    folder: &Path,
+    report: &mut Report<'_>,
+) -> Option<Vec<Layer>> {
+    let before = report.errors();
+    let mut devices = words.iter().find_map(|word| match word {
+        Word::Kind("zfs", keyed) => wanted_devices(keyed, report),
+        _ => None,
+    });
+    // From the lowest up; `given` is what the layers so far give.
+    let mut layers: Vec<Layer> = Vec::new();
+    let mut given: Option<Gives> = None;
+    let mut path: Option<PathBuf> = None;
+    for (index, word) in words.iter().enumerate().rev() {
+        let (kind, keyed) = match word {
+            Word::Path(found) => {
+                path = Some(folder.join(found));
+                continue;
+            }
+            Word::Kind(kind, keyed) => (*kind, keyed),
+        };
+        let needs = needs(kind);
+        if let (Some(lowest), false) = (path.take(), needs == Needs::Path) {
+            // What a path is follows from the layer on it.
+            let folder = matches!(needs, Needs::Folder)
+                || words[..=index].iter().rev().any(|word| {
+                    matches!(word, Word::Kind(kind, _) if self::needs(kind) == Needs::Folder)
+                });
+            match (needs, folder) {
+                (Needs::Nothing, _) => {
+                    let message = format!("`{kind}` has nothing below it");
+                    report.error(at.clone(), message, "leave the path out");
+                    return None;
+                }
+                (_, true) => {
+                    layers.push(Layer::Directory { path: lowest });
+                    given = Some(Gives::Folder);
+                }
+                _ => {
+                    layers.push(Layer::Device {
+                        paths: vec![lowest],
+                    });
+                    given = Some(Gives::Devices);
+                }
+            }
+        } else if needs == Needs::Path {
+            let own: Vec<PathBuf> = match kind {
+                "directory" => keyed
+                    .text("path", report)
+                    .into_iter()
+                    .map(|text| text.value)
+                    .map(PathBuf::from)
+                    .collect(),
+                _ => keyed
+                    .texts("paths", report)
+                    .into_iter()
+                    .map(|text| PathBuf::from(text.value))
+                    .collect(),
+            };
+            let paths: Vec<PathBuf> = match words.get(index + 1) {
+                Some(Word::Path(path)) => vec![folder.join(path)],
+                _ => own.iter().map(|path| folder.join(path)).collect(),
+            };
+            if paths.is_empty() {
+                let message = format!("`{kind}` lacks its path");
+                let hint = format!("end the target with it: `{kind} on /PATH`");
+                report.error(at.clone(), message, hint);
+                return None;
+            }
+            let mut paths = paths;
+            layers.push(match kind {
+                "directory" => Layer::Directory {
+                    path: paths.swap_remove(0),
+                },
+                _ => Layer::Device { paths },
+            });
+            given = Some(match kind {
+                "directory" => Gives::Folder,
+                _ => Gives::Devices,
+            });
+            continue;
+        }
+        let fits = match needs {
+            Needs::Nothing | Needs::Path => given.is_none(),
+            Needs::Folder => given == Some(Gives::Folder),
+            Needs::Files => given == Some(Gives::Files),
+            Needs::Devices => given == Some(Gives::Devices),
+            Needs::DevicesOrFiles => matches!(given, Some(Gives::Devices | Gives::Files)),
+            Needs::Any => given.is_some(),
+        };
+        if !fits {
+            let (message, hint) = misfit(kind, needs);
+            report.error(at.clone(), message, hint);
+            return None;
+        }
+        let layer = layer(kind, keyed, &mut devices, report)?;
+        given = Some(match &layer {
+            Layer::Zram { .. } | Layer::Loop { .. } | Layer::Delay { .. } => Gives::Devices,
+            Layer::File { .. } => Gives::Files,
+            Layer::Zfs(zfs) if zfs.volume.is_some() && zfs.origin != ZfsOrigin::Copy => {
+                Gives::Devices
+            }
+            Layer::Throttle(_) => given.unwrap_or(Gives::Devices),
+            _ => Gives::Folder,
+        });
+        layers.push(layer);
+    }
+    layers.reverse();
+    (report.errors() == before).then_some(layers)
+}
+
+fn misfit(kind: &str, needs: Needs) -> (String, String) {
+    let (what, example) = match needs {
+        Needs::Nothing | Needs::Path => {
+            return (
+                format!("`{kind}` is the lowest layer"),
+                "put it at the end of the target".to_owned(),
+            );
+        }
+        Needs::Folder => ("a folder", "/PATH"),
+        Needs::Files => ("files", "file on /PATH"),
+        Needs::Devices => ("devices", "loop on file on /PATH"),
+        Needs::DevicesOrFiles => ("devices or files", "file on /PATH"),
+        Needs::Any => ("a layer", "loop on file on /PATH"),
+    };
+    (
+        format!("`{kind}` needs {what} below it"),
+        format!("such as `{kind} on {example}`"),
+    )
+}
+
+fn texts(keyed: &Keyed<'_>, name: &str, report: &mut Report<'_>) -> Vec<String> {
+    let found = keyed.texts(name, report).into_iter();
+    // Several arguments in one string.
+    let words = found.flat_map(|text| {
+        let words: Vec<String> = text.value.split_whitespace().map(str::to_owned).collect();
+        words
+    });
+    words.collect()
+}
+
+/// A layer with its options. `devices`: how many the pool above needs.
+fn layer(
+    kind: &str,
+    keyed: &Keyed<'_>,
+    devices: &mut Option<u32>,
+    report: &mut Report<'_>,
+) -> Option<Layer> {
+    let size = |report: &mut Report<'_>| {
+        let size = keyed.size("size", report);
+        if keyed.value("size").is_none() {
+            let message = format!("`{kind}` lacks `size`");
+            report.error(
+                keyed.whole(),
+                message,
+                format!("add `{kind}.size = \"4GiB\"`"),
+            );
+        }
+        size.unwrap_or(1)
+    };
+    let mut count = |report: &mut Report<'_>| {
+        let wanted = devices.take();
+        let count = keyed.count("count", report).map(|count| count as u32);
+        if let (Some(wanted), Some(count), Some(at)) = (wanted, count, keyed.at("count"))
+            && wanted != count
+        {
+            let message =
+                format!("`zfs.layout` has {wanted} devices, and `{kind}.count` is {count}");
+            report.error(at, message, "leave `count` out");
+        }
+        count.or(wanted).unwrap_or(1)
+    };
+    Some(match kind {
+        "file" => Layer::File {
+            size: size(report),
+            count: count(report),
+            allocate: keyed.switch("allocate", report).unwrap_or(true),
+        },
+        "loop" => Layer::Loop {
+            direct: keyed.switch("direct", report).unwrap_or(true),
+            sector: keyed.size("sector", report).map(|bytes| bytes as u32),
+        },
+        "zram" => Layer::Zram {
+            size: size(report),
+            count: count(report),
+            algorithm: keyed.text("algorithm", report).map(|text| text.value),
+        },
+        "tmpfs" => Layer::Tmpfs { size: size(report) },
+        "ext4" | "xfs" | "btrfs" => Layer::FileSystem {
+            fs: match kind {
+                "ext4" => FileSystemKind::Ext4,
+                "xfs" => FileSystemKind::Xfs,
+                _ => FileSystemKind::Btrfs,
+            },
+            mkfs: texts(keyed, "mkfs", report),
+            mount: texts(keyed, "mount", report)
+                .iter()
+                .flat_map(|text| text.split(','))
+                .map(str::to_owned)
+                .collect(),
+        },
+        "zfs" => Layer::Zfs(zfs(keyed, report)),
+        "overlay" => Layer::Overlay {
+            mount: texts(keyed, "mount", report),
+        },
+        "throttle" => {
+            let limits = Limits {
+                read_iops: keyed.count("read_iops", report).unwrap_or(0),
+                write_iops: keyed.count("write_iops", report).unwrap_or(0),
+                read_bandwidth: keyed.size("read_bandwidth", report).unwrap_or(0),
+                write_bandwidth: keyed.size("write_bandwidth", report).unwrap_or(0),
+            };
+            if limits == Limits::default() {
+                let hint = "add `throttle.read_bandwidth = \"100MiB\"` or another limit";
+                report.error(keyed.whole(), "`throttle` has no limit", hint);
+            }
+            Layer::Throttle(limits)
+        }
+        "delay" => Layer::Delay {
+            read_ns: keyed.time("read", report).unwrap_or_default().0,
+            write_ns: keyed.time("write", report).unwrap_or_default().0,
+        },
+        _ => return None,
+    })
+}
+
+fn zfs(keyed: &Keyed<'_>, report: &mut Report<'_>) -> ZfsLayer {
+    let scalars = |name: &str, report: &mut Report<'_>| {
+        let found = keyed.scalars(name, report).into_iter();
+        found.map(|(entry, text)| (entry.key, text)).collect()
+    };
+    let mut properties: std::collections::BTreeMap<String, String> = scalars("properties", report);
+    for key in layer_keys("zfs") {
+        if !ZFS_OWN.contains(&key.name)
+            && let Some(text) = keyed.text(key.name, report)
+        {
+            properties.insert(key.name.to_owned(), text.value);
+        }
+    }
+    ZfsLayer {
+        layout: layout(keyed, report),
+        pool: scalars("pool", report),
+        properties,
+        volume: keyed.size("volume", report),
+        origin: match keyed.word("origin", report) {
+            Some("clone") => ZfsOrigin::Clone,
+            Some("copy") => ZfsOrigin::Copy,
+            _ => ZfsOrigin::New,
+        },
+    }
+}
+
+/// The number of devices that a layout names; `None` without one.
+fn wanted_devices(keyed: &Keyed<'_>, report: &mut Report<'_>) -> Option<u32> {
+    let layout = layout(keyed, report);
+    let devices = layout.iter().map(|group| group.devices).sum();
+    (!layout.is_empty()).then_some(devices)
+}
+
+/// `2 x mirror 3 + raidz1 4`.
+fn layout(keyed: &Keyed<'_>, report: &mut Report<'_>) -> Vec<VdevGroup> {
+    let Some(text) = keyed.text("layout", report) else {
+        return Vec::new();
+    };
+    let groups: Option<Vec<Vec<VdevGroup>>> = text.value.split('+').map(group).collect();
+    let total: u32 = groups
+        .iter()
+        .flatten()
+        .flatten()
+        .map(|group| group.devices)
+        .sum();
+    match groups.filter(|_| total <= 64) {
+        Some(groups) => groups.concat(),
+        None => {
+            let message = format!("`layout` cannot be {:?}", text.value);
+            let hint = "write `stripe 2`, `mirror 2`, `2 x mirror 3`, `raidz1 4`, or several with ` + `; at most 64 devices";
+            report.error(text.at, message, hint);
+            Vec::new()
+        }
+    }
+}
+
+fn group(text: &str) -> Option<Vec<VdevGroup>> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let (times, words) = match words.as_slice() {
+        [times, "x" | "×", rest @ ..] => (times.parse::<u32>().ok()?, rest),
+        words => (1, words),
+    };
+    let (kind, devices) = match words {
+        [kind, devices] => (*kind, devices.parse::<u32>().ok()?),
+        [devices] => ("stripe", devices.parse::<u32>().ok()?),
+        _ => return None,
+    };
+    let least = match kind {
+        "stripe" => 1,
+        "mirror" | "raidz" | "raidz1" => 2,
+        "raidz2" => 3,
+        "raidz3" => 4,
+        _ => return None,
+    };
+    let redundancy = (kind != "stripe").then(|| kind.to_owned());
+    let group = VdevGroup {
+        redundancy,
+        devices,
+    };
+    ((1..=64).contains(&times) && (least..=64).contains(&devices))
+        .then(|| vec![group; times as usize])
+}
+
+/// The settings of a configuration besides its layers.
+fn provision(layers: Vec<Layer>, keyed: &Keyed<'_>, report: &mut Report<'_>) -> Provision {
+    let texts = |found: Vec<(iodyno_document::Entry, String)>| {
+        let found = found.into_iter();
+        found.map(|(entry, text)| (entry.key, text)).collect()
+    };
+    let host = keyed.value("host").and_then(|node| {
+        let table = node.as_table()?;
+        let keys = match crate::keys::CONFIGURATION
+            .iter()
+            .find(|key| key.name == "host")?
+            .kind
+        {
+            crate::keys::Kind::Table(keys) => keys,
+            _ => return None,
+        };
+        Some(Keyed::new(table, node.at.clone(), "host", keys))
+    });
+    let settings = |name: &str, report: &mut Report<'_>| match &host {
+        Some(host) => texts(host.scalars(name, report)),
+        None => Default::default(),
+    };
+    let mut command = |name: &str| keyed.text(name, report).map(|text| text.value);
+    let (setup, ready, teardown) = (command("setup"), command("ready"), command("teardown"));
+    Provision {
+        layers,
+        fill: keyed.size("fill", report).unwrap_or(0),
+        precondition: keyed.switch("precondition", report).unwrap_or(false),
+        sysctl: settings("sysctl", report),
+        queue: settings("queue", report),
+        env: texts(keyed.scalars("env", report)),
+        setup,
+        ready,
+        teardown,
+        sample: keyed
+            .texts("sample", report)
+            .into_iter()
+            .map(|text| text.value)
+            .collect(),
+    }
+}

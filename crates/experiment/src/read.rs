@@ -1,0 +1,591 @@
+//! Reads an experiment: the keys of the file, then every configuration and workload of the matrix.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+
+use iodyno_document::{Entry, Report, Table, Value, listed, parse};
+use iodyno_fio::Host;
+use iodyno_model::{
+    BandwidthUnit, Bound, ClosingTable, Configuration, Diagnostic, FilePolicy, Fresh, Search,
+    SearchAxis, Severity, Stopping, Workload, closest,
+};
+
+use crate::Experiment;
+use crate::check::Keyed;
+use crate::keys::{CONFIGURATION, FILE, Key, Kind, WORKLOAD};
+use crate::layers::target;
+use crate::matrix::{Combination, combinations};
+use crate::params::{As, Variable, Variables, mentions, parameters, replaced, replaced_table};
+use crate::workloads::{Reader, TOOLS, is_option, renamed};
+
+/// What a text is read with.
+pub struct Context<'a> {
+    /// The name of the text in messages; job files are relative to its folder.
+    pub source: &'a str,
+    /// The current folder: relative targets start here.
+    pub folder: &'a Path,
+    /// `--set NAME=VALUE`: parameters, and `scale` for a preset.
+    pub settings: &'a [(String, String)],
+    /// Reads job files.
+    pub host: &'a dyn Host,
+}
+
+/// Reads an experiment.
+///
+/// # Errors
+/// All diagnostics, in the order of the text, with at least one error.
+pub fn read(text: &str, context: &Context<'_>) -> Result<Experiment, Vec<Diagnostic>> {
+    let mut report = Report::new(context.source, text);
+    let mut faults = Vec::new();
+    let found = File {
+        context,
+        report: &mut report,
+        variables: Variables::new(),
+    }
+    .read(text, &mut faults);
+    let failed = report.errors() > 0 || !faults.is_empty();
+    faults.extend(report.into_diagnostics());
+    match failed {
+        true => {
+            faults.retain(|said| said.severity == Severity::Error);
+            Err(faults)
+        }
+        false => Ok(Experiment {
+            warnings: faults,
+            ..found
+        }),
+    }
+}
+
+/// Whether a text is an experiment, and not a workload of file operations.
+pub fn is_experiment(text: &str) -> bool {
+    let table = parse(text, &mut Report::new("", text));
+    let own = ["cycle", "files"];
+    let keys = ["configuration", "workload", "preset", "params"];
+    keys.iter().any(|key| table.get(key).is_some())
+        && !own.iter().any(|key| table.get(key).is_some())
+}
+
+struct File<'c, 'r, 't> {
+    context: &'c Context<'c>,
+    report: &'r mut Report<'t>,
+    /// The parameters.
+    variables: Variables,
+}
+
+/// A configuration or workload: its name, its table without the axes, and the labels of its axes.
+struct Instance {
+    /// Where its name is written.
+    at: Range<usize>,
+    name: String,
+    table: Table,
+    /// The table's location.
+    whole: Range<usize>,
+    /// Options of axes that are not keys of the table.
+    options: Vec<Entry>,
+    dimensions: BTreeMap<String, String>,
+    /// Parameters and axes.
+    variables: Variables,
+    /// Whether the section has axes.
+    crossed: bool,
+}
+
+impl File<'_, '_, '_> {
+    fn read(mut self, text: &str, faults: &mut Vec<Diagnostic>) -> Experiment {
+        let mut file = parse(text, self.report);
+        self.refuse_destroy(&mut file);
+        self.variables = parameters(&file, self.context.settings, self.report, faults);
+        let sections = ["params", "preset", "configuration", "workload"];
+        let mut own = Table::default();
+        for entry in &file.entries {
+            let node = match sections.contains(&entry.key.as_str()) {
+                true => entry.node.clone(),
+                false => replaced(&entry.node, &self.variables, As::Value, self.report),
+            };
+            own.entries.push(Entry {
+                node,
+                ..entry.clone()
+            });
+        }
+        let keyed = Keyed::new(&own, 0..0, "the experiment", FILE);
+        keyed.check(self.report);
+        let configurations = self.configurations(&own);
+        let (workloads, primaries) = self.workloads(&own, &configurations);
+        if workloads.is_empty() && self.report.errors() == 0 {
+            let hint = "add a line `[workload.NAME]`, then `fio = …`, `fs = …` or `fileio = …`";
+            self.report
+                .error(0..0, "the experiment has no workload", hint);
+        }
+        self.check_baseline(&keyed, &configurations, &workloads);
+        let text = |found: Option<iodyno_document::Located<String>>| found.map(|it| it.value);
+        let stem = Path::new(self.context.source).file_stem();
+        let stem = stem.map(|stem| stem.to_string_lossy().into_owned());
+        let report = &mut *self.report;
+        Experiment {
+            name: text(keyed.text("name", report))
+                .or(stem)
+                .unwrap_or_default(),
+            about: text(keyed.text("about", report)),
+            baseline: text(keyed.text("baseline", report)),
+            rounds: keyed.count("rounds", report).map(|rounds| rounds as u32),
+            seed: keyed.count("seed", report),
+            max_time: keyed.time("max_time", report),
+            stop: keyed.percent("stop", report),
+            aa: keyed.switch("aa", report).unwrap_or(false),
+            settle: keyed.switch("settle", report).unwrap_or(true),
+            metrics: texts(&keyed, "metric", report),
+            margin: keyed.percent("margin", report),
+            fresh: match keyed.word("fresh", report) {
+                Some("trial") => Fresh::Trial,
+                Some("experiment") => Fresh::Experiment,
+                _ => Fresh::Round,
+            },
+            primaries,
+            table: closing_table(&own, report),
+            configurations,
+            workloads,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Permission to destroy data is never part of a file.
+    fn refuse_destroy(&mut self, file: &mut Table) {
+        let mut refuse = |table: &mut Table| {
+            if let Some(entry) = table.remove("destroy") {
+                let message =
+                    "`destroy` cannot be part of a file: permission is given for one invocation";
+                let hint = "give `--destroy PATH` on the command line, also with `--resume`";
+                self.report.error(entry.key_at, message, hint);
+            }
+        };
+        refuse(file);
+        for entry in &mut file.entries {
+            if let ("configuration" | "workload", Value::Table(sections)) =
+                (entry.key.as_str(), &mut entry.node.value)
+            {
+                for section in &mut sections.entries {
+                    if let Value::Table(table) = &mut section.node.value {
+                        refuse(table);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The instances of the sections of a kind, each for one combination of its axes.
+    fn instances(&mut self, file: &Table, kind: &str, keys: &'static [Key]) -> Vec<Instance> {
+        let mut found = Vec::new();
+        let sections = file.get(kind).and_then(iodyno_document::Node::as_table);
+        for section in sections.map_or(&[][..], |table| &table.entries) {
+            let Some(table) = crate::check::table(&section.key, &section.node, self.report) else {
+                continue;
+            };
+            // Wrong kinds of `axis`, `zip` and `exclude` are reported here; the rest with its values.
+            let mut matrix = table.clone();
+            matrix
+                .entries
+                .retain(|entry| ["axis", "zip", "exclude"].contains(&entry.key.as_str()));
+            Keyed::new(&matrix, section.node.at.clone(), "a section", keys).check(self.report);
+            let matrix = replaced_table(&matrix, &self.variables, As::Value, self.report);
+            for combination in combinations(&matrix, self.report) {
+                found.push(self.instance(section, table, combination, keys));
+            }
+        }
+        found
+    }
+
+    fn instance(
+        &mut self,
+        section: &Entry,
+        table: &Table,
+        combination: Combination,
+        keys: &'static [Key],
+    ) -> Instance {
+        let mut table = table.clone();
+        let crossed = table.get("axis").is_some();
+        for key in ["axis", "zip", "exclude"] {
+            table.remove(key);
+        }
+        let tool = TOOLS.into_iter().find(|tool| table.get(tool).is_some());
+        let mut variables = self.variables.clone();
+        let mut options: Vec<Entry> = Vec::new();
+        let mut dimensions = BTreeMap::new();
+        for point in combination {
+            dimensions.insert(point.axis.clone(), point.label.clone());
+            let variable = Variable {
+                value: point.entry.node.value.clone(),
+                label: point.label.clone(),
+            };
+            variables.insert(point.axis.clone(), variable);
+            let whole = section.node.clone();
+            let mut apply = |entry: Entry, table: &mut Table| {
+                let (first, rest) = match entry.key.split_once('.') {
+                    Some((first, rest)) => (first.to_owned(), Some(rest.to_owned())),
+                    None => (entry.key.clone(), None),
+                };
+                if keys.iter().any(|key| key.name == first) {
+                    table.set(match rest {
+                        None => entry,
+                        Some(rest) => nested(first, rest, entry),
+                    });
+                } else if tool.is_some_and(|tool| is_option(tool, &entry.key)) {
+                    options.push(entry);
+                } else if entry.node.as_table().is_some() || !mentions(&whole, &point.axis) {
+                    let message = format!(
+                        "the axis `{}` has no effect: `{}` is not a key",
+                        point.axis, entry.key
+                    );
+                    let hint = match keys.iter().map(|key| key.name).find(|_| tool.is_none()) {
+                        Some(_) => format!(
+                            "use `${{{}}}` in a value, or name a key, such as `axis.\"zfs.sync\"`",
+                            point.axis
+                        ),
+                        None => format!(
+                            "name an option of `{}`, or use `${{{}}}` in a value",
+                            tool.unwrap_or("fio"),
+                            point.axis
+                        ),
+                    };
+                    let at = match point.entry.node.as_table() {
+                        Some(_) => entry.key_at,
+                        None => point.at.clone(),
+                    };
+                    self.report.error(at, message, hint);
+                }
+            };
+            match &point.entry.node.value {
+                Value::Table(several) => {
+                    for entry in &several.entries {
+                        apply(entry.clone(), &mut table);
+                    }
+                }
+                _ => apply(point.entry.clone(), &mut table),
+            }
+        }
+        Instance {
+            at: section.key_at.clone(),
+            name: section.key.clone(),
+            table,
+            whole: section.node.at.clone(),
+            options,
+            dimensions,
+            variables,
+            crossed,
+        }
+    }
+
+    /// The table of an instance with its parameters and axes replaced. Names of families and configurations get labels.
+    fn filled(&mut self, instance: &Instance) -> Table {
+        let mut table = instance.table.clone();
+        for entry in &mut table.entries {
+            let how = match entry.key.as_str() {
+                "family" | "only" => As::Label,
+                _ => As::Value,
+            };
+            entry.node = replaced(&entry.node, &instance.variables, how, self.report);
+        }
+        table
+    }
+
+    /// The name of an instance, with further variables.
+    fn name(&mut self, instance: &Instance, also: Option<(&str, &str)>) -> String {
+        let mut variables = instance.variables.clone();
+        if let Some((name, label)) = also {
+            let value = Value::Text(label.to_owned());
+            let label = label.to_owned();
+            variables
+                .entry(name.to_owned())
+                .or_insert(Variable { value, label });
+        }
+        let node = iodyno_document::Node {
+            value: Value::Text(instance.name.clone()),
+            at: instance.at.clone(),
+        };
+        let name = replaced(&node, &variables, As::Label, self.report);
+        let name = name.as_text().unwrap_or_default().to_owned();
+        if name.is_empty() || name.chars().any(|c| c.is_control() || "[]".contains(c)) {
+            let hint = "it has at least one character, and neither brackets nor control characters";
+            self.report.error(
+                instance.at.clone(),
+                format!("{name:?} cannot be a name"),
+                hint,
+            );
+        }
+        name
+    }
+
+    fn unique(&mut self, name: &str, others: &[&str], what: &str, instance: &Instance) {
+        if !others.contains(&name) {
+            return;
+        }
+        let axes: Vec<String> = instance
+            .dimensions
+            .keys()
+            .map(|axis| format!("${{{axis}}}"))
+            .collect();
+        let hint = match axes.is_empty() {
+            true => "give each its own name".to_owned(),
+            false => format!(
+                "use the axes in the name: `\"{}{}\"`",
+                instance.name,
+                axes.concat()
+            ),
+        };
+        let message = format!("two {what} are named `{name}`");
+        self.report.error(instance.at.clone(), message, hint);
+    }
+
+    fn configurations(&mut self, file: &Table) -> Vec<Configuration> {
+        let mut found: Vec<Configuration> = Vec::new();
+        for instance in self.instances(file, "configuration", CONFIGURATION) {
+            let table = self.filled(&instance);
+            let keyed = Keyed::new(
+                &table,
+                instance.whole.clone(),
+                "a configuration",
+                CONFIGURATION,
+            );
+            keyed.check(self.report);
+            let name = self.name(&instance, None);
+            let others: Vec<&str> = found.iter().map(|other| other.name.as_str()).collect();
+            self.unique(&name, &others, "configurations", &instance);
+            let made = target(&keyed, self.context.folder, instance.crossed, self.report);
+            // After an error, any target that causes no further error is suitable.
+            let made = made.unwrap_or(iodyno_model::Target::Path(self.context.folder.into()));
+            let configuration = Configuration {
+                dimensions: instance.dimensions,
+                ..Configuration::new(name, made)
+            };
+            found.push(configuration);
+        }
+        found
+    }
+
+    fn workloads(
+        &mut self,
+        file: &Table,
+        configurations: &[Configuration],
+    ) -> (Vec<Workload>, Vec<(String, String)>) {
+        let mut found: Vec<Workload> = Vec::new();
+        let mut primaries = Vec::new();
+        for instance in self.instances(file, "workload", WORKLOAD) {
+            let table = self.filled(&instance);
+            let keyed = Keyed::new(&table, instance.whole.clone(), "a workload", WORKLOAD);
+            keyed.check(self.report);
+            let Some(tool) = self.tool(&keyed) else {
+                continue;
+            };
+            let files = match keyed.word("files", self.report) {
+                Some("shared") => FilePolicy::Shared,
+                Some("rollback") => FilePolicy::Rollback,
+                _ => FilePolicy::Own,
+            };
+            let family = keyed.text("family", self.report).map(|text| text.value);
+            let several = keyed.value(tool).is_some_and(|node| match &node.value {
+                Value::Table(table) => {
+                    let names = table.get("names");
+                    names.is_some_and(|names| names.as_list().is_some())
+                }
+                value => matches!(value, Value::List(_)),
+            });
+            let job = match several {
+                true => instance.name.clone(),
+                false => self.name(&instance, None),
+            };
+            let duration = keyed.time("duration", self.report);
+            let mut reader = Reader {
+                source: self.context.source,
+                host: self.context.host,
+                options: &instance.options,
+                duration,
+                duration_at: keyed.at("duration").unwrap_or_default(),
+                report: self.report,
+            };
+            let work = reader.work(tool, &job, &keyed);
+            let only = self.only(&keyed, configurations);
+            let primary = keyed.text("primary", self.report);
+            for (own, workload) in work {
+                // Several job files or operations have their own names, unless the section's name has theirs.
+                let placed = instance.name.contains("${");
+                let name = match (several, &own) {
+                    (true, Some(own)) if !placed => own.clone(),
+                    (_, own) => {
+                        let also = own.as_deref().map(|own| (tool, own));
+                        self.name(&instance, also)
+                    }
+                };
+                let others: Vec<&str> = found.iter().map(|other| other.name.as_str()).collect();
+                self.unique(&name, &others, "workloads", &instance);
+                if let Some(primary) = &primary {
+                    primaries.push((name.clone(), primary.value.clone()));
+                }
+                let mut workload = renamed(workload, &name, self.context.source);
+                workload.family = family.clone();
+                workload.files = files;
+                workload.only = only.clone();
+                workload.dimensions = instance.dimensions.clone();
+                workload.rounds = keyed
+                    .count("rounds", self.report)
+                    .map(|rounds| rounds as u32);
+                workload.stopping = Stopping {
+                    least_rounds: 0,
+                    width: keyed.percent("stop", self.report),
+                    max_time_ns: keyed.time("max_time", self.report).map(|time| time.0),
+                };
+                workload.search = self.search(&keyed);
+                found.push(workload);
+            }
+        }
+        (found, primaries)
+    }
+
+    /// The only tool of a workload.
+    fn tool(&mut self, keyed: &Keyed<'_>) -> Option<&'static str> {
+        let given: Vec<&'static str> = TOOLS
+            .into_iter()
+            .filter(|tool| keyed.value(tool).is_some())
+            .collect();
+        match given.as_slice() {
+            [tool] => Some(tool),
+            [] => {
+                let message = format!("a workload lacks {}", "`fio`, `fs` or `fileio`");
+                let hint = "add one of them, such as `fs = \"create_empty\"`";
+                self.report.error(keyed.whole(), message, hint);
+                None
+            }
+            [_, second, ..] => {
+                let message = format!("a workload has {}", listed(&given));
+                let at = keyed.at(second).unwrap_or_default();
+                self.report
+                    .error(at, message, "give one of them; make a workload for each");
+                None
+            }
+        }
+    }
+
+    fn only(&mut self, keyed: &Keyed<'_>, configurations: &[Configuration]) -> Vec<String> {
+        let names: Vec<&str> = configurations.iter().map(|it| it.name.as_str()).collect();
+        let mut found = Vec::new();
+        for text in keyed.texts("only", self.report) {
+            if !names.contains(&text.value.as_str()) {
+                let hint = match closest(&text.value, names.iter().copied()) {
+                    Some(near) => format!("did you mean `\"{near}\"`?"),
+                    None => format!("the configurations are {}", listed(&names)),
+                };
+                let message = format!("there is no configuration `{}`", text.value);
+                self.report.error(text.at.clone(), message, hint);
+            }
+            found.push(text.value);
+        }
+        found
+    }
+
+    fn search(&mut self, keyed: &Keyed<'_>) -> Option<Search> {
+        let node = keyed.value("search")?;
+        let table = node.as_table()?;
+        let keys = WORKLOAD.iter().find(|key| key.name == "search");
+        let Some(Kind::Table(keys)) = keys.map(|key| key.kind) else {
+            return None;
+        };
+        let own = Keyed::new(table, node.at.clone(), "search", keys);
+        for (key, example) in [("axis", "\"rate_iops\""), ("until", "\"p99 < 2ms\"")] {
+            if own.value(key).is_none() {
+                let message = format!("`search` lacks `{key}`");
+                self.report
+                    .error(node.at.clone(), message, format!("add `{key} = {example}`"));
+            }
+        }
+        let axis = own.word("axis", self.report).and_then(SearchAxis::named);
+        let until = own.text("until", self.report)?;
+        let until = match Bound::parse(&until.value) {
+            Ok(bound) => Some(bound),
+            Err(why) => {
+                self.report.plain_error(until.at, why);
+                None
+            }
+        };
+        Some(Search {
+            axis: axis?,
+            until: until?,
+        })
+    }
+
+    fn check_baseline(
+        &mut self,
+        keyed: &Keyed<'_>,
+        configurations: &[Configuration],
+        workloads: &[Workload],
+    ) {
+        let Some(baseline) = keyed.text("baseline", self.report) else {
+            return;
+        };
+        // Without configurations here, `--on` names them.
+        let (what, names): (&str, Vec<&str>) = match configurations.len() {
+            0 => return,
+            1 => (
+                "workload",
+                workloads.iter().map(|it| it.name.as_str()).collect(),
+            ),
+            _ => (
+                "configuration",
+                configurations.iter().map(|it| it.name.as_str()).collect(),
+            ),
+        };
+        if !names.contains(&baseline.value.as_str()) {
+            let hint = match closest(&baseline.value, names.iter().copied()) {
+                Some(near) => format!("did you mean `\"{near}\"`?"),
+                None => format!("there is {}", listed(&names)),
+            };
+            let message = format!("the baseline `{}` is not a {what}", baseline.value);
+            self.report.error(baseline.at, message, hint);
+        }
+    }
+}
+
+/// `a.b.c = value` as tables.
+fn nested(first: String, rest: String, entry: Entry) -> Entry {
+    let inner = match rest.split_once('.') {
+        Some((next, rest)) => nested(next.to_owned(), rest.to_owned(), entry.clone()),
+        None => Entry {
+            key: rest,
+            ..entry.clone()
+        },
+    };
+    Entry {
+        key: first,
+        node: iodyno_document::Node {
+            at: entry.node.at.clone(),
+            value: Value::Table(Table {
+                entries: vec![inner],
+            }),
+        },
+        ..entry
+    }
+}
+
+fn texts(keyed: &Keyed<'_>, name: &str, report: &mut Report<'_>) -> Vec<String> {
+    let found = keyed.texts(name, report).into_iter();
+    found.map(|text| text.value).collect()
+}
+
+fn closing_table(file: &Table, report: &mut Report<'_>) -> Option<ClosingTable> {
+    let node = file.get("table")?;
+    let table = node.as_table()?;
+    let keyed = Keyed::new(table, node.at.clone(), "table", crate::keys::TABLE);
+    Some(ClosingTable {
+        title: keyed
+            .text("title", report)
+            .map(|text| text.value)
+            .unwrap_or_default(),
+        rows: texts(&keyed, "rows", report),
+        columns: texts(&keyed, "columns", report),
+        metrics: texts(&keyed, "metric", report),
+        unit: match keyed.word("unit", report) {
+            Some("MB/s") => BandwidthUnit::Decimal,
+            Some("MiB/s") => BandwidthUnit::Binary,
+            _ => BandwidthUnit::Scaled,
+        },
+        digits: keyed.count("digits", report).map(|digits| digits as u32),
+    })
+}

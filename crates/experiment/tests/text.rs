@@ -1,0 +1,624 @@
+//! Reads texts: the matrix, parameters, layers, and every error with its location.
+
+use std::io;
+use std::path::Path;
+
+use iodyno_experiment::{Context, Experiment, read};
+use iodyno_fio::Host;
+use iodyno_model::{Diagnostic, FilePolicy, Layer, Target, Workload};
+
+/// A host without files, except a job file.
+struct NoHost;
+
+impl Host for NoHost {
+    fn read(&self, path: &Path) -> io::Result<String> {
+        match path.to_str() {
+            Some("exp/job.fio") => Ok("[j]\nrw=read\nsize=1m\n".to_owned()),
+            Some("exp/bad.fio") => Ok("[j]\nrw=reed\n".to_owned()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn env(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn page_size(&self) -> u64 {
+        4096
+    }
+
+    fn cpus(&self) -> u32 {
+        4
+    }
+
+    fn memory_mb(&self) -> u64 {
+        1024
+    }
+}
+
+fn read_with(text: &str, settings: &[(&str, &str)]) -> Result<Experiment, Vec<Diagnostic>> {
+    let settings: Vec<(String, String)> = settings
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+    let context = Context {
+        source: "exp/x.toml",
+        folder: Path::new("/here"),
+        settings: &settings,
+        host: &NoHost,
+    };
+    read(text, &context)
+}
+
+fn valid(text: &str) -> Experiment {
+    read_with(text, &[]).unwrap_or_else(|faults| panic!("{text}\n{faults:#?}"))
+}
+
+/// The errors as `line:column message`.
+fn faults(text: &str) -> Vec<String> {
+    let faults = read_with(text, &[]).expect_err(text);
+    let faults = faults.iter().map(|fault| match &fault.place {
+        Some(place) => format!("{}:{} {}", place.line, place.column, fault.message),
+        None => fault.message.clone(),
+    });
+    faults.collect()
+}
+
+fn names(workloads: &[Workload]) -> Vec<&str> {
+    workloads.iter().map(|it| it.name.as_str()).collect()
+}
+
+const WORK: &str = "[workload.w]\nfs = \"create_empty\"\n";
+
+fn with_target(lines: &str) -> String {
+    format!("[configuration.c]\n{lines}\n{WORK}")
+}
+
+fn layers(lines: &str) -> Vec<Layer> {
+    let experiment = valid(&with_target(lines));
+    match &experiment.configurations[0].target {
+        Target::Made(provision) => provision.layers.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_example_of_the_documentation_is_read() {
+    let experiment = valid(
+        r#"
+name = "zfs-vs-ext4"
+baseline = "ext4"
+max_time = "12h"
+params.disk = "/dev/nvme1n1"
+
+[configuration.ext4]
+target = "ext4 on ${disk}"
+ext4.mount = "noatime"
+
+[configuration.zfs]
+target = "zfs on ${disk}"
+zfs.compression = "off"
+
+[workload.timed]
+fs = ["create_empty", "write_sync_10MB", "statfs_many_files"]
+duration = "60s"
+
+[workload.deletes]
+fs = ["delete_10k_2MB", "delete_100k_2MB", "delete_10k_2k_200MB"]
+
+[workload."${rw}-${ioengine}${multi}"]
+fio = { size = "4G", bs = "4k", direct = 1, iodepth = 16, runtime = 20, rwmixread = 75 }
+files = "shared"
+family = "${ioengine}${multi}"
+axis.ioengine = ["psync", "libaio"]
+axis.rw = { seqread = "read", randread = "randread", seqwrite = "write", randwrite = "randwrite", randrw = "randrw" }
+axis.multi = { "" = { numjobs = 1 }, "-multi" = { numjobs = 4, group_reporting = 1 } }
+"#,
+    );
+    assert_eq!(experiment.name, "zfs-vs-ext4");
+    assert_eq!(experiment.max_time.unwrap().0, 12 * 3600 * 1_000_000_000);
+    let configurations: Vec<&str> = experiment
+        .configurations
+        .iter()
+        .map(|it| it.name.as_str())
+        .collect();
+    assert_eq!(configurations, ["ext4", "zfs"]);
+    let all = names(&experiment.workloads);
+    assert_eq!(all.len(), 6 + 20);
+    assert_eq!(
+        all[..3],
+        ["create_empty", "write_sync_10MB", "statfs_many_files"]
+    );
+    assert_eq!(
+        all[6..9],
+        ["seqread-psync", "seqread-psync-multi", "randread-psync"]
+    );
+    let multi = &experiment.workloads[7];
+    assert_eq!(multi.family.as_deref(), Some("psync-multi"));
+    assert_eq!(multi.files, FilePolicy::Shared);
+    let job = &multi.jobs[0];
+    assert_eq!((job.clones, job.name.as_str()), (4, "seqread-psync-multi"));
+    assert_eq!(multi.dimensions["rw"], "seqread");
+    assert_eq!(multi.dimensions["multi"], "-multi");
+    assert_eq!(multi.dimensions["ioengine"], "psync");
+    let runtime = experiment.workloads[0].jobs[0].end.runtime.unwrap();
+    assert_eq!(runtime.secs(), 60.0);
+    assert_eq!(experiment.workloads[0].sources[0].name, "create_empty.toml");
+}
+
+#[test]
+fn ten_mistakes_give_ten_messages() {
+    let found = faults(
+        r#"nam = "x"
+rounds = "many"
+max_time = 12
+fresh = "sometimes"
+baseline = "ext5"
+destroy = ["/dev/sda"]
+
+[configuration.ext4]
+target = "ext4 on ${dsk}"
+ext4.muont = "noatime"
+
+[configuration.zfs]
+target = "zfs"
+zfs.layout = "3 mirrors"
+
+[workload.timed]
+fs = ["create_emtpy"]
+duration = "60"
+
+[workload.blocks]
+fio = { rw = "reed", size = "1m", iodepht = 4 }
+"#,
+    );
+    assert_eq!(
+        found,
+        [
+            "1:1 unknown key `nam`",
+            "2:10 `rounds` is a whole number, not the string \"many\"",
+            "3:12 `max_time` is a time with its unit, not the number 12",
+            "4:9 `fresh` cannot be \"sometimes\"",
+            "5:12 the baseline `ext5` is not a configuration",
+            "6:1 `destroy` cannot be part of a file: permission is given for one invocation",
+            "9:10 `dsk` is neither a parameter nor an axis",
+            "10:6 unknown key `muont`",
+            "13:10 `zfs` needs devices or files below it",
+            "14:14 `layout` cannot be \"3 mirrors\"",
+            "17:7 there are no file operations named `create_emtpy`",
+            "18:12 `duration`: `60` has no unit; write `60s`",
+            "21:14 `reed` is not one of its values",
+            "21:35 there is no option `iodepht`",
+        ]
+    );
+}
+
+#[test]
+fn layers_are_built_from_the_top_down() {
+    let found = layers(
+        "target = \"zfs on throttle on loop on file on img\"\nzfs.layout = \"2 x mirror 3\"\nzfs.sync = \"disabled\"\n\
+         zfs.pool.ashift = 12\nthrottle.read_bandwidth = \"100MiB\"\nfile.size = \"1GiB\"",
+    );
+    let [
+        Layer::Zfs(zfs),
+        Layer::Throttle(limits),
+        Layer::Loop {
+            direct,
+            sector: None,
+        },
+        file,
+        folder,
+    ] = found.as_slice()
+    else {
+        panic!("{found:?}");
+    };
+    assert_eq!((zfs.layout.len(), zfs.layout[1].devices), (2, 3));
+    assert_eq!(zfs.pool["ashift"], "12");
+    assert_eq!(zfs.properties["sync"], "disabled");
+    assert_eq!((limits.read_bandwidth, limits.write_iops), (100 << 20, 0));
+    assert!(direct);
+    // As many files as the pool has devices.
+    let (size, count, allocate) = (1 << 30, 6, true);
+    let path = "/here/img".into();
+    assert_eq!(
+        *file,
+        Layer::File {
+            size,
+            count,
+            allocate
+        }
+    );
+    assert_eq!(*folder, Layer::Directory { path });
+}
+
+#[test]
+fn what_a_path_is_follows_from_the_layer_on_it() {
+    for (target, device) in [
+        ("ext4 on /x/y", true),
+        ("zfs on throttle on /x/y", true),
+        ("btrfs on device on /x/y", true),
+        ("overlay on /x/y", false),
+        ("directory on /x/y", false),
+        ("throttle on directory on /x/y", false),
+    ] {
+        let lines = format!(
+            "target = \"{target}\"\n{}",
+            match target.contains("throttle") {
+                true => "throttle.read_iops = 10",
+                false => "",
+            }
+        );
+        let found = layers(&lines);
+        let lowest = found.last().unwrap();
+        assert_eq!(
+            matches!(lowest, Layer::Device { .. }),
+            device,
+            "{target}: {lowest:?}"
+        );
+    }
+    let path = valid(&with_target("target = \"/x/y\""));
+    assert_eq!(path.configurations[0].target, Target::Path("/x/y".into()));
+    let filled = valid(&with_target(
+        "target = \"/x/y\"\nhost.sysctl.vm.dirty_ratio = 10",
+    ));
+    let Target::Made(made) = &filled.configurations[0].target else {
+        panic!("settings are applied to an existing folder, too");
+    };
+    assert_eq!(made.sysctl["vm.dirty_ratio"], "10");
+}
+
+#[test]
+fn a_kind_that_occurs_twice_is_listed() {
+    let found = layers(
+        "layers = [{ kind = \"ext4\" }, { kind = \"loop\", direct = false }, { kind = \"file\", size = \"1GiB\" }, \
+         { kind = \"ext4\", mount = \"noatime,discard\" }, { kind = \"zram\", size = \"2GiB\" }]",
+    );
+    assert_eq!(found.len(), 5);
+    let twice = faults(&with_target(
+        "target = \"ext4 on loop on file on ext4 on zram\"\nzram.size = \"1GiB\"\nfile.size = \"1GiB\"",
+    ));
+    assert_eq!(twice, ["2:10 `ext4` is twice in the target"]);
+}
+
+#[test]
+fn layers_that_do_not_fit_are_errors() {
+    for (lines, expected) in [
+        ("target = \"ext4\"", "2:10 `ext4` needs devices below it"),
+        (
+            "target = \"ext4 on file on /x\"\nfile.size = \"1GiB\"",
+            "2:10 `ext4` needs devices below it",
+        ),
+        (
+            "target = \"loop on /x\"",
+            "2:10 `loop` needs files below it",
+        ),
+        (
+            "target = \"tmpfs on /x\"\ntmpfs.size = \"1GiB\"",
+            "2:10 `tmpfs` has nothing below it",
+        ),
+        (
+            "target = \"extt on /x\"",
+            "2:10 `extt` is not a kind of layer",
+        ),
+        (
+            "target = \"ext4 on /dev/x\"\nxfs.mkfs = \"-f\"",
+            "3:1 `xfs` has no effect: it is not a layer of `target`",
+        ),
+        (
+            "target = \"ext4 on loop on file on /x\"",
+            "1:1 `file` lacks `size`",
+        ),
+        ("target = \"throttle on /x\"", "1:1 `throttle` has no limit"),
+        ("fill = \"1GiB\"", "1:1 a configuration lacks `target`"),
+        (
+            "target = \"/x\"\nlayers = []",
+            "3:10 there are both `target` and `layers`",
+        ),
+        (
+            "target = \"zfs on file on /x\"\nzfs.layout = \"mirror 2\"\nfile = { size = \"1GiB\", count = 3 }",
+            "4:25 `zfs.layout` has 2 devices, and `file.count` is 3",
+        ),
+    ] {
+        let found = faults(&with_target(lines));
+        assert_eq!(found.len(), 1, "{lines}: {found:?}");
+        let found = found[0].split_once(' ').unwrap();
+        let expected = expected.split_once(' ').unwrap();
+        assert_eq!(found.1, expected.1, "{lines}");
+        if expected.0 != "1:1" {
+            assert_eq!(found.0, expected.0, "{lines}");
+        }
+    }
+}
+
+#[test]
+fn parameters_keep_their_types_and_a_preset_gives_several() {
+    let text = "params = { n = 3, size = \"4k\", about = { about = \"any\", default = \"x\" } }\n\
+        preset.full = { n = 30, size = \"1m\" }\nrounds = \"${n}\"\nname = \"${about}-${n}\"\n\
+        [workload.w]\nfio = { rw = \"read\", size = \"${size}\" }\n";
+    let size = |experiment: &Experiment| {
+        let job = &experiment.workloads[0].jobs[0];
+        job.options["size"].clone()
+    };
+    for (settings, rounds, name, expected) in [
+        (&[][..], 3, "x-3", "4k"),
+        (&[("scale", "full")], 30, "x-30", "1m"),
+        (&[("scale", "full"), ("n", "7")], 7, "x-7", "1m"),
+        (&[("about", "y")], 3, "y-3", "4k"),
+    ] {
+        let found = read_with(text, settings).unwrap();
+        assert_eq!(found.rounds, Some(rounds));
+        assert_eq!(
+            (found.name.as_str(), size(&found).as_str()),
+            (name, expected)
+        );
+    }
+    for (setting, expected) in [
+        (("m", "1"), "`--set m=1`: there is no parameter `m`"),
+        (
+            ("scale", "ful"),
+            "`--set scale=ful`: there is no preset `ful`",
+        ),
+    ] {
+        let found = read_with(text, &[setting]).unwrap_err();
+        assert_eq!(found[0].message, expected);
+        assert!(found[0].hint.is_some());
+    }
+    let wrong = read_with(text, &[("n", "many")]).unwrap_err();
+    assert!(
+        wrong[0].message.contains("`rounds` is a whole number"),
+        "{wrong:?}"
+    );
+}
+
+#[test]
+fn a_parameter_without_a_value_has_to_be_given() {
+    let text = format!(
+        "params.disk = {{ about = \"device\" }}\n[configuration.c]\ntarget = \"ext4 on ${{disk}}\"\n{WORK}"
+    );
+    assert_eq!(
+        faults(&text),
+        ["1:8 the parameter `disk` has no value (device)"]
+    );
+    assert!(read_with(&text, &[("disk", "/dev/x")]).is_ok());
+}
+
+#[test]
+fn axes_cross_zip_and_exclude() {
+    let work = |lines: &str| {
+        valid(&format!(
+            "[workload.\"${{rw}}-${{bs}}\"]\nfio.size = \"1m\"\n{lines}\n"
+        ))
+        .workloads
+    };
+    let crossed = work("axis = { rw = [\"read\", \"write\"], bs = [\"4k\", \"1m\"] }");
+    assert_eq!(
+        names(&crossed),
+        ["read-4k", "read-1m", "write-4k", "write-1m"]
+    );
+    assert_eq!(crossed[1].jobs[0].options["bs"], "1m");
+    let zipped = work(
+        "axis = { rw = [\"read\", \"write\"], bs = [\"4k\", \"1m\"] }\nzip = [\"rw\", \"bs\"]",
+    );
+    assert_eq!(names(&zipped), ["read-4k", "write-1m"]);
+    let excluded = work(
+        "axis = { rw = [\"read\", \"write\"], bs = [\"4k\", \"1m\"] }\nexclude = [{ rw = \"read\", bs = [\"1m\"] }]",
+    );
+    assert_eq!(names(&excluded), ["read-4k", "write-4k", "write-1m"]);
+}
+
+#[test]
+fn axes_of_configurations_set_their_keys_and_become_dimensions() {
+    let experiment = valid(&format!(
+        "[configuration.\"${{base}}-${{zfs.sync}}\"]\ntarget = \"zfs on ${{base}}\"\nfile.size = \"1GiB\"\n\
+         axis.base = {{ f = \"file on /x\", l = \"loop on file on /x\" }}\n\
+         axis.\"zfs.sync\" = [\"standard\", \"disabled\"]\n{WORK}"
+    ));
+    let all: Vec<&str> = experiment
+        .configurations
+        .iter()
+        .map(|it| it.name.as_str())
+        .collect();
+    assert_eq!(
+        all,
+        ["f-standard", "f-disabled", "l-standard", "l-disabled"]
+    );
+    let last = &experiment.configurations[3];
+    assert_eq!(
+        (
+            last.dimensions["base"].as_str(),
+            last.dimensions["zfs.sync"].as_str()
+        ),
+        ("l", "disabled")
+    );
+    let Some(Layer::Zfs(zfs)) = last.provision().and_then(|made| made.layers.first()) else {
+        panic!("{last:?}");
+    };
+    assert_eq!(zfs.properties["sync"], "disabled");
+    assert_eq!(last.provision().unwrap().layers.len(), 4);
+}
+
+#[test]
+fn faults_of_the_matrix_are_reported() {
+    for (lines, expected) in [
+        ("axis.bs = []", "4:11 the axis `bs` has no values"),
+        (
+            "axis.bs = 4",
+            "4:11 `bs` is an axis: an array, or a table of labels, not the number 4",
+        ),
+        (
+            "axis.bs = [\"4k\", \"4k\"]",
+            "4:18 `4k` is twice in the axis `bs`",
+        ),
+        (
+            "axis.size2 = [\"4k\", \"8k\"]",
+            "4:6 the axis `size2` has no effect: `size2` is not a key",
+        ),
+        (
+            "axis.bs = [\"4k\", \"8k\"]\nzip = [\"rw\"]",
+            "5:8 there is no axis `rw`",
+        ),
+        (
+            "axis.bs = [\"4k\", \"8k\"]\nexclude = [{ bs = \"1m\" }]",
+            "5:19 the axis `bs` has no label `1m`",
+        ),
+        ("axis.bs = [\"4k\", \"5x\"]", "4:18 "),
+        ("zip = [\"bs\"]", "4:1 `zip` has no effect without `axis`"),
+    ] {
+        let found = faults(&format!(
+            "\n[workload.\"w${{bs}}\"]\nfio = {{ rw = \"read\", size = \"1m\" }}\n{lines}\n"
+        ));
+        let found: Vec<&String> = found
+            .iter()
+            .filter(|fault| !fault.contains("`bs` is neither"))
+            .collect();
+        assert!(
+            found.iter().any(|fault| fault.starts_with(expected)),
+            "{lines}: {found:?}"
+        );
+    }
+    let same = faults(
+        "[workload.w]\nfio = { rw = \"read\", size = \"1m\" }\naxis.bs = [\"4k\", \"8k\"]\n",
+    );
+    assert_eq!(same, ["1:11 two workloads are named `w`"]);
+}
+
+#[test]
+fn job_files_and_sysbench_are_read_by_their_crates() {
+    let experiment = valid(
+        "[workload.a]\nfio = [\"job.fio\"]\nduration = \"3s\"\n\
+         [workload.b]\nfio = \"job.fio\"\n\
+         [workload.\"${fio}-${bs}\"]\nfio = [\"job.fio\"]\naxis.bs = [\"4k\"]\n\
+         [workload.\"s${threads}\"]\nfileio = { file-test-mode = \"rndrw\", file_total_size = \"1G\", validate = true }\nduration = \"2s\"\naxis.threads = [1, 16]\n",
+    );
+    assert_eq!(
+        names(&experiment.workloads),
+        ["job", "b", "job-4k", "s1", "s16"]
+    );
+    let runtime = |index: usize| {
+        experiment.workloads[index].jobs[0]
+            .end
+            .runtime
+            .map(|it| it.secs())
+    };
+    assert_eq!(
+        (runtime(0), runtime(1), runtime(3)),
+        (Some(3.0), None, Some(2.0))
+    );
+    assert_eq!(experiment.workloads[4].jobs[0].clones, 16);
+    let found = faults(
+        "[workload.a]\nfio = \"bad.fio\"\n[workload.b]\nfileio = { file-test-mode = \"rndx\", thread = 3 }\n\
+         [workload.c]\nfio = \"none.fio\"\n[workload.d]\nfio = \"job.fio\"\nfs = \"create_empty\"\n[workload.e]\n",
+    );
+    let starts = [
+        "2:7 exp/bad.fio:2:4: ",
+        "4:12 ",
+        "4:37 ",
+        "6:7 cannot read `exp/none.fio`",
+        "9:1 a workload has `fio` and `fs`",
+        "10:1 a workload lacks",
+    ];
+    assert_eq!(found.len(), starts.len(), "{found:#?}");
+    for (found, start) in found.iter().zip(starts) {
+        assert!(found.starts_with(start), "{found} {start}");
+    }
+}
+
+#[test]
+fn file_operations_have_options_or_steps() {
+    let experiment = valid(
+        "[workload.w]\nfs = { names = [\"delete_10k_2MB\"], files = 7, file-size = \"4k\" }\n\
+         [workload.own]\nduration = \"2s\"\nfs = { cycle = [{ op = \"create\", timed = true }, { op = \"close\", timed = false }] }\n\
+         [workload.\"c${threads}\"]\nfs = \"create_empty\"\naxis.threads = [1, 2]\n\
+         [workload.sets]\nfs = { names = \"delete_10k_2k_200MB\", files = { small = 8, large = 2 } }\n",
+    );
+    assert_eq!(
+        names(&experiment.workloads),
+        ["delete_10k_2MB", "own", "c1", "c2", "sets"]
+    );
+    let operations = |index: usize| {
+        experiment.workloads[index].jobs[0]
+            .work
+            .file_operations()
+            .unwrap()
+    };
+    assert_eq!(
+        (operations(0).sets[0].count, operations(0).sets[0].size),
+        (7, 4096)
+    );
+    assert_eq!(operations(1).cycle.len(), 2);
+    assert_eq!(experiment.workloads[3].jobs[0].clones, 2);
+    let counts: Vec<u64> = operations(4).sets.iter().map(|set| set.count).collect();
+    assert_eq!(counts, [8, 2]);
+    let found = faults(
+        "[workload.w]\nfs = { names = [\"create_empty\"], fils = 7 }\n[workload.v]\nfs = { cycle = [{ op = \"creat\", timed = true }] }\n",
+    );
+    assert_eq!(found.len(), 2, "{found:?}");
+}
+
+#[test]
+fn a_search_has_an_axis_and_a_bound() {
+    let work = |search: &str| {
+        format!("[workload.w]\nfio = {{ rw = \"read\", size = \"1m\" }}\nsearch = {search}\n")
+    };
+    let found = valid(&work("{ axis = \"rate_iops\", until = \"p99 < 2ms\" }"));
+    assert_eq!(found.workloads[0].search.as_ref().unwrap().until.limit, 2e6);
+    for wrong in [
+        "{ axis = \"rate\", until = \"p99 < 2ms\" }",
+        "{ axis = \"rate_iops\" }",
+        "{ axis = \"rate_iops\", until = \"p99 2ms\" }",
+        "3",
+    ] {
+        assert_eq!(faults(&work(wrong)).len(), 1, "{wrong}");
+    }
+}
+
+#[test]
+fn an_experiment_is_recognised_also_with_errors() {
+    for (text, expected) in [
+        ("[workload.w]\nfs = \"create_empty\"", true),
+        ("params.x = \n[configuration.c]", true),
+        ("duration = \"1s\"\n[[cycle]]\nop = \"create\"", false),
+        ("", false),
+    ] {
+        assert_eq!(iodyno_experiment::is_experiment(text), expected, "{text}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_panics(lines in proptest::collection::vec(proptest::sample::select(LINES), 0..12)) {
+        let _ = read_with(&lines.join("\n"), &[("a", "1")]);
+    }
+}
+
+const LINES: &[&str] = &[
+    "params.a = 1",
+    "params = { a = {} }",
+    "preset.x.a = 2",
+    "rounds = \"${a}\"",
+    "[configuration.c]",
+    "[configuration.\"${b}\"]",
+    "target = \"ext4 on loop on file on ${a}/x\"",
+    "target = \"zfs on zram\"",
+    "zfs.layout = \"99999999 x mirror 99999999\"",
+    "file.size = \"1GiB\"",
+    "layers = [{ kind = \"file\" }, 3]",
+    "[workload.w]",
+    "[workload.\"${b}\"]",
+    "fio = { rw = \"read\" }",
+    "fio = [1]",
+    "fs = \"create_empty\"",
+    "fs = { names = [] }",
+    "fileio = { threads = 0 }",
+    "axis.b = [1, 2]",
+    "axis.b = { x = { y = 1 } }",
+    "axis = 3",
+    "zip = [[\"b\"]]",
+    "exclude = [{ b = 1 }]",
+    "family = \"${b}\"",
+    "= 3",
+    "[",
+    "\"é\" = '",
+    "destroy = 3",
+    "search = {}",
+];
