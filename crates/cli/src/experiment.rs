@@ -104,6 +104,13 @@ pub(crate) fn carry_out(
     let status_wanted = Arc::new(AtomicBool::new(false));
     let _watch = watch_signals(&stop, &status_wanted, context)?;
     let node = local_node(context)?;
+    let obstacles = iodyno_lab::obstacles(plan, &node, &store.files(), &stop);
+    if !obstacles.is_empty() {
+        return Err(Failure {
+            exit: Exit::Refused,
+            faults: obstacles,
+        });
+    }
     // A single trial checks it itself, and is stored.
     if let Begin::New(plan) = &begin
         && plan.cells() > 1

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use iodyno_model::{Configuration, Fresh, Layer, Plan, Provision, Workload, ZfsOrigin};
+use iodyno_model::{Fresh, Layer, Plan, Provision, Workload, ZfsOrigin};
 use iodyno_report::Style;
 use iodyno_units::{Bytes, Nanos, counted};
 
@@ -46,39 +46,25 @@ fn made(plan: &Plan, style: Style) -> String {
         text += &line("makes", &format!("{}: {made}", configuration.name), style);
     }
     if !text.is_empty() {
-        let often = match plan.fresh {
+        let often = match iodyno_lab::fresh(plan) {
             Fresh::Round => "for each round",
             Fresh::Trial => "for each trial",
             Fresh::Experiment => "once",
         };
-        let shared = shared_devices(plan);
-        let often = match shared.as_slice() {
+        let turns = iodyno_lab::turns(plan);
+        let often = match turns.as_slice() {
             [] => often.to_owned(),
-            names => format!(
-                "{often}; for each trial where configurations use the same device: {}",
-                names.join(", ")
-            ),
+            pairs => {
+                let pairs = pairs
+                    .iter()
+                    .map(|(one, other)| format!("{} and {}", one.name, other.name));
+                let pairs: Vec<String> = pairs.collect();
+                format!("{often}: {} use the same storage in turn", pairs.join(", "))
+            }
         };
         text += &line("made", &often, style);
     }
     text
-}
-
-/// The configurations whose devices another one uses.
-fn shared_devices(plan: &Plan) -> Vec<&str> {
-    let devices = |one: &Configuration| -> Vec<PathBuf> {
-        let provision = one.provision();
-        provision.map_or(Vec::new(), |it| it.devices().cloned().collect())
-    };
-    let shared = plan.configurations.iter().filter(|one| {
-        let mut others = plan
-            .configurations
-            .iter()
-            .filter(|other| other.name != one.name);
-        let own = devices(one);
-        others.any(|other| devices(other).iter().any(|device| own.contains(device)))
-    });
-    shared.map(|one| one.name.as_str()).collect()
 }
 
 fn settings(provision: &Provision) -> Vec<(&'static str, String)> {

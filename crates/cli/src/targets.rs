@@ -84,3 +84,11 @@ pub(crate) fn foresee(plan: &Plan, context: &Context) -> Result<Option<Forecast>
     let node = local_node(context)?;
     Ok(forecast(plan, &store, &node, &StopFlag::new()))
 }
+
+/// What prevents the storage of a plan from being made on this host. Changes nothing.
+pub(crate) fn obstacles(plan: &Plan, context: &Context) -> Result<Vec<Diagnostic>, Failure> {
+    let store = SqliteStore::files_of(&context.store_path()?);
+    let node = local_node(context)?;
+    let stop = StopFlag::new();
+    Ok(iodyno_lab::obstacles(plan, &node, &store, &stop))
+}

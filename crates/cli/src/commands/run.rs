@@ -20,7 +20,7 @@ use crate::progress::{Mode, Reporter};
 use crate::rounds::{doubts, with_rounds};
 use crate::schedule_text::schedule_text;
 use crate::screen::write_out;
-use crate::targets::{FoundPaths, foresee};
+use crate::targets::{FoundPaths, foresee, obstacles};
 use crate::trials::{Drawn, has_figures};
 use crate::workloads::{read_all, settings};
 
@@ -79,6 +79,9 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
         if flags.is_some() && !experiment.json {
             write_out(schedule_text(&plan, context.style_out()))?;
         }
+        let obstacles = obstacles(&plan, context)?.into_iter();
+        let warnings: Vec<Diagnostic> = obstacles.map(|fault| would("fail", fault)).collect();
+        context.tell(&warnings);
         return Ok(shown);
     }
     let experiment = flags.as_ref().unwrap_or(experiment);
@@ -126,16 +129,21 @@ fn warnings(forecast: Forecast) -> Vec<Diagnostic> {
         .map(|fault| ("be refused", fault))
         .chain(forecast.faults.into_iter().map(|fault| ("fail", fault)))
     {
-        let warning = Diagnostic {
-            severity: Severity::Warning,
-            message: format!("a run would {what}: {}", fault.message),
-            ..fault
-        };
+        let warning = would(what, fault);
         if !warnings.contains(&warning) {
             warnings.push(warning);
         }
     }
     warnings
+}
+
+/// A warning about what a run would do.
+fn would(what: &str, fault: Diagnostic) -> Diagnostic {
+    Diagnostic {
+        severity: Severity::Warning,
+        message: format!("a run would {what}: {}", fault.message),
+        ..fault
+    }
 }
 
 /// The plan of a command. Prints warnings; fails with every error found.

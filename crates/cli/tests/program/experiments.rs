@@ -104,8 +104,8 @@ fn parameters_and_presets_change_the_plan() {
     }
     run(&home, &["--set", "runtim=1s"])
         .exits(2)
-        .complains("there is no parameter `runtim`")
-        .complains("did you mean `runtime`?");
+        .tells("there is no parameter `runtim`")
+        .tells("did you mean `runtime`?");
     run(&home, &["--set", "runtime"]).exits(2);
     run(&home, &["--set", "runtime=1s", "--set", "runtime=2s"]).exits(2);
 }
@@ -138,10 +138,10 @@ fn an_experiment_is_run_alone_and_has_its_own_configurations() {
     home.file("job.fio", "[j]\nrw=read\nsize=1m\n");
     run(&home, &["job.fio"])
         .exits(2)
-        .complains("is not the only file");
+        .tells("is not the only file");
     run(&home, &["--on", "x=."])
         .exits(2)
-        .complains("the experiment has its own configurations");
+        .tells("the experiment has its own configurations");
     let without = EXPERIMENT.replace("[configuration.here]\ntarget = \".\"\n", "");
     home.file("laws.toml", &without);
     run(&home, &["--on", "x=.", "--dry-run"])
@@ -158,12 +158,12 @@ fn all_errors_are_printed_with_line_and_column() {
     );
     home.iodyno(&["run", "bad.toml"])
         .exits(2)
-        .complains("bad.toml:1:10")
-        .complains("bad.toml:2:1")
-        .complains("give `--destroy PATH` on the command line")
-        .complains("bad.toml:4:10")
-        .complains("bad.toml:6:14")
-        .complains("bad.toml:6:27");
+        .tells("bad.toml:1:10")
+        .tells("bad.toml:2:1")
+        .tells("give `--destroy PATH` on the command line")
+        .tells("bad.toml:4:10")
+        .tells("bad.toml:6:14")
+        .tells("bad.toml:6:27");
 }
 
 #[test]

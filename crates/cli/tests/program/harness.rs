@@ -187,17 +187,6 @@ impl Done {
         self
     }
 
-    /// Asserts that standard error contains this text.
-    #[track_caller]
-    pub(crate) fn complains(self, text: &str) -> Done {
-        assert!(
-            self.stderr.contains(text),
-            "`{text}` is not in stderr:\n{}",
-            self.stderr
-        );
-        self
-    }
-
     /// Parses standard output as one JSON document.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
