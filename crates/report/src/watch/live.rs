@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use iodyno_model::{FigureTable, SeriesKind};
+
 use super::choice::Choice;
 use super::line::LineBuilder;
 use super::screen::{self, Section};
@@ -33,6 +35,8 @@ pub struct Live {
     size: (usize, usize),
     /// The least and the most lines of each section in the pictures of this size.
     most: BTreeMap<&'static str, (usize, usize)>,
+    /// Other processes at their last scan: they are not scanned in every interval.
+    others: Option<FigureTable>,
 }
 
 impl Default for Live {
@@ -47,6 +51,7 @@ impl Default for Live {
             types: false,
             size: (0, 0),
             most: BTreeMap::new(),
+            others: None,
         }
     }
 }
@@ -106,6 +111,11 @@ impl Live {
             // What comes and goes has its place from the beginning.
             self.most = [("reclaim", (1, 1)), ("others", (2, most_others(height)))].into();
         }
+        let tables = self.with_others(view.tables);
+        let view = &WatchView {
+            tables: &tables,
+            ..view.clone()
+        };
         let sections = screen::sections(view, style, &self.choice);
         let sections = sections.into_iter().map(|(name, section)| {
             let section = section.unwrap_or_else(Section::blank);
@@ -120,6 +130,17 @@ impl Live {
         let sections: Vec<Section> = sections.collect();
         let foot = self.foot(view, style);
         screen::composed(host::head(view, style), &sections, foot, height, true)
+    }
+
+    /// The tables, with the other processes at their last scan.
+    fn with_others(&mut self, tables: &[FigureTable]) -> Vec<FigureTable> {
+        let others = |table: &&FigureTable| table.kind == SeriesKind::Others;
+        let scanned = tables.iter().find(others);
+        if let Some(table) = scanned.filter(|table| !table.rows.is_empty()) {
+            self.others = Some(table.clone());
+        }
+        let tables = tables.iter().filter(|table| !others(table)).cloned();
+        tables.chain(self.others.clone()).collect()
     }
 
     /// The state, or what came, went or is missing, and the keys.

@@ -329,6 +329,36 @@ fn live_lines_keep_their_places_when_others_and_reclaim_come_and_go() {
 }
 
 #[test]
+fn other_processes_stay_until_their_next_scan() {
+    let telemetry = with_others(2);
+    let scanned = Picture::of(&telemetry);
+    let view = scanned.view();
+    let tables = |kept: fn(&FigureTable) -> bool| -> Vec<FigureTable> {
+        view.tables
+            .iter()
+            .filter(|table| kept(table))
+            .cloned()
+            .collect()
+    };
+    let between = tables(|table| table.kind != SeriesKind::Others);
+    let mut display = Live::default();
+    let rows = |display: &mut Live, tables: &[FigureTable]| {
+        let view = WatchView {
+            tables,
+            ..view.clone()
+        };
+        let lines = display.screen(&view, EIGHTY, 24);
+        lines
+            .iter()
+            .filter(|line| line.starts_with("rsync"))
+            .count()
+    };
+    assert_eq!(rows(&mut display, &between), 0);
+    assert_eq!(rows(&mut display, view.tables), 2);
+    assert_eq!(rows(&mut display, &between), 2);
+}
+
+#[test]
 fn idle_loop_devices_are_hidden_until_a_key_shows_them() {
     let loops = |_| {
         let row = |name, reads| (name, vec![("reads", reads), ("read_bytes", reads * 4096)]);
