@@ -40,12 +40,12 @@ pub fn list(rows: &[RunRow], style: Style) -> String {
     let head = [
         Column::right("run"),
         Column::left("started"),
-        Column::right("took"),
+        Column::right("took").drop(1),
         Column::left("state"),
         Column::right("trials"),
-        Column::left("name").end(20),
+        Column::left("name").end(12),
     ];
-    let apart = apart.then(|| Column::left("differs in").middle(14));
+    let apart = apart.then(|| Column::left("differs in").middle(10));
     let result = Column::left("result").end(6);
     let with_apart = apart.is_some();
     let mut table = Table::new(head.into_iter().chain(apart).chain([result]));

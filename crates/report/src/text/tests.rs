@@ -211,6 +211,16 @@ fn runs_are_listed_in_columns() {
     assert!(text.contains(&"x".repeat(200)), "{text}");
     assert!(!list(&rows[..1], WIDE).contains("differs in"));
     assert_eq!(list(&[], WIDE), "");
+    // Long names are cut: one line per run also on a terminal of 80 columns.
+    let long = run(
+        "7",
+        "completed",
+        &"long-name-".repeat(20),
+        "--set bs=64k --set rw=randread",
+    );
+    let text = list(&[long, rows[0].clone()], Style { width: 80, ..WIDE });
+    assert_eq!(text.lines().count(), 3, "{text}");
+    assert!(text.lines().all(|line| width(line) <= 80), "{text}");
 }
 
 #[test]
