@@ -1,10 +1,17 @@
 //! Bounded reading: nothing outside of the probed range; both ends are read once.
 
+use std::borrow::Cow;
+use std::cell::Cell;
 use std::io;
 
 /// Most signatures are at both ends: ZFS's first two labels, and its last two with those of md and GPT.
 const HEAD: u64 = 512 << 10;
 const TAIL: u64 = 1 << 20;
+
+thread_local! {
+    /// The buffers of the last reader of this thread: thousands of files may be probed one after the other.
+    static ENDS: Cell<[Vec<u8>; 2]> = const { Cell::new([Vec::new(), Vec::new()]) };
+}
 
 type ReadAt<'a> = dyn Fn(&mut [u8], u64) -> io::Result<()> + 'a;
 
@@ -22,9 +29,10 @@ impl<'a> Reader<'a> {
         length: u64,
         read: impl Fn(&mut [u8], u64) -> io::Result<()> + 'a,
     ) -> io::Result<Reader<'a>> {
-        let mut head = vec![0; length.min(HEAD) as usize];
+        let [mut head, mut tail] = ENDS.take();
+        head.resize(length.min(HEAD) as usize, 0);
         read(&mut head, 0)?;
-        let mut tail = vec![0; length.min(TAIL) as usize];
+        tail.resize(length.min(TAIL) as usize, 0);
         let tail_start = length - tail.len() as u64;
         read(&mut tail, tail_start)?;
         Ok(Reader {
@@ -37,7 +45,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Bytes at an offset; `None` if they are not completely within the range.
-    pub(super) fn at(&self, offset: u64, length: usize) -> io::Result<Option<Vec<u8>>> {
+    pub(super) fn at(&self, offset: u64, length: usize) -> io::Result<Option<Cow<'_, [u8]>>> {
         let Some(end) = offset.checked_add(length as u64) else {
             return Ok(None);
         };
@@ -45,20 +53,28 @@ impl<'a> Reader<'a> {
             return Ok(None);
         }
         if end <= self.head.len() as u64 {
-            return Ok(Some(self.head[offset as usize..end as usize].to_vec()));
+            return Ok(Some(self.head[offset as usize..end as usize].into()));
         }
         if offset >= self.tail_start {
             let from = (offset - self.tail_start) as usize;
-            return Ok(Some(self.tail[from..from + length].to_vec()));
+            return Ok(Some(self.tail[from..from + length].into()));
         }
         let mut bytes = vec![0; length];
         (self.read)(&mut bytes, offset)?;
-        Ok(Some(bytes))
+        Ok(Some(bytes.into()))
     }
 
     /// Whether exactly these bytes are at an offset.
     pub(super) fn matches(&self, offset: u64, bytes: &[u8]) -> io::Result<bool> {
         Ok(self.at(offset, bytes.len())?.as_deref() == Some(bytes))
+    }
+}
+
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        let ends = [&mut self.head, &mut self.tail].map(std::mem::take);
+        // While a thread ends, its buffers are no longer kept.
+        let _ = ENDS.try_with(|kept| kept.set(ends));
     }
 }
 
