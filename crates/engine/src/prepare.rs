@@ -123,7 +123,10 @@ fn on_backend<S: CloneStream>(
     let engine = &engine;
     let mut notes = place(&spec.job.placement, spec.clone);
     thread::exact_timers();
-    let arena = arena(&spec.job, engine.depth, block, &mut notes)?;
+    // As in sysbench, the requests of a thread read into the same memory, unless the data are checked.
+    let shared = spec.job.work.shared_files().is_some();
+    let sink = shared && parts.verifier.is_none();
+    let arena = arena(&spec.job, engine.depth, block, sink, &mut notes)?;
     let regions: Vec<(u64, u64)> = spec
         .files
         .iter()
@@ -229,10 +232,20 @@ fn files(spec: &mut CloneSpec) -> Result<Vec<File>, WorkerError> {
         .collect()
 }
 
-fn arena(job: &Job, depth: u32, block: u64, notes: &mut Vec<String>) -> Result<Arena, WorkerError> {
+fn arena(
+    job: &Job,
+    depth: u32,
+    block: u64,
+    sink: bool,
+    notes: &mut Vec<String>,
+) -> Result<Arena, WorkerError> {
     let (depth, block) = (depth.max(1), block.max(1));
     let huge = job.buffers.memory == Memory::Huge;
-    let arena = Arena::new(depth, block as usize, job.buffers.align as usize, huge);
+    let (bytes, align) = (block as usize, job.buffers.align as usize);
+    let arena = match sink {
+        true => Arena::with_sink(depth, bytes, align, huge),
+        false => Arena::new(depth, bytes, align, huge),
+    };
     let arena = arena.map_err(|error| WorkerError {
         what: format!("reserve {depth} buffers of {block} bytes"),
         cause: error.to_string(),

@@ -252,7 +252,11 @@ impl Backend for AioBackend {
             OpKind::Trim | OpKind::SyncRange(_) => return self.blocking.push((slot, *op)),
         };
         let fd = self.files[op.file as usize].descriptor.as_raw_fd() as u32;
-        let address = self.arena.lend(slot, op.skip, op.transfer_length());
+        let (skip, length) = (op.skip, op.transfer_length());
+        let address = match op.kind {
+            OpKind::Read => self.arena.lend_for_read(slot, skip, length),
+            _ => self.arena.lend(slot, skip, length),
+        };
         let block = &mut self.blocks[slot as usize];
         *block = Iocb {
             data: slot.into(),

@@ -24,7 +24,8 @@ pub enum Pages {
 /// One mapping divided into equal slots: one buffer per op in flight.
 ///
 /// A slot is either idle and belongs to the owner of the arena, or busy and belongs to the kernel.
-/// Borrowing the bytes of a busy slot panics.
+/// Borrowing the bytes of a busy slot panics. A sink is a further buffer, which is never borrowed: reads whose data nobody
+/// looks at all go there, so that it stays in the CPU's caches.
 #[derive(Debug)]
 pub struct Arena {
     start: NonNull<u8>,
@@ -35,6 +36,7 @@ pub struct Arena {
     busy: Box<[bool]>,
     busy_count: u32,
     pages: Pages,
+    sink: bool,
 }
 
 // SAFETY: the arena owns its mapping; nothing else in this process points into it.
@@ -50,6 +52,24 @@ impl Arena {
     /// # Errors
     /// ENOMEM if there is not enough memory, EINVAL if the sizes overflow.
     pub fn new(slots: u32, slot_bytes: usize, shift: usize, huge: bool) -> io::Result<Arena> {
+        Arena::create(slots, slot_bytes, shift, huge, false)
+    }
+
+    /// The same, with a sink for all reads.
+    ///
+    /// # Errors
+    /// As of [`Self::new`].
+    pub fn with_sink(slots: u32, slot_bytes: usize, shift: usize, huge: bool) -> io::Result<Arena> {
+        Arena::create(slots, slot_bytes, shift, huge, true)
+    }
+
+    fn create(
+        slots: u32,
+        slot_bytes: usize,
+        shift: usize,
+        huge: bool,
+        sink: bool,
+    ) -> io::Result<Arena> {
         let overflow = || io::Error::from_raw_os_error(libc::EINVAL);
         let shift = shift % PAGE;
         let stride = slot_bytes
@@ -58,7 +78,7 @@ impl Arena {
             .and_then(|bytes| bytes.checked_next_multiple_of(PAGE))
             .ok_or_else(overflow)?;
         let length = stride
-            .checked_mul(slots.max(1) as usize)
+            .checked_mul(slots.max(1) as usize + usize::from(sink))
             .ok_or_else(overflow)?;
         let (start, length, pages) = match huge.then(|| Self::map_huge(length)).flatten() {
             Some((start, length)) => (start, length, Pages::Huge),
@@ -89,6 +109,7 @@ impl Arena {
             busy,
             busy_count: 0,
             pages,
+            sink,
         })
     }
 
@@ -135,6 +156,21 @@ impl Arena {
     /// If the slot is busy, or the range is not within it.
     #[inline]
     pub(crate) fn lend(&mut self, slot: u32, skip: u32, length: u32) -> *mut u8 {
+        self.lend_buffer(slot, slot, skip, length)
+    }
+
+    /// As [`Self::lend`], for a read: the slot is busy, and the bytes are those of the sink, if there is one.
+    #[inline]
+    pub(crate) fn lend_for_read(&mut self, slot: u32, skip: u32, length: u32) -> *mut u8 {
+        let buffer = match self.sink {
+            true => self.slots(),
+            false => slot,
+        };
+        self.lend_buffer(slot, buffer, skip, length)
+    }
+
+    #[inline]
+    fn lend_buffer(&mut self, slot: u32, buffer: u32, skip: u32, length: u32) -> *mut u8 {
         assert!(!self.busy[slot as usize], "slot {slot} is in flight");
         assert!(
             skip as usize + length as usize <= self.slot_bytes,
@@ -142,8 +178,8 @@ impl Arena {
         );
         self.busy[slot as usize] = true;
         self.busy_count += 1;
-        // SAFETY: within the slot, checked above.
-        unsafe { self.pointer(slot).add(skip as usize) }
+        // SAFETY: within the buffer, checked above.
+        unsafe { self.pointer(buffer).add(skip as usize) }
     }
 
     /// Takes a slot back from the kernel.
@@ -159,7 +195,7 @@ impl Arena {
 
     #[inline]
     fn pointer(&self, slot: u32) -> *mut u8 {
-        // SAFETY: slot < slots was checked by the caller's index into `busy`; the mapping holds all.
+        // SAFETY: the caller has checked a slot by its index into `busy`, and the mapping holds the sink as well.
         unsafe {
             self.start
                 .as_ptr()
@@ -251,6 +287,24 @@ mod tests {
             assert!(bytes.len() == 5000 && bytes.iter().all(|byte| *byte == slot as u8 + 1));
             assert_eq!(bytes.as_ptr() as usize % 4096, 512);
         }
+    }
+
+    #[test]
+    fn a_sink_is_beside_all_slots_and_used_by_all_reads() {
+        let mut arena = Arena::with_sink(2, 4096, 0, false).unwrap();
+        let slots = [0, 1].map(|slot| arena.slot_mut(slot).as_ptr() as usize);
+        let sink = arena.lend_for_read(0, 0, 4096) as usize;
+        assert_eq!(arena.lend_for_read(1, 512, 8) as usize, sink + 512);
+        assert!(slots.iter().all(|slot| slot.abs_diff(sink) >= 4096));
+        assert_eq!(arena.busy_count(), 2);
+        arena.take_back(1);
+        assert_eq!(arena.lend(1, 0, 4096) as usize, slots[1]);
+        arena.take_back(1);
+        arena.take_back(0);
+        let mut arena = Arena::new(2, 4096, 0, false).unwrap();
+        let own = arena.slot_mut(1).as_ptr() as usize;
+        assert_eq!(arena.lend_for_read(1, 0, 4096) as usize, own);
+        arena.take_back(1);
     }
 
     #[test]
