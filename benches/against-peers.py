@@ -10,7 +10,8 @@ is not installed is left out aloud.
 
 Environment: PEBBLE and SYSBENCH (the peers' programs), BENCH_DIR (where everything is done, in a folder
 of its own that is removed), BENCH_ROUNDS (5), BENCH_SECONDS (5, of each measurement), BENCH_ONLY (a word:
-only the sections whose title has it).
+only the sections whose title has it), BENCH_CELLS (1: all five modes of fileio, sync and async, with 1 and 8
+threads, in place of the selected ones).
 """
 
 import json
@@ -28,6 +29,7 @@ from pathlib import Path
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
 SECONDS = int(os.environ.get("BENCH_SECONDS", "5"))
 ONLY = os.environ.get("BENCH_ONLY", "")
+CELLS = os.environ.get("BENCH_CELLS") == "1"
 PEBBLE = os.environ.get("PEBBLE", "pebble")
 SYSBENCH = os.environ.get("SYSBENCH", "sysbench")
 
@@ -173,14 +175,23 @@ def beside_sysbench(iodyno, folder):
     ours = [iodyno, "--store", store]
     kinds = [Figure(name, "/s", True) for name in ("reads", "writes", "fsyncs")]
     direct, never = "--file-extra-flags=direct", "--file-fsync-freq=0"
-    for title, arguments, figures in [
+    selected = [
         ("rndrd, 1 thread, cached", ["--file-test-mode=rndrd"], [RATE, CPU]),
         ("rndrd, 4 threads, direct", ["--file-test-mode=rndrd", "--threads=4", direct], [RATE, CPU]),
         ("seqrd, 1 thread, cached", ["--file-test-mode=seqrd"], [RATE, CPU]),
         ("rndrw, 1 thread, fsync-freq 100", ["--file-test-mode=rndrw"], [RATE, CPU, *kinds]),
         ("rndrw, 4 threads, no fsync", ["--file-test-mode=rndrw", "--threads=4", never], [RATE, CPU]),
         ("rndwr, 4 threads, direct", ["--file-test-mode=rndwr", "--threads=4", direct, never], [RATE, CPU]),
-    ]:
+    ]
+    # A sequential write empties the files: it is the last.
+    modes = ["rndrd", "rndwr", "rndrw", "seqrd", "seqwr"]
+    cells = [
+        (f"{mode}, {io}, {threads} threads", [f"--file-test-mode={mode}", f"--file-io-mode={io}", f"--threads={threads}"], [RATE, CPU])
+        for mode in modes
+        for io in ["sync", "async"]
+        for threads in [1, 8]
+    ]
+    for title, arguments, figures in cells if CELLS else selected:
         words = [size, f"--time={SECONDS}", *arguments]
         show(
             f"fileio {title}, {SECONDS} s",
