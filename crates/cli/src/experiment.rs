@@ -10,6 +10,7 @@ use iodyno_runner::{Event, StopFlag};
 use iodyno_store::SqliteStore;
 use iodyno_target::Roots;
 
+use crate::commands::clean_before_run;
 use crate::context::{Context, store_fault};
 use crate::exit::Exit;
 use crate::failed_io::failed_blocks;
@@ -104,6 +105,13 @@ pub(crate) fn carry_out(
     let status_wanted = Arc::new(AtomicBool::new(false));
     let _watch = watch_signals(&stop, &status_wanted, context)?;
     let node = local_node(context)?;
+    if plan
+        .configurations
+        .iter()
+        .any(|one| one.provision().is_some())
+    {
+        clean_before_run(&node, &stop, context);
+    }
     let obstacles = iodyno_lab::obstacles(plan, &node, &store.files(), &stop);
     if !obstacles.is_empty() {
         return Err(Failure {

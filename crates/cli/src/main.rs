@@ -85,6 +85,7 @@ fn main() -> ExitCode {
         Command::Import(args) => commands::import(args, &context),
         Command::Check(args) => commands::check(args, &context),
         Command::Doctor(args) => commands::doctor(args, &context),
+        Command::Clean(args) => commands::clean(args, &context),
         Command::Watch(args) => commands::watch(args, &context),
         Command::Schema => commands::schema(),
         Command::Man(args) => commands::man(args),

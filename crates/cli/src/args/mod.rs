@@ -31,7 +31,7 @@ pub(crate) use stored::{
     CompareArgs, CompareFormat, DeleteArgs, ExportArgs, FailOn, Format, ImportArgs, ListArgs,
     NameArgs, ShowArgs, UnitChoice,
 };
-pub(crate) use tools::{CheckArgs, CompletionsArgs, ManArgs};
+pub(crate) use tools::{CheckArgs, CleanArgs, CompletionsArgs, ManArgs};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -129,6 +129,7 @@ pub(crate) enum Command {
     Check(CheckArgs),
     Doctor(DoctorArgs),
     Watch(WatchArgs),
+    Clean(CleanArgs),
     /// Print the JSON Schema of experiments, for editors.
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema,

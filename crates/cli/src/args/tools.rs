@@ -1,4 +1,4 @@
-//! Flags of `check`, `man` and `completions`.
+//! Flags of `check`, `clean`, `man` and `completions`.
 
 use std::path::PathBuf;
 
@@ -22,6 +22,23 @@ pub(crate) struct CheckArgs {
     /// Print the problems as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Undo storage that an experiment made and left behind.
+///
+/// Finds storage whose iodyno process was killed, or that was made before the host was restarted: mounts, loop devices,
+/// pools, image files, servers and changed settings. Undoes it in reverse order and prints what it undoes. Storage that a
+/// running process uses, and everything that iodyno did not make, is left alone. A run that makes storage does this first.
+/// The exit code is 1 if something could not be undone; running the command again tries again.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  iodyno clean --dry-run                  List what would be undone
+  iodyno clean                            Undo it")]
+pub(crate) struct CleanArgs {
+    /// Only print what would be undone.
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
 }
 
 /// Generate manual pages.

@@ -1,6 +1,7 @@
 //! The commands, one per file.
 
 mod check;
+mod clean;
 mod compare;
 mod completions;
 mod delete;
@@ -20,6 +21,7 @@ mod show;
 mod watch;
 
 pub(crate) use check::check;
+pub(crate) use clean::{clean, clean_before_run};
 pub(crate) use compare::{Judged, compare, judge};
 pub(crate) use completions::completions;
 pub(crate) use delete::{delete, name};

@@ -26,6 +26,7 @@ mod replay;
 mod results;
 mod resume;
 mod stand_in;
+mod storage;
 mod stored;
 mod streams;
 mod telemetry;

@@ -2,7 +2,7 @@
 
 use crate::harness::Home;
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "run",
     "fio",
     "list",
@@ -12,6 +12,7 @@ const COMMANDS: [&str; 12] = [
     "export",
     "import",
     "check",
+    "clean",
     "schema",
     "man",
     "completions",
@@ -68,7 +69,7 @@ fn writes_a_manual_page_for_each_command() {
     let done = home
         .iodyno(&["man", "pages/man1"])
         .succeeds()
-        .tells("21 pages");
+        .tells("22 pages");
     assert_eq!(done.stdout, "");
     for command in COMMANDS {
         let page = home.work().join(format!("pages/man1/iodyno-{command}.1"));

@@ -1,0 +1,52 @@
+//! Storage that a killed run left behind.
+
+use std::fs;
+use std::path::Path;
+
+use crate::harness::{Home, Running, root, skip};
+
+/// Runs `clean` in a mount namespace with a journal folder of its own, so that other tests' storage is not touched.
+#[test]
+fn clean_undoes_what_a_killed_run_made_and_a_dry_run_only_lists_it() {
+    if !root() {
+        return skip("the journal of root is in /var/lib");
+    }
+    let home = Home::new();
+    let folder = home.work().join("iodyno-t");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("disk0.img"), "data").unwrap();
+    let header = r#"{"schema":1,"token":"t","configuration":"ext4","boot":"an earlier one","owner":{"pid":1,"start":1},"provision":{"layers":[]}}"#;
+    let intent = format!(
+        r#"{{"intent":{{"step":0,"action":{{"do":"folder","path":"{}"}}}}}}"#,
+        folder.display()
+    );
+    let torn = r#"{"intent":{"step":1,"#;
+    let journal = home.file("t.jsonl", &format!("{header}\n{intent}\n{torn}"));
+    let script = format!(
+        "mkdir -p /var/lib/iodyno && mount -t tmpfs none /var/lib/iodyno && mkdir /var/lib/iodyno/journal && \
+         cp {} /var/lib/iodyno/journal && \"$1\" clean --dry-run && test -f {}/disk0.img && \"$1\" clean && \"$1\" clean",
+        journal.display(),
+        folder.display()
+    );
+    let mut command = home.program(Path::new("unshare"));
+    command.args([
+        "--mount",
+        "sh",
+        "-c",
+        &script,
+        "sh",
+        env!("CARGO_BIN_EXE_iodyno"),
+    ]);
+    let done = Running::of(command).done();
+    if done.stderr.contains("unshare") {
+        return skip(&done.stderr);
+    }
+    let done = done.succeeds();
+    let headline = "storage `t` of configuration `ext4`: the host was restarted\n";
+    let what = format!("folder {}\n", folder.display());
+    assert_eq!(
+        done.stdout,
+        format!("{headline}  would undo: {what}{headline}  undone: {what}nothing to undo\n")
+    );
+    assert!(!folder.exists());
+}
