@@ -46,6 +46,14 @@ impl Exit {
         }
     }
 
+    /// The exit code of a program named `sysbench`: 1 after any error.
+    pub(crate) fn sysbench_code(self) -> u8 {
+        match self {
+            Exit::Fine | Exit::Interrupted => self.code(),
+            _ => 1,
+        }
+    }
+
     /// The exit for a trial's outcome. `by_user`: whether the user interrupted the run; a trial whose node died is also
     /// interrupted, but that is a failure.
     pub(crate) fn of_trial(trial: &Trial, by_user: bool) -> Exit {
@@ -88,16 +96,17 @@ mod tests {
 
     #[test]
     fn numbers_are_those_of_the_manual() {
-        for (exit, code, fio) in [
-            (Exit::Fine, 0, 0),
-            (Exit::Inconclusive, 5, 1),
-            (Exit::CheckFailed, 1, 1),
-            (Exit::BadInput, 2, 1),
-            (Exit::Refused, 3, 1),
-            (Exit::WorkloadFailed, 4, 1),
-            (Exit::Interrupted, 130, 128),
+        for (exit, code, fio, sysbench) in [
+            (Exit::Fine, 0, 0, 0),
+            (Exit::Inconclusive, 5, 1, 1),
+            (Exit::CheckFailed, 1, 1, 1),
+            (Exit::BadInput, 2, 1, 1),
+            (Exit::Refused, 3, 1, 1),
+            (Exit::WorkloadFailed, 4, 1, 1),
+            (Exit::Interrupted, 130, 128, 130),
         ] {
-            assert_eq!((exit.code(), exit.fio_code()), (code, fio), "{exit:?}");
+            let codes = (exit.code(), exit.fio_code(), exit.sysbench_code());
+            assert_eq!(codes, (code, fio, sysbench), "{exit:?}");
         }
     }
 

@@ -75,7 +75,7 @@ fn main() -> ExitCode {
         Command::Run(args) => commands::run(args, &context),
         Command::Fio(args) => return commands::fio(args, &context),
         Command::Fs(args) => commands::fs(args, &context),
-        Command::Fileio(args) => commands::fileio(args, &context),
+        Command::Fileio(args) => return commands::fileio(args, &context),
         Command::List(args) => commands::list(args, &context),
         Command::Show(args) => commands::show(args, &context),
         Command::Compare(args) => commands::compare(args, &context),

@@ -30,7 +30,8 @@ fn introduction(text: &mut String) {
          options and defaults of sysbench 1.0. Of {} options, {honoured} are honoured, {ignored} are ignored (accepted without effect) and {refused} are\n\
          refused (the command is not run).\n\n\
          A link or copy of iodyno named `sysbench` does the same, so that scripts run unchanged (`make install-links`). Its other tests are\n\
-         refused. `--version` prints `sysbench 1.0.20` first. A store that cannot be written is a warning; `--no-store` and `-q` (no\n\
+         refused. `--version` prints `sysbench 1.0.20` first, and other output begins with the line `sysbench 1.0.20 (using iodyno VERSION)`.\n\
+         The exit code after an error is 1, as in sysbench. A store that cannot be written is a warning; `--no-store` and `-q` (no\n\
          warnings) stand directly after `iodyno fileio`, and `IODYNO_NO_STORE=1` and `IODYNO_QUIET=1` do the same.\n\n\
          `--on NAME=PATH`, `--rounds N` and `--name NAME` stand there, too: `prepare`, `run` and `cleanup` then work in the named folders, and `run`\n\
          measures them in rounds and compares them with the first, as `iodyno run` does: [comparing.md](comparing.md).\n\n",

@@ -1,6 +1,7 @@
 //! `iodyno fileio`: sysbench fileio's command line and output.
 
 use std::path::Path;
+use std::process::ExitCode;
 
 use iodyno_lab::Progress;
 use iodyno_model::printable::on_one_line;
@@ -10,7 +11,7 @@ use iodyno_runner::Event;
 use iodyno_sysbench::{self as sysbench, Action, Command};
 use iodyno_units::Nanos;
 
-use crate::args::{ExperimentArgs, FileioArgs};
+use crate::args::{ExperimentArgs, FileioArgs, called_by_other_name};
 use crate::commands::run::{command_line, fresh_seed, show_plan, working_folder};
 use crate::configurations::{configurations, named_paths};
 use crate::context::Context;
@@ -24,9 +25,28 @@ use crate::screen::write_out;
 use crate::targets::FoundPaths;
 use crate::trials::{Drawn, has_figures};
 
-/// Runs `prepare`, `run` or `cleanup` as sysbench fileio does; the first two are stored as trials.
-pub(crate) fn fileio(args: &FileioArgs, context: &Context) -> Result<Exit, Failure> {
-    let command = sysbench::read(&args.arguments).map_err(Failure::input)?;
+/// Runs `prepare`, `run` or `cleanup` as sysbench fileio does; the first two are stored as trials. The exit codes are
+/// those of iodyno, or under the name `sysbench` those of sysbench.
+pub(crate) fn fileio(args: &FileioArgs, context: &Context) -> ExitCode {
+    let exit = crate::report(carry(args, context), context);
+    match called_by_other_name() {
+        true => ExitCode::from(exit.sysbench_code()),
+        false => exit.into(),
+    }
+}
+
+fn carry(args: &FileioArgs, context: &Context) -> Result<Exit, Failure> {
+    let read = sysbench::read(&args.arguments);
+    let version = matches!(&read, Ok(command) if matches!(command.action, Action::Version));
+    if called_by_other_name() && !version {
+        // In place of sysbench's Lua interpreter.
+        let ours = env!("CARGO_PKG_VERSION");
+        write_out(format!(
+            "sysbench {} (using iodyno {ours})\n\n",
+            sysbench::RELEASE
+        ))?;
+    }
+    let command = read.map_err(Failure::input)?;
     if args.unobtrusive.quiet {
         context.silence();
     }

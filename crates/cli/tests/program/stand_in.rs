@@ -93,15 +93,19 @@ fn a_link_named_sysbench_is_sysbench_s_fileio_test() {
     )
     .succeeds()
     .prints("General statistics:");
+    let help = shell(&home, "sysbench fileio help").succeeds().stdout;
+    assert!(help.starts_with("sysbench 1.0."), "{help}");
     shell(&home, "sysbench --test=fileio --file-num=4 cleanup").succeeds();
     assert!(!home.work().join("test_file.0").exists());
     let version = shell(&home, "sysbench --version").succeeds().stdout;
     assert!(version.starts_with("sysbench 1.0."), "{version}");
+    assert_eq!(version.lines().count(), 1);
     shell(&home, "sysbench cpu run")
-        .exits(2)
+        .exits(1)
+        .prints("sysbench 1.0.")
         .tells("the test `cpu` is not supported");
     shell(&home, "sysbench fileio --no-store run")
-        .exits(2)
+        .exits(1)
         .tells("belongs directly after");
 }
 
