@@ -11,7 +11,7 @@ use iodyno_fio::{
     Action, CommandLine, Eta, OutputFormat, OutputOptions, OwnFlags, SystemHost, parse_command_line,
 };
 use iodyno_lab::Progress;
-use iodyno_model::{Diagnostic, Plan, Severity, TrialKey, Workload};
+use iodyno_model::{Diagnostic, Outcome, Plan, Severity, TrialKey, Workload};
 use iodyno_report::fio::{VERSION, banner};
 use iodyno_report::safe_text;
 use iodyno_runner::{Event, inflate_log};
@@ -228,7 +228,9 @@ impl RunObserver for Printer<'_> {
                     faults.extend(other_failure(ended.workload, ended.trial));
                 }
                 self.context.tell(&faults);
-                if has_figures(ended.trial) {
+                // Programs that read the result of an interrupted run expect a document.
+                let interrupted = matches!(ended.trial.outcome, Outcome::Interrupted(_));
+                if has_figures(ended.trial) || interrupted {
                     self.print(Drawn::new(ended.workload, ended.trial))?;
                 }
                 match &mut self.bandwidth {

@@ -78,20 +78,30 @@ fn two_signals_abort() {
 
 #[test]
 fn a_signal_while_files_are_laid_out_ends_there() {
-    let home = Home::new();
-    home.file(
-        "job.fio",
-        "[t]\nrw=read\nbs=4k\nsize=3g\nruntime=1h\ntime_based\n",
-    );
-    let running = home.start(&["run", "job.fio"]);
-    let node = running.node();
-    let file = home.work().join("t.0.0");
-    running.wait_for("the file to grow", || {
-        (file.metadata().ok()?.len() > 0).then_some(())
-    });
-    running.signal(Signal::INT);
-    running.done().exits(130);
-    wait_for("the node to exit", || (!alive(node)).then_some(()));
+    let commands: [(&[&str], i32); 2] = [
+        (&["run", "job.fio"], 130),
+        (&["fio", "job.fio", "--output-format=json"], 128),
+    ];
+    for (command, code) in commands {
+        let home = Home::new();
+        home.file(
+            "job.fio",
+            "[t]\nrw=read\nbs=4k\nsize=3g\nruntime=1h\ntime_based\n",
+        );
+        let running = home.start(command);
+        let node = running.node();
+        let file = home.work().join("t.0.0");
+        running.wait_for("the file to grow", || {
+            (file.metadata().ok()?.len() > 0).then_some(())
+        });
+        running.signal(Signal::INT);
+        let done = running.done().exits(code);
+        wait_for("the node to exit", || (!alive(node)).then_some(()));
+        // fio prints a result without ops.
+        if code == 128 {
+            assert_eq!(done.json()["jobs"][0]["read"]["total_ios"], 0);
+        }
+    }
 }
 
 #[test]
