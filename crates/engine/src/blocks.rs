@@ -11,7 +11,7 @@ use crate::driver::{Driver, Parts};
 use crate::lifecycle::{CloneWork, Course, Steps, carry_out};
 use crate::outcome::{CloneOutcome, WorkerError};
 use crate::spec::{ClonePart, CloneSpec};
-use crate::stream::{CloneStream, Issue, ListStream, checked_read, end_sync, sync_kind};
+use crate::stream::{CloneStream, Issue, ListStream, end_sync, sync_kind};
 
 /// The longest wait for cancelled ops before they are given up as stuck, ns.
 const PATIENCE_NS: u64 = 1_000_000_000;
@@ -76,10 +76,23 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
     }
 
     fn run(&mut self, counters: &OpCounters, until: u64) -> Result<EndedBy, WorkerError> {
-        Ok(self.driver.drive(&mut self.stream, counters, until)?)
+        loop {
+            let ended = self.driver.drive(&mut self.stream, counters, until)?;
+            if ended != EndedBy::Size || !self.stream.next_pass() {
+                return Ok(ended);
+            }
+            let (driver, stream) = (&mut self.driver, &mut self.stream);
+            driver.drain(stream, counters, PATIENCE_NS)?;
+            let mut checks = ListStream(driver.checks().into_iter());
+            let ended = driver.drive(&mut checks, counters, until)?;
+            driver.drain(&mut checks, counters, PATIENCE_NS)?;
+            if ended != EndedBy::Size {
+                return Ok(ended);
+            }
+        }
     }
 
-    fn discard_ramp(&mut self, _ended: bool) {
+    fn discard_ramp(&mut self) {
         self.driver.forget_ramp();
     }
 
@@ -128,11 +141,8 @@ impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S
                 let checked = |verify: &Verify| verify.do_verify && !verify.only;
                 let written = blocks.access.writes && blocks.verify.as_ref().is_some_and(checked);
                 if written && usable(steps) {
-                    let longest = blocks.access.max_block() as usize;
-                    let verifier = self.driver.verifier.as_ref();
-                    let ranges = verifier.map(|verifier| verifier.ranges(longest));
-                    let ranges = ranges.unwrap_or_default().into_iter();
-                    self.list(steps, Step::VerifyPass, ranges.map(checked_read));
+                    let checks = self.driver.checks().into_iter();
+                    self.list(steps, Step::VerifyPass, checks);
                 }
             }
             Work::SharedFiles(rule) => {

@@ -62,6 +62,26 @@ impl OpCounters {
         }
     }
 
+    /// Adds everything that `other` counted. Only the thread that writes both may call this.
+    pub(crate) fn absorb(&self, other: &OpCounters) {
+        for (own, other) in self.directions.iter().zip(&other.directions) {
+            add(&own.bytes, other.bytes.load(Relaxed));
+            add(&own.errors, other.errors.load(Relaxed));
+            add(&own.short, other.short.load(Relaxed));
+            own.service.absorb(&other.service);
+            let rest = [
+                (&own.response, &other.response),
+                (&own.submission, &other.submission),
+                (&own.completion, &other.completion),
+            ];
+            for (own, other) in rest {
+                if let (Some(own), Some(other)) = (own, other) {
+                    own.absorb(other);
+                }
+            }
+        }
+    }
+
     /// The counters of a direction.
     #[inline]
     pub fn of(&self, direction: Direction) -> &DirectionCounters {
@@ -125,6 +145,17 @@ impl LatencyCounters {
         }
         let bin = &self.bins[BinLayout::index(value)];
         bin.store(bin.load(Relaxed).wrapping_add(1), Release);
+    }
+
+    /// Adds the values that `other` recorded, which has as many bins.
+    fn absorb(&self, other: &LatencyCounters) {
+        add(&self.sum, other.sum.load(Relaxed));
+        add(&self.overflow, other.overflow.load(Relaxed));
+        self.max.fetch_max(other.max.load(Relaxed), Relaxed);
+        self.min.fetch_min(other.min.load(Relaxed), Relaxed);
+        for (own, other) in self.bins.iter().zip(&other.bins) {
+            own.store(own.load(Relaxed) + other.load(Relaxed), Release);
+        }
     }
 
     /// Sum of the values recorded so far, ns; it wraps.
@@ -241,6 +272,23 @@ mod tests {
         assert_eq!(whole, counters.histogram());
         assert_eq!((whole.min_ns(), whole.max_ns()), (17, 999 * 999 * 5 + 17));
         assert!(reader.advance(&counters).is_empty());
+    }
+
+    #[test]
+    fn absorbed_counters_add_up() {
+        let (first, second) = (LatencyCounters::new(), LatencyCounters::new());
+        for value in [5, 70_000, BinLayout::MAX_NS + 1] {
+            first.record(value);
+        }
+        for value in [3, 70_000] {
+            second.record(value);
+        }
+        let mut sum = first.histogram();
+        sum.merge(&second.histogram());
+        second.absorb(&first);
+        assert_eq!(second.histogram(), sum);
+        second.absorb(&LatencyCounters::new());
+        assert_eq!(second.histogram(), sum);
     }
 
     #[test]

@@ -28,8 +28,8 @@ pub(crate) trait CloneWork {
     /// Runs until the work is complete, the instant `until` passes, or the worker is told to stop.
     fn run(&mut self, counters: &OpCounters, until: u64) -> Result<EndedBy, WorkerError>;
 
-    /// Ends the ramp and discards its counts. `ended`: the work was completed during the ramp.
-    fn discard_ramp(&mut self, ended: bool);
+    /// Discards the counts of the ramp.
+    fn discard_ramp(&mut self);
 
     /// Begins the measured time, from which budgets and minimum rates count.
     fn measure(&mut self, now: u64);
@@ -154,14 +154,20 @@ pub(crate) fn carry_out<W: CloneWork>(
     }
     work.begin(now);
     let mut ended = None;
+    let mut before = work.clock().thread_usage();
     if job.end.ramp.0 > 0 {
         let until = now.saturating_add(job.end.ramp.0);
         let word = steps.run(&mut work, Step::Ramp, |work| work.run(&shared.ramp, until));
         ended = word.filter(|word| *word != EndedBy::Runtime);
-        now = work.clock().now();
-        work.discard_ramp(ended.is_some());
+        // As in fio, the ramp of a job that completes its work in it, or fails, is what is reported.
+        if matches!(ended, Some(EndedBy::Size | EndedBy::Error)) {
+            shared.measure.absorb(&shared.ramp);
+        } else {
+            work.discard_ramp();
+            now = work.clock().now();
+            before = work.clock().thread_usage();
+        }
     }
-    let before = work.clock().thread_usage();
     shared.set_measure_start(now);
     let runtime = job.end.runtime;
     let until = runtime.map_or(u64::MAX, |runtime| now.saturating_add(runtime.0));

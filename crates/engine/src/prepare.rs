@@ -49,7 +49,9 @@ pub(crate) fn blocks(
             Some(replay) => replay.trace.files.iter().any(|file| file.writes),
             None => access.writes,
         },
-        bad_block_fails: blocks.verify.as_ref().is_some_and(|verify| verify.fatal),
+        // As in fio, the first bad block ends the job.
+        bad_block_fails: !job.errors.continue_verify
+            || blocks.verify.as_ref().is_some_and(|verify| verify.fatal),
         shared,
         names: names(&spec),
         filler: Filler::new(&job.buffers, spec.seed ^ CONTENT),
@@ -90,7 +92,7 @@ pub(crate) fn shared_files(
     let parts = Parts {
         engine: rule.engine.clone(),
         writes: rule.mode.writes(),
-        // As in sysbench, the first bad block ends the job.
+        // As in sysbench.
         bad_block_fails: !job.errors.continue_verify,
         shared,
         names: names(&spec),
@@ -311,6 +313,7 @@ fn verifier(spec: &CloneSpec, blocks: &Blocks) -> Result<Option<Checks>, WorkerE
         _ => &none,
     };
     let dumps = rule.dump;
+    let in_between = rule.backlog > 0 || blocks.passes.loops > 1;
     let writer = Writer {
         seed,
         trial: part.trial,
@@ -319,6 +322,9 @@ fn verifier(spec: &CloneSpec, blocks: &Blocks) -> Result<Option<Checks>, WorkerE
     let mut verifier = Verifier::new(rule, writer, smallest, &files, blocks.engine.depth.max(1));
     if dumps {
         verifier.dump_to(&part.dumps);
+    }
+    if in_between {
+        verifier.note_checks();
     }
     verifier.expect_recorded(&part.recorded);
     Ok(Some(Checks::Headers(Box::new(verifier))))

@@ -45,7 +45,9 @@ pub struct CloneSpec {
     pub seed: u64,
     /// The simulated device; `Some` if the job's engine is simulated.
     pub simulated: Option<Simulated>,
-    /// Bytes after which the job ends unless it is time-based: size (or io_size) × loops.
+    /// Bytes after which the job ends unless it is time-based: size (or io_size) × loops. See [`Blocks::exceeds_bytes`].
+    ///
+    /// [`Blocks::exceeds_bytes`]: iodyno_model::Blocks::exceeds_bytes
     pub byte_budget: u64,
     /// The log of each op's latency, if there is one.
     pub log: Option<Arc<OpLog>>,

@@ -145,7 +145,7 @@ struct CheckedFile {
     written: Vec<u32>,
     /// The trials of recorded units, which this clone does not write. Empty: nothing is recorded.
     trials: Vec<u64>,
-    /// Units that were checked since their last write; empty without a backlog.
+    /// Units that were checked since their last write; empty if each is checked once, at the end.
     checked: Vec<bool>,
 }
 
@@ -173,7 +173,6 @@ impl Verifier {
         let unit = if divides { interval } else { smallest_block }.max(1);
         let body = Body::of(&rule);
         let depends = |body: &Body| body.depends_on_start(unit);
-        let backlog = rule.backlog > 0;
         Verifier {
             fio: FioRule::of(&rule),
             only_whole: body.as_ref().is_some_and(depends),
@@ -188,10 +187,7 @@ impl Verifier {
                     base: *base,
                     written: vec![0; length.div_ceil(unit) as usize],
                     trials: Vec::new(),
-                    checked: match backlog {
-                        true => vec![false; length.div_ceil(unit) as usize],
-                        false => Vec::new(),
-                    },
+                    checked: Vec::new(),
                 })
                 .collect(),
             sequence: 0,
@@ -201,6 +197,13 @@ impl Verifier {
             dumps: None,
             dumped: 0,
             dump_fault: None,
+        }
+    }
+
+    /// Remembers which units were checked, if that happens before the end.
+    pub(crate) fn note_checks(&mut self) {
+        for file in &mut self.files {
+            file.checked = vec![false; file.written.len()];
         }
     }
 

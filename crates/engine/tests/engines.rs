@@ -148,17 +148,22 @@ fn every_engine_verifies_its_writes_and_detects_changes() {
         open(&path, false)
             .write_all_at(b"x", 5 * BLOCK + 100)
             .unwrap();
-        let mut reader = job(kind, (true, false), Order::Sequential);
-        testing::blocks(&mut reader).verify = Some(Verify::default());
-        let (outcome, _) = start(reader, Some(open(&path, false)));
-        let found = outcome.verify.unwrap();
-        assert_eq!(
-            (found.checked, found.corrupt, found.bad()),
-            (SIZE / BLOCK, 1, 1),
-            "{kind:?}"
-        );
-        assert!(found.first.unwrap().contains("offset 20480"));
-        assert_eq!(outcome.ended, EndedBy::Error);
+        for goes_on in [false, true] {
+            let mut reader = job(kind, (true, false), Order::Sequential);
+            reader.errors.continue_verify = goes_on;
+            testing::blocks(&mut reader).verify = Some(Verify::default());
+            let (outcome, _) = start(reader, Some(open(&path, false)));
+            let found = outcome.verify.unwrap();
+            assert_eq!((found.corrupt, found.bad()), (1, 1), "{kind:?}");
+            assert!(found.first.unwrap().contains("offset 20480"));
+            // The first bad block ends the job, unless it is to go on.
+            let (ended, all) = match goes_on {
+                true => (EndedBy::Size, true),
+                false => (EndedBy::Error, false),
+            };
+            assert_eq!(outcome.ended, ended, "{kind:?}");
+            assert_eq!(found.checked == SIZE / BLOCK, all, "{kind:?}");
+        }
     }
 }
 

@@ -219,6 +219,7 @@ fn bad_blocks_are_dumped_with_the_expected_content() {
         for dump in [false, true] {
             let mut reader = job(EngineKind::Psync, (true, false));
             testing::blocks(&mut reader).access.order = Order::Sequential;
+            reader.errors.continue_verify = true;
             testing::blocks(&mut reader).verify = verify(dump);
             let (outcome, _) = start(reader, Some(&path), folder.path());
             assert_eq!(outcome.verify.unwrap().bad(), 100);
@@ -274,6 +275,7 @@ fn another_seed_is_stale_unless_it_is_not_checked() {
     start(writer, Some(&path), folder.path());
     for (check_seed, stale) in [(true, SIZE / BLOCK), (false, 0)] {
         let mut reader = job(EngineKind::Psync, (true, false));
+        reader.errors.continue_verify = true;
         testing::blocks(&mut reader).access.seed = Some(2);
         testing::blocks(&mut reader).verify = Some(Verify {
             check_seed,

@@ -81,28 +81,33 @@ const DIFFERENCES: &str = "\
 | a boolean without a value | 1 |
 | `${VAR}` that is not set | an empty text, with a warning |
 | options before several job files | apply to all files; fio applies them to the first |
-| blocks that fail verification | all blocks are checked; without `continue_on_error=verify` fio ends the job at the first bad one, iodyno with `verify_fatal=1` |
 | `continue_on_error` | continues after EIO and EILSEQ as in fio, and after ENODATA, which fio counts as EIO at the end of a file; other errors, such as ENOSPC, end the job unless `ignore_error` names them. With both options, EIO is continued after even if `ignore_error` does not name it |
 | `continue_on_error=verify` with bad blocks | exit code 1; that of fio is 0 |
-| `verify` with `loops` | blocks are read back after the last pass; fio reads them back after each |
+| `verify` with `loops` | blocks are read back after each pass, as in fio; the time of that is part of the measured time, except after the last pass |
 | `verify` with `time_based` | blocks are read back after the runtime; fio does not read them back unless `verify_backlog` is set |
-| `verify_only` with `rw=write` | only reads are counted; fio also counts writes that it did not make |
+| `verify_only` with `rw=write` | the output in fio's formats also counts the writes, as in fio, although none is made; the results of iodyno do not |
 | `verify_header` | not an option of fio; `docs/verification.md` describes the headers of verified blocks |
 | `verify_state_save` | one record in the state folder of iodyno; fio writes a file `…-verify.state` per job to the current folder |
 | the random map with `bsrange` or `bssplit` | as in fio, each byte of the region is accessed once per pass: an op that would meet used blocks ends before them. The blocks drawn are others than fio's, so that the number of ops differs by some percent |
 | `bsrange` or `bssplit` with different smallest blocks for reads and writes, or `bs=4k,64k` with one direction | offsets are multiples of each direction's smallest block; fio counts the used blocks in units of the smallest of all directions, and ends some of these jobs early |
-| `norandommap` with `bsrange` or `bssplit` | the last op ends at `size`; that of fio ends beyond it |
 | `rwmixread`, `percentage_random` | the same shares as in fio; the draws are others, so that the number of reads differs by some ops |
 | a trim of a file | punches a hole; fio 3.42 fails with ENOTTY |
-| `fsync`, `fdatasync`, `sync_file_range` | after this number of writes, as in fio 3.42, also if no op follows; fio 3.33 also syncs after each read in between |
+| `fsync`, `fdatasync`, `sync_file_range` | after this number of writes, as in fio 3.42, and not after the last op of the job; fio 3.33 also syncs after each read in between |
 | `atomic=1` without support by the file system or device | a failed write (EOPNOTSUPP), as in fio 3.42; fio 3.33 ignores the option |
 | `create_on_open` with reads and writes | a read beyond the end of the file is an op of 0 bytes, as in fio with asynchronous engines; with others fio fails with EIO |
 | a number in parentheses | arithmetic with `+ - * / % ^`, suffixes and `$ncpus`, `$pagesize`, `$mb_memory` |
-| a job that does all of its `size` within `ramp_time` | nothing is measured, and a note says so; fio reports the ops of the ramp, without latencies. A job that goes on after its ramp is measured from there in both, and the bytes of the ramp count towards `size` |
+| a job that does all of its `size` within `ramp_time` | the ops of the ramp are reported, as in fio, which omits their latencies; a note says so. A job that goes on after its ramp is measured from there in both, and the bytes of the ramp count towards `size` |
 | the checks of `steadystate` | are counted from the start of the job's measured time; fio checks all jobs at the same instants, so that its first value can cover a part of an interval |
 | `filecreate`, `filestat`, `filedelete`, `dircreate`, `dirstat`, `dirdelete` | work in a folder that the trial creates in `directory` and removes at its end; `filename` only sets how many files there are, and in which folder, because fio removes or changes the named files |
 | `cpuio` | the CPU spins in every `cpumode`, its ops have 0 bytes as in fio, and a `runtime` is required |
 | `latency_target` | depths are doubled, then bisected, from 1 up to `iodepth`; the job ends after one more window at the depth that was found, with `latency_run=1` at its own end. The figures are those of all depths tried, as in fio |
+| `zonesize` without `zonemode` | strided zones, with a warning; fio 3.42 refuses it |
+| `zonemode=strided` with a last zone that is cut off by the end of the file | as in fio, a sequential job ends there, or begins its next pass; a random one stays within the rest of the zone, where fio ends the job at the first draw beyond it |
+| `zonemode=strided` with `offset` or `size` within a longer file | zones stay within the region; in fio they go on to the end of the file |
+| `zonemode=strided` with several files | each file has its own zones; in fio the bytes of all files count together. As in fio, zones have no effect with `openfiles` above 1 |
+| `rw=randread:N` where the block size does not divide `size` | goes on; fio ends the job when a sequence meets the partial block at the end |
+| `number_ios` with `ramp_time` | the ops of the ramp do not count; in fio the job ends if it does as many during the ramp |
+| `nrfiles` with less than a block for each file | an error; fio does nothing and reports success |
 | `zonemode=zbd` | on files only, where each clone has its own write pointers; in fio the jobs of a file share them. Zoned devices, and trims, are refused |
 | `sync_file_range` | the range of the writes since the last one to the same file; libaio and io_uring make the call synchronously |
 | `steadystate=lat:100us` | 100 µs; fio compares with 100 ns |

@@ -203,11 +203,22 @@ fn finish_extent(draft: &mut Draft, report: &mut Report) {
         ),
         _ => {}
     }
+    let zoned = zoned && only_one_file_at_a_time(draft, report);
     let extent = &mut draft.blocks.extent;
     if !zoned {
-        extent.zone_range = 0;
-        extent.zone_skip = 0;
+        (extent.zone_size, extent.zone_range, extent.zone_skip) = (0, 0, 0);
     }
+}
+
+/// As in fio, strided zones have no effect with `openfiles` above 1.
+fn only_one_file_at_a_time(draft: &Draft, report: &mut Report) -> bool {
+    if draft.blocks.files.open <= 1 {
+        return true;
+    }
+    let warning = Problem::warning("strided zones have no effect with `openfiles` above 1")
+        .hint("set `openfiles=1`, or use a job for each file");
+    say(report, warning, draft.place("zonesize").cloned());
+    false
 }
 
 /// The zones of `zonemode=zbd`, and what was given in zones.
@@ -266,6 +277,9 @@ fn finish_end(draft: &mut Draft, report: &mut Report) {
         let place = draft.place("time_based").cloned();
         say(report, fault, place.or(draft.job.place.clone()));
     }
+    // As in fio, the number of ops is that of a pass.
+    let loops = draft.blocks.passes.loops.max(1);
+    draft.job.end.ops = draft.job.end.ops.map(|ops| ops.saturating_mul(loops));
     finish_steady(draft, report);
 }
 

@@ -354,6 +354,14 @@ impl Trap<'_> {
 
     fn zones(&mut self) {
         let extent = &self.draft.blocks.extent;
+        if extent.zone_size > 0 && self.draft.zone_mode.is_none() {
+            self.warn(
+                "zonesize",
+                "`zonesize` without `zonemode` is read as `zonemode=strided`; fio 3.42 refuses it",
+                "add `zonemode=strided`",
+            );
+        }
+        let extent = &self.draft.blocks.extent;
         if extent.zone_range > 0 && extent.zone_range < extent.zone_size {
             let (range, size) = (Bytes(extent.zone_range), Bytes(extent.zone_size));
             self.warn(

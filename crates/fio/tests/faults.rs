@@ -521,8 +521,22 @@ fn surprising_options_give_warnings() {
         &[("0.3", "warning as in fio, `/0.3` has no effect")],
     );
     check(
-        "zonesize=64k\nzonerange=16k",
+        "zonemode=strided\nzonesize=64k\nzonerange=16k",
         &[("zonesize", "warning `zonesize` is larger than `zonerange`")],
+    );
+    check(
+        "zonesize=64k",
+        &[(
+            "zonesize",
+            "warning `zonesize` without `zonemode` is read as",
+        )],
+    );
+    check(
+        "zonemode=strided\nzonesize=64k\nnrfiles=3\nopenfiles=2",
+        &[(
+            "zonesize",
+            "warning strided zones have no effect with `openfiles`",
+        )],
     );
     check(
         "filename=/dev/x:/dev/y:/dev/x",

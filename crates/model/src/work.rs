@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Access, Amount, Direction, Engine, EngineKind, Files, MixSequence, Operations, Order, Replay,
-    SharedFiles, SimClock, Verify,
+    Access, Amount, Direction, Engine, EngineKind, FileService, Files, MixSequence, Operations,
+    Order, Replay, SharedFiles, SimClock, Verify,
 };
 
 /// The part of its files that a clone works on.
@@ -145,27 +145,101 @@ impl Blocks {
             && access.sequence.is_none()
     }
 
-    /// Number of bytes of a region of `length` bytes that one pass accesses. As in fio, a sequence with gaps
-    /// (`rw=read:4k`) ends where less than a block is left after a gap, and continues at the start where nothing is left.
-    pub fn covered(&self, length: u64) -> u64 {
-        let mut directions = self.access.directions();
-        let (Some(direction), None) = (directions.next(), directions.next()) else {
-            return length;
+    /// The block size, if all ops have the same.
+    fn only_block(&self) -> Option<u64> {
+        let (least, most) = (self.access.min_block(), self.access.max_block());
+        (least == most && least > 0).then_some(least)
+    }
+
+    /// Whether the last op is whole even if it exceeds the number of bytes to process, as in fio: the job does not end with
+    /// the last free block of its region.
+    pub fn exceeds_bytes(&self) -> bool {
+        let (access, service) = (&self.access, self.files.service);
+        let drawn = |direction| access.percent_random.get(direction) == Some(&100);
+        let mapped = access.random_map && access.directions().all(drawn);
+        let by_law = matches!(
+            service,
+            FileService::Zipf(_) | FileService::Pareto(_) | FileService::Normal(_)
+        );
+        self.passes.io_size.is_some()
+            || self.extent.zone_size > 0
+            || (access.order == Order::Random && !mapped)
+            || (by_law && self.files.count > 1)
+    }
+
+    /// Number of bytes that the job processes in regions that have `whole` bytes, `covered` of them in a pass. `io_size` is
+    /// resolved.
+    pub fn bytes_to_process(&self, io_size: Option<u64>, whole: u64, covered: u64) -> u64 {
+        let loops = self.passes.loops.max(1);
+        let most = match self.exceeds_bytes() {
+            true => whole,
+            false => covered,
         };
-        let sizes = self.access.block_sizes.get(direction);
-        let (Some(MixSequence::Skip(gap @ 1..)), Some(sizes)) = (self.access.sequence, sizes)
-        else {
-            return length;
-        };
-        let block = sizes.min();
-        if sizes.max() != block || block == 0 || block > length {
-            return length;
+        match (io_size, self.extent.size) {
+            (Some(bytes), _) if self.checks_each_block_once() => {
+                bytes.min(whole).saturating_mul(loops)
+            }
+            (Some(bytes), _) => self.bytes_of_passes(bytes, whole, covered),
+            (None, Some(Amount::Bytes(size))) => size.min(most).saturating_mul(loops),
+            (None, _) => most.saturating_mul(loops),
         }
-        let step = block + gap as u64;
+    }
+
+    /// Number of bytes with `io_size`. As in fio, there are at least `loops` passes, and then as many as needed until less
+    /// than a block is left; `loops` times `io_size` is the limit.
+    fn bytes_of_passes(&self, io_size: u64, whole: u64, covered: u64) -> u64 {
+        let access = &self.access;
+        let (loops, block) = (self.passes.loops.max(1), access.max_block());
+        let limit = io_size.saturating_mul(loops);
+        let without_map = access.order == Order::Random && !access.random_map;
+        let pass = match without_map {
+            true => whole.div_ceil(block.max(1)).saturating_mul(block),
+            false => covered,
+        };
+        // Such writes go on at the start of the region without ending a pass.
+        let in_order = access.order == Order::Sequential && covered == whole;
+        let endless = access.writes && (without_map || in_order);
+        let passes = pass.saturating_mul(loops);
+        if pass == 0 || endless || passes >= limit {
+            return limit;
+        }
+        let left = io_size.saturating_sub(passes);
+        if loops == 1 {
+            let rest = left % pass;
+            return if rest < block {
+                io_size - rest
+            } else {
+                io_size
+            };
+        }
+        let further = match left >= block {
+            true => (left - block) / pass + 1,
+            false => 0,
+        };
+        passes
+            .saturating_add(further.saturating_mul(pass))
+            .min(limit)
+    }
+
+    /// Number of bytes of a region of `length` bytes that one pass accesses: whole blocks. As in fio, a sequence with gaps
+    /// (`rw=read:4k`) ends with the region, except where a gap reaches the end of the file: it continues at the start.
+    pub fn covered(&self, length: u64, whole_file: bool) -> u64 {
+        let Some(block) = self.only_block().filter(|block| *block <= length) else {
+            return length;
+        };
+        let whole = length - length % block;
+        let one = self.access.directions().count() == 1;
+        let gap = match self.access.sequence {
+            Some(MixSequence::Skip(gap @ 1..)) if one => gap as u64,
+            _ => return whole,
+        };
+        let step = block + gap;
         let blocks = (length - block) / step + 1;
-        match blocks * step < length {
-            true => blocks * block,
-            false => length,
+        // After the last op, the gap reaches the end of the file.
+        let wraps = whole_file && (blocks - 1) * step + block < length && blocks * step >= length;
+        match wraps {
+            true => whole,
+            false => blocks * block,
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use iodyno_model::{After, Amount, Blocks, BoundPlan, Diagnostic, Job, Operations, Target, Work};
+use iodyno_model::{After, Blocks, BoundPlan, Diagnostic, Job, Operations, Target, Work};
 
 use crate::faults::{self, fault};
 use crate::probe::{PathKind, Probe};
@@ -254,28 +254,23 @@ impl Binding<'_> {
         let files = self.regions(files, notes).map_err(|fault| vec![fault])?;
         // A file that is named twice is one file that is processed twice.
         let whole: u64 = files.iter().map(|file| file.length).sum();
-        let covered = files.iter().map(|file| self.blocks.covered(file.length));
+        let covered = files.iter().map(|file| {
+            let whole_file = file.base == 0 && file.existing.unwrap_or(0) <= file.length;
+            self.blocks.covered(file.length, whole_file)
+        });
         let covered: u64 = covered.sum();
         let mut seen = HashSet::new();
         let once =
             |file: &ResolvedFile| file.kind == FileKind::Null || seen.insert(file.path.clone());
         let files: Vec<ResolvedFile> = files.into_iter().filter(once).collect();
         let region_bytes: u64 = files.iter().map(|file| file.length).sum();
-        let pass = match (self.blocks.passes.io_size, self.blocks.extent.size) {
-            (Some(amount), _) => of(amount, whole),
-            (None, Some(Amount::Bytes(size))) => size.min(covered),
-            (None, _) => covered,
-        };
-        let pass = match self.blocks.checks_each_block_once() {
-            true => pass.min(whole),
-            false => pass,
-        };
+        let io_size = (self.blocks.passes.io_size).map(|amount| of(amount, whole));
         Ok(ResolvedClone {
             job: index,
             clone: self.clone,
             files,
             region_bytes,
-            byte_budget: pass.saturating_mul(self.blocks.passes.loops.max(1)),
+            byte_budget: self.blocks.bytes_to_process(io_size, whole, covered),
             seed: self.seed,
             replay: None,
         })

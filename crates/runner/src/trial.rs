@@ -468,9 +468,10 @@ impl<'a> Trial<'a> {
         let (waiting, origin) = (&worker.waiting, self.due.origin());
         let mut ended = assemble::ended(waiting, job, &shared, &left, result, origin, now);
         let result = &ended.result;
-        if job.end.ramp.0 > 0 && result.ended == EndedBy::Size && result.directions.is_empty() {
+        let measured = ended.steps.iter().any(|span| span.step == Step::Measure);
+        if job.end.ramp.0 > 0 && result.ended == EndedBy::Size && !measured {
             self.prepared.notes.push(format!(
-                "clone {} of `{}` completed its whole size during the ramp: nothing was measured; lower `ramp_time`, or add `time_based`",
+                "clone {} of `{}` completed its whole size during the ramp: its figures are those of the ramp; lower `ramp_time`, or add `time_based`",
                 waiting.clone, job.name
             ));
         }

@@ -9,7 +9,7 @@ use super::Driver;
 use crate::counters::{LatencyCounters, OpCounters, add};
 use crate::counts;
 use crate::outcome::WorkerError;
-use crate::stream::{Issue, OpStream};
+use crate::stream::{Issue, OpStream, checked_read};
 
 const EINVAL: i32 = 22;
 const ENOSPC: i32 = 28;
@@ -96,6 +96,18 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
             ),
             hint: Some("raise `max_latency`, or leave it out".to_owned()),
         });
+    }
+
+    /// The reads that verify what was written and not verified since.
+    pub(crate) fn checks(&self) -> Vec<Issue> {
+        let blocks = self.job.work.blocks();
+        let longest = blocks.map_or(0, |blocks| blocks.access.max_block() as usize);
+        let ranges = self.verifier.as_ref().map(|it| it.ranges(longest));
+        ranges
+            .unwrap_or_default()
+            .into_iter()
+            .map(checked_read)
+            .collect()
     }
 
     pub(super) fn verify(&mut self, slot: Slot, issue: &Issue) {

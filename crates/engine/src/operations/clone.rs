@@ -135,8 +135,8 @@ impl CloneWork for FileOperationsClone<'_> {
         Ok(self.cycles.run(counters, until))
     }
 
-    fn discard_ramp(&mut self, ended: bool) {
-        self.cycles.discard_ramp(ended);
+    fn discard_ramp(&mut self) {
+        self.cycles.discard_ramp();
     }
 
     fn measure(&mut self, _now: u64) {

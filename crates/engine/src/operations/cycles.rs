@@ -92,11 +92,9 @@ impl<'a> Cycles<'a> {
         self.left = cycles;
     }
 
-    /// Discards the counts of the ramp, unless the clone ended in it.
-    pub(super) fn discard_ramp(&mut self, ended: bool) {
-        if !ended {
-            self.errors.clear();
-        }
+    /// Discards the counts of the ramp.
+    pub(super) fn discard_ramp(&mut self) {
+        self.errors.clear();
     }
 
     /// Number of cycles done in the measured time.

@@ -1,6 +1,6 @@
 //! The op stream of one clone of a job.
 
-use iodyno_model::{Blocks, Direction, EndedBy, Flow, Job, MissedOps, ThinkTime};
+use iodyno_model::{Blocks, Direction, EndedBy, Flow, Job, MissedOps, ThinkTime, Verify};
 use iodyno_sys::{Op, OpKind, Slot};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -36,8 +36,14 @@ pub struct JobStream {
     /// Bytes and ops after which the stream ends; ops: [`ENDLESS`] during the ramp.
     byte_budget: u64,
     op_budget: u64,
+    /// Bytes of a pass and of all passes, if what was written is verified after each.
+    verified_passes: Option<(u64, u64)>,
     /// Op budget of the measured time.
     most_ops: u64,
+    /// Whether the last op is whole even if it exceeds the budget.
+    exceeds: bool,
+    /// Passes that can begin, if a pass ends before the budget is used up.
+    passes_left: u64,
     /// Maximum length of an op, bytes: the shortest region in whole blocks.
     longest: u64,
     files: FileTurn,
@@ -59,10 +65,8 @@ pub struct JobStream {
 
 #[derive(Debug, Default)]
 struct SyncTurn {
-    writes: u32,
-    data_writes: u32,
+    writes: u64,
     pending: Option<Op>,
-    range_writes: u32,
     /// File, start and end of what was written since its last sync of a range.
     range: Option<(u32, u64, u64)>,
 }
@@ -137,15 +141,27 @@ impl JobStream {
         let least = access.min_block().max(1);
         let shortest = regions.iter().map(|(_, length)| *length).min();
         let shortest = shortest.unwrap_or(u64::MAX).max(least);
-        let bytes = match blocks.passes.time_based {
-            true => ENDLESS,
-            false => byte_budget,
+        let passes = blocks.passes;
+        let verified = |verify: &Verify| verify.do_verify && !verify.only && verify.backlog == 0;
+        let verified_passes = (passes.loops > 1
+            && !passes.time_based
+            && passes.io_size.is_none()
+            && access.writes
+            && blocks.verify.as_ref().is_some_and(verified))
+        .then_some((byte_budget / passes.loops, byte_budget));
+        let bytes = match (passes.time_based, verified_passes) {
+            (true, _) => ENDLESS,
+            (false, Some((pass, _))) => pass,
+            (false, None) => byte_budget,
         };
         let most_ops = job.end.ops.unwrap_or(ENDLESS);
         let lengths = regions.iter().map(|(_, length)| *length);
         let regions = regions
             .iter()
-            .map(|(base, length)| Region::new(access, &blocks.extent, *base, *length, &mut random))
+            .map(|region| {
+                let zones = (&blocks.extent, blocks.passes.time_based);
+                Region::new(access, zones, *region, &mut random)
+            })
             .collect();
         let files = FileTurn::new(blocks, lengths, &mut random);
         let depth = blocks.engine.depth;
@@ -172,7 +188,13 @@ impl JobStream {
             issued_bytes: 0,
             issued_ops: 0,
             byte_budget: bytes,
+            exceeds: blocks.exceeds_bytes(),
+            passes_left: match blocks.passes.io_size {
+                Some(_) => ENDLESS,
+                None => blocks.passes.loops.saturating_sub(1),
+            },
             op_budget: most_ops,
+            verified_passes,
             most_ops,
             files,
             syncs: SyncTurn::default(),
@@ -210,7 +232,8 @@ impl JobStream {
         if self.issued_ops >= self.op_budget {
             return Some(EndedBy::Count);
         }
-        (self.issued_bytes + self.least > self.byte_budget).then_some(EndedBy::Size)
+        let least = if self.exceeds { 1 } else { self.least };
+        (self.issued_bytes + least > self.byte_budget).then_some(EndedBy::Size)
     }
 
     /// Pauses if a pause is due. A pause begins when no op is in flight.
@@ -245,11 +268,13 @@ impl JobStream {
         })
     }
 
+    /// As in fio, a write is followed by one sync at most: fsync takes precedence over fdatasync, and that over
+    /// sync_file_range.
     fn wrote(&mut self, op: &Op) {
         let policy = &self.blocks.sync;
         let syncs = &mut self.syncs;
         syncs.writes += 1;
-        syncs.data_writes += 1;
+        let due = |every: u32| every > 0 && syncs.writes.is_multiple_of(every.into());
         let whole = |kind| Op {
             kind,
             offset: 0,
@@ -257,32 +282,27 @@ impl JobStream {
             skip: 0,
             ..*op
         };
-        if policy.fsync_every > 0 && syncs.writes >= policy.fsync_every {
-            syncs.writes = 0;
-            syncs.pending = Some(whole(OpKind::Fsync));
-        } else if policy.fdatasync_every > 0 && syncs.data_writes >= policy.fdatasync_every {
-            syncs.data_writes = 0;
-            syncs.pending = Some(whole(OpKind::Fdatasync));
-        }
-        let Some(rule) = policy.range else { return };
         let end = op.offset + u64::from(op.length);
         let (first, last) = match syncs.range {
             Some((file, first, last)) if file == op.file => (first.min(op.offset), last.max(end)),
             _ => (op.offset, end),
         };
-        syncs.range = Some((op.file, first, last));
-        syncs.range_writes += 1;
-        if syncs.range_writes >= rule.every && syncs.pending.is_none() {
-            (syncs.range_writes, syncs.range) = (0, None);
-            syncs.pending = Some(Op {
+        syncs.pending = match policy.range {
+            _ if due(policy.fsync_every) => Some(whole(OpKind::Fsync)),
+            _ if due(policy.fdatasync_every) => Some(whole(OpKind::Fdatasync)),
+            Some(rule) if due(rule.every) => Some(Op {
                 kind: OpKind::SyncRange(rule.flags),
                 offset: first,
                 // The call takes 0 for all up to the end of the file.
                 length: u32::try_from(last - first).unwrap_or(0),
                 skip: 0,
                 ..*op
-            });
-        }
+            }),
+            _ => None,
+        };
+        let synced =
+            matches!(syncs.pending, Some(sync) if matches!(sync.kind, OpKind::SyncRange(_)));
+        syncs.range = (!synced).then_some((op.file, first, last));
     }
 
     /// The file of the next op: one whose region fits `length` bytes.
@@ -307,7 +327,10 @@ impl JobStream {
             None => 0,
         };
         // The remaining budget is at least the smallest block: see `used_up`.
-        let left = (self.byte_budget - self.issued_bytes).min(self.longest);
+        let left = match self.exceeds {
+            true => self.longest,
+            false => (self.byte_budget - self.issued_bytes).min(self.longest),
+        };
         let length = if drawn <= left {
             drawn
         } else {
@@ -315,9 +338,13 @@ impl JobStream {
         };
         let file = self.file(length);
         let region = &mut self.regions[file as usize];
-        let (offset, length) = region.next(direction, length, &mut self.random);
+        let (mut offset, mut length) = region.next(direction, length, &mut self.random);
         if length == 0 && drawn > 0 {
-            return false;
+            if self.passes_left == 0 || !region.begin_pass() {
+                return false;
+            }
+            self.passes_left -= 1;
+            (offset, length) = region.next(direction, drawn.min(left), &mut self.random);
         }
         self.issued_bytes += length;
         self.issued_ops += 1;
@@ -386,7 +413,10 @@ impl JobStream {
             *place = held;
             return Some(self.issue(slot, place));
         }
-        if let Some(sync) = self.sync() {
+        // As in fio, no sync follows the last op.
+        if self.used_up().is_none()
+            && let Some(sync) = self.sync()
+        {
             *place = sync;
             if let Some(think) = &mut self.think {
                 think.in_flight += 1;
@@ -457,6 +487,16 @@ impl CloneStream for JobStream {
     fn measure(&mut self) {
         self.issued_ops = 0;
         self.op_budget = self.most_ops;
+    }
+
+    fn next_pass(&mut self) -> bool {
+        match self.verified_passes {
+            Some((pass, whole)) if self.byte_budget < whole => {
+                self.byte_budget += pass;
+                true
+            }
+            _ => false,
+        }
     }
 
     fn join(&mut self, flow: &Arc<SharedFlow>) {

@@ -7,7 +7,7 @@ use super::block_map::BlockMap;
 use super::blocks::BlockDraw;
 use super::zoned::ZonedRegion;
 
-/// Strided zones: `size` bytes of each zone are used; the next zone begins `range + skip` after it.
+/// Strided zones: `size` bytes are processed within the `range` of each zone; the next zone begins `range + skip` after it.
 #[derive(Debug)]
 struct Zones {
     size: u64,
@@ -15,6 +15,8 @@ struct Zones {
     skip: u64,
     start: u64,
     done: u64,
+    /// Whether a sequential op beyond the end of the region begins its zone anew, instead of ending the pass.
+    wraps: bool,
 }
 
 /// The region of one file, and the position of each direction in it.
@@ -46,9 +48,8 @@ impl Region {
     /// The region of `length` bytes that begins at `base`.
     pub(super) fn new(
         access: &Access,
-        extent: &Extent,
-        base: u64,
-        length: u64,
+        (extent, time_based): (&Extent, bool),
+        (base, length): (u64, u64),
         random: &mut impl Rng,
     ) -> Region {
         let directions = [Direction::Read, Direction::Write, Direction::Trim];
@@ -71,6 +72,7 @@ impl Region {
             skip: extent.zone_skip,
             start: 0,
             done: 0,
+            wraps: time_based,
         });
         let reach = zones
             .as_ref()
@@ -145,7 +147,8 @@ impl Region {
     }
 
     /// The offset in the file of the next op of this direction and length, and the length that is left to it: as in fio,
-    /// an op that would meet blocks of the random map that are used ends before them. A length of 0: there is nothing to read.
+    /// an op that would meet blocks of the random map that are used ends before them. A length of 0: there is nothing to read,
+    /// or the pass has ended.
     #[inline]
     pub(super) fn next(
         &mut self,
@@ -163,6 +166,10 @@ impl Region {
             let unit = self.units[index];
             let (first, blocks) = map.take(length.div_ceil(unit), random);
             return (self.base + first * unit, length.min(blocks * unit));
+        }
+        if self.zones.is_some() {
+            let offset = self.next_in_zones(index, length, random);
+            return offset.map_or((0, 0), |offset| (offset, length));
         }
         let offset = self.next_of_many(index, length, random);
         match self.zoned.is_some() {
@@ -190,41 +197,80 @@ impl Region {
         (self.base + offset, length)
     }
 
-    fn next_of_many(&mut self, index: usize, length: u64, random: &mut impl Rng) -> u64 {
+    /// Begins another pass, if passes end before the budget of the job is used up: those of zones do.
+    pub(super) fn begin_pass(&mut self) -> bool {
+        let Some(zones) = &mut self.zones else {
+            return false;
+        };
+        (zones.start, zones.done) = (0, 0);
+        self.cursors = [0; 3];
+        true
+    }
+
+    fn is_drawn(&self, index: usize, random: &mut impl Rng) -> bool {
         let percent = self.percent_random[index];
-        let drawn = percent == 100 || (percent > 0 && random.random_range(0..100) < percent);
-        let (start, reach) = self.zone();
-        let within = if drawn {
-            let last = reach.saturating_sub(length);
-            match self.drawn(index, length, reach, random) {
-                beyond if beyond > last => last - last % self.units[index],
-                within => within,
+        percent == 100 || (percent > 0 && random.random_range(0..100) < percent)
+    }
+
+    fn next_of_many(&mut self, index: usize, length: u64, random: &mut impl Rng) -> u64 {
+        let within = match self.is_drawn(index, random) {
+            true => self.drawn_within(index, length, self.length, random),
+            false => self.following(index, length),
+        };
+        self.cursors[index] = within + length;
+        self.base + within
+    }
+
+    /// The next offset in strided zones, by fio's rules: a sequential op begins within the zone, and can end beyond it. `None`:
+    /// it would end beyond the region.
+    fn next_in_zones(&mut self, index: usize, length: u64, random: &mut impl Rng) -> Option<u64> {
+        let zones = self.zones.as_mut()?;
+        if zones.done >= zones.size {
+            zones.done = 0;
+            zones.start += zones.range + zones.skip;
+            if zones.start >= self.length {
+                zones.start = 0;
             }
+        }
+        if zones.done % zones.range == 0 {
+            self.cursors = [0; 3];
+        }
+        let (start, range) = (zones.start, zones.range);
+        let within = if self.is_drawn(index, random) {
+            self.drawn_within(index, length, range.min(self.length - start), random)
         } else {
-            self.following(index, length, reach)
+            let gap = match self.sequence {
+                Some(MixSequence::Skip(gap)) if self.cursors[index] > 0 => gap,
+                _ => 0,
+            };
+            let within = self.cursors[index].saturating_add_signed(gap);
+            let within = if within >= range { 0 } else { within };
+            match start + within + length > self.length {
+                true if !self.zones.as_ref()?.wraps => return None,
+                true => 0,
+                false => within,
+            }
         };
         self.cursors[index] = within + length;
         if let Some(zones) = &mut self.zones {
             zones.done += length;
         }
-        self.base + start + within
+        Some(self.base + start + within)
     }
 
-    /// Start and length of the current zone. Moves to the next zone when this one is used up.
-    #[inline]
-    fn zone(&mut self) -> (u64, u64) {
-        let Some(zones) = &mut self.zones else {
-            return (0, self.length);
-        };
-        if zones.done >= zones.size {
-            zones.start += zones.range + zones.skip;
-            zones.done = 0;
-            self.cursors = [0; 3];
-            if zones.start + zones.range > self.length {
-                zones.start = 0;
-            }
+    /// A drawn offset within the first `reach` bytes.
+    fn drawn_within(
+        &mut self,
+        index: usize,
+        length: u64,
+        reach: u64,
+        random: &mut impl Rng,
+    ) -> u64 {
+        let last = reach.saturating_sub(length);
+        match self.drawn(index, length, reach, random) {
+            beyond if beyond > last => last - last % self.units[index],
+            within => within,
         }
-        (zones.start, zones.range.min(self.length - zones.start))
     }
 
     #[inline]
@@ -252,22 +298,25 @@ impl Region {
     }
 
     #[inline]
-    fn following(&mut self, index: usize, length: u64, reach: u64) -> u64 {
+    fn following(&mut self, index: usize, length: u64) -> u64 {
         let last = self.cursors[index];
         match self.sequence {
             Some(MixSequence::Skip(skip)) if last > 0 => {
                 let next = last as i64 + skip;
-                let end = reach.saturating_sub(length) as i64;
-                // Before the start, continue at the end; after the end, continue at the start.
-                if next < 0 {
-                    (end / length.max(1) as i64 * length as i64) as u64
-                } else if next > end {
-                    0
+                let end = self.length.saturating_sub(length) as i64;
+                // Before the start, continue a step before the end, as in fio; after the end, continue at the start.
+                let next = if next < 0 {
+                    self.length as i64 + skip
                 } else {
+                    next
+                };
+                if (0..=end).contains(&next) {
                     next as u64
+                } else {
+                    0
                 }
             }
-            _ if last + length > reach => 0,
+            _ if last + length > self.length => 0,
             _ => last,
         }
     }

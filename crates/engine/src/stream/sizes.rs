@@ -8,18 +8,15 @@ use rand::{Rng, RngExt};
 pub(super) fn draw(sizes: &BlockSizes, random: &mut impl Rng) -> u64 {
     match sizes {
         BlockSizes::Fixed(size) => *size,
+        // As in fio: sizes beyond the largest one are cut to it.
         BlockSizes::Range {
             min,
             max,
-            unaligned: true,
-        } => random.random_range(*min..=*max),
-        BlockSizes::Range {
-            min,
-            max,
-            unaligned: false,
+            unaligned,
         } => {
-            let steps = max / min.max(&1);
-            random.random_range(1..=steps.max(1)) * min
+            let size = min + random.random_range(0..(*max).max(1));
+            let excess = if *unaligned { 0 } else { size % min.max(&1) };
+            (size - excess).min(*max)
         }
         BlockSizes::Split(parts) => {
             let mut left: f64 = random.random::<f64>() * 100.0;

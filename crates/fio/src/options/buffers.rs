@@ -57,7 +57,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.bytes().map(|it| draft.verify.backlog = it)),
     honoured("verify_backlog_batch", Count, "Number of blocks checked at a time.",
         |draft, value| value.bytes().map(|it| draft.verify.backlog_batch = it)),
-    honoured("verify_fatal", Boolean, "Ends the job at the first bad block.",
+    honoured("verify_fatal", Boolean, "Ends the job at the first bad block, also with `continue_on_error=verify`.",
         |draft, value| value.boolean().map(|it| draft.verify.fatal = it)).default("0"),
     honoured("verify_dump", Boolean, "Writes bad blocks to `FILE.OFFSET.received` in the current folder (at most 64 per clone), and a known pattern beside them to `FILE.OFFSET.expected`.",
         |draft, value| value.boolean().map(|it| draft.verify.dump = it)).default("0"),

@@ -1,7 +1,7 @@
 //! Clones combined as in fio: each separately, or a group as one entry.
 
 use iodyno_model::{
-    CloneResult, CpuUse, DepthUse, Direction, DirectionResult, EndedBy, Job, LatencyTarget,
+    Blocks, CloneResult, CpuUse, DepthUse, Direction, DirectionResult, EndedBy, Job, LatencyTarget,
     SteadyResult, Step, Trial, UnifiedReporting, Workload,
 };
 use iodyno_units::Nanos;
@@ -65,6 +65,23 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// With `verify_only`, fio also counts the writes that it does not make.
+    fn add_unmade_writes(&mut self, job: &Job, clone: &CloneResult) {
+        let only_checks = |blocks: &Blocks| {
+            let verify = blocks.verify.as_ref();
+            blocks.access.writes && verify.is_some_and(|verify| verify.only)
+        };
+        if !job.work.blocks().is_some_and(only_checks) {
+            return;
+        }
+        let reads = clone.directions.iter();
+        for reads in reads.filter(|result| result.direction == Direction::Read) {
+            let writes = &mut self.directions[Direction::Write as usize];
+            writes.ops += reads.ops;
+            writes.bytes += reads.bytes;
+        }
+    }
+
     /// `flush_ns` is the duration of the job's closing fsync. As in fio, it is part of the runtime and of the rates, so
     /// that the bandwidth is that of data on stable storage.
     fn add(&mut self, job: &Job, clone: &CloneResult, flush_ns: u64) {
@@ -96,6 +113,7 @@ impl<'a> Entry<'a> {
                 }
             }
         }
+        self.add_unmade_writes(job, clone);
         self.cpu.user_ns += clone.cpu.user_ns;
         self.cpu.system_ns += clone.cpu.system_ns;
         self.cpu.voluntary += clone.cpu.voluntary;

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use iodyno_judge::testing::{self, operations as made};
 use iodyno_model::{
-    Direction, EndedBy, ErrorCount, PercentilesOf, Step, StepTime, Trial, UnifiedReporting,
+    Direction, EndedBy, ErrorCount, PercentilesOf, Step, StepTime, Trial, UnifiedReporting, Verify,
     Workload,
 };
 use serde_json::Value;
@@ -53,6 +53,28 @@ fn parsed(together: bool, plus: bool) -> Value {
 fn the_document_has_its_fixed_structure() {
     let (workload, trial) = two_groups(true);
     insta::assert_snapshot!(json(&workload, &trial, &context(), false));
+}
+
+#[test]
+fn a_job_that_only_verifies_also_counts_the_writes_that_it_does_not_make() {
+    let mut job = testing::reader("v");
+    let blocks = job.work.blocks_mut().unwrap();
+    (blocks.access.reads, blocks.access.writes) = (false, true);
+    blocks.verify = Some(Verify {
+        only: true,
+        ..Verify::default()
+    });
+    let clone = testing::clone(0, 0, vec![testing::direction(Read, 500, 90_000)]);
+    let trial = testing::trial(vec![testing::part(vec![clone])]);
+    let workload = testing::workload("w", vec![job]);
+    let text = json(&workload, &trial, &context(), false);
+    let value: Value = serde_json::from_str(&text).unwrap();
+    let (reads, writes) = (&value["jobs"][0]["read"], &value["jobs"][0]["write"]);
+    assert_eq!(reads["total_ios"], 500);
+    for key in ["total_ios", "io_bytes"] {
+        assert_eq!(writes[key], reads[key], "{key}");
+    }
+    assert_eq!(writes["bw_bytes"], 0);
 }
 
 #[test]

@@ -35,13 +35,8 @@ impl Binding<'_> {
             };
             let share = match size {
                 _ if self.blocks.files.size.is_some() => None,
-                Some(Amount::Bytes(size)) if count == 1 => Some(size),
-                Some(Amount::Bytes(size)) => {
-                    // Whole blocks; the remainder makes the first files longer.
-                    let blocks = size / block;
-                    let longer = u64::from((number as u64) < blocks % count);
-                    Some((blocks / count + longer) * block)
-                }
+                // As in fio, also if that is not a multiple of the block size.
+                Some(Amount::Bytes(size)) => Some(size / count),
                 Some(amount @ Amount::Percent(_)) => {
                     let share = match existing {
                         0 if !until_full => return Err(share_of_nothing(&file.path)),

@@ -1,8 +1,8 @@
 use super::*;
 use crate::samples::{job, plan};
 use iodyno_model::{
-    BlockSizes, Direction, Engine, EngineKind, MixSequence, Order, Passes, PerDirection, Target,
-    Verify,
+    Amount, BlockSizes, Direction, Engine, EngineKind, MixSequence, Order, Passes, PerDirection,
+    Target, Verify,
 };
 use std::collections::HashMap;
 
@@ -99,11 +99,11 @@ fn sizes_are_bound_by_the_rules_of_fio() {
         &[&[(0, 100 * MIB)]],
         100 * MIB,
     );
-    // Named files share the size; a remainder goes to the first, block by block.
+    // Named files share the size, in bytes; a pass accesses whole blocks.
     check(
         sized("a:b", bytes(3 * 4096)),
-        &[&[(0, 2 * 4096), (0, 4096)]],
-        3 * 4096,
+        &[&[(0, 6144), (0, 6144)]],
+        2 * 4096,
     );
     check(
         sized("a:b:c", bytes(3 * MIB)),
@@ -122,8 +122,8 @@ fn a_sequence_with_gaps_ends_before_a_part_of_a_block() {
     for (gap, budget) in [
         // Blocks at 0, 1.5, …, 15 MiB; the next one would be at 16.5 MiB.
         (512 << 10, 11),
-        // At 0, 2, …, 16 MiB, and again from the start.
-        (MIB as i64, 17),
+        // At 0, 2, …, 16 MiB: the last one ends with the file.
+        (MIB as i64, 9),
         // At 0, 5, 10, 15 MiB.
         (4 * MIB as i64, 17),
         (-(MIB as i64), 17),
@@ -133,8 +133,14 @@ fn a_sequence_with_gaps_ends_before_a_part_of_a_block() {
         blocks.access.sequence = Some(MixSequence::Skip(gap));
         check(job.clone(), all, budget * MIB);
         job.work.blocks_mut().unwrap().passes.loops = 2;
-        check(job, all, 2 * budget * MIB);
+        check(job.clone(), all, 2 * budget * MIB);
     }
+    // Where the region is a part of the file, a gap beyond its end ends the pass.
+    let mut part = sized("old", bytes(7 * MIB));
+    let blocks = part.work.blocks_mut().unwrap();
+    blocks.access.block_sizes = PerDirection::all(BlockSizes::Fixed(MIB));
+    blocks.access.sequence = Some(MixSequence::Skip(3 * MIB as i64));
+    check(part, &[&[(0, 7 * MIB)]], 2 * MIB);
 }
 
 #[test]
@@ -213,7 +219,8 @@ fn the_budget_is_io_size_and_loops() {
         (passes(None, 1), 8 * MIB),
         (passes(None, 3), 24 * MIB),
         (passes(bytes(MIB), 1), MIB),
-        (passes(bytes(64 * MIB), 2), 128 * MIB),
+        (passes(bytes(64 * MIB), 2), 64 * MIB),
+        (passes(bytes(5 * MIB), 2), 10 * MIB),
         (passes(percent(50.0), 1), 4 * MIB),
         (passes(None, u64::MAX), u64::MAX),
     ] {
@@ -221,6 +228,55 @@ fn the_budget_is_io_size_and_loops() {
         job.work.blocks_mut().unwrap().passes = passes;
         check(job, &[&[(0, 8 * MIB)]], budget);
     }
+}
+
+#[test]
+fn the_last_op_is_whole_where_the_number_of_bytes_is_not_the_end_of_the_region() {
+    const KIB: u64 = 1024;
+    let budget = |change: fn(&mut Blocks), io_size: Option<u64>, loops| {
+        let mut job = sized("new", bytes(64 * KIB));
+        let blocks = job.work.blocks_mut().unwrap();
+        blocks.access.block_sizes = PerDirection::all(BlockSizes::Fixed(7 * KIB));
+        blocks.passes.io_size = io_size.map(Amount::Bytes);
+        blocks.passes.loops = loops;
+        change(blocks);
+        bind(job).unwrap().clones[0].byte_budget / KIB
+    };
+    let reads = |_: &mut Blocks| {};
+    let writes = |blocks: &mut Blocks| {
+        (blocks.access.reads, blocks.access.writes) = (false, true);
+    };
+    let without_map = |blocks: &mut Blocks| {
+        (blocks.access.order, blocks.access.random_map) = (Order::Random, false);
+    };
+    // A pass has nine blocks, 63 KiB.
+    assert_eq!(budget(reads, None, 1), 63);
+    assert_eq!(budget(reads, None, 3), 189);
+    assert_eq!(budget(without_map, None, 1), 64);
+    assert_eq!(budget(without_map, None, 3), 192);
+    assert_eq!(budget(reads, Some(30 * KIB), 1), 30);
+    assert_eq!(budget(reads, Some(30 * KIB), 3), 90);
+    // Less than a block is left at the end of the second pass.
+    assert_eq!(budget(reads, Some(128 * KIB), 1), 126);
+    assert_eq!(budget(writes, Some(128 * KIB), 1), 126);
+    assert_eq!(budget(reads, Some(133 * KIB), 1), 133);
+    // At least two passes, and then until less than a block is left.
+    assert_eq!(budget(reads, Some(300 * KIB), 2), 315);
+    assert_eq!(budget(writes, Some(321 * KIB), 2), 315);
+    assert_eq!(budget(reads, Some(10 * KIB), 2), 20);
+    // Without a map, a pass of reads has ten blocks, and a write has no passes.
+    assert_eq!(budget(without_map, Some(142 * KIB), 1), 140);
+    assert_eq!(
+        budget(
+            |blocks| {
+                (blocks.access.reads, blocks.access.writes) = (false, true);
+                (blocks.access.order, blocks.access.random_map) = (Order::Random, false);
+            },
+            Some(142 * KIB),
+            1
+        ),
+        142
+    );
 }
 
 #[test]
