@@ -9,7 +9,7 @@ use iodyno_store::{SqliteStore, Store};
 use iodyno_units::counted;
 
 use crate::args::ExperimentArgs;
-use crate::commands::{Judged, judge};
+use crate::commands::{Judged, closing, judge};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::experiment::{Begin, EndedRun, RunObserver, carry_out};
@@ -77,6 +77,13 @@ pub(crate) fn measure(
         false => {
             if let Some(judged) = &verdict {
                 write_out(judged.text(&Shown::default(), context.style_out()) + "\n")?;
+                if plan.table.is_some() {
+                    let run = store.run(ended_run.end.handle.id)?;
+                    let trials = observations(store, &run)?;
+                    if let Some(table) = closing(&run, &trials, context.style_out()) {
+                        write_out(table + "\n")?;
+                    }
+                }
             }
             let end = &ended_run.end;
             let expected = end.state == RunState::Completed && end.unstored.is_none();

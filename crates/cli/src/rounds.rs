@@ -82,7 +82,7 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
             idle_ns: IDLE.0,
         };
     }
-    Ok(plan)
+    Ok(iodyno_lab::with_searches(plan))
 }
 
 /// The part of α that the next verdict of a run may spend.

@@ -324,6 +324,7 @@ pub fn trial(parts: Vec<Part>) -> Trial {
         configuration: "ext4".to_owned(),
         workload: "randrw".to_owned(),
         started_unix_ms: 1_760_000_000_000,
+        probe: None,
         outcome: Outcome::Completed,
         parts,
         frames: Vec::new(),

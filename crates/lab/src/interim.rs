@@ -1,5 +1,8 @@
 //! The comparison of a run's trials during the run.
 
+use std::collections::BTreeMap;
+
+use iodyno_judge::Probe;
 use iodyno_model::{
     Comparison, Configuration, Observation, Plan, Question, Trial, TrialKey, Workload,
 };
@@ -60,6 +63,8 @@ pub(crate) struct InterimComparison<'a> {
     /// trials.
     places: Vec<(u32, u32)>,
     seen: Vec<Observation>,
+    /// The trials of searches by cell and round.
+    probes: BTreeMap<u32, BTreeMap<u32, Probe>>,
 }
 
 impl<'a> InterimComparison<'a> {
@@ -78,16 +83,25 @@ impl<'a> InterimComparison<'a> {
             },
             places: Vec::new(),
             seen: Vec::new(),
+            probes: BTreeMap::new(),
         }
     }
 
     /// Adds a trial. A plan with one cell has nothing to compare.
     pub(crate) fn add(&mut self, trial: &Trial) {
+        let key = trial.key;
+        let of = self.plan.cell(key.cell);
+        if let Some(search) = &of.1.search {
+            let observation = self.judge.observe(&self.run, of, key, trial);
+            if let Some(probe) = Probe::of(search, of.1, &observation) {
+                let cell = self.probes.entry(key.cell).or_default();
+                cell.insert(key.round, probe);
+            }
+            return;
+        }
         if self.plan.cells() < 2 {
             return;
         }
-        let key = trial.key;
-        let of = self.plan.cell(key.cell);
         let observation = self.judge.observe(&self.run, of, key, trial);
         let place = (key.round, key.cell);
         match self.places.binary_search(&place) {
@@ -97,6 +111,27 @@ impl<'a> InterimComparison<'a> {
                 self.seen.insert(free, observation);
             }
         }
+    }
+
+    /// The load of the next trial of a cell; `None` unless it is searched.
+    pub(crate) fn next_load(&self, cell: u32) -> Option<f64> {
+        let search = self.plan.cell(cell).1.search.as_ref()?;
+        Some(iodyno_judge::next_load(search, &self.probes_of(cell)))
+    }
+
+    /// Whether the search of a cell has its answer.
+    pub(crate) fn is_found(&self, cell: u32) -> bool {
+        let (configuration, workload) = self.plan.cell(cell);
+        let names = (configuration.name.as_str(), workload.name.as_str());
+        let probes = self.probes_of(cell);
+        let search = workload.search.as_ref();
+        search.is_some_and(|search| iodyno_judge::search_answer(names, search, &probes).complete)
+    }
+
+    /// In the order of rounds.
+    fn probes_of(&self, cell: u32) -> Vec<Probe> {
+        let probes = self.probes.get(&cell).into_iter();
+        probes.flat_map(|rounds| rounds.values().cloned()).collect()
     }
 
     /// The comparison so far.

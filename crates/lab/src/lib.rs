@@ -32,7 +32,7 @@ pub use made::{fresh, obstacles, turns};
 pub use permission::{NamedTarget, Permission};
 pub use progress::{Ended, Progress};
 pub use resume::{ResumeError, resume};
-pub use schedule::{order, with_again};
+pub use schedule::{order, with_again, with_searches};
 
 fn unix_ms() -> u64 {
     let now = SystemTime::now()

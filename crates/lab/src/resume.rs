@@ -214,7 +214,8 @@ pub(crate) fn resume_with(
     }
     for (key, state) in latest(&stored).filter(|(key, _)| key.round < wanted) {
         let made = going.remember(key, state);
-        if !made || plan.cells() < 2 || lab.stop.is_set() {
+        let searched = plan.cell(key.cell).1.search.is_some();
+        if !made || (plan.cells() < 2 && !searched) || lab.stop.is_set() {
             continue;
         }
         match load(lab.store, key) {

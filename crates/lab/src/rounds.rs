@@ -315,11 +315,16 @@ impl<'a> Rounds<'a> {
         let done = self.end.rounds;
         for (place, workload) in self.plan.workloads.iter().enumerate() {
             let rules = &workload.stopping;
-            let more = (0..self.plan.cells())
-                .any(|cell| self.plan.place(cell).1 == place && self.takes_part(cell, done));
-            if rules.is_none() || !more || done >= self.plan.rounds {
+            let own = (0..self.plan.cells()).filter(|cell| self.plan.place(*cell).1 == place);
+            let own: Vec<u32> = own.filter(|cell| self.takes_part(*cell, done)).collect();
+            let ruled = !rules.is_none() || workload.search.is_some();
+            if !ruled || own.is_empty() || done >= self.plan.rounds {
                 continue;
             }
+            let found = workload.search.is_some()
+                && own
+                    .iter()
+                    .all(|cell| self.retries.given_up(*cell) || self.interim.is_found(*cell));
             let time = self.times.get(&place);
             let room = time.is_none_or(|time| time.rounds.room(time.spent_ns, rules.max_time_ns));
             let least = rules.least_rounds.max(self.begun_before());
@@ -329,9 +334,10 @@ impl<'a> Rounds<'a> {
                 .is_some_and(|(width, comparison)| {
                     done >= least && self.interim.narrow(comparison, Some(workload), width)
                 });
-            let why = match (room, narrow) {
-                (false, _) => "another round would exceed its time limit",
-                (_, true) => "its intervals are as narrow as requested",
+            let why = match (found, room, narrow) {
+                (true, _, _) => "its searches have their answers",
+                (_, false, _) => "another round would exceed its time limit",
+                (_, _, true) => "its intervals are as narrow as requested",
                 _ => continue,
             };
             let rounds = counted(done.into(), "round");
@@ -454,8 +460,10 @@ impl<'a> Rounds<'a> {
             workload,
         });
         let (places, targets) = (&mut self.places, &mut self.targets);
+        let load = self.interim.next_load(key.cell);
         let made = match ready {
             Ok(made) => TrialRun::new(self.lab, self.plan, key, made, settled)
+                .at(load)
                 .carry_out(number, places, targets, observer),
             Err(faults) => TrialRun::new(self.lab, self.plan, key, None, settled)
                 .unmade(faults, number, places, observer),

@@ -5,7 +5,7 @@
 //! its original order, and so does a run that is extended.
 
 use iodyno_model::{
-    BoundPlan, FilePolicy, Files, Observation, Plan, RoundOrder, SCHEMA, TrialKey, Workload,
+    BoundPlan, FilePolicy, Files, Observation, Plan, RoundOrder, SCHEMA, Search, TrialKey, Workload,
 };
 use iodyno_units::Nanos;
 
@@ -126,6 +126,27 @@ pub fn with_again(mut plan: Plan) -> Plan {
             (again.name, again.again) = (name, true);
             plan.configurations.insert(place + 1, again);
         }
+    }
+    plan
+}
+
+/// Gives searches the rounds that they need: each trial of a search is one. Other workloads keep the number of rounds of the plan.
+pub fn with_searches(mut plan: Plan) -> Plan {
+    if plan
+        .workloads
+        .iter()
+        .all(|workload| workload.search.is_none())
+    {
+        return plan;
+    }
+    let rounds = plan.rounds;
+    for workload in &mut plan.workloads {
+        let own = match workload.search {
+            Some(_) => Search::MOST_TRIALS,
+            None => rounds,
+        };
+        workload.rounds = Some(workload.rounds.unwrap_or(own));
+        plan.rounds = plan.rounds.max(workload.rounds.unwrap_or(0));
     }
     plan
 }

@@ -10,8 +10,8 @@ use iodyno_judge::testing as made_up;
 use iodyno_judge::testing::telemetry::recording;
 use iodyno_model::{
     Admission, Behaviour, BoundPlan, CommandRun, Comparison, Configuration, Diagnostic, Direction,
-    EngineKind, Forecast, Frame, Identity, Kind, KnownTarget, Observation, Outcome, Part, Plan,
-    Question, RunId, SeriesKind, Settling, StackLayer, Target, TargetInfo, TargetUse,
+    EngineKind, Figure, Forecast, Frame, Identity, Kind, KnownTarget, Metric, Observation, Outcome,
+    Part, Plan, Question, RunId, SeriesKind, Settling, StackLayer, Target, TargetInfo, TargetUse,
     TelemetryBatch, Trial, TrialKey, Workload,
 };
 use iodyno_runner::{
@@ -448,6 +448,27 @@ impl FakeJudge {
     }
 }
 
+/// The figures of a trial at this requested rate on a queue M/M/1 that serves 10 000/s; 0: as fast as possible.
+fn figures_of_queue(load: f64) -> Vec<Figure> {
+    const SERVED: f64 = 10_000.0;
+    let (rate, mean) = match load {
+        0.0 => (SERVED, 16e9 / SERVED),
+        load if load < SERVED => (load, 1e9 / (SERVED - load)),
+        _ => (SERVED, 1e10),
+    };
+    let figures = [
+        (Metric::iops(Metric::IOPS), rate),
+        (Metric::time("read.mean"), mean),
+        (Metric::time("read.p99"), mean * 100f64.ln()),
+    ];
+    let figure = |(metric, value)| Figure {
+        metric,
+        value,
+        derived: None,
+    };
+    figures.map(figure).into_iter().collect()
+}
+
 impl Judge for FakeJudge {
     fn observe(
         &self,
@@ -470,10 +491,11 @@ impl Judge for FakeJudge {
             round: Some(key.round),
             started_unix_ms: Some(trial.started_unix_ms),
             again: configuration.again || workload.again,
+            probe: trial.probe,
             unusable: trial.outcome.reason().map(str::to_owned),
             kind: Kind::Timed,
             primary: None,
-            figures: Vec::new(),
+            figures: trial.probe.map_or(Vec::new(), figures_of_queue),
             withheld: Vec::new(),
             behaviour: Behaviour::default(),
             facts: Vec::new(),
@@ -504,6 +526,7 @@ impl Judge for FakeJudge {
             differs: Vec::new(),
             unknown: Vec::new(),
             claims: Vec::new(),
+            searches: Vec::new(),
             notes: Vec::new(),
         })
     }

@@ -47,6 +47,8 @@ pub(crate) struct TrialRun<'a> {
     downsampler: Downsampler,
     /// Its target, if that was made for the run.
     made: Option<Ready>,
+    /// Its load, if its workload is searched.
+    load: Option<f64>,
 }
 
 impl<'a> TrialRun<'a> {
@@ -71,6 +73,20 @@ impl<'a> TrialRun<'a> {
             rebuilder: Rebuilder::default(),
             downsampler: Downsampler::new(plan.sampling.every_ns),
             made,
+            load: None,
+        }
+    }
+
+    /// The trial at this load of its workload's search.
+    pub(crate) fn at(self, load: Option<f64>) -> TrialRun<'a> {
+        TrialRun { load, ..self }
+    }
+
+    /// Its workload, at its load.
+    fn loaded(&self, workload: &Workload) -> Workload {
+        match workload.search.as_ref().zip(self.load) {
+            Some((search, load)) => search.at(workload, load),
+            None => workload.clone(),
         }
     }
 
@@ -180,6 +196,7 @@ impl<'a> TrialRun<'a> {
             protected: self.lab.store_files.clone(),
             ..bind(self.plan, self.key)
         };
+        bound.workload = self.loaded(&bound.workload);
         if let Some(made) = &self.made {
             bound = made.bind(bound);
         }
@@ -219,12 +236,14 @@ impl<'a> TrialRun<'a> {
     /// The trial as it is stored, with its findings.
     fn trial(&mut self, outcome: Outcome, parts: Vec<Part>) -> Trial {
         let (configuration, workload) = self.plan.cell(self.key.cell);
+        let workload = &self.loaded(workload);
         let mut trial = Trial {
             schema: SCHEMA,
             key: self.key,
             configuration: configuration.name.clone(),
             workload: workload.name.clone(),
             started_unix_ms: self.started_unix_ms,
+            probe: self.load,
             outcome,
             parts,
             frames: std::mem::take(&mut self.frames),

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FactClass, Metric, Regime};
+use crate::{FactClass, Metric, Regime, SearchAnswer};
 
 /// The question that a comparison answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -349,6 +349,9 @@ pub struct Comparison {
     pub unknown: Vec<String>,
     /// Results of checking the claims of imported tables.
     pub claims: Vec<ClaimCheck>,
+    /// The answers of searches, whose trials are not compared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub searches: Vec<SearchAnswer>,
     /// Remarks on the whole comparison.
     pub notes: Vec<String>,
 }

@@ -101,7 +101,7 @@ pub use plan::{
 };
 pub use replay::Replay;
 pub use run::{DirectionTotal, RunState, RunSummary, TrialSummary};
-pub use search::{Bound, Search, SearchAxis};
+pub use search::{Bound, Search, SearchAnswer, SearchAxis, SearchPoint};
 pub use shared_files::{SharedFiles, SharedMode};
 pub use steady::{SteadyMetric, SteadyResult, SteadyRule, SteadyValue};
 pub use stop::StopRequest;

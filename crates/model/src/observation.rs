@@ -77,6 +77,8 @@ pub struct Observation {
     pub started_unix_ms: Option<u64>,
     /// Whether it is a trial of the repeated baseline, for the noise floor.
     pub again: bool,
+    /// Its load, if it is a trial of a search, which is not compared.
+    pub probe: Option<f64>,
     /// Why its figures do not count (failed, interrupted); `None` if they count.
     pub unusable: Option<String>,
     /// Fixed duration or fixed amount of work.

@@ -3,7 +3,7 @@
 use iodyno_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::{Direction, Job, Work, Workload};
+use crate::{Direction, Estimated, Job, Work, Workload};
 
 /// A search: each trial of a workload has another load, chosen by the results of the trials before it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -114,19 +114,56 @@ fn number(text: &str) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
+/// The result of a search in one cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SearchAnswer {
+    /// The configuration's name.
+    pub configuration: String,
+    /// The workload's name.
+    pub workload: String,
+    /// What was searched.
+    pub search: Search,
+    /// The highest load that keeps the bound in most trials, in the axis's unit; `None` if no load does. Its interval is known once
+    /// the search is complete.
+    pub highest: Option<Estimated>,
+    /// The knee: the load with the largest ratio of rate to mean latency, with the loads beside it.
+    pub knee: Option<Estimated>,
+    /// Number of trials.
+    pub trials: u32,
+    /// Whether more trials would not change it.
+    pub complete: bool,
+    /// The loads that were tried, ascending.
+    pub curve: Vec<SearchPoint>,
+    /// Remarks.
+    pub notes: Vec<String>,
+}
+
+/// The trials of a search at one load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SearchPoint {
+    /// The load.
+    pub load: f64,
+    /// Number of trials that kept the bound.
+    pub kept: u32,
+    /// Number of trials that did not.
+    pub lost: u32,
+    /// Median of the bounded metric, in its unit.
+    pub value: Option<f64>,
+    /// Median of the attained rate: of each stream for requested rates, otherwise ops per second of all.
+    pub attained: Option<f64>,
+}
+
 impl Search {
-    /// The workload at one load; the load is rounded to a value that the axis can have.
+    /// The largest number of trials of a search in a cell.
+    pub const MOST_TRIALS: u32 = 60;
+
+    /// The workload at one load; the load is rounded to a value that the axis can have. A rate of 0 is none.
     pub fn at(&self, workload: &Workload, load: f64) -> Workload {
         let mut workload = workload.clone();
         for job in &mut workload.jobs {
             self.set(job, load);
         }
         workload
-    }
-
-    /// The workload at its full speed: without a requested rate. Other axes have no largest value.
-    pub fn unlimited(&self, workload: &Workload) -> Workload {
-        self.at(workload, 0.0)
     }
 
     fn set(&self, job: &mut Job, load: f64) {

@@ -69,6 +69,9 @@ pub struct Trial {
     pub workload: String,
     /// Wall clock at its start, ms since 1970.
     pub started_unix_ms: u64,
+    /// Its load, if it is a trial of a search ([`crate::Search`]); 0: no rate was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<f64>,
     /// How it ended.
     pub outcome: Outcome,
     /// One part per node. The parts of an interrupted trial are rebuilt from frames.

@@ -232,6 +232,7 @@ pub(crate) enum FailOn {
 #[command(after_help = "\
 Examples:
   iodyno compare last                     Compare the configurations of the last run
+  iodyno compare last --layout            Print the closing table of the last experiment
   iodyno compare 3 5                      Compare run 5 with run 3
   iodyno compare 7 --cols configuration --rows workload,bs --where rw=randread
   iodyno compare 7 --metric read.p99 --format markdown
@@ -246,6 +247,10 @@ pub(crate) struct CompareArgs {
     /// Runs: numbers, ranges such as `3-7`, `last`, `last~1`, names, or beginnings of ids.
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<String>,
+
+    /// Print the table that closes the run's experiment (`[table]` in its file).
+    #[arg(long, conflicts_with_all = ["cols", "rows", "metric", "unit", "mean"])]
+    pub(crate) layout: bool,
 
     /// Dimension to compare: `configuration`, `workload`, `run`, `engine`, `bs`, …
     ///

@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use iodyno_model::{Claim, Comparison, Diagnostic, Observation, Question, Repeated, RunState};
+use iodyno_judge::Probe;
+use iodyno_model::{
+    Claim, ClosingTable, Comparison, Diagnostic, Observation, Question, Repeated, RunState,
+    SearchAnswer,
+};
 use iodyno_report::compare::{BandwidthUnit, Shown};
 use iodyno_report::{Style, compare as draw};
 use iodyno_store::{Run, SqliteStore, Store};
@@ -39,18 +43,29 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         });
     }
     name_runs(&runs, &mut trials);
-    let question = question(args, &runs, &trials)?;
-    let shown = Shown {
+    let mut question = question(args, &runs, &trials)?;
+    let mut shown = Shown {
         bandwidth: match args.unit {
             None => BandwidthUnit::Scaled,
             Some(UnitChoice::Decimal) => BandwidthUnit::Decimal,
             Some(UnitChoice::Binary) => BandwidthUnit::Binary,
         },
+        digits: None,
         mean: args.mean,
         headings: headings(&runs),
     };
+    let table = args.layout.then(|| closing_table(&runs)).transpose()?;
+    if let Some(table) = table {
+        question = laid_out(table, question, &trials);
+        (shown.bandwidth, shown.digits) = (table.unit, table.digits);
+    }
     let mut judged = judge(&runs, &mut trials, &question)?;
     judged.mark_provisional(&runs);
+    if let (Judged::Compared(comparison), Some(table)) = (&mut judged, table)
+        && !table.title.is_empty()
+    {
+        comparison.name.clone_from(&table.title);
+    }
     if let Judged::Compared(comparison) = &mut judged {
         let advice = advice(comparison, &runs);
         comparison.notes.extend(advice);
@@ -60,6 +75,10 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         false => args.format,
     };
     let Some(comparison) = judged.comparison() else {
+        if let (Judged::Searched { name, searches, .. }, CompareFormat::Json) = (&judged, format) {
+            write_out(draw::searches_json(name, searches))?;
+            return Ok(judged.exit(args.fail_on));
+        }
         if format != CompareFormat::Text {
             return Err(Failure::one(
                 Diagnostic::error("there is only one configuration and workload to compare").hint(
@@ -104,6 +123,15 @@ pub(crate) enum Judged {
         /// The A/A comparison, if the baseline ran twice in each round.
         again: Option<Box<Comparison>>,
     },
+    /// Searches, and what else there is.
+    Searched {
+        /// The name of the run.
+        name: String,
+        /// Their answers.
+        searches: Vec<SearchAnswer>,
+        /// The result of the trials that are not part of a search.
+        other: Option<Box<Judged>>,
+    },
 }
 
 impl Judged {
@@ -118,6 +146,15 @@ impl Judged {
             } => {
                 let again = again.as_ref().and_then(|again| noise(again));
                 draw::repeats(name, metrics, again, shown, style)
+            }
+            Judged::Searched {
+                name,
+                searches,
+                other,
+            } => {
+                let other = other.as_ref().map(|other| other.text(shown, style));
+                let before = other.unwrap_or_else(|| format!("{name}\n"));
+                before + &draw::searches(searches, style)
             }
         }
     }
@@ -146,6 +183,7 @@ impl Judged {
         match self {
             Judged::Compared(comparison) => Some(comparison),
             Judged::Repeated { again, .. } => again.as_deref(),
+            Judged::Searched { other, .. } => other.as_ref()?.comparison(),
         }
     }
 
@@ -160,9 +198,127 @@ impl Judged {
     }
 }
 
+/// The closing table of the only run.
+fn closing_table(runs: &[Run]) -> Result<&ClosingTable, Failure> {
+    let table = match runs {
+        [run] => run.plan.table.as_ref(),
+        _ => None,
+    };
+    table.ok_or_else(|| {
+        let message = match runs {
+            [run] => format!("{} has no closing table", run_name(run)),
+            _ => "`--layout` requires a single run".to_owned(),
+        };
+        let hint = "name the columns and rows: `--cols configuration,bs --rows rw`";
+        Failure::input(vec![Diagnostic::error(message).hint(hint)])
+    })
+}
+
+/// A question in the layout of a closing table.
+fn laid_out(table: &ClosingTable, question: Question, trials: &[Observation]) -> Question {
+    let (columns, across) = match table.columns.split_first() {
+        None => (question.columns.clone(), Vec::new()),
+        Some((columns, across)) => (columns.clone(), across.to_vec()),
+    };
+    let as_before = columns == question.columns;
+    let rows = match (table.rows.is_empty(), as_before && across.is_empty()) {
+        (false, _) => table.rows.clone(),
+        (true, true) => question.rows.clone(),
+        (true, false) => iodyno_judge::default_rows(&columns, &across, trials),
+    };
+    let (metrics, primary_metrics) = match table.metrics.is_empty() {
+        true => (question.metrics.clone(), question.primary_metrics),
+        false => (table.metrics.clone(), table.metrics.len()),
+    };
+    Question {
+        baseline: question.baseline.filter(|_| as_before),
+        columns,
+        across,
+        rows,
+        metrics,
+        primary_metrics,
+        ..question
+    }
+}
+
+/// The closing table of a run as text; `None` if its plan has none, or there is nothing to print in it.
+pub(crate) fn closing(run: &Run, trials: &[Observation], style: Style) -> Option<String> {
+    let table = run.plan.table.as_ref()?;
+    let question = laid_out(table, iodyno_judge::question_of(&run.plan), trials);
+    let runs = std::slice::from_ref(run);
+    let Ok(Judged::Compared(mut comparison)) = judge(runs, &mut trials.to_vec(), &question) else {
+        return None;
+    };
+    if !table.title.is_empty() {
+        comparison.name.clone_from(&table.title);
+    }
+    comparison.searches.clear();
+    let shown = Shown {
+        bandwidth: table.unit,
+        digits: table.digits,
+        ..Shown::default()
+    };
+    Some(draw::text(&comparison, &shown, style))
+}
+
 /// Compares the trials of some runs. With a single column, an A/A baseline is compared with itself, and
-/// the repetitions of a single cell are summarized.
+/// the repetitions of a single cell are summarized. The trials of searches are not compared, and removed from `trials`.
 pub(crate) fn judge(
+    runs: &[Run],
+    trials: &mut Vec<Observation>,
+    question: &Question,
+) -> Result<Judged, Failure> {
+    let searches = searches(runs, trials);
+    trials.retain(|trial| trial.probe.is_none());
+    if searches.is_empty() {
+        return compared(runs, trials, question);
+    }
+    let other = match trials.is_empty() {
+        true => None,
+        false => Some(compared(runs, trials, question)?),
+    };
+    Ok(match other {
+        Some(Judged::Compared(comparison)) => Judged::Compared(Box::new(Comparison {
+            searches,
+            ..*comparison
+        })),
+        other => Judged::Searched {
+            name: title(runs),
+            searches,
+            other: other.map(Box::new),
+        },
+    })
+}
+
+/// The answers of all searches, in the order of the plans.
+fn searches(runs: &[Run], trials: &[Observation]) -> Vec<SearchAnswer> {
+    let mut answers = Vec::new();
+    for run in runs {
+        let name = run_name(run);
+        for (configuration, workload) in (0..run.plan.cells()).map(|cell| run.plan.cell(cell)) {
+            let Some(search) = &workload.search else {
+                continue;
+            };
+            let of_cell = |trial: &&Observation| {
+                trial.dimension(Observation::RUN) == name
+                    && trial.dimension(Observation::CONFIGURATION) == configuration.name
+                    && trial.dimension(Observation::WORKLOAD) == workload.name
+            };
+            // A later attempt at a round replaces an earlier one.
+            let probes: BTreeMap<Option<u32>, Probe> = trials
+                .iter()
+                .filter(of_cell)
+                .filter_map(|trial| Some((trial.round, Probe::of(search, workload, trial)?)))
+                .collect();
+            let probes: Vec<Probe> = probes.into_values().collect();
+            let names = (configuration.name.as_str(), workload.name.as_str());
+            answers.push(iodyno_judge::search_answer(names, search, &probes));
+        }
+    }
+    answers
+}
+
+fn compared(
     runs: &[Run],
     trials: &mut [Observation],
     question: &Question,

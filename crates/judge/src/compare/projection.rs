@@ -115,7 +115,10 @@ pub fn widest_interval(comparison: &Comparison, of: Option<&Workload>) -> Option
 pub fn primaries(plan: &Plan) -> u32 {
     let question = &plan.question;
     let cells = (0..plan.cells()).map(|cell| plan.cell(cell));
-    let own = cells.filter(|(configuration, workload)| !configuration.again && !workload.again);
+    // The trials of a search are not compared.
+    let own = cells.filter(|(configuration, workload)| {
+        !configuration.again && !workload.again && workload.search.is_none()
+    });
     let by_family = |workload: &Workload| {
         let family = workload.family.as_ref();
         let mut others = plan

@@ -51,6 +51,7 @@ pub(super) fn comparison(
         same,
         differs,
         claims: Vec::new(),
+        searches: Vec::new(),
         notes,
         rows: built.into_iter().map(|built| built.row).collect(),
     }

@@ -45,6 +45,9 @@ pub fn observe(
     key: TrialKey,
     trial: &Trial,
 ) -> Observation {
+    let load = workload.search.as_ref().zip(trial.probe);
+    let loaded = load.map(|(search, load)| search.at(workload, load));
+    let workload = loaded.as_ref().unwrap_or(workload);
     let summary = crate::summary(workload, trial);
     let kind = kind(workload, trial);
     let measured = figures::figures(workload, trial, &summary, kind);
@@ -73,6 +76,13 @@ pub fn observe(
     if let Some(made) = made.next() {
         dimensions.insert(Observation::INSTANCE.to_owned(), made.instance.to_string());
     }
+    if let Some((search, load)) = load {
+        let load = match load == 0.0 {
+            true => "none".to_owned(),
+            false => iodyno_units::significant(load).to_string(),
+        };
+        dimensions.insert(search.axis.name().to_owned(), load);
+    }
     let family = workload.family.iter();
     dimensions.extend(family.map(|family| (Observation::FAMILY.to_owned(), family.clone())));
     Observation {
@@ -80,6 +90,7 @@ pub fn observe(
         round: Some(key.round),
         started_unix_ms: Some(trial.started_unix_ms),
         again: configuration.again || workload.again,
+        probe: trial.probe.filter(|_| workload.search.is_some()),
         unusable: unusable(trial),
         kind,
         primary: measured.primary,
@@ -185,6 +196,7 @@ pub fn observe_imported(run: &str, trial: &ImportedTrial) -> Observation {
         round: None,
         started_unix_ms: None,
         again: false,
+        probe: None,
         unusable: trial.unusable.clone(),
         kind: trial.kind,
         primary,

@@ -22,6 +22,7 @@ pub fn observation(configuration: &str, workload: &str, iops: f64) -> Observatio
         round: None,
         started_unix_ms: None,
         again: false,
+        probe: None,
         unusable: None,
         kind: Kind::Timed,
         primary: Some(Metric::iops(Metric::IOPS)),

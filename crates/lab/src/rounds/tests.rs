@@ -1,5 +1,5 @@
-use iodyno_model::{EngineKind, Settling, Stopping};
-use iodyno_runner::Unsettled;
+use iodyno_model::{Bound, EngineKind, Search, SearchAxis, Settling, Stopping};
+use iodyno_runner::{StopFlag, Unsettled};
 
 use super::*;
 use crate::experiment::carry_out_with;
@@ -588,4 +588,75 @@ fn a_run_whose_workloads_have_all_ended_is_complete() {
         (StopReason::AllRounds, 10, 10)
     );
     assert_eq!(end.state, RunState::Completed);
+}
+
+/// A search of the highest rate whose p99 is below 2 ms.
+fn searched(mut plan: Plan, workload: usize) -> Plan {
+    plan.workloads[workload].search = Some(Search {
+        axis: SearchAxis::Rate,
+        until: Bound::parse("p99 < 2ms").unwrap(),
+    });
+    crate::with_searches(plan)
+}
+
+#[test]
+fn a_search_chooses_its_loads_and_ends_with_its_answer() {
+    let plan = searched(plan(2, 2, 3), 1);
+    assert_eq!((plan.rounds, plan.workloads[0].rounds), (60, Some(3)));
+    let store = FakeStore::default();
+    let node = FakeNode::new(|_| Act::Complete);
+    let carried = carry_out(&plan, &store, &node, &FakeJudge::default());
+    let trials = store.trials.borrow();
+    let loads = |configuration: &str| -> Vec<f64> {
+        let own = trials.iter().filter(|t| t.configuration == configuration);
+        own.filter_map(|trial| trial.probe).collect()
+    };
+    assert_eq!(loads("c0"), loads("c1"), "both have the same law");
+    assert_eq!(loads("c0")[..3], [0.0, 1250.0, 2500.0]);
+    let bound = node.bound.borrow();
+    for bound in bound.iter().filter(|bound| bound.workload.name == "w1") {
+        let asked = bound.workload.jobs[0].pacing.rates.read.iops;
+        let trial = trials.iter().find(|trial| trial.key == bound.key).unwrap();
+        assert_eq!(trial.probe, Some(asked));
+    }
+    let others = trials.iter().filter(|trial| trial.workload == "w0");
+    assert_eq!(others.count(), 6);
+    let rounds = loads("c0").len();
+    assert!(rounds < 30, "{rounds}");
+    assert_eq!(
+        notes(&carried.messages),
+        [format!(
+            "w1 ends after {rounds} rounds: its searches have their answers"
+        )]
+    );
+}
+
+#[test]
+fn an_interrupted_search_continues_with_the_load_that_follows() {
+    let plan = searched(plan(1, 1, 1), 0);
+    let loads = |store: &FakeStore| -> Vec<f64> {
+        let trials = store.trials.borrow();
+        trials.iter().filter_map(|trial| trial.probe).collect()
+    };
+    let whole = FakeStore::default();
+    let node = FakeNode::new(|_| Act::Complete);
+    carry_out(&plan, &whole, &node, &FakeJudge::default());
+    let store = FakeStore::default();
+    let mut acts = vec![Act::Complete; 5];
+    acts.push(Act::Panic);
+    let killed = FakeNode::acting(&acts, &store);
+    let judge = FakeJudge::default();
+    let run = std::panic::AssertUnwindSafe(|| carry_out(&plan, &store, &killed, &judge));
+    assert!(std::panic::catch_unwind(run).is_err());
+    let (node, stop) = (FakeNode::new(|_| Act::Complete), StopFlag::new());
+    let end = crate::resume::resume_with(
+        store.id(),
+        None,
+        &crate::Permission::default(),
+        &lab(&store, &node, &stop),
+        &judge.dependencies(&node),
+        &mut |_| {},
+    );
+    assert_eq!(end.unwrap().state, RunState::Completed);
+    assert_eq!(loads(&store), loads(&whole));
 }

@@ -3,6 +3,8 @@
 use iodyno_model::{BandwidthUnit, Estimated, Unit};
 use iodyno_units::{Bytes, Nanos, Rate, significant};
 
+use super::Shown;
+
 /// Printed for a number that is not finite.
 const NONE: &str = "?";
 
@@ -23,9 +25,12 @@ pub(crate) fn value(value: f64, unit: &Unit) -> String {
     format!("{sign}{text}")
 }
 
-/// A value with its unit, bandwidths in this one.
-pub(super) fn value_in(value: f64, unit: &Unit, bandwidth: BandwidthUnit) -> String {
-    let (size, name) = match (unit, bandwidth) {
+/// A value with its unit, with the digits and the unit of bandwidths that are shown.
+pub(super) fn value_in(value: f64, unit: &Unit, shown: &Shown) -> String {
+    if let (Some(digits), true) = (shown.digits, value.is_finite()) {
+        return with_digits(value, unit, shown.bandwidth, digits as usize);
+    }
+    let (size, name) = match (unit, shown.bandwidth) {
         (Unit::BytesPerSecond, BandwidthUnit::Decimal) => (1e6, "MB/s"),
         (Unit::BytesPerSecond, BandwidthUnit::Binary) => (f64::from(1 << 20), "MiB/s"),
         _ => return self::value(value, unit),
@@ -35,6 +40,25 @@ pub(super) fn value_in(value: f64, unit: &Unit, bandwidth: BandwidthUnit) -> Str
         number if number.abs() >= 99.95 => format!("{number:.1} {name}"),
         number => format!("{} {name}", significant(number)),
     }
+}
+
+/// A value with this number of decimal places. Rates are not shortened, and bandwidths are in MiB/s unless another unit is
+/// shown, so that the values of a column can be compared at sight.
+fn with_digits(value: f64, unit: &Unit, bandwidth: BandwidthUnit, digits: usize) -> String {
+    let times = [(1e9, "s"), (1e6, "ms"), (1e3, "µs")];
+    let (size, name) = match (unit, bandwidth) {
+        (Unit::OpsPerSecond, _) => return format!("{value:.digits$}/s"),
+        (Unit::BytesPerSecond, BandwidthUnit::Decimal) => (1e6, "MB/s"),
+        (Unit::BytesPerSecond, _) => (f64::from(1 << 20), "MiB/s"),
+        (Unit::Nanos, _) => {
+            let mut fitting = times.into_iter().filter(|(size, _)| value.abs() >= *size);
+            fitting.next().unwrap_or((1.0, "ns"))
+        }
+        (Unit::Other(name), _) => (1.0, name.as_str()),
+    };
+    format!("{:.digits$} {name}", value / size)
+        .trim_end()
+        .to_owned()
 }
 
 /// As in the table of a trial: MiB with one decimal if that has three or four digits.
@@ -56,8 +80,8 @@ pub(super) fn reach(estimated: &Estimated) -> Option<f64> {
 }
 
 /// `671/s ±3%`; without the second part if there is no interval.
-pub(super) fn median(median: &Estimated, unit: &Unit, bandwidth: BandwidthUnit) -> String {
-    let value = value_in(median.value, unit, bandwidth);
+pub(super) fn median(median: &Estimated, unit: &Unit, shown: &Shown) -> String {
+    let value = value_in(median.value, unit, shown);
     match reach(median) {
         Some(reach) => format!("{value} ±{:.0}%", reach * 100.0),
         None => value,
@@ -211,9 +235,40 @@ mod tests {
             (20.0 * 1073741824.0, Binary, "20480.0 MiB/s"),
             (f64::NAN, Decimal, "?"),
         ] {
-            assert_eq!(value_in(number, &Unit::BytesPerSecond, unit), text);
+            assert_eq!(
+                value_in(number, &Unit::BytesPerSecond, &in_unit(unit)),
+                text
+            );
         }
-        assert_eq!(value_in(671.2, &Unit::OpsPerSecond, Decimal), "671/s");
+        let text = value_in(671.2, &Unit::OpsPerSecond, &in_unit(Decimal));
+        assert_eq!(text, "671/s");
+    }
+
+    fn in_unit(bandwidth: super::BandwidthUnit) -> Shown {
+        Shown {
+            bandwidth,
+            ..Shown::default()
+        }
+    }
+
+    #[test]
+    fn values_have_the_decimal_places_that_were_asked_for() {
+        let other = Unit::Other("fsyncs/s".to_owned());
+        for (value, unit, digits, text) in [
+            (138_412.34, Unit::OpsPerSecond, 1, "138412.3/s"),
+            (138_412.34, Unit::OpsPerSecond, 0, "138412/s"),
+            (540.64 * 1048576.0, Unit::BytesPerSecond, 1, "540.6 MiB/s"),
+            (1.19e6, Unit::Nanos, 3, "1.190 ms"),
+            (12.0, Unit::Nanos, 0, "12 ns"),
+            (12.34, other, 1, "12.3 fsyncs/s"),
+            (f64::NAN, Unit::Nanos, 1, "?"),
+        ] {
+            let shown = Shown {
+                digits: Some(digits),
+                ..Shown::default()
+            };
+            assert_eq!(value_in(value, &unit, &shown), text);
+        }
     }
 
     #[test]
@@ -230,7 +285,7 @@ mod tests {
                 median(
                     &estimated(value, interval),
                     &Unit::OpsPerSecond,
-                    BandwidthUnit::Scaled
+                    &Shown::default()
                 ),
                 text
             );

@@ -10,6 +10,7 @@ use iodyno_model::{
 };
 
 use super::csv::{better, pairing, unit};
+use super::searches::AnswerView;
 use super::words::{Counts, summary_counts, tag, verdict_words};
 use crate::json::{list, object, print};
 
@@ -38,6 +39,8 @@ object!(Document<'a>(it in &'a Comparison) {
     // Facts that only one side has.
     unknown: it.unknown,
     claims: list(&it.claims, ClaimView),
+    // Of workloads whose load was searched; their trials are not compared.
+    searches [opt]: &(!it.searches.is_empty()).then(|| list(&it.searches, AnswerView)),
     notes: it.notes,
 });
 

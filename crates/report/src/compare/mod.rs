@@ -21,6 +21,7 @@ mod markup;
 mod pivot;
 mod progress;
 mod repeats;
+mod searches;
 mod text;
 mod view;
 mod words;
@@ -39,6 +40,7 @@ pub use json::json;
 pub use markup::{asciidoc, markdown};
 pub use progress::progress_line;
 pub use repeats::{Again, repeats};
+pub use searches::{searches, searches_json};
 pub use text::{claims, text};
 pub use words::{Counts, summary_counts, verdict_words};
 
@@ -47,6 +49,8 @@ pub use words::{Counts, summary_counts, verdict_words};
 pub struct Shown {
     /// The unit of bandwidths.
     pub bandwidth: BandwidthUnit,
+    /// Decimal places of values, in one unit; `None`: three significant digits, in the unit that the size requires.
+    pub digits: Option<u32>,
     /// Whether the arithmetic mean is printed beside each median.
     pub mean: bool,
     /// Headings in place of values of the compared dimension, such as the names of runs.

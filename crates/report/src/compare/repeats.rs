@@ -44,10 +44,10 @@ pub fn repeats(
         let unit = &repeated.metric.unit;
         let (low, high) = repeated.extremes;
         let name = repeated.metric.name.clone();
-        let mut cells = vec![name, median(&repeated.median, unit, shown.bandwidth)];
+        let mut cells = vec![name, median(&repeated.median, unit, shown)];
         let mean = shown.mean_of(&repeated.values);
         let others = mean.into_iter().chain([low, high]);
-        cells.extend(others.map(|value| value_in(value, unit, shown.bandwidth)));
+        cells.extend(others.map(|value| value_in(value, unit, shown)));
         table.row(cells);
     }
     text += &table.draw(style.columns(), style);

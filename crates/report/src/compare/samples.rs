@@ -96,6 +96,7 @@ pub(super) fn comparison(name: &str, columns: &[&str], rows: Vec<ComparedRow>) -
         differs: Vec::new(),
         unknown: Vec::new(),
         claims: Vec::new(),
+        searches: Vec::new(),
         notes: Vec::new(),
     }
 }

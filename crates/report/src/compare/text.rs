@@ -7,6 +7,7 @@ use iodyno_model::{ClaimCheck, Comparison};
 use super::Shown;
 use super::claims::Claims;
 use super::pivot::pivot;
+use super::searches::searches;
 use super::view::{ResultView, RowView, Tone, ViewModel, view};
 use crate::style::{Paint, Style, ended, left, trimmed, unbroken, width};
 use crate::table::{Cell, Column, Table};
@@ -38,6 +39,7 @@ pub fn text(comparison: &Comparison, shown: &Shown, style: Style) -> String {
     for note in &view.notes {
         text += &style.paragraph(&format!("! {note}"), 2, Paint::Yellow);
     }
+    text += &searches(&comparison.searches, style);
     trimmed(&style.plain(&text))
 }
 

@@ -286,12 +286,9 @@ fn medians(side: &Side, unit: &Unit, shown: &Shown) -> [String; 2] {
         return [String::new(), String::new()];
     };
     let mean = shown.mean_of(&side.values);
-    let mean = mean.map(|mean| format!(" (mean {})", value_in(mean, unit, shown.bandwidth)));
+    let mean = mean.map(|mean| format!(" (mean {})", value_in(mean, unit, shown)));
     let mean = mean.unwrap_or_default();
-    let texts = [
-        median(it, unit, shown.bandwidth),
-        value_in(it.value, unit, shown.bandwidth),
-    ];
+    let texts = [median(it, unit, shown), value_in(it.value, unit, shown)];
     texts.map(|text| sanitize(&(text + &mean)))
 }
 

@@ -173,6 +173,7 @@ fn unfinished(
         configuration,
         workload,
         started_unix_ms,
+        probe: None,
         outcome: Outcome::Interrupted(match liveness.lives(owner)? {
             true => "it is still running".to_owned(),
             false => cut_off(transaction, owner)?,

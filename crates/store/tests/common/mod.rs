@@ -154,6 +154,7 @@ pub fn trial(key: TrialKey, outcome: Outcome) -> Trial {
         configuration: "c0".to_owned(),
         workload: "p".to_owned(),
         started_unix_ms: START_MS + 5,
+        probe: None,
         outcome,
         parts: vec![part],
         frames: Vec::new(),

@@ -85,6 +85,7 @@ fn observation(dimensions: &[(&str, &str)], figures: &[(Metric, f64)]) -> Observ
         started_unix_ms: None,
         round: None,
         again: false,
+        probe: None,
         unusable: None,
         kind: Kind::Unknown,
         primary: figures.first().map(|(metric, _)| metric.clone()),

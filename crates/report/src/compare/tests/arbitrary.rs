@@ -257,6 +257,7 @@ pub(super) fn comparison() -> BoxedStrategy<Comparison> {
     )
         .prop_map(
             |(name, question, (columns, rows), words, count, paired, floor)| Comparison {
+                searches: Vec::new(),
                 name,
                 question: Question {
                     across: question
