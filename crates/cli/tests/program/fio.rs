@@ -320,6 +320,7 @@ fn neither_an_output_nor_a_dump_follows_a_symlink_of_another_user() {
         "--ioengine=psync",
         "--verify=crc32c",
         "--verify_dump=1",
+        "--continue_on_error=verify",
     ];
     let done = home.iodyno(&[&["fio"], &read[..], &verify].concat());
     assert!(work.join("data.4096.received").exists(), "{}", done.stderr);
