@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use iodyno_experiment::{Context as Reading, is_experiment, read};
+use iodyno_experiment::{Context as Reading, Experiment, is_experiment, read};
 use iodyno_fio::{Host, SystemHost};
 use iodyno_model::{Configuration, Diagnostic, Observation, Plan, Question};
 
@@ -18,13 +18,9 @@ use crate::targets::{FoundPaths, path_of};
 /// # Errors
 /// There are other files beside it.
 pub(crate) fn experiment_text(files: &[PathBuf]) -> Result<Option<(&Path, String)>, Failure> {
-    let texts = files.iter().filter_map(|file| {
-        let toml = file.extension().is_some_and(|ending| ending == "toml");
-        // A file that cannot be read is reported with the workloads.
-        let text = toml.then(|| SystemHost.read(file).ok()).flatten()?;
-        is_experiment(&text).then_some((file.as_path(), text))
-    });
-    let mut texts = texts;
+    let mut texts = files
+        .iter()
+        .filter_map(|file| Some((file.as_path(), text_of(file)?)));
     let Some(found) = texts.next() else {
         return Ok(None);
     };
@@ -37,6 +33,25 @@ pub(crate) fn experiment_text(files: &[PathBuf]) -> Result<Option<(&Path, String
         return Err(Failure::input(vec![Diagnostic::error(message).hint(hint)]));
     }
     Ok(Some(found))
+}
+
+/// The text of a file that is an experiment. `None` also if it cannot be read: that is reported with the workloads.
+fn text_of(file: &Path) -> Option<String> {
+    let toml = file.extension().is_some_and(|ending| ending == "toml");
+    let text = toml.then(|| SystemHost.read(file).ok()).flatten()?;
+    is_experiment(&text).then_some(text)
+}
+
+/// The experiment in a file, or its errors. `None`: it is not an experiment.
+pub(crate) fn checked(file: &Path) -> Option<Result<Experiment, Vec<Diagnostic>>> {
+    let text = text_of(file)?;
+    let reading = Reading {
+        source: &file.display().to_string(),
+        folder: &working_folder().unwrap_or_default(),
+        settings: &[],
+        host: &SystemHost,
+    };
+    Some(read(&text, &reading))
 }
 
 /// The plan of an experiment, and the flags with the settings of the file where a flag was not given. Prints warnings; fails

@@ -79,17 +79,12 @@ fn settings(provision: &Provision) -> Vec<(&'static str, String)> {
         0 => String::new(),
         bytes => Bytes(bytes).to_string(),
     };
-    let precondition = match provision.precondition {
-        true => "twice the capacity, then until steady".to_owned(),
-        false => String::new(),
-    };
     let command = |command: &Option<String>| match command {
         Some(command) => format!("`{command}`"),
         None => String::new(),
     };
     let all = [
         ("filled with", fill),
-        ("preconditioned:", precondition),
         ("sysctl", pairs(&provision.sysctl)),
         ("queue", pairs(&provision.queue)),
         ("setup", command(&provision.setup)),

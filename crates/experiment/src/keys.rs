@@ -145,7 +145,6 @@ pub(crate) const CONFIGURATION: &[Key] = &[
     key("throttle", Kind::Table(THROTTLE), "Limits of the rate of the devices below."),
     key("delay", Kind::Table(DELAY), "A delay of each read and write of the file or device below."),
     key("fill", Kind::Size(0), "Amount of random data written to a new target before its first trial.").default("none"),
-    key("precondition", Kind::Switch, "Write twice the target's capacity, then until the rate is steady, before its first trial (SNIA PTS).").default("`false`"),
     key("host", Kind::Table(HOST), "Settings of the host while the target exists."),
     key("env", Kind::Scalars, "Environment of the commands."),
     key("setup", Kind::Text, "Command that makes storage that iodyno does not know."),

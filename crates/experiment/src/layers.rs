@@ -526,7 +526,6 @@ fn provision(layers: Vec<Layer>, keyed: &Keyed<'_>, report: &mut Report<'_>) -> 
     Provision {
         layers,
         fill: keyed.size("fill", report).unwrap_or(0),
-        precondition: keyed.switch("precondition", report).unwrap_or(false),
         sysctl: settings("sysctl", report),
         queue: settings("queue", report),
         env: texts(keyed.scalars("env", report)),

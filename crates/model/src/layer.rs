@@ -178,9 +178,6 @@ pub struct Provision {
     /// Bytes written with random data before the first trial on a new target; 0: none.
     #[serde(default)]
     pub fill: u64,
-    /// Precondition the target as SNIA PTS specifies: write twice its capacity, then until the rate is steady.
-    #[serde(default)]
-    pub precondition: bool,
     /// Kernel settings while it exists: `vm.dirty_ratio` → `10`.
     #[serde(default)]
     pub sysctl: BTreeMap<String, String>,

@@ -9,6 +9,7 @@ use iodyno_report::diagnostic::{self, Checked};
 use crate::args::CheckArgs;
 use crate::context::Context;
 use crate::exit::Exit;
+use crate::experiment_file;
 use crate::failure::Failure;
 use crate::screen::write_out;
 use crate::workloads::{described, is_described};
@@ -21,15 +22,23 @@ pub(crate) fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Failure
     let (mut worst, mut jobs) = (Verdict::Runnable, 0);
     let mut refusals = String::new();
     for file in &args.files {
-        if is_described(file) {
-            let verdict = match described(file) {
-                Ok(_) => Verdict::Runnable,
+        let experiment = experiment_file::checked(file);
+        let read = match experiment {
+            Some(read) => Some(read.map(|it| (it.workloads.len(), it.warnings))),
+            None => is_described(file).then(|| described(file).map(|_| (1, Vec::new()))),
+        };
+        if let Some(read) = read {
+            let verdict = match read {
+                Ok((workloads, warnings)) => {
+                    jobs += workloads;
+                    found.extend(warnings);
+                    Verdict::Runnable
+                }
                 Err(faults) => {
                     found.extend(faults);
                     Verdict::Faulty
                 }
             };
-            jobs += usize::from(verdict == Verdict::Runnable);
             worst = worst.max(verdict);
             files.push(Checked {
                 file: file.display().to_string(),

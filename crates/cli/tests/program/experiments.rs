@@ -167,6 +167,19 @@ fn all_errors_are_printed_with_line_and_column() {
 }
 
 #[test]
+fn checks_the_file_without_running_it() {
+    let home = home();
+    home.iodyno(&["check", "laws.toml"])
+        .succeeds()
+        .tells("2 jobs in 1 file: no problems found");
+    home.file("bad.toml", "rounds = 'x'\n[configuration.c]\n");
+    home.iodyno(&["check", "bad.toml"])
+        .exits(2)
+        .prints("bad.toml:1:10");
+    assert!(!home.store().exists());
+}
+
+#[test]
 fn prints_the_schema() {
     let home = Home::new();
     let schema = home.iodyno(&["schema"]).succeeds().json();

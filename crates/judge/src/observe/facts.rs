@@ -140,7 +140,6 @@ pub(super) fn made(configuration: &Configuration) -> Vec<Fact> {
         add(name, value.clone());
     }
     add("fill", Bytes(provision.fill).to_string());
-    add("precondition", provision.precondition.to_string());
     found
 }
 

@@ -13,7 +13,6 @@ fn provision(layers: Vec<Layer>) -> Provision {
     Provision {
         layers,
         fill: 0,
-        precondition: false,
         sysctl: BTreeMap::new(),
         queue: BTreeMap::new(),
         env: BTreeMap::new(),

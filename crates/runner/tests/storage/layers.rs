@@ -44,7 +44,6 @@ pub(crate) fn plain(layers: Vec<Layer>) -> Provision {
     Provision {
         layers,
         fill: 0,
-        precondition: false,
         sysctl: BTreeMap::new(),
         queue: BTreeMap::new(),
         env: BTreeMap::new(),

@@ -415,7 +415,6 @@ fn plain(layers: Vec<Layer>) -> Provision {
     Provision {
         layers,
         fill: 0,
-        precondition: false,
         sysctl: BTreeMap::new(),
         queue: BTreeMap::new(),
         env: BTreeMap::new(),
