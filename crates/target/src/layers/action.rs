@@ -433,6 +433,13 @@ impl Hands<'_> {
     ) -> Result<(), Diagnostic> {
         match action {
             Action::Folder { path } => {
+                if mounts::own(self.host.roots()).is_empty() {
+                    let shown = path.display();
+                    let message = format!(
+                        "cannot read the table of mounts, so `{shown}` is kept: what is mounted in it would be deleted"
+                    );
+                    return Err(Diagnostic::error(message));
+                }
                 self.unmount(path)?;
                 fs::remove_dir_all(path).map_err(|error| cannot("remove", path, &error))
             }

@@ -749,6 +749,21 @@ fn a_layer_that_cannot_be_undone_keeps_its_journal_and_what_is_below_it() {
 }
 
 #[test]
+fn a_folder_is_kept_while_the_mounts_in_it_are_not_known() {
+    let world = World::new();
+    let before = world.state();
+    let made = make(&world, plain(vec![directory(&world)])).unwrap();
+    let mounts = world.mountinfo();
+    world.host.write("proc/self/mountinfo", "");
+    let faults = world.maker().tear_down(TOKEN).unwrap_err();
+    assert!(faults[0].message.contains("table of mounts"), "{faults:?}");
+    assert!(made.path.exists());
+    world.host.write("proc/self/mountinfo", &mounts);
+    world.maker().tear_down(TOKEN).unwrap();
+    assert_eq!(world.state(), before);
+}
+
+#[test]
 fn a_stop_undoes_what_was_made() {
     let world = World::new();
     let before = world.state();
