@@ -1,0 +1,96 @@
+//! The little that is needed of ELF files: a section of a 64-bit little-endian file by its name.
+
+/// The content of a section; `None` if the file is not such an ELF file, is truncated, or has no section of this name.
+pub(crate) fn section<'a>(file: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    // Magic, 64 bit, little-endian.
+    if !file.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    let headers = number(file, 0x28, 8)?;
+    let size = number(file, 0x3a, 2)?;
+    let count = number(file, 0x3c, 2)?;
+    let names = number(file, 0x3e, 2)?;
+    let header = |index: u64| headers.checked_add(index.checked_mul(size)?);
+    let content = |header: u64| {
+        let at = usize::try_from(number(file, header.checked_add(0x18)?, 8)?).ok()?;
+        let length = usize::try_from(number(file, header.checked_add(0x20)?, 8)?).ok()?;
+        file.get(at..at.checked_add(length)?)
+    };
+    let names = content(header(names)?)?;
+    (0..count).find_map(|index| {
+        let header = header(index)?;
+        let start = usize::try_from(number(file, header, 4)?).ok()?;
+        let found = names.get(start..)?.split(|byte| *byte == 0).next()?;
+        (found == name.as_bytes())
+            .then(|| content(header))
+            .flatten()
+    })
+}
+
+/// An unsigned little-endian number of at most 8 bytes.
+fn number(file: &[u8], at: u64, bytes: usize) -> Option<u64> {
+    let at = usize::try_from(at).ok()?;
+    let field = file.get(at..at.checked_add(bytes)?)?;
+    let digits = field.iter().rev();
+    Some(digits.fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+}
+
+/// A file with these sections, for tests.
+#[cfg(test)]
+pub(crate) fn file_of(sections: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut file = vec![0; 64];
+    file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    let mut names = Vec::new();
+    let mut headers = Vec::new();
+    let mut header = |name: usize, at: usize, length: usize| {
+        let mut header = [0; 64];
+        header[..4].copy_from_slice(&(name as u32).to_le_bytes());
+        header[0x18..0x20].copy_from_slice(&(at as u64).to_le_bytes());
+        header[0x20..0x28].copy_from_slice(&(length as u64).to_le_bytes());
+        headers.push(header);
+    };
+    for (name, content) in sections {
+        header(names.len(), file.len(), content.len());
+        names.extend_from_slice(name.as_bytes());
+        names.push(0);
+        file.extend_from_slice(content);
+    }
+    let own = names.len();
+    names.extend_from_slice(b".shstrtab\0");
+    header(own, file.len(), names.len());
+    file.extend_from_slice(&names);
+    let at = file.len() as u64;
+    file.extend(headers.iter().flatten());
+    file[0x28..0x30].copy_from_slice(&at.to_le_bytes());
+    file[0x3a..0x3c].copy_from_slice(&64u16.to_le_bytes());
+    let count = headers.len() as u16;
+    file[0x3c..0x3e].copy_from_slice(&count.to_le_bytes());
+    file[0x3e..0x40].copy_from_slice(&(count - 1).to_le_bytes());
+    file
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_a_section_by_its_name() {
+        let file = file_of(&[(".text", b"code"), (".modinfo", b"depends=\0")]);
+        assert_eq!(section(&file, ".modinfo"), Some(&b"depends=\0"[..]));
+        assert_eq!(section(&file, ".text"), Some(&b"code"[..]));
+        assert_eq!(section(&file, ".data"), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn damaged_files_have_no_section_or_one_within_the_file(at in 0usize..200, value: u8, cut in 0usize..300) {
+            let mut file = file_of(&[(".text", b"code"), (".modinfo", b"depends=\0")]);
+            let at = at % file.len();
+            file[at] = value;
+            file.truncate(cut);
+            if let Some(found) = section(&file, ".modinfo") {
+                proptest::prop_assert!(found.len() <= file.len());
+            }
+        }
+    }
+}

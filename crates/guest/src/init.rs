@@ -1,0 +1,180 @@
+//! The first process of a guest: mounts the kernel's file systems, loads modules, and starts a node for each session.
+//!
+//! Invariant: it does not end while the guest runs. What it cannot do is written to the console, and it powers the guest
+//! off, so that the host finds the reason in the console's log.
+
+use std::convert::Infallible;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::mount::MountFlags;
+use rustix::process::{WaitOptions, waitpid};
+use rustix::system::RebootCommand;
+
+use crate::image::{MODULE_LIST, PROGRAM};
+use crate::port::{self, NodeExit};
+use crate::qemu::{SERIAL, TOKEN_ARGUMENT, disk_path};
+
+/// The file systems of the kernel, with their mount points.
+const MOUNTS: [(&str, &str); 5] = [
+    ("proc", "/proc"),
+    ("sysfs", "/sys"),
+    ("devtmpfs", "/dev"),
+    ("tmpfs", "/run"),
+    ("tmpfs", "/tmp"),
+];
+/// The folders in which programs are looked for.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The longest wait for a device that a module makes.
+const DEVICES: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Whether this process was started by the kernel as init of a guest.
+pub fn is_init(program: Option<&OsStr>) -> bool {
+    std::process::id() == 1 && program == Some(OsStr::new("/init"))
+}
+
+/// Runs as init. Returns only if the guest cannot be powered off.
+pub fn run() -> ExitCode {
+    let why = match serve() {
+        Ok(never) => match never {},
+        Err(why) => why,
+    };
+    say(&why);
+    let _ = rustix::system::reboot(RebootCommand::PowerOff);
+    ExitCode::FAILURE
+}
+
+/// Writes a line to the console.
+fn say(text: &str) {
+    if let Ok(mut console) = File::options().write(true).open("/dev/console") {
+        let _ = writeln!(console, "iodyno: {text}");
+    }
+}
+
+fn serve() -> Result<Infallible, String> {
+    for (kind, point) in MOUNTS {
+        fs::create_dir_all(point).map_err(|error| format!("cannot make `{point}`: {error}"))?;
+        rustix::mount::mount(kind, point, kind, MountFlags::empty(), None)
+            .map_err(|error| format!("cannot mount {kind} at `{point}`: {error}"))?;
+    }
+    let list = fs::read_to_string(Path::new("/").join(MODULE_LIST));
+    for module in list.unwrap_or_default().lines() {
+        load(module).map_err(|error| format!("cannot load the module `{module}`: {error}"))?;
+    }
+    name_disks()?;
+    let port = await_found("the port of the host", || device_of_port(port::NAME))?;
+    let failed = |error: io::Error| format!("cannot use `{}`: {error}", port.display());
+    // It stays open: closing it would drop what the host has sent.
+    let mut port_file = File::options()
+        .read(true)
+        .write(true)
+        .open(&port)
+        .map_err(failed)?;
+    loop {
+        port::answer(&mut port_file).map_err(failed)?;
+        let exit = node(&port_file).map_err(|error| format!("cannot start a node: {error}"))?;
+        if let NodeExit::Signal(signal) = exit {
+            say(&format!("the node was ended by signal {signal}"));
+        }
+        port::report_exit(&mut port_file, exit).map_err(failed)?;
+        // Its descendants are children of this process now.
+        while let Ok(Some(_)) = waitpid(None, WaitOptions::NOHANG) {}
+    }
+}
+
+fn load(module: &str) -> io::Result<()> {
+    let file = File::open(module)?;
+    match rustix::system::finit_module(file, c"", 0) {
+        Err(error) if error == rustix::io::Errno::EXIST => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// Makes links to the disks that qemu was given, by their serial numbers: the kernel's names depend on the order in
+/// which it finds them.
+fn name_disks() -> Result<(), String> {
+    let line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    let argument = line
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix(TOKEN_ARGUMENT));
+    let Some((token, count)) = argument.and_then(|value| value.split_once(',')) else {
+        return Ok(());
+    };
+    for number in 0..count.parse().unwrap_or(0) {
+        let serial = format!("{SERIAL}{number}");
+        let name = await_found(&format!("disk {number}"), || disk_with(&serial))?;
+        let link = disk_path(token, number);
+        let folder = link.parent().unwrap_or(Path::new("/dev"));
+        let made = fs::create_dir_all(folder)
+            .and_then(|()| std::os::unix::fs::symlink(Path::new("/dev").join(name), &link));
+        made.map_err(|error| format!("cannot make `{}`: {error}", link.display()))?;
+    }
+    Ok(())
+}
+
+/// The kernel's name of the disk with this serial number.
+fn disk_with(serial: &str) -> Option<String> {
+    let disks = fs::read_dir("/sys/block").ok()?.flatten();
+    disks
+        .filter_map(|disk| {
+            let own = ["serial", "device/serial", "device/vpd_pg80"];
+            let own = own.map(|name| fs::read(disk.path().join(name)).unwrap_or_default());
+            // The page of SCSI begins with its length.
+            let found = own.iter().any(|bytes| {
+                let text = bytes.get(4..).filter(|_| bytes.first() == Some(&0));
+                text.unwrap_or(bytes).trim_ascii() == serial.as_bytes()
+            });
+            found.then(|| disk.file_name().into_string().ok()).flatten()
+        })
+        .next()
+}
+
+/// The device of the virtio-serial port with this name.
+fn device_of_port(name: &str) -> Option<PathBuf> {
+    let ports = fs::read_dir("/sys/class/virtio-ports").ok()?.flatten();
+    let mut ports = ports.filter(|port| {
+        fs::read_to_string(port.path().join("name")).is_ok_and(|found| found.trim() == name)
+    });
+    Some(Path::new("/dev").join(ports.next()?.file_name()))
+}
+
+/// Waits until something is there.
+fn await_found<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> Result<T, String> {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = find() {
+            return Ok(found);
+        }
+        if begun.elapsed() >= DEVICES {
+            return Err(format!(
+                "{what} did not appear within {} s",
+                DEVICES.as_secs()
+            ));
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Runs a node on the port until it exits.
+fn node(port: &File) -> io::Result<NodeExit> {
+    let console = || File::options().write(true).open("/dev/console");
+    let status = Command::new(format!("/{PROGRAM}"))
+        .arg("node")
+        .env("PATH", PATH)
+        .env("HOME", "/root")
+        .stdin(Stdio::from(port.try_clone()?))
+        .stdout(Stdio::from(port.try_clone()?))
+        .stderr(console()?)
+        .status()?;
+    Ok(match status.signal() {
+        Some(signal) => NodeExit::Signal(signal),
+        None => NodeExit::Code(status.code().unwrap_or_default()),
+    })
+}

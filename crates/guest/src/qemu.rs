@@ -1,0 +1,312 @@
+//! The command line of qemu for a guest.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use iodyno_model::{Acceleration, DiskAio, DiskBackend, DiskInterface, Layer, VmDisk, VmLayer};
+
+use crate::port;
+
+/// The longest time from the start of qemu to the first answer of the guest.
+pub const BOOT_LIMIT: Duration = Duration::from_secs(120);
+/// The same with KVM if it may be replaced: a KVM device that does not work makes qemu hang.
+pub const ACCELERATION_LIMIT: Duration = Duration::from_secs(10);
+/// The start of the disks' serial numbers; their number follows.
+pub(crate) const SERIAL: &str = "iodyno";
+/// The argument of the guest's kernel with the token and the number of disks: `iodyno.disks=TOKEN,2`.
+pub(crate) const TOKEN_ARGUMENT: &str = "iodyno.disks=";
+
+/// The path of a disk in the guest. It contains the token, so that it cannot be mistaken for a device of the host.
+pub fn disk_path(token: &str, number: usize) -> PathBuf {
+    PathBuf::from(format!("/dev/iodyno-{token}/disk{number}"))
+}
+
+/// A virtual machine to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine<'a> {
+    /// Its settings.
+    pub vm: &'a VmLayer,
+    /// Part of its name.
+    pub token: &'a str,
+    /// How it executes instructions: [`Acceleration::Kvm`] or [`Acceleration::Tcg`].
+    pub acceleration: Acceleration,
+    /// The kernel's image.
+    pub kernel: &'a Path,
+    /// The initramfs.
+    pub initramfs: &'a Path,
+    /// A folder for its sockets and its console's log.
+    pub folder: &'a Path,
+    /// Files and devices of the host, for the disks that are backed by the layer below.
+    pub below: &'a [PathBuf],
+    /// Whether discarding in the guest frees blocks on the host.
+    pub discard: bool,
+}
+
+impl Machine<'_> {
+    /// The program.
+    pub const PROGRAM: &'static str = "qemu-system-x86_64";
+
+    /// The socket of the port through which its nodes are reached.
+    pub fn socket(folder: &Path) -> PathBuf {
+        folder.join("node")
+    }
+
+    /// The log of its console.
+    pub fn console(folder: &Path) -> PathBuf {
+        folder.join("console.log")
+    }
+
+    /// The program and its arguments.
+    pub fn command(&self) -> Vec<String> {
+        let shown = |path: &Path| path.display().to_string();
+        let disks = self.vm.backed(self.below.len());
+        let append = format!(
+            "console=ttyS0 quiet panic=-1 tsc=reliable {TOKEN_ARGUMENT}{},{}",
+            self.token,
+            disks.len()
+        );
+        let processor = match self.acceleration {
+            Acceleration::Kvm => "host",
+            _ => "max",
+        };
+        let mut words: Vec<String> = [
+            Self::PROGRAM,
+            "-name",
+            &format!("iodyno-{}", self.token),
+            "-M",
+            "q35",
+            "-accel",
+            self.acceleration.name(),
+            "-cpu",
+            processor,
+            "-smp",
+            &self.vm.cpus.to_string(),
+            "-m",
+            &format!("{}M", self.vm.memory >> 20),
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+            "-no-reboot",
+            "-kernel",
+            &shown(self.kernel),
+            "-initrd",
+            &shown(self.initramfs),
+            "-append",
+            &append,
+            "-serial",
+            &format!("file:{}", escaped(&shown(&Self::console(self.folder)))),
+            "-qmp",
+            &format!(
+                "unix:{},server=on,wait=off",
+                escaped(&shown(&self.folder.join("qmp")))
+            ),
+            "-device",
+            "virtio-serial-pci,id=ports",
+            "-chardev",
+            &format!(
+                "socket,id=node,path={},server=on,wait=off",
+                escaped(&shown(&Self::socket(self.folder)))
+            ),
+            "-device",
+            &format!(
+                "virtserialport,bus=ports.0,chardev=node,name={}",
+                port::NAME
+            ),
+        ]
+        .map(str::to_owned)
+        .into();
+        let mut below = self.below.iter();
+        for (number, disk) in disks.iter().enumerate() {
+            let source = match disk.backend {
+                DiskBackend::Below => below.next().map(|path| shown(path)),
+                DiskBackend::Null { .. } => None,
+            };
+            words.extend(disk_words(number, disk, source.as_deref(), self.discard));
+        }
+        words
+    }
+}
+
+/// A value in a list of qemu: a comma is written twice.
+fn escaped(value: &str) -> String {
+    value.replace(',', ",,")
+}
+
+fn disk_words(number: usize, disk: &VmDisk, source: Option<&str>, discard: bool) -> Vec<String> {
+    let mut drive = format!("if=none,id=disk{number},");
+    match (disk.backend, source) {
+        (DiskBackend::Null { size }, _) => {
+            drive +=
+                &format!("file.driver=null-co,file.size={size},file.read-zeroes=on,format=raw");
+        }
+        (_, source) => {
+            let discard = if discard { "unmap" } else { "ignore" };
+            drive += &format!(
+                "file={},format=raw,discard={discard},aio={}",
+                escaped(source.unwrap_or_default()),
+                disk.aio.name()
+            );
+        }
+    }
+    drive += &format!(",cache={}", disk.cache.name());
+    let limits = [
+        ("iops-read", disk.throttle.read_iops),
+        ("iops-write", disk.throttle.write_iops),
+        ("bps-read", disk.throttle.read_bandwidth),
+        ("bps-write", disk.throttle.write_bandwidth),
+    ];
+    for (name, limit) in limits.iter().filter(|(_, limit)| *limit > 0) {
+        drive += &format!(",throttling.{name}={limit}");
+    }
+    let mut words = Vec::new();
+    let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
+    add("-drive", drive);
+    let mut thread = String::new();
+    if disk.iothread {
+        // Polling takes the CPU that the guest needs when they share it.
+        let polling = match disk.aio {
+            DiskAio::Native => ",poll-max-ns=0",
+            _ => "",
+        };
+        add("-object", format!("iothread,id=io{number}{polling}"));
+        thread = format!(",iothread=io{number}");
+    }
+    let serial = format!("drive=disk{number},serial={SERIAL}{number}");
+    match disk.interface {
+        DiskInterface::VirtioBlk => {
+            add("-device", format!("virtio-blk-pci,{serial}{thread}"));
+        }
+        DiskInterface::VirtioScsi => {
+            add(
+                "-device",
+                format!("virtio-scsi-pci,id=scsi{number}{thread}"),
+            );
+            add("-device", format!("scsi-hd,bus=scsi{number}.0,{serial}"));
+        }
+        DiskInterface::Nvme => add("-device", format!("nvme,{serial}")),
+    }
+    words
+}
+
+/// The kernel modules that a guest needs: for its port, its disks, and the layers that are made in it.
+pub fn modules_of(vm: &VmLayer, below: usize, above: &[Layer]) -> Vec<&'static str> {
+    let mut names = vec!["virtio_pci", "virtio_console"];
+    for disk in vm.backed(below) {
+        names.extend(match disk.interface {
+            DiskInterface::VirtioBlk => ["virtio_blk"].as_slice(),
+            DiskInterface::VirtioScsi => &["virtio_scsi", "sd_mod"],
+            DiskInterface::Nvme => &["nvme"],
+        });
+    }
+    for layer in above {
+        names.extend(match layer {
+            Layer::FileSystem { fs, .. } => Some(fs.name()),
+            Layer::Loop { .. } => Some("loop"),
+            Layer::Zram { .. } => Some("zram"),
+            Layer::Overlay { .. } => Some("overlay"),
+            _ => None,
+        });
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use iodyno_model::{DiskCache, Limits};
+
+    use super::*;
+
+    fn check(disks: Vec<VmDisk>, below: &[&str], expected: &[&str]) {
+        let vm = VmLayer {
+            disks,
+            ..VmLayer::default()
+        };
+        let below: Vec<PathBuf> = below.iter().map(PathBuf::from).collect();
+        let machine = Machine {
+            vm: &vm,
+            token: "0a1b",
+            acceleration: Acceleration::Tcg,
+            kernel: Path::new("/k"),
+            initramfs: Path::new("/i"),
+            folder: Path::new("/run/a,b"),
+            below: &below,
+            discard: true,
+        };
+        let command = machine.command();
+        let start = command
+            .iter()
+            .position(|word| word.contains("virtserialport"));
+        assert_eq!(command[start.unwrap() + 1..], *expected);
+    }
+
+    #[test]
+    fn each_file_below_is_a_disk_with_the_default_settings() {
+        check(
+            Vec::new(),
+            &["/d/disk0.img", "/d/a,b"],
+            &[
+                "-drive",
+                "if=none,id=disk0,file=/d/disk0.img,format=raw,discard=unmap,aio=threads,cache=none",
+                "-device",
+                "virtio-blk-pci,drive=disk0,serial=iodyno0",
+                "-drive",
+                "if=none,id=disk1,file=/d/a,,b,format=raw,discard=unmap,aio=threads,cache=none",
+                "-device",
+                "virtio-blk-pci,drive=disk1,serial=iodyno1",
+            ],
+        );
+    }
+
+    #[test]
+    fn interfaces_caches_threads_and_limits_are_passed_on() {
+        let disks = vec![
+            VmDisk {
+                interface: DiskInterface::VirtioScsi,
+                cache: DiskCache::DirectSync,
+                aio: DiskAio::Native,
+                iothread: true,
+                ..VmDisk::default()
+            },
+            VmDisk {
+                backend: DiskBackend::Null { size: 1 << 30 },
+                interface: DiskInterface::Nvme,
+                throttle: Limits {
+                    read_iops: 500,
+                    write_bandwidth: 1 << 20,
+                    ..Limits::default()
+                },
+                ..VmDisk::default()
+            },
+        ];
+        check(
+            disks,
+            &["/dev/loop3"],
+            &[
+                "-drive",
+                "if=none,id=disk0,file=/dev/loop3,format=raw,discard=unmap,aio=native,cache=directsync",
+                "-object",
+                "iothread,id=io0,poll-max-ns=0",
+                "-device",
+                "virtio-scsi-pci,id=scsi0,iothread=io0",
+                "-device",
+                "scsi-hd,bus=scsi0.0,drive=disk0,serial=iodyno0",
+                "-drive",
+                "if=none,id=disk1,file.driver=null-co,file.size=1073741824,file.read-zeroes=on,format=raw,cache=none,throttling.iops-read=500,throttling.bps-write=1048576",
+                "-device",
+                "nvme,drive=disk1,serial=iodyno1",
+            ],
+        );
+    }
+
+    #[test]
+    fn modules_are_those_of_the_disks_and_of_the_layers_above() {
+        let above = [Layer::FileSystem {
+            fs: iodyno_model::FileSystemKind::Xfs,
+            mkfs: Vec::new(),
+            mount: Vec::new(),
+        }];
+        let names = modules_of(&VmLayer::default(), 1, &above);
+        assert_eq!(names, ["virtio_pci", "virtio_console", "virtio_blk", "xfs"]);
+    }
+}
