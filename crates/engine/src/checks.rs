@@ -42,7 +42,7 @@ impl Checks {
     /// Called after a successful trim.
     pub(crate) fn trimmed(&mut self, op: &Op) {
         if let Checks::Headers(headers) = self {
-            headers.forget(op);
+            headers.trimmed(op);
         }
     }
 

@@ -8,7 +8,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use iodyno_model::{BinLayout, Direction, Histogram, HistogramBuilder};
+use iodyno_model::{BinLayout, Direction, Histogram, HistogramBuilder, Job};
 use iodyno_sys::memory::zeroed_counters;
 
 /// Counters of all directions of one worker.
@@ -34,6 +34,8 @@ pub struct DirectionCounters {
     pub submission: Option<LatencyCounters>,
     /// End of the submission call → completed.
     pub completion: Option<LatencyCounters>,
+    /// By priority, in the order of [`Job::op_priorities`]; empty if all ops have that of the job.
+    pub priorities: Vec<LatencyCounters>,
 }
 
 impl OpCounters {
@@ -55,11 +57,22 @@ impl OpCounters {
                 response: where_used(paced),
                 submission: where_used(submits),
                 completion: where_used(submits),
+                priorities: Vec::new(),
             }
         };
         OpCounters {
             directions: std::array::from_fn(counters),
         }
+    }
+
+    /// With latencies by priority for the job's ops that have priorities of their own.
+    pub(crate) fn by_priority(mut self, job: &Job) -> OpCounters {
+        for direction in [Direction::Read, Direction::Write] {
+            let priorities = job.op_priorities(direction).into_iter();
+            let counters = priorities.map(|_| LatencyCounters::new());
+            self.directions[direction as usize].priorities = counters.collect();
+        }
+        self
     }
 
     /// Adds everything that `other` counted. Only the thread that writes both may call this.
@@ -78,6 +91,9 @@ impl OpCounters {
                 if let (Some(own), Some(other)) = (own, other) {
                     own.absorb(other);
                 }
+            }
+            for (own, other) in own.priorities.iter().zip(&other.priorities) {
+                own.absorb(other);
             }
         }
     }

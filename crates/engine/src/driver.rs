@@ -21,6 +21,7 @@ use crate::in_flight::OpsInFlight;
 use crate::log::{OpLog, OpRecord};
 use crate::minimum_rates::MinimumRates;
 use crate::outcome::WorkerError;
+use crate::priorities::Priorities;
 use crate::shared::CloneShared;
 use crate::stream::{Issue, Next, OpStream};
 use crate::verify_reads::VerifyReads;
@@ -61,6 +62,7 @@ impl InFlight {
             bytes: self.issue.op.length,
             file: self.issue.op.file,
             offset: self.issue.op.offset,
+            priority: self.issue.op.priority,
         }
     }
 }
@@ -114,6 +116,8 @@ pub(crate) struct Driver<'a, B, C> {
     filling: bool,
     completions: Completions,
     filler: Filler,
+    /// `Some` if ops have priorities of their own.
+    priorities: Option<Box<Priorities>>,
     pub(crate) verifier: Option<Checks>,
     /// `Some` if there is a verifier.
     pub(crate) verify_reads: Option<VerifyReads>,
@@ -159,6 +163,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) shared: &'a CloneShared,
     pub(crate) names: Vec<String>,
     pub(crate) filler: Filler,
+    pub(crate) priorities: Option<Box<Priorities>>,
     pub(crate) verifier: Option<Checks>,
     pub(crate) log: Option<Arc<OpLog>>,
     pub(crate) iolog: Option<Arc<OpLog>>,
@@ -279,6 +284,9 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         self.free.pop();
         let state = &mut self.slots[slot as usize];
         (state.moved, state.first_submitted) = (0, 0);
+        if let Some(priorities) = &mut self.priorities {
+            state.issue.op.priority = priorities.draw(&state.issue);
+        }
         let issue = &state.issue;
         if issue.op.kind == OpKind::Write {
             let buffer = &mut self.backend.buffer(slot)[..issue.op.length as usize];
@@ -328,7 +336,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         let limit_ns = self.max_latency_ns[issue.direction as usize];
         let slow = issue.counted && service > limit_ns;
         if issue.counted {
-            let counters = counters.of(issue.direction);
+            let (all, counters) = (counters, counters.of(issue.direction));
             // The range of a sync was counted when it was written.
             if issue.direction != Direction::Sync {
                 add(&counters.bytes, issue.op.length.into());
@@ -344,6 +352,9 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             }
             if let Some(completion) = &counters.completion {
                 completion.record(service.saturating_sub(state.submission_ns));
+            }
+            if let Some(priorities) = &self.priorities {
+                priorities.record(all, issue, service, state.submission_ns);
             }
             self.last_end = self.last_end.max(Some(completion.completed));
             if let Some(log) = &self.log {
@@ -469,6 +480,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             filling: true,
             completions: Completions::with_capacity(depth),
             filler: parts.filler,
+            priorities: parts.priorities,
             verify_reads: (parts.verifier.as_ref())
                 .map(|_| VerifyReads::new(capabilities.submits_apart)),
             verifier: parts.verifier,

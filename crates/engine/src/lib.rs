@@ -21,6 +21,7 @@ pub mod operations;
 mod outcome;
 mod placement;
 mod prepare;
+mod priorities;
 mod shared;
 mod shared_files;
 mod spec;

@@ -23,6 +23,8 @@ pub struct OpRecord {
     pub file: u32,
     /// Offset in its file.
     pub offset: u64,
+    /// The kernel's number of its own I/O priority; 0: it has that of the job.
+    pub priority: u16,
 }
 
 /// Single producer, single consumer. If the queue is full, the worker waits (and the waits are counted): a slow log is
@@ -65,7 +67,7 @@ impl OpLog {
             record.service,
             small,
             record.offset,
-            record.file.into(),
+            u64::from(record.priority) << 32 | u64::from(record.file),
         ]) {
             word.store(value, Ordering::Relaxed);
         }
@@ -91,6 +93,7 @@ impl OpLog {
             bytes: (small >> 8) as u32,
             file: file as u32,
             offset,
+            priority: (file >> 32) as u16,
         })
     }
 
@@ -116,6 +119,7 @@ mod tests {
             bytes: n as u32,
             file: u32::MAX - n as u32,
             offset: n << 12,
+            priority: n as u16,
         };
         std::thread::scope(|scope| {
             scope.spawn(|| {

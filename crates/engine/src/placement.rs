@@ -38,11 +38,8 @@ pub(crate) fn place(placement: &Placement, clone: u32) -> Vec<String> {
             thread::set_nice(placement.nice),
         );
     }
-    if let Some((class, level)) = placement.io_priority {
-        note(
-            "I/O priority not set",
-            thread::set_io_priority(class, level),
-        );
+    if let Some(priority) = placement.priority() {
+        note("I/O priority not set", thread::set_io_priority(priority));
     }
     notes
 }

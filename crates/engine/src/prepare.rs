@@ -17,6 +17,7 @@ use crate::content::Filler;
 use crate::driver::Parts;
 use crate::outcome::{CloneOutcome, WorkerError};
 use crate::placement::place;
+use crate::priorities::Priorities;
 use crate::shared::CloneShared;
 use crate::shared_files::{TRAILER, Trailers};
 use crate::spec::{BlocksPart, ClonePart, CloneSpec, Simulated};
@@ -38,6 +39,7 @@ pub(crate) fn blocks(
     check_zones(&spec, blocks)?;
     check_sequence(&spec, blocks)?;
     check_write_zones(&spec, blocks)?;
+    check_precondition(&spec, blocks)?;
     let access = &blocks.access;
     let (replay, iolog) = match &spec.part {
         ClonePart::Blocks(part) => (part.replay.clone(), part.iolog.clone()),
@@ -55,6 +57,7 @@ pub(crate) fn blocks(
         shared,
         names: names(&spec),
         filler: Filler::new(&job.buffers, spec.seed ^ CONTENT),
+        priorities: Priorities::of(&job, spec.seed),
         verifier: verifier(&spec, blocks)?,
         log: spec.log.clone(),
         iolog,
@@ -97,6 +100,7 @@ pub(crate) fn shared_files(
         shared,
         names: names(&spec),
         filler: Filler::new(&job.buffers, spec.seed ^ CONTENT),
+        priorities: Priorities::of(&job, spec.seed),
         verifier: trailers(rule, &spec)?,
         log: spec.log.clone(),
         iolog: None,
@@ -371,6 +375,37 @@ fn check_write_zones(spec: &CloneSpec, blocks: &Blocks) -> Result<(), WorkerErro
         }),
         _ => Ok(()),
     }
+}
+
+/// A disk is preconditioned as a whole, in regions that its cache does not hold.
+fn check_precondition(spec: &CloneSpec, blocks: &Blocks) -> Result<(), WorkerError> {
+    let Some(rule) = blocks.access.precondition else {
+        return Ok(());
+    };
+    let block = blocks.access.max_block();
+    let [file] = spec.files.as_slice() else {
+        return Err(WorkerError {
+            what: "use `sprandom` on several files".to_owned(),
+            cause: "it is the state of one disk".to_owned(),
+            hint: Some("set `nrfiles=1`, and use a job for each disk".to_owned()),
+        });
+    };
+    let region = rule.physical_bytes(file.length, block) / u64::from(rule.regions.max(1));
+    if region < rule.cache.max(block) {
+        return Err(WorkerError {
+            what: format!("divide `{}` into {} regions", file.name, rule.regions),
+            cause: format!(
+                "each has {}, less than {}",
+                Bytes(region),
+                match rule.cache > block {
+                    true => format!("`spr_cs` ({})", Bytes(rule.cache)),
+                    false => format!("a block ({})", Bytes(block)),
+                }
+            ),
+            hint: Some("lower `spr_num_regions` or `spr_cs`".to_owned()),
+        });
+    }
+    Ok(())
 }
 
 /// A list of blocks must be within each file.

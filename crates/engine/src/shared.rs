@@ -32,13 +32,18 @@ const IDLE: u8 = 255;
 impl CloneShared {
     /// The state for a worker of this job.
     pub fn of(job: &Job) -> CloneShared {
-        CloneShared::new(
+        let shared = CloneShared::new(
             &job.work.directions(),
             job.scheduled(),
             job.work
                 .engine()
                 .is_some_and(|engine| engine.kind.submits_apart()),
-        )
+        );
+        CloneShared {
+            ramp: shared.ramp.by_priority(job),
+            measure: shared.measure.by_priority(job),
+            ..shared
+        }
     }
 
     /// The state for a worker that records ops of these directions. `paced`: response latencies are recorded;

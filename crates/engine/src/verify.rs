@@ -45,6 +45,8 @@ const CHECKED_HEADER: usize = 48;
 const HEADER: usize = 56;
 /// The expected sequence number of a unit that a trial recorded as not written.
 const UNWRITTEN: u32 = u32::MAX;
+/// The expected sequence number of a unit that was trimmed.
+const TRIMMED: u32 = UNWRITTEN - 1;
 /// Maximum number of bad units that one clone writes to files: enough to examine, too few to fill a disk.
 const MOST_DUMPS: u32 = 64;
 
@@ -228,9 +230,14 @@ impl Verifier {
     /// The last writes, unless the units have no headers.
     pub(crate) fn into_written(self) -> Option<WrittenBlocks> {
         let headers = self.rule.checksum.has_header() && !self.rule.only;
+        let written = |mut file: CheckedFile| {
+            let trimmed = file.written.iter_mut().filter(|unit| **unit == TRIMMED);
+            trimmed.for_each(|unit| *unit = 0);
+            file.written
+        };
         headers.then(|| WrittenBlocks {
             unit: self.unit as u64,
-            sequences: self.files.into_iter().map(|file| file.written).collect(),
+            sequences: self.files.into_iter().map(written).collect(),
         })
     }
 
@@ -269,8 +276,8 @@ impl Verifier {
 
     /// Called before a write at `now`, ns: puts a header on each unit of the buffer.
     pub(crate) fn seal(&mut self, slot: Slot, op: &Op, buffer: &mut [u8], now: u64) {
-        // 0 and `UNWRITTEN` have special meanings.
-        self.sequence = self.sequence % (UNWRITTEN - 1) + 1;
+        // 0, `TRIMMED` and `UNWRITTEN` have special meanings.
+        self.sequence = self.sequence % (TRIMMED - 1) + 1;
         self.sealed[slot as usize] = self.sequence;
         let block = &mut buffer[..op.length as usize];
         if let Some(body) = &mut self.body {
@@ -304,7 +311,7 @@ impl Verifier {
         for (at, word) in words {
             unit[at..at + 8].copy_from_slice(&word.to_le_bytes());
         }
-        let checksum = self.checksum(unit);
+        let checksum = own_checksum(&self.rule.checksum, unit);
         unit[40..48].copy_from_slice(&checksum.to_le_bytes());
     }
 
@@ -347,6 +354,7 @@ impl Verifier {
         let (before, rest) = file.written.split_at_mut(first);
         let (these, after) = rest.split_at_mut(end - first);
         if self.only_whole
+            && sequence != TRIMMED
             && let (Some(head), Some(tail)) = (these.first(), these.last())
         {
             let left = before.iter_mut().rev().take_while(|unit| **unit == *head);
@@ -360,8 +368,12 @@ impl Verifier {
         }
     }
 
-    /// Called after a trim, and after a write that failed: the content of its units is undefined until they are written
-    /// again.
+    /// Called after a trim: its units have no headers until they are written again.
+    pub(crate) fn trimmed(&mut self, op: &Op) {
+        self.expect(op, TRIMMED);
+    }
+
+    /// Called after a write that failed: the content of its units is undefined until they are written again.
     pub(crate) fn forget(&mut self, op: &Op) {
         self.expect(op, 0);
     }
@@ -372,16 +384,10 @@ impl Verifier {
         let mut offset = op.offset;
         for unit in buffer[..op.length as usize].chunks(self.unit) {
             let bad = self.result.bad();
-            let unwritten = self.expected(op.file, offset).0 == UNWRITTEN;
-            if !unwritten || self.is_of_fio(unit) {
-                self.result.checked += 1;
-                match &self.rule.checksum {
-                    Checksum::Nothing => {}
-                    Checksum::Pattern(_) => {
-                        self.check_body(op, offset, &[(0, unit)], unit.len());
-                    }
-                    _ => self.check_unit(op, offset, unit),
-                }
+            match self.expected(op.file, offset).0 {
+                TRIMMED => self.check_trimmed(op, offset, unit),
+                UNWRITTEN if !self.is_of_fio(unit) => {}
+                _ => self.check_content(op, offset, unit),
             }
             if self.result.bad() > bad {
                 self.dump(op, offset, unit);
@@ -394,6 +400,38 @@ impl Verifier {
             offset += unit.len() as u64;
         }
         self.result.bad() == bad_before
+    }
+
+    fn check_content(&mut self, op: &Op, offset: u64, unit: &[u8]) {
+        self.result.checked += 1;
+        match &self.rule.checksum {
+            Checksum::Nothing => {}
+            Checksum::Pattern(_) => {
+                self.check_body(op, offset, &[(0, unit)], unit.len());
+            }
+            _ => self.check_unit(op, offset, unit),
+        }
+    }
+
+    fn check_trimmed(&mut self, op: &Op, offset: u64, unit: &[u8]) {
+        if !self.checks_zero() {
+            return;
+        }
+        self.result.checked += 1;
+        if unit.iter().any(|byte| *byte != 0) {
+            self.result.corrupt += 1;
+            self.tell(
+                op,
+                offset,
+                unit.len(),
+                "data in place of the zeros of a trimmed block",
+            );
+        }
+    }
+
+    /// Whether trimmed units must be zero.
+    fn checks_zero(&self) -> bool {
+        self.rule.trim.is_some_and(|trim| trim.check_zero)
     }
 
     /// Whether fio wrote this unit. If a record states that iodyno did not write it, fio may have written it later.
@@ -430,24 +468,41 @@ impl Verifier {
             return self.check_own(op, offset, unit, &header);
         }
         self.result.foreign += 1;
-        let found = match of_fio {
-            Some((header, None)) => format!(
-                "a block of fio with checksum {}: `verify_header=fio` checks it",
-                fio_header::name(header.sum).unwrap_or("unknown")
+        let (found, fitting) = match of_fio {
+            Some((header, None)) => (
+                format!(
+                    "a block of fio with checksum {}: `verify_header=fio` checks it",
+                    fio_header::name(header.sum).unwrap_or("unknown")
+                ),
+                Some("verify_header=fio".to_owned()),
             ),
-            _ if unit.iter().all(|byte| *byte == 0) => "zeroes".to_owned(),
-            _ => "no header".to_owned(),
+            _ if unit.iter().all(|byte| *byte == 0) => ("zeroes".to_owned(), None),
+            _ => ("no header".to_owned(), None),
         };
-        self.tell(op, offset, unit.len(), found);
+        self.tell_fitting(op, offset, unit.len(), found, fitting);
     }
 
     fn check_own(&mut self, op: &Op, offset: u64, unit: &[u8], header: &Header) {
         let file = &self.files[op.file as usize];
         let (expected, trial) = self.expected(op.file, offset);
         let stored = u64::from_le_bytes(unit[40..48].try_into().unwrap_or_default());
-        let computed = self.checksum(unit);
+        let computed = own_checksum(&self.rule.checksum, unit);
         let length = unit.len();
-        if stored != computed {
+        let written = || {
+            let sums = [
+                (Checksum::Crc32c, "crc32c"),
+                (Checksum::Xxhash64, "xxhash64"),
+            ];
+            let found = |sum: &Checksum| own_checksum(sum, unit) == stored;
+            sums.into_iter().find(|(sum, _)| found(sum))
+        };
+        if stored != computed
+            && let Some((_, written)) = written()
+        {
+            self.result.foreign += 1;
+            let found = format!("a block with checksum {written}, expected another");
+            self.tell_fitting(op, offset, length, found, Some(format!("verify={written}")));
+        } else if stored != computed {
             self.result.corrupt += 1;
             let found = format!(
                 "a wrong checksum (write {}): {computed:x} of the data, {stored:x} in the header",
@@ -487,23 +542,30 @@ impl Verifier {
             return self.tell(op, offset, length, fault);
         }
         let any_sum = self.rule.checksum == Checksum::HeaderOnly;
+        let name = |sum: u16| fio_header::name(sum).map_or(sum.to_string(), str::to_owned);
         let foreign = if header.length as usize != length {
-            let found = header.length;
-            Some(format!("a block of {found} bytes, expected {length}"))
+            let (found, option) = (header.length, self.unit_option());
+            Some((
+                format!("a block of {found} bytes, expected {length}"),
+                Some(format!("{option}={found}")),
+            ))
         } else if !any_sum && !fio_header::same(header.sum, fio.sum) {
-            Some(format!(
-                "a block with checksum {}, expected {}",
-                fio_header::name(header.sum).map_or(header.sum.to_string(), str::to_owned),
-                fio_header::name(fio.sum).unwrap_or_default()
+            let written = name(header.sum);
+            Some((
+                format!(
+                    "a block with checksum {written}, expected {}",
+                    name(fio.sum)
+                ),
+                fio_header::name(header.sum).map(|name| format!("verify={name}")),
             ))
         } else if !fio.fits(layout, length) {
-            Some("a header of fio 3.40 or older".to_owned())
+            Some(("a header of fio 3.40 or older".to_owned(), None))
         } else {
             None
         };
-        if let Some(found) = foreign {
+        if let Some((found, fitting)) = foreign {
             self.result.foreign += 1;
-            return self.tell(op, offset, length, found);
+            return self.tell_fitting(op, offset, length, found, fitting);
         }
         let stored = &unit[fio.at + layout.length()..][..fio.sum_length];
         let parts = fio.data(layout, unit);
@@ -582,31 +644,33 @@ impl Verifier {
         (sequence, trial.unwrap_or(self.writer.trial))
     }
 
-    fn checksum(&self, unit: &[u8]) -> u64 {
-        match self.rule.checksum {
-            Checksum::Crc32c => {
-                crc32c::crc32c_append(crc32c::crc32c(&unit[..40]), &unit[CHECKED_HEADER..]).into()
-            }
-            Checksum::Pattern(_)
-            | Checksum::HeaderOnly
-            | Checksum::PatternWithHeader
-            | Checksum::Nothing => 0,
-            // Also replaces all checksums that only fio's headers have.
-            _ => {
-                let mut hash = Xxh64::new(0);
-                hash.update(&unit[..40]);
-                hash.update(&unit[CHECKED_HEADER..]);
-                hash.digest()
-            }
+    /// The option that gives the length of a unit.
+    fn unit_option(&self) -> &'static str {
+        match self.rule.interval {
+            interval if interval == self.unit as u64 => "verify_interval",
+            _ => "bs",
         }
     }
 
     fn tell(&mut self, op: &Op, offset: u64, length: usize, found: impl Into<String>) {
+        self.tell_fitting(op, offset, length, found, None);
+    }
+
+    /// Names a bad block, with the option that fits it.
+    fn tell_fitting(
+        &mut self,
+        op: &Op,
+        offset: u64,
+        length: usize,
+        found: impl Into<String>,
+        fitting: Option<String>,
+    ) {
         self.result.name(BadBlock {
             file: self.files[op.file as usize].name.clone(),
             offset,
             length: length as u64,
             found: found.into(),
+            fitting,
         });
     }
 
@@ -614,13 +678,17 @@ impl Verifier {
     /// bytes, in order of their offsets. For a partly overwritten block, its remaining part.
     pub(crate) fn ranges(&self, longest: usize) -> Vec<(u32, u64, u32)> {
         let most = (longest / self.unit).max(1);
+        let expects = |sequence: u32| match sequence {
+            TRIMMED => self.checks_zero(),
+            sequence => sequence > 0,
+        };
         let mut ranges = Vec::new();
         for (index, file) in self.files.iter().enumerate() {
             let mut unit = 0;
             while unit < file.written.len() {
                 let sequence = file.written[unit];
                 let run = file.written[unit..].iter().take(most);
-                let run = run.take_while(|of| **of == sequence && sequence > 0);
+                let run = run.take_while(|of| **of == sequence && expects(sequence));
                 let count = run.count();
                 let checked = file.checked.get(unit).is_some_and(|checked| *checked);
                 if count > 0 && !checked {
@@ -631,6 +699,26 @@ impl Verifier {
             }
         }
         ranges
+    }
+}
+
+/// The checksum in the header of iodyno.
+fn own_checksum(checksum: &Checksum, unit: &[u8]) -> u64 {
+    match checksum {
+        Checksum::Crc32c => {
+            crc32c::crc32c_append(crc32c::crc32c(&unit[..40]), &unit[CHECKED_HEADER..]).into()
+        }
+        Checksum::Pattern(_)
+        | Checksum::HeaderOnly
+        | Checksum::PatternWithHeader
+        | Checksum::Nothing => 0,
+        // Also replaces all checksums that only fio's headers have.
+        _ => {
+            let mut hash = Xxh64::new(0);
+            hash.update(&unit[..40]);
+            hash.update(&unit[CHECKED_HEADER..]);
+            hash.digest()
+        }
     }
 }
 
@@ -656,6 +744,7 @@ mod fio_tests;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iodyno_model::VerifyTrim;
     use iodyno_sys::OpKind;
 
     const WRITER: Writer = Writer {
@@ -685,6 +774,7 @@ mod tests {
             offset,
             length: 8192,
             skip: 0,
+            priority: 0,
         }
     }
 
@@ -704,6 +794,36 @@ mod tests {
             assert!(verifier.check(&op, &buffer));
             assert_eq!((verifier.result.checked, verifier.result.bad()), (2, 0));
             assert_eq!(verifier.ranges(1 << 20), [(1, 16384, 8192)]);
+        }
+    }
+
+    #[test]
+    fn a_trimmed_unit_is_zero_or_not_checked() {
+        for (check_zero, bad, ranges) in [(true, 1, 3), (false, 0, 2)] {
+            let mut verifier = verifier(Checksum::Crc32c);
+            verifier.rule.trim = Some(VerifyTrim {
+                percent: 50,
+                backlog: 1,
+                batch: 1,
+                check_zero,
+            });
+            let (trimmed, kept, again) = (write(0, 0), write(0, 8192), write(0, 16384));
+            let old = sealed(&mut verifier, &trimmed);
+            sealed(&mut verifier, &kept);
+            sealed(&mut verifier, &again);
+            verifier.trimmed(&trimmed);
+            verifier.trimmed(&again);
+            let new = sealed(&mut verifier, &again);
+            assert_eq!(verifier.ranges(8192).len(), ranges);
+            assert!(verifier.check(&trimmed, &[0; 8192]));
+            assert!(verifier.check(&again, &new));
+            assert_eq!(verifier.result.bad(), 0);
+            let mut remains = vec![0; 8192];
+            remains[..4096].copy_from_slice(&old[..4096]);
+            assert_eq!(verifier.check(&trimmed, &remains), !check_zero);
+            assert_eq!(verifier.result.corrupt, bad);
+            let written = verifier.into_written().unwrap();
+            assert_eq!(written.sequences[0][..6], [0, 0, 2, 2, 4, 4]);
         }
     }
 
@@ -831,7 +951,7 @@ mod tests {
         let mut old = sealed(&mut writer, &op);
         for unit in old.chunks_mut(4096) {
             unit[..8].copy_from_slice(b"iodynoB1");
-            let checksum = writer.checksum(unit);
+            let checksum = own_checksum(&writer.rule.checksum, unit);
             unit[40..48].copy_from_slice(&checksum.to_le_bytes());
         }
         let only = Verify {
@@ -840,6 +960,27 @@ mod tests {
         };
         assert!(of_trial(78, only).check(&op, &old));
         assert!(!writer.check(&op, &old));
+    }
+
+    #[test]
+    fn a_block_with_another_checksum_names_the_fitting_option() {
+        let op = write(0, 0);
+        for (written, read, option) in [
+            (Checksum::Crc32c, Checksum::Xxhash64, "verify=crc32c"),
+            (Checksum::Xxhash64, Checksum::Crc32c, "verify=xxhash64"),
+            (Checksum::Crc32c, Checksum::HeaderOnly, "verify=crc32c"),
+        ] {
+            let mut block = sealed(&mut verifier(written), &op);
+            let mut reader = verifier(read.clone());
+            assert!(!reader.check(&op, &block));
+            let fitting = |reader: &Verifier| reader.result.bad_blocks[0].fitting.clone();
+            assert_eq!(fitting(&reader).as_deref(), Some(option));
+            // A damaged block fits no option.
+            block[100] ^= 1;
+            let mut reader = verifier(read);
+            assert!(!reader.check(&op, &block));
+            assert_eq!(fitting(&reader), None);
+        }
     }
 
     #[test]

@@ -149,7 +149,7 @@ impl<'h> Assembly<'h> {
         self.order(&draft, &mut job, stonewall || draft.stonewall);
         self.warn_of_namesake(&draft, &job);
         let rw = draft.place("rw").or(job.place.as_ref()).cloned();
-        let trims = draft.blocks.access.trims;
+        let trims = draft.blocks.access.trims || draft.trim.percent > 0;
         if self.read_only && (draft.blocks.access.writes || trims) {
             self.report.push(Diagnostic {
                 place: rw.clone(),

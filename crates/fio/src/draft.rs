@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{
-    Amount, BlockPattern, Blocks, Distribution, Job, Pacing, Pattern, PerDirection, Place, Replay,
-    SimOptions, SteadyMetric, SteadyRule, Verify, WriteZones,
+    Amount, BlockPattern, Blocks, Distribution, IoPriority, Job, Pacing, Pattern, PerDirection,
+    Place, Precondition, Replay, SimOptions, SteadyMetric, SteadyRule, Verify, VerifyTrim,
+    WriteZones,
 };
 
 use iodyno_units::Nanos;
@@ -37,6 +38,20 @@ pub(super) enum ZoneMode {
     Written,
 }
 
+/// Shares of blocks: size in bytes, percentage, and priority unless it is that of all.
+type PriorityShares = Vec<(u64, u32, Option<IoPriority>)>;
+
+/// Options of ops with a priority of their own.
+#[derive(Debug, Clone, Default)]
+pub(super) struct OpPriorities {
+    pub(super) percent: PerDirection<u32>,
+    pub(super) split: PerDirection<PriorityShares>,
+    /// 0: not given.
+    pub(super) class: PerDirection<u8>,
+    pub(super) level: PerDirection<u8>,
+    pub(super) hint: PerDirection<u16>,
+}
+
 /// The options of a section; a job starts as a copy of the global section.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
@@ -63,6 +78,8 @@ pub(super) struct Draft {
     pub(super) no_random_map: bool,
     /// Its random generator repeats no block, also without a map.
     pub(super) without_repeats: bool,
+    pub(super) preconditions: bool,
+    pub(super) precondition: Precondition,
     pub(super) distribution: PerDirection<Distribution>,
     pub(super) sequence_stride: bool,
     pub(super) zero_buffers: bool,
@@ -74,6 +91,8 @@ pub(super) struct Draft {
     pub(super) verify: Verify,
     pub(super) verify_pattern: Option<BlockPattern>,
     pub(super) verify_pattern_interval: u64,
+    /// Nothing is trimmed if its percentage or its backlog is 0.
+    pub(super) trim: VerifyTrim,
     pub(super) think: iodyno_model::ThinkTime,
     /// There is no search if its limit is 0.
     pub(super) latency_target: iodyno_model::LatencyTarget,
@@ -92,6 +111,7 @@ pub(super) struct Draft {
     pub(super) log_clock: u32,
     pub(super) io_class: Option<u8>,
     pub(super) io_level: Option<u8>,
+    pub(super) op_priorities: OpPriorities,
     pub(super) sim: SimOptions,
     /// The engine is cpuio.
     pub(super) cpu_load: bool,
@@ -127,6 +147,12 @@ impl Draft {
             bs_unaligned: false,
             no_random_map: false,
             without_repeats: false,
+            preconditions: false,
+            precondition: Precondition {
+                over_provisioning: 0.15,
+                regions: 100,
+                cache: 0,
+            },
             distribution: PerDirection::all(Distribution::Uniform),
             sequence_stride: false,
             zero_buffers: false,
@@ -137,6 +163,12 @@ impl Draft {
             verify: Verify::default(),
             verify_pattern: None,
             verify_pattern_interval: 0,
+            trim: VerifyTrim {
+                percent: 0,
+                backlog: 0,
+                batch: 0,
+                check_zero: true,
+            },
             think: iodyno_model::ThinkTime {
                 every_ops: 1,
                 ..Default::default()
@@ -173,6 +205,7 @@ impl Draft {
             log_clock: 0,
             io_class: None,
             io_level: None,
+            op_priorities: OpPriorities::default(),
             sim: SimOptions::default(),
             cpu_load: false,
             cpu_percent: 0,

@@ -2,8 +2,8 @@
 
 use iodyno_model::{
     Amount, BlockPattern, BlockSizes, Checksum, Content, Direction, Distribution, EngineKind,
-    Fallocate, HeaderFormat, Job, MixSequence, Order, Pattern, PerDirection, Place, ThinkTime,
-    Verify, Work, WriteZones,
+    Fallocate, HeaderFormat, IoPriority, Job, MixSequence, Order, Pattern, PerDirection, Place,
+    PriorityShare, ThinkTime, Verify, VerifyTrim, Work, WriteZones,
 };
 use iodyno_options::Problem;
 use iodyno_units::Nanos;
@@ -30,7 +30,9 @@ pub(super) fn finish(draft: &mut Draft, section: &str, place: Place, report: &mu
         draft.blocks.files.invalidate = false;
     }
     finish_engine(draft, report);
+    finish_priorities(draft, report);
     finish_access(draft);
+    finish_precondition(draft, report);
     finish_ftruncate(draft, report);
     finish_extent(draft, report);
     finish_end(draft, report);
@@ -100,6 +102,74 @@ fn finish_engine(draft: &mut Draft, report: &mut Report) {
     }
 }
 
+/// Ops with a priority of their own, of the directions that the job has.
+fn finish_priorities(draft: &mut Draft, report: &mut Report) {
+    let given = draft.op_priorities.clone();
+    let mut shares = Vec::new();
+    let (mut percent, mut split) = (false, false);
+    for direction in [Direction::Read, Direction::Write] {
+        let of = |list: &PerDirection<u32>| list.get(direction).copied().unwrap_or(0);
+        let class = given.class.get(direction).copied().unwrap_or(0);
+        let priority = IoPriority {
+            class: match class {
+                0 => IoPriority::REAL_TIME,
+                class => class,
+            },
+            level: given.level.get(direction).copied().unwrap_or(0),
+            hint: given.hint.get(direction).copied().unwrap_or(0),
+        };
+        let share = |block, percent, priority| PriorityShare {
+            direction,
+            block,
+            percent,
+            priority,
+        };
+        let by_size = given.split.get(direction).into_iter().flatten();
+        let by_size = by_size
+            .map(|(block, percent, own)| share(Some(*block), *percent, own.unwrap_or(priority)));
+        let all = [share(None, of(&given.percent), priority)];
+        let before = shares.len();
+        shares.extend(by_size.filter(|share| share.percent > 0));
+        split |= shares.len() > before;
+        let before = shares.len();
+        shares.extend(all.into_iter().filter(|share| share.percent > 0));
+        percent |= shares.len() > before;
+    }
+    if shares.is_empty() {
+        return;
+    }
+    let option = match split {
+        true => "cmdprio_bssplit",
+        false => "cmdprio_percentage",
+    };
+    if split && percent {
+        contradiction(
+            report,
+            draft,
+            option,
+            "`cmdprio_percentage` and `cmdprio_bssplit` exclude each other",
+            "leave one of them out",
+        );
+    }
+    let kind = draft.blocks.engine.kind;
+    let supported = matches!(
+        kind,
+        EngineKind::Libaio | EngineKind::IoUring | EngineKind::Sim
+    );
+    if !supported && !draft.failed.contains("ioengine") {
+        let message = format!("`{option}` has no effect with the engine `{}`", kind.name());
+        let fault = Problem::unmet(message).hint("use `ioengine=libaio` or `io_uring`");
+        say(report, fault, draft.place(option).cloned());
+        return;
+    }
+    let issued = |share: &PriorityShare| match share.direction {
+        Direction::Read => draft.blocks.access.reads,
+        _ => draft.blocks.access.writes,
+    };
+    shares.retain(issued);
+    draft.blocks.priorities = shares;
+}
+
 /// Only writes have an effect with ftruncate.
 fn finish_ftruncate(draft: &Draft, report: &mut Report) {
     let access = &draft.blocks.access;
@@ -164,6 +234,51 @@ fn finish_access(draft: &mut Draft) {
         Some(Suffix::Skip(bytes)) if bytes != 0 => Some(MixSequence::Skip(bytes)),
         _ => None,
     };
+}
+
+/// A disk is preconditioned by random writes of one size at offsets that it draws itself.
+fn finish_precondition(draft: &mut Draft, report: &mut Report) {
+    if !draft.preconditions {
+        return;
+    }
+    let access = &draft.blocks.access;
+    let only_writes = access.writes && !access.reads && !access.trims;
+    let sizes = &access.block_sizes.write;
+    let align = access.block_align.write;
+    let given = |option: &str, value: &str| {
+        let written = draft.written.get(option);
+        written.is_some_and(|written| written.value == value)
+    };
+    let zoned = draft.blocks.extent.write_zones.is_some() || draft.blocks.extent.zone_size > 0;
+    let fault = match () {
+        () if !only_writes || access.order != Order::Random => {
+            Some(("`sprandom` needs random writes", "set `rw=randwrite`"))
+        }
+        () if draft.has("random_generator") && !draft.without_repeats => Some((
+            "`sprandom` writes each block once before it repeats some",
+            "leave `random_generator` out, or set it to lfsr",
+        )),
+        () if given("norandommap", "0") => Some((
+            "`sprandom` repeats blocks, which a random map excludes",
+            "leave `norandommap` out",
+        )),
+        () if !uniform(draft) || draft.suffix.is_some() || zoned => Some((
+            "`sprandom` determines the offsets",
+            "leave `random_distribution`, zones and the number after `rw=randwrite` out",
+        )),
+        () if sizes.min() != sizes.max() || (align != 0 && align != sizes.min()) => Some((
+            "`sprandom` needs blocks of one size",
+            "set one `bs`, and leave `blockalign` out",
+        )),
+        () => None,
+    };
+    if let Some((message, hint)) = fault {
+        return contradiction(report, draft, "sprandom", message, hint);
+    }
+    let access = &mut draft.blocks.access;
+    access.precondition = Some(draft.precondition);
+    access.random_map = false;
+    access.percent_random = PerDirection::all(100);
 }
 
 /// Whether all directions use the uniform distribution.
@@ -498,6 +613,7 @@ fn finish_logs(draft: &mut Draft, report: &mut Report) {
 
 fn finish_verify(draft: &mut Draft, report: &mut Report) {
     let asked = draft.verify_on || (draft.verify_pattern.is_some() && !draft.has("verify"));
+    let trim = verify_trim(draft, asked, report);
     if !asked {
         return;
     }
@@ -514,7 +630,10 @@ fn finish_verify(draft: &mut Draft, report: &mut Report) {
             "leave `verify` out, or use another engine",
         );
     }
-    let mut verify = draft.verify.clone();
+    let mut verify = Verify {
+        trim,
+        ..draft.verify.clone()
+    };
     if !draft.verify_on {
         verify.checksum = Checksum::Pattern(Pattern(Vec::new()));
     }
@@ -554,7 +673,40 @@ fn finish_verify(draft: &mut Draft, report: &mut Report) {
         None => {}
     }
     check_interval(draft, &mut verify, report);
+    if kind == EngineKind::Null && verify.checksum != Checksum::Nothing {
+        let fault = Problem::note(
+            "`ioengine=null` keeps no data: as in fio, blocks are read back and not checked",
+        )
+        .hint("leave `verify` out");
+        say(report, fault, draft.place("verify").cloned());
+        verify.checksum = Checksum::Nothing;
+    }
     draft.blocks.verify = Some(verify);
+}
+
+/// What is trimmed of a job's written blocks. As in fio, nothing without `verify` or `trim_backlog`.
+fn verify_trim(draft: &Draft, verifies: bool, report: &mut Report) -> Option<VerifyTrim> {
+    let trim = draft.trim;
+    if trim.percent == 0 {
+        return None;
+    }
+    let missing = match (verifies, trim.backlog) {
+        (false, _) => "verify",
+        (true, 0) => "trim_backlog",
+        (true, _) => {
+            return Some(VerifyTrim {
+                batch: match trim.batch {
+                    0 => trim.backlog,
+                    batch => batch,
+                },
+                ..trim
+            });
+        }
+    };
+    let message = format!("`trim_percentage` has no effect without `{missing}`");
+    let fault = Problem::unmet(message).hint(format!("add `{missing}=…`"));
+    say(report, fault, draft.place("trim_percentage").cloned());
+    None
 }
 
 /// Makes the checksum and the header consistent.
@@ -676,10 +828,10 @@ fn greatest_divisor(a: u64, b: u64) -> u64 {
     }
 }
 
-/// Class and level; best effort if only the level was given.
+/// Class and level; best effort if only the level or a hint was given.
 fn io_priority(draft: &Draft) -> Option<(u8, u8)> {
     match (draft.io_class, draft.io_level) {
-        (None, None) => None,
+        (None, None) if draft.job.placement.io_hint == 0 => None,
         (class, level) => Some((class.unwrap_or(2), level.unwrap_or(0))),
     }
 }

@@ -55,6 +55,18 @@ fn invalid_values_are_errors_at_their_location() {
         ),
         ("bssplit=4k/50", "4k/50", "error the shares add up to 50"),
         (
+            "cmdprio_bssplit=4k/60:8k/9:4k/60",
+            "4k/60:8k/9:4k/60",
+            "error the shares of blocks of 4096 bytes add up to 120 %",
+        ),
+        (
+            "cmdprio_bssplit=4k/60/1",
+            "4k/60/1",
+            "error `4k/60/1` is not a share",
+        ),
+        ("cmdprio_percentage=101", "101", "error 101 is out of range"),
+        ("cmdprio=8", "8", "error 8 is out of range"),
+        (
             "runtime=1min",
             "1min",
             "error `min` is not a suffix of a time",
@@ -269,6 +281,37 @@ fn invalid_values_are_errors_at_their_location() {
             "2",
             "error there is no clock 2",
         ),
+        (
+            "ioengine=libaio\ncmdprio_percentage=5\ncmdprio_bssplit=4k/9",
+            "cmdprio_bssplit",
+            "error `cmdprio_percentage` and `cmdprio_bssplit` exclude",
+        ),
+        (
+            "sprandom=1",
+            "sprandom",
+            "error `sprandom` needs random writes",
+        ),
+        (
+            "rw=randwrite\nsprandom=1\nrandom_generator=tausworthe",
+            "sprandom",
+            "error `sprandom` writes each block once",
+        ),
+        (
+            "rw=randwrite\nsprandom=1\nnorandommap=0",
+            "sprandom",
+            "error `sprandom` repeats blocks",
+        ),
+        (
+            "rw=randwrite\nsprandom=1\nrandom_distribution=zipf",
+            "sprandom",
+            "error `sprandom` determines",
+        ),
+        (
+            "rw=randwrite\nsprandom=1\nbs=4k-8k\nbsrange=4k-8k",
+            "sprandom",
+            "error `sprandom` needs blocks of one size",
+        ),
+        ("spr_op=1.5", "1.5", "error the over-provisioning 1.5"),
         (
             "rate=1m\nrate_iops=5",
             "rate_iops",

@@ -9,7 +9,7 @@ use iodyno_fio::{self as fio, resolved_options};
 use iodyno_model::{
     After, Amount, Arrival, BlockSizes, Checksum, Content, Direction, Distribution, EngineKind,
     ExitScope, Fallocate, FileService, LoadState, Memory, MixSequence, Order, Pattern, Sequencer,
-    SimClock, SimFault, SimLaw, SteadyMetric,
+    SimClock, SimFault, SimLaw, SteadyMetric, VerifyTrim,
 };
 use iodyno_units::Nanos;
 
@@ -832,6 +832,110 @@ fn errors_logs_and_placement() {
     );
     assert_eq!(job.reporting.percentiles, [50.0, 99.9]);
     assert_eq!(common::job("cpumask=0xa").placement.cpus, [1, 3]);
+}
+
+#[test]
+fn ops_have_priorities_by_share_or_by_size() {
+    let told = |options: &str| {
+        let job = job(&format!("ioengine=io_uring\nrw=randrw\n{options}"));
+        let shares = job.work.blocks().unwrap().priorities.clone();
+        let told = shares.iter().map(|share| {
+            let block = share
+                .block
+                .map_or(String::new(), |block| format!(" {block}"));
+            let (direction, percent) = (share.direction.name(), share.percent);
+            format!("{direction}{block} {percent}% {}", share.priority)
+        });
+        told.collect::<Vec<String>>().join(", ")
+    };
+    for (options, expected) in [
+        ("cmdprio_percentage=0", ""),
+        ("cmdprio_class=2", ""),
+        ("cmdprio_percentage=20", "read 20% 1/0/0, write 20% 1/0/0"),
+        (
+            "cmdprio_percentage=10,20\ncmdprio_class=2,3\ncmdprio=1\ncmdprio_hint=0,4",
+            "read 10% 2/1/0, write 20% 3/1/4",
+        ),
+        (
+            "cmdprio_bssplit=64k/40:4k/30,4k/5\ncmdprio=2",
+            "read 65536 40% 1/2/0, read 4096 30% 1/2/0, write 4096 5% 1/2/0",
+        ),
+        (
+            "rw=read\ncmdprio_bssplit=64k/25/1/1:64k/75/3/2/9:1024k/0:8k/",
+            "read 65536 25% 1/1/0, read 65536 75% 3/2/9",
+        ),
+        ("rw=write\ncmdprio_percentage=10,0", ""),
+    ] {
+        assert_eq!(told(options), expected, "{options}");
+    }
+    let job = job("prioclass=2\npriohint=3\nioengine=libaio\ncmdprio_percentage=5,0");
+    assert_eq!(job.placement.priority().unwrap().to_string(), "2/0/3");
+    let priorities = job.op_priorities(Direction::Read);
+    let values: Vec<u16> = priorities.iter().map(|it| it.value()).collect();
+    assert_eq!(values, [2 << 13 | 3 << 3, 1 << 13]);
+    assert_eq!(job.op_priorities(Direction::Write), []);
+}
+
+#[test]
+fn data_that_the_null_engine_does_not_keep_are_not_checked() {
+    let checksum = |options: &str| {
+        let job = job(&format!("rw=write\n{options}"));
+        job.work.blocks().unwrap().verify.clone().unwrap().checksum
+    };
+    assert_eq!(checksum("ioengine=null\nverify=md5"), Checksum::Nothing);
+    let pattern = "ioengine=null\nverify=pattern\nverify_pattern=0xab";
+    assert_eq!(checksum(pattern), Checksum::Nothing);
+    assert_ne!(checksum("verify=crc32c"), Checksum::Nothing);
+}
+
+#[test]
+fn a_disk_is_preconditioned_by_random_writes() {
+    let told = |options: &str| {
+        let job = job(&format!("rw=randwrite\n{options}"));
+        let blocks = job.work.blocks().unwrap();
+        assert_eq!(
+            blocks.access.random_map,
+            blocks.access.precondition.is_none()
+        );
+        let bytes = blocks.bytes_to_process(None, 10 << 20, 10 << 20);
+        blocks
+            .access
+            .precondition
+            .map(|it| (it.over_provisioning, it.regions, it.cache, bytes))
+    };
+    assert_eq!(told("sprandom=0\nspr_op=0.3"), None);
+    let bytes = (10 << 20) * 115 / 100;
+    assert_eq!(told("sprandom=1"), Some((0.15, 100, 0, bytes)));
+    let options = "sprandom=1\nspr_op=0.5\nspr_num_regions=7\nspr_cs=1m\nrandom_generator=lfsr\nnorandommap\nblockalign=4k";
+    assert_eq!(told(options), Some((0.5, 7, 1 << 20, 15 << 20)));
+}
+
+#[test]
+fn written_blocks_are_trimmed_by_share_and_backlog() {
+    let trim = |options: &str| {
+        let job = job(&format!("rw=write\n{options}"));
+        let verify = job.work.blocks().unwrap().verify.clone();
+        verify.and_then(|verify| verify.trim).map(|trim| {
+            let VerifyTrim {
+                percent,
+                backlog,
+                batch,
+                check_zero,
+            } = trim;
+            (percent, backlog, batch, check_zero)
+        })
+    };
+    let all = "verify=md5\ntrim_percentage=30\ntrim_backlog=8";
+    assert_eq!(trim(all), Some((30, 8, 8, true)));
+    let more = format!("{all}\ntrim_backlog_batch=2\ntrim_verify_zero=0");
+    assert_eq!(trim(&more), Some((30, 8, 2, false)));
+    for without in [
+        "verify=md5\ntrim_backlog=8",
+        "verify=md5\ntrim_percentage=30",
+        "trim_percentage=30\ntrim_backlog=8",
+    ] {
+        assert_eq!(trim(without), None, "{without}");
+    }
 }
 
 #[test]

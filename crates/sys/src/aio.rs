@@ -29,6 +29,9 @@ struct Iocb {
     resfd: u32,
 }
 
+/// IOCB_FLAG_IOPRIO: `reqprio` is the priority of the op.
+const FLAG_PRIORITY: u32 = 1 << 1;
+
 /// `struct io_event`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
@@ -262,6 +265,11 @@ impl Backend for AioBackend {
             data: slot.into(),
             fd,
             opcode,
+            reqprio: op.priority as i16,
+            flags: match op.priority {
+                0 => 0,
+                _ => FLAG_PRIORITY,
+            },
             ..Iocb::default()
         };
         // The kernel refuses syncs with a range.

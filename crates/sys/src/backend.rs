@@ -44,6 +44,8 @@ pub struct Op {
     pub length: u32,
     /// Offset in the buffer, bytes: start of the remaining part of a short op.
     pub skip: u32,
+    /// The kernel's number of its I/O priority; 0: that of the thread. Only for reads and writes.
+    pub priority: u16,
 }
 
 impl Op {

@@ -177,7 +177,22 @@ pub(crate) fn on_range(file: &File, op: &Op) -> i32 {
     if file.device {
         let range = [offset, length];
         // SAFETY: the kernel reads two numbers, which outlive the call.
-        return status(unsafe { libc::ioctl(descriptor, BLKDISCARD as _, range.as_ptr()) });
+        let discard =
+            || status(unsafe { libc::ioctl(descriptor, BLKDISCARD as _, range.as_ptr()) });
+        let done = discard();
+        if done != -libc::EBUSY {
+            return done;
+        }
+        // Another descriptor holds the device exclusively, as that of the guard does: then the kernel drops no dirty pages.
+        const WRITTEN: libc::c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFORE
+            | libc::SYNC_FILE_RANGE_WRITE
+            | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+        let (offset, length) = (offset as libc::off64_t, length as libc::off64_t);
+        // SAFETY: the arguments are plain numbers.
+        return match status(unsafe { libc::sync_file_range(descriptor, offset, length, WRITTEN) }) {
+            0 => discard(),
+            failed => failed,
+        };
     }
     let (offset, length) = (offset as libc::off_t, length as libc::off_t);
     // SAFETY: the arguments are plain numbers.

@@ -313,6 +313,7 @@ mod tests {
             offset: 0,
             length,
             skip: 0,
+            priority: 0,
         }
     }
 

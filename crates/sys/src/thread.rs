@@ -2,6 +2,8 @@
 
 use std::io;
 
+use iodyno_model::IoPriority;
+
 /// CPU time, context switches and page faults of a thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -89,13 +91,13 @@ pub fn set_nice(nice: i32) -> io::Result<()> {
     }
 }
 
-/// Sets the calling thread's I/O class (1 real-time, 2 best effort, 3 idle) and level (0–7).
+/// Sets the calling thread's I/O priority.
 ///
 /// # Errors
-/// EPERM for the real-time class without privilege.
-pub fn set_io_priority(class: u8, level: u8) -> io::Result<()> {
+/// EPERM for the real-time class without privilege, EINVAL for a hint before Linux 6.6.
+pub fn set_io_priority(priority: IoPriority) -> io::Result<()> {
     const WHO_PROCESS: libc::c_int = 1;
-    let value = libc::c_int::from(class) << 13 | libc::c_int::from(level);
+    let value = libc::c_int::from(priority.value());
     // SAFETY: the arguments are plain numbers. 0 names the calling thread.
     let result = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, value) };
     if result < 0 {

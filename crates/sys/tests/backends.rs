@@ -94,6 +94,7 @@ fn op(kind: OpKind, block: u64) -> Op {
         offset: block * u64::from(BLOCK),
         length: if synced { 0 } else { BLOCK },
         skip: 0,
+        priority: 0,
     }
 }
 
@@ -315,6 +316,26 @@ fn a_refused_op_completes_with_its_errno_and_the_others_are_executed() {
 }
 
 #[test]
+fn the_kernel_is_given_the_priority_of_an_op() {
+    let (_folder, path) = file_of(&[1; 8 * BLOCK as usize]);
+    // Best effort, level 3; then a class that does not exist.
+    let with = |class: u16| Op {
+        priority: class << 13 | 3,
+        ..op(OpKind::Read, 1)
+    };
+    for mut subject in subjects(|| open(&path, false, false), 0) {
+        let name = subject.name;
+        let known = subject.results(&[(0, with(2))]);
+        assert_eq!(known, [BLOCK as i32], "{name}");
+        if name.starts_with("libaio") || name.starts_with("io_uring") {
+            assert_eq!(subject.results(&[(0, with(6))]), [-EINVAL], "{name}");
+            let next = subject.results(&[(0, op(OpKind::Read, 1))]);
+            assert_eq!(next, [BLOCK as i32], "{name}");
+        }
+    }
+}
+
+#[test]
 fn an_io_error_is_a_completion_with_its_errno() {
     // Address 0 of this process is not mapped.
     for mut subject in subjects(|| open(Path::new("/proc/self/mem"), false, false), 0) {
@@ -430,11 +451,22 @@ fn a_device_is_read_written_and_discarded_and_misaligned_direct_io_is_refused() 
     let Some(device) = LoopDevice::over(&path) else {
         return;
     };
+    // As the guard does.
+    const O_EXCL: i32 = rustix::fs::OFlags::EXCL.bits() as i32;
+    let mut exclusive = OpenOptions::new();
+    let _held = exclusive
+        .read(true)
+        .custom_flags(O_EXCL)
+        .open(&device.0)
+        .unwrap();
     for direct in [true, false] {
         let opened = || open(&device.0, true, direct);
         for mut subject in subjects(opened, (BLOCKS * BLOCK).into()) {
             let name = subject.name;
             writes_and_reads(&mut subject, 80);
+            // A buffered write leaves a dirty page.
+            let written = subject.results(&[(0, op(OpKind::Write, 3))]);
+            assert_eq!(written, [BLOCK as i32], "{name}");
             let discarded = subject.results(&[(0, op(OpKind::Trim, 3))]);
             let supported = discarded == [0] || discarded == [-EOPNOTSUPP];
             assert!(supported, "{name}: {discarded:?}");

@@ -43,7 +43,8 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Parses `4096`, `4KiB`, `1.5GiB` (powers of 1024), `4kB`, `1GB` (powers of 1000).
+/// Parses `4096`, `4KiB`, `1.5GiB` (powers of 1024), `4kB`, `1GB` (powers of 1000), and `4k`, `1G` (powers of 1024, as in fio,
+/// sysbench, truncate and zfs).
 impl FromStr for Bytes {
     type Err = ParseError;
 
@@ -56,10 +57,10 @@ impl FromStr for Bytes {
         let (number, suffix) = split_number(text.trim());
         let factor = match suffix.to_ascii_lowercase().as_str() {
             "" | "b" => 1,
-            "kib" => 1 << 10,
-            "mib" => 1 << 20,
-            "gib" => 1 << 30,
-            "tib" => 1 << 40,
+            "k" | "kib" => 1 << 10,
+            "m" | "mib" => 1 << 20,
+            "g" | "gib" => 1 << 30,
+            "t" | "tib" => 1 << 40,
             "kb" => 1_000,
             "mb" => 1_000_000,
             "gb" => 1_000_000_000,
@@ -110,6 +111,9 @@ mod tests {
             ("4kB", 4000),
             ("1.5GiB", 3 << 29),
             (" 2 MiB", 2 << 20),
+            ("128m", 128 << 20),
+            ("1.5G", 3 << 29),
+            ("4 k", 4096),
             ("0", 0),
         ] {
             assert_eq!(text.parse::<Bytes>().unwrap(), Bytes(bytes), "{text}");
@@ -118,7 +122,7 @@ mod tests {
             "",
             "x",
             "4x",
-            "4 k",
+            "4i",
             "1.2.3KiB",
             "-4KiB",
             "99999999999TiB",

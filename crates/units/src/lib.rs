@@ -1,7 +1,7 @@
 //! Newtypes for bytes, time and rates: parsing and printing.
 //!
 //! Different units are different types. Strings contain their units: `4KiB`, `250us`. Suffixes are
-//! unambiguous: `k`, `M`, `G`, `T` with `iB` are powers of 1024, with `B` powers of 1000. Suffixes in job
+//! unambiguous: `k`, `M`, `G`, `T` alone and with `iB` are powers of 1024, with `B` powers of 1000. Suffixes in job
 //! files differ: [`fio_size_factor`].
 
 mod bytes;

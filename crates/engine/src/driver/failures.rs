@@ -11,6 +11,7 @@ use crate::counts;
 use crate::outcome::WorkerError;
 use crate::stream::{Issue, OpStream, checked_read};
 
+const EPERM: i32 = 1;
 const EINVAL: i32 = 22;
 const ENOSPC: i32 = 28;
 const ENODATA: i32 = 61;
@@ -179,6 +180,9 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
             if atomic && !goes_on && self.fault.is_none() {
                 self.fault = not_atomic(&issue.op, file, errno);
             }
+            if errno == EPERM && issue.op.priority != 0 && !goes_on {
+                self.fault.get_or_insert_with(without_priority);
+            }
         }
         if issue.op.kind == OpKind::Write
             && let Some(verifier) = &mut self.verifier
@@ -186,6 +190,15 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
             verifier.write_failed(&issue.op);
         }
         self.release(stream, slot, false);
+    }
+}
+
+/// The reason why an op was refused because of its priority.
+fn without_priority() -> WorkerError {
+    WorkerError {
+        what: "give ops a priority of the real-time class".to_owned(),
+        cause: "EPERM: this needs the capability CAP_SYS_NICE or CAP_SYS_ADMIN".to_owned(),
+        hint: Some("run as root, or set `cmdprio_class=2`".to_owned()),
     }
 }
 

@@ -34,6 +34,7 @@ fn parts<'a>(job: &Arc<Job>, blocks: &Blocks, shared: &'a CloneShared) -> Parts<
         shared,
         names: vec!["simulated".to_owned()],
         filler: Filler::new(&job.buffers, 1),
+        priorities: None,
         verifier: None,
         log: None,
         iolog: None,

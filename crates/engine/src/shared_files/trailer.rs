@@ -106,6 +106,7 @@ impl Trailers {
             offset,
             length: block.len() as u64,
             found: what,
+            fitting: None,
         });
     }
 }
@@ -122,6 +123,7 @@ mod tests {
             offset,
             length,
             skip: 0,
+            priority: 0,
         }
     }
 

@@ -362,6 +362,7 @@ impl JobStream {
                 offset,
                 length: length as u32,
                 skip: 0,
+                priority: 0,
             },
             direction: if checked { Direction::Read } else { direction },
             intended: due.and_then(|due| NonZeroU64::new(self.start + due)),
@@ -380,7 +381,8 @@ impl JobStream {
         }
     }
 
-    /// The next required op: the write after a trim, or a verifying read.
+    /// The next required op: the write after a trim, the trim of a verified block, or a verifying read. As in fio, such trims
+    /// count towards a number of ops, and not towards a number of bytes.
     fn owed(&mut self) -> Option<Issue> {
         let (op, direction, checked) = if let Some(op) = self.trimmed.pop() {
             (
@@ -392,7 +394,15 @@ impl JobStream {
                 false,
             )
         } else {
-            (self.hazards.as_mut()?.next_check()?, Direction::Read, true)
+            let ending = self.used_up().is_some();
+            let hazards = self.hazards.as_mut()?;
+            match hazards.next_trim(ending) {
+                Some(op) => {
+                    self.issued_ops += 1;
+                    (op, Direction::Trim, false)
+                }
+                None => (hazards.next_check()?, Direction::Read, true),
+            }
         };
         Some(Issue {
             op,
@@ -535,7 +545,8 @@ impl OpStream for JobStream {
             return first;
         }
         if let Some(ended) = self.used_up() {
-            return match self.trims_in_flight.iter().any(Option::is_some) {
+            let may_trim = self.hazards.as_ref().is_some_and(Hazards::may_trim);
+            return match may_trim || self.trims_in_flight.iter().any(Option::is_some) {
                 true => Next::WaitForCompletion,
                 false => Next::Done(ended),
             };

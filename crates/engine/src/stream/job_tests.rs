@@ -2,6 +2,7 @@
 
 use iodyno_model::{
     BlockSizes, Extent, FileService, MixSequence, Order, PerDirection, RangeSync, Verify,
+    VerifyTrim,
 };
 use iodyno_units::Nanos;
 
@@ -483,6 +484,56 @@ fn syncs_and_checks_do_not_count_as_ops_between_pauses() {
     assert_eq!(count(Direction::Write), 16);
     assert_eq!(count(Direction::Sync), 15);
     assert!(count(Direction::Read) >= 14);
+}
+
+#[test]
+fn a_share_of_the_written_blocks_is_trimmed_in_batches() {
+    let check = |percent, backlog, batch, ops: Option<u64>, expected: &str| {
+        let mut job = sequential(false, true);
+        job.end.ops = ops;
+        blocks(&mut job).verify = Some(Verify {
+            trim: Some(VerifyTrim {
+                percent,
+                backlog,
+                batch,
+                check_zero: true,
+            }),
+            ..Verify::default()
+        });
+        let ops = issued(job, &[(0, 64 * KIB)], 64 * KIB);
+        let told = ops.iter().map(|(_, offset, length, direction)| {
+            assert_eq!(*length, 4 * KIB);
+            let letter = if *direction == Direction::Trim {
+                "t"
+            } else {
+                "w"
+            };
+            format!("{letter}{}", offset / (4 * KIB))
+        });
+        let told: Vec<String> = told.collect();
+        assert_eq!(
+            told.join(" "),
+            expected,
+            "{percent} {backlog} {batch} {ops:?}"
+        );
+    };
+    check(100, 1, 1, Some(6), "w0 t0 w1 t1 w2 t2");
+    // The rest follows at the end.
+    check(50, 4, 4, Some(9), "w0 w1 w2 w3 t1 t3 w4 w5 w6 t5");
+    check(
+        100,
+        4,
+        1,
+        None,
+        "w0 w1 w2 w3 t0 w4 w5 w6 w7 t1 w8 w9 t2 w10 t3 w11 t4 w12 t5 w13 t6 w14 t7 w15 t8 t9 t10 t11 t12 t13 t14 t15",
+    );
+    check(
+        25,
+        8,
+        8,
+        None,
+        "w0 w1 w2 w3 w4 w5 w6 w7 t3 t7 w8 w9 w10 w11 w12 w13 w14 w15 t11 t15",
+    );
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod list;
 mod mix;
 pub(crate) mod pacing;
 mod permutation;
+mod precondition;
 mod region;
 mod replay;
 mod shared;

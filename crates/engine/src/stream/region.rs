@@ -5,6 +5,7 @@ use rand::{Rng, RngExt};
 
 use super::block_map::BlockMap;
 use super::blocks::BlockDraw;
+use super::precondition::PreconditionDraw;
 use super::zoned::ZonedRegion;
 
 /// Strided zones: `size` bytes are processed within the `range` of each zone; the next zone begins `range + skip` after it.
@@ -42,6 +43,7 @@ pub(super) struct Region {
     zoned: Option<ZonedRegion>,
     /// The random map of all directions if the lengths of ops differ.
     map: Option<BlockMap>,
+    precondition: Option<PreconditionDraw>,
 }
 
 impl Region {
@@ -109,7 +111,14 @@ impl Region {
         let zoned = extent
             .write_zones
             .map(|rule| ZonedRegion::new(rule, length));
-        let plain = access.sequence.is_none() && zones.is_none() && zoned.is_none();
+        let precondition = access.precondition.map(|rule| {
+            let unit = unit(Direction::Write);
+            PreconditionDraw::new(rule, (length / unit, unit), random)
+        });
+        let plain = access.sequence.is_none()
+            && zones.is_none()
+            && zoned.is_none()
+            && precondition.is_none();
         let simple = directions.map(|direction| {
             let largest = access
                 .block_sizes
@@ -138,6 +147,7 @@ impl Region {
             shared_map,
             zoned,
             map: map.flatten(),
+            precondition,
         }
     }
 
@@ -166,6 +176,11 @@ impl Region {
             let unit = self.units[index];
             let (first, blocks) = map.take(length.div_ceil(unit), random);
             return (self.base + first * unit, length.min(blocks * unit));
+        }
+        if let Some(draw) = &mut self.precondition {
+            let block = draw.next(random);
+            let offset = block.map(|block| self.base + block * self.units[index]);
+            return offset.map_or((0, 0), |offset| (offset, length));
         }
         if self.zones.is_some() {
             let offset = self.next_in_zones(index, length, random);

@@ -73,6 +73,7 @@ impl OpStream for ReplayStream {
                 offset: op.offset,
                 length: op.length,
                 skip: 0,
+                priority: 0,
             },
             direction: op.kind().direction(),
             intended: due.and_then(NonZeroU64::new),

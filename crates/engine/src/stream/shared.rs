@@ -281,6 +281,7 @@ fn transfer(place: &Place, writes: bool, intended: Option<NonZeroU64>, checks: b
             offset: place.offset,
             length: place.length,
             skip: 0,
+            priority: 0,
         },
         direction,
         intended,

@@ -48,6 +48,7 @@ fn write(file: u32, offset: u64, length: u32) -> Op {
         offset,
         length,
         skip: 0,
+        priority: 0,
     }
 }
 
@@ -243,18 +244,32 @@ fn other_blocks_of_fio_are_reported_by_their_kind() {
         let mut checker = of_trial(77, rule, length.into());
         assert!(!checker.check(&write(0, 0, length), block));
         assert_eq!(checker.result.foreign, 1);
-        checker.result.bad_blocks[0].found.clone()
+        let block = &checker.result.bad_blocks[0];
+        (
+            block.found.clone(),
+            block.fitting.clone().unwrap_or_default(),
+        )
     };
+    let told = |found: &str, fitting: &str| (found.to_owned(), fitting.to_owned());
     let block = block_of_fio(HeaderFormat::Fio, 0, 0, 4096);
     assert_eq!(
         found(rule(Checksum::Md5, HeaderFormat::Fio), 4096, &block),
-        "a block with checksum crc32c, expected md5"
+        told(
+            "a block with checksum crc32c, expected md5",
+            "verify=crc32c"
+        )
     );
     assert_eq!(
         found(rule(Checksum::Crc32c, HeaderFormat::Fio), 512, &block),
-        "a block of 4096 bytes, expected 512"
+        told("a block of 4096 bytes, expected 512", "bs=4096")
     );
-    let told = found(Verify::default(), 4096, &block);
+    let in_parts = Verify {
+        interval: 512,
+        ..rule(Checksum::Crc32c, HeaderFormat::Fio)
+    };
+    assert_eq!(found(in_parts, 512, &block).1, "verify_interval=4096");
+    let (told, fitting) = found(Verify::default(), 4096, &block);
+    assert_eq!(fitting, "verify_header=fio");
     assert!(
         told.starts_with("a block of fio with checksum crc32c"),
         "{told}"

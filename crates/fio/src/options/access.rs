@@ -74,10 +74,14 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.boolean().map(|it| draft.blocks.access.repeatable = it)).alias(&["allrandrepeat"]).default("1"),
     honoured("randseed", Count, "Seed of the job.",
         |draft, value| value.bytes().map(|it| draft.blocks.access.seed = Some(it))),
-    refused("sprandom", Boolean, "Preconditions a solid-state disk in one pass.", "this preconditioning is not supported", "use two passes of `rw=randwrite` over the device (`loops=2`)").neutral(&["0"]),
-    ignored("spr_num_regions", Count, "Regions of `sprandom`.", "it only modifies `sprandom`, which is refused"),
-    ignored("spr_op", Number, "Over-provisioning for `sprandom`.", "it only modifies `sprandom`, which is refused"),
-    ignored("spr_cs", Bytes, "Cache size for `sprandom`.", "it only modifies `sprandom`, which is refused"),
+    honoured("sprandom", Boolean, "Random writes that put a solid-state disk into the state of long random writes in one pass.",
+        |draft, value| value.boolean().map(|it| draft.preconditions = it)).default("0"),
+    honoured("spr_num_regions", Count, "sprandom: number of regions with the same share of valid data.",
+        |draft, value| value.count(1, u32::MAX).map(|it| draft.precondition.regions = it)).default("100"),
+    honoured("spr_op", Number, "sprandom: physical capacity beyond the logical one, as a share of it: above 0, below 1.",
+        over_provisioning).default("0.15"),
+    honoured("spr_cs", Bytes, "sprandom: size of the disk's cache. Blocks are written again only after a region of at least this size.",
+        |draft, value| value.bytes().map(|it| draft.precondition.cache = it)).default("0"),
     refused("num_range", Count, "Ranges of one trim command.", "a trim has one range", "use a larger `bs`").neutral(&["1"]),
 ];
 
@@ -128,6 +132,16 @@ fn bsrange(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
             .map(Some)
     })?;
     draft.bs_range = range;
+    Ok(())
+}
+
+fn over_provisioning(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
+    let share = value.float_of(value.single()?)?;
+    if share <= 0.0 || share >= 1.0 {
+        let said = format!("the over-provisioning {share} is not between 0 and 1");
+        return Err(Problem::error(said).hint("write 0.07 for 7 %"));
+    }
+    draft.precondition.over_provisioning = share;
     Ok(())
 }
 

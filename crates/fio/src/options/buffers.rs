@@ -82,10 +82,14 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.boolean().map(|it| draft.verify.check_sequence = it)).default("1"),
     honoured("verify_header_seed", Boolean, "Checks the seed; 0 where another run may have written the blocks.",
         |draft, value| value.boolean().map(|it| draft.verify.check_seed = it)).default("1"),
-    refused("trim_percentage", Percent, "Trims a percentage of the verified blocks.", "verified blocks are not trimmed", "use a separate job with `rw=randtrim`").neutral(&["0"]),
-    ignored("trim_verify_zero", Boolean, "Checks that trimmed blocks are zero.", "it only modifies `trim_percentage`, which is refused"),
-    ignored("trim_backlog", Count, "Number of blocks after which to trim.", "it only modifies `trim_percentage`, which is refused"),
-    ignored("trim_backlog_batch", Count, "Number of blocks trimmed at a time.", "it only modifies `trim_percentage`, which is refused"),
+    honoured("trim_percentage", Percent, "Percentage of the written blocks of a verifying job that are trimmed, if `trim_backlog` is set.",
+        |draft, value| value.count(0, 100).map(|it| draft.trim.percent = it)).default("0"),
+    honoured("trim_verify_zero", Boolean, "Whether trimmed blocks are read back and must be zero; otherwise they are not checked.",
+        |draft, value| value.boolean().map(|it| draft.trim.check_zero = it)).default("1"),
+    honoured("trim_backlog", Count, "Number of blocks written before some are trimmed.",
+        |draft, value| value.count(0, u32::MAX).map(|it| draft.trim.backlog = it)).default("0"),
+    honoured("trim_backlog_batch", Count, "Number of blocks trimmed at a time; default: `trim_backlog`.",
+        |draft, value| value.count(0, u32::MAX).map(|it| draft.trim.batch = it)).default("0"),
 ];
 
 fn mem(draft: &mut Draft, value: &Value) -> Result<(), Problem> {

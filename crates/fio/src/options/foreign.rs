@@ -9,18 +9,12 @@ use iodyno_options::{
 
 use crate::options::OptionSpec;
 
-const PRIORITIES: &str = "all ops of a job have the same priority";
 const PLACEMENT: &str = "data placement needs passthrough commands";
 const MORE_PLACEMENT: &str = "it only modifies `dataplacement`, which is refused";
 
 #[rustfmt::skip]
 pub(super) const OPTIONS: &[OptionSpec] = &[
     refused("ioscheduler", Text, "Sets the device's I/O scheduler.", "a job file does not change the host", "use `/sys/block/…/queue/scheduler`, before iodyno"),
-    differs("cmdprio_percentage", Percent, "Percentage of ops with another priority.", PRIORITIES).neutral(&["0"]),
-    differs("cmdprio_bssplit", Text, "Priorities by size.", PRIORITIES),
-    cmdprio("cmdprio_class", "Class of those ops."),
-    cmdprio("cmdprio", "Level of those ops."),
-    cmdprio("cmdprio_hint", "Hint of those ops."),
     refused("fdp", Boolean, "Flexible data placement.", PLACEMENT, "leave it out").neutral(&["0"]),
     refused("dataplacement", Words(&["none", "fdp", "streams"]), "Data placement.", PLACEMENT, "leave it out").alias(&["data_placement"]).neutral(&["none"]),
     ignored("plid_select", Text, "How placements are chosen.", MORE_PLACEMENT).alias(&["fdp_pli_select"]),
@@ -118,11 +112,6 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     engine("xnvme_dev_subnqn", "xnvme"),
     engine("xnvme_iovec", "xnvme"),
 ];
-
-const fn cmdprio(name: &'static str, text: &'static str) -> OptionSpec {
-    let why = "it only modifies `cmdprio_percentage`, which is ignored";
-    ignored(name, Unit::Count, text, why)
-}
 
 /// An option of a refused engine, without any other effect.
 const fn engine(name: &'static str, text: &'static str) -> OptionSpec {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use iodyno_model::UnifiedReporting;
+use iodyno_model::{IoPriority, UnifiedReporting};
 use iodyno_options::{Problem, Unit::*, ignored, refused};
 
 use crate::draft::Draft;
@@ -82,8 +82,64 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.count(0, 7).map(|it| draft.io_level = Some(it as u8))),
     honoured("prioclass", Count, "I/O priority class: 1 real time, 2 best effort, 3 idle.",
         |draft, value| value.count(0, 3).map(|it| draft.io_class = Some(it as u8))),
-    refused("priohint", Count, "A hint to the device with the priority.", "priority hints are not supported", "leave it out").neutral(&["0"]),
+    honoured("priohint", Count, "Hint to the device that is part of the priority (Linux 6.6): 1 to 7 ask for a command duration limit.",
+        |draft, value| value.count(0, MOST_HINT).map(|it| draft.job.placement.io_hint = it as u16)).default("0"),
+    honoured("cmdprio_percentage", Percent, "libaio, io_uring: percentage of ops with a priority of their own; a comma-separated list is for reads and writes.",
+        |draft, value| value.spread(&mut draft.op_priorities.percent, |token| value.count_of(token, 0, 100).map(|it| it as u32))).default("0"),
+    honoured("cmdprio_bssplit", Forms(&["64k/50", "64k/25/1/0:64k/75/3/2"]), "The same by block size: `size/percentage`, or with `/class/level` or `/class/level/hint`.",
+        cmdprio_bssplit),
+    honoured("cmdprio_class", Count, "Priority class of those ops.",
+        |draft, value| value.spread(&mut draft.op_priorities.class, |token| value.count_of(token, 0, 3).map(|it| it as u8))).default("1"),
+    honoured("cmdprio", Count, "Their priority within the class, 0 (highest) to 7.",
+        |draft, value| value.spread(&mut draft.op_priorities.level, |token| value.count_of(token, 0, 7).map(|it| it as u8))).default("0"),
+    honoured("cmdprio_hint", Count, "Their hint to the device.",
+        |draft, value| value.spread(&mut draft.op_priorities.hint, |token| value.count_of(token, 0, MOST_HINT.into()).map(|it| it as u16))).default("0"),
 ];
+
+const MOST_HINT: u32 = IoPriority::MOST_HINT as u32;
+
+/// The shares of each direction. A share without a priority has that of `cmdprio_class` and `cmdprio`.
+fn cmdprio_bssplit(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
+    let mut split = draft.op_priorities.split.clone();
+    value.spread(&mut split, |token| {
+        let mut shares = Vec::new();
+        for part in token.split(':').filter(|part| !part.trim().is_empty()) {
+            let fields: Vec<&str> = part.split('/').map(str::trim).collect();
+            let count = |place: usize, most: u32| match fields.get(place).copied() {
+                None | Some("") => Ok(0),
+                Some(field) => value.count_of(field, 0, most.into()),
+            };
+            if !matches!(fields.len(), 1 | 2 | 4 | 5) {
+                let fault = Problem::error(format!("`{part}` is not a share"));
+                return Err(value.at(
+                    part,
+                    fault.hint("write `size/percentage`, or `size/percentage/class/level`"),
+                ));
+            }
+            let own = (fields.len() >= 4).then_some(IoPriority {
+                class: count(2, 3)? as u8,
+                level: count(3, 7)? as u8,
+                hint: count(4, MOST_HINT)? as u16,
+            });
+            let block = value.count_of(fields[0], 1, 1 << 40)?;
+            shares.push((block, count(1, 100)? as u32, own));
+        }
+        for (block, ..) in &shares {
+            let same = shares.iter().filter(|share| share.0 == *block);
+            let percent: u32 = same.map(|share| share.1).sum();
+            if percent > 100 {
+                let said = format!("the shares of blocks of {block} bytes add up to {percent} %");
+                return Err(value.at(
+                    token,
+                    Problem::error(said).hint("lower them to 100 % at most"),
+                ));
+            }
+        }
+        Ok(shares)
+    })?;
+    draft.op_priorities.split = split;
+    Ok(())
+}
 
 fn write_bw_log(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     draft.job.logs.bandwidth = Some(prefix(value));

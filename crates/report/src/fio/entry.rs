@@ -2,7 +2,7 @@
 
 use iodyno_model::{
     Blocks, CloneResult, CpuUse, DepthUse, Direction, DirectionResult, EndedBy, Job, LatencyTarget,
-    SteadyResult, Step, Trial, UnifiedReporting, Workload,
+    PriorityResult, SteadyResult, Step, Trial, UnifiedReporting, Workload,
 };
 use iodyno_units::Nanos;
 
@@ -266,6 +266,14 @@ fn as_fio(job: &Job, clone: &CloneResult) -> Option<Vec<DirectionResult>> {
         ..result.clone()
     });
     Some(cycles.collect())
+}
+
+/// Its latencies by priority; as in fio, empty if all ops had the same.
+pub(super) fn priorities(result: &DirectionResult) -> &[PriorityResult] {
+    match result.priorities.len() {
+        0 | 1 => &[],
+        _ => &result.priorities,
+    }
 }
 
 /// The runtime of a result, ms: at least 1 if any op was done, because rates are divided by it.

@@ -106,6 +106,8 @@ struct DirectionObject {
     lat_ns: LatencyObject,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_lat_ns: Option<LatencyObject>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    prios: Vec<PriorityObject>,
     bw_min: u64,
     bw_max: u64,
     bw_agg: f64,
@@ -117,6 +119,18 @@ struct DirectionObject {
     iops_mean: f64,
     iops_stddev: f64,
     iops_samples: u64,
+}
+
+/// The latencies of a priority: the total ones if their percentiles are reported.
+#[derive(Serialize)]
+struct PriorityObject {
+    prioclass: u8,
+    prio: u8,
+    priohint: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clat_ns: Option<LatencyObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lat_ns: Option<LatencyObject>,
 }
 
 #[derive(Serialize)]
@@ -340,6 +354,23 @@ fn direction_object(entry: &Entry, entries: &[Entry], row: Row, plus: bool) -> D
         clat_ns: latencies(result.after_submission(), of.completion),
         lat_ns: latencies(&result.service, of.total),
         response_lat_ns: response.map(|response| latencies(response, true)),
+        prios: entry::priorities(result)
+            .iter()
+            .map(|of_priority| {
+                let latency = latencies(&of_priority.latency, of.completion || of.total);
+                let (clat_ns, lat_ns) = match of.total {
+                    true => (None, Some(latency)),
+                    false => (Some(latency), None),
+                };
+                PriorityObject {
+                    prioclass: of_priority.priority.class,
+                    prio: of_priority.priority.level,
+                    priohint: of_priority.priority.hint,
+                    clat_ns,
+                    lat_ns,
+                }
+            })
+            .collect(),
         bw_min: (bandwidth.min / 1024.0) as u64,
         bw_max: (bandwidth.max / 1024.0) as u64,
         bw_agg: match bandwidth.samples {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use iodyno_model::{BlockSizes, Direction, Histogram, Reporting, Trial, Workload};
+use iodyno_model::{BlockSizes, Direction, Histogram, PriorityResult, Reporting, Trial, Workload};
 
 use iodyno_units::Nanos;
 
@@ -142,6 +142,13 @@ fn direction_status(entry: &Entry, entries: &[Entry], row: Row) -> String {
         text += &latency_line("rlat", response);
     }
     let of = reporting.percentiles_of;
+    let name_of = |result: &PriorityResult| {
+        let latency = if of.total { "lat" } else { "clat" };
+        format!("{latency} prio {}", result.priority)
+    };
+    for of_priority in entry::priorities(result) {
+        text += &latency_line(&name_of(of_priority), &of_priority.latency);
+    }
     for (shown, name, histogram) in [
         (of.submission, "slat", result.submission.as_ref()),
         (of.completion, "clat", Some(result.after_submission())),
@@ -151,6 +158,14 @@ fn direction_status(entry: &Entry, entries: &[Entry], row: Row) -> String {
         if let Some(histogram) = histogram.filter(|histogram| shown && !histogram.is_empty()) {
             text += &percentiles(name, histogram, reporting);
         }
+    }
+    let shown = entry::priorities(result)
+        .iter()
+        .filter(|_| of.completion || of.total);
+    for of_priority in shown {
+        let share = of_priority.latency.count() as f64 * 100.0 / result.ops.max(1) as f64;
+        let name = format!("{} ({share:.2}% of IOs)", name_of(of_priority));
+        text += &percentiles(&name, &of_priority.latency, reporting);
     }
     text + &samples(entry, entries, row)
 }

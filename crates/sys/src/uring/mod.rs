@@ -221,6 +221,7 @@ impl Backend for UringBackend {
         let address = self.arena.lend(slot, op.skip, op.transfer_length()) as u64;
         let sqe = Sqe {
             flags: self.next_flags(),
+            ioprio: op.priority,
             fd: self.file_words[file],
             off: op.offset,
             user_data: slot.into(),
@@ -364,6 +365,7 @@ mod tests {
         offset: 0,
         length: 8,
         skip: 0,
+        priority: 0,
     };
 
     #[test]
