@@ -1,33 +1,13 @@
 //! Complete write-ups as published: every printed figure is found, with its line.
 
+mod common;
+
+use common::Read;
 use iodyno_import::{Options, Text, read};
-use iodyno_model::{Imported, ImportedTrial, Kind};
+use iodyno_model::{ImportedTrial, Kind};
 
 const FSBENCH: &str = include_str!("data/ext4-zfs-fsbench.txt");
 const SYSBENCH: &str = include_str!("data/zfs-sysbench.txt");
-
-/// What was read, with its trials as a list.
-struct Read {
-    trials: Vec<ImportedTrial>,
-    rest: Imported,
-}
-
-impl std::ops::Deref for Read {
-    type Target = Imported;
-
-    fn deref(&self) -> &Imported {
-        &self.rest
-    }
-}
-
-impl From<Imported> for Read {
-    fn from(rest: Imported) -> Read {
-        Read {
-            trials: rest.trials.iter().collect(),
-            rest,
-        }
-    }
-}
 
 fn import(source: &str, text: &str) -> Read {
     read(&[Text { source, text }], &Options::default()).into()

@@ -2,8 +2,8 @@
 
 use iodyno_model::{
     Behaviour, CloneResult, CpuSummary, DeviceShare, DeviceSummary, DeviceUse, Direction,
-    DirectionResult, EndedBy, ErrorCount, GroupSummary, Histogram, Job, Point, Quantile, Row,
-    ServerUse, Step, Summary, Trial, VerifyResult, Workload,
+    DirectionResult, EndedBy, ErrorCount, Frame, GroupSummary, Histogram, Job, NodeSummary, Part,
+    Point, Quantile, Row, ServerUse, Step, Summary, Trial, VerifyResult, Workload,
 };
 
 use crate::devices;
@@ -45,6 +45,7 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
         false => Vec::new(),
     };
     let series = series(workload, trial);
+    let common = common(&trial.parts, &series);
     // Several levels that the plan asks for are not a property of the storage, and neither are the seconds without a completion
     // that it was stuck for.
     let stuck = clones.iter().any(|clone| !clone.in_flight.is_empty());
@@ -61,7 +62,73 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
         behaviour,
         series,
         groups,
+        nodes: match trial.parts.as_slice() {
+            [] | [_] => Vec::new(),
+            parts => parts
+                .iter()
+                .map(|part| node(workload, trial, part))
+                .collect(),
+        },
+        common,
     }
+}
+
+/// The mean rates of the points that lie within the time in which all of several parts measured.
+fn common(parts: &[Part], series: &[Point]) -> Option<Point> {
+    if parts.len() < 2 {
+        return None;
+    }
+    let spans: Option<Vec<(u64, u64)>> = parts
+        .iter()
+        .map(|part| part.measured_from_ns().zip(part.measured_until_ns()))
+        .collect();
+    let spans = spans?;
+    let from_ns = spans.iter().map(|span| span.0).max()?;
+    let until_ns = spans.iter().map(|span| span.1).min()?;
+    // The first frame begins with the trial, somewhat before the first op.
+    let inside = series.iter().filter(|point| {
+        let edge_ns = point.span_ns / 20;
+        point.start_ns + edge_ns >= from_ns && point.start_ns + point.span_ns <= until_ns + edge_ns
+    });
+    let (mut span_ns, mut ops, mut bytes) = (0, 0.0, 0.0);
+    for point in inside {
+        span_ns += point.span_ns;
+        ops += point.iops * point.span_ns as f64;
+        bytes += point.bytes_per_s * point.span_ns as f64;
+    }
+    (span_ns > 0).then(|| Point {
+        start_ns: from_ns,
+        span_ns,
+        iops: ops / span_ns as f64,
+        bytes_per_s: bytes / span_ns as f64,
+    })
+}
+
+/// What one of several nodes did.
+fn node(workload: &Workload, trial: &Trial, part: &Part) -> NodeSummary {
+    let clones: Vec<&CloneResult> = part.clones.iter().collect();
+    let asked: Vec<f64> = workload.jobs.iter().flat_map(asked).collect();
+    NodeSummary {
+        name: part.node.clone(),
+        rows: rows(&clones, &asked, resolution(&clones)),
+        measured_ns: part.measured_from_ns().zip(part.measured_until_ns()),
+        longest_stall_ns: longest_stall_ns(workload, trial, &part.node),
+    }
+}
+
+/// The longest time of a node in which no op completed, as far as its frames show it, ns: whole frames of the measured time
+/// without an op, one after the other. 0: every frame has ops.
+fn longest_stall_ns(workload: &Workload, trial: &Trial, node: &str) -> u64 {
+    let (mut longest, mut stall) = (0, 0);
+    let own = trial.frames.iter().filter(|frame| frame.node == node);
+    for frame in own.filter(|frame| frame.step == Step::Measure) {
+        stall = match work::frame_ops(workload, frame) {
+            0 => stall + frame.span_ns(),
+            _ => 0,
+        };
+        longest = longest.max(stall);
+    }
+    longest
 }
 
 /// Summary of all clones together, with every percentile that any job requests.
@@ -430,8 +497,7 @@ fn shares(workload: &Workload, trial: &Trial) -> Vec<DeviceShare> {
 }
 
 fn series(workload: &Workload, trial: &Trial) -> Vec<Point> {
-    trial
-        .frames
+    Frame::of_all_nodes(&trial.frames)
         .iter()
         .filter(|frame| frame.step == Step::Measure && frame.end_ns > frame.start_ns)
         .map(|frame| {

@@ -192,6 +192,8 @@ pub fn part(clones: Vec<CloneResult>) -> Part {
         node: "local".to_owned(),
         clock_offset_ns: 0,
         clock_error_ns: 0,
+        clock_after: None,
+        start_late_ns: 0,
         environment: environment(),
         host: HostUse {
             span_ns: 20_000_000_000,
@@ -300,6 +302,7 @@ pub fn frame(number: u32, did: &[(u32, Direction, u64, u64)]) -> Frame {
         }
     }
     Frame {
+        node: String::new(),
         number,
         start_ns: u64::from(number) * 1_000_000_000,
         end_ns: u64::from(number + 1) * 1_000_000_000,

@@ -1,37 +1,17 @@
 //! Real output of fio: complete files of versions 3.33 and 3.42, and extracts from older ones.
 
-use iodyno_model::{FactClass, Imported, ImportedTrial, Kind};
+#[path = "../../tests/common/mod.rs"]
+mod common;
 
+use iodyno_model::{FactClass, ImportedTrial, Kind};
+
+use self::common::Read;
 use crate::{Options, Text, read};
 
 const ALL_FORMATS: &str = include_str!("../../tests/data/fio-3.33-all-formats.txt");
 const STATUS: &str = include_str!("../../tests/data/fio-3.33-status-interval.txt");
 const CLONES: &str = include_str!("../../tests/data/fio-3.33-clones.json");
 const TERSE: &str = include_str!("../../tests/data/fio-3.42-terse-4-5.txt");
-
-/// What was read, with its trials as a list.
-#[derive(Debug)]
-struct Read {
-    trials: Vec<ImportedTrial>,
-    rest: Imported,
-}
-
-impl std::ops::Deref for Read {
-    type Target = Imported;
-
-    fn deref(&self) -> &Imported {
-        &self.rest
-    }
-}
-
-impl From<Imported> for Read {
-    fn from(rest: Imported) -> Read {
-        Read {
-            trials: rest.trials.iter().collect(),
-            rest,
-        }
-    }
-}
 
 fn import(text: &str) -> Read {
     let source = "out/ext4.json";
@@ -106,6 +86,18 @@ fn a_run_in_all_formats_counts_once_and_its_json_is_used() {
         ("ext4", Kind::Timed)
     );
     assert_eq!(mixed.primary.as_deref(), Some("iops"));
+}
+
+#[test]
+fn a_rate_whose_carry_fio_lost_does_not_make_a_second_result() {
+    // fio 3.21 printed 71971 as 71.0k.
+    let text = ALL_FORMATS.replace("IOPS=13.8k", "IOPS=13.0k");
+    assert_ne!(text, ALL_FORMATS);
+    assert_eq!(places(&import(&text)), places(&import(ALL_FORMATS)));
+    // Another result of the same duration stays one.
+    let other = text.replace("BW=53.7MiB/s", "BW=50.7MiB/s");
+    assert_ne!(other, text);
+    assert_eq!(import(&other).trials.len(), 3);
 }
 
 #[test]

@@ -166,13 +166,22 @@ impl<'g> Resolver<'g> {
         })
     }
 
-    /// Columns that look like results but have no unit or no numbers.
+    /// Columns that look like results but have no unit or no numbers, or that `value=` does not name.
     fn left_out(&self) -> Vec<(u32, String)> {
-        if self.map.get(VALUE).is_some() {
-            return Vec::new();
-        }
         let grid = self.grid;
         let line = grid.rows.first().map_or(grid.lines.start, |row| row.line);
+        let unused = |column: &usize| !self.values.contains(column) && !self.used.contains(column);
+        if self.map.get(VALUE).is_some() {
+            let results = (0..grid.heads.len()).filter(unused).filter(|column| {
+                grid.is_numeric(*column) && !is_repetition_number(grid.name(*column))
+            });
+            let names: Vec<String> = results.map(|it| format!("`{}`", grid.name(it))).collect();
+            let text = format!("`value=` leaves out the numbers under {}", names.join(", "));
+            return (!names.is_empty())
+                .then_some((line, text))
+                .into_iter()
+                .collect();
+        }
         let why = |column: usize| {
             let name = grid.name(column);
             let has_unit = grid.heads[column]
@@ -187,7 +196,7 @@ impl<'g> Resolver<'g> {
             }
         };
         (0..grid.heads.len())
-            .filter(|column| !self.values.contains(column) && !self.used.contains(column))
+            .filter(unused)
             .filter_map(|column| Some((line, why(column)?)))
             .collect()
     }

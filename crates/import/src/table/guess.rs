@@ -159,10 +159,18 @@ impl Draft {
 
     fn finish(mut self, grid: &Grid) -> Result<ColumnMap, String> {
         let mut names = self.names.into_iter().map(Part::Head);
+        // Beside another heading of a workload, `name` is that of what was tested.
+        let is_name = |part: &Part| matches!(part, Part::Column(column) if grid.name(*column).eq_ignore_ascii_case("name"));
+        if self.config.is_empty() && self.workload.len() > 1 {
+            self.config
+                .extend(self.workload.iter().find(|part| is_name(part)).cloned());
+            self.workload.retain(|part| !self.config.contains(part));
+        }
         if self.config.is_empty() {
             self.config.extend(names.next());
         }
         let heads: Vec<Part> = names.collect();
+        let levels = heads.clone();
         let named_rows = !self.workload.is_empty();
         if self.unnamed_rows {
             self.workload.insert(0, Part::Row);
@@ -179,13 +187,14 @@ impl Draft {
             self.workload.extend(caption);
         }
         let mut entries = vec![(CONFIG.to_owned(), self.config)];
-        // The names of the rows become a separate dimension if they are only part of the workload.
-        let composed = self.workload.len() > 1 && self.unnamed_rows && !named_rows;
+        // What is only part of the workload becomes a separate dimension: the names of the rows, and each heading.
+        let composed = self.workload.len() > 1;
         if !self.workload.is_empty() {
             entries.push((WORKLOAD.to_owned(), self.workload));
         }
-        if composed {
-            entries.push(("row".to_owned(), vec![Part::Row]));
+        let row = (self.unnamed_rows && !named_rows).then_some(Part::Row);
+        for part in row.into_iter().chain(levels).filter(|_| composed) {
+            entries.push((part.to_string(), vec![part]));
         }
         for (name, part) in self.further {
             entries.push((name, vec![part]));

@@ -1,7 +1,7 @@
 //! Tables without drawing: fields separated by commas, semicolons or tabs, and columns separated by blanks.
 
 use super::grid::{Grid, MOST_COLUMNS, Row, is_value};
-use super::unit::{unit_in, value};
+use super::unit::{Measure, unit_in, value};
 use crate::lines::Lines;
 
 /// All tables of this form.
@@ -59,6 +59,26 @@ fn quoted(text: &str, mark: char) -> Vec<String> {
     fields.iter().map(|field| field.trim().to_owned()).collect()
 }
 
+/// A throughput as scripts around fio print it, rewritten with its unit: `88.0mb` under `Bandwidth`, which is fio's KiB/s
+/// divided by 1024, and `54.4mb/18.2mb` or `13.6k/4668` of reads and writes, whose sum is the throughput.
+fn throughput(head: &str, cell: &str) -> Option<String> {
+    let bandwidth = ["bandwidth", "bw", "throughput"].contains(&head.to_lowercase().as_str());
+    if !bandwidth && !matches!(unit_in(head), Some(Measure::Rate(_))) {
+        return None;
+    }
+    let parts = cell.split('/').map(|part| match bandwidth {
+        true => {
+            let (number, kib) = [("kb", 1.0), ("mb", 1024.0), ("gb", 1_048_576.0)]
+                .into_iter()
+                .find_map(|(unit, kib)| Some((part.strip_suffix(unit)?, kib)))?;
+            Some(value(number).filter(|(_, unit)| unit.is_none())?.0 * kib)
+        }
+        false => Some(value(part).filter(|(_, unit)| unit.is_none())?.0),
+    });
+    let sum: f64 = parts.collect::<Option<Vec<f64>>>()?.iter().sum();
+    Some(format!("{sum}{}", if bandwidth { " KiB/s" } else { "" }))
+}
+
 /// The table whose heading is on a line.
 fn grid(lines: &Lines<'_>, start: u32) -> Option<Grid> {
     let head = lines.get(start);
@@ -74,15 +94,30 @@ fn grid(lines: &Lines<'_>, start: u32) -> Option<Grid> {
             let heads = fields(head, between);
             let width = heads.len();
             let named = heads.iter().all(|head| value(head).is_none());
-            let first = fields(below, between);
+            let fields = |text| {
+                let cells = fields(text, between).into_iter().enumerate();
+                let plain = |(column, cell): (usize, String)| match heads.get(column) {
+                    Some(head) => throughput(head, &cell).unwrap_or(cell),
+                    None => cell,
+                };
+                cells.map(plain).collect::<Vec<String>>()
+            };
+            let first = fields(below);
             let numeric: Vec<bool> = first.iter().map(|cell| value(cell).is_some()).collect();
             let fits = (2..=MOST_COLUMNS).contains(&width) && named && first.len() == width;
             if !fits || !numeric.contains(&true) {
                 return None;
             }
-            let mut rows = Vec::new();
+            let mut rows: Vec<Row> = Vec::new();
+            let mut blank = false;
             for (line, text) in lines.range(start + 1..lines.count() + 1) {
-                let cells = fields(text, between);
+                // A blank line can separate groups of rows.
+                if between == Between::Blanks && text.trim().is_empty() && !blank {
+                    blank = true;
+                    continue;
+                }
+                blank = false;
+                let cells = fields(text);
                 // A table ends where its columns of numbers contain words, which are the heading of another table.
                 let as_first = |(cell, numeric): (&String, &bool)| !numeric || is_value(cell);
                 let mut columns = cells.iter().zip(&numeric);
@@ -101,7 +136,7 @@ fn grid(lines: &Lines<'_>, start: u32) -> Option<Grid> {
                     Between::Blanks => "table",
                     Between::Character(_) => "csv",
                 },
-                lines: start..start + 1 + rows.len() as u32,
+                lines: start..rows.last().map_or(start, |row| row.line) + 1,
                 heads: heads.iter().map(|head| vec![head.clone()]).collect(),
                 rows,
                 loose: !heads.iter().any(|head| unit_in(head).is_some()),

@@ -43,19 +43,21 @@ fn rows(imported: &Imported) -> Vec<String> {
 fn a_table_with_groups_of_columns_gives_one_trial_per_number() {
     for map in [
         None,
-        Some("config=head1, workload=row+head2+head3, row=row, unit=head4"),
+        Some(
+            "config=head1, workload=row+head2+head3, row=row, head2=head2, head3=head3, unit=head4",
+        ),
     ] {
         let imported = import(MIRRORS, map);
         let rows = rows(&imported);
         assert_eq!(rows.len(), 32);
         assert_eq!(imported.trials.len(), 32);
         for expected in [
-            "Pristine | 2 Striped, Sequential 1MB | row=2 Striped | bandwidth 226000000",
-            "Pristine | 2 Striped, Random 4KB | row=2 Striped | iops 304",
-            "With 1461 | 2 Striped, Random 1MB | row=2 Striped | iops 11",
-            "With 1461 | 2 2-Way Mirror, Sequential 4KB | row=2 2-Way Mirror | bandwidth 448000000",
-            "With 1461 | 2 4-Way Mirror, Random 1MB | row=2 4-Way Mirror | iops 82",
-            "Pristine | 2 4-Way Mirror, Random 4KB | row=2 4-Way Mirror | iops 849",
+            "Pristine | 2 Striped, Sequential 1MB | head2=Sequential head3=1MB row=2 Striped | bandwidth 226000000",
+            "Pristine | 2 Striped, Random 4KB | head2=Random head3=4KB row=2 Striped | iops 304",
+            "With 1461 | 2 Striped, Random 1MB | head2=Random head3=1MB row=2 Striped | iops 11",
+            "With 1461 | 2 2-Way Mirror, Sequential 4KB | head2=Sequential head3=4KB row=2 2-Way Mirror | bandwidth 448000000",
+            "With 1461 | 2 4-Way Mirror, Random 1MB | head2=Random head3=1MB row=2 4-Way Mirror | iops 82",
+            "Pristine | 2 4-Way Mirror, Random 4KB | head2=Random head3=4KB row=2 4-Way Mirror | iops 849",
         ] {
             assert!(
                 rows.iter().any(|row| row == expected),
@@ -67,7 +69,7 @@ fn a_table_with_groups_of_columns_gives_one_trial_per_number() {
         assert_eq!(unread, [(3, STATEMENT), (4, STATEMENT)]);
         assert_eq!(imported.trials.get(0).unwrap().at.line, 41);
         let told = imported.remarks.iter().any(|remark| {
-            remark.contains("config=head1, workload=row+head2+head3, row=row, unit=head4")
+            remark.contains("config=head1, workload=row+head2+head3, row=row, head2=head2, head3=head3, unit=head4")
         });
         assert_eq!(told, map.is_none());
     }
@@ -178,6 +180,20 @@ fn pasted_forms_are_read() {
             ],
         ),
         (
+            "NAME      WORKLOAD    Bandwidth    IOPS   \none       rand-read   88.0mb       22.5k  \ntwo       rand-read   90.0mb       23.0k\n\none       write       12.5mb       3.1k\none       mixed       0.5mb/1.5mb  1.5k/500\n",
+            None,
+            vec![
+                "one | rand-read |  | bandwidth 92274688",
+                "one | rand-read |  | iops 22500",
+                "two | rand-read |  | bandwidth 94371840",
+                "two | rand-read |  | iops 23000",
+                "one | write |  | bandwidth 13107200",
+                "one | write |  | iops 3100",
+                "one | mixed |  | bandwidth 2097152",
+                "one | mixed |  | iops 2000",
+            ],
+        ),
+        (
             "## zvol\n\n[cols=2*]\n|===\n|Case |IOPS\n\n|a |1 |b |2\n|===\n",
             None,
             vec!["zvol | a |  | iops 1", "zvol | b |  | iops 2"],
@@ -272,6 +288,12 @@ fn unreadable_columns_and_cells_are_listed() {
             Some("config=fs"),
             vec!["a | notes |  | bandwidth 5000000"],
             vec![(3, "under `depth` have no unit")],
+        ),
+        (
+            "| fs | round | MB/s | IOPS | note |\n|-|-|-|-|-|\n| a | 1 | 5 | 20 | x |\n",
+            Some("config=fs, value=col3"),
+            vec!["a | notes |  | bandwidth 5000000"],
+            vec![(3, "`value=` leaves out the numbers under `IOPS`")],
         ),
         (
             "| metric | ext4 | zfs |\n|-|-|-|\n| latency p99 (µs) | 5 | 6 |\n| latency (ms) | 1 | 2 |\n",

@@ -5,7 +5,7 @@ use iodyno_model::{
     Question, Regime, Side, Verdict,
 };
 use iodyno_stats::{Sample as Sorted, cliffs_delta};
-use iodyno_units::Rate;
+use iodyno_units::{Rate, counted};
 
 use super::comparability::{self, Sides, objections};
 use super::facts::{Facts, compare_facts};
@@ -87,6 +87,25 @@ impl<'a> Prepared<'_, '_, 'a> {
             })
             .collect();
         sample(&two, &self.asked.metric, (&columns[0], &columns[column]))
+    }
+
+    /// What to add to the reason why a cell has no data: a metric that both sides have, where one has not the row's.
+    fn other_metric(&self, column: usize) -> String {
+        let side = |column: usize| {
+            let workloads = self.asked.workloads.iter();
+            workloads.flat_map(move |workload| workload.columns[column].iter().copied())
+        };
+        let both = || side(0).chain(side(column)).filter(|o| o.unusable.is_none());
+        let all_have = |name: &str| both().all(|trial| trial.figure(name).is_some());
+        let one_has_none = side(0).next().is_none() || side(column).next().is_none();
+        if one_has_none || all_have(&self.asked.metric.name) {
+            return String::new();
+        }
+        let common = [Metric::IOPS, Metric::BANDWIDTH];
+        let common = common.into_iter().find(|name| all_have(name));
+        common.map_or(String::new(), |name| {
+            format!("; both sides have {name}: add `--metric {name}`")
+        })
     }
 
     /// The trials of a column that count.
@@ -243,7 +262,10 @@ pub(super) fn rows(
         let side = prepared.side(draft.column, columns, question.alpha);
         let mut cell = match &draft.sample {
             Ok(sample) => decided(sample, side, level, floor.unwrap_or(0.0), question),
-            Err(why) => without_data(side, level, question.margin, why),
+            Err(why) => {
+                let why = format!("{why}{}", prepared.other_metric(draft.column));
+                without_data(side, level, question.margin, &why)
+            }
         };
         let sides = Sides {
             baseline: &trials.0,
@@ -251,6 +273,7 @@ pub(super) fn rows(
             columns: names,
         };
         judge(&mut cell, sides, &facts, question);
+        cell.notes.extend(unpaired_too(&built.row.baseline, &cell));
         if let Some((note, rate)) = closed_loops(sides, &prepared.asked.metric, question) {
             cell.notes.push(note);
             cell.equal_rate = rate;
@@ -271,6 +294,22 @@ pub(super) fn rows(
         built.facts.push(facts);
     }
     built
+}
+
+/// Where the ratio is that of pairs, and a side also has trials without a partner, which its median includes.
+fn unpaired_too(baseline: &Side, cell: &CandidateResult) -> Option<String> {
+    let (first, second) = (baseline.values.len(), cell.side.values.len());
+    let more = first.max(second) > cell.n as usize;
+    (cell.pairing == Pairing::Paired && cell.n > 0 && more).then(|| {
+        format!(
+            "the ratio is that of the {} that both sides have; the medians are those of {} of {} and {} of {}",
+            counted(cell.n.into(), "round"),
+            counted(first as u64, "trial"),
+            baseline.column,
+            counted(second as u64, "trial"),
+            cell.side.column
+        )
+    })
 }
 
 fn without_data(side: Side, level: &Level, margin: f64, why: &str) -> CandidateResult {

@@ -188,7 +188,7 @@ fn out_of_range(question: &Question) -> Vec<QuestionError> {
 
 /// Whether a trial meets the conditions. In the dimension of the columns, a repeated baseline has a separate name
 /// that conditions cannot match.
-fn chosen(observation: &Observation, question: &Question) -> bool {
+pub fn chosen(observation: &Observation, question: &Question) -> bool {
     question.only.iter().all(|(dimension, _)| {
         let mut alternatives = question.only.iter().filter(|(d, _)| d == dimension);
         observation.again && *dimension == question.columns

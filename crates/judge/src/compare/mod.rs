@@ -36,6 +36,7 @@ use iodyno_model::{Claim, Comparison, Observation, Question};
 pub use claims::check_claims;
 pub use defaults::{default_rows, distinguishing_runs, likeliest_axis};
 pub use error::{CompareError, QuestionError};
+pub use grouping::chosen;
 pub use projection::{
     TooFewRounds, can_decide, default_rounds, primaries, question_of, widest_interval,
 };

@@ -15,8 +15,9 @@ const FEWEST_ROUNDS: u32 = 10;
 /// This number of rounds cannot show any difference.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 #[error(
-    "{rounds} rounds cannot decide: the smallest p they can give is {}, and over {} it has to fall \
-     below {}; at least {least} rounds can",
+    "{} cannot decide: the smallest possible p is {}, and over {} it has to fall below {}; at least {least} \
+     rounds can",
+    counted(u64::from(*rounds), "round"),
     significant(*smallest_p),
     counted(u64::from(*primaries), "primary comparison"),
     significant(*needed_p)

@@ -63,6 +63,11 @@ fn verify(evidence: &Evidence) -> Option<Finding> {
     .filter(|(count, _)| *count > 0)
     .map(|(count, kind)| format!("{count} {kind}"))
     .collect();
+    let results = evidence.clones().filter_map(|clone| clone.verify.as_ref());
+    let remedy = VerifyResult::remedy(results).unwrap_or_else(|| {
+        "check the storage, and whether another process writes to these files; keep the files and examine the named block"
+            .to_owned()
+    });
     let first = sum.first.as_ref();
     let first = first.map_or(String::new(), |first| format!("; first: {first}"));
     Some(remedied(
@@ -77,7 +82,7 @@ fn verify(evidence: &Evidence) -> Option<Finding> {
             ),
             "any block that differs",
         ),
-        "check the storage, and whether another process writes to these files; keep the files and examine the named block",
+        remedy,
     ))
 }
 

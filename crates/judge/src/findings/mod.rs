@@ -13,6 +13,7 @@ mod host;
 mod interrupts;
 mod latency;
 mod memory;
+mod nodes;
 #[cfg(test)]
 mod operations_tests;
 mod others;
@@ -32,6 +33,7 @@ use iodyno_model::{
 pub(crate) use host::{FAST_SOURCES, STEAL_PERCENT};
 pub(crate) use interrupts::on_one_cpu;
 
+use crate::observe::of_node;
 use crate::series::{measured, totals};
 use crate::work;
 
@@ -152,6 +154,30 @@ fn remedied(finding: Finding, remedy: impl Into<String>) -> Finding {
 /// All findings of a trial, the most severe first. [`FindingKind::StoreOnTarget`] is not included: only the
 /// caller knows where the store is.
 pub fn findings(workload: &Workload, trial: &Trial) -> Vec<Finding> {
+    let mut found = match trial.parts.len() {
+        0 | 1 => of_one_node(workload, trial),
+        parts => {
+            let each = (0..parts).map(|place| {
+                let own = of_node(trial, place);
+                (
+                    trial.parts[place].node.as_str(),
+                    of_one_node(workload, &own),
+                )
+            });
+            let mut found = nodes::shared(each.collect());
+            found.extend(nodes::findings(
+                workload,
+                trial,
+                &crate::summary(workload, trial),
+            ));
+            found
+        }
+    };
+    found.sort_by_key(|finding| std::cmp::Reverse(finding.weight));
+    found
+}
+
+fn of_one_node(workload: &Workload, trial: &Trial) -> Vec<Finding> {
     let evidence = Evidence {
         workload,
         trial,
@@ -175,10 +201,8 @@ pub fn findings(workload: &Workload, trial: &Trial) -> Vec<Finding> {
         syncs::findings,
         latency::findings,
     ];
-    let mut found: Vec<Finding> = families
+    families
         .iter()
         .flat_map(|family| family(&evidence))
-        .collect();
-    found.sort_by_key(|finding| std::cmp::Reverse(finding.weight));
-    found
+        .collect()
 }

@@ -140,6 +140,11 @@ pub(super) fn made(configuration: &Configuration) -> Vec<Fact> {
         add(name, value.clone());
     }
     add("fill", Bytes(provision.fill).to_string());
+    let precondition = match provision.precondition_ns {
+        0 => "none".to_owned(),
+        ns => format!("at most {}", Nanos(ns)),
+    };
+    add("precondition", precondition);
     found
 }
 
@@ -217,9 +222,29 @@ fn stack(target: &TargetInfo) -> String {
             (driver, _) => driver.to_owned(),
         },
         StackLayer::Disk(_) => "disk".to_owned(),
-        StackLayer::Other(what) => what.clone(),
+        StackLayer::Other(what) => without_tokens(what),
     });
     layers.collect::<Vec<_>>().join(" on ")
+}
+
+/// `iodyno-0a1b2c3d4e5f/data` is `iodyno/data`: storage that iodyno makes has another token each time.
+fn without_tokens(text: &str) -> String {
+    const NAME: &str = "iodyno-";
+    const DIGITS: usize = 12;
+    let mut parts = text.split(NAME);
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.bytes().take_while(u8::is_ascii_hexdigit).count();
+        plain += match digits {
+            DIGITS => NAME.trim_end_matches('-'),
+            _ => NAME,
+        };
+        plain += match digits {
+            DIGITS => &part[DIGITS..],
+            _ => part,
+        };
+    }
+    plain
 }
 
 /// The options that the mount layer handles for every file system, or the others; `none` if there are none.

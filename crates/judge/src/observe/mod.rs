@@ -27,6 +27,8 @@ use crate::kind::kind;
 
 /// The name of the dimension of jobs, which observations of [`observe_jobs`] have.
 pub const JOB: &str = "job";
+/// The name of the dimension of nodes, which observations of [`observe_nodes`] have.
+pub const NODE: &str = "node";
 /// The name of the dimension of the number of clones of all jobs.
 const THREADS: &str = "threads";
 /// The name of the dimension of what the jobs do.
@@ -136,6 +138,54 @@ pub fn observe_jobs(
         observation
     })
     .collect()
+}
+
+/// Reduces a trial of several nodes to an observation of each node: its part alone, with the dimension `node`. A trial on one
+/// node gives one observation, with the node's name.
+pub fn observe_nodes(
+    run: &str,
+    configuration: &Configuration,
+    workload: &Workload,
+    key: TrialKey,
+    trial: &Trial,
+) -> Vec<Observation> {
+    let places = 0..trial.parts.len();
+    places
+        .map(|place| {
+            let own = of_node(trial, place);
+            let mut observation = observe(run, configuration, workload, key, &own);
+            let name = trial.parts[place].node.clone();
+            observation.dimensions.insert(NODE.to_owned(), name);
+            observation
+        })
+        .collect()
+}
+
+/// What one part of a trial contains, as if its node were the only one. The outcome and the findings are those of the whole
+/// trial.
+pub fn of_node(trial: &Trial, place: usize) -> Trial {
+    let part = trial.parts[place].clone();
+    let own = |node: &str| node.is_empty() || node == part.node;
+    let frames = trial.frames.iter().filter(|frame| own(&frame.node));
+    let several = trial
+        .telemetry
+        .shapes
+        .iter()
+        .any(|shape| !shape.node.is_empty());
+    Trial {
+        key: trial.key,
+        configuration: trial.configuration.clone(),
+        workload: trial.workload.clone(),
+        outcome: trial.outcome.clone(),
+        frames: frames.cloned().collect(),
+        telemetry: match several {
+            true => trial.telemetry.of_node(&part.node),
+            false => trial.telemetry.clone(),
+        },
+        findings: trial.findings.clone(),
+        parts: vec![part],
+        ..*trial
+    }
 }
 
 /// What one job did in a trial, as if it were the only one.

@@ -607,6 +607,17 @@ fn names_that_differ_on_every_host_are_not_facts() {
     assert_eq!(fact(&one, "device"), Some("vda, 256 GiB"));
     assert_eq!(fact(&one, "mount options"), Some("noatime,rw"));
     assert_eq!(fact(&one, "ext4 options"), Some("data=ordered"));
+    let pool = |name: &str| {
+        let what = format!("FUSE (fuse.zfs `{name}/data`)");
+        let changed = changed(move |_, trial| {
+            trial.parts[0].environment.targets[0].stack = vec![StackLayer::Other(what)];
+        });
+        fact(&changed, "stack").map(str::to_owned)
+    };
+    let own = pool("iodyno-0a1b2c3d4e5f");
+    assert_eq!(own.as_deref(), Some("FUSE (fuse.zfs `iodyno/data`)"));
+    assert_eq!(own, pool("iodyno-99112c3d4e5f"));
+    assert_ne!(pool("iodyno-a"), pool("iodyno-b"), "the user's pools");
     let bare = changed(|_, trial| {
         trial.parts[0].environment.targets[0].stack.remove(0);
     });

@@ -34,6 +34,7 @@ fn series() -> impl Strategy<Value = Telemetry> {
         let mut telemetry = Telemetry::default();
         for (number, (kind, samples)) in (0..).zip(all) {
             telemetry.shapes.push(SeriesShape {
+                node: String::new(),
                 kind,
                 number,
                 subjects: ["CPU0", "36 virtio1-req.0"].map(SeriesRow::new).into(),

@@ -46,6 +46,7 @@ impl Recording {
     ) -> Recording {
         let first = rows(start);
         let shape = SeriesShape {
+            node: String::new(),
             kind,
             number: self.telemetry.shapes.len() as u32,
             subjects: first
@@ -97,6 +98,7 @@ impl Recording {
     /// A gap from a second on.
     pub fn gap(mut self, second: u32, kind: SeriesKind, reason: &str) -> Recording {
         self.telemetry.gaps.push(SeriesGap {
+            node: String::new(),
             kind,
             at_ns: (u64::from(second) * SECOND) as i64,
             reason: reason.to_owned(),

@@ -141,8 +141,8 @@ fn plans_rounds_by_the_number_of_primaries() {
     }
     assert_eq!(
         can_decide(3, 1, 0.05).unwrap_err().to_string(),
-        "3 rounds cannot decide: the smallest p they can give is 0.250, and over 1 primary comparison \
-         it has to fall below 0.0500; at least 6 rounds can"
+        "3 rounds cannot decide: the smallest possible p is 0.250, and over 1 primary comparison it has \
+         to fall below 0.0500; at least 6 rounds can"
     );
     for odd in [0.0, 1.0, f64::NAN, -3.0] {
         assert_eq!(default_rounds(0, odd), 10);

@@ -2,7 +2,7 @@
 
 use iodyno_model::{CandidateResult, Figure, Metric, Pairing, Question, Verdict, Withheld};
 
-use super::{around, both, compared, differently_around, only_cell};
+use super::{around, both, compared, differently_around, first_cell, only_cell};
 use crate::testing::observations::{each, figure, imported, observation, rounds};
 
 fn paired(baseline: &[f64], candidate: &[f64]) -> CandidateResult {
@@ -120,20 +120,30 @@ fn pairs_by_round_only_trials_of_one_run() {
         let candidate = each(rounds("zfs", "job", &differently_around(1100.0)), change);
         let cell = only_cell(&both(rounds("ext4", "job", &around(1000.0)), candidate));
         assert_eq!((cell.pairing, cell.n), (pairing, n));
+        let unpaired = |note: &&String| note.contains("the medians are those of");
+        cell.notes.iter().find(unpaired).cloned()
     };
-    check(&|_| {}, Pairing::Paired, 10);
+    assert_eq!(check(&|_| {}, Pairing::Paired, 10), None);
     let other_run = |o: &mut iodyno_model::Observation| {
         o.dimensions.insert("run".to_owned(), "2".to_owned());
     };
-    check(&other_run, Pairing::Unpaired, 10);
-    check(&|o| o.round = None, Pairing::Unpaired, 10);
-    check(&|o| o.round = o.round.map(|r| r + 3), Pairing::Paired, 7);
+    assert_eq!(check(&other_run, Pairing::Unpaired, 10), None);
+    assert_eq!(check(&|o| o.round = None, Pairing::Unpaired, 10), None);
+    let note = check(&|o| o.round = o.round.map(|r| r + 3), Pairing::Paired, 7);
+    assert_eq!(
+        note.unwrap(),
+        "the ratio is that of the 7 rounds that both sides have; the medians are those of 10 trials of ext4 and 10 trials of zfs"
+    );
     let failed = |o: &mut iodyno_model::Observation| {
         if o.round == Some(4) {
             o.unusable = Some("failed: EIO".to_owned());
         }
     };
-    check(&failed, Pairing::Paired, 9);
+    let note = check(&failed, Pairing::Paired, 9).unwrap();
+    assert!(
+        note.contains("10 trials of ext4 and 9 trials of zfs"),
+        "{note}"
+    );
 }
 
 #[test]
@@ -207,6 +217,39 @@ fn reports_why_there_are_no_data() {
         rounds("zfs", "another job", &around(1000.0)),
         "zfs has no trial here",
     );
+}
+
+#[test]
+fn names_a_metric_that_both_sides_have() {
+    let with = |configuration: &str, metrics: &[&str]| {
+        each(rounds(configuration, "job", &around(1000.0)), |o| {
+            let value = o.figures[0].value;
+            let figures = metrics
+                .iter()
+                .map(|name| figure(Metric::iops(*name), value));
+            o.figures = figures.collect();
+        })
+    };
+    let told = |first: &[&str], second: &[&str]| {
+        let trials = both(with("ext4", first), with("zfs", second));
+        let question = Question {
+            metrics: vec!["read.iops".to_owned()],
+            ..Question::default()
+        };
+        match first_cell(&trials, &question).verdict {
+            Verdict::NoData { why } => why,
+            other => panic!("{other:?}"),
+        }
+    };
+    let why = told(&["iops", "read.iops"], &["iops"]);
+    assert!(
+        why.ends_with("; both sides have iops: add `--metric iops`"),
+        "{why}"
+    );
+    let why = told(&["iops", "read.iops", "bandwidth"], &["bandwidth"]);
+    assert!(why.ends_with("add `--metric bandwidth`"), "{why}");
+    let why = told(&["read.iops"], &["iops"]);
+    assert!(!why.contains("--metric"), "{why}");
 }
 
 #[test]
