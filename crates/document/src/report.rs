@@ -48,9 +48,21 @@ impl<'t> Report<'t> {
         );
     }
 
-    /// Adds a diagnostic at a range. The same one at the same place is added once.
+    /// Adds a diagnostic at a range. The same one at the same place is added once, and what is not valid TOML has no other error.
     pub fn add(&mut self, at: Range<usize>, diagnostic: Diagnostic) {
         let diagnostic = diagnostic.at(self.place(at));
+        let start = |said: &Diagnostic| said.place.as_ref().map(|place| (place.line, place.column));
+        let mut same_place = self
+            .diagnostics
+            .iter()
+            .filter(|other| start(other) == start(&diagnostic));
+        if !same_place.any(|other| other.message == diagnostic.message || self.broken) {
+            self.diagnostics.push(diagnostic);
+        }
+    }
+
+    /// Adds a diagnostic of another file that the text names; it keeps its place there. The same one is added once.
+    pub fn add_foreign(&mut self, diagnostic: Diagnostic) {
         if !self.diagnostics.contains(&diagnostic) {
             self.diagnostics.push(diagnostic);
         }
@@ -62,11 +74,13 @@ impl<'t> Report<'t> {
         all.filter(|said| said.severity == Severity::Error).count()
     }
 
-    /// All diagnostics, in the order of the text.
+    /// All diagnostics, in the order of the text; those of other files follow.
     pub fn into_diagnostics(mut self) -> Vec<Diagnostic> {
-        self.diagnostics.sort_by_key(|said| {
-            let place = said.place.as_ref();
-            place.map(|place| (place.line, place.column))
+        let source = PathBuf::from(self.source);
+        self.diagnostics.sort_by_cached_key(|said| {
+            let place = said.place.as_ref()?;
+            let other = (place.file != source).then(|| place.file.clone());
+            Some((other, place.line, place.column))
         });
         self.diagnostics
     }
@@ -74,8 +88,10 @@ impl<'t> Report<'t> {
     /// The line in which a range begins; covers at least one character and does not extend into the next
     /// line.
     pub fn place(&self, at: Range<usize>) -> Place {
-        let start = floor(self.text, at.start);
-        let line_start = self.text[..start].rfind('\n').map_or(0, |end| end + 1);
+        // A byte order mark is not part of the first line.
+        let first = self.text.len() - self.text.trim_start_matches('\u{feff}').len();
+        let start = floor(self.text, at.start).max(first);
+        let line_start = self.text[..start].rfind('\n').map_or(first, |end| end + 1);
         let line = self.text[line_start..].lines().next().unwrap_or_default();
         let end = floor(self.text, at.end.max(start)).min(line_start + line.len());
         let characters = line.chars().count().max(1);
@@ -119,5 +135,7 @@ mod tests {
         check("a = 1\n", 6..6, (2, 1, 1, ""));
         check("a = 1\n", 5..6, (1, 5, 1, "a = 1"));
         check("é", 1..9, (1, 1, 1, "é"));
+        check("\u{feff}ab = 1", 0..0, (1, 1, 1, "ab = 1"));
+        check("\u{feff}ab = 1", 8..9, (1, 6, 1, "ab = 1"));
     }
 }

@@ -28,12 +28,27 @@ pub struct Section<'d> {
     pub at: Range<usize>,
     /// Its name in messages: `the file`, `a step`.
     pub title: &'static str,
+    /// The table's own key, which is part of the names of its keys in messages: `file` for `file.size`. Empty: it is not.
+    pub within: &'static str,
 }
 
 impl<'d> Section<'d> {
     /// A table with its location and its name in messages.
     pub fn new(table: &'d Table, at: Range<usize>, title: &'static str) -> Section<'d> {
-        Section { table, at, title }
+        Section {
+            table,
+            at,
+            title,
+            within: "",
+        }
+    }
+
+    /// The name of a key in messages.
+    pub fn full(&self, name: &str) -> String {
+        match self.within {
+            "" => name.to_owned(),
+            within => format!("{within}.{name}"),
+        }
     }
 
     /// Reports unknown keys, with suggestions.
@@ -43,7 +58,13 @@ impl<'d> Section<'d> {
             if known.contains(&name) {
                 continue;
             }
-            let hint = match closest(&name.replace('_', "-"), known.iter().copied()) {
+            let near = closest(&name.replace('_', "-"), known.iter().copied());
+            // `config` for `configuration`, `workloads` for `workload`.
+            let mut longer = known.iter().copied().filter(|known| {
+                let shorter = known.len().min(name.len());
+                shorter > 3 && known.get(..shorter) == name.get(..shorter)
+            });
+            let hint = match near.or_else(|| longer.next()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("{} may have {}", self.title, listed(known)),
             };
@@ -109,7 +130,7 @@ impl<'d> Section<'d> {
             None => {
                 report.error(
                     value.at.clone(),
-                    wrong(name, "a string", value),
+                    wrong(&self.full(name), "a string", value),
                     "put it between quotes",
                 );
                 None
@@ -137,7 +158,7 @@ impl<'d> Section<'d> {
             Some(near) => format!("did you mean `\"{near}\"`?"),
             None => format!("it is one of {}", listed(&names().collect::<Vec<_>>())),
         };
-        let message = format!("`{name}` cannot be {:?}", found.value);
+        let message = format!("`{}` cannot be {:?}", self.full(name), found.value);
         report.error(found.at, message, hint);
         None
     }
@@ -150,7 +171,7 @@ impl<'d> Section<'d> {
             _ => None,
         };
         if read.is_none() {
-            let message = wrong(name, "`true` or `false`", value);
+            let message = wrong(&self.full(name), "`true` or `false`", value);
             report.error(value.at.clone(), message, "write it without quotes");
         }
         read
@@ -165,7 +186,7 @@ impl<'d> Section<'d> {
     ) -> Option<Located<u64>> {
         let value = self.value(name)?;
         let Some(read) = integer(&value.value) else {
-            let message = wrong(name, "a whole number", value);
+            let message = wrong(&self.full(name), "a whole number", value);
             report.error(
                 value.at.clone(),
                 message,
@@ -177,7 +198,7 @@ impl<'d> Section<'d> {
             .ok()
             .filter(|number| (limits.0..=limits.1).contains(number));
         if within.is_none() {
-            let message = format!("`{name}` is out of range");
+            let message = format!("`{}` is out of range", self.full(name));
             let hint = format!("it is from {} to {}", limits.0, limits.1);
             report.error(value.at.clone(), message, hint);
         }
@@ -194,11 +215,20 @@ impl<'d> Section<'d> {
             let found = self.count(name, (least, LARGEST), report)?;
             return Some(found.value);
         }
+        if let Some(text) = value.as_text()
+            && !text.is_empty()
+            && text.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            let message = format!("`{}` lacks its unit", self.full(name));
+            let hint = format!("write `\"{text}MiB\"`, or `{text}` without quotes for bytes");
+            report.error(value.at.clone(), message, hint);
+            return None;
+        }
         let bytes: Bytes = self.with_unit(name, "a size", "\"2MiB\"", report)?;
         if (least..=LARGEST).contains(&bytes.0) {
             return Some(bytes.0);
         }
-        let message = format!("`{name}` is out of range");
+        let message = format!("`{}` is out of range", self.full(name));
         let hint = format!("it is from {least} bytes to {}", Bytes(LARGEST));
         report.error(value.at.clone(), message, hint);
         None
@@ -222,14 +252,14 @@ impl<'d> Section<'d> {
     {
         let value = self.value(name)?;
         let Some(text) = value.as_text() else {
-            let message = wrong(name, &format!("{what} with its unit"), value);
+            let message = wrong(&self.full(name), &format!("{what} with its unit"), value);
             report.error(value.at.clone(), message, format!("such as `{example}`"));
             return None;
         };
         match text.parse() {
             Ok(read) => Some(read),
             Err(error) => {
-                report.plain_error(value.at.clone(), format!("`{name}`: {error}"));
+                report.plain_error(value.at.clone(), format!("`{}`: {error}", self.full(name)));
                 None
             }
         }
@@ -244,7 +274,7 @@ impl<'d> Section<'d> {
         };
         let positive = read.filter(|number| number.is_finite() && *number > 0.0);
         if positive.is_none() {
-            let message = wrong(name, "a number above 0", value);
+            let message = wrong(&self.full(name), "a number above 0", value);
             report.error(value.at.clone(), message, "such as `100` or `0.5`");
         }
         positive.map(|number| Located {

@@ -148,7 +148,14 @@ impl Table {
 pub fn parse(text: &str, report: &mut Report<'_>) -> Table {
     let (table, faults) = DeTable::parse_recoverable(text);
     for fault in &faults {
-        report.plain_error(fault.span().unwrap_or_default(), fault.message());
+        let at = fault.span().unwrap_or_default();
+        match (fault.message(), text.get(at.clone())) {
+            ("duplicate key", Some(key)) => {
+                let hint = "write each key and each table once";
+                report.error(at, format!("`{key}` is defined twice"), hint);
+            }
+            (message, _) => report.plain_error(at, message),
+        }
     }
     report.broken |= !faults.is_empty();
     owned_table(table.get_ref())

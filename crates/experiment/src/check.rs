@@ -31,6 +31,18 @@ impl<'d> Keyed<'d> {
         }
     }
 
+    /// The table of a key, which is part of the names of its keys in messages.
+    pub(crate) fn within(
+        table: &'d Table,
+        at: Range<usize>,
+        name: &'static str,
+        keys: &'static [Key],
+    ) -> Keyed<'d> {
+        let mut keyed = Keyed::new(table, at, name, keys);
+        keyed.section.within = name;
+        keyed
+    }
+
     /// Reports unknown keys and values of the wrong kind.
     pub(crate) fn check(&self, report: &mut Report<'_>) {
         let names: Vec<&str> = self.keys.iter().map(|key| key.name).collect();
@@ -55,21 +67,40 @@ impl<'d> Keyed<'d> {
             Kind::Texts => _ = self.texts(name, report),
             Kind::Scalars => _ = self.scalars(name, report),
             Kind::Table(keys) => {
-                if let Some(table) = table(name, node, report) {
-                    Keyed::new(table, node.at.clone(), name, keys).check(report);
+                if let Some(table) = table(&self.section.full(name), node, report) {
+                    Keyed::within(table, node.at.clone(), name, keys).check(report);
                 }
             }
-            Kind::Named(_) | Kind::NamedScalars | Kind::Axes | Kind::Parameters => {
+            Kind::Named(_) if node.as_table().is_none() => {
+                let message = wrong(name, "a table of tables", node);
+                report.error(node.at.clone(), message, named_hint(name));
+            }
+            Kind::Named(_) => {}
+            Kind::NamedScalars | Kind::Axes | Kind::Parameters => {
                 _ = table(name, node, report);
             }
             Kind::Layers | Kind::Zip | Kind::Exclude => {
                 if node.as_list().is_none() {
-                    report.plain_error(node.at.clone(), wrong(name, "an array", node));
+                    let example = match key.kind {
+                        Kind::Zip => "such as `zip = [\"bs\", \"iodepth\"]`",
+                        Kind::Exclude => "such as `exclude = [{ bs = \"4k\", rw = \"write\" }]`",
+                        _ => {
+                            "such as `layers = [{ kind = \"ext4\" }, { kind = \"zram\", size = \"1GiB\" }]`"
+                        }
+                    };
+                    report.error(node.at.clone(), wrong(name, "an array", node), example);
                 }
             }
             // Read with the rest of the workload.
             Kind::Fio | Kind::FileOperations => {}
         }
+    }
+
+    /// Whether it has unknown keys: what seems to be missing may be misspelt.
+    pub(crate) fn has_unknown(&self) -> bool {
+        let known = |name: &str| self.keys.iter().any(|key| key.name == name);
+        let mut entries = self.table.entries.iter();
+        entries.any(|entry| !known(&entry.key) && entry.key != "kind")
     }
 
     /// The location of a key.
@@ -146,7 +177,8 @@ impl<'d> Keyed<'d> {
         };
         let percent = number.filter(|percent| *percent > 0.0 && *percent <= 100.0);
         if percent.is_none() {
-            let message = wrong(name, "a percentage above 0 and at most 100", node);
+            let name = self.section.full(name);
+            let message = wrong(&name, "a percentage above 0 and at most 100", node);
             report.error(node.at.clone(), message, "such as `\"3%\"`");
         }
         percent.map(|percent| percent / 100.0)
@@ -167,7 +199,8 @@ impl<'d> Keyed<'d> {
             _ => one(node).map(|one| vec![one]),
         };
         if found.is_none() {
-            let message = wrong(name, "a string or an array of strings", node);
+            let name = self.section.full(name);
+            let message = wrong(&name, "a string or an array of strings", node);
             report.error(node.at.clone(), message, "put each between quotes");
         }
         found.unwrap_or_default()
@@ -178,7 +211,7 @@ impl<'d> Keyed<'d> {
         let Some(node) = self.section.value(name) else {
             return Vec::new();
         };
-        match table(name, node, report) {
+        match table(&self.section.full(name), node, report) {
             Some(table) => scalars(table, "", report),
             None => Vec::new(),
         }
@@ -224,14 +257,30 @@ pub(crate) fn table<'d>(name: &str, node: &'d Node, report: &mut Report<'_>) -> 
     found
 }
 
-/// The tables of `layers`: each with its kind. Faulty ones are reported and left out.
+/// How a table of tables by name is written.
+pub(crate) fn named_hint(kind: &str) -> String {
+    format!("begin each with a line `[{kind}.NAME]`")
+}
+
+/// The tables of `layers`: each with its kind. `None` if one is faulty; that is reported.
 pub(crate) fn layers<'d>(
     node: &'d Node,
     report: &mut Report<'_>,
-) -> Vec<(&'static str, Keyed<'d>)> {
+) -> Option<Vec<(&'static str, Keyed<'d>)>> {
     let mut found = Vec::new();
-    for item in node.as_list().unwrap_or_default() {
-        let Some(table) = table("layers", item, report) else {
+    let list = node.as_list()?;
+    if list.is_empty() {
+        let hint = "such as `layers = [{ kind = \"ext4\" }, { kind = \"zram\", size = \"1GiB\" }]`";
+        report.error(node.at.clone(), "`layers` is empty", hint);
+    }
+    for item in list {
+        let Some(table) = item.as_table() else {
+            let message = wrong("layers", "an array of tables", item);
+            let hint = match item.as_text() {
+                Some(kind) => format!("write each as `{{ kind = \"{kind}\" }}`"),
+                None => "write each as `{ kind = \"ext4\" }`".to_owned(),
+            };
+            report.error(item.at.clone(), message, hint);
             continue;
         };
         let section = Section::new(table, item.at.clone(), "a layer");
@@ -245,7 +294,7 @@ pub(crate) fn layers<'d>(
             .chain(keys.iter().map(|key| key.name))
             .collect();
         section.refuse_unknown(&names, report);
-        let keyed = Keyed::new(table, item.at.clone(), kind.value, keys);
+        let keyed = Keyed::within(table, item.at.clone(), kind.value, keys);
         for key in keys {
             if let Some(node) = table.get(key.name) {
                 keyed.check_value(key, node, report);
@@ -253,5 +302,5 @@ pub(crate) fn layers<'d>(
         }
         found.push((kind.value, keyed));
     }
-    found
+    (found.len() == list.len() && !list.is_empty()).then_some(found)
 }

@@ -98,12 +98,15 @@ const MATRIX: [Key; 3] = [
 pub(crate) const FILE: &[Key] = &[
     key("name", Kind::Text, "Name of the run in lists.").default("the name of the file"),
     key("about", Kind::Text, "What the experiment is about."),
-    key("baseline", Kind::Text, "The configuration that the others are compared with; with one configuration, the workload.").default("the first"),
+    key("baseline", Kind::Text, "The configuration that the others are compared with; with one configuration, the workload; with `compare`, one of its values.").default("the first"),
+    key("compare", Kind::Text, "What is compared: `configuration`, `workload` or an axis; with an axis, its values, for each combination of the other axes.").default("configurations; with one, workloads"),
     key("rounds", Kind::Count(1, MOST_ROUNDS), "Number of rounds: trials of each configuration and workload; with `stop`, the maximum.").default("the smallest number that can decide, at least 10"),
     key("seed", Kind::Count(0, LARGEST), "Seed of all random decisions.").default("random"),
     key("max_time", Kind::Time, "Do not start a round that would end after this time."),
     key("stop", Kind::Percent, "Stop once every confidence interval is at most this wide, in percent of its ratio."),
     key("aa", Kind::Switch, "Run the baseline twice in each round, to measure the noise.").default("`false`"),
+    key("probe", Kind::Switch, "Try each configuration and workload for at most one second before the first round, without a record: errors are found early, and the time is estimated.").default("`false`"),
+    key("retry", Kind::Count(0, 100), "How often a failed trial is repeated, at most. Each attempt is stored; the last one counts.").default("`0`"),
     key("settle", Kind::Switch, "Drop the page cache and wait for idle devices between trials.").default("`true`"),
     key("metric", Kind::Texts, "Metrics to compare by; the first decides, the others are exploratory.").default("depends on the workload"),
     key("margin", Kind::Percent, "Smaller differences are negligible.").default("`\"3%\"`"),
@@ -145,6 +148,7 @@ pub(crate) const CONFIGURATION: &[Key] = &[
     key("throttle", Kind::Table(THROTTLE), "Limits of the rate of the devices below."),
     key("delay", Kind::Table(DELAY), "A delay of each read and write of the file or device below."),
     key("fill", Kind::Size(0), "Amount of random data written to a new target before its first trial.").default("none"),
+    key("precondition", Kind::Time, "Longest time for which a new target is written until its rate is steady, after SNIA's PTS: see below.").default("none"),
     key("host", Kind::Table(HOST), "Settings of the host while the target exists."),
     key("env", Kind::Scalars, "Environment of the commands."),
     key("setup", Kind::Text, "Command that makes storage that iodyno does not know."),
@@ -231,10 +235,30 @@ const ZFS: &[Key] = &[
     key("xattr", Kind::Text, "Property of the dataset."),
     key("volume", Kind::Size(1), "Use a volume of this size.").default("a dataset"),
     key("origin", Kind::Words(&["new", "clone", "copy"]), "A new dataset or volume, a clone of its snapshot, or a copy of a clone (`dd`).").default("`\"new\"`"),
+    PINNING[0], PINNING[1],
+];
+
+/// The keys of layers with server processes.
+const PINNING: [Key; 2] = [
+    key("cpus", Kind::Text, "CPUs of its server processes: `0-3,8`.").default("all"),
+    key(
+        "numa",
+        Kind::Text,
+        "NUMA nodes of its server processes' memory, and of their CPUs without `cpus`.",
+    )
+    .default("all"),
 ];
 
 /// The keys of `zfs` that are not properties of the dataset or volume.
-pub(crate) const ZFS_OWN: [&str; 5] = ["layout", "pool", "properties", "volume", "origin"];
+pub(crate) const ZFS_OWN: [&str; 7] = [
+    "layout",
+    "pool",
+    "properties",
+    "volume",
+    "origin",
+    "cpus",
+    "numa",
+];
 
 const OVERLAY: &[Key] = &[key(
     "mount",
@@ -254,6 +278,7 @@ const THROTTLE: &[Key] = &[
 const DELAY: &[Key] = &[
     key("read", Kind::Time, "Delay of a read.").default("`\"0s\"`"),
     key("write", Kind::Time, "Delay of a write.").default("`\"0s\"`"),
+    PINNING[0], PINNING[1],
 ];
 
 const HOST: &[Key] = &[

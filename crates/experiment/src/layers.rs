@@ -5,11 +5,15 @@ use std::path::{Path, PathBuf};
 
 use iodyno_document::{Report, Table, listed};
 use iodyno_model::{
-    FileSystemKind, Layer, Limits, Provision, Target, VdevGroup, ZfsLayer, ZfsOrigin, closest,
+    FileSystemKind, Layer, Limits, Pinning, Provision, Target, VdevGroup, ZfsLayer, ZfsOrigin,
+    closest,
 };
 
 use crate::check::{Keyed, layers};
 use crate::keys::{KINDS, ZFS_OWN, layer_keys};
+
+/// The largest sector of a loop device, bytes.
+const SECTOR: u64 = 4096;
 
 /// What a layer consists of, as the layer above it sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +82,7 @@ pub(crate) fn target(
             (words, text.at)
         }
         (None, Some(node)) => {
-            let words = layers(node, report).into_iter();
+            let words = layers(node, report)?.into_iter();
             let words: Vec<Word<'_>> = words.map(|(kind, keyed)| Word::Kind(kind, keyed)).collect();
             unused(&[], configuration, report);
             (words, node.at.clone())
@@ -105,6 +109,12 @@ pub(crate) fn target(
     };
     if let [Word::Path(path)] = words.as_slice() {
         let path = folder.join(path);
+        if let Some(at) = configuration.at("precondition") {
+            let message =
+                "existing storage is not preconditioned: its content would be overwritten";
+            let hint = "name a layer on the path, such as `device on /dev/sdb`";
+            report.error(at, message, hint);
+        }
         let provision = provision(Vec::new(), configuration, report);
         return Some(match provision == Provision::default() {
             true => Target::Path(path),
@@ -115,11 +125,29 @@ pub(crate) fn target(
         });
     }
     let layers = built(&words, &at, folder, report)?;
+    if let (Some(kind), Some(at)) = (existing(&layers), configuration.at("precondition")) {
+        let message = format!("`precondition` would fill the file system below `{kind}`");
+        let hint =
+            "precondition storage with a size of its own, such as `ext4 on loop on file on /PATH`";
+        report.error(at, message, hint);
+    }
     Some(Target::Made(Box::new(provision(
         layers,
         configuration,
         report,
     ))))
+}
+
+/// The top layer, if the trials use an existing file system through it.
+fn existing(layers: &[Layer]) -> Option<&'static str> {
+    let mut above = layers
+        .iter()
+        .filter(|layer| !matches!(layer, Layer::Throttle(_)));
+    match (above.next()?, above.next()) {
+        (top @ Layer::Directory { .. }, _) => Some(top.kind()),
+        (top @ Layer::Overlay { .. }, Some(Layer::Directory { .. })) => Some(top.kind()),
+        _ => None,
+    }
 }
 
 /// The parts of `A on B on C`.
@@ -146,25 +174,30 @@ fn words<'d>(
             let keys = layer_keys(kind);
             let options = configuration.value(kind).and_then(|node| {
                 let table = node.as_table()?;
-                Some(Keyed::new(table, node.at.clone(), kind, keys))
+                Some(Keyed::within(table, node.at.clone(), kind, keys))
             });
-            let options = options.unwrap_or_else(|| Keyed::new(nothing, at.clone(), kind, keys));
+            let options = options.unwrap_or_else(|| Keyed::within(nothing, at.clone(), kind, keys));
             found.push(Word::Kind(kind, options));
-        } else if last
-            && !part.is_empty()
-            && (part.contains('/') || closest(part, KINDS.into_iter()).is_none())
-        {
+        } else if last && is_path(part) {
             found.push(Word::Path(PathBuf::from(part)));
         } else if part.is_empty() && report.errors() > 0 {
             // What should be here is unknown, and that was reported.
             return None;
         } else {
-            let message = format!("`{part}` is not a kind of layer");
+            let message = match part.is_empty() {
+                true => "`target` lacks a layer".to_owned(),
+                false => format!("`{part}` is not a kind of layer"),
+            };
+            let separators = |c: char| c.is_whitespace() || c == ',';
+            let first = part.split(separators).next().unwrap_or_default();
             let hint = match closest(part, KINDS.into_iter()) {
                 Some(near) if last => {
                     format!("did you mean `{near}`? a path has a slash: `./{part}`")
                 }
                 Some(near) => format!("did you mean `{near}`?"),
+                None if part.is_empty() || first != *part => {
+                    "write the layers from the top down, with ` on ` between them, as in `ext4 on loop on file on /PATH`; a path has a slash".to_owned()
+                }
                 None => format!("the kinds are {}", listed(&KINDS)),
             };
             report.error(at, message, hint);
@@ -172,6 +205,12 @@ fn words<'d>(
         }
     }
     Some(found)
+}
+
+/// Whether the last part of a target is a path: it has a slash, or is a single word that does not resemble a kind.
+fn is_path(part: &str) -> bool {
+    let word = !part.contains(|c: char| c.is_whitespace() || c == ',');
+    part.contains('/') || !part.is_empty() && word && closest(part, KINDS.into_iter()).is_none()
 }
 
 /// Reports the options of kinds that are not among the layers.
@@ -340,7 +379,7 @@ fn layer(
 ) -> Option<Layer> {
     let size = |report: &mut Report<'_>| {
         let size = keyed.size("size", report);
-        if keyed.value("size").is_none() {
+        if keyed.value("size").is_none() && !keyed.has_unknown() {
             let message = format!("`{kind}` lacks `size`");
             report.error(
                 keyed.whole(),
@@ -364,7 +403,8 @@ fn layer(
     };
     Some(match kind {
         "file" => Layer::File {
-            size: size(report),
+            // Of whole sectors: a loop device lacks the rest.
+            size: size(report).next_multiple_of(SECTOR),
             count: count(report),
             allocate: keyed.switch("allocate", report).unwrap_or(true),
         },
@@ -411,6 +451,7 @@ fn layer(
         "delay" => Layer::Delay {
             read_ns: keyed.time("read", report).unwrap_or_default().0,
             write_ns: keyed.time("write", report).unwrap_or_default().0,
+            pinning: pinning(keyed, report),
         },
         _ => return None,
     })
@@ -439,6 +480,24 @@ fn zfs(keyed: &Keyed<'_>, report: &mut Report<'_>) -> ZfsLayer {
             Some("copy") => ZfsOrigin::Copy,
             _ => ZfsOrigin::New,
         },
+        pinning: pinning(keyed, report),
+    }
+}
+
+/// The CPUs and NUMA nodes of a layer's server processes.
+fn pinning(keyed: &Keyed<'_>, report: &mut Report<'_>) -> Pinning {
+    let mut list = |name: &str| {
+        let text = keyed.text(name, report)?;
+        if Pinning::numbers(&text.value).is_none() {
+            let message = format!("`{}` is not a list of numbers", text.value);
+            report.error(text.at, message, "write `0-3,8`");
+            return None;
+        }
+        Some(text.value)
+    };
+    Pinning {
+        cpus: list("cpus"),
+        numa: list("numa"),
     }
 }
 
@@ -464,7 +523,7 @@ fn layout(keyed: &Keyed<'_>, report: &mut Report<'_>) -> Vec<VdevGroup> {
     match groups.filter(|_| total <= 64) {
         Some(groups) => groups.concat(),
         None => {
-            let message = format!("`layout` cannot be {:?}", text.value);
+            let message = format!("`zfs.layout` cannot be {:?}", text.value);
             let hint = "write `stripe 2`, `mirror 2`, `2 x mirror 3`, `raidz1 4`, or several with ` + `; at most 64 devices";
             report.error(text.at, message, hint);
             Vec::new()
@@ -515,7 +574,7 @@ fn provision(layers: Vec<Layer>, keyed: &Keyed<'_>, report: &mut Report<'_>) -> 
             crate::keys::Kind::Table(keys) => keys,
             _ => return None,
         };
-        Some(Keyed::new(table, node.at.clone(), "host", keys))
+        Some(Keyed::within(table, node.at.clone(), "host", keys))
     });
     let settings = |name: &str, report: &mut Report<'_>| match &host {
         Some(host) => texts(host.scalars(name, report)),
@@ -526,6 +585,7 @@ fn provision(layers: Vec<Layer>, keyed: &Keyed<'_>, report: &mut Report<'_>) -> 
     Provision {
         layers,
         fill: keyed.size("fill", report).unwrap_or(0),
+        precondition_ns: keyed.time("precondition", report).unwrap_or_default().0,
         sysctl: settings("sysctl", report),
         queue: settings("queue", report),
         env: texts(keyed.scalars("env", report)),

@@ -30,6 +30,8 @@ pub struct Experiment {
     pub about: Option<String>,
     /// The configuration, or with one configuration the workload, that the others are compared with.
     pub baseline: Option<String>,
+    /// The dimension whose values are compared.
+    pub compare: Option<String>,
     /// Number of rounds.
     pub rounds: Option<u32>,
     /// Seed.
@@ -40,6 +42,10 @@ pub struct Experiment {
     pub stop: Option<f64>,
     /// Whether the baseline runs twice in each round.
     pub aa: bool,
+    /// Whether each cell is tried out before the first round.
+    pub probe: bool,
+    /// How often a failed trial is repeated, at most.
+    pub retry: u32,
     /// Whether caches are dropped and devices idle before each trial.
     pub settle: bool,
     /// Names of metrics; empty: each workload's own.

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use iodyno_document::{Entry, Node, Report, Table, Value, listed, wrong};
 use iodyno_model::closest;
+use iodyno_units::counted;
 
 use crate::check::table;
 
@@ -67,6 +68,14 @@ pub(crate) fn combinations(section: &Table, report: &mut Report<'_>) -> Vec<Comb
     }
     if let Some(excluded) = section.get("exclude") {
         exclude(&mut all, &axes, excluded, report);
+        if all.is_empty() {
+            let hint = "each rule leaves out the combinations with all of its labels";
+            report.error(
+                excluded.at.clone(),
+                "`exclude` leaves out all combinations",
+                hint,
+            );
+        }
     }
     all
 }
@@ -170,12 +179,34 @@ fn zipped(
         }
         let lengths: Vec<usize> = group.iter().map(|axis| axes[*axis].1.len()).collect();
         if lengths.iter().any(|length| *length != lengths[0]) {
+            let numbers = group.iter().zip(&lengths);
+            let numbers = numbers.map(|(axis, length)| {
+                format!(
+                    "`{}` has {}",
+                    axes[*axis].0,
+                    counted(*length as u64, "value")
+                )
+            });
+            let numbers: Vec<String> = numbers.collect();
+            let message = format!("the axes of `zip` differ in length: {}", numbers.join(", "));
             let hint = "axes that change together have the same number of values";
-            report.error(list.at.clone(), "the axes of `zip` differ in length", hint);
+            report.error(list.at.clone(), message, hint);
             continue;
         }
-        if group.len() > 1 {
-            groups.push(group);
+        match group.len() {
+            0 => {}
+            1 => {
+                // The others are not axes, which was reported.
+                if list.as_list().is_some_and(|names| names.len() == 1) {
+                    let hint = "name at least two axes, or leave it out";
+                    report.error(
+                        list.at.clone(),
+                        "`zip` has no effect on a single axis",
+                        hint,
+                    );
+                }
+            }
+            _ => groups.push(group),
         }
     }
     for axis in 0..axes.len() {

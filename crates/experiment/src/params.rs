@@ -105,7 +105,42 @@ pub(crate) fn parameters(
         let value = node.value;
         variables.insert(entry.key.clone(), Variable { value, label });
     }
+    resolve(&mut variables, declared, report);
     variables
+}
+
+/// Replaces parameters in the values of parameters.
+fn resolve(variables: &mut Variables, declared: &[Entry], report: &mut Report<'_>) {
+    let node = |entry: &Entry, variables: &Variables| {
+        let value = variables.get(&entry.key)?.value.clone();
+        let at = entry.node.at.clone();
+        Some(Node { value, at })
+    };
+    let variable = |entry: &&Entry| {
+        let found = node(entry, variables);
+        found.is_some_and(|node| node.as_text().is_some_and(|text| text.contains("${")))
+    };
+    let mut pending: Vec<&Entry> = declared.iter().filter(variable).collect();
+    while let Some((place, node)) = pending.iter().enumerate().find_map(|(place, entry)| {
+        let node = node(entry, variables)?;
+        let mut others = pending.iter();
+        let waits = others.any(|other| mentions(&node, &other.key));
+        (!waits).then_some((place, node))
+    }) {
+        let entry = pending.remove(place);
+        let node = replaced(&node, variables, As::Value, report);
+        let label = node.scalar().unwrap_or_default();
+        let value = node.value;
+        variables.insert(entry.key.clone(), Variable { value, label });
+    }
+    for entry in pending {
+        let message = format!(
+            "the value of the parameter `{}` depends on itself",
+            entry.key
+        );
+        let hint = "leave out one `${NAME}` of the parameters that refer to each other";
+        report.error(entry.node.at.clone(), message, hint);
+    }
 }
 
 fn missing(entry: &Entry) -> Diagnostic {
@@ -283,7 +318,9 @@ fn replaced_text(
                     let names: Vec<&str> = variables.keys().map(String::as_str).collect();
                     let hint = match closest(name, names.iter().copied()) {
                         Some(near) => format!("did you mean `${{{near}}}`?"),
-                        None => format!("write `$${{{name}}}` for a literal `${{{name}}}`"),
+                        None => format!(
+                            "declare it as `params.{name} = …`; `$${{{name}}}` is a literal `${{{name}}}`"
+                        ),
                     };
                     let message = format!("`{name}` is neither a parameter nor an axis");
                     report.error(node.at.clone(), message, hint);
@@ -294,16 +331,19 @@ fn replaced_text(
     result
 }
 
-/// Whether a string of a value contains `${NAME}`.
+/// Whether a key or a string of a value contains `${NAME}`.
 pub(crate) fn mentions(node: &Node, name: &str) -> bool {
+    let in_text = |text: &str| {
+        let pieces = pieces(text);
+        let mut pieces = pieces.iter();
+        pieces.any(|piece| matches!(piece, Piece::Variable(found) if *found == name))
+    };
     match &node.value {
-        Value::Text(text) => pieces(text)
-            .iter()
-            .any(|piece| matches!(piece, Piece::Variable(found) if *found == name)),
+        Value::Text(text) => in_text(text),
         Value::List(list) => list.iter().any(|item| mentions(item, name)),
         Value::Table(table) => {
             let mut entries = table.entries.iter();
-            entries.any(|entry| mentions(&entry.node, name))
+            entries.any(|entry| in_text(&entry.key) || mentions(&entry.node, name))
         }
         _ => false,
     }

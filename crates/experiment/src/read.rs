@@ -1,18 +1,18 @@
 //! Reads an experiment: the keys of the file, then every configuration and workload of the matrix.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 
-use iodyno_document::{Entry, Report, Table, Value, listed, parse};
+use iodyno_document::{Entry, Node, Report, Table, Value, listed, parse};
 use iodyno_fio::Host;
 use iodyno_model::{
-    BandwidthUnit, Bound, ClosingTable, Configuration, Diagnostic, FilePolicy, Fresh, Search,
-    SearchAxis, Severity, Stopping, Workload, closest,
+    BandwidthUnit, Bound, ClosingTable, Configuration, Diagnostic, Direction, FilePolicy, Fresh,
+    Observation, Provision, Search, SearchAxis, Severity, Stopping, Workload, closest,
 };
 
 use crate::Experiment;
-use crate::check::Keyed;
+use crate::check::{Keyed, named_hint, scalars};
 use crate::keys::{CONFIGURATION, FILE, Key, Kind, WORKLOAD};
 use crate::layers::target;
 use crate::matrix::{Combination, combinations};
@@ -58,13 +58,25 @@ pub fn read(text: &str, context: &Context<'_>) -> Result<Experiment, Vec<Diagnos
     }
 }
 
-/// Whether a text is an experiment, and not a workload of file operations.
+/// Whether a text is an experiment, and not a workload of file operations. Its sections may be misspelt.
 pub fn is_experiment(text: &str) -> bool {
     let table = parse(text, &mut Report::new("", text));
     let own = ["cycle", "files"];
-    let keys = ["configuration", "workload", "preset", "params"];
-    keys.iter().any(|key| table.get(key).is_some())
+    let starts = ["conf", "workload", "preset", "param"];
+    let mut keys = table.entries.iter().map(|entry| entry.key.as_str());
+    keys.any(|key| starts.iter().any(|start| key.starts_with(start)))
         && !own.iter().any(|key| table.get(key).is_some())
+}
+
+/// The dimensions of every trial besides its names and axes, where its jobs agree in them.
+const DERIVED: [&str; 11] = [
+    "run", "mode", "rw", "bs", "engine", "depth", "direct", "jobs", "threads", "family", "instance",
+];
+
+/// Whether it is a metric, or one without its op: `p99`.
+fn is_metric_or_figure(name: &str) -> bool {
+    let known = iodyno_judge::is_own_metric;
+    known(name) || known(&format!("{}.{name}", Direction::Read.name()))
 }
 
 struct File<'c, 'r, 't> {
@@ -117,7 +129,11 @@ impl File<'_, '_, '_> {
             self.report
                 .error(0..0, "the experiment has no workload", hint);
         }
-        self.check_baseline(&keyed, &configurations, &workloads);
+        let compare = self.compare(&keyed, &configurations, &workloads);
+        self.check_baseline(&keyed, compare.as_deref(), &configurations, &workloads);
+        self.check_table(&own, &configurations, &workloads);
+        self.check_metrics(&keyed, "metric", iodyno_judge::is_own_metric);
+        unused_parameters(&file, self.report);
         let text = |found: Option<iodyno_document::Located<String>>| found.map(|it| it.value);
         let stem = Path::new(self.context.source).file_stem();
         let stem = stem.map(|stem| stem.to_string_lossy().into_owned());
@@ -128,11 +144,14 @@ impl File<'_, '_, '_> {
                 .unwrap_or_default(),
             about: text(keyed.text("about", report)),
             baseline: text(keyed.text("baseline", report)),
+            compare,
             rounds: keyed.count("rounds", report).map(|rounds| rounds as u32),
             seed: keyed.count("seed", report),
             max_time: keyed.time("max_time", report),
             stop: keyed.percent("stop", report),
             aa: keyed.switch("aa", report).unwrap_or(false),
+            probe: keyed.switch("probe", report).unwrap_or(false),
+            retry: keyed.count("retry", report).unwrap_or(0) as u32,
             settle: keyed.switch("settle", report).unwrap_or(true),
             metrics: texts(&keyed, "metric", report),
             margin: keyed.percent("margin", report),
@@ -178,7 +197,14 @@ impl File<'_, '_, '_> {
         let mut found = Vec::new();
         let sections = file.get(kind).and_then(iodyno_document::Node::as_table);
         for section in sections.map_or(&[][..], |table| &table.entries) {
-            let Some(table) = crate::check::table(&section.key, &section.node, self.report) else {
+            let Some(table) = section.node.as_table() else {
+                let message = format!(
+                    "`{kind}.{}` is not a {kind} with its name, but {}",
+                    section.key,
+                    section.node.value.in_words()
+                );
+                self.report
+                    .error(section.node.at.clone(), message, named_hint(kind));
                 continue;
             };
             // Wrong kinds of `axis`, `zip` and `exclude` are reported here; the rest with its values.
@@ -203,7 +229,12 @@ impl File<'_, '_, '_> {
         keys: &'static [Key],
     ) -> Instance {
         let mut table = table.clone();
-        let crossed = table.get("axis").is_some();
+        let axes = table.get("axis").and_then(iodyno_document::Node::as_table);
+        let axes: Vec<String> = axes.map_or(Vec::new(), |axes| {
+            let names = axes.entries.iter().map(|axis| axis.key.clone());
+            names.collect()
+        });
+        let crossed = !axes.is_empty();
         for key in ["axis", "zip", "exclude"] {
             table.remove(key);
         }
@@ -211,7 +242,20 @@ impl File<'_, '_, '_> {
         let mut variables = self.variables.clone();
         let mut options: Vec<Entry> = Vec::new();
         let mut dimensions = BTreeMap::new();
+        for axis in axes {
+            // A faulty axis was reported.
+            let value = Value::Text(String::new());
+            let label = String::new();
+            variables.insert(axis, Variable { value, label });
+        }
+        // The keys that axes set, each with its axis.
+        let mut set: Vec<(String, String)> = Vec::new();
         for point in combination {
+            if self.variables.contains_key(&point.axis) {
+                let message = format!("`{}` is both a parameter and an axis", point.axis);
+                self.report
+                    .error(point.at.clone(), message, "rename one of them");
+            }
             dimensions.insert(point.axis.clone(), point.label.clone());
             let variable = Variable {
                 value: point.entry.node.value.clone(),
@@ -224,7 +268,25 @@ impl File<'_, '_, '_> {
                     Some((first, rest)) => (first.to_owned(), Some(rest.to_owned())),
                     None => (entry.key.clone(), None),
                 };
-                if keys.iter().any(|key| key.name == first) {
+                let is_key = keys.iter().any(|key| key.name == first);
+                if is_key || tool.is_some_and(|tool| is_option(tool, &entry.key)) {
+                    let of_entry = Table {
+                        entries: vec![entry.clone()],
+                    };
+                    for (leaf, _) in scalars(&of_entry, "", self.report) {
+                        let other = set
+                            .iter()
+                            .find(|(key, axis)| *key == leaf.key && *axis != point.axis);
+                        if let Some((key, axis)) = other {
+                            let message =
+                                format!("the axes `{axis}` and `{}` both set `{key}`", point.axis);
+                            let hint = "leave it out of one of them, or make one axis of both";
+                            self.report.error(point.at.clone(), message, hint);
+                        }
+                        set.push((leaf.key, point.axis.clone()));
+                    }
+                }
+                if is_key {
                     table.set(match rest {
                         None => entry,
                         Some(rest) => nested(first, rest, entry),
@@ -369,6 +431,7 @@ impl File<'_, '_, '_> {
     ) -> (Vec<Workload>, Vec<(String, String)>) {
         let mut found: Vec<Workload> = Vec::new();
         let mut primaries = Vec::new();
+        let mut families: Vec<(String, Range<usize>)> = Vec::new();
         for instance in self.instances(file, "workload", WORKLOAD) {
             let table = self.filled(&instance);
             let keyed = Keyed::new(&table, instance.whole.clone(), "a workload", WORKLOAD);
@@ -382,6 +445,7 @@ impl File<'_, '_, '_> {
                 _ => FilePolicy::Own,
             };
             let family = keyed.text("family", self.report).map(|text| text.value);
+            self.same_axis(&instance, configurations);
             let several = keyed.value(tool).is_some_and(|node| match &node.value {
                 Value::Table(table) => {
                     let names = table.get("names");
@@ -405,6 +469,7 @@ impl File<'_, '_, '_> {
             let work = reader.work(tool, &job, &keyed);
             let only = self.only(&keyed, configurations);
             let primary = keyed.text("primary", self.report);
+            self.check_metrics(&keyed, "primary", iodyno_judge::is_own_metric);
             for (own, workload) in work {
                 // Several job files or operations have their own names, unless the section's name has theirs.
                 let placed = instance.name.contains("${");
@@ -433,11 +498,69 @@ impl File<'_, '_, '_> {
                     width: keyed.percent("stop", self.report),
                     max_time_ns: keyed.time("max_time", self.report).map(|time| time.0),
                 };
-                workload.search = self.search(&keyed);
+                workload.search = self.search(&keyed, &workload);
+                let until = workload.search.as_ref().map(|search| &search.until);
+                if let Some(percent) = until.and_then(Bound::percentile) {
+                    for job in &mut workload.jobs {
+                        let percentiles = &mut job.reporting.percentiles;
+                        if !percentiles.contains(&percent) {
+                            percentiles.push(percent);
+                        }
+                    }
+                }
+                if files == FilePolicy::Rollback {
+                    self.check_rollback(&keyed, &workload, configurations);
+                }
+                if let Some(family) = &family {
+                    families.push((family.clone(), keyed.at("family").unwrap_or_default()));
+                }
                 found.push(workload);
             }
         }
+        for (family, at) in &families {
+            if families.iter().filter(|(other, _)| other == family).count() == 1 {
+                let message = format!("the family `{family}` has a single workload");
+                let hint = "its verdict is that of the workload; check the name";
+                self.report
+                    .add(at.clone(), Diagnostic::warning(message).hint(hint));
+            }
+        }
         (found, primaries)
+    }
+
+    /// An axis is a dimension of trials, which have one value of it.
+    fn same_axis(&mut self, instance: &Instance, configurations: &[Configuration]) {
+        for axis in instance.dimensions.keys() {
+            if configurations
+                .iter()
+                .any(|it| it.dimensions.contains_key(axis))
+            {
+                let message = format!("both a configuration and a workload have the axis `{axis}`");
+                self.report
+                    .error(instance.at.clone(), message, "rename one of them");
+            }
+        }
+    }
+
+    /// Only storage with snapshots can be rolled back. Without configurations here, `--on` names them.
+    fn check_rollback(
+        &mut self,
+        keyed: &Keyed<'_>,
+        workload: &Workload,
+        configurations: &[Configuration],
+    ) {
+        let at = keyed.at("files").unwrap_or_default();
+        for configuration in configurations {
+            let has_snapshots = configuration
+                .provision()
+                .is_some_and(Provision::has_snapshots);
+            let runs = workload.only.is_empty() || workload.only.contains(&configuration.name);
+            if runs && !has_snapshots {
+                let message = format!("the target of `{}` has no snapshots", configuration.name);
+                let hint = "`files = \"rollback\"` needs `zfs` or `btrfs` as the top layer";
+                self.report.error(at.clone(), message, hint);
+            }
+        }
     }
 
     /// The only tool of a workload.
@@ -467,6 +590,11 @@ impl File<'_, '_, '_> {
     fn only(&mut self, keyed: &Keyed<'_>, configurations: &[Configuration]) -> Vec<String> {
         let names: Vec<&str> = configurations.iter().map(|it| it.name.as_str()).collect();
         let mut found = Vec::new();
+        let empty = |node: &&Node| node.as_list().is_some_and(<[Node]>::is_empty);
+        if let Some(node) = keyed.value("only").filter(empty) {
+            let hint = "name configurations, or leave it out: then it runs on all";
+            self.report.error(node.at.clone(), "`only` is empty", hint);
+        }
         for text in keyed.texts("only", self.report) {
             if !names.contains(&text.value.as_str()) {
                 let hint = match closest(&text.value, names.iter().copied()) {
@@ -481,14 +609,14 @@ impl File<'_, '_, '_> {
         found
     }
 
-    fn search(&mut self, keyed: &Keyed<'_>) -> Option<Search> {
+    fn search(&mut self, keyed: &Keyed<'_>, workload: &Workload) -> Option<Search> {
         let node = keyed.value("search")?;
         let table = node.as_table()?;
         let keys = WORKLOAD.iter().find(|key| key.name == "search");
         let Some(Kind::Table(keys)) = keys.map(|key| key.kind) else {
             return None;
         };
-        let own = Keyed::new(table, node.at.clone(), "search", keys);
+        let own = Keyed::within(table, node.at.clone(), "search", keys);
         for (key, example) in [("axis", "\"rate_iops\""), ("until", "\"p99 < 2ms\"")] {
             if own.value(key).is_none() {
                 let message = format!("`search` lacks `{key}`");
@@ -497,9 +625,21 @@ impl File<'_, '_, '_> {
             }
         }
         let axis = own.word("axis", self.report).and_then(SearchAxis::named);
+        let mut jobs = workload.jobs.iter();
+        if axis == Some(SearchAxis::Depth) && jobs.any(|job| job.work.blocks().is_none()) {
+            let message = "`search.axis` cannot be \"iodepth\": only jobs of fio have a depth";
+            let hint = "search `numjobs` or `rate_iops`";
+            let at = own.at("axis").unwrap_or_default();
+            self.report.error(at, message, hint);
+        }
         let until = own.text("until", self.report)?;
         let until = match Bound::parse(&until.value) {
-            Ok(bound) => Some(bound),
+            Ok(bound) => {
+                if !is_metric_or_figure(&bound.metric) {
+                    self.unknown_metric(&bound.metric, until.at);
+                }
+                Some(bound)
+            }
             Err(why) => {
                 self.report.plain_error(until.at, why);
                 None
@@ -511,9 +651,102 @@ impl File<'_, '_, '_> {
         })
     }
 
+    /// The dimension to compare, if it is one and has several values.
+    fn compare(
+        &mut self,
+        keyed: &Keyed<'_>,
+        configurations: &[Configuration],
+        workloads: &[Workload],
+    ) -> Option<String> {
+        let found = keyed.text("compare", self.report)?;
+        let axes = configurations
+            .iter()
+            .map(|it| &it.dimensions)
+            .chain(workloads.iter().map(|it| &it.dimensions));
+        let axes = axes.flat_map(|axes| axes.keys().map(String::as_str));
+        let mut names: Vec<&str> = [Observation::CONFIGURATION, Observation::WORKLOAD].into();
+        for name in axes {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        if !names.contains(&found.value.as_str()) {
+            let hint = match closest(&found.value, names.iter().copied()) {
+                Some(near) => format!("did you mean `\"{near}\"`?"),
+                None => format!("there is {}", listed(&names)),
+            };
+            let message = format!("there is no axis `{}`", found.value);
+            self.report.error(found.at, message, hint);
+            return None;
+        }
+        let compared = labels(&found.value, configurations, workloads);
+        if let [one] = compared.as_slice() {
+            let message = format!("`{}` has one value, `{one}`", found.value);
+            let hint = "compare an axis with several values";
+            self.report.error(found.at, message, hint);
+        }
+        Some(found.value)
+    }
+
+    /// Reports names in this key that no metric has.
+    fn check_metrics(&mut self, keyed: &Keyed<'_>, key: &str, known: fn(&str) -> bool) {
+        for text in keyed.texts(key, self.report) {
+            if text.value != iodyno_judge::ALL_METRICS && !known(&text.value) {
+                self.unknown_metric(&text.value, text.at);
+            }
+        }
+    }
+
+    fn unknown_metric(&mut self, name: &str, at: Range<usize>) {
+        let message = format!("`{name}` is not a metric");
+        let hint = format!("the metrics are: {}", iodyno_judge::OWN_METRICS);
+        self.report.error(at, message, hint);
+    }
+
+    /// The dimensions of the closing table are those of trials: names, axes, and options of the work.
+    fn check_table(
+        &mut self,
+        file: &Table,
+        configurations: &[Configuration],
+        workloads: &[Workload],
+    ) {
+        let Some((node, table)) = file
+            .get("table")
+            .and_then(|node| Some((node, node.as_table()?)))
+        else {
+            return;
+        };
+        let mut names = vec![Observation::WORKLOAD, Observation::CONFIGURATION];
+        let axes = configurations
+            .iter()
+            .map(|it| &it.dimensions)
+            .chain(workloads.iter().map(|it| &it.dimensions));
+        for axis in axes.flat_map(BTreeMap::keys) {
+            if !names.contains(&axis.as_str()) {
+                names.push(axis);
+            }
+        }
+        let keyed = Keyed::within(table, node.at.clone(), "table", crate::keys::TABLE);
+        self.check_metrics(&keyed, "metric", is_metric_or_figure);
+        for key in ["rows", "columns"] {
+            for text in keyed.texts(key, self.report) {
+                let name = text.value.as_str();
+                if !names.contains(&name) && !DERIVED.contains(&name) {
+                    let hint = match closest(name, names.iter().copied()) {
+                        Some(near) => format!("did you mean `{near}`?"),
+                        None => format!("the dimensions are {}", listed(&names)),
+                    };
+                    let message = format!("`{name}` is not a dimension of the trials");
+                    self.report.error(text.at, message, hint);
+                }
+            }
+        }
+    }
+
     fn check_baseline(
         &mut self,
         keyed: &Keyed<'_>,
+        compare: Option<&str>,
         configurations: &[Configuration],
         workloads: &[Workload],
     ) {
@@ -521,24 +754,70 @@ impl File<'_, '_, '_> {
             return;
         };
         // Without configurations here, `--on` names them.
-        let (what, names): (&str, Vec<&str>) = match configurations.len() {
-            0 => return,
-            1 => (
-                "workload",
-                workloads.iter().map(|it| it.name.as_str()).collect(),
-            ),
-            _ => (
-                "configuration",
-                configurations.iter().map(|it| it.name.as_str()).collect(),
-            ),
+        let what = match (compare, configurations.len()) {
+            (Some(compare), _) => compare,
+            (None, 1) => Observation::WORKLOAD,
+            (None, _) => Observation::CONFIGURATION,
         };
+        let names = labels(what, configurations, workloads);
+        if names.is_empty() {
+            return;
+        }
         if !names.contains(&baseline.value.as_str()) {
             let hint = match closest(&baseline.value, names.iter().copied()) {
                 Some(near) => format!("did you mean `\"{near}\"`?"),
                 None => format!("there is {}", listed(&names)),
             };
-            let message = format!("the baseline `{}` is not a {what}", baseline.value);
+            let message = match what {
+                Observation::WORKLOAD | Observation::CONFIGURATION => {
+                    format!("the baseline `{}` is not a {what}", baseline.value)
+                }
+                axis => format!(
+                    "the baseline `{}` is not a value of `{axis}`",
+                    baseline.value
+                ),
+            };
             self.report.error(baseline.at, message, hint);
+        }
+    }
+}
+
+/// The values of a dimension of a plan, in the order of the text.
+fn labels<'a>(
+    dimension: &str,
+    configurations: &'a [Configuration],
+    workloads: &'a [Workload],
+) -> Vec<&'a str> {
+    let mut found: Vec<&str> = match dimension {
+        Observation::CONFIGURATION => configurations.iter().map(|it| it.name.as_str()).collect(),
+        Observation::WORKLOAD => workloads.iter().map(|it| it.name.as_str()).collect(),
+        axis => {
+            let configurations = configurations.iter().map(|it| &it.dimensions);
+            let all = configurations.chain(workloads.iter().map(|it| &it.dimensions));
+            all.filter_map(|axes| axes.get(axis).map(String::as_str))
+                .collect()
+        }
+    };
+    let mut seen = BTreeSet::new();
+    found.retain(|label| seen.insert(*label));
+    found
+}
+
+/// Warns of parameters that no string mentions.
+fn unused_parameters(file: &Table, report: &mut Report<'_>) {
+    let declared = file.get("params").and_then(iodyno_document::Node::as_table);
+    let whole = iodyno_document::Node {
+        value: Value::Table(file.clone()),
+        at: 0..0,
+    };
+    for entry in declared.map_or(&[][..], |table| &table.entries) {
+        if !mentions(&whole, &entry.key) {
+            let name = &entry.key;
+            let warning = Diagnostic::warning(format!("the parameter `{name}` has no effect"))
+                .hint(format!(
+                    "use it in a string as `${{{name}}}`, or leave it out"
+                ));
+            report.add(entry.key_at.clone(), warning);
         }
     }
 }
@@ -572,7 +851,7 @@ fn texts(keyed: &Keyed<'_>, name: &str, report: &mut Report<'_>) -> Vec<String> 
 fn closing_table(file: &Table, report: &mut Report<'_>) -> Option<ClosingTable> {
     let node = file.get("table")?;
     let table = node.as_table()?;
-    let keyed = Keyed::new(table, node.at.clone(), "table", crate::keys::TABLE);
+    let keyed = Keyed::within(table, node.at.clone(), "table", crate::keys::TABLE);
     Some(ClosingTable {
         title: keyed
             .text("title", report)

@@ -83,7 +83,7 @@ fn kind(kind: Kind) -> Value {
         Kind::Size(least) => or_variable(json!({
             "anyOf": [
                 { "type": "integer", "minimum": least },
-                { "type": "string", "pattern": r"^\s*[0-9.]+\s*([kKmMgGtT]?i?[bB])?\s*$" },
+                { "type": "string", "pattern": r"^\s*[0-9.]+\s*([kKmMgGtT]?(i?[bB])?)?\s*$" },
             ],
         })),
         Kind::Time => or_variable(json!({ "type": "string", "pattern": r"^\s*[0-9]" })),

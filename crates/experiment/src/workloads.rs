@@ -59,23 +59,14 @@ impl Reader<'_, '_> {
         folder.join(name)
     }
 
-    /// Adds diagnostics about another text. Those with a place in it keep it as a part of the message.
+    /// Adds diagnostics about another text, which is named at a range. Those with a place in it keep it.
     fn foreign(&mut self, at: &Range<usize>, found: Vec<Diagnostic>) {
         for said in found {
-            if said.severity == Severity::Note {
-                continue;
+            match (said.severity, &said.place) {
+                (Severity::Note, _) => {}
+                (_, Some(_)) => self.report.add_foreign(said),
+                (_, None) => self.report.add(at.clone(), said),
             }
-            let message = match &said.place {
-                Some(place) => format!(
-                    "{}:{}:{}: {}",
-                    place.file.display(),
-                    place.line,
-                    place.column,
-                    said.message
-                ),
-                None => said.message.clone(),
-            };
-            self.report.add(at.clone(), Diagnostic { message, ..said });
         }
     }
 
@@ -274,7 +265,15 @@ impl Reader<'_, '_> {
             }
         }
         let (changed, warnings) = iodyno_fileops::with_all(&suite, &overrides);
-        self.foreign(&node.at, warnings);
+        for mut warning in warnings {
+            let hint = "make a workload of it alone: its `duration` ends it earlier";
+            warning.hint = Some(hint.to_owned());
+            let at = match self.duration {
+                Some(_) => self.duration_at.clone(),
+                None => node.at.clone(),
+            };
+            self.report.add(at, warning);
+        }
         let mut found = Vec::new();
         for described in changed {
             match described {

@@ -184,7 +184,7 @@ fio = { rw = "reed", size = "1m", iodepht = 4 }
             "9:10 `dsk` is neither a parameter nor an axis",
             "10:6 unknown key `muont`",
             "13:10 `zfs` needs devices or files below it",
-            "14:14 `layout` cannot be \"3 mirrors\"",
+            "14:14 `zfs.layout` cannot be \"3 mirrors\"",
             "17:7 there are no file operations named `create_emtpy`",
             "18:12 `duration`: `60` has no unit; write `60s`",
             "21:14 `reed` is not one of its values",
@@ -510,12 +510,13 @@ fn job_files_and_sysbench_are_read_by_their_crates() {
          [workload.c]\nfio = \"none.fio\"\n[workload.d]\nfio = \"job.fio\"\nfs = \"create_empty\"\n[workload.e]\n",
     );
     let starts = [
-        "2:7 exp/bad.fio:2:4: ",
         "4:12 ",
         "4:37 ",
         "6:7 cannot read `exp/none.fio`",
         "9:1 a workload has `fio` and `fs`",
         "10:1 a workload lacks",
+        // In exp/bad.fio.
+        "2:4 `reed` is not one of its values",
     ];
     assert_eq!(found.len(), starts.len(), "{found:#?}");
     for (found, start) in found.iter().zip(starts) {
@@ -553,6 +554,286 @@ fn file_operations_have_options_or_steps() {
         "[workload.w]\nfs = { names = [\"create_empty\"], fils = 7 }\n[workload.v]\nfs = { cycle = [{ op = \"creat\", timed = true }] }\n",
     );
     assert_eq!(found.len(), 2, "{found:?}");
+}
+
+#[test]
+fn mistakes_are_named_with_their_place() {
+    const C: &str = "[configuration.c]\ntarget = \"/x\"\n";
+    const JOB: &str = "fio = { rw = \"read\", size = \"1m\" }\n";
+    let layer = |lines: &str| format!("[configuration.c]\n{lines}\n{WORK}");
+    for (text, expected) in [
+        // Wrong types and units.
+        (
+            format!("aa = \"yes\"\nsettle = 1\n{C}{WORK}"),
+            &[
+                "1:6 `aa` is `true` or `false`, not the string \"yes\"",
+                "2:10 `settle` is `true` or `false`, not the number 1",
+            ][..],
+        ),
+        (
+            format!("configuration = \"ext4\"\n{WORK}"),
+            &["1:17 `configuration` is a table of tables, not the string \"ext4\""],
+        ),
+        (
+            "[configuration]\ntarget = \".\"\n[workload]\nfs = \"x\"\n".to_owned(),
+            &[
+                "2:10 `configuration.target` is not a configuration with its name, but the string \".\"",
+                "4:6 `workload.fs` is not a workload with its name, but the string \"x\"",
+            ],
+        ),
+        (
+            layer("target = \"loop on file on /x\"\nfile.size = \"12q\"\nfill = \"1 gig\""),
+            &[
+                "3:13 `file.size`: cannot read `12q` as a size: `4096`, `4KiB`, `1.5GiB`, `2GB`",
+                "4:8 `fill`: cannot read `1 gig` as a size: `4096`, `4KiB`, `1.5GiB`, `2GB`",
+            ],
+        ),
+        // Misspelt options of layers.
+        (
+            layer("target = \"zfs on zram\"\nzram.siez = \"1GiB\"\nzfs.recordsze = \"8K\""),
+            &["3:6 unknown key `siez`", "4:5 unknown key `recordsze`"],
+        ),
+        (
+            layer("layers = [\"ext4\", { kind = \"zrm\" }, { size = \"1G\" }]"),
+            &[
+                "2:11 `layers` is an array of tables, not the string \"ext4\"",
+                "2:28 `kind` cannot be \"zrm\"",
+                "2:37 a layer lacks `kind`",
+            ],
+        ),
+        (layer("layers = []"), &["2:10 `layers` is empty"]),
+        // The grammar of targets.
+        (layer("target = \"\""), &["2:10 `target` lacks a layer"]),
+        (
+            layer("target = \"ext4 on\""),
+            &["2:10 `ext4 on` is not a kind of layer"],
+        ),
+        (
+            layer("target = \"ext4 onn loop on file on /x\""),
+            &["2:10 `ext4 onn loop` is not a kind of layer"],
+        ),
+        (
+            layer("target = \"ext4,loop,file\""),
+            &["2:10 `ext4,loop,file` is not a kind of layer"],
+        ),
+        // Parameters.
+        (
+            format!(
+                "params.a = \"${{b}}\"\nparams.b = \"x${{a}}\"\n[configuration.c]\ntarget = \"/${{a}}\"\n{WORK}"
+            ),
+            &[
+                "1:12 the value of the parameter `a` depends on itself",
+                "2:12 the value of the parameter `b` depends on itself",
+            ],
+        ),
+        (
+            format!("{C}[workload.\"w-${{bs}}\"]\nfs = \"create_empty\"\n"),
+            &["3:11 `bs` is neither a parameter nor an axis"],
+        ),
+        // Axes.
+        (
+            format!(
+                "params.bs = \"4k\"\n[workload.\"w${{bs}}\"]\n{JOB}axis.bs = [\"4k\", \"8k\"]\n"
+            ),
+            &["4:6 `bs` is both a parameter and an axis"],
+        ),
+        (
+            format!(
+                "[workload.\"w${{bs}}${{m}}\"]\n{JOB}axis.bs = [\"4k\", \"8k\"]\naxis.m = {{ a = {{ bs = \"1k\" }} }}\n"
+            ),
+            &["4:6 the axes `bs` and `m` both set `bs`"],
+        ),
+        (
+            "[configuration.\"c${x}\"]\ntarget = \"/${x}\"\naxis.x = [\"a\", \"b\"]\n[workload.\"w${x}\"]\nfio = { rw = \"read\", size = \"${x}m\" }\naxis.x = [1, 2]\n".to_owned(),
+            &["4:11 both a configuration and a workload have the axis `x`"],
+        ),
+        (
+            format!("[workload.\"w${{bs}}\"]\n{JOB}axis.bs = []\n"),
+            &["3:11 the axis `bs` has no values"],
+        ),
+        (
+            format!(
+                "[workload.\"w${{bs}}\"]\n{JOB}axis.bs = [\"4k\"]\nexclude = [{{ bs = \"4k\" }}]\n"
+            ),
+            &["4:11 `exclude` leaves out all combinations"],
+        ),
+        (
+            format!(
+                "[workload.\"w${{bs}}\"]\n{JOB}axis.bs = [\"4k\"]\nexclude = {{ bs = \"4k\" }}\nzip = [\"bs\"]\n"
+            ),
+            &[
+                "4:11 `exclude` is an array, not a table",
+                "5:7 `zip` has no effect on a single axis",
+            ],
+        ),
+        (
+            "[workload.\"w${bs}${rw}\"]\nfio.size = \"1m\"\naxis.bs = [\"4k\", \"8k\"]\naxis.rw = [\"read\"]\nzip = [\"bs\", \"rw\"]\n".to_owned(),
+            &["5:7 the axes of `zip` differ in length: `bs` has 2 values, `rw` has 1 value"],
+        ),
+        // Names.
+        (
+            format!("{C}[workload.w]\nfs = \"create_empty\"\nonly = \"d\"\n"),
+            &["5:8 there is no configuration `d`"],
+        ),
+        (
+            format!(
+                "[table]\nrows = \"wrkload\"\ncolumns = [\"bss\", \"bs\"]\nunit = \"MB\"\n{C}{WORK}"
+            ),
+            &[
+                "2:8 `wrkload` is not a dimension of the trials",
+                "3:12 `bss` is not a dimension of the trials",
+                "4:8 `table.unit` cannot be \"MB\"",
+            ],
+        ),
+        // Keys without effect.
+        (
+            format!("{C}[workload.w]\n{JOB}files = \"rollback\"\n"),
+            &["5:1 the target of `c` has no snapshots"],
+        ),
+        (
+            format!("{C}{WORK}search = {{ axis = \"iodepth\", until = \"p99 < 2ms\" }}\n"),
+            &["5:12 `search.axis` cannot be \"iodepth\": only jobs of fio have a depth"],
+        ),
+        // Texts that are not valid TOML; tabs, line ends and byte order marks.
+        (
+            format!("rounds = 3\nrounds = 4\n{C}{WORK}"),
+            &["2:1 `rounds` is defined twice"],
+        ),
+        (
+            format!("\u{feff}rounds = 'x'\r\n{C}{WORK}"),
+            &["1:10 `rounds` is a whole number, not the string \"x\""],
+        ),
+        (
+            format!("\trounds\t=\t'x'\n{C}{WORK}"),
+            &["1:11 `rounds` is a whole number, not the string \"x\""],
+        ),
+    ] {
+        assert_eq!(faults(&text), expected, "{text}");
+    }
+}
+
+#[test]
+fn deep_nesting_and_long_texts_are_read() {
+    let deep = format!("a = {}{}\n{WORK}", "[".repeat(3000), "]".repeat(3000));
+    assert!(faults(&deep).len() > 1);
+    let long = format!("{WORK}{}", "# a long comment\n".repeat(100_000));
+    assert_eq!(valid(&long).workloads.len(), 1);
+}
+
+#[test]
+fn keys_without_effect_are_warned_of() {
+    let warnings = |text: &str| -> Vec<String> {
+        let found = valid(text).warnings;
+        let found = found.iter().map(|said| {
+            let place = said.place.as_ref().unwrap();
+            format!("{}:{} {}", place.line, place.column, said.message)
+        });
+        found.collect()
+    };
+    assert_eq!(
+        warnings(&format!(
+            "params.m = 1\nparams.n = 1\nname = \"x${{n}}\"\n{WORK}"
+        )),
+        ["1:8 the parameter `m` has no effect"]
+    );
+    assert_eq!(
+        warnings("[workload.w]\nfs = \"create_empty\"\nfamily = \"f\"\n"),
+        ["3:1 the family `f` has a single workload"]
+    );
+    assert_eq!(
+        warnings("[workload.w]\nfs = [\"create_empty\", \"delete_10k_2MB\"]\nduration = \"5s\"\n"),
+        ["3:1 the duration does not apply to `delete_10k_2MB`, which ends when `files` is empty"]
+    );
+}
+
+#[test]
+fn parameters_are_replaced_in_parameters() {
+    let found = valid(
+        "params = { n = \"${m}\", m = 3, folder = \"/x/${name}-$${n}\", name = \"y${n}\" }\nrounds = \"${n}\"\nname = \"${folder}\"\n\
+         [workload.w]\nfs = \"create_empty\"\n",
+    );
+    assert_eq!((found.rounds, found.name.as_str()), (Some(3), "/x/y3-${n}"));
+}
+
+#[test]
+fn misspelt_sections_are_those_of_an_experiment() {
+    let text = "[config.c]\ntarget = \".\"\n[workloads.w]\nfs = \"create_empty\"\n";
+    assert!(iodyno_experiment::is_experiment(text));
+    let found = read_with(text, &[]).unwrap_err();
+    let hints: Vec<&str> = found
+        .iter()
+        .filter_map(|said| said.hint.as_deref())
+        .collect();
+    assert_eq!(
+        hints,
+        ["did you mean `configuration`?", "did you mean `workload`?"]
+    );
+}
+
+#[test]
+fn unknown_metrics_are_reported_together_and_with_their_place() {
+    let work = "[workload.w]\nfio = { rw = \"write\", size = \"1m\" }\n";
+    let text = format!(
+        "metric = [\"iops\", \"foo\"]\ntable.metric = [\"p99\", \"iopz\"]\n{work}primary = \"writ.p99\"\n\
+         search = {{ axis = \"iodepth\", until = \"x99 < 2ms\" }}\nfils = 1\n"
+    );
+    assert_eq!(
+        faults(&text),
+        [
+            "1:19 `foo` is not a metric",
+            "2:24 `iopz` is not a metric",
+            "5:11 `writ.p99` is not a metric",
+            "6:38 `x99` is not a metric",
+            "7:1 unknown key `fils`",
+        ]
+    );
+    valid(&format!(
+        "metric = \"all\"\ntable.metric = \"p99\"\n{work}primary = \"write.p99\"\n"
+    ));
+}
+
+#[test]
+fn an_image_has_whole_sectors_and_a_size_its_unit() {
+    let found = layers("target = \"loop on file on /x\"\nfile.size = \"500MB\"");
+    assert!(matches!(
+        found[1],
+        Layer::File {
+            size: 500_002_816,
+            ..
+        }
+    ));
+    let found = layers("target = \"loop on file on /x\"\nfile.size = 1048576");
+    assert!(matches!(
+        found[1],
+        Layer::File {
+            size: 1_048_576,
+            ..
+        }
+    ));
+    let text =
+        format!("{WORK}[configuration.c]\ntarget = \"loop on file on /x\"\nfile.size = \"64\"\n");
+    assert_eq!(faults(&text), ["5:13 `file.size` lacks its unit"]);
+}
+
+#[test]
+fn an_empty_list_of_configurations_is_an_error() {
+    let text = format!("{WORK}only = []\n");
+    assert_eq!(faults(&text), ["3:8 `only` is empty"]);
+}
+
+#[test]
+fn sizes_are_written_as_in_fio_too() {
+    let found = layers("target = \"loop on file on /x\"\nfile.size = \"128m\"");
+    assert!(matches!(found[1], Layer::File { size, .. } if size == 128 << 20));
+}
+
+#[test]
+fn the_percentile_of_a_search_is_measured() {
+    let found = valid(
+        "[workload.w]\nfio = { rw = \"read\", size = \"1m\" }\nsearch = { axis = \"iodepth\", until = \"p98 < 2ms\" }\n",
+    );
+    let percentiles = &found.workloads[0].jobs[0].reporting.percentiles;
+    assert!(percentiles.contains(&98.0), "{percentiles:?}");
 }
 
 #[test]
@@ -622,3 +903,75 @@ const LINES: &[&str] = &[
     "destroy = 3",
     "search = {}",
 ];
+
+#[test]
+fn servers_of_layers_are_pinned() {
+    let found = layers(
+        "target = \"zfs on delay on file on /x\"\nfile.size = \"1GiB\"\nzfs.cpus = \"0-3\"\ndelay = { read = \"1ms\", numa = \"0\" }",
+    );
+    let (Layer::Zfs(zfs), Layer::Delay { pinning, .. }) = (&found[0], &found[1]) else {
+        panic!("{found:?}");
+    };
+    assert_eq!(zfs.pinning.cpus.as_deref(), Some("0-3"));
+    assert!(zfs.properties.is_empty());
+    assert_eq!(pinning.numa.as_deref(), Some("0"));
+    let wrong = faults(&with_target(
+        "target = \"zfs on zram\"\nzram.size = \"1GiB\"\nzfs.cpus = \"all\"",
+    ));
+    assert_eq!(wrong, ["4:12 `all` is not a list of numbers"]);
+}
+
+#[test]
+fn only_storage_of_its_own_is_preconditioned() {
+    let made = valid(&with_target(
+        "target = \"ext4 on /dev/x\"\nprecondition = \"1h\"",
+    ));
+    let provision = made.configurations[0].provision().unwrap();
+    assert_eq!(provision.precondition_ns, 3_600_000_000_000);
+    for target in ["/x", "directory on /x", "overlay on /x"] {
+        let found = faults(&with_target(&format!(
+            "target = \"{target}\"\nprecondition = \"1h\""
+        )));
+        assert_eq!(found.len(), 1, "{target}: {found:?}");
+        assert!(found[0].starts_with("3:1 "), "{found:?}");
+    }
+}
+
+const THREADS: &str = r#"
+[configuration.here]
+target = "/data"
+
+[workload.prepare]
+fileio = { command = "prepare", file-total-size = "128M" }
+
+[workload."${file-test-mode}-${threads}"]
+fileio = { file-total-size = "128M" }
+axis.file-test-mode = ["rndrd", "rndwr"]
+axis.threads = [1, 16]
+"#;
+
+#[test]
+fn the_compared_dimension_is_a_configuration_a_workload_or_an_axis() {
+    let with = |keys: &str| valid(&format!("{keys}{THREADS}"));
+    let experiment = with("compare = \"threads\"\nbaseline = \"16\"\n");
+    assert_eq!(experiment.compare.as_deref(), Some("threads"));
+    assert_eq!(
+        with("compare = \"workload\"\n").compare.as_deref(),
+        Some("workload")
+    );
+    assert_eq!(
+        faults(&format!("compare = \"thread\"\n{THREADS}")),
+        ["1:11 there is no axis `thread`"]
+    );
+    assert_eq!(
+        faults(&format!(
+            "compare = \"threads\"\nbaseline = \"2\"\n{THREADS}"
+        )),
+        ["2:12 the baseline `2` is not a value of `threads`"]
+    );
+    let one = THREADS.replace("[1, 16]", "[16]");
+    assert_eq!(
+        faults(&format!("compare = \"threads\"\n{one}")),
+        ["1:11 `threads` has one value, `16`"]
+    );
+}

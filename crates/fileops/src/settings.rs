@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use iodyno_model::closest;
 use iodyno_units::{Bytes, Nanos};
 
 use super::Overrides;
@@ -68,15 +69,21 @@ impl Overrides {
                 (self.chunk, self.setup_threads) = (Some(original.chunk), original.threads);
             }
             "setup" => return Err("the only value is `original`".to_owned()),
-            _ => {
-                let (last, others) = SETTINGS.split_last().expect("a constant");
-                let others = others.join(", ");
-                return Err(format!(
-                    "the options of file operations are {others} and {last}"
-                ));
-            }
+            unknown => return Err(no_option(unknown)),
         }
         Ok(())
+    }
+}
+
+/// There is no such option: the similar one, or all of them.
+fn no_option(key: &str) -> String {
+    match closest(key, SETTINGS.into_iter()) {
+        Some(near) => format!("there is no option `{key}`; did you mean `{near}`?"),
+        None => {
+            let (last, others) = SETTINGS.split_last().expect("a constant");
+            let others = others.join(", ");
+            format!("there is no option `{key}`; the options are {others} and {last}")
+        }
     }
 }
 
@@ -127,13 +134,11 @@ impl FromStr for Sized {
     }
 }
 
-/// Parses a size; `64k`, as in fio and sysbench, is accepted too.
+/// Parses a size.
 ///
 /// # Errors
 /// What was expected.
 pub fn size(text: &str) -> Result<u64, String> {
-    let short = text.ends_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']);
-    let text = format!("{text}{}", if short { "iB" } else { "" });
     let bytes: Bytes = text.parse().map_err(|error| format!("{error}"))?;
     Ok(bytes.0)
 }
@@ -179,9 +184,22 @@ mod tests {
     fn every_key_is_a_setting_and_no_other() {
         for key in SETTINGS {
             let why = Overrides::default().set(key, "").err().unwrap_or_default();
-            assert!(!why.contains("the options are"), "{key}: {why}");
-            assert!(!why.contains("file operations"), "{key}: {why}");
+            assert!(!why.contains("there is no option"), "{key}: {why}");
         }
-        assert!(Overrides::default().set("bs", "4k").is_err());
+        let why = |key: &str| Overrides::default().set(key, "4k").unwrap_err();
+        assert_eq!(
+            why("fils"),
+            "there is no option `fils`; did you mean `files`?"
+        );
+        assert_eq!(
+            why("new_file"),
+            "there is no option `new-file`; did you mean `new-file-at`?"
+        );
+        let all = why("bs");
+        assert!(
+            all.starts_with("there is no option `bs`; the options are threads, "),
+            "{all}"
+        );
+        assert!(all.ends_with(", setup-threads and setup"), "{all}");
     }
 }

@@ -219,8 +219,8 @@ fn steps_accept_the_keys_of_their_op() {
         "9:8 `keep` is out of range",
     );
     one(
-        "op = 'append', bytes = '5k', new-file-at = 5, timed = true",
-        "7:9 `bytes`: cannot read `5k` as a size",
+        "op = 'append', bytes = '5q', new-file-at = 5, timed = true",
+        "7:9 `bytes`: cannot read `5q` as a size",
     );
     one(
         "op = 'append', bytes = true, new-file-at = 5, timed = true",
@@ -359,7 +359,7 @@ fn invalid_toml_is_reported_with_the_errors_of_the_valid_part() {
             "2:11 `threads` is out of range",
         ],
     );
-    check("name = 'a'\nname = 'b'\n", &["2:1 duplicate key"]);
+    check("name = 'a'\nname = 'b'\n", &["2:1 `name` is defined twice"]);
     check("[[cycle]\n", &["1:8 unclosed array table"]);
 }
 

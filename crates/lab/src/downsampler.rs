@@ -23,9 +23,10 @@ const MOST_GAPS: usize = 1024;
 pub(crate) struct Downsampler {
     /// Time between samples as they are taken, ns.
     every_ns: u64,
-    series: BTreeMap<SeriesKind, Series>,
+    /// By node and kind.
+    series: BTreeMap<(String, SeriesKind), Series>,
     /// The series of each shape.
-    kinds: BTreeMap<u32, SeriesKind>,
+    kinds: BTreeMap<u32, (String, SeriesKind)>,
     gaps: Vec<SeriesGap>,
 }
 
@@ -53,19 +54,22 @@ impl Downsampler {
     /// Adds a batch that follows the previous ones.
     pub(crate) fn add(&mut self, batch: &Telemetry) {
         for shape in &batch.shapes {
-            let series = self.series.entry(shape.kind).or_default();
+            let of = (shape.node.clone(), shape.kind);
+            let series = self.series.entry(of.clone()).or_default();
             if !series.full {
-                self.kinds.insert(shape.number, shape.kind);
+                self.kinds.insert(shape.number, of);
                 series.telemetry.shapes.push(shape.clone());
             }
         }
         for sample in &batch.samples {
-            let Some(kind) = self.kinds.get(&sample.shape) else {
+            let Some((of, series)) =
+                (self.kinds.get(&sample.shape)).and_then(|of| Some((of, self.series.get_mut(of)?)))
+            else {
                 continue;
             };
-            let series = self.series.entry(*kind).or_default();
-            if let Some(gap) = series.add(sample, *kind, self.every_ns) {
-                self.gaps.push(gap);
+            if let Some(gap) = series.add(sample, of.1, self.every_ns) {
+                let node = of.0.clone();
+                self.gaps.push(SeriesGap { node, ..gap });
             }
         }
         let room = MOST_GAPS.saturating_sub(self.gaps.len());
@@ -107,6 +111,7 @@ impl Series {
         // Its samples have different shapes, so downsampling again would not help.
         self.full = self.is_hardly_shorter();
         self.full.then(|| SeriesGap {
+node: String::new(),
             kind,
             at_ns: sample.at_ns,
             reason: format!(
@@ -259,6 +264,7 @@ mod tests {
     #[test]
     fn gaps_are_kept_up_to_a_bound() {
         let gap = SeriesGap {
+            node: String::new(),
             kind: SeriesKind::Pool,
             at_ns: 0,
             reason: "tank has gone".to_owned(),

@@ -20,10 +20,55 @@ pub struct Lab<'a> {
     pub store_files: Vec<PathBuf>,
     /// The storage stack below the store's file, top first; empty if unknown.
     pub store_stack: Vec<StackLayer>,
-    /// The node that does the I/O.
-    pub node: &'a dyn Node,
+    /// The nodes that do the I/O of each trial, at least one, in the order of the plan.
+    pub nodes: Vec<LabNode<'a>>,
     /// Ends the run early.
     pub stop: &'a StopFlag,
+}
+
+/// A node of a run.
+#[derive(Clone)]
+pub struct LabNode<'a> {
+    /// Its name; empty if the plan names no nodes.
+    pub name: String,
+    /// The node.
+    pub node: &'a dyn Node,
+    /// Whether it is the host of this process.
+    pub here: bool,
+}
+
+impl<'a> LabNode<'a> {
+    /// This host, as the only node of a plan that names none.
+    pub fn here(node: &'a dyn Node) -> LabNode<'a> {
+        LabNode {
+            name: String::new(),
+            node,
+            here: true,
+        }
+    }
+
+    /// The text, after the node's name if it has one.
+    pub(crate) fn says(&self, text: &str) -> String {
+        match self.name.is_empty() {
+            true => text.to_owned(),
+            false => format!("node `{}`: {text}", self.name),
+        }
+    }
+
+    /// The message with the node's name.
+    pub(crate) fn told(&self, fault: Diagnostic) -> Diagnostic {
+        Diagnostic {
+            message: self.says(&fault.message),
+            ..fault
+        }
+    }
+}
+
+impl<'a> Lab<'a> {
+    /// The node that makes the targets of a run, which has one node then.
+    pub(crate) fn node(&self) -> &'a dyn Node {
+        self.nodes[0].node
+    }
 }
 
 /// Why a run ended.
@@ -101,7 +146,7 @@ impl RunEnd {
 pub fn forecast(
     plan: &Plan,
     protected: &[PathBuf],
-    node: &dyn Node,
+    nodes: &[LabNode<'_>],
     stop: &StopFlag,
 ) -> Option<Forecast> {
     let bound = first_trials(plan, 0..plan.cells()).map(|bound| BoundPlan {
@@ -114,15 +159,25 @@ pub fn forecast(
         room: bound.clone(),
         ..Examination::default()
     };
-    let found = node.examine(wanted, stop);
-    (found.forecasts.len() == bound.len()).then(|| {
-        let mut all = Forecast {
+    let mut all = Forecast {
+        targets: Vec::new(),
+        faults: Vec::new(),
+    };
+    for node in nodes {
+        let found = node.node.examine(wanted.clone(), stop);
+        if found.forecasts.len() != bound.len() {
+            return None;
+        }
+        let mut own = Forecast {
             targets: Vec::new(),
             faults: with_places(found.shortages, &bound),
         };
-        found.forecasts.into_iter().for_each(|one| all.add(one));
-        all
-    })
+        found.forecasts.into_iter().for_each(|one| own.add(one));
+        let faults = own.faults.into_iter().map(|fault| node.told(fault));
+        own.faults = faults.collect();
+        all.add(own);
+    }
+    Some(all)
 }
 
 /// The space and inodes that trials of these cells lack on the node now, each with its workload and configuration; empty
@@ -130,7 +185,7 @@ pub fn forecast(
 pub fn shortages(
     plan: &Plan,
     cells: impl IntoIterator<Item = u32>,
-    node: &dyn Node,
+    nodes: &[LabNode<'_>],
     stop: &StopFlag,
 ) -> Vec<Diagnostic> {
     let bound: Vec<BoundPlan> = first_trials(plan, cells).collect();
@@ -138,7 +193,12 @@ pub fn shortages(
         room: bound.clone(),
         ..Examination::default()
     };
-    with_places(node.examine(wanted, stop).shortages, &bound)
+    let mut faults = Vec::new();
+    for node in nodes {
+        let found = with_places(node.node.examine(wanted.clone(), stop).shortages, &bound);
+        faults.extend(found.into_iter().map(|fault| node.told(fault)));
+    }
+    faults
 }
 
 /// Adds the workload and the configuration of its trial to each shortage.

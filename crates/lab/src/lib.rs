@@ -11,6 +11,8 @@ mod interim;
 mod made;
 mod permission;
 mod place;
+mod precondition;
+mod probe;
 mod progress;
 mod resume;
 mod rounds;
@@ -26,10 +28,11 @@ mod writer;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use experiment::{Lab, RunEnd, StopReason, carry_out, forecast, shortages};
+pub use experiment::{Lab, LabNode, RunEnd, StopReason, carry_out, forecast, shortages};
 pub use iodyno_runner::Unsettled;
 pub use made::{fresh, obstacles, turns};
 pub use permission::{NamedTarget, Permission};
+pub use probe::{PROBE, Probed, probe};
 pub use progress::{Ended, Progress};
 pub use resume::{ResumeError, resume};
 pub use schedule::{order, with_again, with_searches};

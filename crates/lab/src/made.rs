@@ -8,11 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use iodyno_model::{
-    BoundPlan, Configuration, Diagnostic, Engine, EngineKind, FilePolicy, Fresh, MadeTarget, Plan,
-    Provision, RunId, SharedMode, Target, TrialKey, Work, Workload,
+    BoundPlan, Configuration, Diagnostic, Engine, EngineKind, FilePolicy, Files, Fresh, Layer,
+    MadeTarget, Pinning, Plan, Provision, RunId, Severity, SharedMode, Target, TrialKey, Work,
+    Workload,
 };
-use iodyno_runner::{Node, ProvisionRequest, StopFlag, TrialEnd, carry_out};
+use iodyno_runner::{Node, ProvisionRequest, StopFlag, TornDown, TrialEnd, carry_out};
+use iodyno_units::Nanos;
 
+use crate::precondition::Preconditioned;
 use crate::schedule::bind;
 use crate::{Lab, Progress};
 
@@ -25,7 +28,8 @@ pub fn fresh(plan: &Plan) -> Fresh {
     }
 }
 
-/// The pairs of configurations that cannot exist at the same time: they use one device, or are made by the same command.
+/// The pairs of configurations that cannot exist at the same time: they use one device, are made by the same command, or run the
+/// one server of their pools on other CPUs.
 pub fn turns(plan: &Plan) -> Vec<(&Configuration, &Configuration)> {
     let made = plan
         .configurations
@@ -39,11 +43,20 @@ pub fn turns(plan: &Plan) -> Vec<(&Configuration, &Configuration)> {
         let mut devices = one.devices();
         devices.any(|device| other.devices().any(|other| other == device))
             || one.setup.is_some() && one.setup == other.setup
+            || matches!((pool_server(one), pool_server(other)), (Some(one), Some(other)) if one != other)
     };
     pairs
         .filter(|((_, one), (_, other))| exclusive(one, other))
         .map(|((one, _), (other, _))| (*one, *other))
         .collect()
+}
+
+/// Where the server of a target's pool runs.
+fn pool_server(provision: &Provision) -> Option<&Pinning> {
+    provision.layers.iter().find_map(|layer| match layer {
+        Layer::Zfs(zfs) => Some(&zfs.pinning),
+        _ => None,
+    })
 }
 
 /// What prevents the targets of a plan from being made on this node. Changes nothing.
@@ -105,6 +118,8 @@ struct Live {
     round: u32,
     path: PathBuf,
     about: MadeTarget,
+    /// The latest trial on it.
+    latest: Option<TrialKey>,
     /// The files that exist on it, by [`files_of`].
     laid_out: BTreeSet<String>,
     snapshot: bool,
@@ -164,8 +179,16 @@ impl<'a> MadeTargets<'a> {
             self.tear_down(place, observer);
             self.make(place, key.round, observer)?;
         }
-        if let Err(faults) = self.prepare(place, key, observer) {
-            self.tear_down(place, observer);
+        if let Some(live) = self.find_mut(place) {
+            live.latest = Some(key);
+        }
+        let prepared = match usable {
+            true => Ok(()),
+            false => self.precondition(place, key, observer),
+        };
+        let prepared = prepared.and_then(|()| self.prepare(place, key, observer));
+        if let Err(faults) = prepared {
+            self.used(key, false, &[], observer);
             return Err(faults);
         }
         Ok(self.find(place).map(|live| Ready {
@@ -183,6 +206,10 @@ impl<'a> MadeTargets<'a> {
         rest: &[u32],
         observer: &mut dyn FnMut(Progress<'_>),
     ) {
+        // After a stop, all targets are torn down at once.
+        if self.lab.stop.is_set() {
+            return;
+        }
         let (place, _) = self.plan.place(key.cell);
         let needed = match self.fresh {
             Fresh::Trial => false,
@@ -194,15 +221,20 @@ impl<'a> MadeTargets<'a> {
         }
     }
 
-    /// Tears all targets down, the last one first.
+    /// Tears all targets down at once, so that a stopped run ends soon.
     pub(crate) fn end(&mut self, observer: &mut dyn FnMut(Progress<'_>)) {
-        while let Some(last) = self.live.last() {
-            self.tear_down(last.configuration, observer);
-        }
+        let mut targets = std::mem::take(&mut self.live);
+        targets.reverse();
+        self.undo(targets, observer);
     }
 
     fn find(&self, place: usize) -> Option<&Live> {
         let mut live = self.live.iter();
+        live.find(|live| live.configuration == place)
+    }
+
+    fn find_mut(&mut self, place: usize) -> Option<&mut Live> {
+        let mut live = self.live.iter_mut();
         live.find(|live| live.configuration == place)
     }
 
@@ -234,7 +266,7 @@ impl<'a> MadeTargets<'a> {
         );
         let made = self
             .lab
-            .node
+            .node()
             .provision(&request, self.lab.stop, &mut told)?;
         let number = self.made.entry(place).or_default();
         *number += 1;
@@ -248,9 +280,36 @@ impl<'a> MadeTargets<'a> {
                 facts: made.facts,
                 commands: made.commands,
             },
+            latest: None,
             laid_out: BTreeSet::new(),
             snapshot: false,
         });
+        Ok(())
+    }
+
+    /// Preconditions a new target, if its configuration says so.
+    fn precondition(
+        &mut self,
+        place: usize,
+        key: TrialKey,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), Vec<Diagnostic>> {
+        let (lab, plan) = (self.lab, self.plan);
+        let Some(provision) = plan.configurations[place].provision() else {
+            return Ok(());
+        };
+        let limit = Nanos(provision.precondition_ns);
+        if let (Some(live), 1..) = (self.find_mut(place), limit.0) {
+            let path = live.path.clone();
+            let target = Preconditioned {
+                lab,
+                plan,
+                key,
+                path,
+            };
+            let facts = target.carry_out(provision, limit, observer)?;
+            live.about.facts.extend(facts);
+        }
         Ok(())
     }
 
@@ -261,7 +320,7 @@ impl<'a> MadeTargets<'a> {
         key: TrialKey,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Result<(), Vec<Diagnostic>> {
-        let (plan, node, stop) = (self.plan, self.lab.node, self.lab.stop);
+        let (plan, node, stop) = (self.plan, self.lab.node(), self.lab.stop);
         let rolls_back = |workload: &Workload| workload.files == FilePolicy::Rollback;
         let own = |cell: &u32| plan.place(*cell).0 == place;
         let (_, workload) = plan.cell(key.cell);
@@ -272,19 +331,21 @@ impl<'a> MadeTargets<'a> {
                     self.lay_out(place, TrialKey { cell, ..key }, observer)?;
                 }
             }
-            if let Some(live) = self
-                .live
-                .iter_mut()
-                .find(|live| live.configuration == place)
-            {
+            if let Some(live) = self.find_mut(place) {
                 node.snapshot(&live.token, stop)?;
                 live.snapshot = true;
             }
         }
         match self.find(place) {
-            Some(live) if rolls_back(workload) => node.roll_back(&live.token, stop),
-            // fio's jobs create their files themselves.
-            Some(_) if needs_files(workload) => self.lay_out(place, key, observer),
+            Some(live) if rolls_back(workload) => node.roll_back(&live.token, stop)?,
+            // Other jobs of fio create their files in the trial, and leave them in caches.
+            Some(_) if needs_files(workload) || workload.files == FilePolicy::Shared => {
+                self.lay_out(place, key, observer)?;
+            }
+            _ => {}
+        }
+        match self.find(place) {
+            Some(live) if plan.settling.drop_caches => node.empty_caches(&live.token, stop),
             _ => Ok(()),
         }
     }
@@ -318,7 +379,7 @@ impl<'a> MadeTargets<'a> {
             step: &step,
         });
         let failed = |why: String| vec![Diagnostic::error(format!("{step}: {why}"))];
-        match carry_out(&bound, self.lab.node, self.lab.stop, &mut |_| {}) {
+        match carry_out(&bound, self.lab.node(), self.lab.stop, &mut |_| {}) {
             Ok(TrialEnd::Done(_, outcome)) | Ok(TrialEnd::Failed { outcome, .. }) => outcome
                 .reason()
                 .map_or(Ok(()), |why| Err(failed(why.to_owned()))),
@@ -328,40 +389,64 @@ impl<'a> MadeTargets<'a> {
     }
 
     fn tear_down(&mut self, place: usize, observer: &mut dyn FnMut(Progress<'_>)) {
-        let Some(at) = self
-            .live
-            .iter()
-            .position(|live| live.configuration == place)
-        else {
-            return;
-        };
-        let live = self.live.remove(at);
-        let name = &self.plan.configurations[place].name;
-        tracing::info!(
-            configuration = name,
-            token = live.token,
-            "tearing a target down"
-        );
-        match self.lab.node.tear_down(&live.token, self.lab.stop) {
-            Ok(commands) => {
-                for run in commands.iter().filter(|run| run.status != Some(0)) {
-                    let status = run
-                        .status
-                        .map_or("a signal".to_owned(), |status| status.to_string());
-                    observer(Progress::Note(&format!(
-                        "{name}: `{}` ended with {status}: {}",
-                        run.command,
-                        run.output.trim()
-                    )));
+        let mut live = self.live.iter();
+        if let Some(at) = live.position(|live| live.configuration == place) {
+            let target = self.live.remove(at);
+            self.undo(vec![target], observer);
+        }
+    }
+
+    fn undo(&mut self, targets: Vec<Live>, observer: &mut dyn FnMut(Progress<'_>)) {
+        let tokens: Vec<String> = targets.iter().map(|live| live.token.clone()).collect();
+        tracing::info!(?tokens, "tearing targets down");
+        let ended = self.lab.node().tear_down(&tokens, self.lab.stop);
+        let mut told: Vec<String> = Vec::new();
+        for (live, torn_down) in targets.iter().zip(ended) {
+            self.store_commands(live, &torn_down, observer);
+            let name = &self.plan.configurations[live.configuration].name;
+            for fault in torn_down.faults {
+                let hint = fault
+                    .hint
+                    .unwrap_or("`iodyno clean` undoes the rest".to_owned());
+                let text = match fault.severity {
+                    Severity::Error => format!(
+                        "the storage of {name} is not undone completely: {}; {hint}",
+                        fault.message
+                    ),
+                    // It concerns all targets.
+                    _ => format!("{}; {hint}", fault.message),
+                };
+                if !told.contains(&text) {
+                    observer(match fault.severity {
+                        Severity::Error => Progress::NotUndone(&text),
+                        _ => Progress::Note(&text),
+                    });
+                    told.push(text);
                 }
             }
-            Err(faults) => {
-                let faults: Vec<String> = faults.into_iter().map(|fault| fault.message).collect();
-                observer(Progress::Note(&format!(
-                    "the storage of {name} was not undone completely: {}; `iodyno clean` undoes the rest",
-                    faults.join("; ")
-                )));
-            }
+        }
+    }
+
+    /// Adds the commands that undid a target to its latest trial, if the user named one of them or one failed.
+    fn store_commands(
+        &self,
+        live: &Live,
+        torn_down: &TornDown,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) {
+        let configuration = &self.plan.configurations[live.configuration];
+        let own = configuration
+            .provision()
+            .is_some_and(|provision| provision.teardown.is_some());
+        let failed = torn_down.commands.iter().any(|run| run.status != Some(0));
+        let (true, Some(key)) = (own || failed, live.latest) else {
+            return;
+        };
+        if let Err(error) = self.lab.store.add_commands(key, &torn_down.commands) {
+            let name = &configuration.name;
+            let text =
+                format!("the commands that undid the storage of {name} are not stored: {error}");
+            observer(Progress::Note(&text));
         }
     }
 }
@@ -402,14 +487,25 @@ fn lay_out_only(workload: &mut Workload) {
 fn files_of(workload: &Workload) -> String {
     let jobs = workload.jobs.iter().map(|job| match &job.work {
         Work::SharedFiles(files) => format!("{:?}", (files.count, files.file_size, files.validate)),
-        work => format!(
-            "{:?}",
-            (
-                &workload.name,
-                &job.name,
-                work.blocks().map(|blocks| &blocks.files)
+        Work::Blocks(blocks) => {
+            let Files {
+                directories,
+                names,
+                format,
+                count,
+                size,
+                ..
+            } = &blocks.files;
+            // Names that do not contain the job's are those of other workloads, too.
+            let own = names.is_empty() && format.contains("$jobname");
+            let own = own.then_some((&workload.name, &job.name));
+            let region = (&blocks.extent, job.clones);
+            format!(
+                "{:?}",
+                (own, directories, names, format, count, size, region)
             )
-        ),
+        }
+        Work::FileOperations(_) => String::new(),
     });
     jobs.collect::<Vec<_>>().join("\n")
 }

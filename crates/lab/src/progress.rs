@@ -19,6 +19,8 @@ pub struct Ended<'a> {
     pub faults: &'a [Diagnostic],
     /// Why it could not be stored.
     pub unstored: Option<&'a StoreError>,
+    /// Whether it failed and is repeated: another attempt follows, which counts instead.
+    pub repeated: bool,
 }
 
 /// An event of a run.
@@ -39,6 +41,13 @@ pub enum Progress<'a> {
         configuration: &'a Configuration,
         /// What is done now.
         step: &'a str,
+    },
+    /// A cell is tried out before the first round.
+    Probe {
+        /// The configuration.
+        configuration: &'a Configuration,
+        /// The workload.
+        workload: &'a Workload,
     },
     /// A trial begins.
     Trial {
@@ -61,6 +70,8 @@ pub enum Progress<'a> {
     Ended(Ended<'a>),
     /// A message for the user: caches are not dropped, a cell is given up. Reported once.
     Note(&'a str),
+    /// Storage that was made is not undone completely, and why. Reported once.
+    NotUndone(&'a str),
     /// A round is complete.
     Round {
         /// Complete rounds.

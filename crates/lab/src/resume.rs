@@ -179,7 +179,7 @@ pub(crate) fn resume_with(
         _ => shortages(
             &before.plan,
             lacking_cells(&before, wanted),
-            lab.node,
+            &lab.nodes,
             lab.stop,
         ),
     };
@@ -208,8 +208,8 @@ pub(crate) fn resume_with(
     let mut going = Rounds::new(lab, &plan, dependencies, handle);
     going.began_on(lab.store.targets(run)?);
     for cell in 0..plan.cells() {
-        if let Some(environment) = ran_on(lab.store, &stored, cell) {
-            going.ran_on(cell, &environment);
+        for (node, environment) in ran_on(lab.store, &stored, cell) {
+            going.ran_on(cell, &node, &environment);
         }
     }
     for (key, state) in latest(&stored).filter(|(key, _)| key.round < wanted) {
@@ -281,20 +281,20 @@ fn complete_rounds(run: &Run) -> u32 {
     u32::try_from(complete.count()).unwrap_or(u32::MAX)
 }
 
-/// The environment of the first completed trial of a cell, or else that of the first interrupted one. A failed trial
+/// The environments of the first completed trial of a cell, or else those of the first interrupted one, by node. A failed trial
 /// is not used: its target may have been the wrong one.
-fn ran_on(store: &dyn Store, run: &Run, cell: u32) -> Option<Environment> {
+fn ran_on(store: &dyn Store, run: &Run, cell: u32) -> Vec<(String, Environment)> {
     let of = |state| {
         run.trials
             .iter()
             .filter(move |trial| trial.key.cell == cell && trial.state == state)
     };
-    of(TrialState::Completed)
+    let parts = of(TrialState::Completed)
         .chain(of(TrialState::Interrupted))
-        .find_map(|trial| {
-            let trial = store.trial(trial.key).ok()?;
-            trial.parts.into_iter().next().map(|part| part.environment)
-        })
+        .filter_map(|trial| Some(store.trial(trial.key).ok()?.parts))
+        .find(|parts| !parts.is_empty());
+    let parts = parts.into_iter().flatten();
+    parts.map(|part| (part.node, part.environment)).collect()
 }
 
 /// A trial with its frames, without their histograms.

@@ -46,7 +46,8 @@ pub(crate) struct Rounds<'a> {
     earlier: BTreeMap<(u32, u32), Earlier>,
     settler: Settler<'a>,
     made: MadeTargets<'a>,
-    places: Places,
+    /// By node.
+    places: Vec<Places>,
     targets: KnownTargets,
     interim: InterimComparison<'a>,
     retries: RetryLimit,
@@ -58,6 +59,16 @@ pub(crate) struct Rounds<'a> {
     /// Virtual time of the trials of this call, ns.
     virtual_ns: u64,
     end: RunEnd,
+}
+
+/// What follows a trial.
+enum Next {
+    /// The next trial.
+    GoOn,
+    /// Another attempt at the same trial.
+    Repeat,
+    /// The end of the run.
+    End(StopReason),
 }
 
 /// The time of a workload's trials, with the making of their targets, in this call.
@@ -91,7 +102,7 @@ impl<'a> Rounds<'a> {
             earlier: BTreeMap::new(),
             settler: Settler::new(lab, plan),
             made: MadeTargets::new(lab, plan),
-            places: Places::default(),
+            places: lab.nodes.iter().map(|_| Places::default()).collect(),
             targets: KnownTargets::default(),
             interim: InterimComparison::new(plan, dependencies.judge, run),
             retries: RetryLimit::new(plan),
@@ -133,9 +144,12 @@ impl<'a> Rounds<'a> {
         made
     }
 
-    /// Adds the environment of a cell's earlier trials.
-    pub(crate) fn ran_on(&mut self, cell: u32, environment: &Environment) {
-        self.places.moved(self.plan, cell, environment);
+    /// Adds the environment of a cell's earlier trials on a node.
+    pub(crate) fn ran_on(&mut self, cell: u32, node: &str, environment: &Environment) {
+        let mut named = self.lab.nodes.iter();
+        // The name of the only node is not stored.
+        let place = named.position(|own| own.name == node).unwrap_or(0);
+        self.places[place].moved(self.plan, cell, environment);
         self.settler.learn(environment);
     }
 
@@ -376,17 +390,37 @@ impl<'a> Rounds<'a> {
                 self.give_up(key, observer);
                 continue;
             }
-            let (completed, begun_ns) = (self.end.completed, self.now());
-            let reason = self.trial(key, observer);
             let rest = self.unmade(round, &order[place + 1..]);
-            let completed = self.end.completed > completed;
-            self.made.used(key, completed, &rest, observer);
-            self.spent(cell, begun_ns);
-            if reason.is_some() {
-                return reason;
+            if let Some(reason) = self.attempts(key, &rest, observer) {
+                return Some(reason);
             }
         }
         None
+    }
+
+    /// Runs a trial, and repeats it as often as the plan says if it fails.
+    fn attempts(
+        &mut self,
+        mut key: TrialKey,
+        rest: &[u32],
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> Option<StopReason> {
+        let mut retries = self.plan.retry;
+        loop {
+            let (completed, begun_ns) = (self.end.completed, self.now());
+            let next = self.trial(key, retries, observer);
+            let completed = self.end.completed > completed;
+            self.made.used(key, completed, rest, observer);
+            self.spent(key.cell, begun_ns);
+            match next {
+                Next::Repeat => {
+                    key.attempt += 1;
+                    retries -= 1;
+                }
+                Next::End(reason) => return Some(reason),
+                Next::GoOn => return None,
+            }
+        }
     }
 
     /// Adds the time since `begun_ns` to that of a cell's workload.
@@ -429,16 +463,17 @@ impl<'a> Rounds<'a> {
         self.interim.add(&not_made.trial);
     }
 
-    /// Runs a trial; returns the reason to end the run, if there is one.
+    /// Runs a trial, which is repeated at most `retries` times if it fails.
     fn trial(
         &mut self,
         key: TrialKey,
+        retries: u32,
         observer: &mut dyn FnMut(Progress<'_>),
-    ) -> Option<StopReason> {
+    ) -> Next {
         let (configuration, workload) = self.plan.cell(key.cell);
         let ready = self.made.ready(key, observer);
         if self.lab.stop.is_set() {
-            return Some(StopReason::Cancelled);
+            return Next::End(StopReason::Cancelled);
         }
         // A simulated device does not depend on the host.
         let settled = match (&ready, workload.in_virtual_time()) {
@@ -449,7 +484,7 @@ impl<'a> Rounds<'a> {
             }
         };
         if self.lab.stop.is_set() {
-            return Some(StopReason::Cancelled);
+            return Next::End(StopReason::Cancelled);
         }
         self.repeats(key);
         let number = self.end.made + self.end.given_up + 1;
@@ -464,22 +499,34 @@ impl<'a> Rounds<'a> {
         let made = match ready {
             Ok(made) => TrialRun::new(self.lab, self.plan, key, made, settled)
                 .at(load)
+                .repeatable(retries)
                 .carry_out(number, places, targets, observer),
             Err(faults) => TrialRun::new(self.lab, self.plan, key, None, settled)
+                .repeatable(retries)
                 .unmade(faults, number, places, observer),
         };
+        if made.repeated {
+            self.end.unstored = made.unstored.or(self.end.unstored.take());
+            return Next::Repeat;
+        }
         let state = made.trial.outcome.state();
         self.end.count(state);
         if workload.in_virtual_time() {
-            self.virtual_ns += made.trial.frames.last().map_or(0, |frame| frame.end_ns);
+            self.virtual_ns += made
+                .trial
+                .frames
+                .iter()
+                .map(|frame| frame.end_ns)
+                .max()
+                .unwrap_or(0);
         }
         self.interim.add(&made.trial);
-        if let Some(environment) = &made.environment {
+        for environment in made.environments.iter().flatten() {
             self.settler.learn(environment);
         }
         let reason = self.consequence(key, state, &made, observer);
         self.end.unstored = made.unstored.or(self.end.unstored.take());
-        reason
+        reason.map_or(Next::GoOn, Next::End)
     }
 
     /// The effect of a trial's outcome on the following trials.

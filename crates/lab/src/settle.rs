@@ -47,9 +47,11 @@ impl<'a> Settler<'a> {
             settling: self.settling,
             targets: &targets,
         });
-        let node = self.lab.node;
         tracing::debug!(?targets, "settling the host");
-        let unsettled = node.settle(&self.settling, &targets, self.lab.stop);
+        let mut unsettled = Vec::new();
+        for node in &self.lab.nodes {
+            unsettled.extend(node.node.settle(&self.settling, &targets, self.lab.stop));
+        }
         tracing::debug!(?unsettled, "settled");
         for one in &unsettled {
             let known = |messages: &Unsettled| discriminant(messages) == discriminant(one);

@@ -4,7 +4,7 @@
 //! before it writes to them. The process that identified them stores them, only in this store: an exported run does
 //! not contain them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use iodyno_model::{Identity, KnownTarget, Plan, RunId, TrialKey};
@@ -17,16 +17,23 @@ use crate::schedule::bind;
 /// The targets of a run, by path.
 #[derive(Debug, Default)]
 pub(crate) struct KnownTargets {
-    known: BTreeMap<PathBuf, Identity>,
+    /// By node and path.
+    known: BTreeMap<(String, PathBuf), Identity>,
     unstored: bool,
 }
 
 impl KnownTargets {
     /// Adds the targets that trials found, in place of known ones.
     pub(crate) fn learn(&mut self, found: impl IntoIterator<Item = KnownTarget>) {
-        for KnownTarget { path, identity } in found {
-            self.unstored |= self.known.get(&path) != Some(&identity);
-            self.known.insert(path, identity);
+        for KnownTarget {
+            node,
+            path,
+            identity,
+        } in found
+        {
+            let place = (node, path);
+            self.unstored |= self.known.get(&place) != Some(&identity);
+            self.known.insert(place, identity);
         }
     }
 
@@ -59,16 +66,20 @@ impl KnownTargets {
                 .collect(),
             ..Examination::default()
         };
-        let mut found = lab.node.examine(wanted, lab.stop).targets;
-        found.retain(|target| !self.known.contains_key(&target.path));
-        self.learn(found);
+        for node in &lab.nodes {
+            let mut found = node.node.examine(wanted.clone(), lab.stop).targets;
+            name_node(&node.name, &mut found);
+            found.retain(|target| !self.known.contains_key(&place(target)));
+            self.learn(found);
+        }
     }
 
     /// The known targets of a cell.
     pub(crate) fn of_cell(&self, plan: &Plan, cell: u32) -> Vec<PathBuf> {
         let planned = planned(plan, cell);
-        let known = self.known.keys();
+        let known: BTreeSet<&PathBuf> = self.known.keys().map(|(_, path)| path).collect();
         known
+            .into_iter()
             .filter(|path| planned.iter().any(|planned| path.starts_with(planned)))
             .cloned()
             .collect()
@@ -78,11 +89,16 @@ impl KnownTargets {
     pub(crate) fn changed(&self, now: &[KnownTarget]) -> Option<String> {
         let changes: Vec<String> = now
             .iter()
-            .filter_map(|KnownTarget { path, identity }| {
-                let before = self.known.get(path)?;
+            .filter_map(|target| {
+                let before = self.known.get(&place(target))?;
+                let on = match target.node.is_empty() {
+                    true => String::new(),
+                    false => format!(" on node `{}`", target.node),
+                };
+                let (path, identity) = (target.path.display(), &target.identity);
                 before
                     .differs_from(identity)
-                    .then(|| format!("{} was {before}, and is {identity}", path.display()))
+                    .then(|| format!("{path}{on} was {before}, and is {identity}"))
             })
             .collect();
         (!changes.is_empty()).then(|| format!("the target has changed: {}", changes.join("; ")))
@@ -93,12 +109,24 @@ impl KnownTargets {
         std::mem::take(&mut self.unstored).then(|| {
             let known = self.known.iter();
             known
-                .map(|(path, identity)| KnownTarget {
+                .map(|((node, path), identity)| KnownTarget {
+                    node: node.clone(),
                     path: path.clone(),
                     identity: identity.clone(),
                 })
                 .collect()
         })
+    }
+}
+
+fn place(target: &KnownTarget) -> (String, PathBuf) {
+    (target.node.clone(), target.path.clone())
+}
+
+/// Sets the node of these targets.
+pub(crate) fn name_node(node: &str, targets: &mut [KnownTarget]) {
+    for target in targets {
+        node.clone_into(&mut target.node);
     }
 }
 

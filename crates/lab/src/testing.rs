@@ -16,12 +16,12 @@ use iodyno_model::{
 };
 use iodyno_runner::{
     Command, EngineSupport, Event, Examination, Examined, Hello, Message, Node, PROTOCOL,
-    ProvisionRequest, Provisioned, RunnerError, Session, StopFlag, TrialEnd, Unsettled,
+    ProvisionRequest, Provisioned, RunnerError, Session, StopFlag, TornDown, TrialEnd, Unsettled,
 };
 
 use crate::interim::Judge;
 use crate::rounds::Dependencies;
-use crate::{Lab, Progress};
+use crate::{Lab, LabNode, Progress};
 
 pub(crate) use store::FakeStore;
 
@@ -111,6 +111,8 @@ pub(crate) struct FakeNode<'a> {
     pub(crate) stop: StopFlag,
     /// Number of reads of a trial; 0 by default.
     pub(crate) reads: Option<fn(&BoundPlan) -> u64>,
+    /// Number of writes of a trial, in a second; 0 by default.
+    pub(crate) writes: Option<fn(&BoundPlan) -> u64>,
     /// It samples: [`batch`] after each frame.
     pub(crate) samples: bool,
     /// Duration of a trial on its clock, ns.
@@ -134,7 +136,7 @@ pub(crate) struct FakeNode<'a> {
     /// Whether making storage for this configuration fails, given how often it was tried before.
     pub(crate) unmakeable: fn(&str, usize) -> bool,
     /// Undoing storage fails.
-    pub(crate) undoable: bool,
+    pub(crate) undoing_fails: Option<Diagnostic>,
 }
 
 impl<'a> FakeNode<'a> {
@@ -144,6 +146,7 @@ impl<'a> FakeNode<'a> {
             store: None,
             stop: StopFlag::new(),
             reads: None,
+            writes: None,
             samples: false,
             trial_ns: Cell::new(1_000_000_000),
             clock_ns: Cell::new(0),
@@ -157,7 +160,7 @@ impl<'a> FakeNode<'a> {
             storage: RefCell::default(),
             existing: RefCell::default(),
             unmakeable: |_, _| false,
-            undoable: true,
+            undoing_fails: None,
         }
     }
 
@@ -197,7 +200,9 @@ impl<'a> FakeNode<'a> {
     fn part(&self, plan: &BoundPlan) -> Part {
         let reads = self.reads.map(|reads| reads(plan));
         let directions = reads.map(|ops| made_up::direction(Direction::Read, ops, 100_000));
-        let directions = directions.into_iter().collect();
+        let writes = self.writes.map(|writes| writes(plan));
+        let writes = writes.map(|ops| made_up::direction(Direction::Write, ops, 100_000));
+        let directions = directions.into_iter().chain(writes).collect();
         let mut part = made_up::part(vec![made_up::clone(0, 0, directions)]);
         let path = match (&plan.configuration.target, self.own_paths) {
             (Target::Path(path), true) => path.clone(),
@@ -249,6 +254,10 @@ impl Node for FakeNode<'_> {
             version: PROTOCOL,
             iodyno: "0".to_owned(),
             pid: 1,
+            process_start: 0,
+            architecture: String::new(),
+            libc: String::new(),
+            boot_id: String::new(),
             virtual_time: true,
             engines: EngineKind::ALL.map(support).to_vec(),
             sampling: SeriesKind::ALL.to_vec(),
@@ -278,7 +287,11 @@ impl Node for FakeNode<'_> {
         let paths = wanted.identify.into_iter().chain(files);
         let targets = paths.filter_map(|path| {
             let identity = (self.identity)(&path, made)?;
-            Some(KnownTarget { path, identity })
+            Some(KnownTarget {
+                node: String::new(),
+                path,
+                identity,
+            })
         });
         let stacks = wanted.describe.into_iter();
         let room = wanted.room.iter().enumerate();
@@ -344,13 +357,29 @@ impl Node for FakeNode<'_> {
         Ok(())
     }
 
-    fn tear_down(&self, token: &str, _: &StopFlag) -> Result<Vec<CommandRun>, Vec<Diagnostic>> {
-        self.log("undo", token);
-        self.existing.borrow_mut().remove(token);
-        match self.undoable {
-            true => Ok(Vec::new()),
-            false => Err(vec![Diagnostic::error("umount: busy")]),
-        }
+    fn empty_caches(&self, token: &str, _: &StopFlag) -> Result<(), Vec<Diagnostic>> {
+        self.log("empty caches of", token);
+        Ok(())
+    }
+
+    fn tear_down(&self, tokens: &[String], _: &StopFlag) -> Vec<TornDown> {
+        let undo = |token: &String| {
+            self.log("undo", token);
+            self.existing.borrow_mut().remove(token);
+            match &self.undoing_fails {
+                Some(fault) => TornDown {
+                    commands: vec![CommandRun {
+                        command: "umount".to_owned(),
+                        status: Some(1),
+                        output: "busy".to_owned(),
+                        span_ns: 1,
+                    }],
+                    faults: vec![fault.clone()],
+                },
+                None => TornDown::default(),
+            }
+        };
+        tokens.iter().map(undo).collect()
     }
 }
 
@@ -408,7 +437,8 @@ impl Session for FakeSession<'_> {
     fn send(&mut self, command: Command) {
         match command {
             Command::Prepare { .. } => self.prepare(),
-            Command::Arm { .. } => self.run(),
+            Command::Arm { .. } => self.queued.push_back(Message::Armed),
+            Command::Go => self.run(),
             _ => {}
         }
     }
@@ -547,7 +577,7 @@ pub(crate) fn lab<'a>(
         store,
         store_files: Vec::new(),
         store_stack: Vec::new(),
-        node,
+        nodes: vec![LabNode::here(node)],
         stop,
     }
 }
@@ -565,6 +595,10 @@ pub(crate) fn messages(progress: &Progress<'_>) -> Option<String> {
         } => {
             format!("trial {number} of {of} {}", configuration.name)
         }
+        Progress::Probe {
+            configuration,
+            workload,
+        } => format!("probe {} on {}", workload.name, configuration.name),
         Progress::Node(_) | Progress::Storage { .. } => return None,
         Progress::StoreFails(_) => "store fails".to_owned(),
         Progress::StoreRecovered => "store recovered".to_owned(),
@@ -580,6 +614,7 @@ pub(crate) fn messages(progress: &Progress<'_>) -> Option<String> {
             }
         ),
         Progress::Note(text) => format!("note: {text}"),
+        Progress::NotUndone(text) => format!("not undone: {text}"),
         Progress::Round {
             done,
             of,

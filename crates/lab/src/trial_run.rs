@@ -1,10 +1,13 @@
 //! One trial: bound, run, stored and judged.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use iodyno_model::{
     BoundPlan, Diagnostic, Environment, Frame, Outcome, Part, Plan, SCHEMA, SeriesKind, Settled,
-    Telemetry, Trial, TrialKey, Workload,
+    Telemetry, TelemetryBatch, Trial, TrialKey, TrialState, Workload,
 };
-use iodyno_runner::{Event, Examination, RunnerError, TrialEnd, carry_out};
+use iodyno_runner::{Event, Examination, Node, RunnerError, TrialEnd, drive};
 use iodyno_store::{Rebuilder, StoreError};
 
 use crate::downsampler::Downsampler;
@@ -13,7 +16,7 @@ use crate::place::Places;
 use crate::resume::drop_histograms;
 use crate::schedule::bind;
 use crate::store_place::store_on_target;
-use crate::targets::KnownTargets;
+use crate::targets::{KnownTargets, name_node};
 use crate::writer::{StoreHealth, StoreWriter};
 use crate::{Ended, Lab, Progress, unix_ms};
 
@@ -23,10 +26,12 @@ pub(crate) struct TrialResult {
     pub(crate) trial: Trial,
     /// The node could be started.
     pub(crate) startable: bool,
-    /// The environment of its I/O, if it got that far.
-    pub(crate) environment: Option<Environment>,
+    /// The environment of its I/O by node, if it got that far.
+    pub(crate) environments: Vec<Option<Environment>>,
     /// Why it is not completely stored.
     pub(crate) unstored: Option<StoreError>,
+    /// It failed and is repeated.
+    pub(crate) repeated: bool,
 }
 
 /// One trial in progress.
@@ -35,21 +40,45 @@ pub(crate) struct TrialRun<'a> {
     plan: &'a Plan,
     key: TrialKey,
     started_unix_ms: u64,
-    /// Wall clock when the node started the jobs, ms since 1970.
-    node_started_unix_ms: Option<u64>,
     writer: StoreWriter<'a>,
-    environment: Option<Environment>,
+    /// What each node has sent so far.
+    records: Vec<NodeRecord>,
     /// Whether the host settled before it, with notes; `None` if settling was not needed.
     settled: Option<(Settled, Vec<String>)>,
-    notes: Vec<String>,
     frames: Vec<Frame>,
-    rebuilder: Rebuilder,
     downsampler: Downsampler,
+    /// The number of shapes and of batches of telemetry of all nodes.
+    shapes: u32,
+    batches: u32,
+    /// The end of the last frame of all nodes together that was shown, ns.
+    shown_ns: u64,
     /// Its target, if that was made for the run.
     made: Option<Ready>,
     /// Its load, if its workload is searched.
     load: Option<f64>,
+    /// How often it may be repeated.
+    retries: u32,
 }
+
+/// What a node has sent so far.
+#[derive(Debug, Default)]
+struct NodeRecord {
+    /// Wall clock when it started the jobs, ms since 1970.
+    started_unix_ms: Option<u64>,
+    environment: Option<Environment>,
+    notes: Vec<String>,
+    rebuilder: Rebuilder,
+    /// Its last frame.
+    last: Option<Frame>,
+    /// The numbers of the shapes of its telemetry, in the trial.
+    shapes: BTreeMap<u32, u32>,
+}
+
+/// 2^64 divided by the golden ratio: seeds that are so far apart give unrelated random numbers.
+const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A node whose last frame is older than this, ns, is not waited for by the display.
+const SHOWN_WITHOUT_NS: u64 = 3_000_000_000;
 
 impl<'a> TrialRun<'a> {
     pub(crate) fn new(
@@ -64,17 +93,23 @@ impl<'a> TrialRun<'a> {
             plan,
             key,
             started_unix_ms: unix_ms(),
-            node_started_unix_ms: None,
             writer: StoreWriter::new(lab.store, key),
-            environment: None,
+            records: lab.nodes.iter().map(|_| NodeRecord::default()).collect(),
             settled,
-            notes: Vec::new(),
             frames: Vec::new(),
-            rebuilder: Rebuilder::default(),
+            shapes: 0,
+            batches: 0,
+            shown_ns: 0,
             downsampler: Downsampler::new(plan.sampling.every_ns),
             made,
             load: None,
+            retries: 0,
         }
+    }
+
+    /// The trial, which is repeated at most this often if it fails.
+    pub(crate) fn repeatable(self, retries: u32) -> TrialRun<'a> {
+        TrialRun { retries, ..self }
     }
 
     /// The trial at this load of its workload's search.
@@ -95,14 +130,17 @@ impl<'a> TrialRun<'a> {
     pub(crate) fn carry_out(
         mut self,
         number: u32,
-        places: &mut Places,
+        places: &mut [Places],
         targets: &mut KnownTargets,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> TrialResult {
         let (configuration, workload) = self.plan.cell(self.key.cell);
         let (round, attempt) = (self.key.round, self.key.attempt);
         if self.made.as_ref().is_some_and(|made| made.anew) {
-            places.forget(self.plan, self.plan.place(self.key.cell).0);
+            let configuration = self.plan.place(self.key.cell).0;
+            for places in places.iter_mut() {
+                places.forget(self.plan, configuration);
+            }
         }
         tracing::info!(
             number,
@@ -117,15 +155,23 @@ impl<'a> TrialRun<'a> {
             tell(self.writer.targets(targets), observer);
         }
         let (plan, cell) = (self.plan, self.key.cell);
-        let wanted = Examination {
-            identify: targets.of_cell(plan, cell),
-            describe: places.of_cell(plan, cell),
-            ..Examination::default()
-        };
-        let now = self.lab.node.examine(wanted, self.lab.stop);
-        let lost_target = places.lost(plan, cell, &now.stacks);
-        let end = match lost_target.or_else(|| targets.changed(&now.targets)) {
-            Some(why) => Ok(TrialEnd::Unprepared(vec![lost(why)])),
+        let mut changed: Option<String> = None;
+        for (node, places) in self.lab.nodes.iter().zip(&*places) {
+            let wanted = Examination {
+                identify: targets.of_cell(plan, cell),
+                describe: places.of_cell(plan, cell),
+                ..Examination::default()
+            };
+            let mut now = node.node.examine(wanted, self.lab.stop);
+            name_node(&node.name, &mut now.targets);
+            let lost_target = places.lost(plan, cell, &now.stacks);
+            let lost_target = lost_target.map(|why| node.says(&why));
+            changed = changed
+                .or(lost_target)
+                .or_else(|| targets.changed(&now.targets));
+        }
+        let end = match changed {
+            Some(why) => vec![Ok(TrialEnd::Unprepared(vec![lost(why)]))],
             None => self.make(targets, observer),
         };
         self.ended(end, number, places, observer)
@@ -136,29 +182,35 @@ impl<'a> TrialRun<'a> {
         mut self,
         faults: Vec<Diagnostic>,
         number: u32,
-        places: &mut Places,
+        places: &mut [Places],
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> TrialResult {
         self.begin(observer);
-        self.ended(Ok(TrialEnd::Unprepared(faults)), number, places, observer)
+        let ends = vec![Ok(TrialEnd::Unprepared(faults))];
+        self.ended(ends, number, places, observer)
     }
 
     /// Stores and reports the end.
     fn ended(
         mut self,
-        end: Result<TrialEnd, RunnerError>,
+        ends: Vec<Result<TrialEnd, RunnerError>>,
         number: u32,
-        places: &mut Places,
+        places: &mut [Places],
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> TrialResult {
         let (_, workload) = self.plan.cell(self.key.cell);
-        let startable = end.is_ok();
-        let (mut outcome, mut parts, mut faults) = self.result(end, workload);
-        let moved = self.environment.as_ref();
-        let moved = moved.and_then(|now| places.moved(self.plan, self.key.cell, now));
-        if let (Outcome::Completed, Some(why)) = (&outcome, moved) {
-            faults.push(lost(why.clone()));
-            outcome = Outcome::Failed(why);
+        let startable = ends.iter().all(Result::is_ok);
+        let (mut outcome, mut parts, mut faults) = self.result(ends, workload);
+        let cell = self.key.cell;
+        let nodes = self.records.iter().zip(&self.lab.nodes).zip(places);
+        for ((record, node), places) in nodes {
+            let now = record.environment.as_ref();
+            let moved = now.and_then(|now| places.moved(self.plan, cell, now));
+            if let (Outcome::Completed, Some(why)) = (&outcome, moved) {
+                let why = node.says(&why);
+                faults.push(lost(why.clone()));
+                outcome = Outcome::Failed(why);
+            }
         }
         for part in &mut parts {
             part.environment.made = self.made.as_ref().map(|made| made.about.clone());
@@ -172,18 +224,22 @@ impl<'a> TrialRun<'a> {
         let trial = self.trial(outcome, parts);
         tracing::info!(number, outcome = ?trial.outcome, "trial ended");
         let unstored = self.writer.finish(&trial).err();
+        let failed = trial.outcome.state() == TrialState::Failed;
+        let repeated = failed && self.retries > 0 && !self.lab.stop.is_set();
         observer(Progress::Ended(Ended {
             number,
             workload,
             trial: &trial,
             faults: &faults,
             unstored: unstored.as_ref(),
+            repeated,
         }));
         TrialResult {
             trial,
             startable,
-            environment: self.environment,
+            environments: environments(self.records),
             unstored,
+            repeated,
         }
     }
 
@@ -191,7 +247,7 @@ impl<'a> TrialRun<'a> {
         &mut self,
         targets: &mut KnownTargets,
         observer: &mut dyn FnMut(Progress<'_>),
-    ) -> Result<TrialEnd, RunnerError> {
+    ) -> Vec<Result<TrialEnd, RunnerError>> {
         let mut bound = BoundPlan {
             protected: self.lab.store_files.clone(),
             ..bind(self.plan, self.key)
@@ -200,12 +256,47 @@ impl<'a> TrialRun<'a> {
         if let Some(made) = &self.made {
             bound = made.bind(bound);
         }
-        let (node, stop) = (self.lab.node, self.lab.stop);
-        carry_out(&bound, node, stop, &mut |event| {
-            let health = self.keep(&event, targets);
-            observer(Progress::Node(&event));
+        let lab = self.lab;
+        // Each node issues other ops: they may share storage.
+        let plans: Vec<BoundPlan> = (0..lab.nodes.len() as u64)
+            .map(|node| BoundPlan {
+                seed: bound.seed.wrapping_add(node.wrapping_mul(GOLDEN_RATIO)),
+                ..bound.clone()
+            })
+            .collect();
+        let nodes: Vec<(&dyn Node, &BoundPlan)> =
+            lab.nodes.iter().map(|node| node.node).zip(&plans).collect();
+        drive(&nodes, lab.stop, &mut |node, event| {
+            let health = self.keep(node, &event, targets);
+            match event {
+                Event::Frame(_) if nodes.len() > 1 => {
+                    if let Some(all) = self.frame_to_show() {
+                        observer(Progress::Node(&Event::Frame(all)));
+                    }
+                }
+                event => observer(Progress::Node(&event)),
+            }
             tell(health, observer);
         })
+    }
+
+    /// The last frames of all nodes together, if each node that still sends frames has sent one since the last time.
+    fn frame_to_show(&mut self) -> Option<Frame> {
+        let last = self
+            .records
+            .iter()
+            .filter_map(|record| record.last.as_ref());
+        let latest_ns = last.clone().map(|frame| frame.end_ns).max()?;
+        let sending: Vec<&Frame> = last
+            .filter(|frame| frame.end_ns + SHOWN_WITHOUT_NS >= latest_ns)
+            .collect();
+        let earliest_ns = sending.iter().map(|frame| frame.end_ns).min()?;
+        let all_began = latest_ns > SHOWN_WITHOUT_NS || sending.len() == self.records.len();
+        if earliest_ns <= self.shown_ns || !all_began {
+            return None;
+        }
+        self.shown_ns = latest_ns;
+        Frame::sum(sending)
     }
 
     /// Stores that the trial was skipped, with the reason.
@@ -220,8 +311,9 @@ impl<'a> TrialRun<'a> {
         TrialResult {
             trial,
             startable: true,
-            environment: None,
+            environments: environments(self.records),
             unstored,
+            repeated: false,
         }
     }
 
@@ -250,16 +342,25 @@ impl<'a> TrialRun<'a> {
             telemetry: self.downsampler.take(),
             findings: Vec::new(),
         };
-        let servers = iodyno_judge::servers(&trial);
-        let unseen = unseen(&trial.telemetry);
-        if let Some(part) = trial.parts.first_mut() {
+        let sampled: Vec<_> = (0..trial.parts.len())
+            .map(|place| {
+                let own = match trial.parts.len() {
+                    1 => Cow::Borrowed(&trial),
+                    _ => Cow::Owned(iodyno_judge::of_node(&trial, place)),
+                };
+                (iodyno_judge::servers(&own), unseen(&own.telemetry))
+            })
+            .collect();
+        for (part, (servers, unseen)) in trial.parts.iter_mut().zip(sampled) {
             part.host.servers = servers;
             part.notes.extend(unseen);
         }
         trial.findings = iodyno_judge::findings(workload, &trial);
         // The findings are derived from the telemetry; all of it is in the store.
         trial.telemetry = Telemetry::default();
-        if let Some(environment) = &self.environment {
+        let here = self.records.iter().zip(&self.lab.nodes);
+        let here = here.filter(|(_, node)| node.here).map(|(record, _)| record);
+        if let Some(environment) = here.filter_map(|record| record.environment.as_ref()).next() {
             let found = store_on_target(&self.lab.store_stack, environment, workload);
             trial.findings.extend(found);
             trial
@@ -269,13 +370,16 @@ impl<'a> TrialRun<'a> {
         trial
     }
 
-    /// Stores an event of the node.
-    fn keep(&mut self, event: &Event, targets: &mut KnownTargets) -> StoreHealth {
+    /// Stores an event of a node.
+    fn keep(&mut self, place: usize, event: &Event, targets: &mut KnownTargets) -> StoreHealth {
+        let name = &self.lab.nodes[place].name;
         match event {
             // A target that was made belongs to this run alone, and has another identity each time.
             Event::Admitted { .. } if self.made.is_some() => StoreHealth::Unchanged,
             Event::Admitted { targets: found } => {
-                targets.learn(found.iter().cloned());
+                let mut found = found.clone();
+                name_node(name, &mut found);
+                targets.learn(found);
                 match targets.take_unstored() {
                     Some(targets) => self.writer.targets(targets),
                     None => StoreHealth::Unchanged,
@@ -286,68 +390,168 @@ impl<'a> TrialRun<'a> {
                     made: self.made.as_ref().map(|made| made.about.clone()),
                     ..(**environment).clone()
                 };
-                self.notes.clone_from(notes);
-                let health = self.writer.environment(&environment);
-                self.environment = Some(environment);
+                let health = self.writer.environment(name, &environment);
+                let record = &mut self.records[place];
+                record.notes.clone_from(notes);
+                record.environment = Some(environment);
                 health
             }
             Event::Frame(frame) => {
-                self.rebuilder.add(frame);
+                self.records[place].rebuilder.add(frame);
+                let frame = match name.is_empty() {
+                    true => frame.clone(),
+                    false => Frame {
+                        number: u32::try_from(self.frames.len()).unwrap_or(u32::MAX),
+                        node: name.clone(),
+                        ..frame.clone()
+                    },
+                };
+                let health = self.writer.frame(&frame);
                 let mut counts = frame.clone();
                 drop_histograms(&mut counts);
                 self.frames.push(counts);
-                self.writer.frame(frame)
+                self.records[place].last = Some(frame);
+                health
             }
-            Event::Telemetry(batch) => {
-                self.downsampler.add(&batch.telemetry);
-                self.writer.telemetry(batch)
-            }
+            Event::Telemetry(batch) => match name.is_empty() {
+                true => self.keep_telemetry(batch),
+                false => {
+                    let batch = self.of_trial(place, batch);
+                    self.keep_telemetry(&batch)
+                }
+            },
             Event::Started { unix_ms } => {
-                self.node_started_unix_ms = Some(*unix_ms);
+                self.records[place].started_unix_ms = Some(*unix_ms);
                 StoreHealth::Unchanged
             }
-            Event::Progress { .. } => StoreHealth::Unchanged,
+            Event::Progress { .. } | Event::Finished => StoreHealth::Unchanged,
         }
     }
 
-    /// Outcome, parts and errors. If the node died, the part is rebuilt from its frames.
+    fn keep_telemetry(&mut self, batch: &TelemetryBatch) -> StoreHealth {
+        self.downsampler.add(&batch.telemetry);
+        self.writer.telemetry(batch)
+    }
+
+    /// A batch of a named node with the numbers that it and its shapes have in the trial.
+    fn of_trial(&mut self, place: usize, batch: &TelemetryBatch) -> TelemetryBatch {
+        let name = &self.lab.nodes[place].name;
+        let numbers = &mut self.records[place].shapes;
+        let mut telemetry = batch.telemetry.clone();
+        for shape in &mut telemetry.shapes {
+            numbers.insert(shape.number, self.shapes);
+            shape.number = self.shapes;
+            shape.node.clone_from(name);
+            self.shapes += 1;
+        }
+        telemetry
+            .samples
+            .retain_mut(|sample| match numbers.get(&sample.shape) {
+                Some(number) => {
+                    sample.shape = *number;
+                    true
+                }
+                None => false,
+            });
+        for gap in &mut telemetry.gaps {
+            gap.node.clone_from(name);
+        }
+        self.batches += 1;
+        TelemetryBatch {
+            number: self.batches - 1,
+            telemetry,
+        }
+    }
+
+    /// Outcome, parts and errors. The part of a node that died is rebuilt from its frames.
     fn result(
         &mut self,
-        end: Result<TrialEnd, RunnerError>,
+        ends: Vec<Result<TrialEnd, RunnerError>>,
         workload: &Workload,
     ) -> (Outcome, Vec<Part>, Vec<Diagnostic>) {
-        match end {
-            Ok(TrialEnd::Done(part, outcome)) => (outcome, vec![*part], Vec::new()),
-            Ok(TrialEnd::Refused(faults)) => {
-                (Outcome::Refused(reasons(&faults)), Vec::new(), faults)
-            }
-            Ok(TrialEnd::Unprepared(faults)) => {
-                (Outcome::Failed(reasons(&faults)), Vec::new(), faults)
-            }
-            Ok(TrialEnd::Failed { outcome, .. }) => (outcome, self.rebuilt(workload), Vec::new()),
-            Err(error) => {
-                let fault = Diagnostic::error(error.to_string());
-                (
-                    Outcome::Failed(error.to_string()),
-                    self.rebuilt(workload),
-                    vec![fault],
-                )
-            }
+        let (mut outcomes, mut parts, mut all_faults) = (Vec::new(), Vec::new(), Vec::new());
+        let named = ends.len() == self.lab.nodes.len();
+        for (place, end) in ends.into_iter().enumerate() {
+            let (outcome, part, faults) = match end {
+                Ok(TrialEnd::Done(part, outcome)) => (outcome, Some(*part), Vec::new()),
+                Ok(TrialEnd::Refused(faults)) => (Outcome::Refused(reasons(&faults)), None, faults),
+                Ok(TrialEnd::Unprepared(faults)) => {
+                    (Outcome::Failed(reasons(&faults)), None, faults)
+                }
+                Ok(TrialEnd::Failed { outcome, .. }) => {
+                    (outcome, self.rebuilt(place, workload), Vec::new())
+                }
+                Err(error) => {
+                    let fault = Diagnostic::error(error.to_string());
+                    let outcome = Outcome::Failed(error.to_string());
+                    (outcome, self.rebuilt(place, workload), vec![fault])
+                }
+            };
+            let node = &self.lab.nodes[place];
+            let told = |fault| match named {
+                true => node.told(fault),
+                false => fault,
+            };
+            all_faults.extend(faults.into_iter().map(told));
+            parts.extend(part.map(|part| match node.name.is_empty() {
+                true => part,
+                false => Part {
+                    node: node.name.clone(),
+                    ..part
+                },
+            }));
+            outcomes.push(match named {
+                true => said(outcome, |why| node.says(why)),
+                false => outcome,
+            });
         }
+        (worst(outcomes), parts, all_faults)
     }
 
-    fn rebuilt(&mut self, workload: &Workload) -> Vec<Part> {
-        match (&self.environment, self.frames.is_empty()) {
-            (Some(environment), false) => {
-                let rebuilder = std::mem::take(&mut self.rebuilder);
-                let mut part = rebuilder.part(environment.clone(), workload);
-                part.notes.append(&mut self.notes);
-                part.start_unix_ms = self.node_started_unix_ms;
-                vec![part]
-            }
-            _ => Vec::new(),
-        }
+    fn rebuilt(&mut self, place: usize, workload: &Workload) -> Option<Part> {
+        let record = &mut self.records[place];
+        let environment = record.environment.clone()?;
+        record.last.as_ref()?;
+        let rebuilder = std::mem::take(&mut record.rebuilder);
+        let mut part = rebuilder.part(environment, workload);
+        part.notes.append(&mut record.notes);
+        part.start_unix_ms = record.started_unix_ms;
+        Some(part)
     }
+}
+
+fn environments(records: Vec<NodeRecord>) -> Vec<Option<Environment>> {
+    let records = records.into_iter();
+    records.map(|record| record.environment).collect()
+}
+
+/// An outcome with other words for its reason.
+fn said(outcome: Outcome, words: impl Fn(&str) -> String) -> Outcome {
+    match outcome {
+        Outcome::Completed => Outcome::Completed,
+        Outcome::Interrupted(why) => Outcome::Interrupted(words(&why)),
+        Outcome::Failed(why) => Outcome::Failed(words(&why)),
+        Outcome::Refused(why) => Outcome::Refused(words(&why)),
+    }
+}
+
+/// The outcome of a trial from those of its nodes: the worst one. Nodes that did not begin because another one failed are
+/// interrupted, and are not mentioned then.
+fn worst(outcomes: Vec<Outcome>) -> Outcome {
+    let rank = |outcome: &Outcome| match outcome {
+        Outcome::Completed => 0,
+        Outcome::Interrupted(_) => 1,
+        Outcome::Failed(_) => 2,
+        Outcome::Refused(_) => 3,
+    };
+    let Some(worst) = outcomes.iter().max_by_key(|outcome| rank(outcome)).cloned() else {
+        return Outcome::Completed;
+    };
+    let same = outcomes
+        .iter()
+        .filter(|outcome| rank(outcome) == rank(&worst));
+    let why: Vec<&str> = same.filter_map(Outcome::reason).collect();
+    said(worst, |_| why.join("; "))
 }
 
 /// Why processes or pools were not sampled, each reason once: a name that no process has is reported.

@@ -18,7 +18,7 @@ enum Write {
         workload: String,
         started_unix_ms: u64,
     },
-    Environment(Box<Environment>),
+    Environment(String, Box<Environment>),
     Targets(Vec<KnownTarget>),
     Frame(Box<Frame>),
     Telemetry(TelemetryBatch),
@@ -68,8 +68,9 @@ impl<'a> StoreWriter<'a> {
         })
     }
 
-    pub(crate) fn environment(&mut self, environment: &Environment) -> StoreHealth {
-        self.write(Write::Environment(Box::new(environment.clone())))
+    pub(crate) fn environment(&mut self, node: &str, environment: &Environment) -> StoreHealth {
+        let environment = Box::new(environment.clone());
+        self.write(Write::Environment(node.to_owned(), environment))
     }
 
     pub(crate) fn targets(&mut self, targets: Vec<KnownTarget>) -> StoreHealth {
@@ -125,8 +126,8 @@ impl<'a> StoreWriter<'a> {
                     self.store
                         .begin_trial(self.key, configuration, workload, *started_unix_ms)?;
                 }
-                Write::Environment(environment) => {
-                    self.store.set_environment(self.key, environment)?
+                Write::Environment(node, environment) => {
+                    self.store.set_environment(self.key, node, environment)?;
                 }
                 Write::Targets(targets) => self.store.set_targets(self.key, targets)?,
                 Write::Frame(frame) => self.store.append_frame(self.key, frame)?,

@@ -80,6 +80,8 @@ pub(super) struct Gathered<'a> {
     unread: Vec<&'static str>,
     line: &'a Line,
     test_named: bool,
+    /// Whether another test is named, so that the options of this one do not matter.
+    pub(super) another_test: bool,
     /// Whether there is an unknown word in place of the command.
     command_unread: bool,
 }
@@ -94,6 +96,7 @@ pub(super) fn gather<'a>(arguments: &[String], line: &'a Line) -> Gathered<'a> {
         unread: Vec::new(),
         line,
         test_named: false,
+        another_test: false,
         command_unread: false,
     };
     let mut index = 0;
@@ -208,6 +211,7 @@ impl Gathered<'_> {
     }
 
     fn other_test(&mut self, index: usize, test: &str) {
+        self.another_test |= test != "fileio";
         let diagnostic = match test {
             "fileio" => Diagnostic::error("the test is named twice").hint("leave one of them out"),
             _ => Diagnostic::error(format!("the test `{test}` is not supported"))

@@ -88,7 +88,9 @@ pub fn read(arguments: &[String]) -> Result<Command, Vec<Diagnostic>> {
     if matches!(action, Some(Action::Help | Action::Version)) {
         gathered.said.clear();
     }
-    if let Some(action @ (Action::Prepare | Action::Run)) = action {
+    if let Some(action @ (Action::Prepare | Action::Run)) = action
+        && !gathered.another_test
+    {
         check::check(&mut gathered, action);
     }
     let (draft, mut said) = (gathered.draft, gathered.said);

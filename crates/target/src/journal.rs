@@ -10,6 +10,8 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use iodyno_model::Provision;
 use rustix::fs::FlockOperation;
@@ -20,6 +22,9 @@ use crate::layers::{Action, Host};
 use crate::roots::{Roots, names, text};
 
 const SCHEMA: u32 = 1;
+/// How often a lock that another process holds is tried again, and at which interval.
+const LOCKED: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The folders in which iodyno keeps track of the storage that it makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +90,7 @@ impl Owner {
 }
 
 /// The id of the current boot.
-pub(crate) fn boot_id(roots: &Roots) -> String {
+pub fn boot_id(roots: &Roots) -> String {
     text(roots.proc.join("sys/kernel/random/boot_id")).unwrap_or_default()
 }
 
@@ -211,9 +216,19 @@ impl Journal {
             }
             Err(error) => return Err(error.into()),
         };
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(error) if error == rustix::io::Errno::WOULDBLOCK => return Err(JournalError::Busy),
-            other => other.map_err(io::Error::from)?,
+        // A process that was just started keeps the locks of its parent until its program begins.
+        let mut tries = 0;
+        loop {
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Err(error) if error == rustix::io::Errno::WOULDBLOCK && tries == LOCKED => {
+                    return Err(JournalError::Busy);
+                }
+                Err(error) if error == rustix::io::Errno::WOULDBLOCK => {
+                    tries += 1;
+                    thread::sleep(PAUSE);
+                }
+                other => break other.map_err(io::Error::from)?,
+            }
         }
         let text = fs::read_to_string(&path)?;
         // The process that worked on it may have finished just before it was locked.
@@ -245,6 +260,13 @@ impl Journal {
         tokens
             .filter_map(|name| Some(name.strip_suffix(".jsonl")?.to_owned()))
             .collect()
+    }
+
+    /// Reads the journal of a target on which another process may work; `None` if that is not possible.
+    pub(crate) fn look(folder: &Path, token: &str) -> Option<(Header, Vec<Step>)> {
+        let text = fs::read_to_string(Journal::path(folder, token)).ok()?;
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        parse(&text[..whole])?
     }
 
     fn append(&mut self, mut line: Vec<u8>, host: &dyn Host) -> io::Result<()> {

@@ -82,13 +82,13 @@ fn every_shortage_of_a_plan_is_named_before_its_first_trial() {
         ..twice.configurations[1].clone()
     });
     let stop = StopFlag::new();
-    let found = shortages(&twice, 0..twice.cells(), &node, &stop);
+    let found = shortages(&twice, 0..twice.cells(), &[LabNode::here(&node)], &stop);
     let messages: Vec<&str> = found.iter().map(|fault| fault.message.as_str()).collect();
     assert_eq!(
         messages,
         ["`w0` on `c1`: no space", "`w1` on `c1`: no space"]
     );
-    let found = shortages(&twice, [0, 3], &node, &stop);
+    let found = shortages(&twice, [0, 3], &[LabNode::here(&node)], &stop);
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].message, "`w1` on `c1`: no space");
     assert!(node.bound.borrow().is_empty());
@@ -97,7 +97,13 @@ fn every_shortage_of_a_plan_is_named_before_its_first_trial() {
 #[test]
 fn a_forecast_has_each_target_of_the_plan_once_and_runs_nothing() {
     let node = FakeNode::new(|_| Act::Complete);
-    let found = forecast(&plan(2, 2, 3), &[], &node, &StopFlag::new()).unwrap();
+    let found = forecast(
+        &plan(2, 2, 3),
+        &[],
+        &[LabNode::here(&node)],
+        &StopFlag::new(),
+    )
+    .unwrap();
     let paths: Vec<&Path> = found
         .targets
         .iter()
@@ -282,4 +288,49 @@ fn a_store_that_was_full_for_some_time_contains_all_telemetry_at_the_end() {
         .flat_map(|number| [format!("frame {number}"), format!("telemetry {number}")])
         .collect();
     assert_eq!(series, expected.iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_trial_on_two_nodes_has_a_part_of_each_and_names_the_one_that_died() {
+    let store = FakeStore::default();
+    let mut nodes = [Act::Complete, Act::Die].map(|act| FakeNode::acting(&[act], &store));
+    nodes.iter_mut().for_each(|node| node.samples = true);
+    let [one, other] = &nodes;
+    let stop = one.stop.clone();
+    let named = |name: &str, node| LabNode {
+        name: name.to_owned(),
+        node,
+        here: false,
+    };
+    let lab = Lab {
+        nodes: vec![named("a", one), named("b", other)],
+        ..lab(&store, one, &stop)
+    };
+    carry_out(&plan(1, 1, 1), &lab, &mut |_| {}).unwrap();
+    let trials = store.trials.borrow();
+    let trial = &trials[0];
+    assert_eq!(
+        trial.outcome,
+        Outcome::Failed("node `b`: SIGBUS".to_owned())
+    );
+    let names: Vec<&str> = trial.parts.iter().map(|part| part.node.as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+    // Rebuilt from its frames.
+    assert_eq!(trial.parts[1].clones[0].directions[0].ops, 6 * 1000);
+    // Nodes may share storage.
+    let seed = |node: &FakeNode<'_>| node.bound.borrow()[0].seed;
+    assert_ne!(seed(one), seed(other));
+    // Frames and batches of both are numbered in one order.
+    let log = store.log();
+    for number in 0..12 {
+        for what in ["frame", "telemetry"] {
+            assert!(
+                log.contains(&format!("{what} {number}")),
+                "{what} {number}: {log:?}"
+            );
+        }
+    }
+    for part in &trial.parts {
+        assert_eq!(part.host.servers.len(), 1, "{:?}", part.host.servers);
+    }
 }

@@ -13,6 +13,7 @@ fn provision(layers: Vec<Layer>) -> Provision {
     Provision {
         layers,
         fill: 0,
+        precondition_ns: 0,
         sysctl: BTreeMap::new(),
         queue: BTreeMap::new(),
         env: BTreeMap::new(),
@@ -236,18 +237,59 @@ fn a_stop_undoes_every_target() {
 #[test]
 fn what_could_not_be_undone_is_reported() {
     let plan = plan(1, 1, 1, Fresh::Round);
-    let (store, mut node) = (FakeStore::default(), FakeNode::new(|_| Act::Complete));
-    node.undoable = false;
-    let (end, messages) = carry_out(&plan, &store, &node);
-    assert_eq!(end.completed, 1);
-    let note = messages
-        .iter()
-        .find(|text| text.starts_with("note: "))
-        .unwrap();
+    let note = |fault: Diagnostic| {
+        let (store, mut node) = (FakeStore::default(), FakeNode::new(|_| Act::Complete));
+        node.undoing_fails = Some(fault);
+        let (end, messages) = carry_out(&plan, &store, &node);
+        assert_eq!(end.completed, 1);
+        let trials = store.trials.borrow();
+        let made = trials[0].parts[0].environment.made.clone().unwrap();
+        let last = made
+            .commands
+            .last()
+            .map(|run| (run.status, run.output.clone()));
+        assert_eq!(last, Some((Some(1), "busy".to_owned())));
+        let mut notes = messages
+            .into_iter()
+            .filter(|text| text.starts_with("note: ") || text.starts_with("not undone: "));
+        notes.next().unwrap()
+    };
     assert_eq!(
-        note,
-        "note: the storage of c0 was not undone completely: umount: busy; `iodyno clean` undoes the rest"
+        note(Diagnostic::error("umount: busy")),
+        "not undone: the storage of c0 is not undone completely: umount: busy; `iodyno clean` undoes the rest"
     );
+    assert_eq!(
+        note(Diagnostic::error("`/dev/loop1` is still attached").hint("end its users")),
+        "not undone: the storage of c0 is not undone completely: `/dev/loop1` is still attached; end its users"
+    );
+    // What continues in the background is not a fault.
+    let later = Diagnostic::warning("process 7 continues to undo the storage, and then ends");
+    assert_eq!(
+        note(later.hint("if it is killed, `iodyno clean` undoes the rest")),
+        "note: process 7 continues to undo the storage, and then ends; if it is killed, `iodyno clean` undoes the rest"
+    );
+}
+
+#[test]
+fn shared_files_are_laid_out_once_and_caches_are_emptied_before_each_trial() {
+    let mut plan = plan(1, 3, 1, Fresh::Round);
+    for workload in &mut plan.workloads[..2] {
+        workload.files = FilePolicy::Shared;
+        let blocks = workload.jobs[0].work.blocks_mut().unwrap();
+        blocks.files.format = "data.$jobnum".to_owned();
+    }
+    plan.settling.drop_caches = true;
+    let mut expected = vec!["make c0".to_owned()];
+    let mut laid_out = false;
+    for trial in trials(&plan) {
+        if !trial.contains("w2") && !std::mem::replace(&mut laid_out, true) {
+            let on = trial.strip_prefix("trial ").unwrap();
+            expected.push(format!("lay out {on}"));
+        }
+        expected.extend(["empty caches of c0".to_owned(), trial]);
+    }
+    expected.push("undo c0".to_owned());
+    assert_eq!(storage(&plan), expected);
 }
 
 #[test]
@@ -388,4 +430,73 @@ fn states_are_counted_for_trials_without_a_target() {
     assert_eq!(end.state.name(), "failed");
     let trials = store.trials.borrow();
     assert_eq!(trials[0].outcome.state(), TrialState::Failed);
+}
+
+#[test]
+fn a_new_target_is_preconditioned_until_its_rate_is_steady() {
+    let mut plan = plan(1, 1, 1, Fresh::Experiment);
+    let mut provision = provision(vec![Layer::Tmpfs { size: 1 << 30 }]);
+    provision.precondition_ns = 1_000_000_000_000;
+    plan.configurations[0].target = Target::Made(Box::new(provision));
+    let (store, mut node) = (FakeStore::default(), FakeNode::new(|_| Act::Complete));
+    node.writes = Some(|bound| {
+        let blocks = bound.workload.jobs[0].work.blocks().unwrap();
+        // The rates of the rounds: 3000, 2000, then 1000 per second.
+        match (blocks.access.seed, blocks.files.unlink) {
+            (Some(number), _) => 4000 - 1000 * number.min(3),
+            _ => 0,
+        }
+    });
+    let (end, _) = carry_out(&plan, &store, &node);
+    assert_eq!(end.completed, 1);
+    let bound = node.bound.borrow();
+    let jobs: Vec<String> = bound
+        .iter()
+        .map(|bound| {
+            let job = &bound.workload.jobs[0];
+            let blocks = job.work.blocks().unwrap();
+            format!("{} {}", bound.workload.name, blocks.access.pattern())
+        })
+        .collect();
+    let mut expected = vec!["precondition write"];
+    // Two falling rounds and five equal ones.
+    expected.extend(["precondition randwrite"; 7]);
+    expected.extend(["precondition write", "w0 randread"]);
+    assert_eq!(jobs, expected);
+    // On a file system, a share of its free space.
+    let filled = bound[0].workload.jobs[0].work.blocks().unwrap();
+    let share = iodyno_model::Amount::Percent(80.0);
+    assert_eq!(filled.files.size, Some((share, share)));
+    let trials = store.trials.borrow();
+    let made = trials[0].parts[0].environment.made.as_ref().unwrap();
+    let fact = |name: &str| made.facts[&format!("precondition.{name}")].as_str();
+    assert_eq!(
+        (fact("steady"), fact("rounds")),
+        ("yes", "7 rounds of 50.0 s")
+    );
+}
+
+#[test]
+fn pools_whose_server_runs_on_other_cpus_take_turns() {
+    let mut plan = plan(2, 1, 1, Fresh::Round);
+    let pool = |cpus: Option<&str>| {
+        let pinning = Pinning {
+            cpus: cpus.map(str::to_owned),
+            numa: None,
+        };
+        let zfs = iodyno_model::ZfsLayer {
+            layout: Vec::new(),
+            pool: BTreeMap::new(),
+            properties: BTreeMap::new(),
+            volume: None,
+            origin: iodyno_model::ZfsOrigin::New,
+            pinning,
+        };
+        Target::Made(Box::new(provision(vec![Layer::Zfs(zfs)])))
+    };
+    for (cpus, expected) in [(None, Fresh::Round), (Some("1"), Fresh::Trial)] {
+        plan.configurations[0].target = pool(None);
+        plan.configurations[1].target = pool(cpus);
+        assert_eq!(fresh(&plan), expected, "{cpus:?}");
+    }
 }

@@ -590,6 +590,50 @@ fn a_run_whose_workloads_have_all_ended_is_complete() {
     assert_eq!(end.state, RunState::Completed);
 }
 
+#[test]
+fn a_failed_trial_is_repeated_as_often_as_the_plan_says() {
+    let plan = Plan {
+        retry: 2,
+        ..plan(2, 1, 1)
+    };
+    // One cell fails twice and then completes; the other one fails in all three attempts.
+    let store = FakeStore::default();
+    let node = FakeNode::new(|bound| match bound.key.cell {
+        0 if bound.key.attempt == 2 => Act::Complete,
+        _ => Act::Die,
+    });
+    let Executed { end, messages } = carry_out(&plan, &store, &node, &FakeJudge::default());
+    let mut places = node.places();
+    places.sort_unstable();
+    let attempts = |cell| (0..3).map(move |attempt| (0, cell, attempt));
+    let expected: Vec<(u32, u32, u32)> = attempts(0).chain(attempts(1)).collect();
+    assert_eq!(places, expected);
+    // Each attempt is stored, and the last one counts.
+    let ended = messages.iter().filter(|word| word.starts_with("ended"));
+    assert_eq!(ended.count(), 6);
+    assert_eq!((end.made, end.completed, end.planned), (2, 1, 2));
+    assert_eq!(end.state, RunState::Failed);
+}
+
+#[test]
+fn a_run_whose_failed_trials_completed_at_last_is_complete_and_refusals_are_not_repeated() {
+    let plan = Plan {
+        retry: 1,
+        ..plan(2, 1, 2)
+    };
+    let store = FakeStore::default();
+    let node = FakeNode::new(|bound| match (bound.key.attempt, bound.key.round) {
+        (0, 0) => Act::Die,
+        _ => Act::Complete,
+    });
+    let end = carry_out(&plan, &store, &node, &FakeJudge::default()).end;
+    assert_eq!((end.state, end.completed), (RunState::Completed, 4));
+    assert_eq!(node.places().len(), 6);
+    let node = FakeNode::new(|_| Act::Refuse);
+    carry_out(&plan, &store, &node, &FakeJudge::default());
+    assert!(node.places().iter().all(|(_, _, attempt)| *attempt == 0));
+}
+
 /// A search of the highest rate whose p99 is below 2 ms.
 fn searched(mut plan: Plan, workload: usize) -> Plan {
     plan.workloads[workload].search = Some(Search {

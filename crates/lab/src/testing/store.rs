@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use iodyno_model::{
-    Environment, Frame, KnownTarget, Plan, RunId, RunState, RunSummary, TelemetryBatch, Trial,
-    TrialKey, TrialState, TrialSummary,
+    CommandRun, Environment, Frame, KnownTarget, Plan, RunId, RunState, RunSummary, TelemetryBatch,
+    Trial, TrialKey, TrialState, TrialSummary,
 };
 use iodyno_store::{Run, RunHandle, Store, StoreError};
 
@@ -114,7 +114,12 @@ impl Store for FakeStore {
         Ok(())
     }
 
-    fn set_environment(&self, _: TrialKey, environment: &Environment) -> Result<(), StoreError> {
+    fn set_environment(
+        &self,
+        _: TrialKey,
+        _: &str,
+        environment: &Environment,
+    ) -> Result<(), StoreError> {
         self.note(format!("environment {}", environment.host))
     }
 
@@ -153,6 +158,16 @@ impl Store for FakeStore {
         );
         self.note("finish".to_owned())?;
         self.trials.borrow_mut().push(trial.clone());
+        Ok(())
+    }
+
+    fn add_commands(&self, key: TrialKey, commands: &[CommandRun]) -> Result<(), StoreError> {
+        let mut trials = self.trials.borrow_mut();
+        let ended = trials.iter_mut().find(|trial| trial.key == key);
+        let parts = ended.into_iter().flat_map(|trial| &mut trial.parts);
+        for made in parts.filter_map(|part| part.environment.made.as_mut()) {
+            made.commands.extend_from_slice(commands);
+        }
         Ok(())
     }
 

@@ -532,7 +532,7 @@ fn image(pinned: &Pinned) -> Vec<Reason> {
     let Ok(descriptor) = pinned.open(OFlags::RDONLY) else {
         return Vec::new();
     };
-    let found = signatures::probe(&descriptor.into(), 0, pinned.length).unwrap_or_default();
+    let found = signatures::probe_file(&descriptor.into(), pinned.length).unwrap_or_default();
     let name = pinned.resolved.file_name().unwrap_or_default();
     let device = name.to_string_lossy().into_owned();
     found

@@ -10,13 +10,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use iodyno_model::{CommandRun, Diagnostic, Identity};
-use rustix::fs::FallocateFlags;
+use iodyno_model::{CommandRun, Diagnostic, Identity, Pinning};
+use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::guard::Guard;
 use crate::identity::identify;
+use crate::journal::{Journal, Step, boot_id};
 use crate::mounts;
 use crate::roots::{names, text};
 
@@ -28,6 +29,8 @@ const UNDO: Duration = Duration::from_secs(60);
 /// How long, and at which interval, a busy mount or device is tried again.
 const BUSY: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long the lock of another process is waited for, in pauses.
+const LOCKED: u32 = 600;
 /// From SIGTERM to SIGKILL for a process, in tenths of a pause.
 const TERMINATED: u32 = 500;
 
@@ -96,10 +99,14 @@ pub enum Action {
         /// What it prints.
         log: PathBuf,
     },
-    /// Start zfs-fuse unless it runs. Undone: it is ended if it was started so and has no pool left.
+    /// Start zfs-fuse unless it runs. Undone: it is ended if it was started so, has no pool left, and no other target
+    /// needs it.
     ZfsFuse {
         /// What it prints.
         log: PathBuf,
+        /// Where it runs.
+        #[serde(default)]
+        pinning: Pinning,
     },
     /// Make a ZFS pool.
     Pool {
@@ -180,6 +187,8 @@ pub(crate) enum By {
 pub(crate) struct Hands<'a> {
     pub(crate) host: &'a dyn Host,
     pub(crate) guard: &'a Guard,
+    /// The folder of the journals.
+    pub(crate) journals: &'a Path,
     /// Environment of the commands.
     pub(crate) environment: std::collections::BTreeMap<String, String>,
     /// See [`Host::marked`]: the step that is being done.
@@ -215,7 +224,7 @@ impl Hands<'_> {
         let ran = self.host.run(&invocation, stop);
         let record = ran.record;
         let result = match (record.status, &ran.why) {
-            (Some(0), _) => Ok(record.output.clone()),
+            (Some(0), _) => Ok(ran.printed),
             (Some(status), _) => Err(format!("failed with exit status {status}")),
             (None, why) => Err(why.clone().unwrap_or_default()),
         };
@@ -292,8 +301,10 @@ impl Hands<'_> {
                 return self.run(&words, limit).map(|text| text.trim().to_owned());
             }
             Action::Zram {
-                size, algorithm, ..
-            } => return self.make_zram(*size, algorithm.as_deref()),
+                number,
+                size,
+                algorithm,
+            } => return self.make_zram(*number, *size, algorithm.as_deref()),
             Action::Mount {
                 kind,
                 source,
@@ -310,10 +321,11 @@ impl Hands<'_> {
                 self.run(&words, limit)?;
             }
             Action::Server { command, log, .. } => self.start(command, log)?,
-            Action::ZfsFuse { log } => zfs::start_server(self, log)?,
+            Action::ZfsFuse { log, pinning } => zfs::start_server(self, log, pinning)?,
             Action::Pool { arguments, .. } => {
                 let arguments = arguments.iter().map(String::as_str);
                 let words: Vec<&str> = ["zpool", "create"].into_iter().chain(arguments).collect();
+                let _alone = zfs::alone(self, self.stop)?;
                 self.run(&words, limit)?;
             }
             Action::Setting {
@@ -356,10 +368,21 @@ impl Hands<'_> {
         Ok(())
     }
 
-    fn make_zram(&mut self, size: u64, algorithm: Option<&str>) -> Result<String, Diagnostic> {
+    /// Makes a compressed device and returns its number; an empty text if the kernel gave it another number than the
+    /// intended one, because another program has made a device meanwhile. Then it is removed again.
+    fn make_zram(
+        &mut self,
+        intended: u32,
+        size: u64,
+        algorithm: Option<&str>,
+    ) -> Result<String, Diagnostic> {
         let control = self.host.roots().sys.join("class/zram-control/hot_add");
         let number = self.host.read(&control);
         let number = number.map_err(|error| cannot("make a device with", &control, &error))?;
+        if number != intended.to_string() {
+            self.remove_zram(&number)?;
+            return Ok(String::new());
+        }
         let folder = self.host.roots().sys.join(format!("block/zram{number}"));
         let settings = [
             algorithm.map(|name| ("comp_algorithm", name.to_owned())),
@@ -369,6 +392,11 @@ impl Hands<'_> {
             self.set(&folder.join(name), None, &value)?;
         }
         Ok(number)
+    }
+
+    fn remove_zram(&mut self, number: &str) -> Result<(), Diagnostic> {
+        let control = self.host.roots().sys.join("class/zram-control/hot_remove");
+        self.patiently(|hands| hands.set(&control, None, number))
     }
 
     fn set(&mut self, path: &Path, device: Option<&str>, value: &str) -> Result<(), Diagnostic> {
@@ -394,8 +422,9 @@ impl Hands<'_> {
             Action::Zram { number, size, .. } => {
                 let number = result.map_or_else(|| number.to_string(), str::to_owned);
                 let found = text(roots.sys.join(format!("block/zram{number}/disksize")));
-                // One with another size belongs to somebody else.
-                same_boot && found.is_some_and(|found| found == "0" || found == size.to_string())
+                // One with another size belongs to somebody else, as does one that another target's journal names.
+                let fits = found.is_some_and(|found| found == "0" || found == size.to_string());
+                same_boot && fits && (result.is_some() || !self.is_of_another(&number))
             }
             Action::Mount { point, .. } => !self.mounted_at(point).is_empty(),
             Action::Server { point, .. } => {
@@ -457,8 +486,7 @@ impl Hands<'_> {
             Action::Loop { file, .. } => self.detach(file),
             Action::Zram { number, .. } => {
                 let number = result.map_or_else(|| number.to_string(), str::to_owned);
-                let control = self.host.roots().sys.join("class/zram-control/hot_remove");
-                self.patiently(|hands| hands.set(&control, None, &number))
+                self.remove_zram(&number)
             }
             Action::Mount { point, .. } => self.unmount(point),
             Action::Server { point, .. } => {
@@ -466,12 +494,10 @@ impl Hands<'_> {
                 self.end_processes(&self.mark);
                 Ok(())
             }
-            Action::ZfsFuse { .. } => {
-                zfs::stop_server(self);
-                Ok(())
-            }
+            Action::ZfsFuse { .. } => zfs::stop_server(self),
             Action::Pool { name, .. } => {
-                self.patiently(|hands| hands.undo_by(&["zpool", "destroy", "-f", name]).map(drop))
+                let _alone = zfs::alone(self, &|| false)?;
+                self.destroy_pool(name)
             }
             Action::Setting {
                 path,
@@ -487,8 +513,76 @@ impl Hands<'_> {
         }
     }
 
+    /// Excludes other processes of iodyno, and other threads, from what they share on a host, until the result is dropped:
+    /// zfs-fuse, and the next number of a compressed device.
+    ///
+    /// # Errors
+    /// `stop` returned true, or nobody releases it.
+    pub(crate) fn lock(&self, stop: &dyn Fn() -> bool) -> Result<File, Diagnostic> {
+        let failed = |error: io::Error| cannot("lock", self.journals, &error);
+        let folder = File::open(self.journals).map_err(failed)?;
+        for _ in 0..LOCKED {
+            match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+                Err(error) if error == rustix::io::Errno::WOULDBLOCK && !stop() => {
+                    self.host.sleep(PAUSE);
+                }
+                Err(error) => return Err(failed(error.into())),
+                Ok(()) => return Ok(folder),
+            }
+        }
+        let shown = self.journals.display();
+        let message = format!("another process of iodyno keeps `{shown}` locked");
+        Err(Diagnostic::error(message).hint("find it with `fuser -v` and end it"))
+    }
+
+    /// The steps of other targets that are not undone.
+    pub(crate) fn steps_of_others(&self) -> Vec<Step> {
+        let own = self.mark.split('/').next().unwrap_or_default();
+        let boot = boot_id(self.host.roots());
+        let others = Journal::tokens(self.journals).into_iter();
+        let others = others.filter(|token| token != own);
+        let found = others.filter_map(|token| Journal::look(self.journals, &token));
+        let steps = found.filter(|(header, _)| header.boot == boot);
+        steps
+            .flat_map(|(_, steps)| steps)
+            .filter(|step| !step.undone)
+            .collect()
+    }
+
+    /// Whether another target has made the compressed device with this number.
+    fn is_of_another(&self, number: &str) -> bool {
+        self.steps_of_others().iter().any(|step| {
+            matches!(step.action, Action::Zram { .. }) && step.result.as_deref() == Some(number)
+        })
+    }
+
+    /// Destroys a pool. If a process was killed while it used a file, zfs-fuse can take the file for open, and the pool for busy,
+    /// for minutes, above all after a forced unmount. The pool is therefore forced only if it stays busy, and a server that
+    /// iodyno started and that has this pool alone is ended instead: the pool is not imported again.
+    fn destroy_pool(&mut self, name: &str) -> Result<(), Diagnostic> {
+        let own = format!("{name}/");
+        let mounts = mounts::own(self.host.roots()).into_iter();
+        let points = mounts.filter(|mount| mount.source.starts_with(&own));
+        for point in points.map(|mount| mount.point).collect::<Vec<_>>() {
+            // Answered after the messages before it.
+            let point = word(&point).map_err(Diagnostic::error)?;
+            let _ = self.undo_by(&["stat", "-f", &point]);
+        }
+        let plain = self.patiently(|hands| hands.undo_by(&["zpool", "destroy", name]).map(drop));
+        match plain {
+            Err(fault) if fault.message.contains("busy") && zfs::serves_only(self, name) => {
+                zfs::end_server(self);
+                Ok(())
+            }
+            Err(fault) if fault.message.contains("busy") => {
+                self.patiently(|hands| hands.undo_by(&["zpool", "destroy", "-f", name]).map(drop))
+            }
+            other => other,
+        }
+    }
+
     /// Repeats what fails while something is busy.
-    fn patiently(
+    pub(crate) fn patiently(
         &mut self,
         mut attempt: impl FnMut(&mut Self) -> Result<(), Diagnostic>,
     ) -> Result<(), Diagnostic> {
@@ -523,6 +617,12 @@ impl Hands<'_> {
             let dead = |fault: &Diagnostic| fault.message.contains("endpoint");
             match plain {
                 Err(fault) if dead(&fault) => drop(self.undo_by(&["umount", "--lazy", &point])?),
+                Err(fault) if fault.message.contains("busy") => {
+                    let hint = format!(
+                        "end the processes that use it, which `fuser -vm {point}` lists, then run `iodyno clean`"
+                    );
+                    return Err(fault.hint(hint));
+                }
                 other => other?,
             }
         }
@@ -563,6 +663,22 @@ impl Hands<'_> {
                 self.undo_by(&["losetup", "--detach", &format!("/dev/{name}")])?;
             }
         }
+    }
+
+    /// The CPUs on which the processes with this mark may run, each list once: `0-3`.
+    pub(crate) fn cpus_of(&self, mark: &str) -> String {
+        let proc = &self.host.roots().proc;
+        let mut lists: Vec<String> = Vec::new();
+        for process in self.host.marked(mark) {
+            let status = text(proc.join(process.to_string()).join("status")).unwrap_or_default();
+            let mut lines = status.lines();
+            let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+            let list = list.unwrap_or_default().trim().to_owned();
+            if !list.is_empty() && !lists.contains(&list) {
+                lists.push(list);
+            }
+        }
+        lists.join("; ")
     }
 
     /// Ends the processes with this mark.

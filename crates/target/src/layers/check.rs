@@ -1,13 +1,14 @@
 //! Whether targets can be made on this host, before anything is changed.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
-use iodyno_model::{Diagnostic, FileSystemKind, Layer, Provision, ZfsLayer, ZfsOrigin};
+use iodyno_model::{Diagnostic, FileSystemKind, Layer, Pinning, Provision, ZfsLayer, ZfsOrigin};
 use iodyno_units::{Bytes, Nanos};
 use rustix::fs::Access;
 
 use crate::guard::Guard;
-use crate::roots::Roots;
+use crate::roots::{Roots, text};
 use crate::space::{self, Need};
 
 use super::action::Hands;
@@ -220,6 +221,7 @@ impl Maker<'_> {
         let mut hands = Hands {
             host: self.host,
             guard: &guard,
+            journals: &self.folders.journals,
             environment: provision.env.clone(),
             mark: format!("{}/check", request.token),
             stop,
@@ -309,6 +311,7 @@ impl Maker<'_> {
             Layer::Zfs(zfs) => {
                 let mut faults = zfs::check(hands, zfs, devices);
                 faults.extend(zfs_faults(zfs, provision));
+                faults.extend(self.pinning_faults(&zfs.pinning));
                 faults
             }
             Layer::Overlay { .. } => {
@@ -325,14 +328,18 @@ impl Maker<'_> {
                     _ => Vec::new(),
                 }
             }
-            Layer::Delay { read_ns, write_ns } => [read_ns, write_ns]
-                .into_iter()
-                .filter(|ns| *ns % DELAY_UNIT_NS != 0)
-                .map(|ns| {
+            Layer::Delay {
+                read_ns,
+                write_ns,
+                pinning,
+            } => {
+                let spans = [read_ns, write_ns].into_iter();
+                let broken = spans.filter(|ns| *ns % DELAY_UNIT_NS != 0).map(|ns| {
                     let message = format!("`delay` cannot wait for {}", Nanos(*ns));
                     Diagnostic::error(message).hint("use whole milliseconds: nbdkit has no others")
-                })
-                .collect(),
+                });
+                broken.chain(self.pinning_faults(pinning)).collect()
+            }
             Layer::Throttle(limits) => throttle::settings(self.host.roots(), limits)
                 .err()
                 .into_iter()
@@ -341,10 +348,47 @@ impl Maker<'_> {
         }
     }
 
+    /// What the host lacks to run server processes on these CPUs and nodes.
+    fn pinning_faults(&self, pinning: &Pinning) -> Vec<Diagnostic> {
+        let mut faults = Vec::new();
+        let system = self.host.roots().sys.join("devices/system");
+        for (list, what, online, program) in [
+            (&pinning.cpus, "CPU", "cpu/online", "taskset"),
+            (&pinning.numa, "NUMA node", "node/online", "numactl"),
+        ] {
+            let Some(list) = list else { continue };
+            let there = text(system.join(online)).unwrap_or_default();
+            let there_numbers = Pinning::numbers(&there).unwrap_or_default();
+            let wanted = Pinning::numbers(list).unwrap_or_default();
+            for number in wanted.iter().filter(|it| !there_numbers.contains(it)) {
+                let message = format!("the host has no {what} {number}");
+                faults.push(Diagnostic::error(message).hint(format!("it has {there}")));
+            }
+            if self.host.program(program).is_none() {
+                let package = if what == "CPU" {
+                    "util-linux"
+                } else {
+                    "numactl"
+                };
+                let message = format!("`{program}`, which `{list}` needs, is not installed");
+                let hint = format!("install it: Debian's package is `{package}`");
+                faults.push(Diagnostic::error(message).hint(hint));
+            }
+        }
+        faults
+    }
+
     fn folder_faults(&self, path: &Path, provision: &Provision, guard: &Guard) -> Vec<Diagnostic> {
         let fault = |message| vec![Diagnostic::error(message)];
         if let Err(why) = word(path) {
             return fault(why);
+        }
+        if matches!(path.symlink_metadata(), Err(error) if error.kind() == io::ErrorKind::NotFound)
+        {
+            let path = path.display();
+            let message = format!("the folder `{path}` does not exist");
+            let hint = format!("check the name, or make it with `mkdir -p {path}`");
+            return vec![Diagnostic::error(message).hint(hint)];
         }
         match admit(guard, path, &[]) {
             Err(refused) => return vec![refused],

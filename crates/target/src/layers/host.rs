@@ -21,6 +21,8 @@ use rustix::process::{Pid, Signal};
 
 use crate::roots::{Roots, names, text};
 
+use super::fill::random_data;
+
 /// The environment variable that names the step which started a process.
 const MARK: &str = "IODYNO_STEP";
 /// The most that is kept of a command's output, bytes.
@@ -85,8 +87,10 @@ fn search_path() -> String {
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ran {
-    /// Its record.
+    /// Its record, with everything that it printed.
     pub(crate) record: CommandRun,
+    /// What it printed on standard output, its result: without warnings.
+    pub(crate) printed: String,
     /// Why it has no exit status.
     pub(crate) why: Option<String>,
 }
@@ -120,14 +124,26 @@ pub(crate) trait Host {
     /// Makes what was written to a file or folder durable.
     fn sync(&self, file: &File) -> io::Result<()>;
 
-    /// Reads or writes a device with direct I/O, in ops of this size, bytes, for this time. Returns the number of ops
-    /// and the time that they took.
+    /// Reads or writes devices at the same time with direct I/O, in ops of this size, bytes, for this time. Returns the
+    /// number of ops of each and the time that they took.
     fn measure(
         &self,
-        device: &Path,
+        devices: &[PathBuf],
         write: bool,
         size: usize,
         span: Duration,
+    ) -> io::Result<Vec<(u64, Duration)>>;
+
+    /// Writes a new file of random data and syncs it. Returns the time that it took.
+    fn fill(&self, file: &Path, bytes: u64, stop: &dyn Fn() -> bool) -> io::Result<Duration>;
+
+    /// Drops the page cache and reads a file or device from its beginning for this time, or to its end. Returns the number of
+    /// bytes and the time that it took.
+    fn read_cold(
+        &self,
+        file: &Path,
+        span: Duration,
+        stop: &dyn Fn() -> bool,
     ) -> io::Result<(u64, Duration)>;
 
     /// Waits.
@@ -168,14 +184,18 @@ impl Host for ThisHost {
 
     fn run(&self, invocation: &Invocation, stop: &dyn Fn() -> bool) -> Ran {
         let begun = Instant::now();
-        let (status, output, why) = match run(invocation, stop) {
-            Ok(ended) => ended,
-            Err(error) => (
-                None,
-                String::new(),
-                Some(format!("cannot be started: {error}")),
-            ),
-        };
+        let Ended {
+            status,
+            printed,
+            said,
+            why,
+        } = run(invocation, stop).unwrap_or_else(|error| Ended {
+            why: Some(format!("cannot be started: {error}")),
+            ..Ended::default()
+        });
+        let both = [printed.as_str(), said.as_str()];
+        let both = both.into_iter().filter(|text| !text.is_empty());
+        let output = both.collect::<Vec<_>>().join("\n");
         Ran {
             record: CommandRun {
                 command: invocation.text(),
@@ -183,6 +203,7 @@ impl Host for ThisHost {
                 output,
                 span_ns: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
             },
+            printed,
             why,
         }
     }
@@ -241,32 +262,48 @@ impl Host for ThisHost {
 
     fn measure(
         &self,
-        device: &Path,
+        devices: &[PathBuf],
         write: bool,
         size: usize,
         span: Duration,
-    ) -> io::Result<(u64, Duration)> {
-        let file = File::options()
-            .read(true)
-            .write(write)
-            .custom_flags(OFlags::DIRECT.bits() as i32)
-            .open(device)?;
-        let length = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))?;
-        let places = (length / size as u64).max(1);
-        let mut memory = vec![0; size + ALIGNMENT];
-        let start = memory.as_ptr().align_offset(ALIGNMENT);
-        let buffer = &mut memory[start..start + size];
+    ) -> io::Result<Vec<(u64, Duration)>> {
+        thread::scope(|scope| {
+            let work = devices.iter();
+            let work = work.map(|device| scope.spawn(move || measure(device, write, size, span)));
+            let work: Vec<_> = work.collect();
+            let ended = work.into_iter().map(|one| match one.join() {
+                Ok(measured) => measured,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            ended.collect()
+        })
+    }
+
+    fn fill(&self, file: &Path, bytes: u64, stop: &dyn Fn() -> bool) -> io::Result<Duration> {
         let begun = Instant::now();
-        let mut ops = 0;
-        while begun.elapsed() < span {
-            let at = ops % places * size as u64;
-            match write {
-                true => file.write_all_at(buffer, at)?,
-                false => file.read_exact_at(buffer, at)?,
+        random_data(file, bytes, stop)?;
+        Ok(begun.elapsed())
+    }
+
+    fn read_cold(
+        &self,
+        file: &Path,
+        span: Duration,
+        stop: &dyn Fn() -> bool,
+    ) -> io::Result<(u64, Duration)> {
+        rustix::fs::sync();
+        self.write(&self.roots.proc.join("sys/vm/drop_caches"), "3")?;
+        let mut file = File::open(file)?;
+        let mut buffer = vec![0; 1 << 20];
+        let begun = Instant::now();
+        let mut bytes = 0;
+        while begun.elapsed() < span && !stop() {
+            match file.read(&mut buffer)? {
+                0 => break,
+                length => bytes += length as u64,
             }
-            ops += 1;
         }
-        Ok((ops, begun.elapsed()))
+        Ok((bytes, begun.elapsed()))
     }
 
     fn sleep(&self, span: Duration) {
@@ -278,23 +315,63 @@ impl Host for ThisHost {
     }
 }
 
-type Ended = (Option<i32>, String, Option<String>);
+/// Reads or writes one device.
+fn measure(device: &Path, write: bool, size: usize, span: Duration) -> io::Result<(u64, Duration)> {
+    let file = File::options()
+        .read(true)
+        .write(write)
+        .custom_flags(OFlags::DIRECT.bits() as i32)
+        .open(device)?;
+    let length = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))?;
+    let places = (length / size as u64).max(1);
+    let mut memory = vec![0; size + ALIGNMENT];
+    let start = memory.as_ptr().align_offset(ALIGNMENT);
+    let buffer = &mut memory[start..start + size];
+    let begun = Instant::now();
+    let mut ops = 0;
+    while begun.elapsed() < span {
+        let at = ops % places * size as u64;
+        match write {
+            true => file.write_all_at(buffer, at)?,
+            false => file.read_exact_at(buffer, at)?,
+        }
+        ops += 1;
+    }
+    Ok((ops, begun.elapsed()))
+}
+
+/// How a command ended.
+#[derive(Default)]
+struct Ended {
+    status: Option<i32>,
+    /// Its standard output.
+    printed: String,
+    /// Its standard error.
+    said: String,
+    /// Why it has no exit status.
+    why: Option<String>,
+}
 
 fn run(invocation: &Invocation, stop: &dyn Fn() -> bool) -> io::Result<Ended> {
-    // A file rather than a pipe: a server that the command started may keep it open.
-    let mut output = File::from(rustix::fs::memfd_create("output", MemfdFlags::CLOEXEC)?);
+    // Files rather than pipes: a server that the command started may keep them open.
+    let file = |name: &str| rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC).map(File::from);
+    let (mut printed, mut said) = (file("output")?, file("errors")?);
     let mut command = invocation.command();
-    command.stdout(output.try_clone()?);
-    command.stderr(output.try_clone()?);
+    command.stdout(printed.try_clone()?);
+    command.stderr(said.try_clone()?);
     let mut child = command.spawn()?;
     let limit = invocation.limit;
     let why = match wait(&mut child, limit, stop)? {
         Some(status) => {
-            let text = tail(&mut output)?;
             let why = status
                 .signal()
                 .map(|signal| format!("was ended by signal {signal}"));
-            return Ok((status.code(), text, why));
+            return Ok(Ended {
+                status: status.code(),
+                printed: tail(&mut printed)?,
+                said: tail(&mut said)?,
+                why,
+            });
         }
         None if stop() => "was stopped".to_owned(),
         None => format!("did not end within {} s", limit.as_secs()),
@@ -314,7 +391,12 @@ fn run(invocation: &Invocation, stop: &dyn Fn() -> bool) -> io::Result<Ended> {
         true => format!("{why}, and process {} is blocked in the kernel", child.id()),
         false => why,
     };
-    Ok((None, tail(&mut output)?, Some(why)))
+    Ok(Ended {
+        status: None,
+        printed: tail(&mut printed)?,
+        said: tail(&mut said)?,
+        why: Some(why),
+    })
 }
 
 /// Waits for a child; `None`: it still runs after this time, or `stop` returned true.
@@ -358,4 +440,26 @@ pub(crate) fn word(path: &Path) -> Result<String, String> {
 /// The number of the device node that the kernel names so (`loop3`), as `7:3`.
 pub(crate) fn device_number(roots: &Roots, name: &str) -> Option<String> {
     text(roots.sys.join("class/block").join(name).join("dev"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_result_of_a_command_lacks_its_warnings() {
+        let script = "echo 'does not fit into a sector' >&2; echo /dev/loop7";
+        let words = ["/bin/sh", "-c", script].map(str::to_owned);
+        let invocation = Invocation {
+            words: words.to_vec(),
+            environment: BTreeMap::new(),
+            mark: "test/0".to_owned(),
+            limit: Duration::from_secs(600),
+        };
+        let ran = ThisHost::new().run(&invocation, &|| false);
+        assert_eq!(ran.record.status, Some(0), "{ran:?}");
+        assert_eq!(ran.printed, "/dev/loop7");
+        let both = "/dev/loop7\ndoes not fit into a sector";
+        assert_eq!(ran.record.output, both);
+    }
 }

@@ -15,11 +15,12 @@ mod throttle;
 mod zfs;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use iodyno_model::{
-    CommandRun, Diagnostic, FileSystemKind, Layer, Limits, Provision, ZfsLayer, ZfsOrigin,
+    CommandRun, Diagnostic, FileSystemKind, Layer, Limits, Pinning, Provision, ZfsLayer, ZfsOrigin,
 };
 use serde::{Deserialize, Serialize};
 
@@ -29,12 +30,14 @@ use crate::identity::identify;
 use crate::journal::{Header, Journal, JournalError, Owner, StateFolders, boot_id};
 use crate::mounts;
 use crate::roots::{Roots, text};
+use crate::space;
 
 pub use action::Action;
 use action::{By, Hands, current, number_of};
-pub use clean::{Cleaned, Orphan};
+pub use clean::{Cleaned, Orphan, OtherUser};
 use host::ThisHost;
 pub(crate) use host::{Host, word};
+use throttle::OneWay;
 
 /// The longest time that making a file system, a pool or an image file may take.
 const MAKE: Duration = Duration::from_secs(1800);
@@ -109,6 +112,15 @@ pub(crate) struct Maker<'a> {
     pub(crate) records: Option<PathBuf>,
 }
 
+/// What undoing a target consisted of.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct TornDown {
+    /// The commands that were run, in order.
+    pub commands: Vec<CommandRun>,
+    /// What remains, and why.
+    pub faults: Vec<Diagnostic>,
+}
+
 /// What is wrong with these targets on this host: missing tools, permissions and space, refused devices. Changes
 /// nothing. Empty: they can be made.
 pub fn check(requests: &[ProvisionRequest], stop: &dyn Fn() -> bool) -> Vec<Diagnostic> {
@@ -144,12 +156,32 @@ pub fn roll_back(token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnos
     on_this_host(|maker| maker.roll_back(token, stop))
 }
 
-/// Undoes a target, and returns the commands that were run. There is nothing to undo if there is no such target.
+/// Empties the caches of a target's top layer that are not part of the page cache: those of a ZFS pool.
 ///
 /// # Errors
-/// What remains, and why. Its journal remains, too.
-pub fn tear_down(token: &str) -> Result<Vec<CommandRun>, Vec<Diagnostic>> {
-    on_this_host(|maker| maker.tear_down(token))
+/// A command failed; the target cannot be used any more.
+pub fn empty_caches(token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
+    on_this_host(|maker| maker.empty_caches(token, stop))
+}
+
+/// Undoes targets at the same time. There is nothing to undo for a token without a target. If something remains, so does the
+/// journal.
+pub fn tear_down(tokens: &[String]) -> Vec<TornDown> {
+    let undo = |token: &String| {
+        on_this_host(|maker| Ok(maker.tear_down(token))).unwrap_or_else(|faults| TornDown {
+            faults,
+            ..TornDown::default()
+        })
+    };
+    std::thread::scope(|scope| {
+        let work = tokens.iter().map(|token| scope.spawn(move || undo(token)));
+        let work: Vec<_> = work.collect();
+        let ended = work.into_iter().map(|one| match one.join() {
+            Ok(undone) => undone,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        ended.collect()
+    })
 }
 
 /// Undoes the targets whose process has died; with `dry_run`, only lists them.
@@ -210,6 +242,7 @@ impl Maker<'_> {
             request,
             told,
             facts: BTreeMap::new(),
+            throttled: Vec::new(),
         };
         match making.all() {
             Ok(path) => Ok(Provisioned {
@@ -240,6 +273,7 @@ impl Maker<'_> {
         Hands {
             host: self.host,
             guard,
+            journals: &self.folders.journals,
             environment: journal.header.provision.env.clone(),
             mark: String::new(),
             stop,
@@ -257,17 +291,35 @@ impl Maker<'_> {
         }
     }
 
-    fn tear_down(&self, token: &str) -> Result<Vec<CommandRun>, Vec<Diagnostic>> {
-        let Some(journal) = self.open(token)? else {
-            return Ok(Vec::new());
+    fn tear_down(&self, token: &str) -> TornDown {
+        let journal = match self.open(token) {
+            Ok(Some(journal)) => journal,
+            Ok(None) => return TornDown::default(),
+            Err(faults) => {
+                return TornDown {
+                    faults,
+                    ..TornDown::default()
+                };
+            }
         };
         let guard = self.guard(&[]);
         let mut hands = self.hands(&guard, &journal, &|| false);
         let faults = undo(&mut hands, journal, By::Owner, &mut |_| ());
-        match faults.is_empty() {
-            true => Ok(hands.commands),
-            false => Err(faults),
+        TornDown {
+            commands: hands.commands,
+            faults,
         }
+    }
+
+    fn empty_caches(&self, token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
+        let Some(journal) = self.open(token)? else {
+            return Err(vec![no_target(token)]);
+        };
+        let guard = self.guard(&[]);
+        let mut hands = self.hands(&guard, &journal, stop);
+        hands.mark = format!("{token}/caches");
+        let links = self.folders.mounts.join(token).join("devices");
+        zfs::empty_caches(&mut hands, &journal, &links).map_err(|fault| vec![fault])
     }
 
     fn snapshot(&self, token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
@@ -314,8 +366,7 @@ impl Maker<'_> {
         work: impl FnOnce(&mut Hands<'_>, Top) -> Result<String, Diagnostic>,
     ) -> Result<(), Vec<Diagnostic>> {
         let Some(journal) = self.open(token)? else {
-            let message = format!("there is no target `{token}`");
-            return Err(vec![Diagnostic::error(message)]);
+            return Err(vec![no_target(token)]);
         };
         let layers = &journal.header.provision.layers;
         let top = match layers.first() {
@@ -352,6 +403,10 @@ enum Top {
     Btrfs(String),
 }
 
+fn no_target(token: &str) -> Diagnostic {
+    Diagnostic::error(format!("there is no target `{token}`"))
+}
+
 fn not_recorded(why: &str) -> Diagnostic {
     let message = format!("cannot write the journal of the storage that is made: {why}");
     Diagnostic::error(message)
@@ -380,7 +435,10 @@ fn undo(
         if hands.in_place(&step.action, result, by) {
             told(&step.action.to_string());
             if let Err(fault) = hands.remove(&step.action, result) {
-                return vec![fault.hint("`iodyno clean` tries again")];
+                return vec![match fault.hint {
+                    Some(_) => fault,
+                    None => fault.hint("remove the cause, then run `iodyno clean`"),
+                }];
             }
         }
         if let Err(error) = journal.undone(number, hands.host) {
@@ -404,6 +462,8 @@ struct Making<'a, 'b> {
     request: &'a ProvisionRequest,
     told: &'b mut dyn FnMut(&str),
     facts: BTreeMap<String, String>,
+    /// The limits of each `throttle` layer, and its devices.
+    throttled: Vec<(Limits, Vec<PathBuf>)>,
 }
 
 impl Making<'_, '_> {
@@ -443,6 +503,11 @@ impl Making<'_, '_> {
                 }
             }
             storage = made;
+        }
+        for (limits, devices) in std::mem::take(&mut self.throttled) {
+            if storage.paths() != devices {
+                self.check_through(&storage, &limits, &devices)?;
+            }
         }
         let kinds: Vec<&str> = provision.layers.iter().map(Layer::kind).collect();
         self.facts.insert("layers".to_owned(), kinds.join(" on "));
@@ -570,7 +635,11 @@ impl Making<'_, '_> {
             Layer::Zfs(zfs) => self.zfs(&name, zfs, below),
             Layer::Overlay { mount } => self.overlay(&name, mount, below),
             Layer::Throttle(limits) => self.throttle(limits, below),
-            Layer::Delay { read_ns, write_ns } => self.delay(&name, [*read_ns, *write_ns], below),
+            Layer::Delay {
+                read_ns,
+                write_ns,
+                pinning,
+            } => self.delay(&name, [*read_ns, *write_ns], pinning, below),
         }
     }
 
@@ -650,8 +719,18 @@ impl Making<'_, '_> {
     ) -> Result<Storage, Diagnostic> {
         let mut devices = Vec::new();
         for _ in 0..count {
+            devices.push(self.one_zram(size, algorithm)?);
+        }
+        Ok(Storage::Devices(devices))
+    }
+
+    fn one_zram(&mut self, size: u64, algorithm: Option<&String>) -> Result<PathBuf, Diagnostic> {
+        // No other target is given this number.
+        let _alone = self.hands.lock(self.hands.stop)?;
+        let roots = self.hands.host.roots().clone();
+        for _ in 0..TRIES {
             // The kernel gives the lowest free number.
-            let block = self.hands.host.roots().sys.join("block");
+            let block = roots.sys.join("block");
             let mut numbers = 0..;
             let number = numbers.find(|number| !block.join(format!("zram{number}")).exists());
             let made = self.step(Action::Zram {
@@ -659,9 +738,12 @@ impl Making<'_, '_> {
                 size,
                 algorithm: algorithm.cloned(),
             })?;
-            devices.push(self.hands.host.roots().dev.join(format!("zram{made}")));
+            if !made.is_empty() {
+                return Ok(roots.dev.join(format!("zram{made}")));
+            }
         }
-        Ok(Storage::Devices(devices))
+        let message = "another program takes each new number of a compressed device";
+        Err(Diagnostic::error(message).hint("end it, or try again later"))
     }
 
     fn mount(
@@ -759,7 +841,8 @@ impl Making<'_, '_> {
         let point = self.mount_point(name)?;
         if !zfs::in_kernel(self.hands.host) {
             let log = self.mounts.join("zfs-fuse.log");
-            self.step(Action::ZfsFuse { log })?;
+            let pinning = layer.pinning.clone();
+            self.step(Action::ZfsFuse { log, pinning })?;
         }
         self.step(Action::Pool {
             name: zfs::pool(token),
@@ -852,6 +935,7 @@ impl Making<'_, '_> {
         &mut self,
         name: &str,
         spans_ns: [u64; 2],
+        pinning: &Pinning,
         below: &Storage,
     ) -> Result<Storage, Diagnostic> {
         let mut devices = Vec::new();
@@ -875,10 +959,14 @@ impl Making<'_, '_> {
             ];
             let log = point.with_extension("log");
             self.step(Action::Server {
-                command: command.to_vec(),
+                command: pinning.command(&command),
                 point,
                 log: log.clone(),
             })?;
+            if !pinning.is_none() {
+                let cpus = self.hands.cpus_of(&self.hands.mark);
+                self.add_facts("delay", vec![("server cpus", cpus)]);
+            }
             let log = log.as_path();
             self.await_path(&file).map_err(|fault| {
                 let said = text(log).unwrap_or_default();
@@ -896,11 +984,75 @@ impl Making<'_, '_> {
             for (path, value) in throttle::settings(self.hands.host.roots(), limits)? {
                 self.setting(path, Some(number.clone()), &value)?;
             }
-            (self.told)(&format!("check of the limits of {}", device.display()));
-            let achieved = throttle::check(self.hands.host, device, limits, self.hands.stop)?;
-            self.add_facts("throttle", achieved);
         }
+        (self.told)("check of the limits of the devices");
+        let achieved = throttle::check(self.hands.host, below.paths(), limits, self.hands.stop)?;
+        self.add_facts("throttle", achieved);
+        self.throttled.push((*limits, below.paths().to_vec()));
         Ok(below.clone())
+    }
+
+    /// Checks limits through the layers above: the kernel thread or server that does their I/O may not be in the control
+    /// group.
+    fn check_through(
+        &mut self,
+        top: &Storage,
+        limits: &Limits,
+        devices: &[PathBuf],
+    ) -> Result<(), Diagnostic> {
+        let request = self.request;
+        let kind = request.provision.layers.first().map_or("", Layer::kind);
+        (self.told)(&format!("check of the limits through {kind}"));
+        let (host, stop) = (self.hands.host, self.hands.stop);
+        let failed = |error: io::Error| {
+            let message = format!("cannot check the limits through `{kind}`: {error}");
+            Diagnostic::error(message)
+        };
+        let mut achieved = Vec::new();
+        let file = match top {
+            Storage::Folder(folder) => folder.join("iodyno-check"),
+            other => other.paths().first().cloned().unwrap_or_default(),
+        };
+        if let Storage::Folder(folder) = top {
+            let free = space::room(folder).map_or(0, |room| room.bytes);
+            let bytes = throttle::amount(limits, devices.len(), free);
+            let before = throttle::counts(host, devices);
+            let span = host.fill(&file, bytes, stop).map_err(failed)?;
+            let moved = before.since(host, bytes, span);
+            achieved.extend(throttle::holds_through(
+                kind,
+                OneWay::writes(limits),
+                &moved,
+            )?);
+        }
+        if let Some(Layer::Zfs(_)) = self.request.provision.layers.first() {
+            self.empty_caches()?;
+        }
+        let before = throttle::counts(host, devices);
+        let (bytes, span) = host
+            .read_cold(&file, throttle::SPAN, stop)
+            .map_err(failed)?;
+        // Without a file of its own, it is not known whether there was anything to read.
+        let bytes = match top {
+            Storage::Folder(_) => bytes,
+            _ => 0,
+        };
+        let moved = before.since(host, bytes, span);
+        achieved.extend(throttle::holds_through(
+            kind,
+            OneWay::reads(limits),
+            &moved,
+        )?);
+        if let Storage::Folder(_) = top {
+            std::fs::remove_file(&file).map_err(failed)?;
+        }
+        self.add_facts("throttle", achieved);
+        Ok(())
+    }
+
+    fn empty_caches(&mut self) -> Result<(), Diagnostic> {
+        let links = self.mounts.join("devices");
+        zfs::empty_caches(&mut self.hands, &self.journal, &links)
     }
 
     fn fill(&mut self, storage: &Storage, bytes: u64) -> Result<(), Diagnostic> {
@@ -973,6 +1125,9 @@ impl Making<'_, '_> {
             false => "zfs-fuse",
         };
         let mut facts = vec![("implementation", implementation.to_owned())];
+        if !layer.pinning.is_none() {
+            facts.push(("server cpus", zfs::server_cpus(&self.hands)));
+        }
         let get = ["zfs", "get", "-H", "-o", "property,value", "all", &data];
         let status = ["zpool", "status", &pool];
         for (name, words) in [("properties", get.as_slice()), ("status", &status)] {

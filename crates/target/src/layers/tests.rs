@@ -10,14 +10,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use iodyno_model::{
-    CommandRun, FileSystemKind, Layer, Limits, Provision, VdevGroup, ZfsLayer, ZfsOrigin,
+    CommandRun, FileSystemKind, Layer, Limits, Pinning, Provision, VdevGroup, ZfsLayer, ZfsOrigin,
 };
 use rustix::process::Signal;
 
+use super::action::Action;
 use super::host::{Host, Invocation, Ran};
-use super::{Maker, ProvisionRequest};
+use super::{Maker, ProvisionRequest, TornDown};
 use crate::fake::FakeHost;
-use crate::journal::{Owner, StateFolders};
+use crate::journal::{Header, Journal, Owner, StateFolders};
 use crate::roots::{Roots, names};
 
 const GIB: u64 = 1 << 30;
@@ -44,6 +45,8 @@ struct World {
     passed: Cell<usize>,
     /// The point at which iodyno is killed.
     dies_at: Cell<Option<usize>>,
+    /// The number of bytes that are read when limits are checked through a file system.
+    read_through: Cell<u64>,
     /// The command that fails, by its first words.
     fails: RefCell<Option<&'static str>>,
 }
@@ -84,6 +87,7 @@ impl World {
             commands: RefCell::default(),
             passed: Cell::new(0),
             dies_at: Cell::new(None),
+            read_through: Cell::new(1),
             fails: RefCell::new(None),
         };
         world.attach(&world.host.path("data/mine"));
@@ -190,9 +194,7 @@ impl World {
                     .insert((*pool).to_owned())
                     .then_some(done)
             }
-            ["zpool", "destroy", "-f", pool] => {
-                self.pools.borrow_mut().remove(*pool).then_some(done)
-            }
+            ["zpool", "destroy", pool] => self.pools.borrow_mut().remove(*pool).then_some(done),
             ["zpool", "list", ..] => {
                 let runs = self
                     .processes
@@ -298,11 +300,14 @@ impl Host for World {
         let output = (!fails).then(|| self.obey(&words)).flatten();
         self.point();
         self.commands.borrow_mut().push(text.clone());
+        let status = Some(i32::from(output.is_none()));
+        let output = output.unwrap_or_else(|| "busy".to_owned());
         Ran {
+            printed: output.clone(),
             record: CommandRun {
                 command: text,
-                status: Some(i32::from(output.is_none())),
-                output: output.unwrap_or_default(),
+                status,
+                output,
                 span_ns: 1,
             },
             why: None,
@@ -337,6 +342,9 @@ impl Host for World {
         self.point();
         let mut processes = self.processes.borrow_mut();
         processes.retain(|one| one.pid != process || one.mark != mark);
+        if mark == "zfs-fuse" {
+            self.pools.borrow_mut().clear();
+        }
     }
 
     fn program(&self, name: &str) -> Option<PathBuf> {
@@ -396,12 +404,29 @@ impl Host for World {
 
     fn measure(
         &self,
-        _device: &Path,
+        devices: &[PathBuf],
         _write: bool,
         _size: usize,
         span: Duration,
+    ) -> io::Result<Vec<(u64, Duration)>> {
+        Ok(devices.iter().map(|_| (1, span)).collect())
+    }
+
+    fn fill(&self, file: &Path, _bytes: u64, _stop: &dyn Fn() -> bool) -> io::Result<Duration> {
+        self.point();
+        fs::write(file, "random")?;
+        self.point();
+        Ok(Duration::from_secs(1000))
+    }
+
+    fn read_cold(
+        &self,
+        _file: &Path,
+        span: Duration,
+        _stop: &dyn Fn() -> bool,
     ) -> io::Result<(u64, Duration)> {
-        Ok((1, span))
+        self.point();
+        Ok((self.read_through.get(), span))
     }
 
     fn sleep(&self, _span: Duration) {}
@@ -415,6 +440,7 @@ fn plain(layers: Vec<Layer>) -> Provision {
     Provision {
         layers,
         fill: 0,
+        precondition_ns: 0,
         sysctl: BTreeMap::new(),
         queue: BTreeMap::new(),
         env: BTreeMap::new(),
@@ -463,6 +489,7 @@ fn mirrors() -> Layer {
         properties: BTreeMap::new(),
         volume: None,
         origin: ZfsOrigin::New,
+        pinning: Pinning::default(),
     })
 }
 
@@ -482,6 +509,7 @@ fn provisions(world: &World) -> Vec<Provision> {
     let delay = Layer::Delay {
         read_ns: 2_000_000,
         write_ns: 0,
+        pinning: Pinning::default(),
     };
     vec![
         Provision {
@@ -574,10 +602,11 @@ fn what_is_made_is_undone_in_reverse_and_undoing_twice_changes_nothing() {
         assert!(made.path.exists(), "{}", made.path.display());
         assert_eq!(journals(&world), ["t-1.jsonl"]);
         assert_ne!(world.state(), before);
-        let undone = world.maker().tear_down(TOKEN).unwrap();
-        assert!(!undone.is_empty());
+        let undone = world.maker().tear_down(TOKEN);
+        assert_eq!(undone.faults, []);
+        assert!(!undone.commands.is_empty());
         assert_eq!(world.state(), before, "target {which}");
-        assert_eq!(world.maker().tear_down(TOKEN), Ok(Vec::new()));
+        assert_eq!(world.maker().tear_down(TOKEN), TornDown::default());
         assert_eq!(world.state(), before);
     }
 }
@@ -619,9 +648,9 @@ fn the_commands_of_a_target_are_those_of_its_layers_from_the_bottom_up() {
     let read = |name: &str| fs::read_to_string(world.host.path(name)).unwrap();
     assert_eq!(read("proc/sys/vm/dirty_ratio"), "10\n");
     assert_eq!(read("sys/block/loop1/queue/scheduler"), "none [kyber]\n");
-    let undone = world.maker().tear_down(TOKEN).unwrap();
+    let undone = world.maker().tear_down(TOKEN);
     assert_eq!(
-        shown(&undone),
+        shown(&undone.commands),
         [
             "umount /run/iodyno/t-1/3",
             "losetup --detach /dev/loop1",
@@ -728,12 +757,10 @@ fn a_layer_that_cannot_be_undone_keeps_its_journal_and_what_is_below_it() {
     let before = world.state();
     make(&world, provisions(&world).remove(0)).unwrap();
     *world.fails.borrow_mut() = Some("umount");
-    let faults = world.maker().tear_down(TOKEN).unwrap_err();
+    let faults = world.maker().tear_down(TOKEN).faults;
     assert!(faults[0].message.contains("umount"), "{faults:?}");
-    assert_eq!(
-        faults[0].hint.as_deref(),
-        Some("`iodyno clean` tries again")
-    );
+    let hint = faults[0].hint.as_deref().unwrap_or_default();
+    assert!(hint.contains("`fuser -vm "), "{hint}");
     assert!(
         world.host.path("sys/block/loop1").exists(),
         "it is below the mount"
@@ -755,11 +782,11 @@ fn a_folder_is_kept_while_the_mounts_in_it_are_not_known() {
     let made = make(&world, plain(vec![directory(&world)])).unwrap();
     let mounts = world.mountinfo();
     world.host.write("proc/self/mountinfo", "");
-    let faults = world.maker().tear_down(TOKEN).unwrap_err();
+    let faults = world.maker().tear_down(TOKEN).faults;
     assert!(faults[0].message.contains("table of mounts"), "{faults:?}");
     assert!(made.path.exists());
     world.host.write("proc/self/mountinfo", &mounts);
-    world.maker().tear_down(TOKEN).unwrap();
+    assert_eq!(world.maker().tear_down(TOKEN).faults, []);
     assert_eq!(world.state(), before);
 }
 
@@ -829,7 +856,7 @@ fn a_setting_that_somebody_else_changed_is_kept() {
     let world = World::new();
     make(&world, provisions(&world).remove(0)).unwrap();
     world.host.write("proc/sys/vm/dirty_ratio", "33\n");
-    world.maker().tear_down(TOKEN).unwrap();
+    assert_eq!(world.maker().tear_down(TOKEN).faults, []);
     let now = fs::read_to_string(world.host.path("proc/sys/vm/dirty_ratio")).unwrap();
     assert_eq!(now, "33\n");
 }
@@ -847,10 +874,229 @@ fn zfs_fuse_runs_as_long_as_it_has_pools() {
         .provision(&other, DEAD, &|| false, &mut |_| ())
         .unwrap();
     assert_eq!(world.marked("zfs-fuse").len(), 1);
-    maker.tear_down(TOKEN).unwrap();
+    maker.tear_down(TOKEN);
     assert_eq!(world.marked("zfs-fuse").len(), 1, "t-2 has a pool");
-    maker.tear_down("t-2").unwrap();
+    maker.tear_down("t-2");
     assert_eq!(world.marked("zfs-fuse").len(), 0);
+}
+
+#[test]
+fn servers_run_on_the_cpus_that_their_layer_names() {
+    let world = World::new();
+    world.host.write("sys/devices/system/cpu/online", "0-3\n");
+    world.host.write("sys/devices/system/node/online", "0\n");
+    let pinning = |cpus: &str| Pinning {
+        cpus: Some(cpus.to_owned()),
+        numa: Some("0".to_owned()),
+    };
+    let on = |cpus: &str| {
+        let mut layers = vec![mirrors(), image(4), directory(&world)];
+        if let Layer::Zfs(zfs) = &mut layers[0] {
+            zfs.pinning = pinning(cpus);
+        }
+        request(plain(layers))
+    };
+    let faults = world.maker().check(&[on("2-5")], &|| false);
+    let faults: Vec<&str> = faults.iter().map(|it| it.message.as_str()).collect();
+    let prefix = "configuration `a`: the host has no CPU";
+    assert_eq!(faults, [format!("{prefix} 4"), format!("{prefix} 5")]);
+    let maker = world.maker();
+    let made = maker
+        .provision(&on("0-1"), DEAD, &|| false, &mut |_| ())
+        .unwrap();
+    let server = "taskset --cpu-list 0-1 numactl --membind=0 zfs-fuse --no-daemon";
+    let commands: Vec<&str> = made
+        .commands
+        .iter()
+        .map(|run| run.command.as_str())
+        .collect();
+    assert!(
+        commands.iter().any(|command| command.starts_with(server)),
+        "{commands:?}"
+    );
+    // The server is one for all pools.
+    let other = ProvisionRequest {
+        token: "t-2".to_owned(),
+        ..on("2")
+    };
+    let faults = maker.check(&[other], &|| false);
+    assert!(
+        faults[0].message.contains("zfs-fuse runs already"),
+        "{faults:?}"
+    );
+    maker.tear_down(TOKEN);
+}
+
+#[test]
+fn zfs_fuse_is_kept_for_a_target_that_has_not_made_its_pool_yet() {
+    let world = World::new();
+    make(&world, provisions(&world).remove(2)).unwrap();
+    let maker = world.maker();
+    let header = Header::new(
+        "t-2",
+        "b",
+        "one".to_owned(),
+        DEAD,
+        provisions(&world).remove(2),
+    );
+    let mut other = Journal::begin(&maker.folders.journals, header, &world).unwrap();
+    let log = world.host.path("log");
+    other
+        .intend(
+            Action::ZfsFuse {
+                log,
+                pinning: Pinning::default(),
+            },
+            &world,
+        )
+        .unwrap();
+    maker.tear_down(TOKEN);
+    assert_eq!(world.marked("zfs-fuse").len(), 1, "t-2 is about to use it");
+    drop(other);
+    maker.tear_down("t-2");
+    assert_eq!(world.marked("zfs-fuse").len(), 0);
+}
+
+#[test]
+fn a_server_whose_only_pool_stays_busy_is_ended_and_another_pool_keeps_it() {
+    let world = World::new();
+    let before = world.state();
+    make(&world, provisions(&world).remove(2)).unwrap();
+    *world.fails.borrow_mut() = Some("zpool destroy");
+    world.pools.borrow_mut().insert("tank".to_owned());
+    let faults = world.maker().tear_down(TOKEN).faults;
+    assert!(faults[0].message.contains("busy"), "{faults:?}");
+    assert_eq!(
+        world.marked("zfs-fuse").len(),
+        1,
+        "it has the pool of the user"
+    );
+    world.pools.borrow_mut().remove("tank");
+    assert_eq!(world.maker().tear_down(TOKEN).faults, []);
+    *world.fails.borrow_mut() = None;
+    assert_eq!(world.state(), before);
+}
+
+#[test]
+fn a_compressed_device_of_another_program_is_kept() {
+    let world = World::new();
+    let before = world.state();
+    // Another program makes a device between the intent and the action.
+    let zram = || provisions(&world).remove(3);
+    let (maker, block) = (world.maker(), world.host.path("sys/block"));
+    let mut taken = false;
+    let mut tell = |what: &str| {
+        if what.contains("/dev/zram0") && !std::mem::replace(&mut taken, true) {
+            world.read(Path::new("hot_add")).unwrap();
+        }
+    };
+    maker
+        .provision(&request(zram()), DEAD, &|| false, &mut tell)
+        .unwrap();
+    assert_eq!(names(&block), ["loop0", "zram0", "zram1", "zram2"]);
+    assert_eq!(maker.tear_down(TOKEN).faults, []);
+    assert_eq!(names(&block), ["loop0", "zram0"]);
+    fs::remove_dir_all(block.join("zram0")).unwrap();
+    assert_eq!(world.state(), before);
+    // A target that was killed before it had a device does not remove that of the next one, which has the same number.
+    let header = Header::new("t-0", "a", "one".to_owned(), DEAD, zram());
+    let mut killed = Journal::begin(&maker.folders.journals, header, &world).unwrap();
+    let intent = Action::Zram {
+        number: 0,
+        size: GIB,
+        algorithm: None,
+    };
+    killed.intend(intent, &world).unwrap();
+    drop(killed);
+    make(&world, zram()).unwrap();
+    assert_eq!(maker.tear_down("t-0").faults, []);
+    assert_eq!(names(&block), ["loop0", "zram0", "zram1"]);
+    maker.tear_down(TOKEN);
+    assert_eq!(world.state(), before);
+}
+
+#[test]
+fn the_cache_of_a_pool_is_emptied_and_other_targets_have_none() {
+    let world = World::new();
+    make(&world, provisions(&world).remove(2)).unwrap();
+    world.commands.borrow_mut().clear();
+    world.maker().empty_caches(TOKEN, &|| false).unwrap();
+    let root = world.host.roots.root.display().to_string();
+    let commands: Vec<String> = (world.commands.borrow().iter())
+        .map(|command| command.replace(&root, ""))
+        .collect();
+    assert_eq!(
+        commands,
+        [
+            "zpool export iodyno-t-1",
+            "zpool import -o cachefile=none -d /run/iodyno/t-1/devices iodyno-t-1"
+        ]
+    );
+    let links = world.host.path("run/iodyno/t-1/devices");
+    assert_eq!(names(&links), ["0000", "0001", "0002", "0003"]);
+    world.maker().tear_down(TOKEN);
+    make(&world, provisions(&world).remove(0)).unwrap();
+    world.commands.borrow_mut().clear();
+    world.maker().empty_caches(TOKEN, &|| false).unwrap();
+    assert_eq!(*world.commands.borrow(), Vec::<String>::new());
+}
+
+#[test]
+fn limits_that_do_not_hold_through_a_file_system_are_an_error() {
+    let world = World::new();
+    let before = world.state();
+    let limits = Limits {
+        read_bandwidth: 10 << 20,
+        ..Limits::default()
+    };
+    let throttled = || {
+        plain(vec![
+            file_system(FileSystemKind::Btrfs),
+            Layer::Throttle(limits),
+            LOOP,
+            image(2),
+            directory(&world),
+        ])
+    };
+    // In half a second.
+    world.read_through.set(10 << 20);
+    let made = make(&world, throttled()).unwrap();
+    assert_eq!(made.facts["throttle.achieved_read_through"], "20 MiB/s");
+    assert_eq!(names(&made.path), Vec::<String>::new());
+    world.maker().tear_down(TOKEN);
+    world.read_through.set(100 << 20);
+    let faults = make(&world, throttled()).unwrap_err();
+    assert_eq!(
+        faults,
+        ["the limits for reads do not hold through `btrfs`: 200 MiB/s through it"]
+    );
+    assert_eq!(world.state(), before);
+}
+
+#[test]
+fn root_is_told_of_the_journals_of_other_users() {
+    let world = World::new();
+    let users =
+        "root:x:0:0::/root:/bin/sh\nada:x:1000:1000:Ada:/home/ada:/bin/sh\nbob:x:1001:1:::\n";
+    world.host.write("etc/passwd", users);
+    world
+        .host
+        .write("home/ada/.local/state/iodyno/journal/t-9.jsonl", "");
+    world
+        .host
+        .write("root/.local/state/iodyno/journal/t-8.jsonl", "");
+    let others = world.maker().clean(false, &mut |_| ()).others;
+    let shown: Vec<(&str, u64)> = others
+        .iter()
+        .map(|it| (it.name.as_str(), it.journals))
+        .collect();
+    assert_eq!(shown, [("ada", 1)]);
+    assert!(
+        world
+            .host
+            .path("home/ada/.local/state/iodyno/journal/t-9.jsonl")
+            .exists()
+    );
 }
 
 #[test]
@@ -891,6 +1137,7 @@ fn impossible_targets_are_refused_with_all_faults_before_anything_is_made() {
     let delay = Layer::Delay {
         read_ns: 1_500_000,
         write_ns: 2_000_000,
+        pinning: Pinning::default(),
     };
     check(
         vec![delay, image(1), directory(&world)],
@@ -906,9 +1153,11 @@ fn impossible_targets_are_refused_with_all_faults_before_anything_is_made() {
     assert!(
         first[0]
             .message
-            .contains(&format!("cannot open `{}`", missing.display())),
+            .contains(&format!("`{}` does not exist", missing.display())),
         "{first:?}"
     );
+    let hint = first[0].hint.as_deref().unwrap_or_default();
+    assert!(hint.contains("mkdir -p"), "{hint}");
     let odd = ProvisionRequest {
         token: "../x".to_owned(),
         ..request(Provision {
@@ -936,7 +1185,7 @@ fn the_last_line_of_a_journal_may_be_incomplete_and_other_versions_are_kept() {
     let journal = world.host.path("var/lib/iodyno/journal/t-1.jsonl");
     let text = fs::read_to_string(&journal).unwrap();
     fs::write(&journal, format!("{text}{{\"inte")).unwrap();
-    world.maker().tear_down(TOKEN).unwrap();
+    assert_eq!(world.maker().tear_down(TOKEN).faults, []);
     assert_eq!(world.state(), before);
     fs::write(&journal, text.replace("\"schema\":1", "\"schema\":2")).unwrap();
     let faults = world.maker().clean(false, &mut |_| ()).faults;

@@ -1,18 +1,26 @@
 //! ZFS: OpenZFS, or zfs-fuse where the kernel does not have it. Both take the same commands.
 
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use iodyno_model::{Diagnostic, ZfsLayer};
+use iodyno_model::{Diagnostic, Pinning, ZfsLayer};
 
-use super::action::Hands;
-use super::host::Host;
+use crate::journal::{Journal, Step};
+use crate::roots::text;
+
+use super::action::{Action, Hands};
+use super::host::{Host, word};
 
 /// The mark of a zfs-fuse process that iodyno started. All targets on a host share it.
 const MARK: &str = "zfs-fuse";
 /// How long, and at which interval, an answer of a new server is waited for.
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
+/// The longest time for the export or the import of a pool.
+const EXPORT: Duration = Duration::from_secs(120);
 /// The longest time for a question to ZFS.
 const QUESTION: Duration = Duration::from_secs(20);
 /// Without the block cache, the server uses direct I/O below it, as a file system in the kernel does.
@@ -48,6 +56,17 @@ pub(crate) fn in_kernel(host: &dyn Host) -> bool {
     host.roots().dev.join("zfs").exists()
 }
 
+/// Excludes others from making and removing pools in zfs-fuse, which does one thing at a time.
+pub(crate) fn alone(
+    hands: &Hands<'_>,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<File>, Diagnostic> {
+    match in_kernel(hands.host) {
+        true => Ok(None),
+        false => hands.lock(stop).map(Some),
+    }
+}
+
 /// The imported pools, or why they are not known: the server does not run, or does not answer.
 fn pools(hands: &mut Hands<'_>) -> Result<Vec<String>, Diagnostic> {
     let answer = hands.run(&["zpool", "list", "-H", "-o", "name"], QUESTION);
@@ -62,13 +81,23 @@ pub(crate) fn is_imported(hands: &mut Hands<'_>, pool: &str) -> bool {
         && pools(hands).is_ok_and(|pools| pools.iter().any(|name| name == pool))
 }
 
+/// The CPUs on which the server runs that iodyno started; empty without one.
+pub(crate) fn server_cpus(hands: &Hands<'_>) -> String {
+    hands.cpus_of(MARK)
+}
+
 /// Starts zfs-fuse unless ZFS answers already.
-pub(crate) fn start_server(hands: &mut Hands<'_>, log: &Path) -> Result<(), Diagnostic> {
+pub(crate) fn start_server(
+    hands: &mut Hands<'_>,
+    log: &Path,
+    pinning: &Pinning,
+) -> Result<(), Diagnostic> {
+    let _alone = hands.lock(hands.stop)?;
     if in_kernel(hands.host) || pools(hands).is_ok() {
         return Ok(());
     }
     let own = std::mem::replace(&mut hands.mark, MARK.to_owned());
-    let started = hands.start(&SERVER.map(str::to_owned), log);
+    let started = hands.start(&pinning.command(&SERVER.map(str::to_owned)), log);
     hands.mark = own;
     started?;
     for _ in 0..TRIES {
@@ -78,19 +107,88 @@ pub(crate) fn start_server(hands: &mut Hands<'_>, log: &Path) -> Result<(), Diag
             Err(_) => hands.host.sleep(PAUSE),
         }
     }
-    Err(Diagnostic::error("zfs-fuse does not answer")
-        .hint("look at the output of `zfs-fuse --no-daemon`"))
+    let said = text(log).unwrap_or_default();
+    let message = format!("zfs-fuse does not answer\n  cause: {said}");
+    Err(Diagnostic::error(message.trim_end_matches("\n  cause: "))
+        .hint("start it by hand: `zfs-fuse --no-daemon`"))
 }
 
-/// Whether there is a server that iodyno started and that no target uses any more.
+/// Whether there is a server that iodyno started and that no target uses any more, not even one that is only about to.
 pub(crate) fn server_is_idle(hands: &mut Hands<'_>) -> bool {
-    let runs = !hands.host.marked(MARK).is_empty();
-    runs && pools(hands).map_or(true, |pools| pools.is_empty())
+    let needs = |step: &Step| matches!(step.action, Action::ZfsFuse { .. });
+    !hands.host.marked(MARK).is_empty()
+        && !hands.steps_of_others().iter().any(needs)
+        && pools(hands).map_or(true, |pools| pools.is_empty())
 }
 
-/// Ends the server.
-pub(crate) fn stop_server(hands: &Hands<'_>) {
+/// Whether a server that iodyno started has this pool alone, and no other target needs it.
+pub(crate) fn serves_only(hands: &mut Hands<'_>, pool: &str) -> bool {
+    let needs = |step: &Step| matches!(step.action, Action::ZfsFuse { .. });
+    !in_kernel(hands.host)
+        && !hands.host.marked(MARK).is_empty()
+        && !hands.steps_of_others().iter().any(needs)
+        && pools(hands).is_ok_and(|pools| pools == [pool])
+}
+
+/// Ends the server and all that it has imported.
+pub(crate) fn end_server(hands: &Hands<'_>) {
     hands.end_processes(MARK);
+}
+
+/// Ends the server, unless a target has begun to use it meanwhile.
+pub(crate) fn stop_server(hands: &mut Hands<'_>) -> Result<(), Diagnostic> {
+    let _alone = hands.lock(&|| false)?;
+    if server_is_idle(hands) {
+        hands.end_processes(MARK);
+    }
+    Ok(())
+}
+
+/// Empties the cache of a target's pool, which is not part of the page cache: the pool is exported and imported.
+///
+/// # Errors
+/// A command failed.
+pub(crate) fn empty_caches(
+    hands: &mut Hands<'_>,
+    journal: &Journal,
+    links: &Path,
+) -> Result<(), Diagnostic> {
+    let pool = journal.steps.iter().find_map(|step| match &step.action {
+        Action::Pool { name, arguments } => Some((name, arguments)),
+        _ => None,
+    });
+    let Some((pool, arguments)) = pool else {
+        return Ok(());
+    };
+    // Without links to the pool's own devices, every device of the host would be searched.
+    let linked = || -> io::Result<()> {
+        fs::create_dir_all(links)?;
+        let devices = arguments.iter().filter(|word| word.starts_with('/'));
+        for (number, device) in devices.enumerate() {
+            let link = links.join(format!("{number:04}"));
+            if link.symlink_metadata().is_err() {
+                symlink(device, link)?;
+            }
+        }
+        Ok(())
+    };
+    linked().map_err(|error| {
+        let message = format!("cannot link the devices in `{}`: {error}", links.display());
+        Diagnostic::error(message)
+    })?;
+    let links = word(links).map_err(Diagnostic::error)?;
+    let _alone = alone(hands, hands.stop)?;
+    hands.patiently(|hands| hands.run(&["zpool", "export", pool], EXPORT).map(drop))?;
+    let import = [
+        "zpool",
+        "import",
+        "-o",
+        "cachefile=none",
+        "-d",
+        &links,
+        pool,
+    ];
+    hands.run(&import, EXPORT).map(drop)
 }
 
 /// The words of `zpool create` after `create`.
@@ -161,6 +259,17 @@ pub(crate) fn check(hands: &mut Hands<'_>, layer: &ZfsLayer, devices: usize) -> 
         } else if layer.volume.is_some() {
             let hint = "install OpenZFS, or put `loop on file` on a dataset instead of a volume";
             faults.push(Diagnostic::error("zfs-fuse has no volumes").hint(hint));
+        }
+    }
+    if !layer.pinning.is_none() {
+        let wanted = layer.pinning.cpus.as_deref().and_then(Pinning::numbers);
+        let runs_there = || Pinning::numbers(&server_cpus(hands)) == wanted && wanted.is_some();
+        if in_kernel(hands.host) {
+            let message = "`zfs.cpus` and `zfs.numa` have no effect: ZFS runs in the kernel";
+            faults.push(Diagnostic::error(message).hint("leave them out"));
+        } else if !runs_there() && pools(hands).is_ok() {
+            let message = "zfs-fuse runs already, so `zfs.cpus` and `zfs.numa` have no effect";
+            faults.push(Diagnostic::error(message).hint("end it first"));
         }
     }
     for (program, properties) in [("zfs", &layer.properties), ("zpool", &layer.pool)] {
@@ -273,6 +382,7 @@ missing property argument
                 properties: BTreeMap::new(),
                 volume: None,
                 origin: ZfsOrigin::New,
+                pinning: Pinning::default(),
             };
             let devices = ["/a", "/b", "/c", "/d"].map(str::to_owned);
             create("t", &layer, &devices).join(" ")

@@ -117,6 +117,9 @@ fn btrfs(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
 }
 
 const ZFS_LABEL: u64 = 256 * KIB;
+/// Within a label.
+const ZFS_CONFIG: u64 = 16 * KIB;
+const ZFS_RING: u64 = 128 * KIB;
 
 /// ZFS: labels of 256 KiB, two at the start and two at the end (of the length rounded down to whole
 /// labels). Each has the configuration as an nvlist at 16 KiB, and the ring of uberblocks at 128 KiB.
@@ -131,24 +134,29 @@ fn zfs(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     starts.sort_unstable();
     starts.dedup();
     for start in starts {
-        let Some(label) = reader.at(start, ZFS_LABEL as usize)? else {
+        let Some(config) = reader.at(start + ZFS_CONFIG, 64)? else {
             continue;
         };
-        let (config, ring) = (&label[16 << 10..128 << 10], &label[128 << 10..]);
         // XDR or native encoding in either byte order; the first name is always `version`.
-        let configured = config[0] <= 1
-            && config[1] <= 1
-            && config[..64].windows(7).any(|bytes| bytes == b"version");
-        let uberblock = ring.chunks_exact(1024).any(|slot| {
-            let magic = &slot[..8];
-            magic == 0x00ba_b10c_u64.to_le_bytes() || magic == 0x00ba_b10c_u64.to_be_bytes()
-        });
-        if configured || uberblock {
-            let detail = pool_name(config).map_or(String::new(), |name| format!("pool `{name}`"));
+        let configured =
+            config[0] <= 1 && config[1] <= 1 && config.windows(7).any(|bytes| bytes == b"version");
+        if configured || (reader.device && has_uberblock(reader, start)?) {
+            let length = (ZFS_RING - ZFS_CONFIG) as usize;
+            let config = reader.at(start + ZFS_CONFIG, length)?.unwrap_or_default();
+            let detail = pool_name(&config).map_or(String::new(), |name| format!("pool `{name}`"));
             push(found, "ZFS pool member", start, detail);
         }
     }
     Ok(())
+}
+
+/// Whether the ring of the label at `start` has an uberblock.
+fn has_uberblock(reader: &Reader<'_>, start: u64) -> io::Result<bool> {
+    let ring = reader.at(start + ZFS_RING, (ZFS_LABEL - ZFS_RING) as usize)?;
+    Ok(ring.unwrap_or_default().chunks_exact(1024).any(|slot| {
+        let magic = &slot[..8];
+        magic == 0x00ba_b10c_u64.to_le_bytes() || magic == 0x00ba_b10c_u64.to_be_bytes()
+    }))
 }
 
 /// The value of the string `name` in an XDR nvlist.
@@ -229,10 +237,10 @@ fn firmware_raid(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<
         63, 255, 256, 16, 399, 591, 675, 735, 911, 974, 991, 951, 3087,
     ];
     let end = reader.length / 512 * 512;
-    for start in PROMISE
+    let promise = PROMISE
         .iter()
-        .filter_map(|back| end.checked_sub(back * 512))
-    {
+        .filter_map(|back| end.checked_sub(back * 512));
+    for start in promise.filter(|_| reader.device) {
         if reader.matches(start, b"Promise Technology, Inc.")? {
             push(found, "Promise RAID member", start, String::new());
         }

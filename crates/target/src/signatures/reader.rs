@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::io;
 
-/// Most signatures are at both ends: ZFS's first two labels, and its last two with those of md and GPT.
-const HEAD: u64 = 512 << 10;
-const TAIL: u64 = 1 << 20;
+/// Most signatures are at both ends: of file systems up to the superblock of btrfs at 64 KiB, and those of md and GPT
+/// at the end. Others are read where they can be.
+const END: u64 = 72 << 10;
 
 thread_local! {
     /// The buffers of the last reader of this thread: thousands of files may be probed one after the other.
@@ -18,6 +18,8 @@ type ReadAt<'a> = dyn Fn(&mut [u8], u64) -> io::Result<()> + 'a;
 /// The probed range.
 pub(super) struct Reader<'a> {
     pub(super) length: u64,
+    /// Whether it is a device, and not a regular file.
+    pub(super) device: bool,
     head: Vec<u8>,
     tail: Vec<u8>,
     tail_start: u64,
@@ -27,16 +29,18 @@ pub(super) struct Reader<'a> {
 impl<'a> Reader<'a> {
     pub(super) fn new(
         length: u64,
+        device: bool,
         read: impl Fn(&mut [u8], u64) -> io::Result<()> + 'a,
     ) -> io::Result<Reader<'a>> {
         let [mut head, mut tail] = ENDS.take();
-        head.resize(length.min(HEAD) as usize, 0);
+        head.resize(length.min(END) as usize, 0);
         read(&mut head, 0)?;
-        tail.resize(length.min(TAIL) as usize, 0);
+        tail.resize(length.min(END) as usize, 0);
         let tail_start = length - tail.len() as u64;
         read(&mut tail, tail_start)?;
         Ok(Reader {
             length,
+            device,
             head,
             tail,
             tail_start,

@@ -1,11 +1,14 @@
 //! Magic numbers at their places, formats created by their own tools, and random bytes.
 
+use std::cell::Cell;
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
 
-use super::{Signature, probe, probe_bytes, table};
+use super::reader::Reader;
+use super::{Signature, probe, probe_bytes, probe_file, scan, table};
 
 const MIB: usize = 1 << 20;
 
@@ -268,6 +271,47 @@ fn unreadable_blocks_are_an_error_and_not_blank() {
     assert!(probe(&file, 0, 8192).is_err());
     assert!(probe(&file, 4096, 4096).is_err());
     assert!(probe(&file, 0, 4096).unwrap().is_empty());
+}
+
+#[test]
+fn little_of_a_file_is_read() {
+    let bytes = image(80 * MIB, &[(64 * MIB + 64, b"_BHRfS_M")]);
+    let (calls, read) = (Cell::new(0), Cell::new(0));
+    let reader = Reader::new(bytes.len() as u64, false, |buffer, offset| {
+        calls.set(calls.get() + 1);
+        read.set(read.get() + buffer.len());
+        buffer.copy_from_slice(&bytes[offset as usize..][..buffer.len()]);
+        Ok(())
+    });
+    let found = scan(&reader.unwrap()).unwrap();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(calls.get() <= 20, "{calls:?} calls");
+    assert!(read.get() <= 150 << 10, "{read:?} bytes");
+}
+
+#[test]
+fn pools_and_images_in_files_are_found() {
+    let length = 8 * MIB;
+    let label = 256 << 10;
+    let cases: [(usize, &[u8], &str); 5] = [
+        (16 << 10, b"\0\x01version", "ZFS pool member"),
+        (
+            length - label + (16 << 10),
+            b"\x01\x01\0\0version",
+            "ZFS pool member",
+        ),
+        (length - 512, b"EFI PART", "GPT backup"),
+        (length - 65_536, b"\xfc\x4e\x2b\xa9", "md RAID member"),
+        (4 * MIB, b"SKUL\xba\xbe", "LUKS2 second header"),
+    ];
+    for (offset, mark, what) in cases {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&image(length, &[(offset, mark)]), 0)
+            .unwrap();
+        let found = probe_file(&file, length as u64).unwrap();
+        assert_eq!(found.len(), 1, "{what}: {found:?}");
+        assert_eq!(found[0].what, what);
+    }
 }
 
 /// Signatures without offsets that a tool creates on a sparse file of `mib` MiB.
