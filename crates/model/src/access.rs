@@ -263,6 +263,26 @@ pub enum Sequencer {
     Identical,
 }
 
+/// Properties of a solid-state disk to precondition (fio's `sprandom`).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Precondition {
+    /// Physical capacity beyond the logical one, as a share of the latter; between 0 and 1.
+    pub over_provisioning: f64,
+    /// Number of regions of equal size with the same share of valid data; at least 1.
+    pub regions: u32,
+    /// Size of the disk's cache, bytes; 0: it has none that matters.
+    pub cache: u64,
+}
+
+impl Precondition {
+    /// The bytes to write to a disk of `logical` bytes, in whole blocks.
+    pub fn physical_bytes(&self, logical: u64, block: u64) -> u64 {
+        let spare = (logical as f64 * self.over_provisioning).ceil() as u64;
+        let bytes = logical.saturating_add(spare);
+        bytes - bytes % block.max(1)
+    }
+}
+
 /// Which ops a job issues and at which offsets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Access {
@@ -299,6 +319,9 @@ pub struct Access {
     /// at random, and for normal in the middle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub center: Option<f64>,
+    /// The writes put a solid-state disk into the state of long random writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precondition: Option<Precondition>,
     /// Ops that overlap one in flight wait for it, if the job changes data.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub serialize_overlap: bool,
@@ -323,6 +346,7 @@ impl Default for Access {
             repeatable: true,
             seed: None,
             center: None,
+            precondition: None,
             serialize_overlap: false,
         }
     }

@@ -16,6 +16,9 @@ pub struct Question {
     /// are attributes under test; other facts are if `axis` names them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub inferred: bool,
+    /// The class of the facts that the columns define: they are attributes under test. `None`: as the name of the columns says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub defines: Option<FactClass>,
     /// The baseline: the value of that dimension that the others are compared with; `None`: the first.
     pub baseline: Option<String>,
     /// The dimensions that define the rows. Several workloads in one row are a family and share one primary
@@ -79,6 +82,7 @@ impl Default for Question {
         Question {
             columns: crate::Observation::CONFIGURATION.to_owned(),
             inferred: false,
+            defines: None,
             baseline: None,
             rows: vec![crate::Observation::WORKLOAD.to_owned()],
             across: Vec::new(),

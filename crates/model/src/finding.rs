@@ -72,6 +72,12 @@ pub enum FindingKind {
     CpuContention,
     /// The CPU quota of a control group was used up.
     CpuQuota,
+    /// The nodes of a trial did not start together, or their clocks drifted apart.
+    NodesApart,
+    /// The rate of a node is far from those of the others.
+    NodeDiffers,
+    /// No op of a node completed for some time.
+    NodeStalled,
 }
 
 impl FindingKind {
@@ -105,6 +111,9 @@ impl FindingKind {
             FindingKind::ServerSaturated => "server saturated",
             FindingKind::CpuContention => "workers waited for a CPU",
             FindingKind::CpuQuota => "CPU quota used up",
+            FindingKind::NodesApart => "nodes not started together",
+            FindingKind::NodeDiffers => "a node far from the others",
+            FindingKind::NodeStalled => "time without a completion",
         }
     }
 }

@@ -41,6 +41,9 @@ pub struct Inode {
 /// A path, and what it leads to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownTarget {
+    /// The node that it is on; empty if the plan names none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub node: String,
     /// The path.
     pub path: PathBuf,
     /// What it leads to.

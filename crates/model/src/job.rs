@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use iodyno_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::{Buffers, ErrorPolicy, Pacing, Place, SteadyRule, Work};
+use crate::{Buffers, ErrorPolicy, IoPriority, Pacing, Place, SteadyRule, Work};
 
 /// When a job may start.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -151,6 +151,24 @@ pub struct Placement {
     pub nice: i32,
     /// I/O class and level for ioprio_set (fio's `prioclass` and `prio`).
     pub io_priority: Option<(u8, u8)>,
+    /// Hint to the device that is part of the I/O priority (fio's `priohint`).
+    #[serde(default, skip_serializing_if = "Placement::no_hint")]
+    pub io_hint: u16,
+}
+
+impl Placement {
+    fn no_hint(hint: &u16) -> bool {
+        *hint == 0
+    }
+
+    /// The I/O priority of the job's threads, if it sets one.
+    pub fn priority(&self) -> Option<IoPriority> {
+        self.io_priority.map(|(class, level)| IoPriority {
+            class,
+            level,
+            hint: self.io_hint,
+        })
+    }
 }
 
 /// How the job's figures are grouped and reported.

@@ -74,7 +74,56 @@ pub enum Layer {
         read_ns: u64,
         /// Delay of a write, ns.
         write_ns: u64,
+        /// Where its server processes run.
+        #[serde(flatten)]
+        pinning: Pinning,
     },
+}
+
+/// Where the server processes of a layer run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Pinning {
+    /// Their CPUs, such as `0-3,8`; `None`: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<String>,
+    /// The NUMA nodes of their CPUs, unless these are given, and of their memory, such as `0`; `None`: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa: Option<String>,
+}
+
+impl Pinning {
+    /// Whether they run anywhere.
+    pub fn is_none(&self) -> bool {
+        *self == Pinning::default()
+    }
+
+    /// A command that runs another one there.
+    pub fn command(&self, command: &[String]) -> Vec<String> {
+        let mut words: Vec<String> = Vec::new();
+        if let Some(cpus) = &self.cpus {
+            words.extend(["taskset", "--cpu-list", cpus].map(str::to_owned));
+        }
+        if let Some(nodes) = &self.numa {
+            words.push("numactl".to_owned());
+            if self.cpus.is_none() {
+                words.push(format!("--cpunodebind={nodes}"));
+            }
+            words.push(format!("--membind={nodes}"));
+        }
+        words.extend(command.iter().cloned());
+        words
+    }
+
+    /// The numbers of a list such as `0-3,8`; `None` if it is not one.
+    pub fn numbers(list: &str) -> Option<Vec<u32>> {
+        let ranges = list.trim().split(',').map(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
+            (first <= last && last < 1 << 16).then_some(first..=last)
+        });
+        let ranges: Option<Vec<_>> = ranges.collect();
+        Some(ranges?.into_iter().flatten().collect())
+    }
 }
 
 /// A file system that mkfs and mount know.
@@ -114,6 +163,16 @@ pub struct ZfsLayer {
     pub volume: Option<u64>,
     /// What the trials use: the original, a clone of its snapshot, or a copy of a clone.
     pub origin: ZfsOrigin,
+    /// Where zfs-fuse runs, if that is used.
+    #[serde(flatten)]
+    pub pinning: Pinning,
+}
+
+impl ZfsLayer {
+    /// Whether it gives a folder: a dataset, and neither a volume nor a file with a copy.
+    pub fn gives_folder(&self) -> bool {
+        self.volume.is_none() && self.origin != ZfsOrigin::Copy
+    }
 }
 
 /// A group of devices of a pool.
@@ -178,6 +237,9 @@ pub struct Provision {
     /// Bytes written with random data before the first trial on a new target; 0: none.
     #[serde(default)]
     pub fill: u64,
+    /// Precondition a new target for at most this time, ns; 0: do not.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub precondition_ns: u64,
     /// Kernel settings while it exists: `vm.dirty_ratio` → `10`.
     #[serde(default)]
     pub sysctl: BTreeMap<String, String>,
@@ -214,6 +276,10 @@ pub struct CommandRun {
     pub span_ns: u64,
 }
 
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 impl Provision {
     /// The existing folders and devices that it uses.
     pub fn paths(&self) -> Vec<PathBuf> {
@@ -236,6 +302,13 @@ impl Provision {
             _ => None,
         });
         devices.flatten()
+    }
+
+    /// Whether it can be returned to a snapshot: its top layer takes them.
+    pub fn has_snapshots(&self) -> bool {
+        let btrfs = FileSystemKind::Btrfs;
+        matches!(self.layers.first(), Some(Layer::Zfs(_)))
+            || matches!(self.layers.first(), Some(Layer::FileSystem { fs, .. }) if *fs == btrfs)
     }
 
     /// `ext4 on loop on file on /data`.
@@ -278,5 +351,52 @@ impl Layer {
             Layer::Device { paths } => list(paths),
             layer => layer.kind().to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pinned_commands_run_on_their_cpus_and_nodes() {
+        let words = |cpus: Option<&str>, numa: Option<&str>| {
+            let pinning = Pinning {
+                cpus: cpus.map(str::to_owned),
+                numa: numa.map(str::to_owned),
+            };
+            pinning.command(&["serve".to_owned()]).join(" ")
+        };
+        assert_eq!(words(None, None), "serve");
+        assert_eq!(words(Some("0-3"), None), "taskset --cpu-list 0-3 serve");
+        assert_eq!(
+            words(None, Some("0,1")),
+            "numactl --cpunodebind=0,1 --membind=0,1 serve"
+        );
+        assert_eq!(
+            words(Some("2"), Some("1")),
+            "taskset --cpu-list 2 numactl --membind=1 serve"
+        );
+    }
+
+    #[test]
+    fn lists_of_cpus_are_numbers_and_ranges() {
+        assert_eq!(Pinning::numbers("0-2,8"), Some(vec![0, 1, 2, 8]));
+        for wrong in ["", "a", "3-1", "1,,2", "0-99999999"] {
+            assert_eq!(Pinning::numbers(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn layers_of_older_plans_run_anywhere() {
+        let old = r#"{"kind":"delay","read_ns":1,"write_ns":2}"#;
+        let layer: Layer = serde_json::from_str(old).unwrap();
+        assert!(matches!(&layer, Layer::Delay { pinning, .. } if pinning.is_none()));
+        assert_eq!(serde_json::to_string(&layer).unwrap(), old);
+        let pinned = r#"{"kind":"zfs","layout":[],"pool":{},"properties":{},"volume":5,"origin":"new","cpus":"0-1"}"#;
+        let layer: Layer = serde_json::from_str(pinned).unwrap();
+        assert!(
+            matches!(&layer, Layer::Zfs(zfs) if zfs.pinning.cpus.as_deref() == Some("0-1") && zfs.volume == Some(5))
+        );
     }
 }

@@ -33,6 +33,7 @@ mod pacing;
 mod part;
 mod plan;
 pub mod printable;
+mod priority;
 mod replay;
 mod run;
 mod search;
@@ -44,10 +45,12 @@ mod summary;
 mod telemetry;
 mod trial;
 mod verify;
+mod vm;
 mod work;
 
 pub use access::{
-    Access, BlockSizes, Direction, Distribution, MixSequence, Order, PerDirection, Sequencer,
+    Access, BlockSizes, Direction, Distribution, MixSequence, Order, PerDirection, Precondition,
+    Sequencer,
 };
 pub use behaviour::{Behaviour, Course, Regime};
 pub use buffers::{Buffers, Content, Memory, Pattern};
@@ -82,7 +85,8 @@ pub use job::{
 };
 pub use key::{RunId, TrialKey};
 pub use layer::{
-    CommandRun, FileSystemKind, Fresh, Layer, Limits, Provision, VdevGroup, ZfsLayer, ZfsOrigin,
+    CommandRun, FileSystemKind, Fresh, Layer, Limits, Pinning, Provision, VdevGroup, ZfsLayer,
+    ZfsOrigin,
 };
 pub use metric::{Better, Figure, Metric, Unit, Withheld};
 pub use observation::{Fact, FactClass, Flag, Kind, Observation, SourceLine};
@@ -91,14 +95,15 @@ pub use operations::{
 };
 pub use pacing::{Arrival, DirectionRate, Flow, LatencyTarget, Pacing, ThinkTime};
 pub use part::{
-    BadBlock, CloneResult, ControlGroupUse, CpuUse, DepthUse, DeviceUse, DirectionResult, EndedBy,
-    EngineUsed, ErrorCount, FileState, HostUse, MissedOps, OpInFlight, Part, RunningStats,
-    SampleStats, ServerUse, Settled, Step, StepTime, VerifyResult,
+    BadBlock, ClockOffset, CloneResult, ControlGroupUse, CpuUse, DepthUse, DeviceUse,
+    DirectionResult, EndedBy, EngineUsed, ErrorCount, FileState, HostUse, MissedOps, OpInFlight,
+    Part, RunningStats, SampleStats, ServerUse, Settled, Step, StepTime, VerifyResult,
 };
 pub use plan::{
-    BoundPlan, Configuration, FilePolicy, Plan, RoundOrder, Sampling, Settling, Source, Stopping,
-    Target, Workload,
+    BoundPlan, Configuration, FilePolicy, Plan, PlannedNode, RoundOrder, Sampling, Settling,
+    Source, Stopping, Target, Workload,
 };
+pub use priority::{IoPriority, PriorityResult, PriorityShare};
 pub use replay::Replay;
 pub use run::{DirectionTotal, RunState, RunSummary, TrialSummary};
 pub use search::{Bound, Search, SearchAnswer, SearchAxis, SearchPoint};
@@ -107,7 +112,8 @@ pub use steady::{SteadyMetric, SteadyResult, SteadyRule, SteadyValue};
 pub use stop::StopRequest;
 pub use suggest::closest;
 pub use summary::{
-    CpuSummary, DeviceShare, DeviceSummary, GroupSummary, Point, Quantile, Row, Summary,
+    CpuSummary, DeviceShare, DeviceSummary, GroupSummary, NodeSummary, Point, Quantile, Row,
+    Summary,
 };
 pub use telemetry::{
     ARC, CGROUP, CPU, DISK, LOAD, MEMORY, NETWORK, OTHERS, POOL, PRESSURE, PROCESS, RECLAIM,
@@ -115,7 +121,8 @@ pub use telemetry::{
     SeriesUnit, Telemetry, TelemetryBatch, Thinner,
 };
 pub use trial::{Outcome, Trial, TrialState};
-pub use verify::{BlockPattern, Checksum, HeaderFormat, LoadState, Verify};
+pub use verify::{BlockPattern, Checksum, HeaderFormat, LoadState, Verify, VerifyTrim};
+pub use vm::{Acceleration, DiskAio, DiskBackend, DiskCache, DiskInterface, VmDisk, VmLayer};
 pub use work::{Blocks, Extent, Passes, RangeSync, SyncPolicy, Work, WriteZones};
 
 /// Schema number of everything stored or sent; incremented when a reader must know of a change.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Direction, Environment, Histogram, SamplerCost, SteadyResult};
+use crate::{Direction, Environment, Histogram, PriorityResult, SamplerCost, SteadyResult};
 
 /// A step of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -198,6 +198,9 @@ pub struct DirectionResult {
     pub service: Histogram,
     /// Response latency: intended → completed, ns; if a rate was requested.
     pub response: Option<Histogram>,
+    /// Latencies by priority, if ops have priorities of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub priorities: Vec<PriorityResult>,
     /// Bytes/s.
     pub bandwidth: SampleStats,
     /// Ops/s.
@@ -217,6 +220,7 @@ impl DirectionResult {
             completion: None,
             service: Histogram::default(),
             response: None,
+            priorities: Vec::new(),
             bandwidth: SampleStats::default(),
             iops: SampleStats::default(),
         }
@@ -243,6 +247,13 @@ impl DirectionResult {
         merge(&mut self.completion, &other.completion);
         self.service.merge(&other.service);
         merge(&mut self.response, &other.response);
+        for result in &other.priorities {
+            let mut own = self.priorities.iter_mut();
+            match own.find(|own| own.priority == result.priority) {
+                Some(own) => own.latency.merge(&result.latency),
+                None => self.priorities.push(result.clone()),
+            }
+        }
         self.bandwidth.add(&other.bandwidth);
         self.iops.add(&other.iops);
     }
@@ -339,11 +350,28 @@ pub struct BadBlock {
     pub length: u64,
     /// What was found in its place, and what was expected where that is known.
     pub found: String,
+    /// The option with which a block that is whole could be verified: `verify=crc32c`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fitting: Option<String>,
 }
 
 impl VerifyResult {
     /// Maximum number of bad blocks that are named; the others are counted.
     pub const MOST_NAMED: usize = 10;
+
+    /// What to do if named blocks were written with other options; `None` if there are none.
+    pub fn remedy<'r>(results: impl IntoIterator<Item = &'r VerifyResult>) -> Option<String> {
+        let blocks = results.into_iter().flat_map(|result| &result.bad_blocks);
+        let mut options: Vec<String> = Vec::new();
+        for option in blocks.filter_map(|block| block.fitting.as_ref()) {
+            let option = format!("`{option}`");
+            if !options.contains(&option) {
+                options.push(option);
+            }
+        }
+        let written = "to verify the blocks as they were written";
+        (!options.is_empty()).then(|| format!("use {}, {written}", options.join(" or ")))
+    }
 
     /// Number of bad blocks of all kinds.
     pub fn bad(&self) -> u64 {
@@ -627,15 +655,50 @@ impl fmt::Display for Settled {
     }
 }
 
+/// The offset of a node's clock from the lab's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockOffset {
+    /// Node − lab, ns.
+    pub offset_ns: i64,
+    /// Maximum error of the offset, ns.
+    pub error_ns: u64,
+}
+
+impl ClockOffset {
+    /// Before it is known.
+    pub const UNKNOWN: ClockOffset = ClockOffset {
+        offset_ns: 0,
+        error_ns: u64::MAX,
+    };
+
+    /// The node read `node_ns` between these two instants of the lab's clock. It is assumed to be halfway; the
+    /// maximum error is half of the round trip.
+    pub fn of_round_trip(sent_ns: u64, node_ns: u64, received_ns: u64) -> ClockOffset {
+        let round_trip_ns = received_ns.saturating_sub(sent_ns);
+        let halfway_ns = sent_ns + round_trip_ns / 2;
+        ClockOffset {
+            offset_ns: node_ns.wrapping_sub(halfway_ns).cast_signed(),
+            error_ns: round_trip_ns.div_ceil(2),
+        }
+    }
+}
+
 /// What one node measured in a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// The node's name: `local`.
+    /// The node's name; `local` if the plan names none.
     pub node: String,
     /// Node clock − lab clock at the start, ns.
     pub clock_offset_ns: i64,
     /// Maximum error of `clock_offset_ns`, ns.
     pub clock_error_ns: u64,
+    /// The same after the end; `None` if it was not read, as with a single local node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_after: Option<ClockOffset>,
+    /// From the start instant that all nodes agreed on to 0 of the trial's clock, ns: more than 0 if the command to start
+    /// arrived after that instant.
+    #[serde(default)]
+    pub start_late_ns: u64,
     /// Wall clock at 0 of the trial's clock, ms since 1970; `None` if unknown (trials of older versions), and in virtual
     /// time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -659,6 +722,29 @@ pub struct Part {
     /// Cost of sampling the host, by series.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sampling: Vec<SamplerCost>,
+}
+
+impl Part {
+    /// From the start instant of all nodes to its first measured op, ns; `None` if no clone was measured.
+    pub fn measured_from_ns(&self) -> Option<u64> {
+        let measured = self.clones.iter().filter(|clone| clone.runtime_ns > 0);
+        let first = measured.map(|clone| clone.start_ns).min()?;
+        Some(first.saturating_add(self.start_late_ns))
+    }
+
+    /// From the start instant of all nodes to the end of its last measured op, ns; `None` if no clone was measured.
+    pub fn measured_until_ns(&self) -> Option<u64> {
+        let measured = self.clones.iter().filter(|clone| clone.runtime_ns > 0);
+        let ends = measured.map(|clone| clone.start_ns.saturating_add(clone.runtime_ns));
+        Some(ends.max()?.saturating_add(self.start_late_ns))
+    }
+
+    /// How far the node's clock drifted from the lab's between the two readings, with its maximum error, ns.
+    pub fn clock_drift_ns(&self) -> Option<(i64, u64)> {
+        let after = self.clock_after?;
+        let drift = after.offset_ns.saturating_sub(self.clock_offset_ns);
+        Some((drift, after.error_ns.saturating_add(self.clock_error_ns)))
+    }
 }
 
 #[cfg(test)]
@@ -697,6 +783,19 @@ mod tests {
         ] {
             let found = Step::of_period(&steps, at_ns, span_ns);
             assert_eq!(found, expected, "{at_ns} {span_ns}");
+        }
+    }
+
+    #[test]
+    fn a_round_trip_bounds_the_offset() {
+        for (sent, node, received, offset, error) in [
+            (100, 100, 100, 0, 0),
+            (100, 150, 200, 0, 50),
+            (100, 1150, 201, 1000, 51),
+            (5000, 150, 5100, -4900, 50),
+        ] {
+            let read = ClockOffset::of_round_trip(sent, node, received);
+            assert_eq!((read.offset_ns, read.error_ns), (offset, error));
         }
     }
 }

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ClosingTable, Fresh, Imported, Job, Metric, Provision, Question, Search, TrialKey};
+use crate::{
+    ClosingTable, FactClass, Fresh, Imported, Job, Metric, Provision, Question, Search, TrialKey,
+};
 
 /// Target of the I/O.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,7 +141,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Whether it is a separate workload and not the repeated baseline.
+    /// A workload that runs on all configurations and in all rounds.
     pub fn new(name: impl Into<String>, sources: Vec<Source>, jobs: Vec<Job>) -> Workload {
         Workload {
             name: name.into(),
@@ -251,6 +253,15 @@ impl RoundOrder {
     }
 }
 
+/// A node of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedNode {
+    /// Its name, unique in the plan.
+    pub name: String,
+    /// Where it is: `local`, or `ssh://[USER@]HOST[:PORT]`.
+    pub at: String,
+}
+
 /// An experiment: configurations × workloads × rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -260,6 +271,9 @@ pub struct Plan {
     pub name: String,
     /// The command as given, for `show`.
     pub command: Vec<String>,
+    /// The nodes on which each trial runs at once; empty: this host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<PlannedNode>,
     /// At least one, unless imported.
     pub configurations: Vec<Configuration>,
     /// At least one, unless imported.
@@ -287,6 +301,12 @@ pub struct Plan {
     /// How often targets that are made are made anew. Where configurations use one device in turn: for every trial.
     #[serde(default, skip_serializing_if = "Fresh::is_default")]
     pub fresh: Fresh,
+    /// How often a failed trial is repeated, at most. Every attempt is stored.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retry: u32,
+    /// Whether each cell is tried out before the first round, without a record.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub probe: bool,
     /// Actions between trials.
     #[serde(default)]
     pub settling: Settling,
@@ -304,11 +324,30 @@ pub struct Plan {
     pub imported: Option<Imported>,
 }
 
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 fn stuck_after_ns() -> u64 {
     Plan::STUCK_AFTER_NS
 }
 
 impl Plan {
+    /// The class of the facts that an axis of this plan defines; `None` if it is not an axis of configurations alone, or of
+    /// workloads alone.
+    pub fn defines(&self, axis: &str) -> Option<FactClass> {
+        let mut configurations = self.configurations.iter();
+        let mut workloads = self.workloads.iter();
+        match (
+            configurations.any(|it| it.dimensions.contains_key(axis)),
+            workloads.any(|it| it.dimensions.contains_key(axis)),
+        ) {
+            (true, false) => Some(FactClass::Target),
+            (false, true) => Some(FactClass::Workload),
+            _ => None,
+        }
+    }
+
     /// The default of [`Plan::stuck_after_ns`]. Disks and their drivers repeat or give up a command within it.
     pub const STUCK_AFTER_NS: u64 = 30_000_000_000;
 
@@ -322,6 +361,7 @@ impl Plan {
             schema: crate::SCHEMA,
             name: name.into(),
             command: Vec::new(),
+            nodes: Vec::new(),
             configurations,
             workloads,
             rounds: 1,
@@ -332,6 +372,8 @@ impl Plan {
             question: Question::default(),
             stopping: Stopping::default(),
             fresh: Fresh::default(),
+            retry: 0,
+            probe: false,
             settling: Settling::default(),
             sampling: Sampling::default(),
             stuck_after_ns: Plan::STUCK_AFTER_NS,

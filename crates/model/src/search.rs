@@ -94,6 +94,16 @@ impl Bound {
         })
     }
 
+    /// The percentile that its metric is: 99 for `p99` and `read.p99`.
+    pub fn percentile(&self) -> Option<f64> {
+        let (_, figure) = self.metric.split_once('.').unwrap_or(("", &self.metric));
+        let figure = match figure.starts_with('p') {
+            true => figure,
+            false => &self.metric,
+        };
+        figure.strip_prefix('p')?.parse().ok()
+    }
+
     /// Whether a value keeps it.
     pub fn keeps(&self, value: f64) -> bool {
         match self.below {
@@ -225,6 +235,19 @@ mod tests {
             "a b < 2ms",
         ] {
             assert!(Bound::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_percentile_of_a_bound_is_known() {
+        for (text, expected) in [
+            ("p98 < 2ms", Some(98.0)),
+            ("p99.9 < 2ms", Some(99.9)),
+            ("read.p99.9 < 2ms", Some(99.9)),
+            ("op.mean < 2ms", None),
+            ("iops > 3", None),
+        ] {
+            assert_eq!(Bound::parse(text).unwrap().percentile(), expected, "{text}");
         }
     }
 

@@ -186,6 +186,7 @@ impl SharedFiles {
             },
             sync: SyncPolicy::default(),
             verify: None,
+            priorities: Vec::new(),
             replay: None,
         }
     }

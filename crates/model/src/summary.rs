@@ -208,6 +208,24 @@ pub struct Summary {
     /// Classification of the series; unknown without a series, and if jobs began one after the other on
     /// purpose.
     pub behaviour: Behaviour,
+    /// What each of several nodes did, in the order of the plan; empty with one node.
+    pub nodes: Vec<NodeSummary>,
+    /// The rates in the time in which all of several nodes measured, as far as whole frames lie in it.
+    pub common: Option<Point>,
+}
+
+/// What one of several nodes did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeSummary {
+    /// Its name.
+    pub name: String,
+    /// All its clones, by direction.
+    pub rows: Vec<Row>,
+    /// Start and end of its measured time, ns after the start instant that all nodes agreed on; `None` if nothing was
+    /// measured.
+    pub measured_ns: Option<(u64, u64)>,
+    /// The longest time in which none of its ops completed, in whole frames of about one second, ns.
+    pub longest_stall_ns: u64,
 }
 
 impl Summary {

@@ -155,6 +155,9 @@ pub struct SeriesShape {
     pub kind: SeriesKind,
     /// Its number within the trial, over all series, from 0; samples refer to it.
     pub number: u32,
+    /// The node that it is of; empty if the trial has one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub node: String,
     /// Rows.
     pub subjects: Vec<SeriesRow>,
     /// Columns.
@@ -189,6 +192,9 @@ pub struct Sample {
 pub struct SeriesGap {
     /// The series.
     pub kind: SeriesKind,
+    /// The node; empty if the trial has one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub node: String,
     /// When it was noticed, on the trial's clock, ns. It is recorded once and continues to the end.
     pub at_ns: i64,
     /// A description: what is missing and why.
@@ -275,6 +281,21 @@ impl Telemetry {
                 || self.gaps.iter().any(|gap| gap.kind == *kind)
         };
         SeriesKind::ALL.into_iter().filter(has).collect()
+    }
+
+    /// The series of one node; shapes keep their numbers.
+    pub fn of_node(&self, node: &str) -> Telemetry {
+        let own = |sample: &&Sample| {
+            let shape = self.shape(sample.shape);
+            shape.is_some_and(|shape| shape.node == node)
+        };
+        let shapes = self.shapes.iter().filter(|shape| shape.node == node);
+        let gaps = self.gaps.iter().filter(|gap| gap.node == node);
+        Telemetry {
+            shapes: shapes.cloned().collect(),
+            samples: self.samples.iter().filter(own).cloned().collect(),
+            gaps: gaps.cloned().collect(),
+        }
     }
 
     /// One series only; shapes keep their numbers.

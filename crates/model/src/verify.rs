@@ -158,6 +158,22 @@ pub struct Verify {
     /// Whether a job that only checks expects what was recorded.
     #[serde(default)]
     pub load_state: LoadState,
+    /// Trim some of the written blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trim: Option<VerifyTrim>,
+}
+
+/// Blocks that are trimmed after they were written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerifyTrim {
+    /// Percentage of the written blocks.
+    pub percent: u32,
+    /// Trim after this number of blocks was written; at least 1.
+    pub backlog: u32,
+    /// Number of blocks to trim at a time; at least 1.
+    pub batch: u32,
+    /// Check that trimmed blocks read as zeros; otherwise they are not checked.
+    pub check_zero: bool,
 }
 
 /// Whether the record of an earlier trial's writes is used.
@@ -195,6 +211,7 @@ impl Default for Verify {
             check_seed: true,
             save_state: true,
             load_state: LoadState::default(),
+            trim: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Access, Amount, Direction, Engine, EngineKind, FileService, Files, MixSequence, Operations,
-    Order, Replay, SharedFiles, SimClock, Verify,
+    Order, PriorityShare, Replay, SharedFiles, SimClock, Verify,
 };
 
 /// The part of its files that a clone works on.
@@ -120,6 +120,9 @@ pub struct Blocks {
     pub sync: SyncPolicy,
     /// Verification.
     pub verify: Option<Verify>,
+    /// Shares of the ops that have a priority of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub priorities: Vec<PriorityShare>,
     /// A trace that determines the ops in place of `access`, `extent` and `passes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Replay>,
@@ -170,6 +173,9 @@ impl Blocks {
     /// Number of bytes that the job processes in regions that have `whole` bytes, `covered` of them in a pass. `io_size` is
     /// resolved.
     pub fn bytes_to_process(&self, io_size: Option<u64>, whole: u64, covered: u64) -> u64 {
+        if let Some(rule) = &self.access.precondition {
+            return rule.physical_bytes(whole, self.access.max_block());
+        }
         let loops = self.passes.loops.max(1);
         let most = match self.exceeds_bytes() {
             true => whole,
@@ -255,6 +261,7 @@ impl Default for Blocks {
             passes: Passes::default(),
             sync: SyncPolicy::default(),
             verify: None,
+            priorities: Vec::new(),
             replay: None,
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use iodyno_engine::{CloneOutcome, CloneShared, StepSpan, WorkerError, WrittenBlocks};
 use iodyno_model::{
     CloneResult, CpuUse, DepthUse, Direction, DirectionResult, EndedBy, EngineUsed, Job,
-    OpInFlight, Outcome, Step, StepTime, StopRequest, errno_name,
+    OpInFlight, Outcome, PriorityResult, Step, StepTime, StopRequest, errno_name,
 };
 use iodyno_units::Nanos;
 
@@ -106,7 +106,7 @@ pub(crate) fn ended(
     if start == 0 {
         (result.start_ns, result.runtime_ns) = (0, 0);
     }
-    result.directions = directions(shared, left, result.runtime_ns);
+    result.directions = directions(job, shared, left, result.runtime_ns);
     if let Some(outcome) = outcome {
         result.missed = outcome.missed;
         result.cpu = outcome.cpu;
@@ -141,7 +141,29 @@ fn measured_so_far(shared: &CloneShared, now: u64) -> (u64, u64) {
     }
 }
 
-fn directions(shared: &CloneShared, left: &Left, runtime_ns: u64) -> Vec<DirectionResult> {
+/// The latencies of each priority that ops had.
+fn priorities(
+    job: &Job,
+    direction: Direction,
+    counters: &iodyno_engine::counters::DirectionCounters,
+) -> Vec<PriorityResult> {
+    let priorities = job.op_priorities(direction).into_iter();
+    let results = priorities.zip(&counters.priorities);
+    results
+        .map(|(priority, latencies)| PriorityResult {
+            priority,
+            latency: latencies.histogram(),
+        })
+        .filter(|result| !result.latency.is_empty())
+        .collect()
+}
+
+fn directions(
+    job: &Job,
+    shared: &CloneShared,
+    left: &Left,
+    runtime_ns: u64,
+) -> Vec<DirectionResult> {
     use std::sync::atomic::Ordering::Relaxed;
     let full = |counters: &Option<iodyno_engine::counters::LatencyCounters>| {
         let histogram = counters.as_ref()?.histogram();
@@ -165,6 +187,7 @@ fn directions(shared: &CloneShared, left: &Left, runtime_ns: u64) -> Vec<Directi
             completion: full(&counters.completion),
             service,
             response: full(&counters.response),
+            priorities: priorities(job, direction, counters),
             bandwidth,
             iops,
         });

@@ -1,4 +1,5 @@
-//! Trials on this host: a session with a child process, or with a simulation for workloads in virtual time.
+//! Trials in processes: a session with a child process of this host, or with a process that is connected to a node elsewhere; or
+//! a simulation for workloads in virtual time.
 //!
 //! Invariants: a stop does not depend on the child's cooperation, and a session ends within 5 s of the first stop
 //! request, even if the storage hangs. A child that was told to end and neither reports nor ends in time is killed. A
@@ -7,19 +8,22 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::process::{self, ExitStatus, Stdio};
 use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
-use iodyno_model::{BoundPlan, CommandRun, Diagnostic, Outcome, Settling, Step};
-use iodyno_target::layers::{Cleaned, ProvisionRequest, Provisioned};
+use iodyno_model::{BoundPlan, Diagnostic, Outcome, Settling, Step};
+use iodyno_target::journal::Owner;
+use iodyno_target::layers::{Cleaned, ProvisionRequest, Provisioned, TornDown};
 use iodyno_target::settle::Unsettled;
+use iodyno_units::Nanos;
 
 use crate::death::Death;
 use crate::helper::{self, CleanUp, CleanUpState};
 use crate::operations::OrphanFolder;
-use crate::process::{NodeProcess, Report};
+use crate::process::{Connection, Launcher, NodeProcess, Report};
 use crate::protocol::{
     Command, Event, Examination, Examined, Message, PROTOCOL, ReadError, StorageWork, TrialEnd,
 };
@@ -70,7 +74,19 @@ impl LocalNode {
     }
 }
 
-impl Node for LocalNode {
+impl Launcher for LocalNode {
+    fn program(&self) -> &Path {
+        &self.program
+    }
+
+    fn command(&self, task: &str) -> process::Command {
+        let mut command = process::Command::new(&self.program);
+        command.arg0(task).args(&self.arguments);
+        command
+    }
+}
+
+impl<L: Launcher> Node for L {
     fn open(&self, plan: &BoundPlan) -> Result<Box<dyn Session + '_>, RunnerError> {
         Ok(match plan.workload.in_virtual_time() {
             true => Box::new(Simulation::new()),
@@ -113,8 +129,15 @@ impl Node for LocalNode {
         storage::change(self, StorageWork::RollBack(token.to_owned()), stop)
     }
 
-    fn tear_down(&self, token: &str, stop: &StopFlag) -> Result<Vec<CommandRun>, Vec<Diagnostic>> {
-        storage::tear_down(self, token, stop)
+    fn empty_caches(&self, token: &str, stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
+        storage::change(self, StorageWork::EmptyCaches(token.to_owned()), stop)
+    }
+
+    fn tear_down(&self, tokens: &[String], stop: &StopFlag) -> Vec<TornDown> {
+        match tokens {
+            [] => Vec::new(),
+            _ => storage::tear_down(self, tokens, stop),
+        }
     }
 
     fn clean(
@@ -150,12 +173,16 @@ enum Ending {
     Garbled(String),
     /// It ended without a last message.
     Died,
+    /// It is elsewhere, and did not answer for this time, ns.
+    Silent(u64),
 }
 
 /// A trial in a child process.
 struct ChildSession<'a> {
-    node: &'a LocalNode,
+    node: &'a dyn Launcher,
     process: NodeProcess,
+    /// The node's process, as its hello names it.
+    node_process: Owner,
     state: State,
     greeted: bool,
     /// When the child must have ended, once it was told to stop.
@@ -172,16 +199,24 @@ struct ChildSession<'a> {
 }
 
 impl<'a> ChildSession<'a> {
-    fn open(node: &'a LocalNode) -> Result<ChildSession<'a>, RunnerError> {
+    fn open(node: &'a dyn Launcher) -> Result<ChildSession<'a>, RunnerError> {
+        let hello = node.connection().map_or(HELLO, |connection| {
+            Duration::from_nanos(connection.hello_ns)
+        });
+        let process = NodeProcess::start(node, "iodyno", Stdio::inherit())?;
         Ok(ChildSession {
-            process: NodeProcess::start(node, "iodyno", Stdio::inherit())?,
+            node_process: Owner {
+                pid: process.pid(),
+                start: 0,
+            },
+            process,
             node,
             state: State::Open,
             greeted: false,
             stop_by: None,
             removes: false,
             orphan: None,
-            deadline: Some(Instant::now() + HELLO),
+            deadline: Some(Instant::now() + hello),
             killed: false,
             give_up: None,
         })
@@ -203,6 +238,10 @@ impl<'a> ChildSession<'a> {
                     return None;
                 }
                 self.greeted = true;
+                self.node_process = Owner {
+                    pid: hello.pid,
+                    start: hello.process_start,
+                };
                 tracing::debug!(
                     iodyno = hello.iodyno,
                     protocol = hello.version,
@@ -283,6 +322,18 @@ impl<'a> ChildSession<'a> {
         false
     }
 
+    fn not_answering(&self, silent_ns: u64) -> String {
+        let to = self.node.connection().map_or("the node", |to| &to.to);
+        format!("{to} did not answer for {}", Nanos(silent_ns))
+    }
+
+    /// Whether a node elsewhere does not answer any more; for how long, ns.
+    fn is_lost(&self) -> Option<u64> {
+        let connection = self.node.connection().filter(|_| self.greeted)?;
+        let silent_ns = self.process.silent_ns();
+        (silent_ns >= connection.silence_ns()).then_some(silent_ns)
+    }
+
     /// The child has exited, or cannot be killed (`None`).
     fn exited(
         &mut self,
@@ -291,6 +342,7 @@ impl<'a> ChildSession<'a> {
     ) -> Result<Option<Message>, RunnerError> {
         self.state = State::Ended;
         let pid = self.process.pid();
+        let connection = self.node.connection();
         let death = match (ending, status) {
             (Ending::Ended(end), None) if self.killed => {
                 let held = self.orphan.take().map(|orphan| orphan.held());
@@ -300,17 +352,29 @@ impl<'a> ChildSession<'a> {
             (Ending::Ended(end), _) => return Ok(Some(Message::Ended(end))),
             (Ending::Unusable(error), _) => return Err(error),
             (Ending::NotANode(why), status) => {
+                if let Some(connection) = connection {
+                    let to = connection.to.clone();
+                    let why = match self.process.errors() {
+                        errors if errors.is_empty() => why,
+                        errors => errors,
+                    };
+                    return Err(RunnerError::NotConnected { to, why });
+                }
                 let status = status.filter(|status| !self.killed && !status.success());
                 let why = match status {
                     Some(status) => format!("{why}; {}", Death::of(status)),
                     None => why,
                 };
-                let program = self.node.program.clone();
+                let program = self.node.program().to_owned();
                 return Err(RunnerError::NotANode { program, why });
             }
+            (Ending::Garbled(why), Some(_)) => Death::Garbled(why),
+            (Ending::Silent(ns), _) => Death::Lost(self.not_answering(ns)),
+            (Ending::Died, Some(status)) => match connection {
+                Some(connection) => connection_death(connection, status, &self.process.errors()),
+                None => Death::of(status),
+            },
             (_, None) => Death::Stuck { pid },
-            (Ending::Garbled(why), _) => Death::Garbled(why),
-            (Ending::Died, Some(status)) => Death::of(status),
         };
         let outcome = self.outcome_of(&death);
         let orphan = self.orphan.take();
@@ -319,11 +383,15 @@ impl<'a> ChildSession<'a> {
             return Ok(Some(failed(with(outcome, held), death)));
         }
         // It did not record what it wrote to devices. If this process had to kill it, the devices may hang.
-        let died = (!self.killed).then_some(pid);
+        let died = match connection {
+            None => (!self.killed).then_some(pid),
+            Some(_) => Some(self.node_process.pid),
+        };
+        let lost = connection.map(|_| self.node_process);
         if died.is_none() && orphan.is_none() {
             return Ok(Some(failed(outcome, death)));
         }
-        match CleanUp::start(self.node, died, orphan) {
+        match CleanUp::start(self.node, (died, lost), orphan) {
             Ok(clean_up) => {
                 self.state = State::CleaningUp(clean_up, outcome, death);
                 Ok(None)
@@ -335,6 +403,7 @@ impl<'a> ChildSession<'a> {
     /// The outcome of a trial whose child died.
     fn outcome_of(&self, death: &Death) -> Outcome {
         match death {
+            Death::Lost(what) => Outcome::Failed(what.clone()),
             _ if self.killed => Outcome::Interrupted(format!("aborted; the node {death}")),
             // Killed from outside; any other signal is a crash caused by the workload or iodyno.
             Death::Signal(2 | 9 | 15) => Outcome::Interrupted(format!("the node was {death}")),
@@ -373,7 +442,14 @@ impl Session for ChildSession<'_> {
                         Err(TryRecvError::Empty) if self.overdue(now) => {
                             Report::End(ReadError::End)
                         }
-                        Err(TryRecvError::Empty) => return Ok(None),
+                        Err(TryRecvError::Empty) => match self.is_lost() {
+                            Some(silent_ns) => {
+                                self.close(Ending::Silent(silent_ns), now);
+                                self.kill(now);
+                                continue;
+                            }
+                            None => return Ok(None),
+                        },
                     };
                     if let Some(message) = self.handle(report, now) {
                         return Ok(Some(message));
@@ -414,6 +490,24 @@ impl Session for ChildSession<'_> {
                 State::Ended => return Ok(None),
             }
         }
+    }
+}
+
+/// The death of a process that was connected to a node. ssh exits with 255 if the connection failed, and otherwise with the exit
+/// code of the node's process.
+fn connection_death(connection: &Connection, status: ExitStatus, errors: &str) -> Death {
+    let because = match errors.is_empty() {
+        true => String::new(),
+        false => format!(": {errors}"),
+    };
+    match status.code() {
+        Some(255) | None => Death::Lost(format!(
+            "the connection to {} was lost{because}",
+            connection.to
+        )),
+        // A shell reports a process that a signal killed with 128 and its number.
+        Some(code @ 129..160) => Death::Signal(code - 128),
+        Some(code) => Death::Exit(code),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -19,12 +19,18 @@ use crate::worker::Signal;
 /// From a stop request to the release of standard error: before the parent kills this process.
 const UNTIL_RELEASE: Duration = Duration::from_millis(3600);
 
+/// A parent that promised to send commands is gone after this many of its intervals without one.
+pub(crate) const SILENT_INTERVALS: u64 = 15;
+/// The longest wait for [`Command::Leave`]: reading the clock takes a few round trips.
+const LEAVE: Duration = Duration::from_secs(5);
+
 /// The parent's requests to the trial, shared by the thread that reads commands and those that execute them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Control {
     /// How the trial is to stop.
     pub(crate) stop: StopFlag,
     parent_gone: Arc<AtomicBool>,
+    leave: Arc<(Mutex<bool>, Condvar)>,
 }
 
 impl Control {
@@ -32,6 +38,21 @@ impl Control {
     pub(crate) fn parent_has_gone(&self) {
         self.parent_gone.store(true, Ordering::Relaxed);
         self.stop.abort();
+        self.may_leave();
+    }
+
+    /// Ends [`Control::await_leave`].
+    fn may_leave(&self) {
+        let (leave, changed) = &*self.leave;
+        *leave.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        changed.notify_all();
+    }
+
+    /// Waits until the parent has read the clock after the trial, has stopped it, or has ended; at most [`LEAVE`].
+    pub(crate) fn await_leave(&self) {
+        let (leave, changed) = &*self.leave;
+        let stays = leave.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = changed.wait_timeout_while(stays, LEAVE, |leave| !*leave);
     }
 
     pub(crate) fn is_parent_gone(&self) -> bool {
@@ -69,6 +90,7 @@ pub(crate) fn read_commands(
     messages: MessageSender,
 ) -> io::Result<()> {
     let read = move || {
+        let heard = Arc::new(AtomicU64::new(clock::now()));
         loop {
             let command = match protocol::read::<Command>(&mut input) {
                 Ok(command) => command,
@@ -79,7 +101,12 @@ pub(crate) fn read_commands(
                     return;
                 }
             };
+            heard.store(clock::now(), Ordering::Relaxed);
             match command {
+                Command::Hello { every_ns, .. } if every_ns > 0 => {
+                    watch_parent(every_ns, &heard, control.clone(), signals.clone());
+                }
+                Command::Leave => control.may_leave(),
                 // Answered here, to keep the round trip short.
                 Command::Ping { number } => {
                     let now_ns = clock::now();
@@ -91,6 +118,7 @@ pub(crate) fn read_commands(
                 _ => {}
             }
             if matches!(command, Command::Finish | Command::Abort) {
+                control.may_leave();
                 release_stderr_later();
             }
             if signals.send(Signal::Command(command)).is_err() {
@@ -100,4 +128,27 @@ pub(crate) fn read_commands(
     };
     let thread = thread::Builder::new().name("control".to_owned());
     thread.spawn(read).map(drop)
+}
+
+/// The parent has ended if no command arrives for [`SILENT_INTERVALS`]: a connection that was cut shows no end of input. `heard`:
+/// when the last command arrived.
+fn watch_parent(every_ns: u64, heard: &Arc<AtomicU64>, control: Control, signals: Sender<Signal>) {
+    let heard = Arc::clone(heard);
+    let watch = move || {
+        let limit_ns = every_ns.saturating_mul(SILENT_INTERVALS);
+        loop {
+            let silent_ns = clock::now().saturating_sub(heard.load(Ordering::Relaxed));
+            match limit_ns.checked_sub(silent_ns) {
+                Some(left_ns) if left_ns > 0 => thread::sleep(Duration::from_nanos(left_ns)),
+                _ => break,
+            }
+        }
+        tracing::warn!("the parent is silent: the connection to it was lost");
+        control.parent_has_gone();
+        let _ = signals.send(Signal::ParentGone);
+        release_stderr();
+    };
+    let _ = thread::Builder::new()
+        .name("keepalive".to_owned())
+        .spawn(watch);
 }

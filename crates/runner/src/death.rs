@@ -21,6 +21,8 @@ pub enum Death {
     },
     /// It sent something that is not a message, and was killed.
     Garbled(String),
+    /// It is on another host, and the connection to it was lost: what happened.
+    Lost(String),
 }
 
 impl Death {
@@ -66,6 +68,7 @@ impl fmt::Display for Death {
                 "process {pid} is blocked in the kernel by I/O that does not return and cannot be \
                  killed; it still runs"
             ),
+            Death::Lost(what) => f.write_str(what),
             Death::Garbled(why) => write!(f, "broke the protocol ({why}) and was killed"),
         }
     }

@@ -24,7 +24,11 @@ pub(crate) fn examine(wanted: Examination) -> Examined {
     let paths: BTreeSet<PathBuf> = paths.chain(files.map(|file| file.path)).collect();
     let targets = paths.into_iter().filter_map(|path| {
         let identity = identity::identify(&path, &roots)?;
-        Some(KnownTarget { path, identity })
+        Some(KnownTarget {
+            node: String::new(),
+            path,
+            identity,
+        })
     });
     let stacks = wanted.describe.iter();
     Examined {

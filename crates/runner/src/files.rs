@@ -154,6 +154,7 @@ impl Files {
         let roots = Roots::host();
         let known = |file: &TrialFile| {
             Some(KnownTarget {
+                node: String::new(),
                 path: file.wanted.path.clone(),
                 identity: identity::identity(file.admitted.as_fd(), &roots)?,
             })

@@ -11,13 +11,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use iodyno_model::Settling;
+use iodyno_target::journal::Owner;
 use iodyno_target::settle::Unsettled;
 
-use crate::child::LocalNode;
 use crate::operations::OrphanFolder;
-use crate::process::{NodeProcess, Report};
-use crate::protocol::{Command, Event, Examination, Examined, Message};
-use crate::session::POLL;
+use crate::process::{Launcher, NodeProcess, Report};
+use crate::protocol::{Command, Event, Examination, Examined, Hello, Message};
+use crate::session::{POLL, RunnerError};
 use crate::stop::StopFlag;
 
 /// The name of its process.
@@ -35,7 +35,7 @@ const AFTER_KILL: Duration = Duration::from_millis(300);
 
 /// Settles the host as [`iodyno_target::settle::settle`] does. Returns within 0.5 s after `stop` is set.
 pub(crate) fn settle(
-    node: &LocalNode,
+    node: &dyn Launcher,
     settling: &Settling,
     targets: &[PathBuf],
     stop: &StopFlag,
@@ -60,7 +60,7 @@ pub(crate) fn settle(
 }
 
 /// Examines files and devices. Everything is unknown if there is no answer within [`EXAMINED`].
-pub(crate) fn examine(node: &LocalNode, wanted: Examination, stop: &StopFlag) -> Examined {
+pub(crate) fn examine(node: &dyn Launcher, wanted: Examination, stop: &StopFlag) -> Examined {
     let begun = Instant::now();
     let answer = |message| match message {
         Message::Examined(found) => Some(found),
@@ -69,6 +69,55 @@ pub(crate) fn examine(node: &LocalNode, wanted: Examination, stop: &StopFlag) ->
     let give_up = || stop.is_set() || begun.elapsed() >= EXAMINED;
     let command = Command::Examine(wanted);
     ask(node, EXAMINER, command, answer, give_up).unwrap_or_default()
+}
+
+/// What answered in place of a node.
+pub(crate) enum Greeting {
+    /// A node, perhaps of another version.
+    Hello(Hello),
+    /// Something else: what it printed.
+    NotANode(String),
+}
+
+/// Starts a process of a node only to read its hello; it then ends.
+///
+/// # Errors
+/// It cannot be started, or there was no answer in time.
+pub(crate) fn greet(node: &dyn Launcher) -> Result<Greeting, RunnerError> {
+    let limit = node.connection().map_or(EXAMINED, |connection| {
+        Duration::from_nanos(connection.hello_ns)
+    });
+    let mut process = NodeProcess::start(node, NAME, Stdio::null())?;
+    let greeting = match process.reports.recv_timeout(limit) {
+        Ok(Report::Message(Message::Hello(hello))) => Greeting::Hello(hello),
+        Ok(Report::Message(_)) => {
+            Greeting::NotANode("its first message is not a handshake".to_owned())
+        }
+        Ok(Report::End(error)) => {
+            // Its standard error is complete when it has exited.
+            let _ = process.reports.recv_timeout(AFTER_KILL);
+            let why = match process.errors() {
+                errors if errors.is_empty() => error.to_string(),
+                errors => errors,
+            };
+            Greeting::NotANode(why)
+        }
+        Ok(_) => Greeting::NotANode("it ended".to_owned()),
+        Err(_) => {
+            process.kill();
+            let to = node
+                .connection()
+                .map_or_else(String::new, |to| to.to.clone());
+            let why = "no answer from the program there".to_owned();
+            return Err(RunnerError::NotConnected { to, why });
+        }
+    };
+    process.close();
+    let begun = Instant::now();
+    while process.exited().is_none() && begun.elapsed() < limit {
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(greeting)
 }
 
 /// The reason why a helper did not answer.
@@ -82,7 +131,7 @@ enum NoAnswer {
 /// Starts a helper process with this name and sends it a command. Returns the first message that `answer` accepts. Gives up soon
 /// after `give_up` returns true.
 fn ask<T>(
-    node: &LocalNode,
+    node: &dyn Launcher,
     name: &str,
     command: Command,
     answer: impl Fn(Message) -> Option<T>,
@@ -142,13 +191,14 @@ pub(crate) enum CleanUpState {
 }
 
 impl CleanUp {
-    /// Begins to clean up after a node. `died`: its process, if its writes to devices are to be recorded.
+    /// Begins to clean up after a node. `died`: its process, if its writes to devices are to be recorded. `lost`: its process, if
+    /// that may still run.
     ///
     /// # Errors
     /// The folder remains: the reason and the remedy.
     pub(crate) fn start(
-        node: &LocalNode,
-        died: Option<u32>,
+        node: &dyn Launcher,
+        (died, lost): (Option<u32>, Option<Owner>),
         folder: Option<OrphanFolder>,
     ) -> Result<CleanUp, Option<String>> {
         let process = NodeProcess::start(node, NAME, Stdio::null()).map_err(|error| {
@@ -157,6 +207,7 @@ impl CleanUp {
         })?;
         process.send(Command::CleanUp {
             died,
+            lost,
             folder: folder
                 .as_ref()
                 .map(|folder| (folder.at().to_owned(), folder.key())),

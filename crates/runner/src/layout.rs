@@ -44,6 +44,10 @@ pub(crate) fn lay_out(
         stop,
         progress,
     };
+    // The first chunks can take long.
+    if total > 0 {
+        (writer.progress)(0, total);
+    }
     for index in 0..files.list.len() {
         let file = &mut files.list[index];
         if let Err(error) = writer.file(file) {

@@ -41,6 +41,7 @@ mod serve;
 mod session;
 mod shared_files;
 mod simulate;
+mod ssh;
 mod steady;
 mod stop;
 mod storage;
@@ -54,11 +55,14 @@ mod worker;
 
 pub use child::LocalNode;
 pub use death::Death;
-pub use iodyno_target::layers::{Cleaned, Orphan, ProvisionRequest, Provisioned};
+pub use iodyno_target::layers::{
+    Cleaned, Orphan, OtherUser, ProvisionRequest, Provisioned, TornDown,
+};
 pub use iodyno_target::settle::Unsettled;
 pub use log_compression::inflate_log;
 pub use operations::folder_name;
 pub use probe::{HostProbe, PathKind, Probe};
+pub use process::{Connection, Launcher};
 pub use protocol::{
     Command, EngineSupport, Event, Examination, Examined, FoundPath, Hello, Message, PROTOCOL,
     StorageAnswer, StorageWork, TrialEnd,
@@ -68,4 +72,5 @@ pub use resolve::{
 };
 pub use serve::serve;
 pub use session::{Node, POLL, RunnerError, Session, carry_out, drive};
+pub use ssh::{SshAddress, SshNode};
 pub use stop::StopFlag;

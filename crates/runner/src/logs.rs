@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use iodyno_engine::{OpLog, OpRecord};
-use iodyno_model::{Direction, FIO_BINS, Histogram, Logs};
+use iodyno_model::{Direction, FIO_BINS, Histogram, IoPriority, Logs};
 use iodyno_target::{append_output, create_output};
 
 use crate::gain::Gain;
@@ -21,8 +21,6 @@ use crate::log_compression::Compressed;
 
 /// Number of ops that can be queued before the worker has to wait.
 const QUEUE: usize = 16_384;
-/// fio's class of real-time I/O.
-const REAL_TIME: u8 = 1;
 
 /// Where the lines of a log go, many at a time.
 #[derive(Debug)]
@@ -172,8 +170,8 @@ struct Entry {
     direction: u8,
     bytes: u32,
     offset: u64,
-    /// Class and level.
-    priority: (u8, u8),
+    /// The kernel's number of the priority.
+    priority: u16,
 }
 
 impl Entry {
@@ -187,14 +185,12 @@ impl Entry {
             if columns.offset {
                 write!(line, ", {}", self.offset)?;
             }
-            let (class, level) = self.priority;
             match columns.priority {
-                true => write!(
-                    line,
-                    ", 0x{:04x}",
-                    u16::from(class) << 13 | u16::from(level)
-                )?,
-                false => write!(line, ", {}", u8::from(class == REAL_TIME))?,
+                true => write!(line, ", 0x{:04x}", self.priority)?,
+                false => {
+                    let real_time = self.priority >> 13 == u16::from(IoPriority::REAL_TIME);
+                    write!(line, ", {}", u8::from(real_time))?
+                }
             }
             if columns.issue_time {
                 write!(line, ", {issued_ns}")?;
@@ -238,14 +234,14 @@ pub(crate) fn files(logs: &Logs) -> usize {
         + usize::from(logs.iolog.is_some())
 }
 
-/// Creates the log files of the clone of this number (from 1), whose ops have this I/O priority (class, level).
+/// Creates the log files of the clone of this number (from 1), whose thread has this I/O priority.
 /// Relative prefixes are below `folder`; times count from `epoch`.
 ///
 /// # Errors
 /// The file that could not be created, and the reason.
 pub(crate) fn create(
     logs: &Logs,
-    priority: Option<(u8, u8)>,
+    priority: IoPriority,
     folder: &Path,
     number: usize,
     epoch: Epoch,
@@ -299,7 +295,7 @@ pub(crate) fn create(
             queue: Arc::new(OpLog::new(QUEUE)),
             files: values,
             columns,
-            priority: priority.unwrap_or_default(),
+            priority: priority.value(),
             epoch,
         });
     } else if any {
@@ -529,8 +525,8 @@ pub(crate) struct OpsLog {
     pub(crate) queue: Arc<OpLog>,
     files: ValueFiles,
     columns: Columns,
-    /// Class and level.
-    priority: (u8, u8),
+    /// The kernel's number of the job's priority.
+    priority: u16,
     epoch: Epoch,
 }
 
@@ -555,7 +551,10 @@ impl OpsLog {
             direction: op.direction as u8,
             bytes: op.bytes,
             offset: op.offset,
-            priority: self.priority,
+            priority: match op.priority {
+                0 => self.priority,
+                own => own,
+            },
         };
         let completion = op.service.saturating_sub(op.submission);
         let issued = since.saturating_sub(completion);

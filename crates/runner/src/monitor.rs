@@ -258,6 +258,7 @@ impl Monitor {
             .filter(|job| job.running > 0 || !job.directions.is_empty())
             .collect();
         let frame = Frame {
+            node: String::new(),
             number: self.frames,
             start_ns: self.frame_start - self.origin,
             end_ns: now - self.origin,

@@ -378,7 +378,7 @@ impl Shared<'_> {
         let epoch = job.logs.epoch_clock.map_or(Epoch::default(), |number| {
             Epoch::of_clock(clock::numbered(number), here)
         });
-        let priority = job.placement.io_priority;
+        let priority = job.placement.priority().unwrap_or_default();
         let logs = logs::create(&job.logs, priority, self.folder, number, epoch);
         let logs = logs.and_then(|logs| {
             let (Some(path), Work::Blocks(blocks)) = (&job.logs.iolog, &job.work) else {

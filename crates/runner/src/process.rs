@@ -1,16 +1,64 @@
-//! A node's process on this host, and the threads that serve its pipes.
+//! A node's process, or the process that is connected to it, and the threads that serve its pipes.
 
-use std::io::{self, BufReader};
+use std::fmt::Debug;
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt as _;
-use std::process::{self, Child, ChildStdin, ChildStdout, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::path::Path;
+use std::process::{self, Child, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Thread};
+use std::time::Duration;
 
+use iodyno_model::printable::on_one_line;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-use crate::child::LocalNode;
+use crate::clock;
 use crate::protocol::{self, Command, Message, PROTOCOL, ReadError};
 use crate::session::RunnerError;
+
+/// Starts the processes of a node: each carries out one trial or one other task, and speaks the protocol on its standard
+/// input and output. For a node elsewhere, the process that is started is connected to the node's: it passes bytes on in both
+/// directions, and ends when the node's process ends.
+pub trait Launcher: Debug + Sync {
+    /// The program of the process that is started here.
+    fn program(&self) -> &Path;
+
+    /// The command that starts a process for this task, which is its name in lists of processes.
+    fn command(&self, task: &str) -> process::Command;
+
+    /// The connection, if the node's process is not a child of this one; `None`: it is.
+    fn connection(&self) -> Option<&Connection> {
+        None
+    }
+}
+
+/// How a node elsewhere is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connection {
+    /// Where the node is, for messages: `ssh://10.0.0.1`.
+    pub to: String,
+    /// The longest time from the start of a process to its first message, ns.
+    pub hello_ns: u64,
+    /// The interval of keepalive messages, ns. Both ends give up after several of them without an answer.
+    pub every_ns: u64,
+}
+
+impl Connection {
+    /// The interval that the nodes of other hosts use, ns.
+    pub const EVERY_NS: u64 = 1_000_000_000;
+
+    /// The node is lost after this time without a message, ns.
+    pub(crate) fn silence_ns(&self) -> u64 {
+        self.every_ns
+            .saturating_mul(crate::control::SILENT_INTERVALS)
+    }
+}
+
+/// Lines of a connection's standard error that are kept, and their greatest length, bytes.
+const KEPT_LINES: usize = 4;
+const LONGEST_LINE: u64 = 1000;
 
 /// The reports of the threads that serve the child's pipes.
 #[derive(Debug)]
@@ -30,59 +78,90 @@ pub(crate) struct NodeProcess {
     child: Child,
     commands: Sender<Option<Command>>,
     pub(crate) reports: Receiver<Report>,
+    /// When its last message arrived, ns.
+    heard: Arc<AtomicU64>,
+    /// The last lines of its standard error, if that is read.
+    errors: Arc<Mutex<Vec<String>>>,
 }
 
 impl NodeProcess {
-    /// Starts it with this process name.
+    /// Starts it for this task. `stderr`: where the standard error of a process of this host goes.
     ///
     /// # Errors
     /// It cannot be started.
     pub(crate) fn start(
-        node: &LocalNode,
-        name: &str,
+        node: &dyn Launcher,
+        task: &str,
         stderr: Stdio,
     ) -> Result<NodeProcess, RunnerError> {
         let start_error = |source| RunnerError::Start {
-            program: node.program.clone(),
+            program: node.program().to_owned(),
             source,
         };
-        let mut child = process::Command::new(&node.program)
-            .arg0(name)
-            .args(&node.arguments)
+        let every_ns = node
+            .connection()
+            .map_or(0, |connection| connection.every_ns);
+        let mut child = node
+            .command(task)
             // Otherwise glibc would begin to keep large blocks in its heap and to zero them. The recorders' mostly
             // empty arrays would then be resident, about 2 MiB for each clone.
             .env("MALLOC_MMAP_THRESHOLD_", "131072")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(stderr)
+            .stderr(match node.connection() {
+                None => stderr,
+                Some(_) => Stdio::piped(),
+            })
             // Ctrl-C at the terminal is for the parent, which passes the request on.
             .process_group(0)
             .spawn()
             .map_err(start_error)?;
         let (commands, queued) = mpsc::channel();
         let (report, reports) = mpsc::channel();
-        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let pid = Pid::from_child(&child);
         tracing::debug!(pid = child.id(), "started a node");
         let mut process = NodeProcess {
             child,
             commands,
             reports,
+            heard: Arc::new(AtomicU64::new(clock::now())),
+            errors: Arc::default(),
         };
+        let (heard, errors) = (Arc::clone(&process.heard), Arc::clone(&process.errors));
         let pipes = (stdin.zip(stdout)).ok_or_else(|| io::ErrorKind::BrokenPipe.into());
         let served = pipes.and_then(|(stdin, stdout)| {
+            if let Some(stderr) = stderr {
+                let thread = thread::Builder::new().name("node-errors".to_owned());
+                thread.spawn(move || keep_lines(stderr, &errors))?;
+            }
             let (unsent, owner) = (report.clone(), thread::current());
             let thread = thread::Builder::new().name("node-writer".to_owned());
-            thread.spawn(move || write_commands(stdin, queued, &unsent))?;
+            thread.spawn(move || write_commands(stdin, every_ns, &queued, &unsent))?;
             let thread = thread::Builder::new().name("node-reader".to_owned());
-            thread.spawn(move || read_messages(stdout, pid, &report, &owner))
+            thread.spawn(move || read_messages(stdout, pid, &heard, &report, &owner))
         });
         if let Err(error) = served {
             process.kill();
             return Err(start_error(error));
         }
-        process.send(Command::Hello { version: PROTOCOL });
+        process.send(Command::Hello {
+            version: PROTOCOL,
+            every_ns,
+        });
         Ok(process)
+    }
+
+    /// Time since its last message, ns.
+    pub(crate) fn silent_ns(&self) -> u64 {
+        clock::now().saturating_sub(self.heard.load(Ordering::Relaxed))
+    }
+
+    /// The last lines of its standard error on one line; empty if there are none, or if it is not read.
+    pub(crate) fn errors(&self) -> String {
+        let lines = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.join("; ")
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -122,13 +201,48 @@ impl NodeProcess {
     }
 }
 
-/// Writes commands until the channel is closed, then closes the child's input.
+/// Keeps the last lines that a connected process prints, without characters that steer a terminal.
+fn keep_lines(stderr: impl Read, kept: &Mutex<Vec<String>>) {
+    let mut stderr = BufReader::new(stderr);
+    loop {
+        let mut line = Vec::new();
+        match (&mut stderr)
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut line)
+        {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        let line = on_one_line(String::from_utf8_lossy(&line).trim()).to_string();
+        if line.is_empty() {
+            continue;
+        }
+        tracing::debug!(line, "the node's standard error");
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push(line);
+        if kept.len() > KEPT_LINES {
+            kept.remove(0);
+        }
+    }
+}
+
+/// Writes commands until the channel is closed, then closes the child's input. With an interval, the node is pinged when there
+/// was no command for that long; the answer has the number 0.
 fn write_commands(
-    mut stdin: ChildStdin,
-    commands: Receiver<Option<Command>>,
+    mut stdin: impl Write,
+    every_ns: u64,
+    commands: &Receiver<Option<Command>>,
     report: &Sender<Report>,
 ) {
-    for command in commands.into_iter().map_while(|command| command) {
+    let next = || match every_ns {
+        0 => commands.recv().ok().flatten(),
+        every_ns => match commands.recv_timeout(Duration::from_nanos(every_ns)) {
+            Ok(command) => command,
+            Err(RecvTimeoutError::Timeout) => Some(Command::Ping { number: 0 }),
+            Err(RecvTimeoutError::Disconnected) => None,
+        },
+    };
+    while let Some(command) = next() {
         match protocol::write(&mut stdin, &command) {
             Ok(()) => {}
             // The child has died; the end of its output reports that.
@@ -142,15 +256,23 @@ fn write_commands(
 }
 
 /// Reads messages to the end of the child's output, and then waits for its exit without reaping it.
-fn read_messages(stdout: ChildStdout, pid: Pid, report: &Sender<Report>, owner: &Thread) {
+fn read_messages(
+    stdout: impl Read,
+    pid: Pid,
+    heard: &AtomicU64,
+    report: &Sender<Report>,
+    owner: &Thread,
+) {
     let mut stdout = BufReader::with_capacity(1 << 16, stdout);
     let tell = |one| {
         let sent = report.send(one).is_ok();
         owner.unpark();
         sent
     };
+    let mut message = protocol::read_first(&mut stdout);
     loop {
-        let (one, last) = match protocol::read(&mut stdout) {
+        heard.store(clock::now(), Ordering::Relaxed);
+        let (one, last) = match message {
             Ok(message) => (Report::Message(message), false),
             Err(error) => (Report::End(error), true),
         };
@@ -160,6 +282,7 @@ fn read_messages(stdout: ChildStdout, pid: Pid, report: &Sender<Report>, owner: 
         if last {
             break;
         }
+        message = protocol::read(&mut stdout);
     }
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     let _ = waitid(WaitId::Pid(pid), options);

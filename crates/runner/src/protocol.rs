@@ -8,11 +8,12 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 use iodyno_model::{
-    BoundPlan, CommandRun, Diagnostic, EngineKind, Environment, Forecast, Frame, Job, KnownTarget,
-    Outcome, Part, SeriesKind, Settling, Step, TargetInfo, TelemetryBatch, TrialKey,
+    BoundPlan, Diagnostic, EngineKind, Environment, Forecast, Frame, Job, KnownTarget, Outcome,
+    Part, SeriesKind, Settling, Step, TargetInfo, TelemetryBatch, TrialKey,
 };
-use iodyno_target::journal::Owner;
-use iodyno_target::layers::{Cleaned, ProvisionRequest, Provisioned};
+use iodyno_target::Roots;
+use iodyno_target::journal::{Owner, boot_id};
+use iodyno_target::layers::{Cleaned, ProvisionRequest, Provisioned, TornDown};
 use iodyno_target::settle::Unsettled;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -21,10 +22,12 @@ use crate::death::Death;
 use crate::faults::{self, Unready};
 
 /// The version of the protocol; both ends must have the same.
-pub const PROTOCOL: u32 = 8;
+pub const PROTOCOL: u32 = 9;
 
 /// The largest frame, bytes. A part of a thousand clones with wide histograms takes about 100 MB.
 const LONGEST: u32 = 512 << 20;
+/// The largest first message, bytes: what answers may not be a node.
+const LONGEST_HELLO: u32 = 1 << 20;
 
 /// Parent → node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,6 +37,10 @@ pub enum Command {
     Hello {
         /// [`PROTOCOL`].
         version: u32,
+        /// The parent sends a command at least this often, ns: if none arrives for several times as long, it is gone. 0: only
+        /// the end of the input shows that.
+        #[serde(default)]
+        every_ns: u64,
     },
     /// Prepare this trial.
     Prepare {
@@ -54,6 +61,9 @@ pub enum Command {
     CleanUp {
         /// The dead node's process, if its writes to devices are to be recorded.
         died: Option<u32>,
+        /// The node's process, which may still run because the connection to it was lost: it is given some time to end by
+        /// itself, and is then killed.
+        lost: Option<Owner>,
         /// The target that contains the trial's folder, and the trial.
         folder: Option<(PathBuf, TrialKey)>,
     },
@@ -69,11 +79,17 @@ pub enum Command {
         /// Returned with the answer.
         number: u32,
     },
-    /// Start at this instant of the node's clock, ns; at once if it has passed.
+    /// Get ready to start at this instant of the node's clock. Answered by [`Message::Armed`].
     Arm {
-        /// The instant.
+        /// The instant, ns.
         at_ns: u64,
+        /// After the trial, send [`Event::Finished`] and wait for [`Command::Leave`], so that the clock can be read again.
+        stay: bool,
     },
+    /// All nodes are armed: start at the instant, or at once if it has passed.
+    Go,
+    /// The clock was read after the trial.
+    Leave,
     /// End early and keep the results so far.
     Finish,
     /// Cancel the I/O in flight and end.
@@ -93,6 +109,8 @@ pub enum Message {
         /// The node's clock when it read the ping, ns.
         now_ns: u64,
     },
+    /// The answer to [`Command::Arm`].
+    Armed,
     /// An event of the running trial.
     Event(Event),
     /// The trial has ended.
@@ -113,6 +131,16 @@ pub enum Message {
     },
 }
 
+impl Message {
+    /// Reads one message, as a parent reads it from a node; waits for it.
+    ///
+    /// # Errors
+    /// The input ended, or it is not a message.
+    pub fn read(from: &mut impl Read) -> io::Result<Message> {
+        read(from).map_err(io::Error::other)
+    }
+}
+
 /// What to do with storage that iodyno makes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -125,8 +153,10 @@ pub enum StorageWork {
     Snapshot(String),
     /// Return it to its snapshot.
     RollBack(String),
-    /// Undo it.
-    TearDown(String),
+    /// Empty those of its caches that are not part of the page cache.
+    EmptyCaches(String),
+    /// Undo the targets with these tokens.
+    TearDown(Vec<String>),
     /// Undo the targets whose process has died.
     Clean {
         /// Only list them.
@@ -144,10 +174,10 @@ pub enum StorageAnswer {
     Checked(Vec<Diagnostic>),
     /// The target.
     Provisioned(Result<Provisioned, Vec<Diagnostic>>),
-    /// A snapshot was taken or rolled back to.
+    /// A snapshot was taken or rolled back to, or caches were emptied.
     Changed(Result<(), Vec<Diagnostic>>),
-    /// The commands that were run.
-    TornDown(Result<Vec<CommandRun>, Vec<Diagnostic>>),
+    /// What was undone, for each token.
+    TornDown(Vec<TornDown>),
     /// What was found and undone.
     Cleaned(Result<Cleaned, Vec<Diagnostic>>),
 }
@@ -203,6 +233,18 @@ pub struct Hello {
     pub iodyno: String,
     /// The node's process.
     pub pid: u32,
+    /// When that process started, in clock ticks since boot; 0: unknown.
+    #[serde(default)]
+    pub process_start: u64,
+    /// The instruction set, as Rust names it: `x86_64`.
+    #[serde(default)]
+    pub architecture: String,
+    /// The C library that the program uses: `gnu`, `musl`. POSIX AIO is implemented in it.
+    #[serde(default)]
+    pub libc: String,
+    /// The id of the host's current boot. Processes of one boot have one clock.
+    #[serde(default)]
+    pub boot_id: String,
     /// Its trials run in virtual time, which begins with the trial, so clocks are not compared.
     #[serde(default)]
     pub virtual_time: bool,
@@ -226,6 +268,13 @@ pub struct EngineSupport {
     pub unusable: Option<Diagnostic>,
 }
 
+/// The C library of this program.
+const LIBC: &str = match (cfg!(target_env = "gnu"), cfg!(target_env = "musl")) {
+    (true, _) => "gnu",
+    (_, true) => "musl",
+    _ => "",
+};
+
 impl Hello {
     /// This program, as a node that uses these engines.
     pub(crate) fn new(engines: Vec<EngineSupport>) -> Hello {
@@ -233,10 +282,31 @@ impl Hello {
             version: PROTOCOL,
             iodyno: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
+            process_start: Owner::of(&Roots::host(), std::process::id()).map_or(0, |own| own.start),
+            architecture: std::env::consts::ARCH.to_owned(),
+            libc: LIBC.to_owned(),
+            boot_id: boot_id(&Roots::host()),
             virtual_time: false,
             engines,
             sampling: SeriesKind::ALL.to_vec(),
             removes_orphans: true,
+        }
+    }
+
+    /// A node of which nothing is known yet.
+    pub(crate) fn unknown() -> Hello {
+        Hello {
+            version: 0,
+            iodyno: String::new(),
+            pid: 0,
+            process_start: 0,
+            architecture: String::new(),
+            libc: String::new(),
+            boot_id: String::new(),
+            virtual_time: false,
+            engines: Vec::new(),
+            sampling: Vec::new(),
+            removes_orphans: false,
         }
     }
 
@@ -312,6 +382,28 @@ pub enum Event {
     Frame(Frame),
     /// About one second of telemetry, to be stored immediately.
     Telemetry(TelemetryBatch),
+    /// The trial has ended; its part follows once the clock was read. Only if [`Command::Arm`] asks for it.
+    Finished,
+}
+
+impl Event {
+    /// What is wrong with it, if a node of this version does not send it during a trial of this plan.
+    pub(crate) fn fault(&self, plan: &BoundPlan) -> Option<String> {
+        let jobs = plan.workload.jobs.len();
+        match self {
+            Event::Frame(frame) if frame.end_ns < frame.start_ns => {
+                Some(format!("frame {} ends before it begins", frame.number))
+            }
+            Event::Frame(frame) => unknown_job(frame.jobs.iter().map(|job| job.job), jobs),
+            _ => None,
+        }
+    }
+}
+
+/// The first job that the plan does not have.
+fn unknown_job(mut named: impl Iterator<Item = u32>, jobs: usize) -> Option<String> {
+    let unknown = named.find(|job| *job as usize >= jobs)?;
+    Some(format!("a result of job {unknown}; there are {jobs}"))
 }
 
 /// How a trial ended.
@@ -334,6 +426,16 @@ pub enum TrialEnd {
 }
 
 impl TrialEnd {
+    /// As [`Event::fault`].
+    pub(crate) fn fault(&self, plan: &BoundPlan) -> Option<String> {
+        let TrialEnd::Done(part, _) = self else {
+            return None;
+        };
+        let jobs = part.clones.iter().map(|clone| clone.job);
+        let steps = part.steps.iter().filter_map(|step| step.job);
+        unknown_job(jobs.chain(steps), plan.workload.jobs.len())
+    }
+
     /// It was stopped before it began.
     pub(crate) fn withdrawn() -> TrialEnd {
         TrialEnd::Failed {
@@ -363,8 +465,8 @@ pub(crate) enum ReadError {
     #[error("the input ends within a message")]
     CutOff,
     /// No message has this length.
-    #[error("the length of a message is {0} bytes; the limit is {LONGEST}")]
-    Length(u32),
+    #[error("the length of a message is {0} bytes; the limit is {1}")]
+    Length(u32, u32),
     /// It is not a message.
     #[error("a message cannot be read: {0}")]
     Json(#[from] serde_json::Error),
@@ -391,8 +493,17 @@ pub(crate) fn write<T: Serialize>(to: &mut impl Write, message: &T) -> io::Resul
     to.flush()
 }
 
+/// Reads the first message; waits for it.
+pub(crate) fn read_first<T: DeserializeOwned>(from: &mut impl Read) -> Result<T, ReadError> {
+    read_up_to(LONGEST_HELLO, from)
+}
+
 /// Reads one message; waits for it.
 pub(crate) fn read<T: DeserializeOwned>(from: &mut impl Read) -> Result<T, ReadError> {
+    read_up_to(LONGEST, from)
+}
+
+fn read_up_to<T: DeserializeOwned>(longest: u32, from: &mut impl Read) -> Result<T, ReadError> {
     let mut length = [0; 4];
     match fill(from, &mut length)? {
         0 => return Err(ReadError::End),
@@ -400,8 +511,8 @@ pub(crate) fn read<T: DeserializeOwned>(from: &mut impl Read) -> Result<T, ReadE
         _ => return Err(ReadError::CutOff),
     }
     let length = u32::from_le_bytes(length);
-    if length == 0 || length > LONGEST {
-        return Err(ReadError::Length(length));
+    if length == 0 || length > longest {
+        return Err(ReadError::Length(length, longest));
     }
     // Memory grows with what arrives, not with the length that was sent.
     let mut body = Vec::new();
@@ -467,6 +578,7 @@ mod tests {
                 total: 2,
             }),
             Message::Event(Event::Frame(Frame {
+                node: String::new(),
                 number: 3,
                 start_ns: 0,
                 end_ns: u64::MAX,
@@ -487,6 +599,7 @@ mod tests {
             },
             Message::Examined(Examined {
                 targets: vec![KnownTarget {
+                    node: String::new(),
                     path: "/x".into(),
                     identity: Identity::Absent,
                 }],
@@ -571,7 +684,7 @@ mod tests {
             let mut input = length.to_le_bytes().to_vec();
             input.extend([b'{'; 64]);
             let error = read::<Message>(&mut input.as_slice()).unwrap_err();
-            assert!(matches!(error, ReadError::Length(found) if found == length));
+            assert!(matches!(error, ReadError::Length(found, LONGEST) if found == length));
         }
         let mut input = LONGEST.to_le_bytes().to_vec();
         input.extend(b"{}");

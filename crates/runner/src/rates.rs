@@ -4,8 +4,9 @@ use iodyno_model::{Direction, RunningStats, SampleStats};
 
 /// fio's window for both bandwidth and IOPS.
 pub(crate) const WINDOW_NS: u64 = 500_000_000;
-/// A window that is shorter by at most this counts as complete, because the reader is never exactly on time, ns.
-const SLACK_NS: u64 = WINDOW_NS / 20;
+/// The shortest window that is a sample, ns. Windows begin when the reader comes, which is late on a busy host, so that the
+/// next ones and the last one are shorter. Still shorter windows have extreme rates.
+const SHORTEST_NS: u64 = WINDOW_NS / 2;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Lane {
@@ -34,16 +35,20 @@ impl Rates {
     /// the next call.
     pub(crate) fn tick(&mut self, from: u64, now: u64) {
         let since = *self.since.get_or_insert(from);
-        if now.saturating_sub(since) >= WINDOW_NS - SLACK_NS {
+        if now.saturating_sub(since) >= SHORTEST_NS {
             self.sample(since, now);
         }
     }
 
-    /// Ends the measured time. The remaining part of a window is a sample only if there is no other, because short
-    /// windows have extreme rates.
+    /// Ends the measured time. The rest of a window is a sample if there is no other, or if the measured time has one more
+    /// complete window than there are samples: late readings have shortened the last one.
     pub(crate) fn end(&mut self, from: u64, end: u64) {
-        if self.lanes[0].iops.samples() == 0 && end > from {
-            self.sample(from, end);
+        let since = self.since.unwrap_or(from);
+        let rest = end.saturating_sub(since);
+        let samples = self.lanes[0].iops.samples();
+        let complete = end.saturating_sub(from) / WINDOW_NS;
+        if rest > 0 && (samples == 0 || samples < complete && rest >= SHORTEST_NS) {
+            self.sample(since, end);
         }
     }
 
@@ -94,6 +99,38 @@ mod tests {
         rates.tick(300_000_000, 1_000_000_000);
         assert_eq!(rates.stats(1).1.samples, 1);
         assert!((rates.stats(1).1.mean - 200.0).abs() < 1e-9);
+    }
+
+    /// Readings that are late by these times, 100 ops in each half second, and the number of samples after `length` ns.
+    fn late(late_ms: &[u64], length: u64) -> (u64, f64) {
+        let mut rates = Rates::default();
+        for (window, late) in (1..).zip(late_ms) {
+            rates.count(0, 100, 0);
+            rates.tick(0, window * WINDOW_NS + late * 1_000_000);
+        }
+        rates.count(0, 100, 0);
+        rates.end(0, length);
+        let iops = rates.stats(0).1;
+        (iops.samples, iops.min)
+    }
+
+    #[test]
+    fn the_last_window_is_a_sample_also_after_a_late_reading() {
+        let two_seconds = 4 * WINDOW_NS;
+        for (late_ms, samples) in [
+            ([0, 0, 0], 4),
+            ([3, 1, 7], 4),
+            ([0, 0, 240], 4),
+            ([200, 0, 0], 4),
+        ] {
+            let (found, slowest) = late(&late_ms, two_seconds);
+            assert_eq!(found, samples, "{late_ms:?}");
+            assert!(slowest > 130.0, "{late_ms:?}: {slowest}");
+        }
+        assert_eq!(late(&[0, 0, 300], two_seconds).0, 3, "too short a rest");
+        let partial = two_seconds + 300_000_000;
+        assert_eq!(late(&[0, 0, 0, 0], partial).0, 4, "no complete window");
+        assert_eq!(late(&[0, 0, 0, 2], two_seconds + 1_000_000).0, 4);
     }
 
     #[test]

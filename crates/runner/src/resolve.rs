@@ -242,13 +242,7 @@ impl Binding<'_> {
         notes: &mut Vec<String>,
     ) -> Result<ResolvedClone, Vec<Diagnostic>> {
         let files = match self.blocks.engine.kind.without_files() {
-            true => vec![ResolvedFile {
-                path: PathBuf::from(self.blocks.engine.kind.name()),
-                existing: None,
-                kind: FileKind::Null,
-                base: 0,
-                length: 0,
-            }],
+            true => self.null_files(),
             false => self.look(base, notes)?,
         };
         let files = self.regions(files, notes).map_err(|fault| vec![fault])?;
@@ -274,6 +268,25 @@ impl Binding<'_> {
             seed: self.seed,
             replay: None,
         })
+    }
+
+    /// The files of an engine without files: as many as others would have; regions are still empty.
+    fn null_files(&self) -> Vec<ResolvedFile> {
+        let files = &self.blocks.files;
+        let name = self.blocks.engine.kind.name();
+        let count = files.names.len().max(files.count as usize).max(1);
+        let path = |number| match count {
+            1 => PathBuf::from(name),
+            _ => PathBuf::from(format!("{name}.{number}")),
+        };
+        let null = |number| ResolvedFile {
+            path: path(number),
+            existing: None,
+            kind: FileKind::Null,
+            base: 0,
+            length: 0,
+        };
+        (0..count).map(null).collect()
     }
 
     /// Finds the files; regions are still empty.

@@ -5,11 +5,17 @@ use std::io::{self, BufReader};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use iodyno_model::{BoundPlan, Diagnostic, EngineKind, Outcome, Settling, Step, TrialKey};
+use iodyno_model::{
+    BoundPlan, Diagnostic, EngineKind, Outcome, Settling, Step, StopRequest, TrialKey,
+};
+use iodyno_target::journal::Owner;
 use iodyno_target::settle::settle;
 use iodyno_target::{Roots, WrittenDevice, stack};
 use iodyno_units::Nanos;
+use rustix::process::{Pid, kill_process};
 
 use crate::control::{self, Control};
 use crate::examine::examine;
@@ -26,6 +32,9 @@ use crate::stuck::StuckGuard;
 use crate::timeline::Timeline;
 use crate::trial::{Remains, Trial};
 use crate::worker::Signal;
+
+/// How long a node whose connection was lost may take to end by itself: it notices the end of its input, and cleans up.
+const BY_ITSELF: Duration = Duration::from_secs(5);
 
 /// The main function of a node process: speaks the protocol on stdin and stdout until the trial has ended. Returns the
 /// exit code.
@@ -93,7 +102,10 @@ fn session(input: File, output: File) -> bool {
             writer.close();
             return true;
         }
-        Task::CleanUp { died, folder } => {
+        Task::CleanUp { lost, died, folder } => {
+            if let Some(lost) = lost {
+                end_process(lost);
+            }
             messages.send(Message::CleanedUp(clean_up(died, folder, &messages)));
             writer.close();
             return true;
@@ -181,11 +193,15 @@ pub(crate) fn trial(
     };
     drop(guard);
     messages.event(trial.ready());
-    let instant = match trial.await_start() {
-        Ok(instant) => instant,
+    let (instant, stay) = match trial.await_start() {
+        Ok(start) => start,
         Err(unready) => return Ended::unready(unready, written),
     };
     let finished = trial.run(instant);
+    if stay && control.stop.requested() < StopRequest::Finish {
+        messages.event(Event::Finished);
+        control.await_leave();
+    }
     Ended {
         end: TrialEnd::Done(Box::new(finished.part), finished.outcome),
         written,
@@ -217,6 +233,25 @@ fn guard_preparation(plan: &BoundPlan, control: &Control, messages: &MessageSend
     StuckGuard::watch(limit_ns, false, (control, messages), targets, fail)
 }
 
+/// Waits until a node's process has ended, and kills it if it has not in time: it may be stopped, or blocked.
+fn end_process(lost: Owner) {
+    let lives = || lost.lives(&Roots::host());
+    let waited = |span: Duration| {
+        let begun = Instant::now();
+        while lives() && begun.elapsed() < span {
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    waited(BY_ITSELF);
+    if lives()
+        && let Some(pid) = i32::try_from(lost.pid).ok().and_then(Pid::from_raw)
+    {
+        tracing::warn!(pid = lost.pid, "killing a node whose connection was lost");
+        let _ = kill_process(pid, rustix::process::Signal::KILL);
+        waited(BY_ITSELF);
+    }
+}
+
 /// Cleans up after a node that died, even if the parent ends meanwhile. `false`: there was no folder.
 fn clean_up(
     died: Option<u32>,
@@ -244,6 +279,7 @@ enum Task {
     },
     Examine(Examination),
     CleanUp {
+        lost: Option<Owner>,
         died: Option<u32>,
         folder: Option<(PathBuf, TrialKey)>,
     },
@@ -257,7 +293,7 @@ enum Task {
 fn await_task(timeline: &Timeline) -> Task {
     loop {
         match timeline.next() {
-            Some(Signal::Command(Command::Hello { version })) if version != PROTOCOL => {
+            Some(Signal::Command(Command::Hello { version, .. })) if version != PROTOCOL => {
                 return Task::NoParent;
             }
             Some(Signal::Command(Command::Prepare { plan })) => return Task::Trial(plan),
@@ -265,8 +301,8 @@ fn await_task(timeline: &Timeline) -> Task {
                 return Task::Settle { settling, targets };
             }
             Some(Signal::Command(Command::Examine(wanted))) => return Task::Examine(wanted),
-            Some(Signal::Command(Command::CleanUp { died, folder })) => {
-                return Task::CleanUp { died, folder };
+            Some(Signal::Command(Command::CleanUp { died, lost, folder })) => {
+                return Task::CleanUp { lost, died, folder };
             }
             Some(Signal::Command(Command::Storage { work })) => return Task::Storage(work),
             Some(Signal::Command(Command::Finish | Command::Abort)) => return Task::Withdrawn,

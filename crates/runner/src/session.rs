@@ -9,20 +9,25 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use iodyno_model::{BoundPlan, CommandRun, Diagnostic, Settling, StopRequest};
-use iodyno_target::layers::{Cleaned, ProvisionRequest, Provisioned};
+use iodyno_model::{BoundPlan, ClockOffset, Diagnostic, Outcome, Settling, StopRequest};
+use iodyno_target::layers::{Cleaned, ProvisionRequest, Provisioned, TornDown};
 use iodyno_target::settle::Unsettled;
 
 use crate::clock;
+use crate::death::Death;
 use crate::protocol::{Command, Event, Examination, Examined, Message, TrialEnd};
 use crate::stop::StopFlag;
 
 /// Interval at which sessions and the stop flag are checked while nothing happens.
 pub const POLL: Duration = Duration::from_millis(100);
-/// From arming a node to the start of the trial, for each node: covers the delivery of the command.
+/// From arming the nodes to the start of the trial, for each node: covers the delivery of two commands.
 const LEAD_NS: u64 = 500_000;
-/// Number of pings to each node before the start: the fastest one determines the clock's offset.
-const PINGS: u32 = 5;
+/// The same in slowest round trips: arming, its answer, and the command to start take one and a half.
+const LEAD_ROUND_TRIPS: u64 = 10;
+/// Number of pings to each node before the start, and after the end: the fastest one determines the clock's offset.
+const PINGS: u32 = 16;
+/// The longest lead that is due to slow round trips, ns.
+const LONGEST_LEAD_NS: u64 = 5_000_000_000;
 
 /// Why there is no usable node.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +46,14 @@ pub enum RunnerError {
         /// The program.
         program: PathBuf,
         /// What it did.
+        why: String,
+    },
+    /// It cannot be connected to, or does not answer as a node.
+    #[error("cannot connect to a node at {to}: {why}")]
+    NotConnected {
+        /// Where it is.
+        to: String,
+        /// What the connection, or what answered, says.
         why: String,
     },
     /// It is another version of iodyno.
@@ -117,17 +130,19 @@ pub trait Node {
         Err(makes_nothing())
     }
 
-    /// Undoes the storage with this token in reverse order; does nothing if it does not exist. If `stop` is set, it
-    /// continues in the background after a short time.
+    /// Empties those caches of the storage with this token that are not part of the page cache.
     ///
     /// # Errors
-    /// What could not be undone.
-    fn tear_down(
-        &self,
-        _token: &str,
-        _stop: &StopFlag,
-    ) -> Result<Vec<CommandRun>, Vec<Diagnostic>> {
-        Ok(Vec::new())
+    /// It failed; the storage cannot be used any more.
+    fn empty_caches(&self, _token: &str, _stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
+        Ok(())
+    }
+
+    /// Undoes the storage with these tokens, each in reverse order, and returns what was done for each; does nothing if it does
+    /// not exist. If `stop` is set, it continues in the background after a short time, which is a fault with the severity of
+    /// a warning.
+    fn tear_down(&self, tokens: &[String], _stop: &StopFlag) -> Vec<TornDown> {
+        tokens.iter().map(|_| TornDown::default()).collect()
     }
 
     /// Undoes the targets whose process has died; with `dry_run`, only lists them. `told` gets each step before it
@@ -182,17 +197,20 @@ pub fn carry_out(
 /// Runs a trial on several nodes, which start at the same instant, and passes on the events of each node with its
 /// index.
 ///
-/// The plan of each node is checked against the node's capabilities before anything is prepared. The trial starts when
-/// all nodes are ready; if one of them ends before that, the others are aborted. A node that ends after the start does
-/// not end the others. Returns each node's end when all have ended.
+/// The plan of each node is checked against the node's capabilities before anything is prepared. The start has four steps, each
+/// begun when all nodes have done the one before: all are ready; the offset of each clock is read; each is armed with the start
+/// instant in its own clock, and acknowledges; all are told to go. If a node ends before that, the others are aborted. If
+/// one is lost or dies after the start, the others are told to finish. With several nodes, the offset of each clock is read again when its
+/// trial has ended. Returns each node's end when all have ended.
 pub fn drive(
     nodes: &[(&dyn Node, &BoundPlan)],
     stop: &StopFlag,
     events: &mut dyn FnMut(usize, Event),
 ) -> Vec<Result<TrialEnd, RunnerError>> {
+    let several = nodes.len() > 1;
     let mut members: Vec<Member<'_>> = nodes
         .iter()
-        .map(|(node, plan)| Member::open(*node, plan))
+        .map(|(node, plan)| Member::open(*node, plan, several))
         .collect();
     loop {
         // Storing an event can take long: the flag is checked again after each one.
@@ -212,6 +230,7 @@ pub fn drive(
             }
         }
         idle &= !synchronise(&mut members);
+        finish_without_lost(&mut members);
         if members.iter().all(|member| member.end.is_some()) {
             return members
                 .into_iter()
@@ -224,32 +243,57 @@ pub fn drive(
     }
 }
 
-/// Starts the trial when all nodes are ready and their clocks are known; aborts it if one of them has ended before.
+/// Takes the next step of the start when all nodes have done the one before; aborts the trial if one of them has ended.
 /// Returns whether commands were sent.
 fn synchronise(members: &mut [Member<'_>]) -> bool {
-    if members.iter().any(|member| member.phase == Phase::Running) {
+    let started = |member: &Member<'_>| member.phase >= Phase::Running;
+    if members.iter().any(started) {
         return false;
     }
     if members.iter().any(|member| member.end.is_some()) {
         members.iter_mut().for_each(Member::abort);
         return false;
-    } else if members.iter().all(|member| member.phase == Phase::Ready) {
-        members.iter_mut().for_each(Member::ping);
-    } else if members
-        .iter()
-        .all(|member| member.phase == Phase::Synchronised)
-    {
-        let error_ns = members.iter().map(|member| member.clock.error_ns).max();
-        let lead_ns = LEAD_NS.saturating_mul(members.len() as u64);
-        let start_ns = clock::now() + lead_ns + error_ns.unwrap_or(0);
+    }
+    let all = |phase: Phase| members.iter().all(|member| member.phase == phase);
+    if all(Phase::Ready) {
+        members
+            .iter_mut()
+            .for_each(|member| member.read_clock(Phase::Synchronising));
+    } else if all(Phase::Synchronised) {
+        let start_ns = clock::now() + lead_ns(members);
         members.iter_mut().for_each(|member| member.arm(start_ns));
+    } else if all(Phase::Armed) {
+        members.iter_mut().for_each(Member::go);
     } else {
         return false;
     }
     true
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Ends the trial of all nodes if one of them was lost: what they have measured is kept.
+fn finish_without_lost(members: &mut [Member<'_>]) {
+    let lost = |member: &Member<'_>| {
+        matches!(member.end, Some(Ok(TrialEnd::Failed { .. }) | Err(_)))
+            && member.stopped == StopRequest::No
+    };
+    if members.iter().any(lost) {
+        for member in members.iter_mut().filter(|member| member.end.is_none()) {
+            if member.phase >= Phase::Running && member.stopped == StopRequest::No {
+                member.without_others = true;
+                member.stop(StopRequest::Finish);
+            }
+        }
+    }
+}
+
+/// From now to the start, ns.
+fn lead_ns(members: &[Member<'_>]) -> u64 {
+    let slowest_ns = members.iter().map(|member| member.slowest_ns).max();
+    let trips_ns = slowest_ns.unwrap_or(0).saturating_mul(LEAD_ROUND_TRIPS);
+    LEAD_NS.saturating_mul(members.len() as u64) + trips_ns.min(LONGEST_LEAD_NS)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     /// No hello yet.
     Connecting,
@@ -260,8 +304,14 @@ enum Phase {
     Synchronising,
     /// Its clock is known.
     Synchronised,
-    /// It was armed.
+    /// It was told the start instant.
+    Arming,
+    /// It knows the start instant.
+    Armed,
+    /// It was told to start.
     Running,
+    /// Its trial has ended, and its clock is being read again.
+    Finished,
 }
 
 /// A node of the trial.
@@ -271,18 +321,27 @@ struct Member<'a> {
     phase: Phase,
     /// It runs in virtual time.
     virtual_time: bool,
+    /// Whether its clock is read again after the trial.
+    stays: bool,
     clock: ClockOffset,
+    clock_after: Option<ClockOffset>,
     /// The last ping, and when it was sent, parent's clock ns.
     ping: (u32, u64),
+    /// Pings that are still to be answered in this phase.
+    pings_left: u32,
+    /// The slowest round trip, ns.
+    slowest_ns: u64,
     /// The stop request that was passed on.
     stopped: StopRequest,
+    /// It was stopped because another node was lost.
+    without_others: bool,
     /// Faults, found by the loop, for which the trial does not begin.
     faults: Option<TrialEnd>,
     end: Option<Result<TrialEnd, RunnerError>>,
 }
 
 impl<'a> Member<'a> {
-    fn open(node: &'a dyn Node, plan: &'a BoundPlan) -> Member<'a> {
+    fn open(node: &'a dyn Node, plan: &'a BoundPlan, stays: bool) -> Member<'a> {
         let (session, end) = match node.open(plan) {
             Ok(session) => (Some(session), None),
             Err(error) => (None, Some(Err(error))),
@@ -292,9 +351,14 @@ impl<'a> Member<'a> {
             session,
             phase: Phase::Connecting,
             virtual_time: false,
+            stays,
             clock: ClockOffset::UNKNOWN,
+            clock_after: None,
             ping: (0, 0),
+            pings_left: 0,
+            slowest_ns: 0,
             stopped: StopRequest::No,
+            without_others: false,
             faults: None,
             end,
         }
@@ -342,8 +406,9 @@ impl<'a> Member<'a> {
         match message {
             Message::Hello(hello) => {
                 self.virtual_time = hello.virtual_time;
+                self.stays &= !hello.virtual_time;
                 if hello.virtual_time {
-                    self.clock = ClockOffset::NONE;
+                    self.clock.error_ns = 0;
                 }
                 let faults = hello.faults(self.plan);
                 if !faults.is_empty() {
@@ -361,19 +426,37 @@ impl<'a> Member<'a> {
             | Message::Examined(_)
             | Message::CleanedUp(_)
             | Message::Storage { .. } => {}
+            Message::Armed if self.phase == Phase::Arming => self.phase = Phase::Armed,
+            Message::Armed => {}
+            Message::Event(Event::Finished) => self.read_clock(Phase::Finished),
             Message::Event(event) => {
+                if let Some(why) = event.fault(self.plan) {
+                    self.garbled(why);
+                    return Some(None);
+                }
                 if matches!(event, Event::Ready { .. }) {
                     self.phase = Phase::Ready;
                 }
                 return Some(Some(event));
             }
             Message::Ended(end) => {
+                if let Some(why) = end.fault(self.plan) {
+                    self.garbled(why);
+                    return Some(None);
+                }
                 let mut end = self.faults.take().unwrap_or(end);
                 if let TrialEnd::Done(part, _) = &mut end
                     && !self.virtual_time
                 {
                     part.clock_offset_ns = self.clock.offset_ns;
                     part.clock_error_ns = self.clock.error_ns;
+                    part.clock_after = self.clock_after;
+                }
+                if let (TrialEnd::Done(_, outcome), true) = (&mut end, self.without_others)
+                    && matches!(outcome, Outcome::Interrupted(_))
+                {
+                    let why = "ended because another node was lost";
+                    *outcome = Outcome::Interrupted(why.to_owned());
                 }
                 self.end = Some(Ok(end));
             }
@@ -381,74 +464,78 @@ impl<'a> Member<'a> {
         Some(None)
     }
 
-    fn ping(&mut self) {
-        self.phase = match self.virtual_time {
-            true => Phase::Synchronised,
-            false => Phase::Synchronising,
-        };
-        if self.phase == Phase::Synchronising {
-            self.ping = (self.ping.0 + 1, clock::now());
-            let number = self.ping.0;
-            self.send(Command::Ping { number });
+    /// Ends the session of a node that sends nonsense. Dropping the session ends its process.
+    fn garbled(&mut self, why: String) {
+        self.session = None;
+        let death = Death::Garbled(why);
+        self.end = Some(Ok(TrialEnd::Failed {
+            outcome: Outcome::Failed(format!("the node {death}")),
+            death: Some(death),
+        }));
+    }
+
+    /// Begins to read its clock, in this phase.
+    fn read_clock(&mut self, phase: Phase) {
+        self.phase = phase;
+        if self.virtual_time {
+            self.clock_known();
+        } else {
+            self.pings_left = PINGS;
+            self.ping();
         }
+    }
+
+    fn ping(&mut self) {
+        self.ping = (self.ping.0 + 1, clock::now());
+        let number = self.ping.0;
+        self.send(Command::Ping { number });
     }
 
     fn clock_read(&mut self, number: u32, node_ns: u64) {
         let (last, sent_ns) = self.ping;
-        if number != last || self.phase != Phase::Synchronising {
+        // Keepalive messages have the number 0.
+        if number != last || self.pings_left == 0 {
             return;
         }
-        let read = ClockOffset::of_round_trip(sent_ns, node_ns, clock::now());
-        if read.error_ns < self.clock.error_ns {
-            self.clock = read;
+        let now_ns = clock::now();
+        let read = ClockOffset::of_round_trip(sent_ns, node_ns, now_ns);
+        self.slowest_ns = self.slowest_ns.max(now_ns.saturating_sub(sent_ns));
+        let known = match self.phase {
+            Phase::Finished => self.clock_after.get_or_insert(ClockOffset::UNKNOWN),
+            _ => &mut self.clock,
+        };
+        if read.error_ns < known.error_ns {
+            *known = read;
         }
-        match number < PINGS {
-            true => self.ping(),
-            false => self.phase = Phase::Synchronised,
+        self.pings_left -= 1;
+        match self.pings_left {
+            0 => self.clock_known(),
+            _ => self.ping(),
+        }
+    }
+
+    fn clock_known(&mut self) {
+        match self.phase {
+            Phase::Finished => self.send(Command::Leave),
+            _ => self.phase = Phase::Synchronised,
         }
     }
 
     /// `start_ns`: the start on the parent's clock.
     fn arm(&mut self, start_ns: u64) {
-        self.phase = Phase::Running;
+        self.phase = Phase::Arming;
         // Virtual time begins with the trial.
         let at_ns = match self.virtual_time {
             true => 0,
             false => start_ns.saturating_add_signed(self.clock.offset_ns),
         };
-        self.send(Command::Arm { at_ns });
+        let stay = self.stays;
+        self.send(Command::Arm { at_ns, stay });
     }
-}
 
-/// The offset of a node's clock from the parent's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct ClockOffset {
-    /// Node − parent, ns.
-    offset_ns: i64,
-    /// Uncertainty of the offset, ns.
-    error_ns: u64,
-}
-
-impl ClockOffset {
-    const UNKNOWN: ClockOffset = ClockOffset {
-        offset_ns: 0,
-        error_ns: u64::MAX,
-    };
-    /// For a node without a clock to compare.
-    const NONE: ClockOffset = ClockOffset {
-        offset_ns: 0,
-        error_ns: 0,
-    };
-
-    /// The node read `node_ns` between these two instants of the parent's clock. It is assumed to be halfway; the
-    /// uncertainty is half of the round trip.
-    fn of_round_trip(sent_ns: u64, node_ns: u64, received_ns: u64) -> ClockOffset {
-        let round_trip_ns = received_ns.saturating_sub(sent_ns);
-        let halfway_ns = sent_ns + round_trip_ns / 2;
-        ClockOffset {
-            offset_ns: node_ns.wrapping_sub(halfway_ns).cast_signed(),
-            error_ns: round_trip_ns.div_ceil(2),
-        }
+    fn go(&mut self) {
+        self.phase = Phase::Running;
+        self.send(Command::Go);
     }
 }
 

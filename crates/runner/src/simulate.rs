@@ -116,13 +116,14 @@ impl Session for Simulation {
             | Command::Settle { .. }
             | Command::Examine(_)
             | Command::CleanUp { .. }
+            | Command::Leave
             | Command::Storage { .. } => {}
             Command::Prepare { plan } => self.prepare(*plan),
             Command::Ping { number } => {
                 let now_ns = VIRTUAL_START_NS;
                 self.queued.push_back(Message::Clock { number, now_ns });
             }
-            Command::Arm { .. } => {
+            Command::Arm { .. } | Command::Go => {
                 if let Some(trial) = &self.trial {
                     trial.signal(command);
                 }

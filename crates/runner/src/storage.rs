@@ -8,31 +8,30 @@ use std::process::Stdio;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use iodyno_model::{CommandRun, Diagnostic};
+use iodyno_model::Diagnostic;
 use iodyno_target::Roots;
 use iodyno_target::journal::Owner;
-use iodyno_target::layers::{self, Cleaned, ProvisionRequest, Provisioned};
+use iodyno_target::layers::{self, Cleaned, ProvisionRequest, Provisioned, TornDown};
 
-use crate::child::LocalNode;
 use crate::control::Control;
 use crate::message_writer::MessageSender;
-use crate::process::{NodeProcess, Report};
+use crate::process::{Launcher, NodeProcess, Report};
 use crate::protocol::{Command, Message, StorageAnswer, StorageWork};
 use crate::session::POLL;
 use crate::stop::StopFlag;
 
 /// The name of the helper's process.
 const NAME: &str = "iodyno-storage";
-/// From a stop request to leaving the helper alone.
-const AFTER_STOP: Duration = Duration::from_millis(3500);
-/// The same for work that begins after the request: the other targets have to be undone as well.
-const BEGUN_AFTER_STOP: Duration = Duration::from_millis(1000);
+/// From a stop request to leaving the helper alone. A run has one such wait at most, and one of the next kind.
+const AFTER_STOP: Duration = Duration::from_millis(2000);
+/// The same for work that begins after the request.
+const BEGUN_AFTER_STOP: Duration = Duration::from_millis(2000);
 /// The longest wait for the helper's next message: longer than any command may take.
 const SILENCE: Duration = Duration::from_secs(2000);
 
 /// See [`crate::Node::check_provision`].
 pub(crate) fn check(
-    node: &LocalNode,
+    node: &dyn Launcher,
     requests: &[ProvisionRequest],
     stop: &StopFlag,
 ) -> Vec<Diagnostic> {
@@ -46,7 +45,7 @@ pub(crate) fn check(
 
 /// See [`crate::Node::provision`].
 pub(crate) fn provision(
-    node: &LocalNode,
+    node: &dyn Launcher,
     request: &ProvisionRequest,
     stop: &StopFlag,
     told: &mut dyn FnMut(&str),
@@ -62,9 +61,9 @@ pub(crate) fn provision(
     })
 }
 
-/// Takes a snapshot or rolls back to it.
+/// Takes a snapshot, rolls back to it, or empties caches.
 pub(crate) fn change(
-    node: &LocalNode,
+    node: &dyn Launcher,
     work: StorageWork,
     stop: &StopFlag,
 ) -> Result<(), Vec<Diagnostic>> {
@@ -75,21 +74,22 @@ pub(crate) fn change(
 }
 
 /// See [`crate::Node::tear_down`].
-pub(crate) fn tear_down(
-    node: &LocalNode,
-    token: &str,
-    stop: &StopFlag,
-) -> Result<Vec<CommandRun>, Vec<Diagnostic>> {
-    let work = StorageWork::TearDown(token.to_owned());
-    ask(node, work, stop, &mut |_| (), |answer| match answer {
-        StorageAnswer::TornDown(result) => Some(result),
+pub(crate) fn tear_down(node: &dyn Launcher, tokens: &[String], stop: &StopFlag) -> Vec<TornDown> {
+    let work = StorageWork::TearDown(tokens.to_vec());
+    let answer = ask(node, work, stop, &mut |_| (), |answer| match answer {
+        StorageAnswer::TornDown(ended) => Some(Ok(ended)),
         _ => None,
-    })
+    });
+    let unknown = |faults: Vec<Diagnostic>| TornDown {
+        faults,
+        ..TornDown::default()
+    };
+    answer.unwrap_or_else(|faults| tokens.iter().map(|_| unknown(faults.clone())).collect())
 }
 
 /// See [`crate::Node::clean`].
 pub(crate) fn clean(
-    node: &LocalNode,
+    node: &dyn Launcher,
     dry_run: bool,
     stop: &StopFlag,
     told: &mut dyn FnMut(&str),
@@ -103,7 +103,7 @@ pub(crate) fn clean(
 
 /// Has a helper process do the work, and waits for the answer that `expected` accepts.
 fn ask<T>(
-    node: &LocalNode,
+    node: &dyn Launcher,
     work: StorageWork,
     stop: &StopFlag,
     told: &mut dyn FnMut(&str),
@@ -127,10 +127,10 @@ fn ask<T>(
         };
         if stopped.is_some_and(|since| since.elapsed() >= patience) || heard.elapsed() >= SILENCE {
             let message = format!(
-                "process {} still works on the storage and is left to itself",
+                "process {} continues to undo the storage, and then ends",
                 process.pid()
             );
-            let hint = "`iodyno clean` undoes what remains after it has ended";
+            let hint = "if it is killed, `iodyno clean` undoes the rest";
             return Err(vec![Diagnostic::warning(message).hint(hint)]);
         }
         match process.reports.recv_timeout(POLL) {
@@ -179,7 +179,10 @@ pub(crate) fn carry_out(
         }
         StorageWork::Snapshot(token) => StorageAnswer::Changed(layers::snapshot(&token, &stop)),
         StorageWork::RollBack(token) => StorageAnswer::Changed(layers::roll_back(&token, &stop)),
-        StorageWork::TearDown(token) => StorageAnswer::TornDown(layers::tear_down(&token)),
+        StorageWork::EmptyCaches(token) => {
+            StorageAnswer::Changed(layers::empty_caches(&token, &stop))
+        }
+        StorageWork::TearDown(tokens) => StorageAnswer::TornDown(layers::tear_down(&tokens)),
         StorageWork::Clean { dry_run } => StorageAnswer::Cleaned(layers::clean(dry_run, &mut told)),
     }
 }

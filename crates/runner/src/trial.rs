@@ -17,7 +17,7 @@ use crate::logs::OpsLog;
 use crate::message_writer::MessageSender;
 use crate::monitor::Monitor;
 use crate::prepare::{Prepared, Waiting};
-use crate::protocol::{Command, Event};
+use crate::protocol::{Command, Event, Message};
 use crate::scheduler::{Order, Scheduler};
 use crate::steady::SteadyWatch;
 use crate::stuck::{StorageProgress, StuckWatch};
@@ -70,6 +70,8 @@ pub(crate) struct Trial<'a> {
     telemetry: Option<BackgroundSampler>,
     /// Wall clock at the start, ms since 1970.
     start_unix_ms: u64,
+    /// As [`iodyno_model::Part::start_late_ns`].
+    late_ns: u64,
     /// The last reported step.
     reported_step: Option<Step>,
     /// Whether it was aborted after [`LONGEST_VIRTUAL_NS`].
@@ -141,6 +143,7 @@ impl<'a> Trial<'a> {
             due: Due::default(),
             telemetry,
             start_unix_ms: 0,
+            late_ns: 0,
             reported_step: None,
             overtime: false,
         };
@@ -211,14 +214,19 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Waits for the start.
+    /// Waits for the start. Returns its instant, and whether to stay after the trial until the clock was read.
     ///
     /// # Errors
     /// It was stopped, or created files cannot be removed.
-    pub(crate) fn await_start(&mut self) -> Result<u64, Unready> {
+    pub(crate) fn await_start(&mut self) -> Result<(u64, bool), Unready> {
+        let mut armed = (0, false);
         loop {
             match self.timeline.next() {
-                Some(Signal::Command(Command::Arm { at_ns })) => return Ok(at_ns),
+                Some(Signal::Command(Command::Arm { at_ns, stay })) => {
+                    armed = (at_ns, stay);
+                    self.messages.send(Message::Armed);
+                }
+                Some(Signal::Command(Command::Go)) => return Ok(armed),
                 Some(Signal::Command(Command::Finish | Command::Abort) | Signal::ParentGone)
                 | None => {
                     self.stop_all(StopRequest::Abort);
@@ -232,6 +240,10 @@ impl<'a> Trial<'a> {
     /// Runs all jobs to their ends and assembles the part.
     pub(crate) fn run(mut self, instant: u64) -> Finished {
         let origin = instant.max(self.timeline.now());
+        self.late_ns = match (self.timeline.is_virtual(), instant) {
+            (true, _) | (_, 0) => 0,
+            (false, instant) => origin - instant,
+        };
         self.begin(origin);
         let orders = self.scheduler.start(origin);
         self.execute(orders, origin);
@@ -260,7 +272,11 @@ impl<'a> Trial<'a> {
                     stopped = Some((StopRequest::Abort, now));
                     self.stop_all(StopRequest::Abort);
                 }
-                Some((StopRequest::Abort, since)) if now >= since + ABORT_TIMEOUT_NS => break,
+                Some((StopRequest::Abort, since)) if now >= since + ABORT_TIMEOUT_NS => {
+                    // On a busy host this thread can be late: workers may have returned in the meantime.
+                    self.handle_pending();
+                    break;
+                }
                 _ => {}
             }
             self.do_due_work(now);
@@ -406,6 +422,11 @@ impl<'a> Trial<'a> {
             self.handle(signal);
         }
         // Many clones may have ended at once.
+        self.handle_pending();
+    }
+
+    /// Handles the signals that have arrived.
+    fn handle_pending(&mut self) {
         while let Some(signal) = self.timeline.ready() {
             self.handle(signal);
         }

@@ -142,7 +142,8 @@ impl Demand {
                 read: access.reads || verify.is_some() || files.pre_read,
                 // Reserving space is a write, even if fio calls the job a read.
                 write: (access.writes || engine.kind.without_data()) && writable,
-                trim: access.trims && writable,
+                trim: (access.trims || verify.as_ref().is_some_and(|it| it.trim.is_some()))
+                    && writable,
                 remove: false,
             },
             named: !files.names.is_empty(),

@@ -135,6 +135,7 @@ mod tests {
             response: None,
         };
         Frame {
+            node: String::new(),
             number: 17,
             start_ns: 17_000_000_123,
             end_ns: 18_000_000_456,

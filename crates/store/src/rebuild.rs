@@ -26,6 +26,53 @@ pub fn rebuild<'a>(
     rebuilder.part(environment, workload)
 }
 
+/// The parts of all nodes of a trial, from its frames in the order in which they were stored.
+#[derive(Debug, Default)]
+pub(crate) struct PartsRebuilder {
+    nodes: BTreeMap<String, Rebuilder>,
+    next_number: u32,
+    missing: u64,
+}
+
+impl PartsRebuilder {
+    /// Adds the next frame.
+    pub(crate) fn add(&mut self, frame: &Frame) {
+        self.missing += u64::from(frame.number.saturating_sub(self.next_number));
+        self.next_number = frame.number.saturating_add(1);
+        if !self.nodes.contains_key(&frame.node) {
+            self.nodes.insert(frame.node.clone(), Rebuilder::default());
+        }
+        if let Some(node) = self.nodes.get_mut(&frame.node) {
+            // Frames are numbered over all nodes.
+            node.next_number = frame.number;
+            node.add(frame);
+        }
+    }
+
+    /// The parts of these nodes, without those that have neither an environment nor frames: their preparation was not finished.
+    pub(crate) fn parts(
+        mut self,
+        environments: Vec<(String, Option<Environment>)>,
+        workload: &Workload,
+    ) -> Vec<Part> {
+        let mut parts = Vec::new();
+        for (name, environment) in environments {
+            let frames = self.nodes.remove(&name);
+            if environment.is_none() && frames.is_none() {
+                continue;
+            }
+            let mut rebuilder = frames.unwrap_or_default();
+            rebuilder.missing = self.missing;
+            let part = rebuilder.part(environment.unwrap_or_default(), workload);
+            parts.push(match name.is_empty() {
+                true => part,
+                false => Part { node: name, ..part },
+            });
+        }
+        parts
+    }
+}
+
 /// [`rebuild`], one frame at a time, so that a long trial does not have to fit in memory.
 #[derive(Debug, Default)]
 pub struct Rebuilder {
@@ -113,11 +160,6 @@ impl Rebuilder {
         }
     }
 
-    /// Whether no frame was added.
-    pub fn is_empty(&self) -> bool {
-        self.frames == 0
-    }
-
     /// The part rebuilt from the frames.
     pub fn part(mut self, environment: Environment, workload: &Workload) -> Part {
         let notes = self.notes(workload);
@@ -144,6 +186,8 @@ impl Rebuilder {
             node: "local".to_owned(),
             clock_offset_ns: 0,
             clock_error_ns: 0,
+            clock_after: None,
+            start_late_ns: 0,
             environment,
             clones,
             steps: self.steps,

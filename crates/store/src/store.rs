@@ -1,8 +1,8 @@
 //! The interface of a store. It has a few functions with large arguments, so that a database server can implement it.
 
 use iodyno_model::{
-    Environment, Frame, KnownTarget, Plan, RunId, RunState, RunSummary, TelemetryBatch, Trial,
-    TrialKey, TrialSummary,
+    CommandRun, Environment, Frame, KnownTarget, Plan, RunId, RunState, RunSummary, TelemetryBatch,
+    Trial, TrialKey, TrialSummary,
 };
 
 use crate::StoreError;
@@ -75,8 +75,13 @@ pub trait Store {
         started_unix_ms: u64,
     ) -> Result<(), StoreError>;
 
-    /// Stores the environment of a trial, as soon as it is known.
-    fn set_environment(&self, key: TrialKey, environment: &Environment) -> Result<(), StoreError>;
+    /// Stores the environment of a trial on a node, as soon as it is known. `node`: its name; empty if the plan names none.
+    fn set_environment(
+        &self,
+        key: TrialKey,
+        node: &str,
+        environment: &Environment,
+    ) -> Result<(), StoreError>;
 
     /// Stores the run's targets, as far as a trial of this process knows them. Replaces the targets stored for this
     /// trial. The data survive the end of this process once this returns. They are not exported.
@@ -91,6 +96,13 @@ pub trait Store {
     /// Ends a trial and stores its results. Frames and telemetry in `trial` are ignored: they were appended before.
     /// Durable when it returns.
     fn finish_trial(&self, trial: &Trial) -> Result<(), StoreError>;
+
+    /// Adds commands to those of the target of a trial that this process has ended: those that undid it. Does nothing if the
+    /// trial has no target that was made.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchTrial`] if it did not begin.
+    fn add_commands(&self, key: TrialKey, commands: &[CommandRun]) -> Result<(), StoreError>;
 
     /// Ends a run. Durable when it returns.
     ///

@@ -92,7 +92,7 @@ fn storing_is_idempotent_and_a_contradiction_is_refused() {
     let key = key(run);
     for _ in 0..2 {
         store.begin_trial(key, "c0", "p", START_MS).unwrap();
-        store.set_environment(key, &environment("ada")).unwrap();
+        store.set_environment(key, "", &environment("ada")).unwrap();
         store.append_frame(key, &frame(0, 60)).unwrap();
         store.append_frame(key, &frame(1, 60)).unwrap();
     }
@@ -108,7 +108,7 @@ fn storing_is_idempotent_and_a_contradiction_is_refused() {
     };
     refused(store.begin_trial(key, "c0", "p", START_MS + 1));
     refused(store.append_frame(key, &frame(1, 61)));
-    refused(store.set_environment(key, &environment("bob")));
+    refused(store.set_environment(key, "", &environment("bob")));
     refused(store.begin_trial(TrialKey { cell: 1, ..key }, "c1", "p", START_MS));
     refused(store.finish_run(run, RunState::Running, START_MS));
     refused(store.append_frame(
@@ -179,7 +179,7 @@ fn a_run_is_running_while_its_process_lives_and_interrupted_afterwards() {
     let run = store.begin_run(&plan("p", 1, 1), START_MS).unwrap().id;
     store.begin_trial(key(run), "c0", "p", START_MS).unwrap();
     store
-        .set_environment(key(run), &environment("ada"))
+        .set_environment(key(run), "", &environment("ada"))
         .unwrap();
     for number in 0..3 {
         store.append_frame(key(run), &frame(number, 300)).unwrap();
@@ -404,6 +404,7 @@ fn targets_are_stored_but_not_exported() {
     assert_eq!(store.targets(run).unwrap(), []);
     let targets = |path: &str| {
         vec![KnownTarget {
+            node: String::new(),
             path: path.into(),
             identity: Identity::Absent,
         }]

@@ -27,7 +27,7 @@ fn append_frames(path: &Path) {
         .begin_trial(key(run), "c0", "start_killed_process", START_MS)
         .unwrap();
     store
-        .set_environment(key(run), &environment("ada"))
+        .set_environment(key(run), "", &environment("ada"))
         .unwrap();
     let mut out = std::io::stdout();
     writeln!(out, "\nrun {run}").unwrap();

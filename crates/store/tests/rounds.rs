@@ -26,7 +26,7 @@ fn rounds(store: &SqliteStore, run: RunId, which: std::ops::Range<u32>, frames: 
             ..key(run)
         };
         store.begin_trial(key, "c0", "p", START_MS).unwrap();
-        store.set_environment(key, &environment("ada")).unwrap();
+        store.set_environment(key, "", &environment("ada")).unwrap();
         for frame in &frames {
             store.append_frame(key, frame).unwrap();
         }

@@ -70,7 +70,7 @@ fn an_interrupted_run_is_exported_with_its_data() {
     let run = store.begin_run(&plan("p", 1, 1), START_MS).unwrap().id;
     store.begin_trial(key(run), "c0", "p", START_MS).unwrap();
     store
-        .set_environment(key(run), &environment("ada"))
+        .set_environment(key(run), "", &environment("ada"))
         .unwrap();
     store.append_frame(key(run), &frame(0, 500)).unwrap();
     store

@@ -110,6 +110,7 @@ impl Source {
             *told = true;
             tracing::debug!(series = self.cost.kind.name(), reason, "cannot sample");
             into.gaps.push(SeriesGap {
+                node: String::new(),
                 kind: self.cost.kind,
                 at_ns: now_ns,
                 reason: reason.clone(),
@@ -159,6 +160,7 @@ impl Source {
 
     fn gap(&self, at_ns: i64, reason: String) -> SeriesGap {
         SeriesGap {
+            node: String::new(),
             kind: self.cost.kind,
             at_ns,
             reason,
@@ -212,6 +214,7 @@ impl Source {
             None
         };
         into.shapes.push(SeriesShape {
+            node: String::new(),
             kind: self.cost.kind,
             number,
             subjects: self.layout.rows.clone(),
@@ -256,6 +259,7 @@ impl Source {
         }
         if !restarts.is_empty() {
             gaps.push(SeriesGap {
+                node: String::new(),
                 kind: self.cost.kind,
                 at_ns: now_ns,
                 reason: restarted(layout, &restarts),

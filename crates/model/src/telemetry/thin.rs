@@ -157,6 +157,7 @@ mod tests {
 
     fn telemetry(samples: Vec<Sample>) -> Telemetry {
         let shape = |number, columns| SeriesShape {
+            node: String::new(),
             kind: SeriesKind::Pressure,
             number,
             subjects: vec![SeriesRow::new("io")],

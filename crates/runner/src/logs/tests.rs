@@ -1,5 +1,6 @@
 use super::*;
 use iodyno_engine::OpRecord;
+use iodyno_model::IoPriority;
 use std::fs::{self, OpenOptions};
 
 const MS: u64 = 1_000_000;
@@ -15,9 +16,16 @@ fn logs(folder: &Path, window_ms: u64) -> Logs {
     }
 }
 
-/// The logs of a clone whose I/O has priority 3 of the real-time class.
+/// Priority 3 of the real-time class.
+const PRIORITY: IoPriority = IoPriority {
+    class: 1,
+    level: 3,
+    hint: 0,
+};
+
+/// The logs of a clone whose I/O has [`PRIORITY`].
 fn try_make(logs: &Logs, number: usize) -> Result<CloneLogs, String> {
-    create(logs, Some((1, 3)), Path::new("/"), number, Epoch::default())
+    create(logs, PRIORITY, Path::new("/"), number, Epoch::default())
 }
 
 fn made(logs: &Logs, number: usize) -> CloneLogs {
@@ -34,6 +42,7 @@ fn op(at: u64, submission: u64, service: u64) -> OpRecord {
         file: 0,
         data_only: false,
         offset: 8192,
+        priority: 0,
     }
 }
 
@@ -109,6 +118,7 @@ fn each_op_is_written_once_and_only_in_the_measured_time() {
                 file: 0,
                 data_only: false,
                 offset: n * 8192,
+                priority: 0,
             };
             log.queue.push(record, || false);
         }
@@ -134,6 +144,7 @@ fn a_log_that_delays_its_worker_affects_figures_in_real_time_only() {
                 file: 0,
                 data_only: false,
                 offset: 0,
+                priority: 0,
             };
             // The queue is full at the last one.
             log.queue.push(record, || true);
@@ -159,6 +170,7 @@ fn the_time_of_an_op_refers_to_the_start_known_when_it_is_written() {
             file: 0,
             data_only: false,
             offset: 0,
+            priority: 0,
         };
         queue.push(record, || false);
     };
@@ -219,6 +231,11 @@ fn an_op_has_a_line_in_each_log_with_the_requested_columns() {
     let mut log = made(&asked, 1).ops.unwrap();
     let start = 1000 * MS;
     log.queue.push(op(start + 5 * MS, 250, 1250), || false);
+    let own = OpRecord {
+        priority: 0x4001,
+        ..op(start + 5 * MS, 250, 1250)
+    };
+    log.queue.push(own, || false);
     log.drain(|| start);
     assert_eq!(log.close(start, false), None);
     // Issued 1000 ns before its completion; 4096 bytes in 1 µs are 4096000 kB/s.
@@ -230,7 +247,8 @@ fn an_op_has_a_line_in_each_log_with_the_requested_columns() {
         ("iops", "5, 1, 1, 4096, 8192, 0x2003, 0\n"),
     ] {
         let text = fs::read_to_string(folder.path().join(format!("x_{kind}.1.log"))).unwrap();
-        assert_eq!(text, expected, "{kind}");
+        let second = expected.replace("0x2003", "0x4001");
+        assert_eq!(text, format!("{expected}{second}"), "{kind}");
     }
 }
 
@@ -354,7 +372,7 @@ fn times_are_those_of_another_clock_if_one_was_chosen() {
             histogram_ms: 100,
             ..logs(folder.path(), window_ms)
         };
-        create(&logs, None, Path::new("/"), number, epoch).unwrap()
+        create(&logs, IoPriority::default(), Path::new("/"), number, epoch).unwrap()
     };
     let start = 10_000 * MS;
     for mut log in made(200, 1).windows {

@@ -1,5 +1,6 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use iodyno_model::{
     Amount, Diagnostic, Direction, Engine, EngineKind, Environment, Frame, Job, Outcome, Part,
@@ -147,7 +148,11 @@ fn a_trial_without_a_receiver_ends() {
     ) {
         thread::park_timeout(POLL);
     }
-    session.send(Command::Arm { at_ns: 0 });
+    session.send(Command::Arm {
+        at_ns: 0,
+        stay: false,
+    });
+    session.send(Command::Go);
     drop(session);
 }
 
@@ -161,11 +166,21 @@ fn a_trial_that_is_aborted_before_it_is_prepared_never_begins() {
     assert_eq!(ends, [TrialEnd::withdrawn()]);
 }
 
+/// The commands that several nodes received, by the offset of the node.
+type Log = Rc<RefCell<Vec<(u64, Command)>>>;
+
 /// A node whose clock is ahead by this offset, and the commands that it received.
 struct Ahead {
     by_ns: u64,
+    /// How much further ahead it is after the trial.
+    drift_ns: u64,
     hello: Hello,
     told: RefCell<Vec<Command>>,
+    log: Option<Log>,
+    /// The number of polls before it acknowledges the start.
+    acknowledges_after: u32,
+    /// What it sends when it is told to go, before the end.
+    sends: Vec<Event>,
 }
 
 impl Ahead {
@@ -176,27 +191,64 @@ impl Ahead {
         };
         Ahead {
             by_ns,
+            drift_ns: 0,
             hello: Hello::new(vec![psync]),
             told: RefCell::default(),
+            log: None,
+            acknowledges_after: 0,
+            sends: Vec::new(),
         }
     }
 
     fn armed(&self) -> u64 {
         let told = self.told.borrow();
         let armed = told.iter().find_map(|command| match command {
-            Command::Arm { at_ns } => Some(*at_ns),
+            Command::Arm { at_ns, .. } => Some(*at_ns),
             _ => None,
         });
         armed.unwrap()
     }
 }
 
-struct AheadSession<'a>(&'a Ahead, VecDeque<Message>);
+struct AheadSession<'a> {
+    node: &'a Ahead,
+    queued: VecDeque<Message>,
+    /// Polls until it acknowledges the start; `None`: it is not armed, or has acknowledged.
+    acknowledges: Option<u32>,
+    stays: bool,
+    gone: bool,
+}
+
+fn empty_part() -> Part {
+    Part {
+        node: "ahead".to_owned(),
+        clock_offset_ns: 0,
+        clock_error_ns: 0,
+        clock_after: None,
+        start_late_ns: 0,
+        environment: Environment::default(),
+        clones: Vec::new(),
+        steps: Vec::new(),
+        host: Default::default(),
+        files: Vec::new(),
+        notes: Vec::new(),
+        start_unix_ms: None,
+        settled: None,
+        sampling: Vec::new(),
+    }
+}
 
 impl Session for AheadSession<'_> {
     fn send(&mut self, command: Command) {
-        self.0.told.borrow_mut().push(command.clone());
-        self.1.extend(match command {
+        self.node.told.borrow_mut().push(command.clone());
+        if let Some(log) = &self.node.log {
+            log.borrow_mut().push((self.node.by_ns, command.clone()));
+        }
+        let end = || {
+            let end = TrialEnd::Done(Box::new(empty_part()), Outcome::Completed);
+            Message::Ended(end)
+        };
+        let answer = match command {
             Command::Prepare { .. } => Some(Message::Event(Event::Admitted {
                 targets: Vec::new(),
             })),
@@ -204,28 +256,28 @@ impl Session for AheadSession<'_> {
                 environment: Box::default(),
                 notes: Vec::new(),
             })),
-            Command::Ping { number } => Some(Message::Clock {
-                number,
-                now_ns: clock::now() + self.0.by_ns,
-            }),
-            Command::Arm { .. } => {
-                let part = Part {
-                    node: "ahead".to_owned(),
-                    clock_offset_ns: 0,
-                    clock_error_ns: 0,
-                    environment: Environment::default(),
-                    clones: Vec::new(),
-                    steps: Vec::new(),
-                    host: Default::default(),
-                    files: Vec::new(),
-                    notes: Vec::new(),
-                    start_unix_ms: None,
-                    settled: None,
-                    sampling: Vec::new(),
-                };
-                let end = TrialEnd::Done(Box::new(part), Outcome::Completed);
-                Some(Message::Ended(end))
+            Command::Ping { number } => {
+                let drift_ns = u64::from(self.gone) * self.node.drift_ns;
+                Some(Message::Clock {
+                    number,
+                    now_ns: clock::now() + self.node.by_ns + drift_ns,
+                })
             }
+            Command::Arm { stay, .. } => {
+                self.stays = stay;
+                self.acknowledges = Some(self.node.acknowledges_after);
+                None
+            }
+            Command::Go => {
+                self.gone = true;
+                let sends = self.node.sends.iter().cloned();
+                self.queued.extend(sends.map(Message::Event));
+                Some(match self.stays {
+                    true => Message::Event(Event::Finished),
+                    false => end(),
+                })
+            }
+            Command::Leave => Some(end()),
             Command::Finish | Command::Abort => Some(Message::Ended(TrialEnd::Failed {
                 outcome: Outcome::Interrupted("told to".to_owned()),
                 death: Some(Death::Exit(1)),
@@ -235,18 +287,33 @@ impl Session for AheadSession<'_> {
             | Command::Storage { .. }
             | Command::Examine(_)
             | Command::CleanUp { .. } => None,
-        });
+        };
+        self.queued.extend(answer);
     }
 
     fn poll(&mut self) -> Result<Option<Message>, RunnerError> {
-        Ok(self.1.pop_front())
+        match &mut self.acknowledges {
+            Some(0) => {
+                self.acknowledges = None;
+                self.queued.push_back(Message::Armed);
+            }
+            Some(polls) => *polls -= 1,
+            None => {}
+        }
+        Ok(self.queued.pop_front())
     }
 }
 
 impl Node for Ahead {
     fn open(&self, _: &BoundPlan) -> Result<Box<dyn Session + '_>, RunnerError> {
         let hello = Message::Hello(self.hello.clone());
-        Ok(Box::new(AheadSession(self, VecDeque::from([hello]))))
+        Ok(Box::new(AheadSession {
+            node: self,
+            queued: VecDeque::from([hello]),
+            acknowledges: None,
+            stays: false,
+            gone: false,
+        }))
     }
 
     fn settle(&self, _: &Settling, _: &[PathBuf], _: &StopFlag) -> Vec<Unsettled> {
@@ -283,7 +350,8 @@ fn nodes_start_at_one_instant_each_by_its_own_clock() {
         let pings = pings
             .iter()
             .filter(|one| matches!(one, Command::Ping { .. }));
-        assert_eq!(pings.count(), PINGS as usize);
+        // Before the start, and after the end.
+        assert_eq!(pings.count(), 2 * PINGS as usize);
     }
     for (start, error) in &starts {
         assert!(start.abs_diff(starts[0].0) <= error + starts[0].1);
@@ -317,14 +385,111 @@ fn a_plan_that_one_node_does_not_support_is_prepared_on_none() {
 }
 
 #[test]
-fn a_round_trip_bounds_the_offset() {
-    for (sent, node, received, offset, error) in [
-        (100, 100, 100, 0, 0),
-        (100, 150, 200, 0, 50),
-        (100, 1150, 201, 1000, 51),
-        (5000, 150, 5100, -4900, 50),
+fn no_node_is_told_to_go_before_all_have_acknowledged_the_start() {
+    let plan = plan("/", vec![job("j")]);
+    let log = Rc::new(RefCell::new(Vec::new()));
+    let nodes: Vec<Ahead> = [0, 9, 2]
+        .into_iter()
+        .zip(0..)
+        .map(|(acknowledges_after, by_ns)| Ahead {
+            acknowledges_after,
+            log: Some(Rc::clone(&log)),
+            ..Ahead::new(by_ns)
+        })
+        .collect();
+    let members: Vec<(&dyn Node, &BoundPlan)> = nodes
+        .iter()
+        .map(|node| (node as &dyn Node, &plan))
+        .collect();
+    drive(&members, &StopFlag::new(), &mut |_, _| {});
+    let log = log.borrow();
+    let steps: Vec<&str> = log
+        .iter()
+        .filter_map(|(_, command)| match command {
+            Command::Arm { .. } => Some("arm"),
+            Command::Go => Some("go"),
+            Command::Leave => Some("leave"),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        steps,
+        [
+            "arm", "arm", "arm", "go", "go", "go", "leave", "leave", "leave"
+        ]
+    );
+}
+
+#[test]
+fn the_clock_is_read_again_after_the_trial_if_there_are_several_nodes() {
+    let plan = plan("/", vec![job("j")]);
+    let nodes = [
+        Ahead::new(0),
+        Ahead {
+            drift_ns: 1 << 40,
+            ..Ahead::new(5_000_000_000)
+        },
+    ];
+    let members: Vec<(&dyn Node, &BoundPlan)> = nodes
+        .iter()
+        .map(|node| (node as &dyn Node, &plan))
+        .collect();
+    let ends = drive(&members, &StopFlag::new(), &mut |_, _| {});
+    for (node, end) in nodes.iter().zip(ends) {
+        let Ok(TrialEnd::Done(part, _)) = end else {
+            panic!("{end:?}");
+        };
+        let (drift_ns, error_ns) = part.clock_drift_ns().unwrap();
+        assert!(
+            drift_ns.abs_diff(node.drift_ns.cast_signed()) <= error_ns,
+            "{part:?}"
+        );
+    }
+    // A single node of this host has the clock of this host.
+    let alone = Ahead::new(0);
+    let ends = drive(&[(&alone, &plan)], &StopFlag::new(), &mut |_, _| {});
+    let Ok(TrialEnd::Done(part, _)) = &ends[0] else {
+        panic!("{ends:?}");
+    };
+    assert_eq!(part.clock_after, None);
+}
+
+#[test]
+fn a_result_of_an_unknown_job_ends_the_session_of_its_node() {
+    let frame = Frame {
+        number: 0,
+        node: String::new(),
+        start_ns: 0,
+        end_ns: 1,
+        step: iodyno_model::Step::Measure,
+        cpu_ns: 0,
+        jobs: vec![iodyno_model::JobFrame {
+            job: u32::MAX,
+            running: 1,
+            directions: Vec::new(),
+        }],
+    };
+    let backwards = Frame {
+        start_ns: 2,
+        jobs: Vec::new(),
+        ..frame.clone()
+    };
+    for (frame, words) in [
+        (frame, "a result of job 4294967295; there are 1"),
+        (backwards, "frame 0 ends before it begins"),
     ] {
-        let read = ClockOffset::of_round_trip(sent, node, received);
-        assert_eq!((read.offset_ns, read.error_ns), (offset, error));
+        let node = Ahead {
+            sends: vec![Event::Frame(frame)],
+            ..Ahead::new(0)
+        };
+        let plan = plan("/", vec![job("j")]);
+        let ends = drive(&[(&node, &plan)], &StopFlag::new(), &mut |_, event| {
+            assert!(!matches!(event, Event::Frame(_)));
+        });
+        let Ok(TrialEnd::Failed { outcome, death }) = &ends[0] else {
+            panic!("{ends:?}");
+        };
+        assert!(outcome.reason().unwrap().contains(words), "{outcome:?}");
+        assert!(matches!(death, Some(Death::Garbled(_))));
     }
 }

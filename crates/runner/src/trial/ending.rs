@@ -265,6 +265,8 @@ impl Trial<'_> {
         let outcome = assemble::because(outcome, vanished, &mut self.prepared.notes);
         self.prepared.notes.extend(assemble::cut_off(&ended, jobs));
         let mut part = Part {
+            clock_after: None,
+            start_late_ns: self.late_ns,
             node: "local".to_owned(),
             clock_offset_ns: 0,
             clock_error_ns: 0,

@@ -90,28 +90,34 @@ fn a_finish_in_set_up_leaves_no_files() {
 
 fn a_finish_and_an_abort_keep_the_results_and_leave_no_files() {
     for abort in [false, true] {
-        // A worker that waits for a disk longer than the limit of an abort is killed, which would be caused by the
-        // disk.
-        let ground = Ground::in_memory();
-        let mut job = creates(None, LONG_MS);
-        job.clones = 2;
-        let mut begun = 0;
-        let trial = watched(&plan(ground.0.path(), vec![job]), |event, stop| {
-            if let Event::Frame(frame) = event {
-                begun += frame.ops(Direction::Op);
-                match abort {
-                    _ if begun == 0 => {}
-                    true => stop.abort(),
-                    false => stop.finish(),
+        attempts(|| {
+            // A worker that waits for a disk longer than the limit of an abort is given up.
+            let ground = Ground::in_memory();
+            let mut job = creates(None, LONG_MS);
+            job.clones = 2;
+            let mut begun = 0;
+            let trial = watched(&plan(ground.0.path(), vec![job]), |event, stop| {
+                if let Event::Frame(frame) = event {
+                    begun += frame.ops(Direction::Op);
+                    match abort {
+                        _ if begun == 0 => {}
+                        true => stop.abort(),
+                        false => stop.finish(),
+                    }
                 }
+            });
+            let (part, outcome) = trial.done();
+            assert!(matches!(outcome, Outcome::Interrupted(_)), "{outcome:?}");
+            // So is a worker to which a busy host gives no CPU time. Its folder is removed when it has returned.
+            if part.notes.iter().any(|note| note.contains("is stuck")) {
+                return None;
             }
+            let all = ops(part, Direction::Op);
+            assert!(all > 0 && all == framed(&trial.frames, Direction::Op));
+            assert!(has(part, Step::TearDown));
+            ground.is_as_before();
+            Some(())
         });
-        let (part, outcome) = trial.done();
-        assert!(matches!(outcome, Outcome::Interrupted(_)), "{outcome:?}");
-        let all = ops(part, Direction::Op);
-        assert!(all > 0 && all == framed(&trial.frames, Direction::Op));
-        assert!(has(part, Step::TearDown));
-        ground.is_as_before();
     }
 }
 

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use iodyno_model::{FileSystemKind, Layer, Limits, Provision, VdevGroup, ZfsLayer, ZfsOrigin};
+use iodyno_model::{
+    FileSystemKind, Layer, Limits, Pinning, Provision, VdevGroup, ZfsLayer, ZfsOrigin,
+};
 use iodyno_runner::{LocalNode, Node, ProvisionRequest, Provisioned, StopFlag};
-use iodyno_target::layers::tear_down;
+use iodyno_target::layers::{TornDown, tear_down};
 
 use crate::common::{alone, is_root, run, skip};
 
@@ -44,6 +46,7 @@ pub(crate) fn plain(layers: Vec<Layer>) -> Provision {
     Provision {
         layers,
         fill: 0,
+        precondition_ns: 0,
         sysctl: BTreeMap::new(),
         queue: BTreeMap::new(),
         env: BTreeMap::new(),
@@ -102,6 +105,7 @@ fn pool(redundancy: Option<&str>, devices: u32, origin: ZfsOrigin) -> Layer {
         properties: [("compression".to_owned(), "off".to_owned())].into(),
         volume: None,
         origin,
+        pinning: Pinning::default(),
     })
 }
 
@@ -110,8 +114,11 @@ struct Undo(String);
 
 impl Drop for Undo {
     fn drop(&mut self) {
-        if let Err(faults) = tear_down(&self.0) {
-            eprintln!("{faults:?}");
+        for undone in tear_down(std::slice::from_ref(&self.0)) {
+            assert!(
+                undone.faults.is_empty() || std::thread::panicking(),
+                "{undone:?}"
+            );
         }
     }
 }
@@ -183,10 +190,13 @@ fn with(provision: Provision, test: impl FnOnce(&Provisioned, &str)) {
     assert!(!told.is_empty());
     assert!(!traces(&token).is_empty());
     test(&made, &token);
-    let undone = node.tear_down(&token, &stop);
-    assert!(undone.is_ok(), "{undone:?}");
+    let undone = node.tear_down(std::slice::from_ref(&token), &stop);
+    assert_eq!(undone[0].faults, []);
     assert_eq!(traces(&token), [""; 0]);
-    assert_eq!(node.tear_down(&token, &stop), Ok(Vec::new()));
+    assert_eq!(
+        node.tear_down(std::slice::from_ref(&token), &stop),
+        [TornDown::default()]
+    );
     drop(undo);
 }
 
@@ -217,7 +227,7 @@ fn folder() {
     let made = node.provision(&wanted, &stop, &mut |_| ()).unwrap();
     assert_eq!(made.facts["layers"], "directory");
     used(&made.path);
-    node.tear_down(&wanted.token, &stop).unwrap();
+    node.tear_down(&[wanted.token], &stop);
     let names = fs::read_dir(folder.path()).unwrap();
     let names: Vec<_> = names.flatten().map(|entry| entry.file_name()).collect();
     assert_eq!(names, ["mine"]);
@@ -364,6 +374,7 @@ fn delay() {
     let slow = Layer::Delay {
         read_ns: 3_000_000,
         write_ns: 0,
+        pinning: Pinning::default(),
     };
     let layers = vec![slow, image(64, 1), directory(folder.path())];
     with(plain(layers), |made, _| {
@@ -463,7 +474,7 @@ fn device() {
     let _undo = Undo(allowed.token.clone());
     let made = node.provision(&allowed, &stop, &mut |_| ()).unwrap();
     used(&made.path);
-    node.tear_down(&allowed.token, &stop).unwrap();
+    node.tear_down(&[allowed.token], &stop);
 }
 
 fn commands() {
@@ -501,7 +512,7 @@ fn faults() {
     let found: Vec<&str> = found.iter().map(|fault| fault.message.as_str()).collect();
     let all = found.join("\n");
     for words in [
-        "configuration `a`: cannot open `/iodyno/missing`",
+        "configuration `a`: the folder `/iodyno/missing` does not exist",
         "configuration `b`: `loop` needs files below it",
         "configuration `b`: cannot write to `/dev`",
     ] {

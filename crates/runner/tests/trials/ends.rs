@@ -9,8 +9,8 @@ use iodyno_model::{
     SimFault,
 };
 use iodyno_runner::{
-    Death, Event, Examination, Examined, LocalNode, Node, RunnerError, StopFlag, TrialEnd,
-    carry_out, drive,
+    Connection, Death, Event, Examination, Examined, Launcher, LocalNode, Node, PROTOCOL,
+    RunnerError, StopFlag, TrialEnd, carry_out, drive,
 };
 
 use crate::samples::plan;
@@ -30,7 +30,9 @@ crate::tests![
     the_process_that_settles_the_host_answers,
     files_and_devices_are_examined_by_a_process,
     a_program_that_is_not_a_node_is_an_error,
-    several_children_start_together_and_one_that_dies_does_not_end_the_others,
+    several_children_start_together_and_finish_when_one_of_them_dies,
+    a_node_elsewhere_that_is_silent_is_lost,
+    a_node_whose_parent_is_silent_ends,
 ];
 
 fn a_finish_keeps_the_results() {
@@ -320,9 +322,9 @@ fn a_program_that_is_not_a_node_is_an_error() {
     );
 }
 
-fn several_children_start_together_and_one_that_dies_does_not_end_the_others() {
+fn several_children_start_together_and_finish_when_one_of_them_dies() {
     let node = node();
-    let plans: Vec<BoundPlan> = [300, LONG_MS, 300]
+    let plans: Vec<BoundPlan> = [LONG_MS; 3]
         .into_iter()
         .map(|ms| plan("/", vec![simulated("s", ms)]))
         .collect();
@@ -352,9 +354,11 @@ fn several_children_start_together_and_one_that_dies_does_not_end_the_others() {
     });
     assert!(killed);
     for index in [0, 2] {
-        let Ok(TrialEnd::Done(part, Outcome::Completed)) = &ends[index] else {
+        let Ok(TrialEnd::Done(part, outcome)) = &ends[index] else {
             panic!("{ends:?}");
         };
+        let why = "ended because another node was lost";
+        assert_eq!(outcome, &Outcome::Interrupted(why.to_owned()));
         let read = part.clones[0].direction(Direction::Read).unwrap();
         assert_eq!(framed(&frames[index], Direction::Read), read.ops);
         // Both processes read the same clock.
@@ -365,4 +369,91 @@ fn several_children_start_together_and_one_that_dies_does_not_end_the_others() {
         panic!("{ends:?}");
     };
     assert_eq!(death, &Some(Death::Signal(9)));
+}
+
+/// A program that is connected to a node elsewhere: it prints these bytes, and then nothing.
+#[derive(Debug)]
+struct Silent {
+    prints: std::path::PathBuf,
+    connection: Connection,
+}
+
+impl Launcher for Silent {
+    fn program(&self) -> &Path {
+        Path::new("sh")
+    }
+
+    fn command(&self, _: &str) -> std::process::Command {
+        let mut command = std::process::Command::new("sh");
+        // The process that cleans up ends at once.
+        let script = format!(
+            "mkdir {0}.once && cat {0} && exec 3>&1 >/dev/null && exec cat",
+            self.prints.display()
+        );
+        command.args(["-c", &script]);
+        command
+    }
+
+    fn connection(&self) -> Option<&Connection> {
+        Some(&self.connection)
+    }
+}
+
+fn framed_message(json: &str) -> Vec<u8> {
+    let mut bytes = (json.len() as u32).to_le_bytes().to_vec();
+    bytes.extend(json.as_bytes());
+    bytes
+}
+
+fn a_node_elsewhere_that_is_silent_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let prints = folder.path().join("hello");
+    let hello = format!(
+        r#"{{"say":"hello","version":{PROTOCOL},"iodyno":"0","pid":4194304,"process_start":1,"engines":[{{"engine":"sim","unusable":null}}],"sampling":["cpu"]}}"#
+    );
+    std::fs::write(&prints, framed_message(&hello)).unwrap();
+    let node = Silent {
+        prints,
+        connection: Connection {
+            to: "ssh://h".to_owned(),
+            hello_ns: 600_000_000_000,
+            every_ns: 10_000_000,
+        },
+    };
+    let jobs = vec![simulated("s", 10)];
+    let mut plan = plan("/", jobs);
+    // It would run in this process.
+    plan.workload.jobs[0]
+        .work
+        .blocks_mut()
+        .unwrap()
+        .engine
+        .sim
+        .as_mut()
+        .unwrap()
+        .clock = iodyno_model::SimClock::Real;
+    let end = carry_out(&plan, &node, &StopFlag::new(), &mut |_| {}).unwrap();
+    let TrialEnd::Failed { outcome, death } = end else {
+        panic!("{end:?}");
+    };
+    let reason = outcome.reason().unwrap();
+    assert!(reason.starts_with("ssh://h did not answer for"), "{reason}");
+    assert!(matches!(death, Some(Death::Lost(_))), "{death:?}");
+}
+
+fn a_node_whose_parent_is_silent_ends() {
+    use std::io::Write as _;
+    let node = node();
+    let mut child = node
+        .command("iodyno")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    // Its input stays open.
+    let mut stdin = child.stdin.take().unwrap();
+    let hello = format!(r#"{{"say":"hello","version":{PROTOCOL},"every_ns":10000000}}"#);
+    stdin.write_all(&framed_message(&hello)).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    drop(stdin);
 }

@@ -28,6 +28,7 @@ fn share(job: u32, running: u32, latencies: &[u64], errors: u64) -> JobFrame {
 
 fn frame(number: u32, step: Step, jobs: Vec<JobFrame>) -> Frame {
     Frame {
+        node: String::new(),
         number,
         start_ns: u64::from(number) * SECOND,
         end_ns: u64::from(number + 1) * SECOND,
@@ -257,4 +258,31 @@ fn cycles_and_steps_are_rebuilt_and_the_wait_for_the_file_system_does_not_count(
     assert_eq!(part.host.span_ns, 2 * SECOND);
     let drain = part.steps.iter().find(|step| step.step == Step::Drain);
     assert_eq!(drain.map(|step| step.span_ns), Some(2 * SECOND));
+}
+
+#[test]
+fn each_node_has_a_part_of_its_own_frames() {
+    let mut rebuilder = PartsRebuilder::default();
+    // Numbers 2 and 3 are missing.
+    for (node, number) in [("a", 0), ("b", 1), ("a", 4)] {
+        let mut frame = frame(number, Step::Measure, Vec::new());
+        frame.node = node.to_owned();
+        rebuilder.add(&frame);
+    }
+    let environments = ["a", "b", "c"].map(|name| (name.to_owned(), None));
+    let parts = rebuilder.parts(environments.to_vec(), &workload());
+    let nodes: Vec<&str> = parts.iter().map(|part| part.node.as_str()).collect();
+    assert_eq!(nodes, ["a", "b"]);
+    assert!(
+        parts[0].notes[0].starts_with("rebuilt from 2 frames"),
+        "{:?}",
+        parts[0].notes
+    );
+    for part in &parts {
+        assert!(
+            part.notes.iter().any(|note| note.starts_with("2 frames")),
+            "{:?}",
+            part.notes
+        );
+    }
 }

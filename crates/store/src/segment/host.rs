@@ -55,6 +55,7 @@ impl Host {
             .into_iter()
             .enumerate()
             .map(|(number, (kind, subjects, columns))| SeriesShape {
+                node: String::new(),
                 kind,
                 number: number as u32,
                 subjects,

@@ -213,6 +213,7 @@ fn any_sample() -> impl Strategy<Value = Sample> {
 fn any_batches() -> impl Strategy<Value = Vec<TelemetryBatch>> {
     let shape =
         (0u32..9, prop::option::of("[a-z ]{0,9}")).prop_map(|(number, because)| SeriesShape {
+            node: String::new(),
             kind: SeriesKind::Disk,
             number,
             subjects: vec![SeriesRow::new("vda")],
@@ -220,6 +221,7 @@ fn any_batches() -> impl Strategy<Value = Vec<TelemetryBatch>> {
             because,
         });
     let gap = (any::<i64>(), "\\PC{0,9}").prop_map(|(at_ns, reason)| SeriesGap {
+        node: String::new(),
         kind: SeriesKind::Pool,
         at_ns,
         reason,

@@ -12,7 +12,7 @@ use rusqlite::{
 
 use super::read::{Liveness, damaged, document, plan};
 use super::telemetry::encoded;
-use super::write::{checked, conflict, imported, json, word};
+use super::write::{checked, conflict, hosts, imported, json, word};
 use super::{OperationError, SqliteStore, Survives};
 use crate::blob::encode;
 use crate::error::in_words;
@@ -104,7 +104,7 @@ impl Sink<OperationError> for Staging<'_> {
 
     fn trial(&mut self, trial: Trial) -> Result<(), OperationError> {
         self.put_telemetry()?;
-        let environment = trial.parts.first().map(|part| &part.environment);
+        let hosts = hosts(&trial);
         self.trial += 1;
         self.connection
             .prepare_cached(
@@ -123,7 +123,7 @@ impl Sink<OperationError> for Staging<'_> {
                 ":started": trial.started_unix_ms,
                 ":state": word(&trial.outcome.state())?,
                 ":reason": trial.outcome.reason(),
-                ":host": environment.map(|environment| &environment.host),
+                ":host": hosts,
                 ":totals": json(&totals::of_trial(&trial))?,
                 ":record": checked("a trial", &trial)?,
             })?;

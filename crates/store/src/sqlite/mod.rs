@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use iodyno_model::{
-    Environment, Frame, KnownTarget, Plan, RunId, RunState, RunSummary, TelemetryBatch, Trial,
-    TrialKey,
+    CommandRun, Environment, Frame, KnownTarget, Plan, RunId, RunState, RunSummary, TelemetryBatch,
+    Trial, TrialKey,
 };
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
@@ -507,8 +507,13 @@ impl Store for SqliteStore {
         write::begin_trial(self, key, configuration, workload, started_unix_ms)
     }
 
-    fn set_environment(&self, key: TrialKey, environment: &Environment) -> Result<(), StoreError> {
-        write::set_environment(self, key, environment)
+    fn set_environment(
+        &self,
+        key: TrialKey,
+        node: &str,
+        environment: &Environment,
+    ) -> Result<(), StoreError> {
+        write::set_environment(self, key, node, environment)
     }
 
     fn set_targets(&self, key: TrialKey, targets: &[KnownTarget]) -> Result<(), StoreError> {
@@ -532,6 +537,10 @@ impl Store for SqliteStore {
 
     fn finish_trial(&self, trial: &Trial) -> Result<(), StoreError> {
         write::finish_trial(self, trial)
+    }
+
+    fn add_commands(&self, key: TrialKey, commands: &[CommandRun]) -> Result<(), StoreError> {
+        write::add_commands(self, key, commands)
     }
 
     fn finish_run(

@@ -11,10 +11,12 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+use super::write::environment_of;
 use super::{OperationError, SqliteStore};
 use crate::blob::decode;
 use crate::owner::{Owners, lock_file};
-use crate::{Rebuilder, Run, StoreError};
+use crate::rebuild::PartsRebuilder;
+use crate::{Run, StoreError};
 
 const RUN_COLUMNS: &str = "
     alias, id, name, started_unix_ms, ended_unix_ms, state, owner, cells, rounds, imported,
@@ -152,21 +154,23 @@ fn unfinished(
         [number],
         |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
     )?;
-    let environment: Option<Environment> = document(store, transaction, number, "environment")?;
     let plan = plan(store, transaction, key.run)?;
+    let mut environments: Vec<(String, Option<Environment>)> = Vec::new();
+    for node in node_names(&plan) {
+        let environment = document(store, transaction, number, &environment_of(&node))?;
+        environments.push((node, environment));
+    }
     if key.cell >= plan.cells() {
         return Err(damaged(store, format!("the plan has no cell {}", key.cell)));
     }
-    let mut rebuilder = Rebuilder::default();
+    let mut rebuilder = PartsRebuilder::default();
     let mut statement =
         transaction.prepare_cached("SELECT data FROM frames WHERE trial = ?1 ORDER BY number")?;
     let mut rows = statement.query([number])?;
     while let Some(row) = rows.next()? {
         rebuilder.add(&blob::<Frame>(store, row, 0)?);
     }
-    // Without an environment the preparation was not finished: there are no results.
-    let nothing = environment.is_none() && rebuilder.is_empty();
-    let part = rebuilder.part(environment.unwrap_or_default(), plan.cell(key.cell).1);
+    let parts = rebuilder.parts(environments, plan.cell(key.cell).1);
     Ok(Trial {
         schema: plan.schema,
         key,
@@ -178,11 +182,19 @@ fn unfinished(
             true => "it is still running".to_owned(),
             false => cut_off(transaction, owner)?,
         }),
-        parts: if nothing { Vec::new() } else { vec![part] },
+        parts,
         frames: Vec::new(),
         telemetry: Telemetry::default(),
         findings: Vec::new(),
     })
+}
+
+/// The names of a plan's nodes; a single empty one if it names none.
+fn node_names(plan: &Plan) -> Vec<String> {
+    match plan.nodes.is_empty() {
+        true => vec![String::new()],
+        false => plan.nodes.iter().map(|node| node.name.clone()).collect(),
+    }
 }
 
 /// Why an interrupted trial has no end, as text.

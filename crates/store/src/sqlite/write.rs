@@ -3,14 +3,14 @@
 use std::io;
 
 use iodyno_model::{
-    DirectionTotal, Environment, Frame, KnownTarget, Plan, RunId, RunState, Telemetry, Trial,
-    TrialKey,
+    CommandRun, DirectionTotal, Environment, Frame, KnownTarget, Plan, RunId, RunState, Telemetry,
+    Trial, TrialKey,
 };
 use rusqlite::{Connection, OptionalExtension, Transaction, named_params, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::read::{Liveness, damaged, plan};
+use super::read::{Liveness, damaged, document, plan};
 use super::{OperationError, SqliteStore, Survives, telemetry};
 use crate::blob::{decode, encode};
 use crate::error::in_words;
@@ -232,19 +232,28 @@ pub(super) fn begin_trial(
 pub(super) fn set_environment(
     store: &SqliteStore,
     key: TrialKey,
+    node: &str,
     environment: &Environment,
 ) -> Result<(), StoreError> {
     let blob = checked("the environment", environment)?;
     store.writing("storing the environment", Survives::Kill, |transaction| {
         let trial = OpenTrial::find(store, transaction, key)?;
-        if !trial.put_document(transaction, "environment", &blob, environment)? {
+        if !trial.put_document(transaction, &environment_of(node), &blob, environment)? {
             transaction.execute(
-                "UPDATE trials SET host = ?2 WHERE number = ?1",
+                "UPDATE trials SET host = coalesce(host || ', ', '') || ?2 WHERE number = ?1",
                 params![trial.number, environment.host],
             )?;
         }
         Ok(())
     })
+}
+
+/// The kind of the document with the environment of a node; the name is empty if the plan names none.
+pub(super) fn environment_of(node: &str) -> String {
+    match node {
+        "" => "environment".to_owned(),
+        node => format!("environment {node}"),
+    }
 }
 
 pub(super) fn set_targets(
@@ -311,6 +320,18 @@ pub(super) fn append_frame(
     })
 }
 
+/// The names of the hosts of a trial's parts; `None` without parts.
+pub(super) fn hosts(trial: &Trial) -> Option<String> {
+    let mut names: Vec<&str> = Vec::new();
+    for part in &trial.parts {
+        let host = part.environment.host.as_str();
+        if !names.contains(&host) {
+            names.push(host);
+        }
+    }
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
 pub(super) fn finish_trial(store: &SqliteStore, trial: &Trial) -> Result<(), StoreError> {
     let record = Trial {
         frames: Vec::new(),
@@ -318,7 +339,7 @@ pub(super) fn finish_trial(store: &SqliteStore, trial: &Trial) -> Result<(), Sto
         ..trial.clone()
     };
     let blob = checked("the trial", &record)?;
-    let environment = record.parts.first().map(|part| &part.environment);
+    let hosts = hosts(&record);
     let number = store.writing("storing a trial", Survives::PowerCut, |transaction| {
         let found = OpenTrial::find(store, transaction, trial.key)?;
         if found.put_document(transaction, "record", &blob, &record)? {
@@ -342,7 +363,7 @@ pub(super) fn finish_trial(store: &SqliteStore, trial: &Trial) -> Result<(), Sto
                 ":configuration": record.configuration,
                 ":workload": record.workload,
                 ":started": record.started_unix_ms,
-                ":host": environment.map(|environment| &environment.host),
+                ":host": hosts,
             },
         )?;
         Ok(found.number)
@@ -350,6 +371,30 @@ pub(super) fn finish_trial(store: &SqliteStore, trial: &Trial) -> Result<(), Sto
     // The trial is stored. If packing fails, its telemetry stays as it was appended, and is complete.
     let _ = telemetry::pack_trial(store, number);
     Ok(())
+}
+
+pub(super) fn add_commands(
+    store: &SqliteStore,
+    key: TrialKey,
+    commands: &[CommandRun],
+) -> Result<(), StoreError> {
+    store.writing("storing commands", Survives::Kill, |transaction| {
+        let found = OpenTrial::find(store, transaction, key)?;
+        let Some(mut record) = document::<Trial>(store, transaction, found.number, "record")?
+        else {
+            return Ok(());
+        };
+        for part in &mut record.parts {
+            if let Some(made) = &mut part.environment.made {
+                made.commands.extend_from_slice(commands);
+            }
+        }
+        transaction.execute(
+            "UPDATE documents SET data = ?2 WHERE trial = ?1 AND kind = 'record'",
+            params![found.number, checked("the trial", &record)?],
+        )?;
+        Ok(())
+    })
 }
 
 pub(super) fn finish_run(

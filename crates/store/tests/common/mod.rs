@@ -81,6 +81,7 @@ pub fn frame(number: u32, ops: u64) -> Frame {
         response: None,
     };
     Frame {
+        node: String::new(),
         number,
         start_ns: u64::from(number) * 1_000_000_000,
         end_ns: u64::from(number + 1) * 1_000_000_000,
@@ -97,6 +98,7 @@ pub fn frame(number: u32, ops: u64) -> Frame {
 /// A second of two disks. The first one contains the series' shape and a gap of another series.
 pub fn telemetry(number: u32, reads: u64) -> TelemetryBatch {
     let shape = SeriesShape {
+        node: String::new(),
         kind: SeriesKind::Disk,
         number: 0,
         subjects: vec![SeriesRow::new("vda"), SeriesRow::new("vdb")],
@@ -104,6 +106,7 @@ pub fn telemetry(number: u32, reads: u64) -> TelemetryBatch {
         because: None,
     };
     let gap = SeriesGap {
+        node: String::new(),
         kind: SeriesKind::Pool,
         at_ns: 0,
         reason: "there is no zpool here".to_owned(),
@@ -190,7 +193,7 @@ pub fn finished_run(store: &SqliteStore, name: &str, frames: u32) -> RunId {
         .begin_trial(key(run), "c0", name, START_MS + 5)
         .unwrap();
     store
-        .set_environment(key(run), &environment("ada"))
+        .set_environment(key(run), "", &environment("ada"))
         .unwrap();
     for number in 0..frames {
         store.append_frame(key(run), &frame(number, 60)).unwrap();

@@ -40,7 +40,7 @@ impl Arc {
             return Some(Box::new(BackgroundSampler::of(Arc::Folder(folder))));
         }
         let reason = match runs_zfs_fuse(roots) {
-            true => "zfs-fuse runs, but its statistics are not mounted on /zfs-kstat: start it without `--no-kstat-mount`".to_owned(),
+            true => "start zfs-fuse without `--no-kstat-mount` to see its statistics".to_owned(),
             false if scope.pools == Pools::All => return None,
             false => format!("there is no {}", file.display()),
         };
@@ -226,7 +226,7 @@ l2_misses                       4    8797
             )
             .unwrap();
             for pools in [Pools::All, tank()] {
-                let told = told(pools).filter(|told| told.contains("zfs-fuse runs"));
+                let told = told(pools).filter(|told| told.starts_with("start zfs-fuse"));
                 assert_eq!(told.is_some(), expected.is_some(), "{process}");
                 assert!(told.is_none_or(|told| told.contains(expected.unwrap())));
             }

@@ -403,14 +403,14 @@ fn a_missing_zpool_is_reported_only_if_a_pool_is_requested() {
 fn existing_pools_of_the_host_are_read() {
     let roots = Roots::host();
     let listed = process::Command::new("zpool")
-        .args(["list", "-H", "-o", "name"])
+        .args(["list", "-H", "-o", "health,name"])
         .output();
     let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let Some(name) = listed
-        .ok()
-        .and_then(|names| names.lines().next().map(str::to_owned))
-    else {
-        eprintln!("SKIPPED: there is no ZFS pool on this host");
+    let Some(name) = listed.ok().and_then(|pools| {
+        let online = pools.lines().find_map(|line| line.strip_prefix("ONLINE"));
+        online.map(|name| name.trim().to_owned())
+    }) else {
+        eprintln!("SKIPPED: there is no usable ZFS pool on this host");
         return;
     };
     let devices = PoolDevices::new(&roots);

@@ -1,0 +1,187 @@
+//! Virtual machines that iodyno starts for a target.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Limits;
+
+/// A virtual machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VmLayer {
+    /// Number of processors.
+    pub cpus: u32,
+    /// Memory, bytes.
+    pub memory: u64,
+    /// How it executes instructions.
+    pub accel: Acceleration,
+    /// A folder with a kernel and its modules; `None`: iodyno looks for one.
+    pub kernel: Option<PathBuf>,
+    /// Its disks, in order. Files and devices below that none of them uses are disks with the settings of the last one.
+    pub disks: Vec<VmDisk>,
+}
+
+impl Default for VmLayer {
+    fn default() -> VmLayer {
+        VmLayer {
+            cpus: 1,
+            memory: 512 << 20,
+            accel: Acceleration::Auto,
+            kernel: None,
+            disks: Vec::new(),
+        }
+    }
+}
+
+impl VmLayer {
+    /// All disks, if there are this many files and devices below.
+    pub fn backed(&self, below: usize) -> Vec<VmDisk> {
+        let mut disks = self.disks.clone();
+        let last = VmDisk {
+            backend: DiskBackend::Below,
+            ..disks.last().cloned().unwrap_or_default()
+        };
+        let used = self.uses();
+        disks.extend(vec![last; below.saturating_sub(used)]);
+        disks
+    }
+
+    /// The number of disks that need a file or device below.
+    pub fn uses(&self) -> usize {
+        let backends = self.disks.iter().map(|disk| disk.backend);
+        backends.filter(|one| *one == DiskBackend::Below).count()
+    }
+}
+
+/// A disk of a virtual machine.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct VmDisk {
+    /// Where its blocks are.
+    pub backend: DiskBackend,
+    /// What it is in the guest.
+    pub interface: DiskInterface,
+    /// The host's page cache, and flushes.
+    pub cache: DiskCache,
+    /// How qemu accesses it.
+    pub aio: DiskAio,
+    /// A thread of its own in qemu.
+    pub iothread: bool,
+    /// Limits that qemu enforces.
+    pub throttle: Limits,
+}
+
+/// Where the blocks of a disk are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DiskBackend {
+    /// In the next file or device below.
+    #[default]
+    Below,
+    /// Nowhere: reads return zeros.
+    Null {
+        /// Its size, bytes.
+        size: u64,
+    },
+}
+
+/// Defines an enum whose variants have the names that qemu and experiments use.
+macro_rules! named {
+    ($(#[$about:meta])* $kind:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+        pub enum $kind {
+            $($(#[$doc])* #[serde(rename = $name)] $variant,)*
+        }
+
+        impl $kind {
+            /// All names.
+            pub const NAMES: &'static [&'static str] = &[$($name,)*];
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($kind::$variant => $name,)*
+                }
+            }
+
+            /// The one with this name.
+            pub fn named(name: &str) -> Option<$kind> {
+                match name {
+                    $($name => Some($kind::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+named! {
+    /// How a virtual machine executes instructions.
+    Acceleration {
+        /// With KVM if a guest boots with it within 10 s, otherwise by emulation.
+        #[default]
+        Auto = "auto",
+        /// On the processor, by KVM.
+        Kvm = "kvm",
+        /// By emulation: qemu's TCG.
+        Tcg = "tcg",
+    }
+}
+
+named! {
+    /// What a disk is in the guest.
+    DiskInterface {
+        /// A virtio block device.
+        #[default]
+        VirtioBlk = "virtio-blk",
+        /// A SCSI disk of a virtio adapter.
+        VirtioScsi = "virtio-scsi",
+        /// An emulated NVMe device.
+        Nvme = "nvme",
+    }
+}
+
+named! {
+    /// The host's page cache below a disk, and what becomes of flushes.
+    DiskCache {
+        /// Without the page cache; the guest sees a write cache and flushes it.
+        #[default]
+        None = "none",
+        /// With the page cache; the guest sees a write cache and flushes it.
+        Writeback = "writeback",
+        /// With the page cache; each write is durable when it completes.
+        Writethrough = "writethrough",
+        /// Without the page cache; each write is durable when it completes.
+        DirectSync = "directsync",
+        /// With the page cache; flushes are ignored.
+        Unsafe = "unsafe",
+    }
+}
+
+impl DiskCache {
+    /// What the guest has to see as its device's `write_cache`.
+    pub fn seen(self) -> &'static str {
+        match self {
+            DiskCache::None | DiskCache::Writeback | DiskCache::Unsafe => "write back",
+            DiskCache::Writethrough | DiskCache::DirectSync => "write through",
+        }
+    }
+
+    /// Whether it bypasses the host's page cache. Linux AIO and io_uring need this to be asynchronous.
+    pub fn is_direct(self) -> bool {
+        matches!(self, DiskCache::None | DiskCache::DirectSync)
+    }
+}
+
+named! {
+    /// How qemu accesses a file or device.
+    DiskAio {
+        /// By threads with synchronous calls.
+        #[default]
+        Threads = "threads",
+        /// By Linux AIO.
+        Native = "native",
+        /// By io_uring.
+        IoUring = "io_uring",
+    }
+}

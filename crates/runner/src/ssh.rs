@@ -1,0 +1,599 @@
+//! Nodes on other hosts, by the system's `ssh`.
+//!
+//! One connection is opened for the whole run, and every process of the node uses it (`ControlMaster`). It ends with this
+//! process, however that ends: its remote command reads a standard input that this process holds open. ssh's own
+//! configuration, agent and jump hosts apply. Nothing on the other host listens, and nothing is left there except the program in
+//! the user's cache, if it had to be copied.
+//!
+//! Invariants: no part of an address becomes an option of ssh, and no text that the other host sends becomes part of a command,
+//! except the path of the program, which is checked.
+
+use std::fmt::Write as _;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use iodyno_model::printable::on_one_line;
+use iodyno_model::{Diagnostic, RunId};
+use sha2::{Digest, Sha256};
+
+use crate::helper::{Greeting, greet};
+use crate::process::{Connection, Launcher};
+use crate::protocol::{Hello, PROTOCOL};
+use crate::session::RunnerError;
+
+/// The program that connects.
+const SSH: &str = "ssh";
+/// The longest time to connect, s.
+const CONNECT_S: u32 = 10;
+/// The longest time until a node's process answers, over an open connection.
+const HELLO: Duration = Duration::from_secs(20);
+/// The longest time for a command that asks or prepares the other host.
+const COMMAND: Duration = Duration::from_secs(300);
+/// ssh gives up a silent connection after this number of its own messages, one each second. More than a node needs to notice that
+/// it is lost, because a message of the node names it.
+const ALIVE_COUNT: u64 = crate::control::SILENT_INTERVALS + 5;
+/// The longest output of a command that is read, bytes.
+const LONGEST_OUTPUT: u64 = 64 << 10;
+
+/// `ssh://[USER@]HOST[:PORT]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SshAddress {
+    /// The user; `None`: as ssh is configured.
+    pub user: Option<String>,
+    /// A name, an address, or a host of ssh's configuration.
+    pub host: String,
+    /// The port; `None`: as ssh is configured.
+    pub port: Option<u16>,
+}
+
+impl FromStr for SshAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<SshAddress, String> {
+        let rest = text
+            .strip_prefix("ssh://")
+            .ok_or("it does not begin with `ssh://`")?;
+        let (user, rest) = match rest.rsplit_once('@') {
+            Some((user, rest)) => (Some(user), rest),
+            None => (None, rest),
+        };
+        // An IPv6 address is in brackets.
+        let (host, port) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((host, "")) => (host, None),
+            Some((host, port)) => (
+                host,
+                Some(port.strip_prefix(':').ok_or("text follows `]`")?),
+            ),
+            None => match rest.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (rest, None),
+            },
+        };
+        let port = port.map(|port| match port.parse::<u16>() {
+            Ok(port) if port > 0 => Ok(port),
+            _ => Err(format!("`{port}` is not a port")),
+        });
+        for (what, part) in [("host", Some(host)), ("user", user)] {
+            let Some(part) = part else { continue };
+            let plain = |c: char| c.is_ascii_alphanumeric() || "._-:%".contains(c);
+            if part.is_empty() {
+                return Err(format!("the {what} is empty"));
+            }
+            if part.starts_with('-') {
+                return Err(format!("the {what} begins with `-`"));
+            }
+            if let Some(other) = part.chars().find(|c| !plain(*c)) {
+                return Err(format!(
+                    "the {what} contains `{}`",
+                    on_one_line(&other.to_string())
+                ));
+            }
+        }
+        Ok(SshAddress {
+            user: user.map(str::to_owned),
+            host: host.to_owned(),
+            port: port.transpose()?,
+        })
+    }
+}
+
+impl std::fmt::Display for SshAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ssh://")?;
+        if let Some(user) = &self.user {
+            write!(f, "{user}@")?;
+        }
+        match self.host.contains(':') {
+            true => write!(f, "[{}]", self.host)?,
+            false => f.write_str(&self.host)?,
+        }
+        match self.port {
+            Some(port) => write!(f, ":{port}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A host that is reached by ssh.
+#[derive(Debug)]
+pub struct SshNode {
+    address: SshAddress,
+    connection: Connection,
+    /// The folder of the connection's socket, removed at the end.
+    folder: PathBuf,
+    /// The shared connection.
+    master: Mutex<Child>,
+    /// The program on the other host.
+    remote_program: String,
+    /// Further arguments of the node.
+    arguments: Vec<String>,
+    /// What the node is.
+    hello: Hello,
+}
+
+impl SshNode {
+    /// Connects to a host, and makes sure that it has this version of iodyno: one that is installed there, one that was copied
+    /// before, or `binary`, which is copied to the cache of the user.
+    ///
+    /// # Errors
+    /// Why there is no connection, or no program of this version.
+    pub fn connect(
+        address: &SshAddress,
+        binary: Option<&Path>,
+        arguments: Vec<String>,
+    ) -> Result<SshNode, Diagnostic> {
+        let folder = socket_folder().map_err(|error| {
+            Diagnostic::error(format!("cannot create a folder for ssh's socket: {error}"))
+        })?;
+        let master = match open_master(address, &folder) {
+            Ok(master) => master,
+            Err(fault) => {
+                let _ = fs::remove_dir_all(&folder);
+                return Err(fault);
+            }
+        };
+        let mut node = SshNode {
+            connection: Connection {
+                to: address.to_string(),
+                hello_ns: HELLO.as_nanos() as u64,
+                every_ns: Connection::EVERY_NS,
+            },
+            address: address.clone(),
+            folder,
+            master: Mutex::new(master),
+            remote_program: "iodyno".to_owned(),
+            arguments,
+            hello: Hello::unknown(),
+        };
+        node.hello = node.find_program(binary)?;
+        tracing::info!(
+            to = node.connection.to,
+            program = node.remote_program,
+            libc = node.hello.libc,
+            "connected to a node"
+        );
+        Ok(node)
+    }
+
+    /// What the node is.
+    pub fn hello(&self) -> &Hello {
+        &self.hello
+    }
+
+    /// Finds, or copies, the program of this version. Returns its hello.
+    fn find_program(&mut self, binary: Option<&Path>) -> Result<Hello, Diagnostic> {
+        let installed = match greet(self) {
+            Ok(Greeting::Hello(hello)) if is_this_version(&hello) => return Ok(hello),
+            Ok(Greeting::Hello(hello)) => format!("iodyno {} is installed there", hello.iodyno),
+            Ok(Greeting::NotANode(why)) => why,
+            Err(RunnerError::Version { iodyno, theirs, .. }) => {
+                format!("iodyno {iodyno} with protocol {theirs} is installed there")
+            }
+            Err(error) => return Err(Diagnostic::error(error.to_string())),
+        };
+        let to = &self.connection.to;
+        let architecture = self.asked("uname -m")?;
+        let Some(binary) = binary
+            .map(Path::to_owned)
+            .or_else(|| static_binary(&architecture))
+        else {
+            let version = env!("CARGO_PKG_VERSION");
+            let fault = format!(
+                "{to} has no iodyno {version} of this protocol, and there is none for {architecture} to copy ({installed})"
+            );
+            return Err(Diagnostic::error(fault).hint(
+                "build one with `make static` on such a host, and give it with `--node-binary PATH`",
+            ));
+        };
+        self.remote_program = self.copied(&binary)?;
+        match greet(self) {
+            Ok(Greeting::Hello(hello)) if is_this_version(&hello) => Ok(hello),
+            Ok(Greeting::Hello(hello)) => Err(Diagnostic::error(format!(
+                "`{}` is iodyno {} with protocol {}, but this is {} with protocol {PROTOCOL}",
+                binary.display(),
+                hello.iodyno,
+                hello.version,
+                env!("CARGO_PKG_VERSION"),
+            ))
+            .hint("give a program of this version with `--node-binary`")),
+            Ok(Greeting::NotANode(why)) => Err(Diagnostic::error(format!(
+                "`{}` does not run on {} ({architecture}): {why}",
+                binary.display(),
+                self.connection.to,
+            ))
+            .hint("give a program for that host with `--node-binary`; `make static` builds one")),
+            Err(error) => Err(Diagnostic::error(error.to_string())),
+        }
+    }
+
+    /// The path of a copy of this program on the other host, whose checksum is verified.
+    fn copied(&self, binary: &Path) -> Result<String, Diagnostic> {
+        let cannot = |error: io::Error| {
+            Diagnostic::error(format!("cannot read `{}`: {error}", binary.display()))
+        };
+        let content = fs::read(binary).map_err(cannot)?;
+        let sum = hex(&Sha256::digest(&content));
+        let place = "${XDG_CACHE_HOME:-$HOME/.cache}/iodyno/nodes";
+        let find = format!(
+            "f={place}/{sum}/iodyno; if [ -x \"$f\" ] && [ \"$(sha256sum <\"$f\" | cut -c1-64)\" = {sum} ]; then echo \"$f\"; else echo none; fi"
+        );
+        let mut path = self.asked(&find)?;
+        if path == "none" {
+            tracing::info!(
+                to = self.connection.to,
+                bytes = content.len(),
+                "copying the program"
+            );
+            // Written beside its place and then moved, so that the name never leads to a part of it.
+            let copy = format!(
+                "umask 077; d={place}/{sum}; f=\"$d/part.$$\"; mkdir -p \"$d\" && cat >\"$f\" && \
+                 [ \"$(sha256sum <\"$f\" | cut -c1-64)\" = {sum} ] && chmod 700 \"$f\" && mv -f \"$f\" \"$d/iodyno\" && echo \"$d/iodyno\" || \
+                 {{ rm -f \"$f\"; exit 1; }}"
+            );
+            let output = self.run(&copy, Some(content))?;
+            path = self.answer(&output, "copy the program")?;
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@".contains(c);
+        match path.starts_with('/') && path.chars().all(plain) {
+            true => Ok(path),
+            false => Err(Diagnostic::error(format!(
+                "the cache of {} is at `{}`, which cannot be used in a command",
+                self.connection.to,
+                on_one_line(&path)
+            ))
+            .hint("install iodyno there, or set XDG_CACHE_HOME to a plain path")),
+        }
+    }
+
+    /// The answer of a command in the other host's shell.
+    fn asked(&self, script: &str) -> Result<String, Diagnostic> {
+        let output = self.run(script, None)?;
+        self.answer(&output, "run a command")
+    }
+
+    fn answer(&self, output: &Output, doing: &str) -> Result<String, Diagnostic> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        match output.status.success() {
+            // A login script may print something before.
+            true => Ok(text(&output.stdout)
+                .lines()
+                .last()
+                .unwrap_or_default()
+                .to_owned()),
+            false => Err(Diagnostic::error(format!(
+                "cannot {doing} on {}: {}",
+                self.connection.to,
+                on_one_line(&text(&output.stderr))
+            ))),
+        }
+    }
+
+    /// ssh with a script for the other host's POSIX shell. It contains no single quotes, so that every login shell passes it on
+    /// as it is.
+    fn shell(&self, script: &str) -> Command {
+        let mut command = ssh(&self.address, &self.folder);
+        command.args([
+            "-o",
+            "ControlMaster=no",
+            "--",
+            &self.address.host,
+            "exec",
+            "sh",
+            "-c",
+        ]);
+        command.arg(format!("'{script}'"));
+        command
+    }
+
+    /// Runs such a script to its end.
+    fn run(&self, script: &str, input: Option<Vec<u8>>) -> Result<Output, Diagnostic> {
+        run_limited(self.shell(script), input, COMMAND).map_err(|error| {
+            Diagnostic::error(format!("cannot run ssh to {}: {error}", self.connection.to))
+        })
+    }
+}
+
+impl Launcher for SshNode {
+    fn program(&self) -> &Path {
+        Path::new(SSH)
+    }
+
+    fn command(&self, _: &str) -> Command {
+        // The shell stays: it ends with 128 and the number of a signal that killed the node, where ssh would end as if the
+        // connection had failed. The variable is that of `NodeProcess::start`.
+        let mut script = format!(
+            "env MALLOC_MMAP_THRESHOLD_=131072 {} node",
+            self.remote_program
+        );
+        for argument in &self.arguments {
+            script += " ";
+            script += argument;
+        }
+        script += "; exit $?";
+        self.shell(&script)
+    }
+
+    fn connection(&self) -> Option<&Connection> {
+        Some(&self.connection)
+    }
+}
+
+impl Drop for SshNode {
+    fn drop(&mut self) {
+        if let Ok(master) = self.master.get_mut() {
+            // The end of its input ends the remote command, and with it the connection.
+            drop(master.stdin.take());
+            if !exits(master, Duration::from_secs(2)) {
+                let _ = master.kill();
+                let _ = master.wait();
+            }
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// ssh for this host, over the connection of this folder. No terminal, no questions, no forwarding.
+fn ssh(address: &SshAddress, folder: &Path) -> Command {
+    let mut command = Command::new(SSH);
+    command.args(["-T", "-a", "-x", "-e", "none"]);
+    for option in [
+        "BatchMode=yes".to_owned(),
+        "ClearAllForwardings=yes".to_owned(),
+        "PermitLocalCommand=no".to_owned(),
+        "RequestTTY=no".to_owned(),
+        "ControlPersist=no".to_owned(),
+        format!("ConnectTimeout={CONNECT_S}"),
+        "ServerAliveInterval=1".to_owned(),
+        format!("ServerAliveCountMax={ALIVE_COUNT}"),
+    ] {
+        command.arg("-o").arg(option);
+    }
+    command.arg("-S").arg(folder.join("s"));
+    if let Some(port) = address.port {
+        command.args(["-p", &port.to_string()]);
+    }
+    if let Some(user) = &address.user {
+        command.args(["-l", user]);
+    }
+    command
+}
+
+/// Opens the shared connection. Its remote command ends when this process closes its input or ends.
+fn open_master(address: &SshAddress, folder: &Path) -> Result<Child, Diagnostic> {
+    let errors = folder.join("errors");
+    let cannot = |error: io::Error| {
+        Diagnostic::error(format!("cannot start `{SSH}`: {error}")).hint("install OpenSSH's client")
+    };
+    let log = File::create(&errors).map_err(cannot)?;
+    let mut command = ssh(address, folder);
+    command.args(["-M", "--", &address.host, "echo", "ready;", "exec", "cat"]);
+    let mut master = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .process_group(0)
+        .spawn()
+        .map_err(cannot)?;
+    // ssh itself limits the time to connect; a login script may print something before.
+    let mut ready = Vec::new();
+    let mut buffer = [0; 256];
+    let mut stdout = master.stdout.take();
+    while !String::from_utf8_lossy(&ready)
+        .lines()
+        .any(|line| line.trim() == "ready")
+    {
+        match stdout.as_mut().map(|out| out.read(&mut buffer)) {
+            Some(Ok(count)) if count > 0 && ready.len() < 1 << 16 => {
+                ready.extend_from_slice(&buffer[..count]);
+            }
+            _ => {
+                let _ = master.kill();
+                let _ = master.wait();
+                let why = fs::read_to_string(&errors).unwrap_or_default();
+                let why: Vec<&str> = why
+                    .lines()
+                    .map(str::trim)
+                    .filter(|l| !l.is_empty())
+                    .collect();
+                let last = why.len().saturating_sub(4);
+                return Err(Diagnostic::error(format!(
+                    "cannot connect to {address}: {}",
+                    on_one_line(&why[last..].join("; "))
+                ))
+                .hint(format!(
+                    "`ssh {} true` has to work without a question: keys in the agent, the host in known_hosts",
+                    address.host
+                )));
+            }
+        }
+    }
+    Ok(master)
+}
+
+/// A new folder for a socket, which only this user can use. Its path is short: that of a socket has at most 107 bytes.
+fn socket_folder() -> io::Result<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    // The last bits of a UUIDv7 are random.
+    let parent = runtime
+        .filter(|path| path.is_dir() && path.as_os_str().len() < 60)
+        .unwrap_or_else(|| PathBuf::from("/tmp"));
+    let mut attempt = 0;
+    loop {
+        let folder = parent.join(format!(
+            "iodyno-ssh-{:016x}",
+            RunId::fresh().0.as_u128() as u64
+        ));
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < 9 => {
+                attempt += 1
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether a node has this version and this protocol.
+fn is_this_version(hello: &Hello) -> bool {
+    hello.version == PROTOCOL && hello.iodyno == env!("CARGO_PKG_VERSION")
+}
+
+/// The static program for an architecture that was installed with this one.
+fn static_binary(architecture: &str) -> Option<PathBuf> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let own = std::env::current_exe().ok()?;
+    let installed = own.parent()?.parent()?.join("libexec/iodyno");
+    let binary = installed.join(architecture).join("iodyno");
+    (architecture.chars().all(plain) && binary.is_file()).then_some(binary)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// Runs a command with this input, for at most this time.
+fn run_limited(
+    mut command: Command,
+    input: Option<Vec<u8>>,
+    limit: Duration,
+) -> io::Result<Output> {
+    let mut child = command
+        .stdin(match input {
+            Some(_) => Stdio::piped(),
+            None => Stdio::null(),
+        })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()?;
+    let writer = child.stdin.take().zip(input).map(|(mut stdin, input)| {
+        // If the command ends early, its exit code and its messages say why.
+        thread::spawn(move || drop(stdin.write_all(&input)))
+    });
+    let reader = |from: Option<Box<dyn Read + Send>>| {
+        thread::spawn(move || {
+            let mut text = Vec::new();
+            if let Some(from) = from {
+                let _ = from.take(LONGEST_OUTPUT).read_to_end(&mut text);
+            }
+            text
+        })
+    };
+    let stdout = reader(child.stdout.take().map(|out| Box::new(out) as _));
+    let stderr = reader(child.stderr.take().map(|err| Box::new(err) as _));
+    if !exits(&mut child, limit) {
+        let _ = child.kill();
+    }
+    let status = child.wait()?;
+    if let Some(writer) = writer {
+        let _ = writer.join();
+    }
+    Ok(Output {
+        status,
+        stdout: stdout.join().unwrap_or_default(),
+        stderr: stderr.join().unwrap_or_default(),
+    })
+}
+
+/// Waits for the exit of a child, for at most this time.
+fn exits(child: &mut Child, limit: Duration) -> bool {
+    let begun = Instant::now();
+    while matches!(child.try_wait(), Ok(None)) {
+        if begun.elapsed() >= limit {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_host_and_may_have_a_user_and_a_port() {
+        let address = |user: Option<&str>, host: &str, port| SshAddress {
+            user: user.map(str::to_owned),
+            host: host.to_owned(),
+            port,
+        };
+        for (text, expected) in [
+            ("ssh://10.0.0.1", address(None, "10.0.0.1", None)),
+            ("ssh://ada@h", address(Some("ada"), "h", None)),
+            ("ssh://ada@h:2222", address(Some("ada"), "h", Some(2222))),
+            (
+                "ssh://[fe80::1%eth0]:22",
+                address(None, "fe80::1%eth0", Some(22)),
+            ),
+            ("ssh://[::1]", address(None, "::1", None)),
+        ] {
+            let parsed: SshAddress = text.parse().unwrap();
+            assert_eq!(parsed, expected, "{text}");
+            assert_eq!(parsed.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn no_part_of_an_address_becomes_an_option_or_a_command() {
+        for (text, words) in [
+            ("h", "ssh://"),
+            ("ssh://", "host is empty"),
+            ("ssh://@h", "user is empty"),
+            ("ssh://-oProxyCommand=x", "begins with `-`"),
+            ("ssh://-l@h", "user begins with `-`"),
+            ("ssh://h;reboot", "contains `;`"),
+            ("ssh://h x", "contains ` `"),
+            ("ssh://$(x)", "contains `$`"),
+            ("ssh://a'b@h", "contains `'`"),
+            ("ssh://h:0", "not a port"),
+            ("ssh://h:70000", "not a port"),
+            ("ssh://h:", "not a port"),
+            ("ssh://[::1]x", "follows"),
+        ] {
+            let error = text.parse::<SshAddress>().unwrap_err();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_checksum_is_written_as_sha256sum_writes_it() {
+        let sum = hex(&Sha256::digest(b"abc"));
+        assert_eq!(
+            sum,
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+    }
+}
