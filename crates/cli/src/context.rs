@@ -1,15 +1,16 @@
 //! What every command needs: output streams, the store's path, the clock.
 
-use std::cell::Cell;
-use std::path::PathBuf;
+use std::cell::{Cell, OnceCell};
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use iodyno_model::{Diagnostic, Severity};
+use iodyno_model::{Diagnostic, PlannedNode, Severity};
 use iodyno_report::Style;
 use iodyno_store::{SqliteStore, StoreError, default_path};
 use serde::Serialize;
 
 use crate::failure::{Failure, chain};
+use crate::nodes::Nodes;
 use crate::screen::Screen;
 use crate::terminal::Terminal;
 
@@ -24,6 +25,8 @@ pub(crate) struct Context {
     store: Option<PathBuf>,
     /// Whether only errors are printed.
     silenced: Cell<bool>,
+    /// The nodes of the run, once they are connected.
+    nodes: OnceCell<Nodes>,
 }
 
 impl Context {
@@ -35,7 +38,28 @@ impl Context {
             screen: std::sync::Arc::default(),
             store,
             silenced: Cell::new(false),
+            nodes: OnceCell::new(),
         }
+    }
+
+    /// Connects to the nodes of a run, before anything else uses them.
+    pub(crate) fn connect(
+        &self,
+        planned: &[PlannedNode],
+        binary: Option<&Path>,
+    ) -> Result<(), Failure> {
+        let nodes = Nodes::connect(planned, binary, self)?;
+        let _ = self.nodes.set(nodes);
+        Ok(())
+    }
+
+    /// The nodes of the run; this host, unless others were connected.
+    pub(crate) fn nodes(&self) -> Result<&Nodes, Failure> {
+        if self.nodes.get().is_none() {
+            let _ = self.nodes.set(Nodes::here(self)?);
+        }
+        let unset = || Failure::one(Diagnostic::error("there are no nodes"));
+        self.nodes.get().ok_or_else(unset)
     }
 
     /// The store's path.

@@ -4,20 +4,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use iodyno_lab::{Ended, Lab, Permission, Progress, ResumeError, RunEnd};
+use iodyno_lab::{Ended, Lab, PROBE, Permission, Progress, ResumeError, RunEnd};
 use iodyno_model::{Diagnostic, Plan, RunId, RunState, Severity, StopRequest, Target};
 use iodyno_runner::{Event, StopFlag};
 use iodyno_store::SqliteStore;
 use iodyno_target::Roots;
+use iodyno_units::{Nanos, counted};
 
 use crate::commands::clean_before_run;
 use crate::context::{Context, store_fault};
+use crate::duration::longest;
 use crate::exit::Exit;
 use crate::failed_io::failed_blocks;
 use crate::failure::{Failure, reason};
 use crate::progress::Reporter;
 use crate::signals::{self, Caught};
-use crate::targets::local_node;
 
 /// Receives the events of a run in addition to the progress display.
 pub(crate) trait RunObserver {
@@ -59,6 +60,8 @@ pub(crate) struct EndedRun {
     pub(crate) end: RunEnd,
     /// The exit code for it.
     pub(crate) exit: Exit,
+    /// Whether the store's file was removed or renamed during the run.
+    pub(crate) store_gone: bool,
 }
 
 /// Warnings for `--destroy` paths that are not targets of the run: probably a typing error.
@@ -104,15 +107,15 @@ pub(crate) fn carry_out(
     let stop = StopFlag::new();
     let status_wanted = Arc::new(AtomicBool::new(false));
     let _watch = watch_signals(&stop, &status_wanted, context)?;
-    let node = local_node(context)?;
+    let nodes = context.nodes()?.list();
     if plan
         .configurations
         .iter()
         .any(|one| one.provision().is_some())
     {
-        clean_before_run(&node, &stop, context);
+        clean_before_run(nodes[0].node, &stop, context);
     }
-    let obstacles = iodyno_lab::obstacles(plan, &node, &store.files(), &stop);
+    let obstacles = iodyno_lab::obstacles(plan, nodes[0].node, &store.files(), &stop);
     if !obstacles.is_empty() {
         return Err(Failure {
             exit: Exit::Refused,
@@ -123,7 +126,7 @@ pub(crate) fn carry_out(
     if let Begin::New(plan) = &begin
         && plan.cells() > 1
     {
-        let faults = iodyno_lab::shortages(plan, 0..plan.cells(), &node, &stop);
+        let faults = iodyno_lab::shortages(plan, 0..plan.cells(), &nodes, &stop);
         if !faults.is_empty() {
             let exit = Exit::Refused;
             return Err(Failure { exit, faults });
@@ -135,9 +138,14 @@ pub(crate) fn carry_out(
         store_stack: store.path().map_or_else(Vec::new, |path| {
             iodyno_target::stack::describe(path, &Roots::host()).stack
         }),
-        node: &node,
+        nodes,
         stop: &stop,
     };
+    if let Begin::New(plan) = &begin
+        && plan.probe
+    {
+        probe(plan, &lab, &mut reporter, context)?;
+    }
     let store_file = store.path().and_then(|path| Some((path, file_at(path)?)));
     // If the caller's exit code does not depend on the store, this is a warning.
     let (severity, unstored) = match observer.needs_store() {
@@ -162,8 +170,13 @@ pub(crate) fn carry_out(
             }
         }
         reporter.show(&progress);
+        if let Progress::NotUndone(_) = &progress {
+            exit = exit.max(Exit::CheckFailed);
+        }
         if let Progress::Ended(ended) = &progress {
-            exit = exit.max(exit_of(ended, &stop));
+            if !ended.repeated {
+                exit = exit.max(exit_of(ended, &stop));
+            }
             let new = ended.faults.iter().filter(|fault| !told.contains(fault));
             let new: Vec<Diagnostic> = new.cloned().collect();
             if new.is_empty() && !ended.faults.is_empty() {
@@ -203,9 +216,8 @@ pub(crate) fn carry_out(
         context.tell(&[fault]);
         exit = exit.max(unstored);
     }
-    if let Some((path, before)) = store_file
-        && file_at(path) != Some(before)
-    {
+    let gone = store_file.filter(|(path, before)| file_at(path) != Some(*before));
+    if let Some((path, before)) = gone {
         let fault = store_gone(path, before);
         context.tell(&[Diagnostic { severity, ..fault }]);
         exit = exit.max(unstored);
@@ -215,8 +227,54 @@ pub(crate) fn carry_out(
             exit: exit.max(failure.exit),
             ..failure
         }),
-        None => Ok(EndedRun { end, exit }),
+        None => Ok(EndedRun {
+            end,
+            exit,
+            store_gone: gone.is_some(),
+        }),
     }
+}
+
+/// Tries out each cell, and prints how long the run will take.
+fn probe(
+    plan: &Plan,
+    lab: &Lab<'_>,
+    reporter: &mut Reporter<'_>,
+    context: &Context,
+) -> Result<(), Failure> {
+    let probed = iodyno_lab::probe(plan, lab, &mut |progress| reporter.show(&progress));
+    context.screen.clear();
+    let faults: Vec<Diagnostic> = probed
+        .iter()
+        .flat_map(|one| one.faults.iter().cloned())
+        .collect();
+    if !faults.is_empty() {
+        let exit = Exit::CheckFailed;
+        return Err(Failure { exit, faults });
+    }
+    let spent: u64 = probed.iter().map(|one| one.span_ns).sum();
+    let estimates = probed.iter().map(|one| {
+        let (_, workload) = plan.cell(one.cell);
+        let measured = longest(workload)?;
+        let tried = measured.min(PROBE);
+        let once = one.span_ns.saturating_sub(tried.0) + measured.0;
+        let rounds = workload.rounds.unwrap_or(plan.rounds).min(plan.rounds);
+        Some((once, once.saturating_mul(rounds.into())))
+    });
+    let estimates: Option<Vec<(u64, u64)>> = estimates.collect();
+    let estimate = match estimates {
+        Some(estimates) => format!(
+            "; the first round will take about {}, and all trials {}",
+            Nanos(estimates.iter().map(|(once, _)| once).sum()),
+            Nanos(estimates.iter().map(|(_, all)| all).sum())
+        ),
+        None => String::new(),
+    };
+    let trials = counted(probed.len() as u64, "trial");
+    if !lab.stop.is_set() {
+        context.note(&format!("probe: {trials} in {}{estimate}", Nanos(spent)));
+    }
+    Ok(())
 }
 
 /// The error for a store whose file (device and inode) is no longer at its path. Names the new path if it is known.
@@ -281,7 +339,11 @@ fn watch_signals(
     signals::watch(move |signal| {
         let request = match signal {
             Caught::Stop(request) => request,
-            Caught::Status => return status_wanted.store(true, Ordering::Relaxed),
+            // A step without ops can take long until its next event.
+            Caught::Status => {
+                let told = screen.note_step();
+                return status_wanted.store(!told, Ordering::Relaxed);
+            }
             Caught::Exit => {
                 screen
                     .note("exiting; files of the trial are removed in the background if possible");

@@ -1,10 +1,11 @@
 //! Experiments in TOML: the plan of a file, and the flags of the command line that override it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use iodyno_experiment::{Context as Reading, Experiment, is_experiment, read};
 use iodyno_fio::{Host, SystemHost};
-use iodyno_model::{Configuration, Diagnostic, Observation, Plan, Question};
+use iodyno_model::{Configuration, Diagnostic, FilePolicy, Observation, Plan, Question};
 
 use crate::args::{ExperimentArgs, Percent, RunArgs};
 use crate::commands::{destroyed, finished, working_folder};
@@ -106,6 +107,18 @@ pub(crate) fn plan(
     let paths = FoundPaths::look(named, context)?;
     // A dry run reports missing paths as a run would.
     let error = |path: &Path| paths.error(path).filter(|_| !flags.dry_run);
+    let mut workloads = experiment.workloads.iter();
+    if experiment.configurations.is_empty()
+        && let Some(workload) = workloads.find(|it| it.files == FilePolicy::Rollback)
+    {
+        let message = format!(
+            "`{}` cannot be rolled back: `--on` names existing storage",
+            workload.name
+        );
+        let hint =
+            "`files = \"rollback\"` needs a configuration with `zfs` or `btrfs` as the top layer";
+        faults.push(Diagnostic::error(message).hint(hint));
+    }
     let configurations = match experiment.configurations.is_empty() {
         true => configurations(&flags.on, &folder, error).unwrap_or_else(|found| {
             faults.extend(found);
@@ -129,6 +142,8 @@ pub(crate) fn plan(
     let plan = Plan {
         destroy: destroyed(args, &folder),
         fresh: experiment.fresh,
+        retry: experiment.retry,
+        probe: experiment.probe,
         table: experiment.table,
         question: Question {
             metric_where: metric_where.collect(),
@@ -136,8 +151,47 @@ pub(crate) fn plan(
         },
         ..Plan::new("", configurations, experiment.workloads)
     };
+    let plan = match experiment.compare {
+        Some(dimension) => comparing(plan, dimension),
+        None => plan,
+    };
     let plan = finished(plan, faults, &flags, context)?;
     Ok((plan, paths, flags))
+}
+
+/// The plan with a question about the values of a dimension: for each configuration if there are several, and each
+/// combination of the other axes.
+fn comparing(plan: Plan, dimension: String) -> Plan {
+    let configurations = plan.configurations.iter().map(|it| &it.dimensions);
+    let workloads = plan.workloads.iter().map(|it| &it.dimensions);
+    let named = |axes: &BTreeMap<String, String>| axes.contains_key(&dimension);
+    // One that belongs to configurations is compared for each workload, and the other way round.
+    let (of_configurations, of_workloads) = (
+        dimension == Observation::CONFIGURATION || configurations.clone().any(named),
+        dimension == Observation::WORKLOAD || workloads.clone().any(named),
+    );
+    let mut rows: BTreeSet<String> = BTreeSet::new();
+    if of_configurations && dimension != Observation::CONFIGURATION {
+        rows.extend(configurations.flat_map(BTreeMap::keys).cloned());
+    }
+    if of_workloads && dimension != Observation::WORKLOAD {
+        rows.extend(workloads.flat_map(BTreeMap::keys).cloned());
+    }
+    rows.remove(&dimension);
+    let mut rows: Vec<String> = rows.into_iter().collect();
+    if !of_configurations && (plan.configurations.len() > 1 || rows.is_empty()) {
+        rows.insert(0, Observation::CONFIGURATION.to_owned());
+    }
+    if !of_workloads {
+        rows.insert(0, Observation::WORKLOAD.to_owned());
+    }
+    let question = Question {
+        defines: plan.defines(&dimension),
+        columns: dimension,
+        rows,
+        ..plan.question
+    };
+    Plan { question, ..plan }
 }
 
 /// `--set NAME=VALUE`.

@@ -149,9 +149,11 @@ fn blocks(job: &str, clones: &[&CloneResult], named: bool) -> Option<Diagnostic>
         .collect();
     let beyond = bad.saturating_sub(lines.len() as u64);
     let text = with_lines(text, lines, beyond, ["more block", "more blocks"]);
-    Some(Diagnostic::error(text).hint(
-        "check the storage, and whether another process writes to these files; `verify_dump=1` writes bad blocks to files",
-    ))
+    let hint = VerifyResult::remedy(results).unwrap_or_else(|| {
+        "check the storage, and whether another process writes to these files; `verify_dump=1` writes bad blocks to files"
+            .to_owned()
+    });
+    Some(Diagnostic::error(text).hint(hint))
 }
 
 fn one_block(block: &BadBlock) -> String {
@@ -160,6 +162,7 @@ fn one_block(block: &BadBlock) -> String {
         offset,
         length,
         found,
+        fitting: _,
     } = block;
     format!("`{file}` at offset {offset}, {length} bytes: found {found}")
 }

@@ -4,6 +4,7 @@
 
 mod args;
 mod bandwidth_log;
+mod capacity;
 mod commands;
 mod configurations;
 mod context;
@@ -16,6 +17,7 @@ mod failure;
 mod interleaved;
 mod logging;
 mod measure;
+mod nodes;
 mod observations;
 mod plan_text;
 mod progress;

@@ -1,7 +1,9 @@
 //! Runs a plan and prints its results, for `run` and `fs run`.
 
+use std::path::Path;
+
 use iodyno_lab::{Progress, StopReason};
-use iodyno_model::{Comparison, Plan, RunState, Trial, Verdict};
+use iodyno_model::{Observation, Plan, RunState, Trial, Verdict};
 use iodyno_report::Style;
 use iodyno_report::compare::Shown;
 use iodyno_report::diagnostic::lines;
@@ -70,8 +72,7 @@ pub(crate) fn measure(
     };
     match args.json {
         true => {
-            let comparison = verdict.as_ref().and_then(Judged::comparison);
-            let document = document(plan, store, &ended_run, comparison, unstored.trials)?;
+            let document = document(plan, store, &ended_run, verdict.as_ref(), unstored.trials)?;
             write_out(document)?;
         }
         false => {
@@ -80,8 +81,13 @@ pub(crate) fn measure(
                 if plan.table.is_some() {
                     let run = store.run(ended_run.end.handle.id)?;
                     let trials = observations(store, &run)?;
-                    if let Some(table) = closing(&run, &trials, context.style_out()) {
-                        write_out(table + "\n")?;
+                    match closing(&run, &trials, context.style_out()) {
+                        Ok(Some(table)) => write_out(table + "\n")?,
+                        Ok(None) => {}
+                        Err(_) if ended_run.end.state == RunState::Interrupted => context
+                            .note("the run ended before there was anything for `[table]` to show"),
+                        // The verdict does not depend on it.
+                        Err(failure) => context.tell(&failure.faults),
                     }
                 }
             }
@@ -114,16 +120,18 @@ impl RunObserver for Unstored {
     }
 }
 
-/// The comparison of the stored trials, as by `iodyno compare`. `None` without trials, or if there is a single cell
+/// The comparison of the stored trials, as by `iodyno compare`. `None` without trials, or if there is a single side
 /// without usable trials.
 fn verdict(ended_run: &EndedRun, store: &SqliteStore) -> Result<Option<Judged>, Failure> {
     let run = store.run(ended_run.end.handle.id)?;
     let mut trials = observations(store, &run)?;
     let unusable = trials.iter().all(|trial| trial.unusable.is_some());
-    if trials.is_empty() || unusable && run.plan.cells() == 1 {
+    let question = iodyno_judge::question_of(&run.plan);
+    let side = |trial: &Observation| trial.dimension(&question.columns).to_owned();
+    let one_side = trials.windows(2).all(|two| side(&two[0]) == side(&two[1]));
+    if trials.is_empty() || unusable && one_side {
         return Ok(None);
     }
-    let question = iodyno_judge::question_of(&run.plan);
     let mut judged = judge(std::slice::from_ref(&run), &mut trials, &question)?;
     judged.mark_provisional(&[run]);
     Ok(Some(judged))
@@ -134,12 +142,14 @@ fn document(
     plan: &Plan,
     store: &SqliteStore,
     ended_run: &EndedRun,
-    comparison: Option<&Comparison>,
+    verdict: Option<&Judged>,
     unstored: Vec<Trial>,
 ) -> Result<String, Failure> {
     let handle = ended_run.end.handle;
+    let comparison = verdict.and_then(Judged::comparison);
+    let searches = verdict.map_or(Vec::new(), |judged| judged.searches().to_vec());
     match store.run(handle.id) {
-        Ok(run) => Ok(run_json(store, &run, comparison, unstored)?),
+        Ok(run) => Ok(run_json(store, &run, comparison, searches, unstored)?),
         Err(_) => Ok(trials_json(
             plan,
             &run_view(plan, handle, ended_run.end.state),
@@ -167,12 +177,14 @@ fn conclusion(
 ) -> String {
     let end = &ended_run.end;
     let alias = end.handle.alias;
-    let stored = match end.unstored {
-        None => match store.path() {
-            Some(path) => format!("run {alias} stored in {}.", path.display()),
-            None => format!("run {alias} is not stored."),
-        },
-        Some(_) => format!("run {alias} is only partly stored."),
+    let path = store.path().map(Path::display);
+    let stored = match (&end.unstored, path) {
+        (None, Some(path)) if ended_run.store_gone => {
+            format!("run {alias} is not stored in {path}.")
+        }
+        (None, Some(path)) => format!("run {alias} stored in {path}."),
+        (None, None) => format!("run {alias} is not stored."),
+        (Some(_), _) => format!("run {alias} is only partly stored."),
     };
     let trials = end.planned;
     let ending = match end.state {
@@ -190,6 +202,7 @@ fn conclusion(
     };
     let next = match (&end.unstored, verdict, end.state) {
         (Some(_), ..) => String::new(),
+        _ if ended_run.store_gone => String::new(),
         (None, _, RunState::Interrupted | RunState::Failed) if trials > 1 => {
             format!("  Next: iodyno run --resume {alias}")
         }

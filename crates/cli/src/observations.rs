@@ -32,6 +32,14 @@ pub(crate) fn job_observations(
     observations_by(store, run, iodyno_judge::observe_jobs)
 }
 
+/// The same, with an observation for each node of a trial.
+pub(crate) fn node_observations(
+    store: &dyn Store,
+    run: &Run,
+) -> Result<Vec<Observation>, StoreError> {
+    observations_by(store, run, iodyno_judge::observe_nodes)
+}
+
 fn observations_by(
     store: &dyn Store,
     run: &Run,

@@ -12,6 +12,7 @@ use iodyno_runner::placed_names;
 use iodyno_units::{Nanos, counted, percent};
 
 use crate::experiment::destroys;
+use crate::rounds::sides;
 use crate::targets::FoundPaths;
 
 /// Width of the labels, columns.
@@ -28,7 +29,12 @@ pub(crate) fn plan_text(
     forecast: Option<&Forecast>,
     style: Style,
 ) -> String {
-    let trials = counted(u64::from(plan.cells()) * u64::from(plan.rounds), "trial");
+    let all = plan.trials(plan.rounds);
+    let searches = plan.workloads.iter().any(|it| it.search.is_some());
+    let trials = match searches {
+        true => format!("at most {}", counted(all, "trial")),
+        false => counted(all, "trial"),
+    };
     let trials = match plan.rounds {
         1 => trials,
         rounds => format!(
@@ -43,6 +49,9 @@ pub(crate) fn plan_text(
     );
     text += &question(plan, style);
     text += &line("metric", &metric(plan), style);
+    for node in &plan.nodes {
+        text += &line("node", &format!("{}: {}", node.name, node.at), style);
+    }
     for configuration in &plan.configurations {
         text += &line("on", &target(configuration), style);
     }
@@ -121,19 +130,21 @@ fn metric(plan: &Plan) -> String {
 /// The compared sides, and the conditions for an early end of the run.
 fn question(plan: &Plan, style: Style) -> String {
     let question = &plan.question;
-    let names: Vec<&str> = match question.columns.as_str() {
-        Observation::WORKLOAD => plan.workloads.iter().map(|w| w.name.as_str()).collect(),
-        _ => {
-            let configurations = plan.configurations.iter();
-            configurations.map(|c| c.name.as_str()).collect()
-        }
-    };
+    let names = sides(plan, &question.columns);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut text = String::new();
     if names.len() > 1 {
         let baseline = question.baseline.as_deref().unwrap_or(names[0]);
         let others: Vec<&str> = names.iter().copied().filter(|n| *n != baseline).collect();
         let margin = percent(question.margin);
-        let compared = format!("{} with {baseline}, margin {margin}", others.join(", "));
+        let what = match question.columns.as_str() {
+            Observation::WORKLOAD | Observation::CONFIGURATION => String::new(),
+            axis => format!("{axis} "),
+        };
+        let compared = format!(
+            "{what}{} with {baseline}, margin {margin}",
+            others.join(", ")
+        );
         text += &line("compares", &compared, style);
     }
     let mut ends = Vec::new();

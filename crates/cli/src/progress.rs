@@ -122,6 +122,13 @@ impl<'a> Reporter<'a> {
                 configuration,
                 step,
             } => self.step_live(&format!("storage of {}: {step}", configuration.name)),
+            Progress::Probe {
+                configuration,
+                workload,
+            } => {
+                let names = format!("{} on {}", workload.name, configuration.name);
+                self.step_live(&format!("probe: {names}"));
+            }
             Progress::Trial {
                 number,
                 of,
@@ -143,7 +150,7 @@ impl<'a> Reporter<'a> {
                     }
                 }
             }
-            Progress::Note(text) => self.note(text),
+            Progress::Note(text) | Progress::NotUndone(text) => self.note(text),
             Progress::Round {
                 done,
                 of,
@@ -158,6 +165,7 @@ impl<'a> Reporter<'a> {
             }
             Progress::Ended(ended) => {
                 self.screen.clear();
+                self.screen.set_step(String::new());
                 self.tell_outcome(ended);
             }
         }
@@ -204,14 +212,16 @@ impl<'a> Reporter<'a> {
 
     fn step_live(&self, text: &str) {
         let room = self.context.terminal.width_err();
+        let line = on_one_line(&format!("{}{text}", self.trial));
+        self.screen.set_step(line.clone());
         if self.mode == Mode::Live && room >= NARROWEST {
-            let line = on_one_line(&format!("{}{text}", self.trial));
             self.screen.live(&live::fitted(&line, room));
         }
     }
 
     fn begin(&mut self, step: Option<Step>) {
         self.step = step;
+        self.screen.set_step(String::new());
         self.begun = Instant::now();
         self.next_plain = self.every.unwrap_or(FIRST);
     }
@@ -219,6 +229,9 @@ impl<'a> Reporter<'a> {
     fn event(&mut self, event: &Event) {
         let mut style = self.context.style_err();
         style.width = style.width.saturating_sub(self.trial.len());
+        if matches!(event, Event::Frame(_)) {
+            self.screen.set_step(String::new());
+        }
         match event {
             Event::Progress { step, done, total } => {
                 if self.step != Some(*step) {
@@ -233,6 +246,7 @@ impl<'a> Reporter<'a> {
                     }
                     _ => step_line(*step, *done, *total, elapsed, style),
                 };
+                self.screen.set_step(format!("{}{}", self.trial, line()));
                 self.draw(elapsed, line, line);
             }
             // A drain has no data to print, and can take long.
@@ -250,7 +264,7 @@ impl<'a> Reporter<'a> {
                 );
             }
             // These are stored, or evaluated at the end of the trial.
-            Event::Admitted { .. } | Event::Telemetry(_) => {}
+            Event::Admitted { .. } | Event::Telemetry(_) | Event::Finished => {}
             Event::Ready { .. } | Event::Started { .. } => self.begin(None),
         }
     }

@@ -6,6 +6,7 @@ use iodyno_model::{
 use iodyno_units::{Nanos, counted};
 
 use crate::args::ExperimentArgs;
+use crate::capacity::too_large;
 use crate::duration::longest;
 use crate::targets::{FoundPaths, path_of};
 
@@ -26,33 +27,39 @@ pub(crate) fn with_metrics(mut plan: Plan) -> Plan {
 /// Applies the flags to a plan. Fails with every error found.
 pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec<Diagnostic>> {
     let plan = with_metrics(plan);
-    let columns = match (plan.configurations.len(), plan.workloads.len()) {
-        (1, 2..) => Observation::WORKLOAD,
-        _ => Observation::CONFIGURATION,
+    let (columns, rows) = (&plan.question.columns, &plan.question.rows);
+    let usual = Question::default();
+    // An experiment may name what it compares.
+    let named = (columns, rows) != (&usual.columns, &usual.rows);
+    let unlike = !named && unlike(&plan, args);
+    let (columns, rows) = match (plan.configurations.len(), plan.workloads.len()) {
+        _ if named => (columns.clone(), rows.clone()),
+        (1, 2..) if !unlike => (
+            Observation::WORKLOAD.to_owned(),
+            vec![Observation::CONFIGURATION.to_owned()],
+        ),
+        _ => (usual.columns, usual.rows),
     };
-    let faults: Vec<Diagnostic> = args
-        .metric
-        .iter()
-        .chain(
-            plan.question
-                .metric_where
-                .iter()
-                .map(|(_, _, metric)| metric),
-        )
-        .filter_map(|name| unknown_metric(name, &plan))
-        .chain(unknown_baseline(&plan, columns, args.baseline.as_deref()))
+    let sides = sides(&plan, &columns);
+    let primaries = plan.question.metric_where.iter();
+    let metrics = args.metric.iter().map(|name| ("--metric", name));
+    let metrics = metrics.chain(primaries.map(|(_, _, name)| ("primary", name)));
+    let faults: Vec<Diagnostic> = metrics
+        .filter_map(|(place, name)| unknown_metric(place, name, &plan))
+        .chain(unknown_baseline(&sides, &columns, args.baseline.as_deref()))
         .chain(nothing_to_compare(&plan, args))
+        .chain(not_repeatable(&columns, args))
         .collect();
     if !faults.is_empty() {
         return Err(faults);
     }
+    let is_axis = ![Observation::CONFIGURATION, Observation::WORKLOAD].contains(&columns.as_str());
+    let first = sides.first().filter(|_| is_axis).cloned();
     let question = Question {
-        columns: columns.to_owned(),
-        rows: match columns {
-            Observation::WORKLOAD => vec![Observation::CONFIGURATION.to_owned()],
-            _ => vec![Observation::WORKLOAD.to_owned()],
-        },
-        baseline: args.baseline.clone(),
+        baseline: args.baseline.clone().or(first),
+        defines: plan.question.defines,
+        columns,
+        rows,
         metrics: args.metric.clone(),
         margin: args.margin.map_or(Question::MARGIN, |margin| margin.share),
         metric_where: plan.question.metric_where.clone(),
@@ -64,6 +71,8 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
     }
     let default = match plan.cells() {
         1 => 1,
+        // There is nothing to decide.
+        _ if unlike && !args.aa => 1,
         _ => iodyno_judge::default_rounds(iodyno_judge::primaries(&plan), alpha(&plan)),
     };
     plan.rounds = match (args.rounds, args.stop_width) {
@@ -85,6 +94,19 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
     Ok(iodyno_lab::with_searches(plan))
 }
 
+/// Whether one target's workloads have different metrics, such as those of a suite of file operations, so that they are not
+/// compared with each other. Flags that need a comparison ask for one.
+fn unlike(plan: &Plan, args: &ExperimentArgs) -> bool {
+    let metrics = || plan.workloads.iter().map(|workload| &workload.metric);
+    let asked = !args.metric.is_empty()
+        || args.baseline.is_some()
+        || args.fail_on.is_some()
+        || args.stop_width.is_some();
+    plan.configurations.len() == 1
+        && !asked
+        && metrics().zip(metrics().skip(1)).any(|(a, b)| a != b)
+}
+
 /// The part of α that the next verdict of a run may spend.
 pub(crate) fn alpha(plan: &Plan) -> f64 {
     iodyno_judge::question_of(plan).alpha_at_look()
@@ -93,6 +115,7 @@ pub(crate) fn alpha(plan: &Plan) -> f64 {
 /// Warnings about the sides of a plan's comparison, and about too few rounds for a decision.
 pub(crate) fn doubts(plan: &Plan, found: &FoundPaths) -> Vec<Diagnostic> {
     let mut doubts = same_targets(plan, found);
+    doubts.extend(too_large(&plan.configurations, &plan.workloads));
     doubts.extend(undecided(plan));
     doubts
 }
@@ -156,16 +179,18 @@ fn undecided(plan: &Plan) -> Vec<Diagnostic> {
     }
 }
 
+fn not_a_metric(place: &str, name: &str) -> Diagnostic {
+    Diagnostic::error(format!("unknown metric in `{place} {name}`"))
+        .hint(format!("the metrics are: {}", iodyno_judge::OWN_METRICS))
+}
+
 /// The error for an unknown metric, reported before the run.
-fn unknown_metric(name: &str, plan: &Plan) -> Option<Diagnostic> {
+fn unknown_metric(place: &str, name: &str, plan: &Plan) -> Option<Diagnostic> {
     if name == iodyno_judge::ALL_METRICS {
         return None;
     }
     if !iodyno_judge::is_own_metric(name) {
-        return Some(
-            Diagnostic::error(format!("unknown metric in `--metric {name}`"))
-                .hint(format!("the metrics are: {}", iodyno_judge::OWN_METRICS)),
-        );
+        return Some(not_a_metric(place, name));
     }
     let (op, _) = name.split_once('.')?;
     let jobs = plan.workloads.iter().flat_map(|workload| &workload.jobs);
@@ -176,7 +201,7 @@ fn unknown_metric(name: &str, plan: &Plan) -> Option<Diagnostic> {
     // Syncs are caused by several options, so they are not checked here; the comparison reports if there are none.
     let known = op == Direction::Sync.name() || issued.any(|direction| direction.name() == op);
     (!known).then(|| {
-        Diagnostic::error(format!("`--metric {name}`: no job issues a {op}"))
+        Diagnostic::error(format!("`{place} {name}`: no job issues a {op}"))
             .hint("use a metric of an op that the jobs issue")
     })
 }
@@ -200,20 +225,41 @@ fn nothing_to_compare(plan: &Plan, args: &ExperimentArgs) -> Vec<Diagnostic> {
         .collect()
 }
 
-/// The error for a baseline that does not exist.
-fn unknown_baseline(plan: &Plan, columns: &str, name: Option<&str>) -> Option<Diagnostic> {
-    let name = name?;
-    let names: Vec<&str> = match columns {
-        Observation::WORKLOAD => plan.workloads.iter().map(|w| w.name.as_str()).collect(),
-        _ => {
-            let configurations = plan.configurations.iter();
-            configurations.map(|c| c.name.as_str()).collect()
-        }
+/// The values of a dimension of a plan, in their order.
+pub(crate) fn sides(plan: &Plan, dimension: &str) -> Vec<String> {
+    let axes = || {
+        let configurations = plan.configurations.iter().map(|it| &it.dimensions);
+        configurations.chain(plan.workloads.iter().map(|it| &it.dimensions))
     };
-    (!names.contains(&name)).then(|| {
+    let mut found: Vec<String> = match dimension {
+        Observation::WORKLOAD => plan.workloads.iter().map(|it| it.name.clone()).collect(),
+        Observation::CONFIGURATION => {
+            let configurations = plan.configurations.iter();
+            configurations.map(|it| it.name.clone()).collect()
+        }
+        axis => axes().filter_map(|axes| axes.get(axis).cloned()).collect(),
+    };
+    let mut seen = std::collections::HashSet::new();
+    found.retain(|name| seen.insert(name.clone()));
+    found
+}
+
+/// The error for `--aa` if an axis is compared: only a configuration or a workload can be repeated.
+fn not_repeatable(columns: &str, args: &ExperimentArgs) -> Option<Diagnostic> {
+    let named = [Observation::CONFIGURATION, Observation::WORKLOAD].contains(&columns);
+    (args.aa && !named).then(|| {
+        let message = format!("the baseline of the axis `{columns}` cannot be run twice");
+        Diagnostic::error(message).hint("remove `aa`, or compare configurations or workloads")
+    })
+}
+
+/// The error for a baseline that does not exist.
+fn unknown_baseline(sides: &[String], columns: &str, name: Option<&str>) -> Option<Diagnostic> {
+    let name = name?;
+    (!sides.iter().any(|side| side == name)).then(|| {
         Diagnostic::error(format!(
             "`--baseline {name}` is not a {columns} of this run"
         ))
-        .hint(format!("choose one of: {}", names.join(", ")))
+        .hint(format!("choose one of: {}", sides.join(", ")))
     })
 }

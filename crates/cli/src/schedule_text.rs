@@ -3,68 +3,160 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use iodyno_model::{Fresh, Layer, Plan, Provision, Workload, ZfsOrigin};
+use iodyno_model::{Fresh, Layer, Pinning, Plan, Provision, Workload, ZfsOrigin};
 use iodyno_report::Style;
+use iodyno_report::json::{Makes, Schedule, Scheduled};
 use iodyno_units::{Bytes, Nanos, counted};
 
 use crate::duration::longest;
 use crate::plan_text::line;
 use crate::rounds::alpha;
 
+/// What an experiment will do.
+pub(crate) fn schedule(plan: &Plan) -> Schedule {
+    let made = plan.configurations.iter().filter(|it| !it.again);
+    let made: Vec<(&str, &Provision)> = made
+        .filter_map(|it| Some((it.name.as_str(), it.provision()?)))
+        .collect();
+    let makes = made.iter().map(|(name, provision)| Makes {
+        configuration: (*name).to_owned(),
+        storage: storage(provision),
+    });
+    let turns = iodyno_lab::turns(plan);
+    let turns = turns
+        .iter()
+        .map(|(one, other)| (one.name.clone(), other.name.clone()));
+    let (round_ns, without_limit) = measured(plan);
+    let fit = |time: u64| u32::try_from(time / round_ns.max(1)).unwrap_or(u32::MAX);
+    let rounds_in_time = plan.stopping.max_time_ns.map(fit);
+    let primary_comparisons = iodyno_judge::primaries(plan);
+    let rounds = rounds_in_time.unwrap_or(u32::MAX).min(compared(plan));
+    let decides = (primary_comparisons > 0)
+        .then(|| iodyno_judge::can_decide(rounds, primary_comparisons, alpha(plan)));
+    let order = |round| {
+        let cells = iodyno_lab::order(plan, round).into_iter();
+        cells.filter(move |cell| plan.takes_part(*cell, round))
+    };
+    let cells = (0..plan.rounds).flat_map(|round| order(round).map(move |cell| (round, cell)));
+    let trials = cells.zip(1..).map(|((round, cell), number)| {
+        let (configuration, workload) = plan.cell(cell);
+        Scheduled {
+            number,
+            round: round + 1,
+            configuration: configuration.name.clone(),
+            workload: workload.name.clone(),
+        }
+    });
+    Schedule {
+        fresh: iodyno_lab::fresh(plan),
+        turns: turns.collect(),
+        makes: makes.collect(),
+        space: space(&made),
+        round_ns,
+        precondition_ns: precondition_ns(plan),
+        without_limit,
+        rounds_in_time,
+        primary_comparisons,
+        can_decide: decides.as_ref().map(Result::is_ok),
+        least_rounds: decides.and_then(Result::err).map(|too_few| too_few.least),
+        trials: trials.collect(),
+    }
+}
+
+/// The number of rounds whose trials are compared: a search has more of its own.
+fn compared(plan: &Plan) -> u32 {
+    let others = plan.workloads.iter().filter(|it| it.search.is_none());
+    let rounds = others.map(|it| it.rounds.unwrap_or(plan.rounds).min(plan.rounds));
+    rounds.min().unwrap_or(plan.rounds)
+}
+
+/// A label and a list, broken between its items.
+fn items(label: &str, items: &[String], style: Style) -> String {
+    const JOINED: &str = "\u{a0}";
+    let items: Vec<String> = items.iter().map(|item| item.replace(' ', JOINED)).collect();
+    line(label, &items.join(", "), style).replace(JOINED, " ")
+}
+
+/// The longest time for which the targets of a run are preconditioned.
+fn precondition_ns(plan: &Plan) -> u64 {
+    let cells = |place: usize| (0..plan.cells()).filter(move |cell| plan.place(*cell).0 == place);
+    let times = plan.configurations.iter().enumerate().map(|(place, it)| {
+        let once = it.provision().map_or(0, |made| made.precondition_ns);
+        let often = match iodyno_lab::fresh(plan) {
+            Fresh::Round => u64::from(plan.rounds),
+            Fresh::Trial => u64::from(plan.rounds) * cells(place).count() as u64,
+            Fresh::Experiment => 1,
+        };
+        once.saturating_mul(often)
+    });
+    times.fold(0, u64::saturating_add)
+}
+
 /// The text after the plan's.
-pub(crate) fn schedule_text(plan: &Plan, style: Style) -> String {
-    let mut text = made(plan, style);
-    text += &space(plan, style);
-    text += &time(plan, style);
-    text += &decides(plan, style);
+pub(crate) fn schedule_text(plan: &Plan, schedule: &Schedule, style: Style) -> String {
+    let mut text = made(schedule, style);
+    for (folder, bytes) in &schedule.space {
+        let space = format!("{} of image files in {}", Bytes(*bytes), folder.display());
+        text += &line("space", &space, style);
+    }
+    text += &time(plan, schedule, style);
+    text += &decides(plan, schedule, style);
+    if plan.probe {
+        let probe = format!(
+            "each configuration and workload, for at most {}, before the first round",
+            iodyno_lab::PROBE
+        );
+        text += &line("probes", &probe, style);
+    }
+    if plan.retry > 0 {
+        let times = counted(plan.retry.into(), "time");
+        text += &line("repeats", &format!("a failed trial at most {times}"), style);
+    }
     text += &line("trials", "in this order, one after the other:", style);
-    let mut number = 0;
-    for round in 0..plan.rounds {
-        let cells = iodyno_lab::order(plan, round).into_iter().map(|cell| {
-            number += 1;
-            let (configuration, workload) = plan.cell(cell);
-            format!("{number} {} on {}", workload.name, configuration.name)
+    for round in 1..=plan.rounds {
+        let trials = schedule.trials.iter().filter(|trial| trial.round == round);
+        let trials = trials.map(|trial| {
+            let (workload, configuration) = (&trial.workload, &trial.configuration);
+            format!("{} {workload} on {configuration}", trial.number)
         });
-        let cells: Vec<String> = cells.collect();
-        text += &line(&format!("  round {}", round + 1), &cells.join(", "), style);
+        let trials: Vec<String> = trials.collect();
+        text += &items(&format!("  round {round}"), &trials, style);
     }
     text
 }
 
 /// The storage that is made, and how often.
-fn made(plan: &Plan, style: Style) -> String {
+fn made(schedule: &Schedule, style: Style) -> String {
     let mut text = String::new();
-    for configuration in &plan.configurations {
-        let Some(provision) = configuration.provision() else {
-            continue;
-        };
-        let layers: Vec<String> = provision.layers.iter().map(layer).collect();
-        let mut made = layers.join(" on ");
-        for (what, value) in settings(provision) {
-            made += &format!("; {what} {value}");
-        }
-        text += &line("makes", &format!("{}: {made}", configuration.name), style);
+    for made in &schedule.makes {
+        let storage = format!("{}: {}", made.configuration, made.storage);
+        text += &line("makes", &storage, style);
     }
     if !text.is_empty() {
-        let often = match iodyno_lab::fresh(plan) {
+        let often = match schedule.fresh {
             Fresh::Round => "for each round",
             Fresh::Trial => "for each trial",
             Fresh::Experiment => "once",
         };
-        let turns = iodyno_lab::turns(plan);
-        let often = match turns.as_slice() {
-            [] => often.to_owned(),
-            pairs => {
-                let pairs = pairs
-                    .iter()
-                    .map(|(one, other)| format!("{} and {}", one.name, other.name));
-                let pairs: Vec<String> = pairs.collect();
-                format!("{often}: {} use the same storage in turn", pairs.join(", "))
-            }
+        let pairs = schedule.turns.iter();
+        let pairs: Vec<String> = pairs
+            .map(|(one, other)| format!("{one} and {other}"))
+            .collect();
+        let often = match pairs.is_empty() {
+            true => often.to_owned(),
+            false => format!("{often}: {} use the same storage in turn", pairs.join(", ")),
         };
         text += &line("made", &often, style);
     }
     text
+}
+
+/// The layers with their options and the other settings.
+fn storage(provision: &Provision) -> String {
+    let layers: Vec<String> = provision.layers.iter().map(layer).collect();
+    let settings = settings(provision).into_iter();
+    let settings = settings.map(|(what, value)| format!("; {what} {value}"));
+    layers.join(" on ") + &settings.collect::<String>()
 }
 
 fn settings(provision: &Provision) -> Vec<(&'static str, String)> {
@@ -79,12 +171,17 @@ fn settings(provision: &Provision) -> Vec<(&'static str, String)> {
         0 => String::new(),
         bytes => Bytes(bytes).to_string(),
     };
+    let precondition = match provision.precondition_ns {
+        0 => String::new(),
+        ns => Nanos(ns).to_string(),
+    };
     let command = |command: &Option<String>| match command {
         Some(command) => format!("`{command}`"),
         None => String::new(),
     };
     let all = [
         ("filled with", fill),
+        ("preconditioned for at most", precondition),
         ("sysctl", pairs(&provision.sysctl)),
         ("queue", pairs(&provision.queue)),
         ("setup", command(&provision.setup)),
@@ -165,6 +262,7 @@ fn layer(layer: &Layer) -> String {
                 ZfsOrigin::Clone => "clone".to_owned(),
                 ZfsOrigin::Copy => "copy".to_owned(),
             });
+            options.extend(pinned(&zfs.pinning));
             with("zfs".to_owned(), options)
         }
         Layer::Throttle(limits) => {
@@ -184,24 +282,33 @@ fn layer(layer: &Layer) -> String {
             options.extend(bandwidths.map(|(what, limit)| format!("{} {what}/s", Bytes(*limit))));
             with("throttle".to_owned(), options)
         }
-        Layer::Delay { read_ns, write_ns } => with(
-            "delay".to_owned(),
-            vec![
+        Layer::Delay {
+            read_ns,
+            write_ns,
+            pinning,
+        } => {
+            let spans = [
                 format!("reads {}", Nanos(*read_ns)),
                 format!("writes {}", Nanos(*write_ns)),
-            ],
-        ),
+            ];
+            let options = spans.into_iter().chain(pinned(pinning));
+            with("delay".to_owned(), options.collect())
+        }
         other => other.words(),
     }
 }
 
+/// Where the server processes of a layer run.
+fn pinned(pinning: &Pinning) -> impl Iterator<Item = String> {
+    let cpus = pinning.cpus.iter().map(|cpus| format!("on CPUs {cpus}"));
+    let nodes = pinning.numa.iter();
+    cpus.chain(nodes.map(|nodes| format!("on NUMA nodes {nodes}")))
+}
+
 /// The space that image files need in each folder. Configurations that are made at the same time need it together.
-fn space(plan: &Plan, style: Style) -> String {
+fn space(made: &[(&str, &Provision)]) -> BTreeMap<PathBuf, u64> {
     let mut needed: BTreeMap<PathBuf, u64> = BTreeMap::new();
-    for configuration in &plan.configurations {
-        let Some(provision) = configuration.provision() else {
-            continue;
-        };
+    for (_, provision) in made {
         let files = provision.layers.iter().map(|layer| match layer {
             Layer::File { size, count, .. } => size.saturating_mul(u64::from(*count)),
             _ => 0,
@@ -216,62 +323,65 @@ fn space(plan: &Plan, style: Style) -> String {
             *sum = sum.saturating_add(bytes);
         }
     }
-    let lines = needed.iter().map(|(folder, bytes)| {
-        let text = format!("{} of image files in {}", Bytes(*bytes), folder.display());
-        line("space", &text, style)
-    });
-    lines.collect()
+    needed
 }
 
-/// The duration of the measurements of a round; `None` if a workload has no time limit. Also the number of those without.
-fn measured(plan: &Plan) -> (u64, usize) {
+/// The duration of the measurements of a round, and the workloads without a time limit.
+fn measured(plan: &Plan) -> (u64, Vec<String>) {
     let mut sum = 0u64;
-    let mut endless: Vec<&str> = Vec::new();
+    let mut endless: Vec<String> = Vec::new();
     for cell in 0..plan.cells() {
         let (_, workload): (_, &Workload) = plan.cell(cell);
         match longest(workload) {
             Some(time) => sum = sum.saturating_add(time.0),
-            None if !endless.contains(&workload.name.as_str()) => endless.push(&workload.name),
+            None if !endless.contains(&workload.name) => endless.push(workload.name.clone()),
             None => {}
         }
     }
-    (sum, endless.len())
+    (sum, endless)
 }
 
-fn time(plan: &Plan, style: Style) -> String {
-    let (round, endless) = measured(plan);
-    let all = round.saturating_mul(u64::from(plan.rounds));
-    let mut text = format!(
-        "a round takes at least {}, and {} {}",
-        Nanos(round),
-        counted(plan.rounds.into(), "round"),
-        Nanos(all)
-    );
-    text += match endless {
-        0 => ", besides making storage and files",
-        _ => ", besides making storage and files, and workloads without a time limit",
+fn time(plan: &Plan, schedule: &Schedule, style: Style) -> String {
+    let rounds = u64::from(plan.rounds);
+    let uniform = plan.trials(plan.rounds) == u64::from(plan.cells()) * rounds;
+    let mut text = match (schedule.round_ns, uniform) {
+        (0, _) => "no workload has a time limit".to_owned(),
+        (round, true) => format!(
+            "a round takes at least {}, and {} {}",
+            Nanos(round),
+            counted(rounds, "round"),
+            Nanos(round.saturating_mul(rounds))
+        ),
+        (round, false) => format!("the first round takes at least {}", Nanos(round)),
     };
-    if let Some(max_time) = plan.stopping.max_time_ns {
-        let fit = u32::try_from(max_time / round.max(1)).unwrap_or(u32::MAX);
-        text += &format!(
-            "; {} allows at most {}",
-            Nanos(max_time),
-            counted(fit.min(plan.rounds).into(), "round")
-        );
+    if schedule.round_ns > 0 {
+        text += ", besides making storage and files";
+    }
+    if schedule.round_ns > 0 && !schedule.without_limit.is_empty() {
+        let names = schedule.without_limit.join(", ");
+        text += &format!(", and {names}, without a time limit");
+    }
+    if schedule.precondition_ns > 0 {
+        let most = Nanos(schedule.precondition_ns);
+        text += &format!("; preconditioning takes at most {most} more");
+    }
+    if let (Some(max_time), Some(fit)) = (plan.stopping.max_time_ns, schedule.rounds_in_time) {
+        let rounds = counted(fit.into(), "round");
+        text += &format!("; {} allows at most {rounds}", Nanos(max_time));
     }
     line("time", &text, style)
 }
 
 /// Whether the rounds can decide.
-fn decides(plan: &Plan, style: Style) -> String {
-    let primaries = iodyno_judge::primaries(plan);
+fn decides(plan: &Plan, schedule: &Schedule, style: Style) -> String {
+    let primaries = schedule.primary_comparisons;
     if primaries == 0 {
         return String::new();
     }
-    let (round, _) = measured(plan);
-    let fit = plan.stopping.max_time_ns.map(|time| time / round.max(1));
-    let fit = fit.map_or(u32::MAX, |fit| u32::try_from(fit).unwrap_or(u32::MAX));
-    let rounds = plan.rounds.min(fit);
+    let rounds = schedule
+        .rounds_in_time
+        .unwrap_or(u32::MAX)
+        .min(compared(plan));
     let comparisons = counted(u64::from(primaries), "primary comparison");
     let text = match iodyno_judge::can_decide(rounds, primaries, alpha(plan)) {
         Ok(()) => format!(
@@ -280,10 +390,7 @@ fn decides(plan: &Plan, style: Style) -> String {
             // Of the signed-rank test, two-sided: all differences have one sign.
             2f64.powi(1 - i32::try_from(rounds.min(1000)).unwrap_or(1000))
         ),
-        Err(why) => format!(
-            "{why}; at least {} are needed",
-            counted(why.least.into(), "round")
-        ),
+        Err(why) => why.to_string(),
     };
     line("decides", &text, style)
 }

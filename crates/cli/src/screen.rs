@@ -28,6 +28,8 @@ fn colors() -> (bool, bool) {
 #[derive(Debug, Default)]
 pub(crate) struct Screen {
     live: Mutex<String>,
+    /// What is done now, if it is not measured; empty while ops are measured.
+    step: Mutex<String>,
 }
 
 impl Screen {
@@ -39,6 +41,20 @@ impl Screen {
             true => write_raw(&format!("{text}\n")),
             false => write_raw(&format!("\r\x1b[K{text}\n{live}\r")),
         }
+    }
+
+    /// What is done from now on, for [`Screen::note_step`]; empty: a measurement.
+    pub(crate) fn set_step(&self, text: String) {
+        *self.step.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    }
+
+    /// Writes what is done now. Returns `false` during a measurement.
+    pub(crate) fn note_step(&self) -> bool {
+        let step = self.step.lock().unwrap_or_else(PoisonError::into_inner);
+        if !step.is_empty() {
+            self.note(&step);
+        }
+        !step.is_empty()
     }
 
     /// Replaces the live line. `text` must fit on one line.
@@ -88,5 +104,20 @@ pub(crate) fn write_on(text: impl AsRef<str>) -> Result<bool, Failure> {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Failure::output(&error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_step_is_known_until_a_measurement_begins() {
+        let screen = Screen::default();
+        assert!(!screen.note_step());
+        screen.set_step("laying out 11 MiB of 1 GiB".to_owned());
+        assert!(screen.note_step() && screen.note_step());
+        screen.set_step(String::new());
+        assert!(!screen.note_step());
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use iodyno_lab::forecast;
 use iodyno_model::{Configuration, Diagnostic, Forecast, Plan, Target};
-use iodyno_runner::{Examination, FoundPath, LocalNode, Node, StopFlag};
+use iodyno_runner::{Examination, FoundPath, LocalNode, StopFlag};
 use iodyno_store::SqliteStore;
 
 use crate::context::Context;
@@ -39,8 +39,23 @@ impl FoundPaths {
             find: paths.clone(),
             ..Examination::default()
         };
-        let found = local_node(context)?.examine(wanted, &StopFlag::new()).found;
-        Ok(FoundPaths(paths.into_iter().zip(found).collect()))
+        let mut all = FoundPaths::default();
+        for node in context.nodes()?.list() {
+            let found = node.node.examine(wanted.clone(), &StopFlag::new()).found;
+            for (path, found) in paths.iter().zip(found) {
+                let found = match node.name.as_str() {
+                    "" => found,
+                    name => found.map_err(|why| format!("node `{name}`: {why}")),
+                };
+                // A path has to exist on every node.
+                match all.0.get(path) {
+                    Some(Err(_)) => {}
+                    Some(Ok(_)) if found.is_ok() => {}
+                    _ => drop(all.0.insert(path.clone(), found)),
+                }
+            }
+        }
+        Ok(all)
     }
 
     /// Looks at the targets of a plan.
@@ -81,8 +96,8 @@ pub(crate) fn path_of(configuration: &Configuration) -> Option<&PathBuf> {
 /// What a run of this plan would do with its targets; `None` if the storage does not respond. Changes nothing.
 pub(crate) fn foresee(plan: &Plan, context: &Context) -> Result<Option<Forecast>, Failure> {
     let store = SqliteStore::files_of(&context.store_path()?);
-    let node = local_node(context)?;
-    Ok(forecast(plan, &store, &node, &StopFlag::new()))
+    let nodes = context.nodes()?.list();
+    Ok(forecast(plan, &store, &nodes, &StopFlag::new()))
 }
 
 /// What prevents the storage of a plan from being made on this host. Changes nothing.

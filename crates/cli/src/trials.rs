@@ -2,8 +2,8 @@
 
 use iodyno_fio::resolved_options;
 use iodyno_model::{
-    Comparison, Finding, FindingKind, Frame, Histogram, Outcome, Plan, RunState, Summary, Trial,
-    TrialKey, Workload,
+    Comparison, Finding, FindingKind, Frame, Histogram, Outcome, Plan, RunState, SearchAnswer,
+    Summary, Trial, TrialKey, Workload,
 };
 use iodyno_report::json::{RunView, TrialView};
 use iodyno_report::{Style, fio, fsbench, json, text};
@@ -119,7 +119,8 @@ impl<'a> Drawn<'a> {
     /// The whole table in fsbench's format: opening, a row per second, and [`Drawn::fsbench_closing`].
     pub(crate) fn fsbench(&self, style: Style) -> String {
         let mut live = fsbench::Live::new(&self.workload.name);
-        let rows = self.trial.frames.iter();
+        let rows = Frame::of_all_nodes(&self.trial.frames);
+        let rows = rows.iter();
         let rows: String = rows.filter_map(|frame| live.frame(frame)).collect();
         let opening = fsbench::opening(self.workload);
         format!("{opening}{rows}{}", self.fsbench_closing(style))
@@ -212,14 +213,17 @@ pub(crate) fn run_view(plan: &Plan, handle: RunHandle, state: RunState) -> RunVi
         command: plan.command.clone(),
         state: state.name().to_owned(),
         extended_after_rounds: plan.looks.clone(),
+        searches: Vec::new(),
     }
 }
 
-/// A stored run as one JSON document. `fresh`: trials that are not in the store.
+/// A stored run as one JSON document, with the `searches` that the comparison does not have. `fresh`: trials that are not in the
+/// store.
 pub(crate) fn run_json(
     store: &dyn Store,
     run: &Run,
     comparison: Option<&Comparison>,
+    searches: Vec<SearchAnswer>,
     fresh: Vec<Trial>,
 ) -> Result<String, StoreError> {
     let handle = RunHandle {
@@ -233,7 +237,10 @@ pub(crate) fn run_json(
         }
     }
     trials.sort_by_key(|trial| (trial.key.round, trial.key.cell, trial.key.attempt));
-    let view = run_view(&run.plan, handle, run.summary.state);
+    let view = RunView {
+        searches,
+        ..run_view(&run.plan, handle, run.summary.state)
+    };
     Ok(trials_json(&run.plan, &view, comparison, &trials))
 }
 

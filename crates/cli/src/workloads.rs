@@ -71,7 +71,7 @@ pub(crate) fn settings(texts: &[String]) -> (Vec<Setting>, Vec<Diagnostic>) {
                         "`--set {}={}` and `--set {text}` set the same option",
                         earlier.key, earlier.value
                     ))
-                    .hint("give one of them; to compare both, write a job file for each"),
+                    .hint("give one of them; to compare both, do a run with each, and name both runs in `iodyno compare`"),
                 ),
                 None => settings.push(setting),
             },

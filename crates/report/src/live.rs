@@ -72,13 +72,13 @@ pub fn fitted(text: &str, columns: usize) -> String {
     ended(text, columns.saturating_sub(1), Style::default())
 }
 
+/// From this time on, a layout has a rate: before, a few files or the page cache make it meaningless.
+const RATED: Nanos = Nanos::from_millis(100);
+
 /// Progress of the layout: bytes written, bytes in all, and the rate so far.
 pub fn lay_out(done: Bytes, all: Bytes, elapsed: Nanos, style: Style) -> String {
     let share = done.0 as f64 / all.0.max(1) as f64;
-    let rate = match elapsed.0 {
-        0 => 0.0,
-        ns => done.0 as f64 * 1e9 / ns as f64,
-    };
+    let rate = Rate::of(done.0, elapsed).0;
     let left = match rate > 0.0 && all.0 > done.0 {
         true => {
             let seconds = (all.0 - done.0) as f64 / rate;
@@ -86,11 +86,12 @@ pub fn lay_out(done: Bytes, all: Bytes, elapsed: Nanos, style: Style) -> String 
         }
         false => String::new(),
     };
-    let text = format!(
-        "{}  laying out {done} of {all}  {:.0} MiB/s{left}",
-        bar(share, 18, style),
-        Bytes(rate as u64).mib()
-    );
+    let so_far = match elapsed >= RATED {
+        true => format!("  {:.0} MiB/s{left}", Bytes(rate as u64).mib()),
+        false => String::new(),
+    };
+    let bar = bar(share, 18, style);
+    let text = format!("{bar}  laying out {done} of {all}{so_far}");
     cut(&style.plain(&text), style.columns().saturating_sub(1))
 }
 
@@ -105,12 +106,13 @@ pub fn lay_out_files(done: u64, all: u64, elapsed: Nanos, style: Style) -> Strin
         }
         false => String::new(),
     };
-    let text = format!(
-        "{}  laying out {} of {}  {rate} files/s{left}",
-        bar(share, 18, style),
-        grouped(done),
-        counted(all, "file"),
-    );
+    let so_far = match elapsed >= RATED {
+        true => format!("  {rate} files/s{left}"),
+        false => String::new(),
+    };
+    let bar = bar(share, 18, style);
+    let (done, all) = (grouped(done), counted(all, "file"));
+    let text = format!("{bar}  laying out {done} of {all}{so_far}");
     cut(&style.plain(&text), style.columns().saturating_sub(1))
 }
 
@@ -342,8 +344,12 @@ mod tests {
             "[####--------------]  laying out 1 GiB of 4 GiB  512 MiB/s  6 s left"
         );
         assert_eq!(
+            lay_out(Bytes(1 << 30), Bytes(1 << 30), Nanos(600), style),
+            "[##################]  laying out 1 GiB of 1 GiB"
+        );
+        assert_eq!(
             lay_out(Bytes(0), Bytes(0), Nanos(0), style),
-            "[------------------]  laying out 0 B of 0 B  0 MiB/s"
+            "[------------------]  laying out 0 B of 0 B"
         );
     }
 
@@ -372,7 +378,7 @@ mod tests {
         );
         assert_eq!(
             lay_out_files(0, 0, Nanos(0), style),
-            "[░░░░░░░░░░░░░░░░░░]  laying out 0 of 0 files  0 files/s"
+            "[░░░░░░░░░░░░░░░░░░]  laying out 0 of 0 files"
         );
     }
 }

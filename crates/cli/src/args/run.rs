@@ -24,6 +24,8 @@ Examples:
   iodyno run job.fio --on a=/a --on b=/b --stop-width 3% --max-time 2h
                                           Run until the intervals are narrow, for at most two hours
   iodyno run experiments/quickstart.toml  Run an experiment; see docs/experiments.md
+  iodyno run job.fio --node a=ssh://10.0.0.1 --node b=ssh://10.0.0.2 --on data=/mnt/data
+                                          Run on two hosts at the same instant
   iodyno run --resume last                Continue an interrupted run
   iodyno run job.fio --set runtime=5s --set bs=16k
                                           Change options in every job
@@ -52,6 +54,18 @@ pub(crate) struct RunArgs {
     /// Allow overwriting the data on this device, or the disk image in this file.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) destroy: Vec<PathBuf>,
+
+    /// Run each trial on this node, on all nodes at the same instant; repeat for several.
+    ///
+    /// ADDRESS is `ssh://[USER@]HOST[:PORT]`, or `local` for this host. The results are merged, with a row for each
+    /// node. Paths are those of the nodes. `ssh` has to work without a question. See docs/nodes.md.
+    #[arg(long, value_name = "NAME=ADDRESS", conflicts_with = "resume")]
+    pub(crate) node: Vec<String>,
+
+    /// Copy this program to nodes that do not have iodyno in this version [default: the one in
+    /// `libexec/iodyno/ARCH/` where iodyno is installed].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) node_binary: Option<PathBuf>,
 
     /// Targets, rounds, comparison and output.
     #[command(flatten)]

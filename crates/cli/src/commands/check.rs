@@ -7,6 +7,7 @@ use iodyno_model::{Diagnostic, Severity};
 use iodyno_report::diagnostic::{self, Checked};
 
 use crate::args::CheckArgs;
+use crate::capacity::too_large;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::experiment_file;
@@ -24,7 +25,11 @@ pub(crate) fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Failure
     for file in &args.files {
         let experiment = experiment_file::checked(file);
         let read = match experiment {
-            Some(read) => Some(read.map(|it| (it.workloads.len(), it.warnings))),
+            Some(read) => Some(read.map(|it| {
+                let doubts = too_large(&it.configurations, &it.workloads);
+                let warnings = it.warnings.into_iter().chain(doubts).collect();
+                (it.workloads.len(), warnings)
+            })),
             None => is_described(file).then(|| described(file).map(|_| (1, Vec::new()))),
         };
         if let Some(read) = read {

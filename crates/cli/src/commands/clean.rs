@@ -2,7 +2,8 @@
 
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{Diagnostic, Severity};
-use iodyno_runner::{Cleaned, LocalNode, Node, Orphan, StopFlag};
+use iodyno_runner::{Cleaned, Node, Orphan, OtherUser, StopFlag};
+use iodyno_units::counted;
 
 use crate::args::CleanArgs;
 use crate::context::Context;
@@ -20,6 +21,9 @@ pub(crate) fn clean(args: &CleanArgs, context: &Context) -> Result<Exit, Failure
         faults,
     })?;
     write_out(text(&found, args.dry_run))?;
+    for other in &found.others {
+        context.note(&of_another(other));
+    }
     let faults = faults(found);
     match faults.is_empty() {
         true => Ok(Exit::Fine),
@@ -31,7 +35,7 @@ pub(crate) fn clean(args: &CleanArgs, context: &Context) -> Result<Exit, Failure
 }
 
 /// Undoes all such storage before a run makes more. What remains is a warning.
-pub(crate) fn clean_before_run(node: &LocalNode, stop: &StopFlag, context: &Context) {
+pub(crate) fn clean_before_run(node: &dyn Node, stop: &StopFlag, context: &Context) {
     let found = node.clean(false, stop, &mut |_| ());
     let (orphans, faults) = match found {
         Ok(found) => (found.orphans.clone(), faults(found)),
@@ -46,6 +50,15 @@ pub(crate) fn clean_before_run(node: &LocalNode, stop: &StopFlag, context: &Cont
         ..fault
     });
     context.tell(&notes.chain(warnings).collect::<Vec<_>>());
+}
+
+fn of_another(user: &OtherUser) -> String {
+    let name = on_one_line(&user.name);
+    let count = counted(user.journals, "journal");
+    format!(
+        "{count} of the user {name} in {} not looked at: run `runuser -u {name} -- iodyno clean`",
+        on_one_line(&user.folder.display().to_string())
+    )
 }
 
 fn faults(found: Cleaned) -> Vec<Diagnostic> {
@@ -103,7 +116,22 @@ mod tests {
                 faults,
             }],
             faults: Vec::new(),
+            others: Vec::new(),
         }
+    }
+
+    #[test]
+    fn the_command_for_the_journals_of_another_user_is_told() {
+        let other = OtherUser {
+            name: "ada".to_owned(),
+            folder: "/home/ada/.local/state/iodyno/journal".into(),
+            journals: 2,
+        };
+        assert_eq!(
+            of_another(&other),
+            "2 journals of the user ada in /home/ada/.local/state/iodyno/journal not looked at: run \
+             `runuser -u ada -- iodyno clean`"
+        );
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_judge::Probe;
 use iodyno_model::{
-    Claim, ClosingTable, Comparison, Diagnostic, Observation, Question, Repeated, RunState,
-    SearchAnswer,
+    Claim, ClosingTable, Comparison, Diagnostic, Direction, FactClass, Observation, Question,
+    Repeated, RunState, SearchAnswer,
 };
 use iodyno_report::compare::{BandwidthUnit, Shown};
 use iodyno_report::{Style, compare as draw};
@@ -17,20 +17,30 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interleaved::{advice, at_equal_rate};
 use crate::observations::{
-    default_question, find_runs, job_observations, name_runs, observations, run_name,
+    default_question, find_runs, job_observations, name_runs, node_observations, observations,
+    run_name,
 };
 use crate::screen::write_out;
 
 /// Compares runs and prints the result.
 pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Failure> {
     let store = context.store_to_read()?;
-    let runs = runs(&args.runs, &store)?;
+    let (layout, names) = layout(args)?;
+    let runs = runs(&names, &store)?;
     let mut trials = Vec::new();
-    let by_job = by_job(args);
+    let by = (
+        named(args, iodyno_judge::JOB),
+        named(args, iodyno_judge::NODE),
+    );
+    if by == (true, true) {
+        let fault = Diagnostic::error("`job` and `node` cannot be compared at once");
+        return Err(Failure::input(vec![fault.hint("leave one of them out")]));
+    }
     for run in &runs {
-        trials.extend(match by_job {
-            true => job_observations(&store, run)?,
-            false => observations(&store, run)?,
+        trials.extend(match by {
+            (true, _) => job_observations(&store, run)?,
+            (_, true) => node_observations(&store, run)?,
+            _ => observations(&store, run)?,
         });
     }
     let claims = claims(&runs);
@@ -54,14 +64,19 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         mean: args.mean,
         headings: headings(&runs),
     };
-    let table = args.layout.then(|| closing_table(&runs)).transpose()?;
-    if let Some(table) = table {
-        question = laid_out(table, question, &trials);
+    let table = match layout {
+        None => None,
+        Some(Layout::OfRun) => Some(closing_table(&runs)?.clone()),
+        Some(Layout::Published(table)) => Some(table),
+    };
+    if let Some(table) = &table {
+        question = laid_out(&runs, table, question, &trials);
+        in_order_of_plans(&mut trials, &runs);
         (shown.bandwidth, shown.digits) = (table.unit, table.digits);
     }
     let mut judged = judge(&runs, &mut trials, &question)?;
     judged.mark_provisional(&runs);
-    if let (Judged::Compared(comparison), Some(table)) = (&mut judged, table)
+    if let (Judged::Compared(comparison), Some(table)) = (&mut judged, &table)
         && !table.title.is_empty()
     {
         comparison.name.clone_from(&table.title);
@@ -74,14 +89,24 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         true => CompareFormat::Json,
         false => args.format,
     };
-    let Some(comparison) = judged.comparison() else {
-        if let (Judged::Searched { name, searches, .. }, CompareFormat::Json) = (&judged, format) {
-            write_out(draw::searches_json(name, searches))?;
+    if let Judged::Searched { name, searches, .. } = &judged {
+        let text = match format {
+            CompareFormat::Text => Some(judged.text(&shown, context.style_out())),
+            CompareFormat::Markdown => Some(draw::searches_markdown(name, searches)),
+            CompareFormat::Asciidoc => Some(draw::searches_asciidoc(name, searches)),
+            CompareFormat::Csv => Some(draw::searches_csv(searches)),
+            CompareFormat::Json => Some(draw::searches_json(name, searches)),
+            CompareFormat::Benchstat => None,
+        };
+        if let Some(text) = text {
+            write_out(text)?;
             return Ok(judged.exit(args.fail_on));
         }
+    }
+    let Some(comparison) = judged.comparison() else {
         if format != CompareFormat::Text {
             return Err(Failure::one(
-                Diagnostic::error("there is only one configuration and workload to compare").hint(
+                Diagnostic::error("there is only one configuration to compare").hint(
                     "`--format text` summarizes its trials; `iodyno show --json` prints each",
                 ),
             ));
@@ -90,6 +115,9 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         return Ok(judged.exit(args.fail_on));
     };
     write_out(match format {
+        CompareFormat::Text if table.is_some() => {
+            draw::closing_table(comparison, &shown, context.style_out())
+        }
         CompareFormat::Text => judged.text(&shown, context.style_out()),
         CompareFormat::Markdown => draw::markdown(comparison, &shown),
         CompareFormat::Asciidoc => draw::asciidoc(comparison, &shown),
@@ -100,26 +128,26 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
     Ok(judged.exit(args.fail_on))
 }
 
-/// Whether the comparison is about single jobs: a dimension that it names is `job`.
-fn by_job(args: &CompareArgs) -> bool {
+/// Whether the comparison names this dimension: it is then about single jobs or nodes.
+fn named(args: &CompareArgs, dimension: &str) -> bool {
     let pairs = args.only.iter().chain(&args.floor);
     let named = pairs.filter_map(|pair| Some(pair.split_once('=')?.0.trim()));
     let mut named = named
         .chain(args.cols.iter().map(String::as_str))
         .chain(args.rows.iter().map(String::as_str));
-    named.any(|name| name == iodyno_judge::JOB)
+    named.any(|name| name == dimension)
 }
 
 /// The result of a comparison.
 pub(crate) enum Judged {
     /// Columns against their baseline.
     Compared(Box<Comparison>),
-    /// Repeated trials of a single configuration and workload.
+    /// Repeated trials of a single configuration.
     Repeated {
-        /// Its name.
+        /// The name of the run.
         name: String,
-        /// Its metrics.
-        metrics: Vec<Repeated>,
+        /// The values of the rows' dimensions, and the metrics: one row, or several workloads or jobs.
+        rows: Vec<(String, Vec<Repeated>)>,
         /// The A/A comparison, if the baseline ran twice in each round.
         again: Option<Box<Comparison>>,
     },
@@ -139,13 +167,9 @@ impl Judged {
     pub(crate) fn text(&self, shown: &Shown, style: Style) -> String {
         match self {
             Judged::Compared(comparison) => draw::text(comparison, shown, style),
-            Judged::Repeated {
-                name,
-                metrics,
-                again,
-            } => {
+            Judged::Repeated { name, rows, again } => {
                 let again = again.as_ref().and_then(|again| noise(again));
-                draw::repeats(name, metrics, again, shown, style)
+                draw::repeats(name, rows, again, shown, style)
             }
             Judged::Searched {
                 name,
@@ -178,6 +202,14 @@ impl Judged {
         }
     }
 
+    /// The answers of searches that are not part of [`Judged::comparison`].
+    pub(crate) fn searches(&self) -> &[SearchAnswer] {
+        match self {
+            Judged::Searched { searches, .. } => searches,
+            Judged::Compared(_) | Judged::Repeated { .. } => &[],
+        }
+    }
+
     /// The comparison, for the formats other than text.
     pub(crate) fn comparison(&self) -> Option<&Comparison> {
         match self {
@@ -198,6 +230,41 @@ impl Judged {
     }
 }
 
+/// The layout of a printed comparison.
+enum Layout {
+    /// The closing table of the run's experiment.
+    OfRun,
+    /// That of a published table.
+    Published(ClosingTable),
+}
+
+/// The layout that the flags select, and the names of the runs: `--layout` may be followed by the first of them.
+fn layout(args: &CompareArgs) -> Result<(Option<Layout>, Vec<String>), Failure> {
+    let mut runs = args.runs.clone();
+    let layout = match args.layout.as_deref() {
+        None => None,
+        Some("") => Some(Layout::OfRun),
+        Some(name) => match ClosingTable::published(name) {
+            Some(table) => Some(Layout::Published(table)),
+            None if name.starts_with("seed-") => {
+                let message = format!("there is no layout `{name}`");
+                let hint = format!("the layouts are {}", ClosingTable::LAYOUTS.join(", "));
+                return Err(Failure::input(vec![Diagnostic::error(message).hint(hint)]));
+            }
+            None => {
+                runs.insert(0, name.to_owned());
+                Some(Layout::OfRun)
+            }
+        },
+    };
+    if runs.is_empty() {
+        let message = "no run is named";
+        let hint = "name one, such as `last`; `iodyno list` lists them";
+        return Err(Failure::input(vec![Diagnostic::error(message).hint(hint)]));
+    }
+    Ok((layout, runs))
+}
+
 /// The closing table of the only run.
 fn closing_table(runs: &[Run]) -> Result<&ClosingTable, Failure> {
     let table = match runs {
@@ -214,40 +281,129 @@ fn closing_table(runs: &[Run]) -> Result<&ClosingTable, Failure> {
     })
 }
 
+/// The class of the facts that an axis of the only run defines.
+fn defined_by(runs: &[Run], axis: &str) -> Option<FactClass> {
+    match runs {
+        [run] => run.plan.defines(axis),
+        _ => None,
+    }
+}
+
 /// A question in the layout of a closing table.
-fn laid_out(table: &ClosingTable, question: Question, trials: &[Observation]) -> Question {
-    let (columns, across) = match table.columns.split_first() {
+fn laid_out(
+    runs: &[Run],
+    table: &ClosingTable,
+    question: Question,
+    trials: &[Observation],
+) -> Question {
+    let (mut columns, across) = match table.columns.split_first() {
         None => (question.columns.clone(), Vec::new()),
         Some((columns, across)) => (columns.clone(), across.to_vec()),
     };
+    let mut rows = table.rows.clone();
+    let sides = |dimension: &str| {
+        let own = trials.iter().filter(|trial| !trial.again);
+        let values = own.map(|trial| trial.dimension(dimension));
+        values.collect::<BTreeSet<&str>>().len()
+    };
+    if let Some(first) = rows.first_mut()
+        && sides(&columns) < 2
+        && sides(first) > 1
+    {
+        // With one configuration, for example, the rows of the table are compared.
+        std::mem::swap(first, &mut columns);
+    }
     let as_before = columns == question.columns;
-    let rows = match (table.rows.is_empty(), as_before && across.is_empty()) {
-        (false, _) => table.rows.clone(),
+    let rows = match (rows.is_empty(), as_before && across.is_empty()) {
+        (false, _) => rows,
         (true, true) => question.rows.clone(),
         (true, false) => iodyno_judge::default_rows(&columns, &across, trials),
     };
     let (metrics, primary_metrics) = match table.metrics.is_empty() {
         true => (question.metrics.clone(), question.primary_metrics),
-        false => (table.metrics.clone(), table.metrics.len()),
+        false => {
+            let names = table.metrics.iter();
+            let metrics: Vec<String> = names.flat_map(|name| in_full(name, trials)).collect();
+            let count = metrics.len();
+            (metrics, count)
+        }
     };
     Question {
         baseline: question.baseline.filter(|_| as_before),
+        defines: defined_by(runs, &columns),
         columns,
         across,
         rows,
         metrics,
         primary_metrics,
+        metric_where: match table.metrics.is_empty() {
+            true => question.metric_where,
+            false => Vec::new(),
+        },
         ..question
     }
 }
 
-/// The closing table of a run as text; `None` if its plan has none, or there is nothing to print in it.
-pub(crate) fn closing(run: &Run, trials: &[Observation], style: Style) -> Option<String> {
-    let table = run.plan.table.as_ref()?;
-    let question = laid_out(table, iodyno_judge::question_of(&run.plan), trials);
+/// Sorts trials as the plans name their configurations and workloads, so that rows and columns have this order.
+fn in_order_of_plans(trials: &mut [Observation], runs: &[Run]) {
+    let configurations = runs.iter().flat_map(|run| &run.plan.configurations);
+    let workloads = runs.iter().flat_map(|run| &run.plan.workloads);
+    let configurations: Vec<&str> = configurations.map(|it| it.name.as_str()).collect();
+    let workloads: Vec<&str> = workloads.map(|it| it.name.as_str()).collect();
+    trials.sort_by_key(|trial| {
+        let place = |names: &[&str], dimension: &str| {
+            let name = trial.dimension(dimension);
+            names.iter().position(|one| *one == name)
+        };
+        (
+            place(&configurations, Observation::CONFIGURATION),
+            place(&workloads, Observation::WORKLOAD),
+        )
+    });
+}
+
+/// The metrics of a name in a table: `p99` is that of all ops if the work has it, otherwise of each direction.
+fn in_full(name: &str, trials: &[Observation]) -> Vec<String> {
+    let has = |trial: &Observation, name: &String| {
+        let mut withheld = trial.withheld.iter();
+        trial.figure(name).is_some() || withheld.any(|it| it.metric == *name)
+    };
+    let there = |name: &String| trials.iter().any(|trial| has(trial, name));
+    let name = name.to_owned();
+    if there(&name) {
+        return vec![name];
+    }
+    let of = |direction: Direction| format!("{}.{name}", direction.name());
+    let all = of(Direction::Op);
+    if there(&all) {
+        return vec![all];
+    }
+    let moves = [Direction::Read, Direction::Write, Direction::Trim];
+    let each: Vec<String> = moves.map(of).into_iter().filter(there).collect();
+    match each.is_empty() {
+        true => vec![name],
+        false => each,
+    }
+}
+
+/// The closing table of a run as text; `None` if its plan has none, or nothing is compared.
+///
+/// # Errors
+/// The trials lack a dimension or a metric of the table.
+pub(crate) fn closing(
+    run: &Run,
+    trials: &[Observation],
+    style: Style,
+) -> Result<Option<String>, Failure> {
+    let Some(table) = run.plan.table.as_ref() else {
+        return Ok(None);
+    };
     let runs = std::slice::from_ref(run);
-    let Ok(Judged::Compared(mut comparison)) = judge(runs, &mut trials.to_vec(), &question) else {
-        return None;
+    let question = laid_out(runs, table, iodyno_judge::question_of(&run.plan), trials);
+    let mut trials = trials.to_vec();
+    in_order_of_plans(&mut trials, runs);
+    let Judged::Compared(mut comparison) = judge(runs, &mut trials, &question)? else {
+        return Ok(None);
     };
     if !table.title.is_empty() {
         comparison.name.clone_from(&table.title);
@@ -258,7 +414,7 @@ pub(crate) fn closing(run: &Run, trials: &[Observation], style: Style) -> Option
         digits: table.digits,
         ..Shown::default()
     };
-    Some(draw::text(&comparison, &shown, style))
+    Ok(Some(draw::closing_table(&comparison, &shown, style)))
 }
 
 /// Compares the trials of some runs. With a single column, an A/A baseline is compared with itself, and
@@ -288,6 +444,17 @@ pub(crate) fn judge(
             other: other.map(Box::new),
         },
     })
+}
+
+/// The answers of a run's searches; empty without any.
+pub(crate) fn searches_of(store: &SqliteStore, run: &Run) -> Result<Vec<SearchAnswer>, Failure> {
+    match run.plan.workloads.iter().any(|it| it.search.is_some()) {
+        true => {
+            let trials = observations(store, run)?;
+            Ok(searches(std::slice::from_ref(run), &trials))
+        }
+        false => Ok(Vec::new()),
+    }
 }
 
 /// The answers of all searches, in the order of the plans.
@@ -324,21 +491,32 @@ fn compared(
     question: &Question,
 ) -> Result<Judged, Failure> {
     let claims = claims(runs);
-    let columns = |trials: &[Observation]| {
-        let own = trials.iter().filter(|trial| !trial.again);
-        let values = own.map(|trial| trial.dimension(&question.columns).to_owned());
-        values.collect::<BTreeSet<String>>().len()
+    let kept: Vec<&Observation> = trials
+        .iter()
+        .filter(|trial| iodyno_judge::chosen(trial, question))
+        .collect();
+    let own = kept.iter().filter(|trial| !trial.again);
+    let columns: BTreeSet<&str> = own
+        .map(|trial| trial.dimension(&question.columns))
+        .collect();
+    let twice = trials.iter().any(|trial| trial.again);
+    let alone = match runs {
+        // Workloads that are not compared with each other.
+        [run] if cells(&kept) > 1 => {
+            !twice && run.plan.imported.is_none() && question.columns == run.plan.question.columns
+        }
+        runs => runs.len() == 1,
     };
-    let one = runs.len() == 1 && trials.len() > 1 && cells(trials) == 1 && repeated(trials);
+    let alone = alone && kept.len() > 1 && columns.len() == 1 && repeated(&kept);
     let mut again = None;
-    if columns(trials) == 1 && trials.iter().any(|trial| trial.again) {
+    if columns.len() == 1 && twice {
         trials.iter_mut().for_each(|trial| trial.again = false);
         again = iodyno_judge::compare(&title(runs), trials, question, &[]).ok();
     }
-    if one {
+    if alone {
         return Ok(Judged::Repeated {
             name: title(runs),
-            metrics: iodyno_judge::repeats(trials),
+            rows: rows(trials, question),
             again: again.map(Box::new),
         });
     }
@@ -353,6 +531,38 @@ fn compared(
         .map_err(|error| Failure::input(faults(&error)))
 }
 
+/// The repetitions of each row. Of several rows, only the metrics that the question names, or otherwise the primary one.
+fn rows(trials: &[Observation], question: &Question) -> Vec<(String, Vec<Repeated>)> {
+    let mut rows: Vec<(String, Vec<Observation>)> = Vec::new();
+    for trial in trials
+        .iter()
+        .filter(|trial| iodyno_judge::chosen(trial, question))
+    {
+        let names = question.rows.iter().map(|row| trial.dimension(row));
+        let name = names.collect::<Vec<_>>().join(" ");
+        match rows.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, trials)) => trials.push(trial.clone()),
+            None => rows.push((name, vec![trial.clone()])),
+        }
+    }
+    let several = rows.len() > 1;
+    let asked = |metric: &Repeated| question.metrics.contains(&metric.metric.name);
+    let all = question
+        .metrics
+        .iter()
+        .any(|name| name == iodyno_judge::ALL_METRICS);
+    let rows = rows.into_iter().map(|(name, trials)| {
+        let mut metrics = iodyno_judge::repeats(&trials);
+        if several && !all && metrics.iter().any(asked) {
+            metrics.retain(asked);
+        } else if several && !all {
+            metrics.truncate(1);
+        }
+        (name, metrics)
+    });
+    rows.collect()
+}
+
 /// The rows of printed comparisons in imported runs.
 fn claims(runs: &[Run]) -> Vec<Claim> {
     let imported = runs.iter().filter_map(|run| run.plan.imported.as_ref());
@@ -362,7 +572,7 @@ fn claims(runs: &[Run]) -> Vec<Claim> {
 }
 
 /// Number of pairs of configuration and workload, without the second baseline of an A/A test.
-fn cells(trials: &[Observation]) -> usize {
+fn cells(trials: &[&Observation]) -> usize {
     let own = trials.iter().filter(|trial| !trial.again);
     let pairs = own.map(|trial| {
         [Observation::CONFIGURATION, Observation::WORKLOAD].map(|name| trial.dimension(name))
@@ -371,7 +581,7 @@ fn cells(trials: &[Observation]) -> usize {
 }
 
 /// Whether the trials are repetitions of the same work: imported trials can differ in their work.
-fn repeated(trials: &[Observation]) -> bool {
+fn repeated(trials: &[&Observation]) -> bool {
     let mut imported = trials.iter().filter(|trial| trial.source.is_some());
     let first = imported.next();
     first.is_none_or(|first| imported.all(|trial| trial.facts == first.facts))
@@ -500,13 +710,17 @@ fn question(args: &CompareArgs, runs: &[Run], trials: &[Observation]) -> Result<
     Ok(Question {
         rows: given(&args.rows, rows),
         inferred: default.inferred && args.cols.is_empty(),
+        defines: defined_by(runs, &columns),
         columns,
         across,
         baseline: named.or(baseline),
         only,
         metrics,
         primary_metrics,
-        metric_where: asked.of_rows,
+        metric_where: match args.metric.is_empty() {
+            true => default.metric_where,
+            false => asked.of_rows,
+        },
         axis: given(&args.axis, default.axis),
         floor: given_pairs(floor, default.floor),
         margin: args.margin.map_or(default.margin, |margin| margin.share),

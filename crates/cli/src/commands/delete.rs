@@ -61,6 +61,20 @@ pub(crate) fn name(args: &NameArgs, context: &Context) -> Result<Exit, Failure> 
         return Err(Failure::one(Diagnostic::error(fault).hint(hint)));
     }
     store.rename_run(run.id, name)?;
+    let runs = store.runs(usize::MAX, 0)?.into_iter();
+    let namesakes = runs.filter(|other| other.name == name && other.id != run.id);
+    let mut namesakes: Vec<u64> = namesakes.map(|other| other.alias).collect();
+    namesakes.sort_unstable();
+    if let Some((last, others)) = namesakes.split_last() {
+        let others: Vec<String> = others.iter().map(u64::to_string).collect();
+        let which = match others.is_empty() {
+            true => format!("run {last}"),
+            false => format!("runs {} and {last}", others.join(", ")),
+        };
+        let fault = format!("the name `{}` is also that of {which}", on_one_line(name));
+        let hint = "a command that gets this name does not know which run is meant: use the number, or another name";
+        context.tell(&[Diagnostic::warning(fault).hint(hint)]);
+    }
     write_out(format!(
         "run {} `{}` is now `{}`\n",
         run.alias,

@@ -139,7 +139,7 @@ fn perform(args: &FileioArgs, command: &Command, context: &Context) -> Result<Ex
         context.tell(&doubts(&plan, &found));
     }
     if experiment.dry_run {
-        return show_plan(&plan, &found, false, context);
+        return show_plan(&plan, &found, None, false, context);
     }
     let store = context.store_or_memory(args.unobtrusive.no_store)?;
     let mut reporter = Reporter::new(context, Mode::of(context.terminal, false));

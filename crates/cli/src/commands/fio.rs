@@ -80,7 +80,7 @@ fn carry(args: &FioArgs, context: &Context) -> Result<Exit, Failure> {
             let no_store = args.unobtrusive.no_store || own.no_store;
             let plan = plan(args, &own, workload)?;
             match args.dry_run || own.dry_run {
-                true => show_plan(&plan, &FoundPaths::default(), false, context),
+                true => show_plan(&plan, &FoundPaths::default(), None, false, context),
                 false => measure(plan, &output, no_store, context),
             }
         }

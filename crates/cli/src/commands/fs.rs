@@ -78,7 +78,7 @@ fn run(args: &FsRunArgs, context: &Context) -> Result<Exit, Failure> {
         context.tell(&doubts(&plan, &found));
     }
     if experiment.dry_run {
-        return show_plan(&plan, &found, experiment.json, context);
+        return show_plan(&plan, &found, None, experiment.json, context);
     }
     let store = context.store()?;
     let several = compares && (plan.cells() > 1 || plan.rounds > 1);

@@ -22,7 +22,7 @@ mod watch;
 
 pub(crate) use check::check;
 pub(crate) use clean::{clean, clean_before_run};
-pub(crate) use compare::{Judged, closing, compare, judge};
+pub(crate) use compare::{Judged, closing, compare, judge, searches_of};
 pub(crate) use completions::completions;
 pub(crate) use delete::{delete, name};
 pub(crate) use doctor::doctor;

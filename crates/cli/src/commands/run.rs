@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use iodyno_fileops::Overrides;
 use iodyno_lab::{Permission, Progress};
 use iodyno_model::{Diagnostic, FindingKind, Forecast, Plan, RunId, Severity, Workload};
+use iodyno_report::json::Schedule;
 use iodyno_store::Store;
 
 use crate::args::{ExperimentArgs, RunArgs, with_command};
@@ -15,10 +16,11 @@ use crate::experiment::{Begin, RunObserver, unmet_destroys};
 use crate::experiment_file::{self, experiment_text};
 use crate::failure::Failure;
 use crate::measure::{ResultOutput, measure};
+use crate::nodes::{obstacle, planned};
 use crate::plan_text::plan_text;
 use crate::progress::{Mode, Reporter};
 use crate::rounds::{doubts, with_rounds};
-use crate::schedule_text::schedule_text;
+use crate::schedule_text::{schedule, schedule_text};
 use crate::screen::write_out;
 use crate::targets::{FoundPaths, foresee, obstacles};
 use crate::trials::{Drawn, has_figures};
@@ -32,13 +34,19 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
         let store = context.store()?;
         let run = store.run(store.find(name)?)?;
         let folder = working_folder()?;
+        if run.foreign && !run.plan.nodes.is_empty() {
+            let fault = "the run was imported, and names the nodes that it ran on";
+            let fault = Diagnostic::error(fault).hint("begin a new run with `--node`");
+            return Err(Failure::one(fault));
+        }
         let plan = Plan {
             destroy: destroyed(args, &folder),
             ..run.plan
         };
+        context.connect(&plan.nodes, args.node_binary.as_deref())?;
         if experiment.dry_run {
             let found = FoundPaths::of(&plan, context)?;
-            return show_plan(&plan, &found, experiment.json, context);
+            return show_plan(&plan, &found, None, experiment.json, context);
         }
         let begin = Begin::Resume {
             run: run.summary.id,
@@ -61,6 +69,8 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
             ResultOutput::all(&mut tables),
         );
     }
+    let nodes = planned(&args.node).map_err(Failure::input)?;
+    context.connect(&nodes, args.node_binary.as_deref())?;
     let (plan, found, flags) = match experiment_text(&args.files)? {
         Some((file, text)) => {
             let (plan, found, flags) = experiment_file::plan(file, &text, args, context)?;
@@ -71,13 +81,18 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
             (plan, found, None)
         }
     };
+    let plan = Plan { nodes, ..plan };
+    if let Some(fault) = obstacle(&plan) {
+        return Err(Failure::one(fault));
+    }
     if !experiment.quiet {
         context.tell(&doubts(&plan, &found));
     }
     if experiment.dry_run {
-        let shown = show_plan(&plan, &found, experiment.json, context)?;
-        if flags.is_some() && !experiment.json {
-            write_out(schedule_text(&plan, context.style_out()))?;
+        let schedule = flags.is_some().then(|| schedule(&plan));
+        let shown = show_plan(&plan, &found, schedule.as_ref(), experiment.json, context)?;
+        if let (Some(schedule), false) = (&schedule, experiment.json) {
+            write_out(schedule_text(&plan, schedule, context.style_out()))?;
         }
         let obstacles = obstacles(&plan, context)?.into_iter();
         let warnings: Vec<Diagnostic> = obstacles.map(|fault| would("fail", fault)).collect();
@@ -98,17 +113,19 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
     )
 }
 
-/// Prints the plan for `--dry-run`, and what a run would do with its targets. `found`: what the targets are.
+/// Prints the plan for `--dry-run`, and what a run would do with its targets. `found`: what the targets are; `schedule`: part of
+/// the JSON document.
 pub(crate) fn show_plan(
     plan: &Plan,
     found: &FoundPaths,
+    schedule: Option<&Schedule>,
     json: bool,
     context: &Context,
 ) -> Result<Exit, Failure> {
     context.tell(&unmet_destroys(plan));
     let forecast = foresee(plan, context)?;
     write_out(match json {
-        true => iodyno_report::json::plan(plan, forecast.as_ref()),
+        true => iodyno_report::json::plan(plan, forecast.as_ref(), schedule),
         false => plan_text(plan, found, forecast.as_ref(), context.style_out()),
     })?;
     context.tell(&match forecast {

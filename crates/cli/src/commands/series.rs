@@ -42,18 +42,20 @@ pub(crate) fn series(
     if format == Format::Text {
         // One trial at a time: a long run has many.
         for trial in trials {
-            let stored = Stored::load(store, run, trial, &asked, MOST_VALUES)?;
-            sampled |= !stored.telemetry.is_empty();
-            write_out(stored.text(run, context))?;
+            for stored in Stored::load(store, run, trial, &asked, MOST_VALUES)? {
+                sampled |= !stored.telemetry.is_empty();
+                write_out(stored.text(run, context))?;
+            }
         }
     } else {
         let mut stored = Vec::new();
         let mut room = MOST_VALUES;
         for trial in trials {
-            let trial = Stored::load(store, run, trial, &asked, room)?;
-            room = room.saturating_sub(reading::values(&trial.telemetry.samples));
-            sampled |= !trial.telemetry.is_empty();
-            stored.push(trial);
+            for trial in Stored::load(store, run, trial, &asked, room)? {
+                room = room.saturating_sub(reading::values(&trial.telemetry.samples));
+                sampled |= !trial.telemetry.is_empty();
+                stored.push(trial);
+            }
         }
         let shown: Vec<TrialSeries<'_>> = stored.iter_mut().map(Stored::shown).collect();
         if sampled {
@@ -197,11 +199,14 @@ fn interval(length_ns: u64) -> u64 {
         .unwrap_or(least)
 }
 
-/// A trial with its series.
+/// A trial with its series, or one of several nodes of a trial.
 struct Stored {
     number: u32,
     key: TrialKey,
+    /// The configuration, with the node if there are several.
     configuration: String,
+    /// Whether it is one of several nodes.
+    of_node: bool,
     workload: String,
     clock: TrialClock,
     telemetry: Telemetry,
@@ -216,32 +221,48 @@ impl Stored {
         (number, key): (u32, TrialKey),
         asked: &Asked,
         most: usize,
-    ) -> Result<Stored, Failure> {
+    ) -> Result<Vec<Stored>, Failure> {
         let parts = store.trial(key)?.parts;
-        let clock = TrialClock {
-            steps: parts.iter().flat_map(|part| part.steps.clone()).collect(),
-            start_unix_ms: parts.iter().find_map(|part| part.start_unix_ms),
-            utc_offset_s: 0,
-        };
         let every_ns = asked.every_ns(run.plan.sampling.every_ns, length_ns(&parts));
         let read = reading::read(store, key, &asked.kinds, every_ns, most);
         let telemetry = read.map_err(|fault| match fault {
             ReadError::Store(error) => error.into(),
             ReadError::TooMany => too_many(run),
         })?;
-        let tables = telemetry.kinds().into_iter();
-        let tables = tables.map(|kind| figures(&telemetry, kind, None)).collect();
         let (configuration, workload) = run.plan.cell(key.cell);
-        Ok(Stored {
-            number,
-            key,
-            configuration: configuration.name.clone(),
-            workload: workload.name.clone(),
-            clock,
-            tables,
-            telemetry,
-            sampling: parts.into_iter().flat_map(|part| part.sampling).collect(),
-        })
+        let stored = |node: &str, telemetry: Telemetry, parts: &[Part]| {
+            let tables = telemetry.kinds().into_iter();
+            let tables = tables.map(|kind| figures(&telemetry, kind, None)).collect();
+            Stored {
+                number,
+                key,
+                configuration: match node {
+                    "" => configuration.name.clone(),
+                    node => format!("{}, node {node}", configuration.name),
+                },
+                of_node: !node.is_empty(),
+                workload: workload.name.clone(),
+                clock: TrialClock {
+                    steps: parts.iter().flat_map(|part| part.steps.clone()).collect(),
+                    start_unix_ms: parts.iter().find_map(|part| part.start_unix_ms),
+                    utc_offset_s: 0,
+                },
+                tables,
+                telemetry,
+                sampling: parts
+                    .iter()
+                    .flat_map(|part| part.sampling.clone())
+                    .collect(),
+            }
+        };
+        if telemetry.shapes.iter().all(|shape| shape.node.is_empty()) {
+            return Ok(vec![stored("", telemetry, &parts)]);
+        }
+        let nodes = parts.iter().map(|part| {
+            let own = telemetry.of_node(&part.node);
+            stored(&part.node, own, std::slice::from_ref(part))
+        });
+        Ok(nodes.collect())
     }
 
     /// For JSON and CSV. The tables are moved: they may be large.
@@ -267,7 +288,7 @@ impl Stored {
             ..self.clock.clone()
         };
         let mut text = match run.trials.len() {
-            1 => String::new(),
+            1 if !self.of_node => String::new(),
             trials => format!(
                 "trial {} of {trials}, round {}: {} on {}\n",
                 self.number,

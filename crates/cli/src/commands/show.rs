@@ -8,6 +8,7 @@ use iodyno_store::{Run, SqliteStore, Store};
 use iodyno_units::counted;
 
 use crate::args::{Format, ShowArgs};
+use crate::commands::searches_of;
 use crate::commands::series::{series, trials};
 use crate::context::Context;
 use crate::exit::Exit;
@@ -32,7 +33,7 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> 
         return match if args.json { Format::Json } else { args.format } {
             Format::Text => text_of_import(&run, imported, context),
             Format::Json => {
-                write_out(iodyno_report::json::plan(&run.plan, None)).map(|()| Exit::Fine)
+                write_out(iodyno_report::json::plan(&run.plan, None, None)).map(|()| Exit::Fine)
             }
             _ => Err(Failure::one(
                 Diagnostic::error(format!(
@@ -50,7 +51,10 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, Failure> 
     run.trials
         .retain(|trial| chosen.iter().any(|(_, key)| *key == trial.key));
     match if args.json { Format::Json } else { args.format } {
-        Format::Json => write_out(run_json(&store, &run, None, Vec::new())?)?,
+        Format::Json => {
+            let searches = searches_of(&store, &run)?;
+            write_out(run_json(&store, &run, None, searches, Vec::new())?)?;
+        }
         Format::Text => text(&store, &run, context)?,
         Format::FioJson => fio(&store, &run, FioForm::Json, context)?,
         Format::FioJsonPlus => fio(&store, &run, FioForm::JsonPlus, context)?,
@@ -82,6 +86,11 @@ fn text(store: &SqliteStore, run: &Run, context: &Context) -> Result<(), Failure
         let table = Drawn::new(workload, &trial).text_in_full(context.style_out());
         write_out(table + "\n")?;
     }
+    let searches = searches_of(store, run)?;
+    write_out(iodyno_report::compare::searches(
+        &searches,
+        context.style_out(),
+    ))?;
     let summary = &run.summary;
     write_out(format!(
         "run {} `{}` is {}: {} of {} completed{}. Command: {}\n",

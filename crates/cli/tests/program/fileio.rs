@@ -388,3 +388,15 @@ fn an_interruption_keeps_what_was_measured() {
     assert!(figure(&done.stdout, "reads/s:") > 0.0, "{}", done.stdout);
     assert_eq!(entries(&home.work()).len(), 128, "the files stay");
 }
+
+#[test]
+fn a_run_that_is_refused_at_its_first_trial_has_nothing_to_compare() {
+    let home = Home::new();
+    for folder in ["a", "b"] {
+        std::fs::create_dir(home.work().join(folder)).unwrap();
+    }
+    let mut words = vec!["fileio", "--on", "a=a", "--on", "b=b", "--rounds", "2"];
+    words.extend(["--file-test-mode=rndrd", "--file-total-size=2M", "run"]);
+    let done = home.iodyno(&words).exits(3).tells("files are missing");
+    assert!(!done.stderr.contains("nothing to compare"), "{done:?}");
+}

@@ -548,6 +548,20 @@ fn blocks_that_fail_verification_are_named_on_standard_error() {
         assert!(told.contains(part), "{part}: {told}");
     }
     assert!(!told.contains("more block"), "{told}");
+    assert!(told.contains("check the storage"), "{told}");
+    // Whole blocks that were written with another option are not the storage's fault.
+    let other = |option: &str| {
+        let read = [&read[..], &[option]].concat();
+        unwrapped(&home.iodyno(&read).exits(1).stderr)
+    };
+    for (option, hint) in [
+        ("--verify=md5", "use `verify=crc32c`, to verify"),
+        ("--bs=8k", "use `bs=4096`, to verify"),
+    ] {
+        let told = other(option);
+        assert!(told.contains(hint), "{option}: {told}");
+        assert!(!told.contains("check the storage"), "{option}: {told}");
+    }
     // Of many, the first ones are named and the others are counted.
     std::fs::write(&path, [0; 1 << 16]).unwrap();
     let told = unwrapped(&home.iodyno(&read).exits(1).stderr);
@@ -571,6 +585,74 @@ fn blocks_that_fail_verification_are_named_on_standard_error() {
         2
     );
     assert_eq!(done.stderr.matches("at offset 4096, 4096 bytes").count(), 1);
+}
+
+#[test]
+fn latencies_are_reported_by_priority() {
+    let home = Home::new();
+    let job = [
+        "fio",
+        "--name=t",
+        "--ioengine=sim",
+        "--sim_latency=exponential:1ms",
+        "--rw=randrw",
+        "--bssplit=4k/50:64k/50",
+        "--size=16m",
+        "--log_prio=1",
+        "--write_lat_log=t",
+        "--numjobs=2",
+        "--group_reporting",
+    ];
+    let by_size = "--cmdprio_bssplit=4k/25/2/1:4k/75/3/2/5:64k/0,";
+    let with = |more: &[&str]| home.iodyno(&[&job[..], more].concat()).exits(0);
+    let done = with(&[by_size, "--lat_percentiles=1", "--output-format=json+"]);
+    let read = &done.json()["jobs"][0]["read"];
+    let priorities = read["prios"].as_array().unwrap();
+    let classes = priorities.iter().map(|it| {
+        let number = |key: &str| it[key].as_u64().unwrap();
+        (number("prioclass"), number("prio"), number("priohint"))
+    });
+    let classes: Vec<_> = classes.collect();
+    assert_eq!(classes, [(0, 0, 0), (2, 1, 0), (3, 2, 5)]);
+    let sum = |key: &str| {
+        let values = priorities
+            .iter()
+            .map(|it| it["lat_ns"][key].as_u64().unwrap());
+        values.collect::<Vec<u64>>()
+    };
+    assert_eq!(
+        sum("N").iter().sum::<u64>(),
+        read["total_ios"].as_u64().unwrap()
+    );
+    assert_eq!(
+        sum("min").iter().min().copied(),
+        read["lat_ns"]["min"].as_u64()
+    );
+    assert_eq!(
+        sum("max").iter().max().copied(),
+        read["lat_ns"]["max"].as_u64()
+    );
+    for it in priorities {
+        assert!(it.get("clat_ns").is_none());
+        assert!(it["lat_ns"]["percentile"].is_object() && it["lat_ns"]["bins"].is_object());
+    }
+    assert!(done.json()["jobs"][0]["write"].get("prios").is_none());
+    // The log has the priority of each op.
+    let log =
+        |number| std::fs::read_to_string(home.work().join(format!("t_lat.{number}.log"))).unwrap();
+    let (log, low) = (log(1) + &log(2), 3 << 13 | 5 << 3 | 2);
+    let low = log.matches(&format!(", 0x{low:04x}\n")).count();
+    assert_eq!(low as u64, sum("N")[2]);
+
+    let text = with(&[by_size]);
+    let lines = text.stdout.lines().map(str::trim);
+    let lines: Vec<&str> = lines.filter(|line| line.contains("clat prio")).collect();
+    assert_eq!(lines.len(), 6, "{lines:#?}");
+    assert!(lines[0].starts_with("clat prio 0/0/0 ("), "{lines:#?}");
+    assert!(lines[5].contains("% of IOs) percentiles"), "{lines:#?}");
+    // Without ops of another priority there is nothing to compare.
+    let done = with(&["--cmdprio_bssplit=1k/50", "--output-format=json"]);
+    assert!(done.json()["jobs"][0]["read"].get("prios").is_none());
 }
 
 #[test]

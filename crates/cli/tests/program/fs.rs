@@ -465,6 +465,48 @@ fn space_is_checked_for_every_trial_of_a_suite_before_the_first() {
 }
 
 #[test]
+fn workloads_with_different_metrics_are_not_compared_with_each_other() {
+    let home = Home::new();
+    let run = |more: &[&str]| {
+        let mut words = vec!["fs", "run", "create_empty", "delete_10k_2MB", "--dir", "."];
+        words.extend(["--max-ops", "3", "--files", "3", "--file-size", "4k", "-n"]);
+        words.extend(more);
+        home.iodyno(&words).succeeds()
+    };
+    // A suite runs once unless rounds are requested.
+    let planned = run(&[]);
+    assert!(planned.stdout.contains("2 trials"), "{planned:?}");
+    assert!(!planned.stdout.contains("compares"), "{planned:?}");
+    run(&["--metric", "completion"]).prints("compares");
+    let mut words = vec!["fs", "run", "create_empty", "delete_10k_2MB", "--dir", "."];
+    words.extend([
+        "--max-ops",
+        "3",
+        "--files",
+        "3",
+        "--file-size",
+        "4k",
+        "--no-settle",
+    ]);
+    words.extend(["--rounds", "2", "--name", "suite"]);
+    let done = home.iodyno(&words).succeeds();
+    let table = home.iodyno(&["compare", "1"]).succeeds();
+    for done in [&done, &table] {
+        assert!(
+            done.stdout
+                .contains("suite, run 1   2 trials a row, nothing to compare with"),
+            "{done:?}"
+        );
+        let row = |name: &str, metric: &str| {
+            let words = |line: &str| line.split_whitespace().take(2).eq([name, metric]);
+            assert!(done.stdout.lines().any(words), "{done:?}");
+        };
+        row("create_empty", "iops");
+        row("delete_10k_2MB", "completion");
+    }
+}
+
+#[test]
 fn a_disk_that_fills_up_fails_the_trial_with_its_results_and_is_cleaned() {
     let home = Home::new();
     let Some(disk) = FileSystem::ext4(&home, 64) else {

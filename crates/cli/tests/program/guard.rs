@@ -311,8 +311,12 @@ fn a_store_that_was_removed_or_moved_during_the_run_is_reported() {
         }
         running.signal(Signal::INT);
         let done = running.done().exits(130);
-        done.tells("the store is no longer at")
+        let done = done
+            .tells("the store is no longer at")
             .tells(moved.unwrap_or("removed"));
+        let last = done.stdout.lines().last().unwrap_or_default();
+        assert!(last.contains("is not stored in"), "{last}");
+        assert!(!last.contains("Next:"), "{last}");
     }
 }
 

@@ -21,6 +21,7 @@ mod interruption;
 mod kills;
 mod logging;
 mod moved;
+mod nodes;
 mod printed;
 mod replay;
 mod results;

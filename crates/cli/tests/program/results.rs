@@ -274,32 +274,14 @@ fn a_dry_run_shows_the_paths_on_the_targets() {
 fn a_dry_run_announces_only_the_loss_of_targets() {
     let home = Home::new();
     home.file("a.fio", "[a]\nsize=1m\nrw=write\n");
+    let planned = |on: &str| {
+        home.iodyno(&["run", "a.fio", "-n", "--destroy", "/dev/vdx", "--on", on])
+            .succeeds()
+    };
     let warning = "`--destroy /dev/vdx` is not a target of this run";
-    let done = home
-        .iodyno(&[
-            "run",
-            "a.fio",
-            "-n",
-            "--destroy",
-            "/dev/vdx",
-            "--on",
-            "a=/no",
-        ])
-        .succeeds()
-        .tells(warning);
+    let done = planned("a=/no").tells(warning);
     assert!(!done.stdout.contains("destroys"), "{}", done.stdout);
-    let done = home
-        .iodyno(&[
-            "run",
-            "a.fio",
-            "-n",
-            "--destroy",
-            "/dev/vdx",
-            "--on",
-            "a=/dev/vdx",
-        ])
-        .succeeds()
-        .prints("destroys   the contents of /dev/vdx");
+    let done = planned("a=/dev/vdx").prints("destroys   the contents of /dev/vdx");
     assert!(!done.stderr.contains("not a target"), "{}", done.stderr);
 }
 

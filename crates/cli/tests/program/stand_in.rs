@@ -100,10 +100,11 @@ fn a_link_named_sysbench_is_sysbench_s_fileio_test() {
     let version = shell(&home, "sysbench --version").succeeds().stdout;
     assert!(version.starts_with("sysbench 1.0."), "{version}");
     assert_eq!(version.lines().count(), 1);
-    shell(&home, "sysbench cpu run")
+    let cpu = shell(&home, "sysbench cpu run")
         .exits(1)
         .prints("sysbench 1.0.")
         .tells("the test `cpu` is not supported");
+    assert!(!cpu.stderr.contains("file-test-mode"), "{}", cpu.stderr);
     shell(&home, "sysbench fileio --no-store run")
         .exits(1)
         .tells("belongs directly after");

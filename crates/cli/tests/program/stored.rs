@@ -58,6 +58,14 @@ fn a_run_is_renamed_and_deleted_runs_are_named() {
         .succeeds()
         .prints("run 2 `disk` is now `before`");
     home.iodyno(&["show", "before"]).succeeds();
+    let alone = home.iodyno(&["name", "2", "before"]).succeeds();
+    assert_eq!(alone.stderr, "");
+    home.iodyno(&["name", "1", "before"])
+        .succeeds()
+        .tells("the name `before` is also that of run 2");
+    home.iodyno(&["name", "1", "disk"])
+        .succeeds()
+        .tells("the name `disk` is also that of runs 3, 4 and 5");
     for name in ["7", "last", ""] {
         home.iodyno(&["name", "2", name])
             .exits(2)

@@ -533,6 +533,41 @@ fn counts_agree_with_their_nouns() {
 }
 
 #[test]
+fn jobs_of_a_single_cell_are_apart() {
+    let home = Home::new();
+    let common = "ioengine=sim\nsim_latency=constant:100us\nsize=64m\nnumber_ios=100\n";
+    let jobs = format!("[reader]\n{common}rw=randread\n[writer]\n{common}rw=randwrite\nbs=64k\n");
+    home.file("t.fio", &jobs);
+    home.iodyno(&["run", "t.fio", "--rounds", "2"]).succeeds();
+    let printed = |flags: &[&str]| {
+        let words: Vec<&str> = ["compare", "1", "--metric", "bandwidth"]
+            .iter()
+            .chain(flags)
+            .copied()
+            .collect();
+        let done = home.iodyno(&words).succeeds();
+        done.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let rows = printed(&["--rows", "job"]);
+    assert!(rows.contains("2 trials a row"), "{rows}");
+    assert!(
+        rows.contains("reader bandwidth 39.1 MiB/s 39.1 MiB/s"),
+        "{rows}"
+    );
+    assert!(
+        rows.contains("writer bandwidth 625.0 MiB/s 625.0 MiB/s"),
+        "{rows}"
+    );
+    let one = printed(&["--where", "job=reader"]);
+    assert!(
+        one.contains("bandwidth 39.1 MiB/s 39.1 MiB/s") && !one.contains("625"),
+        "{one}"
+    );
+    let columns = printed(&["--cols", "job"]);
+    assert!(columns.contains("reader writer"), "{columns}");
+}
+
+#[test]
 fn an_error_that_each_trial_repeats_is_printed_once() {
     let home = Home::new();
     home.file(

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
-use crate::harness::{Done, Home, stop};
+use crate::harness::{Done, Home, skip, stop};
 
 const ENGINES: [&str; 3] = ["psync", "io_uring", "mmap"];
 const BLOCK: u64 = 4096;
@@ -103,6 +103,40 @@ fn every_corruption_within_a_run_is_found() {
             "{engine}"
         );
     }
+}
+
+#[test]
+fn trimmed_blocks_are_zero_when_they_are_read_back() {
+    let home = Home::new();
+    let options = "trim_percentage=50\ntrim_backlog=8\nnumber_ios=24";
+    job(&home, "t.fio", "psync", options);
+    // The kernel may not support holes in the file system of the temporary folder.
+    let done = home.iodyno(&["fio", "t.fio", "--output-format=json"]);
+    if done.stderr.contains("EOPNOTSUPP") {
+        return skip("the file system does not support holes");
+    }
+    let done = done.exits(0);
+    let json = done.json();
+    let of = |direction: &str| {
+        let row = &json["jobs"][0][direction];
+        (row["total_ios"].as_u64(), row["io_bytes"].as_u64())
+    };
+    assert_eq!(of("write"), (Some(16), Some(16 * BLOCK)));
+    assert_eq!(of("trim"), (Some(8), Some(8 * BLOCK)));
+    assert_eq!(of("read"), (Some(16), Some(16 * BLOCK)));
+    let content = fs::read(home.work().join("data")).unwrap();
+    for number in 0..16 {
+        let zero = block(&content, number).iter().all(|byte| *byte == 0);
+        assert_eq!(zero, number % 2 == 1, "{number}");
+    }
+    home.iodyno(&["fio", "--readonly", "t.fio"]).exits(1);
+    let read = ["fio", "--name=r", "--size=4k", "--rw=read", "--readonly"];
+    let trims = [
+        &read[..],
+        &["--verify=md5", "--trim_percentage=9", "--trim_backlog=1"],
+    ]
+    .concat();
+    home.iodyno(&trims).exits(1).tells("`--readonly` was given");
 }
 
 #[test]

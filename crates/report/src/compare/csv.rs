@@ -5,6 +5,7 @@ use iodyno_model::{
 };
 
 use super::footnotes::each_once;
+use super::searches::searches_csv;
 use super::words::{row_name, tag, verdict_words};
 use crate::csv::number;
 use crate::table::{Column, Table};
@@ -47,7 +48,8 @@ const COLUMNS: [&str; 30] = [
 ///
 /// The rows' dimensions come first, one column each. Values are in the row's unit (`ns` for times), a side's values are
 /// joined by `;`, shares and levels are fractions of one, and missing values are empty. `ratio` is a speed: above one,
-/// the candidate is better, also for metrics with a lower value as the better one.
+/// the candidate is better, also for metrics with a lower value as the better one. The answers of searches follow after an empty
+/// line, as a table of their own.
 pub fn csv(comparison: &Comparison) -> String {
     let dimensions = &comparison.question.rows;
     let names = dimensions.iter().map(String::as_str).chain(COLUMNS);
@@ -59,7 +61,11 @@ pub fn csv(comparison: &Comparison) -> String {
             table.row(fields);
         }
     }
-    table.csv()
+    let searches = match comparison.searches.as_slice() {
+        [] => String::new(),
+        answers => format!("\n{}", searches_csv(answers)),
+    };
+    table.csv() + &searches
 }
 
 fn line(comparison: &Comparison, row: &ComparedRow, cell: &CandidateResult) -> [String; 30] {

@@ -55,7 +55,10 @@ impl Footnotes {
     }
 }
 
-/// A text with `the marked side` for the candidate's name, where it is one: after `of` or `and`, or at the start.
+/// The candidate of the cell that has the footnote.
+pub(super) const MARKED: &str = "the marked side";
+
+/// A text with [`MARKED`] for the candidate's name, where it is one: after `of` or `and`, or at the start.
 fn unnamed(text: &str, candidate: &str) -> String {
     if candidate.is_empty() {
         return text.to_owned();
@@ -69,7 +72,7 @@ fn unnamed(text: &str, candidate: &str) -> String {
         let begins = unnamed.is_empty() || unnamed.ends_with(" of ") || unnamed.ends_with(" and ");
         let ends = after.is_empty() || after.starts_with([' ', ',', ':', ';', ')']);
         unnamed += match begins && ends {
-            true => "the marked side",
+            true => MARKED,
             false => candidate,
         };
         rest = after;

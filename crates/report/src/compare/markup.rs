@@ -8,20 +8,22 @@ use iodyno_model::Comparison;
 use super::Shown;
 use super::claims::Claims;
 use super::pivot::flat;
+use super::searches::in_markup;
 use super::view::{ResultView, Section, ViewModel, view};
 use crate::table::{Column, Markup, Table};
 
 /// A table in GitHub's Markdown, with conditions above and footnotes below it. Ends with a newline.
 pub fn markdown(comparison: &Comparison, shown: &Shown) -> String {
-    draw(&view(comparison, shown), Markup::Markdown)
+    draw(comparison, shown, Markup::Markdown)
 }
 
 /// The same as an AsciiDoc table (`|===`). Ends with a newline.
 pub fn asciidoc(comparison: &Comparison, shown: &Shown) -> String {
-    draw(&view(comparison, shown), Markup::AsciiDoc)
+    draw(comparison, shown, Markup::AsciiDoc)
 }
 
-fn draw(view: &ViewModel, markup: Markup) -> String {
+fn draw(comparison: &Comparison, shown: &Shown, markup: Markup) -> String {
+    let view = &view(comparison, shown);
     let mut head = vec![format!(
         "{}: {}",
         markup.strong(&markup.escape(&view.name)),
@@ -53,6 +55,7 @@ fn draw(view: &ViewModel, markup: Markup) -> String {
     if !remarks.is_empty() {
         blocks.push(markup.list(&remarks));
     }
+    blocks.extend(in_markup(&comparison.searches, markup));
     if let Some(it) = &view.claims {
         blocks.push(markup.paragraph(&[markup.escape(&it.title)]));
         blocks.push(claims(it).markup(markup));

@@ -40,8 +40,9 @@ pub use json::json;
 pub use markup::{asciidoc, markdown};
 pub use progress::progress_line;
 pub use repeats::{Again, repeats};
-pub use searches::{searches, searches_json};
-pub use text::{claims, text};
+pub(crate) use searches::AnswerView;
+pub use searches::{searches, searches_asciidoc, searches_csv, searches_json, searches_markdown};
+pub use text::{claims, closing_table, text};
 pub use words::{Counts, summary_counts, verdict_words};
 
 /// How tables print a comparison.

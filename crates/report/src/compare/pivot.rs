@@ -1,8 +1,10 @@
 //! All sides of a comparison in one table: rows by columns, dimensions and metrics beside one another, as results are published.
 //!
 //! The compared dimension forms the outer columns if dimensions are to be printed across and the table fits; otherwise each
-//! side has a line of its own below its row. In narrower terminals, a cell loses the verdict's word, then the ratio, then the
-//! numbers of its footnotes; at last each line becomes a block. Where a side has no trial, there is a blank.
+//! side has a line of its own below its row. In narrower terminals, a cell loses the verdict's word, then the ratio, then its
+//! footnotes; at last each line becomes a block. Where a side has no trial, there is a blank.
+
+use std::collections::BTreeSet;
 
 use super::text::paint;
 use super::view::{ResultView, RowView, Section, Tone, ViewModel};
@@ -51,32 +53,80 @@ struct Grid {
     lines: Vec<(Vec<String>, Vec<Entry>)>,
 }
 
-/// A table for each section, and what its signs mean.
-pub(super) fn pivot(view: &ViewModel, style: Style) -> String {
+/// A table for each section, and what its signs mean. Also returns the numbers of the footnotes that cells name.
+pub(super) fn pivot(view: &ViewModel, style: Style) -> (String, BTreeSet<usize>) {
     let mut text = String::new();
-    let mut signs = None;
+    let mut signs = false;
+    let mut named = BTreeSet::new();
     for section in &view.sections {
         if let Some(title) = section.title {
             text += &style.paragraph(title, 2, Paint::Cyan);
         }
         let (table, detail) = fitting(view, section, style);
         text += &table;
-        signs = signs.max(detail.filter(|detail| *detail != Detail::Words));
+        signs |= detail != Detail::Words;
+        if detail != Detail::Bare {
+            let results = section.rows.iter().flat_map(|row| &row.results);
+            named.extend(results.flatten().flat_map(|result| &result.marks));
+        }
     }
-    if let Some(detail) = signs {
-        let unmarked = match detail {
-            Detail::Bare => "; in a wider terminal, cells name their footnotes",
-            _ => "",
-        };
-        let signs =
-            format!("+ faster, - slower, = no difference that matters, ? undecided{unmarked}");
-        text += &style.paragraph(&signs, 2, Paint::Dim);
+    if signs {
+        let signs = "+ faster, - slower, = no difference that matters, ? undecided";
+        text += &style.paragraph(signs, 2, Paint::Dim);
+    }
+    let unnamed = (1..=view.footnotes.len()).filter(|mark| !named.contains(mark));
+    let omitted = unnamed.count();
+    if omitted > 0 {
+        let columns = style.columns();
+        let line = format!(
+            "without footnotes ({omitted}), because {columns} columns have no space for their numbers: `iodyno compare … --format markdown` prints them"
+        );
+        text += &style.paragraph(&line, 2, Paint::Dim);
+    }
+    (text, named)
+}
+
+/// The values alone, one section below the other, with a sign for each verdict: a table to publish.
+pub(super) fn published(view: &ViewModel, style: Style) -> String {
+    let mut signs = BTreeSet::new();
+    let mut text = String::new();
+    for section in &view.sections {
+        for sides in [Sides::Columns, Sides::Lines] {
+            let grid = grid(view, section, sides, Detail::Bare);
+            let marks = grid.lines.iter().flat_map(|(_, entries)| entries);
+            let marks: Vec<String> = marks.map(|entry| entry.mark.clone()).collect();
+            let Some((table, width)) = grid.draw(sides, style) else {
+                break;
+            };
+            // Lines are the last resort.
+            if width <= style.columns() || sides == Sides::Lines {
+                signs.extend(marks);
+                text += &table;
+                break;
+            }
+        }
+    }
+    let meaning = [
+        ("+", "faster"),
+        ("-", "slower"),
+        ("=", "no difference that matters"),
+        ("?", "undecided"),
+    ];
+    let meaning = meaning
+        .into_iter()
+        .filter(|(sign, _)| signs.contains(*sign));
+    let meaning: Vec<String> = meaning
+        .map(|(sign, what)| format!("{sign} {what}"))
+        .collect();
+    if !meaning.is_empty() {
+        let line = format!("compared with {}: {}", view.baseline, meaning.join(", "));
+        text += &style.paragraph(&line, 2, Paint::Dim);
     }
     text
 }
 
 /// The table with the most detail that fits, or blocks.
-fn fitting(view: &ViewModel, section: &Section, style: Style) -> (String, Option<Detail>) {
+fn fitting(view: &ViewModel, section: &Section, style: Style) -> (String, Detail) {
     let columns = style.columns();
     let forms: &[Sides] = match view.across.is_empty() {
         true => &[Sides::Lines],
@@ -86,11 +136,11 @@ fn fitting(view: &ViewModel, section: &Section, style: Style) -> (String, Option
         for detail in DETAILS {
             let drawn = grid(view, section, *sides, detail).draw(*sides, style);
             if let Some((text, _)) = drawn.filter(|(_, width)| *width <= columns) {
-                return (text, Some(detail));
+                return (text, detail);
             }
         }
     }
-    (flat(view, section).draw(columns, style), None)
+    (flat(view, section).draw(columns, style), Detail::Words)
 }
 
 /// The same as a table with one line of headings, to paste.

@@ -22,39 +22,48 @@ pub struct Again {
 }
 
 /// Each metric with its median, interval, on request its mean, and range of values; below them the difference between two
-/// series of trials of the same configuration.
+/// series of trials of the same configuration. `rows`: their names, which are printed if there are several, and metrics.
 pub fn repeats(
     name: &str,
-    repeats: &[Repeated],
+    rows: &[(String, Vec<Repeated>)],
     again: Option<Again>,
     shown: &Shown,
     style: Style,
 ) -> String {
-    let trials = repeats.iter().map(|r| r.values.len()).max().unwrap_or(0);
+    let several = rows.len() > 1;
+    let all = || rows.iter().flat_map(|(_, metrics)| metrics);
+    let trials = all().map(|r| r.values.len()).max().unwrap_or(0);
     let mut text = format!(
-        "{}   {}, nothing to compare with\n",
+        "{}   {}{}, nothing to compare with\n",
         sanitize(name),
-        counted(trials as u64, "trial")
+        counted(trials as u64, "trial"),
+        if several { " a row" } else { "" }
     );
     let mean = shown.mean.then(|| Column::right("mean"));
-    let columns = [Column::left(""), Column::left("median")].into_iter();
+    let row = several.then(|| Column::left(""));
+    let columns = row.into_iter().chain(["", "median"].map(Column::left));
     let columns = columns.chain(mean);
     let mut table = Table::new(columns.chain(["smallest", "largest"].map(Column::right)));
-    for repeated in repeats {
-        let unit = &repeated.metric.unit;
-        let (low, high) = repeated.extremes;
-        let name = repeated.metric.name.clone();
-        let mut cells = vec![name, median(&repeated.median, unit, shown)];
-        let mean = shown.mean_of(&repeated.values);
-        let others = mean.into_iter().chain([low, high]);
-        cells.extend(others.map(|value| value_in(value, unit, shown)));
-        table.row(cells);
+    for (row, metrics) in rows {
+        for (number, repeated) in metrics.iter().enumerate() {
+            let unit = &repeated.metric.unit;
+            let (low, high) = repeated.extremes;
+            let name = if number == 0 {
+                row.clone()
+            } else {
+                String::new()
+            };
+            let mut cells: Vec<String> = several.then_some(name).into_iter().collect();
+            cells.push(repeated.metric.name.clone());
+            cells.push(median(&repeated.median, unit, shown));
+            let mean = shown.mean_of(&repeated.values);
+            let others = mean.into_iter().chain([low, high]);
+            cells.extend(others.map(|value| value_in(value, unit, shown)));
+            table.row(cells);
+        }
     }
     text += &table.draw(style.columns(), style);
-    if repeats
-        .iter()
-        .all(|repeated| repeated.median.interval.is_none())
-    {
+    if all().all(|repeated| repeated.median.interval.is_none()) {
         text += "fewer than 6 trials: the median has no interval at 95 %\n";
     }
     if let Some(again) = again {

@@ -3,19 +3,116 @@
 use iodyno_model::{Estimated, SearchAnswer, SearchAxis, SearchPoint};
 use iodyno_units::{Nanos, Rate};
 
+use super::json::EstimatedView;
+use crate::csv::number;
 use crate::json::{list, object, print};
 use crate::style::{Paint, Style, sanitize, trimmed};
-use crate::table::{Column, Table};
+use crate::table::{Column, Markup, Table};
 
 /// A line for each cell, with its remarks below; empty without any.
 pub fn searches(answers: &[SearchAnswer], style: Style) -> String {
     if answers.is_empty() {
         return String::new();
     }
+    let notes = notes(answers).into_iter();
+    let notes = notes.map(|note| style.paragraph(&format!("! {note}"), 2, Paint::Yellow));
+    let notes: String = notes.collect();
+    let found = answers.iter().filter_map(found);
+    let found: String = found
+        .map(|found| style.paragraph(&found, 2, None))
+        .collect();
+    trimmed(&(table(answers).draw(style.columns(), style) + &style.plain(&(found + &notes))))
+}
+
+/// The same as a Markdown table with its remarks as a list. Ends with a newline.
+pub fn searches_markdown(name: &str, answers: &[SearchAnswer]) -> String {
+    titled(name, answers, Markup::Markdown)
+}
+
+/// The same as an AsciiDoc table (`|===`). Ends with a newline.
+pub fn searches_asciidoc(name: &str, answers: &[SearchAnswer]) -> String {
+    titled(name, answers, Markup::AsciiDoc)
+}
+
+fn titled(name: &str, answers: &[SearchAnswer], markup: Markup) -> String {
+    let title = markup.strong(&markup.escape(name));
+    let blocks = [markup.paragraph(&[title])].into_iter();
+    let blocks = blocks.chain(in_markup(answers, markup));
+    blocks.collect::<Vec<_>>().join("\n")
+}
+
+/// The blocks of a document: a table and its remarks; none without any search.
+pub(super) fn in_markup(answers: &[SearchAnswer], markup: Markup) -> Vec<String> {
+    if answers.is_empty() {
+        return Vec::new();
+    }
+    let notes = answers.iter().filter_map(found).chain(notes(answers));
+    let notes: Vec<String> = notes.map(|note| markup.escape(&note)).collect();
+    let mut blocks = vec![table(answers).markup(markup)];
+    if !notes.is_empty() {
+        blocks.push(markup.list(&notes));
+    }
+    blocks
+}
+
+/// A header line, then one line for each cell, quoted as in RFC 4180. Loads are in the axis's unit, the limit is in that of its
+/// metric (ns for times), and missing values are empty.
+pub fn searches_csv(answers: &[SearchAnswer]) -> String {
+    let heads = [
+        "workload",
+        "configuration",
+        "axis",
+        "metric",
+        "below",
+        "limit",
+        "highest",
+        "highest_low",
+        "highest_high",
+        "knee",
+        "knee_low",
+        "knee_high",
+        "level",
+        "trials",
+        "complete",
+        "notes",
+    ];
+    let mut table = Table::new(heads.map(Column::left));
+    for answer in answers {
+        let figures = |load: Option<&Estimated>| {
+            let interval = load.and_then(|load| load.interval);
+            [
+                number(load.map(|load| load.value)),
+                number(interval.map(|interval| interval.0)),
+                number(interval.map(|interval| interval.1)),
+            ]
+        };
+        let until = &answer.search.until;
+        let level = answer.highest.or(answer.knee).map(|load| load.level);
+        let names = [
+            answer.workload.clone(),
+            answer.configuration.clone(),
+            answer.search.axis.name().to_owned(),
+            until.metric.clone(),
+            until.below.to_string(),
+            number(Some(until.limit)),
+        ];
+        let rest = [
+            number(level),
+            answer.trials.to_string(),
+            answer.complete.to_string(),
+            answer.notes.join("; "),
+        ];
+        let highest = figures(answer.highest.as_ref());
+        let knee = figures(answer.knee.as_ref());
+        table.row(names.into_iter().chain(highest).chain(knee).chain(rest));
+    }
+    table.csv()
+}
+
+fn table(answers: &[SearchAnswer]) -> Table {
     let columns = ["workload", "configuration", "bound"].map(Column::left);
     let figures = ["highest load", "knee", "trials"].map(Column::right);
     let mut table = Table::new(columns.into_iter().chain(figures));
-    let mut notes = String::new();
     for answer in answers {
         table.row([
             sanitize(&answer.workload),
@@ -25,27 +122,81 @@ pub fn searches(answers: &[SearchAnswer], style: Style) -> String {
             load(answer, answer.knee.as_ref()),
             answer.trials.to_string(),
         ]);
+    }
+    table
+}
+
+/// The remarks of all answers, each with its cell.
+fn notes(answers: &[SearchAnswer]) -> Vec<String> {
+    let of_answer = |answer: &SearchAnswer| {
         let unfinished = (!answer.complete).then(|| "the search is not complete".to_owned());
-        for note in answer.notes.iter().cloned().chain(unfinished) {
-            let cell = format!("{} on {}", answer.workload, answer.configuration);
-            notes += &style.paragraph(&sanitize(&format!("! {cell}: {note}")), 2, Paint::Yellow);
+        let notes = answer.notes.iter().cloned().chain(unfinished);
+        let cell = format!("{} on {}", answer.workload, answer.configuration);
+        let notes = notes.map(|note| sanitize(&format!("{cell}: {note}")));
+        notes.collect::<Vec<_>>()
+    };
+    answers.iter().flat_map(of_answer).collect()
+}
+
+/// What was measured at the loads of an answer: `oltp on ext4: at rate_iops 7.73k: p99 1.90 ms, 7.70k IOPS of each stream`.
+fn found(answer: &SearchAnswer) -> Option<String> {
+    let loads = [answer.highest.as_ref(), answer.knee.as_ref()];
+    let mut told: Vec<String> = Vec::new();
+    for load in loads.into_iter().flatten() {
+        let point = answer.curve.iter().find(|point| point.load == load.value);
+        let Some(point) = point else { continue };
+        let value = point.value.map(|value| {
+            let metric = &answer.search.until.metric;
+            format!("{metric} {}", in_unit(metric, value))
+        });
+        let streams = match answer.search.axis {
+            SearchAxis::Rate => " of each stream",
+            _ => "",
+        };
+        let rate = point
+            .attained
+            .map(|rate| format!("{} IOPS{streams}", Rate(rate)));
+        let figures: Vec<String> = value.into_iter().chain(rate).collect();
+        let at = single(answer, load.value);
+        let text = format!(
+            "at {} {at}: {}",
+            answer.search.axis.name(),
+            figures.join(", ")
+        );
+        if !figures.is_empty() && !told.contains(&text) {
+            told.push(text);
         }
     }
-    trimmed(&(table.draw(style.columns(), style) + &style.plain(&notes)))
+    let cell = format!("{} on {}", answer.workload, answer.configuration);
+    (!told.is_empty()).then(|| sanitize(&format!("{cell}: {}", told.join("; "))))
 }
 
 /// `p99 < 2.00 ms`.
 fn bound(answer: &SearchAnswer) -> String {
     let until = &answer.search.until;
-    let rate = ["iops", "bandwidth"]
-        .iter()
-        .any(|rate| until.metric.ends_with(rate));
-    let limit = match rate {
-        true => Rate(until.limit).to_string(),
-        false => Nanos(until.limit as u64).to_string(),
-    };
+    let limit = in_unit(&until.metric, until.limit);
     let sign = if until.below { "<" } else { ">" };
     sanitize(&format!("{} {sign} {limit}", until.metric))
+}
+
+/// A value of a metric: a rate, or a time.
+fn in_unit(metric: &str, value: f64) -> String {
+    match ["iops", "bandwidth"]
+        .iter()
+        .any(|rate| metric.ends_with(rate))
+    {
+        true => Rate(value).to_string(),
+        false => Nanos(value as u64).to_string(),
+    }
+}
+
+/// A load in the unit of the axis.
+fn single(answer: &SearchAnswer, load: f64) -> String {
+    match load.is_finite() {
+        true if answer.search.axis == SearchAxis::Rate => Rate(load).to_string(),
+        true => format!("{load:.0}"),
+        false => "…".to_owned(),
+    }
 }
 
 /// `rate_iops 7.73k [7.66k, 7.81k]`.
@@ -53,11 +204,7 @@ fn load(answer: &SearchAnswer, load: Option<&Estimated>) -> String {
     let Some(load) = load else {
         return "none".to_owned();
     };
-    let number = |load: f64| match load.is_finite() {
-        true if answer.search.axis == SearchAxis::Rate => Rate(load).to_string(),
-        true => format!("{load:.0}"),
-        false => "…".to_owned(),
-    };
+    let number = |load: f64| single(answer, load);
     let interval = load.interval.map_or(String::new(), |(low, high)| {
         format!(" [{}, {}]", number(low), number(high))
     });
@@ -88,19 +235,12 @@ object!(AnswerView<'a>(answer in &'a SearchAnswer) {
     below: answer.search.until.below,
     // In the metric's unit; ns for times.
     limit: answer.search.until.limit,
-    highest: answer.highest.as_ref().map(LoadView),
-    knee: answer.knee.as_ref().map(LoadView),
+    highest: answer.highest.as_ref().map(EstimatedView),
+    knee: answer.knee.as_ref().map(EstimatedView),
     trials: answer.trials,
     complete: answer.complete,
     curve: list(&answer.curve, PointView),
     notes: answer.notes,
-});
-
-object!(LoadView<'a>(load in &'a Estimated) {
-    value: load.value,
-    low: load.interval.map(|interval| interval.0),
-    high: load.interval.map(|interval| interval.1),
-    level: load.level,
 });
 
 object!(PointView<'a>(point in &'a SearchPoint) {
@@ -136,13 +276,15 @@ mod tests {
             knee: estimated(5000.0, 3750.0, f64::INFINITY),
             trials: 19,
             complete: false,
-            curve: vec![SearchPoint {
-                load: 1250.0,
-                kept: 1,
-                lost: 0,
-                value: Some(5.3e5),
-                attained: Some(1250.0),
-            }],
+            curve: [(1250.0, 5.3e5), (5000.0, 9e5), (7734.0, 1.9e6)]
+                .map(|(load, value)| SearchPoint {
+                    load,
+                    kept: 1,
+                    lost: 0,
+                    value: Some(value),
+                    attained: Some(load),
+                })
+                .to_vec(),
             notes: vec!["above it, the requested rate is not sustained".to_owned()],
         }
     }
@@ -160,12 +302,39 @@ mod tests {
             "p99 < 2.00 ms",
             "rate_iops 7.73k [7.66k, 7.81k]",
             "rate_iops 5.00k [3.75k, …]",
+            "oltp on ext4: at rate_iops 7.73k: p99 1.90 ms, 7.73k IOPS of each stream;",
             "! oltp on ext4: above it, the requested rate is not sustained",
             "! oltp on ext4: the search is not complete",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert_eq!(searches(&[], style), "");
+    }
+
+    #[test]
+    fn an_answer_is_a_row_of_a_table_in_markup_and_csv() {
+        let markdown = searches_markdown("laws", &[answer()]);
+        for part in [
+            "**laws**",
+            "| workload | configuration | bound | highest load | knee | trials |",
+            "rate_iops 7.73k [7.66k, 7.81k]",
+            "- oltp on ext4: the search is not complete",
+        ] {
+            assert!(markdown.contains(part), "{part}: {markdown}");
+        }
+        let ascii_doc = searches_asciidoc("laws", &[answer()]);
+        assert!(ascii_doc.contains("|===\n|workload\n"), "{ascii_doc}");
+        let csv = searches_csv(&[answer()]);
+        let lines: Vec<&str> = csv.lines().collect();
+        assert_eq!(
+            lines[1],
+            "oltp,ext4,rate_iops,p99,true,2000000,7734,7656,7812,5000,3750,,0.9,19,false,\
+             \"above it, the requested rate is not sustained\""
+        );
+        assert_eq!(
+            (lines.len(), in_markup(&[], Markup::Markdown).len()),
+            (2, 0)
+        );
     }
 
     #[test]

@@ -108,6 +108,45 @@ fn several_metrics_are_beside_one_another_with_a_line_for_each_side() {
 }
 
 #[test]
+fn a_footnote_of_all_cells_is_a_note_below_the_table() {
+    let names: Vec<String> = (1..=7).map(|run| format!("run {run}")).collect();
+    let verdict = || Verdict::CannotDecide {
+        n: 3,
+        smallest_p: 0.1,
+        needed_p: 0.01,
+        least: 8,
+    };
+    let cells = (1..7).map(|run| {
+        let mut cell = cell(side(&names[run], bare(2000.0)), bare(2.0), verdict());
+        cell.notes = vec![format!(
+            "1 file of run 1 and 1 of run {} are too few",
+            run + 1
+        )];
+        cell.notes
+            .extend((run == 3).then(|| "only here".to_owned()));
+        cell
+    });
+    let iops = Metric::iops(Metric::IOPS);
+    let row = row("a", iops, side("run 1", bare(1000.0)), cells.collect());
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let text = text(&comparison("seven", &names, vec![row]), plain(120));
+    assert!(
+        text.contains("all verdicts: 1 file of run 1 and 1 of any other side are too few"),
+        "{text}"
+    );
+    assert!(
+        text.contains("all verdicts: n=3, smallest possible p"),
+        "{text}"
+    );
+    assert_eq!(text.matches("CANNOT DECIDE (1)").count(), 1, "{text}");
+    assert_eq!(text.matches("CANNOT DECIDE").count(), 6, "{text}");
+    assert!(
+        text.contains("(1) only here") && !text.contains("(2)"),
+        "{text}"
+    );
+}
+
+#[test]
 fn twelve_columns_are_one_table_without_cells_for_what_was_not_run() {
     let names: Vec<String> = (1..=12).map(|run| format!("run {run}")).collect();
     let rows = [0, 6].map(|first| {
@@ -157,6 +196,31 @@ fn the_mean_is_beside_the_median_on_request() {
     let row = &two_file_systems().rows[0].baseline;
     assert_eq!(shown.mean_of(&row.values), Some(2017.0 / 3.0));
     assert_eq!(shown.mean_of(&[]), None);
+}
+
+#[test]
+fn each_footnote_of_a_table_of_all_sides_is_named_in_it() {
+    let mut omitted = 0;
+    for comparison in [policies(), pools()] {
+        for columns in 40..200 {
+            let text = text(&comparison, plain(columns));
+            omitted += usize::from(text.contains("without footnotes ("));
+            for (at, line) in text.lines().enumerate() {
+                let number = line
+                    .strip_prefix('(')
+                    .and_then(|line| line.split_once(") "));
+                let Some((number, _)) = number.filter(|(it, _)| it.parse::<u32>().is_ok()) else {
+                    continue;
+                };
+                let ends = [(" (", ")"), (" (", ","), (",", ")"), (",", ",")];
+                let marks = ends.map(|(before, after)| format!("{before}{number}{after}"));
+                let mut table = text.lines().take(at);
+                let named = table.any(|line| marks.iter().any(|mark| line.contains(mark)));
+                assert!(named, "{columns} columns: {line}\n{text}");
+            }
+        }
+    }
+    assert!(omitted > 0);
 }
 
 #[test]

@@ -2,11 +2,13 @@
 //! two lines for each row, a block for each row. If all sides
 //! belong into one table, [`super::pivot`] draws it.
 
+use std::collections::BTreeSet;
+
 use iodyno_model::{ClaimCheck, Comparison};
 
 use super::Shown;
 use super::claims::Claims;
-use super::pivot::pivot;
+use super::pivot::{pivot, published};
 use super::searches::searches;
 use super::view::{ResultView, RowView, Tone, ViewModel, view};
 use crate::style::{Paint, Style, ended, left, trimmed, unbroken, width};
@@ -23,13 +25,18 @@ const SHORT_NAME: usize = 14;
 pub fn text(comparison: &Comparison, shown: &Shown, style: Style) -> String {
     let view = view(comparison, shown);
     let mut text = header(&view, style);
-    text += &match view.sections.is_empty() {
-        true => style.paint(Paint::Yellow, "nothing to compare") + "\n",
+    let all = || (1..=view.footnotes.len()).collect();
+    let (table, named): (String, BTreeSet<usize>) = match view.sections.is_empty() {
+        true => {
+            let nothing = style.paint(Paint::Yellow, "nothing to compare") + "\n";
+            (nothing, all())
+        }
         false if view.pivots => pivot(&view, style),
-        false => tables(&view, style),
+        false => (tables(&view, style), all()),
     };
-    for (index, footnote) in view.footnotes.iter().enumerate() {
-        let mark = format!("({}) ", index + 1);
+    text += &table;
+    for number in named {
+        let (mark, footnote) = (format!("({number}) "), &view.footnotes[number - 1]);
         text += &style.paragraph(&format!("{mark}{footnote}"), mark.len(), Paint::Dim);
     }
     text += &facts(&view, style);
@@ -41,6 +48,13 @@ pub fn text(comparison: &Comparison, shown: &Shown, style: Style) -> String {
     }
     text += &searches(&comparison.searches, style);
     trimmed(&style.plain(&text))
+}
+
+/// A comparison as a table to publish: a title, the values, and a sign for each verdict. Ends with a newline.
+pub fn closing_table(comparison: &Comparison, shown: &Shown, style: Style) -> String {
+    let view = view(comparison, shown);
+    let title = style.paint(Paint::Strong, &style.plain(&view.name)) + "\n";
+    trimmed(&style.plain(&(title + &published(&view, style))))
 }
 
 fn header(view: &ViewModel, style: Style) -> String {

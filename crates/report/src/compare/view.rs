@@ -10,7 +10,7 @@ use iodyno_units::percent;
 use super::Shown;
 use super::claims::{Claims, claims};
 use super::figures::{limit, median, p, ratio, times, value_in};
-use super::footnotes::Footnotes;
+use super::footnotes::{Footnotes, MARKED};
 use super::words::{Counts, amount, no_verdict, row_name, short, summary_counts};
 use crate::style::sanitize;
 
@@ -160,7 +160,7 @@ pub(super) fn view(comparison: &Comparison, shown: &Shown) -> ViewModel {
         () if row.exploratory => Some(EXPLORATORY),
         () => None,
     };
-    let sections = [None, Some(FLOOR), Some(EXPLORATORY)]
+    let sections: Vec<Section> = [None, Some(FLOOR), Some(EXPLORATORY)]
         .map(|title| {
             let rows = comparison.rows.iter().filter(|row| kind(row) == title);
             let mut rows: Vec<RowView> = rows
@@ -172,6 +172,11 @@ pub(super) fn view(comparison: &Comparison, shown: &Shown) -> ViewModel {
         .into_iter()
         .filter(|section| !section.rows.is_empty())
         .collect();
+    let (sections, footnotes, of_all) = match pivots(comparison) {
+        true => without_common(sections, footnotes.texts()),
+        false => (sections, footnotes.texts(), Vec::new()),
+    };
+    let notes = comparison.notes.iter().map(|note| sanitize(note));
     ViewModel {
         name: sanitize(&comparison.name),
         conditions: conditions(comparison),
@@ -191,13 +196,43 @@ pub(super) fn view(comparison: &Comparison, shown: &Shown) -> ViewModel {
             .collect(),
         pivots: pivots(comparison),
         sections,
-        footnotes: footnotes.texts(),
+        footnotes,
         same: shared(comparison),
         differs: differing(&comparison.differs),
         unknown: unknown(&comparison.unknown),
         claims: claims(&comparison.claims),
-        notes: comparison.notes.iter().map(|note| sanitize(note)).collect(),
+        notes: of_all.into_iter().chain(notes).collect(),
     }
+}
+
+/// Footnotes that all results have are notes below the table: in each of many cells, their numbers would tell nothing. Also
+/// returns the other footnotes, and the notes.
+fn without_common(
+    mut sections: Vec<Section>,
+    footnotes: Vec<String>,
+) -> (Vec<Section>, Vec<String>, Vec<String>) {
+    let rows = sections.iter_mut().flat_map(|section| &mut section.rows);
+    let results = rows.flat_map(|row| row.results.iter_mut().flatten());
+    let mut results: Vec<&mut ResultView> = results.filter(|result| !result.absent).collect();
+    let of_all = |mark: &usize| {
+        results.len() > 1 && results.iter().all(|result| result.marks.contains(mark))
+    };
+    let (common, own): (Vec<usize>, Vec<usize>) = (1..=footnotes.len()).partition(of_all);
+    for result in &mut results {
+        let place = |mark: &usize| own.iter().position(|own| own == mark);
+        result.marks = result
+            .marks
+            .iter()
+            .filter_map(place)
+            .map(|at| at + 1)
+            .collect();
+    }
+    let text = |mark: &usize| footnotes[mark - 1].clone();
+    let notes = common.iter().map(text);
+    let notes =
+        notes.map(|note| format!("all verdicts: {}", note.replace(MARKED, "any other side")));
+    let (notes, own) = (notes.collect(), own.iter().map(text).collect());
+    (sections, own, notes)
 }
 
 fn conditions(comparison: &Comparison) -> Vec<String> {

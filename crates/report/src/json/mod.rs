@@ -12,13 +12,14 @@ mod work;
 
 use iodyno_model::{
     Comparison, DeviceShare, DeviceSummary, Direction, DirectionFrame, EndedBy, ErrorCount,
-    Finding, Frame, GroupSummary, Histogram, MissedOps, OpInFlight, Quantile, Row, ServerUse,
-    SteadyResult, StepTime, Summary, Trial, Workload, errno_name, printable,
+    Finding, Frame, GroupSummary, Histogram, MissedOps, NodeSummary, OpInFlight, Point, Quantile,
+    Row, SearchAnswer, ServerUse, SteadyResult, StepTime, Summary, Trial, Workload, errno_name,
+    printable,
 };
 use serde::Serialize;
 
 pub(crate) use object::{list, object};
-pub use plan::plan;
+pub use plan::{Makes, Schedule, Scheduled, plan};
 
 use crate::compare;
 use crate::operations::of_group;
@@ -51,11 +52,13 @@ pub struct RunView {
     pub state: String,
     /// The number of complete rounds at each extension of the run.
     pub extended_after_rounds: Vec<u32>,
+    /// The answers of its searches, unless the comparison has them.
+    pub searches: Vec<SearchAnswer>,
 }
 
 /// `schema` = `iodyno.run/1`: `run` (`id`, `alias`, `name`, `command`, `state`, and `extended_after_rounds` if it was
-/// extended), `comparison` if there is one, as in [`crate::compare::json`], and `trials`, each as in [`trial`]. Ends
-/// with a newline.
+/// extended), `comparison` if there is one, as in [`crate::compare::json`], `searches` as in
+/// [`crate::compare::searches_json`] if it has no comparison with them, and `trials`, each as in [`trial`]. Ends with a newline.
 pub fn run(run: &RunView, comparison: Option<&Comparison>, trials: &[TrialView]) -> String {
     print(&RunDocument((run, comparison, trials)))
 }
@@ -79,6 +82,7 @@ object!(RunDocument<'a>((run, comparison, trials) in RunParts<'a>) {
     schema: "iodyno.run/1",
     run: RunHead(run),
     comparison [opt]: comparison.map(compare::Document),
+    searches [opt]: &(!run.searches.is_empty()).then(|| list(&run.searches, compare::AnswerView)),
     trials: list(trials, TrialDocument),
 });
 
@@ -116,6 +120,10 @@ object!(TrialDocument<'a>(view in &'a TrialView<'a>) {
     // Bytes of the lowest devices ÷ bytes of the jobs.
     device_shares: list(&view.summary.shares, ShareView),
     behaviour: view.summary.behaviour,
+    // What each node did, with several; `nodes` has their environments.
+    by_node [opt]: Some(list(&view.summary.nodes, NodeResult)).filter(|it| !it.is_empty()),
+    // The time in which all of several nodes measured.
+    common_window [opt]: view.summary.common.as_ref().map(CommonWindow),
     series: list(&view.trial.frames, FrameView),
     steps: (view.trial.parts.iter())
         .flat_map(|part| part.steps.iter().map(|step| StepView((&part.node, step))))
@@ -124,6 +132,26 @@ object!(TrialDocument<'a>(view in &'a TrialView<'a>) {
     // Ops that did not complete, if the storage was stuck.
     in_flight [opt]: Some(in_flight(view)).filter(|ops| !ops.is_empty()),
     nodes: list(&view.trial.parts, node::NodeView),
+});
+
+object!(NodeResult<'a>(node in &'a NodeSummary) {
+    name: node.name,
+    // After the instant at which all nodes were to start.
+    measured_from_ns: node.measured_ns.map(|span| span.0),
+    measured_until_ns: node.measured_ns.map(|span| span.1),
+    // In whole frames.
+    longest_stall_ns: node.longest_stall_ns,
+    rows: (node.rows.iter())
+        .map(|row| RowObject((row, None)))
+        .collect::<Vec<_>>(),
+});
+
+object!(CommonWindow<'a>(window in &'a Point) {
+    start_ns: window.start_ns,
+    // Of the whole frames in it.
+    span_ns: window.span_ns,
+    ops_per_s: window.iops,
+    bytes_per_s: window.bytes_per_s,
 });
 
 object!(GroupView<'a>((view, group) in (&'a TrialView<'a>, &'a GroupSummary)) {
@@ -323,6 +351,8 @@ object!(ShareView<'a>(share in &'a DeviceShare) {
 
 object!(FrameView<'a>(frame in &'a Frame) {
     number: frame.number,
+    // With several nodes: each has its own rows.
+    node [opt]: Some(&frame.node).filter(|node| !node.is_empty()),
     start_ns: frame.start_ns,
     end_ns: frame.end_ns,
     step: frame.step,

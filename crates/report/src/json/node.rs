@@ -1,8 +1,8 @@
 //! The environment of a part of a trial, and the use of the host during it.
 
 use iodyno_model::{
-    ControlGroupUse, DeviceLayer, DeviceUse, Environment, FileState, HostUse, Part, StackLayer,
-    TargetInfo,
+    CommandRun, ControlGroupUse, DeviceLayer, DeviceUse, Environment, FileState, HostUse,
+    MadeTarget, Part, StackLayer, TargetInfo,
 };
 
 use super::{list, object};
@@ -11,6 +11,11 @@ object!(NodeView<'a>(part in &'a Part) {
     name: part.node,
     clock_offset_ns: part.clock_offset_ns,
     clock_error_ns: part.clock_error_ns,
+    // After the end, with several nodes.
+    clock_offset_after_ns [opt]: part.clock_after.map(|after| after.offset_ns),
+    clock_error_after_ns [opt]: part.clock_after.map(|after| after.error_ns),
+    // From the instant at which all nodes were to start.
+    start_late_ns [opt]: Some(part.start_late_ns).filter(|late| *late > 0),
     environment: EnvironmentView(&part.environment),
     host: HostView(&part.host),
     files: list(&part.files, FileView),
@@ -41,6 +46,25 @@ object!(EnvironmentView<'a>(it in &'a Environment) {
     clock_read_ns: it.clock_read_ns,
     load_1min: f64::from(it.load_1min_x100) / 100.0,
     targets: list(&it.targets, TargetView),
+    // The target, if it was made for the run.
+    made [opt]: it.made.as_ref().map(MadeView),
+});
+
+object!(MadeView<'a>(made in &'a MadeTarget) {
+    // Which of the targets that were made for the configuration, from 1.
+    instance: made.instance,
+    // What is known of its layers: `zfs.properties`, `precondition.iops`, …
+    facts: made.facts,
+    // The commands that made it, each with its exit status and the end of its output.
+    commands: list(&made.commands, CommandView),
+});
+
+object!(CommandView<'a>(run in &'a CommandRun) {
+    command: run.command,
+    // Null: ended by a signal, not started, or still running.
+    status: run.status,
+    output: run.output,
+    span_ns: run.span_ns,
 });
 
 object!(TargetView<'a>(target in &'a TargetInfo) {

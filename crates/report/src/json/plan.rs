@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use iodyno_model::{
-    Access, Admission, After, Amount, Blocks, Buffers, Configuration, Engine, ErrorPolicy,
-    ExitScope, Extent, Files, Forecast, Imported, Job, Logs, Operations, Pacing, Place, Placement,
-    Plan, Question, Reporting, Sampling, Settling, SharedFiles, SharedMode, Source, Span,
-    SteadyRule, Stopping, SyncPolicy, TargetUse, Verify, Work, Workload,
+    Access, Admission, After, Amount, Blocks, Buffers, ClosingTable, Configuration, Engine,
+    ErrorPolicy, ExitScope, Extent, FilePolicy, Files, Forecast, Fresh, Imported, Job, Logs,
+    Operations, Pacing, Place, Placement, Plan, PlannedNode, Question, Reporting, Sampling, Search,
+    Settling, SharedFiles, SharedMode, Source, Span, SteadyRule, Stopping, SyncPolicy, TargetUse,
+    Verify, Work, Workload,
 };
 use iodyno_units::Nanos;
 use serde::Serialize;
@@ -17,8 +18,60 @@ use super::print;
 /// The version of this document's form.
 const FORM: u32 = 1;
 
-/// The whole plan, and what a run would do with its targets, if that is known. Ends with a newline.
-pub fn plan(plan: &Plan, forecast: Option<&Forecast>) -> String {
+/// What an experiment will do: the storage that it makes, its time, and its trials in order.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Schedule {
+    /// How often storage is made anew.
+    pub fresh: Fresh,
+    /// The pairs of configurations that use the same storage in turn: it is then made for every trial.
+    pub turns: Vec<(String, String)>,
+    /// The storage of each configuration that is made.
+    pub makes: Vec<Makes>,
+    /// The space that image files need in each folder, bytes.
+    pub space: BTreeMap<PathBuf, u64>,
+    /// The measured time of a round, ns, without workloads that have no time limit.
+    pub round_ns: u64,
+    /// The longest time of preconditioning, ns.
+    pub precondition_ns: u64,
+    /// The workloads without a time limit.
+    pub without_limit: Vec<String>,
+    /// The number of rounds that the time limit allows; null without a limit.
+    pub rounds_in_time: Option<u32>,
+    /// Number of primary comparisons.
+    pub primary_comparisons: u32,
+    /// Whether the rounds can decide them; null if there are none.
+    pub can_decide: Option<bool>,
+    /// The smallest number of rounds that can.
+    pub least_rounds: Option<u32>,
+    /// Every trial in its order.
+    pub trials: Vec<Scheduled>,
+}
+
+/// The storage of a configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Makes {
+    /// The configuration's name.
+    pub configuration: String,
+    /// The layers with their options and the other settings, from the top down.
+    pub storage: String,
+}
+
+/// A trial of a schedule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Scheduled {
+    /// From 1.
+    pub number: u32,
+    /// From 1.
+    pub round: u32,
+    /// The configuration's name.
+    pub configuration: String,
+    /// The workload's name.
+    pub workload: String,
+}
+
+/// The whole plan, what a run would do with its targets, if that is known, and the schedule of an experiment. Ends with a
+/// newline.
+pub fn plan(plan: &Plan, forecast: Option<&Forecast>, schedule: Option<&Schedule>) -> String {
     let jobs = |workload: &Workload| -> Vec<(Blocks, bool)> {
         let jobs = workload.jobs.iter();
         jobs.map(|job| {
@@ -37,6 +90,7 @@ pub fn plan(plan: &Plan, forecast: Option<&Forecast>) -> String {
         schema: FORM,
         name: &plan.name,
         command: &plan.command,
+        nodes: &plan.nodes,
         configurations: &plan.configurations,
         workloads: workloads
             .map(|(workload, blocks)| WorkloadObject {
@@ -46,6 +100,13 @@ pub fn plan(plan: &Plan, forecast: Option<&Forecast>) -> String {
                     .map(|(job, (blocks, time_based))| job_object(job, blocks, *time_based))
                     .collect(),
                 again: workload.again,
+                family: workload.family.as_deref(),
+                only: &workload.only,
+                dimensions: &workload.dimensions,
+                rounds: workload.rounds,
+                stopping: Some(&workload.stopping).filter(|rules| !rules.is_none()),
+                files: Some(workload.files).filter(|files| *files != FilePolicy::Own),
+                search: workload.search.as_ref(),
             })
             .collect(),
         rounds: plan.rounds,
@@ -56,6 +117,11 @@ pub fn plan(plan: &Plan, forecast: Option<&Forecast>) -> String {
         settling: &plan.settling,
         sampling: &plan.sampling,
         stuck_after_ns: plan.stuck_after_ns,
+        fresh: Some(plan.fresh).filter(|fresh| *fresh != Fresh::default()),
+        retry: Some(plan.retry).filter(|retry| *retry > 0),
+        probe: Some(true).filter(|_| plan.probe),
+        table: plan.table.as_ref(),
+        schedule,
         imported: plan.imported.as_ref(),
         targets: forecast.map(|forecast| {
             let targets = forecast.targets.iter();
@@ -78,6 +144,8 @@ struct PlanObject<'a> {
     schema: u32,
     name: &'a str,
     command: &'a [String],
+    #[serde(skip_serializing_if = "<[PlannedNode]>::is_empty")]
+    nodes: &'a [PlannedNode],
     configurations: &'a [Configuration],
     workloads: Vec<WorkloadObject<'a>>,
     rounds: u32,
@@ -88,6 +156,16 @@ struct PlanObject<'a> {
     settling: &'a Settling,
     sampling: &'a Sampling,
     stuck_after_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fresh: Option<Fresh>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    probe: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    table: Option<&'a ClosingTable>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schedule: Option<&'a Schedule>,
     #[serde(skip_serializing_if = "Option::is_none")]
     imported: Option<&'a Imported>,
     /// The files, folders and devices that its trials would open.
@@ -128,6 +206,20 @@ struct WorkloadObject<'a> {
     sources: &'a [Source],
     jobs: Vec<JobObject<'a>>,
     again: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    family: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    only: &'a [String],
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    dimensions: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rounds: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopping: Option<&'a Stopping>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    files: Option<FilePolicy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    search: Option<&'a Search>,
 }
 
 #[derive(Serialize)]

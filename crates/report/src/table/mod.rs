@@ -1,7 +1,7 @@
 //! The one renderer of tables: columns with alignment, unit, minimum width and a rule for narrow terminals.
 //!
 //! If a table is too wide, columns that may be dropped are dropped first, then columns that may be narrowed are
-//! narrowed. If it is still too wide, each row is printed as a block: its first cell, and below it the others, each
+//! narrowed, the last ones first. If it is still too wide, each row is printed as a block: its first cell, and below it the others, each
 //! after its heading. No line is ever longer than the width, and everything that was not dropped or shortened is
 //! printed.
 //!
@@ -49,6 +49,7 @@ pub(crate) struct Column {
     most: usize,
     drop: u32,
     narrow: Narrow,
+    narrowed_last: bool,
 }
 
 impl Column {
@@ -62,6 +63,7 @@ impl Column {
             most: usize::MAX,
             drop: 0,
             narrow: Narrow::Keep,
+            narrowed_last: false,
         }
     }
 
@@ -116,6 +118,14 @@ impl Column {
     pub(crate) fn end(self, least: usize) -> Column {
         let narrow = Narrow::End(least);
         Column { narrow, ..self }
+    }
+
+    /// It is narrowed only after all columns without this mark.
+    pub(crate) fn narrowed_last(self) -> Column {
+        Column {
+            narrowed_last: true,
+            ..self
+        }
     }
 
     /// Its cells may take several lines.
@@ -326,13 +336,16 @@ impl Table {
         }
         let needed = needed(&places);
         let mut free = columns.saturating_sub(needed);
+        places.sort_by_key(|place| !self.columns[*place].narrowed_last);
         let shown = places.into_iter().map(|place| {
             let more = (natural[place] - least(place)).min(free);
             free -= more;
             (place, least(place) + more)
         });
+        let mut shown: Vec<(usize, usize)> = shown.collect();
+        shown.sort_unstable();
         Layout {
-            shown: shown.collect(),
+            shown,
             fits: needed <= columns,
         }
     }

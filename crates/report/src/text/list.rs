@@ -42,11 +42,11 @@ pub fn list(rows: &[RunRow], style: Style) -> String {
         Column::left("started"),
         Column::right("took").drop(1),
         Column::left("state"),
-        Column::right("trials"),
-        Column::left("name").end(12),
+        Column::right("trials").drop(2),
+        Column::left("name").end(10),
     ];
-    let apart = apart.then(|| Column::left("differs in").middle(10));
-    let result = Column::left("result").end(6);
+    let apart = apart.then(|| Column::left("differs in").middle(14).narrowed_last());
+    let result = Column::left("result").end(12).narrowed_last();
     let with_apart = apart.is_some();
     let mut table = Table::new(head.into_iter().chain(apart).chain([result]));
     for row in rows {

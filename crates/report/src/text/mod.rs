@@ -4,6 +4,7 @@ mod bars;
 mod describe;
 mod layers;
 mod list;
+mod nodes;
 mod operations;
 mod remarks;
 mod table;
@@ -88,6 +89,7 @@ fn facts(
                 .as_ref()
                 .map_or_else(String::new, |cycles| cycles.times(trial))),
         ),
+        ("nodes", one(nodes::line(summary, trial))),
         ("series", one(series(summary, style))),
         ("steady", steady(summary)),
         ("cpu", one(cpu(summary, cycles.is_some()))),

@@ -3,7 +3,7 @@
 use iodyno_model::{Direction, Histogram, Quantile, Row, Summary, Workload};
 use iodyno_units::{Nanos, Rate};
 
-use super::{LABEL, describe};
+use super::{LABEL, describe, nodes};
 use crate::operations::{self, Cycles};
 use crate::style::{Paint, Style};
 use crate::table::{Column, Table};
@@ -20,6 +20,9 @@ const COLUMNS: [(&str, usize, u32); 8] = [
     ("max", 8, 5),
     ("err", 4, 0),
 ];
+
+/// Number of nodes with rows of their own.
+const LISTED_NODES: usize = 16;
 
 /// A direction's label and figures, a cell for each column.
 struct Figures {
@@ -62,6 +65,14 @@ pub(super) fn table(workload: &Workload, summary: &Summary, style: Style) -> Str
     if !summary.total.is_empty() {
         table.text("all together", 2, Paint::Cyan);
         add(&mut table, summary.total.iter().flat_map(figures).collect());
+    }
+    for node in summary.nodes.iter().take(LISTED_NODES) {
+        table.text(nodes::heading(summary, node), 2, Paint::Cyan);
+        add(&mut table, node.rows.iter().flat_map(figures).collect());
+    }
+    if let Some(more @ 1..) = summary.nodes.len().checked_sub(LISTED_NODES) {
+        let text = format!("{} more", iodyno_units::counted(more as u64, "node"));
+        table.text(text, 2, Paint::Cyan);
     }
     match empty {
         true => style.paint(Paint::Yellow, "no op completed") + "\n",

@@ -8,7 +8,7 @@ use super::choice::Choice;
 use super::line::LineBuilder;
 use super::screen::{self, Section};
 use super::{WatchView, cpus, host};
-use crate::style::{Paint, Style};
+use crate::style::{Paint, Style, ended, width};
 
 /// A key that was pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,22 +151,28 @@ impl Live {
             let line = line.paint(Some(Paint::Strong), "filter: ").push(filter);
             return line.push("_").at_end("Enter accepts, Esc removes").done();
         }
-        let mut line = match self.paused {
+        let line = match self.paused {
             true => line.paint(Some(Paint::Yellow), "PAUSED  "),
             false => line,
         };
-        line = match screen::remark(view) {
-            Some(remark) => line.paint(Some(Paint::Yellow), &remark),
-            None => line,
-        };
         let filter = match filter {
-            "" => String::new(),
-            filter => format!(": {filter}"),
+            "" => "/ filter".to_owned(),
+            filter => format!("/ filter: {filter}"),
         };
-        let keys = format!(
-            "h help  p pause  s sort: {}  / filter{filter}  q quit",
-            self.choice.sort.name()
-        );
+        let sort = self.choice.sort.name();
+        let keys = format!("h help  p pause  s sort: {sort}  {filter}  q quit");
+        let Some(remark) = screen::remark(view) else {
+            return line.at_end(&keys).done();
+        };
+        // A long remark leaves the key that explains the others, and the filter that hides rows.
+        let keys = match line.free() >= width(&remark) + 2 + width(&keys) {
+            true => keys,
+            false if self.choice.filter.is_empty() => "h help".to_owned(),
+            false => format!("{filter}  h help"),
+        };
+        let room = line.free().saturating_sub(width(&keys) + 2);
+        let remark = ended(&remark, room, style);
+        let line = line.paint(Some(Paint::Yellow), &remark);
         line.at_end(&keys).done()
     }
 }

@@ -444,6 +444,28 @@ fn appeared_and_disappeared_devices_are_listed_for_some_time() {
 }
 
 #[test]
+fn a_long_remark_leaves_the_help_and_the_filter_visible() {
+    let mut telemetry = host(2, 1, 40);
+    let names = (0..20).map(|number| format!("loop{number}"));
+    let remark = format!("{} disappeared", names.collect::<Vec<_>>().join(", "));
+    telemetry.gaps = recording().gap(38, SeriesKind::Disk, &remark).done().gaps;
+    let mut display = Live::default();
+    let mut foot = || live(&mut display, &telemetry, 24).pop().unwrap();
+    assert!(
+        foot().starts_with("! loop0, loop1") && foot().ends_with("…  h help"),
+        "{}",
+        foot()
+    );
+    "/vd"
+        .chars()
+        .for_each(|key| assert!(display.press(Key::Char(key))));
+    assert!(display.press(Key::Enter));
+    let foot = live(&mut display, &telemetry, 24).pop().unwrap();
+    assert!(foot.ends_with("…  / filter: vd  h help"), "{foot}");
+    assert!(crate::style::width(&foot) < 80, "{foot}");
+}
+
+#[test]
 fn reclaim_has_a_line_while_memory_is_short() {
     let calm = Picture::of(&host(1, 1, 3)).drawn(EIGHTY, 40);
     assert!(!calm.contains("reclaim"), "{calm}");

@@ -131,6 +131,7 @@ mod tests {
         let mut shape = |kind, columns| {
             count += 1;
             SeriesShape {
+                node: String::new(),
                 kind,
                 number: count - 1,
                 subjects: vec![SeriesRow::new("")],
@@ -148,6 +149,7 @@ mod tests {
                 load = of_load.number;
                 telemetry.shapes.push(of_load);
                 telemetry.gaps.push(SeriesGap {
+                    node: String::new(),
                     kind: SeriesKind::Cpu,
                     at_ns: i64::from(second) * 10 * TENTH,
                     reason: "so".to_owned(),

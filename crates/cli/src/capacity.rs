@@ -1,0 +1,97 @@
+//! Whether the files of workloads fit in the storage that a run makes.
+
+use std::collections::BTreeMap;
+
+use iodyno_model::{Amount, Configuration, Diagnostic, Job, Layer, Provision, Work, Workload};
+use iodyno_units::Bytes;
+
+/// Warnings for workloads whose files are larger than the storage that is made for them.
+pub(crate) fn too_large(
+    configurations: &[Configuration],
+    workloads: &[Workload],
+) -> Vec<Diagnostic> {
+    let made = configurations.iter().filter(|it| !it.again);
+    let made = made.filter_map(|it| Some((it, capacity(it.provision()?)?)));
+    let mut warnings = Vec::new();
+    for (configuration, (key, capacity)) in made {
+        for workload in workloads {
+            let here = workload.only.is_empty() || workload.only.contains(&configuration.name);
+            let needed = needed(workload);
+            if here && needed > capacity {
+                let message = format!(
+                    "the files of `{}` do not fit on `{}`: they need {}, and it has at most {}",
+                    workload.name,
+                    configuration.name,
+                    Bytes(needed),
+                    Bytes(capacity)
+                );
+                let hint = format!("increase `{key}`, or use smaller or fewer files");
+                warnings.push(Diagnostic::warning(message).hint(hint));
+            }
+        }
+    }
+    warnings
+}
+
+/// The key that limits the size of made storage, and the size, bytes. `None`: it is unknown, or data may be compressed.
+fn capacity(provision: &Provision) -> Option<(&'static str, u64)> {
+    let compressed = provision.layers.iter().any(|layer| match layer {
+        Layer::Zfs(zfs) => zfs.properties.contains_key("compression"),
+        Layer::FileSystem { mount, .. } => mount.iter().any(|it| it.starts_with("compress")),
+        _ => false,
+    });
+    let sizes = provision.layers.iter().filter_map(|layer| match layer {
+        Layer::File { size, count, .. } => {
+            Some(("file.size", size.saturating_mul(u64::from(*count))))
+        }
+        Layer::Zram { size, count, .. } => {
+            Some(("zram.size", size.saturating_mul(u64::from(*count))))
+        }
+        Layer::Tmpfs { size } => Some(("tmpfs.size", *size)),
+        Layer::Zfs(zfs) => Some(("zfs.volume", zfs.volume?)),
+        _ => None,
+    });
+    sizes.min_by_key(|(_, size)| *size).filter(|_| !compressed)
+}
+
+/// The least space that the files of a workload need, bytes.
+fn needed(workload: &Workload) -> u64 {
+    let mut files: BTreeMap<String, u64> = BTreeMap::new();
+    for (name, bytes) in workload.jobs.iter().filter_map(of_job) {
+        let largest = files.entry(name).or_default();
+        *largest = bytes.max(*largest);
+    }
+    files.into_values().fold(0, u64::saturating_add)
+}
+
+/// What tells the files of a job from those of others, and their size, bytes. `None`: it has none, or their size depends on
+/// the target.
+fn of_job(job: &Job) -> Option<(String, u64)> {
+    match &job.work {
+        Work::Blocks(blocks) => {
+            let none = blocks.engine.kind.without_files();
+            let Some(Amount::Bytes(size)) = blocks.extent.size else {
+                return None;
+            };
+            if none || blocks.replay.is_some() {
+                return None;
+            }
+            let files = &blocks.files;
+            Some(match files.names.is_empty() {
+                false => (format!("{:?}", files.names), size),
+                true if files.format.contains("$jobname") || files.format.is_empty() => {
+                    (job.name.clone(), size.saturating_mul(u64::from(job.clones)))
+                }
+                true => (files.format.clone(), size),
+            })
+        }
+        Work::FileOperations(operations) => {
+            let sets = operations.sets.iter();
+            let sizes = sets.map(|set| set.count.saturating_mul(set.size));
+            let size = sizes.fold(0, u64::saturating_add);
+            Some((job.name.clone(), size))
+        }
+        // All use the same files.
+        Work::SharedFiles(shared) => Some(("shared files".to_owned(), shared.total_size())),
+    }
+}

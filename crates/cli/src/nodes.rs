@@ -1,0 +1,175 @@
+//! `--node NAME=ADDRESS`: the nodes on which each trial runs at once.
+
+use std::path::Path;
+
+use iodyno_lab::LabNode;
+use iodyno_model::{Diagnostic, Plan, PlannedNode};
+use iodyno_runner::{LocalNode, SshAddress, SshNode};
+
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::logging;
+use crate::targets::local_node;
+
+/// The address of this host.
+const LOCAL: &str = "local";
+
+/// The nodes of a run, connected.
+pub(crate) struct Nodes(Vec<(String, Place)>);
+
+enum Place {
+    Here(LocalNode),
+    Elsewhere(Box<SshNode>),
+}
+
+impl Nodes {
+    /// This host, as the only node.
+    pub(crate) fn here(context: &Context) -> Result<Nodes, Failure> {
+        let here = Place::Here(local_node(context)?);
+        Ok(Nodes(vec![(String::new(), here)]))
+    }
+
+    /// Connects to the nodes of a plan; without any, this host is the only one. `binary`: the program to copy where iodyno is
+    /// not installed in this version. Reports every node that cannot be used.
+    pub(crate) fn connect(
+        planned: &[PlannedNode],
+        binary: Option<&Path>,
+        context: &Context,
+    ) -> Result<Nodes, Failure> {
+        if planned.is_empty() {
+            return Nodes::here(context);
+        }
+        let (mut nodes, mut faults) = (Vec::new(), Vec::new());
+        for PlannedNode { name, at } in planned {
+            if at == LOCAL {
+                nodes.push((name.clone(), Place::Here(local_node(context)?)));
+                continue;
+            }
+            let flags = logging::node_flags(context.verbose);
+            let connected = at
+                .parse::<SshAddress>()
+                .map_err(|why| Diagnostic::error(format!("`{at}` is not an address: {why}")))
+                .and_then(|address| {
+                    SshNode::connect(&address, binary, flags.into_iter().collect())
+                });
+            match connected {
+                Ok(node) => nodes.push((name.clone(), Place::Elsewhere(Box::new(node)))),
+                Err(fault) => faults.push(Diagnostic {
+                    message: format!("node `{name}`: {}", fault.message),
+                    ..fault
+                }),
+            }
+        }
+        match faults.is_empty() {
+            true => Ok(Nodes(nodes)),
+            false => Err(Failure {
+                exit: Exit::CheckFailed,
+                faults,
+            }),
+        }
+    }
+
+    /// The nodes as `lab` uses them, in the order of the plan.
+    pub(crate) fn list(&self) -> Vec<LabNode<'_>> {
+        let nodes = self.0.iter().map(|(name, place)| LabNode {
+            name: name.clone(),
+            node: match place {
+                Place::Here(node) => node,
+                Place::Elsewhere(node) => node.as_ref(),
+            },
+            here: matches!(place, Place::Here(_)),
+        });
+        nodes.collect()
+    }
+}
+
+/// The nodes of the `--node` flags.
+///
+/// # Errors
+/// Every error of every flag.
+pub(crate) fn planned(flags: &[String]) -> Result<Vec<PlannedNode>, Vec<Diagnostic>> {
+    let (mut nodes, mut faults): (Vec<PlannedNode>, _) = (Vec::new(), Vec::new());
+    for flag in flags {
+        let (name, at) = flag.split_once('=').unwrap_or(("", flag));
+        let plain = |c: char| c.is_alphanumeric() || "._-".contains(c);
+        let fault = if name.is_empty() {
+            Some((
+                "has no name".to_owned(),
+                format!("write `--node NAME={at}`"),
+            ))
+        } else if !name.chars().all(plain) {
+            let hint = "use letters, digits, `.`, `_` and `-`".to_owned();
+            Some(("has a name with other characters".to_owned(), hint))
+        } else if nodes.iter().any(|other| other.name == name) {
+            let hint = "give each node its own name".to_owned();
+            Some((format!("repeats the name `{name}`"), hint))
+        } else if at == LOCAL {
+            None
+        } else {
+            let hint = format!("write `--node {name}=ssh://HOST` or `--node {name}=local`");
+            at.parse::<SshAddress>()
+                .err()
+                .map(|why| (format!("is not an address: {why}"), hint))
+        };
+        match fault {
+            None => nodes.push(PlannedNode {
+                name: name.to_owned(),
+                at: at.to_owned(),
+            }),
+            Some((what, hint)) => {
+                faults.push(Diagnostic::error(format!("`--node {flag}` {what}")).hint(hint));
+            }
+        }
+    }
+    match faults.is_empty() {
+        true => Ok(nodes),
+        false => Err(faults),
+    }
+}
+
+/// Why a plan cannot run on nodes.
+pub(crate) fn obstacle(plan: &Plan) -> Option<Diagnostic> {
+    let makes = plan
+        .configurations
+        .iter()
+        .any(|one| one.provision().is_some());
+    (makes && !plan.nodes.is_empty()).then(|| {
+        Diagnostic::error("storage cannot be made on nodes that are given with `--node`")
+            .hint("use existing folders or devices of the nodes, or leave `--node` out")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_has_a_name_and_an_address() {
+        let parsed = |flags: &[&str]| {
+            let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+            planned(&flags)
+                .map_err(|faults| faults.into_iter().map(|f| f.message).collect::<Vec<_>>())
+        };
+        let nodes = parsed(&["a=ssh://ada@10.0.0.1:2222", "b=local"]).unwrap();
+        let nodes: Vec<(&str, &str)> = nodes.iter().map(|n| (&*n.name, &*n.at)).collect();
+        assert_eq!(nodes, [("a", "ssh://ada@10.0.0.1:2222"), ("b", "local")]);
+        for (flag, words) in [
+            ("ssh://h", "has no name"),
+            ("=local", "has no name"),
+            ("a b=local", "other characters"),
+            (
+                "b=http://h",
+                "is not an address: it does not begin with `ssh://`",
+            ),
+            ("b=ssh://-oProxyCommand=x", "begins with `-`"),
+            ("a=local", "repeats the name `a`"),
+        ] {
+            let faults = parsed(&["a=local", flag]).unwrap_err();
+            assert!(
+                faults.len() == 1 && faults[0].contains(words),
+                "{flag}: {faults:?}"
+            );
+        }
+    }
+}

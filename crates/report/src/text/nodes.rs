@@ -1,0 +1,62 @@
+//! The nodes of a trial with several.
+
+use iodyno_model::{NodeSummary, Summary, Trial};
+use iodyno_units::{Nanos, Rate};
+
+use crate::style::sanitize;
+
+/// The line above a node's rows: when it started, and for how long it measured.
+pub(super) fn heading(summary: &Summary, node: &NodeSummary) -> String {
+    let name = sanitize(&node.name);
+    let Some((from_ns, until_ns)) = node.measured_ns else {
+        return format!("{name}  measured nothing");
+    };
+    let starts = summary.nodes.iter().filter_map(|node| node.measured_ns);
+    let first_ns = starts.map(|measured| measured.0).min().unwrap_or(from_ns);
+    let span = Nanos(until_ns - from_ns);
+    match from_ns - first_ns {
+        0 => format!("{name}  started first, {span}"),
+        later => format!("{name}  started {} later, {span}", Nanos(later)),
+    }
+}
+
+/// How far apart the nodes started and ended, and the rate while all of them measured.
+pub(super) fn line(summary: &Summary, trial: &Trial) -> String {
+    let spans: Vec<(u64, u64)> = summary
+        .nodes
+        .iter()
+        .filter_map(|node| node.measured_ns)
+        .collect();
+    let apart = |ends: Vec<u64>| Some(Nanos(ends.iter().max()? - ends.iter().min()?));
+    let starts = apart(spans.iter().map(|span| span.0).collect());
+    let ends = apart(spans.iter().map(|span| span.1).collect());
+    let (Some(starts), Some(ends)) = (starts, ends) else {
+        return String::new();
+    };
+    let mut errors: Vec<u64> = trial.parts.iter().map(|part| part.clock_error_ns).collect();
+    errors.sort_unstable();
+    let error: u64 = errors.iter().rev().take(2).sum();
+    let mut text = format!(
+        "starts {starts} apart (± {}), ends {ends} apart",
+        Nanos(error)
+    );
+    if let Some(common) = &summary.common {
+        text += &format!(
+            ", {} ops/s while all measured ({})",
+            Rate(common.iops),
+            Nanos(common.span_ns)
+        );
+    }
+    let longest = summary
+        .nodes
+        .iter()
+        .max_by_key(|node| node.longest_stall_ns);
+    if let Some(node) = longest.filter(|node| node.longest_stall_ns > 0) {
+        text += &format!(
+            ", longest time without a completion {} on {}",
+            Nanos(node.longest_stall_ns),
+            sanitize(&node.name)
+        );
+    }
+    text
+}
