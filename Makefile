@@ -13,7 +13,7 @@ help:
 	@echo "make build       build $(IODYNO)"
 	@echo "make install     install the built program, its manual pages and completions below PREFIX ($(PREFIX))"
 	@echo "make install-links  make links named fio and sysbench to it in LINKS ($(LINKS))"
-	@echo "make demo        build it and compare two ways of reading in a temporary folder"
+	@echo "make demo        build it and compare reads one and sixteen at a time"
 	@echo "make test        run all tests; as root, or with INSTALL=1, install the tools they need first"
 	@echo "make test-long   run the tests that take minutes: resuming killed runs, simulated verdicts"
 	@echo "make check       run all checks of .ci/run: formatting, lints, dependencies, all tests"
