@@ -1,0 +1,14 @@
+//! Mirrors: the parts that need neither I/O nor a clock.
+//!
+//! A *leg* is one member of a mirror. A [`ReadPolicy`] chooses the leg that serves a read from what it sees of each leg
+//! ([`LegView`]). A [`LegQueue`] sorts, merges and limits what is issued to a leg. Both get the time as an
+//! argument, so that a real mirror and a simulated one use the same objects.
+
+mod policy;
+mod queue;
+
+pub use policy::{
+    Adaptive, LeastPending, LegView, MdRaid1, Modulo, OpenZfs, PolicyKind, PowerOfTwo, ReadPolicy,
+    ReadRequest, RoundRobin, UnknownPolicy,
+};
+pub use queue::{Command, LegQueue, QueueSettings, Transfer};

@@ -1,0 +1,236 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn legs(pending: &[u32]) -> Vec<LegView> {
+    let leg = |&pending: &u32| LegView {
+        pending,
+        commands: pending,
+        ..LegView::default()
+    };
+    pending.iter().map(leg).collect()
+}
+
+fn read(offset: u64) -> ReadRequest {
+    ReadRequest {
+        offset,
+        length: 131_072,
+    }
+}
+
+/// The choices of a policy for reads at these offsets, all at time 0.
+fn choices(kind: PolicyKind, legs: &[LegView], offsets: &[u64]) -> Vec<usize> {
+    let mut policy = kind.build(legs.len(), 1);
+    let choose = |&offset: &u64| policy.choose(&read(offset), legs, 0).unwrap();
+    offsets.iter().map(choose).collect()
+}
+
+prop_compose! {
+    fn any_leg()(
+        readable in prop::bool::weighted(0.8),
+        rotational: bool,
+        pending in 0..12u32,
+        queued in 0..50u32,
+        moves in 0..50u32,
+        last_end in 0..64u64,
+        done_end in 0..64u64,
+        move_ns in 0.0..2e7,
+        byte_ns in 0.0..20.0,
+    ) -> LegView {
+        LegView {
+            readable,
+            rotational,
+            pending,
+            pending_bytes: u64::from(pending) << 17,
+            queued,
+            queued_bytes: u64::from(queued) << 17,
+            moves,
+            commands: pending,
+            last_offset: last_end << 20,
+            last_end: last_end << 20,
+            done_end: done_end << 20,
+            move_ns,
+            byte_ns,
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_policy_chooses_a_readable_leg_if_there_is_one(
+        trials in prop::collection::vec((prop::collection::vec(any_leg(), 0..6), 0..64u64), 1..60),
+        seed: u64,
+    ) {
+        for kind in PolicyKind::ALL {
+            let mut policy = kind.build(6, seed);
+            for (step, (legs, offset)) in trials.iter().enumerate() {
+                let now = step as u64 * 3_000_000;
+                match policy.choose(&read(offset << 20), legs, now) {
+                    Some(leg) => prop_assert!(legs[leg].readable, "{kind}"),
+                    None => prop_assert!(legs.iter().all(|leg| !leg.readable), "{kind}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_choices(
+        trials in prop::collection::vec((prop::collection::vec(any_leg(), 3), 0..64u64), 1..60),
+        seed: u64,
+    ) {
+        for kind in PolicyKind::ALL {
+            let mut twins = [kind.build(3, seed), kind.build(3, seed)];
+            for (step, (legs, offset)) in trials.iter().enumerate() {
+                let now = step as u64 * 3_000_000;
+                let [one, other] = &mut twins;
+                prop_assert_eq!(
+                    one.choose(&read(offset << 20), legs, now),
+                    other.choose(&read(offset << 20), legs, now)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn names_are_read_back_and_a_wrong_one_lists_all() {
+    for kind in PolicyKind::ALL {
+        assert_eq!(kind.name().parse(), Ok(kind));
+        assert_eq!(kind.build(2, 0).kind(), kind);
+    }
+    let error = "modula".parse::<PolicyKind>().unwrap_err().to_string();
+    assert!(
+        error.contains("`modula`") && error.contains("md-raid1"),
+        "{error}"
+    );
+}
+
+#[test]
+fn modulo_keeps_two_mebibytes_on_a_leg_and_skips_a_stale_one() {
+    let mut three = legs(&[9, 0, 0]);
+    let offsets = [0, 1 << 20, 2 << 20, 5 << 20, 6 << 20];
+    assert_eq!(
+        choices(PolicyKind::Modulo, &three, &offsets),
+        [0, 0, 1, 2, 0]
+    );
+    three[0].readable = false;
+    assert_eq!(
+        choices(PolicyKind::Modulo, &three, &offsets),
+        [1, 1, 1, 2, 1]
+    );
+}
+
+#[test]
+fn round_robin_takes_turns_among_readable_legs() {
+    let mut four = legs(&[0, 9, 0, 0]);
+    four[2].readable = false;
+    assert_eq!(
+        choices(PolicyKind::RoundRobin, &four, &[0; 5]),
+        [1, 3, 0, 1, 3]
+    );
+}
+
+#[test]
+fn least_pending_keeps_a_leg_for_a_slot_of_time_among_equals() {
+    let mut policy = LeastPending::default();
+    let tied = legs(&[4, 3, 3, 3]);
+    let slots = [0, 9_999_999, 10_000_000, 20_000_000, 30_000_000];
+    let chosen = slots.map(|now| policy.choose(&read(0), &tied, now).unwrap());
+    assert_eq!(chosen, [1, 1, 2, 3, 1]);
+    // Requests that only wait do not count.
+    let mut busy = legs(&[10, 9]);
+    busy[1].queued = 500;
+    assert_eq!(policy.choose(&read(0), &busy, 0), Some(1));
+}
+
+#[test]
+fn power_of_two_takes_the_shorter_of_two_and_spreads() {
+    // Two legs: both are always drawn.
+    assert_eq!(
+        choices(PolicyKind::PowerOfTwo, &legs(&[7, 6]), &[0; 9]),
+        [1; 9]
+    );
+    let chosen = choices(PolicyKind::PowerOfTwo, &legs(&[1, 1, 9]), &[0; 3000]);
+    let count = |leg: usize| chosen.iter().filter(|&&one| one == leg).count();
+    assert_eq!(count(2), 0);
+    assert!(
+        count(0).abs_diff(count(1)) < 300,
+        "{} {}",
+        count(0),
+        count(1)
+    );
+}
+
+#[test]
+fn openzfs_adds_the_distance_to_the_load() {
+    let mut two = legs(&[0, 0]);
+    two[0].last_end = 8 << 20;
+    two[1].last_end = 100 << 20;
+    // (pending of leg 0, offset, chosen): continues, near, far.
+    for (pending, offset, chosen) in [
+        (4, 8 << 20, 0),
+        (6, 8 << 20, 1),
+        (2, (8 << 20) + 4096, 0),
+        (4, (8 << 20) + 4096, 1),
+        (0, 10 << 20, 1),
+        (0, 12 << 20, 0),
+        (1, 12 << 20, 1),
+    ] {
+        two[0].pending = pending;
+        let found = choices(PolicyKind::OpenZfs, &two, &[offset]);
+        assert_eq!(found, [chosen], "{pending} {offset}");
+    }
+    let mut flash = two.clone();
+    flash.iter_mut().for_each(|leg| leg.rotational = false);
+    flash[0].pending = 1;
+    let offsets = [8 << 20, 12 << 20];
+    assert_eq!(choices(PolicyKind::OpenZfs, &flash, &offsets), [0, 1]);
+    assert_eq!(
+        choices(PolicyKind::OpenZfsNonrot, &flash, &[0, 2 << 20, 4 << 20]),
+        [0, 1, 0]
+    );
+}
+
+#[test]
+fn md_keeps_a_stream_then_takes_an_idle_leg_then_the_nearest_head() {
+    let mut policy = MdRaid1::new(3);
+    let mut three = legs(&[1, 0, 0]);
+    (three[0].done_end, three[1].done_end, three[2].done_end) = (10 << 20, 50 << 20, 90 << 20);
+    // Leg 1 is idle; the stream then stays there although it is not idle.
+    assert_eq!(policy.choose(&read(20 << 20), &three, 0), Some(1));
+    three[1].queued = 40;
+    assert_eq!(
+        policy.choose(&read((20 << 20) + 131_072), &three, 0),
+        Some(1)
+    );
+    three[2].pending = 3;
+    assert_eq!(policy.choose(&read(80 << 20), &three, 0), Some(2));
+    assert_eq!(policy.choose(&read(28 << 20), &three, 0), Some(0));
+    // With flash among them, the least pending one.
+    three[1].rotational = false;
+    assert_eq!(policy.choose(&read(70 << 20), &three, 0), Some(0));
+}
+
+#[test]
+fn md_moves_a_long_stream_on_flash_to_an_idle_leg() {
+    let mut policy = MdRaid1::new(2);
+    policy.optimal_bytes = 262_144;
+    let mut two = legs(&[0, 0]);
+    two.iter_mut().for_each(|leg| leg.rotational = false);
+    let mut chosen = Vec::new();
+    for step in 0..4 {
+        chosen.push(
+            policy
+                .choose(&read((1 << 30) + step * 131_072), &two, 0)
+                .unwrap(),
+        );
+        two[0].pending = 1;
+    }
+    assert_eq!(chosen, [0, 0, 1, 1]);
+    // Without an idle leg it stays.
+    two[1].pending = 9;
+    assert_eq!(
+        policy.choose(&read((1 << 30) + 4 * 131_072), &two, 0),
+        Some(1)
+    );
+}
