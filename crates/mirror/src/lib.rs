@@ -3,9 +3,14 @@
 //! A *leg* is one member of a mirror. A [`ReadPolicy`] chooses the leg that serves a read from what it sees of each leg
 //! ([`LegView`]). A [`LegQueue`] sorts, merges and limits what is issued to a leg. Both get the time as an
 //! argument, so that a real mirror and a simulated one use the same objects.
+//!
+//! What is stored on a leg: the [`superblock`] and the write-intent log ([`intent`]). [`assembly`] decides which legs belong together.
 
+pub mod assembly;
+pub mod intent;
 mod policy;
 mod queue;
+pub mod superblock;
 
 pub use policy::{
     Adaptive, LeastPending, LegView, MdRaid1, Modulo, OpenZfs, PolicyKind, PowerOfTwo, ReadPolicy,

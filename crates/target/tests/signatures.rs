@@ -1,4 +1,4 @@
-//! Every format that `blkid -k` of util-linux names, and disk images: the probe names them, and the guard
+//! Every format that `blkid -k` of util-linux names, disk images and legs of iodyno's mirrors: the probe names them, and the guard
 //! refuses them on a real device.
 #![allow(clippy::print_stderr, reason = "tests print why they were skipped")]
 
@@ -277,6 +277,17 @@ fn formats() -> Vec<(&'static str, &'static str, Marks)> {
         ),
         ("", "BSD disklabel", at(64, b"\x57\x45\x56\x82")),
         ("", "Windows dynamic disk", at(3072, b"PRIVHEAD")),
+        // iodyno's own.
+        (
+            "",
+            "leg of an iodyno mirror",
+            at(0, b"iodyno mirror\r\n\x1a"),
+        ),
+        (
+            "",
+            "leg of an iodyno mirror",
+            at(512 << 10, b"iodyno mirror\r\n\x1a"),
+        ),
         // Disk images.
         ("", "qcow image", at(0, b"QFI\xfb\0\0\0\x03")),
         ("", "VMDK image", at(0, b"KDMV\x01\0\0\0")),

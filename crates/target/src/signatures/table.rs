@@ -18,6 +18,9 @@ const fn mark(what: &'static str, offset: u64, bytes: &'static [u8]) -> Mark {
 
 const KIB: u64 = 1 << 10;
 
+/// `iodyno_mirror::superblock::MAGIC`.
+const IODYNO_LEG: &[u8] = b"iodyno mirror\r\n\x1a";
+
 /// Magic numbers near the start. Formats that need more checks are in `formats`.
 pub(super) const MARKS: &[Mark] = &[
     // File systems.
@@ -88,6 +91,8 @@ pub(super) const MARKS: &[Mark] = &[
     mark("Stratis pool member", 516, b"!Stra0tis\x86\xff\x02^\x41rh"),
     mark("Stratis pool member", 4612, b"!Stra0tis\x86\xff\x02^\x41rh"),
     mark("VDO", 0, b"dmvdo001"),
+    mark("leg of an iodyno mirror", 0, IODYNO_LEG),
+    mark("leg of an iodyno mirror", 512 * KIB, IODYNO_LEG),
     mark("UBI volume", 0, b"UBI#"),
     mark("mpool device", 0, b"mpoolDev"),
     mark("DRBD Manage control volume", 0, b"$DRBDmgr=q"),
