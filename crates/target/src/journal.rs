@@ -7,7 +7,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -209,7 +209,7 @@ impl Journal {
     /// See [`JournalError`].
     pub(crate) fn open(folder: &Path, token: &str) -> Result<Journal, JournalError> {
         let path = Journal::path(folder, token);
-        let file = match File::options().read(true).append(true).open(&path) {
+        let mut file = match File::options().read(true).append(true).open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(JournalError::Missing);
@@ -230,7 +230,8 @@ impl Journal {
                 other => break other.map_err(io::Error::from)?,
             }
         }
-        let text = fs::read_to_string(&path)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
         // The process that worked on it may have finished just before it was locked.
         if !path.exists() {
             return Err(JournalError::Missing);

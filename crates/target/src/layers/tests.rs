@@ -18,7 +18,7 @@ use super::action::Action;
 use super::host::{Host, Invocation, Ran};
 use super::{Maker, ProvisionRequest, TornDown};
 use crate::fake::FakeHost;
-use crate::journal::{Header, Journal, Owner, StateFolders};
+use crate::journal::{Header, Journal, JournalError, Owner, StateFolders};
 use crate::roots::{Roots, names};
 
 const GIB: u64 = 1 << 30;
@@ -1013,6 +1013,24 @@ fn a_compressed_device_of_another_program_is_kept() {
     assert_eq!(names(&block), ["loop0", "zram0", "zram1"]);
     maker.tear_down(TOKEN);
     assert_eq!(world.state(), before);
+}
+
+#[test]
+fn a_target_that_is_undone_while_its_journal_is_opened_is_missing() {
+    let world = World::new();
+    let folder = world.maker().folders.journals.clone();
+    let header = Header::new("t-9", "a", "one".to_owned(), DEAD, plain(Vec::new()));
+    let journal = Journal::begin(&folder, header, &world).unwrap();
+    std::thread::scope(|scope| {
+        let opened = scope.spawn(|| Journal::open(&folder, "t-9").map(drop));
+        journal.remove().unwrap();
+        // Busy: the lock was held for long, because the host is slow.
+        let opened = opened.join().unwrap();
+        assert!(matches!(
+            opened,
+            Err(JournalError::Missing | JournalError::Busy)
+        ));
+    });
 }
 
 #[test]
