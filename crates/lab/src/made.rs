@@ -179,9 +179,6 @@ impl<'a> MadeTargets<'a> {
             self.tear_down(place, observer);
             self.make(place, key.round, observer)?;
         }
-        if let Some(live) = self.find_mut(place) {
-            live.latest = Some(key);
-        }
         let prepared = match usable {
             true => Ok(()),
             false => self.precondition(place, key, observer),
@@ -191,10 +188,13 @@ impl<'a> MadeTargets<'a> {
             self.used(key, false, &[], observer);
             return Err(faults);
         }
-        Ok(self.find(place).map(|live| Ready {
-            path: live.path.clone(),
-            about: live.about.clone(),
-            anew: !usable,
+        Ok(self.find_mut(place).map(|live| {
+            live.latest = Some(key);
+            Ready {
+                path: live.path.clone(),
+                about: live.about.clone(),
+                anew: !usable,
+            }
         }))
     }
 

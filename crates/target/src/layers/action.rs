@@ -581,12 +581,20 @@ impl Hands<'_> {
         }
     }
 
-    /// Repeats what fails while something is busy.
+    /// Repeats what fails while something is busy, for some seconds.
     pub(crate) fn patiently(
         &mut self,
+        attempt: impl FnMut(&mut Self) -> Result<(), Diagnostic>,
+    ) -> Result<(), Diagnostic> {
+        self.repeat_while_busy(BUSY, attempt)
+    }
+
+    /// Repeats what fails while something is busy, at most this number of times, 0.1 s apart.
+    pub(crate) fn repeat_while_busy(
+        &mut self,
+        mut left: u32,
         mut attempt: impl FnMut(&mut Self) -> Result<(), Diagnostic>,
     ) -> Result<(), Diagnostic> {
-        let mut left = BUSY;
         loop {
             match attempt(self) {
                 Err(fault) if left > 0 && fault.message.contains("busy") => {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use iodyno_model::{Diagnostic, Pinning, ZfsLayer};
 
 use crate::journal::{Journal, Step};
+use crate::mounts;
 use crate::roots::text;
 
 use super::action::{Action, Hands};
@@ -19,6 +20,8 @@ const MARK: &str = "zfs-fuse";
 /// How long, and at which interval, an answer of a new server is waited for.
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
+/// How often an export is repeated while zfs-fuse has open files, unless the run is to stop.
+const CLOSED: u32 = 600;
 /// The longest time for the export or the import of a pool.
 const EXPORT: Duration = Duration::from_secs(120);
 /// The longest time for a question to ZFS.
@@ -178,7 +181,18 @@ pub(crate) fn empty_caches(
     })?;
     let links = word(links).map_err(Diagnostic::error)?;
     let _alone = alone(hands, hands.stop)?;
-    hands.patiently(|hands| hands.run(&["zpool", "export", pool], EXPORT).map(drop))?;
+    let mounted = |hands: &Hands<'_>| {
+        let mounts = mounts::own(hands.host.roots()).into_iter();
+        let of_pool = |source: &str| source.split('/').next() == Some(pool);
+        let ours = mounts.filter(|mount| of_pool(&mount.source));
+        ours.map(|mount| mount.source).collect::<Vec<_>>()
+    };
+    let before = mounted(hands);
+    // zfs-fuse closes files later than their processes, and much later on a busy host.
+    hands.repeat_while_busy(CLOSED, |hands| match (hands.stop)() {
+        true => Err(Diagnostic::error("stopped while a pool was exported")),
+        false => hands.run(&["zpool", "export", pool], EXPORT).map(drop),
+    })?;
     let import = [
         "zpool",
         "import",
@@ -188,7 +202,13 @@ pub(crate) fn empty_caches(
         &links,
         pool,
     ];
-    hands.run(&import, EXPORT).map(drop)
+    hands.run(&import, EXPORT)?;
+    for data in before {
+        if !mounted(hands).contains(&data) {
+            hands.run(&["zfs", "mount", &data], EXPORT)?;
+        }
+    }
+    Ok(())
 }
 
 /// The words of `zpool create` after `create`.
