@@ -16,4 +16,4 @@ pub use policy::{
     Adaptive, LeastPending, LegView, MdRaid1, Modulo, OpenZfs, PolicyKind, PowerOfTwo, ReadPolicy,
     ReadRequest, RoundRobin, UnknownPolicy,
 };
-pub use queue::{Command, LegQueue, QueueSettings, Transfer};
+pub use queue::{Command, LegQueue, QueueSettings, Totals, Transfer};

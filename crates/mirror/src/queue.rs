@@ -9,9 +9,9 @@ pub struct QueueSettings {
     pub active: u32,
     /// Highest length of a command that merges several requests, bytes. OpenZFS's `zfs_vdev_aggregation_limit`: 1 MiB.
     pub aggregation: u64,
-    /// A request that has waited longer is issued next, whatever its offset, ns. `read_expire` of Linux's
-    /// mq-deadline: 0.5 s.
-    pub deadline_ns: u64,
+    /// Length of the periods of arrival, ns: requests are sorted within a period, and those of an earlier one are issued
+    /// first. ZFS of 2013: 64 ticks of 10 ms (`zfs_vdev_time_shift`).
+    pub period_ns: u64,
 }
 
 impl Default for QueueSettings {
@@ -19,7 +19,7 @@ impl Default for QueueSettings {
         QueueSettings {
             active: 10,
             aggregation: 1 << 20,
-            deadline_ns: 500_000_000,
+            period_ns: 640_000_000,
         }
     }
 }
@@ -54,6 +54,39 @@ impl Command {
     }
 }
 
+/// What a queue has issued so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Requests.
+    pub requests: u64,
+    /// Commands that contained them.
+    pub commands: u64,
+    /// Commands that did not begin where the one before ended.
+    pub moves: u64,
+}
+
+impl Totals {
+    /// Share of the requests that were merged with another one.
+    pub fn merged(&self) -> f64 {
+        1.0 - self.commands as f64 / self.requests.max(1) as f64
+    }
+
+    /// Share of the requests that were merged with the one before it or followed it without a gap.
+    pub fn continued(&self) -> f64 {
+        1.0 - self.moves as f64 / self.requests.max(1) as f64
+    }
+}
+
+impl std::iter::Sum for Totals {
+    fn sum<I: Iterator<Item = Totals>>(parts: I) -> Totals {
+        parts.fold(Totals::default(), |sum, part| Totals {
+            requests: sum.requests + part.requests,
+            commands: sum.commands + part.commands,
+            moves: sum.moves + part.moves,
+        })
+    }
+}
+
 /// No request.
 const NONE: u32 = u32::MAX;
 
@@ -63,11 +96,9 @@ struct Request {
     transfer: Transfer,
     offset: u64,
     length: u64,
-    arrived: u64,
     /// Whether it does not continue another request: the leg has to move.
     moves: bool,
-    /// Neighbours in the order of arrival while it waits; then `next` is the next request of its command.
-    previous: u32,
+    /// The next request of its command, once issued.
     next: u32,
 }
 
@@ -76,6 +107,9 @@ impl Request {
         self.offset + self.length
     }
 }
+
+/// A waiting request: period of arrival, offset, number.
+type Waiting = (u64, u64, u32);
 
 #[derive(Debug, Clone, Copy)]
 struct Issued {
@@ -87,8 +121,8 @@ struct Issued {
 /// Requests for one leg: at most [`QueueSettings::active`] commands are issued, the other requests wait, sorted by offset.
 ///
 /// The next command is the waiting request at or after the end of the last command, or else at the lowest offset (C-LOOK),
-/// unless the oldest request has passed its deadline. Requests that are adjacent to it and have the same direction are
-/// merged with it. The caller numbers requests from 0 to the capacity − 1 and may reuse a number when its command has
+/// among those of the earliest period of arrival. Requests of this period that are adjacent to it and have the same
+/// direction are merged with it. The caller numbers requests from 0 to the capacity − 1 and may reuse a number when its command has
 /// ended. Nothing is allocated after the queue was made, as long as the numbers stay below its capacity.
 ///
 /// Requests that overlap may be issued in any order: the caller serialises those for which it matters.
@@ -96,10 +130,7 @@ struct Issued {
 pub struct LegQueue {
     settings: QueueSettings,
     requests: Vec<Request>,
-    /// Waiting requests: offset, number.
-    sorted: Vec<(u64, u32)>,
-    oldest: u32,
-    newest: u32,
+    sorted: Vec<Waiting>,
     issued: Vec<Issued>,
     pending: u32,
     pending_bytes: u64,
@@ -109,17 +140,14 @@ pub struct LegQueue {
     done_end: u64,
     done_at: u64,
     costs: Costs,
-    /// Requests that were issued so far, and commands.
-    totals: (u64, u64),
+    totals: Totals,
 }
 
 const UNUSED: Request = Request {
     transfer: Transfer::Read,
     offset: 0,
     length: 0,
-    arrived: 0,
     moves: false,
-    previous: NONE,
     next: NONE,
 };
 
@@ -129,8 +157,6 @@ impl LegQueue {
         LegQueue {
             requests: vec![UNUSED; capacity as usize],
             sorted: Vec::with_capacity(capacity as usize),
-            oldest: NONE,
-            newest: NONE,
             issued: Vec::with_capacity(settings.active as usize),
             pending: 0,
             pending_bytes: 0,
@@ -140,7 +166,7 @@ impl LegQueue {
             done_end: 0,
             done_at: 0,
             costs: Costs::default(),
-            totals: (0, 0),
+            totals: Totals::default(),
             settings,
         }
     }
@@ -151,36 +177,28 @@ impl LegQueue {
         if index >= self.requests.len() {
             self.requests.resize(index + 1, UNUSED);
         }
-        let at = self
-            .sorted
-            .partition_point(|&other| other < (offset, number));
+        let waiting = (now / self.settings.period_ns.max(1), offset, number);
+        let at = self.sorted.partition_point(|&other| other < waiting);
         // A request that lies before another one takes over its move.
-        if let Some(&(next, follower)) = self.sorted.get(at)
-            && next == offset + length
+        if let Some(&(period, next, follower)) = self.sorted.get(at)
+            && (period, next) == (waiting.0, offset + length)
         {
             let follower = &mut self.requests[follower as usize];
             self.moves -= u32::from(std::mem::replace(&mut follower.moves, false));
         }
-        let before = at.checked_sub(1).map(|at| self.sorted[at].1 as usize);
+        let before = at.checked_sub(1).map(|at| self.sorted[at].2 as usize);
         let follows = before.is_some_and(|before| self.requests[before].end() == offset)
             || self.last.1 == offset
             || self.issued.iter().any(|one| one.command.end() == offset);
         self.moves += u32::from(!follows);
-        self.sorted.insert(at, (offset, number));
+        self.sorted.insert(at, waiting);
         self.requests[index] = Request {
             transfer,
             offset,
             length,
-            arrived: now,
             moves: !follows,
-            previous: self.newest,
             next: NONE,
         };
-        match self.newest {
-            NONE => self.oldest = number,
-            newest => self.requests[newest as usize].next = number,
-        }
-        self.newest = number;
         self.queued_bytes += length;
     }
 
@@ -189,8 +207,8 @@ impl LegQueue {
         if self.sorted.is_empty() || self.issued.len() >= self.settings.active as usize {
             return None;
         }
-        let range = self.adjacent(self.start(now));
-        let first = self.sorted[range.start].1;
+        let range = self.adjacent(self.start());
+        let first = self.sorted[range.start].2;
         let mut command = Command {
             first,
             transfer: self.requests[first as usize].transfer,
@@ -200,8 +218,7 @@ impl LegQueue {
         };
         let mut successor = NONE;
         for at in range.clone().rev() {
-            let number = self.sorted[at].1;
-            self.unlink(number);
+            let number = self.sorted[at].2;
             let request = &mut self.requests[number as usize];
             request.next = successor;
             successor = number;
@@ -211,36 +228,37 @@ impl LegQueue {
         self.queued_bytes -= command.length;
         self.pending += command.requests;
         self.pending_bytes += command.length;
+        let moves = command.offset != self.last.1;
         self.issued.push(Issued {
             command,
             at: now,
-            moves: command.offset != self.last.1,
+            moves,
         });
         self.last = (command.offset, command.end());
-        self.totals.0 += u64::from(command.requests);
-        self.totals.1 += 1;
+        self.totals.requests += u64::from(command.requests);
+        self.totals.commands += 1;
+        self.totals.moves += u64::from(moves);
         Some(command)
     }
 
     /// Index in `sorted` of the request that is next.
-    fn start(&self, now: u64) -> usize {
-        let oldest = &self.requests[self.oldest as usize];
-        if now.saturating_sub(oldest.arrived) > self.settings.deadline_ns {
-            let key = (oldest.offset, self.oldest);
-            return self.sorted.partition_point(|&other| other < key);
+    fn start(&self) -> usize {
+        let period = self.sorted[0].0;
+        let ahead = (period, self.last.1, 0);
+        let at = self.sorted.partition_point(|&other| other < ahead);
+        match self.sorted.get(at) {
+            Some(waiting) if waiting.0 == period => at,
+            _ => 0,
         }
-        let at = self
-            .sorted
-            .partition_point(|&(offset, _)| offset < self.last.1);
-        if at < self.sorted.len() { at } else { 0 }
     }
 
     /// The requests that are merged with the one at `start`, as a range of `sorted`. Those after it come first.
     fn adjacent(&self, start: usize) -> std::ops::Range<usize> {
-        let request = |at: usize| &self.requests[self.sorted[at].1 as usize];
+        let request = |at: usize| &self.requests[self.sorted[at].2 as usize];
         let joins = |one: usize, other: usize| {
+            let same_period = self.sorted[one].0 == self.sorted[other].0;
             let (one, other) = (request(one), request(other));
-            one.end() == other.offset && one.transfer == other.transfer
+            same_period && one.end() == other.offset && one.transfer == other.transfer
         };
         let mut range = start..start + 1;
         let mut bytes = request(start).length;
@@ -260,19 +278,6 @@ impl LegQueue {
             bytes += request(range.start).length;
         }
         range
-    }
-
-    /// Removes a waiting request from the order of arrival.
-    fn unlink(&mut self, number: u32) {
-        let Request { previous, next, .. } = self.requests[number as usize];
-        match previous {
-            NONE => self.oldest = next,
-            previous => self.requests[previous as usize].next = next,
-        }
-        match next {
-            NONE => self.newest = previous,
-            next => self.requests[next as usize].previous = previous,
-        }
     }
 
     /// Ends the command with this number at `now` (ns). Its requests stay readable by [`LegQueue::next_request`] until
@@ -321,8 +326,8 @@ impl LegQueue {
         }
     }
 
-    /// Number of requests issued so far, and of the commands that contained them.
-    pub fn totals(&self) -> (u64, u64) {
+    /// What was issued so far.
+    pub fn totals(&self) -> Totals {
         self.totals
     }
 }

@@ -37,7 +37,8 @@ pub trait Device {
     /// Accepts an op at `now`. The device owns the slot until the op has ended.
     fn submit(&mut self, now: u64, slot: Slot, op: &Op);
 
-    /// Time of the next end if no further op is submitted; `None`: no op is in flight.
+    /// Time at which the device has to be asked for ended ops, if no further op is submitted: that of the next end, or an
+    /// earlier one, at which nothing may have ended. `None`: no op is in flight.
     fn next_end(&self) -> Option<u64>;
 
     /// Returns an op that has ended by `now`, the earliest first.

@@ -11,7 +11,7 @@ fn queue(active: u32, aggregation: u64) -> LegQueue {
     let settings = QueueSettings {
         active,
         aggregation,
-        deadline_ns: 1000,
+        period_ns: 1000,
     };
     LegQueue::new(settings, 64)
 }
@@ -56,14 +56,18 @@ fn continues_upwards_from_the_last_command_and_starts_again_below() {
 }
 
 #[test]
-fn a_request_past_its_deadline_is_next() {
-    let mut queue = queue(1, 0);
+fn requests_of_an_earlier_period_come_first() {
+    let mut queue = queue(1, 64 * K);
     push(&mut queue, &[10]);
     issue(&mut queue, 0);
-    queue.push(1, Read, 4 * K, 4 * K, 0);
-    queue.push(2, Read, 20 * K, 4 * K, 500);
-    queue.complete(0, 1001);
-    assert_eq!(issue(&mut queue, 1001), [(4, 4)]);
+    queue.push(1, Read, 4 * K, 4 * K, 999);
+    queue.push(2, Read, 14 * K, 4 * K, 1000);
+    queue.push(3, Read, 8 * K, 4 * K, 1000);
+    queue.complete(0, 1000);
+    let mut found = issue(&mut queue, 1000);
+    queue.complete(1, 1001);
+    found.extend(issue(&mut queue, 1001));
+    assert_eq!(found, [(4, 4), (8, 4)]);
 }
 
 #[test]
@@ -85,19 +89,24 @@ fn adjacent_requests_of_one_direction_merge_up_to_the_limit() {
     );
     assert_eq!(queue.next_request(0), None);
     assert_eq!(issue(&mut queue, 0), [(12, 8), (40, 4), (44, 4)]);
-    assert_eq!(queue.totals(), (7, 4));
+    let expected = Totals {
+        requests: 7,
+        commands: 4,
+        moves: 1,
+    };
+    assert_eq!(queue.totals(), expected);
 }
 
 #[test]
-fn requests_before_an_expired_one_merge_with_it() {
+fn requests_before_the_next_one_merge_with_it() {
     let mut queue = queue(1, 16 * K);
-    push(&mut queue, &[100]);
+    push(&mut queue, &[4]);
     issue(&mut queue, 0);
     queue.push(1, Read, 8 * K, 4 * K, 0);
     queue.push(2, Read, 4 * K, 4 * K, 0);
     queue.push(3, Read, 12 * K, 4 * K, 0);
-    queue.complete(0, 2000);
-    assert_eq!(issue(&mut queue, 2000), [(4, 12)]);
+    queue.complete(0, 1);
+    assert_eq!(issue(&mut queue, 1), [(4, 12)]);
 }
 
 #[test]

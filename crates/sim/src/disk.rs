@@ -1,0 +1,113 @@
+//! The disks that a mirror can consist of.
+
+use iodyno_sys::{Device, DeviceEnd, Op, Slot};
+
+use crate::{Flash, FlashSettings, Hdd, HddSettings};
+
+/// A period in which a disk is slower.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Slowing {
+    /// Its begin, ns.
+    pub from_ns: u64,
+    /// Its end, ns.
+    pub until_ns: u64,
+    /// What service times are multiplied by, for ops whose service begins in it.
+    pub factor: f64,
+}
+
+impl Slowing {
+    /// The product of the factors at `now`.
+    pub(crate) fn factor_at(periods: &[Slowing], now: f64) -> f64 {
+        let active = |one: &&Slowing| (one.from_ns as f64) <= now && now < one.until_ns as f64;
+        periods
+            .iter()
+            .filter(active)
+            .map(|one| one.factor)
+            .product()
+    }
+}
+
+/// The kind of a disk and its parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub enum DiskSettings {
+    /// A rotating disk.
+    Hdd(HddSettings),
+    /// A solid-state disk.
+    Flash(FlashSettings),
+}
+
+impl DiskSettings {
+    /// Whether its medium rotates.
+    pub fn rotational(&self) -> bool {
+        matches!(self, DiskSettings::Hdd(_))
+    }
+
+    /// The same disk, slower or faster: all times are multiplied by `factor`.
+    pub fn scaled(&self, factor: f64) -> DiskSettings {
+        match self {
+            DiskSettings::Hdd(settings) => DiskSettings::Hdd(settings.scaled(factor)),
+            DiskSettings::Flash(settings) => DiskSettings::Flash(settings.scaled(factor)),
+        }
+    }
+}
+
+/// A simulated disk.
+#[derive(Debug, Clone)]
+pub enum Disk {
+    /// A rotating disk.
+    Hdd(Hdd),
+    /// A solid-state disk.
+    Flash(Flash),
+}
+
+impl Disk {
+    /// Creates a disk. The seed determines the angle of a rotating disk at time 0.
+    pub fn new(settings: &DiskSettings, slowing: &[Slowing], seed: u64) -> Disk {
+        match settings {
+            DiskSettings::Hdd(settings) => Disk::Hdd(Hdd::new(settings, slowing, seed)),
+            DiskSettings::Flash(settings) => Disk::Flash(Flash::new(settings, slowing)),
+        }
+    }
+
+    /// Whether its medium rotates.
+    pub fn rotational(&self) -> bool {
+        matches!(self, Disk::Hdd(_))
+    }
+}
+
+impl Device for Disk {
+    fn describe(&self) -> String {
+        match self {
+            Disk::Hdd(disk) => disk.describe(),
+            Disk::Flash(disk) => disk.describe(),
+        }
+    }
+
+    fn submit(&mut self, now: u64, slot: Slot, op: &Op) {
+        match self {
+            Disk::Hdd(disk) => disk.submit(now, slot, op),
+            Disk::Flash(disk) => disk.submit(now, slot, op),
+        }
+    }
+
+    fn next_end(&self) -> Option<u64> {
+        match self {
+            Disk::Hdd(disk) => disk.next_end(),
+            Disk::Flash(disk) => disk.next_end(),
+        }
+    }
+
+    fn take_ended(&mut self, now: u64) -> Option<DeviceEnd> {
+        match self {
+            Disk::Hdd(disk) => disk.take_ended(now),
+            Disk::Flash(disk) => disk.take_ended(now),
+        }
+    }
+
+    fn cancel_all(&mut self, now: u64) {
+        match self {
+            Disk::Hdd(disk) => disk.cancel_all(now),
+            Disk::Flash(disk) => disk.cancel_all(now),
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Models of disks, and of mirrors of such disks, in virtual time.
+//!
+//! [`Hdd`] is a rotating disk, [`Flash`] a solid-state one, and [`SimMirror`] a mirror: the read policies and queues of
+//! `iodyno-mirror` above such disks. All implement [`iodyno_sys::Device`]: they get ops and the current time, and
+//! decide when each op ends. [`Readers`] drives striped mirrors as threads on ZFS do that read files. Nothing here reads
+//! a clock, and the same seed gives the same results on every host.
+
+mod disk;
+mod flash;
+mod hdd;
+mod mirror;
+mod readers;
+#[cfg(test)]
+mod testing;
+
+pub use disk::{Disk, DiskSettings, Slowing};
+pub use flash::{Flash, FlashSettings};
+pub use hdd::{Hdd, HddSettings};
+pub use mirror::SimMirror;
+pub use readers::{Access, Layout, Outcome, Readers, ReadersSettings};

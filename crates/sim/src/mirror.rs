@@ -1,0 +1,192 @@
+//! A mirror of simulated disks.
+
+use std::collections::VecDeque;
+
+use iodyno_mirror::{
+    Command, LegQueue, LegView, QueueSettings, ReadPolicy, ReadRequest, Totals, Transfer,
+};
+use iodyno_sys::{Device, DeviceEnd, Op, OpKind, Slot};
+
+use crate::Disk;
+
+/// A disk behind its queue.
+#[derive(Debug)]
+struct Leg {
+    queue: LegQueue,
+    disk: Disk,
+    cancelled: bool,
+}
+
+/// An op in flight.
+#[derive(Debug, Clone, Copy, Default)]
+struct Open {
+    /// Number of legs that have not ended it.
+    legs: u32,
+    /// Its result: bytes, or −errno of a leg.
+    result: i32,
+}
+
+/// A mirror of simulated disks: reads go to the leg that the policy chooses, writes to all legs. Trims and flushes end at
+/// once, because the disks keep nothing that would have to be written.
+#[derive(Debug)]
+pub struct SimMirror {
+    policy: Box<dyn ReadPolicy>,
+    legs: Vec<Leg>,
+    views: Vec<LegView>,
+    /// The op of each slot.
+    open: Vec<Open>,
+    ended: VecDeque<DeviceEnd>,
+}
+
+impl SimMirror {
+    /// A mirror of these disks, for `slots` ops in flight.
+    pub fn new(
+        policy: Box<dyn ReadPolicy>,
+        disks: Vec<Disk>,
+        queue: QueueSettings,
+        slots: u32,
+    ) -> SimMirror {
+        let leg = |disk: Disk| Leg {
+            queue: LegQueue::new(queue, slots),
+            disk,
+            cancelled: false,
+        };
+        SimMirror {
+            policy,
+            views: Vec::with_capacity(disks.len()),
+            legs: disks.into_iter().map(leg).collect(),
+            open: vec![Open::default(); slots as usize],
+            ended: VecDeque::with_capacity(slots as usize),
+        }
+    }
+
+    /// What was issued to all legs so far.
+    pub fn totals(&self) -> Totals {
+        self.legs.iter().map(|leg| leg.queue.totals()).sum()
+    }
+
+    fn choose(&mut self, now: u64, op: &Op) -> Option<usize> {
+        self.views.clear();
+        let views = self.legs.iter();
+        self.views
+            .extend(views.map(|leg| leg.queue.view(true, leg.disk.rotational())));
+        let request = ReadRequest {
+            offset: op.offset,
+            length: u64::from(op.length),
+        };
+        self.policy.choose(&request, &self.views, now)
+    }
+
+    fn end(&mut self, at: u64, slot: Slot, result: i32) {
+        self.ended.push_back(DeviceEnd { slot, result, at });
+    }
+}
+
+impl Leg {
+    fn issue(&mut self, now: u64) {
+        while let Some(command) = self.queue.issue(now) {
+            self.disk.submit(now, command.first, &op_of(&command));
+        }
+        if self.cancelled {
+            self.disk.cancel_all(now);
+        }
+    }
+}
+
+fn op_of(command: &Command) -> Op {
+    let kind = match command.transfer {
+        Transfer::Read => OpKind::Read,
+        Transfer::Write => OpKind::Write,
+    };
+    Op {
+        kind,
+        file: 0,
+        offset: command.offset,
+        length: command.length as u32,
+        skip: 0,
+        priority: 0,
+    }
+}
+
+impl Device for SimMirror {
+    fn describe(&self) -> String {
+        let disks = self.legs.first().map(|leg| leg.disk.describe());
+        format!(
+            "simulated mirror, policy {}, of {} × {}",
+            self.policy.kind(),
+            self.legs.len(),
+            disks.unwrap_or_default()
+        )
+    }
+
+    fn submit(&mut self, now: u64, slot: Slot, op: &Op) {
+        if self.open.len() <= slot as usize {
+            self.open.resize(slot as usize + 1, Open::default());
+        }
+        let all = 0..self.legs.len();
+        let (legs, transfer) = match op.kind {
+            OpKind::Read => match self.choose(now, op) {
+                Some(leg) => (leg..leg + 1, Transfer::Read),
+                None => return self.end(now, slot, -libc::EIO),
+            },
+            OpKind::Write => (all, Transfer::Write),
+            _ => return self.end(now, slot, 0),
+        };
+        self.open[slot as usize] = Open {
+            legs: legs.len() as u32,
+            result: op.length as i32,
+        };
+        for leg in &mut self.legs[legs] {
+            leg.queue
+                .push(slot, transfer, op.offset, u64::from(op.length), now);
+            leg.issue(now);
+        }
+    }
+
+    fn next_end(&self) -> Option<u64> {
+        let ended = self.ended.front().map(|end| end.at);
+        let next = self.legs.iter().filter_map(|leg| leg.disk.next_end()).min();
+        ended.or(next)
+    }
+
+    fn take_ended(&mut self, now: u64) -> Option<DeviceEnd> {
+        while self.ended.is_empty() {
+            let legs = self.legs.iter_mut();
+            let due = legs.filter_map(|leg| Some((leg.disk.next_end()?, leg)));
+            let (next, leg) = due.min_by_key(|(next, _)| *next)?;
+            if next > now {
+                return None;
+            }
+            let Some(end) = leg.disk.take_ended(next) else {
+                continue;
+            };
+            leg.queue.complete(end.slot, end.at);
+            let mut request = Some(end.slot);
+            while let Some(slot) = request {
+                request = leg.queue.next_request(slot);
+                let open = &mut self.open[slot as usize];
+                open.legs -= 1;
+                open.result = open.result.min(end.result);
+                if open.legs == 0 {
+                    self.ended.push_back(DeviceEnd {
+                        slot,
+                        result: open.result,
+                        at: end.at,
+                    });
+                }
+            }
+            leg.issue(end.at);
+        }
+        self.ended.pop_front()
+    }
+
+    fn cancel_all(&mut self, now: u64) {
+        for leg in &mut self.legs {
+            leg.cancelled = true;
+            leg.disk.cancel_all(now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
