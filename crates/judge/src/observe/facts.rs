@@ -114,7 +114,7 @@ fn target(trial: &Trial, found: &mut Vec<Fact>) {
     }
 }
 
-/// How the target was made: its layers from the top down, and each option of a layer (`zfs properties compression`). Where it was
+/// How the target was made: its layers from the top down, and each option of a layer (`zfs.properties.compression`). Where it was
 /// made is not a fact.
 pub(super) fn made(configuration: &Configuration) -> Vec<Fact> {
     let mut found = Vec::new();
@@ -131,7 +131,7 @@ pub(super) fn made(configuration: &Configuration) -> Vec<Fact> {
         if let Ok(serde_json::Value::Object(options)) = serde_json::to_value(layer) {
             for (name, value) in options {
                 if !["kind", "fs", "path", "paths"].contains(&name.as_str()) {
-                    option(&format!("{kind} {name}"), &value, &mut add);
+                    option(&format!("{kind}.{name}"), &value, &mut add);
                 }
             }
         }
@@ -154,7 +154,7 @@ fn option(name: &str, value: &serde_json::Value, add: &mut impl FnMut(&str, Stri
     match value {
         Json::Object(parts) => {
             for (part, value) in parts {
-                option(&format!("{name} {part}"), value, add);
+                option(&format!("{name}.{part}"), value, add);
             }
         }
         Json::Array(values) if !values.is_empty() => {

@@ -78,10 +78,10 @@ fn axes_families_and_layers_of_a_made_target_are_observed() {
     );
     for (name, expected) in [
         ("layers", "zfs on loop on file on directory"),
-        ("zfs properties compression", "off"),
-        ("loop direct", "true"),
-        ("loop sector", "default"),
-        ("file count", "2"),
+        ("zfs.properties.compression", "off"),
+        ("loop.direct", "true"),
+        ("loop.sector", "default"),
+        ("file.count", "2"),
     ] {
         assert_eq!(fact(&found, name), Some(expected), "{name}");
     }
