@@ -1,13 +1,13 @@
 //! Decides from the superblocks of the given legs which of them make up the mirror, and in which state.
 //!
-//! A leg that was left out is behind: the others recorded that durably before they acknowledged anything that it lacks. So the
-//! word of a leg that calls itself in sync counts, unless another such leg calls it behind. If each calls the other behind,
-//! both were written without the other, and neither may be overwritten: split brain.
+//! The newest superblock counts. Superblocks of one line follow each other, because a line has one mirror at a time; those of
+//! another line count if they precede the fork. Two legs that call themselves in sync and of which none precedes the other were
+//! written without each other, and neither may be overwritten: split brain.
 
 use uuid::Uuid;
 
 use crate::intent::Bits;
-use crate::superblock::{Geometry, LegState, Member, Superblock};
+use crate::superblock::{Fork, Geometry, LegState, MOST_FORKS, Member, Superblock};
 
 /// A leg of an assembled mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,12 @@ pub struct Assembly {
     pub mirror: Uuid,
     /// Of the newest superblock.
     pub generation: u64,
+    /// The newest generation that all legs that got writes have.
+    pub complete: u64,
+    /// The line of its generations.
+    pub line: u64,
+    /// Earlier lines, oldest first.
+    pub forks: Vec<Fork>,
     /// Sizes.
     pub geometry: Geometry,
     /// All legs of its table, in order. At least one is given and in sync.
@@ -66,17 +72,17 @@ pub enum Fault {
         /// Index of the second.
         two: usize,
     },
-    /// In sync according to the table, but older than an interrupted update can explain.
+    /// In sync according to the table, but older than an update that reached all legs.
     #[error(
-        "leg {leg} is older than the mirror (generation {own} of {newest}): it was restored from a copy"
+        "leg {leg} is older than the mirror (generation {own}, at least {least} is needed): it was restored from a copy"
     )]
     Old {
         /// Its index.
         leg: usize,
         /// Its generation.
         own: u64,
-        /// The mirror's.
-        newest: u64,
+        /// The least that a leg in sync has.
+        least: u64,
     },
     /// A leg in sync is not given.
     #[error("leg {uuid} is missing, and in sync")]
@@ -89,63 +95,72 @@ pub enum Fault {
     NoneInSync,
 }
 
-/// Assembles the mirror of these legs. With `degraded`, legs in sync may be missing: they will be behind.
+/// Assembles the mirror of these legs. With `degraded`, legs in sync may be missing: they will be behind, and the mirror
+/// forks a line with this number, which must be new.
 ///
 /// # Errors
 /// All faults; without legs, [`Fault::NoneInSync`].
-pub fn assemble(given: &[Superblock], degraded: bool) -> Result<Assembly, Vec<Fault>> {
+pub fn assemble(given: &[Superblock], degraded: Option<u64>) -> Result<Assembly, Vec<Fault>> {
     let mut faults = identities(given);
     if !faults.is_empty() {
         return Err(faults);
     }
     let newest = newest(given)?;
-    let mut parts: Vec<Part> = (newest.members.iter())
-        .map(|member| Part {
-            member: *member,
-            given: given.iter().position(|one| one.leg == member.uuid),
-        })
-        .collect();
+    let mut assembly = Assembly {
+        mirror: newest.mirror,
+        generation: newest.generation,
+        complete: newest.complete,
+        line: newest.line,
+        forks: newest.forks.clone(),
+        geometry: newest.geometry,
+        parts: (newest.members.iter())
+            .map(|member| Part {
+                member: *member,
+                given: given.iter().position(|one| one.leg == member.uuid),
+            })
+            .collect(),
+    };
     for (leg, superblock) in given.iter().enumerate() {
-        let in_sync = match newest.state(superblock.leg) {
-            None => {
-                faults.push(Fault::Removed { leg });
-                continue;
+        match newest.state(superblock.leg) {
+            None => faults.push(Fault::Removed { leg }),
+            Some(LegState::InSync) if superblock.generation < newest.complete => {
+                faults.push(Fault::Old {
+                    leg,
+                    own: superblock.generation,
+                    least: newest.complete,
+                });
             }
-            Some(state) => state == LegState::InSync,
-        };
-        // An update is complete on all legs before the next one begins.
-        if in_sync && superblock.generation.saturating_add(1) < newest.generation {
-            faults.push(Fault::Old {
-                leg,
-                own: superblock.generation,
-                newest: newest.generation,
-            });
+            Some(_) => {}
         }
     }
-    for part in &mut parts {
-        if part.given.is_none() && part.member.state == LegState::InSync {
-            if !degraded {
-                let uuid = part.member.uuid;
-                faults.push(Fault::Missing { uuid });
+    let mut forks = false;
+    for part in &mut assembly.parts {
+        let behind = |copied| LegState::Behind { copied };
+        match (part.given, part.member.state) {
+            (None, LegState::InSync) => {
+                if degraded.is_none() {
+                    let uuid = part.member.uuid;
+                    faults.push(Fault::Missing { uuid });
+                }
+                forks = true;
+                part.member.state = behind(newest.geometry.length);
             }
-            part.member.state = LegState::Behind {
-                copied: newest.geometry.length,
-            };
+            // It was written by another line.
+            (Some(leg), _) if !given[leg].precedes(newest) => part.member.state = behind(0),
+            _ => {}
         }
     }
     if !faults.is_empty() {
         return Err(faults);
     }
     let in_sync = |part: &Part| part.member.state == LegState::InSync;
-    if !parts.iter().any(in_sync) {
+    if !assembly.parts.iter().any(in_sync) {
         return Err(vec![Fault::NoneInSync]);
     }
-    Ok(Assembly {
-        mirror: newest.mirror,
-        generation: newest.generation,
-        geometry: newest.geometry,
-        parts,
-    })
+    if let Some(line) = degraded.filter(|_| forks) {
+        assembly.fork(line);
+    }
+    Ok(assembly)
 }
 
 /// Faults of legs that cannot belong together.
@@ -165,39 +180,57 @@ fn identities(given: &[Superblock]) -> Vec<Fault> {
 
 /// The superblock whose table counts.
 fn newest(given: &[Superblock]) -> Result<&Superblock, Vec<Fault>> {
-    let claims = |leg: &Superblock| leg.state(leg.leg) == Some(LegState::InSync);
-    // A leg that was removed is behind as well.
-    let excludes =
-        |one: &Superblock, two: &Superblock| one.state(two.leg) != Some(LegState::InSync);
+    let claims: Vec<(usize, &Superblock)> = (given.iter().enumerate())
+        .filter(|(_, leg)| leg.claims())
+        .collect();
     let mut faults = Vec::new();
-    let mut newest: Option<&Superblock> = None;
-    for (two, leg) in given.iter().enumerate().filter(|(_, leg)| claims(leg)) {
-        let others = given.iter().enumerate().filter(|(_, other)| claims(other));
-        let mut current = true;
-        for (one, other) in others.filter(|(_, other)| excludes(other, leg)) {
-            current = false;
-            if one < two && excludes(leg, other) {
-                faults.push(Fault::SplitBrain { one, two });
-            }
-        }
-        if current && newest.is_none_or(|newest| newest.generation < leg.generation) {
-            newest = Some(leg);
+    for (at, (two, leg)) in claims.iter().enumerate() {
+        let before = claims[..at].iter();
+        let unrelated = |other: &Superblock| !leg.precedes(other) && !other.precedes(leg);
+        let split = before.filter(|(_, other)| unrelated(other));
+        faults.extend(split.map(|(one, _)| Fault::SplitBrain {
+            one: *one,
+            two: *two,
+        }));
+    }
+    let Some((_, mut newest)) = claims.first().copied() else {
+        return Err(vec![Fault::NoneInSync]);
+    };
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    // Those that do not claim to be in sync come last: they may have missed another update of the same generation.
+    let others = given.iter().filter(|leg| !leg.claims());
+    for leg in claims.iter().map(|(_, leg)| *leg).chain(others) {
+        if newest.precedes(leg) && !leg.precedes(newest) {
+            newest = leg;
         }
     }
-    match newest {
-        _ if !faults.is_empty() => Err(faults),
-        Some(newest) => Ok(newest),
-        None => Err(vec![Fault::NoneInSync]),
-    }
+    Ok(newest)
 }
 
 impl Assembly {
+    /// Begins a new line.
+    fn fork(&mut self, line: u64) {
+        if self.forks.len() == MOST_FORKS {
+            self.forks.remove(0);
+        }
+        self.forks.push(Fork {
+            line: self.line,
+            generation: self.generation,
+        });
+        self.line = line;
+    }
+
     /// The superblock of one leg after an update to this state.
     pub fn superblock(&self, leg: usize) -> Superblock {
         Superblock {
             mirror: self.mirror,
             leg: self.parts[leg].member.uuid,
             generation: self.generation,
+            complete: self.complete,
+            line: self.line,
+            forks: self.forks.clone(),
             geometry: self.geometry,
             members: self.parts.iter().map(|part| part.member).collect(),
         }
@@ -233,7 +266,7 @@ mod tests {
         Uuid::from_u128(leg as u128 + 1)
     }
 
-    /// A leg with this generation that calls leg 0, 1, … so; `None`: not in its table.
+    /// A leg of line 1 with this generation that calls leg 0, 1, … so; `None`: not in its table.
     fn leg(own: usize, generation: u64, states: &[Option<LegState>]) -> Superblock {
         let members = states.iter().enumerate().filter_map(|(index, state)| {
             state.map(|state| Member {
@@ -245,6 +278,9 @@ mod tests {
             mirror: Uuid::from_u128(99),
             leg: uuid(own),
             generation,
+            complete: generation - 1,
+            line: 1,
+            forks: Vec::new(),
             geometry: Geometry {
                 length: 8192,
                 region: 4096,
@@ -262,15 +298,27 @@ mod tests {
         leg(own, generation, &states.map(Some))
     }
 
+    /// The leg on another line, which was forked after generation `at` of line 1.
+    fn forked(mut leg: Superblock, line: u64, at: u64) -> Superblock {
+        leg.line = line;
+        leg.forks.push(Fork {
+            line: 1,
+            generation: at,
+        });
+        leg
+    }
+
     /// States and given legs of the assembled mirror.
     fn check(
         given: &[Superblock],
         degraded: bool,
     ) -> Result<Vec<(LegState, Option<usize>)>, Vec<Fault>> {
-        let assembly = assemble(given, degraded)?;
+        let assembly = assemble(given, degraded.then_some(100))?;
         let parts = assembly.parts.iter();
         Ok(parts.map(|part| (part.member.state, part.given)).collect())
     }
+
+    const ALL: LegState = LegState::Behind { copied: 8192 };
 
     #[test]
     fn all_legs_in_sync_are_assembled_in_the_order_of_the_table() {
@@ -286,6 +334,9 @@ mod tests {
         assert_eq!(check(&given, false), parts);
         let parts = Ok(vec![(IN, Some(1)), (OUT, Some(0))]);
         assert_eq!(check(&[given[1].clone(), given[0].clone()], false), parts);
+        // Leg 1 is being copied to.
+        let given = [three(0, 5, [IN, OUT, IN]), three(1, 6, [OUT, OUT, IN])];
+        assert_eq!(check(&given, true), Err(vec![Fault::NoneInSync]));
     }
 
     #[test]
@@ -293,39 +344,49 @@ mod tests {
         let given = [two(1, 5, [IN, IN])];
         let fault = Fault::Missing { uuid: uuid(0) };
         assert_eq!(check(&given, false), Err(vec![fault]));
-        let all = LegState::Behind { copied: 8192 };
-        assert_eq!(check(&given, true), Ok(vec![(all, None), (IN, Some(0))]));
+        assert_eq!(check(&given, true), Ok(vec![(ALL, None), (IN, Some(0))]));
+        let assembly = assemble(&given, Some(100)).expect("permitted");
+        let fork = Fork {
+            line: 1,
+            generation: 5,
+        };
+        assert_eq!((assembly.line, &assembly.forks[..]), (100, &[fork][..]));
         let behind = [two(0, 5, [IN, OUT])];
         let parts = Ok(vec![(IN, Some(0)), (OUT, None)]);
         assert_eq!(check(&behind, false), parts, "it was missing before");
+        let assembly = assemble(&behind, Some(100)).expect("needs no permission");
+        assert_eq!(assembly.line, 1, "nobody can start the other leg alone");
     }
 
     #[test]
-    fn legs_that_call_each_other_behind_are_refused_as_split_brain() {
-        let given = [two(0, 9, [IN, OUT]), two(1, 6, [OUT, IN])];
+    fn a_leg_that_was_left_out_returns_unless_it_was_written_meanwhile() {
+        let alone = forked(two(1, 9, [OUT, IN]), 2, 5);
+        for generation in [4, 5] {
+            let given = [two(0, generation, [IN, IN]), alone.clone()];
+            let parts = Ok(vec![(OUT, Some(0)), (IN, Some(1))]);
+            assert_eq!(check(&given, false), parts);
+        }
         let split = Err(vec![Fault::SplitBrain { one: 0, two: 1 }]);
-        assert_eq!(check(&given, false), split);
-        assert_eq!(check(&given, true), split);
-        let removed = [leg(0, 9, &[Some(IN), None]), two(1, 6, [OUT, IN])];
-        assert_eq!(check(&removed, true), split, "removed is behind");
-        let given = [
-            three(0, 7, [IN, OUT, OUT]),
-            three(1, 7, [OUT, IN, IN]),
-            three(2, 7, [OUT, IN, IN]),
-        ];
-        let split = [(0, 1), (0, 2)].map(|(one, two)| Fault::SplitBrain { one, two });
-        assert_eq!(check(&given, false), Err(split.to_vec()));
+        for other in [
+            // It continued on the old line, or on another new one.
+            two(0, 6, [IN, OUT]),
+            forked(two(0, 6, [IN, OUT]), 3, 5),
+            forked(two(0, 30, [IN, OUT]), 3, 5),
+        ] {
+            assert_eq!(check(&[other.clone(), alone.clone()], false), split);
+            assert_eq!(check(&[other, alone.clone()], true), split);
+        }
     }
 
     #[test]
-    fn who_is_called_behind_does_not_decide_even_with_the_same_generation() {
-        // Leg 1 was cut off when it had just dropped leg 0; legs 0 and 2 continued without it.
-        let given = [three(1, 6, [OUT, IN, IN]), three(2, 6, [IN, OUT, IN])];
-        let missing = Fault::Missing { uuid: uuid(0) };
-        assert_eq!(check(&given, false), Err(vec![missing]));
-        let all = LegState::Behind { copied: 8192 };
-        let parts = vec![(all, None), (OUT, Some(0)), (IN, Some(1))];
-        assert_eq!(check(&given, true), Ok(parts));
+    fn a_leg_that_was_copied_to_by_another_line_is_copied_again_completely() {
+        let given = [
+            forked(three(0, 9, [IN, OUT, OUT]), 2, 5),
+            forked(three(2, 8, [OUT, IN, OUT]), 3, 5),
+        ];
+        let none = LegState::Behind { copied: 0 };
+        let parts = vec![(IN, Some(0)), (OUT, None), (none, Some(1))];
+        assert_eq!(check(&given, false), Ok(parts));
     }
 
     #[test]
@@ -358,7 +419,7 @@ mod tests {
         let old = Fault::Old {
             leg: 1,
             own: 7,
-            newest: 9,
+            least: 8,
         };
         assert_eq!(check(&given, false), Err(vec![old]));
         let given = [two(0, 9, [IN, IN]), two(1, 8, [IN, IN])];

@@ -7,11 +7,15 @@
 //! What is stored on a leg: the [`superblock`] and the write-intent log ([`intent`]). [`assembly`] decides which legs belong together.
 
 pub mod assembly;
+pub mod core;
 pub mod intent;
+mod legs;
 mod policy;
 mod queue;
+mod ranges;
 pub mod superblock;
 
+pub use legs::LegSet;
 pub use policy::{
     Adaptive, LeastPending, LegView, MdRaid1, Modulo, OpenZfs, PolicyKind, PowerOfTwo, ReadPolicy,
     ReadRequest, RoundRobin, UnknownPolicy,

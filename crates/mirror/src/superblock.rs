@@ -11,6 +11,9 @@
 //! first copy durably and then the second, so that at any instant at least one of them is valid: a torn or lost write leaves
 //! the superblock of before or of after the update.
 //!
+//! A *line* is the history of a mirror as long as it is never started without a leg that is in sync. Generations of one line
+//! follow each other. Such a start forks a new line, because the missing leg may be started elsewhere.
+//!
 //! ```text
 //!   0  magic, 16 bytes                72  region, bytes (u64)
 //!  16  version (u32), 1               80  smallest unit of I/O, bytes (u32)
@@ -20,6 +23,10 @@
 //!  32  UUID of the mirror                 16  state: 1 in sync, 2 behind (u32)
 //!  48  UUID of this leg                   20  zero (u32)
 //!  64  length of the data (u64)           24  behind: bytes copied (u64)
+//!  88  newest generation that all legs that got writes have (u64)
+//!  96  line (u64)                       1024  forks of 16 bytes each:
+//! 104  number of forks (u32)                0  line (u64)
+//! 108  zero (u32)                           8  generation (u64)
 //! ```
 
 use uuid::Uuid;
@@ -36,6 +43,8 @@ pub const LOG: u64 = 64 << 10;
 pub const DATA: u64 = 1 << 20;
 /// Largest number of legs.
 pub const MOST_LEGS: usize = 16;
+/// Largest number of forks that are remembered, the newest ones.
+pub const MOST_FORKS: usize = 64;
 /// At byte 0 of each copy.
 pub const MAGIC: &[u8; 16] = b"iodyno mirror\r\n\x1a";
 
@@ -43,6 +52,8 @@ const VERSION: u32 = 1;
 const CHECKSUM: usize = 20;
 const LEGS: usize = 128;
 const LEG: usize = 32;
+const FORKS: usize = 1024;
+const FORK: usize = 16;
 const IN_SYNC: u32 = 1;
 const BEHIND: u32 = 2;
 
@@ -111,6 +122,15 @@ pub struct Member {
     pub state: LegState,
 }
 
+/// A line that ended when the mirror was started without one of its legs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fork {
+    /// The line.
+    pub line: u64,
+    /// Its last generation.
+    pub generation: u64,
+}
+
 /// The superblock of one leg.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Superblock {
@@ -120,6 +140,13 @@ pub struct Superblock {
     pub leg: Uuid,
     /// Incremented by each update.
     pub generation: u64,
+    /// The newest generation that was written to all legs that got writes; at most `generation`. A leg in sync with an older
+    /// one was restored from a copy.
+    pub complete: u64,
+    /// The line of its generation.
+    pub line: u64,
+    /// Earlier lines that it descends from, oldest first; at most [`MOST_FORKS`].
+    pub forks: Vec<Fork>,
     /// Sizes.
     pub geometry: Geometry,
     /// All legs, at least one, with different UUIDs.
@@ -144,9 +171,10 @@ impl Superblock {
     /// The bytes of both copies.
     ///
     /// # Panics
-    /// With more than [`MOST_LEGS`] legs.
+    /// With more than [`MOST_LEGS`] legs or [`MOST_FORKS`] forks.
     pub fn encode(&self) -> [u8; BLOCK] {
         assert!(self.members.len() <= MOST_LEGS, "too many legs");
+        assert!(self.forks.len() <= MOST_FORKS, "too many forks");
         let mut block = [0; BLOCK];
         block[..16].copy_from_slice(MAGIC);
         put32(&mut block, 16, VERSION);
@@ -157,6 +185,13 @@ impl Superblock {
         put64(&mut block, 72, self.geometry.region);
         put32(&mut block, 80, self.geometry.unit);
         put32(&mut block, 84, self.members.len() as u32);
+        put64(&mut block, 88, self.complete);
+        put64(&mut block, 96, self.line);
+        put32(&mut block, 104, self.forks.len() as u32);
+        for (index, fork) in self.forks.iter().enumerate() {
+            put64(&mut block, FORKS + index * FORK, fork.line);
+            put64(&mut block, FORKS + index * FORK + 8, fork.generation);
+        }
         for (index, member) in self.members.iter().enumerate() {
             let at = LEGS + index * LEG;
             block[at..at + 16].copy_from_slice(member.uuid.as_bytes());
@@ -194,7 +229,13 @@ impl Superblock {
             unit: get32(block, 80),
         };
         let count = get32(block, 84) as usize;
-        if !geometry.valid() || !(1..=MOST_LEGS).contains(&count) {
+        let (generation, complete) = (get64(block, 24), get64(block, 88));
+        let forks = get32(block, 104) as usize;
+        if forks > MOST_FORKS
+            || complete > generation
+            || !geometry.valid()
+            || !(1..=MOST_LEGS).contains(&count)
+        {
             return Err(Unreadable::Damaged);
         }
         let members: Option<Vec<Member>> = (0..count)
@@ -214,27 +255,48 @@ impl Superblock {
         Ok(Superblock {
             mirror: uuid(block, 32),
             leg,
-            generation: get64(block, 24),
+            generation,
+            complete,
+            line: get64(block, 96),
+            forks: (0..forks)
+                .map(|index| Fork {
+                    line: get64(block, FORKS + index * FORK),
+                    generation: get64(block, FORKS + index * FORK + 8),
+                })
+                .collect(),
             geometry,
             members,
         })
     }
 
-    /// The newer valid superblock of a leg's two copies. `None` is a copy that cannot be read.
+    /// The newer valid superblock of a leg's two copies, and which of them it is: the next update has to spare this one. `None`
+    /// is a copy that cannot be read.
     ///
     /// # Errors
     /// If neither is valid.
-    pub fn newest(copies: [Option<&[u8; BLOCK]>; 2]) -> Result<Superblock, Unreadable> {
+    pub fn newest(copies: [Option<&[u8; BLOCK]>; 2]) -> Result<(Superblock, usize), Unreadable> {
         let decoded = copies.map(|copy| copy.map_or(Err(Unreadable::Damaged), Superblock::decode));
         match decoded {
-            [Ok(one), Ok(two)] if two.generation > one.generation => Ok(two),
-            [Ok(one), _] => Ok(one),
-            [_, Ok(two)] => Ok(two),
+            [Ok(one), Ok(two)] if two.generation > one.generation => Ok((two, 1)),
+            [Ok(one), _] => Ok((one, 0)),
+            [_, Ok(two)] => Ok((two, 1)),
             [Err(version @ Unreadable::Version(_)), _]
             | [_, Err(version @ Unreadable::Version(_))] => Err(version),
             [Err(Unreadable::Absent), Err(Unreadable::Absent)] => Err(Unreadable::Absent),
             _ => Err(Unreadable::Damaged),
         }
+    }
+
+    /// Whether this is a state of the mirror that the other one, or the same, has passed through.
+    pub fn precedes(&self, other: &Superblock) -> bool {
+        let passed = |fork: &Fork| fork.line == self.line && self.generation <= fork.generation;
+        (self.line == other.line && self.generation <= other.generation)
+            || other.forks.iter().any(passed)
+    }
+
+    /// Whether the leg calls itself in sync.
+    pub fn claims(&self) -> bool {
+        self.state(self.leg) == Some(LegState::InSync)
     }
 
     /// The state of a leg in this table.
@@ -314,6 +376,11 @@ mod tests {
                     mirror: Uuid::from_u128(mirror),
                     leg: members[own % members.len()].uuid,
                     generation,
+                    complete: generation / 2,
+                    line: generation ^ 9,
+                    forks: (0..generation % (MOST_FORKS as u64 + 1))
+                        .map(|line| Fork { line, generation })
+                        .collect(),
                     geometry: Geometry {
                         length: 1 << 30,
                         region: 1 << bits,
@@ -353,7 +420,9 @@ mod tests {
             // The second copy is written when the first is durable.
             let copies = if first { [&mixed, &before] } else { [&after, &mixed] };
             let read = Superblock::newest(copies.map(Some));
-            prop_assert!(read == Ok(old) || read == Ok(new));
+            let (read, copy) = read.expect("one is valid");
+            prop_assert!(read == old || read == new);
+            prop_assert_eq!(Superblock::decode(copies[copy]), Ok(read));
         }
 
         #[test]
@@ -384,6 +453,9 @@ mod tests {
             mirror: Uuid::from_u128(9),
             leg,
             generation: 3,
+            complete: 2,
+            line: 7,
+            forks: Vec::new(),
             geometry,
             members: vec![Member {
                 uuid: leg,
@@ -408,8 +480,11 @@ mod tests {
             newest(Some(&newer), Some(&newer)),
             Err(Unreadable::Version(2))
         );
-        assert_eq!(newest(Some(&zero), Some(&valid)), Ok(superblock.clone()));
-        assert_eq!(newest(Some(&valid), None), Ok(superblock));
+        assert_eq!(
+            newest(Some(&zero), Some(&valid)),
+            Ok((superblock.clone(), 1))
+        );
+        assert_eq!(newest(Some(&valid), None), Ok((superblock, 0)));
         assert_eq!(Geometry::on_legs(DATA, 512), None, "no room for data");
     }
 }

@@ -1,0 +1,1756 @@
+//! The mirror as a state machine: it gets events and returns orders. It performs no I/O, holds no data and has no clock, so
+//! that a server and the crash simulator run the same object.
+//!
+//! # What must hold
+//!
+//! - *Log.* A write is issued to the legs only when the bits of its regions are durable on all legs that it goes to. A bit is
+//!   cleared only when no write is in flight in its region, all legs were flushed after the last one, the region needs no
+//!   copying, and all legs of the table are in sync.
+//! - *Fixed leg.* A region in which legs may differ (`needs_copy`) is read from the first leg in sync only, until it was
+//!   copied from this leg to all others. After an unclean start these are all marked regions.
+//! - *Drop.* A leg that fails a write or a flush that another leg in sync completed is dropped: it is behind. The drop is
+//!   durable on the others before any write or flush that it missed is acknowledged ([`Mirror::ack`] waits for it). If all
+//!   legs fail, none is dropped, the client gets the error, and the regions need copying.
+//! - *Halt.* If no leg accepts the record of a drop, nothing is acknowledged any more until the mirror is started again.
+//! - *Exclusion.* Writes, copies and scrubbed ranges that overlap are carried out one after the other, in order of arrival.
+//!
+//! # Terms
+//!
+//! *Online*: the leg gets writes. Online legs are in sync, or behind and being copied to. *Task*: a request of the client or a
+//! piece of work of the mirror itself. *Op*: one request to one leg. *Record*: an update of all superblocks.
+//!
+//! A leg never comes online again in the life of a `Mirror`; it is copied to after the next start.
+
+use std::collections::VecDeque;
+
+use crate::assembly::Assembly;
+use crate::intent::{self, Bits};
+use crate::legs::LegSet;
+use crate::ranges::Ranges;
+use crate::superblock::{BLOCK, COPIES, DATA, LOG, LegState};
+
+/// Number of an operating system's error.
+pub type Errno = i32;
+
+const EINVAL: Errno = 22;
+const EIO: Errno = 5;
+const ESHUTDOWN: Errno = 108;
+
+/// Constants of a running mirror.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Length of one copy while resyncing, bytes; a multiple of the unit. Regions of less are copied at once.
+    pub copy_bytes: u32,
+    /// Copies in flight.
+    pub copies: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            copy_bytes: 256 << 10,
+            copies: 4,
+        }
+    }
+}
+
+/// What a client asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reads the range.
+    Read,
+    /// Writes the range; with `fua` it is durable before the reply.
+    Write {
+        /// Forced unit access.
+        fua: bool,
+    },
+    /// Makes all writes durable that were replied to before.
+    Flush,
+}
+
+/// A request of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// Chosen by the client's front; identifies its buffer.
+    pub id: u64,
+    /// What it does.
+    pub access: Access,
+    /// Start, bytes; 0 for a flush.
+    pub offset: u64,
+    /// Length, bytes; 0 for a flush.
+    pub length: u32,
+}
+
+/// Identifies an op. Numbers of ops that were given up never return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct OpId {
+    slot: u32,
+    generation: u32,
+}
+
+/// Something happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A client's request arrived.
+    Request(Request),
+    /// An op has ended. Unknown ops are ignored: those of a leg that was given up.
+    Done {
+        /// Which.
+        op: OpId,
+        /// Its error, if any.
+        result: Result<(), Errno>,
+    },
+    /// A leg does not answer. Unless it is the last one in sync, it is dropped: its ops count as failed. They may still use
+    /// their buffers.
+    Lost {
+        /// Which.
+        leg: usize,
+    },
+    /// Some time has passed. Regions that were not written between two ticks are cleaned.
+    Tick,
+    /// Bytes that may be copied for resyncing in addition.
+    Credit(u64),
+    /// Compares all legs in sync, once nothing needs copying.
+    Scrub {
+        /// The leg that is right where legs differ; `None`: only report.
+        from: Option<usize>,
+    },
+    /// The answer to [`Order::Compare`].
+    Compared {
+        /// The order's task.
+        task: u32,
+        /// Whether all are equal.
+        equal: bool,
+    },
+    /// Ends the mirror when all requests have ended.
+    Stop,
+}
+
+/// The memory of an op.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Buffer {
+    /// None: a flush.
+    None,
+    /// That of a client's request.
+    Client(u64),
+    /// One of the task's own: a copy has one, number 0; a scrub has one for each leg.
+    Own {
+        /// The task.
+        task: u32,
+        /// Its number.
+        part: usize,
+    },
+    /// These bytes are written.
+    Block(Box<[u8; BLOCK]>),
+}
+
+/// What an op does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpKind {
+    /// Reads.
+    Read,
+    /// Writes; with `fua` it has to be durable when it ends.
+    Write {
+        /// Forced unit access.
+        fua: bool,
+    },
+    /// Makes all writes durable that ended before it was issued.
+    Flush,
+}
+
+/// One request to one leg.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Op {
+    /// Its number, for [`Event::Done`].
+    pub id: OpId,
+    /// The leg.
+    pub leg: usize,
+    /// What it does.
+    pub kind: OpKind,
+    /// Offset on the leg, bytes.
+    pub offset: u64,
+    /// Length, bytes.
+    pub length: u32,
+    /// Its memory.
+    pub buffer: Buffer,
+}
+
+/// Something to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// Issue an op to a leg.
+    Op(Op),
+    /// Answer a client.
+    Reply {
+        /// Its request.
+        id: u64,
+        /// The error, if any.
+        result: Result<(), Errno>,
+    },
+    /// Compare the buffers of a task, one for each of these legs.
+    Compare {
+        /// The task.
+        task: u32,
+        /// The numbers of its buffers.
+        legs: LegSet,
+    },
+    /// The buffers of a task are not needed any more.
+    Free {
+        /// The task.
+        task: u32,
+    },
+    /// For the log of the server.
+    Notice(Notice),
+    /// The mirror has stopped; nothing is in flight.
+    Stopped,
+}
+
+/// What the operator should know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notice {
+    /// A leg failed and is behind now.
+    Dropped(usize),
+    /// A leg has been copied to and is in sync.
+    InSync(usize),
+    /// A part of a read that failed on this leg was written again.
+    Repaired {
+        /// The leg.
+        leg: usize,
+        /// Start, bytes.
+        offset: u64,
+        /// Length, bytes.
+        length: u32,
+    },
+    /// A range that cannot be read from any leg in sync: it cannot be copied.
+    Unreadable {
+        /// Start, bytes.
+        offset: u64,
+        /// Length, bytes.
+        length: u32,
+    },
+    /// Legs differ in this range.
+    Differs {
+        /// Start, bytes.
+        offset: u64,
+        /// Length, bytes.
+        length: u32,
+        /// Whether it was written again from the given leg.
+        repaired: bool,
+    },
+    /// The scrub has ended: number of ranges that differ, and of ranges that could not be read.
+    Scrubbed {
+        /// Ranges that differ.
+        differ: u64,
+        /// Ranges that a leg failed to read.
+        unread: u64,
+    },
+    /// No leg accepted the record of a drop: every request fails until the next start.
+    Halted,
+}
+
+/// Chooses the leg of a read.
+pub trait Choose {
+    /// One of `legs`, which has at least one.
+    fn choose(&mut self, offset: u64, length: u32, legs: LegSet) -> usize;
+}
+
+impl<F: FnMut(u64, u32, LegSet) -> usize> Choose for F {
+    fn choose(&mut self, offset: u64, length: u32, legs: LegSet) -> usize {
+        self(offset, length, legs)
+    }
+}
+
+/// Ops of a task on several legs.
+#[derive(Debug, Clone, Copy, Default)]
+struct Fan {
+    issued: LegSet,
+    pending: LegSet,
+    ok: LegSet,
+    error: Errno,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Purpose {
+    /// A client's request.
+    Client(u64),
+    /// Regions are to be cleaned.
+    Clean,
+    /// The mirror stops.
+    Stop,
+    /// A leg is to be recorded as copied up to here: its whole length means that it is in sync.
+    Copied { leg: usize, bytes: u64 },
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Reason {
+    /// The region that needs copying.
+    Region,
+    /// Legs that are behind.
+    Rebuild,
+    /// A read failed on a leg.
+    Repair(usize),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Work {
+    Read {
+        request: Request,
+        tried: LegSet,
+        leg: usize,
+    },
+    Write {
+        request: Request,
+        fua: bool,
+        /// Whether it was issued to the legs.
+        issued: bool,
+    },
+    Flush {
+        purpose: Purpose,
+        /// Number of the flush.
+        number: u64,
+    },
+    Copy {
+        reason: Reason,
+        offset: u64,
+        length: u32,
+        tried: LegSet,
+        writing: bool,
+    },
+    Log {
+        block: usize,
+    },
+    Record {
+        version: u64,
+        /// While the second copies are written: legs whose first one failed.
+        failed: Option<LegSet>,
+    },
+    Scrub {
+        from: Option<usize>,
+        offset: u64,
+        length: u32,
+        repairing: bool,
+        differ: u64,
+        unread: u64,
+    },
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Task {
+    work: Work,
+    fan: Fan,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct OpSlot {
+    generation: u32,
+    /// Task and leg of the op in flight.
+    used: Option<(u32, usize)>,
+}
+
+#[derive(Debug)]
+struct Leg {
+    state: LegState,
+    online: bool,
+    /// Behind: below this everything outside of regions that need copying was copied, perhaps not durably.
+    copied: u64,
+    /// A flush for [`Purpose::Copied`] is in flight.
+    flushing: bool,
+    /// Behind, and to be recorded as in sync.
+    promoted: bool,
+    /// Copy of the superblock that is written first, so that the other one stays valid.
+    first_copy: usize,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Region {
+    /// Writes and copies that have begun and not ended.
+    in_flight: u32,
+    /// Number of flushes begun when the last write ended.
+    written: u64,
+    /// Number of ticks then.
+    tick: u64,
+    /// Legs may differ.
+    needs_copy: bool,
+    /// It cannot be copied because no leg can read it.
+    stuck: bool,
+}
+
+#[derive(Debug)]
+struct LogBlock {
+    /// As it should be.
+    wanted: Bits,
+    /// Bits that are set on all online legs for certain.
+    durable: Bits,
+    /// The bits that are being written.
+    writing: Option<Bits>,
+    /// `wanted` has to be written.
+    due: bool,
+    /// Writes that wait for `durable`.
+    waiting: Vec<u32>,
+}
+
+/// The region that is being copied.
+#[derive(Debug, Clone, Copy)]
+struct Copying {
+    region: usize,
+    next: u64,
+    pending: u32,
+    /// Legs differ in it again, or a copy failed.
+    again: bool,
+}
+
+/// What is to be done next when nothing is in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StopStep {
+    Flush,
+    Clean,
+    End,
+    Stopped,
+}
+
+/// A running mirror. See the module.
+#[derive(Debug)]
+pub struct Mirror {
+    assembly: Assembly,
+    settings: Settings,
+    legs: Vec<Leg>,
+    regions: Vec<Region>,
+    /// Number of regions with `needs_copy` that are not stuck.
+    to_copy: usize,
+    stuck: usize,
+    /// No region before it is to be copied.
+    first_to_copy: usize,
+    log: Vec<LogBlock>,
+    ranges: Ranges,
+    tasks: Vec<Option<Task>>,
+    free_tasks: Vec<u32>,
+    /// Tasks in use.
+    busy: usize,
+    ops: Vec<OpSlot>,
+    free_ops: Vec<u32>,
+    /// Ops that were given up, to be ended as failed.
+    lost: VecDeque<OpId>,
+    /// Changes of the legs' states so far, and how many of them are durable.
+    version: u64,
+    recorded: u64,
+    recording: bool,
+    /// Legs that the record in progress calls in sync for the first time.
+    promoted: LegSet,
+    /// Successful requests that wait until this version is recorded.
+    acks: VecDeque<(u64, u64)>,
+    flushes: u64,
+    flushed: u64,
+    cleaning: bool,
+    ticks: u64,
+    credit: u64,
+    copying: Option<Copying>,
+    /// Start of the next copy to legs that are behind, and the starts of those in flight.
+    rebuild: u64,
+    rebuilding: Vec<u64>,
+    copies: u32,
+    /// A range that is behind could not be read.
+    rebuild_stuck: bool,
+    scrub: Option<Option<usize>>,
+    scrubbing: bool,
+    halted: bool,
+    stopping: bool,
+    stop: StopStep,
+}
+
+impl Mirror {
+    /// The mirror of an assembly. `logs` are the blocks of the log, each as on all legs that are given. They differ if the power
+    /// failed; that of a leg that is behind marks what it alone may have. `valid` is the copy of each leg's superblock that was used, 0 or 1.
+    pub fn new(
+        assembly: Assembly,
+        logs: &[Vec<Bits>],
+        valid: &[usize],
+        settings: Settings,
+    ) -> Mirror {
+        let length = assembly.geometry.length;
+        let legs: Vec<Leg> = (assembly.parts.iter().enumerate())
+            .map(|(leg, part)| Leg {
+                state: part.member.state,
+                online: part.given.is_some(),
+                copied: match part.member.state {
+                    LegState::InSync => length,
+                    LegState::Behind { copied } => copied,
+                },
+                flushing: false,
+                promoted: false,
+                first_copy: 1 - valid[leg],
+            })
+            .collect();
+        let log = logs.iter().map(|block| {
+            let mut wanted = Bits::none();
+            for bits in block {
+                wanted.add(bits);
+            }
+            LogBlock {
+                wanted,
+                durable: Bits::none(),
+                writing: None,
+                due: true,
+                waiting: Vec::new(),
+            }
+        });
+        let log: Vec<LogBlock> = log.collect();
+        let count = assembly.geometry.regions() as usize;
+        let mut regions = vec![Region::default(); count];
+        let mut to_copy = 0;
+        let several = legs.iter().filter(|leg| leg.online).count() > 1;
+        for (index, block) in log.iter().enumerate() {
+            for bit in block.wanted.iter().filter(|_| several) {
+                let region = index * intent::REGIONS as usize + bit;
+                if region < count {
+                    regions[region].needs_copy = true;
+                    to_copy += 1;
+                }
+            }
+        }
+        let behind = legs.iter().filter(|leg| leg.online);
+        let rebuild = behind.map(|leg| leg.copied).min().unwrap_or(length);
+        Mirror {
+            assembly,
+            settings,
+            legs,
+            regions,
+            to_copy,
+            stuck: 0,
+            first_to_copy: 0,
+            log,
+            ranges: Ranges::default(),
+            tasks: Vec::new(),
+            free_tasks: Vec::new(),
+            busy: 0,
+            ops: Vec::new(),
+            free_ops: Vec::new(),
+            lost: VecDeque::new(),
+            version: 1,
+            recorded: 0,
+            recording: false,
+            promoted: LegSet::NONE,
+            acks: VecDeque::new(),
+            flushes: 0,
+            flushed: 0,
+            cleaning: false,
+            ticks: 0,
+            credit: 0,
+            copying: None,
+            rebuild,
+            rebuilding: Vec::new(),
+            copies: 0,
+            rebuild_stuck: false,
+            scrub: None,
+            scrubbing: false,
+            halted: false,
+            stopping: false,
+            stop: StopStep::Flush,
+        }
+    }
+
+    /// Begins: records the legs' states and writes the log to all legs. Requests may come before that has ended.
+    pub fn start(&mut self, orders: &mut Vec<Order>) {
+        self.work(orders);
+    }
+
+    /// Takes an event and adds what is to be done to `orders`.
+    pub fn handle(&mut self, event: Event, choose: &mut impl Choose, orders: &mut Vec<Order>) {
+        match event {
+            Event::Request(request) => self.request(request, choose, orders),
+            Event::Done { op, result } => self.done(op, result, choose, orders),
+            Event::Lost { leg } => self.drop_others(LegSet::one(leg), orders),
+            Event::Tick => self.tick(orders),
+            Event::Credit(bytes) => self.credit = self.credit.saturating_add(bytes),
+            Event::Scrub { from } => self.scrub = Some(from),
+            Event::Compared { task, equal } => self.compared(task, equal, orders),
+            Event::Stop => self.stopping = true,
+        }
+        while let Some(op) = self.lost.pop_front() {
+            self.done(op, Err(EIO), choose, orders);
+        }
+        self.work(orders);
+        // Work may have given up more, if the last leg but one was dropped.
+        while let Some(op) = self.lost.pop_front() {
+            self.done(op, Err(EIO), choose, orders);
+            self.work(orders);
+        }
+    }
+
+    /// Whether an op is waited for. If not, it was given up, and must not change any memory but its own.
+    pub fn awaits(&self, op: OpId) -> bool {
+        let slot = self.ops.get(op.slot as usize);
+        slot.is_some_and(|slot| slot.used.is_some() && slot.generation == op.generation)
+    }
+
+    /// Legs that serve reads.
+    pub fn in_sync(&self) -> LegSet {
+        self.legs_where(|leg| leg.online && leg.state == LegState::InSync)
+    }
+
+    /// Legs that get writes.
+    pub fn online(&self) -> LegSet {
+        self.legs_where(|leg| leg.online)
+    }
+
+    /// Bytes that are still to be copied: regions that may differ, and legs that are behind.
+    pub fn to_copy(&self) -> u64 {
+        let length = self.assembly.geometry.length;
+        let behind = self.legs.iter().filter(|leg| leg.online);
+        let behind = behind.map(|leg| length - leg.copied).max().unwrap_or(0);
+        (self.to_copy + self.stuck) as u64 * self.assembly.geometry.region + behind
+    }
+
+    /// Whether all legs of the table are in sync, and no region may differ.
+    pub fn redundant(&self) -> bool {
+        self.in_sync().count() == self.legs.len() && self.to_copy + self.stuck == 0
+    }
+
+    /// State of each leg, as it is or will be recorded.
+    pub fn states(&self) -> impl Iterator<Item = LegState> + '_ {
+        self.legs.iter().map(|leg| leg.state)
+    }
+
+    fn legs_where(&self, wanted: impl Fn(&Leg) -> bool) -> LegSet {
+        let mut legs = LegSet::NONE;
+        for (index, _) in self.legs.iter().enumerate().filter(|(_, leg)| wanted(leg)) {
+            legs.add(index);
+        }
+        legs
+    }
+
+    fn region_range(&self, offset: u64, length: u32) -> std::ops::Range<usize> {
+        let region = self.assembly.geometry.region;
+        let end = (offset + u64::from(length)).div_ceil(region);
+        (offset / region) as usize..end as usize
+    }
+
+    // ---- Tasks and ops ----
+
+    fn add_task(&mut self, work: Work) -> u32 {
+        let task = Task {
+            work,
+            fan: Fan::default(),
+        };
+        self.busy += 1;
+        match self.free_tasks.pop() {
+            Some(index) => {
+                self.tasks[index as usize] = Some(task);
+                index
+            }
+            None => {
+                self.tasks.push(Some(task));
+                self.tasks.len() as u32 - 1
+            }
+        }
+    }
+
+    fn task(&mut self, task: u32) -> &mut Task {
+        self.tasks[task as usize].as_mut().expect("task in use")
+    }
+
+    fn end_task(&mut self, task: u32) {
+        self.tasks[task as usize] = None;
+        self.free_tasks.push(task);
+        self.busy -= 1;
+    }
+
+    /// Issues an op of a task to one leg; the task's fan must be empty or of the same step.
+    fn issue(
+        &mut self,
+        task: u32,
+        leg: usize,
+        kind: OpKind,
+        (offset, length): (u64, u32),
+        buffer: Buffer,
+        orders: &mut Vec<Order>,
+    ) {
+        let slot = self.free_ops.pop().unwrap_or_else(|| {
+            self.ops.push(OpSlot::default());
+            self.ops.len() as u32 - 1
+        });
+        let op = &mut self.ops[slot as usize];
+        op.generation = op.generation.wrapping_add(1);
+        op.used = Some((task, leg));
+        let generation = op.generation;
+        let fan = &mut self.task(task).fan;
+        fan.issued.add(leg);
+        fan.pending.add(leg);
+        orders.push(Order::Op(Op {
+            id: OpId { slot, generation },
+            leg,
+            kind,
+            offset,
+            length,
+            buffer,
+        }));
+    }
+
+    fn done(
+        &mut self,
+        op: OpId,
+        result: Result<(), Errno>,
+        choose: &mut impl Choose,
+        orders: &mut Vec<Order>,
+    ) {
+        let Some(slot) = self.ops.get_mut(op.slot as usize) else {
+            return;
+        };
+        let Some((task, leg)) = slot.used.take_if(|_| slot.generation == op.generation) else {
+            return;
+        };
+        self.free_ops.push(op.slot);
+        let fan = &mut self.task(task).fan;
+        fan.pending.remove(leg);
+        match result {
+            Ok(()) => fan.ok.add(leg),
+            Err(errno) => fan.error = errno,
+        }
+        if fan.pending.is_empty() {
+            let fan = std::mem::take(fan);
+            self.ended(task, fan, choose, orders);
+        }
+    }
+
+    /// All ops of a task's step have ended.
+    fn ended(&mut self, task: u32, fan: Fan, choose: &mut impl Choose, orders: &mut Vec<Order>) {
+        match self.task(task).work {
+            Work::Read {
+                request,
+                tried,
+                leg,
+            } => {
+                if fan.ok.is_empty() {
+                    return self.read(task, request, tried, fan.error, choose, orders);
+                }
+                self.end_task(task);
+                self.reply(request.id, Ok(()), orders);
+                for failed in tried.iter().filter(|failed| *failed != leg) {
+                    self.repair(failed, request, orders);
+                }
+            }
+            Work::Write { request, .. } => self.write_ended(task, request, fan, orders),
+            Work::Flush { purpose, number } => {
+                self.end_task(task);
+                self.flush_ended(purpose, number, fan, orders);
+            }
+            Work::Copy { writing, .. } => match writing {
+                false if fan.ok.is_empty() => self.copy(task, orders),
+                false => self.copy_write(task, orders),
+                true => self.copy_ended(task, Some(fan), orders),
+            },
+            Work::Log { block } => {
+                self.end_task(task);
+                self.log_ended(block, fan, orders);
+            }
+            Work::Record { version, failed } => {
+                self.record_ended(task, version, failed, fan, orders);
+            }
+            Work::Scrub { .. } => self.scrub_step(task, fan, orders),
+        }
+    }
+
+    // ---- Legs ----
+
+    /// Judges a step that changed the legs: legs that failed what another leg in sync completed are dropped. Returns whether
+    /// a leg in sync completed it.
+    fn settle(&mut self, fan: &Fan, orders: &mut Vec<Order>) -> bool {
+        let good = fan.ok.and(self.in_sync());
+        if good.is_empty() {
+            return false;
+        }
+        for leg in fan.issued.without(fan.ok).and(self.online()).iter() {
+            self.drop_leg(leg, orders);
+        }
+        true
+    }
+
+    fn drop_leg(&mut self, leg: usize, orders: &mut Vec<Order>) {
+        let length = self.assembly.geometry.length;
+        let one = &mut self.legs[leg];
+        one.online = false;
+        (one.flushing, one.promoted) = (false, false);
+        if one.state == LegState::InSync {
+            one.state = LegState::Behind { copied: length };
+        }
+        self.version += 1;
+        orders.push(Order::Notice(Notice::Dropped(leg)));
+        self.give_up(leg);
+    }
+
+    /// Counts the ops in flight on a leg as failed.
+    fn give_up(&mut self, leg: usize) {
+        for (slot, op) in self.ops.iter().enumerate() {
+            if op.used.is_some_and(|(_, used)| used == leg) {
+                self.lost.push_back(OpId {
+                    slot: slot as u32,
+                    generation: op.generation,
+                });
+            }
+        }
+    }
+
+    /// Drops these legs, except the last leg in sync. That one is waited for: a write of it that was given up could overwrite
+    /// a later one.
+    fn drop_others(&mut self, legs: LegSet, orders: &mut Vec<Order>) {
+        for leg in legs.and(self.online()).iter() {
+            if !self.in_sync().without(LegSet::one(leg)).is_empty() {
+                self.drop_leg(leg, orders);
+            }
+        }
+    }
+
+    // ---- Replies ----
+
+    fn reply(&self, id: u64, result: Result<(), Errno>, orders: &mut Vec<Order>) {
+        orders.push(Order::Reply { id, result });
+    }
+
+    /// Acknowledges a write or flush once all drops so far are durable.
+    fn ack(&mut self, id: u64, orders: &mut Vec<Order>) {
+        if self.halted {
+            self.reply(id, Err(EIO), orders);
+        } else if self.recorded >= self.version {
+            self.reply(id, Ok(()), orders);
+        } else {
+            self.acks.push_back((self.version, id));
+        }
+    }
+
+    // ---- Requests ----
+
+    fn request(&mut self, request: Request, choose: &mut impl Choose, orders: &mut Vec<Order>) {
+        let geometry = &self.assembly.geometry;
+        let (unit, length) = (u64::from(geometry.unit), u64::from(request.length));
+        let end = request.offset.checked_add(length);
+        let inside = end.is_some_and(|end| end <= geometry.length)
+            && request.offset.is_multiple_of(unit)
+            && length.is_multiple_of(unit);
+        let flush = request.access == Access::Flush;
+        let refusal = match () {
+            () if self.halted => Some(Err(EIO)),
+            () if self.stopping => Some(Err(ESHUTDOWN)),
+            () if !inside && !flush => Some(Err(EINVAL)),
+            () if length == 0 && !flush => Some(Ok(())),
+            () => None,
+        };
+        if let Some(result) = refusal {
+            return self.reply(request.id, result, orders);
+        }
+        match request.access {
+            Access::Read => {
+                let task = self.add_task(Work::Read {
+                    request,
+                    tried: LegSet::NONE,
+                    leg: 0,
+                });
+                self.read(task, request, LegSet::NONE, EIO, choose, orders);
+            }
+            Access::Write { fua } => {
+                let task = self.add_task(Work::Write {
+                    request,
+                    fua,
+                    issued: false,
+                });
+                if self.ranges.take(task, request.offset, length) {
+                    self.proceed(task, orders);
+                }
+            }
+            Access::Flush => self.flush(Purpose::Client(request.id), self.online(), orders),
+        }
+    }
+
+    /// Reads from a leg that was not tried yet.
+    fn read(
+        &mut self,
+        task: u32,
+        request: Request,
+        mut tried: LegSet,
+        error: Errno,
+        choose: &mut impl Choose,
+        orders: &mut Vec<Order>,
+    ) {
+        let legs = self.in_sync().without(tried);
+        let Some(first) = legs.first() else {
+            self.end_task(task);
+            return self.reply(request.id, Err(error), orders);
+        };
+        let mut regions = self.region_range(request.offset, request.length);
+        let leg = match regions.any(|region| self.regions[region].needs_copy) {
+            true => first,
+            false => choose.choose(request.offset, request.length, legs),
+        };
+        debug_assert!(legs.has(leg), "a leg that may serve the read");
+        tried.add(leg);
+        self.task(task).work = Work::Read {
+            request,
+            tried,
+            leg,
+        };
+        let range = (DATA + request.offset, request.length);
+        let buffer = Buffer::Client(request.id);
+        self.issue(task, leg, OpKind::Read, range, buffer, orders);
+    }
+
+    /// Continues tasks whose range is held now.
+    fn proceed(&mut self, task: u32, orders: &mut Vec<Order>) {
+        match self.task(task).work {
+            Work::Write { .. } => self.write_begin(task, orders),
+            Work::Copy { .. } => self.copy(task, orders),
+            Work::Scrub { .. } => self.scrub_read(task, orders),
+            _ => unreachable!("only these take ranges"),
+        }
+    }
+
+    fn release(&mut self, task: u32, orders: &mut Vec<Order>) {
+        let mut next = Vec::new();
+        self.ranges.release(task, &mut next);
+        for task in next {
+            self.proceed(task, orders);
+        }
+    }
+
+    // ---- Writes ----
+
+    fn write_begin(&mut self, task: u32, orders: &mut Vec<Order>) {
+        let Work::Write { request, .. } = self.task(task).work else {
+            unreachable!("a write");
+        };
+        let mut waits = false;
+        for region in self.region_range(request.offset, request.length) {
+            self.regions[region].in_flight += 1;
+            let (block, bit) = place(region);
+            let block = &mut self.log[block];
+            if !block.durable.get(bit) || !block.wanted.get(bit) {
+                block.wanted.set(bit, true);
+                block.due = true;
+                if block.waiting.last() != Some(&task) {
+                    block.waiting.push(task);
+                }
+                waits = true;
+            }
+        }
+        if !waits {
+            self.write_issue(task, orders);
+        }
+    }
+
+    fn write_issue(&mut self, task: u32, orders: &mut Vec<Order>) {
+        let Work::Write {
+            request,
+            fua,
+            issued,
+            ..
+        } = &mut self.task(task).work
+        else {
+            unreachable!("a write");
+        };
+        *issued = true;
+        let (request, fua) = (*request, *fua);
+        for leg in self.online().iter() {
+            let range = (DATA + request.offset, request.length);
+            let buffer = Buffer::Client(request.id);
+            self.issue(task, leg, OpKind::Write { fua }, range, buffer, orders);
+        }
+    }
+
+    fn write_ended(&mut self, task: u32, request: Request, fan: Fan, orders: &mut Vec<Order>) {
+        let good = self.settle(&fan, orders);
+        for region in self.region_range(request.offset, request.length) {
+            self.touched(region);
+            if !good {
+                self.differs(region);
+            }
+        }
+        match good {
+            true => self.ack(request.id, orders),
+            false => self.reply(request.id, Err(fan.error), orders),
+        }
+        self.release(task, orders);
+        self.end_task(task);
+    }
+
+    /// A write or copy in a region has ended.
+    fn touched(&mut self, region: usize) {
+        let region = &mut self.regions[region];
+        region.in_flight -= 1;
+        region.written = self.flushes;
+        region.tick = self.ticks;
+    }
+
+    /// Legs may differ in a region.
+    fn differs(&mut self, index: usize) {
+        if self.online().count() < 2 {
+            return;
+        }
+        let region = &mut self.regions[index];
+        if let Some(copying) = self
+            .copying
+            .as_mut()
+            .filter(|copying| copying.region == index)
+        {
+            copying.again = true;
+        }
+        if region.stuck {
+            region.stuck = false;
+            self.stuck -= 1;
+            self.to_copy += 1;
+        } else if !region.needs_copy {
+            region.needs_copy = true;
+            self.to_copy += 1;
+        }
+        self.first_to_copy = self.first_to_copy.min(index);
+    }
+
+    // ---- Log ----
+
+    fn log_write(&mut self, block: usize, orders: &mut Vec<Order>) {
+        let legs = self.online();
+        let one = &mut self.log[block];
+        one.due = false;
+        one.durable.keep(&one.wanted);
+        one.writing = Some(one.wanted.clone());
+        let bytes = Box::new(one.wanted.encode(self.assembly.mirror, block as u64));
+        let task = self.add_task(Work::Log { block });
+        let range = (LOG + (block * BLOCK) as u64, BLOCK as u32);
+        for leg in legs.iter() {
+            let buffer = Buffer::Block(bytes.clone());
+            self.issue(
+                task,
+                leg,
+                OpKind::Write { fua: true },
+                range,
+                buffer,
+                orders,
+            );
+        }
+    }
+
+    fn log_ended(&mut self, block: usize, fan: Fan, orders: &mut Vec<Order>) {
+        let good = self.settle(&fan, orders);
+        let one = &mut self.log[block];
+        let written = one.writing.take().expect("a block being written");
+        if good {
+            one.durable = written;
+        }
+        let waiting = std::mem::take(&mut one.waiting);
+        for task in waiting {
+            let Work::Write {
+                request, issued, ..
+            } = self.task(task).work
+            else {
+                unreachable!("only writes wait for the log");
+            };
+            debug_assert!(!issued, "waits for the log");
+            let mut missing = None;
+            for region in self.region_range(request.offset, request.length) {
+                let (at, bit) = place(region);
+                if !self.log[at].durable.get(bit) {
+                    missing = Some(at);
+                }
+            }
+            match missing {
+                None => self.write_issue(task, orders),
+                Some(at) if good || at != block => {
+                    // Waits already if it is another block.
+                    if !self.log[at].waiting.contains(&task) {
+                        self.log[at].waiting.push(task);
+                        self.log[at].due = true;
+                    }
+                }
+                Some(_) => self.write_fails(task, request, fan.error, orders),
+            }
+        }
+    }
+
+    /// A write whose log could not be written; nothing of it was issued.
+    fn write_fails(&mut self, task: u32, request: Request, error: Errno, orders: &mut Vec<Order>) {
+        for region in self.region_range(request.offset, request.length) {
+            self.regions[region].in_flight -= 1;
+            let (block, _) = place(region);
+            self.log[block].waiting.retain(|waiting| *waiting != task);
+        }
+        self.reply(request.id, Err(error), orders);
+        self.release(task, orders);
+        self.end_task(task);
+    }
+
+    /// Ends the writes that wait for a log which is not written any more.
+    fn fail_waiting(&mut self, orders: &mut Vec<Order>) {
+        for block in 0..self.log.len() {
+            while self.log[block].writing.is_none()
+                && let Some(task) = self.log[block].waiting.pop()
+            {
+                let Work::Write { request, .. } = self.task(task).work else {
+                    unreachable!("only writes wait for the log");
+                };
+                self.write_fails(task, request, EIO, orders);
+            }
+        }
+    }
+
+    // ---- Flushes ----
+
+    fn flush(&mut self, purpose: Purpose, legs: LegSet, orders: &mut Vec<Order>) {
+        self.flushes += 1;
+        let number = self.flushes;
+        let task = self.add_task(Work::Flush { purpose, number });
+        for leg in legs.iter() {
+            self.issue(task, leg, OpKind::Flush, (0, 0), Buffer::None, orders);
+        }
+    }
+
+    fn flush_ended(&mut self, purpose: Purpose, number: u64, fan: Fan, orders: &mut Vec<Order>) {
+        if let Purpose::Copied { leg, bytes } = purpose {
+            return self.leg_flushed(leg, bytes, &fan, orders);
+        }
+        let good = self.settle(&fan, orders);
+        if good {
+            self.flushed = self.flushed.max(number);
+        } else {
+            // Each leg may have lost other writes.
+            for region in 0..self.regions.len() {
+                let (block, bit) = place(region);
+                if self.log[block].wanted.get(bit) && self.regions[region].written >= self.flushed {
+                    self.differs(region);
+                }
+            }
+        }
+        match purpose {
+            Purpose::Client(id) if good => self.ack(id, orders),
+            Purpose::Client(id) => self.reply(id, Err(fan.error), orders),
+            Purpose::Clean => self.cleaning = false,
+            Purpose::Stop if good => self.record_copied(),
+            Purpose::Stop | Purpose::Copied { .. } => {}
+        }
+    }
+
+    /// All legs were flushed and nothing is in flight: what was copied counts.
+    fn record_copied(&mut self) {
+        for leg in self.legs.iter_mut().filter(|leg| leg.online) {
+            let copied = LegState::Behind { copied: leg.copied };
+            if leg.state != LegState::InSync && leg.state != copied {
+                leg.state = copied;
+                self.version += 1;
+            }
+        }
+    }
+
+    fn leg_flushed(&mut self, leg: usize, bytes: u64, fan: &Fan, orders: &mut Vec<Order>) {
+        self.legs[leg].flushing = false;
+        if !self.legs[leg].online {
+            return;
+        }
+        if !fan.ok.has(leg) {
+            return self.drop_leg(leg, orders);
+        }
+        let whole = bytes == self.assembly.geometry.length;
+        let copied = self.to_copy + self.stuck == 0 && self.copies == 0;
+        if whole && copied {
+            self.legs[leg].promoted = true;
+        } else {
+            self.legs[leg].state = LegState::Behind { copied: bytes };
+        }
+        self.version += 1;
+    }
+
+    fn tick(&mut self, orders: &mut Vec<Order>) {
+        self.ticks += 1;
+        let idle = self.ticks.saturating_sub(1);
+        if !self.halted && self.clean(idle) && !self.cleaning {
+            self.cleaning = true;
+            self.flush(Purpose::Clean, self.online(), orders);
+        }
+        // What was copied is recorded in steps of a sixteenth.
+        let length = self.assembly.geometry.length;
+        let step = length / 16;
+        for leg in 0..self.legs.len() {
+            let one = &self.legs[leg];
+            let LegState::Behind { copied } = one.state else {
+                continue;
+            };
+            let bytes = one.copied;
+            if one.online
+                && !one.flushing
+                && bytes > copied + step
+                && bytes < length
+                && !self.halted
+            {
+                self.copied(leg, bytes, orders);
+            }
+        }
+    }
+
+    /// Flushes a leg to record that it was copied up to here.
+    fn copied(&mut self, leg: usize, bytes: u64, orders: &mut Vec<Order>) {
+        self.legs[leg].flushing = true;
+        let purpose = Purpose::Copied { leg, bytes };
+        self.flush(purpose, LegSet::one(leg), orders);
+    }
+
+    /// Clears the bits of regions that were last written before this tick. Returns whether some only lack a flush.
+    fn clean(&mut self, before: u64) -> bool {
+        if self.in_sync().count() < self.legs.len() {
+            return false;
+        }
+        let mut unflushed = false;
+        for (index, block) in self.log.iter_mut().enumerate() {
+            let mut cleaned = Vec::new();
+            for bit in block.wanted.iter() {
+                let region = &self.regions[index * intent::REGIONS as usize + bit];
+                if region.in_flight > 0 || region.needs_copy || region.tick >= before {
+                    continue;
+                }
+                match region.written < self.flushed {
+                    true => cleaned.push(bit),
+                    false => unflushed = true,
+                }
+            }
+            for bit in &cleaned {
+                block.wanted.set(*bit, false);
+            }
+            block.due |= !cleaned.is_empty();
+        }
+        unflushed
+    }
+
+    // ---- Records ----
+
+    /// Updates the superblocks.
+    ///
+    /// A leg that was copied completely is in sync when the others have recorded it, and not before: otherwise writes could be
+    /// acknowledged that only this leg has, while the others still call it behind. Its own superblock follows with the next
+    /// record. Until then it does not claim to be in sync, which the others may not know if the power fails.
+    fn record(&mut self, orders: &mut Vec<Order>) {
+        for (part, leg) in self.assembly.parts.iter_mut().zip(&self.legs) {
+            part.member.state = leg.state;
+        }
+        self.assembly.generation += 1;
+        self.recording = true;
+        self.promoted = self.legs_where(|leg| leg.promoted);
+        let task = self.add_task(Work::Record {
+            version: self.version,
+            failed: None,
+        });
+        self.record_write(task, self.online(), false, orders);
+    }
+
+    /// Writes one copy of the superblock of each of these legs.
+    fn record_write(&mut self, task: u32, legs: LegSet, second: bool, orders: &mut Vec<Order>) {
+        for leg in legs.iter() {
+            let mut superblock = self.assembly.superblock(leg);
+            for other in self.promoted.without(LegSet::one(leg)).iter() {
+                superblock.members[other].state = LegState::InSync;
+            }
+            let copy = self.legs[leg].first_copy ^ usize::from(second);
+            let range = (COPIES[copy], BLOCK as u32);
+            let buffer = Buffer::Block(Box::new(superblock.encode()));
+            let kind = OpKind::Write { fua: true };
+            self.issue(task, leg, kind, range, buffer, orders);
+        }
+    }
+
+    /// One copy was written. The second one is written only where the first was: a write that failed may have destroyed it.
+    fn record_ended(
+        &mut self,
+        task: u32,
+        version: u64,
+        failed: Option<LegSet>,
+        mut fan: Fan,
+        orders: &mut Vec<Order>,
+    ) {
+        if failed.is_none() {
+            let failed = Some(fan.issued.without(fan.ok));
+            let legs = fan.ok.and(self.online());
+            if !legs.is_empty() {
+                self.task(task).work = Work::Record { version, failed };
+                return self.record_write(task, legs, true, orders);
+            }
+        }
+        for leg in failed.unwrap_or_default().iter() {
+            fan.issued.add(leg);
+        }
+        self.end_task(task);
+        self.recording = false;
+        if !self.settle(&fan, orders) {
+            return self.halt(orders);
+        }
+        self.recorded = version;
+        self.assembly.complete = self.assembly.generation;
+        for leg in std::mem::take(&mut self.promoted).iter() {
+            let one = &mut self.legs[leg];
+            if std::mem::take(&mut one.promoted) {
+                one.state = LegState::InSync;
+                self.version += 1;
+                orders.push(Order::Notice(Notice::InSync(leg)));
+            }
+        }
+        while let Some((_, id)) = self
+            .acks
+            .front()
+            .copied()
+            .filter(|(needed, _)| *needed <= version)
+        {
+            self.acks.pop_front();
+            self.reply(id, Ok(()), orders);
+        }
+    }
+
+    fn halt(&mut self, orders: &mut Vec<Order>) {
+        self.halted = true;
+        orders.push(Order::Notice(Notice::Halted));
+        while let Some((_, id)) = self.acks.pop_front() {
+            self.reply(id, Err(EIO), orders);
+        }
+    }
+
+    // ---- Copies ----
+
+    fn repair(&mut self, leg: usize, request: Request, orders: &mut Vec<Order>) {
+        if self.in_sync().has(leg) && !self.stopping {
+            self.add_copy(Reason::Repair(leg), request.offset, request.length, orders);
+        }
+    }
+
+    fn add_copy(&mut self, reason: Reason, offset: u64, length: u32, orders: &mut Vec<Order>) {
+        let tried = match reason {
+            Reason::Repair(leg) => LegSet::one(leg),
+            _ => LegSet::NONE,
+        };
+        let task = self.add_task(Work::Copy {
+            reason,
+            offset,
+            length,
+            tried,
+            writing: false,
+        });
+        self.copies += 1;
+        for region in self.region_range(offset, length) {
+            self.regions[region].in_flight += 1;
+        }
+        if self.ranges.take(task, offset, u64::from(length)) {
+            self.copy(task, orders);
+        }
+    }
+
+    /// Reads the range of a copy from the first leg that was not tried.
+    fn copy(&mut self, task: u32, orders: &mut Vec<Order>) {
+        let legs = self.in_sync();
+        let Work::Copy {
+            offset,
+            length,
+            tried,
+            ..
+        } = &mut self.task(task).work
+        else {
+            unreachable!("a copy");
+        };
+        let (offset, length) = (*offset, *length);
+        let Some(leg) = legs.without(*tried).first() else {
+            return self.copy_ended(task, None, orders);
+        };
+        tried.add(leg);
+        let buffer = Buffer::Own { task, part: 0 };
+        let range = (DATA + offset, length);
+        self.issue(task, leg, OpKind::Read, range, buffer, orders);
+    }
+
+    fn copy_write(&mut self, task: u32, orders: &mut Vec<Order>) {
+        let online = self.online();
+        let behind = online.without(self.in_sync());
+        let Work::Copy {
+            reason,
+            offset,
+            length,
+            tried,
+            writing,
+        } = &mut self.task(task).work
+        else {
+            unreachable!("a copy");
+        };
+        *writing = true;
+        let (offset, length) = (*offset, *length);
+        // The last one that was tried is the source; those that failed before are written again as well.
+        let targets = match *reason {
+            Reason::Region => online,
+            Reason::Rebuild => behind,
+            Reason::Repair(leg) => online.and(LegSet::one(leg)),
+        };
+        let source = match *reason {
+            Reason::Region if tried.count() == 1 => *tried,
+            _ => LegSet::NONE,
+        };
+        let targets = targets.without(source);
+        if targets.is_empty() {
+            return self.copy_ended(task, Some(Fan::default()), orders);
+        }
+        for leg in targets.iter() {
+            let buffer = Buffer::Own { task, part: 0 };
+            let range = (DATA + offset, length);
+            let kind = OpKind::Write { fua: false };
+            self.issue(task, leg, kind, range, buffer, orders);
+        }
+    }
+
+    /// `None`: no leg could be read.
+    fn copy_ended(&mut self, task: u32, fan: Option<Fan>, orders: &mut Vec<Order>) {
+        let Work::Copy {
+            reason,
+            offset,
+            length,
+            ..
+        } = self.task(task).work
+        else {
+            unreachable!("a copy");
+        };
+        self.copies -= 1;
+        for region in self.region_range(offset, length) {
+            self.touched(region);
+        }
+        match fan {
+            Some(fan) => {
+                let failed = fan.issued.without(fan.ok);
+                self.drop_others(failed, orders);
+                // Only the last leg in sync stays although it failed.
+                if !failed.and(self.online()).is_empty() {
+                    for region in self.region_range(offset, length) {
+                        self.differs(region);
+                    }
+                }
+                if let Reason::Repair(leg) = reason
+                    && fan.ok.has(leg)
+                {
+                    orders.push(Order::Notice(Notice::Repaired {
+                        leg,
+                        offset,
+                        length,
+                    }));
+                }
+            }
+            None => orders.push(Order::Notice(Notice::Unreadable { offset, length })),
+        }
+        match reason {
+            Reason::Region => self.region_copied(fan.is_some()),
+            Reason::Rebuild => self.rebuilt(offset, fan.is_some()),
+            Reason::Repair(_) => {}
+        }
+        self.release(task, orders);
+        orders.push(Order::Free { task });
+        self.end_task(task);
+    }
+
+    fn region_copied(&mut self, copied: bool) {
+        let mut copying = self.copying.expect("a region being copied");
+        copying.pending -= 1;
+        self.copying = Some(copying);
+        let end = self.region_end(copying.region);
+        let region = &mut self.regions[copying.region];
+        if !copied && !region.stuck {
+            region.stuck = true;
+            self.stuck += 1;
+            self.to_copy -= 1;
+        }
+        if copying.pending == 0 && (copying.next >= end || region.stuck) {
+            self.copying = None;
+            if !region.stuck && !copying.again {
+                region.needs_copy = false;
+                self.to_copy -= 1;
+            }
+        }
+    }
+
+    fn region_end(&self, region: usize) -> u64 {
+        let geometry = &self.assembly.geometry;
+        ((region as u64 + 1) * geometry.region).min(geometry.length)
+    }
+
+    fn rebuilt(&mut self, offset: u64, copied: bool) {
+        self.rebuilding.retain(|start| *start != offset);
+        if !copied {
+            self.rebuild_stuck = true;
+            // Nothing from here on counts as copied.
+            self.rebuild = self.rebuild.min(offset);
+        }
+        let upto = self.rebuilding.iter().copied().min();
+        let upto = upto.unwrap_or(self.rebuild).min(self.rebuild);
+        for leg in &mut self.legs {
+            if leg.online && leg.state != LegState::InSync {
+                leg.copied = leg.copied.max(upto);
+            }
+        }
+    }
+
+    /// Starts copies as long as there is credit.
+    fn resync(&mut self, orders: &mut Vec<Order>) {
+        while self.copies < self.settings.copies && self.credit > 0 {
+            if self.copying.is_none() && self.to_copy > 0 {
+                let regions = self.regions.iter().enumerate().skip(self.first_to_copy);
+                let region = regions
+                    .filter(|(_, region)| region.needs_copy && !region.stuck)
+                    .map(|(index, _)| index)
+                    .next()
+                    .expect("counted");
+                self.first_to_copy = region;
+                self.copying = Some(Copying {
+                    region,
+                    next: region as u64 * self.assembly.geometry.region,
+                    pending: 0,
+                    again: false,
+                });
+            }
+            let most = u64::from(self.settings.copy_bytes);
+            if let Some(copying) = self.copying {
+                let end = self.region_end(copying.region);
+                if copying.next >= end || self.regions[copying.region].stuck {
+                    return;
+                }
+                let length = most.min(end - copying.next);
+                self.credit = self.credit.saturating_sub(length);
+                self.copying = Some(Copying {
+                    next: copying.next + length,
+                    pending: copying.pending + 1,
+                    ..copying
+                });
+                self.add_copy(Reason::Region, copying.next, length as u32, orders);
+                continue;
+            }
+            let behind = !self.online().without(self.in_sync()).is_empty();
+            let length = self.assembly.geometry.length;
+            if !behind || self.rebuild_stuck || self.rebuild >= length {
+                return;
+            }
+            let (offset, length) = (self.rebuild, most.min(length - self.rebuild));
+            self.credit = self.credit.saturating_sub(length);
+            self.rebuild += length;
+            self.rebuilding.push(offset);
+            self.add_copy(Reason::Rebuild, offset, length as u32, orders);
+        }
+    }
+
+    // ---- Scrub ----
+
+    fn scrub_begin(&mut self, from: Option<usize>, orders: &mut Vec<Order>) {
+        self.scrubbing = true;
+        let length = self.scrub_length(0);
+        let task = self.add_task(Work::Scrub {
+            from,
+            offset: 0,
+            length,
+            repairing: false,
+            differ: 0,
+            unread: 0,
+        });
+        if self.ranges.take(task, 0, u64::from(length)) {
+            self.scrub_read(task, orders);
+        }
+    }
+
+    fn scrub_length(&self, offset: u64) -> u32 {
+        let rest = self.assembly.geometry.length - offset;
+        rest.min(u64::from(self.settings.copy_bytes)) as u32
+    }
+
+    fn scrub_read(&mut self, task: u32, orders: &mut Vec<Order>) {
+        let Work::Scrub { offset, length, .. } = self.task(task).work else {
+            unreachable!("a scrub");
+        };
+        for leg in self.in_sync().iter() {
+            let buffer = Buffer::Own { task, part: leg };
+            let range = (DATA + offset, length);
+            self.issue(task, leg, OpKind::Read, range, buffer, orders);
+        }
+    }
+
+    /// The legs were read, or written again.
+    fn scrub_step(&mut self, task: u32, fan: Fan, orders: &mut Vec<Order>) {
+        let in_sync = self.in_sync();
+        let Work::Scrub {
+            offset,
+            length,
+            repairing,
+            unread,
+            ..
+        } = &mut self.task(task).work
+        else {
+            unreachable!("a scrub");
+        };
+        let (offset, length) = (*offset, *length);
+        if *repairing {
+            self.drop_others(fan.issued.without(fan.ok), orders);
+            orders.push(Order::Notice(Notice::Differs {
+                offset,
+                length,
+                repaired: true,
+            }));
+            return self.scrub_next(task, orders);
+        }
+        let failed = fan.issued.without(fan.ok).and(in_sync);
+        let readable = fan.ok.and(in_sync);
+        if !failed.is_empty() {
+            *unread += 1;
+        }
+        // What one leg cannot read is rewritten from another, as if a client had read it.
+        for leg in failed.iter().filter(|_| !readable.is_empty()) {
+            self.add_copy(Reason::Repair(leg), offset, length, orders);
+        }
+        match readable.count() >= 2 {
+            true => orders.push(Order::Compare {
+                task,
+                legs: readable,
+            }),
+            false => self.scrub_next(task, orders),
+        }
+    }
+
+    fn compared(&mut self, task: u32, equal: bool, orders: &mut Vec<Order>) {
+        let in_sync = self.in_sync();
+        let Some(Some(Task {
+            work:
+                Work::Scrub {
+                    from,
+                    offset,
+                    length,
+                    repairing,
+                    differ,
+                    ..
+                },
+            ..
+        })) = self.tasks.get_mut(task as usize)
+        else {
+            return;
+        };
+        if equal {
+            return self.scrub_next(task, orders);
+        }
+        *differ += 1;
+        let (offset, length) = (*offset, *length);
+        let Some(from) = from.filter(|from| in_sync.has(*from)) else {
+            orders.push(Order::Notice(Notice::Differs {
+                offset,
+                length,
+                repaired: false,
+            }));
+            return self.scrub_next(task, orders);
+        };
+        *repairing = true;
+        for leg in in_sync.without(LegSet::one(from)).iter() {
+            let buffer = Buffer::Own { task, part: from };
+            let kind = OpKind::Write { fua: true };
+            self.issue(task, leg, kind, (DATA + offset, length), buffer, orders);
+        }
+        if in_sync.count() == 1 {
+            self.scrub_next(task, orders);
+        }
+    }
+
+    /// Continues behind the range, or ends.
+    fn scrub_next(&mut self, task: u32, orders: &mut Vec<Order>) {
+        self.release(task, orders);
+        let Work::Scrub {
+            from,
+            offset,
+            length,
+            differ,
+            unread,
+            ..
+        } = self.task(task).work
+        else {
+            unreachable!("a scrub");
+        };
+        let next = offset + u64::from(length);
+        if next >= self.assembly.geometry.length || self.stopping || self.in_sync().count() < 2 {
+            self.scrubbing = false;
+            orders.push(Order::Notice(Notice::Scrubbed { differ, unread }));
+            orders.push(Order::Free { task });
+            return self.end_task(task);
+        }
+        let length = self.scrub_length(next);
+        self.task(task).work = Work::Scrub {
+            from,
+            offset: next,
+            length,
+            repairing: false,
+            differ,
+            unread,
+        };
+        if self.ranges.take(task, next, u64::from(length)) {
+            self.scrub_read(task, orders);
+        }
+    }
+
+    // ---- What needs no event of its own ----
+
+    fn work(&mut self, orders: &mut Vec<Order>) {
+        if self.halted {
+            self.fail_waiting(orders);
+            return self.stop(orders);
+        }
+        for block in 0..self.log.len() {
+            if self.log[block].due && self.log[block].writing.is_none() {
+                self.log_write(block, orders);
+            }
+        }
+        if !self.stopping {
+            self.resync(orders);
+            self.promote(orders);
+            if self.to_copy == 0
+                && !self.scrubbing
+                && let Some(from) = self.scrub.take()
+            {
+                self.scrub_begin(from, orders);
+            }
+        }
+        if self.recorded < self.version && !self.recording {
+            self.record(orders);
+        }
+        self.stop(orders);
+    }
+
+    /// Legs that were copied completely are flushed and recorded as in sync.
+    fn promote(&mut self, orders: &mut Vec<Order>) {
+        let length = self.assembly.geometry.length;
+        if self.to_copy + self.stuck > 0 || self.copies > 0 {
+            return;
+        }
+        for leg in 0..self.legs.len() {
+            let one = &self.legs[leg];
+            let behind = one.online && one.state != LegState::InSync;
+            if behind && one.copied == length && !one.flushing && !one.promoted {
+                self.copied(leg, length, orders);
+            }
+        }
+    }
+
+    /// Stops step by step: what is in flight ends, legs are flushed, bits are cleared.
+    fn stop(&mut self, orders: &mut Vec<Order>) {
+        while self.stopping && self.busy == 0 {
+            match self.stop {
+                StopStep::Flush => {
+                    self.stop = StopStep::Clean;
+                    if !self.halted {
+                        self.flush(Purpose::Stop, self.online(), orders);
+                    }
+                }
+                StopStep::Clean => {
+                    self.stop = StopStep::End;
+                    self.clean(u64::MAX);
+                    for block in 0..self.log.len() {
+                        if self.log[block].due && !self.halted {
+                            self.log_write(block, orders);
+                        }
+                    }
+                }
+                StopStep::End => {
+                    self.stop = StopStep::Stopped;
+                    orders.push(Order::Stopped);
+                }
+                StopStep::Stopped => return,
+            }
+        }
+    }
+}
+
+/// Block of the log of a region, and its bit in it.
+fn place(region: usize) -> (usize, usize) {
+    let regions = intent::REGIONS as usize;
+    (region / regions, region % regions)
+}

@@ -1,0 +1,927 @@
+//! Crash simulator: a mirror on simulated legs loses power at random moments.
+//!
+//! The real state machine runs; legs, clients and time are simulated. A leg has a volatile cache: when power is lost, each
+//! sector that was written and not flushed keeps any of its contents since the last flush, independently of all others, and
+//! of each write in flight any subset of its sectors arrives. Legs also fail writes, flushes and reads, all at once or one of
+//! them, lose sectors, and stop to answer.
+//!
+//! One case is several lives of one mirror: assemble, read back and check everything, work, lose power. A failure prints its
+//! seed; `CRASH_SEED=N` runs this case alone.
+
+#![allow(clippy::print_stdout, reason = "counts what was simulated")]
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::rc::Rc;
+
+use iodyno_mirror::LegSet;
+use iodyno_mirror::assembly::{self, Assembly, Fault};
+use iodyno_mirror::core::{
+    Access, Buffer, Event, Mirror, Notice, Op, OpKind, Order, Request, Settings,
+};
+use iodyno_mirror::intent::Bits;
+use iodyno_mirror::superblock::{BLOCK, COPIES, DATA, Geometry, LOG, LegState, Member, Superblock};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use uuid::Uuid;
+
+const SECTOR: u64 = 512;
+const GEOMETRY: Geometry = Geometry {
+    length: 96 << 10,
+    region: 8 << 10,
+    unit: 512,
+};
+const SECTORS: usize = (GEOMETRY.length / SECTOR) as usize;
+/// What is on a leg that was never written.
+const GARBAGE: u64 = u64::MAX;
+
+/// Content of a sector.
+#[derive(Debug, Clone)]
+enum Content {
+    /// Data: number of the request that wrote it.
+    Data(u64),
+    /// Bytes of superblocks and logs.
+    Bytes(Rc<[u8; SECTOR as usize]>),
+}
+
+impl Content {
+    fn data(&self) -> u64 {
+        match self {
+            Content::Data(id) => *id,
+            Content::Bytes(_) => panic!("metadata where data should be"),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Disk {
+    durable: HashMap<u64, Content>,
+    /// Contents that were written since, oldest first, with the number of completed ops of this disk.
+    cache: HashMap<u64, Vec<(u64, Content)>>,
+    /// Sectors that cannot be read until they are written.
+    bad: HashSet<u64>,
+    completed: u64,
+    blank: u64,
+}
+
+impl Disk {
+    fn new(blank: u64) -> Disk {
+        Disk {
+            durable: HashMap::new(),
+            cache: HashMap::new(),
+            bad: HashSet::new(),
+            completed: 0,
+            blank,
+        }
+    }
+
+    fn read(&self, sector: u64) -> Content {
+        let cached = self.cache.get(&sector).and_then(|contents| contents.last());
+        let content = cached.map(|(_, content)| content);
+        let content = content.or_else(|| self.durable.get(&sector));
+        content.cloned().unwrap_or(Content::Data(self.blank))
+    }
+
+    fn write(&mut self, sector: u64, content: Content, fua: bool) {
+        self.bad.remove(&sector);
+        if fua {
+            self.cache.remove(&sector);
+            self.durable.insert(sector, content);
+        } else {
+            let contents = self.cache.entry(sector).or_default();
+            contents.push((self.completed, content));
+        }
+    }
+
+    /// Makes writes durable that were completed before the flush was issued.
+    fn flush(&mut self, issued: u64) {
+        let durable = &mut self.durable;
+        self.cache.retain(|sector, contents| {
+            let flushed = contents.partition_point(|(number, _)| *number <= issued);
+            if flushed > 0 {
+                let last = contents.drain(..flushed).next_back().expect("not empty");
+                durable.insert(*sector, last.1);
+            }
+            !contents.is_empty()
+        });
+    }
+
+    fn block(&self, offset: u64) -> Option<[u8; BLOCK]> {
+        let mut block = [0; BLOCK];
+        let sectors = offset / SECTOR..;
+        for (sector, bytes) in sectors.zip(block.chunks_exact_mut(SECTOR as usize)) {
+            if self.bad.contains(&sector) {
+                return None;
+            }
+            if let Content::Bytes(content) = self.read(sector) {
+                bytes.copy_from_slice(&content[..]);
+            }
+        }
+        Some(block)
+    }
+}
+
+/// An op that was issued and has not ended.
+#[derive(Debug)]
+struct InFlight {
+    op: Op,
+    payload: Vec<Content>,
+    /// Completed ops of the disk when it was issued.
+    issued: u64,
+}
+
+/// A client's read: for each sector the newest write that was acknowledged before, and what was read.
+type ReadInFlight = (Request, Vec<u64>, Vec<Option<u64>>);
+
+/// What a client may read in a sector: numbers of writes in order of arrival. The first one may not be older.
+#[derive(Debug, Clone)]
+struct Expected {
+    writes: VecDeque<u64>,
+    /// The newest write that was acknowledged.
+    acked: u64,
+    /// Whether it was written since the last crash.
+    written: bool,
+    /// What was read after a crash, which later reads have to confirm until it is written again, also after more crashes.
+    pinned: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    crashes: u64,
+    drops: u64,
+    errors: u64,
+    split: u64,
+    resyncs: u64,
+    halts: u64,
+    repairs: u64,
+    clean: u64,
+}
+
+/// How legs misbehave in a life.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Trouble {
+    None,
+    /// This leg fails this share of its ops, percent.
+    Leg(usize, u32),
+    /// All legs fail this share of their writes and flushes, percent.
+    All(u32),
+    /// This leg does not end its ops.
+    Silent(usize),
+}
+
+struct World {
+    random: Xoshiro256PlusPlus,
+    disks: Vec<Disk>,
+    expected: Vec<Expected>,
+    /// Whether a leg in sync was ever left out, so that others may call it behind without its knowledge.
+    left_out: bool,
+    /// Whether legs never fail, so that even unacknowledged data must not change once it was read.
+    calm: bool,
+    next: u64,
+    counts: Counts,
+}
+
+/// One life of the mirror.
+struct Life {
+    mirror: Mirror,
+    /// The disk of each leg of the table.
+    disk: Vec<usize>,
+    flying: Vec<InFlight>,
+    reads: HashMap<u64, ReadInFlight>,
+    writes: HashMap<u64, Request>,
+    /// Flushes with the newest write that was acknowledged when they came, for each sector.
+    flushes: HashMap<u64, Vec<u64>>,
+    own: HashMap<(u32, usize), Vec<Content>>,
+    trouble: Trouble,
+    stopped: bool,
+    scrubbed: Option<(u64, u64)>,
+    /// Answers to comparisons that were ordered.
+    compared: VecDeque<(u32, bool)>,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let legs = random.random_range(2..=4);
+        let calm = random.random_range(0..3) == 0;
+        // Some mirrors begin with a leg of any content.
+        let behind = random.random_range(0..3) == 0;
+        let member = |leg: usize| Member {
+            uuid: Uuid::from_u128(leg as u128 + 1),
+            state: match behind && leg + 1 == legs {
+                true => LegState::Behind { copied: 0 },
+                false => LegState::InSync,
+            },
+        };
+        let members: Vec<Member> = (0..legs).map(member).collect();
+        let disks = (0..legs).map(|leg| {
+            let mut disk = Disk::new(match members[leg].state {
+                LegState::InSync => 0,
+                LegState::Behind { .. } => GARBAGE,
+            });
+            let superblock = Superblock {
+                mirror: Uuid::from_u128(u128::from(seed) << 64),
+                leg: members[leg].uuid,
+                generation: 1,
+                complete: 1,
+                line: 0,
+                forks: Vec::new(),
+                geometry: GEOMETRY,
+                members: members.clone(),
+            };
+            for copy in COPIES {
+                put(&mut disk, copy, &superblock.encode());
+            }
+            put(&mut disk, LOG, &Bits::none().encode(superblock.mirror, 0));
+            disk
+        });
+        let disks = disks.collect();
+        let expected = Expected {
+            writes: VecDeque::from([0]),
+            acked: 0,
+            written: false,
+            pinned: None,
+        };
+        World {
+            random,
+            disks,
+            expected: vec![expected; SECTORS],
+            left_out: false,
+            calm,
+            next: 1,
+            counts: Counts::default(),
+        }
+    }
+
+    fn chance(&mut self, percent: u32) -> bool {
+        self.random.random_range(0..100) < percent
+    }
+
+    /// The superblock of a disk, and its valid copy.
+    fn superblock(&self, disk: usize) -> (Superblock, usize) {
+        let copies = COPIES.map(|copy| self.disks[disk].block(copy));
+        let newest = Superblock::newest([copies[0].as_ref(), copies[1].as_ref()]);
+        newest.expect("one copy of the superblock is always valid")
+    }
+
+    fn superblocks(&self, disks: &[usize]) -> Vec<Superblock> {
+        disks.iter().map(|disk| self.superblock(*disk).0).collect()
+    }
+
+    /// Assembles the mirror of all disks, or sometimes of all but one that is not needed.
+    fn assemble(&mut self) -> Option<(Assembly, Vec<usize>)> {
+        let mut given: Vec<usize> = (0..self.disks.len()).collect();
+        let all = match assembly::assemble(&self.superblocks(&given), None) {
+            Ok(all) => all,
+            Err(faults) => {
+                let split = |fault: &Fault| matches!(fault, Fault::SplitBrain { .. });
+                assert!(self.left_out && faults.iter().any(split), "{faults:?}");
+                self.counts.split += 1;
+                return None;
+            }
+        };
+        let in_sync = |leg: usize| all.parts[leg].member.state == LegState::InSync;
+        let count = (0..all.parts.len()).filter(|leg| in_sync(*leg)).count();
+        let leg = self.random.random_range(0..all.parts.len());
+        let needed = in_sync(leg) && (count == 1 || self.calm);
+        if !needed && self.chance(10) {
+            let disk = all.parts[leg].given.expect("all are given");
+            given.retain(|one| *one != disk);
+        }
+        let line = self.random.random();
+        match assembly::assemble(&self.superblocks(&given), Some(line)) {
+            Ok(assembly) => {
+                self.left_out |= given.len() < self.disks.len() && in_sync(leg);
+                Some((assembly, given))
+            }
+            // The leg that was left out knows which of the others is right.
+            Err(_) => Some((all, (0..self.disks.len()).collect())),
+        }
+    }
+
+    fn start(&mut self, orders: &mut Vec<Order>) -> Option<Life> {
+        let (assembly, given) = self.assemble()?;
+        let logs = given.iter().map(|disk| {
+            let block = self.disks[*disk].block(LOG);
+            assembly.decode_log(block.as_ref(), 0)
+        });
+        let logs = vec![logs.collect()];
+        let disk = assembly
+            .parts
+            .iter()
+            .map(|part| part.given.map_or(usize::MAX, |at| given[at]));
+        let disk: Vec<usize> = disk.collect();
+        let valid = disk.iter().map(|disk| match *disk {
+            usize::MAX => 0,
+            disk => self.superblock(disk).1,
+        });
+        let valid: Vec<usize> = valid.collect();
+        let settings = Settings {
+            copy_bytes: 4096,
+            copies: self.random.random_range(1..4),
+        };
+        let mut mirror = Mirror::new(assembly, &logs, &valid, settings);
+        mirror.start(orders);
+        Some(Life {
+            mirror,
+            disk,
+            flying: Vec::new(),
+            reads: HashMap::new(),
+            writes: HashMap::new(),
+            flushes: HashMap::new(),
+            own: HashMap::new(),
+            trouble: Trouble::None,
+            stopped: false,
+            scrubbed: None,
+            compared: VecDeque::new(),
+        })
+    }
+
+    /// Power is lost.
+    fn crash(&mut self, life: Life) {
+        self.counts.crashes += 1;
+        let random = &mut self.random;
+        for (index, disk) in self.disks.iter_mut().enumerate() {
+            // Percent of the sectors that keep what was written last.
+            let luck = [0, 50, 100][random.random_range(0..3)];
+            let mut sectors: Vec<_> = disk.cache.drain().collect();
+            sectors.sort_unstable_by_key(|(sector, _)| *sector);
+            for (sector, mut contents) in sectors {
+                let kept = match random.random_range(0..100) < luck {
+                    true => contents.len(),
+                    false => random.random_range(0..=contents.len()),
+                };
+                if kept > 0 {
+                    disk.durable
+                        .insert(sector, contents.swap_remove(kept - 1).1);
+                }
+            }
+            for flying in life
+                .flying
+                .iter()
+                .filter(|one| life.disk[one.op.leg] == index)
+            {
+                if !matches!(flying.op.kind, OpKind::Write { .. }) {
+                    continue;
+                }
+                let arrives = [0, 50, 100][random.random_range(0..3)];
+                for (sector, content) in (flying.op.offset / SECTOR..).zip(&flying.payload) {
+                    if random.random_range(0..100) < arrives {
+                        disk.durable.insert(sector, content.clone());
+                        disk.bad.remove(&sector);
+                    }
+                }
+            }
+        }
+    }
+
+    // ---- Clients ----
+
+    fn request(
+        &mut self,
+        life: &mut Life,
+        access: Access,
+        start: usize,
+        sectors: usize,
+    ) -> Request {
+        let id = self.next;
+        self.next += 1;
+        let request = Request {
+            id,
+            access,
+            offset: start as u64 * SECTOR,
+            length: (sectors as u64 * SECTOR) as u32,
+        };
+        match access {
+            Access::Read => {
+                let bounds = self.expected[start..start + sectors]
+                    .iter()
+                    .map(|one| one.acked);
+                let bounds = bounds.collect();
+                life.reads
+                    .insert(id, (request, bounds, vec![None; sectors]));
+            }
+            Access::Write { .. } => {
+                for expected in &mut self.expected[start..start + sectors] {
+                    expected.writes.push_back(id);
+                    (expected.written, expected.pinned) = (true, None);
+                }
+                life.writes.insert(id, request);
+            }
+            Access::Flush => {
+                let acked = self.expected.iter().map(|one| one.acked).collect();
+                life.flushes.insert(id, acked);
+            }
+        }
+        request
+    }
+
+    fn random_request(&mut self, life: &mut Life) -> Request {
+        let (access, most) = match self.random.random_range(0..10) {
+            0..3 => (Access::Read, 24),
+            3..7 => (Access::Write { fua: false }, 24),
+            7 => (Access::Write { fua: true }, 12),
+            _ => return self.request(life, Access::Flush, 0, 0),
+        };
+        // Some places are more popular, so that requests overlap.
+        let area = [8, SECTORS][self.random.random_range(0..2)];
+        let start = self.random.random_range(0..area);
+        let sectors = self.random.random_range(1..=most.min(SECTORS - start));
+        self.request(life, access, start, sectors)
+    }
+
+    fn reply(&mut self, life: &mut Life, id: u64, result: Result<(), i32>) {
+        if result.is_err() {
+            self.counts.errors += 1;
+            let troubled = life.trouble != Trouble::None || !self.calm;
+            assert!(
+                troubled,
+                "request {id} failed although all legs work: {result:?}"
+            );
+        }
+        if let Some(request) = life.writes.remove(&id) {
+            let Ok(()) = result else { return };
+            let fua = request.access == Access::Write { fua: true };
+            for expected in self.range(request) {
+                expected.acked = expected.acked.max(id);
+                if fua {
+                    forget_before(&mut expected.writes, id);
+                }
+            }
+        } else if let Some(acked) = life.flushes.remove(&id) {
+            if result.is_ok() {
+                for (expected, acked) in self.expected.iter_mut().zip(acked) {
+                    forget_before(&mut expected.writes, acked);
+                }
+            }
+        } else if let Some((request, bounds, contents)) = life.reads.remove(&id) {
+            if result.is_ok() {
+                self.check_read(request, &bounds, &contents);
+            }
+        } else {
+            panic!("request {id} was replied to twice");
+        }
+    }
+
+    fn range(&mut self, request: Request) -> &mut [Expected] {
+        let start = (request.offset / SECTOR) as usize;
+        &mut self.expected[start..start + request.length as usize / SECTOR as usize]
+    }
+
+    fn check_read(&mut self, request: Request, bounds: &[u64], contents: &[Option<u64>]) {
+        let calm = self.calm;
+        let start = request.offset / SECTOR;
+        let all = self.range(request).iter_mut().zip(bounds).zip(contents);
+        for (at, ((expected, bound), content)) in all.enumerate() {
+            let sector = start + at as u64;
+            let content = content.expect("a read that succeeded has data");
+            let known = expected.writes.contains(&content);
+            // A write that was acknowledged while the read was in flight may have replaced what it read.
+            assert!(
+                content >= *bound && (known || content < expected.writes[0]),
+                "sector {sector} has write {content}; expected {bound} or later of {expected:?}"
+            );
+            if let Some(pinned) = expected.pinned {
+                assert_eq!(content, pinned, "sector {sector} changed without a write");
+            }
+            if calm && !expected.written {
+                expected.pinned = Some(content);
+            }
+        }
+    }
+
+    // ---- Legs ----
+
+    fn obey(&mut self, life: &mut Life, orders: &mut Vec<Order>) {
+        for order in orders.drain(..) {
+            match order {
+                Order::Op(op) => self.issue(life, op),
+                Order::Reply { id, result } => self.reply(life, id, result),
+                Order::Compare { task, legs } => {
+                    let mut buffers = legs.iter().map(|leg| {
+                        let own = &life.own[&(task, leg)];
+                        own.iter().map(Content::data).collect::<Vec<_>>()
+                    });
+                    let first = buffers.next().expect("two legs");
+                    let equal = buffers.all(|other| other == first);
+                    life.compared.push_back((task, equal));
+                }
+                Order::Free { task } => life.own.retain(|(owner, _), _| *owner != task),
+                Order::Notice(notice) => match notice {
+                    Notice::Dropped(_) => self.counts.drops += 1,
+                    Notice::InSync(_) => self.counts.resyncs += 1,
+                    Notice::Repaired { .. } => self.counts.repairs += 1,
+                    Notice::Halted => self.counts.halts += 1,
+                    Notice::Scrubbed { differ, unread } => life.scrubbed = Some((differ, unread)),
+                    Notice::Unreadable { .. } | Notice::Differs { .. } => {}
+                },
+                Order::Stopped => {
+                    assert!(
+                        !life.stopped && life.mirror_idle(),
+                        "stops with work in flight"
+                    );
+                    life.stopped = true;
+                }
+            }
+        }
+    }
+
+    fn issue(&mut self, life: &mut Life, op: Op) {
+        let sectors = u64::from(op.length) / SECTOR;
+        let payload = match (&op.buffer, op.kind) {
+            (_, OpKind::Read | OpKind::Flush) => Vec::new(),
+            (Buffer::Client(id), _) => vec![Content::Data(*id); sectors as usize],
+            (Buffer::Own { task, part }, _) => life.own[&(*task, *part)].clone(),
+            (Buffer::Block(block), _) => (block.chunks_exact(SECTOR as usize))
+                .map(|bytes| Content::Bytes(Rc::new(bytes.try_into().expect("a sector"))))
+                .collect(),
+            (Buffer::None, _) => panic!("a write without data"),
+        };
+        let disk = &self.disks[life.disk[op.leg]];
+        if matches!(op.kind, OpKind::Write { .. })
+            && op.offset >= DATA
+            && matches!(op.buffer, Buffer::Client(_))
+        {
+            check_log(disk, &op);
+        }
+        life.flying.push(InFlight {
+            issued: disk.completed,
+            op,
+            payload,
+        });
+    }
+
+    /// Ends a random op. Returns whether there was one that can end.
+    fn complete(&mut self, life: &mut Life, orders: &mut Vec<Order>) -> bool {
+        let silent = match life.trouble {
+            Trouble::Silent(leg) => Some(leg),
+            _ => None,
+        };
+        let able: Vec<usize> = (0..life.flying.len())
+            .filter(|index| Some(life.flying[*index].op.leg) != silent)
+            .collect();
+        if able.is_empty() {
+            return false;
+        }
+        let index = able[self.random.random_range(0..able.len())];
+        let flying = life.flying.swap_remove(index);
+        let fails = match life.trouble {
+            Trouble::Leg(leg, percent) if leg == flying.op.leg => self.chance(percent),
+            Trouble::All(percent) if flying.op.kind != OpKind::Read => self.chance(percent),
+            _ => false,
+        };
+        let result = match fails {
+            true => {
+                self.fail(life, &flying);
+                Err(5)
+            }
+            false => self.carry_out(life, &flying),
+        };
+        let op = flying.op.id;
+        self.event(life, Event::Done { op, result }, orders);
+        true
+    }
+
+    /// A write that fails may have arrived in part.
+    fn fail(&mut self, life: &Life, flying: &InFlight) {
+        let disk = life.disk[flying.op.leg];
+        self.disks[disk].completed += 1;
+        for (sector, content) in (flying.op.offset / SECTOR..).zip(&flying.payload) {
+            if self.chance(50) {
+                self.disks[disk].write(sector, content.clone(), false);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, life: &mut Life, flying: &InFlight) -> Result<(), i32> {
+        let op = &flying.op;
+        let disk = &mut self.disks[life.disk[op.leg]];
+        disk.completed += 1;
+        let sectors = op.offset / SECTOR..(op.offset + u64::from(op.length)) / SECTOR;
+        match op.kind {
+            OpKind::Flush => disk.flush(flying.issued),
+            OpKind::Write { fua } => {
+                for (sector, content) in sectors.zip(&flying.payload) {
+                    disk.write(sector, content.clone(), fua);
+                }
+            }
+            OpKind::Read => {
+                if sectors.clone().any(|sector| disk.bad.contains(&sector)) {
+                    return Err(5);
+                }
+                if !life.mirror.awaits(op.id) {
+                    return Ok(());
+                }
+                let contents = sectors.map(|sector| disk.read(sector));
+                match op.buffer {
+                    Buffer::Client(id) => {
+                        let (_, _, read) = life.reads.get_mut(&id).expect("a read in flight");
+                        for (own, content) in read.iter_mut().zip(contents) {
+                            *own = Some(content.data());
+                        }
+                    }
+                    Buffer::Own { task, part } => {
+                        life.own.insert((task, part), contents.collect());
+                    }
+                    Buffer::Block(_) | Buffer::None => panic!("a read without a buffer"),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, life: &mut Life, event: Event, orders: &mut Vec<Order>) {
+        let random = &mut self.random;
+        let mut choose = |_: u64, _: u32, legs: LegSet| {
+            let nth = random.random_range(0..legs.count());
+            legs.iter().nth(nth).expect("counted")
+        };
+        life.mirror.handle(event, &mut choose, orders);
+        self.obey(life, orders);
+        while let Some((task, equal)) = life.compared.pop_front() {
+            let random = &mut self.random;
+            let mut choose = |_: u64, _: u32, legs: LegSet| {
+                let nth = random.random_range(0..legs.count());
+                legs.iter().nth(nth).expect("counted")
+            };
+            let event = Event::Compared { task, equal };
+            life.mirror.handle(event, &mut choose, orders);
+            self.obey(life, orders);
+        }
+    }
+
+    /// Ends everything in flight. A silent leg is given up, unless it is needed.
+    fn drain(&mut self, life: &mut Life, orders: &mut Vec<Order>) {
+        loop {
+            while self.complete(life, orders) {}
+            let Trouble::Silent(leg) = life.trouble else {
+                return;
+            };
+            self.event(life, Event::Lost { leg }, orders);
+            if life.mirror.online().has(leg) || life.flying.iter().all(|one| one.op.leg != leg) {
+                life.trouble = Trouble::None;
+            } else if !self.complete(life, orders) {
+                // What it still holds may arrive at any time, or never.
+                return;
+            }
+        }
+    }
+
+    // ---- Checks ----
+
+    /// Reads everything through the mirror.
+    fn read_back(&mut self, life: &mut Life, orders: &mut Vec<Order>) {
+        let mut start = 0;
+        while start < SECTORS {
+            let sectors = self.random.random_range(1..=(SECTORS - start).min(32));
+            let request = self.request(life, Access::Read, start, sectors);
+            self.event(life, Event::Request(request), orders);
+            start += sectors;
+            if self.chance(30) {
+                self.complete(life, orders);
+            }
+        }
+    }
+
+    /// All legs in sync have the same content, if nothing is left to be copied.
+    fn check_equal(&self, life: &Life) {
+        if life.mirror.to_copy() > 0 || !life.flying.is_empty() {
+            return;
+        }
+        let mut legs = life.mirror.in_sync().iter();
+        let first = &self.disks[life.disk[legs.next().expect("one is in sync")]];
+        for leg in legs {
+            let disk = &self.disks[life.disk[leg]];
+            for sector in (DATA / SECTOR..).take(SECTORS) {
+                if first.bad.contains(&sector) || disk.bad.contains(&sector) {
+                    continue;
+                }
+                let (one, two) = (first.read(sector).data(), disk.read(sector).data());
+                assert_eq!(
+                    one,
+                    two,
+                    "leg {leg} differs in sector {}",
+                    sector - DATA / SECTOR
+                );
+            }
+        }
+    }
+
+    /// After a crash only these contents are possible: sectors are what the next reads return.
+    fn after_crash(&mut self) {
+        for expected in &mut self.expected {
+            // What was not flushed may be lost.
+            expected.acked = expected.writes[0];
+            expected.written = false;
+        }
+    }
+}
+
+impl Life {
+    fn mirror_idle(&self) -> bool {
+        self.reads.is_empty() && self.writes.is_empty() && self.flushes.is_empty()
+    }
+}
+
+fn put(disk: &mut Disk, offset: u64, block: &[u8; BLOCK]) {
+    for (sector, bytes) in (offset / SECTOR..).zip(block.chunks_exact(SECTOR as usize)) {
+        let content = Content::Bytes(Rc::new(bytes.try_into().expect("a sector")));
+        disk.durable.insert(sector, content);
+    }
+}
+
+fn forget_before(writes: &mut VecDeque<u64>, id: u64) {
+    while writes.front().is_some_and(|first| *first < id) && writes.len() > 1 {
+        writes.pop_front();
+    }
+}
+
+/// The bits of all regions of a write are durable on the leg.
+fn check_log(disk: &Disk, op: &Op) {
+    let Some(Content::Bytes(sector)) = disk.durable.get(&(LOG / SECTOR)) else {
+        panic!("no log");
+    };
+    let start = op.offset - DATA;
+    let end = start + u64::from(op.length);
+    for region in start / GEOMETRY.region..end.div_ceil(GEOMETRY.region) {
+        let bit = sector[16 + region as usize / 8] & (1 << (region % 8));
+        assert_ne!(
+            bit, 0,
+            "a write to region {region} whose bit is not durable"
+        );
+    }
+}
+
+/// Several lives of one mirror.
+fn case(seed: u64) -> Counts {
+    let mut world = World::new(seed);
+    for _ in 0..world.random.random_range(2..8) {
+        let mut orders = Vec::new();
+        let Some(mut life) = world.start(&mut orders) else {
+            break;
+        };
+        world.obey(&mut life, &mut orders);
+        world.read_back(&mut life, &mut orders);
+        if world.chance(50) {
+            world.drain(&mut life, &mut orders);
+        }
+        world.work(&mut life, &mut orders);
+        if world.chance(15) {
+            world.stop(&mut life, &mut orders);
+        }
+        world.crash(life);
+        world.after_crash();
+    }
+    world.counts
+}
+
+impl World {
+    /// Clients, failures and time, in random order.
+    fn work(&mut self, life: &mut Life, orders: &mut Vec<Order>) {
+        let legs = life.disk.len();
+        for _ in 0..self.random.random_range(0..250) {
+            match self.random.random_range(0..100) {
+                0..30 if life.writes.len() + life.reads.len() < 12 => {
+                    let request = self.random_request(life);
+                    self.event(life, Event::Request(request), orders);
+                }
+                30..34 => self.event(life, Event::Tick, orders),
+                34..40 => self.event(life, Event::Credit(16 << 10), orders),
+                40 if !self.calm => {
+                    let leg = self.random.random_range(0..legs);
+                    let percent = [3, 30, 100][self.random.random_range(0..3)];
+                    life.trouble = match self.random.random_range(0..4) {
+                        0 => Trouble::Leg(leg, percent),
+                        1 => Trouble::All(percent),
+                        2 => Trouble::Silent(leg),
+                        _ => Trouble::None,
+                    };
+                }
+                41 if !self.calm => {
+                    let leg = self.random.random_range(0..legs);
+                    if let Some(disk) = self.disks.get_mut(life.disk[leg]) {
+                        let sector = self.random.random_range(0..SECTORS as u64);
+                        disk.bad.insert(DATA / SECTOR + sector);
+                    }
+                }
+                42 => {
+                    if let Trouble::Silent(leg) = life.trouble {
+                        self.event(life, Event::Lost { leg }, orders);
+                    }
+                }
+                43 if self.chance(20) => {
+                    self.drain(life, orders);
+                    self.check_equal(life);
+                }
+                44 if self.chance(20) => {
+                    life.trouble = Trouble::None;
+                    self.event(life, Event::Credit(1 << 20), orders);
+                    self.drain(life, orders);
+                    self.check_equal(life);
+                    if self.calm {
+                        self.scrub(life, orders);
+                    }
+                }
+                _ => {
+                    self.complete(life, orders);
+                }
+            }
+        }
+    }
+
+    /// Legs that never failed do not differ.
+    fn scrub(&mut self, life: &mut Life, orders: &mut Vec<Order>) {
+        if life.mirror.to_copy() > 0 || life.mirror.in_sync().count() < 2 {
+            return;
+        }
+        self.event(life, Event::Scrub { from: None }, orders);
+        let request = self.random_request(life);
+        self.event(life, Event::Request(request), orders);
+        self.drain(life, orders);
+        assert_eq!(
+            life.scrubbed.take(),
+            Some((0, 0)),
+            "differences and failed reads"
+        );
+    }
+
+    /// A clean stop replies to everything, and loses nothing that was acknowledged.
+    fn stop(&mut self, life: &mut Life, orders: &mut Vec<Order>) {
+        if let Trouble::Silent(leg) = life.trouble {
+            self.event(life, Event::Lost { leg }, orders);
+        }
+        let halted = self.counts.halts;
+        life.trouble = Trouble::None;
+        self.event(life, Event::Stop, orders);
+        self.drain(life, orders);
+        assert!(life.stopped, "a stop ends: {:?}", life.flying);
+        if halted > 0 || self.counts.errors > 0 {
+            return;
+        }
+        self.counts.clean += 1;
+        for expected in &mut self.expected {
+            let acked = expected.acked;
+            forget_before(&mut expected.writes, acked);
+        }
+        let blocks = life
+            .mirror
+            .online()
+            .iter()
+            .map(|leg| self.disks[life.disk[leg]].block(LOG));
+        if life.mirror.redundant() {
+            for block in blocks {
+                let block = block.expect("readable");
+                assert!(
+                    block[16..SECTOR as usize].iter().all(|byte| *byte == 0),
+                    "all bits are clear"
+                );
+            }
+        }
+    }
+}
+
+/// Runs cases until there were this many crashes.
+fn crashes(wanted: u64) {
+    let mut total = Counts::default();
+    if let Ok(seed) = std::env::var("CRASH_SEED") {
+        case(seed.parse().expect("CRASH_SEED is a number"));
+        return;
+    }
+    let mut seed = 0;
+    while total.crashes < wanted {
+        let counts = std::panic::catch_unwind(|| case(seed));
+        let Ok(counts) = counts else {
+            panic!("case {seed} failed: run it alone with CRASH_SEED={seed}");
+        };
+        seed += 1;
+        total.crashes += counts.crashes;
+        total.drops += counts.drops;
+        total.errors += counts.errors;
+        total.split += counts.split;
+        total.resyncs += counts.resyncs;
+        total.halts += counts.halts;
+        total.repairs += counts.repairs;
+        total.clean += counts.clean;
+    }
+    println!("{seed} cases: {total:?}");
+    // The simulation reaches what it is meant to test.
+    for (what, count) in [
+        ("dropped legs", total.drops),
+        ("errors", total.errors),
+        ("legs copied to", total.resyncs),
+        ("repaired reads", total.repairs),
+        ("clean stops", total.clean),
+    ] {
+        assert!(count > wanted / 200, "{what}: only {count}");
+    }
+}
+
+#[test]
+fn no_acknowledged_and_flushed_write_is_lost_in_a_crash() {
+    crashes(1_000);
+}
+
+#[cfg(feature = "long")]
+#[test]
+fn no_acknowledged_and_flushed_write_is_lost_in_100_000_crashes() {
+    crashes(100_000);
+}
