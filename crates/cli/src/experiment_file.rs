@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use iodyno_experiment::{Context as Reading, Experiment, is_experiment, read};
 use iodyno_fio::{Host, SystemHost};
-use iodyno_model::{Configuration, Diagnostic, FilePolicy, Observation, Plan, Question};
+use iodyno_model::{
+    Configuration, Diagnostic, FilePolicy, Observation, Plan, PlannedNode, Question,
+};
 
 use crate::args::{ExperimentArgs, Percent, RunArgs};
 use crate::commands::{destroyed, finished, working_folder};
@@ -50,17 +52,19 @@ pub(crate) fn checked(file: &Path) -> Option<Result<Experiment, Vec<Diagnostic>>
         source: &file.display().to_string(),
         folder: &working_folder().unwrap_or_default(),
         settings: &[],
+        nodes: &[],
         host: &SystemHost,
     };
     Some(read(&text, &reading))
 }
 
-/// The plan of an experiment, and the flags with the settings of the file where a flag was not given. Prints warnings; fails
+/// Connects to the nodes of an experiment. `nodes`: those of the flags. Returns the plan, and the flags with the settings of the file where a flag was not given. Prints warnings; fails
 /// with every error found.
 pub(crate) fn plan(
     file: &Path,
     text: &str,
     args: &RunArgs,
+    nodes: &[PlannedNode],
     context: &Context,
 ) -> Result<(Plan, FoundPaths, ExperimentArgs), Failure> {
     let folder = working_folder()?;
@@ -70,6 +74,7 @@ pub(crate) fn plan(
         source: &source,
         folder: &folder,
         settings: &settings,
+        nodes,
         host: &SystemHost,
     };
     let experiment = match read(text, &reading) {
@@ -79,6 +84,7 @@ pub(crate) fn plan(
             return Err(Failure::input(faults));
         }
     };
+    context.connect(&experiment.nodes, args.node_binary.as_deref())?;
     let flags = args.experiment.clone();
     let share = |share| Percent { share };
     let flags = ExperimentArgs {
@@ -140,6 +146,7 @@ pub(crate) fn plan(
         (dimension, workload, metric)
     });
     let plan = Plan {
+        nodes: experiment.nodes,
         destroy: destroyed(args, &folder),
         fresh: experiment.fresh,
         retry: experiment.retry,

@@ -1,10 +1,11 @@
-//! `--node NAME=ADDRESS`: the nodes on which each trial runs at once.
+//! The nodes on which each trial of a run runs at once: `--node NAME=ADDRESS`, or those of an experiment.
 
 use std::path::Path;
+use std::thread;
 
 use iodyno_lab::LabNode;
-use iodyno_model::{Diagnostic, Plan, PlannedNode};
-use iodyno_runner::{LocalNode, SshAddress, SshNode};
+use iodyno_model::{Diagnostic, NodeAddress, Plan, PlannedNode};
+use iodyno_runner::{LocalNode, Node, SshNode};
 
 use crate::context::Context;
 use crate::exit::Exit;
@@ -12,26 +13,32 @@ use crate::failure::Failure;
 use crate::logging;
 use crate::targets::local_node;
 
-/// The address of this host.
-const LOCAL: &str = "local";
-
 /// The nodes of a run, connected.
-pub(crate) struct Nodes(Vec<(String, Place)>);
+pub(crate) struct Nodes(Vec<(PlannedNode, Place)>);
 
 enum Place {
     Here(LocalNode),
     Elsewhere(Box<SshNode>),
 }
 
+impl Place {
+    fn node(&self) -> &dyn Node {
+        match self {
+            Place::Here(node) => node,
+            Place::Elsewhere(node) => node.as_ref(),
+        }
+    }
+}
+
 impl Nodes {
     /// This host, as the only node.
     pub(crate) fn here(context: &Context) -> Result<Nodes, Failure> {
         let here = Place::Here(local_node(context)?);
-        Ok(Nodes(vec![(String::new(), here)]))
+        Ok(Nodes(vec![(PlannedNode::new("", "local"), here)]))
     }
 
-    /// Connects to the nodes of a plan; without any, this host is the only one. `binary`: the program to copy where iodyno is
-    /// not installed in this version. Reports every node that cannot be used.
+    /// Connects to the nodes of a plan, all at the same time; without any, this host is the only one. `binary`: the program to
+    /// copy where iodyno is not installed in this version. Reports every node that cannot be used.
     pub(crate) fn connect(
         planned: &[PlannedNode],
         binary: Option<&Path>,
@@ -40,23 +47,37 @@ impl Nodes {
         if planned.is_empty() {
             return Nodes::here(context);
         }
-        let (mut nodes, mut faults) = (Vec::new(), Vec::new());
-        for PlannedNode { name, at } in planned {
-            if at == LOCAL {
-                nodes.push((name.clone(), Place::Here(local_node(context)?)));
-                continue;
+        let here = local_node(context)?;
+        let flags: Vec<String> = logging::node_flags(context.verbose).into_iter().collect();
+        let connect = |node: &PlannedNode| match node.at.parse::<NodeAddress>() {
+            Ok(NodeAddress::Local) => Ok(Place::Here(here.clone())),
+            Ok(NodeAddress::Ssh(address)) => {
+                SshNode::connect(&address, node.sudo, binary, flags.clone())
+                    .map(|node| Place::Elsewhere(Box::new(node)))
             }
-            let flags = logging::node_flags(context.verbose);
-            let connected = at
-                .parse::<SshAddress>()
-                .map_err(|why| Diagnostic::error(format!("`{at}` is not an address: {why}")))
-                .and_then(|address| {
-                    SshNode::connect(&address, binary, flags.into_iter().collect())
-                });
-            match connected {
-                Ok(node) => nodes.push((name.clone(), Place::Elsewhere(Box::new(node)))),
+            Err(why) => Err(Diagnostic::error(format!(
+                "`{}` is not an address: {why}",
+                node.at
+            ))),
+        };
+        let places = thread::scope(|scope| {
+            let connect = &connect;
+            let begun: Vec<_> = planned
+                .iter()
+                .map(|node| scope.spawn(move || connect(node)))
+                .collect();
+            let ended = begun.into_iter().map(|thread| {
+                let panicked = |_| Err(Diagnostic::error("the thread that connects panicked"));
+                thread.join().unwrap_or_else(panicked)
+            });
+            ended.collect::<Vec<_>>()
+        });
+        let (mut nodes, mut faults) = (Vec::new(), Vec::new());
+        for (node, place) in planned.iter().zip(places) {
+            match place {
+                Ok(place) => nodes.push((node.clone(), place)),
                 Err(fault) => faults.push(Diagnostic {
-                    message: format!("node `{name}`: {}", fault.message),
+                    message: format!("node `{}`: {}", node.name, fault.message),
                     ..fault
                 }),
             }
@@ -72,13 +93,11 @@ impl Nodes {
 
     /// The nodes as `lab` uses them, in the order of the plan.
     pub(crate) fn list(&self) -> Vec<LabNode<'_>> {
-        let nodes = self.0.iter().map(|(name, place)| LabNode {
-            name: name.clone(),
-            node: match place {
-                Place::Here(node) => node,
-                Place::Elsewhere(node) => node.as_ref(),
-            },
+        let nodes = self.0.iter().map(|(planned, place)| LabNode {
+            name: planned.name.clone(),
+            node: place.node(),
             here: matches!(place, Place::Here(_)),
+            only_sampled: planned.only_sampled,
         });
         nodes.collect()
     }
@@ -92,31 +111,25 @@ pub(crate) fn planned(flags: &[String]) -> Result<Vec<PlannedNode>, Vec<Diagnost
     let (mut nodes, mut faults): (Vec<PlannedNode>, _) = (Vec::new(), Vec::new());
     for flag in flags {
         let (name, at) = flag.split_once('=').unwrap_or(("", flag));
-        let plain = |c: char| c.is_alphanumeric() || "._-".contains(c);
         let fault = if name.is_empty() {
             Some((
                 "has no name".to_owned(),
                 format!("write `--node NAME={at}`"),
             ))
-        } else if !name.chars().all(plain) {
+        } else if PlannedNode::name_fault(name).is_some() {
             let hint = "use letters, digits, `.`, `_` and `-`".to_owned();
             Some(("has a name with other characters".to_owned(), hint))
         } else if nodes.iter().any(|other| other.name == name) {
             let hint = "give each node its own name".to_owned();
             Some((format!("repeats the name `{name}`"), hint))
-        } else if at == LOCAL {
-            None
         } else {
             let hint = format!("write `--node {name}=ssh://HOST` or `--node {name}=local`");
-            at.parse::<SshAddress>()
+            at.parse::<NodeAddress>()
                 .err()
                 .map(|why| (format!("is not an address: {why}"), hint))
         };
         match fault {
-            None => nodes.push(PlannedNode {
-                name: name.to_owned(),
-                at: at.to_owned(),
-            }),
+            None => nodes.push(PlannedNode::new(name, at)),
             Some((what, hint)) => {
                 faults.push(Diagnostic::error(format!("`--node {flag}` {what}")).hint(hint));
             }

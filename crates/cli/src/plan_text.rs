@@ -50,7 +50,14 @@ pub(crate) fn plan_text(
     text += &question(plan, style);
     text += &line("metric", &metric(plan), style);
     for node in &plan.nodes {
-        text += &line("node", &format!("{}: {}", node.name, node.at), style);
+        let root = if node.sudo { ", by sudo" } else { "" };
+        let sampled = if node.only_sampled {
+            ", only sampled"
+        } else {
+            ""
+        };
+        let said = format!("{}: {}{root}{sampled}", node.name, node.at);
+        text += &line("node", &said, style);
     }
     for configuration in &plan.configurations {
         text += &line("on", &target(configuration), style);

@@ -40,9 +40,14 @@ impl FoundPaths {
             ..Examination::default()
         };
         let mut all = FoundPaths::default();
-        for node in context.nodes()?.list() {
-            let found = node.node.examine(wanted.clone(), &StopFlag::new()).found;
-            for (path, found) in paths.iter().zip(found) {
+        let stop = StopFlag::new();
+        let nodes = context.nodes()?.list();
+        let begun: Vec<_> = (nodes.iter())
+            .filter(|node| !node.only_sampled)
+            .map(|node| (node, node.node.examine(wanted.clone(), &stop)))
+            .collect();
+        for (node, found) in begun {
+            for (path, found) in paths.iter().zip(found().found) {
                 let found = match node.name.as_str() {
                     "" => found,
                     name => found.map_err(|why| format!("node `{name}`: {why}")),

@@ -114,6 +114,7 @@ pub(crate) const FILE: &[Key] = &[
     key("params", Kind::Parameters, "Parameters: `${NAME}` in a string is replaced by the value; `--set NAME=VALUE` changes it."),
     key("preset", Kind::NamedScalars, "Values of several parameters, selected by `--set scale=NAME`."),
     key("table", Kind::Table(TABLE), "The table that is printed at the end."),
+    key("node", Kind::Named(NODE), "A host on which the trials run, all nodes at once.").default("those of `--node`; without any, this host"),
     key("configuration", Kind::Named(CONFIGURATION), "A target with its settings: one column of the comparison.").default("those of `--on`"),
     key("workload", Kind::Named(WORKLOAD), "Work done on each configuration."),
 ];
@@ -127,6 +128,14 @@ pub(crate) const TABLE: &[Key] = &[
     key("unit", Kind::Words(&["MB/s", "MiB/s"]), "Unit of bandwidths."),
     key("digits", Kind::Count(0, 9), "Number of decimal places.").default("three significant digits"),
     key("title", Kind::Text, "A line above the table."),
+];
+
+/// The keys of `[node.NAME]`.
+#[rustfmt::skip]
+pub(crate) const NODE: &[Key] = &[
+    key("at", Kind::Text, "Where it is: `ssh://[USER@]HOST[:PORT]` or `local`. `--node NAME=ADDRESS` takes precedence."),
+    key("sudo", Kind::Switch, "Run as root there, by `sudo -n`.").default("`false`"),
+    key("jobs", Kind::Switch, "Whether it does the work of the trials; `false`: it is only sampled during each trial.").default("`true`"),
 ];
 
 /// The keys of `[configuration.NAME]`.
@@ -155,6 +164,7 @@ pub(crate) const CONFIGURATION: &[Key] = &[
     key("ready", Kind::Text, "Command that succeeds once the storage can be used; it is repeated until then."),
     key("teardown", Kind::Text, "Command that undoes `setup`."),
     key("sample", Kind::Texts, "Names of server processes to sample."),
+    key("nodes", Kind::Texts, "The nodes that have it.").default("all with jobs"),
     MATRIX[0], MATRIX[1], MATRIX[2],
 ];
 
@@ -309,6 +319,7 @@ pub(crate) const WORKLOAD: &[Key] = &[
     key("family", Kind::Text, "Workloads of a family share one verdict: the geometric mean."),
     key("search", Kind::Table(SEARCH), "Find the highest load that keeps a bound, and the knee of the curve."),
     key("only", Kind::Texts, "The configurations that it runs on.").default("all"),
+    key("nodes", Kind::Texts, "The nodes that it runs on.").default("all with jobs"),
     MATRIX[0], MATRIX[1], MATRIX[2],
 ];
 

@@ -8,13 +8,14 @@ mod check;
 mod keys;
 mod layers;
 mod matrix;
+mod nodes;
 mod page;
 mod params;
 mod read;
 mod schema;
 mod workloads;
 
-use iodyno_model::{ClosingTable, Configuration, Diagnostic, Fresh, Workload};
+use iodyno_model::{ClosingTable, Configuration, Diagnostic, Fresh, PlannedNode, Workload};
 use iodyno_units::Nanos;
 
 pub use page::reference_markdown;
@@ -58,6 +59,8 @@ pub struct Experiment {
     pub primaries: Vec<(String, String)>,
     /// The table that closes the run.
     pub table: Option<ClosingTable>,
+    /// In the order of the text; empty: those of the command line.
+    pub nodes: Vec<PlannedNode>,
     /// In the order of the text; empty: those of the command line.
     pub configurations: Vec<Configuration>,
     /// In the order of the text.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::keys::{CONFIGURATION, FILE, KINDS, Key, Kind, TABLE, WORKLOAD, layer_keys};
+use crate::keys::{CONFIGURATION, FILE, KINDS, Key, Kind, NODE, TABLE, WORKLOAD, layer_keys};
 
 /// The tables of all keys.
 pub fn reference_markdown() -> String {
@@ -21,6 +21,7 @@ pub fn reference_markdown() -> String {
     for (key, keys) in nested(WORKLOAD) {
         section(&mut text, &format!("`{key}` of a workload"), keys);
     }
+    section(&mut text, "`[node.NAME]`", NODE);
     section(&mut text, "`[table]`", TABLE);
     text.trim_end().to_owned() + "\n"
 }

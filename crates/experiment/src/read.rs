@@ -8,7 +8,7 @@ use iodyno_document::{Entry, Node, Report, Table, Value, listed, parse};
 use iodyno_fio::Host;
 use iodyno_model::{
     BandwidthUnit, Bound, ClosingTable, Configuration, Diagnostic, Direction, FilePolicy, Fresh,
-    Observation, Provision, Search, SearchAxis, Severity, Stopping, Workload, closest,
+    Observation, PlannedNode, Provision, Search, SearchAxis, Severity, Stopping, Workload, closest,
 };
 
 use crate::Experiment;
@@ -16,6 +16,7 @@ use crate::check::{Keyed, named_hint, scalars};
 use crate::keys::{CONFIGURATION, FILE, Key, Kind, WORKLOAD};
 use crate::layers::target;
 use crate::matrix::{Combination, combinations};
+use crate::nodes::Nodes;
 use crate::params::{As, Variable, Variables, mentions, parameters, replaced, replaced_table};
 use crate::workloads::{Reader, TOOLS, is_option, renamed};
 
@@ -27,6 +28,8 @@ pub struct Context<'a> {
     pub folder: &'a Path,
     /// `--set NAME=VALUE`: parameters, and `scale` for a preset.
     pub settings: &'a [(String, String)],
+    /// `--node NAME=ADDRESS`: the nodes, or the addresses of those of the text.
+    pub nodes: &'a [PlannedNode],
     /// Reads job files.
     pub host: &'a dyn Host,
 }
@@ -62,7 +65,7 @@ pub fn read(text: &str, context: &Context<'_>) -> Result<Experiment, Vec<Diagnos
 pub fn is_experiment(text: &str) -> bool {
     let table = parse(text, &mut Report::new("", text));
     let own = ["cycle", "files"];
-    let starts = ["conf", "workload", "preset", "param"];
+    let starts = ["conf", "workload", "preset", "param", "node"];
     let mut keys = table.entries.iter().map(|entry| entry.key.as_str());
     keys.any(|key| starts.iter().any(|start| key.starts_with(start)))
         && !own.iter().any(|key| table.get(key).is_some())
@@ -108,7 +111,7 @@ impl File<'_, '_, '_> {
         let mut file = parse(text, self.report);
         self.refuse_destroy(&mut file);
         self.variables = parameters(&file, self.context.settings, self.report, faults);
-        let sections = ["params", "preset", "configuration", "workload"];
+        let sections = ["params", "preset", "node", "configuration", "workload"];
         let mut own = Table::default();
         for entry in &file.entries {
             let node = match sections.contains(&entry.key.as_str()) {
@@ -122,8 +125,9 @@ impl File<'_, '_, '_> {
         }
         let keyed = Keyed::new(&own, 0..0, "the experiment", FILE);
         keyed.check(self.report);
-        let configurations = self.configurations(&own);
-        let (workloads, primaries) = self.workloads(&own, &configurations);
+        let nodes = Nodes::read(&own, self.context.nodes, &self.variables, self.report);
+        let configurations = self.configurations(&own, &nodes);
+        let (workloads, primaries) = self.workloads(&own, &configurations, &nodes);
         if workloads.is_empty() && self.report.errors() == 0 {
             let hint = "add a line `[workload.NAME]`, then `fio = …`, `fs = …` or `fileio = …`";
             self.report
@@ -162,6 +166,7 @@ impl File<'_, '_, '_> {
             },
             primaries,
             table: closing_table(&own, report),
+            nodes: nodes.planned,
             configurations,
             workloads,
             warnings: Vec::new(),
@@ -398,7 +403,7 @@ impl File<'_, '_, '_> {
         self.report.error(instance.at.clone(), message, hint);
     }
 
-    fn configurations(&mut self, file: &Table) -> Vec<Configuration> {
+    fn configurations(&mut self, file: &Table, nodes: &Nodes) -> Vec<Configuration> {
         let mut found: Vec<Configuration> = Vec::new();
         for instance in self.instances(file, "configuration", CONFIGURATION) {
             let table = self.filled(&instance);
@@ -416,6 +421,7 @@ impl File<'_, '_, '_> {
             // After an error, any target that causes no further error is suitable.
             let made = made.unwrap_or(iodyno_model::Target::Path(self.context.folder.into()));
             let configuration = Configuration {
+                nodes: nodes.named(&keyed, self.report),
                 dimensions: instance.dimensions,
                 ..Configuration::new(name, made)
             };
@@ -428,6 +434,7 @@ impl File<'_, '_, '_> {
         &mut self,
         file: &Table,
         configurations: &[Configuration],
+        nodes: &Nodes,
     ) -> (Vec<Workload>, Vec<(String, String)>) {
         let mut found: Vec<Workload> = Vec::new();
         let mut primaries = Vec::new();
@@ -468,6 +475,7 @@ impl File<'_, '_, '_> {
             };
             let work = reader.work(tool, &job, &keyed);
             let only = self.only(&keyed, configurations);
+            let own_nodes = nodes.named(&keyed, self.report);
             let primary = keyed.text("primary", self.report);
             self.check_metrics(&keyed, "primary", iodyno_judge::is_own_metric);
             for (own, workload) in work {
@@ -489,6 +497,8 @@ impl File<'_, '_, '_> {
                 workload.family = family.clone();
                 workload.files = files;
                 workload.only = only.clone();
+                workload.nodes = own_nodes.clone();
+                nodes.check_pair((&workload, &instance.at), configurations, self.report);
                 workload.dimensions = instance.dimensions.clone();
                 workload.rounds = keyed
                     .count("rounds", self.report)

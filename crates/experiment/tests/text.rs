@@ -45,6 +45,7 @@ fn read_with(text: &str, settings: &[(&str, &str)]) -> Result<Experiment, Vec<Di
         source: "exp/x.toml",
         folder: Path::new("/here"),
         settings: &settings,
+        nodes: &[],
         host: &NoHost,
     };
     read(text, &context)
@@ -973,5 +974,84 @@ fn the_compared_dimension_is_a_configuration_a_workload_or_an_axis() {
     assert_eq!(
         faults(&format!("compare = \"threads\"\n{one}")),
         ["1:11 `threads` has one value, `16`"]
+    );
+}
+
+const TWO_NODES: &str = "[node.a]\nat = \"ssh://10.0.0.1\"\nsudo = true\n[node.b]\nat = \"local\"\n[node.host]\nat = \"ssh://h\"\njobs = false\n";
+
+#[test]
+fn nodes_are_read_and_named_by_configurations_and_workloads() {
+    let text = format!(
+        "{TWO_NODES}[configuration.c]\ntarget = \"/x\"\nnodes = [\"a\", \"b\"]\n[configuration.d]\ntarget = \"/x\"\n\
+         [workload.w]\nfs = \"create_empty\"\nnodes = \"b\"\n"
+    );
+    let experiment = valid(&text);
+    let nodes: Vec<(&str, &str, bool, bool)> = experiment
+        .nodes
+        .iter()
+        .map(|it| (&*it.name, &*it.at, it.sudo, it.only_sampled))
+        .collect();
+    assert_eq!(
+        nodes,
+        [
+            ("a", "ssh://10.0.0.1", true, false),
+            ("b", "local", false, false),
+            ("host", "ssh://h", false, true)
+        ]
+    );
+    assert_eq!(experiment.configurations[0].nodes, ["a", "b"]);
+    let plan = iodyno_model::Plan {
+        nodes: experiment.nodes,
+        ..iodyno_model::Plan::new("p", experiment.configurations, experiment.workloads)
+    };
+    assert_eq!((plan.nodes_of(0), plan.nodes_of(1)), (vec![1], vec![1]));
+}
+
+#[test]
+fn every_error_of_nodes_has_its_place() {
+    for (lines, expected) in [
+        (
+            "[node.a]\nat = \"h\"\n",
+            "2:6 `h` is not an address: it does not begin with `ssh://`",
+        ),
+        ("[node.a]\nsudo = true\n", "1:1 the node `a` lacks `at`"),
+        (
+            "[node.\"a b\"]\nat = \"local\"\n",
+            "1:7 \"a b\" cannot be the name of a node: it has other characters than letters, digits, `.`, `_` and `-`",
+        ),
+        (
+            "[node.a]\nat = \"local\"\nsudo = true\n",
+            "3:1 `sudo` has no effect on `a`, which is this host",
+        ),
+        (
+            "[node.a]\nat = \"local\"\njobs = false\n",
+            "1:2 no node has jobs",
+        ),
+        (
+            "[node.a]\nat = \"local\"\nport = 1\n",
+            "3:1 unknown key `port`",
+        ),
+    ] {
+        assert_eq!(faults(&format!("{lines}{WORK}")), [expected], "{lines}");
+    }
+    for (nodes, expected) in [
+        ("\"c\"", "there is no node `c`"),
+        ("[]", "`nodes` is empty"),
+        ("[\"a\", \"a\"]", "`a` is twice in `nodes`"),
+        ("\"host\"", "the node `host` has no jobs"),
+    ] {
+        let found = faults(&format!("{TWO_NODES}{WORK}nodes = {nodes}\n"));
+        assert!(found.len() == 1 && found[0].contains(expected), "{found:?}");
+    }
+    let apart = format!(
+        "{TWO_NODES}[configuration.c]\ntarget = \"/x\"\nnodes = \"a\"\n{WORK}nodes = \"b\"\n"
+    );
+    assert_eq!(
+        faults(&apart),
+        ["12:11 `w` and the configuration `c` have no node in common"]
+    );
+    assert_eq!(
+        faults(&format!("{WORK}nodes = \"a\"\n")),
+        ["3:9 there is no node `a`"]
     );
 }

@@ -3,7 +3,7 @@
 use iodyno_model::{
     Behaviour, CloneResult, CpuSummary, DeviceShare, DeviceSummary, DeviceUse, Direction,
     DirectionResult, EndedBy, ErrorCount, Frame, GroupSummary, Histogram, Job, NodeSummary, Part,
-    Point, Quantile, Row, ServerUse, Step, Summary, Trial, VerifyResult, Workload,
+    Point, Quantile, Row, SampledNode, ServerUse, Step, Summary, Trial, VerifyResult, Workload,
 };
 
 use crate::devices;
@@ -66,15 +66,27 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
             [] | [_] => Vec::new(),
             parts => parts
                 .iter()
+                .filter(|part| !part.only_sampled())
                 .map(|part| node(workload, trial, part))
                 .collect(),
         },
+        sampled: trial
+            .parts
+            .iter()
+            .filter(|part| part.only_sampled() && trial.parts.len() > 1)
+            .map(|part| SampledNode {
+                name: part.node.clone(),
+                cpus: part.environment.cpu.logical,
+                host: part.host.clone(),
+            })
+            .collect(),
         common,
     }
 }
 
 /// The mean rates of the points that lie within the time in which all of several parts measured.
 fn common(parts: &[Part], series: &[Point]) -> Option<Point> {
+    let parts: Vec<&Part> = parts.iter().filter(|part| !part.only_sampled()).collect();
     if parts.len() < 2 {
         return None;
     }
@@ -399,7 +411,8 @@ fn verify(clones: &[&CloneResult]) -> Option<VerifyResult> {
 fn cpu(workload: &Workload, trial: &Trial, clones: &[&CloneResult]) -> CpuSummary {
     let worker_user_ns: u64 = clones.iter().map(|clone| clone.cpu.user_ns).sum();
     let worker_system_ns: u64 = clones.iter().map(|clone| clone.cpu.system_ns).sum();
-    let host = trial.parts.iter().map(|part| &part.host);
+    let working = trial.parts.iter().filter(|part| !part.only_sampled());
+    let host = working.map(|part| &part.host);
     let process: u64 = host
         .map(|host| host.harness_user_ns + host.harness_system_ns)
         .sum();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use iodyno_model::{
     BoundPlan, Diagnostic, Forecast, Plan, RunId, RunState, StackLayer, TrialKey, TrialState,
 };
-use iodyno_runner::{Examination, Node, StopFlag};
+use iodyno_runner::{Examination, Examined, Node, StopFlag};
 use iodyno_store::{RunHandle, Store, StoreError};
 
 use crate::rounds::{Dependencies, Rounds};
@@ -35,6 +35,8 @@ pub struct LabNode<'a> {
     pub node: &'a dyn Node,
     /// Whether it is the host of this process.
     pub here: bool,
+    /// Whether it has no jobs and is only sampled.
+    pub only_sampled: bool,
 }
 
 impl<'a> LabNode<'a> {
@@ -44,6 +46,7 @@ impl<'a> LabNode<'a> {
             name: String::new(),
             node,
             here: true,
+            only_sampled: false,
         }
     }
 
@@ -62,6 +65,26 @@ impl<'a> LabNode<'a> {
             ..fault
         }
     }
+}
+
+/// The places of the nodes that do the work of a cell's trials.
+pub(crate) fn workers(plan: &Plan, cell: u32) -> Vec<usize> {
+    match plan.nodes.is_empty() {
+        true => vec![0],
+        false => plan.nodes_of(cell),
+    }
+}
+
+/// Has several nodes examine something at the same time. `wanted`: what, for the node at a place; `None`: nothing.
+pub(crate) fn examine<'a>(
+    nodes: &'a [LabNode<'a>],
+    stop: &'a StopFlag,
+    wanted: impl Fn(usize) -> Option<Examination>,
+) -> Vec<Option<Examined>> {
+    let begun: Vec<_> = (nodes.iter().enumerate())
+        .map(|(place, node)| Some(node.node.examine(wanted(place)?, stop)))
+        .collect();
+    begun.into_iter().map(|found| Some(found?())).collect()
 }
 
 impl<'a> Lab<'a> {
@@ -153,24 +176,25 @@ pub fn forecast(
         protected: protected.to_vec(),
         ..bound
     });
-    let bound: Vec<BoundPlan> = bound.collect();
-    let wanted = Examination {
-        forecast: bound.clone(),
-        room: bound.clone(),
+    let bound = by_node(plan, bound.collect(), nodes.len());
+    let wanted = |node: usize| Examination {
+        forecast: bound[node].clone(),
+        room: bound[node].clone(),
         ..Examination::default()
     };
     let mut all = Forecast {
         targets: Vec::new(),
         faults: Vec::new(),
     };
-    for node in nodes {
-        let found = node.node.examine(wanted.clone(), stop);
+    let found = examine(nodes, stop, |node| Some(wanted(node)));
+    for ((node, found), bound) in nodes.iter().zip(found).zip(&bound) {
+        let found = found?;
         if found.forecasts.len() != bound.len() {
             return None;
         }
         let mut own = Forecast {
             targets: Vec::new(),
-            faults: with_places(found.shortages, &bound),
+            faults: with_places(found.shortages, bound),
         };
         found.forecasts.into_iter().for_each(|one| own.add(one));
         let faults = own.faults.into_iter().map(|fault| node.told(fault));
@@ -188,17 +212,31 @@ pub fn shortages(
     nodes: &[LabNode<'_>],
     stop: &StopFlag,
 ) -> Vec<Diagnostic> {
-    let bound: Vec<BoundPlan> = first_trials(plan, cells).collect();
-    let wanted = Examination {
-        room: bound.clone(),
-        ..Examination::default()
-    };
+    let bound = by_node(plan, first_trials(plan, cells).collect(), nodes.len());
+    let found = examine(nodes, stop, |node| {
+        let room = bound[node].clone();
+        Some(Examination {
+            room,
+            ..Examination::default()
+        })
+    });
     let mut faults = Vec::new();
-    for node in nodes {
-        let found = with_places(node.node.examine(wanted.clone(), stop).shortages, &bound);
+    for ((node, found), bound) in nodes.iter().zip(found).zip(&bound) {
+        let found = with_places(found.unwrap_or_default().shortages, bound);
         faults.extend(found.into_iter().map(|fault| node.told(fault)));
     }
     faults
+}
+
+/// Those of these trials that each node takes part in.
+fn by_node(plan: &Plan, bound: Vec<BoundPlan>, nodes: usize) -> Vec<Vec<BoundPlan>> {
+    let mut by_node = vec![Vec::new(); nodes];
+    for bound in bound {
+        for place in workers(plan, bound.key.cell) {
+            by_node[place].push(bound.clone());
+        }
+    }
+    by_node
 }
 
 /// Adds the workload and the configuration of its trial to each shortage.

@@ -9,6 +9,7 @@ use iodyno_model::{
 use iodyno_store::RunHandle;
 use iodyno_units::counted;
 
+use crate::experiment::workers;
 use crate::interim::{DefaultJudge, InterimComparison, Judge};
 use crate::made::MadeTargets;
 use crate::place::Places;
@@ -480,7 +481,8 @@ impl<'a> Rounds<'a> {
             (Err(_), _) | (_, true) => None,
             (Ok(made), false) => {
                 let made = made.as_ref().map(|made| made.path.as_path());
-                Some(self.settler.settle(made, observer))
+                let workers = workers(self.plan, key.cell);
+                Some(self.settler.settle(&workers, made, observer))
             }
         };
         if self.lab.stop.is_set() {

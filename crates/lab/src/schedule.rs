@@ -50,6 +50,7 @@ pub(crate) fn bind(plan: &Plan, key: TrialKey) -> BoundPlan {
         frame_ns: Nanos::SECOND.0,
         sampling: plan.sampling.clone(),
         stuck_after_ns: plan.stuck_after_ns,
+        background: false,
     }
 }
 

@@ -31,9 +31,10 @@ impl<'a> Settler<'a> {
     }
 
     /// Settles the host; returns whether that succeeded, with notes for the next trial.
-    /// `made` is the target of the next trial if it was made for the run.
+    /// `workers` are the places of the nodes of the next trial; `made` is its target if it was made for the run.
     pub(crate) fn settle(
         &mut self,
+        workers: &[usize],
         made: Option<&Path>,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> (Settled, Vec<String>) {
@@ -48,10 +49,11 @@ impl<'a> Settler<'a> {
             targets: &targets,
         });
         tracing::debug!(?targets, "settling the host");
-        let mut unsettled = Vec::new();
-        for node in &self.lab.nodes {
-            unsettled.extend(node.node.settle(&self.settling, &targets, self.lab.stop));
-        }
+        let nodes = workers.iter().map(|place| &self.lab.nodes[*place]);
+        let begun: Vec<_> = nodes
+            .map(|node| node.node.settle(&self.settling, &targets, self.lab.stop))
+            .collect();
+        let unsettled: Vec<Unsettled> = begun.into_iter().flat_map(|ends| ends()).collect();
         tracing::debug!(?unsettled, "settled");
         for one in &unsettled {
             let known = |messages: &Unsettled| discriminant(messages) == discriminant(one);

@@ -11,6 +11,7 @@ use iodyno_model::{Identity, KnownTarget, Plan, RunId, TrialKey};
 use iodyno_runner::Examination;
 
 use crate::Lab;
+use crate::experiment::{examine, workers};
 use crate::permission::paths_of;
 use crate::schedule::bind;
 
@@ -45,12 +46,15 @@ impl KnownTargets {
         if plan.cells() * plan.rounds <= 1 {
             return;
         }
+        let own = |node: usize| {
+            (0..plan.cells()).filter(move |cell| workers(plan, *cell).contains(&node))
+        };
         // A target that is made has no identity before.
-        let real = (0..plan.cells()).filter(|cell| {
+        let real = |cell: &u32| {
             let (configuration, workload) = plan.cell(*cell);
             configuration.provision().is_none() && !workload.in_virtual_time()
-        });
-        let plans = real.map(|cell| {
+        };
+        let bound = |cell| {
             let key = TrialKey {
                 run,
                 round: 0,
@@ -58,16 +62,15 @@ impl KnownTargets {
                 attempt: 0,
             };
             bind(plan, key)
-        });
-        let wanted = Examination {
-            plans: plans.collect(),
-            identify: (0..plan.cells())
-                .flat_map(|cell| planned(plan, cell))
-                .collect(),
+        };
+        let wanted = |node: usize| Examination {
+            plans: own(node).filter(real).map(bound).collect(),
+            identify: own(node).flat_map(|cell| planned(plan, cell)).collect(),
             ..Examination::default()
         };
-        for node in &lab.nodes {
-            let mut found = node.node.examine(wanted.clone(), lab.stop).targets;
+        let found = examine(&lab.nodes, lab.stop, |node| Some(wanted(node)));
+        for (node, found) in lab.nodes.iter().zip(found) {
+            let mut found = found.unwrap_or_default().targets;
             name_node(&node.name, &mut found);
             found.retain(|target| !self.known.contains_key(&place(target)));
             self.learn(found);

@@ -15,7 +15,7 @@ use iodyno_model::{
     TelemetryBatch, Trial, TrialKey, Workload,
 };
 use iodyno_runner::{
-    Command, EngineSupport, Event, Examination, Examined, Hello, Message, Node, PROTOCOL,
+    Command, EngineSupport, Event, Examination, Examined, Hello, Later, Message, Node, PROTOCOL,
     ProvisionRequest, Provisioned, RunnerError, Session, StopFlag, TornDown, TrialEnd, Unsettled,
 };
 
@@ -271,12 +271,17 @@ impl Node for FakeNode<'_> {
         }))
     }
 
-    fn settle(&self, _: &Settling, targets: &[PathBuf], _: &StopFlag) -> Vec<Unsettled> {
+    fn settle<'a>(
+        &'a self,
+        _: &Settling,
+        targets: &[PathBuf],
+        _: &'a StopFlag,
+    ) -> Later<'a, Vec<Unsettled>> {
         self.settled.borrow_mut().push(targets.to_vec());
-        self.unsettled.clone()
+        Box::new(|| self.unsettled.clone())
     }
 
-    fn examine(&self, wanted: Examination, _: &StopFlag) -> Examined {
+    fn examine<'a>(&'a self, wanted: Examination, _: &'a StopFlag) -> Later<'a, Examined> {
         let made = self.bound.borrow().len();
         let files = wanted.plans.iter().filter_map(|plan| {
             let Target::Path(folder) = &plan.configuration.target else {
@@ -304,13 +309,14 @@ impl Node for FakeNode<'_> {
             )],
             faults: Vec::new(),
         });
-        Examined {
+        let found = Examined {
             targets: targets.collect(),
             stacks: stacks.map(|path| self.target(path, made)).collect(),
             shortages: shortages.collect(),
             forecasts: forecasts.collect(),
             ..Examined::default()
-        }
+        };
+        Box::new(|| found)
     }
 
     fn check_provision(&self, requests: &[ProvisionRequest], _: &StopFlag) -> Vec<Diagnostic> {

@@ -11,6 +11,7 @@ use iodyno_runner::{Event, Examination, Node, RunnerError, TrialEnd, drive};
 use iodyno_store::{Rebuilder, StoreError};
 
 use crate::downsampler::Downsampler;
+use crate::experiment::{examine, workers};
 use crate::made::Ready;
 use crate::place::Places;
 use crate::resume::drop_histograms;
@@ -43,6 +44,8 @@ pub(crate) struct TrialRun<'a> {
     writer: StoreWriter<'a>,
     /// What each node has sent so far.
     records: Vec<NodeRecord>,
+    /// The places of the nodes that do its work.
+    workers: Vec<usize>,
     /// Whether the host settled before it, with notes; `None` if settling was not needed.
     settled: Option<(Settled, Vec<String>)>,
     frames: Vec<Frame>,
@@ -59,6 +62,9 @@ pub(crate) struct TrialRun<'a> {
     /// How often it may be repeated.
     retries: u32,
 }
+
+/// How the trial of the node at this place ended; without a place, the trial of all nodes.
+type NodeEnd = (Option<usize>, Result<TrialEnd, RunnerError>);
 
 /// What a node has sent so far.
 #[derive(Debug, Default)]
@@ -95,6 +101,7 @@ impl<'a> TrialRun<'a> {
             started_unix_ms: unix_ms(),
             writer: StoreWriter::new(lab.store, key),
             records: lab.nodes.iter().map(|_| NodeRecord::default()).collect(),
+            workers: workers(plan, key.cell),
             settled,
             frames: Vec::new(),
             shapes: 0,
@@ -156,13 +163,16 @@ impl<'a> TrialRun<'a> {
         }
         let (plan, cell) = (self.plan, self.key.cell);
         let mut changed: Option<String> = None;
-        for (node, places) in self.lab.nodes.iter().zip(&*places) {
-            let wanted = Examination {
+        let lab = self.lab;
+        let found = examine(&lab.nodes, lab.stop, |node| {
+            self.workers.contains(&node).then(|| Examination {
                 identify: targets.of_cell(plan, cell),
-                describe: places.of_cell(plan, cell),
+                describe: places[node].of_cell(plan, cell),
                 ..Examination::default()
-            };
-            let mut now = node.node.examine(wanted, self.lab.stop);
+            })
+        });
+        for ((node, places), found) in lab.nodes.iter().zip(&*places).zip(found) {
+            let Some(mut now) = found else { continue };
             name_node(&node.name, &mut now.targets);
             let lost_target = places.lost(plan, cell, &now.stacks);
             let lost_target = lost_target.map(|why| node.says(&why));
@@ -171,7 +181,7 @@ impl<'a> TrialRun<'a> {
                 .or_else(|| targets.changed(&now.targets));
         }
         let end = match changed {
-            Some(why) => vec![Ok(TrialEnd::Unprepared(vec![lost(why)]))],
+            Some(why) => vec![(None, Ok(TrialEnd::Unprepared(vec![lost(why)])))],
             None => self.make(targets, observer),
         };
         self.ended(end, number, places, observer)
@@ -186,25 +196,25 @@ impl<'a> TrialRun<'a> {
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> TrialResult {
         self.begin(observer);
-        let ends = vec![Ok(TrialEnd::Unprepared(faults))];
+        let ends = vec![(None, Ok(TrialEnd::Unprepared(faults)))];
         self.ended(ends, number, places, observer)
     }
 
     /// Stores and reports the end.
     fn ended(
         mut self,
-        ends: Vec<Result<TrialEnd, RunnerError>>,
+        ends: Vec<NodeEnd>,
         number: u32,
         places: &mut [Places],
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> TrialResult {
         let (_, workload) = self.plan.cell(self.key.cell);
-        let startable = ends.iter().all(Result::is_ok);
+        let startable = ends.iter().all(|(_, end)| end.is_ok());
         let (mut outcome, mut parts, mut faults) = self.result(ends, workload);
         let cell = self.key.cell;
-        let nodes = self.records.iter().zip(&self.lab.nodes).zip(places);
-        for ((record, node), places) in nodes {
-            let now = record.environment.as_ref();
+        for place in &self.workers {
+            let (node, places) = (&self.lab.nodes[*place], &mut places[*place]);
+            let now = self.records[*place].environment.as_ref();
             let moved = now.and_then(|now| places.moved(self.plan, cell, now));
             if let (Outcome::Completed, Some(why)) = (&outcome, moved) {
                 let why = node.says(&why);
@@ -212,11 +222,11 @@ impl<'a> TrialRun<'a> {
                 outcome = Outcome::Failed(why);
             }
         }
-        for part in &mut parts {
+        for part in parts.iter_mut().filter(|part| !part.only_sampled()) {
             part.environment.made = self.made.as_ref().map(|made| made.about.clone());
         }
         if let Some((settled, notes)) = &self.settled {
-            for part in &mut parts {
+            for part in parts.iter_mut().filter(|part| !part.only_sampled()) {
                 part.settled = Some(*settled);
                 part.notes.extend(notes.iter().cloned());
             }
@@ -247,7 +257,7 @@ impl<'a> TrialRun<'a> {
         &mut self,
         targets: &mut KnownTargets,
         observer: &mut dyn FnMut(Progress<'_>),
-    ) -> Vec<Result<TrialEnd, RunnerError>> {
+    ) -> Vec<NodeEnd> {
         let mut bound = BoundPlan {
             protected: self.lab.store_files.clone(),
             ..bind(self.plan, self.key)
@@ -258,15 +268,28 @@ impl<'a> TrialRun<'a> {
         }
         let lab = self.lab;
         // Each node issues other ops: they may share storage.
-        let plans: Vec<BoundPlan> = (0..lab.nodes.len() as u64)
-            .map(|node| BoundPlan {
-                seed: bound.seed.wrapping_add(node.wrapping_mul(GOLDEN_RATIO)),
-                ..bound.clone()
+        let mut plans: Vec<(usize, BoundPlan)> = (self.workers.iter())
+            .map(|place| {
+                let seed = (*place as u64).wrapping_mul(GOLDEN_RATIO);
+                let seed = bound.seed.wrapping_add(seed);
+                let bound = bound.clone();
+                (*place, BoundPlan { seed, ..bound })
             })
             .collect();
-        let nodes: Vec<(&dyn Node, &BoundPlan)> =
-            lab.nodes.iter().map(|node| node.node).zip(&plans).collect();
-        drive(&nodes, lab.stop, &mut |node, event| {
+        // Virtual time is not that of a host.
+        if bound.sampling.every_ns > 0 && !bound.workload.in_virtual_time() {
+            let sampled = lab.nodes.iter().enumerate();
+            let sampled = sampled.filter(|(_, node)| node.only_sampled);
+            let sampled: Vec<_> = sampled
+                .map(|(place, _)| (place, sampling(&bound)))
+                .collect();
+            plans.extend(sampled);
+        }
+        let nodes: Vec<(&dyn Node, &BoundPlan)> = (plans.iter())
+            .map(|(place, plan)| (lab.nodes[*place].node, plan))
+            .collect();
+        let ends = drive(&nodes, lab.stop, &mut |member, event| {
+            let node = plans[member].0;
             let health = self.keep(node, &event, targets);
             match event {
                 Event::Frame(_) if nodes.len() > 1 => {
@@ -277,7 +300,9 @@ impl<'a> TrialRun<'a> {
                 event => observer(Progress::Node(&event)),
             }
             tell(health, observer);
-        })
+        });
+        let places = plans.iter().map(|(place, _)| Some(*place));
+        places.zip(ends).collect()
     }
 
     /// The last frames of all nodes together, if each node that still sends frames has sent one since the last time.
@@ -291,7 +316,7 @@ impl<'a> TrialRun<'a> {
             .filter(|frame| frame.end_ns + SHOWN_WITHOUT_NS >= latest_ns)
             .collect();
         let earliest_ns = sending.iter().map(|frame| frame.end_ns).min()?;
-        let all_began = latest_ns > SHOWN_WITHOUT_NS || sending.len() == self.records.len();
+        let all_began = latest_ns > SHOWN_WITHOUT_NS || sending.len() == self.workers.len();
         if earliest_ns <= self.shown_ns || !all_began {
             return None;
         }
@@ -466,12 +491,11 @@ impl<'a> TrialRun<'a> {
     /// Outcome, parts and errors. The part of a node that died is rebuilt from its frames.
     fn result(
         &mut self,
-        ends: Vec<Result<TrialEnd, RunnerError>>,
+        ends: Vec<NodeEnd>,
         workload: &Workload,
     ) -> (Outcome, Vec<Part>, Vec<Diagnostic>) {
         let (mut outcomes, mut parts, mut all_faults) = (Vec::new(), Vec::new(), Vec::new());
-        let named = ends.len() == self.lab.nodes.len();
-        for (place, end) in ends.into_iter().enumerate() {
+        for (place, end) in ends {
             let (outcome, part, faults) = match end {
                 Ok(TrialEnd::Done(part, outcome)) => (outcome, Some(*part), Vec::new()),
                 Ok(TrialEnd::Refused(faults)) => (Outcome::Refused(reasons(&faults)), None, faults),
@@ -479,20 +503,23 @@ impl<'a> TrialRun<'a> {
                     (Outcome::Failed(reasons(&faults)), None, faults)
                 }
                 Ok(TrialEnd::Failed { outcome, .. }) => {
-                    (outcome, self.rebuilt(place, workload), Vec::new())
+                    let part = place.and_then(|place| self.rebuilt(place, workload));
+                    (outcome, part, Vec::new())
                 }
                 Err(error) => {
                     let fault = Diagnostic::error(error.to_string());
                     let outcome = Outcome::Failed(error.to_string());
-                    (outcome, self.rebuilt(place, workload), vec![fault])
+                    let part = place.and_then(|place| self.rebuilt(place, workload));
+                    (outcome, part, vec![fault])
                 }
             };
-            let node = &self.lab.nodes[place];
-            let told = |fault| match named {
-                true => node.told(fault),
-                false => fault,
+            // Faults without a node are those of the trial.
+            let Some(node) = place.map(|place| &self.lab.nodes[place]) else {
+                all_faults.extend(faults);
+                outcomes.push(outcome);
+                continue;
             };
-            all_faults.extend(faults.into_iter().map(told));
+            all_faults.extend(faults.into_iter().map(|fault| node.told(fault)));
             parts.extend(part.map(|part| match node.name.is_empty() {
                 true => part,
                 false => Part {
@@ -500,10 +527,7 @@ impl<'a> TrialRun<'a> {
                     ..part
                 },
             }));
-            outcomes.push(match named {
-                true => said(outcome, |why| node.says(why)),
-                false => outcome,
-            });
+            outcomes.push(said(outcome, |why| node.says(why)));
         }
         (worst(outcomes), parts, all_faults)
     }
@@ -518,6 +542,17 @@ impl<'a> TrialRun<'a> {
         part.start_unix_ms = record.started_unix_ms;
         Some(part)
     }
+}
+
+/// The plan of a node that is only sampled during this trial.
+fn sampling(bound: &BoundPlan) -> BoundPlan {
+    let mut bound = bound.clone();
+    bound.workload.jobs.clear();
+    bound.destroy.clear();
+    // Servers under test are processes of the nodes that do the work.
+    bound.sampling.processes.clear();
+    bound.background = true;
+    bound
 }
 
 fn environments(records: Vec<NodeRecord>) -> Vec<Option<Environment>> {

@@ -27,6 +27,7 @@ mod job;
 mod key;
 mod layer;
 mod metric;
+mod node;
 mod observation;
 mod operations;
 mod pacing;
@@ -89,6 +90,7 @@ pub use layer::{
     ZfsOrigin,
 };
 pub use metric::{Better, Figure, Metric, Unit, Withheld};
+pub use node::{NodeAddress, PlannedNode, SshAddress};
 pub use observation::{Fact, FactClass, Flag, Kind, Observation, SourceLine};
 pub use operations::{
     Action, CycleStep, FileSet, FioOperations, Needs, Operations, PickOrder, Subject, Writing,
@@ -100,8 +102,8 @@ pub use part::{
     Part, RunningStats, SampleStats, ServerUse, Settled, Step, StepTime, VerifyResult,
 };
 pub use plan::{
-    BoundPlan, Configuration, FilePolicy, Plan, PlannedNode, RoundOrder, Sampling, Settling,
-    Source, Stopping, Target, Workload,
+    BoundPlan, Configuration, FilePolicy, Plan, RoundOrder, Sampling, Settling, Source, Stopping,
+    Target, Workload, nodes_of,
 };
 pub use priority::{IoPriority, PriorityResult, PriorityShare};
 pub use replay::Replay;
@@ -113,7 +115,7 @@ pub use stop::StopRequest;
 pub use suggest::closest;
 pub use summary::{
     CpuSummary, DeviceShare, DeviceSummary, GroupSummary, NodeSummary, Point, Quantile, Row,
-    Summary,
+    SampledNode, Summary,
 };
 pub use telemetry::{
     ARC, CGROUP, CPU, DISK, LOAD, MEMORY, NETWORK, OTHERS, POOL, PRESSURE, PROCESS, RECLAIM,

@@ -725,6 +725,11 @@ pub struct Part {
 }
 
 impl Part {
+    /// Whether its node had no jobs: it was only sampled.
+    pub fn only_sampled(&self) -> bool {
+        self.clones.is_empty()
+    }
+
     /// From the start instant of all nodes to its first measured op, ns; `None` if no clone was measured.
     pub fn measured_from_ns(&self) -> Option<u64> {
         let measured = self.clones.iter().filter(|clone| clone.runtime_ns > 0);

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ClosingTable, FactClass, Fresh, Imported, Job, Metric, Provision, Question, Search, TrialKey,
+    ClosingTable, FactClass, Fresh, Imported, Job, Metric, PlannedNode, Provision, Question,
+    Search, TrialKey,
 };
 
 /// Target of the I/O.
@@ -48,6 +49,9 @@ pub struct Configuration {
     /// Further dimensions of its trials: the values of the axes of a matrix.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub dimensions: BTreeMap<String, String>,
+    /// Names of the nodes that have it; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
 }
 
 impl Configuration {
@@ -58,6 +62,7 @@ impl Configuration {
             target,
             again: false,
             dimensions: BTreeMap::new(),
+            nodes: Vec::new(),
         }
     }
 
@@ -123,6 +128,9 @@ pub struct Workload {
     /// Names of the configurations on which it runs; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub only: Vec<String>,
+    /// Names of the nodes on which it runs; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
     /// Further dimensions of its trials: the values of the axes of a matrix.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub dimensions: BTreeMap<String, String>,
@@ -152,6 +160,7 @@ impl Workload {
             metric: None,
             family: None,
             only: Vec::new(),
+            nodes: Vec::new(),
             dimensions: BTreeMap::new(),
             rounds: None,
             stopping: Stopping::default(),
@@ -251,15 +260,6 @@ impl RoundOrder {
     fn is_alternating(&self) -> bool {
         *self == RoundOrder::Alternating
     }
-}
-
-/// A node of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlannedNode {
-    /// Its name, unique in the plan.
-    pub name: String,
-    /// Where it is: `local`, or `ssh://[USER@]HOST[:PORT]`.
-    pub at: String,
 }
 
 /// An experiment: configurations × workloads × rounds.
@@ -413,6 +413,13 @@ impl Plan {
         })
     }
 
+    /// The indices of the nodes that do the work of a cell's trials: those that both its configuration and its workload name.
+    /// Empty if the plan names no nodes.
+    pub fn nodes_of(&self, cell: u32) -> Vec<usize> {
+        let (configuration, workload) = self.cell(cell);
+        nodes_of(&self.nodes, configuration, workload)
+    }
+
     /// Whether a cell has a trial in a round.
     pub fn takes_part(&self, cell: u32, round: u32) -> bool {
         let rounds = self.cell(cell).1.rounds;
@@ -426,6 +433,20 @@ impl Plan {
         own.map(|own| u64::from(own.map_or(rounds, |own| own.min(rounds))))
             .sum()
     }
+}
+
+/// The indices of the nodes on which a workload runs on a configuration.
+pub fn nodes_of(
+    nodes: &[PlannedNode],
+    configuration: &Configuration,
+    workload: &Workload,
+) -> Vec<usize> {
+    let has = |names: &[String], name: &str| names.is_empty() || names.iter().any(|it| it == name);
+    let own = nodes.iter().enumerate().filter(|(_, node)| {
+        let named = has(&configuration.nodes, &node.name) && has(&workload.nodes, &node.name);
+        named && !node.only_sampled
+    });
+    own.map(|(place, _)| place).collect()
 }
 
 /// One trial for the node that runs it. Percentages and lengths of existing files are still unresolved; the
@@ -455,6 +476,16 @@ pub struct BoundPlan {
     /// As in [`Plan::stuck_after_ns`].
     #[serde(default = "stuck_after_ns")]
     pub stuck_after_ns: u64,
+    /// It ends when the trials of the other nodes have ended: a load beside them, or, without jobs, only the sampling of a host.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub background: bool,
+}
+
+impl BoundPlan {
+    /// Whether it only samples the host.
+    pub fn only_samples(&self) -> bool {
+        self.workload.jobs.is_empty()
+    }
 }
 
 #[cfg(test)]

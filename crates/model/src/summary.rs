@@ -3,8 +3,8 @@
 //! Built by `judge` and formatted by `report`. Not stored, because it follows from the trial.
 
 use crate::{
-    Behaviour, Direction, DirectionResult, EndedBy, EngineUsed, ErrorCount, Histogram, ServerUse,
-    SteadyResult, VerifyResult,
+    Behaviour, Direction, DirectionResult, EndedBy, EngineUsed, ErrorCount, Histogram, HostUse,
+    ServerUse, SteadyResult, VerifyResult,
 };
 
 /// A latency percentile and its limitations.
@@ -212,6 +212,36 @@ pub struct Summary {
     pub nodes: Vec<NodeSummary>,
     /// The rates in the time in which all of several nodes measured, as far as whole frames lie in it.
     pub common: Option<Point>,
+    /// The nodes that were only sampled, in the order of the plan.
+    pub sampled: Vec<SampledNode>,
+}
+
+/// A node that was only sampled during the trial.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SampledNode {
+    /// Its name.
+    pub name: String,
+    /// Number of online logical CPUs.
+    pub cpus: u32,
+    /// The use of its host.
+    pub host: HostUse,
+}
+
+impl SampledNode {
+    /// Number of CPUs that were busy, with interrupts and without stolen time; `None`: unknown.
+    pub fn busy_cpus(&self) -> Option<f64> {
+        let host = &self.host;
+        let busy_ns = host.user_ns + host.system_ns + host.irq_ns;
+        (host.span_ns > 0 && busy_ns > 0).then(|| busy_ns as f64 / host.span_ns as f64)
+    }
+
+    /// Percentage of the CPUs' time in this state, ns.
+    pub fn percent(&self, state_ns: u64) -> f64 {
+        let host = &self.host;
+        let working_ns = host.user_ns + host.system_ns + host.irq_ns;
+        let all_ns = working_ns + host.idle_ns + host.iowait_ns + host.steal_ns;
+        state_ns as f64 * 100.0 / all_ns.max(1) as f64
+    }
 }
 
 /// What one of several nodes did.

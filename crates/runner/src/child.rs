@@ -27,7 +27,7 @@ use crate::process::{Connection, Launcher, NodeProcess, Report};
 use crate::protocol::{
     Command, Event, Examination, Examined, Message, PROTOCOL, ReadError, StorageWork, TrialEnd,
 };
-use crate::session::{Node, RunnerError, Session};
+use crate::session::{Later, Node, RunnerError, Session};
 use crate::simulate::Simulation;
 use crate::stop::StopFlag;
 use crate::storage;
@@ -94,13 +94,18 @@ impl<L: Launcher> Node for L {
         })
     }
 
-    fn settle(&self, settling: &Settling, targets: &[PathBuf], stop: &StopFlag) -> Vec<Unsettled> {
+    fn settle<'a>(
+        &'a self,
+        settling: &Settling,
+        targets: &[PathBuf],
+        stop: &'a StopFlag,
+    ) -> Later<'a, Vec<Unsettled>> {
         helper::settle(self, settling, targets, stop)
     }
 
-    fn examine(&self, wanted: Examination, stop: &StopFlag) -> Examined {
+    fn examine<'a>(&'a self, wanted: Examination, stop: &'a StopFlag) -> Later<'a, Examined> {
         match wanted == Examination::default() {
-            true => Examined::default(),
+            true => Box::new(Examined::default),
             false => helper::examine(self, wanted, stop),
         }
     }

@@ -113,6 +113,7 @@ pub(crate) fn read_commands(
                     messages.send(Message::Clock { number, now_ns });
                     continue;
                 }
+                Command::ExitAll => control.stop.request(StopRequest::ExitAll),
                 Command::Finish => control.stop.request(StopRequest::Finish),
                 Command::Abort => control.stop.request(StopRequest::Abort),
                 _ => {}

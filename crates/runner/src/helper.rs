@@ -17,7 +17,7 @@ use iodyno_target::settle::Unsettled;
 use crate::operations::OrphanFolder;
 use crate::process::{Launcher, NodeProcess, Report};
 use crate::protocol::{Command, Event, Examination, Examined, Hello, Message};
-use crate::session::{POLL, RunnerError};
+use crate::session::{Later, POLL, RunnerError};
 use crate::stop::StopFlag;
 
 /// The name of its process.
@@ -34,41 +34,50 @@ const EXAMINED: Duration = Duration::from_secs(30);
 const AFTER_KILL: Duration = Duration::from_millis(300);
 
 /// Settles the host as [`iodyno_target::settle::settle`] does. Returns within 0.5 s after `stop` is set.
-pub(crate) fn settle(
+pub(crate) fn settle<'a>(
     node: &dyn Launcher,
     settling: &Settling,
     targets: &[PathBuf],
-    stop: &StopFlag,
-) -> Vec<Unsettled> {
+    stop: &'a StopFlag,
+) -> Later<'a, Vec<Unsettled>> {
     let command = Command::Settle {
         settling: *settling,
         targets: targets.to_owned(),
     };
-    let answer = |message| match message {
-        Message::Settled { unsettled } => Some(unsettled),
-        _ => None,
-    };
-    let why = match ask(node, NAME, command, answer, || stop.is_set()) {
-        Ok(unsettled) => return unsettled,
-        Err(NoAnswer::Failed(why)) => why,
-        Err(NoAnswer::GivenUp(None)) => return Vec::new(),
-        Err(NoAnswer::GivenUp(Some(pid))) => {
-            format!("data are still being written out, and process {pid} waits for that")
-        }
-    };
-    vec![Unsettled::CachesKept { why }]
+    let asked = Asked::begin(node, NAME, command);
+    Box::new(move || {
+        let answer = |message| match message {
+            Message::Settled { unsettled } => Some(unsettled),
+            _ => None,
+        };
+        let why = match asked.answer(answer, || stop.is_set()) {
+            Ok(unsettled) => return unsettled,
+            Err(NoAnswer::Failed(why)) => why,
+            Err(NoAnswer::GivenUp(None)) => return Vec::new(),
+            Err(NoAnswer::GivenUp(Some(pid))) => {
+                format!("data are still being written out, and process {pid} waits for that")
+            }
+        };
+        vec![Unsettled::CachesKept { why }]
+    })
 }
 
 /// Examines files and devices. Everything is unknown if there is no answer within [`EXAMINED`].
-pub(crate) fn examine(node: &dyn Launcher, wanted: Examination, stop: &StopFlag) -> Examined {
+pub(crate) fn examine<'a>(
+    node: &dyn Launcher,
+    wanted: Examination,
+    stop: &'a StopFlag,
+) -> Later<'a, Examined> {
     let begun = Instant::now();
-    let answer = |message| match message {
-        Message::Examined(found) => Some(found),
-        _ => None,
-    };
-    let give_up = || stop.is_set() || begun.elapsed() >= EXAMINED;
-    let command = Command::Examine(wanted);
-    ask(node, EXAMINER, command, answer, give_up).unwrap_or_default()
+    let asked = Asked::begin(node, EXAMINER, Command::Examine(wanted));
+    Box::new(move || {
+        let answer = |message| match message {
+            Message::Examined(found) => Some(found),
+            _ => None,
+        };
+        let give_up = || stop.is_set() || begun.elapsed() >= EXAMINED;
+        asked.answer(answer, give_up).unwrap_or_default()
+    })
 }
 
 /// What answered in place of a node.
@@ -128,47 +137,58 @@ enum NoAnswer {
     GivenUp(Option<u32>),
 }
 
-/// Starts a helper process with this name and sends it a command. Returns the first message that `answer` accepts. Gives up soon
-/// after `give_up` returns true.
-fn ask<T>(
-    node: &dyn Launcher,
-    name: &str,
-    command: Command,
-    answer: impl Fn(Message) -> Option<T>,
-    give_up: impl Fn() -> bool,
-) -> Result<T, NoAnswer> {
-    let mut process = NodeProcess::start(node, name, Stdio::null())
-        .map_err(|error| NoAnswer::Failed(error.to_string()))?;
-    process.send(command);
-    let answered = loop {
-        match process.reports.recv_timeout(POLL) {
-            Ok(Report::Message(message)) => {
-                if let Some(answer) = answer(message) {
-                    break Ok(answer);
-                }
-            }
-            Ok(_) | Err(RecvTimeoutError::Disconnected) => {
-                break Err(Some(
-                    "the helper process ended without an answer".to_owned(),
-                ));
-            }
-            Err(RecvTimeoutError::Timeout) if give_up() => {
-                process.kill();
-                break Err(None);
-            }
-            Err(RecvTimeoutError::Timeout) => {}
+/// A helper process that was sent a command.
+struct Asked(Result<NodeProcess, RunnerError>);
+
+impl Asked {
+    /// Starts a helper process with this name and sends it a command.
+    fn begin(node: &dyn Launcher, name: &str, command: Command) -> Asked {
+        let process = NodeProcess::start(node, name, Stdio::null());
+        if let Ok(process) = &process {
+            process.send(command);
         }
-    };
-    let ended_at = Instant::now();
-    let mut exited = process.exited().is_some();
-    while !exited && ended_at.elapsed() < AFTER_KILL {
-        thread::sleep(Duration::from_millis(1));
-        exited = process.exited().is_some();
+        Asked(process)
     }
-    answered.map_err(|why| match why {
-        Some(why) => NoAnswer::Failed(why),
-        None => NoAnswer::GivenUp((!exited).then(|| process.pid())),
-    })
+
+    /// The first message that `answer` accepts. Gives up soon after `give_up` returns true.
+    fn answer<T>(
+        self,
+        answer: impl Fn(Message) -> Option<T>,
+        give_up: impl Fn() -> bool,
+    ) -> Result<T, NoAnswer> {
+        let mut process = self
+            .0
+            .map_err(|error| NoAnswer::Failed(error.to_string()))?;
+        let answered = loop {
+            match process.reports.recv_timeout(POLL) {
+                Ok(Report::Message(message)) => {
+                    if let Some(answer) = answer(message) {
+                        break Ok(answer);
+                    }
+                }
+                Ok(_) | Err(RecvTimeoutError::Disconnected) => {
+                    break Err(Some(
+                        "the helper process ended without an answer".to_owned(),
+                    ));
+                }
+                Err(RecvTimeoutError::Timeout) if give_up() => {
+                    process.kill();
+                    break Err(None);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        };
+        let ended_at = Instant::now();
+        let mut exited = process.exited().is_some();
+        while !exited && ended_at.elapsed() < AFTER_KILL {
+            thread::sleep(Duration::from_millis(1));
+            exited = process.exited().is_some();
+        }
+        answered.map_err(|why| match why {
+            Some(why) => NoAnswer::Failed(why),
+            None => NoAnswer::GivenUp((!exited).then(|| process.pid())),
+        })
+    }
 }
 
 /// A running clean-up: it records what a dead node wrote to devices, and removes the node's folder.

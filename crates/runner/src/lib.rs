@@ -71,6 +71,6 @@ pub use resolve::{
     FileKind, Resolved, ResolvedClone, ResolvedFile, made_up_name, placed_names, resolve,
 };
 pub use serve::serve;
-pub use session::{Node, POLL, RunnerError, Session, carry_out, drive};
-pub use ssh::{SshAddress, SshNode};
+pub use session::{Later, Node, POLL, RunnerError, Session, carry_out, drive};
+pub use ssh::SshNode;
 pub use stop::StopFlag;

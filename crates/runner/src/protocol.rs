@@ -22,7 +22,7 @@ use crate::death::Death;
 use crate::faults::{self, Unready};
 
 /// The version of the protocol; both ends must have the same.
-pub const PROTOCOL: u32 = 9;
+pub const PROTOCOL: u32 = 10;
 
 /// The largest frame, bytes. A part of a thousand clones with wide histograms takes about 100 MB.
 const LONGEST: u32 = 512 << 20;
@@ -90,6 +90,8 @@ pub enum Command {
     Go,
     /// The clock was read after the trial.
     Leave,
+    /// The trials of the other nodes have ended: end, as jobs do at `exitall`.
+    ExitAll,
     /// End early and keep the results so far.
     Finish,
     /// Cancel the I/O in flight and end.

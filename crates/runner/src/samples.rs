@@ -53,5 +53,6 @@ pub(crate) fn plan(folder: impl Into<PathBuf>, jobs: Vec<Job>) -> BoundPlan {
         frame_ns: 1_000_000_000,
         sampling: Sampling::default(),
         stuck_after_ns: iodyno_model::Plan::STUCK_AFTER_NS,
+        background: false,
     }
 }

@@ -74,6 +74,9 @@ pub enum RunnerError {
     Command(io::Error),
 }
 
+/// The result of work on a node that has begun, to be waited for: several nodes work at the same time.
+pub type Later<'a, T> = Box<dyn FnOnce() -> T + 'a>;
+
 /// A host that can run trials.
 pub trait Node {
     /// Begins a session for this trial. The session sends `Hello` first and prepares nothing before
@@ -84,13 +87,18 @@ pub trait Node {
     /// The node cannot be started.
     fn open(&self, plan: &BoundPlan) -> Result<Box<dyn Session + '_>, RunnerError>;
 
-    /// Waits until the host is idle before a trial with I/O on (some of) these paths, and returns what could not be
-    /// settled. Returns soon after `stop` is set.
-    fn settle(&self, settling: &Settling, targets: &[PathBuf], stop: &StopFlag) -> Vec<Unsettled>;
+    /// Begins to settle the host before a trial with I/O on (some of) these paths. The result is what could not be settled; it
+    /// is there soon after `stop` is set.
+    fn settle<'a>(
+        &'a self,
+        settling: &Settling,
+        targets: &[PathBuf],
+        stop: &'a StopFlag,
+    ) -> Later<'a, Vec<Unsettled>>;
 
-    /// Examines files and devices, and changes nothing. Everything is unknown if the storage does not respond. Returns
-    /// soon after `stop` is set.
-    fn examine(&self, wanted: Examination, stop: &StopFlag) -> Examined;
+    /// Begins to examine files and devices, and changes nothing. Everything is unknown if the storage does not respond. The
+    /// result is there soon after `stop` is set.
+    fn examine<'a>(&'a self, wanted: Examination, stop: &'a StopFlag) -> Later<'a, Examined>;
 
     /// What prevents this storage from being made: missing tools, permissions and space, and devices in use. Reports
     /// everything at once, and changes nothing.
@@ -200,7 +208,7 @@ pub fn carry_out(
 /// The plan of each node is checked against the node's capabilities before anything is prepared. The start has four steps, each
 /// begun when all nodes have done the one before: all are ready; the offset of each clock is read; each is armed with the start
 /// instant in its own clock, and acknowledges; all are told to go. If a node ends before that, the others are aborted. If
-/// one is lost or dies after the start, the others are told to finish. With several nodes, the offset of each clock is read again when its
+/// one is lost or dies after the start, the others are told to finish. Trials in the background end when all others have. With several nodes, the offset of each clock is read again when its
 /// trial has ended. Returns each node's end when all have ended.
 pub fn drive(
     nodes: &[(&dyn Node, &BoundPlan)],
@@ -231,6 +239,7 @@ pub fn drive(
         }
         idle &= !synchronise(&mut members);
         finish_without_lost(&mut members);
+        end_background(&mut members);
         if members.iter().all(|member| member.end.is_some()) {
             return members
                 .into_iter()
@@ -286,6 +295,19 @@ fn finish_without_lost(members: &mut [Member<'_>]) {
     }
 }
 
+/// Ends the trials in the background when all others have ended.
+fn end_background(members: &mut [Member<'_>]) {
+    let others_ended = members
+        .iter()
+        .all(|member| member.plan.background || member.end.is_some());
+    for member in members.iter_mut() {
+        if others_ended && member.phase == Phase::Running && !member.told_to_exit {
+            member.told_to_exit = true;
+            member.send(Command::ExitAll);
+        }
+    }
+}
+
 /// From now to the start, ns.
 fn lead_ns(members: &[Member<'_>]) -> u64 {
     let slowest_ns = members.iter().map(|member| member.slowest_ns).max();
@@ -333,6 +355,8 @@ struct Member<'a> {
     slowest_ns: u64,
     /// The stop request that was passed on.
     stopped: StopRequest,
+    /// It was told that all others have ended.
+    told_to_exit: bool,
     /// It was stopped because another node was lost.
     without_others: bool,
     /// Faults, found by the loop, for which the trial does not begin.
@@ -358,6 +382,7 @@ impl<'a> Member<'a> {
             pings_left: 0,
             slowest_ns: 0,
             stopped: StopRequest::No,
+            told_to_exit: false,
             without_others: false,
             faults: None,
             end,

@@ -15,13 +15,12 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::str::FromStr;
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use iodyno_model::printable::on_one_line;
-use iodyno_model::{Diagnostic, RunId};
+use iodyno_model::{Diagnostic, RunId, SshAddress};
 use sha2::{Digest, Sha256};
 
 use crate::helper::{Greeting, greet};
@@ -43,85 +42,6 @@ const ALIVE_COUNT: u64 = crate::control::SILENT_INTERVALS + 5;
 /// The longest output of a command that is read, bytes.
 const LONGEST_OUTPUT: u64 = 64 << 10;
 
-/// `ssh://[USER@]HOST[:PORT]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SshAddress {
-    /// The user; `None`: as ssh is configured.
-    pub user: Option<String>,
-    /// A name, an address, or a host of ssh's configuration.
-    pub host: String,
-    /// The port; `None`: as ssh is configured.
-    pub port: Option<u16>,
-}
-
-impl FromStr for SshAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<SshAddress, String> {
-        let rest = text
-            .strip_prefix("ssh://")
-            .ok_or("it does not begin with `ssh://`")?;
-        let (user, rest) = match rest.rsplit_once('@') {
-            Some((user, rest)) => (Some(user), rest),
-            None => (None, rest),
-        };
-        // An IPv6 address is in brackets.
-        let (host, port) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            Some((host, "")) => (host, None),
-            Some((host, port)) => (
-                host,
-                Some(port.strip_prefix(':').ok_or("text follows `]`")?),
-            ),
-            None => match rest.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (rest, None),
-            },
-        };
-        let port = port.map(|port| match port.parse::<u16>() {
-            Ok(port) if port > 0 => Ok(port),
-            _ => Err(format!("`{port}` is not a port")),
-        });
-        for (what, part) in [("host", Some(host)), ("user", user)] {
-            let Some(part) = part else { continue };
-            let plain = |c: char| c.is_ascii_alphanumeric() || "._-:%".contains(c);
-            if part.is_empty() {
-                return Err(format!("the {what} is empty"));
-            }
-            if part.starts_with('-') {
-                return Err(format!("the {what} begins with `-`"));
-            }
-            if let Some(other) = part.chars().find(|c| !plain(*c)) {
-                return Err(format!(
-                    "the {what} contains `{}`",
-                    on_one_line(&other.to_string())
-                ));
-            }
-        }
-        Ok(SshAddress {
-            user: user.map(str::to_owned),
-            host: host.to_owned(),
-            port: port.transpose()?,
-        })
-    }
-}
-
-impl std::fmt::Display for SshAddress {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ssh://")?;
-        if let Some(user) = &self.user {
-            write!(f, "{user}@")?;
-        }
-        match self.host.contains(':') {
-            true => write!(f, "[{}]", self.host)?,
-            false => f.write_str(&self.host)?,
-        }
-        match self.port {
-            Some(port) => write!(f, ":{port}"),
-            None => Ok(()),
-        }
-    }
-}
-
 /// A host that is reached by ssh.
 #[derive(Debug)]
 pub struct SshNode {
@@ -135,18 +55,21 @@ pub struct SshNode {
     remote_program: String,
     /// Further arguments of the node.
     arguments: Vec<String>,
+    /// Whether the node runs as root, by `sudo -n`.
+    sudo: bool,
     /// What the node is.
     hello: Hello,
 }
 
 impl SshNode {
     /// Connects to a host, and makes sure that it has this version of iodyno: one that is installed there, one that was copied
-    /// before, or `binary`, which is copied to the cache of the user.
+    /// before, or `binary`, which is copied to the cache of the user. `sudo`: it runs as root there.
     ///
     /// # Errors
-    /// Why there is no connection, or no program of this version.
+    /// Why there is no connection, no program of this version, or no sudo.
     pub fn connect(
         address: &SshAddress,
+        sudo: bool,
         binary: Option<&Path>,
         arguments: Vec<String>,
     ) -> Result<SshNode, Diagnostic> {
@@ -171,8 +94,15 @@ impl SshNode {
             master: Mutex::new(master),
             remote_program: "iodyno".to_owned(),
             arguments,
+            sudo,
             hello: Hello::unknown(),
         };
+        if sudo {
+            node.asked("sudo -n true").map_err(|fault| {
+                let hint = "`sudo -n true` has to work there without a password, or leave out `sudo = true`";
+                fault.hint(hint)
+            })?;
+        }
         node.hello = node.find_program(binary)?;
         tracing::info!(
             to = node.connection.to,
@@ -329,10 +259,16 @@ impl Launcher for SshNode {
     fn command(&self, _: &str) -> Command {
         // The shell stays: it ends with 128 and the number of a signal that killed the node, where ssh would end as if the
         // connection had failed. The variable is that of `NodeProcess::start`.
-        let mut script = format!(
-            "env MALLOC_MMAP_THRESHOLD_=131072 {} node",
-            self.remote_program
-        );
+        let program = &self.remote_program;
+        let start = match (self.sudo, program.contains('/')) {
+            // sudo has a search path of its own.
+            (true, false) => format!(
+                "sudo -n env MALLOC_MMAP_THRESHOLD_=131072 \"$(command -v {program} || echo {program})\""
+            ),
+            (true, true) => format!("sudo -n env MALLOC_MMAP_THRESHOLD_=131072 {program}"),
+            (false, _) => format!("env MALLOC_MMAP_THRESHOLD_=131072 {program}"),
+        };
+        let mut script = format!("{start} node");
         for argument in &self.arguments {
             script += " ";
             script += argument;
@@ -542,51 +478,6 @@ fn exits(child: &mut Child, limit: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_address_has_a_host_and_may_have_a_user_and_a_port() {
-        let address = |user: Option<&str>, host: &str, port| SshAddress {
-            user: user.map(str::to_owned),
-            host: host.to_owned(),
-            port,
-        };
-        for (text, expected) in [
-            ("ssh://10.0.0.1", address(None, "10.0.0.1", None)),
-            ("ssh://ada@h", address(Some("ada"), "h", None)),
-            ("ssh://ada@h:2222", address(Some("ada"), "h", Some(2222))),
-            (
-                "ssh://[fe80::1%eth0]:22",
-                address(None, "fe80::1%eth0", Some(22)),
-            ),
-            ("ssh://[::1]", address(None, "::1", None)),
-        ] {
-            let parsed: SshAddress = text.parse().unwrap();
-            assert_eq!(parsed, expected, "{text}");
-            assert_eq!(parsed.to_string(), text);
-        }
-    }
-
-    #[test]
-    fn no_part_of_an_address_becomes_an_option_or_a_command() {
-        for (text, words) in [
-            ("h", "ssh://"),
-            ("ssh://", "host is empty"),
-            ("ssh://@h", "user is empty"),
-            ("ssh://-oProxyCommand=x", "begins with `-`"),
-            ("ssh://-l@h", "user begins with `-`"),
-            ("ssh://h;reboot", "contains `;`"),
-            ("ssh://h x", "contains ` `"),
-            ("ssh://$(x)", "contains `$`"),
-            ("ssh://a'b@h", "contains `'`"),
-            ("ssh://h:0", "not a port"),
-            ("ssh://h:70000", "not a port"),
-            ("ssh://h:", "not a port"),
-            ("ssh://[::1]x", "follows"),
-        ] {
-            let error = text.parse::<SshAddress>().unwrap_err();
-            assert!(error.contains(words), "{text}: {error}");
-        }
-    }
 
     #[test]
     fn a_checksum_is_written_as_sha256sum_writes_it() {

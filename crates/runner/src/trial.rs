@@ -252,9 +252,12 @@ impl<'a> Trial<'a> {
         self.start_unix_ms = unix_ms;
         self.messages.event(Event::Started { unix_ms });
         let mut stopped: Option<(StopRequest, u64)> = None;
-        while !self.scheduler.over() {
+        while !self.over(stopped) {
             let now = self.timeline.now();
             self.forward_stop(&mut stopped, now);
+            if self.over(stopped) {
+                break;
+            }
             if self.timeline.is_virtual()
                 && !self.overtime
                 && now >= origin.saturating_add(self.longest_virtual_ns())
@@ -283,6 +286,11 @@ impl<'a> Trial<'a> {
             self.wait(stopped);
         }
         self.finish()
+    }
+
+    /// Whether nothing is left to wait for. Without jobs, the host is sampled until a stop is requested.
+    fn over(&self, stopped: Option<(StopRequest, u64)>) -> bool {
+        self.scheduler.over() && (!self.plan.only_samples() || stopped.is_some())
     }
 
     fn begin(&mut self, origin: u64) {
@@ -400,6 +408,9 @@ impl<'a> Trial<'a> {
     }
 
     fn cut(&mut self) {
+        if self.plan.only_samples() {
+            return;
+        }
         let now = self.timeline.now();
         let frame = self.monitor.cut(now, self.timeline.cpu());
         self.messages.event(Event::Frame(frame));

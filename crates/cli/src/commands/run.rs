@@ -70,18 +70,17 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
         );
     }
     let nodes = planned(&args.node).map_err(Failure::input)?;
-    context.connect(&nodes, args.node_binary.as_deref())?;
     let (plan, found, flags) = match experiment_text(&args.files)? {
         Some((file, text)) => {
-            let (plan, found, flags) = experiment_file::plan(file, &text, args, context)?;
+            let (plan, found, flags) = experiment_file::plan(file, &text, args, &nodes, context)?;
             (plan, found, Some(flags))
         }
         None => {
+            context.connect(&nodes, args.node_binary.as_deref())?;
             let (plan, found) = plan(args, context)?;
-            (plan, found, None)
+            (Plan { nodes, ..plan }, found, None)
         }
     };
-    let plan = Plan { nodes, ..plan };
     if let Some(fault) = obstacle(&plan) {
         return Err(Failure::one(fault));
     }

@@ -130,6 +130,75 @@ fn the_plan_names_the_nodes() {
         .prints("node       a: local");
 }
 
+#[test]
+fn an_experiment_has_nodes_of_its_own() {
+    let home = Home::new();
+    home.file("s.fio", SIMULATED);
+    let text = "[node.a]\nat = \"local\"\n[node.b]\nat = \"local\"\n[node.host]\nat = \"local\"\njobs = false\n\
+                [workload.both]\nfio = \"s.fio\"\n[workload.one]\nfio = \"s.fio\"\nnodes = \"b\"\n";
+    home.file("x.toml", text);
+    home.iodyno(&["run", "x.toml", "--rounds", "1"]).succeeds();
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    let trials = shown["trials"].as_array().unwrap();
+    let of = |name: &str| {
+        trials
+            .iter()
+            .find(|trial| trial["workload"] == name)
+            .unwrap()
+    };
+    let nodes = |trial: &Value| -> Vec<String> {
+        let nodes = trial["nodes"].as_array().unwrap().iter();
+        nodes
+            .map(|node| node["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    // In virtual time, no host is sampled.
+    assert_eq!(nodes(of("both")), ["a", "b"]);
+    assert_eq!(nodes(of("one")), ["b"]);
+    assert_eq!(of("one")["groups"][0]["rows"][0]["ops"], 30_000);
+    // A flag takes the place of an address.
+    home.iodyno(&["run", "x.toml", "--node", "a=ssh://-x"])
+        .exits(2);
+    home.iodyno(&["run", "x.toml", "--node", "c=local"])
+        .exits(2)
+        .tells("`--node c`: the experiment has no such node");
+}
+
+#[test]
+fn a_node_without_jobs_is_sampled_until_the_others_have_ended() {
+    let home = Home::new();
+    home.file("n.fio", SECONDS);
+    let text = "[node.a]\nat = \"local\"\n[node.host]\nat = \"local\"\njobs = false\n\
+                [workload.w]\nfio = \"n.fio\"\n";
+    home.file("x.toml", text);
+    home.iodyno(&["run", "x.toml", "--rounds", "1", "--no-settle"])
+        .succeeds();
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    let trial = &shown["trials"][0];
+    assert_eq!(
+        trial["outcome"]["state"], "completed",
+        "{}",
+        trial["outcome"]
+    );
+    assert_eq!(trial["nodes"][1]["name"], "host");
+    assert_eq!(trial["sampled_nodes"][0]["name"], "host");
+    assert!(trial["sampled_nodes"][0]["busy_cpus"].as_f64().unwrap() > 0.0);
+    // Its frames are not results, and it is not slow.
+    let frames = trial["series"].as_array().unwrap();
+    assert!(frames.iter().all(|frame| frame["node"] == "a"));
+    let findings = trial["findings"].as_array().unwrap();
+    assert!(
+        !findings.iter().any(|it| it["kind"] == "node_differs"),
+        "{findings:?}"
+    );
+    let series = home
+        .iodyno(&["show", "last", "--series", "cpu", "--json"])
+        .succeeds()
+        .json();
+    let series = serde_json::to_string(&series).unwrap();
+    assert!(series.contains("node host"), "{series}");
+}
+
 /// A network namespace with an sshd. Removed when dropped.
 struct Host {
     name: String,

@@ -154,10 +154,14 @@ fn remedied(finding: Finding, remedy: impl Into<String>) -> Finding {
 /// All findings of a trial, the most severe first. [`FindingKind::StoreOnTarget`] is not included: only the
 /// caller knows where the store is.
 pub fn findings(workload: &Workload, trial: &Trial) -> Vec<Finding> {
-    let mut found = match trial.parts.len() {
-        0 | 1 => of_one_node(workload, trial),
-        parts => {
-            let each = (0..parts).map(|place| {
+    let working = |place: &usize| !trial.parts[*place].only_sampled();
+    let working: Vec<usize> = (0..trial.parts.len()).filter(working).collect();
+    let mut found = match working.as_slice() {
+        _ if trial.parts.len() < 2 => of_one_node(workload, trial),
+        [] => of_one_node(workload, trial),
+        [place] => of_one_node(workload, &of_node(trial, *place)),
+        places => {
+            let each = places.iter().map(|&place| {
                 let own = of_node(trial, place);
                 (
                     trial.parts[place].node.as_str(),

@@ -32,7 +32,8 @@ fn spread_ns(parts: &[Part]) -> Option<(u64, u64)> {
     let starts: Vec<u64> = parts.iter().filter_map(Part::measured_from_ns).collect();
     let spread_ns = starts.iter().max()? - starts.iter().min()?;
     // The two clocks that are known least.
-    let mut errors: Vec<u64> = parts.iter().map(|part| part.clock_error_ns).collect();
+    let working = parts.iter().filter(|part| !part.only_sampled());
+    let mut errors: Vec<u64> = working.map(|part| part.clock_error_ns).collect();
     errors.sort_unstable();
     let error_ns = errors.iter().rev().take(2).sum();
     (starts.len() > 1).then_some((spread_ns, error_ns))

@@ -151,6 +151,7 @@ pub fn observe_nodes(
 ) -> Vec<Observation> {
     let places = 0..trial.parts.len();
     places
+        .filter(|place| !trial.parts[*place].only_sampled() || trial.parts.len() == 1)
         .map(|place| {
             let own = of_node(trial, place);
             let mut observation = observe(run, configuration, workload, key, &own);

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use iodyno_judge::testing as made_up;
-use iodyno_model::{BoundPlan, Finding, FindingKind, Outcome};
+use iodyno_model::{BoundPlan, Finding, FindingKind, Outcome, PlannedNode};
 use iodyno_runner::Event;
 
 use super::*;
@@ -301,12 +301,20 @@ fn a_trial_on_two_nodes_has_a_part_of_each_and_names_the_one_that_died() {
         name: name.to_owned(),
         node,
         here: false,
+        only_sampled: false,
     };
     let lab = Lab {
         nodes: vec![named("a", one), named("b", other)],
         ..lab(&store, one, &stop)
     };
-    carry_out(&plan(1, 1, 1), &lab, &mut |_| {}).unwrap();
+    let plan = Plan {
+        nodes: vec![
+            PlannedNode::new("a", "ssh://a"),
+            PlannedNode::new("b", "ssh://b"),
+        ],
+        ..plan(1, 1, 1)
+    };
+    carry_out(&plan, &lab, &mut |_| {}).unwrap();
     let trials = store.trials.borrow();
     let trial = &trials[0];
     assert_eq!(

@@ -174,7 +174,7 @@ fn a_known_target_is_checked_before_a_trial() {
                 describe: places.of_cell(&plan, cell),
                 ..Examination::default()
             };
-            let now = node.examine(wanted, &StopFlag::new());
+            let now = node.examine(wanted, &StopFlag::new())();
             places.lost(&plan, cell, &now.stacks)
         };
         assert_eq!(lost(&places, 0), None, "nothing is known yet");

@@ -13,8 +13,8 @@ mod work;
 use iodyno_model::{
     Comparison, DeviceShare, DeviceSummary, Direction, DirectionFrame, EndedBy, ErrorCount,
     Finding, Frame, GroupSummary, Histogram, MissedOps, NodeSummary, OpInFlight, Point, Quantile,
-    Row, SearchAnswer, ServerUse, SteadyResult, StepTime, Summary, Trial, Workload, errno_name,
-    printable,
+    Row, SampledNode, SearchAnswer, ServerUse, SteadyResult, StepTime, Summary, Trial, Workload,
+    errno_name, printable,
 };
 use serde::Serialize;
 
@@ -122,6 +122,8 @@ object!(TrialDocument<'a>(view in &'a TrialView<'a>) {
     behaviour: view.summary.behaviour,
     // What each node did, with several; `nodes` has their environments.
     by_node [opt]: Some(list(&view.summary.nodes, NodeResult)).filter(|it| !it.is_empty()),
+    // The load of the nodes that had no jobs.
+    sampled_nodes [opt]: Some(list(&view.summary.sampled, SampledView)).filter(|it| !it.is_empty()),
     // The time in which all of several nodes measured.
     common_window [opt]: view.summary.common.as_ref().map(CommonWindow),
     series: list(&view.trial.frames, FrameView),
@@ -144,6 +146,14 @@ object!(NodeResult<'a>(node in &'a NodeSummary) {
     rows: (node.rows.iter())
         .map(|row| RowObject((row, None)))
         .collect::<Vec<_>>(),
+});
+
+object!(SampledView<'a>(node in &'a SampledNode) {
+    name: node.name,
+    cpus: node.cpus,
+    busy_cpus: node.busy_cpus(),
+    iowait_percent: node.percent(node.host.iowait_ns),
+    steal_percent: node.percent(node.host.steal_ns),
 });
 
 object!(CommonWindow<'a>(window in &'a Point) {

@@ -102,6 +102,7 @@ pub fn plan(plan: &Plan, forecast: Option<&Forecast>, schedule: Option<&Schedule
                 again: workload.again,
                 family: workload.family.as_deref(),
                 only: &workload.only,
+                nodes: &workload.nodes,
                 dimensions: &workload.dimensions,
                 rounds: workload.rounds,
                 stopping: Some(&workload.stopping).filter(|rules| !rules.is_none()),
@@ -210,6 +211,8 @@ struct WorkloadObject<'a> {
     family: Option<&'a str>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     only: &'a [String],
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    nodes: &'a [String],
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     dimensions: &'a BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -90,6 +90,7 @@ fn facts(
                 .map_or_else(String::new, |cycles| cycles.times(trial))),
         ),
         ("nodes", one(nodes::line(summary, trial))),
+        ("sampled", nodes::sampled(summary)),
         ("series", one(series(summary, style))),
         ("steady", steady(summary)),
         ("cpu", one(cpu(summary, cycles.is_some()))),

@@ -1,7 +1,7 @@
 //! The nodes of a trial with several.
 
 use iodyno_model::{NodeSummary, Summary, Trial};
-use iodyno_units::{Nanos, Rate};
+use iodyno_units::{Nanos, Rate, significant};
 
 use crate::style::sanitize;
 
@@ -20,6 +20,24 @@ pub(super) fn heading(summary: &Summary, node: &NodeSummary) -> String {
     }
 }
 
+/// The load of each node that was only sampled.
+pub(super) fn sampled(summary: &Summary) -> Vec<String> {
+    let lines = summary.sampled.iter().map(|node| {
+        let name = sanitize(&node.name);
+        match node.busy_cpus() {
+            Some(busy) => format!(
+                "{name}: {} of {} CPUs busy, I/O wait {:.0} %, steal {:.0} %",
+                significant(busy),
+                node.cpus,
+                node.percent(node.host.iowait_ns),
+                node.percent(node.host.steal_ns)
+            ),
+            None => format!("{name}: its load is unknown"),
+        }
+    });
+    lines.collect()
+}
+
 /// How far apart the nodes started and ended, and the rate while all of them measured.
 pub(super) fn line(summary: &Summary, trial: &Trial) -> String {
     let spans: Vec<(u64, u64)> = summary
@@ -33,7 +51,8 @@ pub(super) fn line(summary: &Summary, trial: &Trial) -> String {
     let (Some(starts), Some(ends)) = (starts, ends) else {
         return String::new();
     };
-    let mut errors: Vec<u64> = trial.parts.iter().map(|part| part.clock_error_ns).collect();
+    let working = trial.parts.iter().filter(|part| !part.only_sampled());
+    let mut errors: Vec<u64> = working.map(|part| part.clock_error_ns).collect();
     errors.sort_unstable();
     let error: u64 = errors.iter().rev().take(2).sum();
     let mut text = format!(

@@ -211,6 +211,8 @@ impl Ahead {
 }
 
 struct AheadSession<'a> {
+    /// It ends when it is told to.
+    background: bool,
     node: &'a Ahead,
     queued: VecDeque<Message>,
     /// Polls until it acknowledges the start; `None`: it is not armed, or has acknowledged.
@@ -272,11 +274,13 @@ impl Session for AheadSession<'_> {
                 self.gone = true;
                 let sends = self.node.sends.iter().cloned();
                 self.queued.extend(sends.map(Message::Event));
-                Some(match self.stays {
-                    true => Message::Event(Event::Finished),
-                    false => end(),
-                })
+                match (self.background, self.stays) {
+                    (true, _) => None,
+                    (false, true) => Some(Message::Event(Event::Finished)),
+                    (false, false) => Some(end()),
+                }
             }
+            Command::ExitAll => Some(Message::Event(Event::Finished)),
             Command::Leave => Some(end()),
             Command::Finish | Command::Abort => Some(Message::Ended(TrialEnd::Failed {
                 outcome: Outcome::Interrupted("told to".to_owned()),
@@ -305,10 +309,11 @@ impl Session for AheadSession<'_> {
 }
 
 impl Node for Ahead {
-    fn open(&self, _: &BoundPlan) -> Result<Box<dyn Session + '_>, RunnerError> {
+    fn open(&self, plan: &BoundPlan) -> Result<Box<dyn Session + '_>, RunnerError> {
         let hello = Message::Hello(self.hello.clone());
         Ok(Box::new(AheadSession {
             node: self,
+            background: plan.background,
             queued: VecDeque::from([hello]),
             acknowledges: None,
             stays: false,
@@ -316,12 +321,17 @@ impl Node for Ahead {
         }))
     }
 
-    fn settle(&self, _: &Settling, _: &[PathBuf], _: &StopFlag) -> Vec<Unsettled> {
-        Vec::new()
+    fn settle<'a>(
+        &'a self,
+        _: &Settling,
+        _: &[PathBuf],
+        _: &'a StopFlag,
+    ) -> Later<'a, Vec<Unsettled>> {
+        Box::new(Vec::new)
     }
 
-    fn examine(&self, _: Examination, _: &StopFlag) -> Examined {
-        Examined::default()
+    fn examine<'a>(&'a self, _: Examination, _: &'a StopFlag) -> Later<'a, Examined> {
+        Box::new(Examined::default)
     }
 }
 
@@ -416,6 +426,48 @@ fn no_node_is_told_to_go_before_all_have_acknowledged_the_start() {
         steps,
         [
             "arm", "arm", "arm", "go", "go", "go", "leave", "leave", "leave"
+        ]
+    );
+}
+
+#[test]
+fn a_trial_in_the_background_ends_when_all_others_have_ended() {
+    let work = plan("/", vec![job("j")]);
+    let background = BoundPlan {
+        background: true,
+        ..work.clone()
+    };
+    let log = Rc::new(RefCell::new(Vec::new()));
+    let nodes = [0, 1, 2].map(|by_ns| Ahead {
+        log: Some(Rc::clone(&log)),
+        ..Ahead::new(by_ns)
+    });
+    let members: Vec<(&dyn Node, &BoundPlan)> = vec![
+        (&nodes[0], &work),
+        (&nodes[1], &background),
+        (&nodes[2], &work),
+    ];
+    let ends = drive(&members, &StopFlag::new(), &mut |_, _| {});
+    for end in &ends {
+        assert!(
+            matches!(end, Ok(TrialEnd::Done(_, Outcome::Completed))),
+            "{end:?}"
+        );
+    }
+    let log = log.borrow();
+    let told = |command: &Command| matches!(command, Command::Leave | Command::ExitAll);
+    let told: Vec<(u64, &Command)> = log
+        .iter()
+        .filter(|(_, command)| told(command))
+        .map(|(node, command)| (*node, command))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (0, &Command::Leave),
+            (2, &Command::Leave),
+            (1, &Command::ExitAll),
+            (1, &Command::Leave)
         ]
     );
 }

@@ -263,7 +263,7 @@ fn a_killed_parent_leaves_no_orphan_and_no_file() {
 }
 
 fn the_process_that_settles_the_host_answers() {
-    let unsettled = node().settle(&Settling::default(), &[], &StopFlag::new());
+    let unsettled = node().settle(&Settling::default(), &[], &StopFlag::new())();
     assert_eq!(unsettled, []);
 }
 
@@ -276,7 +276,7 @@ fn files_and_devices_are_examined_by_a_process() {
         describe: vec![path.clone()],
         ..Examination::default()
     };
-    let found = node().examine(wanted.clone(), &StopFlag::new());
+    let found = node().examine(wanted.clone(), &StopFlag::new())();
     assert_eq!(found.targets.last().unwrap().identity, Identity::Absent);
     assert_eq!(found.stacks[0].path, path);
     // A process that does not answer is left behind on a stop request.
@@ -286,7 +286,7 @@ fn files_and_devices_are_examined_by_a_process() {
     };
     let stop = StopFlag::new();
     stop.finish();
-    assert_eq!(silent.examine(wanted, &stop), Examined::default());
+    assert_eq!(silent.examine(wanted, &stop)(), Examined::default());
 }
 
 fn a_program_that_is_not_a_node_is_an_error() {
