@@ -7,12 +7,13 @@ DENY := 0.20.2
 PREFIX := /usr/local
 LINKS := $(PREFIX)/libexec/iodyno
 
-.PHONY: help build install install-links demo test test-long check deny static bench
+.PHONY: help build install install-links guest-kernel demo test test-long check deny static bench
 
 help:
 	@echo "make build       build $(IODYNO)"
 	@echo "make install     install the built program, its manual pages and completions below PREFIX ($(PREFIX))"
 	@echo "make install-links  make links named fio and sysbench to it in LINKS ($(LINKS))"
+	@echo "make guest-kernel  fetch Debian's kernel for virtual machines into the cache of this user"
 	@echo "make demo        build it and compare reads one and sixteen at a time"
 	@echo "make test        run all tests; as root, or with INSTALL=1, install the tools they need first"
 	@echo "make test-long   run the tests that take minutes: resuming killed runs, simulated verdicts"
@@ -37,6 +38,9 @@ install-links:
 	install -d $(DESTDIR)$(LINKS)
 	ln -s $(PREFIX)/bin/iodyno $(DESTDIR)$(LINKS)/fio
 	ln -s $(PREFIX)/bin/iodyno $(DESTDIR)$(LINKS)/sysbench
+
+guest-kernel:
+	@.ci/guest-kernel
 
 demo: build
 	@experiments/demo $(IODYNO)

@@ -42,6 +42,9 @@ use crate::failure::Failure;
 use crate::terminal::Terminal;
 
 fn main() -> ExitCode {
+    if iodyno_guest::init::is_init(std::env::args_os().next().as_deref()) {
+        return iodyno_guest::init::run();
+    }
     signals::block_status();
     let cli = match Cli::try_parse_from(args::with_command(std::env::args_os())) {
         Ok(cli) => cli,
@@ -59,7 +62,7 @@ fn main() -> ExitCode {
             return Exit::BadInput.into();
         }
     };
-    let process = if matches!(cli.command, Command::Node) {
+    let process = if matches!(cli.command, Command::Node(_)) {
         "node"
     } else {
         "iodyno"
@@ -92,7 +95,7 @@ fn main() -> ExitCode {
         Command::Schema => commands::schema(),
         Command::Man(args) => commands::man(args),
         Command::Completions(args) => commands::completions(args),
-        Command::Node => return commands::node(),
+        Command::Node(args) => return commands::node(args),
     };
     report(ended, &context).into()
 }

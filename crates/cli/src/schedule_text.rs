@@ -294,6 +294,20 @@ fn layer(layer: &Layer) -> String {
             let options = spans.into_iter().chain(pinned(pinning));
             with("delay".to_owned(), options.collect())
         }
+        Layer::Vm(vm) => {
+            let disk = vm.disks.first().cloned().unwrap_or_default();
+            let options = vec![
+                counted(u64::from(vm.cpus), "CPU"),
+                Bytes(vm.memory).to_string(),
+                format!("accel={}", vm.accel.name()),
+                disk.interface.name().to_owned(),
+                format!("cache={}", disk.cache.name()),
+                format!("aio={}", disk.aio.name()),
+                if disk.iothread { "iothread" } else { "" }.to_owned(),
+            ];
+            let what = counted(u64::from(vm.guests), "virtual machine");
+            with(what, options)
+        }
         other => other.words(),
     }
 }

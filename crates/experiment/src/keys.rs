@@ -1,6 +1,8 @@
 //! The table of keys: name, kind of value, description and default of each. It drives the checks of a text, the JSON
 //! Schema and the reference page.
 
+use iodyno_model::{Acceleration, DiskAio, DiskCache, DiskInterface};
+
 /// A key of a table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Key {
@@ -156,6 +158,7 @@ pub(crate) const CONFIGURATION: &[Key] = &[
     key("overlay", Kind::Table(OVERLAY), "An overlay mount on the folder below."),
     key("throttle", Kind::Table(THROTTLE), "Limits of the rate of the devices below."),
     key("delay", Kind::Table(DELAY), "A delay of each read and write of the file or device below."),
+    key("vm", Kind::Table(VM), "Virtual machines, whose disks are the files or devices below. The layers above are made in them, and the trials run in them."),
     key("fill", Kind::Size(0), "Amount of random data written to a new target before its first trial.").default("none"),
     key("precondition", Kind::Time, "Longest time for which a new target is written until its rate is steady, after SNIA's PTS: see below.").default("none"),
     key("host", Kind::Table(HOST), "Settings of the host while the target exists."),
@@ -169,7 +172,7 @@ pub(crate) const CONFIGURATION: &[Key] = &[
 ];
 
 /// The kinds of layers; each is a table of [`CONFIGURATION`] with its options.
-pub(crate) const KINDS: [&str; 13] = [
+pub(crate) const KINDS: [&str; 14] = [
     "directory",
     "device",
     "file",
@@ -183,6 +186,7 @@ pub(crate) const KINDS: [&str; 13] = [
     "overlay",
     "throttle",
     "delay",
+    "vm",
 ];
 
 /// The options of a kind of layer.
@@ -203,7 +207,7 @@ const DEVICE: &[Key] =
 #[rustfmt::skip]
 const FILES: &[Key] = &[
     key("size", Kind::Size(1), "Length of each file."),
-    key("count", Kind::Count(1, 64), "Number of files.").default("as many as `zfs.layout` names, or 1"),
+    key("count", Kind::Count(1, 64), "Number of files.").default("as many as `zfs.layout` or `vm.guests` names, or 1"),
     key("allocate", Kind::Switch, "Reserve the blocks, so that the file does not grow during a trial.").default("`true`"),
 ];
 
@@ -216,7 +220,7 @@ const LOOP: &[Key] = &[
 #[rustfmt::skip]
 const ZRAM: &[Key] = &[
     key("size", Kind::Size(1), "Size of each device."),
-    key("count", Kind::Count(1, 64), "Number of devices.").default("as many as `zfs.layout` names, or 1"),
+    key("count", Kind::Count(1, 64), "Number of devices.").default("as many as `zfs.layout` or `vm.guests` names, or 1"),
     key("algorithm", Kind::Text, "Compression, such as `zstd`.").default("the kernel's"),
 ];
 
@@ -289,6 +293,24 @@ const DELAY: &[Key] = &[
     key("read", Kind::Time, "Delay of a read.").default("`\"0s\"`"),
     key("write", Kind::Time, "Delay of a write.").default("`\"0s\"`"),
     PINNING[0], PINNING[1],
+];
+
+#[rustfmt::skip]
+const VM: &[Key] = &[
+    key("guests", Kind::Count(1, 64), "Number of virtual machines. They run each trial at once, and share the files or devices below equally.").default("`1`"),
+    key("cpus", Kind::Count(1, 255), "Number of CPUs of each.").default("`1`"),
+    key("memory", Kind::Size(128 << 20), "Memory of each.").default("`\"512MiB\"`"),
+    key("accel", Kind::Words(Acceleration::NAMES), "How instructions are executed. `auto`: by KVM if a guest boots with it within 10 s, otherwise by emulation (`tcg`).").default("`\"auto\"`"),
+    key("kernel", Kind::Text, "Folder with `boot` and `lib/modules` of a kernel.").default("that of `make guest-kernel`, otherwise the host's"),
+    key("disk", Kind::Table(VM_DISK), "Settings of the disks."),
+];
+
+#[rustfmt::skip]
+pub(crate) const VM_DISK: &[Key] = &[
+    key("interface", Kind::Words(DiskInterface::NAMES), "What a disk is in the guest.").default("`\"virtio-blk\"`"),
+    key("cache", Kind::Words(DiskCache::NAMES), "The host's page cache and the guest's flushes, as in qemu.").default("`\"none\"`"),
+    key("aio", Kind::Words(DiskAio::NAMES), "How qemu accesses the file or device.").default("`\"threads\"`"),
+    key("iothread", Kind::Switch, "A thread of qemu for each disk.").default("`false`"),
 ];
 
 const HOST: &[Key] = &[

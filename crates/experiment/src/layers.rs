@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use iodyno_document::{Report, Table, listed};
 use iodyno_model::{
-    FileSystemKind, Layer, Limits, Pinning, Provision, Target, VdevGroup, ZfsLayer, ZfsOrigin,
-    closest,
+    Acceleration, DiskAio, DiskCache, DiskInterface, FileSystemKind, Layer, Limits, Pinning,
+    Provision, Target, VdevGroup, VmDisk, VmLayer, ZfsLayer, ZfsOrigin, closest,
 };
 
 use crate::check::{Keyed, layers};
-use crate::keys::{KINDS, ZFS_OWN, layer_keys};
+use crate::keys::{KINDS, VM_DISK, ZFS_OWN, layer_keys};
 
 /// The largest sector of a loop device, bytes.
 const SECTOR: u64 = 4096;
@@ -45,7 +45,7 @@ fn needs(kind: &str) -> Needs {
         "file" | "overlay" => Needs::Folder,
         "loop" => Needs::Files,
         "ext4" | "xfs" | "btrfs" => Needs::Devices,
-        "zfs" | "delay" => Needs::DevicesOrFiles,
+        "zfs" | "delay" | "vm" => Needs::DevicesOrFiles,
         _ => Needs::Any,
     }
 }
@@ -234,10 +234,12 @@ fn built(
     report: &mut Report<'_>,
 ) -> Option<Vec<Layer>> {
     let before = report.errors();
-    let mut devices = words.iter().find_map(|word| match word {
-        Word::Kind("zfs", keyed) => wanted_devices(keyed, report),
-        _ => None,
-    });
+    // Errors of a layout are reported even if the layers do not fit.
+    for word in words {
+        if let Word::Kind("zfs", keyed) = word {
+            wanted_devices(keyed, report);
+        }
+    }
     // From the lowest up; `given` is what the layers so far give.
     let mut layers: Vec<Layer> = Vec::new();
     let mut given: Option<Gives> = None;
@@ -324,9 +326,12 @@ fn built(
             report.error(at.clone(), message, hint);
             return None;
         }
-        let layer = layer(kind, keyed, &mut devices, report)?;
+        let wanted = wanted(&words[..index], report);
+        let layer = layer(kind, keyed, folder, wanted, report)?;
         given = Some(match &layer {
-            Layer::Zram { .. } | Layer::Loop { .. } | Layer::Delay { .. } => Gives::Devices,
+            Layer::Zram { .. } | Layer::Loop { .. } | Layer::Delay { .. } | Layer::Vm(_) => {
+                Gives::Devices
+            }
             Layer::File { .. } => Gives::Files,
             Layer::Zfs(zfs) if zfs.volume.is_some() && zfs.origin != ZfsOrigin::Copy => {
                 Gives::Devices
@@ -370,11 +375,36 @@ fn texts(keyed: &Keyed<'_>, name: &str, report: &mut Report<'_>) -> Vec<String> 
     words.collect()
 }
 
-/// A layer with its options. `devices`: how many the pool above needs.
+/// How many devices or files the layer above needs.
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    /// Exactly this number.
+    Exactly(u32),
+    /// A multiple of this number.
+    Multiple(u32),
+}
+
+/// What the layers above need of this one.
+fn wanted(above: &[Word<'_>], report: &mut Report<'_>) -> Option<Wanted> {
+    let mut users = above.iter().rev().filter(
+        |word| !matches!(word, Word::Kind(kind, _) if ["loop", "delay", "throttle"].contains(kind)),
+    );
+    match users.next()? {
+        Word::Kind("zfs", keyed) => wanted_devices(keyed, report).map(Wanted::Exactly),
+        Word::Kind("vm", keyed) => {
+            let guests = keyed.count("guests", report)?;
+            Some(Wanted::Multiple(guests as u32))
+        }
+        _ => None,
+    }
+}
+
+/// A layer with its options. `folder`: the start of relative paths; `wanted`: what the layers above need.
 fn layer(
     kind: &str,
     keyed: &Keyed<'_>,
-    devices: &mut Option<u32>,
+    folder: &Path,
+    wanted: Option<Wanted>,
     report: &mut Report<'_>,
 ) -> Option<Layer> {
     let size = |report: &mut Report<'_>| {
@@ -389,17 +419,28 @@ fn layer(
         }
         size.unwrap_or(1)
     };
-    let mut count = |report: &mut Report<'_>| {
-        let wanted = devices.take();
+    let count = |report: &mut Report<'_>| {
         let count = keyed.count("count", report).map(|count| count as u32);
-        if let (Some(wanted), Some(count), Some(at)) = (wanted, count, keyed.at("count"))
-            && wanted != count
-        {
-            let message =
-                format!("`zfs.layout` has {wanted} devices, and `{kind}.count` is {count}");
-            report.error(at, message, "leave `count` out");
+        let at = keyed.at("count").unwrap_or_default();
+        match (wanted, count) {
+            (Some(Wanted::Exactly(wanted)), Some(count)) if wanted != count => {
+                let message =
+                    format!("`zfs.layout` has {wanted} devices, and `{kind}.count` is {count}");
+                report.error(at, message, "leave `count` out");
+            }
+            (Some(Wanted::Multiple(guests)), Some(count)) if !count.is_multiple_of(guests) => {
+                let message = format!(
+                    "`vm.guests` is {guests}, and `{kind}.count` is {count}: not a multiple of it"
+                );
+                report.error(at, message, "leave `count` out, for one disk each");
+            }
+            _ => {}
         }
-        count.or(wanted).unwrap_or(1)
+        match (count, wanted) {
+            (Some(count), _) => count,
+            (None, Some(Wanted::Exactly(wanted) | Wanted::Multiple(wanted))) => wanted,
+            (None, None) => 1,
+        }
     };
     Some(match kind {
         "file" => Layer::File {
@@ -448,6 +489,7 @@ fn layer(
             }
             Layer::Throttle(limits)
         }
+        "vm" => Layer::Vm(vm(keyed, folder, report)),
         "delay" => Layer::Delay {
             read_ns: keyed.time("read", report).unwrap_or_default().0,
             write_ns: keyed.time("write", report).unwrap_or_default().0,
@@ -455,6 +497,37 @@ fn layer(
         },
         _ => return None,
     })
+}
+
+fn vm(keyed: &Keyed<'_>, folder: &Path, report: &mut Report<'_>) -> VmLayer {
+    let default = VmLayer::default();
+    let count = |name: &str, report: &mut Report<'_>| keyed.count(name, report).map(|it| it as u32);
+    let disk = keyed.value("disk").and_then(|node| {
+        let disk = Keyed::within(node.as_table()?, node.at.clone(), "disk", VM_DISK);
+        let mut word = |name: &str| disk.word(name, report);
+        Some(VmDisk {
+            interface: word("interface")
+                .and_then(DiskInterface::named)
+                .unwrap_or_default(),
+            cache: word("cache").and_then(DiskCache::named).unwrap_or_default(),
+            aio: word("aio").and_then(DiskAio::named).unwrap_or_default(),
+            iothread: disk.switch("iothread", report).unwrap_or_default(),
+            ..VmDisk::default()
+        })
+    });
+    VmLayer {
+        guests: count("guests", report).unwrap_or(default.guests),
+        cpus: count("cpus", report).unwrap_or(default.cpus),
+        memory: keyed.size("memory", report).unwrap_or(default.memory),
+        accel: keyed
+            .word("accel", report)
+            .and_then(Acceleration::named)
+            .unwrap_or_default(),
+        kernel: keyed
+            .text("kernel", report)
+            .map(|text| folder.join(text.value)),
+        disks: disk.into_iter().collect(),
+    }
 }
 
 fn zfs(keyed: &Keyed<'_>, report: &mut Report<'_>) -> ZfsLayer {

@@ -5,7 +5,10 @@ use std::path::Path;
 
 use iodyno_experiment::{Context, Experiment, read};
 use iodyno_fio::Host;
-use iodyno_model::{Diagnostic, FilePolicy, Layer, Target, Workload};
+use iodyno_model::{
+    Diagnostic, DiskAio, DiskCache, DiskInterface, FilePolicy, Layer, Target, VmDisk, VmLayer,
+    Workload,
+};
 
 /// A host without files, except a job file.
 struct NoHost;
@@ -920,6 +923,58 @@ fn servers_of_layers_are_pinned() {
         "target = \"zfs on zram\"\nzram.size = \"1GiB\"\nzfs.cpus = \"all\"",
     ));
     assert_eq!(wrong, ["4:12 `all` is not a list of numbers"]);
+}
+
+#[test]
+fn virtual_machines_lie_on_files_or_devices_and_have_a_disk_each() {
+    let found = layers(
+        "target = \"ext4 on vm on loop on file on /x\"\nfile.size = \"1GiB\"\nvm.guests = 4\nvm.kernel = \"/k\"\n\
+         vm.disk = { interface = \"nvme\", cache = \"directsync\", aio = \"native\", iothread = true }",
+    );
+    let (Layer::Vm(vm), Layer::File { count, .. }) = (&found[1], &found[3]) else {
+        panic!("{found:?}");
+    };
+    assert_eq!(*count, 4);
+    let disk = VmDisk {
+        interface: DiskInterface::Nvme,
+        cache: DiskCache::DirectSync,
+        aio: DiskAio::Native,
+        iothread: true,
+        ..VmDisk::default()
+    };
+    let expected = VmLayer {
+        guests: 4,
+        kernel: Some("/k".into()),
+        disks: vec![disk],
+        ..VmLayer::default()
+    };
+    assert_eq!(*vm, expected);
+    let plain = layers("target = \"vm on file on /x\"\nfile.size = \"1GiB\"");
+    assert_eq!(plain[0], Layer::Vm(VmLayer::default()));
+    for (target, message) in [
+        (
+            "vm on /x\"\nvm.accel = \"xen",
+            "3:12 `vm.accel` cannot be \"xen\"",
+        ),
+        (
+            "vm on tmpfs\"\ntmpfs.size = \"1GiB",
+            "2:10 `vm` needs devices or files below it",
+        ),
+        (
+            "vm on file on /x\"\nfile.size = \"1GiB\"\nfile.count = 3\nvm.guests = 2\nvm.accel = \"tcg",
+            "4:6 `vm.guests` is 2, and `file.count` is 3: not a multiple of it",
+        ),
+        (
+            "vm on /x\"\nvm.disk = { chache = \"none\" }\nvm.accel = \"tcg",
+            "3:13 unknown key `chache`",
+        ),
+    ] {
+        let found = faults(&with_target(&format!("target = \"{target}\"")));
+        assert!(
+            found.len() == 1 && found[0].starts_with(message),
+            "{target}: {found:?}"
+        );
+    }
 }
 
 #[test]

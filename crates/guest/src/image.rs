@@ -22,6 +22,8 @@ pub(crate) const MODULE_LIST: &str = "etc/iodyno/modules";
 const SETTINGS: [&str; 1] = ["/etc/mke2fs.conf"];
 /// Images that were not used for this time are removed from the cache.
 const UNUSED: Duration = Duration::from_secs(14 * 24 * 3600);
+/// The number of images that are kept besides a new one: each version of the program has its own.
+const KEPT: usize = 7;
 
 /// The folder for what is kept between runs: `/var/cache/iodyno` for root, otherwise `iodyno` in the user's cache
 /// folder. `lookup` reads an environment variable. `None` if it is not known where that is.
@@ -202,20 +204,23 @@ fn listed_by_ldd(text: &str) -> Vec<PathBuf> {
     paths.collect()
 }
 
-/// Removes images that have not been used for long, and what an interrupted build left behind.
+/// Removes images that have not been used for long or are too many, and what an interrupted build left behind. qemu reads an
+/// image when it starts, and does not need it afterwards.
 fn remove_unused(folder: &Path) {
+    let ending = |path: &Path, end: &str| path.to_string_lossy().ends_with(end);
+    let mut found: Vec<(Duration, PathBuf)> = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let age = entry.metadata().and_then(|file| file.modified());
-        let age = age
-            .ok()
-            .and_then(|at| at.elapsed().ok())
-            .unwrap_or_default();
-        let name = entry.file_name();
-        let ours = [".cpio", ".tmp"]
-            .iter()
-            .any(|end| name.to_string_lossy().ends_with(end));
-        if ours && age > UNUSED {
-            let _ = fs::remove_file(entry.path());
+        let used = entry.metadata().and_then(|file| file.modified()).ok();
+        let age = used.and_then(|at| at.elapsed().ok()).unwrap_or_default();
+        found.push((age, entry.path()));
+    }
+    found.retain(|(_, path)| [".cpio", ".tmp"].iter().any(|end| ending(path, end)));
+    found.sort();
+    let mut images = 0;
+    for (age, path) in found {
+        images += usize::from(ending(&path, ".cpio"));
+        if age > UNUSED || ending(&path, ".cpio") && images > KEPT {
+            let _ = fs::remove_file(path);
         }
     }
 }
@@ -285,6 +290,31 @@ mod tests {
         assert_ne!(other, built);
         let left = fs::read_dir(temp.path().join("initramfs")).unwrap().count();
         assert_eq!(left, 2);
+    }
+
+    #[test]
+    fn old_and_surplus_images_and_interrupted_builds_are_removed() {
+        let temp = tempfile::tempdir().unwrap();
+        let now = SystemTime::now();
+        let make = |name: &str, age: Duration| {
+            let file = File::create(temp.path().join(name)).unwrap();
+            file.set_modified(now - age).unwrap();
+        };
+        let day = Duration::from_secs(24 * 3600);
+        for (number, name) in ["a", "b", "c", "d", "e", "f", "g", "h"].iter().enumerate() {
+            make(&format!("{name}.cpio"), day * number as u32);
+        }
+        make("new.1.tmp", day);
+        make("old.1.tmp", day * 15);
+        make("other", day * 99);
+        remove_unused(temp.path());
+        let mut left: Vec<String> = fs::read_dir(temp.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        let images = "a.cpio b.cpio c.cpio d.cpio e.cpio f.cpio g.cpio";
+        assert_eq!(left.join(" "), format!("{images} new.1.tmp other"));
     }
 
     #[test]

@@ -6,10 +6,11 @@
 use std::convert::Infallible;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,8 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 /// The longest wait for a device that a module makes.
 const DEVICES: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(5);
+/// The most that the nodes of a guest print on its console, bytes.
+const WORDS: u64 = 64 << 10;
 
 /// Whether this process was started by the kernel as init of a guest.
 pub fn is_init(program: Option<&OsStr>) -> bool {
@@ -71,6 +74,9 @@ fn serve() -> Result<Infallible, String> {
     name_disks()?;
     let port = await_found("the port of the host", || device_of_port(port::NAME))?;
     let failed = |error: io::Error| format!("cannot use `{}`: {error}", port.display());
+    // From here on the console gets the reason of a panic and little else: its log on the host does not grow.
+    let _ = fs::write("/proc/sys/kernel/printk", "1 4 1 7");
+    let words = Arc::new(Mutex::new(WORDS));
     // It stays open: closing it would drop what the host has sent.
     let mut port_file = File::options()
         .read(true)
@@ -79,7 +85,8 @@ fn serve() -> Result<Infallible, String> {
         .map_err(failed)?;
     loop {
         port::answer(&mut port_file).map_err(failed)?;
-        let exit = node(&port_file).map_err(|error| format!("cannot start a node: {error}"))?;
+        let exit =
+            node(&port_file, &words).map_err(|error| format!("cannot start a node: {error}"))?;
         if let NodeExit::Signal(signal) = exit {
             say(&format!("the node was ended by signal {signal}"));
         }
@@ -162,17 +169,28 @@ fn await_found<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> Result<T, 
     }
 }
 
-/// Runs a node on the port until it exits.
-fn node(port: &File) -> io::Result<NodeExit> {
-    let console = || File::options().write(true).open("/dev/console");
-    let status = Command::new(format!("/{PROGRAM}"))
+/// Runs a node on the port until it exits. At most `words` bytes of its standard error go to the console.
+fn node(port: &File, words: &Arc<Mutex<u64>>) -> io::Result<NodeExit> {
+    let mut node = Command::new(format!("/{PROGRAM}"))
         .arg("node")
         .env("PATH", PATH)
         .env("HOME", "/root")
         .stdin(Stdio::from(port.try_clone()?))
         .stdout(Stdio::from(port.try_clone()?))
-        .stderr(console()?)
-        .status()?;
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut console = File::options().write(true).open("/dev/console")?;
+    if let Some(mut said) = node.stderr.take() {
+        let words = Arc::clone(words);
+        // To the end: a node whose standard error is full would wait. Another process may keep it open.
+        thread::spawn(move || {
+            let mut left = words.lock().unwrap_or_else(PoisonError::into_inner);
+            *left -= io::copy(&mut (&mut said).take(*left), &mut console).unwrap_or(*left);
+            drop(left);
+            io::copy(&mut said, &mut io::sink())
+        });
+    }
+    let status = node.wait()?;
     Ok(match status.signal() {
         Some(signal) => NodeExit::Signal(signal),
         None => NodeExit::Code(status.code().unwrap_or_default()),

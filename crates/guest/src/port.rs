@@ -10,9 +10,11 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -29,6 +31,9 @@ const EXIT: [u8; 16] = *b"\xff\xff\xff\xffiodyno exit\n";
 const AGAIN: Duration = Duration::from_secs(1);
 /// The interval at which a port without a host, and a request to stop, are checked.
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// From the end of a node's input to the end of its connection.
+const LEAVING: Duration = Duration::from_secs(10);
 
 /// How a node in a guest ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +112,18 @@ pub enum PortError {
     Stopped,
 }
 
+/// Waits until the guest behind this socket answers.
+///
+/// # Errors
+/// The guest was not reached within this time, or `stop` returned true.
+pub fn await_guest(
+    socket: &Path,
+    limit: Duration,
+    stop: &dyn Fn() -> bool,
+) -> Result<(), PortError> {
+    exchange(socket, limit, stop, false).map(drop)
+}
+
 /// Starts a node in the guest behind this socket. The returned connection is its input and output.
 ///
 /// # Errors
@@ -115,6 +132,16 @@ pub fn call(
     socket: &Path,
     limit: Duration,
     stop: &dyn Fn() -> bool,
+) -> Result<UnixStream, PortError> {
+    exchange(socket, limit, stop, true)
+}
+
+/// Calls the guest until it answers; then, with `start`, starts a node.
+fn exchange(
+    socket: &Path,
+    limit: Duration,
+    stop: &dyn Fn() -> bool,
+    start: bool,
 ) -> Result<UnixStream, PortError> {
     let begun = Instant::now();
     let mut stream = connect(socket, begun, limit, stop)?;
@@ -140,7 +167,7 @@ pub fn call(
         }
         match read_byte(&mut stream) {
             Ok(Some(byte)) if scanner.push(byte) == Some(wanted) => {
-                if wanted == Mark::Start(number) {
+                if wanted == Mark::Start(number) || !start {
                     stream.set_read_timeout(None).map_err(gone)?;
                     return Ok(stream);
                 }
@@ -153,6 +180,46 @@ pub fn call(
             Err(error) => return Err(gone(error)),
         }
     }
+}
+
+/// Starts a node in the guest behind this socket, and passes `input` on to it and its messages to `output`, until it exits.
+/// After the end of `input`, the node has [`LEAVING`] to exit.
+///
+/// # Errors
+/// The guest was not reached within this time, it has ended, or `output` was closed.
+pub fn relay(
+    socket: &Path,
+    limit: Duration,
+    mut input: impl Read + Send + 'static,
+    mut output: impl Write,
+) -> Result<NodeExit, PortError> {
+    let gone = PortError::Gone;
+    let stream = call(socket, limit, &|| false)?;
+    let mut to_node = stream.try_clone().map_err(gone)?;
+    let (left, leaving) = mpsc::channel::<()>();
+    let pass_on = move || {
+        // A write that fails is followed by the end of the output.
+        let _ = io::copy(&mut input, &mut to_node);
+        let _ = to_node.write_all(&BREAK);
+        if leaving.recv_timeout(LEAVING) == Err(RecvTimeoutError::Timeout) {
+            let _ = to_node.shutdown(Shutdown::Both);
+        }
+    };
+    let thread = thread::Builder::new().name("relay".to_owned());
+    thread.spawn(pass_on).map_err(gone)?;
+    let mut receiver = Receiver::new(stream);
+    let exit = loop {
+        match receiver.receive() {
+            Received::Message(message) => {
+                let sent = output.write_all(&message).and_then(|()| output.flush());
+                sent.map_err(gone)?;
+            }
+            Received::Exit(exit) => break exit,
+            Received::End => return Err(gone(ErrorKind::ConnectionReset.into())),
+        }
+    };
+    drop(left);
+    Ok(exit)
 }
 
 /// qemu makes the socket when it starts, and serves one connection at a time.
@@ -342,6 +409,44 @@ mod tests {
             Received::Message(message("{\"say\":1}"))
         );
         assert_eq!(receiver.receive(), Received::Exit(NodeExit::Signal(9)));
+        guest.join().unwrap();
+    }
+
+    #[test]
+    fn a_relay_passes_input_and_messages_on_and_ends_the_input_of_the_node() {
+        let temp = tempfile::tempdir().unwrap();
+        let socket = temp.path().join("node");
+        let guest = guest(&socket, 1, |_, port| {
+            let mut input = [0; 11];
+            port.read_exact(&mut input).unwrap();
+            assert_eq!(&input, b"command\xff\xff\xff\xff");
+            port.write_all(&message("{}")).unwrap();
+            report_exit(port, NodeExit::Code(3)).unwrap();
+        });
+        let mut output = Vec::new();
+        let limit = Duration::from_secs(60);
+        let exit = relay(&socket, limit, &b"command"[..], &mut output).unwrap();
+        assert_eq!((exit, output), (NodeExit::Code(3), message("{}")));
+        guest.join().unwrap();
+    }
+
+    #[test]
+    fn a_guest_that_was_awaited_starts_no_node() {
+        let temp = tempfile::tempdir().unwrap();
+        let socket = temp.path().join("node");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let guest = thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            let mut port = File::from(OwnedFd::from(stream.try_clone().unwrap()));
+            // As `answer` does with a call.
+            let mut call = [0; LENGTH];
+            port.read_exact(&mut call).unwrap();
+            port.write_all(&call).unwrap();
+            let mut rest = Vec::new();
+            port.read_to_end(&mut rest).unwrap();
+            assert_eq!(rest, b"");
+        });
+        await_guest(&socket, Duration::from_secs(60), &|| false).unwrap();
         guest.join().unwrap();
     }
 

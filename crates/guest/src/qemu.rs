@@ -26,8 +26,10 @@ pub fn disk_path(token: &str, number: usize) -> PathBuf {
 pub struct Machine<'a> {
     /// Its settings.
     pub vm: &'a VmLayer,
-    /// Part of its name.
+    /// Part of its name and of those of its disks.
     pub token: &'a str,
+    /// Its number among the guests with this token.
+    pub number: u32,
     /// How it executes instructions: [`Acceleration::Kvm`] or [`Acceleration::Tcg`].
     pub acceleration: Acceleration,
     /// The kernel's image.
@@ -61,7 +63,8 @@ impl Machine<'_> {
         let shown = |path: &Path| path.display().to_string();
         let disks = self.vm.backed(self.below.len());
         let append = format!(
-            "console=ttyS0 quiet panic=-1 tsc=reliable {TOKEN_ARGUMENT}{},{}",
+            "console=ttyS0 quiet panic=-1 tsc=reliable hostname=guest{} {TOKEN_ARGUMENT}{},{}",
+            self.number,
             self.token,
             disks.len()
         );
@@ -72,7 +75,7 @@ impl Machine<'_> {
         let mut words: Vec<String> = [
             Self::PROGRAM,
             "-name",
-            &format!("iodyno-{}", self.token),
+            &format!("iodyno-{}-{}", self.token, self.number),
             "-M",
             "q35",
             "-accel",
@@ -96,11 +99,6 @@ impl Machine<'_> {
             &append,
             "-serial",
             &format!("file:{}", escaped(&shown(&Self::console(self.folder)))),
-            "-qmp",
-            &format!(
-                "unix:{},server=on,wait=off",
-                escaped(&shown(&self.folder.join("qmp")))
-            ),
             "-device",
             "virtio-serial-pci,id=ports",
             "-chardev",
@@ -226,6 +224,7 @@ mod tests {
         let machine = Machine {
             vm: &vm,
             token: "0a1b",
+            number: 1,
             acceleration: Acceleration::Tcg,
             kernel: Path::new("/k"),
             initramfs: Path::new("/i"),

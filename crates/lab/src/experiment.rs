@@ -52,10 +52,7 @@ impl<'a> LabNode<'a> {
 
     /// The text, after the node's name if it has one.
     pub(crate) fn says(&self, text: &str) -> String {
-        match self.name.is_empty() {
-            true => text.to_owned(),
-            false => format!("node `{}`: {text}", self.name),
-        }
+        named(&self.name, text)
     }
 
     /// The message with the node's name.
@@ -64,6 +61,14 @@ impl<'a> LabNode<'a> {
             message: self.says(&fault.message),
             ..fault
         }
+    }
+}
+
+/// The text, after a node's name if it has one.
+pub(crate) fn named(node: &str, text: &str) -> String {
+    match node.is_empty() {
+        true => text.to_owned(),
+        false => format!("node `{node}`: {text}"),
     }
 }
 

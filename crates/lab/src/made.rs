@@ -12,7 +12,7 @@ use iodyno_model::{
     MadeTarget, Pinning, Plan, Provision, RunId, Severity, SharedMode, Target, TrialKey, Work,
     Workload,
 };
-use iodyno_runner::{Node, ProvisionRequest, StopFlag, TornDown, TrialEnd, carry_out};
+use iodyno_runner::{Guest, Node, ProvisionRequest, StopFlag, TornDown, TrialEnd, carry_out};
 use iodyno_units::Nanos;
 
 use crate::precondition::Preconditioned;
@@ -118,6 +118,8 @@ struct Live {
     round: u32,
     path: PathBuf,
     about: MadeTarget,
+    /// The virtual machines that carry out its trials; none: the node itself does.
+    guests: Vec<Guest>,
     /// The latest trial on it.
     latest: Option<TrialKey>,
     /// The files that exist on it, by [`files_of`].
@@ -132,17 +134,45 @@ pub(crate) struct Ready {
     pub(crate) path: PathBuf,
     /// How it was made.
     pub(crate) about: MadeTarget,
+    /// The virtual machines that carry out its trials, with the node that reaches them; none: the run's nodes do.
+    pub(crate) guests: Vec<Guest>,
     /// Whether it was made for this trial.
     pub(crate) anew: bool,
 }
 
 impl Ready {
+    /// The nodes within its virtual machines; none without.
+    pub(crate) fn nodes<'l>(&self, lab: &'l Lab<'_>) -> Vec<Box<dyn Node + 'l>> {
+        nodes(&self.guests, lab)
+    }
+
     /// The plan of a trial on this target.
     pub(crate) fn bind(&self, mut plan: BoundPlan) -> BoundPlan {
         plan.configuration.target = Target::Path(self.path.clone());
         // What it contains was written by this run.
         plan.destroy.push(self.path.clone());
         plan
+    }
+}
+
+/// The nodes within these virtual machines, which the lab's node has started.
+fn nodes<'l>(guests: &[Guest], lab: &'l Lab<'_>) -> Vec<Box<dyn Node + 'l>> {
+    let node = lab.node();
+    guests
+        .iter()
+        .filter_map(|guest| node.guest(guest))
+        .collect()
+}
+
+/// Does the same on each node that carries out trials on a target.
+fn on_each(
+    guests: &[Guest],
+    lab: &Lab<'_>,
+    mut work: impl FnMut(&dyn Node) -> Result<(), Vec<Diagnostic>>,
+) -> Result<(), Vec<Diagnostic>> {
+    match nodes(guests, lab) {
+        within if within.is_empty() => work(lab.node()),
+        within => within.iter().try_for_each(|node| work(node.as_ref())),
     }
 }
 
@@ -193,6 +223,7 @@ impl<'a> MadeTargets<'a> {
             Ready {
                 path: live.path.clone(),
                 about: live.about.clone(),
+                guests: live.guests.clone(),
                 anew: !usable,
             }
         }))
@@ -280,6 +311,7 @@ impl<'a> MadeTargets<'a> {
                 facts: made.facts,
                 commands: made.commands,
             },
+            guests: made.guests,
             latest: None,
             laid_out: BTreeSet::new(),
             snapshot: false,
@@ -301,13 +333,18 @@ impl<'a> MadeTargets<'a> {
         let limit = Nanos(provision.precondition_ns);
         if let (Some(live), 1..) = (self.find_mut(place), limit.0) {
             let path = live.path.clone();
-            let target = Preconditioned {
-                lab,
-                plan,
-                key,
-                path,
-            };
-            let facts = target.carry_out(provision, limit, observer)?;
+            let (guests, mut facts) = (live.guests.clone(), BTreeMap::new());
+            on_each(&guests, lab, |node| {
+                let target = Preconditioned {
+                    lab,
+                    node,
+                    plan,
+                    key,
+                    path: path.clone(),
+                };
+                facts.extend(target.carry_out(provision, limit, observer)?);
+                Ok(())
+            })?;
             live.about.facts.extend(facts);
         }
         Ok(())
@@ -320,7 +357,7 @@ impl<'a> MadeTargets<'a> {
         key: TrialKey,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Result<(), Vec<Diagnostic>> {
-        let (plan, node, stop) = (self.plan, self.lab.node(), self.lab.stop);
+        let (plan, lab, stop) = (self.plan, self.lab, self.lab.stop);
         let rolls_back = |workload: &Workload| workload.files == FilePolicy::Rollback;
         let own = |cell: &u32| plan.place(*cell).0 == place;
         let (_, workload) = plan.cell(key.cell);
@@ -332,12 +369,14 @@ impl<'a> MadeTargets<'a> {
                 }
             }
             if let Some(live) = self.find_mut(place) {
-                node.snapshot(&live.token, stop)?;
+                on_each(&live.guests, lab, |node| node.snapshot(&live.token, stop))?;
                 live.snapshot = true;
             }
         }
         match self.find(place) {
-            Some(live) if rolls_back(workload) => node.roll_back(&live.token, stop)?,
+            Some(live) if rolls_back(workload) => {
+                on_each(&live.guests, lab, |node| node.roll_back(&live.token, stop))?;
+            }
             // Other jobs of fio create their files in the trial, and leave them in caches.
             Some(_) if needs_files(workload) || workload.files == FilePolicy::Shared => {
                 self.lay_out(place, key, observer)?;
@@ -345,7 +384,10 @@ impl<'a> MadeTargets<'a> {
             _ => {}
         }
         match self.find(place) {
-            Some(live) if plan.settling.drop_caches => node.empty_caches(&live.token, stop),
+            // The files of a virtual machine's disks are in use.
+            Some(live) if plan.settling.drop_caches && live.guests.is_empty() => {
+                lab.node().empty_caches(&live.token, stop)
+            }
             _ => Ok(()),
         }
     }
@@ -379,13 +421,16 @@ impl<'a> MadeTargets<'a> {
             step: &step,
         });
         let failed = |why: String| vec![Diagnostic::error(format!("{step}: {why}"))];
-        match carry_out(&bound, self.lab.node(), self.lab.stop, &mut |_| {}) {
-            Ok(TrialEnd::Done(_, outcome)) | Ok(TrialEnd::Failed { outcome, .. }) => outcome
-                .reason()
-                .map_or(Ok(()), |why| Err(failed(why.to_owned()))),
-            Ok(TrialEnd::Refused(faults) | TrialEnd::Unprepared(faults)) => Err(faults),
-            Err(error) => Err(failed(error.to_string())),
-        }
+        let stop = self.lab.stop;
+        on_each(&live.guests, self.lab, |node| {
+            match carry_out(&bound, node, stop, &mut |_| {}) {
+                Ok(TrialEnd::Done(_, outcome)) | Ok(TrialEnd::Failed { outcome, .. }) => outcome
+                    .reason()
+                    .map_or(Ok(()), |why| Err(failed(why.to_owned()))),
+                Ok(TrialEnd::Refused(faults) | TrialEnd::Unprepared(faults)) => Err(faults),
+                Err(error) => Err(failed(error.to_string())),
+            }
+        })
     }
 
     fn tear_down(&mut self, place: usize, observer: &mut dyn FnMut(Progress<'_>)) {

@@ -13,7 +13,7 @@ use iodyno_model::{
     Job, JobEnd, Layer, Order, Part, PerDirection, Plan, Provision, Target, TrialKey, Work,
     Workload,
 };
-use iodyno_runner::{TrialEnd, carry_out};
+use iodyno_runner::{Node, TrialEnd, carry_out};
 use iodyno_units::{Bytes, Nanos, Rate, counted};
 
 use crate::schedule::bind;
@@ -37,6 +37,8 @@ const FILE: &str = "iodyno-precondition";
 /// What is preconditioned.
 pub(crate) struct Preconditioned<'a> {
     pub(crate) lab: &'a Lab<'a>,
+    /// The node that writes.
+    pub(crate) node: &'a dyn Node,
     pub(crate) plan: &'a Plan,
     /// The trial before which it is done.
     pub(crate) key: TrialKey,
@@ -124,7 +126,7 @@ impl Preconditioned<'_> {
         bound.destroy.push(self.path.clone());
         bound.protected.clone_from(&self.lab.store_files);
         let failed = |why: &str| vec![Diagnostic::error(format!("preconditioning: {why}"))];
-        match carry_out(&bound, self.lab.node(), self.lab.stop, &mut |_| {}) {
+        match carry_out(&bound, self.node, self.lab.stop, &mut |_| {}) {
             _ if self.lab.stop.is_set() => Err(failed("it was stopped")),
             Ok(TrialEnd::Done(part, outcome)) => match outcome.reason() {
                 None => Ok(written(&part)),

@@ -480,9 +480,8 @@ impl<'a> Rounds<'a> {
         let settled = match (&ready, workload.in_virtual_time()) {
             (Err(_), _) | (_, true) => None,
             (Ok(made), false) => {
-                let made = made.as_ref().map(|made| made.path.as_path());
                 let workers = workers(self.plan, key.cell);
-                Some(self.settler.settle(&workers, made, observer))
+                Some(self.settler.settle(&workers, made.as_ref(), observer))
             }
         };
         if self.lab.stop.is_set() {

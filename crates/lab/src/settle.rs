@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::mem::discriminant;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use iodyno_model::{Blocks, Environment, Plan, Settled, Settling, Target};
 use iodyno_runner::Unsettled;
 
+use crate::made::Ready;
 use crate::permission::paths_of;
 use crate::{Lab, Progress};
 
@@ -35,15 +36,18 @@ impl<'a> Settler<'a> {
     pub(crate) fn settle(
         &mut self,
         workers: &[usize],
-        made: Option<&Path>,
+        made: Option<&Ready>,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> (Settled, Vec<String>) {
         let mut settled = Settled::default();
         if self.settling == Settling::default() {
             return (settled, Vec::new());
         }
-        let existing = self.targets.iter().map(PathBuf::as_path);
-        let targets: Vec<PathBuf> = existing.chain(made).map(Path::to_owned).collect();
+        let guests = made.map_or_else(Vec::new, |made| made.nodes(self.lab));
+        let own = made.map(|made| made.path.clone());
+        // In a virtual machine, it is not a path of the host.
+        let here = own.as_ref().filter(|_| guests.is_empty());
+        let targets: Vec<PathBuf> = self.targets.iter().chain(here).cloned().collect();
         observer(Progress::Settling {
             settling: self.settling,
             targets: &targets,
@@ -53,7 +57,12 @@ impl<'a> Settler<'a> {
         let begun: Vec<_> = nodes
             .map(|node| node.node.settle(&self.settling, &targets, self.lab.stop))
             .collect();
-        let unsettled: Vec<Unsettled> = begun.into_iter().flat_map(|ends| ends()).collect();
+        let mut unsettled: Vec<Unsettled> = begun.into_iter().flat_map(|ends| ends()).collect();
+        let own: Vec<PathBuf> = own.into_iter().collect();
+        let begun: Vec<_> = (guests.iter())
+            .map(|guest| guest.settle(&self.settling, &own, self.lab.stop))
+            .collect();
+        unsettled.extend(begun.into_iter().flat_map(|ends| ends()));
         tracing::debug!(?unsettled, "settled");
         for one in &unsettled {
             let known = |messages: &Unsettled| discriminant(messages) == discriminant(one);

@@ -350,6 +350,7 @@ impl Node for FakeNode<'_> {
             path: Path::new("/made").join(&request.token),
             facts: BTreeMap::from([("mkfs".to_owned(), "1.0".to_owned())]),
             commands: Vec::new(),
+            guests: Vec::new(),
         })
     }
 

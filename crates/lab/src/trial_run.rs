@@ -11,7 +11,7 @@ use iodyno_runner::{Event, Examination, Node, RunnerError, TrialEnd, drive};
 use iodyno_store::{Rebuilder, StoreError};
 
 use crate::downsampler::Downsampler;
-use crate::experiment::{examine, workers};
+use crate::experiment::{examine, named, workers};
 use crate::made::Ready;
 use crate::place::Places;
 use crate::resume::drop_histograms;
@@ -42,9 +42,11 @@ pub(crate) struct TrialRun<'a> {
     key: TrialKey,
     started_unix_ms: u64,
     writer: StoreWriter<'a>,
-    /// What each node has sent so far.
+    /// The nodes that take part: those of the run, or the virtual machines of its target.
+    nodes: Vec<TrialNode>,
+    /// What each of them has sent so far.
     records: Vec<NodeRecord>,
-    /// The places of the nodes that do its work.
+    /// The places of those that do its work.
     workers: Vec<usize>,
     /// Whether the host settled before it, with notes; `None` if settling was not needed.
     settled: Option<(Settled, Vec<String>)>,
@@ -61,6 +63,22 @@ pub(crate) struct TrialRun<'a> {
     load: Option<f64>,
     /// How often it may be repeated.
     retries: u32,
+}
+
+/// A node of a trial.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct TrialNode {
+    /// Its name; empty if it is the only one.
+    name: String,
+    /// Whether it is the host of this process.
+    here: bool,
+}
+
+impl TrialNode {
+    /// The text, after the node's name if it has one.
+    fn says(&self, text: &str) -> String {
+        named(&self.name, text)
+    }
 }
 
 /// How the trial of the node at this place ended; without a place, the trial of all nodes.
@@ -94,14 +112,30 @@ impl<'a> TrialRun<'a> {
         made: Option<Ready>,
         settled: Option<(Settled, Vec<String>)>,
     ) -> TrialRun<'a> {
+        let guests = made.iter().flat_map(|made| &made.guests);
+        let guests: Vec<TrialNode> = guests
+            .map(|guest| TrialNode {
+                name: guest.name.clone(),
+                here: false,
+            })
+            .collect();
+        let own = lab.nodes.iter().map(|node| TrialNode {
+            name: node.name.clone(),
+            here: node.here,
+        });
+        let (nodes, workers) = match guests.len() {
+            0 => (own.collect(), workers(plan, key.cell)),
+            all => (guests, (0..all).collect()),
+        };
         TrialRun {
             lab,
             plan,
             key,
             started_unix_ms: unix_ms(),
             writer: StoreWriter::new(lab.store, key),
-            records: lab.nodes.iter().map(|_| NodeRecord::default()).collect(),
-            workers: workers(plan, key.cell),
+            records: nodes.iter().map(|_| NodeRecord::default()).collect(),
+            nodes,
+            workers,
             settled,
             frames: Vec::new(),
             shapes: 0,
@@ -165,7 +199,9 @@ impl<'a> TrialRun<'a> {
         let mut changed: Option<String> = None;
         let lab = self.lab;
         let found = examine(&lab.nodes, lab.stop, |node| {
-            self.workers.contains(&node).then(|| Examination {
+            // The targets within a virtual machine are as old as it is.
+            let own = self.workers.contains(&node) && !self.in_guests();
+            own.then(|| Examination {
                 identify: targets.of_cell(plan, cell),
                 describe: places[node].of_cell(plan, cell),
                 ..Examination::default()
@@ -212,7 +248,8 @@ impl<'a> TrialRun<'a> {
         let startable = ends.iter().all(|(_, end)| end.is_ok());
         let (mut outcome, mut parts, mut faults) = self.result(ends, workload);
         let cell = self.key.cell;
-        for place in &self.workers {
+        let own = self.workers.iter().filter(|_| !self.in_guests());
+        for place in own {
             let (node, places) = (&self.lab.nodes[*place], &mut places[*place]);
             let now = self.records[*place].environment.as_ref();
             let moved = now.and_then(|now| places.moved(self.plan, cell, now));
@@ -277,7 +314,8 @@ impl<'a> TrialRun<'a> {
             })
             .collect();
         // Virtual time is not that of a host.
-        if bound.sampling.every_ns > 0 && !bound.workload.in_virtual_time() {
+        let samples = bound.sampling.every_ns > 0 && !bound.workload.in_virtual_time();
+        if samples && !self.in_guests() {
             let sampled = lab.nodes.iter().enumerate();
             let sampled = sampled.filter(|(_, node)| node.only_sampled);
             let sampled: Vec<_> = sampled
@@ -285,8 +323,14 @@ impl<'a> TrialRun<'a> {
                 .collect();
             plans.extend(sampled);
         }
+        let within = self.made.as_ref().map(|made| made.nodes(lab));
+        let within = within.filter(|nodes| !nodes.is_empty());
+        let carrying: Vec<&dyn Node> = match &within {
+            Some(nodes) => nodes.iter().map(|node| node.as_ref()).collect(),
+            None => lab.nodes.iter().map(|node| node.node).collect(),
+        };
         let nodes: Vec<(&dyn Node, &BoundPlan)> = (plans.iter())
-            .map(|(place, plan)| (lab.nodes[*place].node, plan))
+            .map(|(place, plan)| (carrying[*place], plan))
             .collect();
         let ends = drive(&nodes, lab.stop, &mut |member, event| {
             let node = plans[member].0;
@@ -342,6 +386,13 @@ impl<'a> TrialRun<'a> {
         }
     }
 
+    /// Whether the virtual machines of its target carry it out.
+    fn in_guests(&self) -> bool {
+        self.made
+            .as_ref()
+            .is_some_and(|made| !made.guests.is_empty())
+    }
+
     fn begin(&mut self, observer: &mut dyn FnMut(Progress<'_>)) {
         let (configuration, workload) = self.plan.cell(self.key.cell);
         let begun = self
@@ -383,7 +434,7 @@ impl<'a> TrialRun<'a> {
         trial.findings = iodyno_judge::findings(workload, &trial);
         // The findings are derived from the telemetry; all of it is in the store.
         trial.telemetry = Telemetry::default();
-        let here = self.records.iter().zip(&self.lab.nodes);
+        let here = self.records.iter().zip(&self.nodes);
         let here = here.filter(|(_, node)| node.here).map(|(record, _)| record);
         if let Some(environment) = here.filter_map(|record| record.environment.as_ref()).next() {
             let found = store_on_target(&self.lab.store_stack, environment, workload);
@@ -397,7 +448,7 @@ impl<'a> TrialRun<'a> {
 
     /// Stores an event of a node.
     fn keep(&mut self, place: usize, event: &Event, targets: &mut KnownTargets) -> StoreHealth {
-        let name = &self.lab.nodes[place].name;
+        let name = &self.nodes[place].name;
         match event {
             // A target that was made belongs to this run alone, and has another identity each time.
             Event::Admitted { .. } if self.made.is_some() => StoreHealth::Unchanged,
@@ -460,7 +511,7 @@ impl<'a> TrialRun<'a> {
 
     /// A batch of a named node with the numbers that it and its shapes have in the trial.
     fn of_trial(&mut self, place: usize, batch: &TelemetryBatch) -> TelemetryBatch {
-        let name = &self.lab.nodes[place].name;
+        let name = &self.nodes[place].name;
         let numbers = &mut self.records[place].shapes;
         let mut telemetry = batch.telemetry.clone();
         for shape in &mut telemetry.shapes {
@@ -514,12 +565,15 @@ impl<'a> TrialRun<'a> {
                 }
             };
             // Faults without a node are those of the trial.
-            let Some(node) = place.map(|place| &self.lab.nodes[place]) else {
+            let Some(node) = place.map(|place| self.nodes[place].clone()) else {
                 all_faults.extend(faults);
                 outcomes.push(outcome);
                 continue;
             };
-            all_faults.extend(faults.into_iter().map(|fault| node.told(fault)));
+            all_faults.extend(faults.into_iter().map(|fault| Diagnostic {
+                message: node.says(&fault.message),
+                ..fault
+            }));
             parts.extend(part.map(|part| match node.name.is_empty() {
                 true => part,
                 false => Part {

@@ -78,6 +78,10 @@ pub enum FindingKind {
     NodeDiffers,
     /// No op of a node completed for some time.
     NodeStalled,
+    /// Flushes of a virtual machine do not reach the storage: what it synced is not durable.
+    FlushesLost,
+    /// The instructions of a virtual machine were emulated.
+    Emulated,
 }
 
 impl FindingKind {
@@ -114,6 +118,8 @@ impl FindingKind {
             FindingKind::NodesApart => "nodes not started together",
             FindingKind::NodeDiffers => "a node far from the others",
             FindingKind::NodeStalled => "time without a completion",
+            FindingKind::FlushesLost => "flushes do not reach the storage",
+            FindingKind::Emulated => "emulated CPU",
         }
     }
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::VmLayer;
+
 /// One layer of a target. Layers are listed from the top down, as in `ext4 on loop on file on FOLDER`. The lowest layer is a
 /// [`Layer::Directory`], a [`Layer::Device`], [`Layer::Zram`] or [`Layer::Tmpfs`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +80,9 @@ pub enum Layer {
         #[serde(flatten)]
         pinning: Pinning,
     },
+    /// Virtual machines, whose disks are the files or devices below. The layers above are made in each of them, and the trials
+    /// run in all of them at once.
+    Vm(VmLayer),
 }
 
 /// Where the server processes of a layer run.
@@ -304,6 +309,15 @@ impl Provision {
         devices.flatten()
     }
 
+    /// Its virtual machines, with the layers that are made in each of them.
+    pub fn vm(&self) -> Option<(&VmLayer, &[Layer])> {
+        let mut layers = self.layers.iter().enumerate();
+        layers.find_map(|(place, layer)| match layer {
+            Layer::Vm(vm) => Some((vm, &self.layers[..place])),
+            _ => None,
+        })
+    }
+
     /// Whether it can be returned to a snapshot: its top layer takes them.
     pub fn has_snapshots(&self) -> bool {
         let btrfs = FileSystemKind::Btrfs;
@@ -337,6 +351,7 @@ impl Layer {
             Layer::Overlay { .. } => "overlay",
             Layer::Throttle(_) => "throttle",
             Layer::Delay { .. } => "delay",
+            Layer::Vm(_) => "vm",
         }
     }
 

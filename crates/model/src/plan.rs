@@ -387,6 +387,18 @@ impl Plan {
         self.pairs().count() as u32
     }
 
+    /// The names that the nodes of a cell's trials can have: its virtual machines, otherwise all nodes of the plan. A single
+    /// empty one if there is one node without a name.
+    pub fn node_names_of(&self, cell: u32) -> Vec<String> {
+        let (configuration, _) = self.cell(cell);
+        let vm = configuration.provision().and_then(Provision::vm);
+        match (vm, self.nodes.is_empty()) {
+            (Some((vm, _)), _) => vm.names(),
+            (None, true) => vec![String::new()],
+            (None, false) => self.nodes.iter().map(|node| node.name.clone()).collect(),
+        }
+    }
+
     /// The configuration and workload of a cell. Panics if there is no such cell.
     pub fn cell(&self, cell: u32) -> (&Configuration, &Workload) {
         let (configuration, workload) = self.place(cell);

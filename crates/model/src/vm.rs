@@ -6,24 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::Limits;
 
-/// A virtual machine.
+/// Virtual machines of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VmLayer {
-    /// Number of processors.
+    /// Number of virtual machines, which share the files and devices below equally.
+    pub guests: u32,
+    /// Number of processors of each.
     pub cpus: u32,
-    /// Memory, bytes.
+    /// Memory of each, bytes.
     pub memory: u64,
     /// How it executes instructions.
     pub accel: Acceleration,
     /// A folder with a kernel and its modules; `None`: iodyno looks for one.
     pub kernel: Option<PathBuf>,
-    /// Its disks, in order. Files and devices below that none of them uses are disks with the settings of the last one.
+    /// The disks of each, in order. Files and devices below that none of them uses are disks with the settings of the last one.
     pub disks: Vec<VmDisk>,
 }
 
 impl Default for VmLayer {
     fn default() -> VmLayer {
         VmLayer {
+            guests: 1,
             cpus: 1,
             memory: 512 << 20,
             accel: Acceleration::Auto,
@@ -44,6 +47,16 @@ impl VmLayer {
         let used = self.uses();
         disks.extend(vec![last; below.saturating_sub(used)]);
         disks
+    }
+
+    /// The names of the virtual machines as nodes; a single empty one if there is one only.
+    pub fn names(&self) -> Vec<String> {
+        match self.guests {
+            1 => vec![String::new()],
+            guests => (1..=guests)
+                .map(|number| format!("guest{number}"))
+                .collect(),
+        }
     }
 
     /// The number of disks that need a file or device below.
@@ -159,6 +172,9 @@ named! {
 }
 
 impl DiskCache {
+    /// The name of the fact that contains [`DiskCache::seen`], of a target with virtual machines.
+    pub const SEEN_FACT: &'static str = "write cache";
+
     /// What the guest has to see as its device's `write_cache`.
     pub fn seen(self) -> &'static str {
         match self {

@@ -16,11 +16,12 @@ use std::time::{Duration, Instant};
 
 use iodyno_model::{BoundPlan, Diagnostic, Outcome, Settling, Step};
 use iodyno_target::journal::Owner;
-use iodyno_target::layers::{Cleaned, ProvisionRequest, Provisioned, TornDown};
+use iodyno_target::layers::{Cleaned, Guest, ProvisionRequest, Provisioned, TornDown};
 use iodyno_target::settle::Unsettled;
 use iodyno_units::Nanos;
 
 use crate::death::Death;
+use crate::guest::GuestNode;
 use crate::helper::{self, CleanUp, CleanUpState};
 use crate::operations::OrphanFolder;
 use crate::process::{Connection, Launcher, NodeProcess, Report};
@@ -84,6 +85,12 @@ impl Launcher for LocalNode {
         command.arg0(task).args(&self.arguments);
         command
     }
+
+    fn in_guest(&self, task: &str, socket: &Path) -> Option<process::Command> {
+        let mut command = self.command(task);
+        command.arg("--guest").arg(socket);
+        Some(command)
+    }
 }
 
 impl<L: Launcher> Node for L {
@@ -124,6 +131,10 @@ impl<L: Launcher> Node for L {
         told: &mut dyn FnMut(&str),
     ) -> Result<Provisioned, Vec<Diagnostic>> {
         storage::provision(self, request, stop, told)
+    }
+
+    fn guest(&self, guest: &Guest) -> Option<Box<dyn Node + '_>> {
+        Some(Box::new(GuestNode::new(self, guest)?))
     }
 
     fn snapshot(&self, token: &str, stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {

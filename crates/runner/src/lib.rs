@@ -18,6 +18,7 @@ mod examine;
 mod faults;
 mod files;
 mod gain;
+mod guest;
 mod helper;
 mod host;
 mod iolog;
@@ -56,7 +57,7 @@ mod worker;
 pub use child::LocalNode;
 pub use death::Death;
 pub use iodyno_target::layers::{
-    Cleaned, Orphan, OtherUser, ProvisionRequest, Provisioned, TornDown,
+    Cleaned, Guest, Orphan, OtherUser, ProvisionRequest, Provisioned, TornDown,
 };
 pub use iodyno_target::settle::Unsettled;
 pub use log_compression::inflate_log;

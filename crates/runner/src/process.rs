@@ -32,6 +32,12 @@ pub trait Launcher: Debug + Sync {
     fn connection(&self) -> Option<&Connection> {
         None
     }
+
+    /// The command that starts a process for this task in the guest behind a socket of the node: one that is connected to it.
+    /// `None`: this node does not reach guests.
+    fn in_guest(&self, _task: &str, _socket: &Path) -> Option<process::Command> {
+        None
+    }
 }
 
 /// How a node elsewhere is reached.

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use iodyno_model::{BoundPlan, ClockOffset, Diagnostic, Outcome, Settling, StopRequest};
-use iodyno_target::layers::{Cleaned, ProvisionRequest, Provisioned, TornDown};
+use iodyno_target::layers::{Cleaned, Guest, ProvisionRequest, Provisioned, TornDown};
 use iodyno_target::settle::Unsettled;
 
 use crate::clock;
@@ -120,6 +120,11 @@ pub trait Node {
         _told: &mut dyn FnMut(&str),
     ) -> Result<Provisioned, Vec<Diagnostic>> {
         Err(makes_nothing())
+    }
+
+    /// The node within a virtual machine that [`Node::provision`] has started; `None`: it cannot be reached from here.
+    fn guest(&self, _guest: &Guest) -> Option<Box<dyn Node + '_>> {
+        None
     }
 
     /// Takes a snapshot of the storage with this token, for [`Node::roll_back`].

@@ -4,6 +4,7 @@
 //! the parent waits for a short time only: the helper is not killed, but goes on to undo what it made, also if the parent
 //! has ended.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use iodyno_target::journal::Owner;
 use iodyno_target::layers::{self, Cleaned, ProvisionRequest, Provisioned, TornDown};
 
 use crate::control::Control;
+use crate::guest::{self, GuestNode};
 use crate::message_writer::MessageSender;
 use crate::process::{Launcher, NodeProcess, Report};
 use crate::protocol::{Command, Message, StorageAnswer, StorageWork};
@@ -35,6 +37,13 @@ pub(crate) fn check(
     requests: &[ProvisionRequest],
     stop: &StopFlag,
 ) -> Vec<Diagnostic> {
+    let guests = |request: &&ProvisionRequest| request.provision.vm().is_some();
+    let unreachable = || node.in_guest(NAME, Path::new("")).is_none();
+    if let (Some(request), true) = (requests.iter().find(guests), unreachable()) {
+        let name = &request.configuration;
+        let message = format!("configuration `{name}`: `vm` cannot be made on another node");
+        return vec![Diagnostic::error(message).hint("use `vm` without `--node`")];
+    }
     let work = StorageWork::Check(requests.to_vec());
     let answer = |answer| match answer {
         StorageAnswer::Checked(faults) => Some(Ok(faults)),
@@ -55,10 +64,56 @@ pub(crate) fn provision(
         return Err(vec![fault.hint("mount procfs at /proc")]);
     };
     let work = StorageWork::Provision(Box::new(request.clone()), owner);
-    ask(node, work, stop, told, |answer| match answer {
+    let made = ask(node, work, stop, told, |answer| match answer {
         StorageAnswer::Provisioned(result) => Some(result),
         _ => None,
+    })?;
+    if made.guests.is_empty() {
+        return Ok(made);
+    }
+    within_guests(node, request, made, stop, told).map_err(|mut faults| {
+        let undone = tear_down(node, std::slice::from_ref(&request.token), stop);
+        faults.extend(undone.into_iter().flat_map(|one| one.faults));
+        faults
     })
+}
+
+/// Makes the layers above the virtual machines, in each of them.
+fn within_guests(
+    node: &dyn Launcher,
+    request: &ProvisionRequest,
+    mut made: Provisioned,
+    stop: &StopFlag,
+    told: &mut dyn FnMut(&str),
+) -> Result<Provisioned, Vec<Diagnostic>> {
+    for guest in made.guests.clone() {
+        let Some(request) = guest::request(request, &guest) else {
+            continue;
+        };
+        let Some(launcher) = GuestNode::new(node, &guest) else {
+            let fault = Diagnostic::error("a virtual machine of this node cannot be reached");
+            return Err(vec![fault.hint("use `vm` without `--node`")]);
+        };
+        let named = |text: &str| match guest.name.is_empty() {
+            true => format!("in the guest: {text}"),
+            false => format!("in {}: {text}", guest.name),
+        };
+        let inner = provision(&launcher, &request, stop, &mut |step| told(&named(step)));
+        let inner = inner.map_err(|faults| {
+            let faults = faults.into_iter().map(|fault| Diagnostic {
+                message: named(&fault.message),
+                ..fault
+            });
+            faults.collect::<Vec<_>>()
+        })?;
+        made.path = inner.path;
+        made.commands.extend(inner.commands);
+        // All guests have the same layers: the first one's facts stand for all.
+        for (name, value) in inner.facts {
+            made.facts.entry(name).or_insert(value);
+        }
+    }
+    Ok(made)
 }
 
 /// Takes a snapshot, rolls back to it, or empties caches.

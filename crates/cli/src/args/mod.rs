@@ -31,7 +31,7 @@ pub(crate) use stored::{
     CompareArgs, CompareFormat, DeleteArgs, ExportArgs, FailOn, Format, ImportArgs, ListArgs,
     NameArgs, ShowArgs, UnitChoice,
 };
-pub(crate) use tools::{CheckArgs, CleanArgs, CompletionsArgs, ManArgs};
+pub(crate) use tools::{CheckArgs, CleanArgs, CompletionsArgs, ManArgs, NodeArgs};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -135,9 +135,8 @@ pub(crate) enum Command {
     Schema,
     Man(ManArgs),
     Completions(CompletionsArgs),
-    /// Run one part of a trial; used internally.
     #[command(hide = true)]
-    Node,
+    Node(NodeArgs),
 }
 
 /// The arguments of the program, with the command that its name selects: a link or copy named `fio` is `iodyno fio`,

@@ -64,3 +64,11 @@ pub(crate) struct CompletionsArgs {
     #[arg(value_enum)]
     pub(crate) shell: clap_complete::Shell,
 }
+
+/// Run one part of a trial; used internally.
+#[derive(Debug, Args)]
+pub(crate) struct NodeArgs {
+    /// Connect to a node in the virtual machine behind this socket.
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) guest: Option<PathBuf>,
+}

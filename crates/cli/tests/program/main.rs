@@ -34,3 +34,4 @@ mod telemetry;
 mod usage;
 mod verdicts;
 mod verification;
+mod vm;

@@ -25,6 +25,7 @@ mod syncs;
 mod telemetry_tests;
 #[cfg(test)]
 mod tests;
+mod virtual_machine;
 
 use iodyno_model::{
     CloneResult, Finding, FindingKind, Job, SeriesKind, Summary, Telemetry, Trial, Weight, Workload,
@@ -203,6 +204,7 @@ fn of_one_node(workload: &Workload, trial: &Trial) -> Vec<Finding> {
         pace::findings,
         deferred::findings,
         syncs::findings,
+        virtual_machine::findings,
         latency::findings,
     ];
     families

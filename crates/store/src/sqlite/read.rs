@@ -155,13 +155,13 @@ fn unfinished(
         |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
     )?;
     let plan = plan(store, transaction, key.run)?;
-    let mut environments: Vec<(String, Option<Environment>)> = Vec::new();
-    for node in node_names(&plan) {
-        let environment = document(store, transaction, number, &environment_of(&node))?;
-        environments.push((node, environment));
-    }
     if key.cell >= plan.cells() {
         return Err(damaged(store, format!("the plan has no cell {}", key.cell)));
+    }
+    let mut environments: Vec<(String, Option<Environment>)> = Vec::new();
+    for node in plan.node_names_of(key.cell) {
+        let environment = document(store, transaction, number, &environment_of(&node))?;
+        environments.push((node, environment));
     }
     let mut rebuilder = PartsRebuilder::default();
     let mut statement =
@@ -187,14 +187,6 @@ fn unfinished(
         telemetry: Telemetry::default(),
         findings: Vec::new(),
     })
-}
-
-/// The names of a plan's nodes; a single empty one if it names none.
-fn node_names(plan: &Plan) -> Vec<String> {
-    match plan.nodes.is_empty() {
-        true => vec![String::new()],
-        false => plan.nodes.iter().map(|node| node.name.clone()).collect(),
-    }
 }
 
 /// Why an interrupted trial has no end, as text.

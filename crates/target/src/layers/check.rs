@@ -13,7 +13,7 @@ use crate::space::{self, Need};
 
 use super::action::Hands;
 use super::host::word;
-use super::{Maker, ProvisionRequest, admit, throttle, zfs};
+use super::{Maker, ProvisionRequest, admit, throttle, vm, zfs};
 
 /// The smallest device or file of a ZFS pool, bytes.
 const LEAST_VDEV: u64 = 64 << 20;
@@ -94,6 +94,10 @@ pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
                 "devices or files below it",
                 matches!(below, Shape::Devices(_) | Shape::Files(_)),
             ),
+            (Layer::Vm(_), below) => (
+                "devices or files below it, as in `vm on file`",
+                matches!(below, Shape::Devices(_) | Shape::Files(_)),
+            ),
         };
         if !fits {
             let message = format!(
@@ -115,6 +119,12 @@ pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
                 _ => Shape::Devices(1),
             },
             Layer::Throttle(_) => below,
+            Layer::Vm(vm) => match below {
+                Shape::Files(count) | Shape::Devices(count) => {
+                    Shape::Devices(count / vm.guests.max(1))
+                }
+                _ => Shape::Devices(1),
+            },
             Layer::Zfs(zfs) => match (zfs.origin, zfs.volume) {
                 (ZfsOrigin::Copy, _) => Shape::Files(1),
                 (_, Some(_)) => Shape::Devices(1),
@@ -144,12 +154,12 @@ pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
 }
 
 /// The programs that a layer runs, each with its Debian package.
-fn tools(layer: &Layer) -> &'static [(&'static str, &'static str)] {
+pub(super) fn tools(layer: &Layer) -> &'static [(&'static str, &'static str)] {
     const MOUNT: (&str, &str) = ("mount", "mount");
     match layer {
         Layer::Directory { .. } | Layer::File { .. } | Layer::Zram { .. } => &[],
         // What ZFS lacks is said with its alternatives.
-        Layer::Zfs(_) | Layer::Throttle(_) => &[],
+        Layer::Zfs(_) | Layer::Throttle(_) | Layer::Vm(_) => &[],
         Layer::Device { .. } => &[("wipefs", "util-linux"), ("blkdiscard", "util-linux")],
         Layer::Loop { .. } => &[("losetup", "mount")],
         Layer::Tmpfs { .. } | Layer::Overlay { .. } => &[MOUNT],
@@ -228,7 +238,8 @@ impl Maker<'_> {
             commands: Vec::new(),
         };
         let mut devices = 0;
-        for layer in provision.layers.iter().rev() {
+        let above = provision.vm().map_or(0, |(_, above)| above.len());
+        for (place, layer) in provision.layers.iter().enumerate().rev() {
             for (program, package) in tools(layer) {
                 if self.host.program(program).is_none() {
                     let message = format!(
@@ -240,6 +251,7 @@ impl Maker<'_> {
                 }
             }
             if let Some((file, hint)) = kernel(layer, roots)
+                && place >= above
                 && !file.exists()
             {
                 let message = format!(
@@ -250,9 +262,13 @@ impl Maker<'_> {
                 faults.push(Diagnostic::error(message).hint(hint));
             }
             faults.extend(self.layer_faults(layer, provision, devices, request, &mut hands));
+            if place < above {
+                continue;
+            }
             devices = match layer {
                 Layer::File { count, .. } | Layer::Zram { count, .. } => *count as usize,
                 Layer::Device { paths } => paths.len(),
+                Layer::Zfs(_) => 1,
                 _ => devices,
             };
         }
@@ -274,15 +290,21 @@ impl Maker<'_> {
     }
 
     fn needs_root(&self, provision: &Provision) -> Option<Diagnostic> {
-        let privileged =
-            |layer: &&Layer| !matches!(layer, Layer::Directory { .. } | Layer::File { .. });
-        let mut what: Vec<String> = provision
-            .layers
-            .iter()
+        let privileged = |layer: &&Layer| {
+            !matches!(
+                layer,
+                Layer::Directory { .. } | Layer::File { .. } | Layer::Vm(_)
+            )
+        };
+        // In a guest, everyone is root.
+        let above = provision.vm().map_or(0, |(_, above)| above.len());
+        let here = provision.layers[above..].iter();
+        let mut what: Vec<String> = here
             .filter(privileged)
             .map(|layer| format!("`{}`", layer.kind()))
             .collect();
-        let settings = !provision.sysctl.is_empty() || !provision.queue.is_empty();
+        let settings =
+            !provision.sysctl.is_empty() || !provision.queue.is_empty() && provision.vm().is_none();
         what.extend(settings.then(|| "changing settings of the host".to_owned()));
         (!what.is_empty() && !self.host.is_root()).then(|| {
             let message = format!("only root can make it: {}", what.join(", "));
@@ -339,6 +361,10 @@ impl Maker<'_> {
                     Diagnostic::error(message).hint("use whole milliseconds: nbdkit has no others")
                 });
                 broken.chain(self.pinning_faults(pinning)).collect()
+            }
+            Layer::Vm(_) => {
+                let mounts = self.folders.mounts.join(&request.token);
+                vm::faults(self.host, provision, &mounts, devices)
             }
             Layer::Throttle(limits) => throttle::settings(self.host.roots(), limits)
                 .err()

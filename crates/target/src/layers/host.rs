@@ -15,6 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use iodyno_guest::{cache_folder, port, port::PortError};
 use iodyno_model::CommandRun;
 use rustix::fs::{MemfdFlags, OFlags};
 use rustix::process::{Pid, Signal};
@@ -151,6 +152,17 @@ pub(crate) trait Host {
 
     /// Whether this process has the privileges of root.
     fn is_root(&self) -> bool;
+
+    /// The folder for what is kept between runs; `None`: it is not known where that is.
+    fn cache(&self) -> Option<PathBuf>;
+
+    /// Waits until the guest behind this socket answers.
+    fn await_guest(
+        &self,
+        socket: &Path,
+        limit: Duration,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), PortError>;
 }
 
 /// This host.
@@ -312,6 +324,19 @@ impl Host for ThisHost {
 
     fn is_root(&self) -> bool {
         rustix::process::geteuid().is_root()
+    }
+
+    fn cache(&self) -> Option<PathBuf> {
+        cache_folder(self.is_root(), |name| std::env::var_os(name))
+    }
+
+    fn await_guest(
+        &self,
+        socket: &Path,
+        limit: Duration,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), PortError> {
+        port::await_guest(socket, limit, stop)
     }
 }
 

@@ -12,6 +12,7 @@ mod host;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod vm;
 mod zfs;
 
 use std::collections::BTreeMap;
@@ -38,6 +39,7 @@ pub use clean::{Cleaned, Orphan, OtherUser};
 use host::ThisHost;
 pub(crate) use host::{Host, word};
 use throttle::OneWay;
+pub use vm::Guest;
 
 /// The longest time that making a file system, a pool or an image file may take.
 const MAKE: Duration = Duration::from_secs(1800);
@@ -78,6 +80,9 @@ pub struct Provisioned {
     pub facts: BTreeMap<String, String>,
     /// The commands that were run, in order.
     pub commands: Vec<CommandRun>,
+    /// The virtual machines that carry the trials out. The layers above them are not made yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guests: Vec<Guest>,
 }
 
 /// What a layer gives to the one above it.
@@ -243,12 +248,14 @@ impl Maker<'_> {
             told,
             facts: BTreeMap::new(),
             throttled: Vec::new(),
+            guests: Vec::new(),
         };
         match making.all() {
             Ok(path) => Ok(Provisioned {
                 path,
                 facts: making.facts,
                 commands: making.hands.commands,
+                guests: making.guests,
             }),
             Err(fault) => {
                 let mut faults = vec![fault];
@@ -464,10 +471,11 @@ struct Making<'a, 'b> {
     facts: BTreeMap<String, String>,
     /// The limits of each `throttle` layer, and its devices.
     throttled: Vec<(Limits, Vec<PathBuf>)>,
+    guests: Vec<Guest>,
 }
 
 impl Making<'_, '_> {
-    /// Makes everything. Returns the path for the trials.
+    /// Makes everything on this host. Returns the path for the trials; with virtual machines, their first disk.
     fn all(&mut self) -> Result<PathBuf, Diagnostic> {
         let provision = &self.request.provision;
         for (name, value) in &provision.sysctl {
@@ -490,6 +498,10 @@ impl Making<'_, '_> {
             let made = self.layer(number, layer, &storage)?;
             let facts = self.describe(layer, &made);
             self.add_facts(layer.kind(), facts);
+            if let Layer::Vm(_) = layer {
+                storage = made;
+                break;
+            }
             if let Storage::Devices(devices) = &made {
                 let queues = std::mem::replace(&mut queues, &none);
                 for device in devices {
@@ -505,7 +517,11 @@ impl Making<'_, '_> {
             storage = made;
         }
         for (limits, devices) in std::mem::take(&mut self.throttled) {
-            if storage.paths() != devices {
+            // The check would have to be made in a guest.
+            if !self.guests.is_empty() {
+                let unchecked = "not checked through the virtual machine".to_owned();
+                self.add_facts("throttle", vec![("limits", unchecked)]);
+            } else if storage.paths() != devices {
                 self.check_through(&storage, &limits, &devices)?;
             }
         }
@@ -513,7 +529,7 @@ impl Making<'_, '_> {
         self.facts.insert("layers".to_owned(), kinds.join(" on "));
         let zfs_fills =
             |layer: &Layer| matches!(layer, Layer::Zfs(zfs) if zfs.origin != ZfsOrigin::New);
-        if provision.fill > 0 && !provision.layers.iter().any(zfs_fills) {
+        if provision.fill > 0 && self.guests.is_empty() && !provision.layers.iter().any(zfs_fills) {
             self.fill(&storage, provision.fill)?;
         }
         let paths = storage.paths();
@@ -640,6 +656,18 @@ impl Making<'_, '_> {
                 write_ns,
                 pinning,
             } => self.delay(&name, [*read_ns, *write_ns], pinning, below),
+            Layer::Vm(vm) => {
+                let above = self
+                    .request
+                    .provision
+                    .vm()
+                    .map_or(&[][..], |(_, above)| above);
+                self.vm(&name, vm, above, below.paths())?;
+                let guest = self.guests.first();
+                Ok(Storage::Devices(
+                    guest.map_or_else(Vec::new, |guest| guest.disks.clone()),
+                ))
+            }
         }
     }
 

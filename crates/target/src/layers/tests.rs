@@ -9,8 +9,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use iodyno_guest::port::PortError;
 use iodyno_model::{
-    CommandRun, FileSystemKind, Layer, Limits, Pinning, Provision, VdevGroup, ZfsLayer, ZfsOrigin,
+    Acceleration, CommandRun, DiskAio, DiskCache, FileSystemKind, Layer, Limits, Pinning,
+    Provision, VdevGroup, VmDisk, VmLayer, ZfsLayer, ZfsOrigin,
 };
 use rustix::process::Signal;
 
@@ -433,6 +435,19 @@ impl Host for World {
 
     fn is_root(&self) -> bool {
         true
+    }
+
+    fn cache(&self) -> Option<PathBuf> {
+        Some(self.host.roots.root.join("var/cache/iodyno"))
+    }
+
+    fn await_guest(
+        &self,
+        _socket: &Path,
+        _limit: Duration,
+        _stop: &dyn Fn() -> bool,
+    ) -> Result<(), PortError> {
+        Err(PortError::Stopped)
     }
 }
 
@@ -1193,6 +1208,64 @@ fn impossible_targets_are_refused_with_all_faults_before_anything_is_made() {
         ]
     );
     assert_eq!(world.state(), before);
+}
+
+#[test]
+fn virtual_machines_are_refused_with_all_faults_and_leave_the_layers_above_to_their_guests() {
+    let world = World::new();
+    let root = world.host.roots.root.clone();
+    let faults = |vm: VmLayer, above: Vec<Layer>, files: u32| {
+        let below = [Layer::Vm(vm), image(files), directory(&world)];
+        let wanted = request(plain(above.into_iter().chain(below).collect()));
+        let found = world.maker().check(&[wanted], &|| false);
+        let shown = found.into_iter().map(|fault| {
+            let message = fault.message.replace(&root.display().to_string(), "");
+            message.replace("configuration `a`: ", "")
+        });
+        shown.collect::<Vec<_>>()
+    };
+    let wrong = VmLayer {
+        guests: 2,
+        accel: Acceleration::Kvm,
+        disks: vec![VmDisk {
+            cache: DiskCache::Writeback,
+            aio: DiskAio::Native,
+            ..VmDisk::default()
+        }],
+        ..VmLayer::default()
+    };
+    assert_eq!(
+        faults(wrong, vec![mirrors()], 3),
+        [
+            "`zfs` cannot be made in a virtual machine",
+            "2 virtual machines cannot share 3 files or devices equally",
+            "qemu has no `aio=native` with `cache=writeback`",
+            "`/dev/kvm` cannot be used",
+            "there is no kernel for guests in `/var/cache/iodyno/kernel` or ``",
+            "the layout of `zfs` has 4 devices, and there are 3 below",
+        ]
+    );
+    let kernel = root.join("k");
+    let modules = kernel.join("lib/modules/6.1");
+    fs::create_dir_all(&modules).unwrap();
+    fs::create_dir_all(kernel.join("boot")).unwrap();
+    fs::write(kernel.join("boot/vmlinuz-6.1"), "").unwrap();
+    fs::write(
+        modules.join("modules.builtin"),
+        "a/virtio_pci.ko\na/virtio_console.ko\n",
+    )
+    .unwrap();
+    let fitting = VmLayer {
+        kernel: Some(kernel),
+        ..VmLayer::default()
+    };
+    let lacking = "the kernel 6.1 has no module `virtio_blk`, `ext4`";
+    let ext4 = file_system(FileSystemKind::Ext4);
+    assert_eq!(faults(fitting.clone(), vec![ext4.clone()], 1), [lacking]);
+    let all = "a/virtio_pci.ko\na/virtio_console.ko\na/virtio_blk.ko\na/ext4.ko\n";
+    fs::write(modules.join("modules.builtin"), all).unwrap();
+    let none: [&str; 0] = [];
+    assert_eq!(faults(fitting, vec![ext4], 1), none);
 }
 
 #[test]

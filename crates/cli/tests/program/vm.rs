@@ -1,0 +1,126 @@
+//! Trials in virtual machines. Without qemu or a kernel for guests, they are skipped.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::process::geteuid;
+
+use crate::harness::{Home, Running, root, skip};
+
+/// The folder with a kernel for guests.
+fn kernel() -> Result<PathBuf, &'static str> {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let qemu = |folder: PathBuf| folder.join("qemu-system-x86_64").is_file();
+    if !std::env::split_paths(&paths).any(qemu) {
+        return Err("qemu-system-x86_64 is not installed");
+    }
+    let cache = iodyno_guest::cache_folder(geteuid().is_root(), |name| std::env::var_os(name));
+    let kernel = cache.unwrap_or_default().join("kernel");
+    match kernel.join("boot").is_dir() {
+        true => Ok(kernel),
+        false => Err("there is no kernel for guests: run `make guest-kernel`"),
+    }
+}
+
+/// An experiment with this number of virtual machines, and its images in the folder `images`. `job`: options of fio.
+fn experiment(home: &Home, target: &str, guests: u32, kernel: &Path, job: &str) -> String {
+    fs::create_dir(home.work().join("images")).unwrap();
+    let text = format!(
+        "rounds = 1\n[configuration.guests]\ntarget = \"{target} on file on ./images\"\n\
+         file = {{ size = \"32MiB\", allocate = false }}\n\
+         vm = {{ guests = {guests}, memory = \"384MiB\", accel = \"tcg\", kernel = \"{}\" }}\n[workload.w]\n\
+         fio = {{ rw = \"randwrite\", bs = \"4k\", size = \"8m\", ioengine = \"posixaio\", iodepth = 4, {job} }}\n",
+        kernel.display()
+    );
+    home.file("vm.toml", &text).display().to_string()
+}
+
+/// The processes whose command line contains these words.
+fn processes(words: &[&str]) -> Vec<String> {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let lines = all.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines
+        .filter(|line| words.iter().all(|word| line.contains(word)))
+        .collect()
+}
+
+#[test]
+fn a_file_system_is_made_and_measured_in_a_virtual_machine() {
+    let kernel = match kernel() {
+        Ok(kernel) => kernel,
+        Err(why) => return skip(why),
+    };
+    let home = Home::new();
+    let file = experiment(&home, "ext4 on vm", 1, &kernel, "number_ios = 100");
+    home.iodyno(&["run", &file, "--seed", "1"]).succeeds();
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    let trial = &shown["trials"][0];
+    assert_eq!(trial["groups"][0]["rows"][0]["ops"], 100, "{trial}");
+    let found = &trial["nodes"][0]["environment"];
+    assert_eq!(
+        (&found["virtualisation"], &found["host"]),
+        (&"qemu".into(), &"guest1".into())
+    );
+    let mount = &found["targets"][0]["stack"][0];
+    assert_eq!(mount["layer"], "mount", "{found}");
+    let facts = &found["made"]["facts"];
+    assert_eq!(facts["layers"], "ext4 on vm on file on directory");
+    assert_eq!(facts["vm.acceleration"], "tcg");
+    assert_eq!(facts["vm.kernel"], found["kernel"]);
+    let commands = found["made"]["commands"].as_array().unwrap();
+    let command = |words: &str| {
+        let texts = commands.iter().filter_map(|run| run["command"].as_str());
+        texts.filter(|text| text.starts_with(words)).count()
+    };
+    assert_eq!(
+        (command("qemu-system-x86_64"), command("mkfs.ext4")),
+        (1, 1)
+    );
+    let images = home.work().join("images");
+    assert_eq!(fs::read_dir(&images).unwrap().count(), 0);
+    assert_eq!(
+        processes(&["qemu-system", images.to_str().unwrap()]),
+        [""; 0]
+    );
+}
+
+#[test]
+fn guests_measure_at_once_and_are_ended_by_clean_after_a_kill() {
+    let kernel = match kernel() {
+        Ok(kernel) => kernel,
+        Err(why) => return skip(why),
+    };
+    if !root() {
+        return skip("the journal of this user is not a temporary one");
+    }
+    let home = Home::new();
+    let job = "time_based = 1, runtime = \"1h\"";
+    let file = experiment(&home, "vm", 2, &kernel, job);
+    // The journal is in a mount namespace of its own, so that other tests' storage is not touched.
+    let script = "mkdir -p /var/lib/iodyno && mount -t tmpfs none /var/lib/iodyno || exit 9; \
+                  \"$1\" run \"$2\" & until test -e kill; do sleep 0.1; done; kill -9 $!; wait $!; exec \"$1\" clean";
+    let mut command = home.program(Path::new("unshare"));
+    let program = env!("CARGO_BIN_EXE_iodyno");
+    command.args(["--mount", "sh", "-c", script, "sh", program, &file]);
+    let run = Running::of(command);
+    run.wait_until_it_measures(&home);
+    let images = home.work().join("images");
+    let guests = || processes(&["qemu-system", images.to_str().unwrap()]);
+    assert_eq!(guests().len(), 2);
+    home.file("kill", "");
+    let cleaned = run.done().succeeds();
+    let server = "undone: server qemu-system-x86_64";
+    assert_eq!(
+        cleaned.stdout.matches(server).count(),
+        2,
+        "{}",
+        cleaned.stdout
+    );
+    assert_eq!(guests(), [""; 0]);
+    assert_eq!(fs::read_dir(&images).unwrap().count(), 0);
+    let shown = home.iodyno(&["show", "last"]).succeeds();
+    for guest in ["guest1", "guest2"] {
+        assert!(shown.stdout.contains(guest), "{}", shown.stdout);
+    }
+}

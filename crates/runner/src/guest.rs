@@ -1,0 +1,145 @@
+//! Nodes within virtual machines.
+//!
+//! The process that is started here passes bytes between this one and a node in the guest, over a serial port of the
+//! virtual machine. The guest belongs to a target that was made: it ends when that is undone.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use iodyno_guest::BOOT_LIMIT;
+use iodyno_model::{Layer, Provision};
+use iodyno_target::layers::{Guest, ProvisionRequest};
+
+use crate::process::{Connection, Launcher};
+
+/// The interval of keepalive messages, ns. The CPUs of an emulated guest can be busy for long on a busy host.
+const EVERY_NS: u64 = 4_000_000_000;
+
+/// A node within a virtual machine of another node.
+#[derive(Debug)]
+pub(crate) struct GuestNode<'a> {
+    host: &'a dyn Launcher,
+    socket: PathBuf,
+    connection: Connection,
+}
+
+impl<'a> GuestNode<'a> {
+    /// `None`: the host cannot reach it.
+    pub(crate) fn new(host: &'a dyn Launcher, guest: &Guest) -> Option<GuestNode<'a>> {
+        host.in_guest("", &guest.socket)?;
+        let to = match guest.name.as_str() {
+            "" => "the guest".to_owned(),
+            name => name.to_owned(),
+        };
+        Some(GuestNode {
+            host,
+            socket: guest.socket.clone(),
+            connection: Connection {
+                to,
+                hello_ns: BOOT_LIMIT.as_nanos() as u64,
+                every_ns: EVERY_NS,
+            },
+        })
+    }
+}
+
+impl Launcher for GuestNode<'_> {
+    fn program(&self) -> &Path {
+        self.host.program()
+    }
+
+    fn command(&self, task: &str) -> Command {
+        let command = self.host.in_guest(task, &self.socket);
+        // An empty name cannot be started. The host's own command would do on the host what is meant for the guest.
+        command.unwrap_or_else(|| Command::new(""))
+    }
+
+    fn connection(&self) -> Option<&Connection> {
+        Some(&self.connection)
+    }
+}
+
+/// What is made in a guest of this target: the layers above the virtual machines, on all its disks. `None`: nothing.
+pub(crate) fn request(target: &ProvisionRequest, guest: &Guest) -> Option<ProvisionRequest> {
+    let provision = &target.provision;
+    let (_, above) = provision.vm()?;
+    let device = |layer: &Layer| matches!(layer, Layer::Device { .. } | Layer::Loop { .. });
+    // The host's own devices got these settings.
+    let queue = match provision.layers.iter().any(device) {
+        true => Default::default(),
+        false => provision.queue.clone(),
+    };
+    if above.is_empty() && provision.fill == 0 && queue.is_empty() {
+        return None;
+    }
+    let mut layers = above.to_vec();
+    layers.push(Layer::Device {
+        paths: guest.disks.clone(),
+    });
+    Some(ProvisionRequest {
+        provision: Provision {
+            layers,
+            fill: provision.fill,
+            queue,
+            env: provision.env.clone(),
+            ..Provision::default()
+        },
+        destroy: guest.disks.clone(),
+        protected: Vec::new(),
+        ..target.clone()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use iodyno_model::{FileSystemKind, VmLayer};
+
+    use super::*;
+
+    fn target(layers: Vec<Layer>) -> ProvisionRequest {
+        ProvisionRequest {
+            token: "t".to_owned(),
+            configuration: "c".to_owned(),
+            provision: Provision {
+                layers,
+                ..Provision::default()
+            },
+            destroy: vec!["/dev/sdb".into()],
+            protected: vec!["/store".into()],
+        }
+    }
+
+    #[test]
+    fn only_the_layers_above_are_made_in_a_guest_and_only_its_disks_may_be_overwritten() {
+        let guest = Guest {
+            name: String::new(),
+            socket: "/run/node".into(),
+            disks: vec!["/dev/iodyno-t/disk0".into()],
+        };
+        let vm = Layer::Vm(VmLayer::default());
+        let folder = Layer::Directory { path: "/d".into() };
+        let ext4 = Layer::FileSystem {
+            fs: FileSystemKind::Ext4,
+            mkfs: Vec::new(),
+            mount: Vec::new(),
+        };
+        let plain = target(vec![vm.clone(), folder.clone()]);
+        assert_eq!(request(&plain, &guest), None);
+        let filled = ProvisionRequest {
+            provision: Provision {
+                fill: 1,
+                ..plain.provision.clone()
+            },
+            ..plain
+        };
+        let disks = Layer::Device {
+            paths: guest.disks.clone(),
+        };
+        let made = request(&filled, &guest).unwrap();
+        assert_eq!(made.provision.layers, std::slice::from_ref(&disks));
+        let made = request(&target(vec![ext4.clone(), vm, folder]), &guest).unwrap();
+        assert_eq!(made.provision.layers, [ext4, disks]);
+        assert_eq!((made.destroy, made.protected), (guest.disks, Vec::new()));
+        assert_eq!(made.token, "t");
+    }
+}

@@ -1,0 +1,358 @@
+//! Virtual machines on the files or devices below.
+//!
+//! Each is a server process: qemu. The layers above are not made here but by the nodes within the guests, which are
+//! reached through [`Guest::socket`]. Invariant: a guest that was made has answered.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use iodyno_guest::port::PortError;
+use iodyno_guest::{
+    ACCELERATION_LIMIT, BOOT_LIMIT, GuestError, Image, Kernel, Machine, ModuleTree, disk_path,
+    modules_of,
+};
+use iodyno_model::{Acceleration, Diagnostic, DiskAio, DiskCache, Layer, Provision, VmLayer};
+use iodyno_units::Bytes;
+use rustix::fs::Access;
+use serde::{Deserialize, Serialize};
+
+use crate::roots::{Roots, text};
+
+use super::action::Action;
+use super::host::Host;
+use super::{Making, check};
+
+/// The longest path of a unix socket, bytes.
+const LONGEST_SOCKET: usize = 107;
+/// The most of a log that is part of an error, bytes, and lines.
+const LOG_END: u64 = 4 << 10;
+const LOG_LINES: usize = 6;
+
+/// A virtual machine that runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guest {
+    /// Its name, if there are several: `guest1`.
+    pub name: String,
+    /// The socket of the host through which its nodes are reached.
+    pub socket: PathBuf,
+    /// Its disks, as paths within the guest.
+    pub disks: Vec<PathBuf>,
+}
+
+/// What the host lacks to start these virtual machines. `below`: the number of files and devices below.
+pub(super) fn faults(
+    host: &dyn Host,
+    provision: &Provision,
+    mounts: &Path,
+    below: usize,
+) -> Vec<Diagnostic> {
+    let Some((vm, above)) = provision.vm() else {
+        return Vec::new();
+    };
+    let mut faults = Vec::new();
+    let mut fault = |message: String, hint: &str| {
+        faults.push(Diagnostic::error(message).hint(hint));
+    };
+    for layer in above {
+        if let Layer::Zfs(_) | Layer::Delay { .. } | Layer::Throttle(_) | Layer::Vm(_) = layer {
+            let message = format!("`{}` cannot be made in a virtual machine", layer.kind());
+            fault(message, "put it below `vm`, or leave it out");
+        }
+    }
+    if vm.guests == 0 || !below.is_multiple_of(vm.guests as usize) {
+        let message = format!(
+            "{} virtual machines cannot share {below} files or devices equally",
+            vm.guests
+        );
+        fault(message, "set `file.count` to a multiple of `vm.guests`");
+    }
+    for disk in &vm.disks {
+        if disk.aio == DiskAio::Native && !disk.cache.is_direct() {
+            let message = format!(
+                "qemu has no `aio=native` with `cache={}`",
+                disk.cache.name()
+            );
+            fault(
+                message,
+                "set `vm.disk.cache` to `none` or `directsync`, or `vm.disk.aio` to `threads`",
+            );
+        }
+    }
+    if std::env::consts::ARCH != "x86_64" {
+        let message = "virtual machines need a host of the architecture x86_64".to_owned();
+        fault(message, "leave `vm` out");
+    }
+    let program = Machine::PROGRAM;
+    if host.program(program).is_none() {
+        let message = format!("`{program}`, which `vm` needs, is not installed");
+        fault(message, "install it: Debian's package is `qemu-system-x86`");
+    }
+    let kvm = host.roots().dev.join("kvm");
+    if vm.accel == Acceleration::Kvm && !usable(&kvm) {
+        let message = format!("`{}` cannot be used", kvm.display());
+        fault(message, "join the group `kvm`, or set `vm.accel` to `tcg`");
+    }
+    let socket = Machine::socket(&mounts.join("99-99"));
+    if socket.as_os_str().len() > LONGEST_SOCKET {
+        let message = format!(
+            "the path of the socket `{}` is longer than {LONGEST_SOCKET} bytes",
+            socket.display()
+        );
+        fault(message, "set XDG_STATE_HOME to a shorter path");
+    }
+    let wanted = vm.memory.saturating_mul(u64::from(vm.guests));
+    if let Some(free) = available(host.roots())
+        && wanted > free
+    {
+        let message = format!(
+            "the virtual machines have {} of memory, and {} are available",
+            Bytes(wanted),
+            Bytes(free)
+        );
+        fault(message, "lower `vm.memory` or `vm.guests`");
+    }
+    // What is in the guest is not known without a kernel.
+    match kernel(host, vm).and_then(|kernel| ModuleTree::read(&kernel.modules)) {
+        Ok(tree) => {
+            let each = below / (vm.guests.max(1) as usize);
+            let order = tree.load_order(&modules_of(vm, each, above));
+            faults.extend(order.err().map(|error| diagnostic(&error)));
+        }
+        Err(error) => faults.push(diagnostic(&error)),
+    }
+    faults
+}
+
+/// Memory that can be used without swapping, bytes.
+fn available(roots: &Roots) -> Option<u64> {
+    let text = text(roots.proc.join("meminfo"))?;
+    let mut lines = text.lines();
+    let line = lines.find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib << 10)
+}
+
+fn usable(device: &Path) -> bool {
+    rustix::fs::access(device, Access::READ_OK | Access::WRITE_OK).is_ok()
+}
+
+fn diagnostic(error: &GuestError) -> Diagnostic {
+    Diagnostic {
+        hint: error.hint(),
+        ..Diagnostic::error(error.to_string())
+    }
+}
+
+fn kernel(host: &dyn Host, vm: &VmLayer) -> Result<Kernel, GuestError> {
+    let cache = host.cache().unwrap_or_default();
+    let release = text(host.roots().proc.join("sys/kernel/osrelease")).unwrap_or_default();
+    Kernel::find(vm.kernel.as_deref(), &cache, &host.roots().root, &release)
+}
+
+/// What the host's page cache and flushes mean for durability.
+fn durability(cache: DiskCache) -> &'static str {
+    match cache {
+        DiskCache::None => "no page cache of the host; flushes are passed on",
+        DiskCache::Writeback => "page cache of the host; flushes are passed on",
+        DiskCache::Writethrough => "page cache of the host; each write is flushed",
+        DiskCache::DirectSync => "no page cache of the host; each write is flushed",
+        DiskCache::Unsafe => "page cache of the host; flushes are ignored",
+    }
+}
+
+impl Making<'_, '_> {
+    /// Starts the virtual machines on these files or devices, and waits until all have booted. `name`: that of the layer.
+    pub(super) fn vm(
+        &mut self,
+        name: &str,
+        vm: &VmLayer,
+        above: &[Layer],
+        below: &[PathBuf],
+    ) -> Result<(), Diagnostic> {
+        let token = self.request.token.clone();
+        let cannot = |error: &GuestError| diagnostic(error);
+        let Some(cache) = self.hands.host.cache() else {
+            let message = "the folder for the kernel and the initramfs of guests is not known";
+            let hint = "set HOME or XDG_CACHE_HOME to an absolute path";
+            return Err(Diagnostic::error(message).hint(hint));
+        };
+        let kernel = kernel(self.hands.host, vm).map_err(|error| cannot(&error))?;
+        let each = below.len() / (vm.guests.max(1) as usize);
+        let initramfs = self.initramfs(&kernel, vm, each, above, &cache)?;
+        let reserved = |layer: &Layer| matches!(layer, Layer::File { allocate: true, .. });
+        let discard = !self.request.provision.layers.iter().any(reserved);
+        let folders: Vec<PathBuf> = (0..vm.guests)
+            .map(|guest| self.mount_point(&format!("{name}-{guest}")))
+            .collect::<Result<_, _>>()?;
+        let machine = |number: usize, acceleration| Machine {
+            vm,
+            token: &token,
+            number: number as u32 + 1,
+            acceleration,
+            kernel: &kernel.image,
+            initramfs: &initramfs,
+            folder: &folders[number],
+            below: &below[number * each..(number + 1) * each],
+            discard,
+        };
+        let (acceleration, why) = self.acceleration(vm.accel, &machine(0, Acceleration::Kvm))?;
+        let names = vm.names();
+        let marks: Vec<String> = (0..folders.len())
+            .map(|number| self.start_machine(&machine(number, acceleration)))
+            .collect::<Result<_, _>>()?;
+        for (number, (folder, mark)) in folders.iter().zip(&marks).enumerate() {
+            (self.told)(&format!("boot of guest {}", number + 1));
+            self.await_machine(folder, mark, BOOT_LIMIT)?;
+            self.guests.push(Guest {
+                name: names[number].clone(),
+                socket: Machine::socket(folder),
+                disks: (0..vm.backed(each).len())
+                    .map(|disk| disk_path(&token, disk))
+                    .collect(),
+            });
+        }
+        let accelerated = match why {
+            Some(why) => format!("{} ({why})", acceleration.name()),
+            None => acceleration.name().to_owned(),
+        };
+        let mut facts = vec![
+            ("acceleration", accelerated),
+            ("kernel", kernel.release.clone()),
+        ];
+        if let Some(disk) = vm.backed(each).first() {
+            facts.push((DiskCache::SEEN_FACT, disk.cache.seen().to_owned()));
+            let disk = format!(
+                "{}, aio={}, cache={}: {}",
+                disk.interface.name(),
+                disk.aio.name(),
+                disk.cache.name(),
+                durability(disk.cache)
+            );
+            facts.push(("disks", disk));
+        }
+        self.add_facts("vm", facts);
+        Ok(())
+    }
+
+    fn initramfs(
+        &mut self,
+        kernel: &Kernel,
+        vm: &VmLayer,
+        below: usize,
+        above: &[Layer],
+        cache: &Path,
+    ) -> Result<PathBuf, Diagnostic> {
+        (self.told)("initramfs of the guest");
+        let program = std::env::current_exe().map_err(|error| {
+            Diagnostic::error(format!("the path of this program is not known: {error}"))
+        })?;
+        let host = self.hands.host;
+        // A device is emptied before a layer is made on it.
+        let devices = [Layer::Device { paths: Vec::new() }];
+        let tools = above.iter().chain(&devices).flat_map(check::tools);
+        let mut programs: Vec<PathBuf> = tools.filter_map(|(name, _)| host.program(name)).collect();
+        programs.sort();
+        programs.dedup();
+        let image = || -> Result<PathBuf, GuestError> {
+            let tree = ModuleTree::read(&kernel.modules)?;
+            let image = Image {
+                program,
+                modules: tree.load_order(&modules_of(vm, below, above))?,
+                programs,
+            };
+            image.build(cache)
+        };
+        image().map_err(|error| diagnostic(&error))
+    }
+
+    /// How the machines execute instructions; why not with KVM, if that was to be found out.
+    fn acceleration(
+        &mut self,
+        wanted: Acceleration,
+        probe: &Machine<'_>,
+    ) -> Result<(Acceleration, Option<&'static str>), Diagnostic> {
+        let kvm = self.hands.host.roots().dev.join("kvm");
+        match wanted {
+            Acceleration::Tcg => return Ok((Acceleration::Tcg, None)),
+            Acceleration::Auto if !usable(&kvm) => {
+                return Ok((Acceleration::Tcg, Some("no usable /dev/kvm")));
+            }
+            _ => {}
+        }
+        // A device that does not work makes qemu hang, so it has to be tried.
+        (self.told)("boot of a guest with KVM, for at most 10 s");
+        let mark = self.start_machine(probe)?;
+        let booted = self.await_machine(probe.folder, &mark, ACCELERATION_LIMIT);
+        self.hands.end_processes(&mark);
+        match (booted, wanted) {
+            (Ok(()), _) => Ok((Acceleration::Kvm, None)),
+            (Err(fault), _) if (self.hands.stop)() => Err(fault),
+            (Err(fault), Acceleration::Kvm) => {
+                Err(fault.hint("set `vm.accel` to `tcg`, or to `auto` to use KVM only if it works"))
+            }
+            (Err(_), _) => Ok((
+                Acceleration::Tcg,
+                Some("with KVM, no guest booted within 10 s"),
+            )),
+        }
+    }
+
+    /// Starts qemu. Returns the mark of its process.
+    fn start_machine(&mut self, machine: &Machine<'_>) -> Result<String, Diagnostic> {
+        let point = machine.folder.to_owned();
+        // That of a process that was killed would be taken for the new one.
+        let _ = std::fs::remove_file(Machine::socket(&point));
+        self.step(Action::Server {
+            command: machine.command(),
+            log: point.join("qemu.log"),
+            point,
+        })?;
+        Ok(self.hands.mark.clone())
+    }
+
+    /// Waits until the guest of this folder, whose qemu has this mark, answers.
+    fn await_machine(
+        &mut self,
+        folder: &Path,
+        mark: &str,
+        limit: Duration,
+    ) -> Result<(), Diagnostic> {
+        let socket = Machine::socket(folder);
+        let (host, stop) = (self.hands.host, self.hands.stop);
+        let ended = || !socket.exists() && host.marked(mark).is_empty();
+        let booted = host.await_guest(&socket, limit, &|| stop() || ended());
+        booted.map_err(|error| {
+            let error = match error {
+                PortError::Stopped if !stop() => "qemu ended".to_owned(),
+                other => other.to_string(),
+            };
+            let logs = [folder.join("qemu.log"), Machine::console(folder)];
+            let said: Vec<String> = logs.iter().filter_map(|log| end_of(log)).collect();
+            let cause = match said.is_empty() {
+                true => String::new(),
+                false => format!("\n  cause: {}", said.join("\n         ")),
+            };
+            Diagnostic::error(format!("cannot boot a guest: {error}{cause}"))
+        })
+    }
+}
+
+/// The last lines of a log.
+fn end_of(log: &Path) -> Option<String> {
+    let mut file = File::open(log).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LOG_END)))
+        .ok()?;
+    let mut bytes = Vec::new();
+    file.take(LOG_END).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
+    (!last.is_empty()).then(|| last.join("\n         "))
+}
