@@ -10,7 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// What a thread does with its file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Access {
-    /// Reads from a random place to the end, then from the begin, in blocks of this many bytes.
+    /// Reads to the end of the file, then from its begin, in blocks of this many bytes. See [`ReadersSettings::together`].
     Sequential(u64),
     /// Reads blocks of this many bytes at random places. Each is a multiple of the block, or lies in one record.
     Random(u64),
@@ -43,6 +43,8 @@ pub struct ReadersSettings {
     pub layout: Layout,
     /// What the threads do.
     pub access: Access,
+    /// Whether sequential threads start at the begin of their files, or at random places.
+    pub together: bool,
     /// Share of the random ops that go to the first tenth of the files' length; the others go anywhere. 0: all are uniform.
     pub skew: f64,
     /// Length of a record, the unit of all transfers, bytes.
@@ -64,6 +66,7 @@ impl Default for ReadersSettings {
             file: 16_000_000_000 / (1 << 20) * (1 << 20),
             layout: Layout::Contiguous,
             access: Access::Sequential(1 << 20),
+            together: false,
             skew: 0.0,
             record: 128 << 10,
             stripe: 512 << 10,
@@ -178,8 +181,10 @@ impl<D: Device> Readers<D> {
         };
         for number in 0..readers.threads.len() {
             let records = readers.records();
+            let together = readers.settings.together;
             let thread = &mut readers.threads[number];
-            let first = thread.random.random_range(0..records);
+            let random = thread.random.random_range(0..records);
+            let first = if together { 0 } else { random };
             thread.op = (first, first);
             readers.next_op(number as u32, 0);
         }

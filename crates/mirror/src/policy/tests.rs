@@ -234,3 +234,76 @@ fn md_moves_a_long_stream_on_flash_to_an_idle_leg() {
         Some(1)
     );
 }
+
+/// Legs with a queue of this many requests, each of which moves. A move costs 8 ms and a transfer 1 ms.
+fn queues(waiting: &[u32]) -> Vec<LegView> {
+    let leg = |&queued: &u32| LegView {
+        queued,
+        queued_bytes: u64::from(queued) * 131_072,
+        moves: queued,
+        done_end: 7,
+        move_ns: 8e6,
+        byte_ns: 1e6 / 131_072.0,
+        ..LegView::default()
+    };
+    waiting.iter().map(leg).collect()
+}
+
+#[test]
+fn adaptive_takes_the_leg_that_ends_a_read_first_if_one_is_idle() {
+    // (waiting requests, cost of a move on leg 1, chosen).
+    for (waiting, move_ns, chosen) in [
+        ([0, 1], 8e6, 0),
+        ([1, 0], 8e6, 1),
+        ([1, 0], 40e6, 0),
+        ([4, 0], 40e6, 1),
+    ] {
+        let mut two = queues(&waiting);
+        two[1].move_ns = move_ns;
+        let found = choices(PolicyKind::Adaptive, &two, &[1 << 30]);
+        assert_eq!(found, [chosen], "{waiting:?} {move_ns}");
+    }
+}
+
+#[test]
+fn adaptive_keeps_legs_to_their_parts_of_the_mirror_while_all_are_busy() {
+    let mut policy = Adaptive::new(2);
+    let mut choose = |offset: u64, waiting: [u32; 2]| {
+        policy
+            .choose(&read(offset << 30), &queues(&waiting), 0)
+            .unwrap()
+    };
+    // Each leg is idle once and serves an end of the range.
+    assert_eq!(choose(0, [0, 9]), 0);
+    assert_eq!(choose(90, [9, 0]), 1);
+    assert_eq!(choose(80, [9, 12]), 1);
+    assert_eq!(choose(20, [12, 9]), 0);
+    // A stream goes on across the border, but not at any price.
+    assert_eq!(choose(40, [9, 9]), 0);
+    let next = ReadRequest {
+        offset: (40 << 30) + 131_072,
+        length: 131_072,
+    };
+    assert_eq!(policy.choose(&next, &queues(&[40, 9]), 0), Some(0));
+    assert_eq!(policy.choose(&next, &queues(&[9000, 9]), 0), Some(1));
+}
+
+#[test]
+fn adaptive_tries_a_slow_leg_with_one_percent_of_the_reads() {
+    let mut policy = Adaptive::new(2);
+    let mut two = queues(&[0, 0]);
+    two[1].move_ns = 800e6;
+    let mut slow = 0;
+    for step in 0..10_000 {
+        slow += policy
+            .choose(&read((step * 7919 % 1000) << 30), &two, 0)
+            .unwrap();
+    }
+    assert_eq!(slow, 10_000 / 101);
+    // While it has requests it is left alone.
+    two[1].queued = 1;
+    let chosen: Vec<usize> = (0..300)
+        .map(|_| policy.choose(&read(1 << 30), &two, 0).unwrap())
+        .collect();
+    assert_eq!(chosen, [0; 300]);
+}
