@@ -696,3 +696,57 @@ fn a_physical_volume_created_by_lvm_is_found() {
     let found = signatures::probe(&File::open(&disk.device).unwrap(), 0, 16 * MIB).unwrap();
     assert_eq!(found[0].what, "LVM2 physical volume");
 }
+
+#[test]
+fn a_leg_of_a_mirror_is_admitted_with_what_the_mirror_holds_and_with_nothing_else() {
+    const LEG: &[u8] = b"iodyno mirror\r\n\x1a";
+    let legs = Guard::new(Roots::host()).of_legs(MIB);
+    let admit = |path: &Path| {
+        legs.admit(&Request {
+            path,
+            intent: Intent::WRITE,
+            flags: OpenFlags::default(),
+            named: true,
+            destroy: &[],
+        })
+    };
+    let holding = |marks: &[(u64, &[u8])]| {
+        Loop::holding(16, |file| {
+            let file = OpenOptions::new().write(true).open(file).unwrap();
+            for (offset, bytes) in marks {
+                file.write_all_at(bytes, *offset).unwrap();
+            }
+        })
+    };
+    // A file system of the mirror at the start of its data, and what lies at the leg's end.
+    let of_mirror: [(u64, &[u8]); 3] = [
+        (0, LEG),
+        (15 * MIB, &noise(4096)),
+        (16 * MIB - 512, b"EFI PART"),
+    ];
+    let Some(disk) = holding(&of_mirror) else {
+        return;
+    };
+    assert_eq!(admit(&disk.device).unwrap().notes, Vec::<String>::new());
+    assert!(refusal(write(&disk.device, &[])).findings.len() > 1);
+    drop(disk);
+    // A volume was made over the leg, or it never was one.
+    for marks in [
+        [(0, LEG), (64 * 1024 + 64, &b"_BHRfS_M"[..])],
+        [(MIB, &noise(4096)), (64 * 1024 + 64, b"_BHRfS_M")],
+        [(15 * MIB, &noise(4096)), (4096, &noise(4096))],
+    ] {
+        let Some(disk) = holding(&marks) else { return };
+        assert!(
+            refusal(admit(&disk.device))
+                .findings
+                .iter()
+                .all(Reason::gives_way)
+        );
+        if marks[1].1 == b"_BHRfS_M" {
+            let detached = disk.file.with_extension("copy");
+            fs::copy(&disk.file, &detached).unwrap();
+            refusal(admit(&detached));
+        }
+    }
+}

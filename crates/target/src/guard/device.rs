@@ -15,9 +15,7 @@ use super::content::{Digests, Sample};
 use super::open::{Pinned, PinnedKind, open_flags, reopen};
 use super::own_writes::{self, Claim, Sampled};
 use super::survey::Survey;
-use super::{
-    AdmitError, Admitted, Guard, Kind, Reason, Request, admitted, overwritten, refused, uses,
-};
+use super::{AdmitError, Admitted, Guard, Kind, Reason, Request, admitted, refused, uses};
 
 /// How often, and at which interval, to check again for a user that may be temporary: one second in total,
 /// sufficient on a busy host.
@@ -110,11 +108,9 @@ impl Guard {
             Err(error) => Content::unread(error.to_string()),
         };
         reasons.extend(content.reasons);
-        let given = request.destroys(pinned);
-        if !reasons.iter().all(|reason| given && reason.gives_way()) {
+        let Some(mut notes) = self.outweighed(request, pinned, &reasons) else {
             return Err(refused(request, pinned, reasons));
-        }
-        let mut notes = overwritten(&reasons);
+        };
         if let (Some(records), Some(sampled)) = (&self.records, content.sampled) {
             let begun = claim.begin(records, &pinned.resolved, sampled);
             notes.extend(begun.err().map(|error| {

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 use iodyno_model::TargetUse;
 use rustix::fs::{Access, AtFlags, CWD, OFlags, StatVfsMountFlags, StatxFlags, accessat};
 
-use crate::block::DeviceNumber;
+use crate::block::{Block, DeviceNumber};
 use crate::mounts;
 use crate::roots::Roots;
 use crate::signatures;
@@ -162,6 +162,18 @@ impl Admitted {
         self.claim.clone().map(WrittenDevice)
     }
 
+    /// Whether the device rotates, or the disk of the file's file system; `false` if it is not known.
+    pub fn rotates(&self, roots: &Roots) -> bool {
+        let number = match self.kind {
+            Kind::BlockDevice(number) => Some(number),
+            _ => (rustix::fs::fstat(&self.descriptor).ok())
+                .map(|state| DeviceNumber::of(state.st_dev)),
+        };
+        let block = number.and_then(|number| Block::find(roots, number).ok());
+        let disk = block.map(|block| block.parent().unwrap_or(block));
+        disk.and_then(|disk| disk.attribute("queue/rotational")) == Some("1".to_owned())
+    }
+
     /// The current length; a file may have grown.
     ///
     /// # Errors
@@ -188,6 +200,8 @@ pub struct Guard {
     claims: Mutex<HashMap<DeviceNumber, Weak<Claim>>>,
     /// Files that are never admitted as targets.
     protected: Vec<PathBuf>,
+    /// Targets are legs of a mirror, and its data begin at this offset.
+    legs: Option<u64>,
     /// Records of iodyno's earlier writes; `None`: no records.
     records: Option<Records>,
     /// The host's swap and loop files, cached because a job can have thousands of files.
@@ -204,6 +218,7 @@ impl Guard {
             roots,
             claims: Mutex::new(HashMap::new()),
             protected: Vec::new(),
+            legs: None,
             records: None,
             files: Mutex::new(None),
         }
@@ -224,6 +239,18 @@ impl Guard {
     pub fn protecting(self, files: &[PathBuf]) -> Guard {
         Guard {
             protected: files.to_vec(),
+            ..self
+        }
+    }
+
+    /// Admits legs of iodyno's mirrors, whose data begin at this offset, with what the mirror holds. What else is found before that
+    /// offset is still refused, and so is everything on a target without the signature of a leg. Not to be used with records:
+    /// a leg must never count as written by a benchmark.
+    #[must_use]
+    pub fn of_legs(self, data: u64) -> Guard {
+        Guard {
+            legs: Some(data),
+            records: None,
             ..self
         }
     }
@@ -271,8 +298,7 @@ impl Guard {
                 kind: (*kind).to_owned(),
             }],
         };
-        let given = request.destroys(&pinned);
-        if !reasons.iter().all(|reason| given && reason.gives_way()) {
+        if self.outweighed(request, &pinned, &reasons).is_none() {
             return Err(refused(request, &pinned, reasons));
         }
         let mut access = Access::empty();
@@ -437,19 +463,41 @@ impl Guard {
 
     fn admit_file(&self, request: &Request<'_>, pinned: &Pinned) -> Result<Admitted, AdmitError> {
         let reasons = self.against_file(request, pinned);
-        let given = request.destroys(pinned);
-        if !reasons.iter().all(|reason| given && reason.gives_way()) {
+        let Some(notes) = self.outweighed(request, pinned, &reasons) else {
             return Err(refused(request, pinned, reasons));
-        }
+        };
         let descriptor = pinned
             .open(open_flags(request.intent, request.flags))
             .map_err(|source| {
                 AdmitError::failed(request.path, "open", source, request.flags.direct)
             })?;
         Ok(Admitted {
-            notes: overwritten(&reasons),
+            notes,
             ..admitted(request, pinned, Kind::File, descriptor)
         })
+    }
+
+    /// Notes on what is overwritten if permissions outweigh all reasons; otherwise `None`.
+    fn outweighed(
+        &self,
+        request: &Request<'_>,
+        pinned: &Pinned,
+        reasons: &[Reason],
+    ) -> Option<Vec<String>> {
+        if request.destroys(pinned) {
+            let all = reasons.iter().all(Reason::gives_way);
+            return all.then(|| overwritten(reasons));
+        }
+        let leg = |reason: &Reason| matches!(reason, Reason::Signature { signature, .. } if signature.what == signatures::LEG);
+        let legs = self.legs.filter(|_| reasons.iter().any(leg));
+        let of_mirror = |reason: &Reason| match reason {
+            Reason::Data { .. } => legs.is_some(),
+            Reason::Signature { signature, .. } => {
+                legs.is_some_and(|data| leg(reason) || signature.offset >= data)
+            }
+            _ => false,
+        };
+        reasons.iter().all(of_mirror).then(Vec::new)
     }
 
     /// How the host uses a file. A cached survey is sufficient if the file is not in use. If it is, the host is

@@ -15,6 +15,9 @@ use std::os::unix::fs::FileExt;
 
 use reader::Reader;
 
+/// The name of a leg of iodyno's mirrors.
+pub const LEG: &str = "leg of an iodyno mirror";
+
 /// A signature on a device.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Signature {
