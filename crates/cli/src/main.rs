@@ -91,6 +91,8 @@ fn main() -> ExitCode {
         Command::Check(args) => commands::check(args, &context),
         Command::Doctor(args) => commands::doctor(args, &context),
         Command::Clean(args) => commands::clean(args, &context),
+        Command::Mirror(args) => commands::mirror(args, &context),
+        Command::Serve(args) => commands::serve(args, &context),
         Command::Watch(args) => commands::watch(args, &context),
         Command::Schema => commands::schema(),
         Command::Man(args) => commands::man(args),

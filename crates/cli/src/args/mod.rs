@@ -7,6 +7,7 @@ mod experiment;
 mod foreign;
 mod fs;
 mod host;
+mod mirror;
 mod percent;
 mod run;
 mod sampling;
@@ -24,6 +25,10 @@ pub(crate) use experiment::ExperimentArgs;
 pub(crate) use foreign::{FileioArgs, FioArgs};
 pub(crate) use fs::{FsArgs, FsCommand, FsListArgs, FsRunArgs, FsShowArgs};
 pub(crate) use host::{DoctorArgs, WatchArgs};
+pub(crate) use mirror::{
+    MirrorAddArgs, MirrorArgs, MirrorCommand, MirrorCreateArgs, MirrorRemoveArgs,
+    MirrorReplaceArgs, MirrorScrubArgs, MirrorStatusArgs, ServeArgs, ServeCommand, ServeMirrorArgs,
+};
 pub(crate) use percent::Percent;
 pub(crate) use run::RunArgs;
 pub(crate) use sampling::{SamplingArgs, each_once};
@@ -130,6 +135,8 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     Watch(WatchArgs),
     Clean(CleanArgs),
+    Mirror(MirrorArgs),
+    Serve(ServeArgs),
     /// Print the JSON Schema of experiments, for editors.
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema,

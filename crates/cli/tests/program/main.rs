@@ -20,6 +20,7 @@ mod imports;
 mod interruption;
 mod kills;
 mod logging;
+mod mirror;
 mod moved;
 mod nodes;
 mod printed;

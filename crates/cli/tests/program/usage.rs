@@ -69,7 +69,7 @@ fn writes_a_manual_page_for_each_command() {
     let done = home
         .iodyno(&["man", "pages/man1"])
         .succeeds()
-        .tells("22 pages");
+        .tells("31 pages");
     assert_eq!(done.stdout, "");
     for command in COMMANDS {
         let page = home.work().join(format!("pages/man1/iodyno-{command}.1"));

@@ -1,0 +1,234 @@
+//! Flags of `mirror` and `serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
+use iodyno_mirror::PolicyKind;
+use iodyno_units::{Bytes, Nanos};
+
+/// Make mirrors and manage their legs.
+///
+/// A mirror keeps the same data on several files or block devices, its legs. `iodyno serve mirror` makes it available. These commands
+/// work on mirrors that are not being served, except `status`.
+#[derive(Debug, Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct MirrorArgs {
+    /// The command to run.
+    #[command(subcommand)]
+    pub(crate) command: MirrorCommand,
+}
+
+/// The commands of `mirror`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MirrorCommand {
+    Create(MirrorCreateArgs),
+    Status(MirrorStatusArgs),
+    Add(MirrorAddArgs),
+    Remove(MirrorRemoveArgs),
+    Replace(MirrorReplaceArgs),
+    Scrub(MirrorScrubArgs),
+}
+
+/// Make a mirror of files or block devices.
+///
+/// The mirror is as long as its shortest leg, less 1 MiB. The data area of the first leg is the content of the new mirror; it is copied
+/// to the others when the mirror is served first, unless all legs are files that consist of holes.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  truncate -s 10G /a/leg /b/leg; iodyno mirror create /a/leg /b/leg
+  iodyno mirror create /dev/sdx /dev/sdy --destroy /dev/sdx --destroy /dev/sdy")]
+pub(crate) struct MirrorCreateArgs {
+    /// Existing files or block devices.
+    #[arg(required = true, value_name = "LEG", value_hint = ValueHint::FilePath)]
+    pub(crate) legs: Vec<PathBuf>,
+
+    /// Permit overwriting the content of this file or device; repeatable.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub(crate) destroy: Vec<PathBuf>,
+}
+
+/// Show what is stored on legs.
+///
+/// Reads superblocks and the write-intent log, also of legs in use; then the state may be older than that of the server. The exit code is
+/// 1 if the mirror cannot be started with these legs, or is not redundant.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  iodyno mirror status /a/leg /b/leg
+  iodyno mirror status --json /a/leg      A single leg knows all others")]
+pub(crate) struct MirrorStatusArgs {
+    /// Legs of one mirror.
+    #[arg(required = true, value_name = "LEG", value_hint = ValueHint::FilePath)]
+    pub(crate) legs: Vec<PathBuf>,
+
+    /// Print the state as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Add a leg to a mirror.
+///
+/// The new leg is copied to when the mirror is served next.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  iodyno mirror add --leg /a/leg --leg /b/leg /c/leg")]
+pub(crate) struct MirrorAddArgs {
+    /// A leg of the mirror; repeat for each.
+    #[arg(long = "leg", required = true, value_name = "LEG", value_hint = ValueHint::FilePath)]
+    pub(crate) legs: Vec<PathBuf>,
+
+    /// An existing file or block device, at least as long as the mirror and 1 MiB.
+    #[arg(value_name = "NEW", value_hint = ValueHint::FilePath)]
+    pub(crate) new: PathBuf,
+
+    /// Permit overwriting the content of this file or device.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub(crate) destroy: Vec<PathBuf>,
+}
+
+/// Remove a leg from a mirror.
+///
+/// At least one leg in sync remains. The superblock of the removed leg is overwritten if the leg is given by its path.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  iodyno mirror remove --leg /a/leg --leg /b/leg /c/leg
+  iodyno mirror remove --leg /a/leg 019a3c1e-7d0a-7f3e-8a55-2b1a6e0c4d11
+                                          A leg that is lost, by its UUID from `iodyno mirror status`")]
+pub(crate) struct MirrorRemoveArgs {
+    /// A leg of the mirror that stays; repeat for each.
+    #[arg(long = "leg", required = true, value_name = "LEG", value_hint = ValueHint::FilePath)]
+    pub(crate) legs: Vec<PathBuf>,
+
+    /// The leg to remove: its path, or its UUID if it is lost.
+    #[arg(value_name = "OLD", value_hint = ValueHint::FilePath)]
+    pub(crate) old: PathBuf,
+}
+
+/// Replace a leg of a mirror by another file or device.
+///
+/// The new leg is copied to when the mirror is served next. Until then the mirror has one leg less. To keep the redundancy, add the
+/// new leg first, serve the mirror until it is in sync, and then remove the old one.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  iodyno mirror replace --leg /a/leg /b/leg /c/leg
+  iodyno mirror replace --leg /a/leg 019a3c1e-7d0a-7f3e-8a55-2b1a6e0c4d11 /c/leg")]
+pub(crate) struct MirrorReplaceArgs {
+    /// A leg of the mirror that stays; repeat for each.
+    #[arg(long = "leg", required = true, value_name = "LEG", value_hint = ValueHint::FilePath)]
+    pub(crate) legs: Vec<PathBuf>,
+
+    /// The leg to remove: its path, or its UUID if it is lost.
+    #[arg(value_name = "OLD", value_hint = ValueHint::FilePath)]
+    pub(crate) old: PathBuf,
+
+    /// An existing file or block device, at least as long as the mirror and 1 MiB.
+    #[arg(value_name = "NEW", value_hint = ValueHint::FilePath)]
+    pub(crate) new: PathBuf,
+
+    /// Permit overwriting the content of this file or device.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub(crate) destroy: Vec<PathBuf>,
+}
+
+/// Compare all legs of a mirror.
+///
+/// Reads all legs in sync and reports ranges in which they differ. A mirror has no checksums: which leg is right is for you to
+/// decide, and nothing is repaired without `--from`. Regions that may differ after a crash are copied first. What one leg cannot read is
+/// rewritten from another. The exit code is 1 if legs differ, or a range could not be read.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  iodyno mirror scrub /a/leg /b/leg
+  iodyno mirror scrub /a/leg /b/leg --from /a/leg
+                                          Overwrite what differs with the content of /a/leg")]
+pub(crate) struct MirrorScrubArgs {
+    /// All legs of the mirror.
+    #[arg(required = true, value_name = "LEG", value_hint = ValueHint::FilePath)]
+    pub(crate) legs: Vec<PathBuf>,
+
+    /// The leg that is right where legs differ.
+    #[arg(long, value_name = "LEG", value_hint = ValueHint::FilePath)]
+    pub(crate) from: Option<PathBuf>,
+}
+
+/// Serve storage.
+#[derive(Debug, Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct ServeArgs {
+    /// What to serve.
+    #[command(subcommand)]
+    pub(crate) command: ServeCommand,
+}
+
+/// The commands of `serve`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServeCommand {
+    Mirror(ServeMirrorArgs),
+}
+
+/// Serve a mirror by NBD.
+///
+/// Any NBD client can use it: qemu, nbdcopy, nbd-client, nbdfuse. Runs until SIGINT or SIGTERM; then it finishes what is in flight and
+/// flushes all legs. A leg that fails is dropped and recorded as behind on the others before the request is acknowledged; it is copied
+/// to after the next start. Legs are never initialised here.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  iodyno serve mirror --leg /a/leg --leg /b/leg --socket /run/mirror.sock
+  nbdcopy disk.img 'nbd+unix:///?socket=/run/mirror.sock'
+  iodyno serve mirror --leg /a/leg --degraded --tcp 127.0.0.1:10809")]
+pub(crate) struct ServeMirrorArgs {
+    /// A leg of the mirror; repeat for each.
+    #[arg(long = "leg", required = true, value_name = "LEG", value_hint = ValueHint::FilePath)]
+    pub(crate) legs: Vec<PathBuf>,
+
+    /// How the leg of a read is chosen: modulo, least-pending, openzfs, openzfs-nonrot, md-raid1, round-robin, power-of-two or
+    /// adaptive.
+    #[arg(long, value_name = "POLICY", default_value_t = PolicyKind::Adaptive)]
+    pub(crate) policy: PolicyKind,
+
+    /// Listen on this Unix socket, which only this user may connect to.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, required_unless_present = "tcp")]
+    pub(crate) socket: Option<PathBuf>,
+
+    /// Listen on this TCP address, without any authentication.
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "socket")]
+    pub(crate) tcp: Option<SocketAddr>,
+
+    /// Permit an address of `--tcp` that is not a loopback address.
+    #[arg(long, requires = "tcp")]
+    pub(crate) public: bool,
+
+    /// Start even if legs in sync are missing. They have to be copied to completely when they return.
+    #[arg(long)]
+    pub(crate) degraded: bool,
+
+    /// Drop a leg that does not answer for this time.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = leg_timeout)]
+    pub(crate) leg_timeout: Nanos,
+
+    /// Copy at most this much per second to legs that are behind, or after a crash.
+    #[arg(long, value_name = "BYTES", default_value = "200MiB", value_parser = resync_rate)]
+    pub(crate) resync_rate: Bytes,
+}
+
+fn leg_timeout(text: &str) -> Result<Nanos, String> {
+    let time: Nanos = text.parse().map_err(|error| format!("{error}"))?;
+    match time < Nanos::SECOND {
+        true => Err("at least 1s is needed: slower legs would be dropped".to_owned()),
+        false => Ok(time),
+    }
+}
+
+fn resync_rate(text: &str) -> Result<Bytes, String> {
+    let rate: Bytes = text.parse().map_err(|error| format!("{error}"))?;
+    match rate.0 < 64 << 10 {
+        true => Err("at least 64KiB is needed: the mirror would never be in sync".to_owned()),
+        false => Ok(rate),
+    }
+}

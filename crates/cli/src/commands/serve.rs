@@ -1,0 +1,129 @@
+//! `iodyno serve`: serves a mirror until it is told to stop.
+
+use iodyno_mirror::core::{Notice, Settings};
+use iodyno_mirror::superblock::LegState;
+use iodyno_model::Diagnostic;
+use iodyno_serve::front::{Front, Listener};
+use iodyno_serve::legs::{self, Purpose};
+use iodyno_serve::nbd::Export;
+use iodyno_serve::{queue, stay_in_memory};
+
+use crate::args::{ServeArgs, ServeCommand, ServeMirrorArgs};
+use crate::commands::mirror::{described, names};
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::failure::{Failure, chain, reason};
+use crate::signals::{self, Caught};
+
+/// Runs a command of `serve`.
+pub(crate) fn serve(args: &ServeArgs, context: &Context) -> Result<Exit, Failure> {
+    match &args.command {
+        ServeCommand::Mirror(args) => mirror(args, context),
+    }
+}
+
+fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
+    if let Some(address) = args
+        .tcp
+        .filter(|address| !address.ip().is_loopback() && !args.public)
+    {
+        let fault = format!("`{address}` is not a loopback address, and NBD has no authentication");
+        let hint = "use a loopback address, or add `--public` if every host that reaches it may read and write";
+        return Err(Failure::one(Diagnostic::error(fault).hint(hint)));
+    }
+    let legs = legs::open(&args.legs, Purpose::Use)?;
+    let found = legs::assemble(&legs, args.degraded).map_err(Failure::input)?;
+    let names = names(&found.assembly, &legs);
+    let open = legs::descriptors(&found.assembly, &legs).map_err(Failure::one)?;
+    let geometry = found.assembly.geometry;
+    let behind = (found.assembly.parts.iter().zip(&names))
+        .filter(|(part, _)| part.member.state != LegState::InSync)
+        .map(|(part, name)| match part.given {
+            Some(_) => format!("{name} is behind and is copied to"),
+            None => format!("{name} is missing"),
+        });
+    let behind: Vec<String> = behind.collect();
+    let export = Export {
+        length: geometry.length,
+        unit: geometry.unit,
+        rotational: open.iter().any(|leg| leg.rotational),
+    };
+    let listener = listen(args)?;
+    let uri = listener.uri();
+    context.tell(&stay_in_memory());
+    let mirror = found.mirror(Settings::default());
+    let cannot = |what: &str, error: &std::io::Error| {
+        Failure::one(Diagnostic::error(format!(
+            "cannot {what}: {}",
+            reason(error)
+        )))
+    };
+    let (handle, inbox) = queue::channel().map_err(|error| cannot("create an eventfd", &error))?;
+    let stopper = handle.clone();
+    let _watch = signals::watch(move |caught| match caught {
+        Caught::Stop(_) => stopper.stop(),
+        Caught::Exit => leave(),
+        Caught::Status => {}
+    })
+    .map_err(|error| cannot("watch for signals", &error))?;
+    let front =
+        Front::start(listener, export, handle).map_err(|error| cannot("start a thread", &error))?;
+    for line in behind {
+        context.note(&line);
+    }
+    context.note(&format!("serving {uri}"));
+    let settings = queue::Settings {
+        policy: args.policy,
+        leg_timeout_ns: args.leg_timeout.0,
+        resync_rate: args.resync_rate.0,
+        seed: 1,
+    };
+    let mut halted = false;
+    let mut notice = |notice: Notice| {
+        halted |= notice == Notice::Halted;
+        context.note(&described(notice, &names));
+    };
+    let ended = queue::run(
+        mirror,
+        open,
+        settings,
+        queue::Task::Serve,
+        inbox,
+        &mut notice,
+    );
+    front.stop();
+    let failed = |fault: String| Failure {
+        exit: Exit::WorkloadFailed,
+        faults: vec![Diagnostic::error(fault)],
+    };
+    ended.map_err(|error| failed(chain(&error)))?;
+    match halted {
+        true => Err(failed("the mirror was halted".to_owned())),
+        false => Ok(Exit::Fine),
+    }
+}
+
+fn listen(args: &ServeMirrorArgs) -> Result<Listener, Failure> {
+    let (listener, name) = match (&args.socket, args.tcp) {
+        (Some(path), _) => (Listener::unix(path), path.display().to_string()),
+        (None, Some(address)) => (Listener::tcp(address), address.to_string()),
+        (None, None) => {
+            let fault = "neither `--socket` nor `--tcp` is given";
+            return Err(Failure::one(Diagnostic::error(fault)));
+        }
+    };
+    listener.map_err(|error| {
+        let fault = Diagnostic::error(format!("cannot listen on `{name}`: {}", reason(&error)));
+        Failure::one(match error.kind() {
+            std::io::ErrorKind::AddrInUse => fault
+                .hint("another server listens there, or a file has that name: choose another one"),
+            _ => fault,
+        })
+    })
+}
+
+/// Exits although a leg hangs: two requests could not end the server. What was acknowledged is on the other legs.
+#[allow(clippy::exit)]
+fn leave() -> ! {
+    std::process::exit(i32::from(Exit::Interrupted.code()))
+}

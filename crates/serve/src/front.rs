@@ -1,0 +1,389 @@
+//! The NBD server: a socket, and two threads for each connection, one that reads requests and one that writes replies.
+//!
+//! A connection may have a limited number of requests and bytes in flight; its reader waits until replies were sent. When a
+//! connection ends, its requests in flight end as well, and their replies are dropped.
+
+use std::io::{self, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use iodyno_mirror::core::Access;
+
+use crate::nbd::{self, Command, Export};
+use crate::queue::{Handle, Reply, Request};
+
+/// Requests of a connection in flight.
+const MOST_REQUESTS: usize = 256;
+/// Their bytes; one request may exceed it.
+const MOST_BYTES: usize = 64 << 20;
+/// Connections at a time.
+const MOST_CONNECTIONS: usize = 64;
+/// A client that does not negotiate within this time is disconnected.
+const NEGOTIATION: Duration = Duration::from_secs(30);
+/// How long clients may take to read their last replies when the server ends.
+const LAST_REPLIES: Duration = Duration::from_secs(5);
+
+/// A socket on which a mirror is served.
+#[derive(Debug)]
+pub enum Listener {
+    /// A Unix socket, removed when it is dropped.
+    Unix(UnixListener, PathBuf),
+    /// TCP.
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// A Unix socket that only this user may connect to. A socket that nobody listens to is replaced.
+    ///
+    /// # Errors
+    /// As bind(2): `EADDRINUSE` if there is a file, or somebody listens.
+    pub fn unix(path: &Path) -> io::Result<Listener> {
+        let left = path
+            .symlink_metadata()
+            .is_ok_and(|found| found.file_type().is_socket())
+            && UnixStream::connect(path)
+                .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+        if left {
+            std::fs::remove_file(path)?;
+        }
+        // The mode is right from the beginning. No other thread creates files now.
+        let mask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+        let bound = UnixListener::bind(path);
+        rustix::process::umask(mask);
+        Ok(Listener::Unix(bound?, path.to_owned()))
+    }
+
+    /// A TCP socket.
+    ///
+    /// # Errors
+    /// As bind(2).
+    pub fn tcp(address: SocketAddr) -> io::Result<Listener> {
+        Ok(Listener::Tcp(TcpListener::bind(address)?))
+    }
+
+    /// The URI by which clients name it.
+    pub fn uri(&self) -> String {
+        match self {
+            Listener::Unix(_, path) => format!("nbd+unix:///?socket={}", path.display()),
+            Listener::Tcp(listener) => match listener.local_addr() {
+                Ok(address) => format!("nbd://{address}"),
+                Err(_) => "nbd://".to_owned(),
+            },
+        }
+    }
+
+    fn accept(&self) -> io::Result<Stream> {
+        match self {
+            Listener::Unix(listener, _) => Ok(Stream::Unix(listener.accept()?.0)),
+            Listener::Tcp(listener) => {
+                let stream = listener.accept()?.0;
+                stream.set_nodelay(true)?;
+                Ok(Stream::Tcp(stream))
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Listener::Unix(_, path) = self {
+            // Another server may have replaced it; then its own file is gone already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    fn try_clone(&self) -> io::Result<Stream> {
+        Ok(match self {
+            Stream::Unix(stream) => Stream::Unix(stream.try_clone()?),
+            Stream::Tcp(stream) => Stream::Tcp(stream.try_clone()?),
+        })
+    }
+
+    fn shutdown(&self, how: Shutdown) {
+        // It may be closed already.
+        let _ = match self {
+            Stream::Unix(stream) => stream.shutdown(how),
+            Stream::Tcp(stream) => stream.shutdown(how),
+        };
+    }
+
+    fn read_within(&self, limit: Option<Duration>) -> io::Result<()> {
+        match self {
+            Stream::Unix(stream) => stream.set_read_timeout(limit),
+            Stream::Tcp(stream) => stream.set_read_timeout(limit),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Unix(stream) => stream.read(into),
+            Stream::Tcp(stream) => stream.read(into),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Unix(stream) => stream.write(bytes),
+            Stream::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The server, which runs until it is stopped.
+#[derive(Debug)]
+pub struct Front {
+    shared: Arc<Shared>,
+    listener: Arc<Listener>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    connections: Mutex<Connections>,
+    /// A connection has ended.
+    ended: Condvar,
+    handle: Handle,
+    export: Export,
+}
+
+#[derive(Debug, Default)]
+struct Connections {
+    open: Vec<(u64, Stream)>,
+    next: u64,
+    stopping: bool,
+}
+
+impl Front {
+    /// Serves a mirror on a socket, in threads of its own.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub fn start(listener: Listener, export: Export, handle: Handle) -> io::Result<Front> {
+        let shared = Arc::new(Shared {
+            connections: Mutex::default(),
+            ended: Condvar::new(),
+            handle,
+            export,
+        });
+        let listener = Arc::new(listener);
+        let front = Front {
+            shared: Arc::clone(&shared),
+            listener: Arc::clone(&listener),
+        };
+        thread::Builder::new()
+            .name("accept".to_owned())
+            .spawn(move || accept_all(&listener, &shared))?;
+        Ok(front)
+    }
+
+    /// Ends all connections after their last replies. To be called when the mirror has ended.
+    pub fn stop(self) {
+        let mut connections = self.shared.connections();
+        connections.stopping = true;
+        for (_, stream) in &connections.open {
+            stream.shutdown(Shutdown::Read);
+        }
+        let idle = |connections: &mut Connections| !connections.open.is_empty();
+        let waited = self
+            .shared
+            .ended
+            .wait_timeout_while(connections, LAST_REPLIES, idle);
+        let (connections, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        for (_, stream) in &connections.open {
+            stream.shutdown(Shutdown::Both);
+        }
+        if let Listener::Unix(_, path) = &*self.listener {
+            // The thread that accepts keeps the listener.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Shared {
+    fn connections(&self) -> MutexGuard<'_, Connections> {
+        self.connections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn accept_all(listener: &Listener, shared: &Arc<Shared>) {
+    loop {
+        let Ok(stream) = listener.accept() else {
+            // Too many open files, or a client that has gone: others may still come.
+            thread::sleep(Duration::from_millis(100));
+            continue;
+        };
+        let mut connections = shared.connections();
+        if connections.stopping {
+            return;
+        }
+        let Ok(copy) = stream.try_clone() else {
+            continue;
+        };
+        if connections.open.len() >= MOST_CONNECTIONS {
+            continue;
+        }
+        let number = connections.next;
+        connections.next += 1;
+        connections.open.push((number, copy));
+        drop(connections);
+        let own = Arc::clone(shared);
+        let spawned = thread::Builder::new()
+            .name("client".to_owned())
+            .spawn(move || {
+                // A client that fails ends its own connection only.
+                let _ = serve(stream, &own);
+                own.close(number);
+            });
+        if spawned.is_err() {
+            shared.close(number);
+        }
+    }
+}
+
+impl Shared {
+    fn close(&self, number: u64) {
+        let mut connections = self.connections();
+        if let Some(at) = connections.open.iter().position(|(own, _)| *own == number) {
+            connections.open.swap_remove(at).1.shutdown(Shutdown::Both);
+        }
+        self.ended.notify_all();
+    }
+}
+
+/// What a connection has in flight.
+#[derive(Debug, Default)]
+struct Budget {
+    used: Mutex<(usize, usize)>,
+    freed: Condvar,
+}
+
+impl Budget {
+    fn take(&self, bytes: usize) {
+        let full = |used: &mut (usize, usize)| {
+            used.0 >= MOST_REQUESTS || (used.0 > 0 && used.1 + bytes > MOST_BYTES)
+        };
+        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = self.freed.wait_while(used, full);
+        let mut used = used.unwrap_or_else(PoisonError::into_inner);
+        (used.0, used.1) = (used.0 + 1, used.1 + bytes);
+    }
+
+    fn give(&self, bytes: usize) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        (used.0, used.1) = (used.0 - 1, used.1 - bytes);
+        self.freed.notify_one();
+    }
+}
+
+/// Serves one client until it leaves.
+fn serve(mut stream: Stream, shared: &Shared) -> io::Result<()> {
+    stream.read_within(Some(NEGOTIATION))?;
+    if !nbd::negotiate(&mut stream, &shared.export)? {
+        return Ok(());
+    }
+    stream.read_within(None)?;
+    let budget = Arc::new(Budget::default());
+    let (sender, replies) = std::sync::mpsc::channel();
+    let writer = {
+        let (stream, budget) = (stream.try_clone()?, Arc::clone(&budget));
+        let write = move || send_replies(stream, &replies, &budget);
+        thread::Builder::new()
+            .name("replies".to_owned())
+            .spawn(write)?
+    };
+    let ended = receive(stream, shared, &budget, sender);
+    // The writer ends when the last request has ended.
+    let _ = writer.join();
+    ended
+}
+
+fn receive(
+    stream: Stream,
+    shared: &Shared,
+    budget: &Budget,
+    reply: Sender<Reply>,
+) -> io::Result<()> {
+    let mut stream = BufReader::with_capacity(64 << 10, stream);
+    while let Some(request) = nbd::request(&mut stream, &shared.export)? {
+        let access = match request.command {
+            Command::Read => Access::Read,
+            Command::Write { fua } => Access::Write { fua },
+            Command::Flush => Access::Flush,
+            Command::Disconnect => return Ok(()),
+            Command::Invalid(errno) => {
+                // A client that sends more than any valid write would keep this thread busy.
+                if request.payload > nbd::MOST_BYTES {
+                    return Err(io::ErrorKind::InvalidData.into());
+                }
+                nbd::discard(&mut stream, request.payload.into())?;
+                budget.take(0);
+                let refusal = Reply {
+                    cookie: request.cookie,
+                    errno: errno as i32,
+                    data: Vec::new(),
+                    length: 0,
+                };
+                if reply.send(refusal).is_err() {
+                    return Ok(());
+                }
+                continue;
+            }
+        };
+        let (offset, length) = match access {
+            Access::Flush => (0, 0),
+            _ => (request.offset, request.length),
+        };
+        budget.take(length as usize);
+        let mut payload = vec![0; request.payload as usize];
+        stream.read_exact(&mut payload)?;
+        shared.handle.request(Request {
+            access,
+            offset,
+            length,
+            payload,
+            cookie: request.cookie,
+            reply: reply.clone(),
+        });
+    }
+    Ok(())
+}
+
+/// Sends replies until there can be no more. If the client has gone, they are dropped.
+fn send_replies(mut stream: Stream, replies: &Receiver<Reply>, budget: &Budget) {
+    let mut gone = false;
+    while let Ok(reply) = replies.recv() {
+        if !gone {
+            let header = nbd::reply_header(reply.cookie, reply.errno);
+            let sent = (stream.write_all(&header)).and_then(|()| stream.write_all(&reply.data));
+            gone = sent.is_err();
+        }
+        if gone {
+            // The reader must not wait for a client that has gone.
+            stream.shutdown(Shutdown::Both);
+        }
+        budget.give(reply.length as usize);
+    }
+}

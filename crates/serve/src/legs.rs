@@ -1,0 +1,476 @@
+//! Legs: opened by the guard, locked, and what is stored on them.
+//!
+//! A leg that may be written is held exclusively: a device by the kernel (O_EXCL), a file by flock. What is decided from its
+//! superblock is read after that.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use iodyno_mirror::assembly::{self, Assembly, Fault};
+use iodyno_mirror::core::{self, Mirror};
+use iodyno_mirror::intent::Bits;
+use iodyno_mirror::superblock::{BLOCK, COPIES, DATA, LOG, Superblock, Unreadable};
+use iodyno_model::Diagnostic;
+use iodyno_target::{AdmitError, Admitted, Guard, Intent, Kind, OpenFlags, Request, Roots};
+use rustix::fs::{FlockOperation, flock};
+use uuid::Uuid;
+
+use crate::queue::OpenLeg;
+
+/// An open leg, or what shall become one.
+#[derive(Debug)]
+pub struct Leg {
+    /// Path as given.
+    pub path: PathBuf,
+    admitted: Admitted,
+    /// Opened without O_DIRECT: for superblock and log, before and after the mirror runs.
+    file: File,
+}
+
+impl Leg {
+    /// Length, bytes.
+    pub fn length(&self) -> u64 {
+        self.admitted.length.max(match self.admitted.kind {
+            Kind::File => self.file.metadata().map_or(0, |metadata| metadata.len()),
+            _ => 0,
+        })
+    }
+
+    /// Alignment of direct I/O, bytes.
+    pub fn alignment(&self) -> u32 {
+        self.admitted.logical_block_size
+    }
+
+    /// Whether it is a block device.
+    pub fn device(&self) -> bool {
+        matches!(self.admitted.kind, Kind::BlockDevice(_))
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The superblock, and which copy it is.
+    ///
+    /// # Errors
+    /// If no copy is valid.
+    pub fn superblock(&self) -> Result<(Superblock, usize), Unreadable> {
+        let copies = COPIES.map(|offset| self.block(offset));
+        Superblock::newest([copies[0].as_ref(), copies[1].as_ref()])
+    }
+
+    /// A block; `None` if it cannot be read.
+    fn block(&self, offset: u64) -> Option<[u8; BLOCK]> {
+        let mut block = [0; BLOCK];
+        self.file.read_exact_at(&mut block, offset).ok()?;
+        Some(block)
+    }
+
+    /// Writes a block; it is durable after [`Self::sync`].
+    pub(crate) fn write(&self, offset: u64, block: &[u8; BLOCK]) -> Result<(), Diagnostic> {
+        (self.file.write_all_at(block, offset)).map_err(|error| self.fault("write to", &error))
+    }
+
+    pub(crate) fn sync(&self) -> Result<(), Diagnostic> {
+        (self.file.sync_all()).map_err(|error| self.fault("flush", &error))
+    }
+
+    fn fault(&self, doing: &str, error: &io::Error) -> Diagnostic {
+        Diagnostic::error(format!("cannot {doing} `{}`: {error}", self.path.display()))
+    }
+}
+
+/// How legs are opened.
+#[derive(Debug, Clone, Copy)]
+pub enum Purpose<'a> {
+    /// Only read. The legs may be in use.
+    Look,
+    /// Legs of a mirror that is started or changed.
+    Use,
+    /// They become legs. What is on them is overwritten if it is named here.
+    Create(&'a [PathBuf]),
+}
+
+/// Opens all these legs.
+///
+/// # Errors
+/// Everything that is wrong with any of them, and whether the guard refused one.
+pub fn open(paths: &[PathBuf], purpose: Purpose<'_>) -> Result<Vec<Leg>, Refused> {
+    let roots = Roots::host();
+    let guard = match purpose {
+        Purpose::Use => Guard::new(roots).of_legs(DATA),
+        _ => Guard::new(roots),
+    };
+    let mut refused = Refused::default();
+    let mut legs: Vec<Leg> = Vec::new();
+    for path in paths {
+        if let Some(other) = legs.iter().find(|leg| same(&leg.path, path)) {
+            refused.add(Diagnostic::error(match other.path == *path {
+                true => format!("`{}` is given twice", path.display()),
+                false => format!(
+                    "`{}` and `{}` are the same",
+                    other.path.display(),
+                    path.display()
+                ),
+            }));
+            continue;
+        }
+        match open_one(path, purpose, &guard) {
+            Ok(leg) => legs.push(leg),
+            Err(one) => {
+                refused.by_guard |= one.by_guard;
+                refused.faults.extend(one.faults);
+            }
+        }
+    }
+    match refused.faults.is_empty() {
+        true => Ok(legs),
+        false => Err(refused),
+    }
+}
+
+/// Why legs were not opened.
+#[derive(Debug, Default)]
+pub struct Refused {
+    /// All faults.
+    pub faults: Vec<Diagnostic>,
+    /// Whether one was refused because it is in use, or because of its content.
+    pub by_guard: bool,
+}
+
+impl Refused {
+    fn add(&mut self, fault: Diagnostic) {
+        self.faults.push(fault);
+    }
+}
+
+impl From<Diagnostic> for Refused {
+    fn from(fault: Diagnostic) -> Refused {
+        vec![fault].into()
+    }
+}
+
+impl From<Vec<Diagnostic>> for Refused {
+    fn from(faults: Vec<Diagnostic>) -> Refused {
+        Refused {
+            faults,
+            by_guard: false,
+        }
+    }
+}
+
+/// Whether two paths lead to the same file or device.
+fn same(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| {
+        let metadata = path.metadata().ok()?;
+        Some(match metadata.rdev() {
+            0 => (metadata.dev(), metadata.ino()),
+            device => (0, device),
+        })
+    };
+    identity(one).is_some_and(|id| identity(other) == Some(id))
+}
+
+fn open_one(path: &Path, purpose: Purpose<'_>, guard: &Guard) -> Result<Leg, Refused> {
+    let shown = path.display();
+    let (intent, destroy) = match purpose {
+        Purpose::Look => (Intent::READ, &[][..]),
+        Purpose::Use => (Intent::WRITE, &[][..]),
+        Purpose::Create(destroy) => (Intent::WRITE, destroy),
+    };
+    let direct = !matches!(purpose, Purpose::Look);
+    let request = Request {
+        path,
+        intent,
+        flags: OpenFlags {
+            direct,
+            ..OpenFlags::default()
+        },
+        named: true,
+        destroy,
+    };
+    let admitted = guard.admit(&request).map_err(|error| {
+        let by_guard = error.refusal().is_some();
+        let fault = match (&error, purpose) {
+            (AdmitError::Failed { source, .. }, _)
+                if source.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) =>
+            {
+                Diagnostic::error(format!(
+                    "cannot open `{shown}`: its file system does not support O_DIRECT"
+                ))
+                .hint("use a file on another file system, such as ext4 or XFS, or a device")
+            }
+            (_, Purpose::Use) if error.needs_destroy() => Diagnostic::error(format!(
+                "`{shown}` is not a leg of a mirror, or was overwritten: {}",
+                reasons(&error)
+            ))
+            .hint("`iodyno mirror status` shows legs, `iodyno mirror create` makes them"),
+            _ => error.diagnostic(),
+        };
+        Refused {
+            faults: vec![fault],
+            by_guard,
+        }
+    })?;
+    if !matches!(admitted.kind, Kind::File | Kind::BlockDevice(_)) {
+        let fault = format!("`{shown}` is neither a file nor a block device");
+        return Err(Diagnostic::error(fault).into());
+    }
+    let failed = |error: &dyn std::fmt::Display| {
+        Diagnostic::error(format!("cannot open `{shown}`: {error}"))
+    };
+    let file = admitted.reopen(OpenFlags::default());
+    let file = File::from(file.map_err(|error| failed(&error))?);
+    if direct && admitted.kind == Kind::File {
+        lock(&file).map_err(|error| match error {
+            rustix::io::Errno::WOULDBLOCK => Refused {
+                faults: vec![
+                    Diagnostic::error(format!(
+                        "`{shown}` is in use: another process has locked it"
+                    ))
+                    .hint("stop the server of this mirror first"),
+                ],
+                by_guard: true,
+            },
+            error => failed(&error).into(),
+        })?;
+    }
+    if let Purpose::Create(destroy) = purpose {
+        used(path, &admitted, &file, destroy)?;
+    }
+    Ok(Leg {
+        path: path.to_owned(),
+        admitted,
+        file,
+    })
+}
+
+/// Locks a file. Waits for a server that was killed: its ring lives on for a moment.
+fn lock(file: &File) -> rustix::io::Result<()> {
+    let mut patience = 50;
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) if patience > 0 => {
+                patience -= 1;
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            other => return other,
+        }
+    }
+}
+
+fn reasons(error: &AdmitError) -> String {
+    let findings = error.refusal().map(|refusal| refusal.findings.as_slice());
+    let texts: Vec<String> = (findings.unwrap_or_default().iter())
+        .map(ToString::to_string)
+        .collect();
+    texts.join("; ")
+}
+
+/// Refuses to overwrite a file that contains anything, unless it is named. The guard checks devices.
+fn used(path: &Path, admitted: &Admitted, file: &File, destroy: &[PathBuf]) -> Result<(), Refused> {
+    let file_to_keep =
+        admitted.kind == Kind::File && !destroy.iter().any(|other| same(path, other));
+    match file_to_keep && !blank(file) {
+        false => Ok(()),
+        true => {
+            let shown = path.display();
+            let fault = Diagnostic::error(format!("cannot overwrite `{shown}`: it contains data"));
+            Err(Refused {
+                faults: vec![
+                    fault.hint(format!("to overwrite its content, add `--destroy {shown}`")),
+                ],
+                by_guard: true,
+            })
+        }
+    }
+}
+
+/// Whether a regular file consists of holes.
+pub(crate) fn blank(file: &File) -> bool {
+    rustix::fs::seek(file, rustix::fs::SeekFrom::Data(0)) == Err(rustix::io::Errno::NXIO)
+}
+
+/// What is stored on the legs of one mirror.
+#[derive(Debug)]
+pub struct Found {
+    /// The mirror.
+    pub assembly: Assembly,
+    /// The valid copy of each leg of the table; 0 for missing ones.
+    valid: Vec<usize>,
+    /// For each block of the log: as on each leg that is given.
+    logs: Vec<Vec<Bits>>,
+}
+
+impl Found {
+    /// Number of regions that the log marks.
+    pub fn marked(&self) -> usize {
+        let merged = self.logs.iter().map(|legs| {
+            let mut all = Bits::none();
+            legs.iter().for_each(|bits| all.add(bits));
+            all.iter().count()
+        });
+        merged.sum()
+    }
+
+    /// The valid copy of a leg's superblock.
+    pub(crate) fn valid(&self, leg: usize) -> usize {
+        self.valid[leg]
+    }
+
+    /// The mirror, ready to start.
+    pub fn mirror(self, settings: core::Settings) -> Mirror {
+        Mirror::new(self.assembly, &self.logs, &self.valid, settings)
+    }
+}
+
+/// Assembles a mirror. With `degraded`, legs in sync may be missing.
+///
+/// # Errors
+/// Everything that prevents it.
+pub fn assemble(legs: &[Leg], degraded: bool) -> Result<Found, Vec<Diagnostic>> {
+    let mut faults = Vec::new();
+    let mut superblocks = Vec::new();
+    let mut copies = Vec::new();
+    for leg in legs {
+        match leg.superblock() {
+            Ok((superblock, copy)) => {
+                superblocks.push(superblock);
+                copies.push(copy);
+            }
+            Err(error) => faults.push(unreadable(leg, error)),
+        }
+    }
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    // A fork needs a number that no other has.
+    let line = degraded.then(|| Uuid::now_v7().as_u128() as u64);
+    let assembly = assembly::assemble(&superblocks, line).map_err(|faults| {
+        faults
+            .iter()
+            .map(|fault| explain(fault, legs))
+            .collect::<Vec<_>>()
+    })?;
+    let geometry = assembly.geometry;
+    for leg in legs {
+        let shown = leg.path.display();
+        let needed = DATA + geometry.length;
+        if leg.length() < needed {
+            let length = leg.length();
+            faults.push(Diagnostic::error(format!(
+                "`{shown}` became too short: it has {length} bytes, and the mirror needs {needed}"
+            )));
+        }
+        if leg.alignment() > geometry.unit {
+            faults.push(Diagnostic::error(format!(
+                "`{shown}` needs I/O aligned to {} bytes, and the mirror was made for {}",
+                leg.alignment(),
+                geometry.unit
+            )));
+        }
+    }
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    let logs = (0..assembly.log_blocks()).map(|index| {
+        let blocks = legs.iter().map(|leg| leg.block(LOG + index * BLOCK as u64));
+        blocks
+            .map(|block| assembly.decode_log(block.as_ref(), index))
+            .collect()
+    });
+    let logs = logs.collect();
+    let valid = assembly
+        .parts
+        .iter()
+        .map(|part| part.given.map_or(0, |at| copies[at]));
+    Ok(Found {
+        valid: valid.collect(),
+        logs,
+        assembly,
+    })
+}
+
+/// The descriptors for [`crate::queue::run`], in the order of the mirror's table.
+///
+/// # Errors
+/// As open(2).
+pub fn descriptors(assembly: &Assembly, legs: &[Leg]) -> Result<Vec<OpenLeg>, Diagnostic> {
+    let roots = Roots::host();
+    let open = |part: &assembly::Part| {
+        let Some(leg) = part.given.map(|given| &legs[given]) else {
+            return Ok(OpenLeg {
+                descriptor: None,
+                device: false,
+                rotational: false,
+            });
+        };
+        let descriptor = (leg.admitted.as_fd().try_clone_to_owned())
+            .map_err(|error| leg.fault("open", &error))?;
+        Ok(OpenLeg {
+            descriptor: Some(descriptor),
+            device: leg.device(),
+            rotational: leg.admitted.rotates(&roots),
+        })
+    };
+    assembly.parts.iter().map(open).collect()
+}
+
+/// The fault of a leg without a valid superblock.
+pub fn unreadable(leg: &Leg, error: Unreadable) -> Diagnostic {
+    let fault = Diagnostic::error(format!(
+        "cannot use `{}` as a leg: {error}",
+        leg.path.display()
+    ));
+    match error {
+        Unreadable::Absent => fault.hint("`iodyno mirror create` makes legs"),
+        Unreadable::Damaged => {
+            fault.hint("start the mirror without it (`--degraded`), and replace it")
+        }
+        Unreadable::Version(_) => fault.hint("use the version of iodyno that made it"),
+    }
+}
+
+/// A fault of the assembly with the paths of the legs.
+fn explain(fault: &Fault, legs: &[Leg]) -> Diagnostic {
+    let path = |leg: &usize| legs[*leg].path.display();
+    match fault {
+        Fault::OtherMirror { leg, mirror } => Diagnostic::error(format!(
+            "`{}` belongs to mirror {mirror}, `{}` to another one",
+            path(leg),
+            path(&0)
+        )),
+        Fault::Twice { one, two } => Diagnostic::error(format!(
+            "`{}` and `{}` are the same leg: one is a copy of the other",
+            path(one),
+            path(two)
+        )),
+        Fault::Removed { leg } => {
+            Diagnostic::error(format!("`{}` was removed from the mirror", path(leg)))
+                .hint("`iodyno mirror add` adds it as a new leg")
+        }
+        Fault::SplitBrain { one, two } => Diagnostic::error(format!(
+            "split brain: `{}` and `{}` were each written without the other",
+            path(one),
+            path(two)
+        ))
+        .hint(
+            "decide which one is right, start the mirror with it alone (`--degraded`), and add the other one as a new leg",
+        ),
+        Fault::Old { leg, own, least } => Diagnostic::error(format!(
+            "`{}` is older than the mirror (generation {own}, at least {least} is needed): it was restored from a copy",
+            path(leg)
+        ))
+        .hint("leave it out, and add it as a new leg"),
+        Fault::Missing { uuid } => {
+            Diagnostic::error(format!("the leg {uuid} is in sync and was not given"))
+                .hint("name it, or start without it (`--degraded`): then it has to be copied to when it returns")
+        }
+        Fault::NoneInSync => Diagnostic::error("none of these legs is in sync")
+            .hint("name a leg that is in sync: `iodyno mirror status` of any leg lists all"),
+    }
+}

@@ -1,0 +1,504 @@
+//! The server's side of the NBD protocol: fixed newstyle negotiation and simple replies.
+//!
+//! Source: the protocol's description `proto.md` of the NBD project. There is one export, whose name is empty. Commands are reads,
+//! writes and flushes, with FUA. What a client sends is never trusted: lengths are limited before anything is allocated, unknown
+//! options and commands get the protocol's error, and a client that breaks the framing is disconnected.
+
+use std::io::{self, Read, Write};
+
+/// The longest request, bytes; what clients assume that do not ask for limits.
+pub const MOST_BYTES: u32 = 32 << 20;
+
+const NBDMAGIC: u64 = 0x4e42_444d_4147_4943;
+const IHAVEOPT: u64 = 0x4948_4156_454f_5054;
+const OPTION_REPLY: u64 = 0x0003_e889_0455_65a9;
+const REQUEST: u32 = 0x2560_9513;
+const SIMPLE_REPLY: u32 = 0x6744_6698;
+
+const FIXED_NEWSTYLE: u16 = 1;
+const NO_ZEROES: u16 = 2;
+
+/// Flags of the export: it has flags, FLUSH and FUA; a flush covers the writes of all connections.
+const EXPORT_FLAGS: u16 = 1 | 4 | 8 | 256;
+const FLAG_ROTATIONAL: u16 = 16;
+
+const OPT_EXPORT_NAME: u32 = 1;
+const OPT_ABORT: u32 = 2;
+const OPT_LIST: u32 = 3;
+const OPT_INFO: u32 = 6;
+const OPT_GO: u32 = 7;
+
+const REP_ACK: u32 = 1;
+const REP_SERVER: u32 = 2;
+const REP_INFO: u32 = 3;
+const REP_ERR_UNSUP: u32 = (1 << 31) + 1;
+const REP_ERR_INVALID: u32 = (1 << 31) + 3;
+const REP_ERR_UNKNOWN: u32 = (1 << 31) + 6;
+const REP_ERR_TOO_BIG: u32 = (1 << 31) + 9;
+
+const INFO_EXPORT: u16 = 0;
+const INFO_BLOCK_SIZE: u16 = 3;
+
+/// The longest data of an option, bytes: a name has at most 4096.
+const MOST_OPTION: u32 = 16 << 10;
+/// Options before a client is disconnected.
+const MOST_OPTIONS: u32 = 64;
+
+const EIO: u32 = 5;
+const EINVAL: u32 = 22;
+const ENOSPC: u32 = 28;
+const ENOTSUP: u32 = 95;
+
+/// What is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Export {
+    /// Length, bytes.
+    pub length: u64,
+    /// Requests are aligned to it, bytes.
+    pub unit: u32,
+    /// Whether its medium rotates.
+    pub rotational: bool,
+}
+
+impl Export {
+    fn flags(&self) -> u16 {
+        match self.rotational {
+            true => EXPORT_FLAGS | FLAG_ROTATIONAL,
+            false => EXPORT_FLAGS,
+        }
+    }
+}
+
+/// Negotiates with a client. Returns whether it wants to send requests.
+///
+/// # Errors
+/// Those of the stream; [`io::ErrorKind::InvalidData`] if the client does not speak the protocol.
+pub fn negotiate(stream: &mut (impl Read + Write), export: &Export) -> io::Result<bool> {
+    let mut greeting = Vec::with_capacity(18);
+    greeting.extend(NBDMAGIC.to_be_bytes());
+    greeting.extend(IHAVEOPT.to_be_bytes());
+    greeting.extend((FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes());
+    stream.write_all(&greeting)?;
+    let flags = u32::from_be_bytes(read(stream)?);
+    if flags & !u32::from(FIXED_NEWSTYLE | NO_ZEROES) != 0 {
+        return Err(broken("unknown flags of the client"));
+    }
+    for _ in 0..MOST_OPTIONS {
+        if u64::from_be_bytes(read(stream)?) != IHAVEOPT {
+            return Err(broken("no option where one is expected"));
+        }
+        let option = u32::from_be_bytes(read(stream)?);
+        let length = u32::from_be_bytes(read(stream)?);
+        if length > MOST_OPTION {
+            discard(stream, u64::from(length))?;
+            reply(stream, option, REP_ERR_TOO_BIG, &[])?;
+            continue;
+        }
+        let mut data = vec![0; length as usize];
+        stream.read_exact(&mut data)?;
+        match option {
+            OPT_EXPORT_NAME if data.is_empty() => {
+                let mut answer = Vec::with_capacity(134);
+                answer.extend(export.length.to_be_bytes());
+                answer.extend(export.flags().to_be_bytes());
+                if flags & u32::from(NO_ZEROES) == 0 {
+                    answer.extend([0; 124]);
+                }
+                stream.write_all(&answer)?;
+                return Ok(true);
+            }
+            // This option has no error reply.
+            OPT_EXPORT_NAME => return Err(broken("no export has this name")),
+            OPT_ABORT => {
+                // The client may have gone already.
+                let _ = reply(stream, option, REP_ACK, &[]);
+                return Ok(false);
+            }
+            OPT_LIST if data.is_empty() => {
+                reply(stream, option, REP_SERVER, &[0; 4])?;
+                reply(stream, option, REP_ACK, &[])?;
+            }
+            OPT_LIST => reply(stream, option, REP_ERR_INVALID, &[])?,
+            OPT_INFO | OPT_GO => match wanted(&data) {
+                None => reply(stream, option, REP_ERR_INVALID, &[])?,
+                Some(name) if !name.is_empty() => reply(stream, option, REP_ERR_UNKNOWN, &[])?,
+                Some(_) => {
+                    inform(stream, option, export)?;
+                    if option == OPT_GO {
+                        return Ok(true);
+                    }
+                }
+            },
+            _ => reply(stream, option, REP_ERR_UNSUP, &[])?,
+        }
+    }
+    Err(broken("too many options"))
+}
+
+/// The name in the data of INFO and GO; `None` if they are not valid.
+fn wanted(data: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = data.split_first_chunk()?;
+    let length = u32::from_be_bytes(*length) as usize;
+    let (name, rest) = rest.split_at_checked(length)?;
+    let (count, kinds) = rest.split_first_chunk()?;
+    (kinds.len() == 2 * usize::from(u16::from_be_bytes(*count))).then_some(name)
+}
+
+fn inform(stream: &mut impl Write, option: u32, export: &Export) -> io::Result<()> {
+    let mut size = Vec::with_capacity(12);
+    size.extend(INFO_EXPORT.to_be_bytes());
+    size.extend(export.length.to_be_bytes());
+    size.extend(export.flags().to_be_bytes());
+    reply(stream, option, REP_INFO, &size)?;
+    let mut blocks = Vec::with_capacity(14);
+    blocks.extend(INFO_BLOCK_SIZE.to_be_bytes());
+    for bytes in [export.unit, export.unit.max(4096), MOST_BYTES] {
+        blocks.extend(bytes.to_be_bytes());
+    }
+    reply(stream, option, REP_INFO, &blocks)?;
+    reply(stream, option, REP_ACK, &[])
+}
+
+fn reply(stream: &mut impl Write, option: u32, kind: u32, data: &[u8]) -> io::Result<()> {
+    let mut bytes = Vec::with_capacity(20 + data.len());
+    bytes.extend(OPTION_REPLY.to_be_bytes());
+    bytes.extend(option.to_be_bytes());
+    bytes.extend(kind.to_be_bytes());
+    bytes.extend((data.len() as u32).to_be_bytes());
+    bytes.extend(data);
+    stream.write_all(&bytes)
+}
+
+/// What a client asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// Reads the range.
+    Read,
+    /// Writes the range; its bytes follow the request.
+    Write {
+        /// It has to be durable before the reply.
+        fua: bool,
+    },
+    /// Makes all writes durable that were replied to.
+    Flush,
+    /// Ends the connection; there is no reply.
+    Disconnect,
+    /// Not valid: the reply is this error of the protocol.
+    Invalid(u32),
+}
+
+/// A request, without the bytes of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// Chosen by the client; the reply has it.
+    pub cookie: u64,
+    /// What it does.
+    pub command: Command,
+    /// Start, bytes.
+    pub offset: u64,
+    /// Length, bytes. At most [`MOST_BYTES`] unless it is not valid.
+    pub length: u32,
+    /// Number of bytes that follow the request, also if it is not valid.
+    pub payload: u32,
+}
+
+/// The next request. `None`: the client has closed the connection.
+///
+/// # Errors
+/// Those of the stream; [`io::ErrorKind::InvalidData`] if this is not a request.
+pub fn request(stream: &mut impl Read, export: &Export) -> io::Result<Option<Request>> {
+    let mut header = [0; 28];
+    let first = loop {
+        match stream.read(&mut header) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => break other?,
+        }
+    };
+    if first == 0 {
+        return Ok(None);
+    }
+    stream.read_exact(&mut header[first..])?;
+    let u16_at = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+    let u32_at = |at: usize| u32::from(u16_at(at)) << 16 | u32::from(u16_at(at + 2));
+    let u64_at = |at: usize| u64::from(u32_at(at)) << 32 | u64::from(u32_at(at + 4));
+    if u32_at(0) != REQUEST {
+        return Err(broken("no request where one is expected"));
+    }
+    const FUA: u16 = 1;
+    let (flags, kind) = (u16_at(4), u16_at(6));
+    let (offset, length) = (u64_at(16), u32_at(24));
+    let (command, payload) = match kind {
+        0 => (Command::Read, 0),
+        1 => (
+            Command::Write {
+                fua: flags & FUA != 0,
+            },
+            length,
+        ),
+        2 => (Command::Disconnect, 0),
+        3 => (Command::Flush, 0),
+        _ => (Command::Invalid(ENOTSUP), 0),
+    };
+    let transfers = matches!(command, Command::Read | Command::Write { .. });
+    let unit = u64::from(export.unit);
+    let aligned = offset.is_multiple_of(unit) && u64::from(length).is_multiple_of(unit);
+    let inside = offset
+        .checked_add(u64::from(length))
+        .is_some_and(|end| end <= export.length);
+    let command = match command {
+        Command::Invalid(_) | Command::Disconnect => command,
+        _ if flags & !FUA != 0 => Command::Invalid(EINVAL),
+        _ if !transfers => command,
+        _ if length > MOST_BYTES || length == 0 || !aligned => Command::Invalid(EINVAL),
+        Command::Write { .. } if !inside => Command::Invalid(ENOSPC),
+        _ if !inside => Command::Invalid(EINVAL),
+        _ => command,
+    };
+    Ok(Some(Request {
+        cookie: u64_at(8),
+        command,
+        offset,
+        length,
+        payload,
+    }))
+}
+
+/// The header of a reply; `errno` is that of Linux, 0 if there is none. The bytes of a successful read follow it.
+pub fn reply_header(cookie: u64, errno: i32) -> [u8; 16] {
+    let error = match errno {
+        0 => 0,
+        // EPERM, ENOMEM, EINVAL, ENOSPC, EOVERFLOW, ENOTSUP and ESHUTDOWN have the numbers of Linux.
+        1 | 12 | 22 | 28 | 75 | 95 | 108 => errno as u32,
+        _ => EIO,
+    };
+    let mut header = [0; 16];
+    header[..4].copy_from_slice(&SIMPLE_REPLY.to_be_bytes());
+    header[4..8].copy_from_slice(&error.to_be_bytes());
+    header[8..].copy_from_slice(&cookie.to_be_bytes());
+    header
+}
+
+/// Reads and forgets bytes.
+///
+/// # Errors
+/// Those of the stream.
+pub fn discard(stream: &mut impl Read, bytes: u64) -> io::Result<()> {
+    match io::copy(&mut stream.take(bytes), &mut io::sink())? {
+        read if read == bytes => Ok(()),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+fn read<const N: usize>(stream: &mut impl Read) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    stream.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn broken(what: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("the client does not speak NBD: {what}"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const EXPORT: Export = Export {
+        length: 1 << 20,
+        unit: 512,
+        rotational: false,
+    };
+
+    /// What a client sends, and what it gets.
+    struct Pipe<'a> {
+        sent: &'a [u8],
+        got: Vec<u8>,
+    }
+
+    impl Read for Pipe<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            self.sent.read(into)
+        }
+    }
+
+    impl Write for Pipe<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.got.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn negotiated(sent: &[u8]) -> (io::Result<bool>, Vec<u8>) {
+        let mut pipe = Pipe {
+            sent,
+            got: Vec::new(),
+        };
+        let result = negotiate(&mut pipe, &EXPORT);
+        (result, pipe.got)
+    }
+
+    fn option(number: u32, data: &[u8]) -> Vec<u8> {
+        let mut bytes = IHAVEOPT.to_be_bytes().to_vec();
+        bytes.extend(number.to_be_bytes());
+        bytes.extend((data.len() as u32).to_be_bytes());
+        bytes.extend(data);
+        bytes
+    }
+
+    /// Kinds of the replies to options.
+    fn kinds(mut got: &[u8]) -> Vec<u32> {
+        let mut kinds = Vec::new();
+        got = &got[18..];
+        while let Some((header, rest)) = got.split_first_chunk::<20>() {
+            assert_eq!(header[..8], OPTION_REPLY.to_be_bytes());
+            kinds.push(u32::from_be_bytes(header[12..16].try_into().unwrap()));
+            let length = u32::from_be_bytes(header[16..].try_into().unwrap());
+            got = &rest[length as usize..];
+        }
+        kinds
+    }
+
+    #[test]
+    fn a_client_goes_after_unknown_options_and_wrong_names() {
+        let mut sent = 3u32.to_be_bytes().to_vec();
+        sent.extend(option(8, &[]));
+        sent.extend(option(OPT_GO, b"\0\0\0\x01x\0\0"));
+        sent.extend(option(OPT_INFO, b"\0\0\0\x09x\0\0"));
+        sent.extend(option(OPT_LIST, &[]));
+        sent.extend(option(99, &[7; 20 << 10]));
+        sent.extend(option(OPT_GO, b"\0\0\0\0\0\x01\0\x03"));
+        let (result, got) = negotiated(&sent);
+        assert!(result.unwrap());
+        let expected = [
+            REP_ERR_UNSUP,
+            REP_ERR_UNKNOWN,
+            REP_ERR_INVALID,
+            REP_SERVER,
+            REP_ACK,
+            REP_ERR_TOO_BIG,
+            REP_INFO,
+            REP_INFO,
+            REP_ACK,
+        ];
+        assert_eq!(kinds(&got), expected);
+    }
+
+    #[test]
+    fn old_clients_name_the_export_and_others_abort() {
+        for (flags, length) in [(1u32, 18 + 134), (3, 18 + 10)] {
+            let sent = [flags.to_be_bytes().to_vec(), option(OPT_EXPORT_NAME, &[])].concat();
+            let (result, got) = negotiated(&sent);
+            assert!(result.unwrap());
+            assert_eq!(got.len(), length);
+            assert_eq!(got[18..26], EXPORT.length.to_be_bytes());
+        }
+        let sent = [3u32.to_be_bytes().to_vec(), option(OPT_ABORT, &[])].concat();
+        assert!(!negotiated(&sent).0.unwrap());
+        let sent = [3u32.to_be_bytes().to_vec(), option(OPT_EXPORT_NAME, b"x")].concat();
+        assert!(negotiated(&sent).0.is_err());
+        let endless: Vec<u8> = [
+            3u32.to_be_bytes().to_vec(),
+            option(OPT_LIST, &[]).repeat(100),
+        ]
+        .concat();
+        assert!(negotiated(&endless).0.is_err());
+    }
+
+    fn parsed(flags: u16, kind: u16, offset: u64, length: u32) -> Request {
+        let mut bytes = REQUEST.to_be_bytes().to_vec();
+        bytes.extend(flags.to_be_bytes());
+        bytes.extend(kind.to_be_bytes());
+        bytes.extend(77u64.to_be_bytes());
+        bytes.extend(offset.to_be_bytes());
+        bytes.extend(length.to_be_bytes());
+        request(&mut bytes.as_slice(), &EXPORT).unwrap().unwrap()
+    }
+
+    #[test]
+    fn requests_are_checked_against_the_export() {
+        let invalid = Command::Invalid;
+        for (flags, kind, offset, length, command, payload) in [
+            (0, 0, 0, 512, Command::Read, 0),
+            (0, 1, 512, 1024, Command::Write { fua: false }, 1024),
+            (
+                1,
+                1,
+                (1 << 20) - 512,
+                512,
+                Command::Write { fua: true },
+                512,
+            ),
+            (0, 2, 9, 9, Command::Disconnect, 0),
+            (0, 3, 0, 0, Command::Flush, 0),
+            (0, 0, 1 << 20, 512, invalid(EINVAL), 0),
+            (0, 0, u64::MAX - 511, 512, invalid(EINVAL), 0),
+            (0, 1, 1 << 20, 512, invalid(ENOSPC), 512),
+            (0, 0, 1, 512, invalid(EINVAL), 0),
+            (0, 0, 0, 0, invalid(EINVAL), 0),
+            (0, 0, 0, u32::MAX, invalid(EINVAL), 0),
+            (0, 1, 0, u32::MAX, invalid(EINVAL), u32::MAX),
+            (2, 1, 0, 512, invalid(EINVAL), 512),
+            (0, 4, 0, 512, invalid(ENOTSUP), 0),
+            (0, 999, 0, 512, invalid(ENOTSUP), 0),
+        ] {
+            let request = parsed(flags, kind, offset, length);
+            assert_eq!(
+                (request.command, request.payload),
+                (command, payload),
+                "{kind} {offset} {length}"
+            );
+            assert_eq!(request.cookie, 77);
+        }
+    }
+
+    #[test]
+    fn errors_that_the_protocol_does_not_know_are_eio() {
+        for (errno, error) in [(0, 0), (28, 28), (108, 108), (117, 5), (-1, 5)] {
+            let header = reply_header(5, errno);
+            assert_eq!(header[4..8], u32::to_be_bytes(error), "{errno}");
+            assert_eq!(header[8..], 5u64.to_be_bytes());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_of_a_client_end_in_an_error_or_an_answer(
+            mut sent in proptest::collection::vec(any::<u8>(), 0..400), spoken in any::<bool>()
+        ) {
+            if spoken && sent.len() > 24 {
+                sent[..4].copy_from_slice(&3u32.to_be_bytes());
+                sent[4..12].copy_from_slice(&IHAVEOPT.to_be_bytes());
+                sent[12..15].fill(0);
+                sent[15] %= 12;
+                sent[16..19].fill(0);
+            }
+            let (result, got) = negotiated(&sent);
+            prop_assert!(got.len() >= 18 || result.is_err());
+        }
+
+        #[test]
+        fn any_request_is_inside_of_the_export_or_invalid(mut bytes in proptest::collection::vec(any::<u8>(), 28), small in any::<bool>()) {
+            bytes[..4].copy_from_slice(&REQUEST.to_be_bytes());
+            bytes[6] = 0;
+            bytes[7] %= 6;
+            if small {
+                bytes[16..22].fill(0);
+                bytes[24..26].fill(0);
+            }
+            let request = request(&mut bytes.as_slice(), &EXPORT).unwrap().unwrap();
+            if matches!(request.command, Command::Read | Command::Write { .. }) {
+                prop_assert!(request.offset + u64::from(request.length) <= EXPORT.length);
+                prop_assert!(request.length > 0 && request.length <= MOST_BYTES);
+                prop_assert_eq!(request.offset % 512 + u64::from(request.length % 512), 0);
+            }
+        }
+    }
+}

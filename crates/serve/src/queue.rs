@@ -1,0 +1,792 @@
+//! The thread of a mirror: it runs the state machine, performs its orders on the legs, and answers requests.
+//!
+//! Requests come by a channel, and an eventfd that the ring reads wakes the thread. Each leg has a queue
+//! ([`LegQueue`]), which limits, sorts and merges reads and writes of data; flushes and blocks of the superblock and the log bypass it.
+//!
+//! # What must hold
+//!
+//! - An op owns a slot of the ring with its buffer until the kernel returns it. Ops that the mirror gave up keep theirs, and what
+//!   they read is dropped: no buffer of a client is ever given to the kernel.
+//! - The bytes of a write are copied from the client once, and from this copy to the slot of each leg, so that all legs get the same.
+//! - FUA is a write and then fdatasync of the leg.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+
+use iodyno_mirror::core::{
+    Access, Buffer, Choose, Errno, Event, Mirror, Notice, Op, OpId, OpKind, Order,
+    Request as MirrorRequest,
+};
+use iodyno_mirror::superblock::DATA;
+use iodyno_mirror::{
+    LegQueue, LegSet, LegView, PolicyKind, QueueSettings, ReadPolicy, ReadRequest, Transfer,
+};
+use iodyno_model::{Engine, EngineKind};
+use iodyno_sys::memory::Arena;
+use iodyno_sys::{
+    Backend, BackendError, Clock, Completion, Completions, File, MonotonicClock, Op as KernelOp,
+    OpKind as KernelKind, UringBackend,
+};
+use rustix::event::{EventfdFlags, eventfd};
+
+/// The longest op of a leg, and the longest part of a request, bytes.
+const SLOT_BYTES: u32 = 1 << 20;
+/// Slots of a leg beyond those of its queue: for flushes, superblocks and the log.
+const EXTRA_SLOTS: u32 = 6;
+/// Between two ticks of the mirror, ns: regions that were not written in between are cleaned.
+const TICK_NS: u64 = 5_000_000_000;
+/// Between two looks at silent legs, ns.
+const LOOK_NS: u64 = 1_000_000_000;
+/// Between two credits for copying, ns.
+const CREDIT_NS: u64 = 100_000_000;
+
+const EIO: Errno = 5;
+
+/// Settings of a running mirror.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Chooses the leg of a read.
+    pub policy: PolicyKind,
+    /// A leg that does not answer for so long is dropped, ns.
+    pub leg_timeout_ns: u64,
+    /// Bytes per second that are copied while resyncing.
+    pub resync_rate: u64,
+    /// Of random policies.
+    pub seed: u64,
+}
+
+/// A request to the mirror.
+#[derive(Debug)]
+pub struct Request {
+    /// What it does.
+    pub access: Access,
+    /// Start, bytes.
+    pub offset: u64,
+    /// Length, bytes.
+    pub length: u32,
+    /// The bytes of a write.
+    pub payload: Vec<u8>,
+    /// Number for the reply.
+    pub cookie: u64,
+    /// Where the reply goes. If it is gone, the reply is dropped.
+    pub reply: Sender<Reply>,
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+pub struct Reply {
+    /// The request's number.
+    pub cookie: u64,
+    /// The error; 0: none.
+    pub errno: Errno,
+    /// What was read.
+    pub data: Vec<u8>,
+    /// Length of the request, bytes.
+    pub length: u32,
+}
+
+/// What the thread is told.
+#[derive(Debug)]
+enum Message {
+    Request(Request),
+    Stop,
+}
+
+/// Sends requests to a mirror from any thread.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    messages: Sender<Message>,
+    wake: Arc<OwnedFd>,
+}
+
+impl Handle {
+    /// Sends a request. It is dropped if the mirror has ended.
+    pub fn request(&self, request: Request) {
+        self.send(Message::Request(request));
+    }
+
+    /// Ends the mirror when all its requests have ended.
+    pub fn stop(&self) {
+        self.send(Message::Stop);
+    }
+
+    fn send(&self, message: Message) {
+        if self.messages.send(message).is_ok() {
+            // It fails only if its counter is full, and then the thread wakes up anyway.
+            let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+/// The other end of handles, for [`run`].
+#[derive(Debug)]
+pub struct Inbox {
+    messages: Receiver<Message>,
+    wake: Arc<OwnedFd>,
+}
+
+/// A channel to a mirror.
+///
+/// # Errors
+/// As eventfd(2).
+pub fn channel() -> io::Result<(Handle, Inbox)> {
+    let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let handle = Handle {
+        messages: sender,
+        wake: Arc::clone(&wake),
+    };
+    let inbox = Inbox {
+        messages: receiver,
+        wake,
+    };
+    Ok((handle, inbox))
+}
+
+/// A leg of the mirror's table.
+#[derive(Debug)]
+pub struct OpenLeg {
+    /// Opened with O_DIRECT; `None` if the leg is missing.
+    pub descriptor: Option<OwnedFd>,
+    /// Whether it is a block device.
+    pub device: bool,
+    /// Whether its medium rotates.
+    pub rotational: bool,
+}
+
+/// What is done besides serving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Task {
+    /// Nothing: it ends when it is told to.
+    Serve,
+    /// Compares all legs, and ends. The leg that is right where they differ; `None`: only report.
+    Scrub(Option<usize>),
+}
+
+/// Runs the mirror in this thread until it was told to stop, or its task has ended, and nothing is in flight. All legs of its table
+/// are given in order.
+///
+/// # Errors
+/// If the ring fails. Failed legs are notices.
+pub fn run(
+    mirror: Mirror,
+    legs: Vec<OpenLeg>,
+    settings: Settings,
+    task: Task,
+    inbox: Inbox,
+    notice: &mut dyn FnMut(Notice),
+) -> Result<(), BackendError> {
+    let mut server = Server::new(mirror, legs, settings, inbox, notice)?;
+    server.run(task)
+}
+
+/// The memory of an op.
+#[derive(Debug, Clone)]
+enum Memory {
+    None,
+    /// A part of these bytes is written.
+    From(Rc<[u8]>, usize),
+    /// A client's part gets what is read.
+    Client(u64),
+    /// A buffer of a task gets what is read.
+    Own(u32, usize),
+}
+
+/// An op of the mirror, waiting or issued.
+#[derive(Debug)]
+struct Entry {
+    id: OpId,
+    leg: usize,
+    kind: OpKind,
+    offset: u64,
+    length: u32,
+    memory: Memory,
+}
+
+/// What a slot of the ring does: several entries with adjacent ranges, or one.
+#[derive(Debug)]
+struct Flight {
+    leg: usize,
+    entries: Vec<u32>,
+    /// The command of the leg's queue, by its first request.
+    command: Option<u32>,
+    kind: KernelKind,
+    /// Another op follows the write: fdatasync.
+    fua: bool,
+    offset: u64,
+    length: u32,
+    /// Bytes transferred so far.
+    done: u32,
+    /// When it was issued, ns.
+    since: u64,
+}
+
+/// A part of a request, as long as a slot or shorter.
+#[derive(Debug)]
+struct Part {
+    request: u64,
+    /// Its start in the request, bytes.
+    at: usize,
+}
+
+/// A request whose parts are in progress.
+#[derive(Debug)]
+struct Open {
+    cookie: u64,
+    reply: Sender<Reply>,
+    /// Bytes to write.
+    payload: Option<Rc<[u8]>>,
+    /// Bytes that were read.
+    read: Vec<u8>,
+    length: u32,
+    parts: u32,
+    errno: Errno,
+}
+
+/// Chooses legs by the policy, which sees the queues.
+struct Chooser<'a> {
+    policy: &'a mut dyn ReadPolicy,
+    queues: &'a [LegQueue],
+    rotational: &'a [bool],
+    views: &'a mut Vec<LegView>,
+    now: u64,
+}
+
+impl Choose for Chooser<'_> {
+    fn choose(&mut self, offset: u64, length: u32, legs: LegSet) -> usize {
+        self.views.clear();
+        let queues = self.queues.iter().zip(self.rotational).enumerate();
+        let views = queues.map(|(leg, (queue, rotational))| queue.view(legs.has(leg), *rotational));
+        self.views.extend(views);
+        let request = ReadRequest {
+            offset,
+            length: length.into(),
+        };
+        let chosen = self.policy.choose(&request, self.views, self.now);
+        chosen.or(legs.first()).expect("a leg that may be read")
+    }
+}
+
+struct Server<'a> {
+    mirror: Mirror,
+    settings: Settings,
+    policy: Box<dyn ReadPolicy>,
+    views: Vec<LegView>,
+    rotational: Vec<bool>,
+    /// Index of each leg among the ring's files.
+    files: Vec<Option<u32>>,
+    queues: Vec<LegQueue>,
+    /// Entries that bypass the queues, of each leg.
+    direct: Vec<VecDeque<u32>>,
+    entries: Vec<Option<Entry>>,
+    free_entries: Vec<u32>,
+    flights: Vec<Option<Flight>>,
+    free_slots: Vec<Vec<u32>>,
+    backend: UringBackend,
+    clock: MonotonicClock,
+    own: HashMap<(u32, usize), Rc<[u8]>>,
+    parts: HashMap<u64, Part>,
+    requests: HashMap<u64, Open>,
+    next_id: u64,
+    inbox: Inbox,
+    wake_file: u32,
+    wake_slot: u32,
+    /// The ring reads the eventfd.
+    listening: bool,
+    events: VecDeque<Event>,
+    orders: Vec<Order>,
+    notice: &'a mut dyn FnMut(Notice),
+    task: Task,
+    stopped: bool,
+}
+
+impl<'a> Server<'a> {
+    fn new(
+        mirror: Mirror,
+        legs: Vec<OpenLeg>,
+        settings: Settings,
+        inbox: Inbox,
+        notice: &'a mut dyn FnMut(Notice),
+    ) -> Result<Server<'a>, BackendError> {
+        let queue = QueueSettings::default();
+        let each = queue.active + EXTRA_SLOTS;
+        let count = legs.len() as u32;
+        let slots = count * each + 1;
+        let rotational = legs.iter().map(|leg| leg.rotational).collect();
+        let mut files = Vec::new();
+        let mut of_leg = Vec::new();
+        for leg in legs {
+            of_leg.push(leg.descriptor.as_ref().map(|_| files.len() as u32));
+            files.extend(leg.descriptor.map(|descriptor| File {
+                descriptor,
+                device: leg.device,
+            }));
+        }
+        let wake_file = files.len() as u32;
+        let wake = (inbox.wake.try_clone())
+            .map_err(|error| BackendError::new("duplicate the eventfd", error))?;
+        files.push(File {
+            descriptor: wake,
+            device: false,
+        });
+        let arena = Arena::new(slots, SLOT_BYTES as usize, 0, false)
+            .map_err(|error| BackendError::new("get memory for buffers", error))?;
+        let engine = Engine::new(EngineKind::IoUring, slots);
+        Ok(Server {
+            settings,
+            policy: settings.policy.build(count as usize, settings.seed),
+            views: Vec::new(),
+            rotational,
+            files: of_leg,
+            queues: (0..count).map(|_| LegQueue::new(queue, 1024)).collect(),
+            direct: (0..count).map(|_| VecDeque::new()).collect(),
+            entries: Vec::new(),
+            free_entries: Vec::new(),
+            flights: (0..slots).map(|_| None).collect(),
+            free_slots: (0..count)
+                .map(|leg| (leg * each..(leg + 1) * each).collect())
+                .collect(),
+            backend: UringBackend::new(files, arena, &engine)?,
+            clock: MonotonicClock,
+            own: HashMap::new(),
+            parts: HashMap::new(),
+            requests: HashMap::new(),
+            next_id: 0,
+            inbox,
+            wake_file,
+            wake_slot: slots - 1,
+            listening: false,
+            events: VecDeque::new(),
+            orders: Vec::new(),
+            notice,
+            task: Task::Serve,
+            stopped: false,
+            mirror,
+        })
+    }
+
+    fn run(&mut self, task: Task) -> Result<(), BackendError> {
+        self.task = task;
+        let mut orders = std::mem::take(&mut self.orders);
+        self.mirror.start(&mut orders);
+        self.orders = orders;
+        self.obey();
+        if let Task::Scrub(from) = task {
+            self.events.push_back(Event::Scrub { from });
+        }
+        let mut completions = Completions::with_capacity(self.flights.len() as u32);
+        let now = self.clock.now();
+        let (mut tick, mut look, mut credit) = (now + TICK_NS, now + LOOK_NS, now);
+        while !self.stopped {
+            let now = self.clock.now();
+            if now >= tick {
+                tick = now + TICK_NS;
+                self.events.push_back(Event::Tick);
+            }
+            if now >= look {
+                look = now + LOOK_NS;
+                self.look(now);
+            }
+            let copying = self.mirror.to_copy() > 0;
+            if copying && now >= credit {
+                credit = now + CREDIT_NS;
+                let bytes = self.settings.resync_rate / (1_000_000_000 / CREDIT_NS);
+                self.events.push_back(Event::Credit(bytes.max(1)));
+            }
+            self.receive();
+            self.handle_events();
+            if self.stopped {
+                break;
+            }
+            self.submit();
+            let deadline = if copying { look.min(credit) } else { look };
+            let most = self.flights.len() as u32;
+            self.backend
+                .turn(1, most, Some(deadline), &mut completions)?;
+            for completion in &completions.list {
+                self.completed(completion);
+            }
+        }
+        Ok(())
+    }
+
+    /// Legs that do not answer are given up.
+    fn look(&mut self, now: u64) {
+        let mut silent = LegSet::NONE;
+        for flight in self.flights.iter().flatten() {
+            if now.saturating_sub(flight.since) > self.settings.leg_timeout_ns {
+                silent.add(flight.leg);
+            }
+        }
+        for leg in silent.and(self.mirror.online()).iter() {
+            self.events.push_back(Event::Lost { leg });
+        }
+    }
+
+    fn receive(&mut self) {
+        while let Ok(message) = self.inbox.messages.try_recv() {
+            match message {
+                Message::Stop => self.events.push_back(Event::Stop),
+                Message::Request(request) => self.accept(request),
+            }
+        }
+    }
+
+    /// Splits a request into parts that fit in slots.
+    fn accept(&mut self, request: Request) {
+        let number = self.next_id;
+        let whole = request.length as usize;
+        let flush = request.access == Access::Flush;
+        let parts = if flush {
+            1
+        } else {
+            whole.div_ceil(SLOT_BYTES as usize).max(1)
+        };
+        let read = request.access == Access::Read;
+        self.requests.insert(
+            number,
+            Open {
+                cookie: request.cookie,
+                reply: request.reply,
+                payload: (!request.payload.is_empty()).then(|| request.payload.into()),
+                read: if read { vec![0; whole] } else { Vec::new() },
+                length: request.length,
+                parts: parts as u32,
+                errno: 0,
+            },
+        );
+        for part in 0..parts {
+            let at = part * SLOT_BYTES as usize;
+            let id = self.next_id;
+            self.next_id += 1;
+            self.parts.insert(
+                id,
+                Part {
+                    request: number,
+                    at,
+                },
+            );
+            let length = if flush {
+                0
+            } else {
+                (whole - at).min(SLOT_BYTES as usize)
+            };
+            self.events.push_back(Event::Request(MirrorRequest {
+                id,
+                access: request.access,
+                offset: request.offset.saturating_add(at as u64),
+                length: length as u32,
+            }));
+        }
+    }
+
+    fn handle_events(&mut self) {
+        while let Some(event) = self.events.pop_front() {
+            let mut chooser = Chooser {
+                policy: &mut *self.policy,
+                queues: &self.queues,
+                rotational: &self.rotational,
+                views: &mut self.views,
+                now: self.clock.now(),
+            };
+            self.mirror.handle(event, &mut chooser, &mut self.orders);
+            self.obey();
+        }
+    }
+
+    // ---- Orders ----
+
+    fn obey(&mut self) {
+        let mut orders = std::mem::take(&mut self.orders);
+        for order in orders.drain(..) {
+            match order {
+                Order::Op(op) => self.enqueue(op),
+                Order::Reply { id, result } => self.part_ended(id, result),
+                Order::Compare { task, legs } => {
+                    let mut buffers = legs.iter().map(|leg| &self.own[&(task, leg)]);
+                    let first = buffers.next();
+                    let equal = buffers.all(|other| Some(other) == first);
+                    self.events.push_back(Event::Compared { task, equal });
+                }
+                Order::Free { task } => self.own.retain(|(owner, _), _| *owner != task),
+                Order::Notice(notice) => self.noticed(notice),
+                Order::Stopped => self.stopped = true,
+            }
+        }
+        self.orders = orders;
+    }
+
+    fn noticed(&mut self, notice: Notice) {
+        (self.notice)(notice);
+        match notice {
+            Notice::Dropped(leg) => self.forget(leg),
+            Notice::Scrubbed { .. } if self.task != Task::Serve => {
+                self.events.push_back(Event::Stop);
+            }
+            _ => {}
+        }
+    }
+
+    /// Drops what waits for a leg that was given up.
+    fn forget(&mut self, leg: usize) {
+        self.queues[leg] = LegQueue::new(QueueSettings::default(), 0);
+        self.direct[leg].clear();
+        let mut issued = vec![false; self.entries.len()];
+        for flight in self.flights.iter().flatten() {
+            for entry in &flight.entries {
+                issued[*entry as usize] = true;
+            }
+        }
+        for number in 0..self.entries.len() as u32 {
+            let entry = &self.entries[number as usize];
+            if entry.as_ref().is_some_and(|entry| entry.leg == leg) && !issued[number as usize] {
+                self.entries[number as usize] = None;
+                self.free_entries.push(number);
+            }
+        }
+    }
+
+    fn enqueue(&mut self, op: Op) {
+        let memory = match (op.buffer, op.kind) {
+            (Buffer::None, _) => Memory::None,
+            (Buffer::Block(bytes), _) => Memory::From(Rc::from(&bytes[..]), 0),
+            (Buffer::Client(id), OpKind::Read) => Memory::Client(id),
+            (Buffer::Client(id), _) => {
+                let part = &self.parts[&id];
+                let payload = self.requests[&part.request].payload.clone();
+                Memory::From(payload.expect("a write has bytes"), part.at)
+            }
+            (Buffer::Own { task, part }, OpKind::Read) => Memory::Own(task, part),
+            (Buffer::Own { task, part }, _) => Memory::From(Rc::clone(&self.own[&(task, part)]), 0),
+        };
+        let entry = Entry {
+            id: op.id,
+            leg: op.leg,
+            kind: op.kind,
+            offset: op.offset,
+            length: op.length,
+            memory,
+        };
+        let number = match self.free_entries.pop() {
+            Some(number) => {
+                self.entries[number as usize] = Some(entry);
+                number
+            }
+            None => {
+                self.entries.push(Some(entry));
+                self.entries.len() as u32 - 1
+            }
+        };
+        let transfer = match op.kind {
+            OpKind::Read => Transfer::Read,
+            OpKind::Write { .. } => Transfer::Write,
+            OpKind::Flush => return self.direct[op.leg].push_back(number),
+        };
+        match op.offset.checked_sub(DATA) {
+            None => self.direct[op.leg].push_back(number),
+            Some(offset) => {
+                let (length, now) = (op.length.into(), self.clock.now());
+                self.queues[op.leg].push(number, transfer, offset, length, now);
+            }
+        }
+    }
+
+    fn part_ended(&mut self, id: u64, result: Result<(), Errno>) {
+        let part = self.parts.remove(&id).expect("a part is replied to once");
+        let open = self.requests.get_mut(&part.request);
+        let open = open.expect("a request with parts");
+        open.parts -= 1;
+        if let Err(errno) = result {
+            open.errno = errno;
+        }
+        if open.parts > 0 {
+            return;
+        }
+        let open = self.requests.remove(&part.request).expect("found before");
+        // A client that has gone does not want it.
+        let _ = open.reply.send(Reply {
+            cookie: open.cookie,
+            errno: open.errno,
+            data: if open.errno == 0 {
+                open.read
+            } else {
+                Vec::new()
+            },
+            length: open.length,
+        });
+    }
+
+    // ---- The ring ----
+
+    /// Issues what the legs have room for.
+    fn submit(&mut self) {
+        if !self.listening {
+            self.listening = true;
+            self.backend.prep(
+                self.wake_slot,
+                &KernelOp {
+                    kind: KernelKind::Read,
+                    file: self.wake_file,
+                    offset: 0,
+                    length: 8,
+                    skip: 0,
+                    priority: 0,
+                },
+            );
+        }
+        for leg in 0..self.queues.len() {
+            while let Some(slot) = self.free_slots[leg].pop() {
+                if !self.issue_next(leg, slot) {
+                    self.free_slots[leg].push(slot);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Issues the next op of a leg in a slot; `false`: nothing waits.
+    fn issue_next(&mut self, leg: usize, slot: u32) -> bool {
+        let now = self.clock.now();
+        let (entries, command) = match self.direct[leg].pop_front() {
+            Some(entry) => (vec![entry], None),
+            None => match self.queues[leg].issue(now) {
+                None => return false,
+                Some(command) => {
+                    let following = |number: &u32| self.queues[leg].next_request(*number);
+                    let all = std::iter::successors(Some(command.first), following);
+                    (all.collect(), Some(command.first))
+                }
+            },
+        };
+        let entry = |number: &u32| self.entries[*number as usize].as_ref().expect("in use");
+        let first = entry(&entries[0]);
+        let kind = match first.kind {
+            OpKind::Read => KernelKind::Read,
+            OpKind::Write { .. } => KernelKind::Write,
+            OpKind::Flush => KernelKind::Fdatasync,
+        };
+        let fua = entries
+            .iter()
+            .any(|number| entry(number).kind == OpKind::Write { fua: true });
+        let offset = first.offset;
+        let mut length = 0;
+        for number in &entries {
+            let entry = self.entries[*number as usize].as_ref().expect("in use");
+            if let Memory::From(bytes, at) = &entry.memory {
+                let bytes = &bytes[*at..*at + entry.length as usize];
+                self.backend.buffer(slot)[length as usize..][..bytes.len()].copy_from_slice(bytes);
+            }
+            length += entry.length;
+        }
+        self.flights[slot as usize] = Some(Flight {
+            leg,
+            entries,
+            command,
+            kind,
+            fua,
+            offset,
+            length,
+            done: 0,
+            since: now,
+        });
+        self.prepare(slot);
+        true
+    }
+
+    /// Submits what remains of a slot's op.
+    fn prepare(&mut self, slot: u32) {
+        let flight = self.flights[slot as usize].as_ref().expect("in flight");
+        let file = self.files[flight.leg].expect("ops go to legs that are given");
+        self.backend.prep(
+            slot,
+            &KernelOp {
+                kind: flight.kind,
+                file,
+                offset: flight.offset + u64::from(flight.done),
+                length: flight.length - flight.done,
+                skip: flight.done,
+                priority: 0,
+            },
+        );
+    }
+
+    fn completed(&mut self, completion: &Completion) {
+        let slot = completion.slot;
+        if slot == self.wake_slot {
+            self.listening = false;
+            return;
+        }
+        let flight = self.flights[slot as usize].as_mut().expect("in flight");
+        if let KernelKind::Read | KernelKind::Write = flight.kind
+            && completion.result > 0
+        {
+            flight.done += completion.result as u32;
+            // A rest that is not aligned cannot be transferred directly; it is an error below.
+            if flight.done < flight.length && flight.done.is_multiple_of(512) {
+                return self.prepare(slot);
+            }
+        }
+        let whole = match flight.kind {
+            KernelKind::Read | KernelKind::Write => flight.done == flight.length,
+            _ => completion.result >= 0,
+        };
+        let result = match whole {
+            true => Ok(()),
+            false if completion.result < 0 => Err(-completion.result),
+            // The leg became shorter.
+            false => Err(EIO),
+        };
+        if result.is_ok() && flight.kind == KernelKind::Write && flight.fua {
+            (flight.kind, flight.fua) = (KernelKind::Fdatasync, false);
+            (flight.done, flight.length) = (0, 0);
+            return self.prepare(slot);
+        }
+        let flight = self.flights[slot as usize].take().expect("in flight");
+        self.free_slots[flight.leg].push(slot);
+        if let Some(command) = flight.command {
+            self.queues[flight.leg].complete(command, completion.completed);
+        }
+        // One bad sector does not fail what was merged with it. A flush that failed is never repeated.
+        let transfers = matches!(flight.kind, KernelKind::Read | KernelKind::Write);
+        let online = self.mirror.online().has(flight.leg);
+        if result.is_err() && transfers && flight.entries.len() > 1 && online {
+            return self.direct[flight.leg].extend(flight.entries);
+        }
+        let mut at = 0;
+        for number in flight.entries {
+            let entry = self.entries[number as usize].take().expect("in use");
+            self.free_entries.push(number);
+            let length = entry.length as usize;
+            if result.is_ok() && self.mirror.awaits(entry.id) {
+                self.deliver(&entry, slot, at);
+            }
+            at += length;
+            self.events.push_back(Event::Done {
+                op: entry.id,
+                result,
+            });
+        }
+    }
+
+    /// Passes on what was read.
+    fn deliver(&mut self, entry: &Entry, slot: u32, at: usize) {
+        let length = entry.length as usize;
+        let bytes = &self.backend.buffer(slot)[at..at + length];
+        match entry.memory {
+            Memory::Client(id) => {
+                let part = &self.parts[&id];
+                let open = self.requests.get_mut(&part.request);
+                let open = open.expect("a request with parts");
+                open.read[part.at..part.at + length].copy_from_slice(bytes);
+            }
+            Memory::Own(task, part) => {
+                self.own.insert((task, part), Rc::from(bytes));
+            }
+            Memory::None | Memory::From(..) => {}
+        }
+    }
+}
