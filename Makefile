@@ -11,7 +11,8 @@ LINKS := $(PREFIX)/libexec/iodyno
 
 help:
 	@echo "make build       build $(IODYNO)"
-	@echo "make install     install the built program, its manual pages and completions below PREFIX ($(PREFIX))"
+	@echo "make install     install the built program, its manual pages and completions below PREFIX ($(PREFIX)),"
+	@echo "                 and the program of \`make static\`, if it was built, for nodes of other hosts"
 	@echo "make install-links  make links named fio and sysbench to it in LINKS ($(LINKS))"
 	@echo "make guest-kernel  fetch Debian's kernel for virtual machines into the cache of this user"
 	@echo "make demo        build it and compare reads one and sixteen at a time"
@@ -32,6 +33,9 @@ install:
 	$(IODYNO) man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(IODYNO) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/iodyno
+# What `make static` has built is copied to nodes without iodyno.
+	if [ -f $(TARGET)/$(STATIC)/release/iodyno ]; then install -D -m 755 $(TARGET)/$(STATIC)/release/iodyno \
+	  $(DESTDIR)$(PREFIX)/libexec/iodyno/$(firstword $(subst -, ,$(STATIC)))/iodyno; fi
 
 # In a folder of their own, so that the real fio and sysbench stay the default: PATH=$(LINKS):$$PATH selects the links.
 install-links:

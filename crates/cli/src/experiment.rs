@@ -113,9 +113,11 @@ pub(crate) fn carry_out(
         .iter()
         .any(|one| one.provision().is_some())
     {
-        clean_before_run(nodes[0].node, &stop, context);
+        for node in nodes.iter().filter(|node| !node.only_sampled) {
+            clean_before_run(node, &stop, context);
+        }
     }
-    let obstacles = iodyno_lab::obstacles(plan, nodes[0].node, &store.files(), &stop);
+    let obstacles = iodyno_lab::obstacles(plan, &nodes, &store.files(), &stop);
     if !obstacles.is_empty() {
         return Err(Failure {
             exit: Exit::Refused,

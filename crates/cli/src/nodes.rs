@@ -4,7 +4,7 @@ use std::path::Path;
 use std::thread;
 
 use iodyno_lab::LabNode;
-use iodyno_model::{Diagnostic, NodeAddress, Plan, PlannedNode};
+use iodyno_model::{Diagnostic, NodeAddress, PlannedNode};
 use iodyno_runner::{LocalNode, Node, SshNode};
 
 use crate::context::Context;
@@ -139,18 +139,6 @@ pub(crate) fn planned(flags: &[String]) -> Result<Vec<PlannedNode>, Vec<Diagnost
         true => Ok(nodes),
         false => Err(faults),
     }
-}
-
-/// Why a plan cannot run on nodes.
-pub(crate) fn obstacle(plan: &Plan) -> Option<Diagnostic> {
-    let makes = plan
-        .configurations
-        .iter()
-        .any(|one| one.provision().is_some());
-    (makes && !plan.nodes.is_empty()).then(|| {
-        Diagnostic::error("storage cannot be made on nodes that are given with `--node`")
-            .hint("use existing folders or devices of the nodes, or leave `--node` out")
-    })
 }
 
 #[cfg(test)]

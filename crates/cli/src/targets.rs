@@ -105,10 +105,14 @@ pub(crate) fn foresee(plan: &Plan, context: &Context) -> Result<Option<Forecast>
     Ok(forecast(plan, &store, &nodes, &StopFlag::new()))
 }
 
-/// What prevents the storage of a plan from being made on this host. Changes nothing.
+/// What prevents the storage of a plan from being made on its nodes. Changes nothing.
 pub(crate) fn obstacles(plan: &Plan, context: &Context) -> Result<Vec<Diagnostic>, Failure> {
     let store = SqliteStore::files_of(&context.store_path()?);
-    let node = local_node(context)?;
-    let stop = StopFlag::new();
-    Ok(iodyno_lab::obstacles(plan, &node, &store, &stop))
+    let nodes = context.nodes()?.list();
+    Ok(iodyno_lab::obstacles(
+        plan,
+        &nodes,
+        &store,
+        &StopFlag::new(),
+    ))
 }

@@ -51,12 +51,12 @@ impl<'a> LabNode<'a> {
     }
 
     /// The text, after the node's name if it has one.
-    pub(crate) fn says(&self, text: &str) -> String {
+    pub fn says(&self, text: &str) -> String {
         named(&self.name, text)
     }
 
     /// The message with the node's name.
-    pub(crate) fn told(&self, fault: Diagnostic) -> Diagnostic {
+    pub fn told(&self, fault: Diagnostic) -> Diagnostic {
         Diagnostic {
             message: self.says(&fault.message),
             ..fault
@@ -90,13 +90,6 @@ pub(crate) fn examine<'a>(
         .map(|(place, node)| Some(node.node.examine(wanted(place)?, stop)))
         .collect();
     begun.into_iter().map(|found| Some(found?())).collect()
-}
-
-impl<'a> Lab<'a> {
-    /// The node that makes the targets of a run, which has one node then.
-    pub(crate) fn node(&self) -> &'a dyn Node {
-        self.nodes[0].node
-    }
 }
 
 /// Why a run ended.

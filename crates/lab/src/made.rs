@@ -2,7 +2,7 @@
 //!
 //! A target is made before the first trial that uses it and torn down after the last one, as [`Plan::fresh`] says. The order of the
 //! trials does not depend on it. A target whose trial did not complete is not used again. Whatever happens to a trial, every
-//! target that was made is torn down before the run ends; what could not be undone is reported.
+//! target that was made is torn down before the run ends; what could not be undone is reported. Each node has targets of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,9 +15,10 @@ use iodyno_model::{
 use iodyno_runner::{Guest, Node, ProvisionRequest, StopFlag, TornDown, TrialEnd, carry_out};
 use iodyno_units::Nanos;
 
+use crate::experiment::workers;
 use crate::precondition::Preconditioned;
 use crate::schedule::bind;
-use crate::{Lab, Progress};
+use crate::{Lab, LabNode, Progress};
 
 /// How often the targets of a plan are made anew: as the plan requests, but for every trial if two configurations use one
 /// device in turn. Then all are, so that every configuration is measured on targets of the same age.
@@ -28,8 +29,8 @@ pub fn fresh(plan: &Plan) -> Fresh {
     }
 }
 
-/// The pairs of configurations that cannot exist at the same time: they use one device, are made by the same command, or run the
-/// one server of their pools on other CPUs.
+/// The pairs of configurations that cannot exist at the same time, on a node that both use: they use one device, are made by the
+/// same command, or run the one server of their pools on other CPUs.
 pub fn turns(plan: &Plan) -> Vec<(&Configuration, &Configuration)> {
     let made = plan
         .configurations
@@ -46,9 +47,16 @@ pub fn turns(plan: &Plan) -> Vec<(&Configuration, &Configuration)> {
             || matches!((pool_server(one), pool_server(other)), (Some(one), Some(other)) if one != other)
     };
     pairs
-        .filter(|((_, one), (_, other))| exclusive(one, other))
+        .filter(|((on, one), (others_on, other))| {
+            share_a_node(on, others_on) && exclusive(one, other)
+        })
         .map(|((one, _), (other, _))| (*one, *other))
         .collect()
+}
+
+fn share_a_node(one: &Configuration, other: &Configuration) -> bool {
+    let all = one.nodes.is_empty() || other.nodes.is_empty();
+    all || one.nodes.iter().any(|name| other.nodes.contains(name))
 }
 
 /// Where the server of a target's pool runs.
@@ -59,24 +67,30 @@ fn pool_server(provision: &Provision) -> Option<&Pinning> {
     })
 }
 
-/// What prevents the targets of a plan from being made on this node. Changes nothing.
+/// What prevents the targets of a plan from being made on its nodes. Changes nothing.
 pub fn obstacles(
     plan: &Plan,
-    node: &dyn Node,
+    nodes: &[LabNode<'_>],
     protected: &[PathBuf],
     stop: &StopFlag,
 ) -> Vec<Diagnostic> {
-    let places = (0..plan.configurations.len()).filter(|place| {
-        let again = plan.configurations[*place].again;
-        !again && (0..plan.cells()).any(|cell| plan.place(cell).0 == *place)
-    });
-    let requests: Vec<ProvisionRequest> = places
-        .filter_map(|place| request(plan, place, protected))
-        .collect();
-    match requests.is_empty() {
-        true => Vec::new(),
-        false => node.check_provision(&requests, stop),
+    let mut faults = Vec::new();
+    for (number, node) in nodes.iter().enumerate() {
+        let uses =
+            |cell: u32, place| plan.place(cell).0 == place && workers(plan, cell).contains(&number);
+        let places = (0..plan.configurations.len()).filter(|place| {
+            let again = plan.configurations[*place].again;
+            !again && (0..plan.cells()).any(|cell| uses(cell, *place))
+        });
+        let requests: Vec<ProvisionRequest> = places
+            .filter_map(|place| request(plan, place, protected))
+            .collect();
+        if !requests.is_empty() {
+            let found = node.node.check_provision(&requests, stop).into_iter();
+            faults.extend(found.map(|fault| node.told(fault)));
+        }
     }
+    faults
 }
 
 fn request(plan: &Plan, place: usize, protected: &[PathBuf]) -> Option<ProvisionRequest> {
@@ -99,10 +113,15 @@ fn token() -> String {
 /// Length of the writes that create the files of a fileio workload, about, bytes.
 const AT_ONCE: u64 = 1 << 20;
 
-/// The targets of a run that exist now.
-pub(crate) struct MadeTargets<'a> {
+/// The targets of a run that exist now, of all nodes.
+pub(crate) struct MadeTargets<'a>(Vec<OnNode<'a>>);
+
+/// The targets of a run that exist now on one node.
+struct OnNode<'a> {
     lab: &'a Lab<'a>,
     plan: &'a Plan,
+    /// The place of the node.
+    number: usize,
     fresh: Fresh,
     /// In the order in which they were made.
     live: Vec<Live>,
@@ -141,9 +160,9 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// The nodes within its virtual machines; none without.
-    pub(crate) fn nodes<'l>(&self, lab: &'l Lab<'_>) -> Vec<Box<dyn Node + 'l>> {
-        nodes(&self.guests, lab)
+    /// The nodes within its virtual machines, which this node has started; none without.
+    pub(crate) fn nodes<'n>(&self, node: &'n dyn Node) -> Vec<Box<dyn Node + 'n>> {
+        nodes(&self.guests, node)
     }
 
     /// The plan of a trial on this target.
@@ -155,43 +174,105 @@ impl Ready {
     }
 }
 
-/// The nodes within these virtual machines, which the lab's node has started.
-fn nodes<'l>(guests: &[Guest], lab: &'l Lab<'_>) -> Vec<Box<dyn Node + 'l>> {
-    let node = lab.node();
+/// The nodes within these virtual machines, which this node has started.
+fn nodes<'n>(guests: &[Guest], node: &'n dyn Node) -> Vec<Box<dyn Node + 'n>> {
     guests
         .iter()
         .filter_map(|guest| node.guest(guest))
         .collect()
 }
 
-/// Does the same on each node that carries out trials on a target.
+/// Does the same on each node that carries out trials on a target of this node.
 fn on_each(
     guests: &[Guest],
-    lab: &Lab<'_>,
+    node: &dyn Node,
     mut work: impl FnMut(&dyn Node) -> Result<(), Vec<Diagnostic>>,
 ) -> Result<(), Vec<Diagnostic>> {
-    match nodes(guests, lab) {
-        within if within.is_empty() => work(lab.node()),
+    match nodes(guests, node) {
+        within if within.is_empty() => work(node),
         within => within.iter().try_for_each(|node| work(node.as_ref())),
     }
 }
 
 impl<'a> MadeTargets<'a> {
     pub(crate) fn new(lab: &'a Lab<'a>, plan: &'a Plan) -> MadeTargets<'a> {
-        MadeTargets {
+        let on_node = |number| OnNode {
             lab,
             plan,
+            number,
             fresh: fresh(plan),
             live: Vec::new(),
             made: BTreeMap::new(),
+        };
+        MadeTargets((0..lab.nodes.len()).map(on_node).collect())
+    }
+
+    /// Makes and prepares the targets of a trial, by the places of the nodes that do its work; none if its target exists without.
+    ///
+    /// # Errors
+    /// Why they could not be made or prepared, on any node. Nothing is left on such a node, unless that is reported.
+    pub(crate) fn ready(
+        &mut self,
+        key: TrialKey,
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<BTreeMap<usize, Ready>, Vec<Diagnostic>> {
+        let (mut ready, mut faults) = (BTreeMap::new(), Vec::new());
+        for own in self.0.iter_mut().filter(|own| own.works(key.cell)) {
+            match own.ready(key, observer) {
+                Ok(made) => ready.extend(made.map(|made| (own.number, made))),
+                Err(found) => {
+                    let node = &own.lab.nodes[own.number];
+                    faults.extend(found.into_iter().map(|fault| node.told(fault)));
+                }
+            }
         }
+        match faults.is_empty() {
+            true => Ok(ready),
+            false => Err(faults),
+        }
+    }
+
+    /// Tears the targets of a trial down unless a trial of the `rest` of its round, or of a later round, uses them.
+    pub(crate) fn used(
+        &mut self,
+        key: TrialKey,
+        completed: bool,
+        rest: &[u32],
+        observer: &mut dyn FnMut(Progress<'_>),
+    ) {
+        for own in self.0.iter_mut().filter(|own| own.works(key.cell)) {
+            own.used(key, completed, rest, observer);
+        }
+    }
+
+    /// Tears all targets down at once, so that a stopped run ends soon.
+    pub(crate) fn end(&mut self, observer: &mut dyn FnMut(Progress<'_>)) {
+        for own in &mut self.0 {
+            own.end(observer);
+        }
+    }
+}
+
+impl OnNode<'_> {
+    fn node(&self) -> &dyn Node {
+        self.lab.nodes[self.number].node
+    }
+
+    /// Whether the node does the work of a cell.
+    fn works(&self, cell: u32) -> bool {
+        workers(self.plan, cell).contains(&self.number)
+    }
+
+    /// A step of making storage, with the name of the node.
+    fn step(&self, what: &str) -> String {
+        self.lab.nodes[self.number].says(what)
     }
 
     /// Makes and prepares the target of a trial; `None` if it exists without.
     ///
     /// # Errors
     /// Why it could not be made or prepared. Nothing of it is left, unless that is reported.
-    pub(crate) fn ready(
+    fn ready(
         &mut self,
         key: TrialKey,
         observer: &mut dyn FnMut(Progress<'_>),
@@ -230,7 +311,7 @@ impl<'a> MadeTargets<'a> {
     }
 
     /// Tears the target of a trial down unless a trial of the `rest` of its round, or of a later round, uses it.
-    pub(crate) fn used(
+    fn used(
         &mut self,
         key: TrialKey,
         completed: bool,
@@ -244,7 +325,9 @@ impl<'a> MadeTargets<'a> {
         let (place, _) = self.plan.place(key.cell);
         let needed = match self.fresh {
             Fresh::Trial => false,
-            Fresh::Round => rest.iter().any(|cell| self.plan.place(*cell).0 == place),
+            Fresh::Round => rest
+                .iter()
+                .any(|cell| self.plan.place(*cell).0 == place && self.works(*cell)),
             Fresh::Experiment => true,
         };
         if !needed || !completed {
@@ -253,7 +336,7 @@ impl<'a> MadeTargets<'a> {
     }
 
     /// Tears all targets down at once, so that a stopped run ends soon.
-    pub(crate) fn end(&mut self, observer: &mut dyn FnMut(Progress<'_>)) {
+    fn end(&mut self, observer: &mut dyn FnMut(Progress<'_>)) {
         let mut targets = std::mem::take(&mut self.live);
         targets.reverse();
         self.undo(targets, observer);
@@ -287,7 +370,7 @@ impl<'a> MadeTargets<'a> {
         let mut told = |step: &str| {
             observer(Progress::Storage {
                 configuration,
-                step,
+                step: &self.step(step),
             });
         };
         told(
@@ -295,10 +378,8 @@ impl<'a> MadeTargets<'a> {
                 .provision()
                 .map_or(String::new(), Provision::words),
         );
-        let made = self
-            .lab
-            .node()
-            .provision(&request, self.lab.stop, &mut told)?;
+        let node = self.node();
+        let made = node.provision(&request, self.lab.stop, &mut told)?;
         let number = self.made.entry(place).or_default();
         *number += 1;
         self.live.push(Live {
@@ -327,6 +408,7 @@ impl<'a> MadeTargets<'a> {
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Result<(), Vec<Diagnostic>> {
         let (lab, plan) = (self.lab, self.plan);
+        let host = &lab.nodes[self.number];
         let Some(provision) = plan.configurations[place].provision() else {
             return Ok(());
         };
@@ -334,10 +416,11 @@ impl<'a> MadeTargets<'a> {
         if let (Some(live), 1..) = (self.find_mut(place), limit.0) {
             let path = live.path.clone();
             let (guests, mut facts) = (live.guests.clone(), BTreeMap::new());
-            on_each(&guests, lab, |node| {
+            on_each(&guests, host.node, |node| {
                 let target = Preconditioned {
                     lab,
                     node,
+                    host,
                     plan,
                     key,
                     path: path.clone(),
@@ -357,25 +440,26 @@ impl<'a> MadeTargets<'a> {
         key: TrialKey,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Result<(), Vec<Diagnostic>> {
-        let (plan, lab, stop) = (self.plan, self.lab, self.lab.stop);
+        let (plan, stop) = (self.plan, self.lab.stop);
+        let node = self.lab.nodes[self.number].node;
         let rolls_back = |workload: &Workload| workload.files == FilePolicy::Rollback;
         let own = |cell: &u32| plan.place(*cell).0 == place;
         let (_, workload) = plan.cell(key.cell);
         if rolls_back(workload) && !self.find(place).is_some_and(|live| live.snapshot) {
             // The snapshot contains the files of every workload that is rolled back to it.
             for cell in (0..plan.cells()).filter(own) {
-                if rolls_back(plan.cell(cell).1) {
+                if self.works(cell) && rolls_back(plan.cell(cell).1) {
                     self.lay_out(place, TrialKey { cell, ..key }, observer)?;
                 }
             }
             if let Some(live) = self.find_mut(place) {
-                on_each(&live.guests, lab, |node| node.snapshot(&live.token, stop))?;
+                on_each(&live.guests, node, |node| node.snapshot(&live.token, stop))?;
                 live.snapshot = true;
             }
         }
         match self.find(place) {
             Some(live) if rolls_back(workload) => {
-                on_each(&live.guests, lab, |node| node.roll_back(&live.token, stop))?;
+                on_each(&live.guests, node, |node| node.roll_back(&live.token, stop))?;
             }
             // Other jobs of fio create their files in the trial, and leave them in caches.
             Some(_) if needs_files(workload) || workload.files == FilePolicy::Shared => {
@@ -386,7 +470,7 @@ impl<'a> MadeTargets<'a> {
         match self.find(place) {
             // The files of a virtual machine's disks are in use.
             Some(live) if plan.settling.drop_caches && live.guests.is_empty() => {
-                lab.node().empty_caches(&live.token, stop)
+                node.empty_caches(&live.token, stop)
             }
             _ => Ok(()),
         }
@@ -416,13 +500,14 @@ impl<'a> MadeTargets<'a> {
         bound.destroy.push(live.path.clone());
         bound.protected.clone_from(&self.lab.store_files);
         let step = format!("laying out the files of {}", workload.name);
+        let node = &self.lab.nodes[self.number];
         observer(Progress::Storage {
             configuration,
-            step: &step,
+            step: &node.says(&step),
         });
         let failed = |why: String| vec![Diagnostic::error(format!("{step}: {why}"))];
         let stop = self.lab.stop;
-        on_each(&live.guests, self.lab, |node| {
+        on_each(&live.guests, node.node, |node| {
             match carry_out(&bound, node, stop, &mut |_| {}) {
                 Ok(TrialEnd::Done(_, outcome)) | Ok(TrialEnd::Failed { outcome, .. }) => outcome
                     .reason()
@@ -444,7 +529,8 @@ impl<'a> MadeTargets<'a> {
     fn undo(&mut self, targets: Vec<Live>, observer: &mut dyn FnMut(Progress<'_>)) {
         let tokens: Vec<String> = targets.iter().map(|live| live.token.clone()).collect();
         tracing::info!(?tokens, "tearing targets down");
-        let ended = self.lab.node().tear_down(&tokens, self.lab.stop);
+        let node = &self.lab.nodes[self.number];
+        let ended = node.node.tear_down(&tokens, self.lab.stop);
         let mut told: Vec<String> = Vec::new();
         for (live, torn_down) in targets.iter().zip(ended) {
             self.store_commands(live, &torn_down, observer);
@@ -454,12 +540,12 @@ impl<'a> MadeTargets<'a> {
                     .hint
                     .unwrap_or("`iodyno clean` undoes the rest".to_owned());
                 let text = match fault.severity {
-                    Severity::Error => format!(
+                    Severity::Error => node.says(&format!(
                         "the storage of {name} is not undone completely: {}; {hint}",
                         fault.message
-                    ),
+                    )),
                     // It concerns all targets.
-                    _ => format!("{}; {hint}", fault.message),
+                    _ => node.says(&format!("{}; {hint}", fault.message)),
                 };
                 if !told.contains(&text) {
                     observer(match fault.severity {
@@ -487,7 +573,8 @@ impl<'a> MadeTargets<'a> {
         let (true, Some(key)) = (own || failed, live.latest) else {
             return;
         };
-        if let Err(error) = self.lab.store.add_commands(key, &torn_down.commands) {
+        let (store, node) = (self.lab.store, &self.lab.nodes[self.number].name);
+        if let Err(error) = store.add_commands(key, node, &torn_down.commands) {
             let name = &configuration.name;
             let text =
                 format!("the commands that undid the storage of {name} are not stored: {error}");

@@ -17,7 +17,7 @@ use iodyno_runner::{Node, TrialEnd, carry_out};
 use iodyno_units::{Bytes, Nanos, Rate, counted};
 
 use crate::schedule::bind;
-use crate::{Lab, Progress};
+use crate::{Lab, LabNode, Progress};
 
 /// Share of the free space of a file system that is written, in percent: a full one behaves differently.
 const FREE: f64 = 80.0;
@@ -39,6 +39,8 @@ pub(crate) struct Preconditioned<'a> {
     pub(crate) lab: &'a Lab<'a>,
     /// The node that writes.
     pub(crate) node: &'a dyn Node,
+    /// The one that it belongs to, for messages.
+    pub(crate) host: &'a LabNode<'a>,
     pub(crate) plan: &'a Plan,
     /// The trial before which it is done.
     pub(crate) key: TrialKey,
@@ -70,7 +72,7 @@ impl Preconditioned<'_> {
         let mut told = |step: &str| {
             observer(Progress::Storage {
                 configuration,
-                step,
+                step: &self.host.says(step),
             });
         };
         told("preconditioning: writes twice the capacity");
@@ -90,9 +92,9 @@ impl Preconditioned<'_> {
         let steady = is_steady(&rates);
         if !steady {
             let name = &configuration.name;
-            observer(Progress::Note(&format!(
+            observer(Progress::Note(&self.host.says(&format!(
                 "{name} is not steady after {limit} of preconditioning"
-            )));
+            ))));
         }
         let window = rates.len().saturating_sub(WINDOW);
         let last: Vec<String> = rates[window..]

@@ -4,12 +4,13 @@
 use std::time::Instant;
 
 use iodyno_model::{BoundPlan, Diagnostic, Plan, RunId, Target, TrialKey, Workload};
-use iodyno_runner::{TrialEnd, carry_out};
+use iodyno_runner::{Node, TrialEnd, drive};
 use iodyno_units::Nanos;
 
+use crate::experiment::workers;
 use crate::made::MadeTargets;
 use crate::schedule::bind;
-use crate::{Lab, Progress};
+use crate::{Lab, LabNode, Progress};
 
 /// The longest measured time of a probe.
 pub const PROBE: Nanos = Nanos::SECOND;
@@ -75,6 +76,14 @@ fn without_preconditioning(mut plan: Plan) -> Plan {
     plan
 }
 
+/// A probe on one node.
+struct OnNode<'a> {
+    node: &'a LabNode<'a>,
+    /// The virtual machines of its target.
+    guests: Vec<Box<dyn Node + 'a>>,
+    bound: BoundPlan,
+}
+
 /// Why the probe of a cell failed; empty if it completed.
 fn one(
     plan: &Plan,
@@ -97,25 +106,45 @@ fn one(
         ..bind(plan, key)
     };
     shorten(&mut bound.workload);
-    if let Some(ready) = &ready {
-        bound = ready.bind(bound);
-    }
+    let workers = workers(plan, key.cell);
+    let own = |place: &usize| {
+        let (node, ready) = (&lab.nodes[*place], ready.get(place));
+        OnNode {
+            node,
+            guests: ready.map_or_else(Vec::new, |ready| ready.nodes(node.node)),
+            bound: match ready {
+                Some(ready) => ready.bind(bound.clone()),
+                None => bound.clone(),
+            },
+        }
+    };
+    let plans: Vec<OnNode<'_>> = workers.iter().map(own).collect();
     // One of several virtual machines stands for all.
-    let within = ready.as_ref().map(|ready| ready.nodes(lab));
-    let within = within.as_ref().and_then(|nodes| nodes.first());
-    let node = within.map_or(lab.node(), |node| node.as_ref());
-    let end = carry_out(&bound, node, lab.stop, &mut |_| {});
+    let nodes: Vec<(&dyn Node, &BoundPlan)> = (plans.iter())
+        .map(|own| {
+            let guest = own.guests.first();
+            (guest.map_or(own.node.node, AsRef::as_ref), &own.bound)
+        })
+        .collect();
+    let ends = drive(&nodes, lab.stop, &mut |_, _| {});
     // A stop request is not a fault.
-    match end {
-        _ if lab.stop.is_set() => Vec::new(),
-        Ok(TrialEnd::Done(_, outcome) | TrialEnd::Failed { outcome, .. }) => outcome
-            .reason()
-            .map(|why| Diagnostic::error(why.to_owned()))
-            .into_iter()
-            .collect(),
-        Ok(TrialEnd::Refused(faults) | TrialEnd::Unprepared(faults)) => faults,
-        Err(error) => vec![Diagnostic::error(error.to_string())],
+    if lab.stop.is_set() {
+        return Vec::new();
     }
+    let mut faults = Vec::new();
+    for (OnNode { node, .. }, end) in plans.iter().zip(ends) {
+        let found = match end {
+            Ok(TrialEnd::Done(_, outcome) | TrialEnd::Failed { outcome, .. }) => outcome
+                .reason()
+                .map(|why| Diagnostic::error(why.to_owned()))
+                .into_iter()
+                .collect(),
+            Ok(TrialEnd::Refused(faults) | TrialEnd::Unprepared(faults)) => faults,
+            Err(error) => vec![Diagnostic::error(error.to_string())],
+        };
+        faults.extend(found.into_iter().map(|fault| node.told(fault)));
+    }
+    faults
 }
 
 /// Limits the time of each job.

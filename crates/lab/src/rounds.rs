@@ -457,7 +457,7 @@ impl<'a> Rounds<'a> {
     fn give_up(&mut self, key: TrialKey, observer: &mut dyn FnMut(Progress<'_>)) {
         let why = format!("skipped: {}", RetryLimit::why());
         self.repeats(key);
-        let run = TrialRun::new(self.lab, self.plan, key, None, None);
+        let run = TrialRun::new(self.lab, self.plan, key, BTreeMap::new(), None);
         let not_made = run.give_up(why, observer);
         self.end.given_up += 1;
         self.end.unstored = not_made.unstored.or(self.end.unstored.take());
@@ -481,7 +481,7 @@ impl<'a> Rounds<'a> {
             (Err(_), _) | (_, true) => None,
             (Ok(made), false) => {
                 let workers = workers(self.plan, key.cell);
-                Some(self.settler.settle(&workers, made.as_ref(), observer))
+                Some(self.settler.settle(&workers, made, observer))
             }
         };
         if self.lab.stop.is_set() {
@@ -502,7 +502,7 @@ impl<'a> Rounds<'a> {
                 .at(load)
                 .repeatable(retries)
                 .carry_out(number, places, targets, observer),
-            Err(faults) => TrialRun::new(self.lab, self.plan, key, None, settled)
+            Err(faults) => TrialRun::new(self.lab, self.plan, key, BTreeMap::new(), settled)
                 .repeatable(retries)
                 .unmade(faults, number, places, observer),
         };

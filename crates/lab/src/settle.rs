@@ -1,6 +1,6 @@
 //! Settles the host before each trial, and reports failures.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
 use std::path::PathBuf;
 
@@ -32,35 +32,47 @@ impl<'a> Settler<'a> {
     }
 
     /// Settles the host; returns whether that succeeded, with notes for the next trial.
-    /// `workers` are the places of the nodes of the next trial; `made` is its target if it was made for the run.
+    /// `workers` are the places of the nodes of the next trial; `made` are its targets by node if they were made for the run.
     pub(crate) fn settle(
         &mut self,
         workers: &[usize],
-        made: Option<&Ready>,
+        made: &BTreeMap<usize, Ready>,
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> (Settled, Vec<String>) {
         let mut settled = Settled::default();
         if self.settling == Settling::default() {
             return (settled, Vec::new());
         }
-        let guests = made.map_or_else(Vec::new, |made| made.nodes(self.lab));
-        let own = made.map(|made| made.path.clone());
         // In a virtual machine, it is not a path of the host.
-        let here = own.as_ref().filter(|_| guests.is_empty());
-        let targets: Vec<PathBuf> = self.targets.iter().chain(here).cloned().collect();
+        let on_hosts: Vec<(usize, Option<&PathBuf>)> = (workers.iter())
+            .map(|place| {
+                let made = made.get(place).filter(|made| made.guests.is_empty());
+                (*place, made.map(|made| &made.path))
+            })
+            .collect();
+        let own: BTreeSet<&PathBuf> = on_hosts.iter().filter_map(|(_, own)| *own).collect();
+        let targets: Vec<PathBuf> = self.targets.iter().chain(own).cloned().collect();
         observer(Progress::Settling {
             settling: self.settling,
             targets: &targets,
         });
         tracing::debug!(?targets, "settling the host");
-        let nodes = workers.iter().map(|place| &self.lab.nodes[*place]);
-        let begun: Vec<_> = nodes
-            .map(|node| node.node.settle(&self.settling, &targets, self.lab.stop))
+        let begun: Vec<_> = (on_hosts.into_iter())
+            .map(|(place, own)| {
+                let targets: Vec<PathBuf> = self.targets.iter().chain(own).cloned().collect();
+                let node = self.lab.nodes[place].node;
+                node.settle(&self.settling, &targets, self.lab.stop)
+            })
             .collect();
         let mut unsettled: Vec<Unsettled> = begun.into_iter().flat_map(|ends| ends()).collect();
-        let own: Vec<PathBuf> = own.into_iter().collect();
+        let guests: Vec<_> = (made.iter())
+            .flat_map(|(place, made)| {
+                let within = made.nodes(self.lab.nodes[*place].node).into_iter();
+                within.map(|guest| (guest, std::slice::from_ref(&made.path)))
+            })
+            .collect();
         let begun: Vec<_> = (guests.iter())
-            .map(|guest| guest.settle(&self.settling, &own, self.lab.stop))
+            .map(|(guest, own)| guest.settle(&self.settling, own, self.lab.stop))
             .collect();
         unsettled.extend(begun.into_iter().flat_map(|ends| ends()));
         tracing::debug!(?unsettled, "settled");

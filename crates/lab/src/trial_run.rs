@@ -57,8 +57,8 @@ pub(crate) struct TrialRun<'a> {
     batches: u32,
     /// The end of the last frame of all nodes together that was shown, ns.
     shown_ns: u64,
-    /// Its target, if that was made for the run.
-    made: Option<Ready>,
+    /// Its targets by node, if they were made for the run.
+    made: BTreeMap<usize, Ready>,
     /// Its load, if its workload is searched.
     load: Option<f64>,
     /// How often it may be repeated.
@@ -72,9 +72,44 @@ struct TrialNode {
     name: String,
     /// Whether it is the host of this process.
     here: bool,
+    /// The place of the run's node that it is, or belongs to.
+    host: usize,
+    /// Whether it is a virtual machine of that node.
+    guest: bool,
 }
 
 impl TrialNode {
+    /// The nodes of a trial, and the places of those that do its work: those of the run, or the virtual machines of its targets.
+    fn all(
+        lab: &Lab<'_>,
+        plan: &Plan,
+        key: TrialKey,
+        made: &BTreeMap<usize, Ready>,
+    ) -> (Vec<TrialNode>, Vec<usize>) {
+        let guests = made.iter().flat_map(|(host, made)| {
+            made.guests.iter().map(|guest| TrialNode {
+                name: match (lab.nodes[*host].name.as_str(), guest.name.as_str()) {
+                    ("", name) | (name, "") => name.to_owned(),
+                    (host, name) => format!("{host}.{name}"),
+                },
+                here: false,
+                host: *host,
+                guest: true,
+            })
+        });
+        let guests: Vec<TrialNode> = guests.collect();
+        let own = lab.nodes.iter().enumerate().map(|(host, node)| TrialNode {
+            name: node.name.clone(),
+            here: node.here,
+            host,
+            guest: false,
+        });
+        match guests.len() {
+            0 => (own.collect(), workers(plan, key.cell)),
+            all => (guests, (0..all).collect()),
+        }
+    }
+
     /// The text, after the node's name if it has one.
     fn says(&self, text: &str) -> String {
         named(&self.name, text)
@@ -109,24 +144,10 @@ impl<'a> TrialRun<'a> {
         lab: &'a Lab<'a>,
         plan: &'a Plan,
         key: TrialKey,
-        made: Option<Ready>,
+        made: BTreeMap<usize, Ready>,
         settled: Option<(Settled, Vec<String>)>,
     ) -> TrialRun<'a> {
-        let guests = made.iter().flat_map(|made| &made.guests);
-        let guests: Vec<TrialNode> = guests
-            .map(|guest| TrialNode {
-                name: guest.name.clone(),
-                here: false,
-            })
-            .collect();
-        let own = lab.nodes.iter().map(|node| TrialNode {
-            name: node.name.clone(),
-            here: node.here,
-        });
-        let (nodes, workers) = match guests.len() {
-            0 => (own.collect(), workers(plan, key.cell)),
-            all => (guests, (0..all).collect()),
-        };
+        let (nodes, workers) = TrialNode::all(lab, plan, key, &made);
         TrialRun {
             lab,
             plan,
@@ -177,11 +198,9 @@ impl<'a> TrialRun<'a> {
     ) -> TrialResult {
         let (configuration, workload) = self.plan.cell(self.key.cell);
         let (round, attempt) = (self.key.round, self.key.attempt);
-        if self.made.as_ref().is_some_and(|made| made.anew) {
+        for (place, _) in self.made.iter().filter(|(_, made)| made.anew) {
             let configuration = self.plan.place(self.key.cell).0;
-            for places in places.iter_mut() {
-                places.forget(self.plan, configuration);
-            }
+            places[*place].forget(self.plan, configuration);
         }
         tracing::info!(
             number,
@@ -259,9 +278,6 @@ impl<'a> TrialRun<'a> {
                 outcome = Outcome::Failed(why);
             }
         }
-        for part in parts.iter_mut().filter(|part| !part.only_sampled()) {
-            part.environment.made = self.made.as_ref().map(|made| made.about.clone());
-        }
         if let Some((settled, notes)) = &self.settled {
             for part in parts.iter_mut().filter(|part| !part.only_sampled()) {
                 part.settled = Some(*settled);
@@ -300,16 +316,16 @@ impl<'a> TrialRun<'a> {
             ..bind(self.plan, self.key)
         };
         bound.workload = self.loaded(&bound.workload);
-        if let Some(made) = &self.made {
-            bound = made.bind(bound);
-        }
         let lab = self.lab;
         // Each node issues other ops: they may share storage.
         let mut plans: Vec<(usize, BoundPlan)> = (self.workers.iter())
             .map(|place| {
                 let seed = (*place as u64).wrapping_mul(GOLDEN_RATIO);
                 let seed = bound.seed.wrapping_add(seed);
-                let bound = bound.clone();
+                let bound = match self.made_on(*place) {
+                    Some(made) => made.bind(bound.clone()),
+                    None => bound.clone(),
+                };
                 (*place, BoundPlan { seed, ..bound })
             })
             .collect();
@@ -323,11 +339,12 @@ impl<'a> TrialRun<'a> {
                 .collect();
             plans.extend(sampled);
         }
-        let within = self.made.as_ref().map(|made| made.nodes(lab));
-        let within = within.filter(|nodes| !nodes.is_empty());
-        let carrying: Vec<&dyn Node> = match &within {
-            Some(nodes) => nodes.iter().map(|node| node.as_ref()).collect(),
-            None => lab.nodes.iter().map(|node| node.node).collect(),
+        let within: Vec<Box<dyn Node + '_>> = (self.made.iter())
+            .flat_map(|(host, made)| made.nodes(lab.nodes[*host].node))
+            .collect();
+        let carrying: Vec<&dyn Node> = match within.is_empty() {
+            false => within.iter().map(|node| node.as_ref()).collect(),
+            true => lab.nodes.iter().map(|node| node.node).collect(),
         };
         let nodes: Vec<(&dyn Node, &BoundPlan)> = (plans.iter())
             .map(|(place, plan)| (carrying[*place], plan))
@@ -388,9 +405,12 @@ impl<'a> TrialRun<'a> {
 
     /// Whether the virtual machines of its target carry it out.
     fn in_guests(&self) -> bool {
-        self.made
-            .as_ref()
-            .is_some_and(|made| !made.guests.is_empty())
+        self.nodes.iter().any(|node| node.guest)
+    }
+
+    /// The target of the node at this place, if it was made for the run.
+    fn made_on(&self, place: usize) -> Option<&Ready> {
+        self.made.get(&self.nodes[place].host)
     }
 
     fn begin(&mut self, observer: &mut dyn FnMut(Progress<'_>)) {
@@ -451,7 +471,7 @@ impl<'a> TrialRun<'a> {
         let name = &self.nodes[place].name;
         match event {
             // A target that was made belongs to this run alone, and has another identity each time.
-            Event::Admitted { .. } if self.made.is_some() => StoreHealth::Unchanged,
+            Event::Admitted { .. } if self.made_on(place).is_some() => StoreHealth::Unchanged,
             Event::Admitted { targets: found } => {
                 let mut found = found.clone();
                 name_node(name, &mut found);
@@ -463,7 +483,7 @@ impl<'a> TrialRun<'a> {
             }
             Event::Ready { environment, notes } => {
                 let environment = Environment {
-                    made: self.made.as_ref().map(|made| made.about.clone()),
+                    made: self.made_on(place).map(|made| made.about.clone()),
                     ..(**environment).clone()
                 };
                 let health = self.writer.environment(name, &environment);
@@ -565,21 +585,22 @@ impl<'a> TrialRun<'a> {
                 }
             };
             // Faults without a node are those of the trial.
-            let Some(node) = place.map(|place| self.nodes[place].clone()) else {
+            let Some(place) = place else {
                 all_faults.extend(faults);
                 outcomes.push(outcome);
                 continue;
             };
+            let node = self.nodes[place].clone();
             all_faults.extend(faults.into_iter().map(|fault| Diagnostic {
                 message: node.says(&fault.message),
                 ..fault
             }));
-            parts.extend(part.map(|part| match node.name.is_empty() {
-                true => part,
-                false => Part {
-                    node: node.name.clone(),
-                    ..part
-                },
+            parts.extend(part.map(|mut part| {
+                if !node.name.is_empty() {
+                    part.node.clone_from(&node.name);
+                }
+                part.environment.made = self.made_on(place).map(|made| made.about.clone());
+                part
             }));
             outcomes.push(said(outcome, |why| node.says(why)));
         }

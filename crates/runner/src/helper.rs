@@ -16,7 +16,7 @@ use iodyno_target::settle::Unsettled;
 
 use crate::operations::OrphanFolder;
 use crate::process::{Launcher, NodeProcess, Report};
-use crate::protocol::{Command, Event, Examination, Examined, Hello, Message};
+use crate::protocol::{Command, Event, Examination, Examined, Hello, Message, PROTOCOL};
 use crate::session::{Later, POLL, RunnerError};
 use crate::stop::StopFlag;
 
@@ -127,6 +127,37 @@ pub(crate) fn greet(node: &dyn Launcher) -> Result<Greeting, RunnerError> {
         thread::sleep(Duration::from_millis(1));
     }
     Ok(greeting)
+}
+
+/// Starts a process of a node for this task. Returns it with its identity on its host.
+///
+/// # Errors
+/// It cannot be started, or is not a node of this version.
+pub(crate) fn greeted(
+    node: &dyn Launcher,
+    task: &str,
+) -> Result<(NodeProcess, Owner), RunnerError> {
+    let limit = node.connection().map_or(EXAMINED, |connection| {
+        Duration::from_nanos(connection.hello_ns)
+    });
+    let mut process = NodeProcess::start(node, task, Stdio::null())?;
+    match process.reports.recv_timeout(limit) {
+        Ok(Report::Message(Message::Hello(hello))) if hello.version == PROTOCOL => {
+            let owner = Owner {
+                pid: hello.pid,
+                start: hello.process_start,
+            };
+            Ok((process, owner))
+        }
+        _ => {
+            process.kill();
+            let to = node
+                .connection()
+                .map_or_else(String::new, |to| to.to.clone());
+            let why = "the node does not answer".to_owned();
+            Err(RunnerError::NotConnected { to, why })
+        }
+    }
 }
 
 /// The reason why a helper did not answer.

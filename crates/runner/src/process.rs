@@ -11,7 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
+use iodyno_model::Diagnostic;
 use iodyno_model::printable::on_one_line;
+use iodyno_target::Roots;
+use iodyno_target::journal::Owner;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::clock;
@@ -37,6 +40,17 @@ pub trait Launcher: Debug + Sync {
     /// `None`: this node does not reach guests.
     fn in_guest(&self, _task: &str, _socket: &Path) -> Option<process::Command> {
         None
+    }
+
+    /// The process on the node's host that will own storage with this token: the storage is undone when it has ended.
+    ///
+    /// # Errors
+    /// It cannot be started, or is not known.
+    fn owner(&self, _token: &str) -> Result<Owner, Diagnostic> {
+        Owner::of(&Roots::host(), process::id()).ok_or_else(|| {
+            let fault = "the start time of this process cannot be read from /proc";
+            Diagnostic::error(fault).hint("mount procfs at /proc")
+        })
     }
 }
 

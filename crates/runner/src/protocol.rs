@@ -22,7 +22,7 @@ use crate::death::Death;
 use crate::faults::{self, Unready};
 
 /// The version of the protocol; both ends must have the same.
-pub const PROTOCOL: u32 = 10;
+pub const PROTOCOL: u32 = 11;
 
 /// The largest frame, bytes. A part of a thousand clones with wide histograms takes about 100 MB.
 const LONGEST: u32 = 512 << 20;
@@ -71,6 +71,11 @@ pub enum Command {
     Storage {
         /// What to do.
         work: StorageWork,
+    },
+    /// In place of a trial: undo the storage with this token when the parent has ended. May be repeated.
+    Keep {
+        /// The token.
+        token: String,
     },
     /// The answer to [`Event::Admitted`]: its targets may be written from now on.
     Proceed,

@@ -116,6 +116,20 @@ fn session(input: File, output: File) -> bool {
             writer.close();
             return true;
         }
+        Task::Keep { token } => {
+            let mut tokens = vec![token];
+            while let Some(signal) = timeline.next() {
+                match signal {
+                    Signal::Command(Command::Keep { token }) => tokens.push(token),
+                    Signal::ParentGone => break,
+                    _ => {}
+                }
+            }
+            writer.close();
+            control::release_stderr();
+            storage::undo_kept(&tokens);
+            return true;
+        }
         Task::Withdrawn => Some(TrialEnd::withdrawn()),
         Task::NoParent => None,
     };
@@ -284,6 +298,9 @@ enum Task {
         folder: Option<(PathBuf, TrialKey)>,
     },
     Storage(StorageWork),
+    Keep {
+        token: String,
+    },
     /// The trial was ended before its plan arrived.
     Withdrawn,
     /// The parent has ended, or uses another version.
@@ -305,6 +322,7 @@ fn await_task(timeline: &Timeline) -> Task {
                 return Task::CleanUp { lost, died, folder };
             }
             Some(Signal::Command(Command::Storage { work })) => return Task::Storage(work),
+            Some(Signal::Command(Command::Keep { token })) => return Task::Keep { token },
             Some(Signal::Command(Command::Finish | Command::Abort)) => return Task::Withdrawn,
             Some(Signal::ParentGone) | None => return Task::NoParent,
             Some(_) => {}

@@ -119,6 +119,7 @@ impl Session for Simulation {
             | Command::Leave
             // Its clock is not that of the other nodes: it runs to its own end.
             | Command::ExitAll
+            | Command::Keep { .. }
             | Command::Storage { .. } => {}
             Command::Prepare { plan } => self.prepare(*plan),
             Command::Ping { number } => {

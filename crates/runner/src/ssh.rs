@@ -15,17 +15,19 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{Diagnostic, RunId, SshAddress};
+use iodyno_target::journal::Owner;
+use rustix::fs::FlockOperation;
 use sha2::{Digest, Sha256};
 
-use crate::helper::{Greeting, greet};
-use crate::process::{Connection, Launcher};
-use crate::protocol::{Hello, PROTOCOL};
+use crate::helper::{Greeting, greet, greeted};
+use crate::process::{Connection, Launcher, NodeProcess};
+use crate::protocol::{self, Hello, PROTOCOL};
 use crate::session::RunnerError;
 
 /// The program that connects.
@@ -34,6 +36,10 @@ const SSH: &str = "ssh";
 const CONNECT_S: u32 = 10;
 /// The longest time until a node's process answers, over an open connection.
 const HELLO: Duration = Duration::from_secs(20);
+/// The name of the process that owns storage.
+const KEEPER: &str = "iodyno-keeper";
+/// The longest wait for its end.
+const KEEPER_ENDS: Duration = Duration::from_secs(2);
 /// The longest time for a command that asks or prepares the other host.
 const COMMAND: Duration = Duration::from_secs(300);
 /// ssh gives up a silent connection after this number of its own messages, one each second. More than a node needs to notice that
@@ -47,8 +53,7 @@ const LONGEST_OUTPUT: u64 = 64 << 10;
 pub struct SshNode {
     address: SshAddress,
     connection: Connection,
-    /// The folder of the connection's socket, removed at the end.
-    folder: PathBuf,
+    folder: SocketFolder,
     /// The shared connection.
     master: Mutex<Child>,
     /// The program on the other host.
@@ -59,6 +64,8 @@ pub struct SshNode {
     sudo: bool,
     /// What the node is.
     hello: Hello,
+    /// The process there that owns storage which is made for this one, once there is such storage.
+    keeper: Mutex<Option<(NodeProcess, Owner)>>,
 }
 
 impl SshNode {
@@ -73,16 +80,10 @@ impl SshNode {
         binary: Option<&Path>,
         arguments: Vec<String>,
     ) -> Result<SshNode, Diagnostic> {
-        let folder = socket_folder().map_err(|error| {
+        let folder = SocketFolder::create(&SocketFolder::parent()).map_err(|error| {
             Diagnostic::error(format!("cannot create a folder for ssh's socket: {error}"))
         })?;
-        let master = match open_master(address, &folder) {
-            Ok(master) => master,
-            Err(fault) => {
-                let _ = fs::remove_dir_all(&folder);
-                return Err(fault);
-            }
-        };
+        let master = open_master(address, &folder.path)?;
         let mut node = SshNode {
             connection: Connection {
                 to: address.to_string(),
@@ -96,6 +97,7 @@ impl SshNode {
             arguments,
             sudo,
             hello: Hello::unknown(),
+            keeper: Mutex::new(None),
         };
         if sudo {
             node.asked("sudo -n true").map_err(|fault| {
@@ -229,7 +231,7 @@ impl SshNode {
     /// ssh with a script for the other host's POSIX shell. It contains no single quotes, so that every login shell passes it on
     /// as it is.
     fn shell(&self, script: &str) -> Command {
-        let mut command = ssh(&self.address, &self.folder);
+        let mut command = ssh(&self.address, &self.folder.path);
         command.args([
             "-o",
             "ControlMaster=no",
@@ -280,10 +282,39 @@ impl Launcher for SshNode {
     fn connection(&self) -> Option<&Connection> {
         Some(&self.connection)
     }
+
+    fn owner(&self, token: &str) -> Result<Owner, Diagnostic> {
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        if keeper.is_none() {
+            let started = greeted(self, KEEPER);
+            *keeper = Some(started.map_err(|error| Diagnostic::error(error.to_string()))?);
+        }
+        let lost = || {
+            let to = &self.connection.to;
+            Diagnostic::error(format!(
+                "the process that owns the storage on {to} has ended"
+            ))
+        };
+        let (process, owner) = keeper.as_mut().ok_or_else(lost)?;
+        if process.exited().is_some() {
+            return Err(lost());
+        }
+        let token = token.to_owned();
+        process.send(protocol::Command::Keep { token });
+        Ok(*owner)
+    }
 }
 
 impl Drop for SshNode {
     fn drop(&mut self) {
+        if let Ok(Some((keeper, _))) = self.keeper.get_mut() {
+            // It undoes what is left, also without the connection.
+            keeper.close();
+            let begun = Instant::now();
+            while keeper.exited().is_none() && begun.elapsed() < KEEPER_ENDS {
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
         if let Ok(master) = self.master.get_mut() {
             // The end of its input ends the remote command, and with it the connection.
             drop(master.stdin.take());
@@ -292,7 +323,70 @@ impl Drop for SshNode {
                 let _ = master.wait();
             }
         }
-        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A folder for the connection's socket, which only this user can use. Removed when dropped.
+///
+/// Its owner holds a lock on it: one without is that of a killed process, and is removed by the next one.
+#[derive(Debug)]
+struct SocketFolder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl SocketFolder {
+    /// What its name begins with.
+    const PREFIX: &str = "iodyno-ssh-";
+
+    /// Where such folders are. The path is short: that of a socket has at most 107 bytes.
+    fn parent() -> PathBuf {
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        runtime
+            .filter(|path| path.is_dir() && path.as_os_str().len() < 60)
+            .unwrap_or_else(|| PathBuf::from("/tmp"))
+    }
+
+    /// Creates one in this folder, and removes those of killed processes.
+    fn create(parent: &Path) -> io::Result<SocketFolder> {
+        for entry in fs::read_dir(parent)?.flatten() {
+            let named = entry
+                .file_name()
+                .to_string_lossy()
+                .starts_with(Self::PREFIX);
+            // That of another user cannot be opened.
+            if named && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                // The lock is held until the folder is removed, so that it is not taken for a new one.
+                if let Ok(_lock) = Self::lock(&entry.path()) {
+                    let _ = fs::remove_dir_all(entry.path());
+                }
+            }
+        }
+        let mut attempt = 0;
+        loop {
+            // The last bits of a UUIDv7 are random.
+            let number = RunId::fresh().0.as_u128() as u64;
+            let path = parent.join(format!("{}{number:016x}", Self::PREFIX));
+            let made = DirBuilder::new().mode(0o700).create(&path);
+            match made.and_then(|()| Self::lock(&path)) {
+                Ok(lock) if path.exists() => return Ok(SocketFolder { path, _lock: lock }),
+                Err(error) if attempt == 9 => return Err(error),
+                // Another process has this name, or took it for that of a killed one before it was locked.
+                _ => attempt += 1,
+            }
+        }
+    }
+
+    fn lock(path: &Path) -> io::Result<File> {
+        let folder = File::open(path)?;
+        rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(folder)
+    }
+}
+
+impl Drop for SocketFolder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
     }
 }
 
@@ -372,29 +466,6 @@ fn open_master(address: &SshAddress, folder: &Path) -> Result<Child, Diagnostic>
         }
     }
     Ok(master)
-}
-
-/// A new folder for a socket, which only this user can use. Its path is short: that of a socket has at most 107 bytes.
-fn socket_folder() -> io::Result<PathBuf> {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    // The last bits of a UUIDv7 are random.
-    let parent = runtime
-        .filter(|path| path.is_dir() && path.as_os_str().len() < 60)
-        .unwrap_or_else(|| PathBuf::from("/tmp"));
-    let mut attempt = 0;
-    loop {
-        let folder = parent.join(format!(
-            "iodyno-ssh-{:016x}",
-            RunId::fresh().0.as_u128() as u64
-        ));
-        match DirBuilder::new().mode(0o700).create(&folder) {
-            Ok(()) => return Ok(folder),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < 9 => {
-                attempt += 1
-            }
-            Err(error) => return Err(error),
-        }
-    }
 }
 
 /// Whether a node has this version and this protocol.
@@ -478,6 +549,23 @@ fn exits(child: &mut Child, limit: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_folder_of_a_killed_process_is_removed_and_that_of_a_running_one_is_kept() {
+        let parent = tempfile::tempdir().unwrap();
+        let killed = parent.path().join("iodyno-ssh-0123456789abcdef");
+        fs::create_dir(&killed).unwrap();
+        fs::write(killed.join("errors"), "").unwrap();
+        let other = parent.path().join("others");
+        fs::create_dir(&other).unwrap();
+        let running = SocketFolder::create(parent.path()).unwrap();
+        assert!(!killed.exists() && other.exists() && running.path.exists());
+        let second = SocketFolder::create(parent.path()).unwrap();
+        assert!(running.path.exists() && second.path != running.path);
+        let path = running.path.clone();
+        drop(running);
+        assert!(!path.exists() && second.path.exists());
+    }
 
     #[test]
     fn a_checksum_is_written_as_sha256sum_writes_it() {

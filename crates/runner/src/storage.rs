@@ -10,8 +10,6 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use iodyno_model::Diagnostic;
-use iodyno_target::Roots;
-use iodyno_target::journal::Owner;
 use iodyno_target::layers::{self, Cleaned, ProvisionRequest, Provisioned, TornDown};
 
 use crate::control::Control;
@@ -59,10 +57,7 @@ pub(crate) fn provision(
     stop: &StopFlag,
     told: &mut dyn FnMut(&str),
 ) -> Result<Provisioned, Vec<Diagnostic>> {
-    let Some(owner) = Owner::of(&Roots::host(), std::process::id()) else {
-        let fault = Diagnostic::error("the start time of this process cannot be read from /proc");
-        return Err(vec![fault.hint("mount procfs at /proc")]);
-    };
+    let owner = node.owner(&request.token).map_err(|fault| vec![fault])?;
     let work = StorageWork::Provision(Box::new(request.clone()), owner);
     let made = ask(node, work, stop, told, |answer| match answer {
         StorageAnswer::Provisioned(result) => Some(result),
@@ -214,6 +209,24 @@ fn ask<T>(
         std::thread::sleep(Duration::from_millis(1));
     }
     answer
+}
+
+/// From one attempt to undo storage to the next, after the parent has ended: trials that use it end meanwhile.
+const AGAIN: Duration = Duration::from_secs(1);
+/// The number of attempts.
+const ATTEMPTS: u32 = 60;
+
+/// Undoes storage whose parent has ended, as far as it still exists.
+pub(crate) fn undo_kept(tokens: &[String]) {
+    for attempt in 1..=ATTEMPTS {
+        let faults: Vec<Diagnostic> = layers::tear_down(tokens)
+            .into_iter()
+            .flat_map(|torn_down| torn_down.faults)
+            .collect();
+        let Some(fault) = faults.first() else { return };
+        tracing::warn!(attempt, fault.message, "storage is not undone completely");
+        std::thread::sleep(AGAIN);
+    }
 }
 
 /// Does the work, in the helper process.

@@ -97,12 +97,17 @@ pub trait Store {
     /// Durable when it returns.
     fn finish_trial(&self, trial: &Trial) -> Result<(), StoreError>;
 
-    /// Adds commands to those of the target of a trial that this process has ended: those that undid it. Does nothing if the
-    /// trial has no target that was made.
+    /// Adds commands to those of the target of a trial that this process has ended: those that undid it on this node, or on the
+    /// only one, which has no name. Does nothing if the trial has no target that was made.
     ///
     /// # Errors
     /// [`StoreError::NoSuchTrial`] if it did not begin.
-    fn add_commands(&self, key: TrialKey, commands: &[CommandRun]) -> Result<(), StoreError>;
+    fn add_commands(
+        &self,
+        key: TrialKey,
+        node: &str,
+        commands: &[CommandRun],
+    ) -> Result<(), StoreError>;
 
     /// Ends a run. Durable when it returns.
     ///

@@ -34,11 +34,23 @@ pub(crate) struct CheckArgs {
 #[command(after_help = "\
 Examples:
   iodyno clean --dry-run                  List what would be undone
-  iodyno clean                            Undo it")]
+  iodyno clean                            Undo it
+  iodyno clean --node a=ssh://10.0.0.1    Undo it on another host")]
 pub(crate) struct CleanArgs {
     /// Only print what would be undone.
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
+
+    /// Clean up on this node in place of this host; repeat for several.
+    ///
+    /// ADDRESS is `ssh://[USER@]HOST[:PORT]`, or `local` for this host, as in `iodyno run`.
+    #[arg(long, value_name = "NAME=ADDRESS")]
+    pub(crate) node: Vec<String>,
+
+    /// Copy this program to nodes that do not have iodyno in this version [default: the one in
+    /// `libexec/iodyno/ARCH/` where iodyno is installed].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "node")]
+    pub(crate) node_binary: Option<PathBuf>,
 }
 
 /// Generate manual pages.

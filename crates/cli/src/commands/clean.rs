@@ -1,51 +1,68 @@
 //! `iodyno clean`: undoes storage that iodyno made and whose process has died.
 
+use iodyno_lab::LabNode;
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{Diagnostic, Severity};
-use iodyno_runner::{Cleaned, Node, Orphan, OtherUser, StopFlag};
+use iodyno_runner::{Cleaned, Orphan, OtherUser, StopFlag};
 use iodyno_units::counted;
 
 use crate::args::CleanArgs;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::nodes::planned;
 use crate::screen::write_out;
-use crate::targets::local_node;
 
-/// Undoes all such storage, or lists it.
+/// Undoes all such storage on this host or the given nodes, or lists it.
 pub(crate) fn clean(args: &CleanArgs, context: &Context) -> Result<Exit, Failure> {
-    let node = local_node(context)?;
-    let found = node.clean(args.dry_run, &StopFlag::new(), &mut |_| ());
-    let found = found.map_err(|faults| Failure {
-        exit: Exit::CheckFailed,
-        faults,
-    })?;
-    write_out(text(&found, args.dry_run))?;
-    for other in &found.others {
-        context.note(&of_another(other));
+    let planned = planned(&args.node).map_err(Failure::input)?;
+    context.connect(&planned, args.node_binary.as_deref())?;
+    let mut all = Vec::new();
+    for node in context.nodes()?.list() {
+        match node.node.clean(args.dry_run, &StopFlag::new(), &mut |_| ()) {
+            Ok(found) => {
+                let text = text(&found, args.dry_run);
+                write_out(match node.name.as_str() {
+                    "" => text,
+                    name => text
+                        .lines()
+                        .map(|line| format!("{name}: {line}\n"))
+                        .collect(),
+                })?;
+                for other in &found.others {
+                    context.note(&node.says(&of_another(other)));
+                }
+                all.extend(told(&node, faults(found)));
+            }
+            Err(faults) => all.extend(told(&node, faults)),
+        }
     }
-    let faults = faults(found);
-    match faults.is_empty() {
+    match all.is_empty() {
         true => Ok(Exit::Fine),
         false => Err(Failure {
             exit: Exit::CheckFailed,
-            faults,
+            faults: all,
         }),
     }
 }
 
-/// Undoes all such storage before a run makes more. What remains is a warning.
-pub(crate) fn clean_before_run(node: &dyn Node, stop: &StopFlag, context: &Context) {
-    let found = node.clean(false, stop, &mut |_| ());
+/// The messages with the name of the node.
+fn told(node: &LabNode<'_>, faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    faults.into_iter().map(|fault| node.told(fault)).collect()
+}
+
+/// Undoes all such storage before a run makes more on this node. What remains is a warning.
+pub(crate) fn clean_before_run(node: &LabNode<'_>, stop: &StopFlag, context: &Context) {
+    let found = node.node.clean(false, stop, &mut |_| ());
     let (orphans, faults) = match found {
         Ok(found) => (found.orphans.clone(), faults(found)),
         Err(faults) => (Vec::new(), faults),
     };
     let notes = orphans.iter().map(|orphan| Diagnostic {
         severity: Severity::Note,
-        ..Diagnostic::error(format!("undone: {}", headline(orphan)))
+        ..Diagnostic::error(node.says(&format!("undone: {}", headline(orphan))))
     });
-    let warnings = faults.into_iter().map(|fault| Diagnostic {
+    let warnings = told(node, faults).into_iter().map(|fault| Diagnostic {
         severity: Severity::Warning,
         ..fault
     });

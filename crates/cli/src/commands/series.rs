@@ -203,10 +203,9 @@ fn interval(length_ns: u64) -> u64 {
 struct Stored {
     number: u32,
     key: TrialKey,
-    /// The configuration, with the node if there are several.
     configuration: String,
-    /// Whether it is one of several nodes.
-    of_node: bool,
+    /// Its node; empty if the plan names none.
+    node: String,
     workload: String,
     clock: TrialClock,
     telemetry: Telemetry,
@@ -236,11 +235,8 @@ impl Stored {
             Stored {
                 number,
                 key,
-                configuration: match node {
-                    "" => configuration.name.clone(),
-                    node => format!("{}, node {node}", configuration.name),
-                },
-                of_node: !node.is_empty(),
+                configuration: configuration.name.clone(),
+                node: node.to_owned(),
                 workload: workload.name.clone(),
                 clock: TrialClock {
                     steps: parts.iter().flat_map(|part| part.steps.clone()).collect(),
@@ -273,6 +269,7 @@ impl Stored {
             round: self.key.round,
             configuration: &self.configuration,
             workload: &self.workload,
+            node: &self.node,
             clock: self.clock.clone(),
             telemetry: &self.telemetry,
             tables,
@@ -288,13 +285,17 @@ impl Stored {
             ..self.clock.clone()
         };
         let mut text = match run.trials.len() {
-            1 if !self.of_node => String::new(),
+            1 if self.node.is_empty() => String::new(),
             trials => format!(
-                "trial {} of {trials}, round {}: {} on {}\n",
+                "trial {} of {trials}, round {}: {} on {}{}\n",
                 self.number,
                 self.key.round + 1,
                 on_one_line(&self.workload),
-                on_one_line(&self.configuration)
+                on_one_line(&self.configuration),
+                match self.node.as_str() {
+                    "" => String::new(),
+                    node => format!(", node {node}"),
+                }
             ),
         };
         for table in &self.tables {

@@ -44,6 +44,15 @@ fn the_results_of_several_nodes_are_merged_with_a_row_for_each() {
             .sum()
     };
     assert_eq!((of("a"), of("b")), (30_000, 30_000));
+    let csv = home.iodyno(&["show", "last", "--format", "csv"]).succeeds();
+    assert!(csv.stdout.starts_with("round,configuration,workload,node,"));
+    let named = |name: &str| {
+        csv.stdout
+            .lines()
+            .filter(|line| line.contains(name))
+            .count()
+    };
+    assert_eq!((named(",a,1,job,"), named(",b,1,job,")), (3, 3));
     let names: Vec<&Value> = trial["nodes"]
         .as_array()
         .unwrap()
@@ -195,8 +204,9 @@ fn a_node_without_jobs_is_sampled_until_the_others_have_ended() {
         .iodyno(&["show", "last", "--series", "cpu", "--json"])
         .succeeds()
         .json();
-    let series = serde_json::to_string(&series).unwrap();
-    assert!(series.contains("node host"), "{series}");
+    assert_eq!(series["trials"][1]["node"], "host", "{series}");
+    home.iodyno(&["show", "last", "--series", "cpu"])
+        .prints(", node host");
 }
 
 /// A network namespace with an sshd. Removed when dropped.
@@ -518,6 +528,50 @@ fn a_node_that_is_stopped_is_lost_and_its_process_is_killed() {
     let reason = trial["outcome"]["reason"].as_str().unwrap();
     assert!(reason.contains("did not answer for"), "{reason}");
     assert!(trial["groups"][0]["rows"][0]["ops"].as_u64().unwrap() > 0);
+    lab.nothing_is_left();
+}
+
+/// An experiment on both hosts of a lab, on an ext4 that is made on each of them, in their folder.
+fn on_made_storage(lab: &Lab, job: &str, rounds: &str) -> Running {
+    lab.home.file("j.fio", job);
+    let mut text = format!(
+        "[configuration.made]\ntarget = \"ext4 on loop on file on {}\"\nfile.size = \"48MiB\"\n[workload.w]\nfio = \"j.fio\"\n",
+        lab.data().display()
+    );
+    for (host, name) in lab.hosts.iter().zip('a'..) {
+        let _ = writeln!(text, "[node.{name}]\nat = \"ssh://{}\"", host.address);
+    }
+    lab.home.file("x.toml", &text);
+    lab.start(&["run", "x.toml", "--rounds", rounds, "--no-settle"])
+}
+
+#[test]
+fn storage_is_made_and_undone_on_each_node() {
+    let Some(lab) = lab(2, true) else { return };
+    let job = "[t]\nrw=randwrite\nbs=4k\nsize=1m\n";
+    let done = on_made_storage(&lab, job, "2").done();
+    if done.stderr.contains("loop") {
+        return skip(&done.stderr);
+    }
+    done.succeeds();
+    let shown = lab.shown();
+    for trial in shown["trials"].as_array().unwrap() {
+        assert_eq!(trial["outcome"]["state"], "completed", "{trial}");
+        for node in 0..2 {
+            assert_eq!(trial["by_node"][node]["rows"][0]["ops"], 256, "{trial}");
+        }
+    }
+    lab.nothing_is_left();
+}
+
+#[test]
+fn a_node_undoes_its_storage_when_the_process_that_asked_for_it_is_killed() {
+    let Some(lab) = lab(2, true) else { return };
+    let job = "[t]\nrw=randread\nbs=4k\nsize=1m\nruntime=1h\ntime_based\n";
+    let running = on_made_storage(&lab, job, "1");
+    running.wait_until_it_measures(&lab.home);
+    running.signal(Signal::KILL);
+    running.done();
     lab.nothing_is_left();
 }
 

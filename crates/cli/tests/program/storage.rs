@@ -24,7 +24,7 @@ fn clean_undoes_what_a_killed_run_made_and_a_dry_run_only_lists_it() {
     let journal = home.file("t.jsonl", &format!("{header}\n{intent}\n{torn}"));
     let script = format!(
         "mkdir -p /var/lib/iodyno && mount -t tmpfs none /var/lib/iodyno && mkdir /var/lib/iodyno/journal && \
-         cp {} /var/lib/iodyno/journal && \"$1\" clean --dry-run && test -f {}/disk0.img && \"$1\" clean && \"$1\" clean",
+         cp {} /var/lib/iodyno/journal && \"$1\" clean --dry-run && test -f {}/disk0.img && \"$1\" clean && \"$1\" clean --node x=local",
         journal.display(),
         folder.display()
     );
@@ -46,7 +46,7 @@ fn clean_undoes_what_a_killed_run_made_and_a_dry_run_only_lists_it() {
     let what = format!("folder {}\n", folder.display());
     assert_eq!(
         done.stdout,
-        format!("{headline}  would undo: {what}{headline}  undone: {what}nothing to undo\n")
+        format!("{headline}  would undo: {what}{headline}  undone: {what}x: nothing to undo\n")
     );
     assert!(!folder.exists());
 }

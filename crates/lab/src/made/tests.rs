@@ -1,4 +1,4 @@
-use iodyno_model::{Layer, Outcome, TrialState};
+use iodyno_model::{Layer, Outcome, PlannedNode, TrialState};
 
 use super::*;
 use crate::experiment::carry_out_with;
@@ -380,7 +380,7 @@ fn each_configuration_is_checked_once_and_all_obstacles_are_reported() {
     plan.workloads[0].only = vec!["c0".to_owned(), "c2".to_owned()];
     let mut node = FakeNode::new(|_| Act::Complete);
     node.unmakeable = |_, _| true;
-    let found = obstacles(&plan, &node, &[], &node.stop);
+    let found = obstacles(&plan, &[LabNode::here(&node)], &[], &node.stop);
     let found: Vec<&str> = found.iter().map(|fault| fault.message.as_str()).collect();
     assert_eq!(found, ["no tool for c0", "no tool for c2"]);
     assert!(node.storage.borrow().is_empty());
@@ -499,4 +499,99 @@ fn pools_whose_server_runs_on_other_cpus_take_turns() {
         plan.configurations[1].target = pool(cpus);
         assert_eq!(fresh(&plan), expected, "{cpus:?}");
     }
+}
+
+#[test]
+fn each_node_makes_the_targets_of_its_own_trials() {
+    let mut plan = Plan {
+        nodes: vec![
+            PlannedNode::new("a", "ssh://a"),
+            PlannedNode::new("b", "ssh://b"),
+        ],
+        ..plan(2, 2, 2, Fresh::Round)
+    };
+    plan.configurations[1].nodes = vec!["b".to_owned()];
+    plan.workloads[1].nodes = vec!["b".to_owned()];
+    let store = FakeStore::default();
+    let (one, other) = (
+        FakeNode::new(|_| Act::Complete),
+        FakeNode::new(|_| Act::Complete),
+    );
+    let stop = StopFlag::new();
+    let named = |name: &str, node| LabNode {
+        name: name.to_owned(),
+        ..LabNode::here(node)
+    };
+    let lab = Lab {
+        nodes: vec![named("a", &one), named("b", &other)],
+        ..lab(&store, &one, &stop)
+    };
+    let judge = FakeJudge::default();
+    let end = carry_out_with(&plan, &lab, &judge.dependencies(&one), &mut |_| ()).unwrap();
+    assert_eq!((end.completed, end.planned), (8, 8));
+    let round = ["make c0", "trial w0 on c0", "undo c0"];
+    assert_eq!(*one.storage.borrow(), [round, round].concat());
+    let done = other.storage.borrow();
+    let count = |what: &str| done.iter().filter(|one| one.starts_with(what)).count();
+    assert_eq!(
+        (count("make"), count("trial"), count("undo")),
+        (4, 8, 4),
+        "{done:?}"
+    );
+    // Each part tells of its own node's target, and has its path.
+    let trials = store.trials.borrow();
+    let both = trials.iter().find(|trial| trial.parts.len() == 2).unwrap();
+    for part in &both.parts {
+        assert_eq!(part.environment.made.as_ref().unwrap().instance, 1);
+    }
+    let path = |node: &FakeNode<'_>| node.bound.borrow()[0].configuration.target.clone();
+    assert_ne!(path(&one), path(&other));
+}
+
+#[test]
+fn what_cannot_be_made_on_a_node_is_told_with_its_name_and_undone_on_the_others() {
+    let plan = Plan {
+        nodes: vec![
+            PlannedNode::new("a", "ssh://a"),
+            PlannedNode::new("b", "ssh://b"),
+        ],
+        ..plan(1, 1, 1, Fresh::Experiment)
+    };
+    let store = FakeStore::default();
+    let one = FakeNode::new(|_| Act::Complete);
+    let mut other = FakeNode::new(|_| Act::Complete);
+    other.unmakeable = |_, _| true;
+    let stop = StopFlag::new();
+    let named = |name: &str, node| LabNode {
+        name: name.to_owned(),
+        ..LabNode::here(node)
+    };
+    let lab = Lab {
+        nodes: vec![named("a", &one), named("b", &other)],
+        ..lab(&store, &one, &stop)
+    };
+    let faults = obstacles(&plan, &lab.nodes, &[], &stop);
+    assert_eq!(faults[0].message, "node `b`: no tool for c0");
+    let judge = FakeJudge::default();
+    carry_out_with(&plan, &lab, &judge.dependencies(&one), &mut |_| ()).unwrap();
+    let trials = store.trials.borrow();
+    assert_eq!(
+        trials[0].outcome,
+        Outcome::Failed("node `b`: mkfs failed".to_owned())
+    );
+    assert_eq!(*one.storage.borrow(), ["make c0", "undo c0"]);
+    assert_eq!(*other.storage.borrow(), ["make c0"]);
+}
+
+#[test]
+fn configurations_on_other_nodes_do_not_take_turns() {
+    let mut plan = plan(2, 1, 1, Fresh::Experiment);
+    for configuration in &mut plan.configurations {
+        configuration.target = Target::Made(Box::new(on_device("/dev/sdx")));
+    }
+    assert_eq!(turns(&plan).len(), 1);
+    plan.configurations[0].nodes = vec!["a".to_owned()];
+    assert_eq!(turns(&plan).len(), 1);
+    plan.configurations[1].nodes = vec!["b".to_owned()];
+    assert!(turns(&plan).is_empty());
 }

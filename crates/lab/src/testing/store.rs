@@ -161,7 +161,12 @@ impl Store for FakeStore {
         Ok(())
     }
 
-    fn add_commands(&self, key: TrialKey, commands: &[CommandRun]) -> Result<(), StoreError> {
+    fn add_commands(
+        &self,
+        key: TrialKey,
+        _: &str,
+        commands: &[CommandRun],
+    ) -> Result<(), StoreError> {
         let mut trials = self.trials.borrow_mut();
         let ended = trials.iter_mut().find(|trial| trial.key == key);
         let parts = ended.into_iter().flat_map(|trial| &mut trial.parts);

@@ -6,11 +6,12 @@ use super::TrialSeries;
 use crate::clock;
 use crate::csv::{number, record};
 
-/// The first columns of a line: trial, series, time, subject.
-pub(super) const LEADING: [&str; 8] = [
+/// The first columns of a line: trial, node (empty if the plan names none), series, time, subject.
+pub(super) const LEADING: [&str; 9] = [
     "round",
     "configuration",
     "workload",
+    "node",
     "trial",
     "series",
     "at_s",
@@ -73,6 +74,7 @@ fn leading(trial: &TrialSeries, series: &str, at_ns: i64, span_ns: u64) -> Vec<S
         trial.round.to_string(),
         trial.configuration.to_owned(),
         trial.workload.to_owned(),
+        trial.node.to_owned(),
         trial.number.to_string(),
         series.to_owned(),
         (at_ns as f64 / 1e9).to_string(),

@@ -29,7 +29,7 @@ pub fn jobs_csv_head() -> String {
     record(LEADING.into_iter().chain(COLUMNS))
 }
 
-/// A line for each second, job and direction of a trial: also for a second without ops, if the job has such ops in another
+/// A line for each second, node, job and direction of a trial: also for a second without ops, if the job has such ops in another
 /// one. `trial` is the trial's place in its run, from 1. `latency` is `response` where a rate was requested, and `service`
 /// otherwise; without ops, the latencies are empty.
 pub fn jobs_csv(
@@ -49,6 +49,7 @@ pub fn jobs_csv(
             round.to_string(),
             configuration.to_owned(),
             workload.name.clone(),
+            frame.node.clone(),
             trial.to_string(),
             "job".to_owned(),
             (frame.end_ns as f64 / 1e9).to_string(),
@@ -124,6 +125,8 @@ mod tests {
             testing::frame(0, &[(0, Read, 100, 10_000), (1, Write, 50, 20_000)]),
             testing::frame(1, &[(0, Read, 200, 10_000)]),
         ];
+        let mut frames = frames;
+        frames[1].node = "b".to_owned();
         let text = jobs_csv_head() + &jobs_csv((1, 0, "here"), &workload, &frames);
         let records = crate::csv::parse(&text);
         assert_eq!(records.len(), 1 + 4);
@@ -143,6 +146,10 @@ mod tests {
                 ["2", "reader", "read", "200", "service"],
                 ["2", "writer", "write", "0", ""],
             ]
+        );
+        assert_eq!(
+            (&*records[1][column("node")], &*records[3][column("node")]),
+            ("", "b")
         );
         assert_eq!(records[1][column("bytes_per_s")], "409600");
         assert_eq!(records[4][column("max_ns")], "");

@@ -4,7 +4,7 @@ use super::TrialSeries;
 use crate::json::{list, object, print};
 
 /// `schema` = `iodyno.series/1`: `trials`, each with `trial` (its place in the run, from 1), `round` (from 0),
-/// `configuration`, `workload`, `start_unix_ms` (wall clock at 0 of the trial's clock, ms since 1970, null if unknown),
+/// `configuration`, `workload`, `node` (empty if the plan names none), `start_unix_ms` (wall clock at 0 of the trial's clock, ms since 1970, null if unknown),
 /// `steps` on the trial's clock, for its series `shapes`, `samples` and `gaps` as stored, the derived `figures`, and the
 /// costs of `sampling`. Counts are over a sample's `span_ns`, which ends at `at_ns` on the trial's clock. Ends with a
 /// newline.
@@ -22,6 +22,7 @@ object!(TrialView<'a>(series in &'a TrialSeries<'a>) {
     round: series.round,
     configuration: series.configuration,
     workload: series.workload,
+    node: series.node,
     start_unix_ms: series.clock.start_unix_ms,
     steps: series.clock.steps,
     shapes: series.telemetry.shapes,

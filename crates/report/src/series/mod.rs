@@ -45,7 +45,7 @@ impl TrialClock {
     }
 }
 
-/// The series of one trial, with the attributes that identify the trial in its run.
+/// The series of one trial on one node, with the attributes that identify the trial in its run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrialSeries<'a> {
     /// The trial's place in the run, from 1: what `--trial` takes.
@@ -56,6 +56,8 @@ pub struct TrialSeries<'a> {
     pub configuration: &'a str,
     /// The workload's name.
     pub workload: &'a str,
+    /// The node's name; empty if the plan names none.
+    pub node: &'a str,
     /// Its steps and its start.
     pub clock: TrialClock,
     /// The stored values of the requested series.

@@ -176,6 +176,7 @@ fn trial<'a>(telemetry: &'a Telemetry, kinds: &[SeriesKind]) -> TrialSeries<'a> 
         round: 1,
         configuration: "ext4, tuned",
         workload: "randrw",
+        node: "",
         clock: TrialClock::default(),
         telemetry,
         tables: tables.collect(),
@@ -261,8 +262,8 @@ fn figures_as_lines_have_their_units_in_the_names_of_columns() {
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
     let places = lines[0].len();
     assert_eq!(
-        lines[0][..9].join(","),
-        "round,configuration,workload,trial,series,at_s,span_s,subject,r/s"
+        lines[0][..10].join(","),
+        "round,configuration,workload,node,trial,series,at_s,span_s,subject,r/s"
     );
     // A name that contains a comma is quoted.
     assert!(lines[1..].iter().all(|line| line.len() == places + 1));
@@ -281,7 +282,7 @@ fn figures_as_lines_have_their_units_in_the_names_of_columns() {
         assert_eq!(found, [disk, pool], "{name}");
     }
     assert!(
-        text.contains("\n1,\"ext4, tuned\",randrw,3,disk,1,1,vda,3,"),
+        text.contains("\n1,\"ext4, tuned\",randrw,,3,disk,1,1,vda,3,"),
         "{text}"
     );
 }
@@ -293,14 +294,14 @@ fn raw_values_are_written_as_they_are_stored() {
     let mut lines = text.lines();
     let head = lines.next().unwrap();
     assert!(head.starts_with(
-        "round,configuration,workload,trial,series,at_s,span_s,subject,reads,writes,"
+        "round,configuration,workload,node,trial,series,at_s,span_s,subject,reads,writes,"
     ));
     // Reads are a count of the disk and a rate of the pool.
     assert!(head.contains(",read_bytes,") && head.contains(",read_time_ns,"));
     assert!(head.contains(",alloc_bytes,free_bytes,reads_per_s,writes_per_s,read_bandwidth_bytes_per_s,write_bandwidth_bytes_per_s,total_wait_read_ns,"), "{head}");
     let disk = lines.next().unwrap();
     assert!(
-        disk.starts_with("1,\"ext4, tuned\",randrw,3,disk,1,1,vda,3,0,"),
+        disk.starts_with("1,\"ext4, tuned\",randrw,,3,disk,1,1,vda,3,0,"),
         "{disk}"
     );
     let pool = lines.next().unwrap();
@@ -312,7 +313,7 @@ fn raw_values_are_written_as_they_are_stored() {
 
 #[test]
 fn without_trials_there_is_only_the_line_of_names() {
-    let names = "round,configuration,workload,trial,series,at_s,span_s,subject,utc,step\n";
+    let names = "round,configuration,workload,node,trial,series,at_s,span_s,subject,utc,step\n";
     assert_eq!(csv(&[]), names);
     assert_eq!(raw_csv(&[]), names);
 }

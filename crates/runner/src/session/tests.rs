@@ -290,7 +290,8 @@ impl Session for AheadSession<'_> {
             | Command::Settle { .. }
             | Command::Storage { .. }
             | Command::Examine(_)
-            | Command::CleanUp { .. } => None,
+            | Command::CleanUp { .. }
+            | Command::Keep { .. } => None,
         };
         self.queued.extend(answer);
     }

@@ -539,8 +539,13 @@ impl Store for SqliteStore {
         write::finish_trial(self, trial)
     }
 
-    fn add_commands(&self, key: TrialKey, commands: &[CommandRun]) -> Result<(), StoreError> {
-        write::add_commands(self, key, commands)
+    fn add_commands(
+        &self,
+        key: TrialKey,
+        node: &str,
+        commands: &[CommandRun],
+    ) -> Result<(), StoreError> {
+        write::add_commands(self, key, node, commands)
     }
 
     fn finish_run(

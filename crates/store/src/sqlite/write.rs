@@ -3,8 +3,8 @@
 use std::io;
 
 use iodyno_model::{
-    CommandRun, DirectionTotal, Environment, Frame, KnownTarget, Plan, RunId, RunState, Telemetry,
-    Trial, TrialKey,
+    CommandRun, DirectionTotal, Environment, Frame, KnownTarget, Part, Plan, RunId, RunState,
+    Telemetry, Trial, TrialKey,
 };
 use rusqlite::{Connection, OptionalExtension, Transaction, named_params, params};
 use serde::Serialize;
@@ -376,6 +376,7 @@ pub(super) fn finish_trial(store: &SqliteStore, trial: &Trial) -> Result<(), Sto
 pub(super) fn add_commands(
     store: &SqliteStore,
     key: TrialKey,
+    node: &str,
     commands: &[CommandRun],
 ) -> Result<(), StoreError> {
     store.writing("storing commands", Survives::Kill, |transaction| {
@@ -384,7 +385,8 @@ pub(super) fn add_commands(
         else {
             return Ok(());
         };
-        for part in &mut record.parts {
+        let own = |part: &&mut Part| node.is_empty() || part.node == node;
+        for part in record.parts.iter_mut().filter(own) {
             if let Some(made) = &mut part.environment.made {
                 made.commands.extend_from_slice(commands);
             }
