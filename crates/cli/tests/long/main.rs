@@ -5,7 +5,7 @@ mod experiments;
 #[allow(dead_code, reason = "these tests use part of it")]
 mod harness;
 mod kills;
-#[path = "../program/mirror.rs"]
-#[allow(dead_code, reason = "these tests use part of it")]
-mod mirror;
 mod mirrors;
+#[path = "../program/nbd.rs"]
+#[allow(dead_code, reason = "these tests use part of it")]
+mod nbd;

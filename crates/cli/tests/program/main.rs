@@ -22,6 +22,7 @@ mod kills;
 mod logging;
 mod mirror;
 mod moved;
+mod nbd;
 mod nodes;
 mod printed;
 mod replay;

@@ -4,149 +4,13 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::harness::{Done, Home, Running, root, skip};
-
-const MIB: u64 = 1 << 20;
-const FUA: u16 = 1;
-const FLUSH: u16 = 3;
-
-/// A small NBD client, one request at a time.
-pub(crate) struct Client {
-    stream: UnixStream,
-    pub(crate) length: u64,
-    cookie: u64,
-}
-
-impl Client {
-    pub(crate) fn connect(socket: &Path) -> Client {
-        let mut stream = UnixStream::connect(socket).unwrap();
-        let mut greeting = [0; 18];
-        stream.read_exact(&mut greeting).unwrap();
-        assert_eq!(greeting[..16], *b"NBDMAGICIHAVEOPT");
-        let mut go = 3u32.to_be_bytes().to_vec();
-        go.extend(b"IHAVEOPT\0\0\0\x07\0\0\0\x06\0\0\0\0\0\0");
-        stream.write_all(&go).unwrap();
-        let mut length = 0;
-        loop {
-            let mut header = [0; 20];
-            stream.read_exact(&mut header).unwrap();
-            let word = |at: usize| u32::from_be_bytes(header[at..at + 4].try_into().unwrap());
-            let mut data = vec![0; word(16) as usize];
-            stream.read_exact(&mut data).unwrap();
-            match word(12) {
-                1 => break,
-                3 if data[..2] == [0, 0] => {
-                    length = u64::from_be_bytes(data[2..10].try_into().unwrap());
-                }
-                3 => {}
-                other => panic!("refused: {other:x}"),
-            }
-        }
-        Client {
-            stream,
-            length,
-            cookie: 0,
-        }
-    }
-
-    /// The error of the server, or what was read. `None`: the server has gone.
-    fn call(
-        &mut self,
-        flags: u16,
-        kind: u16,
-        offset: u64,
-        length: usize,
-        payload: &[u8],
-    ) -> Option<Result<Vec<u8>, u32>> {
-        self.cookie += 1;
-        let mut request = 0x2560_9513u32.to_be_bytes().to_vec();
-        request.extend(flags.to_be_bytes());
-        request.extend(kind.to_be_bytes());
-        request.extend(self.cookie.to_be_bytes());
-        request.extend(offset.to_be_bytes());
-        request.extend((length as u32).to_be_bytes());
-        request.extend(payload);
-        self.stream.write_all(&request).ok()?;
-        let mut header = [0; 16];
-        self.stream.read_exact(&mut header).ok()?;
-        assert_eq!(header[..4], 0x6744_6698u32.to_be_bytes());
-        assert_eq!(header[8..], self.cookie.to_be_bytes());
-        let error = u32::from_be_bytes(header[4..8].try_into().unwrap());
-        if error != 0 {
-            return Some(Err(error));
-        }
-        let mut data = vec![0; if kind == 0 { length } else { 0 }];
-        self.stream.read_exact(&mut data).ok()?;
-        Some(Ok(data))
-    }
-
-    pub(crate) fn read(&mut self, offset: u64, length: usize) -> Vec<u8> {
-        self.call(0, 0, offset, length, &[]).unwrap().unwrap()
-    }
-
-    /// `None`: the server has gone, and it is not known whether it was written.
-    pub(crate) fn try_write(&mut self, flags: u16, offset: u64, data: &[u8]) -> Option<()> {
-        self.call(flags, 1, offset, data.len(), data)?.unwrap();
-        Some(())
-    }
-
-    pub(crate) fn write(&mut self, offset: u64, data: &[u8]) {
-        self.try_write(0, offset, data).unwrap();
-    }
-
-    pub(crate) fn flush(&mut self) {
-        self.call(0, FLUSH, 0, 0, &[]).unwrap().unwrap();
-    }
-}
-
-/// Bytes that depend on all numbers.
-fn noise(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let words = (0..length / 8).flat_map(|_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    });
-    words.collect()
-}
-
-/// A sparse file.
-pub(crate) fn leg(home: &Home, name: &str, mib: u64) -> PathBuf {
-    let path = home.work().join(name);
-    File::create(&path).unwrap().set_len(mib * MIB).unwrap();
-    path
-}
-
-/// Serves these legs until the result is dropped or told to stop.
-pub(crate) fn serve(home: &Home, legs: &[&str], more: &[&str]) -> Running {
-    let mut arguments = vec!["serve", "mirror", "--socket", "s"];
-    for leg in legs {
-        arguments.extend(["--leg", leg]);
-    }
-    arguments.extend(more);
-    let running = home.start(&arguments);
-    running.wait_until_it_tells("serving ");
-    running
-}
-
-pub(crate) fn client(home: &Home) -> Client {
-    Client::connect(&home.work().join("s"))
-}
-
-fn stop(running: Running) -> Done {
-    running.signal(Signal::TERM);
-    running.done().exits(0)
-}
-
-fn mirror(home: &Home, arguments: &[&str]) -> Done {
-    home.iodyno(&[&["mirror"], arguments].concat())
-}
+use crate::harness::{Home, root, skip};
+use crate::nbd::{FUA, MIB, client, kills, leg, mirror, noise, serve, stop};
 
 /// The data of a leg.
 fn data(path: &Path) -> Vec<u8> {
@@ -462,12 +326,77 @@ fn a_leg_on_a_full_disk_is_dropped_and_copied_to_later() {
     drop(unmounted);
 }
 
+#[test]
+fn a_leg_that_hangs_is_dropped_and_taken_back_when_it_works_again() {
+    let home = Home::new();
+    leg(&home, "a", 9);
+    let (image, frozen) = (leg(&home, "image", 64), home.work().join("frozen"));
+    std::fs::create_dir(&frozen).unwrap();
+    let run = |words: &[&str], path: &Path| {
+        let output = Command::new(words[0]).args(&words[1..]).arg(path).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let mounted = || {
+        Command::new("mount")
+            .args(["-o", "loop"])
+            .args([&image, &frozen])
+            .output()
+    };
+    if !root()
+        || !run(&["mkfs.ext4", "-q"], &image)
+        || !mounted().is_ok_and(|output| output.status.success())
+    {
+        return skip("a file system that can be frozen needs root, mkfs.ext4 and loop devices");
+    }
+    let unmounted = Unmounted(&frozen);
+    File::create(frozen.join("b"))
+        .unwrap()
+        .set_len(9 * MIB)
+        .unwrap();
+    mirror(&home, &["create", "a", "frozen/b"]).succeeds();
+    let running = serve(&home, &["a", "frozen/b"], &["--leg-timeout", "1s"]);
+    let mut client = client(&home);
+    client.write(0, &noise(1, MIB as usize));
+    client.flush();
+    assert!(run(&["fsfreeze", "-f"], &frozen));
+    let thaw = Thawed(&frozen);
+    let bytes = noise(2, 8 * MIB as usize);
+    client.write(0, &bytes);
+    client.flush();
+    running.wait_until_it_tells("`frozen/b` failed and is behind");
+    assert!(client.read(0, bytes.len()) == bytes);
+    drop(thaw);
+    stop(running);
+    let running = serve(&home, &["a", "frozen/b"], &[]);
+    running.wait_until_it_tells("`frozen/b` is in sync");
+    stop(running);
+    assert!(data(&frozen.join("b")) == bytes);
+    drop(unmounted);
+}
+
+/// Thaws a file system when it is dropped.
+struct Thawed<'a>(&'a Path);
+
+impl Drop for Thawed<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("fsfreeze").arg("-u").arg(self.0).status();
+    }
+}
+
 /// Unmounts a folder when it is dropped.
 struct Unmounted<'a>(&'a Path);
 
 impl Drop for Unmounted<'_> {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0).status();
+        // The kernel closes the files of a server that has ended a moment later. A lazy one leaves nothing behind either.
+        for attempt in 0..100 {
+            let lazy: &[&str] = if attempt == 99 { &["-l"] } else { &[] };
+            let done = Command::new("umount").args(lazy).arg(self.0).output();
+            if !done.is_ok_and(|done| String::from_utf8_lossy(&done.stderr).contains("busy")) {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
     }
 }
 
@@ -519,72 +448,6 @@ fn a_client_that_breaks_the_protocol_ends_its_own_connection_only() {
     good.write(0, &noise(1, 4096));
     assert!(good.read(0, 4096) == noise(1, 4096));
     stop(running);
-}
-
-/// Writes until the server is killed, after a number of writes that depends on the round; then checks every block after a restart.
-pub(crate) fn kills(rounds: u64) {
-    const BLOCKS: u64 = 512;
-    let home = Home::new();
-    for name in ["a", "b"] {
-        leg(&home, name, 1 + BLOCKS * 4 / 1024);
-    }
-    mirror(&home, &["create", "a", "b"]).succeeds();
-    let block = |sequence: u64| match sequence {
-        0 => vec![0; 4096],
-        _ => noise(sequence, 4096),
-    };
-    // The write that each block has for certain, and one that it may have.
-    let mut written = vec![(0u64, 0u64); BLOCKS as usize];
-    let mut sequence = 0;
-    for round in 0..=rounds {
-        let running = serve(&home, &["a", "b"], &[]);
-        let mut one = client(&home);
-        for (number, (surely, maybe)) in written.iter_mut().enumerate() {
-            let found = one.read(number as u64 * 4096, 4096);
-            if found == block(*maybe) {
-                *surely = *maybe;
-            }
-            assert!(
-                found == block(*surely),
-                "round {round}, block {number}: neither {surely} nor {maybe}"
-            );
-            *maybe = *surely;
-        }
-        if round == rounds {
-            stop(running);
-            break;
-        }
-        // Another connection is killed in the midst of its writes.
-        let socket = home.work().join("s");
-        let count = 3 + round * 37 % 90;
-        let start = sequence;
-        let writer = std::thread::spawn(move || {
-            let mut client = Client::connect(&socket);
-            let mut acked = 0;
-            for number in start + 1.. {
-                let at = number * 7919 % BLOCKS;
-                let flags = if number % 5 == 0 { FUA } else { 0 };
-                match client.try_write(flags, at * 4096, &noise(number, 4096)) {
-                    Some(()) => acked = number,
-                    None => return acked,
-                }
-            }
-            unreachable!("endless")
-        });
-        // Its progress is seen by reading, so that no time is assumed.
-        let seen = (start + count) * 7919 % BLOCKS;
-        while one.read(seen * 4096, 4096) != block(start + count) && !writer.is_finished() {}
-        running.signal(Signal::KILL);
-        running.done();
-        let acked = writer.join().unwrap();
-        assert!(acked + 1 >= start + count, "{acked} of {start} + {count}");
-        for number in start + 1..=acked {
-            written[(number * 7919 % BLOCKS) as usize] = (number, number);
-        }
-        written[((acked + 1) * 7919 % BLOCKS) as usize].1 = acked + 1;
-        sequence = acked + 1;
-    }
-    mirror(&home, &["scrub", "a", "b"]).exits(0);
 }
 
 #[test]
