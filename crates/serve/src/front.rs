@@ -22,6 +22,8 @@ use crate::queue::{Handle, Reply, Request};
 const MOST_REQUESTS: usize = 256;
 /// Their bytes; one request may exceed it.
 const MOST_BYTES: usize = 64 << 20;
+/// Replies are sent together up to about this length, bytes.
+const TOGETHER: usize = 32 << 10;
 /// Connections at a time.
 const MOST_CONNECTIONS: usize = 64;
 /// A client that does not negotiate within this time is disconnected.
@@ -371,19 +373,50 @@ fn receive(
     Ok(())
 }
 
-/// Sends replies until there can be no more. If the client has gone, they are dropped.
+/// Sends replies until there can be no more, those that are ready at once by one call. If the client has gone, they are dropped.
 fn send_replies(mut stream: Stream, replies: &Receiver<Reply>, budget: &Budget) {
     let mut gone = false;
-    while let Ok(reply) = replies.recv() {
-        if !gone {
-            let header = nbd::reply_header(reply.cookie, reply.errno);
-            let sent = (stream.write_all(&header)).and_then(|()| stream.write_all(&reply.data));
-            gone = sent.is_err();
+    let mut ready = Vec::with_capacity(2 * TOGETHER);
+    while let Ok(first) = replies.recv() {
+        let mut lengths = vec![first.length];
+        let mut sent = add(&mut stream, &mut ready, &first, gone);
+        while ready.len() < TOGETHER
+            && let Ok(next) = replies.try_recv()
+        {
+            lengths.push(next.length);
+            sent = sent.and_then(|()| add(&mut stream, &mut ready, &next, gone));
         }
-        if gone {
+        sent = sent.and_then(|()| send(&mut stream, &mut ready, gone));
+        if sent.is_err() && !gone {
+            gone = true;
             // The reader must not wait for a client that has gone.
             stream.shutdown(Shutdown::Both);
         }
-        budget.give(reply.length as usize);
+        for length in lengths {
+            budget.give(length as usize);
+        }
     }
+}
+
+/// Adds a reply to those that are ready; the bytes of a long one are sent without a copy.
+fn add(stream: &mut Stream, ready: &mut Vec<u8>, reply: &Reply, gone: bool) -> io::Result<()> {
+    ready.extend(nbd::reply_header(reply.cookie, reply.errno));
+    if reply.data.len() <= TOGETHER {
+        ready.extend(&reply.data);
+        return Ok(());
+    }
+    send(stream, ready, gone)?;
+    match gone {
+        true => Ok(()),
+        false => stream.write_all(&reply.data),
+    }
+}
+
+fn send(stream: &mut Stream, ready: &mut Vec<u8>, gone: bool) -> io::Result<()> {
+    let sent = match gone {
+        true => Ok(()),
+        false => stream.write_all(ready),
+    };
+    ready.clear();
+    sent
 }
