@@ -311,10 +311,3 @@ impl CleanUp {
         }
     }
 }
-
-impl Drop for CleanUp {
-    /// Reaps the process, unless it was abandoned.
-    fn drop(&mut self) {
-        let _ = self.process.exited();
-    }
-}

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{self, Child, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Thread};
@@ -92,7 +92,8 @@ pub(crate) enum Report {
     Unsent(io::Error),
 }
 
-/// A child process to which `Hello` was sent. Its reports wake the thread that started it.
+/// A child process to which `Hello` was sent. Its reports wake the thread that started it. If it is dropped before the process has
+/// exited, the thread that reads its output waits for that, so that no defunct process remains.
 #[derive(Debug)]
 pub(crate) struct NodeProcess {
     child: Child,
@@ -102,6 +103,16 @@ pub(crate) struct NodeProcess {
     heard: Arc<AtomicU64>,
     /// The last lines of its standard error, if that is read.
     errors: Arc<Mutex<Vec<String>>>,
+    /// Whether it was waited for when this was dropped.
+    reaped: Arc<AtomicBool>,
+}
+
+impl Drop for NodeProcess {
+    fn drop(&mut self) {
+        let exited = self.exited().is_some();
+        // Before the end of `reports`, after which the reading thread looks at it.
+        self.reaped.store(exited, Ordering::Release);
+    }
 }
 
 impl NodeProcess {
@@ -148,7 +159,9 @@ impl NodeProcess {
             reports,
             heard: Arc::new(AtomicU64::new(clock::now())),
             errors: Arc::default(),
+            reaped: Arc::default(),
         };
+        let reaped = Arc::clone(&process.reaped);
         let (heard, errors) = (Arc::clone(&process.heard), Arc::clone(&process.errors));
         let pipes = (stdin.zip(stdout)).ok_or_else(|| io::ErrorKind::BrokenPipe.into());
         let served = pipes.and_then(|(stdin, stdout)| {
@@ -160,7 +173,10 @@ impl NodeProcess {
             let thread = thread::Builder::new().name("node-writer".to_owned());
             thread.spawn(move || write_commands(stdin, every_ns, &queued, &unsent))?;
             let thread = thread::Builder::new().name("node-reader".to_owned());
-            thread.spawn(move || read_messages(stdout, pid, &heard, &report, &owner))
+            thread.spawn(move || {
+                read_messages(stdout, &heard, &report, &owner);
+                await_exit(pid, &report, &owner, &reaped);
+            })
         });
         if let Err(error) = served {
             process.kill();
@@ -275,20 +291,9 @@ fn write_commands(
     }
 }
 
-/// Reads messages to the end of the child's output, and then waits for its exit without reaping it.
-fn read_messages(
-    stdout: impl Read,
-    pid: Pid,
-    heard: &AtomicU64,
-    report: &Sender<Report>,
-    owner: &Thread,
-) {
+/// Reads messages to the end of the child's output, or until nobody receives them.
+fn read_messages(stdout: impl Read, heard: &AtomicU64, report: &Sender<Report>, owner: &Thread) {
     let mut stdout = BufReader::with_capacity(1 << 16, stdout);
-    let tell = |one| {
-        let sent = report.send(one).is_ok();
-        owner.unpark();
-        sent
-    };
     let mut message = protocol::read_first(&mut stdout);
     loop {
         heard.store(clock::now(), Ordering::Relaxed);
@@ -296,15 +301,71 @@ fn read_messages(
             Ok(message) => (Report::Message(message), false),
             Err(error) => (Report::End(error), true),
         };
-        if !tell(one) {
+        let sent = report.send(one).is_ok();
+        owner.unpark();
+        if last || !sent {
             return;
-        }
-        if last {
-            break;
         }
         message = protocol::read(&mut stdout);
     }
+}
+
+/// Waits for the exit of the child, and reaps it if nobody else does.
+fn await_exit(pid: Pid, report: &Sender<Report>, owner: &Thread, reaped: &AtomicBool) {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     let _ = waitid(WaitId::Pid(pid), options);
-    tell(Report::Exited);
+    if report.send(Report::Exited).is_err() && !reaped.load(Ordering::Acquire) {
+        let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
+    }
+    owner.unpark();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its processes read a file, and end with it.
+    #[derive(Debug)]
+    struct Reads<'a>(&'a Path);
+
+    impl Launcher for Reads<'_> {
+        fn program(&self) -> &Path {
+            Path::new("cat")
+        }
+
+        fn command(&self, _: &str) -> process::Command {
+            let mut command = process::Command::new("cat");
+            command.arg(self.0);
+            command
+        }
+    }
+
+    #[test]
+    fn a_process_that_ends_after_its_session_is_reaped() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        let (mode, device) = (rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR, 0);
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, mode, device).unwrap();
+        let process = NodeProcess::start(&Reads(&fifo), "test", Stdio::null()).unwrap();
+        let pid = Pid::from_child(&process.child);
+        let state = || {
+            waitid(
+                WaitId::Pid(pid),
+                WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+            )
+        };
+        drop(process);
+        let running = waitid(
+            WaitId::Pid(pid),
+            WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG,
+        );
+        assert!(matches!(running, Ok(None)), "{running:?}");
+        // The process reads to the end of this.
+        drop(std::fs::File::options().write(true).open(&fifo).unwrap());
+        // ECHILD: it was reaped. Otherwise it stays defunct.
+        while state().is_ok() {
+            thread::yield_now();
+        }
+    }
 }
