@@ -42,7 +42,7 @@ pub use iodyno_sys::{Clock, VirtualClock};
 pub use log::{OpLog, OpRecord};
 pub use outcome::{CloneOutcome, StepSpan, WorkerError, WrittenBlocks};
 pub use shared::{CloneShared, Gate};
-pub use shared_files::{SharedFilesPart, SharedFilesState, TRAILER};
+pub use shared_files::{SharedFilesPart, SharedFilesState, TRAILER, seal};
 pub use spec::{
     BlocksPart, ClonePart, CloneSpec, Dumps, JobFile, RecordedBlocks, RecordedUnit, ReplayPart,
     Simulated,

@@ -30,6 +30,7 @@ pub(crate) fn blocks(job: &mut Job) -> &mut Blocks {
 pub(crate) fn shared_rule(mode: SharedMode, file_size: u64, block: u64) -> SharedFiles {
     SharedFiles {
         lay_out: false,
+        create_only: false,
         engine: Engine::new(EngineKind::Psync, 1),
         count: 1,
         distribution: Distribution::Uniform,

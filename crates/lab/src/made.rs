@@ -8,9 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use iodyno_model::{
-    BoundPlan, Configuration, Diagnostic, Engine, EngineKind, FilePolicy, Files, Fresh, Layer,
-    MadeTarget, Pinning, Plan, Provision, RunId, Severity, SharedMode, Target, TrialKey, Work,
-    Workload,
+    BoundPlan, Configuration, Diagnostic, FilePolicy, Files, Fresh, Layer, MadeTarget, Pinning,
+    Plan, Provision, RunId, Severity, Target, TrialKey, Work, Workload,
 };
 use iodyno_runner::{Guest, Node, ProvisionRequest, StopFlag, TornDown, TrialEnd, carry_out};
 use iodyno_units::Nanos;
@@ -109,9 +108,6 @@ fn token() -> String {
     // The last bits of a UUIDv7 are random.
     format!("{:012x}", RunId::fresh().0.as_u128() & 0xffff_ffff_ffff)
 }
-
-/// Length of the writes that create the files of a fileio workload, about, bytes.
-const AT_ONCE: u64 = 1 << 20;
 
 /// The targets of a run that exist now, of all nodes.
 pub(crate) struct MadeTargets<'a>(Vec<OnNode<'a>>);
@@ -598,18 +594,7 @@ fn lay_out_only(workload: &mut Workload) {
     for job in &mut workload.jobs {
         match &mut job.work {
             Work::Blocks(blocks) => blocks.files.create_only = true,
-            Work::SharedFiles(files) => {
-                files.mode = SharedMode::Prepare;
-                files.engine = Engine {
-                    direct: files.engine.direct,
-                    ..Engine::new(EngineKind::Psync, 1)
-                };
-                files.merged = files.block.max(1) * (AT_ONCE / files.block.max(1)).max(1);
-                (files.fsync_every, files.fsync_all, files.fsync_end) = (0, false, true);
-                job.buffers.refill = true;
-                (job.clones, job.pacing, job.end) = Default::default();
-                job.clones = 1;
-            }
+            Work::SharedFiles(files) => (files.lay_out, files.create_only) = (true, true),
             Work::FileOperations(_) => {}
         }
     }

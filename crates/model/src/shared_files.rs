@@ -80,6 +80,9 @@ pub struct SharedFiles {
     /// as in sysbench.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lay_out: bool,
+    /// Whether the job ends when its files are laid out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub create_only: bool,
     /// Distribution of the blocks in random modes.
     pub distribution: Distribution,
     /// The job's own seed; `None`: the trial's.

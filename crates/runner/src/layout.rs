@@ -65,6 +65,16 @@ pub(crate) fn lay_out(
     Ok(())
 }
 
+/// What a file is filled with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Content {
+    /// Random data, in blocks of this length that end with a checksum and their offset; 0: without.
+    Random {
+        sealed: u64,
+    },
+    Zeroes,
+}
+
 struct Writer<'a> {
     random: Xoshiro256PlusPlus,
     chunk: Vec<u8>,
@@ -124,14 +134,21 @@ impl Writer<'_> {
                 // and the next trial lays out the rest.
                 reserve(to, Fallocate::KeepSize, length, wanted.fill_to)?;
             }
-            self.fill(to, at, wanted.fill_to, true)?;
+            if wanted.sealed > 0 {
+                // The rest of a block that was cut off cannot be sealed.
+                *at -= *at % wanted.sealed;
+            }
+            let content = Content::Random {
+                sealed: wanted.sealed,
+            };
+            self.fill(to, at, wanted.fill_to, content)?;
         }
         let mut from = wanted.fill_to.max(length);
         if wanted.reserve_to > from {
             let supported = reserve(to, wanted.fallocate, from, wanted.reserve_to)?;
             if !supported && wanted.fallocate == Fallocate::Posix {
                 // As in the C library, space that cannot be reserved is written.
-                self.fill(to, &mut from, wanted.reserve_to, false)?;
+                self.fill(to, &mut from, wanted.reserve_to, Content::Zeroes)?;
             }
         }
         if wanted.fsync {
@@ -145,21 +162,33 @@ impl Writer<'_> {
         to: BorrowedFd<'_>,
         at: &mut u64,
         end: u64,
-        random: bool,
+        content: Content,
     ) -> Result<(), Option<io::Error>> {
-        self.chunk.resize(CHUNK, 0);
+        let block = match content {
+            Content::Random { sealed } => sealed as usize,
+            Content::Zeroes => 0,
+        };
+        // Whole blocks.
+        let chunk = match block {
+            0 => CHUNK,
+            block => block * (CHUNK / block).max(1),
+        };
+        self.chunk.resize(chunk, 0);
         let mut unsettled = 0;
         while *at < end {
             if (self.stop)() {
                 return Err(None);
             }
-            match random {
-                true => self.random.fill_bytes(&mut self.chunk),
-                false => self.chunk.fill(0),
-            }
             // Up to the next multiple of the chunk size, so that all later writes are aligned.
-            let most = CHUNK as u64 - *at % CHUNK as u64;
+            let most = chunk as u64 - *at % chunk as u64;
             let length = most.min(end - *at) as usize;
+            match content {
+                Content::Random { .. } => self.random.fill_bytes(&mut self.chunk),
+                Content::Zeroes => self.chunk.fill(0),
+            }
+            if block > 0 {
+                iodyno_engine::seal(block, *at, &mut self.chunk[..length]);
+            }
             let written = match rustix::io::pwrite(to, &self.chunk[..length], *at) {
                 Ok(0) => return Err(Some(Errno::NOSPC.into())),
                 Ok(written) => written as u64,
@@ -168,7 +197,7 @@ impl Writer<'_> {
             };
             *at += written;
             unsettled += written;
-            if random {
+            if content != Content::Zeroes {
                 self.done += written;
             }
             if unsettled >= SETTLE {
@@ -251,6 +280,7 @@ mod tests {
             intent: Intent::WRITE,
             named: true,
             fill_to,
+            sealed: 0,
             reserve_to: 0,
             grows_to: 0,
             fallocate: Fallocate::None,

@@ -364,6 +364,7 @@ impl Shared<'_> {
                 (Vec::new(), part)
             }
             Work::SharedFiles(rule) => {
+                create_only = rule.create_only;
                 let files = open(&Opening::of_shared_files(rule))?;
                 let part = self
                     .states

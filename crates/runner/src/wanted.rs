@@ -24,6 +24,8 @@ pub(crate) struct Wanted {
     pub(crate) named: bool,
     /// It must contain data up to this offset, bytes.
     pub(crate) fill_to: u64,
+    /// Length of the blocks of that data, each of which ends with a checksum and its offset, bytes; 0: they do not.
+    pub(crate) sealed: u64,
     /// Space must be reserved up to this offset, bytes.
     pub(crate) reserve_to: u64,
     /// The length to which the job itself extends it, bytes: there must be space for it.
@@ -68,6 +70,8 @@ struct Demand {
     named: bool,
     /// Whether it must contain data before the start.
     data: bool,
+    /// As in [`Wanted::sealed`].
+    sealed: u64,
     /// Whether space must be reserved before the start.
     space: bool,
     grows_to: u64,
@@ -93,7 +97,9 @@ impl Demand {
                     write: rule.mode.writes(),
                     ..Intent::default()
                 },
-                data: rule.lay_out && !rule.mode.makes_files(),
+                data: rule.lay_out && (rule.create_only || !rule.mode.makes_files()),
+                sealed: if rule.validate { rule.block } else { 0 },
+                fsync: rule.create_only,
                 fallocate: Fallocate::None,
                 grows_to: match rule.mode.makes_files() {
                     true => rule.file_size,
@@ -148,6 +154,7 @@ impl Demand {
             },
             named: !files.names.is_empty(),
             data: data && laid_out,
+            sealed: 0,
             space: (access.writes || access.trims) && laid_out,
             grows_to: 0,
             fallocate: files.fallocate,
@@ -185,6 +192,7 @@ pub(crate) fn of(resolved: &Resolved, jobs: &[Job], target: &Target) -> Vec<Want
                     intent: Intent::default(),
                     named: false,
                     fill_to: 0,
+                    sealed: 0,
                     reserve_to: 0,
                     grows_to: 0,
                     fallocate: Fallocate::None,
@@ -215,6 +223,7 @@ pub(crate) fn of(resolved: &Resolved, jobs: &[Job], target: &Target) -> Vec<Want
                 wanted.fsync |= demand.fsync;
                 if demand.data {
                     wanted.fill_to = wanted.fill_to.max(file.end());
+                    wanted.sealed = wanted.sealed.max(demand.sealed);
                 }
                 if demand.space || demand.data {
                     if wanted.fallocate == Fallocate::None {

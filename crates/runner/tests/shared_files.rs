@@ -53,6 +53,7 @@ const BLOCK: u64 = 16 << 10;
 fn sharing(mode: SharedMode, count: u32, file_size: u64) -> Job {
     let rule = SharedFiles {
         lay_out: false,
+        create_only: false,
         engine: Engine::new(EngineKind::Psync, 1),
         count,
         distribution: Distribution::Uniform,

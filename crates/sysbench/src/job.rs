@@ -27,6 +27,7 @@ pub(super) fn run(draft: &Draft, mode: SharedMode) -> Job {
     };
     let shared = SharedFiles {
         lay_out: false,
+        create_only: false,
         engine: engine(draft, kind),
         count: draft.file_num,
         distribution: match mode.random() {
@@ -75,6 +76,7 @@ pub(super) fn prepare(draft: &Draft) -> Job {
     };
     let shared = SharedFiles {
         lay_out: false,
+        create_only: false,
         engine: engine(draft, EngineKind::Psync),
         count: draft.file_num,
         distribution: Distribution::Uniform,

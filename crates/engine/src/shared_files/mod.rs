@@ -12,5 +12,5 @@ pub(crate) use block_locks::Kind as Claim;
 pub(crate) use geometry::Place;
 pub(crate) use state::Turn;
 pub use state::{SharedFilesPart, SharedFilesState};
-pub use trailer::TRAILER;
 pub(crate) use trailer::Trailers;
+pub use trailer::{TRAILER, seal};

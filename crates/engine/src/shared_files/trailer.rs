@@ -15,6 +15,38 @@ use iodyno_sys::Op;
 /// Length of the trailer, bytes.
 pub const TRAILER: usize = 12;
 
+/// Puts a trailer on each block of a buffer that is written at an offset.
+pub fn seal(block: usize, offset: u64, buffer: &mut [u8]) {
+    for (offset, range) in cut(block, offset, buffer.len()) {
+        let block = &mut buffer[range];
+        if block.len() <= TRAILER {
+            continue;
+        }
+        let (data, trailer) = block.split_at_mut(block.len() - TRAILER);
+        let sum = crc32fast::hash(data);
+        trailer[..4].copy_from_slice(&sum.to_ne_bytes());
+        trailer[4..].copy_from_slice(&offset.to_ne_bytes());
+    }
+}
+
+/// The blocks of a range of a file, each with its offset. The range may begin within a block where filling of a file is resumed.
+fn cut(
+    block: usize,
+    offset: u64,
+    length: usize,
+) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
+    let first = block - (offset % block as u64) as usize;
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let next = if at == 0 { first } else { at + block }.min(length);
+        let range = at..next;
+        (range.start < length).then(|| {
+            at = next;
+            (offset + range.start as u64, range)
+        })
+    })
+}
+
 /// Adds trailers to written blocks and verifies read blocks.
 #[derive(Debug)]
 pub(crate) struct Trailers {
@@ -33,39 +65,15 @@ impl Trailers {
         }
     }
 
-    /// The blocks of an op, each with its offset. An op may begin within a block where filling of a file is resumed.
-    fn cut(&self, op: &Op) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> + use<> {
-        let (block, offset, end) = (self.block, op.offset, op.length as usize);
-        let first = block - (offset % block as u64) as usize;
-        let mut at = 0;
-        std::iter::from_fn(move || {
-            let next = if at == 0 { first } else { at + block }.min(end);
-            let range = at..next;
-            (range.start < end).then(|| {
-                at = next;
-                (offset + range.start as u64, range)
-            })
-        })
-    }
-
     /// Called before a write: puts a trailer on each block.
     pub(crate) fn seal(&mut self, op: &Op, buffer: &mut [u8]) {
-        for (offset, range) in self.cut(op) {
-            let block = &mut buffer[range];
-            if block.len() <= TRAILER {
-                continue;
-            }
-            let (data, trailer) = block.split_at_mut(block.len() - TRAILER);
-            let sum = crc32fast::hash(data);
-            trailer[..4].copy_from_slice(&sum.to_ne_bytes());
-            trailer[4..].copy_from_slice(&offset.to_ne_bytes());
-        }
+        seal(self.block, op.offset, &mut buffer[..op.length as usize]);
     }
 
     /// Verifies the data of a read; `false` if any block is bad.
     pub(crate) fn check(&mut self, op: &Op, buffer: &[u8]) -> bool {
         let before = self.result.bad();
-        for (offset, range) in self.cut(op) {
+        for (offset, range) in cut(self.block, op.offset, op.length as usize) {
             let block = &buffer[range];
             let Some((data, trailer)) = block
                 .split_last_chunk::<TRAILER>()

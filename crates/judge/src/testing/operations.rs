@@ -244,6 +244,7 @@ pub fn fileio(mode: SharedMode) -> Job {
         clones: 2,
         work: Work::SharedFiles(SharedFiles {
             lay_out: false,
+            create_only: false,
             engine: Engine::new(EngineKind::Psync, 1),
             count: 128,
             distribution: Distribution::Uniform,

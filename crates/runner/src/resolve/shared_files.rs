@@ -220,6 +220,7 @@ mod tests {
     fn rule(mode: SharedMode) -> SharedFiles {
         SharedFiles {
             lay_out: false,
+            create_only: false,
             engine: Engine::new(EngineKind::Psync, 1),
             count: 1,
             distribution: Distribution::Uniform,

@@ -41,6 +41,7 @@ fn defaults_are_those_of_the_reference() {
         shared(&job),
         &SharedFiles {
             lay_out: false,
+            create_only: false,
             engine: Engine::new(EngineKind::Psync, 1),
             count: 128,
             distribution: Distribution::Uniform,

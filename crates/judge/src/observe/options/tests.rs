@@ -124,6 +124,7 @@ fn blocks(access: Access) -> Job {
 fn shared(mode: SharedMode) -> Job {
     let mut job = full(Work::SharedFiles(SharedFiles {
         lay_out: false,
+        create_only: false,
         engine: engine(),
         count: 4,
         distribution: Distribution::Zipf(1.1),
