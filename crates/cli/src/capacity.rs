@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use iodyno_model::{Amount, Configuration, Diagnostic, Job, Layer, Provision, Work, Workload};
+use iodyno_model::{
+    Amount, Configuration, Diagnostic, Job, Layer, Place, Provision, Work, Workload,
+};
 use iodyno_units::Bytes;
 
 /// Warnings for workloads whose files are larger than the storage that is made for them.
 pub(crate) fn too_large(
     configurations: &[Configuration],
     workloads: &[Workload],
+    places: &BTreeMap<String, Place>,
 ) -> Vec<Diagnostic> {
     let made = configurations.iter().filter(|it| !it.again);
     let made = made.filter_map(|it| Some((it, capacity(it.provision()?)?)));
@@ -26,7 +29,11 @@ pub(crate) fn too_large(
                     Bytes(capacity)
                 );
                 let hint = format!("increase `{key}`, or use smaller or fewer files");
-                warnings.push(Diagnostic::warning(message).hint(hint));
+                let place = places.get(&format!("workload.{}", workload.name));
+                warnings.push(Diagnostic {
+                    place: place.cloned(),
+                    ..Diagnostic::warning(message).hint(hint)
+                });
             }
         }
     }

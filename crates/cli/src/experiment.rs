@@ -313,7 +313,8 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
     Some((metadata.dev(), metadata.ino()))
 }
 
-fn resume_failure(error: ResumeError) -> Failure {
+/// The failure of a run that cannot be resumed.
+pub(crate) fn resume_failure(error: ResumeError) -> Failure {
     match error {
         ResumeError::Store(error) => error.into(),
         ResumeError::Shortages { shortages, .. } => Failure {

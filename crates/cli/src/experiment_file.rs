@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use iodyno_experiment::{Context as Reading, Experiment, is_experiment, read};
 use iodyno_fio::{Host, SystemHost};
 use iodyno_model::{
-    Configuration, Diagnostic, FilePolicy, Observation, Plan, PlannedNode, Question,
+    Configuration, Diagnostic, FilePolicy, Layer, Observation, Place, Plan, PlannedNode, Provision,
+    Question, Workload,
 };
 
 use crate::args::{ExperimentArgs, Percent, RunArgs};
@@ -87,6 +88,18 @@ pub(crate) fn plan(
     context.connect(&experiment.nodes, args.node_binary.as_deref())?;
     let flags = args.experiment.clone();
     let share = |share| Percent { share };
+    let given = [
+        ("rounds", flags.rounds.is_some()),
+        ("stop", flags.stop_width.is_some()),
+        ("max_time", flags.max_time.is_some()),
+        ("baseline", flags.baseline.is_some()),
+        ("metric", !flags.metric.is_empty()),
+        ("aa", flags.aa),
+    ];
+    let mut places = experiment.places;
+    for (key, _) in given.into_iter().filter(|(_, given)| *given) {
+        places.remove(key);
+    }
     let flags = ExperimentArgs {
         rounds: flags.rounds.or(experiment.rounds),
         aa: flags.aa || experiment.aa,
@@ -101,20 +114,22 @@ pub(crate) fn plan(
         no_settle: flags.no_settle || !experiment.settle,
         seed: flags.seed.or(experiment.seed),
         name: flags.name.or(Some(experiment.name)),
+        places,
         ..flags
     };
-    let named = match experiment.configurations.is_empty() {
+    let own = experiment.configurations;
+    // Targets that exist, or are only a folder, are those of a user who names no others.
+    let replaced = !flags.on.is_empty() && own.iter().all(is_folder);
+    let own = if replaced { Vec::new() } else { own };
+    let named = match own.is_empty() {
         true => named_paths(&flags.on, &folder),
-        false => {
-            let configurations = experiment.configurations.iter();
-            configurations.filter_map(path_of).cloned().collect()
-        }
+        false => own.iter().filter_map(path_of).cloned().collect(),
     };
     let paths = FoundPaths::look(named, context)?;
     // A dry run reports missing paths as a run would.
     let error = |path: &Path| paths.error(path).filter(|_| !flags.dry_run);
     let mut workloads = experiment.workloads.iter();
-    if experiment.configurations.is_empty()
+    if own.is_empty()
         && let Some(workload) = workloads.find(|it| it.files == FilePolicy::Rollback)
     {
         let message = format!(
@@ -125,7 +140,7 @@ pub(crate) fn plan(
             "`files = \"rollback\"` needs a configuration with `zfs` or `btrfs` as the top layer";
         faults.push(Diagnostic::error(message).hint(hint));
     }
-    let configurations = match experiment.configurations.is_empty() {
+    let configurations = match own.is_empty() {
         true => configurations(&flags.on, &folder, error).unwrap_or_else(|found| {
             faults.extend(found);
             Vec::new()
@@ -136,10 +151,17 @@ pub(crate) fn plan(
                 let hint = "leave `--on` out, or change a parameter with `--set NAME=VALUE`";
                 faults.push(Diagnostic::error(message).hint(hint));
             }
-            faults.extend(absent(&experiment.configurations, error));
-            experiment.configurations
+            faults.extend(absent(&own, &flags.places, error));
+            own
         }
     };
+    if replaced {
+        faults.extend(not_there(
+            &experiment.workloads,
+            &configurations,
+            &flags.places,
+        ));
+    }
     faults.extend(experiment.warnings);
     let metric_where = experiment.primaries.into_iter().map(|(workload, metric)| {
         let dimension = Observation::WORKLOAD.to_owned();
@@ -224,9 +246,43 @@ fn parameters(texts: &[String]) -> (Vec<(String, String)>, Vec<Diagnostic>) {
     (found, faults)
 }
 
+/// Whether nothing is made for a configuration, or only a folder.
+fn is_folder(configuration: &Configuration) -> bool {
+    configuration.provision().is_none_or(|provision| {
+        let layers = provision.layers.clone();
+        let only_layers = Provision {
+            layers,
+            ..Provision::default()
+        };
+        *provision == only_layers && matches!(*provision.layers, [Layer::Directory { .. }])
+    })
+}
+
+/// The errors for workloads that run only on configurations that `--on` replaces.
+fn not_there(
+    workloads: &[Workload],
+    configurations: &[Configuration],
+    places: &BTreeMap<String, Place>,
+) -> Vec<Diagnostic> {
+    let there = |name: &&String| configurations.iter().any(|it| it.name == **name);
+    let found = workloads.iter().filter_map(|workload| {
+        let name = workload.only.iter().find(|name| !there(name))?;
+        let message = format!(
+            "`{}` runs only on `{name}`, which `--on` replaces",
+            workload.name
+        );
+        Some(Diagnostic {
+            place: places.get(&format!("workload.{}", workload.name)).cloned(),
+            ..Diagnostic::error(message).hint(format!("name it: `--on {name}=PATH`"))
+        })
+    });
+    found.collect()
+}
+
 /// The errors for targets that do not exist. `error`: why there is nothing at a path.
 fn absent<'a>(
     configurations: &[Configuration],
+    places: &BTreeMap<String, Place>,
     error: impl Fn(&Path) -> Option<&'a str>,
 ) -> Vec<Diagnostic> {
     let found = configurations.iter().filter_map(|configuration| {
@@ -234,7 +290,10 @@ fn absent<'a>(
         let error = error(path)?;
         let (name, path) = (&configuration.name, path.display());
         let message = format!("the target of `{name}`, `{path}`: {error}");
-        Some(Diagnostic::error(message).hint("give an existing folder, file or device"))
+        Some(Diagnostic {
+            place: places.get(&format!("configuration.{name}")).cloned(),
+            ..Diagnostic::error(message).hint("give an existing folder, file or device")
+        })
     });
     found.collect()
 }

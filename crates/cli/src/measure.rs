@@ -206,7 +206,7 @@ fn conclusion(
         (None, _, RunState::Interrupted | RunState::Failed) if trials > 1 => {
             format!("  Next: iodyno run --resume {alias}")
         }
-        (None, Some(judged), _) => match rounds_needed(judged, end.rounds) {
+        (None, Some(judged), _) => match rounds_needed(plan, judged, end.rounds) {
             Some(rounds) => format!("  Next: iodyno run --resume {alias} --rounds {rounds}"),
             None => format!("  Next: iodyno compare {alias}"),
         },
@@ -232,7 +232,7 @@ const MOST_PROPOSED: u32 = 100;
 
 /// Total number of rounds with which every undecided primary comparison is expected to be decided; `None`
 /// if there are none or the number is too large. Some of the rounds `made` may not count.
-fn rounds_needed(judged: &Judged, made: u32) -> Option<u32> {
+fn rounds_needed(plan: &Plan, judged: &Judged, made: u32) -> Option<u32> {
     let Judged::Compared(comparison) = judged else {
         return None;
     };
@@ -244,13 +244,14 @@ fn rounds_needed(judged: &Judged, made: u32) -> Option<u32> {
             _ => None,
         });
     let rounds = more.max()?.saturating_add(made);
-    (rounds > made && rounds <= MOST_PROPOSED).then_some(rounds)
+    (plan.can_grow() && rounds > made && rounds <= MOST_PROPOSED).then_some(rounds)
 }
 
 /// The reason why the run stopped before the planned number of rounds.
 fn stopped(reason: StopReason) -> &'static str {
     match reason {
         StopReason::Width => "; stopped: the intervals are narrow enough",
+        StopReason::Workloads => "; stopped: each workload ended by a rule of its own",
         StopReason::MaxTime => "; stopped by `--max-time`",
         StopReason::NothingLeft => "; stopped: every trial was given up",
         StopReason::NothingToCompare => {

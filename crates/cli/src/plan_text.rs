@@ -18,33 +18,24 @@ use crate::targets::FoundPaths;
 /// Width of the labels, columns.
 const LABEL: usize = 11;
 
+/// The workloads of the most frequent metric are named if they are not more.
+const NAMED: usize = 3;
+
 /// Targets with this admission that are listed; further ones are counted.
 const LISTED: usize = 8;
 
 /// Configurations, workloads and jobs with all effective options, and what a run would do with the targets. `found`:
-/// what the targets are; `forecast`: `None` if that is unknown.
+/// what the targets are; `forecast`: `None` if that is unknown; `summary`: lines before the workloads.
 pub(crate) fn plan_text(
     plan: &Plan,
     found: &FoundPaths,
     forecast: Option<&Forecast>,
+    summary: &str,
     style: Style,
 ) -> String {
-    let all = plan.trials(plan.rounds);
-    let searches = plan.workloads.iter().any(|it| it.search.is_some());
-    let trials = match searches {
-        true => format!("at most {}", counted(all, "trial")),
-        false => counted(all, "trial"),
-    };
-    let trials = match plan.rounds {
-        1 => trials,
-        rounds => format!(
-            "{rounds} rounds of {}, {trials}",
-            counted(plan.cells().into(), "cell")
-        ),
-    };
     let mut text = line(
         "plan",
-        &format!("{}: {trials}, seed {}", plan.name, plan.seed),
+        &format!("{}: {}, seed {}", plan.name, trials(plan), plan.seed),
         style,
     );
     text += &question(plan, style);
@@ -73,10 +64,43 @@ pub(crate) fn plan_text(
     if let Some(forecast) = forecast {
         text += &targets(forecast, style);
     }
+    text += summary;
     for workload in &plan.workloads {
         text += &self::workload(workload, &plan.configurations, found, style);
     }
     text
+}
+
+/// The number of rounds and trials, and of searches, whose trials are not counted.
+fn trials(plan: &Plan) -> String {
+    let (mut rounds, mut cells, mut trials) = (0, 0, 0);
+    let (mut searches, mut most) = (0, 0);
+    for cell in 0..plan.cells() {
+        let (_, workload) = plan.cell(cell);
+        let own = workload.rounds.unwrap_or(plan.rounds).min(plan.rounds);
+        match workload.search {
+            None => {
+                (cells, trials) = (cells + 1, trials + u64::from(own));
+                rounds = own.max(rounds);
+            }
+            Some(_) => (searches, most) = (searches + 1, own.max(most)),
+        }
+    }
+    let compared = match rounds {
+        0 => None,
+        1 => Some(counted(trials, "trial")),
+        _ => Some(format!(
+            "{rounds} rounds of {}, {}",
+            counted(cells, "cell"),
+            counted(trials, "trial")
+        )),
+    };
+    let searched = (searches > 0).then(|| {
+        let (searches, most) = (counted(searches, "search"), counted(most.into(), "trial"));
+        format!("{searches} of at most {most}")
+    });
+    let both: Vec<String> = compared.into_iter().chain(searched).collect();
+    both.join(", and ")
 }
 
 /// The guard's answer for each target: first those that would be refused.
@@ -122,16 +146,29 @@ fn metric(plan: &Plan) -> String {
             _ => format!("{decides}; exploratory: {}", others.join(", ")),
         };
     }
-    let of = |workload: &Workload| iodyno_judge::expected_metrics(workload).join(" or ");
-    let own = || plan.workloads.iter().filter(|workload| !workload.again);
-    let first = own().next().map(of).unwrap_or_default();
-    match own().all(|workload| of(workload) == first) {
-        true => first,
-        false => {
-            let each = own().map(|workload| format!("{} of {}", of(workload), workload.name));
-            each.collect::<Vec<String>>().join(", ")
+    // Each metric with its workloads.
+    let mut metrics: Vec<(String, Vec<&str>)> = Vec::new();
+    for workload in plan.workloads.iter().filter(|workload| !workload.again) {
+        let metric = iodyno_judge::expected_metrics(workload).join(" or ");
+        match metrics.iter_mut().find(|(known, _)| *known == metric) {
+            Some((_, names)) => names.push(&workload.name),
+            None => metrics.push((metric, vec![&workload.name])),
         }
     }
+    if let [(metric, _)] = metrics.as_slice() {
+        return metric.clone();
+    }
+    let most = metrics.iter().map(|(_, names)| names.len()).max();
+    let most = most.filter(|most| *most > NAMED);
+    // The metric of most workloads is the last one.
+    metrics.sort_by_key(|(_, names)| Some(names.len()) == most);
+    let last = metrics.len().saturating_sub(1);
+    let each = metrics.iter().enumerate();
+    let each = each.map(|(place, (metric, names))| match (place == last, most) {
+        (true, Some(_)) => format!("{metric} of the others"),
+        _ => format!("{metric} of {}", names.join(", ")),
+    });
+    each.collect::<Vec<String>>().join("; ")
 }
 
 /// The compared sides, and the conditions for an early end of the run.

@@ -7,6 +7,7 @@ use std::time::Instant;
 use iodyno_lab::{Ended, Progress};
 use iodyno_model::printable::on_one_line;
 use iodyno_model::{Comparison, Diagnostic, Outcome, Settling, Severity, Step, Workload};
+use iodyno_report::compare::load_words;
 use iodyno_report::{Style, live};
 use iodyno_runner::Event;
 use iodyno_store::StoreError;
@@ -65,6 +66,8 @@ pub(crate) struct Reporter<'a> {
     trial: String,
     /// The trial of a run with several: `trial 3 of 20: job on configuration`.
     trial_name: String,
+    /// The loads of searches in this round: `curve on here: rate_iops 7.73k`.
+    loads: Vec<String>,
     /// Whether a complete round was printed. From then on, single trials are not printed.
     rounds_told: bool,
     /// Whether measurements are printed elsewhere, as data.
@@ -87,6 +90,7 @@ impl<'a> Reporter<'a> {
             print_next: false,
             trial: String::new(),
             trial_name: String::new(),
+            loads: Vec::new(),
             rounds_told: false,
             without_frames: false,
             empty_files: false,
@@ -134,16 +138,22 @@ impl<'a> Reporter<'a> {
                 of,
                 configuration,
                 workload,
+                load,
             } => {
                 self.planned = longest(workload);
                 self.empty_files = makes_empty_files(workload);
                 self.begin(None);
+                let search = workload.search.as_ref().zip(*load);
+                let load = search.map(|(search, load)| load_words(search.axis, load));
                 if *of > 1 {
+                    let mut cell = format!("{} on {}", workload.name, configuration.name);
                     self.trial = format!("{number}/{of} ");
-                    self.trial_name = format!(
-                        "trial {number} of {of}: {} on {}",
-                        workload.name, configuration.name
-                    );
+                    if let Some(load) = load {
+                        self.trial += &format!("{load} ");
+                        cell += &format!(": {load}");
+                        self.loads.push(cell.clone());
+                    }
+                    self.trial_name = format!("trial {number} of {of}: {cell}");
                     // Trials of later rounds are shown on the live line only.
                     if !self.rounds_told {
                         self.note(&self.trial_name);
@@ -190,6 +200,7 @@ impl<'a> Reporter<'a> {
     /// Prints a line for a complete round: the progress, the remaining time, the interim comparison.
     fn round(&mut self, done: u32, of: u32, left_ns: Option<u64>, comparison: Option<&Comparison>) {
         self.screen.clear();
+        let loads = std::mem::take(&mut self.loads);
         if of == 1 {
             return;
         }
@@ -200,7 +211,8 @@ impl<'a> Reporter<'a> {
         let verdict = comparison.map_or(String::new(), |comparison| {
             format!("; {}", iodyno_report::compare::progress_line(comparison))
         });
-        self.note(&format!("round {done} of {of}{left}{verdict}"));
+        let loads: String = loads.iter().map(|load| format!("; {load}")).collect();
+        self.note(&format!("round {done} of {of}{left}{loads}{verdict}"));
     }
 
     /// Prints one line. Line breaks and colour codes in names are removed.

@@ -1,7 +1,8 @@
 //! Number of rounds, stop rules and the question of a run.
 
 use iodyno_model::{
-    Configuration, Diagnostic, Direction, Observation, Plan, Question, Settling, Stopping, Work,
+    Configuration, Diagnostic, Direction, Metric, Observation, Place, Plan, Question, Settling,
+    Stopping, Work,
 };
 use iodyno_units::{Nanos, counted};
 
@@ -15,6 +16,31 @@ const ROUNDS_TO_STOP_IN: u32 = 100;
 
 /// The longest wait for idle devices before a trial.
 const IDLE: Nanos = Nanos::from_secs(10);
+
+/// A setting in messages: a flag, or a key of an experiment with its place.
+struct Setting {
+    name: String,
+    place: Option<Place>,
+}
+
+impl Setting {
+    fn of(args: &ExperimentArgs, flag: &str, key: &str) -> Setting {
+        let place = args.places.get(key).cloned();
+        let own = key.split('.').next().unwrap_or(key);
+        let name = if place.is_some() { own } else { flag };
+        Setting {
+            name: name.to_owned(),
+            place,
+        }
+    }
+
+    fn error(&self, message: String) -> Diagnostic {
+        Diagnostic {
+            place: self.place.clone(),
+            ..Diagnostic::error(message)
+        }
+    }
+}
 
 /// Fixes the primary metric of each workload, so that it does not depend on what its trials measure.
 pub(crate) fn with_metrics(mut plan: Plan) -> Plan {
@@ -42,11 +68,15 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
     };
     let sides = sides(&plan, &columns);
     let primaries = plan.question.metric_where.iter();
-    let metrics = args.metric.iter().map(|name| ("--metric", name));
-    let metrics = metrics.chain(primaries.map(|(_, _, name)| ("primary", name)));
+    let set = |flag, key: &str| Setting::of(args, flag, key);
+    let metrics = args.metric.iter();
+    let metrics = metrics.map(|name| (set("--metric", "metric"), name));
+    let primaries =
+        primaries.map(|(_, workload, name)| (set("primary", &format!("primary.{workload}")), name));
     let faults: Vec<Diagnostic> = metrics
-        .filter_map(|(place, name)| unknown_metric(place, name, &plan))
-        .chain(unknown_baseline(&sides, &columns, args.baseline.as_deref()))
+        .chain(primaries)
+        .filter_map(|(setting, name)| unknown_metric(&setting, name, &plan))
+        .chain(unknown_baseline(&sides, &columns, args))
         .chain(nothing_to_compare(&plan, args))
         .chain(not_repeatable(&columns, args))
         .collect();
@@ -107,16 +137,27 @@ fn unlike(plan: &Plan, args: &ExperimentArgs) -> bool {
         && metrics().zip(metrics().skip(1)).any(|(a, b)| a != b)
 }
 
+/// The number of rounds whose trials are compared: a search has more of its own.
+pub(crate) fn compared_rounds(plan: &Plan) -> u32 {
+    let others = plan.workloads.iter().filter(|it| it.search.is_none());
+    let rounds = others.map(|it| it.rounds.unwrap_or(plan.rounds).min(plan.rounds));
+    rounds.min().unwrap_or(plan.rounds)
+}
+
 /// The part of α that the next verdict of a run may spend.
 pub(crate) fn alpha(plan: &Plan) -> f64 {
     iodyno_judge::question_of(plan).alpha_at_look()
 }
 
 /// Warnings about the sides of a plan's comparison, and about too few rounds for a decision.
-pub(crate) fn doubts(plan: &Plan, found: &FoundPaths) -> Vec<Diagnostic> {
+pub(crate) fn doubts(plan: &Plan, found: &FoundPaths, args: &ExperimentArgs) -> Vec<Diagnostic> {
     let mut doubts = same_targets(plan, found);
-    doubts.extend(too_large(&plan.configurations, &plan.workloads));
-    doubts.extend(undecided(plan));
+    doubts.extend(too_large(
+        &plan.configurations,
+        &plan.workloads,
+        &args.places,
+    ));
+    doubts.extend(undecided(plan, args));
     doubts
 }
 
@@ -138,59 +179,64 @@ fn same_targets(plan: &Plan, found: &FoundPaths) -> Vec<Diagnostic> {
 }
 
 /// Warnings if the number of rounds cannot give a decision.
-fn undecided(plan: &Plan) -> Vec<Diagnostic> {
+fn undecided(plan: &Plan, args: &ExperimentArgs) -> Vec<Diagnostic> {
     let primaries = iodyno_judge::primaries(plan);
     if primaries == 0 {
         return Vec::new();
     }
     let decides = |rounds| iodyno_judge::can_decide(rounds, primaries, alpha(plan));
-    if let Err(why) = decides(plan.rounds) {
-        return vec![
-            Diagnostic::warning(why.to_string())
-                .hint(format!("use `--rounds {}` or more", why.least)),
-        ];
+    if let Err(why) = decides(compared_rounds(plan)) {
+        let warning = Diagnostic::warning(why.to_string());
+        return vec![Diagnostic {
+            place: args.places.get("rounds").cloned(),
+            ..warning.hint(format!("use `--rounds {}` or more", why.least))
+        }];
     }
     let Some(max_time) = plan.stopping.max_time_ns else {
         return Vec::new();
     };
-    let workloads = plan.workloads.iter().try_fold(0u64, |sum, workload| {
-        Some(sum.saturating_add(longest(workload)?.0))
+    let round = (0..plan.cells()).try_fold(0u64, |sum, cell| {
+        Some(sum.saturating_add(longest(plan.cell(cell).1)?.0))
     });
-    let Some(workloads) = workloads else {
+    let Some(round) = round else {
         return Vec::new();
     };
-    let round = workloads.saturating_mul(plan.configurations.len() as u64);
     let fit = u32::try_from(max_time / round.max(1)).unwrap_or(u32::MAX);
     match decides(fit) {
         Ok(()) => Vec::new(),
-        Err(why) => vec![
-            Diagnostic::warning(format!(
-                "a round takes at least {}, so `--max-time` allows {}: {why}",
+        Err(why) => {
+            let setting = Setting::of(args, "--max-time", "max_time");
+            let needed = round.saturating_mul(u64::from(why.least));
+            let seconds = needed.div_ceil(Nanos::SECOND.0);
+            let warning = Diagnostic::warning(format!(
+                "a round takes at least {}, so `{}` allows {}: {why}",
                 Nanos(round),
+                setting.name,
                 counted(fit.into(), "round")
-            ))
-            .hint(format!(
-                "use `--max-time {}s` or more, or shorter jobs",
-                round
-                    .saturating_mul(u64::from(why.least))
-                    .div_ceil(Nanos::SECOND.0)
-            )),
-        ],
+            ));
+            let hint = format!("use `--max-time {seconds}s` or more, or shorter jobs");
+            vec![Diagnostic {
+                place: setting.place,
+                ..warning.hint(hint)
+            }]
+        }
     }
 }
 
-fn not_a_metric(place: &str, name: &str) -> Diagnostic {
-    Diagnostic::error(format!("unknown metric in `{place} {name}`"))
-        .hint(format!("the metrics are: {}", iodyno_judge::OWN_METRICS))
+fn not_a_metric(setting: &Setting, name: &str) -> Diagnostic {
+    let place = &setting.name;
+    setting
+        .error(format!("unknown metric in `{place} {name}`"))
+        .hint(format!("the metrics are: {}", Metric::NAMES))
 }
 
 /// The error for an unknown metric, reported before the run.
-fn unknown_metric(place: &str, name: &str, plan: &Plan) -> Option<Diagnostic> {
-    if name == iodyno_judge::ALL_METRICS {
+fn unknown_metric(setting: &Setting, name: &str, plan: &Plan) -> Option<Diagnostic> {
+    if name == Metric::EVERY {
         return None;
     }
-    if !iodyno_judge::is_own_metric(name) {
-        return Some(not_a_metric(place, name));
+    if !Metric::is_own(name) {
+        return Some(not_a_metric(setting, name));
     }
     let (op, _) = name.split_once('.')?;
     let jobs = plan.workloads.iter().flat_map(|workload| &workload.jobs);
@@ -201,7 +247,9 @@ fn unknown_metric(place: &str, name: &str, plan: &Plan) -> Option<Diagnostic> {
     // Syncs are caused by several options, so they are not checked here; the comparison reports if there are none.
     let known = op == Direction::Sync.name() || issued.any(|direction| direction.name() == op);
     (!known).then(|| {
-        Diagnostic::error(format!("`{place} {name}`: no job issues a {op}"))
+        let place = &setting.name;
+        setting
+            .error(format!("`{place} {name}`: no job issues a {op}"))
             .hint("use a metric of an op that the jobs issue")
     })
 }
@@ -212,27 +260,34 @@ fn nothing_to_compare(plan: &Plan, args: &ExperimentArgs) -> Vec<Diagnostic> {
         return Vec::new();
     }
     let asked = [
-        ("--fail-on", args.fail_on.is_some()),
-        ("--stop-width", args.stop_width.is_some()),
-        ("--baseline", args.baseline.is_some()),
+        ("--fail-on", "", args.fail_on.is_some()),
+        ("--stop-width", "stop", args.stop_width.is_some()),
+        ("--baseline", "baseline", args.baseline.is_some()),
     ];
-    let asked = asked.into_iter().filter(|(_, asked)| *asked);
+    let asked = asked.into_iter().filter(|(_, _, asked)| *asked);
     asked
-        .map(|(flag, _)| {
-            Diagnostic::error(format!("`{flag}` requires something to compare"))
-                .hint("add a second target with `--on`, or a second workload")
+        .map(|(flag, key, _)| {
+            let setting = Setting::of(args, flag, key);
+            let hint = match setting.place {
+                None => "add a second target with `--on`, or a second workload",
+                Some(_) => "add a second configuration or a second workload",
+            };
+            let message = format!("`{}` requires something to compare", setting.name);
+            setting.error(message).hint(hint)
         })
         .collect()
 }
 
 /// The values of a dimension of a plan, in their order.
 pub(crate) fn sides(plan: &Plan, dimension: &str) -> Vec<String> {
+    // The trials of a search are not compared.
+    let workloads = || plan.workloads.iter().filter(|it| it.search.is_none());
     let axes = || {
         let configurations = plan.configurations.iter().map(|it| &it.dimensions);
-        configurations.chain(plan.workloads.iter().map(|it| &it.dimensions))
+        configurations.chain(workloads().map(|it| &it.dimensions))
     };
     let mut found: Vec<String> = match dimension {
-        Observation::WORKLOAD => plan.workloads.iter().map(|it| it.name.clone()).collect(),
+        Observation::WORKLOAD => workloads().map(|it| it.name.clone()).collect(),
         Observation::CONFIGURATION => {
             let configurations = plan.configurations.iter();
             configurations.map(|it| it.name.clone()).collect()
@@ -249,17 +304,24 @@ fn not_repeatable(columns: &str, args: &ExperimentArgs) -> Option<Diagnostic> {
     let named = [Observation::CONFIGURATION, Observation::WORKLOAD].contains(&columns);
     (args.aa && !named).then(|| {
         let message = format!("the baseline of the axis `{columns}` cannot be run twice");
-        Diagnostic::error(message).hint("remove `aa`, or compare configurations or workloads")
+        let setting = Setting::of(args, "--aa", "aa");
+        let hint = format!(
+            "remove `{}`, or compare configurations or workloads",
+            setting.name
+        );
+        setting.error(message).hint(hint)
     })
 }
 
 /// The error for a baseline that does not exist.
-fn unknown_baseline(sides: &[String], columns: &str, name: Option<&str>) -> Option<Diagnostic> {
-    let name = name?;
-    (!sides.iter().any(|side| side == name)).then(|| {
-        Diagnostic::error(format!(
-            "`--baseline {name}` is not a {columns} of this run"
-        ))
-        .hint(format!("choose one of: {}", sides.join(", ")))
+fn unknown_baseline(sides: &[String], columns: &str, args: &ExperimentArgs) -> Option<Diagnostic> {
+    let name = args.baseline.as_ref()?;
+    (!sides.contains(name)).then(|| {
+        let setting = Setting::of(args, "--baseline", "baseline");
+        let message = format!("`{} {name}` is not a {columns} of this run", setting.name);
+        setting.error(message).hint(match sides.is_empty() {
+            true => "leave it out: searches are not compared".to_owned(),
+            false => format!("choose one of: {}", sides.join(", ")),
+        })
     })
 }

@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use iodyno_lab::Remaining;
 use iodyno_model::{Fresh, Layer, Pinning, Plan, Provision, Workload, ZfsOrigin};
 use iodyno_report::Style;
-use iodyno_report::json::{Makes, Schedule, Scheduled};
+use iodyno_report::compare::bound_words;
+use iodyno_report::json::{Makes, Schedule, Scheduled, Searching};
 use iodyno_units::{Bytes, Nanos, counted};
 
 use crate::duration::longest;
 use crate::plan_text::line;
-use crate::rounds::alpha;
+use crate::rounds::{alpha, compared_rounds};
 
-/// What an experiment will do.
-pub(crate) fn schedule(plan: &Plan) -> Schedule {
+/// What a run will do. `remaining`: what is left of a run that is resumed.
+pub(crate) fn schedule(plan: &Plan, remaining: Option<&Remaining>) -> Schedule {
     let made = plan.configurations.iter().filter(|it| !it.again);
     let made: Vec<(&str, &Provision)> = made
         .filter_map(|it| Some((it.name.as_str(), it.provision()?)))
@@ -26,20 +28,40 @@ pub(crate) fn schedule(plan: &Plan) -> Schedule {
     let turns = turns
         .iter()
         .map(|(one, other)| (one.name.clone(), other.name.clone()));
+    let left: Vec<(u32, u32)> = match remaining {
+        Some(remaining) => {
+            let keys = remaining.trials.iter();
+            keys.map(|key| (key.round, key.cell)).collect()
+        }
+        None => {
+            let order = |round| iodyno_lab::order(plan, round).into_iter();
+            let cells = (0..plan.rounds).flat_map(|round| order(round).map(move |it| (round, it)));
+            let planned = |(round, cell): &(u32, u32)| plan.takes_part(*cell, *round);
+            cells.filter(planned).collect()
+        }
+    };
+    let done = remaining.map_or(0, |remaining| remaining.done);
     let (round_ns, without_limit) = measured(plan);
+    let searches = searches(plan, &left);
+    let of_trial = |(_, cell): &(u32, u32)| {
+        let (_, workload) = plan.cell(*cell);
+        match workload.search {
+            None => longest(workload).map_or(0, |time| time.0),
+            Some(_) => 0,
+        }
+    };
     let fit = |time: u64| u32::try_from(time / round_ns.max(1)).unwrap_or(u32::MAX);
-    let rounds_in_time = plan.stopping.max_time_ns.map(fit);
+    // The time limit of a resumed run is that of its remaining rounds.
+    let rounds_in_time = plan.stopping.max_time_ns.filter(|_| remaining.is_none());
+    let rounds_in_time = rounds_in_time.map(fit);
     let primary_comparisons = iodyno_judge::primaries(plan);
-    let rounds = rounds_in_time.unwrap_or(u32::MAX).min(compared(plan));
+    let rounds = rounds_in_time
+        .unwrap_or(u32::MAX)
+        .min(compared_rounds(plan));
     let decides = (primary_comparisons > 0)
         .then(|| iodyno_judge::can_decide(rounds, primary_comparisons, alpha(plan)));
-    let order = |round| {
-        let cells = iodyno_lab::order(plan, round).into_iter();
-        cells.filter(move |cell| plan.takes_part(*cell, round))
-    };
-    let cells = (0..plan.rounds).flat_map(|round| order(round).map(move |cell| (round, cell)));
-    let trials = cells.zip(1..).map(|((round, cell), number)| {
-        let (configuration, workload) = plan.cell(cell);
+    let trials = left.iter().zip(done + 1..).map(|((round, cell), number)| {
+        let (configuration, workload) = plan.cell(*cell);
         Scheduled {
             number,
             round: round + 1,
@@ -59,15 +81,32 @@ pub(crate) fn schedule(plan: &Plan) -> Schedule {
         primary_comparisons,
         can_decide: decides.as_ref().map(Result::is_ok),
         least_rounds: decides.and_then(Result::err).map(|too_few| too_few.least),
+        done,
+        trials_ns: left.iter().map(of_trial).fold(0, u64::saturating_add),
+        searches_ns: searches
+            .iter()
+            .filter_map(|search| search.most_ns)
+            .fold(0, u64::saturating_add),
         trials: trials.collect(),
+        searches,
     }
 }
 
-/// The number of rounds whose trials are compared: a search has more of its own.
-fn compared(plan: &Plan) -> u32 {
-    let others = plan.workloads.iter().filter(|it| it.search.is_none());
-    let rounds = others.map(|it| it.rounds.unwrap_or(plan.rounds).min(plan.rounds));
-    rounds.min().unwrap_or(plan.rounds)
+/// The searches among the trials that are left.
+fn searches(plan: &Plan, left: &[(u32, u32)]) -> Vec<Searching> {
+    let cells = (0..plan.cells()).filter_map(|cell| {
+        let (configuration, workload) = plan.cell(cell);
+        let most = left.iter().filter(|(_, other)| *other == cell).count() as u32;
+        let found = Searching {
+            configuration: configuration.name.clone(),
+            workload: workload.name.clone(),
+            search: workload.search.clone()?,
+            most_trials: most,
+            most_ns: longest(workload).map(|time| time.0.saturating_mul(most.into())),
+        };
+        (most > 0).then_some(found)
+    });
+    cells.collect()
 }
 
 /// A label and a list, broken between its items.
@@ -92,8 +131,8 @@ fn precondition_ns(plan: &Plan) -> u64 {
     times.fold(0, u64::saturating_add)
 }
 
-/// The text after the plan's.
-pub(crate) fn schedule_text(plan: &Plan, schedule: &Schedule, style: Style) -> String {
+/// The lines before the workloads: storage, space, time, and whether the rounds can decide.
+pub(crate) fn summary_text(plan: &Plan, schedule: &Schedule, style: Style) -> String {
     let mut text = made(schedule, style);
     for (folder, bytes) in &schedule.space {
         let space = format!("{} of image files in {}", Bytes(*bytes), folder.display());
@@ -112,15 +151,68 @@ pub(crate) fn schedule_text(plan: &Plan, schedule: &Schedule, style: Style) -> S
         let times = counted(plan.retry.into(), "time");
         text += &line("repeats", &format!("a failed trial at most {times}"), style);
     }
-    text += &line("trials", "in this order, one after the other:", style);
-    for round in 1..=plan.rounds {
+    for search in &schedule.searches {
+        text += &line("search", &searching(search), style);
+    }
+    text
+}
+
+/// `curve on here: the highest rate_iops with p99 < 2.00 ms; at most 60 trials, 12.0 s`.
+fn searching(search: &Searching) -> String {
+    let trials = counted(search.most_trials.into(), "trial");
+    let time = match search.most_ns {
+        Some(ns) => Nanos(ns).to_string(),
+        None => "without a time limit".to_owned(),
+    };
+    format!(
+        "{} on {}: the highest {} with {}; at most {trials}, {time}",
+        search.workload,
+        search.configuration,
+        search.search.axis.name(),
+        bound_words(&search.search.until),
+    )
+}
+
+/// The lines after the workloads: the trials by round. Rounds in which only searches have trials are all alike, and not listed.
+pub(crate) fn trials_text(plan: &Plan, schedule: &Schedule, style: Style) -> String {
+    let alone = plan.configurations.len() == 1;
+    let searched = |trial: &&Scheduled| {
+        let mut searches = schedule.searches.iter();
+        searches.any(|it| it.workload == trial.workload && it.configuration == trial.configuration)
+    };
+    let own = schedule.trials.iter().filter(|trial| !searched(trial));
+    let last = own.map(|trial| trial.round).max().unwrap_or(0);
+    let further = schedule.trials.iter().any(|trial| trial.round > last);
+    let order = match (last, schedule.done) {
+        (0, 0) => "one of each search per round, until it has its answer".to_owned(),
+        (_, 0) => "in this order, one after the other:".to_owned(),
+        (last, done) => {
+            let all = u64::from(done) + schedule.trials.len() as u64;
+            let left = counted(schedule.trials.len() as u64, "trial");
+            match last {
+                0 => format!("{done} are done; at most {left} of searches remain"),
+                _ => format!("{done} of {all} are done; {left} remain, in this order:"),
+            }
+        }
+    };
+    let mut text = line("trials", &order, style);
+    for round in 1..=last {
         let trials = schedule.trials.iter().filter(|trial| trial.round == round);
         let trials = trials.map(|trial| {
             let (workload, configuration) = (&trial.workload, &trial.configuration);
-            format!("{} {workload} on {configuration}", trial.number)
+            match alone {
+                true => format!("{} {workload}", trial.number),
+                false => format!("{} {workload} on {configuration}", trial.number),
+            }
         });
         let trials: Vec<String> = trials.collect();
-        text += &items(&format!("  round {round}"), &trials, style);
+        if !trials.is_empty() {
+            text += &items(&format!("  round {round}"), &trials, style);
+        }
+    }
+    if last > 0 && further {
+        let rest = "one trial of each search per round, until it has its answer";
+        text += &line("  then", rest, style);
     }
     text
 }
@@ -358,16 +450,21 @@ fn measured(plan: &Plan) -> (u64, Vec<String>) {
 fn time(plan: &Plan, schedule: &Schedule, style: Style) -> String {
     let rounds = u64::from(plan.rounds);
     let uniform = plan.trials(plan.rounds) == u64::from(plan.cells()) * rounds;
-    let mut text = match (schedule.round_ns, uniform) {
-        (0, _) => "no workload has a time limit".to_owned(),
-        (round, true) => format!(
-            "a round takes at least {}, and {} {}",
-            Nanos(round),
-            counted(rounds, "round"),
-            Nanos(round.saturating_mul(rounds))
-        ),
-        (round, false) => format!("the first round takes at least {}", Nanos(round)),
+    let (round, trials) = (Nanos(schedule.round_ns), Nanos(schedule.trials_ns));
+    let searches = Nanos(schedule.searches_ns);
+    let mut text = match (schedule.done, trials.0, searches.0) {
+        (_, 0, 0) => "no workload has a time limit".to_owned(),
+        (_, 0, 1..) => format!("the searches take at most {searches}"),
+        (1.., ..) => format!("the remaining trials take at least {trials}"),
+        _ if uniform => {
+            let rounds = counted(rounds, "round");
+            format!("a round takes at least {round}, and {rounds} {trials}")
+        }
+        _ => format!("the first round takes at least {round}, and all trials {trials}"),
     };
+    if trials.0 > 0 && searches.0 > 0 {
+        text += &format!("; the searches at most {searches} more");
+    }
     if schedule.round_ns > 0 {
         text += ", besides making storage and files";
     }
@@ -395,7 +492,7 @@ fn decides(plan: &Plan, schedule: &Schedule, style: Style) -> String {
     let rounds = schedule
         .rounds_in_time
         .unwrap_or(u32::MAX)
-        .min(compared(plan));
+        .min(compared_rounds(plan));
     let comparisons = counted(u64::from(primaries), "primary comparison");
     let text = match iodyno_judge::can_decide(rounds, primaries, alpha(plan)) {
         Ok(()) => format!(

@@ -11,6 +11,8 @@ pub struct Report<'t> {
     source: &'t str,
     text: &'t str,
     diagnostics: Vec<Diagnostic>,
+    /// Ranges whose value is unknown: that was reported.
+    unknown: Vec<Range<usize>>,
     /// Whether the text is not valid TOML: keys that seem to be missing may be in the invalid part.
     pub broken: bool,
 }
@@ -22,6 +24,7 @@ impl<'t> Report<'t> {
             source,
             text,
             diagnostics: Vec::new(),
+            unknown: Vec::new(),
             broken: false,
         }
     }
@@ -48,8 +51,20 @@ impl<'t> Report<'t> {
         );
     }
 
+    /// Leaves out further errors that begin in a range, because they follow from one that was reported.
+    pub fn reported(&mut self, at: Range<usize>) {
+        self.unknown.push(at);
+    }
+
     /// Adds a diagnostic at a range. The same one at the same place is added once, and what is not valid TOML has no other error.
     pub fn add(&mut self, at: Range<usize>, diagnostic: Diagnostic) {
+        if self
+            .unknown
+            .iter()
+            .any(|unknown| unknown.contains(&at.start))
+        {
+            return;
+        }
         let diagnostic = diagnostic.at(self.place(at));
         let start = |said: &Diagnostic| said.place.as_ref().map(|place| (place.line, place.column));
         let mut same_place = self

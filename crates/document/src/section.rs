@@ -187,11 +187,15 @@ impl<'d> Section<'d> {
         let value = self.value(name)?;
         let Some(read) = integer(&value.value) else {
             let message = wrong(&self.full(name), "a whole number", value);
-            report.error(
-                value.at.clone(),
-                message,
-                "write it without quotes and unit",
-            );
+            let text = value.as_text().map(str::trim);
+            let hint = match (&value.value, text.map(str::parse::<u64>)) {
+                (Value::Float(number), _) if number.is_finite() && *number >= 0.0 => {
+                    format!("write it without a fraction: `{}`", number.ceil())
+                }
+                (_, Some(Ok(number))) => format!("write it without quotes: `{number}`"),
+                _ => "write it without quotes and unit".to_owned(),
+            };
+            report.error(value.at.clone(), message, hint);
             return None;
         };
         let within = read
@@ -211,10 +215,6 @@ impl<'d> Section<'d> {
     /// A number of bytes, at least `least`: a string with a unit, or an integer.
     pub fn size(&self, name: &str, least: u64, report: &mut Report<'_>) -> Option<u64> {
         let value = self.value(name)?;
-        if integer(&value.value).is_some() {
-            let found = self.count(name, (least, LARGEST), report)?;
-            return Some(found.value);
-        }
         if let Some(text) = value.as_text()
             && !text.is_empty()
             && text.bytes().all(|byte| byte.is_ascii_digit())
@@ -224,12 +224,18 @@ impl<'d> Section<'d> {
             report.error(value.at.clone(), message, hint);
             return None;
         }
-        let bytes: Bytes = self.with_unit(name, "a size", "\"2MiB\"", report)?;
-        if (least..=LARGEST).contains(&bytes.0) {
-            return Some(bytes.0);
+        let bytes = match integer(&value.value) {
+            Some(bytes) => bytes.ok(),
+            None => {
+                let bytes: Bytes = self.with_unit(name, "a size", "\"2MiB\"", report)?;
+                Some(bytes.0)
+            }
+        };
+        if let Some(bytes) = bytes.filter(|bytes| (least..=LARGEST).contains(bytes)) {
+            return Some(bytes);
         }
         let message = format!("`{}` is out of range", self.full(name));
-        let hint = format!("it is from {least} bytes to {}", Bytes(LARGEST));
+        let hint = format!("it is from {} to {}", Bytes(least), Bytes(LARGEST));
         report.error(value.at.clone(), message, hint);
         None
     }

@@ -3,9 +3,12 @@
 use std::ops::Range;
 
 use iodyno_document::{Entry, Located, Node, Report, Section, Table, Value, wrong};
-use iodyno_units::Nanos;
+use iodyno_units::{Bytes, Nanos};
 
 use crate::keys::{Key, Kind, layer_keys};
+
+/// The sizes of a loop device's sectors, bytes.
+pub(crate) const SECTORS: [u32; 4] = [512, 1024, 2048, 4096];
 
 /// A table that is read by a list of keys.
 #[derive(Debug, Clone)]
@@ -61,7 +64,8 @@ impl<'d> Keyed<'d> {
             Kind::Switch => _ = self.section.switch(name, report),
             Kind::Count(..) => _ = self.count(name, report),
             Kind::Size(least) => _ = self.section.size(name, least, report),
-            Kind::Time => _ = self.section.time(name, report),
+            Kind::Sector => _ = self.sector(name, report),
+            Kind::Time(_) => _ = self.time(name, report),
             Kind::Percent => _ = self.percent(name, report),
             Kind::Words(_) => _ = self.word(name, report),
             Kind::Texts => _ = self.texts(name, report),
@@ -145,8 +149,37 @@ impl<'d> Keyed<'d> {
         self.section.size(name, least, report)
     }
 
+    /// The size of a sector, bytes.
+    pub(crate) fn sector(&self, name: &str, report: &mut Report<'_>) -> Option<u32> {
+        let node = self.section.value(name)?;
+        let text = node.scalar().unwrap_or_default();
+        let bytes = text.trim().parse().ok();
+        let bytes = bytes.or_else(|| Some(text.parse::<Bytes>().ok()?.0));
+        let found = SECTORS
+            .into_iter()
+            .find(|sector| Some(u64::from(*sector)) == bytes);
+        if found.is_none() {
+            let name = self.section.full(name);
+            let message = wrong(&name, "the size of a sector", node);
+            let sectors = SECTORS.map(|sector| sector.to_string());
+            let hint = format!("it is one of {} bytes", sectors.join(", "));
+            report.error(node.at.clone(), message, hint);
+        }
+        found
+    }
+
     pub(crate) fn time(&self, name: &str, report: &mut Report<'_>) -> Option<Nanos> {
-        self.section.time(name, report)
+        let Some(Kind::Time(least)) = self.kind(name) else {
+            return None;
+        };
+        let time = self.section.time(name, report)?;
+        if time >= least {
+            return Some(time);
+        }
+        let message = format!("`{}` is too short", self.section.full(name));
+        let at = self.section.value(name)?.at.clone();
+        report.error(at, message, format!("it is at least {least}"));
+        None
     }
 
     pub(crate) fn word(&self, name: &str, report: &mut Report<'_>) -> Option<&'static str> {

@@ -2,6 +2,7 @@
 //! Schema and the reference page.
 
 use iodyno_model::{Acceleration, DiskAio, DiskCache, DiskInterface};
+use iodyno_units::Nanos;
 
 /// A key of a table.
 #[derive(Debug, Clone, Copy)]
@@ -25,8 +26,10 @@ pub(crate) enum Kind {
     Count(u64, u64),
     /// Bytes, at least this: `"4GiB"`, or an integer.
     Size(u64),
-    /// A time: `"60s"`.
-    Time,
+    /// The size of a sector, bytes: a power of two, with or without quotes.
+    Sector,
+    /// A time, at least this: `"60s"`.
+    Time(Nanos),
     /// A percentage above 0: `"3%"`, or a number.
     Percent,
     /// One of these words.
@@ -77,6 +80,9 @@ const MOST_ROUNDS: u64 = 100_000;
 /// The largest number that TOML can represent.
 const LARGEST: u64 = i64::MAX as u64;
 
+/// The shortest measured time, and the smallest limit of a time.
+const SHORTEST: Nanos = Nanos::from_millis(1);
+
 const MATRIX: [Key; 3] = [
     key(
         "axis",
@@ -104,7 +110,7 @@ pub(crate) const FILE: &[Key] = &[
     key("compare", Kind::Text, "What is compared: `configuration`, `workload` or an axis; with an axis, its values, for each combination of the other axes.").default("configurations; with one, workloads"),
     key("rounds", Kind::Count(1, MOST_ROUNDS), "Number of rounds: trials of each configuration and workload; with `stop`, the maximum.").default("the smallest number that can decide, at least 10"),
     key("seed", Kind::Count(0, LARGEST), "Seed of all random decisions.").default("random"),
-    key("max_time", Kind::Time, "Do not start a round that would end after this time."),
+    key("max_time", Kind::Time(SHORTEST), "Do not start a round that would end after this time."),
     key("stop", Kind::Percent, "Stop once every confidence interval is at most this wide, in percent of its ratio."),
     key("aa", Kind::Switch, "Run the baseline twice in each round, to measure the noise.").default("`false`"),
     key("probe", Kind::Switch, "Try each configuration and workload for at most one second before the first round, without a record: errors are found early, and the time is estimated.").default("`false`"),
@@ -160,7 +166,7 @@ pub(crate) const CONFIGURATION: &[Key] = &[
     key("delay", Kind::Table(DELAY), "A delay of each read and write of the file or device below."),
     key("vm", Kind::Table(VM), "Virtual machines, whose disks are the files or devices below. The layers above are made in them, and the trials run in them."),
     key("fill", Kind::Size(0), "Amount of random data written to a new target before its first trial.").default("none"),
-    key("precondition", Kind::Time, "Longest time for which a new target is written until its rate is steady, after SNIA's PTS: see below.").default("none"),
+    key("precondition", Kind::Time(Nanos(0)), "Longest time for which a new target is written until its rate is steady, after SNIA's PTS: see below.").default("none"),
     key("host", Kind::Table(HOST), "Settings of the host while the target exists."),
     key("env", Kind::Scalars, "Environment of the commands."),
     key("setup", Kind::Text, "Command that makes storage that iodyno does not know."),
@@ -214,7 +220,7 @@ const FILES: &[Key] = &[
 #[rustfmt::skip]
 const LOOP: &[Key] = &[
     key("direct", Kind::Switch, "Direct I/O on the files, so that nothing is cached twice.").default("`true`"),
-    key("sector", Kind::Size(512), "Logical block size.").default("`512`"),
+    key("sector", Kind::Sector, "Logical block size.").default("`512`"),
 ];
 
 #[rustfmt::skip]
@@ -290,8 +296,8 @@ const THROTTLE: &[Key] = &[
 
 #[rustfmt::skip]
 const DELAY: &[Key] = &[
-    key("read", Kind::Time, "Delay of a read.").default("`\"0s\"`"),
-    key("write", Kind::Time, "Delay of a write.").default("`\"0s\"`"),
+    key("read", Kind::Time(Nanos(0)), "Delay of a read.").default("`\"0s\"`"),
+    key("write", Kind::Time(Nanos(0)), "Delay of a write.").default("`\"0s\"`"),
     PINNING[0], PINNING[1],
 ];
 
@@ -333,10 +339,10 @@ pub(crate) const WORKLOAD: &[Key] = &[
     key("fs", Kind::FileOperations, "File operations: a name of `iodyno fs list` or a TOML file, several, a table with `names` and options, or the steps."),
     key("fileio", Kind::Scalars, "Options of sysbench fileio, without `--`: `file-test-mode = \"rndrw\"`."),
     key("primary", Kind::Text, "The metric that decides.").default("depends on the work"),
-    key("duration", Kind::Time, "Measured time of a trial.").default("that of the work"),
+    key("duration", Kind::Time(SHORTEST), "Measured time of a trial.").default("that of the work"),
     key("rounds", Kind::Count(1, MOST_ROUNDS), "Number of rounds in which it runs, at most that of the experiment.").default("all"),
     key("stop", Kind::Percent, "It no longer runs once its intervals are at most this wide."),
-    key("max_time", Kind::Time, "It no longer runs after this time in its trials."),
+    key("max_time", Kind::Time(SHORTEST), "It no longer runs after this time in its trials."),
     key("files", Kind::Words(&["own", "shared", "rollback"]), "`own`: each trial has its files; `shared`: laid out once for all trials of the family; `rollback`: as after the set-up, by a snapshot.").default("`\"own\"`"),
     key("family", Kind::Text, "Workloads of a family share one verdict: the geometric mean."),
     key("search", Kind::Table(SEARCH), "Find the highest load that keeps a bound, and the knee of the curve."),

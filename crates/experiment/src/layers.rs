@@ -97,7 +97,7 @@ pub(crate) fn target(
             return None;
         }
         (None, None) => {
-            if configuration.value("target").is_none() {
+            if configuration.value("target").is_none() && !report.broken {
                 report.error(
                     configuration.whole(),
                     "a configuration lacks `target`",
@@ -409,7 +409,7 @@ fn layer(
 ) -> Option<Layer> {
     let size = |report: &mut Report<'_>| {
         let size = keyed.size("size", report);
-        if keyed.value("size").is_none() && !keyed.has_unknown() {
+        if keyed.value("size").is_none() && !keyed.has_unknown() && !report.broken {
             let message = format!("`{kind}` lacks `size`");
             report.error(
                 keyed.whole(),
@@ -451,7 +451,7 @@ fn layer(
         },
         "loop" => Layer::Loop {
             direct: keyed.switch("direct", report).unwrap_or(true),
-            sector: keyed.size("sector", report).map(|bytes| bytes as u32),
+            sector: keyed.sector("sector", report),
         },
         "zram" => Layer::Zram {
             size: size(report),

@@ -15,7 +15,9 @@ mod read;
 mod schema;
 mod workloads;
 
-use iodyno_model::{ClosingTable, Configuration, Diagnostic, Fresh, PlannedNode, Workload};
+use std::collections::BTreeMap;
+
+use iodyno_model::{ClosingTable, Configuration, Diagnostic, Fresh, Place, PlannedNode, Workload};
 use iodyno_units::Nanos;
 
 pub use page::reference_markdown;
@@ -65,6 +67,9 @@ pub struct Experiment {
     pub configurations: Vec<Configuration>,
     /// In the order of the text.
     pub workloads: Vec<Workload>,
+    /// Where the keys of the file are written, and the sections: `stop`, `configuration.NAME`, `workload.NAME`, and the `primary`
+    /// of a workload, `primary.NAME`. For what is found later to be wrong.
+    pub places: BTreeMap<String, Place>,
     /// Warnings, in the order of the text.
     pub warnings: Vec<Diagnostic>,
 }

@@ -52,7 +52,8 @@ fn in_words(kind: Kind) -> String {
         Kind::Switch => "`true` or `false`".to_owned(),
         Kind::Count(..) => "a whole number".to_owned(),
         Kind::Size(_) => "a size: `\"4GiB\"`".to_owned(),
-        Kind::Time => "a time: `\"60s\"`".to_owned(),
+        Kind::Sector => "a number of bytes: `4096`".to_owned(),
+        Kind::Time(_) => "a time: `\"60s\"`".to_owned(),
         Kind::Percent => "a percentage: `\"3%\"`".to_owned(),
         Kind::Words(words) => {
             let words: Vec<String> = words.iter().map(|word| format!("`\"{word}\"`")).collect();

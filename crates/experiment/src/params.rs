@@ -252,12 +252,28 @@ pub(crate) fn replaced_table(
     how: As,
     report: &mut Report<'_>,
 ) -> Table {
-    let entries = table.entries.iter().map(|entry| Entry {
-        node: replaced(&entry.node, variables, how, report),
-        ..entry.clone()
-    });
+    let entries = table.entries.iter();
+    let entries = entries.map(|entry| replaced_entry(entry, variables, how, report));
     Table {
         entries: entries.collect(),
+    }
+}
+
+/// [`replaced`], for the value of a key. If a name in it is unknown, the key has no other error.
+pub(crate) fn replaced_entry(
+    entry: &Entry,
+    variables: &Variables,
+    how: As,
+    report: &mut Report<'_>,
+) -> Entry {
+    let before = report.errors();
+    let node = replaced(&entry.node, variables, how, report);
+    if node.as_table().is_none() && report.errors() > before {
+        report.reported(entry.key_at.clone());
+    }
+    Entry {
+        node,
+        ..entry.clone()
     }
 }
 
@@ -303,7 +319,7 @@ fn replaced_text(
     how: As,
     report: &mut Report<'_>,
 ) -> String {
-    let mut result = String::new();
+    let (mut result, mut unknown) = (String::new(), false);
     for piece in pieces(text) {
         match piece {
             Piece::Plain(text) => result += text,
@@ -324,9 +340,13 @@ fn replaced_text(
                     };
                     let message = format!("`{name}` is neither a parameter nor an axis");
                     report.error(node.at.clone(), message, hint);
+                    unknown = true;
                 }
             },
         }
+    }
+    if unknown {
+        report.reported(node.at.clone());
     }
     result
 }

@@ -8,7 +8,8 @@ use iodyno_document::{Entry, Node, Report, Table, Value, listed, parse};
 use iodyno_fio::Host;
 use iodyno_model::{
     BandwidthUnit, Bound, ClosingTable, Configuration, Diagnostic, Direction, FilePolicy, Fresh,
-    Observation, PlannedNode, Provision, Search, SearchAxis, Severity, Stopping, Workload, closest,
+    Metric, Observation, Place, PlannedNode, Provision, Search, SearchAxis, Severity, Stopping,
+    Workload, closest,
 };
 
 use crate::Experiment;
@@ -17,7 +18,9 @@ use crate::keys::{CONFIGURATION, FILE, Key, Kind, WORKLOAD};
 use crate::layers::target;
 use crate::matrix::{Combination, combinations};
 use crate::nodes::Nodes;
-use crate::params::{As, Variable, Variables, mentions, parameters, replaced, replaced_table};
+use crate::params::{
+    As, Variable, Variables, mentions, parameters, replaced, replaced_entry, replaced_table,
+};
 use crate::workloads::{Reader, TOOLS, is_option, renamed};
 
 /// What a text is read with.
@@ -45,6 +48,7 @@ pub fn read(text: &str, context: &Context<'_>) -> Result<Experiment, Vec<Diagnos
         context,
         report: &mut report,
         variables: Variables::new(),
+        places: BTreeMap::new(),
     }
     .read(text, &mut faults);
     let failed = report.errors() > 0 || !faults.is_empty();
@@ -78,7 +82,7 @@ const DERIVED: [&str; 11] = [
 
 /// Whether it is a metric, or one without its op: `p99`.
 fn is_metric_or_figure(name: &str) -> bool {
-    let known = iodyno_judge::is_own_metric;
+    let known = Metric::is_own;
     known(name) || known(&format!("{}.{name}", Direction::Read.name()))
 }
 
@@ -87,6 +91,8 @@ struct File<'c, 'r, 't> {
     report: &'r mut Report<'t>,
     /// The parameters.
     variables: Variables,
+    /// As in [`Experiment::places`].
+    places: BTreeMap<String, Place>,
 }
 
 /// A configuration or workload: its name, its table without the axes, and the labels of its axes.
@@ -114,14 +120,11 @@ impl File<'_, '_, '_> {
         let sections = ["params", "preset", "node", "configuration", "workload"];
         let mut own = Table::default();
         for entry in &file.entries {
-            let node = match sections.contains(&entry.key.as_str()) {
-                true => entry.node.clone(),
-                false => replaced(&entry.node, &self.variables, As::Value, self.report),
-            };
-            own.entries.push(Entry {
-                node,
-                ..entry.clone()
-            });
+            own.entries
+                .push(match sections.contains(&entry.key.as_str()) {
+                    true => entry.clone(),
+                    false => replaced_entry(entry, &self.variables, As::Value, self.report),
+                });
         }
         let keyed = Keyed::new(&own, 0..0, "the experiment", FILE);
         keyed.check(self.report);
@@ -136,8 +139,12 @@ impl File<'_, '_, '_> {
         let compare = self.compare(&keyed, &configurations, &workloads);
         self.check_baseline(&keyed, compare.as_deref(), &configurations, &workloads);
         self.check_table(&own, &configurations, &workloads);
-        self.check_metrics(&keyed, "metric", iodyno_judge::is_own_metric);
+        self.check_metrics(&keyed, "metric", Metric::is_own);
         unused_parameters(&file, self.report);
+        for entry in &own.entries {
+            let place = self.report.place(entry.node.at.clone());
+            self.places.insert(entry.key.clone(), place);
+        }
         let text = |found: Option<iodyno_document::Located<String>>| found.map(|it| it.value);
         let stem = Path::new(self.context.source).file_stem();
         let stem = stem.map(|stem| stem.to_string_lossy().into_owned());
@@ -169,6 +176,7 @@ impl File<'_, '_, '_> {
             nodes: nodes.planned,
             configurations,
             workloads,
+            places: self.places,
             warnings: Vec::new(),
         }
     }
@@ -350,7 +358,7 @@ impl File<'_, '_, '_> {
                 "family" | "only" => As::Label,
                 _ => As::Value,
             };
-            entry.node = replaced(&entry.node, &instance.variables, how, self.report);
+            *entry = replaced_entry(entry, &instance.variables, how, self.report);
         }
         table
     }
@@ -378,6 +386,8 @@ impl File<'_, '_, '_> {
                 format!("{name:?} cannot be a name"),
                 hint,
             );
+            self.report.reported(instance.at.clone());
+            return "unnamed".to_owned();
         }
         name
     }
@@ -419,6 +429,10 @@ impl File<'_, '_, '_> {
             self.unique(&name, &others, "configurations", &instance);
             let made = target(&keyed, self.context.folder, instance.crossed, self.report);
             // After an error, any target that causes no further error is suitable.
+            let at = keyed.value("target").or(keyed.value("layers"));
+            let at = at.map_or(instance.at, |node| node.at.clone());
+            let place = self.report.place(at);
+            self.places.insert(format!("configuration.{name}"), place);
             let made = made.unwrap_or(iodyno_model::Target::Path(self.context.folder.into()));
             let configuration = Configuration {
                 nodes: nodes.named(&keyed, self.report),
@@ -477,7 +491,7 @@ impl File<'_, '_, '_> {
             let only = self.only(&keyed, configurations);
             let own_nodes = nodes.named(&keyed, self.report);
             let primary = keyed.text("primary", self.report);
-            self.check_metrics(&keyed, "primary", iodyno_judge::is_own_metric);
+            self.check_metrics(&keyed, "primary", Metric::is_own);
             for (own, workload) in work {
                 // Several job files or operations have their own names, unless the section's name has theirs.
                 let placed = instance.name.contains("${");
@@ -490,7 +504,11 @@ impl File<'_, '_, '_> {
                 };
                 let others: Vec<&str> = found.iter().map(|other| other.name.as_str()).collect();
                 self.unique(&name, &others, "workloads", &instance);
+                let place = self.report.place(instance.at.clone());
+                self.places.insert(format!("workload.{name}"), place);
                 if let Some(primary) = &primary {
+                    let place = self.report.place(primary.at.clone());
+                    self.places.insert(format!("primary.{name}"), place);
                     primaries.push((name.clone(), primary.value.clone()));
                 }
                 let mut workload = renamed(workload, &name, self.context.source);
@@ -581,6 +599,8 @@ impl File<'_, '_, '_> {
             .collect();
         match given.as_slice() {
             [tool] => Some(tool),
+            // It may be in the part that is not valid TOML.
+            [] if self.report.broken => None,
             [] => {
                 let message = format!("a workload lacks {}", "`fio`, `fs` or `fileio`");
                 let hint = "add one of them, such as `fs = \"create_empty\"`";
@@ -628,7 +648,7 @@ impl File<'_, '_, '_> {
         };
         let own = Keyed::within(table, node.at.clone(), "search", keys);
         for (key, example) in [("axis", "\"rate_iops\""), ("until", "\"p99 < 2ms\"")] {
-            if own.value(key).is_none() {
+            if own.value(key).is_none() && !self.report.broken {
                 let message = format!("`search` lacks `{key}`");
                 self.report
                     .error(node.at.clone(), message, format!("add `{key} = {example}`"));
@@ -701,7 +721,7 @@ impl File<'_, '_, '_> {
     /// Reports names in this key that no metric has.
     fn check_metrics(&mut self, keyed: &Keyed<'_>, key: &str, known: fn(&str) -> bool) {
         for text in keyed.texts(key, self.report) {
-            if text.value != iodyno_judge::ALL_METRICS && !known(&text.value) {
+            if text.value != Metric::EVERY && !known(&text.value) {
                 self.unknown_metric(&text.value, text.at);
             }
         }
@@ -709,7 +729,7 @@ impl File<'_, '_, '_> {
 
     fn unknown_metric(&mut self, name: &str, at: Range<usize>) {
         let message = format!("`{name}` is not a metric");
-        let hint = format!("the metrics are: {}", iodyno_judge::OWN_METRICS);
+        let hint = format!("the metrics are: {}", Metric::NAMES);
         self.report.error(at, message, hint);
     }
 
@@ -798,12 +818,14 @@ fn labels<'a>(
     configurations: &'a [Configuration],
     workloads: &'a [Workload],
 ) -> Vec<&'a str> {
+    // The trials of a search are not compared.
+    let workloads = workloads.iter().filter(|it| it.search.is_none());
     let mut found: Vec<&str> = match dimension {
         Observation::CONFIGURATION => configurations.iter().map(|it| it.name.as_str()).collect(),
-        Observation::WORKLOAD => workloads.iter().map(|it| it.name.as_str()).collect(),
+        Observation::WORKLOAD => workloads.map(|it| it.name.as_str()).collect(),
         axis => {
             let configurations = configurations.iter().map(|it| &it.dimensions);
-            let all = configurations.chain(workloads.iter().map(|it| &it.dimensions));
+            let all = configurations.chain(workloads.map(|it| &it.dimensions));
             all.filter_map(|axes| axes.get(axis).map(String::as_str))
                 .collect()
         }

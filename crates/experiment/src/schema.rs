@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::check::SECTORS;
 use crate::keys::{FILE, KINDS, Key, Kind, layer_keys};
 
 /// A string with a parameter or an axis: it may stand for any value.
@@ -86,7 +87,13 @@ fn kind(kind: Kind) -> Value {
                 { "type": "string", "pattern": r"^\s*[0-9.]+\s*([kKmMgGtT]?(i?[bB])?)?\s*$" },
             ],
         })),
-        Kind::Time => or_variable(json!({ "type": "string", "pattern": r"^\s*[0-9]" })),
+        Kind::Sector => or_variable(json!({
+            "anyOf": [
+                { "enum": SECTORS },
+                { "type": "string", "pattern": r"^\s*[0-9.]+\s*([kK]?(i?[bB])?)?\s*$" },
+            ],
+        })),
+        Kind::Time(_) => or_variable(json!({ "type": "string", "pattern": r"^\s*[0-9]" })),
         Kind::Percent => or_variable(json!({
             "anyOf": [
                 { "type": "number", "exclusiveMinimum": 0, "maximum": 100 },

@@ -303,10 +303,10 @@ impl Reader<'_, '_> {
             let path = self.path(name);
             return match self.host.read(&path) {
                 Ok(text) => iodyno_fileops::read(&path.display().to_string(), &text),
-                Err(error) => Err(vec![Diagnostic::error(format!(
-                    "cannot read `{}`: {error}",
-                    path.display()
-                ))]),
+                Err(error) => Err(vec![
+                    Diagnostic::error(format!("cannot read `{}`: {error}", path.display()))
+                        .hint("check the path; it is relative to the folder of the experiment"),
+                ]),
             };
         }
         iodyno_fileops::named(name).ok_or_else(|| {
@@ -369,8 +369,7 @@ impl Reader<'_, '_> {
         let mut workload = command?.workload()?;
         for job in &mut workload.jobs {
             if let Work::SharedFiles(rule) = &mut job.work {
-                // The files that `validate` checks are those of `prepare`.
-                rule.lay_out = !rule.validate;
+                rule.lay_out = true;
             }
         }
         Some((None, workload))

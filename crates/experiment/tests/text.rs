@@ -198,6 +198,93 @@ fio = { rw = "reed", size = "1m", iodepht = 4 }
 }
 
 #[test]
+fn a_misspelt_parameter_is_one_error() {
+    let settings = "params.size = \"1m\"\n[configuration.c]\ntarget = \"file on /x\"\nfile.size = \"${siz}\"\n\
+        [workload.\"${nam}\"]\nfio = { rw = \"${x}${y}\", size = \"${sise}\" }\naxis.iodepth = [1, 2]\n\
+        [workload.f]\nfileio = { file-test-mode = \"${mode}\" }\nduration = \"${time}\"\n";
+    assert_eq!(
+        faults(settings),
+        [
+            "4:13 `siz` is neither a parameter nor an axis",
+            "5:11 `nam` is neither a parameter nor an axis",
+            "6:14 `x` is neither a parameter nor an axis",
+            "6:14 `y` is neither a parameter nor an axis",
+            "6:33 `sise` is neither a parameter nor an axis",
+            "9:29 `mode` is neither a parameter nor an axis",
+            "10:12 `time` is neither a parameter nor an axis",
+        ]
+    );
+}
+
+#[test]
+fn numbers_that_cannot_be_used_get_a_hint() {
+    for (line, fault, hint) in [
+        (
+            "rounds = 1.5",
+            "1:10 `rounds` is a whole number, not the number 1.5",
+            "write it without a fraction: `2`",
+        ),
+        (
+            "rounds = '10'",
+            "1:10 `rounds` is a whole number, not the string \"10\"",
+            "write it without quotes: `10`",
+        ),
+        (
+            "max_time = '0s'",
+            "1:12 `max_time` is too short",
+            "it is at least 1.00 ms",
+        ),
+    ] {
+        let text = format!("{line}\n{WORK}");
+        let said = read_with(&text, &[]).expect_err(line);
+        assert_eq!(faults(&text), [fault]);
+        assert_eq!(said[0].hint.as_deref(), Some(hint), "{line}");
+    }
+    for tool in ["fio = { rw = 'read', size = '1m' }", "fs = 'create_empty'"] {
+        let text = format!("[workload.w]\n{tool}\nduration = '0s'\n");
+        assert_eq!(faults(&text), ["3:12 `duration` is too short"], "{tool}");
+    }
+}
+
+#[test]
+fn the_size_of_a_sector_is_a_number_of_bytes_with_or_without_quotes() {
+    let with = |sector: &str| {
+        format!("target = \"loop on file on /x\"\nfile.size = \"1GiB\"\nloop.sector = {sector}")
+    };
+    for (sector, expected) in [
+        ("4096", Some(4096)),
+        ("\"4096\"", Some(4096)),
+        ("\"4KiB\"", Some(4096)),
+        ("512", Some(512)),
+        ("\"4000\"", None),
+        ("\"8KiB\"", None),
+        ("true", None),
+    ] {
+        match expected {
+            Some(expected) => {
+                let Layer::Loop { sector, .. } = layers(&with(sector))[0] else {
+                    panic!("the top layer is a loop device");
+                };
+                assert_eq!(sector, Some(expected));
+            }
+            None => {
+                let found = faults(&with_target(&with(sector)));
+                assert_eq!(found.len(), 1, "{found:?}");
+                assert!(found[0].starts_with("4:15 `loop.sector` is the size of a sector"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_search_is_not_a_baseline() {
+    let text = "baseline = 'load'\n[configuration.c]\ntarget = '/x'\n[workload.load]\n\
+        fio = { rw = 'read', size = '1m' }\nsearch = { axis = 'rate_iops', until = 'p99 < 2ms' }\n\
+        [workload.other]\nfs = 'create_empty'\n";
+    assert_eq!(faults(text), ["1:12 the baseline `load` is not a workload"]);
+}
+
+#[test]
 fn layers_are_built_from_the_top_down() {
     let found = layers(
         "target = \"zfs on throttle on loop on file on img\"\nzfs.layout = \"2 x mirror 3\"\nzfs.sync = \"disabled\"\n\

@@ -21,16 +21,13 @@ mod work;
 
 pub use behaviour::behaviour;
 pub use compare::{
-    ALL_METRICS, CompareError, QuestionError, TooFewRounds, can_decide, check_claims, chosen,
-    compare, default_rounds, default_rows, distinguishing_runs, likeliest_axis, primaries,
-    question_of, widest_interval,
+    CompareError, QuestionError, TooFewRounds, can_decide, check_claims, chosen, compare,
+    default_rounds, default_rows, distinguishing_runs, likeliest_axis, primaries, question_of,
+    widest_interval,
 };
 pub use doctor::examine;
 pub use findings::findings;
-pub use observe::{
-    JOB, NODE, OWN_METRICS, is_own_metric, observe, observe_imported, observe_jobs, observe_nodes,
-    of_node,
-};
+pub use observe::{JOB, NODE, observe, observe_imported, observe_jobs, observe_nodes, of_node};
 pub use repeats::{noise_floor, repeats};
 pub use search::{Probe, next_load, search_answer};
 pub use series::{balance, figures, measured};

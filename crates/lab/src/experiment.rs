@@ -99,6 +99,8 @@ pub enum StopReason {
     AllRounds,
     /// The confidence intervals of all primary metrics are as narrow as requested.
     Width,
+    /// Each workload ended before the last round, by a rule of its own: its search has its answer, for example.
+    Workloads,
     /// Another round would exceed the time limit.
     MaxTime,
     /// The user stopped it.

@@ -34,7 +34,7 @@ pub use made::{fresh, obstacles, turns};
 pub use permission::{NamedTarget, Permission};
 pub use probe::{PROBE, Probed, probe};
 pub use progress::{Ended, Progress};
-pub use resume::{ResumeError, resume};
+pub use resume::{Remaining, ResumeError, remaining, resume};
 pub use schedule::{order, with_again, with_searches};
 
 fn unix_ms() -> u64 {

@@ -59,6 +59,8 @@ pub enum Progress<'a> {
         configuration: &'a Configuration,
         /// The workload.
         workload: &'a Workload,
+        /// The load of a search, in the unit of its axis.
+        load: Option<f64>,
     },
     /// An event of the trial's node.
     Node(&'a Event),

@@ -10,6 +10,7 @@ use iodyno_store::{Run, Store, StoreError};
 use crate::experiment::shortages;
 use crate::permission::{NamedTarget, Permission};
 use crate::rounds::{Dependencies, Rounds};
+use crate::schedule::order;
 use crate::{Lab, Progress, RunEnd};
 
 /// Number of frames read from the store at once.
@@ -25,6 +26,8 @@ pub enum ResumeError {
         alias: u64,
         /// The number of its complete rounds: all rounds, or the requested number.
         rounds: u32,
+        /// Whether it has more trials with more rounds.
+        can_grow: bool,
     },
     /// It was imported and has no trials.
     #[error("run {alias} was imported and cannot be resumed")]
@@ -60,6 +63,12 @@ impl ResumeError {
     /// The remedy.
     pub fn hint(&self) -> Option<String> {
         match self {
+            ResumeError::Complete {
+                can_grow: false, ..
+            } => Some(
+                "each of its workloads has its own number of rounds; begin a new run for more"
+                    .to_owned(),
+            ),
             ResumeError::Complete { rounds, .. } => {
                 let more = rounds.saturating_mul(2).max(1);
                 Some(format!("give it more rounds with `--rounds {more}`"))
@@ -147,32 +156,8 @@ pub(crate) fn resume_with(
 ) -> Result<RunEnd, ResumeError> {
     let before = lab.store.run(run)?;
     let alias = before.summary.alias;
-    if before.plan.imported.is_some() {
-        return Err(ResumeError::Imported { alias });
-    }
-    // The store reports a live run, see below.
-    let ended = before.summary.state != RunState::Running;
     let wanted = rounds.unwrap_or(before.summary.rounds);
-    if ended && lacking(&before, wanted) == 0 {
-        // The first rounds can be complete even if later ones are not.
-        let rounds = match lacking(&before, before.summary.rounds) {
-            0 => before.summary.rounds,
-            _ => wanted,
-        };
-        return Err(ResumeError::Complete { alias, rounds });
-    }
-    let (missing, unknown) = permission.compare(&before.plan);
-    if !unknown.is_empty() || (before.foreign && !missing.is_empty()) {
-        let missing = match before.foreign {
-            true => missing,
-            false => Vec::new(),
-        };
-        return Err(ResumeError::Unnamed {
-            alias,
-            missing,
-            unknown,
-        });
-    }
+    refuse(&before, wanted, permission)?;
     let shortages = match before.plan.cells() {
         // A single trial checks it itself, and is stored.
         1 => Vec::new(),
@@ -230,6 +215,94 @@ pub(crate) fn resume_with(
     Ok(going.carry_out(observer))
 }
 
+/// What a resumed run does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Remaining {
+    /// The plan, with the number of rounds that the run then has.
+    pub plan: Plan,
+    /// The number of trials that are done.
+    pub done: u32,
+    /// The trials that are missing, in their order. A stopping rule can end the run before.
+    pub trials: Vec<TrialKey>,
+}
+
+/// What [`resume`] would do. Changes nothing; whether there is enough space is not checked.
+///
+/// # Errors
+/// As [`resume`]. A run that another process executes is not an error.
+pub fn remaining(
+    run: &Run,
+    rounds: Option<u32>,
+    permission: &Permission,
+) -> Result<Remaining, ResumeError> {
+    let wanted = rounds.unwrap_or(run.summary.rounds);
+    refuse(run, wanted, permission)?;
+    let plan = Plan {
+        rounds: wanted,
+        destroy: permission.destroy.clone(),
+        ..run.plan.clone()
+    };
+    let tried: BTreeMap<(u32, u32), (TrialKey, TrialState)> = latest(run)
+        .map(|(key, state)| ((key.round, key.cell), (key, state)))
+        .collect();
+    let (mut done, mut trials) = (0, Vec::new());
+    for round in 0..wanted {
+        let cells = order(&plan, round).into_iter();
+        for cell in cells.filter(|cell| plan.takes_part(*cell, round)) {
+            let attempt = match tried.get(&(round, cell)) {
+                Some((_, TrialState::Completed)) => {
+                    done += 1;
+                    continue;
+                }
+                Some((key, _)) => key.attempt + 1,
+                None => 0,
+            };
+            trials.push(TrialKey {
+                run: run.summary.id,
+                round,
+                cell,
+                attempt,
+            });
+        }
+    }
+    Ok(Remaining { plan, done, trials })
+}
+
+/// Fails if a run cannot be resumed, whatever the state of the host.
+fn refuse(run: &Run, wanted: u32, permission: &Permission) -> Result<(), ResumeError> {
+    let alias = run.summary.alias;
+    if run.plan.imported.is_some() {
+        return Err(ResumeError::Imported { alias });
+    }
+    // The store reports a live run when it is resumed.
+    let ended = run.summary.state != RunState::Running;
+    if ended && lacking(run, wanted) == 0 {
+        // The first rounds can be complete even if later ones are not.
+        let rounds = match lacking(run, run.summary.rounds) {
+            0 => run.summary.rounds,
+            _ => wanted,
+        };
+        return Err(ResumeError::Complete {
+            alias,
+            rounds,
+            can_grow: run.plan.can_grow(),
+        });
+    }
+    let (missing, unknown) = permission.compare(&run.plan);
+    if !unknown.is_empty() || (run.foreign && !missing.is_empty()) {
+        let missing = match run.foreign {
+            true => missing,
+            false => Vec::new(),
+        };
+        return Err(ResumeError::Unnamed {
+            alias,
+            missing,
+            unknown,
+        });
+    }
+    Ok(())
+}
+
 /// The latest attempt of each trial, by round and cell.
 fn latest(run: &Run) -> impl Iterator<Item = (TrialKey, TrialState)> {
     let place = |key: TrialKey| (key.round, key.cell);
@@ -262,7 +335,11 @@ fn lacking_cells(run: &Run, rounds: u32) -> Vec<u32> {
         made.count() as u64
     };
     let cells = 0..run.plan.cells();
-    cells.filter(|cell| made(*cell) < rounds.into()).collect()
+    let planned = |cell: u32| {
+        let own = run.plan.cell(cell).1.rounds;
+        u64::from(own.map_or(rounds, |own| own.min(rounds)))
+    };
+    cells.filter(|cell| made(*cell) < planned(*cell)).collect()
 }
 
 /// The number of complete rounds, whose verdict was visible.

@@ -177,7 +177,12 @@ impl<'a> Rounds<'a> {
             _ => {}
         }
         let store = self.lab.store;
-        if matches!(self.end.stopped, StopReason::Width | StopReason::MaxTime)
+        let early = [
+            StopReason::Width,
+            StopReason::Workloads,
+            StopReason::MaxTime,
+        ];
+        if early.contains(&self.end.stopped)
             && let Err(error) = store.set_rounds(run, self.end.rounds.max(self.begun_before()))
         {
             self.end.unstored = Some(error);
@@ -218,7 +223,7 @@ impl<'a> Rounds<'a> {
                 // Each workload was stopped by a rule of its own, or has fewer rounds than the plan.
                 return match self.ended.is_empty() {
                     true => StopReason::AllRounds,
-                    false => StopReason::Width,
+                    false => StopReason::Workloads,
                 };
             }
             if !self.is_whole(round) {
@@ -489,14 +494,15 @@ impl<'a> Rounds<'a> {
         }
         self.repeats(key);
         let number = self.end.made + self.end.given_up + 1;
+        let load = self.interim.next_load(key.cell);
         observer(Progress::Trial {
             number,
             of: self.end.planned,
             configuration,
             workload,
+            load,
         });
         let (places, targets) = (&mut self.places, &mut self.targets);
-        let load = self.interim.next_load(key.cell);
         let made = match ready {
             Ok(made) => TrialRun::new(self.lab, self.plan, key, made, settled)
                 .at(load)

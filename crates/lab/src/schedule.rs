@@ -155,7 +155,12 @@ pub fn with_searches(mut plan: Plan) -> Plan {
 /// The name of the baseline: the question's, or the first of its columns.
 pub(crate) fn baseline(plan: &Plan) -> Option<&str> {
     let first = match plan.question.columns.as_str() {
-        Observation::WORKLOAD => plan.workloads.first().map(|one| &one.name),
+        // The trials of a search are not compared.
+        Observation::WORKLOAD => {
+            let mut workloads = plan.workloads.iter();
+            let first = workloads.find(|one| one.search.is_none());
+            first.map(|one| &one.name)
+        }
         _ => plan.configurations.first().map(|one| &one.name),
     };
     plan.question

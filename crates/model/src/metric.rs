@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Direction;
+
 /// Whether larger or smaller values are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -47,6 +49,70 @@ impl Metric {
     pub const IOPS: &'static str = "iops";
     /// Bytes per second of all directions.
     pub const BANDWIDTH: &'static str = "bandwidth";
+    /// CPU time of the workers per op, ns.
+    pub const CPU_PER_OP: &'static str = "cpu_per_op";
+    /// Time to create the files that exist before the first cycle, ns.
+    pub const SETUP: &'static str = "setup";
+    /// Duration of the drain after the last cycle, ns.
+    pub const DRAIN: &'static str = "drain";
+    /// Cycles per second, if the cycle has untimed steps.
+    pub const LOOP_RATE: &'static str = "loop.iops";
+    /// Cycles per second if only timed steps counted.
+    pub const RATE_FROM_MEAN: &'static str = "ops_from_mean";
+    /// CPU time of all processes under test per op, ns.
+    pub const SERVER_CPU_PER_OP: &'static str = "server_cpu_per_op";
+    /// Cores that all processes under test kept busy.
+    pub const SERVER_CORES: &'static str = "server_cores";
+
+    /// In a list of metrics: every metric that both sides have.
+    pub const EVERY: &'static str = "all";
+
+    /// The names of the metrics that trials of iodyno can have, as a text.
+    pub const NAMES: &'static str = "iops, bandwidth, completion, cpu_per_op; read, write, trim or sync \
+                               with .iops, .bandwidth, .mean, .max, .p50, .p99, .p99.9, …; of file \
+                               operations also setup, drain, loop.iops, ops_from_mean, op with .iops, \
+                               .mean, .min, .max, .p50, .p99, …, and steps (create, unlink, sync_folder, …) \
+                               with .mean, .max, .p50, .p99, …; of fileio also op with .mean, .min, .max, \
+                               .p95, …; of processes named with --sample server_cpu_per_op, server_cores";
+
+    /// Whether a trial of iodyno can have a metric of this name, to detect typing errors before a long run. A particular trial
+    /// may lack it: a job that never writes has no `write.iops`, and a percentile may be withheld.
+    pub fn is_own(name: &str) -> bool {
+        let whole = [
+            Metric::IOPS,
+            Metric::BANDWIDTH,
+            Metric::COMPLETION,
+            Metric::CPU_PER_OP,
+            Metric::SETUP,
+            Metric::DRAIN,
+            Metric::LOOP_RATE,
+            Metric::RATE_FROM_MEAN,
+            Metric::SERVER_CPU_PER_OP,
+            Metric::SERVER_CORES,
+        ];
+        if whole.contains(&name) {
+            return true;
+        }
+        let Some((op, figure)) = name.split_once('.') else {
+            return false;
+        };
+        let percentile = |text: &str| {
+            let percent = text.strip_prefix('p').and_then(|p| p.parse::<f64>().ok());
+            percent.is_some_and(|percent| (0.0..=100.0).contains(&percent))
+        };
+        let mut directions = Direction::EVERY.into_iter();
+        let Some(direction) = directions.find(|direction| direction.name() == op) else {
+            return false;
+        };
+        let at_offsets = Direction::ALL.contains(&direction);
+        match figure {
+            "mean" | "max" => true,
+            "iops" => at_offsets || direction == Direction::Op,
+            "bandwidth" => at_offsets,
+            "min" => direction == Direction::Op,
+            other => percentile(other),
+        }
+    }
 
     /// A rate in ops per second.
     pub fn iops(name: impl Into<String>) -> Metric {
@@ -95,4 +161,50 @@ pub struct Withheld {
     pub metric: String,
     /// The reason, as text.
     pub why: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misspelt_names_are_not_metrics() {
+        for name in [
+            "iops",
+            "completion",
+            "read.p99.9",
+            "write.mean",
+            "sync.iops",
+            "trim.max",
+            "setup",
+            "drain",
+            "loop.iops",
+            "ops_from_mean",
+            "op.iops",
+            "op.min",
+            "op.p95",
+            "sync_folder.mean",
+            "unlink.p99.9",
+            "server_cpu_per_op",
+            "server_cores",
+        ] {
+            assert!(Metric::is_own(name), "{name}");
+        }
+        for name in [
+            "iopss",
+            "read",
+            "read.",
+            "reads.iops",
+            "read.p",
+            "read.p101",
+            "p99",
+            "",
+            "op.bandwidth",
+            "unlink.iops",
+            "read.min",
+            "sync folder.mean",
+        ] {
+            assert!(!Metric::is_own(name), "{name}");
+        }
+    }
 }

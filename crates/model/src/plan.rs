@@ -438,6 +438,12 @@ impl Plan {
         rounds.is_none_or(|rounds| round < rounds)
     }
 
+    /// Whether more rounds have more trials: not if each workload has its own number of rounds.
+    pub fn can_grow(&self) -> bool {
+        let mut workloads = self.workloads.iter();
+        workloads.any(|workload| workload.rounds.is_none())
+    }
+
     /// Number of trials in the first `rounds` rounds.
     pub fn trials(&self, rounds: u32) -> u64 {
         let cells = self.pairs();

@@ -141,10 +141,12 @@ fn flags(gathered: &mut Gathered<'_>, draft: &Draft) {
         let hint = "leave the flag out, or use `--file-io-mode=sync`";
         gathered.about("file-extra-flags", Diagnostic::error(message).hint(hint));
     }
-    if draft.io_mode == IoMode::Async && !draft.direct {
+    // Flags that were given, also empty ones, are meant.
+    let chosen = draft.has("file-extra-flags");
+    if draft.io_mode == IoMode::Async && !draft.direct && !chosen {
         let message =
             "the kernel does buffered asynchronous requests one at a time, within submission";
-        let hint = "add `--file-extra-flags=direct`";
+        let hint = "add `--file-extra-flags=direct`; if buffered requests are meant, `--file-extra-flags=`";
         gathered.about("file-io-mode", Diagnostic::warning(message).hint(hint));
     }
     if draft.has("file-async-backlog") && draft.io_mode != IoMode::Async {

@@ -1,6 +1,9 @@
 //! Flags of `run` and `fs run`: targets, rounds, comparison and output.
 
+use std::collections::BTreeMap;
+
 use clap::{Args, ValueHint};
+use iodyno_model::Place;
 use iodyno_units::Nanos;
 
 use super::{FailOn, Percent, SamplingArgs};
@@ -95,6 +98,10 @@ pub(crate) struct ExperimentArgs {
     /// Print only results, warnings and errors: no progress, no rows per second, and not where the run is stored.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+
+    /// Where the file of an experiment has the settings that are not given as flags, by their keys, and its sections.
+    #[arg(skip)]
+    pub(crate) places: BTreeMap<String, Place>,
 }
 
 /// Parses the time after which storage is stuck; 0 never ends a trial.

@@ -163,6 +163,7 @@ impl FileioArgs {
             name: self.name.clone(),
             json: false,
             quiet: self.unobtrusive.quiet,
+            places: Default::default(),
         }
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Failure
         let experiment = experiment_file::checked(file);
         let read = match experiment {
             Some(read) => Some(read.map(|it| {
-                let doubts = too_large(&it.configurations, &it.workloads);
+                let doubts = too_large(&it.configurations, &it.workloads, &it.places);
                 let warnings = it.warnings.into_iter().chain(doubts).collect();
                 (it.workloads.len(), warnings)
             })),

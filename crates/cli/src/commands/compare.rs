@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_judge::Probe;
 use iodyno_model::{
-    Claim, ClosingTable, Comparison, Diagnostic, Direction, FactClass, Observation, Question,
-    Repeated, RunState, SearchAnswer,
+    Claim, ClosingTable, Comparison, Diagnostic, Direction, FactClass, Metric, Observation,
+    Question, Repeated, RunState, SearchAnswer,
 };
 use iodyno_report::compare::{BandwidthUnit, Shown};
 use iodyno_report::{Style, compare as draw};
@@ -89,6 +89,12 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         true => CompareFormat::Json,
         false => args.format,
     };
+    if let Judged::Searched { other: None, .. } = &judged {
+        let faults = without_effect(args);
+        if !faults.is_empty() {
+            return Err(Failure::input(faults));
+        }
+    }
     if let Judged::Searched { name, searches, .. } = &judged {
         let text = match format {
             CompareFormat::Text => Some(judged.text(&shown, context.style_out())),
@@ -126,6 +132,22 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         CompareFormat::Benchstat => draw::benchstat(&trials, &comparison.question),
     })?;
     Ok(judged.exit(args.fail_on))
+}
+
+/// Errors for flags that arrange a comparison, if there are only searches.
+fn without_effect(args: &CompareArgs) -> Vec<Diagnostic> {
+    let given = [
+        ("--rows", !args.rows.is_empty()),
+        ("--cols", !args.cols.is_empty()),
+        ("--baseline", args.baseline.is_some()),
+        ("--metric", !args.metric.is_empty()),
+    ];
+    let given = given.into_iter().filter(|(_, given)| *given);
+    let fault = |flag| {
+        Diagnostic::error(format!("`{flag}` does not apply to searches"))
+            .hint("leave it out: each search has a line; `--where configuration=NAME` selects some")
+    };
+    given.map(|(flag, _)| fault(flag)).collect()
 }
 
 /// Whether the comparison names this dimension: it is then about single jobs or nodes.
@@ -424,7 +446,7 @@ pub(crate) fn judge(
     trials: &mut Vec<Observation>,
     question: &Question,
 ) -> Result<Judged, Failure> {
-    let searches = searches(runs, trials);
+    let searches = searches(runs, trials, question);
     trials.retain(|trial| trial.probe.is_none());
     if searches.is_empty() {
         return compared(runs, trials, question);
@@ -451,14 +473,15 @@ pub(crate) fn searches_of(store: &SqliteStore, run: &Run) -> Result<Vec<SearchAn
     match run.plan.workloads.iter().any(|it| it.search.is_some()) {
         true => {
             let trials = observations(store, run)?;
-            Ok(searches(std::slice::from_ref(run), &trials))
+            let question = iodyno_judge::question_of(&run.plan);
+            Ok(searches(std::slice::from_ref(run), &trials, &question))
         }
         false => Ok(Vec::new()),
     }
 }
 
-/// The answers of all searches, in the order of the plans.
-fn searches(runs: &[Run], trials: &[Observation]) -> Vec<SearchAnswer> {
+/// The answers of all searches, in the order of the plans; with conditions, of those that have a trial that meets them.
+fn searches(runs: &[Run], trials: &[Observation], question: &Question) -> Vec<SearchAnswer> {
     let mut answers = Vec::new();
     for run in runs {
         let name = run_name(run);
@@ -471,6 +494,11 @@ fn searches(runs: &[Run], trials: &[Observation]) -> Vec<SearchAnswer> {
                     && trial.dimension(Observation::CONFIGURATION) == configuration.name
                     && trial.dimension(Observation::WORKLOAD) == workload.name
             };
+            let chosen = |trial: &Observation| iodyno_judge::chosen(trial, question);
+            let mut own = trials.iter().filter(of_cell);
+            if !question.only.is_empty() && !own.any(chosen) {
+                continue;
+            }
             // A later attempt at a round replaces an earlier one.
             let probes: BTreeMap<Option<u32>, Probe> = trials
                 .iter()
@@ -547,10 +575,7 @@ fn rows(trials: &[Observation], question: &Question) -> Vec<(String, Vec<Repeate
     }
     let several = rows.len() > 1;
     let asked = |metric: &Repeated| question.metrics.contains(&metric.metric.name);
-    let all = question
-        .metrics
-        .iter()
-        .any(|name| name == iodyno_judge::ALL_METRICS);
+    let all = question.metrics.iter().any(|name| name == Metric::EVERY);
     let rows = rows.into_iter().map(|(name, trials)| {
         let mut metrics = iodyno_judge::repeats(&trials);
         if several && !all && metrics.iter().any(asked) {

@@ -136,7 +136,7 @@ fn perform(args: &FileioArgs, command: &Command, context: &Context) -> Result<Ex
     let runs = command.action == Action::Run;
     let compares = runs && (plan.cells() > 1 || plan.rounds > 1);
     if compares && !experiment.quiet {
-        context.tell(&doubts(&plan, &found));
+        context.tell(&doubts(&plan, &found, &experiment));
     }
     if experiment.dry_run {
         return show_plan(&plan, &found, None, false, context);

@@ -75,7 +75,7 @@ fn run(args: &FsRunArgs, context: &Context) -> Result<Exit, Failure> {
     if !compares {
         plan.rounds = 1;
     } else if !experiment.quiet {
-        context.tell(&doubts(&plan, &found));
+        context.tell(&doubts(&plan, &found, experiment));
     }
     if experiment.dry_run {
         return show_plan(&plan, &found, None, experiment.json, context);

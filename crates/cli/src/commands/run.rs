@@ -12,7 +12,7 @@ use crate::args::{ExperimentArgs, RunArgs, with_command};
 use crate::configurations::{configurations, named_paths, named_targets};
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::experiment::{Begin, RunObserver, unmet_destroys};
+use crate::experiment::{Begin, RunObserver, resume_failure, unmet_destroys};
 use crate::experiment_file::{self, experiment_text};
 use crate::failure::Failure;
 use crate::measure::{ResultOutput, measure};
@@ -20,7 +20,7 @@ use crate::nodes::planned;
 use crate::plan_text::plan_text;
 use crate::progress::{Mode, Reporter};
 use crate::rounds::{doubts, with_rounds};
-use crate::schedule_text::{schedule, schedule_text};
+use crate::schedule_text::{schedule, summary_text, trials_text};
 use crate::screen::write_out;
 use crate::targets::{FoundPaths, foresee, obstacles};
 use crate::trials::{Drawn, has_figures};
@@ -39,24 +39,28 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
             let fault = Diagnostic::error(fault).hint("begin a new run with `--node`");
             return Err(Failure::one(fault));
         }
-        let plan = Plan {
+        context.connect(&run.plan.nodes, args.node_binary.as_deref())?;
+        let permission = Permission {
             destroy: destroyed(args, &folder),
+            named: named_targets(&experiment.on, &folder),
+            folder,
+        };
+        if experiment.dry_run {
+            let left = iodyno_lab::remaining(&run, experiment.rounds, &permission);
+            let left = left.map_err(resume_failure)?;
+            let found = FoundPaths::of(&left.plan, context)?;
+            let schedule = schedule(&left.plan, Some(&left));
+            return show_run(&left.plan, &found, &schedule, experiment.json, context);
+        }
+        let plan = Plan {
+            destroy: permission.destroy.clone(),
             ..run.plan
         };
-        context.connect(&plan.nodes, args.node_binary.as_deref())?;
-        if experiment.dry_run {
-            let found = FoundPaths::of(&plan, context)?;
-            return show_plan(&plan, &found, None, experiment.json, context);
-        }
         let begin = Begin::Resume {
             run: run.summary.id,
             plan: &plan,
             rounds: experiment.rounds,
-            permission: Permission {
-                destroy: plan.destroy.clone(),
-                named: named_targets(&experiment.on, &folder),
-                folder,
-            },
+            permission,
         };
         let mut tables = Tables::of(&plan, context);
         return measure(
@@ -82,18 +86,15 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
         }
     };
     if !experiment.quiet {
-        context.tell(&doubts(&plan, &found));
+        let args = flags.as_ref().unwrap_or(experiment);
+        context.tell(&doubts(&plan, &found, args));
     }
     if experiment.dry_run {
-        let schedule = flags.is_some().then(|| schedule(&plan));
-        let shown = show_plan(&plan, &found, schedule.as_ref(), experiment.json, context)?;
-        if let (Some(schedule), false) = (&schedule, experiment.json) {
-            write_out(schedule_text(&plan, schedule, context.style_out()))?;
+        if flags.is_none() {
+            return show_plan(&plan, &found, None, experiment.json, context);
         }
-        let obstacles = obstacles(&plan, context)?.into_iter();
-        let warnings: Vec<Diagnostic> = obstacles.map(|fault| would("fail", fault)).collect();
-        context.tell(&warnings);
-        return Ok(shown);
+        let schedule = schedule(&plan, None);
+        return show_run(&plan, &found, &schedule, experiment.json, context);
     }
     let experiment = flags.as_ref().unwrap_or(experiment);
     let store = context.store()?;
@@ -122,7 +123,13 @@ pub(crate) fn show_plan(
     let forecast = foresee(plan, context)?;
     write_out(match json {
         true => iodyno_report::json::plan(plan, forecast.as_ref(), schedule),
-        false => plan_text(plan, found, forecast.as_ref(), context.style_out()),
+        false => {
+            let style = context.style_out();
+            let summary = schedule.map(|schedule| summary_text(plan, schedule, style));
+            let trials = schedule.map(|schedule| trials_text(plan, schedule, style));
+            let summary = summary.unwrap_or_default();
+            plan_text(plan, found, forecast.as_ref(), &summary, style) + &trials.unwrap_or_default()
+        }
     })?;
     context.tell(&match forecast {
         Some(forecast) => warnings(forecast),
@@ -131,6 +138,21 @@ pub(crate) fn show_plan(
         )],
     });
     Ok(Exit::Fine)
+}
+
+/// [`show_plan`], and what prevents storage from being made.
+fn show_run(
+    plan: &Plan,
+    found: &FoundPaths,
+    schedule: &Schedule,
+    json: bool,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let shown = show_plan(plan, found, Some(schedule), json, context)?;
+    let obstacles = obstacles(plan, context)?.into_iter();
+    let warnings: Vec<Diagnostic> = obstacles.map(|fault| would("fail", fault)).collect();
+    context.tell(&warnings);
+    Ok(shown)
 }
 
 /// The reasons why a run would not begin, each once, as warnings.

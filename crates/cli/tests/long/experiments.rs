@@ -37,7 +37,7 @@ const REDUCED: &[(&str, &[&str])] = &[
     ),
     (
         "mirror-workloads",
-        &["size=128MiB", "extent=1m", "runtime=100ms"],
+        &["size=128MiB", "extent=1m", "duration=100ms"],
     ),
 ];
 /// Kills of each experiment in `make test-long`. `IODYNO_TEST_KILLS=20` kills each of them twenty times.
@@ -119,10 +119,7 @@ fn arguments(name: &str, settings: &[&str], folder: &Path) -> Vec<String> {
     let mut words = vec!["run".to_owned(), file.display().to_string()];
     let fixed = ["--rounds", ROUNDS, "--seed", "7", "--no-settle", "-q"];
     words.extend(fixed.map(str::to_owned));
-    match name {
-        "virtiofs-suite" => words.extend(["--on".to_owned(), format!("here={}", folder.display())]),
-        _ => words.extend(["--set".to_owned(), format!("folder={}", folder.display())]),
-    }
+    words.extend(["--set".to_owned(), format!("folder={}", folder.display())]);
     for setting in settings {
         words.extend(["--set".to_owned(), (*setting).to_owned()]);
     }

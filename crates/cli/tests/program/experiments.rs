@@ -102,6 +102,7 @@ fn the_dry_run_prints_every_trial_in_its_order_and_runs_none() {
     let printed: Vec<&str> = trials
         .split_whitespace()
         .filter(|word| word.contains('-'))
+        .map(|word| word.trim_end_matches(','))
         .collect();
     assert_eq!(printed.len(), 10, "{text}");
     // With one round, the table of each trial is printed when it ends.
@@ -146,6 +147,32 @@ fn parameters_and_presets_change_the_plan() {
 }
 
 #[test]
+fn files_that_sysbench_validates_are_laid_out_with_checksums() {
+    let home = Home::new();
+    // Blocks that do not divide the length of a file, nor 1 MiB.
+    home.file(
+        "x.toml",
+        "rounds = 1\n[configuration.here]\ntarget = '.'\n[configuration.made]\ntarget = 'directory on .'\n\
+         [workload.w]\nfileio = { file-test-mode = 'seqrd', file-total-size = '5M', file-num = 2, file-block-size = 3000, \
+         validate = true, events = 2000, time = 0 }\n",
+    );
+    let run = home.iodyno(&["run", "x.toml", "--json"]).succeeds().json();
+    let trials = run["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 2);
+    for trial in trials {
+        assert_eq!(trial["outcome"]["state"], "completed", "{trial:#}");
+    }
+    // Some bytes are changed, and found.
+    use std::os::unix::fs::FileExt as _;
+    let path = home.work().join("test_file.1");
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    file.write_all_at(b"changed", 2_000_000).unwrap();
+    home.iodyno(&["run", "x.toml"])
+        .exits(1)
+        .tells("test_file.1");
+}
+
+#[test]
 fn flags_take_precedence_over_the_file() {
     let home = home();
     run(
@@ -174,9 +201,27 @@ fn an_experiment_is_run_alone_and_has_its_own_configurations() {
     run(&home, &["job.fio"])
         .exits(2)
         .tells("is not the only file");
-    run(&home, &["--on", "x=."])
+    let made = EXPERIMENT.replace(
+        "target = \".\"",
+        "target = \"file on .\"\nfile.size = \"64MiB\"",
+    );
+    home.file("made.toml", &made);
+    home.iodyno(&["run", "made.toml", "--on", "x=.", "--dry-run"])
         .exits(2)
         .tells("the experiment has its own configurations");
+    // A folder is what a user has who names no other.
+    for folder in [".", "directory on ."] {
+        let text = format!("target = \"{folder}\"");
+        home.file("laws.toml", &EXPERIMENT.replace("target = \".\"", &text));
+        run(&home, &["--on", "x=.", "--dry-run"])
+            .succeeds()
+            .prints("x: ");
+    }
+    let only = EXPERIMENT.replace("axis.bs", "only = \"here\"\naxis.bs");
+    home.file("laws.toml", &only);
+    run(&home, &["--on", "x=.", "--dry-run"])
+        .exits(2)
+        .tells("`slow-4k` runs only on `here`, which `--on` replaces\n  at: laws.toml:");
     let without = EXPERIMENT.replace("[configuration.here]\ntarget = \".\"\n", "");
     home.file("laws.toml", &without);
     run(&home, &["--on", "x=.", "--dry-run"])
@@ -291,6 +336,110 @@ fn a_search_finds_the_highest_load_in_every_format() {
             .succeeds()
             .prints(expected);
     }
+}
+
+#[test]
+fn the_dry_run_of_a_search_has_a_line_for_it_and_keeps_the_rounds_of_the_others() {
+    let home = Home::new();
+    home.file("search.toml", SEARCH);
+    let alone = home.iodyno(&["run", "search.toml", "--dry-run"]).succeeds();
+    let alone = alone
+        .prints("search: 1 search of at most 60 trials, seed 3")
+        .prints(
+            "load on here: the highest rate_iops with p99 < 2.00 ms; at most 60 trials, 1 min 00 s",
+        )
+        .prints("the searches take at most 60.0 s");
+    assert!(!alone.stdout.contains("round 1"), "{}", alone.stdout);
+    let work = "fio = { ioengine = \"sim\", rw = \"read\", bs = \"4k\", size = \"16m\", runtime = 2, time_based = 1 }";
+    let beside = format!("{SEARCH}[workload.a]\n{work}\n[workload.b]\n{work}\n");
+    home.file("both.toml", &beside.replace("seed = 3", "rounds = 3"));
+    let both = home.iodyno(&["run", "both.toml", "--dry-run"]).succeeds();
+    let both = both
+        .prints("3 rounds of 2 cells, 6 trials, and 1 search of at most 60 trials")
+        .prints("compares   b with a")
+        .prints("all trials 12.0 s; the searches at most 60.0 s more")
+        .prints("  round 3 ")
+        .prints("  then     one trial of each search per round, until it has its answer")
+        .tells("3 rounds cannot decide");
+    assert!(!both.stdout.contains("round 4"), "{}", both.stdout);
+    let plan = home
+        .iodyno(&["run", "both.toml", "--dry-run", "--json"])
+        .succeeds()
+        .json();
+    let search = &plan["schedule"]["searches"][0];
+    assert_eq!(search["most_trials"], 60);
+    assert_eq!(search["search"]["axis"], "rate");
+}
+
+#[test]
+fn a_search_prints_its_loads_and_refuses_flags_that_arrange_a_comparison() {
+    let home = Home::new();
+    home.file("search.toml", SEARCH);
+    let run = home.iodyno(&["run", "search.toml"]).succeeds();
+    let run = run
+        .tells("trial 1 of 60: load on here: rate_iops unlimited")
+        .tells("round 1 of 60; load on here: rate_iops unlimited")
+        .prints("stopped: each workload ended by a rule of its own");
+    let second = run.stderr.split("round 2 of 60").nth(1).unwrap();
+    assert!(second.starts_with("; load on here: rate_iops "), "{second}");
+    home.iodyno(&["compare", "last", "--cols", "bs", "--rows", "rw"])
+        .exits(2)
+        .tells("`--rows` does not apply to searches")
+        .tells("`--cols` does not apply to searches");
+    home.iodyno(&["compare", "last", "--where", "configuration=here"])
+        .succeeds()
+        .prints("highest load");
+    home.iodyno(&["compare", "last", "--where", "configuration=there"])
+        .exits(2);
+    home.iodyno(&["run", "--resume", "last", "--rounds", "90"])
+        .exits(2)
+        .tells("each of its workloads has its own number of rounds");
+}
+
+#[test]
+fn the_dry_run_of_a_resumed_run_prints_what_is_left() {
+    let home = home();
+    run(&home, &["--rounds", "2"]).succeeds();
+    home.iodyno(&["run", "--resume", "last", "--dry-run"])
+        .exits(2)
+        .tells("nothing is missing in its first 2 rounds");
+    let resume = ["run", "--resume", "last", "--rounds", "3", "--dry-run"];
+    let left = home.iodyno(&resume).succeeds();
+    let left = left
+        .prints("4 of 6 are done; 2 trials remain, in this order:")
+        .prints("the remaining trials take at least 300 ms")
+        .prints("  round 3  5 ");
+    assert!(!left.stdout.contains("round 2 "), "{}", left.stdout);
+    let json = home.iodyno(&[&resume[..], &["--json"]].concat());
+    let schedule = json.succeeds().json()["schedule"].clone();
+    assert_eq!(schedule["done"], 4);
+    assert_eq!(schedule["trials"].as_array().unwrap().len(), 2);
+    // Nothing was changed.
+    let list = home.iodyno(&["list", "--json"]).succeeds().json();
+    assert_eq!(list["runs"][0]["trials_planned"], 4, "{list:#}");
+}
+
+#[test]
+fn what_is_found_after_the_file_was_read_has_its_line_too() {
+    let home = Home::new();
+    let work =
+        "fio = { ioengine = 'sim', rw = 'randread', size = '1m', runtime = 1, time_based = 1 }";
+    let text = format!(
+        "metric = 'write.iops'\nstop = '3%'\n[configuration.a]\ntarget = 'gone'\n[workload.w]\n{work}\nprimary = 'trim.iops'\n"
+    );
+    home.file("x.toml", &text);
+    home.iodyno(&["run", "x.toml"])
+        .exits(2)
+        .tells("the target of `a`")
+        .tells("x.toml:4:10");
+    home.iodyno(&["run", "x.toml", "--dry-run"])
+        .exits(2)
+        .tells("`metric write.iops`: no job issues a write\n  at: x.toml:1:10")
+        .tells("`primary trim.iops`: no job issues a trim\n  at: x.toml:7:11")
+        .tells("`stop` requires something to compare\n  at: x.toml:2:8");
+    home.iodyno(&["run", "x.toml", "--dry-run", "--metric", "trim.p99"])
+        .exits(2)
+        .tells("`--metric trim.p99`: no job issues a trim\n");
 }
 
 #[test]

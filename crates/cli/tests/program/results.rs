@@ -402,7 +402,7 @@ fn a_dry_run_names_the_metric() {
         "x=.",
         "--dry-run",
     ]);
-    two.succeeds().prints("iops of create_empty, ");
+    two.succeeds().prints("iops of create_empty; ");
 }
 
 /// Free space of the file system that contains the folder, KiB.

@@ -1,6 +1,6 @@
 //! Assigns trials to rows and columns as a question requests.
 
-use iodyno_model::{Observation, Question};
+use iodyno_model::{Metric, Observation, Question};
 
 use super::error::{CompareError, QuestionError, nearest};
 
@@ -157,7 +157,7 @@ fn unknown_metrics(observations: &[Observation], question: &Question) -> Vec<Que
         .metrics
         .iter()
         .chain(rows)
-        .filter(|name| *name != super::ALL_METRICS && !there.contains(name));
+        .filter(|name| *name != Metric::EVERY && !there.contains(name));
     unknown
         .map(|name| QuestionError::UnknownMetric {
             name: name.clone(),

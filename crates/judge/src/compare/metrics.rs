@@ -2,7 +2,6 @@
 
 use iodyno_model::{Better, Metric, Observation, Question, Unit};
 
-use super::ALL_METRICS;
 use super::family::{Workload, workloads};
 use super::grouping::{Kinship, Row, Table};
 
@@ -68,7 +67,7 @@ pub(super) fn rows<'t, 'a>(table: &'t Table<'a>, question: &Question) -> Vec<Ask
             Some(_) => 0,
             None => {
                 let names = question.metrics.iter().take(question.primary_metrics);
-                names.take_while(|name| *name != ALL_METRICS).count()
+                names.take_while(|name| *name != Metric::EVERY).count()
             }
         };
         let (beside, further) = question.metrics.split_at(beside);
@@ -151,7 +150,12 @@ fn chosen<'q>(row: &Row, question: &'q Question) -> Option<&'q String> {
 
 /// The metric that the question asks for in this row; `None`: the row's own.
 fn asked<'q>(row: &Row, question: &'q Question) -> Option<&'q String> {
-    let named = || question.metrics.first().filter(|name| *name != ALL_METRICS);
+    let named = || {
+        question
+            .metrics
+            .first()
+            .filter(|name| *name != Metric::EVERY)
+    };
     chosen(row, question).or_else(named)
 }
 
@@ -235,7 +239,7 @@ fn named(row: &Row, names: &[String], known: &mut Vec<Metric>) -> Vec<Metric> {
         }
     };
     for name in names {
-        if name == ALL_METRICS {
+        if name == Metric::EVERY {
             let baseline = row.columns.first().into_iter().flatten();
             for figure in baseline.flat_map(|o| &o.figures) {
                 let name = &figure.metric.name;

@@ -42,9 +42,6 @@ pub use projection::{
 };
 pub(crate) use words::regimes;
 
-/// A value for the list of metrics that selects every metric that both sides have.
-pub const ALL_METRICS: &str = "all";
-
 /// Compares trials as `question` requests, and checks printed `claims` against them.
 ///
 /// The result depends only on its arguments. Errors: all errors of the question at once, such as a dimension, value,

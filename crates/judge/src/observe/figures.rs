@@ -6,7 +6,6 @@ use iodyno_model::{
 };
 use iodyno_units::Nanos;
 
-use super::names::{SERVER_CORES, SERVER_CPU_PER_OP};
 use super::{file_operations, is_finite};
 use crate::summary::{
     VALUES_BEYOND_PERCENTILE, WINDOWS_PER_RESOLVED_PERCENTILE, all_rows, measured_ns,
@@ -54,14 +53,14 @@ pub(super) fn figures(
         measured.add(Metric::time(Metric::COMPLETION), ns as f64);
     }
     if let Some(ns) = summary.cpu.worker_ns_per_op() {
-        measured.add(Metric::time("cpu_per_op"), ns);
+        measured.add(Metric::time(Metric::CPU_PER_OP), ns);
     }
     if let Some(ns) = summary.server_ns_per_op() {
-        measured.add(Metric::time(SERVER_CPU_PER_OP), ns);
+        measured.add(Metric::time(Metric::SERVER_CPU_PER_OP), ns);
     }
     if let Some(cores) = summary.server_cores() {
         let metric = Metric {
-            name: SERVER_CORES.to_owned(),
+            name: Metric::SERVER_CORES.to_owned(),
             unit: Unit::Other(String::new()),
             better: Better::Lower,
         };

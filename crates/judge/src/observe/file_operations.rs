@@ -2,7 +2,6 @@
 
 use iodyno_model::{Direction, Figure, Metric, Operations, Step, Trial, Workload};
 
-use super::names::{DRAIN, LOOP_RATE, RATE_FROM_MEAN, SETUP};
 use crate::summary::measured_ns;
 use crate::work;
 
@@ -25,8 +24,12 @@ pub(super) fn figures(workload: &Workload, trial: &Trial) -> Vec<Figure> {
         all.any(asks)
     };
     for (name, step, asked) in [
-        (SETUP, Step::LayOut, of_any(|of| !of.sets.is_empty())),
-        (DRAIN, Step::Drain, of_any(|of| of.drain)),
+        (
+            Metric::SETUP,
+            Step::LayOut,
+            of_any(|of| !of.sets.is_empty()),
+        ),
+        (Metric::DRAIN, Step::Drain, of_any(|of| of.drain)),
     ] {
         if let Some(ns) = work::step_ns(workload, trial, step).filter(|_| asked) {
             add(Metric::time(name), ns as f64, None);
@@ -44,14 +47,14 @@ pub(super) fn figures(workload: &Workload, trial: &Trial) -> Vec<Figure> {
     if span_ns > 0 && cycles > 0 && work::untimed_counts(workload, trial) {
         let derived = "iops, which counts the time of untimed steps as well";
         let rate = cycles as f64 * 1e9 / span_ns as f64;
-        add(Metric::iops(LOOP_RATE), rate, Some(derived));
+        add(Metric::iops(Metric::LOOP_RATE), rate, Some(derived));
     }
     let paced = workload.jobs.iter().any(|job| job.scheduled());
     if timed_ns > 0 && !paced {
         let mean_ns = timed_ns as f64 / cycles as f64;
         let rate = f64::from(clones) * 1e9 / mean_ns;
         add(
-            Metric::iops(RATE_FROM_MEAN),
+            Metric::iops(Metric::RATE_FROM_MEAN),
             rate,
             Some("threads ÷ op.mean"),
         );

@@ -3,7 +3,6 @@
 mod facts;
 mod figures;
 mod file_operations;
-mod names;
 #[cfg(test)]
 mod operations_tests;
 mod options;
@@ -20,7 +19,6 @@ use iodyno_model::{
 
 pub(crate) use facts::{FULLNESS, SETTLED};
 pub(crate) use figures::completion_ns;
-pub use names::{OWN_METRICS, is_own_metric};
 pub(crate) use options::{default_option, known_default};
 
 use crate::kind::kind;

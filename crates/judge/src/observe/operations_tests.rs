@@ -1,9 +1,9 @@
 use iodyno_model::{
-    Configuration, Content, Direction, EndedBy, FactClass, Kind, Observation, SharedMode, Target,
-    Trial, Workload,
+    Configuration, Content, Direction, EndedBy, FactClass, Kind, Metric, Observation, SharedMode,
+    Target, Trial, Workload,
 };
 
-use super::{is_own_metric, observe};
+use super::observe;
 use crate::testing::operations as made;
 use Direction::Op;
 
@@ -79,7 +79,7 @@ fn every_figure_can_be_requested_by_its_name() {
         let found = observed(&made);
         let unknown: Vec<&str> = names(&found)
             .into_iter()
-            .filter(|name| !is_own_metric(name))
+            .filter(|name| !Metric::is_own(name))
             .collect();
         assert!(unknown.is_empty(), "{unknown:?}");
         let mut all = names(&found);

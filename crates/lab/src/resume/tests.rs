@@ -318,6 +318,7 @@ fn a_complete_run_is_reported_and_not_changed() {
             matches!(
                 error,
                 ResumeError::Complete {
+                    can_grow: true,
                     alias: 1,
                     rounds: 3
                 }
@@ -449,6 +450,36 @@ fn an_interrupted_run_is_resumed_by_another_process() {
     assert_eq!(end.unwrap().completed, 12);
     let stored = store.run(run).unwrap();
     assert_eq!((stored.summary.trials_planned, stored.plan.rounds), (12, 4));
+}
+
+#[test]
+fn what_remains_is_what_a_resumed_run_makes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let mut plan = plan(3, 2, 4);
+    plan.workloads[1].rounds = Some(2);
+    {
+        let store = SqliteStore::open(&path).unwrap();
+        die_at(8, &plan, &store);
+    }
+    let store = SqliteStore::open(&path).unwrap();
+    let run = store.find("last").unwrap();
+    let stored = store.run(run).unwrap();
+    let permission = Permission::default();
+    let left = remaining(&stored, None, &permission).unwrap();
+    let longer = remaining(&stored, Some(5), &permission).unwrap();
+    assert_eq!(u64::from(left.done) + left.trials.len() as u64, 18);
+    assert_eq!(longer.trials.len(), left.trials.len() + 3);
+    assert_eq!(lacking(&stored, 4), left.trials.len() as u64);
+    let (_, _, after) = resume_run(run, None, &store, &FakeJudge::default());
+    let made: Vec<(u32, u32)> = left.trials.iter().map(|it| (it.round, it.cell)).collect();
+    assert_eq!(places(&after), made);
+    let ended = store.run(run).unwrap();
+    assert!(lacking_cells(&ended, 4).is_empty());
+    assert!(matches!(
+        remaining(&ended, None, &permission),
+        Err(ResumeError::Complete { rounds: 4, .. })
+    ));
 }
 
 #[test]

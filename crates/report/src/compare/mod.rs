@@ -41,7 +41,10 @@ pub use markup::{asciidoc, markdown};
 pub use progress::progress_line;
 pub use repeats::{Again, repeats};
 pub(crate) use searches::AnswerView;
-pub use searches::{searches, searches_asciidoc, searches_csv, searches_json, searches_markdown};
+pub use searches::{
+    bound_words, load_words, searches, searches_asciidoc, searches_csv, searches_json,
+    searches_markdown,
+};
 pub use text::{claims, closing_table, text};
 pub use words::{Counts, summary_counts, verdict_words};
 

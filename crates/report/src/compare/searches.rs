@@ -1,6 +1,6 @@
 //! The answers of searches: the highest load that keeps a bound, and the knee.
 
-use iodyno_model::{Estimated, SearchAnswer, SearchAxis, SearchPoint};
+use iodyno_model::{Bound, Estimated, SearchAnswer, SearchAxis, SearchPoint};
 use iodyno_units::{Nanos, Rate};
 
 use super::json::EstimatedView;
@@ -117,7 +117,7 @@ fn table(answers: &[SearchAnswer]) -> Table {
         table.row([
             sanitize(&answer.workload),
             sanitize(&answer.configuration),
-            bound(answer),
+            bound_words(&answer.search.until),
             load(answer, answer.highest.as_ref()),
             load(answer, answer.knee.as_ref()),
             answer.trials.to_string(),
@@ -157,12 +157,8 @@ fn found(answer: &SearchAnswer) -> Option<String> {
             .attained
             .map(|rate| format!("{} IOPS{streams}", Rate(rate)));
         let figures: Vec<String> = value.into_iter().chain(rate).collect();
-        let at = single(answer, load.value);
-        let text = format!(
-            "at {} {at}: {}",
-            answer.search.axis.name(),
-            figures.join(", ")
-        );
+        let at = load_words(answer.search.axis, load.value);
+        let text = format!("at {at}: {}", figures.join(", "));
         if !figures.is_empty() && !told.contains(&text) {
             told.push(text);
         }
@@ -172,8 +168,7 @@ fn found(answer: &SearchAnswer) -> Option<String> {
 }
 
 /// `p99 < 2.00 ms`.
-fn bound(answer: &SearchAnswer) -> String {
-    let until = &answer.search.until;
+pub fn bound_words(until: &Bound) -> String {
     let limit = in_unit(&until.metric, until.limit);
     let sign = if until.below { "<" } else { ">" };
     sanitize(&format!("{} {sign} {limit}", until.metric))
@@ -190,10 +185,18 @@ fn in_unit(metric: &str, value: f64) -> String {
     }
 }
 
+/// A load with the name of its axis: `rate_iops 7.73k`. A load of 0 is a trial without a requested rate.
+pub fn load_words(axis: SearchAxis, load: f64) -> String {
+    match load > 0.0 {
+        true => format!("{} {}", axis.name(), single(axis, load)),
+        false => format!("{} unlimited", axis.name()),
+    }
+}
+
 /// A load in the unit of the axis.
-fn single(answer: &SearchAnswer, load: f64) -> String {
+fn single(axis: SearchAxis, load: f64) -> String {
     match load.is_finite() {
-        true if answer.search.axis == SearchAxis::Rate => Rate(load).to_string(),
+        true if axis == SearchAxis::Rate => Rate(load).to_string(),
         true => format!("{load:.0}"),
         false => "…".to_owned(),
     }
@@ -204,7 +207,7 @@ fn load(answer: &SearchAnswer, load: Option<&Estimated>) -> String {
     let Some(load) = load else {
         return "none".to_owned();
     };
-    let number = |load: f64| single(answer, load);
+    let number = |load: f64| single(answer.search.axis, load);
     let interval = load.interval.map_or(String::new(), |(low, high)| {
         format!(" [{}, {}]", number(low), number(high))
     });

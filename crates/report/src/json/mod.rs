@@ -19,7 +19,7 @@ use iodyno_model::{
 use serde::Serialize;
 
 pub(crate) use object::{list, object};
-pub use plan::{Makes, Schedule, Scheduled, plan};
+pub use plan::{Makes, Schedule, Scheduled, Searching, plan};
 
 use crate::compare;
 use crate::operations::of_group;

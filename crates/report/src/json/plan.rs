@@ -43,8 +43,31 @@ pub struct Schedule {
     pub can_decide: Option<bool>,
     /// The smallest number of rounds that can.
     pub least_rounds: Option<u32>,
-    /// Every trial in its order.
+    /// The number of trials that are done: of a run that is resumed.
+    pub done: u32,
+    /// The measured time of the trials below, ns, without those of searches and of workloads that have no time limit.
+    pub trials_ns: u64,
+    /// The longest measured time of all searches, ns.
+    pub searches_ns: u64,
+    /// The searches.
+    pub searches: Vec<Searching>,
+    /// Every trial in its order, also those of searches, which can end earlier.
     pub trials: Vec<Scheduled>,
+}
+
+/// A search in a schedule.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Searching {
+    /// The configuration's name.
+    pub configuration: String,
+    /// The workload's name.
+    pub workload: String,
+    /// What is searched.
+    pub search: Search,
+    /// The largest number of its trials.
+    pub most_trials: u32,
+    /// Their measured time, ns; null if one has no time limit.
+    pub most_ns: Option<u64>,
 }
 
 /// The storage of a configuration.

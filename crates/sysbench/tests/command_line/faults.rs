@@ -286,7 +286,11 @@ fn surprising_options_give_warnings_and_are_accepted() {
         ),
         (
             "--file-io-mode=async --file-test-mode=rndrd run",
-            "--file-io-mode=async | warning the kernel does buffered asynchronous requests one at a time, within submission | add `--file-extra-flags=direct`",
+            "--file-io-mode=async | warning the kernel does buffered asynchronous requests one at a time, within submission | add `--file-extra-flags=direct`; if buffered requests are meant, `--file-extra-flags=`",
+        ),
+        (
+            "--file-io-mode=async --file-extra-flags= --file-test-mode=rndrd run",
+            "",
         ),
         (
             "--file-async-backlog=8 --file-test-mode=rndrd run",
