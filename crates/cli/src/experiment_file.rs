@@ -189,35 +189,56 @@ pub(crate) fn plan(
 }
 
 /// The plan with a question about the values of a dimension: for each configuration if there are several, and each
-/// combination of the other axes.
+/// combination of the other axes. If it is an axis of workloads, only those that have it are compared: its option can be set for
+/// others, too.
 fn comparing(plan: Plan, dimension: String) -> Plan {
-    let configurations = plan.configurations.iter().map(|it| &it.dimensions);
-    let workloads = plan.workloads.iter().map(|it| &it.dimensions);
     let named = |axes: &BTreeMap<String, String>| axes.contains_key(&dimension);
+    let compared = |workload: &Workload| named(&workload.dimensions);
+    let of_axis = plan.workloads.iter().any(compared);
     // One that belongs to configurations is compared for each workload, and the other way round.
-    let (of_configurations, of_workloads) = (
-        dimension == Observation::CONFIGURATION || configurations.clone().any(named),
-        dimension == Observation::WORKLOAD || workloads.clone().any(named),
-    );
+    let of_configurations = dimension == Observation::CONFIGURATION
+        || plan.configurations.iter().any(|it| named(&it.dimensions));
+    let of_workloads = dimension == Observation::WORKLOAD || of_axis;
+    let cells = (0..plan.cells()).map(|cell| plan.cell(cell));
+    let cells: Vec<_> = cells
+        .filter(|(_, workload)| !of_axis || compared(workload))
+        .collect();
+    let configurations: BTreeSet<&str> = cells.iter().map(|(it, _)| it.name.as_str()).collect();
     let mut rows: BTreeSet<String> = BTreeSet::new();
     if of_configurations && dimension != Observation::CONFIGURATION {
-        rows.extend(configurations.flat_map(BTreeMap::keys).cloned());
+        rows.extend(
+            cells
+                .iter()
+                .flat_map(|(it, _)| it.dimensions.keys().cloned()),
+        );
     }
     if of_workloads && dimension != Observation::WORKLOAD {
-        rows.extend(workloads.flat_map(BTreeMap::keys).cloned());
+        rows.extend(
+            cells
+                .iter()
+                .flat_map(|(_, it)| it.dimensions.keys().cloned()),
+        );
     }
     rows.remove(&dimension);
     let mut rows: Vec<String> = rows.into_iter().collect();
-    if !of_configurations && (plan.configurations.len() > 1 || rows.is_empty()) {
+    if !of_configurations && (configurations.len() > 1 || rows.is_empty()) {
         rows.insert(0, Observation::CONFIGURATION.to_owned());
     }
     if !of_workloads {
         rows.insert(0, Observation::WORKLOAD.to_owned());
     }
+    let mut only = Vec::new();
+    if of_axis && !plan.workloads.iter().all(compared) {
+        // The answer of a search is printed beside the comparison.
+        let own = plan.workloads.iter();
+        let own = own.filter(|it| compared(it) || it.search.is_some());
+        only.extend(own.map(|it| (Observation::WORKLOAD.to_owned(), it.name.clone())));
+    }
     let question = Question {
         defines: plan.defines(&dimension),
         columns: dimension,
         rows,
+        only,
         ..plan.question
     };
     Plan { question, ..plan }

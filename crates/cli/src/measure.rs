@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::experiment::{Begin, EndedRun, RunObserver, carry_out};
 use crate::failure::Failure;
-use crate::observations::observations;
+use crate::observations::{observations, question_of};
 use crate::progress::Reporter;
 use crate::screen::write_out;
 use crate::trials::{run_json, run_view, trials_json};
@@ -126,7 +126,7 @@ fn verdict(ended_run: &EndedRun, store: &SqliteStore) -> Result<Option<Judged>, 
     let run = store.run(ended_run.end.handle.id)?;
     let mut trials = observations(store, &run)?;
     let unusable = trials.iter().all(|trial| trial.unusable.is_some());
-    let question = iodyno_judge::question_of(&run.plan);
+    let question = question_of(&run.plan, &trials);
     let side = |trial: &Observation| trial.dimension(&question.columns).to_owned();
     let one_side = trials.windows(2).all(|two| side(&two[0]) == side(&two[1]));
     if trials.is_empty() || unusable && one_side {

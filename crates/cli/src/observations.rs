@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use iodyno_model::{
-    Configuration, Diagnostic, Observation, Question, RunId, Trial, TrialKey, TrialState, Workload,
+    Configuration, Diagnostic, Observation, Plan, Question, RunId, Trial, TrialKey, TrialState,
+    Workload,
 };
 use iodyno_store::{Run, SqliteStore, Store, StoreError};
 
@@ -136,12 +137,25 @@ pub(crate) fn name_runs(runs: &[Run], observations: &mut [Observation]) {
     }
 }
 
+/// The question of a plan, without conditions that no trial meets: a run that was interrupted may have no trials of a workload.
+pub(crate) fn question_of(plan: &Plan, observations: &[Observation]) -> Question {
+    let mut question = iodyno_judge::question_of(plan);
+    let there = |dimension: &str, value: &str| {
+        let mut trials = observations.iter();
+        trials.any(|trial| trial.dimension(dimension) == value)
+    };
+    question.only.retain(|(name, value)| there(name, value));
+    let metrics = &mut question.metric_where;
+    metrics.retain(|(name, value, _)| there(name, value));
+    question
+}
+
 /// The default question: for a measured run, that of its plan; for an imported run, the dimension in which its trials
 /// differ, configurations first; for several runs, the runs themselves, or their configurations, workloads or names if
 /// these identify the runs.
 pub(crate) fn default_question(runs: &[Run], observations: &[Observation]) -> Question {
     let (question, columns) = match runs {
-        [run] if run.plan.imported.is_none() => return iodyno_judge::question_of(&run.plan),
+        [run] if run.plan.imported.is_none() => return question_of(&run.plan, observations),
         [run] => (
             run.plan.question.clone(),
             iodyno_judge::likeliest_axis(observations),

@@ -50,7 +50,9 @@ pub(crate) fn plan_text(
         let said = format!("{}: {}{root}{sampled}", node.name, node.at);
         text += &line("node", &said, style);
     }
-    for configuration in &plan.configurations {
+    // The summary has a line for storage that is made.
+    let made = |it: &&Configuration| !summary.is_empty() && !it.again && it.provision().is_some();
+    for configuration in plan.configurations.iter().filter(|it| !made(it)) {
         text += &line("on", &target(configuration), style);
     }
     let destroyed = plan.destroy.iter();

@@ -92,6 +92,7 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
         rows,
         metrics: args.metric.clone(),
         margin: args.margin.map_or(Question::MARGIN, |margin| margin.share),
+        only: plan.question.only.clone(),
         metric_where: plan.question.metric_where.clone(),
         ..Question::default()
     };

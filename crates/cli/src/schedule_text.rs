@@ -245,7 +245,10 @@ fn made(schedule: &Schedule, style: Style) -> String {
 
 /// The layers with their options and the other settings.
 fn storage(provision: &Provision) -> String {
-    let layers: Vec<String> = provision.layers.iter().map(layer).collect();
+    let layers: Vec<String> = match provision.layers.as_slice() {
+        [Layer::Directory { path }] => vec![format!("a new folder in {}", path.display())],
+        layers => layers.iter().map(layer).collect(),
+    };
     let settings = settings(provision).into_iter();
     let settings = settings.map(|(what, value)| format!("; {what} {value}"));
     layers.join(" on ") + &settings.collect::<String>()

@@ -158,7 +158,7 @@ fn words<'d>(
     nothing: &'d Table,
     report: &mut Report<'_>,
 ) -> Option<Vec<Word<'d>>> {
-    let mut found: Vec<Word<'d>> = Vec::new();
+    let (mut found, mut failed): (Vec<Word<'d>>, bool) = Default::default();
     let parts: Vec<&str> = text.split(" on ").map(str::trim).collect();
     for (index, part) in parts.iter().enumerate() {
         let last = index + 1 == parts.len();
@@ -200,11 +200,11 @@ fn words<'d>(
                 }
                 None => format!("the kinds are {}", listed(&KINDS)),
             };
-            report.error(at, message, hint);
-            return None;
+            report.error(at.clone(), message, hint);
+            failed = true;
         }
     }
-    Some(found)
+    (!failed).then_some(found)
 }
 
 /// Whether the last part of a target is a path: it has a slash, or is a single word that does not resemble a kind.

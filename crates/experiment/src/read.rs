@@ -129,16 +129,23 @@ impl File<'_, '_, '_> {
         let keyed = Keyed::new(&own, 0..0, "the experiment", FILE);
         keyed.check(self.report);
         let nodes = Nodes::read(&own, self.context.nodes, &self.variables, self.report);
+        let before = self.report.errors();
         let configurations = self.configurations(&own, &nodes);
         let (workloads, primaries) = self.workloads(&own, &configurations, &nodes);
+        let sections = Sections {
+            configurations: &configurations,
+            workloads: &workloads,
+            axes: axes(&own),
+            whole: self.report.errors() == before,
+        };
         if workloads.is_empty() && self.report.errors() == 0 {
             let hint = "add a line `[workload.NAME]`, then `fio = …`, `fs = …` or `fileio = …`";
             self.report
                 .error(0..0, "the experiment has no workload", hint);
         }
-        let compare = self.compare(&keyed, &configurations, &workloads);
-        self.check_baseline(&keyed, compare.as_deref(), &configurations, &workloads);
-        self.check_table(&own, &configurations, &workloads);
+        let compare = self.compare(&keyed, &sections);
+        self.check_baseline(&keyed, compare.as_deref(), &sections);
+        self.check_table(&own, &sections);
         self.check_metrics(&keyed, "metric", Metric::is_own);
         unused_parameters(&file, self.report);
         for entry in &own.entries {
@@ -682,24 +689,10 @@ impl File<'_, '_, '_> {
     }
 
     /// The dimension to compare, if it is one and has several values.
-    fn compare(
-        &mut self,
-        keyed: &Keyed<'_>,
-        configurations: &[Configuration],
-        workloads: &[Workload],
-    ) -> Option<String> {
+    fn compare(&mut self, keyed: &Keyed<'_>, sections: &Sections<'_>) -> Option<String> {
         let found = keyed.text("compare", self.report)?;
-        let axes = configurations
-            .iter()
-            .map(|it| &it.dimensions)
-            .chain(workloads.iter().map(|it| &it.dimensions));
-        let axes = axes.flat_map(|axes| axes.keys().map(String::as_str));
         let mut names: Vec<&str> = [Observation::CONFIGURATION, Observation::WORKLOAD].into();
-        for name in axes {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
+        names.extend(&sections.axes);
         if !names.contains(&found.value.as_str()) {
             let hint = match closest(&found.value, names.iter().copied()) {
                 Some(near) => format!("did you mean `\"{near}\"`?"),
@@ -709,8 +702,8 @@ impl File<'_, '_, '_> {
             self.report.error(found.at, message, hint);
             return None;
         }
-        let compared = labels(&found.value, configurations, workloads);
-        if let [one] = compared.as_slice() {
+        let compared = sections.labels(&found.value);
+        if let ([one], true) = (compared.as_slice(), sections.whole) {
             let message = format!("`{}` has one value, `{one}`", found.value);
             let hint = "compare an axis with several values";
             self.report.error(found.at, message, hint);
@@ -734,12 +727,7 @@ impl File<'_, '_, '_> {
     }
 
     /// The dimensions of the closing table are those of trials: names, axes, and options of the work.
-    fn check_table(
-        &mut self,
-        file: &Table,
-        configurations: &[Configuration],
-        workloads: &[Workload],
-    ) {
+    fn check_table(&mut self, file: &Table, sections: &Sections<'_>) {
         let Some((node, table)) = file
             .get("table")
             .and_then(|node| Some((node, node.as_table()?)))
@@ -747,15 +735,7 @@ impl File<'_, '_, '_> {
             return;
         };
         let mut names = vec![Observation::WORKLOAD, Observation::CONFIGURATION];
-        let axes = configurations
-            .iter()
-            .map(|it| &it.dimensions)
-            .chain(workloads.iter().map(|it| &it.dimensions));
-        for axis in axes.flat_map(BTreeMap::keys) {
-            if !names.contains(&axis.as_str()) {
-                names.push(axis);
-            }
-        }
+        names.extend(&sections.axes);
         let keyed = Keyed::within(table, node.at.clone(), "table", crate::keys::TABLE);
         self.check_metrics(&keyed, "metric", is_metric_or_figure);
         for key in ["rows", "columns"] {
@@ -777,20 +757,21 @@ impl File<'_, '_, '_> {
         &mut self,
         keyed: &Keyed<'_>,
         compare: Option<&str>,
-        configurations: &[Configuration],
-        workloads: &[Workload],
+        sections: &Sections<'_>,
     ) {
         let Some(baseline) = keyed.text("baseline", self.report) else {
             return;
         };
         // Without configurations here, `--on` names them.
-        let what = match (compare, configurations.len()) {
+        let what = match (compare, sections.configurations.len()) {
             (Some(compare), _) => compare,
             (None, 1) => Observation::WORKLOAD,
             (None, _) => Observation::CONFIGURATION,
         };
-        let names = labels(what, configurations, workloads);
-        if names.is_empty() {
+        let names = sections.labels(what);
+        // It may be a value of a workload that has errors.
+        let of_axis = ![Observation::WORKLOAD, Observation::CONFIGURATION].contains(&what);
+        if names.is_empty() || of_axis && !sections.whole {
             return;
         }
         if !names.contains(&baseline.value.as_str()) {
@@ -812,27 +793,51 @@ impl File<'_, '_, '_> {
     }
 }
 
-/// The values of a dimension of a plan, in the order of the text.
-fn labels<'a>(
-    dimension: &str,
+/// The sections of a text, for the keys that refer to them.
+struct Sections<'a> {
     configurations: &'a [Configuration],
     workloads: &'a [Workload],
-) -> Vec<&'a str> {
-    // The trials of a search are not compared.
-    let workloads = workloads.iter().filter(|it| it.search.is_none());
-    let mut found: Vec<&str> = match dimension {
-        Observation::CONFIGURATION => configurations.iter().map(|it| it.name.as_str()).collect(),
-        Observation::WORKLOAD => workloads.map(|it| it.name.as_str()).collect(),
-        axis => {
-            let configurations = configurations.iter().map(|it| &it.dimensions);
-            let all = configurations.chain(workloads.map(|it| &it.dimensions));
-            all.filter_map(|axes| axes.get(axis).map(String::as_str))
-                .collect()
+    /// The names of all axes, also of sections with errors.
+    axes: Vec<&'a str>,
+    /// Whether no section has an error: others are missing above.
+    whole: bool,
+}
+
+impl Sections<'_> {
+    /// The values of a dimension of a plan, in the order of the text.
+    fn labels(&self, dimension: &str) -> Vec<&str> {
+        let configurations = self.configurations.iter();
+        // The trials of a search are not compared.
+        let workloads = self.workloads.iter().filter(|it| it.search.is_none());
+        let mut found: Vec<&str> = match dimension {
+            Observation::CONFIGURATION => configurations.map(|it| it.name.as_str()).collect(),
+            Observation::WORKLOAD => workloads.map(|it| it.name.as_str()).collect(),
+            axis => {
+                let configurations = configurations.map(|it| &it.dimensions);
+                let all = configurations.chain(workloads.map(|it| &it.dimensions));
+                all.filter_map(|axes| axes.get(axis).map(String::as_str))
+                    .collect()
+            }
+        };
+        let mut seen = BTreeSet::new();
+        found.retain(|label| seen.insert(*label));
+        found
+    }
+}
+
+/// The names of the axes of all sections.
+fn axes(file: &Table) -> Vec<&str> {
+    let kinds = ["configuration", "workload"].into_iter();
+    let sections = kinds.filter_map(|kind| file.get(kind)?.as_table());
+    let sections = sections.flat_map(|sections| &sections.entries);
+    let axes = sections.filter_map(|section| section.node.as_table()?.get("axis")?.as_table());
+    let mut names: Vec<&str> = Vec::new();
+    for axis in axes.flat_map(|axes| &axes.entries) {
+        if !names.contains(&axis.key.as_str()) {
+            names.push(&axis.key);
         }
-    };
-    let mut seen = BTreeSet::new();
-    found.retain(|label| seen.insert(*label));
-    found
+    }
+    names
 }
 
 /// Warns of parameters that no string mentions.

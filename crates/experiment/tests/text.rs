@@ -1094,6 +1094,19 @@ axis.threads = [1, 16]
 "#;
 
 #[test]
+fn every_unknown_layer_of_a_target_is_reported() {
+    assert_eq!(
+        faults(&format!(
+            "[configuration.a]\ntarget = \"ext5 on lop on file on /x\"\n{WORK}"
+        )),
+        [
+            "2:10 `ext5` is not a kind of layer",
+            "2:10 `lop` is not a kind of layer"
+        ]
+    );
+}
+
+#[test]
 fn the_compared_dimension_is_a_configuration_a_workload_or_an_axis() {
     let with = |keys: &str| valid(&format!("{keys}{THREADS}"));
     let experiment = with("compare = \"threads\"\nbaseline = \"16\"\n");
@@ -1117,6 +1130,11 @@ fn the_compared_dimension_is_a_configuration_a_workload_or_an_axis() {
         faults(&format!("compare = \"threads\"\n{one}")),
         ["1:11 `threads` has one value, `16`"]
     );
+    // An error of a workload does not make its axis unknown.
+    let broken = THREADS.replace("\"128M\"", "\"much\"");
+    let keys = "compare = \"threads\"\nbaseline = \"16\"\ntable.rows = [\"threads\"]\n";
+    let found = faults(&format!("{keys}{broken}"));
+    assert!(found.iter().all(|it| it.contains("much")), "{found:?}");
 }
 
 const TWO_NODES: &str = "[node.a]\nat = \"ssh://10.0.0.1\"\nsudo = true\n[node.b]\nat = \"local\"\n[node.host]\nat = \"ssh://h\"\njobs = false\n";

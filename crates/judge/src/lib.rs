@@ -21,9 +21,9 @@ mod work;
 
 pub use behaviour::behaviour;
 pub use compare::{
-    CompareError, QuestionError, TooFewRounds, can_decide, check_claims, chosen, compare,
-    default_rounds, default_rows, distinguishing_runs, likeliest_axis, primaries, question_of,
-    widest_interval,
+    CompareError, QuestionError, TooFewRounds, can_decide, check_claims, chosen, comparable,
+    compare, default_rounds, default_rows, distinguishing_runs, likeliest_axis, primaries,
+    question_of, widest_interval,
 };
 pub use doctor::examine;
 pub use findings::findings;

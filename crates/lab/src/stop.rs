@@ -1,8 +1,6 @@
 //! Decides whether there is time for another round, and whether a cell is given up. Pure functions.
 
-use std::collections::HashMap;
-
-use iodyno_model::{Observation, Plan, TrialState};
+use iodyno_model::{Plan, TrialState};
 
 /// A cell that has never completed is given up after this many consecutive failures, so that a long run does not
 /// spend hours on trials that fail.
@@ -107,26 +105,13 @@ impl RetryLimit {
         (0..self.0.len() as u32).all(|cell| self.given_up(cell))
     }
 
-    /// Whether the plan compares cells, and no row of the comparison has two cells left.
+    /// Whether the plan compares cells, no row of the comparison has two cells left, and no search is left.
     pub(crate) fn nothing_to_compare(&self, plan: &Plan) -> bool {
-        let by_workload = plan.question.columns == Observation::WORKLOAD;
-        let cells = (0..plan.cells()).map(|cell| (cell, plan.cell(cell)));
-        // The repeated baseline is not compared.
-        let own =
-            cells.filter(|(_, (configuration, workload))| !configuration.again && !workload.again);
-        let mut left: HashMap<&str, u32> = HashMap::new();
-        for (cell, (configuration, workload)) in own {
-            let row = match by_workload {
-                true => &configuration.name,
-                false => &workload.name,
-            };
-            *left.entry(row).or_default() += u32::from(!self.given_up(cell));
-        }
-        let columns = match by_workload {
-            true => plan.workloads.iter().filter(|one| !one.again).count(),
-            false => plan.configurations.iter().filter(|one| !one.again).count(),
-        };
-        columns > 1 && left.values().all(|cells| *cells < 2)
+        let left = |cell| !self.given_up(cell);
+        let mut cells = 0..plan.cells();
+        let searching = cells.any(|cell| left(cell) && plan.cell(cell).1.search.is_some());
+        let compares = iodyno_judge::comparable(plan, &|_| true);
+        compares && !searching && !iodyno_judge::comparable(plan, &left)
     }
 
     /// The number of cells whose latest trial was not refused.

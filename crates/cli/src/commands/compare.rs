@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::interleaved::{advice, at_equal_rate};
 use crate::observations::{
     default_question, find_runs, job_observations, name_runs, node_observations, observations,
-    run_name,
+    question_of, run_name,
 };
 use crate::screen::write_out;
 
@@ -352,6 +352,10 @@ fn laid_out(
     };
     Question {
         baseline: question.baseline.filter(|_| as_before),
+        only: match as_before {
+            true => question.only,
+            false => Vec::new(),
+        },
         defines: defined_by(runs, &columns),
         columns,
         across,
@@ -421,7 +425,7 @@ pub(crate) fn closing(
         return Ok(None);
     };
     let runs = std::slice::from_ref(run);
-    let question = laid_out(runs, table, iodyno_judge::question_of(&run.plan), trials);
+    let question = laid_out(runs, table, question_of(&run.plan, trials), trials);
     let mut trials = trials.to_vec();
     in_order_of_plans(&mut trials, runs);
     let Judged::Compared(mut comparison) = judge(runs, &mut trials, &question)? else {
@@ -473,7 +477,7 @@ pub(crate) fn searches_of(store: &SqliteStore, run: &Run) -> Result<Vec<SearchAn
     match run.plan.workloads.iter().any(|it| it.search.is_some()) {
         true => {
             let trials = observations(store, run)?;
-            let question = iodyno_judge::question_of(&run.plan);
+            let question = question_of(&run.plan, &trials);
             Ok(searches(std::slice::from_ref(run), &trials, &question))
         }
         false => Ok(Vec::new()),
@@ -727,6 +731,9 @@ fn question(args: &CompareArgs, runs: &[Run], trials: &[Observation]) -> Result<
         false => iodyno_judge::default_rows(&columns, &across, trials),
     };
     let baseline = default.baseline.filter(|_| as_default);
+    let own = default.only.into_iter().filter(|_| as_default);
+    let asked_for: Vec<String> = only.iter().map(|(name, _)| name.clone()).collect();
+    only.extend(own.filter(|(dimension, _)| !asked_for.contains(dimension)));
     let asked = metrics(&args.metric);
     let (metrics, primary_metrics) = match asked.names.is_empty() {
         true => (default.metrics, default.primary_metrics),

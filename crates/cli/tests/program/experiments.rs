@@ -78,6 +78,71 @@ fn an_axis_is_compared_within_the_others_and_a_table_closes_the_run() {
 }
 
 #[test]
+fn workloads_that_only_set_the_option_of_the_compared_axis_are_not_compared() {
+    let home = Home::new();
+    let text = r#"
+name = "depths"
+compare = "iodepth"
+rounds = 10
+
+[configuration.here]
+target = "."
+
+[configuration.there]
+target = "."
+
+[workload.before]
+only = ["there"]
+fio = { ioengine = "sim", sim_latency = "constant:1ms", rw = "read", size = "1m", iodepth = 16 }
+
+[workload."at-${iodepth}"]
+only = ["here"]
+fio = { ioengine = "sim", sim_latency = "lognormal:300us:0.3", rw = "randread", size = "16m", runtime = "200ms", time_based = 1 }
+axis.iodepth = [1, 16]
+
+[table]
+rows = ["rw"]
+columns = ["iodepth"]
+metric = ["iops"]
+"#;
+    home.file("laws.toml", text);
+    run(&home, &["--dry-run"])
+        .succeeds()
+        .prints("10 rounds can decide 1 primary comparison");
+    let done = run(&home, &[]).succeeds().prints("16: 1 faster");
+    assert!(!done.stdout.contains("NO DATA"), "{}", done.stdout);
+    // The table at the end has no row for it either.
+    let closing = done.stdout.rsplit("16: 1 faster").next().unwrap();
+    assert!(!closing.contains("\nread "), "{closing}");
+    for (further, other) in [(&[][..], false), (&["--cols", "workload"], true)] {
+        let mut arguments = vec!["compare", "last", "--format", "json"];
+        arguments.extend(further);
+        let done = home.iodyno(&arguments);
+        assert_eq!(done.stdout.contains("before"), other, "{}", done.stdout);
+    }
+}
+
+#[test]
+fn an_experiment_of_which_a_part_cannot_run_compares_the_rest_and_exits_with_4() {
+    let home = Home::new();
+    let text = EXPERIMENT.replace(
+        "[workload",
+        "[configuration.absent]\ntarget = \"directory on .\"\nready = \"exit 0\"\nsetup = \"echo no server; exit 7\"\n\n[workload",
+    );
+    home.file(
+        "laws.toml",
+        &text.replace("baseline = \"slow-4k\"", "compare = \"law\""),
+    );
+    run(&home, &["--rounds", "10"])
+        .exits(4)
+        .prints("1.51× [1.49, 1.52]      0.002  FASTER")
+        .tells("exit 7");
+    // The other configuration has all its rounds.
+    let list = home.iodyno(&["list", "--json"]).succeeds().json();
+    assert_eq!(list["runs"][0]["trials_completed"], 20, "{list:#}");
+}
+
+#[test]
 fn a_run_is_resumed_from_the_store_without_the_file() {
     let home = home();
     run(&home, &["--rounds", "2"]).succeeds();
@@ -345,9 +410,7 @@ fn the_dry_run_of_a_search_has_a_line_for_it_and_keeps_the_rounds_of_the_others(
     let alone = home.iodyno(&["run", "search.toml", "--dry-run"]).succeeds();
     let alone = alone
         .prints("search: 1 search of at most 60 trials, seed 3")
-        .prints(
-            "load on here: the highest rate_iops with p99 < 2.00 ms; at most 60 trials, 1 min 00 s",
-        )
+        .prints("load on here: the highest rate_iops with p99 < 2.00 ms; at most 60 trials, 60.0 s")
         .prints("the searches take at most 60.0 s");
     assert!(!alone.stdout.contains("round 1"), "{}", alone.stdout);
     let work = "fio = { ioengine = \"sim\", rw = \"read\", bs = \"4k\", size = \"16m\", runtime = 2, time_based = 1 }";
@@ -357,7 +420,7 @@ fn the_dry_run_of_a_search_has_a_line_for_it_and_keeps_the_rounds_of_the_others(
     let both = both
         .prints("3 rounds of 2 cells, 6 trials, and 1 search of at most 60 trials")
         .prints("compares   b with a")
-        .prints("all trials 12.0 s; the searches at most 60.0 s more")
+        .prints("all trials 12.0 s; the searches at most 60.0 s")
         .prints("  round 3 ")
         .prints("  then     one trial of each search per round, until it has its answer")
         .tells("3 rounds cannot decide");

@@ -50,3 +50,35 @@ fn clean_undoes_what_a_killed_run_made_and_a_dry_run_only_lists_it() {
     );
     assert!(!folder.exists());
 }
+
+#[test]
+fn a_new_loop_device_is_preconditioned_and_detached() {
+    if !root() {
+        return skip("only root attaches loop devices");
+    }
+    let home = Home::new();
+    home.file(
+        "x.toml",
+        "rounds = 1\nsettle = false\n[configuration.image]\ntarget = 'loop on file on .'\nfile.size = '8MiB'\n\
+         precondition = '2s'\n[workload.w]\nfio = { rw = 'randread', bs = '4k', size = '8m' }\n",
+    );
+    let done = home.iodyno(&["run", "x.toml", "--json"]);
+    if done.stderr.contains("/dev/loop-control") {
+        return skip(&done.stderr);
+    }
+    let run = done.succeeds().json();
+    let facts = &run["trials"][0]["nodes"][0]["environment"]["made"]["facts"];
+    assert_ne!(facts["precondition.written"], "0 B", "{facts:#}");
+    assert!(facts["precondition.steady"].is_string(), "{facts:#}");
+    assert_eq!(facts["layers"], "loop on file on directory");
+    let loops = fs::read_dir("/sys/block").unwrap().flatten();
+    let own = home.work().display().to_string();
+    for device in loops {
+        let file = device.path().join("loop/backing_file");
+        let file = fs::read_to_string(file).unwrap_or_default();
+        assert!(!file.starts_with(&own), "{file}");
+    }
+    let left = fs::read_dir(home.work()).unwrap().flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["x.toml"]);
+}

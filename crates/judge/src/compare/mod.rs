@@ -38,7 +38,7 @@ pub use defaults::{default_rows, distinguishing_runs, likeliest_axis};
 pub use error::{CompareError, QuestionError};
 pub use grouping::chosen;
 pub use projection::{
-    TooFewRounds, can_decide, default_rounds, primaries, question_of, widest_interval,
+    TooFewRounds, can_decide, comparable, default_rounds, primaries, question_of, widest_interval,
 };
 pub(crate) use words::regimes;
 

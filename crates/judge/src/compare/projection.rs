@@ -114,8 +114,29 @@ pub fn widest_interval(comparison: &Comparison, of: Option<&Workload>) -> Option
 /// expected; the workloads of a family have one row. Dimensions that only trials have are assumed to differ between
 /// workloads, so that the number is never too small. 0 if there is nothing to compare.
 pub fn primaries(plan: &Plan) -> u32 {
+    let (rows, baseline) = rows(plan, &|_| true);
+    // The p of a row without its baseline does not exist.
+    let compared = rows.values().filter(|columns| {
+        let mut columns = columns.iter();
+        columns.any(|column| Some(column) == baseline.as_ref())
+    });
+    compared.map(|columns| columns.len() as u32 - 1).sum()
+}
+
+/// Whether the plan's question can compare two of these cells.
+pub fn comparable(plan: &Plan, cells: &dyn Fn(u32) -> bool) -> bool {
+    let (rows, _) = rows(plan, cells);
+    rows.values().any(|columns| columns.len() > 1)
+}
+
+/// The columns of each row of the question of a plan, of these cells; and the baseline.
+fn rows(
+    plan: &Plan,
+    cells: &dyn Fn(u32) -> bool,
+) -> (BTreeMap<Vec<String>, BTreeSet<String>>, Option<String>) {
     let question = &plan.question;
-    let cells = (0..plan.cells()).map(|cell| plan.cell(cell));
+    let cells = (0..plan.cells()).filter(|cell| cells(*cell));
+    let cells = cells.map(|cell| plan.cell(cell));
     // The trials of a search are not compared.
     let own = cells.filter(|(configuration, workload)| {
         !configuration.again && !workload.again && workload.search.is_none()
@@ -183,10 +204,5 @@ pub fn primaries(plan: &Plan) -> u32 {
             rows.entry(name).or_default().insert(column);
         }
     }
-    // The p of a row without its baseline does not exist.
-    let compared = rows.values().filter(|columns| {
-        let mut columns = columns.iter();
-        columns.any(|column| Some(column) == baseline.as_ref())
-    });
-    compared.map(|columns| columns.len() as u32 - 1).sum()
+    (rows, baseline)
 }

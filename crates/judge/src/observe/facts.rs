@@ -131,7 +131,7 @@ pub(super) fn made(configuration: &Configuration) -> Vec<Fact> {
         if let Ok(serde_json::Value::Object(options)) = serde_json::to_value(layer) {
             for (name, value) in options {
                 if !["kind", "fs", "path", "paths"].contains(&name.as_str()) {
-                    option(&format!("{kind}.{name}"), &value, &mut add);
+                    option(&format!("{kind}."), &name, &value, &mut add);
                 }
             }
         }
@@ -139,7 +139,7 @@ pub(super) fn made(configuration: &Configuration) -> Vec<Fact> {
     for (name, value) in provision.sysctl.iter().chain(&provision.queue) {
         add(name, value.clone());
     }
-    add("fill", Bytes(provision.fill).to_string());
+    add("fill", exact_size(provision.fill));
     let precondition = match provision.precondition_ns {
         0 => "none".to_owned(),
         ns => format!("at most {}", Nanos(ns)),
@@ -149,12 +149,15 @@ pub(super) fn made(configuration: &Configuration) -> Vec<Fact> {
 }
 
 /// An option as facts: one for each of its parts that has a name.
-fn option(name: &str, value: &serde_json::Value, add: &mut impl FnMut(&str, String)) {
+fn option(prefix: &str, name: &str, value: &serde_json::Value, add: &mut impl FnMut(&str, String)) {
     use serde_json::Value as Json;
+    // As in an experiment: the unit is part of the value.
+    let own = name.strip_suffix("_ns").unwrap_or(name);
+    let full = format!("{prefix}{own}");
     match value {
         Json::Object(parts) => {
             for (part, value) in parts {
-                option(&format!("{name}.{part}"), value, add);
+                option(&format!("{full}."), part, value, add);
             }
         }
         Json::Array(values) if !values.is_empty() => {
@@ -162,11 +165,33 @@ fn option(name: &str, value: &serde_json::Value, add: &mut impl FnMut(&str, Stri
                 Json::String(text) => text.clone(),
                 other => other.to_string(),
             });
-            add(name, words.collect::<Vec<_>>().join(" "));
+            add(&full, words.collect::<Vec<_>>().join(" "));
         }
-        Json::Null | Json::Array(_) => add(name, "default".to_owned()),
-        Json::String(text) => add(name, text.clone()),
-        other => add(name, other.to_string()),
+        Json::Null | Json::Array(_) => add(&full, "default".to_owned()),
+        Json::String(text) => add(&full, text.clone()),
+        other => {
+            let text = match (name, other.as_u64()) {
+                ("size" | "volume", Some(bytes)) => exact_size(bytes),
+                ("read_iops" | "write_iops" | "read_bandwidth" | "write_bandwidth", Some(0)) => {
+                    "no limit".to_owned()
+                }
+                ("read_bandwidth" | "write_bandwidth", Some(bytes)) => {
+                    format!("{}/s", exact_size(bytes))
+                }
+                (_, Some(ns)) if own != name => Nanos(ns).to_string(),
+                _ => other.to_string(),
+            };
+            add(&full, text);
+        }
+    }
+}
+
+/// `1 GiB`; in bytes if that would be rounded, because different sizes are different facts.
+fn exact_size(bytes: u64) -> String {
+    let text = Bytes(bytes).to_string();
+    match text.parse() {
+        Ok(Bytes(read)) if read == bytes => text,
+        _ => format!("{bytes} B"),
     }
 }
 

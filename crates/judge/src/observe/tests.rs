@@ -56,9 +56,11 @@ fn axes_families_and_layers_of_a_made_target_are_observed() {
     workload.dimensions = axis("rw", "as the user calls it");
     let provision = serde_json::json!({"layers": [
         {"kind": "zfs", "layout": [{"redundancy": "mirror", "devices": 2}], "pool": {},
-         "properties": {"compression": "off"}, "volume": null, "origin": "new"},
-        {"kind": "loop", "direct": true, "sector": null},
-        {"kind": "file", "size": 1 << 30, "count": 2, "allocate": true},
+         "properties": {"compression": "off"}, "volume": 8_u64 << 30, "origin": "new"},
+        {"kind": "throttle", "read_iops": 0, "write_iops": 500, "read_bandwidth": 1 << 20, "write_bandwidth": 0},
+        {"kind": "delay", "read_ns": 2_000_000, "write_ns": 0},
+        {"kind": "loop", "direct": true, "sector": 4096},
+        {"kind": "file", "size": (1 << 30) + 4096, "count": 2, "allocate": true},
         {"kind": "directory", "path": "/data"},
     ]});
     let provision = serde_json::from_value(provision).unwrap();
@@ -77,11 +79,21 @@ fn axes_families_and_layers_of_a_made_target_are_observed() {
         ["mixed", "as the user calls it", "mirror", "3"]
     );
     for (name, expected) in [
-        ("layers", "zfs on loop on file on directory"),
+        (
+            "layers",
+            "zfs on throttle on delay on loop on file on directory",
+        ),
         ("zfs.properties.compression", "off"),
+        ("zfs.volume", "8 GiB"),
+        ("throttle.read_iops", "no limit"),
+        ("throttle.write_iops", "500"),
+        ("throttle.read_bandwidth", "1 MiB/s"),
+        ("delay.read", "2.00 ms"),
         ("loop.direct", "true"),
-        ("loop.sector", "default"),
+        ("loop.sector", "4096"),
         ("file.count", "2"),
+        // Rounded, it would be the fact of 1 GiB.
+        ("file.size", "1073745920 B"),
     ] {
         assert_eq!(fact(&found, name), Some(expected), "{name}");
     }

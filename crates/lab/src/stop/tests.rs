@@ -104,6 +104,26 @@ fn cells_are_compared_within_their_row() {
         let context = format!("{configurations} × {workloads} by {columns}: {failed:?}");
         assert_eq!(retries.nothing_to_compare(&plan), nothing, "{context}");
     }
+    // An axis of the workloads is compared on each configuration, also if a workload runs on one of them only.
+    let mut by_axis = plan(2, 2, 1);
+    for (workload, depth) in by_axis.workloads.iter_mut().zip(["1", "16"]) {
+        workload.dimensions = [("iodepth".to_owned(), depth.to_owned())].into();
+        workload.only = vec![by_axis.configurations[0].name.clone()];
+    }
+    by_axis.question.columns = "iodepth".to_owned();
+    by_axis.question.rows = vec!["configuration".to_owned()];
+    let whole = RetryLimit::new(&by_axis);
+    assert!(!whole.nothing_to_compare(&by_axis));
+    for (everywhere, nothing) in [(false, true), (true, false)] {
+        if everywhere {
+            by_axis.workloads.iter_mut().for_each(|it| it.only.clear());
+        }
+        let mut retries = RetryLimit::new(&by_axis);
+        for _ in 0..MOST_FAILURES {
+            retries.note(1, TrialState::Failed);
+        }
+        assert_eq!(retries.nothing_to_compare(&by_axis), nothing);
+    }
     // The repeated baseline alone is not a comparison.
     for (configurations, failed, nothing) in [(2, 2, true), (2, 1, false), (1, 1, false)] {
         let plan = crate::with_again(plan(configurations, 1, 1));

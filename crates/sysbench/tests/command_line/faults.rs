@@ -289,10 +289,6 @@ fn surprising_options_give_warnings_and_are_accepted() {
             "--file-io-mode=async | warning the kernel does buffered asynchronous requests one at a time, within submission | add `--file-extra-flags=direct`; if buffered requests are meant, `--file-extra-flags=`",
         ),
         (
-            "--file-io-mode=async --file-extra-flags= --file-test-mode=rndrd run",
-            "",
-        ),
-        (
             "--file-async-backlog=8 --file-test-mode=rndrd run",
             "--file-async-backlog=8 | note `--file-async-backlog` has no effect without `--file-io-mode=async` | -",
         ),
@@ -315,6 +311,7 @@ fn surprising_options_give_warnings_and_are_accepted() {
         "--rand-type=uniform --file-test-mode=rndrd run",
         "--file-fsync-all --file-test-mode=rndwr run",
         "--file-io-mode=async --file-extra-flags=direct --file-test-mode=rndrd run",
+        "--file-io-mode=async --file-extra-flags= --file-test-mode=rndrd run",
         "--file-fsync-end=off --threads=2 cleanup",
         "--time=0 prepare",
         "--forced-shutdown=off --verbosity=3 prepare",

@@ -200,18 +200,27 @@ impl Maker<'_> {
         requests: &[ProvisionRequest],
         stop: &dyn Fn() -> bool,
     ) -> Vec<Diagnostic> {
-        let mut faults = Vec::new();
+        // Each with the configurations that have it.
+        let mut faults: Vec<(Diagnostic, Vec<String>)> = Vec::new();
         for request in requests {
+            let name = format!("`{}`", request.configuration);
             for fault in self.faults(request, stop) {
-                let name = &request.configuration;
-                let message = format!("configuration `{name}`: {}", fault.message);
-                let fault = Diagnostic { message, ..fault };
-                if !faults.contains(&fault) {
-                    faults.push(fault);
+                match faults.iter_mut().find(|(known, _)| *known == fault) {
+                    Some((_, names)) if names.contains(&name) => {}
+                    Some((_, names)) => names.push(name.clone()),
+                    None => faults.push((fault, vec![name.clone()])),
                 }
             }
         }
-        faults
+        let of = |(fault, names): (Diagnostic, Vec<String>)| {
+            let word = match names.len() {
+                1 => "configuration",
+                _ => "configurations",
+            };
+            let message = format!("{word} {}: {}", names.join(", "), fault.message);
+            Diagnostic { message, ..fault }
+        };
+        faults.into_iter().map(of).collect()
     }
 
     fn faults(&self, request: &ProvisionRequest, stop: &dyn Fn() -> bool) -> Vec<Diagnostic> {

@@ -1148,6 +1148,13 @@ fn impossible_targets_are_refused_with_all_faults_before_anything_is_made() {
     };
     let ext4 = || file_system(FileSystemKind::Ext4);
     check(vec![], &["there is no layer"]);
+    let several = ["a", "b"].map(|name| ProvisionRequest {
+        configuration: name.to_owned(),
+        ..request(plain(vec![]))
+    });
+    let found = world.maker().check(&several, &|| false);
+    let found: Vec<&str> = found.iter().map(|fault| fault.message.as_str()).collect();
+    assert_eq!(found, ["configurations `a`, `b`: there is no layer"]);
     check(
         vec![ext4(), image(2), directory(&world)],
         &["`ext4` needs one device below it, and there is 2 files below it"],
