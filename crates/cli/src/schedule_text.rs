@@ -1,10 +1,10 @@
 //! What an experiment will do, for `--dry-run`: the storage that is made, space and time, and every trial in order.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use iodyno_lab::Remaining;
-use iodyno_model::{Fresh, Layer, Pinning, Plan, Provision, Workload, ZfsOrigin};
+use iodyno_model::{Configuration, Fresh, Layer, Pinning, Plan, Provision, Workload, ZfsOrigin};
 use iodyno_report::Style;
 use iodyno_report::compare::bound_words;
 use iodyno_report::json::{Makes, Schedule, Scheduled, Searching};
@@ -135,7 +135,16 @@ fn precondition_ns(plan: &Plan) -> u64 {
 pub(crate) fn summary_text(plan: &Plan, schedule: &Schedule, style: Style) -> String {
     let mut text = made(schedule, style);
     for (folder, bytes) in &schedule.space {
-        let space = format!("{} of image files in {}", Bytes(*bytes), folder.display());
+        let grows = plan.configurations.iter().any(|it| grows_in(it, folder));
+        let (most, how) = match grows {
+            true => (
+                "at most ",
+                "; those that are not reserved grow as they are written",
+            ),
+            false => ("", ""),
+        };
+        let folder = folder.display();
+        let space = format!("{most}{} of image files in {folder}{how}", Bytes(*bytes));
         text += &line("space", &space, style);
     }
     text += &time(plan, schedule, style);
@@ -412,6 +421,15 @@ fn pinned(pinning: &Pinning) -> impl Iterator<Item = String> {
     let cpus = pinning.cpus.iter().map(|cpus| format!("on CPUs {cpus}"));
     let nodes = pinning.numa.iter();
     cpus.chain(nodes.map(|nodes| format!("on NUMA nodes {nodes}")))
+}
+
+/// Whether a configuration has image files in a folder whose blocks are not reserved.
+fn grows_in(configuration: &Configuration, folder: &Path) -> bool {
+    let layers = configuration.provision().map(|it| it.layers.as_slice());
+    let mut layers = layers.unwrap_or_default().iter();
+    let grows = |layer| matches!(layer, &Layer::File { allocate, .. } if !allocate);
+    layers.clone().any(grows)
+        && layers.any(|layer| matches!(layer, Layer::Directory { path } if path == folder))
 }
 
 /// The space that image files need in each folder. Configurations that are made at the same time need it together.
