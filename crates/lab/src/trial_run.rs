@@ -1,7 +1,7 @@
 //! One trial: bound, run, stored and judged.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{
     BoundPlan, Diagnostic, Environment, Frame, Outcome, Part, Plan, SCHEMA, SeriesKind, Settled,
@@ -46,6 +46,8 @@ pub(crate) struct TrialRun<'a> {
     nodes: Vec<TrialNode>,
     /// What each of them has sent so far.
     records: Vec<NodeRecord>,
+    /// The nodes whose frames wait in the writer.
+    collected: BTreeSet<usize>,
     /// The places of those that do its work.
     workers: Vec<usize>,
     /// Whether the host settled before it, with notes; `None` if settling was not needed.
@@ -155,6 +157,7 @@ impl<'a> TrialRun<'a> {
             started_unix_ms: unix_ms(),
             writer: StoreWriter::new(lab.store, key),
             records: nodes.iter().map(|_| NodeRecord::default()).collect(),
+            collected: BTreeSet::new(),
             nodes,
             workers,
             settled,
@@ -346,6 +349,7 @@ impl<'a> TrialRun<'a> {
             false => within.iter().map(|node| node.as_ref()).collect(),
             true => lab.nodes.iter().map(|node| node.node).collect(),
         };
+        self.writer.collects = plans.len() > 1;
         let nodes: Vec<(&dyn Node, &BoundPlan)> = (plans.iter())
             .map(|(place, plan)| (carrying[*place], plan))
             .collect();
@@ -502,7 +506,20 @@ impl<'a> TrialRun<'a> {
                         ..frame.clone()
                     },
                 };
-                let health = self.writer.frame(&frame);
+                // The frames of all nodes, each about one per second, are stored in one transaction. A node that sends another one
+                // before all have sent one does not wait for them: they may be lost.
+                let before = match self.collected.contains(&place) {
+                    true => self.store_collected(),
+                    false => StoreHealth::Unchanged,
+                };
+                self.collected.insert(place);
+                let mut health = self.writer.frame(&frame);
+                if self.writer.collects && self.collected.len() == self.workers.len() {
+                    health = self.store_collected();
+                }
+                if matches!(health, StoreHealth::Unchanged) {
+                    health = before;
+                }
                 let mut counts = frame.clone();
                 drop_histograms(&mut counts);
                 self.frames.push(counts);
@@ -521,6 +538,14 @@ impl<'a> TrialRun<'a> {
                 StoreHealth::Unchanged
             }
             Event::Progress { .. } | Event::Finished => StoreHealth::Unchanged,
+        }
+    }
+
+    fn store_collected(&mut self) -> StoreHealth {
+        self.collected.clear();
+        match self.writer.collects {
+            true => self.writer.store(),
+            false => StoreHealth::Unchanged,
         }
     }
 

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use iodyno_model::{Environment, Frame, KnownTarget, TelemetryBatch, Trial, TrialKey};
-use iodyno_store::{Store, StoreError};
+use iodyno_store::{Appended, Store, StoreError};
 
 /// While the store fails, every tenth write tries again; there are two writes per second. An attempt on a locked
 /// store takes seconds.
@@ -22,6 +22,17 @@ enum Write {
     Targets(Vec<KnownTarget>),
     Frame(Box<Frame>),
     Telemetry(TelemetryBatch),
+}
+
+impl Write {
+    /// What is appended together with its neighbours.
+    fn appended(&self) -> Option<Appended<'_>> {
+        match self {
+            Write::Frame(frame) => Some(Appended::Frame(frame)),
+            Write::Telemetry(batch) => Some(Appended::Telemetry(batch)),
+            _ => None,
+        }
+    }
 }
 
 /// Whether a write changed the state of the store.
@@ -42,6 +53,8 @@ pub(crate) struct StoreWriter<'a> {
     waiting: VecDeque<Write>,
     failing: bool,
     skipped: u32,
+    /// Frames and telemetry wait for [`StoreWriter::store`].
+    pub(crate) collects: bool,
 }
 
 impl<'a> StoreWriter<'a> {
@@ -52,6 +65,7 @@ impl<'a> StoreWriter<'a> {
             waiting: VecDeque::new(),
             failing: false,
             skipped: 0,
+            collects: false,
         }
     }
 
@@ -92,7 +106,16 @@ impl<'a> StoreWriter<'a> {
     }
 
     fn write(&mut self, write: Write) -> StoreHealth {
+        let waits = self.collects && write.appended().is_some();
         self.waiting.push_back(write);
+        match waits {
+            true => StoreHealth::Unchanged,
+            false => self.store(),
+        }
+    }
+
+    /// Writes what waits, frames and telemetry in one transaction.
+    pub(crate) fn store(&mut self) -> StoreHealth {
         if self.failing && self.skipped + 1 < RETRY_EVERY {
             self.skipped += 1;
             return StoreHealth::Unchanged;
@@ -130,8 +153,14 @@ impl<'a> StoreWriter<'a> {
                     self.store.set_environment(self.key, node, environment)?;
                 }
                 Write::Targets(targets) => self.store.set_targets(self.key, targets)?,
-                Write::Frame(frame) => self.store.append_frame(self.key, frame)?,
-                Write::Telemetry(batch) => self.store.append_telemetry(self.key, batch)?,
+                Write::Frame(_) | Write::Telemetry(_) => {
+                    let results: Vec<Appended<'_>> =
+                        self.waiting.iter().map_while(Write::appended).collect();
+                    self.store.append(self.key, &results)?;
+                    let count = results.len();
+                    self.waiting.drain(..count);
+                    continue;
+                }
             }
             self.waiting.pop_front();
         }
@@ -184,6 +213,24 @@ mod tests {
         }
         expected.push("finish".to_owned());
         assert_eq!(store.log(), expected);
+    }
+
+    #[test]
+    fn collected_results_are_stored_together() {
+        let store = FakeStore::default();
+        let mut writer = StoreWriter::new(&store, key());
+        writer.collects = true;
+        writer.begin("c", "w", 1);
+        writer.frame(&frame(0));
+        writer.telemetry(&batch(0));
+        writer.frame(&frame(1));
+        assert_eq!(store.log(), ["begin c w"]);
+        assert!(matches!(writer.store(), StoreHealth::Unchanged));
+        assert_eq!(
+            store.log(),
+            ["begin c w", "frame 0", "telemetry 0", "frame 1"]
+        );
+        assert_eq!(store.appends.get(), 1);
     }
 
     #[test]

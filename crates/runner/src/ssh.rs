@@ -299,6 +299,8 @@ impl Launcher for SshNode {
         if process.exited().is_some() {
             return Err(lost());
         }
+        // Its answers to keepalive messages.
+        while process.reports.try_recv().is_ok() {}
         let token = token.to_owned();
         process.send(protocol::Command::Keep { token });
         Ok(*owner)

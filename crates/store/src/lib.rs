@@ -44,4 +44,4 @@ pub use location::default_path;
 pub use rebuild::{Rebuilder, rebuild};
 pub use schema::Upgrade;
 pub use sqlite::SqliteStore;
-pub use store::{Run, RunHandle, Store};
+pub use store::{Appended, Run, RunHandle, Store};

@@ -32,6 +32,15 @@ pub struct Run {
 
 /// Storage for results.
 ///
+/// A result of a running trial.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Appended<'a> {
+    /// A frame.
+    Frame(&'a Frame),
+    /// A batch of host telemetry.
+    Telemetry(&'a TelemetryBatch),
+}
+
 /// A run, and each trial, belongs to the process that began it, for as long as that process lives. Times are ms since
 /// 1970.
 pub trait Store {
@@ -87,11 +96,18 @@ pub trait Store {
     /// trial. The data survive the end of this process once this returns. They are not exported.
     fn set_targets(&self, key: TrialKey, targets: &[KnownTarget]) -> Result<(), StoreError>;
 
-    /// Appends a frame. It survives the end of this process once this returns.
-    fn append_frame(&self, key: TrialKey, frame: &Frame) -> Result<(), StoreError>;
+    /// Appends results in one transaction: all of them or none. They survive the end of this process once this returns.
+    fn append(&self, key: TrialKey, results: &[Appended<'_>]) -> Result<(), StoreError>;
 
-    /// Appends a batch of host telemetry. It survives the end of this process once this returns.
-    fn append_telemetry(&self, key: TrialKey, batch: &TelemetryBatch) -> Result<(), StoreError>;
+    /// Appends a frame, as [`Store::append`] does.
+    fn append_frame(&self, key: TrialKey, frame: &Frame) -> Result<(), StoreError> {
+        self.append(key, &[Appended::Frame(frame)])
+    }
+
+    /// Appends a batch of host telemetry, as [`Store::append`] does.
+    fn append_telemetry(&self, key: TrialKey, batch: &TelemetryBatch) -> Result<(), StoreError> {
+        self.append(key, &[Appended::Telemetry(batch)])
+    }
 
     /// Ends a trial and stores its results. Frames and telemetry in `trial` are ignored: they were appended before.
     /// Durable when it returns.

@@ -80,7 +80,7 @@ fn a_full_disk_is_reported_and_loses_only_data_that_did_not_fit() {
         "{words}"
     );
     assert!(
-        words.contains("appending a frame") && words.contains("--store"),
+        words.contains("appending results") && words.contains("--store"),
         "{words}"
     );
     assert!(appended > 5, "{appended}");

@@ -323,6 +323,8 @@ fn a_trial_on_two_nodes_has_a_part_of_each_and_names_the_one_that_died() {
     );
     let names: Vec<&str> = trial.parts.iter().map(|part| part.node.as_str()).collect();
     assert_eq!(names, ["a", "b"]);
+    // One transaction for each second of both, and one for the telemetry after the last frames.
+    assert_eq!(store.appends.get(), 6 + 1);
     // Rebuilt from its frames.
     assert_eq!(trial.parts[1].clones[0].directions[0].ops, 6 * 1000);
     // Nodes may share storage.

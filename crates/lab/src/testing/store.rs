@@ -7,13 +7,15 @@ use iodyno_model::{
     CommandRun, Environment, Frame, KnownTarget, Plan, RunId, RunState, RunSummary, TelemetryBatch,
     Trial, TrialKey, TrialState, TrialSummary,
 };
-use iodyno_store::{Run, RunHandle, Store, StoreError};
+use iodyno_store::{Appended, Run, RunHandle, Store, StoreError};
 
 /// Keeps one run and logs the calls, unless it is full. For a process that resumes the run, the previous owner has
 /// ended.
 #[derive(Default)]
 pub(crate) struct FakeStore {
     full: Cell<bool>,
+    /// The number of transactions that appended results.
+    pub(crate) appends: Cell<u32>,
     log: RefCell<Vec<String>>,
     run: RefCell<Option<(RunId, Plan)>>,
     rounds: Cell<u32>,
@@ -53,6 +55,24 @@ impl FakeStore {
             });
         }
         self.log.borrow_mut().push(text);
+        Ok(())
+    }
+
+    fn add_frame(&self, key: TrialKey, frame: &Frame) -> Result<(), StoreError> {
+        assert!(
+            !frame.jobs[0].directions[0].service.is_empty(),
+            "stored frames have their histograms"
+        );
+        self.note(format!("frame {}", frame.number))?;
+        let mut begun = self.begun.borrow_mut();
+        begun.entry(key).or_default().push(frame.clone());
+        Ok(())
+    }
+
+    fn add_telemetry(&self, key: TrialKey, batch: &TelemetryBatch) -> Result<(), StoreError> {
+        self.note(format!("telemetry {}", batch.number))?;
+        let mut telemetry = self.telemetry.borrow_mut();
+        telemetry.entry(key).or_default().push(batch.clone());
         Ok(())
     }
 
@@ -123,14 +143,14 @@ impl Store for FakeStore {
         self.note(format!("environment {}", environment.host))
     }
 
-    fn append_frame(&self, key: TrialKey, frame: &Frame) -> Result<(), StoreError> {
-        assert!(
-            !frame.jobs[0].directions[0].service.is_empty(),
-            "stored frames have their histograms"
-        );
-        self.note(format!("frame {}", frame.number))?;
-        let mut begun = self.begun.borrow_mut();
-        begun.entry(key).or_default().push(frame.clone());
+    fn append(&self, key: TrialKey, results: &[Appended<'_>]) -> Result<(), StoreError> {
+        self.appends.set(self.appends.get() + 1);
+        for result in results {
+            match result {
+                Appended::Frame(frame) => self.add_frame(key, frame)?,
+                Appended::Telemetry(batch) => self.add_telemetry(key, batch)?,
+            }
+        }
         Ok(())
     }
 
@@ -142,13 +162,6 @@ impl Store for FakeStore {
 
     fn targets(&self, _: RunId) -> Result<Vec<KnownTarget>, StoreError> {
         Ok(self.targets.borrow().clone())
-    }
-
-    fn append_telemetry(&self, key: TrialKey, batch: &TelemetryBatch) -> Result<(), StoreError> {
-        self.note(format!("telemetry {}", batch.number))?;
-        let mut telemetry = self.telemetry.borrow_mut();
-        telemetry.entry(key).or_default().push(batch.clone());
-        Ok(())
     }
 
     fn finish_trial(&self, trial: &Trial) -> Result<(), StoreError> {

@@ -24,7 +24,7 @@ use crate::location::companion;
 use crate::owner::Owner;
 use crate::room::refuse_full;
 use crate::schema::{self, DatabaseKind, STEPS, Upgrade};
-use crate::{ImportReport, Run, RunHandle, Store, StoreError};
+use crate::{Appended, ImportReport, Run, RunHandle, Store, StoreError};
 
 /// Maximum wait for locks of other processes. Importing a run of 10 hours holds the lock for some seconds.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
@@ -524,15 +524,8 @@ impl Store for SqliteStore {
         read::targets(self, run)
     }
 
-    fn append_frame(&self, key: TrialKey, frame: &Frame) -> Result<(), StoreError> {
-        write::append_frame(self, key, frame)
-    }
-
-    fn append_telemetry(&self, key: TrialKey, batch: &TelemetryBatch) -> Result<(), StoreError> {
-        if self.in_memory {
-            return Ok(());
-        }
-        telemetry::append(self, key, batch)
+    fn append(&self, key: TrialKey, results: &[Appended<'_>]) -> Result<(), StoreError> {
+        write::append(self, key, results)
     }
 
     fn finish_trial(&self, trial: &Trial) -> Result<(), StoreError> {

@@ -15,27 +15,25 @@ use crate::error::in_words;
 use crate::segment::Packer;
 use crate::{RunHandle, StoreError};
 
+/// Appends an encoded batch, unless it is stored.
 pub(super) fn append(
     store: &SqliteStore,
-    key: TrialKey,
-    batch: &TelemetryBatch,
-) -> Result<(), StoreError> {
-    let blob = encoded(std::slice::from_ref(batch))?;
-    store.writing("appending telemetry", Survives::Kill, |transaction| {
-        let trial = OpenTrial::find(store, transaction, key)?;
-        if let Some(stored) = stored(store, transaction, &trial, batch.number)? {
-            return match stored == *batch {
-                true => Ok(()),
-                false => Err(conflict(format!(
-                    "{} has another batch {} of telemetry already",
-                    in_words(&key),
-                    batch.number
-                ))),
-            };
-        }
-        trial.refuse_finished(key)?;
-        insert(transaction, trial.number, batch.number, &blob)
-    })
+    transaction: &Transaction<'_>,
+    (trial, key): (&OpenTrial, TrialKey),
+    (batch, blob): (&TelemetryBatch, &[u8]),
+) -> Result<(), OperationError> {
+    if let Some(stored) = stored(store, transaction, trial, batch.number)? {
+        return match stored == *batch {
+            true => Ok(()),
+            false => Err(conflict(format!(
+                "{} has another batch {} of telemetry already",
+                in_words(&key),
+                batch.number
+            ))),
+        };
+    }
+    trial.refuse_finished(key)?;
+    insert(transaction, trial.number, batch.number, blob)
 }
 
 pub(super) fn read(

@@ -15,7 +15,7 @@ use super::{OperationError, SqliteStore, Survives, telemetry};
 use crate::blob::{decode, encode};
 use crate::error::in_words;
 use crate::owner::{Owner, lock_file};
-use crate::{RunHandle, StoreError, totals};
+use crate::{Appended, RunHandle, StoreError, totals};
 
 pub(super) fn begin_run(
     store: &SqliteStore,
@@ -272,52 +272,90 @@ pub(super) fn set_targets(
     })
 }
 
-pub(super) fn append_frame(
+/// A store in memory keeps no telemetry.
+pub(super) fn append(
     store: &SqliteStore,
     key: TrialKey,
-    frame: &Frame,
+    results: &[Appended<'_>],
 ) -> Result<(), StoreError> {
-    if frame.end_ns < frame.start_ns {
-        return Err(StoreError::Conflict(format!(
-            "frame {} ends before it begins",
-            frame.number
-        )));
-    }
-    let blob = encode(frame).map_err(|source| StoreError::NotStorable {
-        what: "a frame",
-        source,
-    })?;
-    store.writing("appending a frame", Survives::Kill, |transaction| {
-        let trial = OpenTrial::find(store, transaction, key)?;
-        let stored: Option<Vec<u8>> = transaction
-            .prepare_cached("SELECT data FROM frames WHERE trial = ?1 AND number = ?2")?
-            .query_row(params![trial.number, frame.number], |row| row.get(0))
-            .optional()?;
-        if let Some(stored) = stored {
-            let stored: Frame = decode(&stored).map_err(|why| damaged(store, why))?;
-            return match stored == *frame {
-                true => Ok(()),
-                false => Err(conflict(format!(
-                    "{} has another frame {} already",
-                    in_words(&key),
-                    frame.number
-                ))),
-            };
+    let mut blobs = Vec::new();
+    for result in results {
+        if !store.in_memory || matches!(result, Appended::Frame(_)) {
+            blobs.push((result, encoded(result)?));
         }
-        trial.refuse_finished(key)?;
-        transaction
-            .prepare_cached("INSERT INTO frames (trial, number, data) VALUES (?1, ?2, ?3)")?
-            .execute(params![trial.number, frame.number, blob])?;
-        let mut sums = trial.totals;
-        totals::add_frame(&mut sums, frame);
-        transaction
-            .prepare_cached(
-                "UPDATE trials SET frames = frames + 1, last_ns = max(last_ns, ?2), totals = ?3
-                 WHERE number = ?1",
-            )?
-            .execute(params![trial.number, frame.end_ns, json(&sums)?])?;
+    }
+    if blobs.is_empty() {
+        return Ok(());
+    }
+    store.writing("appending results", Survives::Kill, |transaction| {
+        let trial = OpenTrial::find(store, transaction, key)?;
+        let (mut added, mut last_ns, mut sums) = (0, 0, trial.totals.clone());
+        for (result, blob) in &blobs {
+            match result {
+                Appended::Frame(frame) => {
+                    if append_frame(store, transaction, (&trial, key), (frame, blob))? {
+                        added += 1;
+                        last_ns = frame.end_ns.max(last_ns);
+                        totals::add_frame(&mut sums, frame);
+                    }
+                }
+                Appended::Telemetry(batch) => {
+                    telemetry::append(store, transaction, (&trial, key), (batch, blob))?;
+                }
+            }
+        }
+        if added > 0 {
+            transaction
+                .prepare_cached(
+                    "UPDATE trials SET frames = frames + ?4, last_ns = max(last_ns, ?2), totals = ?3
+                     WHERE number = ?1",
+                )?
+                .execute(params![trial.number, last_ns, json(&sums)?, added])?;
+        }
         Ok(())
     })
+}
+
+fn encoded(result: &Appended<'_>) -> Result<Vec<u8>, StoreError> {
+    match result {
+        Appended::Frame(frame) if frame.end_ns < frame.start_ns => Err(StoreError::Conflict(
+            format!("frame {} ends before it begins", frame.number),
+        )),
+        Appended::Frame(frame) => encode(frame).map_err(|source| StoreError::NotStorable {
+            what: "a frame",
+            source,
+        }),
+        Appended::Telemetry(batch) => telemetry::encoded(std::slice::from_ref(*batch)),
+    }
+}
+
+/// Inserts an encoded frame; `false` if it is stored already.
+fn append_frame(
+    store: &SqliteStore,
+    transaction: &Transaction<'_>,
+    (trial, key): (&OpenTrial, TrialKey),
+    (frame, blob): (&Frame, &[u8]),
+) -> Result<bool, OperationError> {
+    let stored: Option<Vec<u8>> = transaction
+        .prepare_cached("SELECT data FROM frames WHERE trial = ?1 AND number = ?2")?
+        .query_row(params![trial.number, frame.number], |row| row.get(0))
+        .optional()?;
+    if let Some(stored) = stored {
+        let stored: Frame = decode(&stored).map_err(|why| damaged(store, why))?;
+        return match stored == *frame {
+            true => Ok(false),
+            false => Err(conflict(format!(
+                "{} has another frame {} already",
+                in_words(&key),
+                frame.number
+            ))),
+        };
+    }
+    trial.refuse_finished(key)?;
+    transaction
+        .prepare_cached("INSERT INTO frames (trial, number, data) VALUES (?1, ?2, ?3)")?
+        .execute(params![trial.number, frame.number, blob])?;
+    Ok(true)
 }
 
 /// The names of the hosts of a trial's parts; `None` without parts.
