@@ -14,6 +14,7 @@ use super::{LegView, PolicyKind, ReadPolicy, ReadRequest, least, readable};
 /// - *Movement*, on rotating legs: [`Adaptive::DISTANCE`] · m · √(distance to the centre of the leg / length of the range in use).
 ///   The centre is a moving average of the offsets that the leg served, so that legs divide the range in use among them, and busy parts
 ///   of it are divided more finely. On all legs, a read that continues the last one of the leg has −[`Adaptive::CONTINUES`] · m.
+///   While a leg is idle, distances do not count, and a read that continues saves what it really does: m.
 ///
 /// A leg that is expected to be much slower than another one, and idle, gets a read after [`Adaptive::PROBE`] reads without one: a leg
 /// that recovers is noticed.
@@ -109,10 +110,10 @@ impl Adaptive {
             let delay = (end(leg) - end(soonest)) * (Self::DELAY + idle);
             let continues = [next, legs[leg].done_end].contains(&request.offset);
             let movements = match (continues, legs[leg].rotational, centre) {
-                (true, ..) => -Self::CONTINUES,
+                (true, ..) => -idle - Self::CONTINUES * (1.0 - idle),
                 (false, true, Some(centre)) => {
                     let distance = (centre - request.offset as f64).abs() / range;
-                    Self::DISTANCE * distance.sqrt()
+                    Self::DISTANCE * distance.sqrt() * (1.0 - idle)
                 }
                 _ => 0.0,
             };

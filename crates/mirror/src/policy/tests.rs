@@ -266,6 +266,21 @@ fn adaptive_takes_the_leg_that_ends_a_read_first_if_one_is_idle() {
 }
 
 #[test]
+fn adaptive_separates_two_streams_that_share_a_leg_if_another_is_idle() {
+    let mut policy = Adaptive::new(2);
+    for turn in 0..20 {
+        let mut two = queues(&[1, 0]);
+        // Both streams were served by leg 0 so far: each continues its last command, and the other one waits there.
+        let next = (turn % 2) << 30 | (turn / 2 + 1) << 20;
+        two[0].done_end = next;
+        if policy.choose(&read(next), &two, 0) == Some(1) {
+            return;
+        }
+    }
+    panic!("20 reads went to the busy leg");
+}
+
+#[test]
 fn adaptive_keeps_legs_to_their_parts_of_the_mirror_while_all_are_busy() {
     let mut policy = Adaptive::new(2);
     let mut choose = |offset: u64, waiting: [u32; 2]| {
