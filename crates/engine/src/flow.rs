@@ -121,6 +121,7 @@ mod tests {
             seed: weight.into(),
             simulated: Some(Simulated {
                 seed: 7,
+                device: None,
                 clock: None,
             }),
             byte_budget: u64::MAX / 2,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use iodyno_model::{Amount, Blocks, Distribution, EngineKind, Job, Memory, Order, SharedFiles};
 use iodyno_sys::memory::{Arena, Pages};
 use iodyno_sys::{
-    AioBackend, File, LawDevice, MappedFiles, MonotonicClock, NullBackend, PosixAioBackend, Psync,
-    Pvsync2, SeekSync, SimBackend, SpaceCalls, SyncBackend, SyncCalls, SystemCalls, UringBackend,
-    thread,
+    AioBackend, Device, File, LawDevice, MappedFiles, MonotonicClock, NullBackend, PosixAioBackend,
+    Psync, Pvsync2, SeekSync, SimBackend, SpaceCalls, SyncBackend, SyncCalls, SystemCalls,
+    UringBackend, VirtualClock, thread,
 };
 use iodyno_units::Bytes;
 
@@ -188,7 +188,12 @@ fn on_backend<S: CloneStream>(
         }
         EngineKind::Null => work(NullBackend::new(arena, clock), clock, bound, parts),
         EngineKind::Sim => {
-            let Some(Simulated { seed, clock }) = simulated else {
+            let Some(Simulated {
+                seed,
+                device,
+                clock,
+            }) = simulated
+            else {
                 return Err(WorkerError {
                     what: "simulate a device".to_owned(),
                     cause: "it was not given a seed".to_owned(),
@@ -196,21 +201,35 @@ fn on_backend<S: CloneStream>(
                 });
             };
             let options = engine.sim.clone().unwrap_or_default();
-            let device = LawDevice::new(options, seed, arena.slots())?;
-            match clock {
-                Some(clock) => work(
-                    SimBackend::new(arena, clock.clone(), device),
-                    clock,
-                    bound,
-                    parts,
-                ),
+            match device {
+                Some(device) => simulate(device, clock, arena, bound, parts),
                 None => {
-                    let clock = MonotonicClock;
-                    work(SimBackend::new(arena, clock, device), clock, bound, parts)
+                    let device = LawDevice::new(options, seed, arena.slots())?;
+                    simulate(device, clock, arena, bound, parts)
                 }
             }
         }
     })
+}
+
+/// On a simulated device, in virtual time if there is a clock for it.
+fn simulate<S: CloneStream>(
+    device: impl Device,
+    clock: Option<VirtualClock>,
+    arena: Arena,
+    bound: Bound<S>,
+    parts: Parts<'_>,
+) -> CloneOutcome {
+    match clock {
+        Some(clock) => {
+            let backend = SimBackend::new(arena, clock.clone(), device);
+            work(backend, clock, bound, parts)
+        }
+        None => {
+            let clock = MonotonicClock;
+            work(SimBackend::new(arena, clock, device), clock, bound, parts)
+        }
+    }
 }
 
 fn synchronous<S: SyncCalls>(

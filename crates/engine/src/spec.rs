@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use iodyno_model::Job;
+use iodyno_sim::SharedDevice;
 use iodyno_sys::VirtualClock;
 use iodyno_trace::Trace;
 
@@ -156,10 +157,14 @@ pub enum RecordedUnit {
 }
 
 /// The inputs of a simulated device in addition to its options.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Simulated {
     /// The seed of its service times.
     pub seed: u64,
+    /// The clone's access to a disk or mirror; `None`: a device of its own, with [`SimOptions::law`].
+    ///
+    /// [`SimOptions::law`]: iodyno_model::SimOptions::law
+    pub device: Option<SharedDevice>,
     /// The clone's clock in virtual time; `None`: real time.
     pub clock: Option<VirtualClock>,
 }

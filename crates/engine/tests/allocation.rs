@@ -39,6 +39,7 @@ fn a_million_ops_allocate_nothing() {
         let spec = CloneSpec {
             simulated: Some(Simulated {
                 seed: 7,
+                device: None,
                 clock: None,
             }),
             byte_budget: 1 << 20,

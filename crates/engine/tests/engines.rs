@@ -59,6 +59,7 @@ fn spec(job: Job, file: Option<File>) -> CloneSpec {
     CloneSpec {
         simulated: Some(Simulated {
             seed: 7,
+            device: None,
             clock: None,
         }),
         byte_budget: SIZE * job.work.blocks().unwrap().passes.loops,

@@ -49,6 +49,7 @@ fn spec(job: Job, path: Option<&Path>, folder: &Path) -> CloneSpec {
     CloneSpec {
         simulated: Some(Simulated {
             seed: 7,
+            device: None,
             clock: None,
         }),
         byte_budget: SIZE,

@@ -1,6 +1,7 @@
 //! The engines by name: supported ones, and replacements for the others.
 
-use iodyno_model::{EngineKind, SimFault, SimLaw};
+use iodyno_mirror::PolicyKind;
+use iodyno_model::{EngineKind, SimDevice, SimFault, SimLaw};
 use iodyno_options::{Problem, Status};
 
 use super::number::TimeUnit;
@@ -182,12 +183,27 @@ pub(super) const ENGINE_OPTIONS: &[EngineOption] = {
             &[IoUring, Libaio, Pvsync2],
             "io_uring, libaio and pvsync2",
         ),
+        only("sim_device", &[Sim], "sim"),
         only("sim_latency", &[Sim], "sim"),
         only("sim_servers", &[Sim], "sim"),
         only("sim_faults", &[Sim], "sim"),
         only("sim_clock", &[Sim], "sim"),
     ]
 };
+
+/// `law`, `hdd`, `flash`, `mirror:adaptive:hdd+hdd*2`.
+pub(super) fn device(value: &Value) -> Result<SimDevice, Problem> {
+    let device = value.string()?.parse().map_err(|message: String| {
+        Problem::error(message).hint("write `law`, `hdd`, `flash`, or `mirror:POLICY:hdd+hdd`")
+    })?;
+    if let SimDevice::Mirror { policy, .. } = &device {
+        let token = value.text.split(':').nth(1).unwrap_or_default().trim();
+        policy
+            .parse::<PolicyKind>()
+            .map_err(|error| value.at(token, Problem::error(error.to_string())))?;
+    }
+    Ok(device)
+}
 
 /// `constant:100us`, `exponential:100us`, `lognormal:100us:0.5`.
 pub(super) fn law(value: &Value) -> Result<SimLaw, Problem> {

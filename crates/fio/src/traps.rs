@@ -1,6 +1,6 @@
 //! Warns of options that are valid but whose effect may be unexpected.
 
-use iodyno_model::{Amount, Content, Diagnostic, EngineKind, Job, Order, Severity};
+use iodyno_model::{Amount, Content, Diagnostic, EngineKind, Job, Order, Severity, SimDevice};
 use iodyno_units::Bytes;
 
 use super::draft::Draft;
@@ -178,6 +178,18 @@ impl Trap<'_> {
                         kind.name()
                     ),
                     "leave it out, or change `ioengine`",
+                );
+            }
+        }
+        if kind != EngineKind::Sim || self.draft.sim.device == SimDevice::Law {
+            return;
+        }
+        for option in ["sim_latency", "sim_servers", "sim_faults"] {
+            if self.draft.written.contains_key(option) {
+                self.warn(
+                    option,
+                    format!("`{option}` has no effect: it is for `sim_device=law`"),
+                    "leave it out, or change `sim_device`",
                 );
             }
         }

@@ -207,6 +207,16 @@ fn invalid_values_are_errors_at_their_location() {
             "error `eio` is not a fault",
         ),
         (
+            "ioengine=sim\nsim_device=mirror:modula:hdd+hdd",
+            "modula",
+            "error unknown read policy `modula`: the policies are modulo",
+        ),
+        (
+            "ioengine=sim\nsim_device=mirror:modulo:hdd+ssd",
+            "mirror:modulo:hdd+ssd",
+            "error `ssd` is not a simulated disk",
+        ),
+        (
             "ioengine=sim\nsim_clock=vritual",
             "vritual",
             "error `vritual` is not one of its values",
@@ -431,6 +441,13 @@ fn surprising_options_give_warnings() {
     check(
         "sim_servers=2",
         &[("sim_servers", "warning `sim_servers` has no effect")],
+    );
+    check(
+        "ioengine=sim\nsim_device=hdd\nsim_servers=2",
+        &[(
+            "sim_servers",
+            "warning `sim_servers` has no effect: it is for `sim_device=law`",
+        )],
     );
     check(
         "runtime=10",

@@ -423,6 +423,21 @@ fn engine_options_reach_the_engine() {
 }
 
 #[test]
+fn a_simulated_device_can_be_a_disk_or_a_mirror() {
+    for text in ["law", "hdd", "flash*0.5", "mirror:md-raid1:hdd+hdd*2"] {
+        let sim = job(&format!("ioengine=sim\nsim_device={text}"))
+            .work
+            .blocks()
+            .unwrap()
+            .clone()
+            .engine
+            .sim
+            .unwrap();
+        assert_eq!(sim.device.to_string(), text);
+    }
+}
+
+#[test]
 fn a_simulated_device_has_distribution_servers_and_faults() {
     let sim = job("ioengine=sim\nsim_latency=lognormal:100us:0.5\nsim_servers=4\nsim_faults=eio:100,short:50,stall:2s:1s")
         .work.blocks().unwrap().clone().engine

@@ -1,5 +1,8 @@
 //! I/O engines: the interfaces through which ops reach the kernel.
 
+use std::fmt;
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 /// The kind of backend.
@@ -153,9 +156,136 @@ impl SimClock {
     }
 }
 
+/// The kind of a simulated disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SimDiskKind {
+    /// A rotating disk.
+    Hdd,
+    /// A solid-state disk.
+    Flash,
+}
+
+/// A simulated disk.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SimDisk {
+    /// Its kind.
+    pub kind: SimDiskKind,
+    /// What all its times are multiplied by; above 0.
+    pub factor: f64,
+}
+
+/// What a simulated device is. Its text, which is also its stored form: `law`; `hdd`; `flash`; `hdd*2`, a disk that needs twice
+/// the time; `mirror:POLICY:hdd+hdd*2`, a mirror of disks.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum SimDevice {
+    /// Service times are drawn from [`SimOptions::law`]. Each clone has its own device.
+    #[default]
+    Law,
+    /// A model of a disk, which all clones of a trial use.
+    Disk(SimDisk),
+    /// A mirror of such disks, which all clones of a trial use.
+    Mirror {
+        /// Name of the read policy.
+        policy: String,
+        /// Its disks, at least one.
+        legs: Vec<SimDisk>,
+    },
+}
+
+impl SimDevice {
+    fn is_law(&self) -> bool {
+        *self == SimDevice::Law
+    }
+}
+
+impl fmt::Display for SimDisk {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self.kind {
+            SimDiskKind::Hdd => "hdd",
+            SimDiskKind::Flash => "flash",
+        })?;
+        match self.factor {
+            1.0 => Ok(()),
+            factor => write!(formatter, "*{factor}"),
+        }
+    }
+}
+
+impl fmt::Display for SimDevice {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SimDevice::Law => formatter.write_str("law"),
+            SimDevice::Disk(disk) => disk.fmt(formatter),
+            SimDevice::Mirror { policy, legs } => {
+                let legs: Vec<String> = legs.iter().map(SimDisk::to_string).collect();
+                write!(formatter, "mirror:{policy}:{}", legs.join("+"))
+            }
+        }
+    }
+}
+
+impl FromStr for SimDisk {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<SimDisk, String> {
+        let (kind, factor) = text.split_once('*').unwrap_or((text, "1"));
+        let kind = match kind.trim() {
+            "hdd" => SimDiskKind::Hdd,
+            "flash" => SimDiskKind::Flash,
+            other => {
+                return Err(format!(
+                    "`{other}` is not a simulated disk: `hdd` or `flash`"
+                ));
+            }
+        };
+        match factor.trim().parse() {
+            Ok(factor) if (0.001..=1000.0).contains(&factor) => Ok(SimDisk { kind, factor }),
+            _ => Err(format!("`{factor}` is not a factor from 0.001 to 1000")),
+        }
+    }
+}
+
+impl FromStr for SimDevice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<SimDevice, String> {
+        let parts: Vec<&str> = text.split(':').map(str::trim).collect();
+        match parts[..] {
+            ["law"] => Ok(SimDevice::Law),
+            [disk] => disk.parse().map(SimDevice::Disk),
+            ["mirror", policy, legs] => {
+                let legs: Result<Vec<SimDisk>, String> = legs.split('+').map(str::parse).collect();
+                Ok(SimDevice::Mirror {
+                    policy: policy.to_owned(),
+                    legs: legs?,
+                })
+            }
+            _ => Err(format!("`{text}` is not a simulated device")),
+        }
+    }
+}
+
+impl From<SimDevice> for String {
+    fn from(device: SimDevice) -> String {
+        device.to_string()
+    }
+}
+
+impl TryFrom<String> for SimDevice {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<SimDevice, String> {
+        text.parse()
+    }
+}
+
 /// Settings of the simulated device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SimOptions {
+    /// What it is; the next three fields apply to [`SimDevice::Law`] only.
+    #[serde(default, skip_serializing_if = "SimDevice::is_law")]
+    pub device: SimDevice,
     /// Distribution of service times.
     pub law: SimLaw,
     /// Ops served at the same time; others wait in a queue. 0: no limit.
@@ -170,6 +300,7 @@ pub struct SimOptions {
 impl Default for SimOptions {
     fn default() -> Self {
         SimOptions {
+            device: SimDevice::default(),
             law: SimLaw::Constant(100_000),
             servers: 0,
             faults: Vec::new(),

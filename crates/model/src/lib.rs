@@ -61,7 +61,9 @@ pub use comparison::{
     Pairing, Question, Repeated, Side, Verdict,
 };
 pub use diagnostic::{Diagnostic, Place, Severity};
-pub use engine::{Engine, EngineKind, SimClock, SimFault, SimLaw, SimOptions};
+pub use engine::{
+    Engine, EngineKind, SimClock, SimDevice, SimDisk, SimDiskKind, SimFault, SimLaw, SimOptions,
+};
 pub use environment::{
     Cpu, DeviceLayer, Environment, Governor, MadeTarget, MemoryInfo, MountInfo, StackLayer,
     TargetInfo,

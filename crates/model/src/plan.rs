@@ -509,7 +509,7 @@ impl BoundPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Blocks, Engine, EngineKind, Operations, SimClock, SimOptions, Work};
+    use crate::{Blocks, Engine, EngineKind, Operations, SimClock, SimDevice, SimOptions, Work};
 
     fn simulated(clock: Option<SimClock>) -> Job {
         let mut engine = Engine::new(EngineKind::Sim, 1);
@@ -620,6 +620,34 @@ mod tests {
         let read: Plan = serde_json::from_value(stored.clone()).unwrap();
         assert_eq!(read.order, RoundOrder::Alternating);
         assert_eq!(serde_json::to_value(&read).unwrap(), stored);
+    }
+
+    #[test]
+    fn simulated_devices_are_stored_as_their_texts() {
+        for text in ["law", "hdd", "flash*0.5", "mirror:md-raid1:hdd+hdd*2"] {
+            let device: SimDevice = text.parse().unwrap();
+            assert_eq!(device.to_string(), text);
+            let options = SimOptions {
+                device,
+                ..SimOptions::default()
+            };
+            let stored = serde_json::to_value(&options).unwrap();
+            assert_eq!(stored.get("device").is_some(), text != "law");
+            assert_eq!(
+                serde_json::from_value::<SimOptions>(stored).unwrap(),
+                options
+            );
+        }
+        for (text, wrong) in [
+            ("ssd", "`ssd` is not a simulated disk"),
+            ("hdd*0", "`0` is not a factor"),
+            ("hdd*nan", "`nan` is not a factor"),
+            ("mirror:modulo:hdd+", "`` is not a simulated disk"),
+            ("mirror:hdd", "is not a simulated device"),
+        ] {
+            let error = text.parse::<SimDevice>().unwrap_err();
+            assert!(error.contains(wrong), "{error}");
+        }
     }
 
     #[test]

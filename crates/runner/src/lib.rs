@@ -42,6 +42,7 @@ mod serve;
 mod session;
 mod shared_files;
 mod simulate;
+mod simulated;
 mod ssh;
 mod steady;
 mod stop;

@@ -26,6 +26,7 @@ use crate::protocol::{Command, Event};
 use crate::resolve::{Resolved, ResolvedClone, resolve};
 use crate::seeds;
 use crate::shared_files;
+use crate::simulated;
 use crate::telemetry::BackgroundSampler;
 use crate::timeline::{Timeline, VIRTUAL_START_NS};
 use crate::verify_records::{ClonePlaces, Recorder, recorded_places};
@@ -299,6 +300,11 @@ fn open_all(
             }
         }
     }
+    if faults.is_empty()
+        && let Err(fault) = simulated::connect(&mut clones)
+    {
+        faults.push(fault);
+    }
     match faults.is_empty() {
         true => Ok(clones),
         false => Err(faults),
@@ -412,6 +418,7 @@ impl Shared<'_> {
             seed: clone.seed,
             simulated: simulated.then(|| Simulated {
                 seed: seeds::device(self.plan, clone.job, clone.clone),
+                device: None,
                 clock: None,
             }),
             byte_budget: clone.byte_budget,

@@ -234,6 +234,7 @@ mod tests {
             seed: 1,
             simulated: Some(Simulated {
                 seed: 1,
+                device: None,
                 clock: None,
             }),
             byte_budget: u64::MAX,

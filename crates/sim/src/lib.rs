@@ -2,7 +2,8 @@
 //!
 //! [`Hdd`] is a rotating disk, [`Flash`] a solid-state one, and [`SimMirror`] a mirror: the read policies and queues of
 //! `iodyno-mirror` above such disks. All implement [`iodyno_sys::Device`]: they get ops and the current time, and
-//! decide when each op ends. [`Readers`] drives striped mirrors as threads on ZFS do that read files. Nothing here reads
+//! decide when each op ends. [`Readers`] drives striped mirrors as threads on ZFS do that read files; [`SharedDevice`] gives a disk or
+//! mirror to the clones of a trial. Nothing here reads
 //! a clock, and the same seed gives the same results on every host.
 
 mod disk;
@@ -10,6 +11,7 @@ mod flash;
 mod hdd;
 mod mirror;
 mod readers;
+mod shared;
 #[cfg(test)]
 mod testing;
 
@@ -18,3 +20,4 @@ pub use flash::{Flash, FlashSettings};
 pub use hdd::{Hdd, HddSettings};
 pub use mirror::SimMirror;
 pub use readers::{Access, Layout, Outcome, Readers, ReadersSettings};
+pub use shared::SharedDevice;

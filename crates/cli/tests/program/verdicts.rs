@@ -78,6 +78,39 @@ fn a_known_difference_is_found_measured_and_printed_in_every_form() {
 }
 
 #[test]
+fn two_readers_on_a_simulated_mirror_have_a_disk_each() {
+    let home = Home::new();
+    home.file(
+        "mirror.toml",
+        r#"
+rounds = 6
+seed = 7
+compare = "disks"
+
+[configuration.here]
+target = "."
+
+[workload."read-${disks}"]
+axis.disks = { one = { sim_device = "hdd" }, two = { sim_device = "mirror:adaptive:hdd+hdd" } }
+fio = { ioengine = "sim", rw = "read", bs = "1m", size = "4g", numjobs = 2, runtime = 10, time_based = 1 }
+"#,
+    );
+    let run = || {
+        let run = home.iodyno(&["run", "mirror.toml", "--json"]);
+        measured(&run.succeeds().json())
+    };
+    let first = run();
+    assert_eq!(first.len(), 12);
+    assert_eq!(run(), first);
+    // Twice the rate of the medium, 130 MB/s.
+    home.iodyno(&["compare", "last"])
+        .succeeds()
+        .prints("247.6 MiB/s")
+        .prints("FASTER")
+        .prints("differs: sim_device");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_figures_and_another_one_others() {
     let home = two_laws();
     let figures = |seed: &str| {

@@ -65,6 +65,8 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.time(TimeUnit::Microseconds).map(|it| draft.cpu_chunk = it)).default("50000"),
     differs("cpumode", Words(&["noop", "qsort"]), "cpuio: what keeps the CPU busy.", "the CPU spins in every mode").neutral(&["noop"]),
     differs("exit_on_io_done", Boolean, "cpuio: ends with the last job that does I/O.", "a job of cpuio ends after its `runtime`").neutral(&["0"]),
+    honoured("sim_device", Forms(&["law", "hdd", "flash", "mirror:adaptive:hdd+hdd*2"]), "sim: a device with the service times of `sim_latency`; or a model of a rotating or solid-state disk, or of a mirror with a read policy, which all clones use. `*2`: a disk that needs twice the time.",
+        |draft, value| engines::device(value).map(|it| draft.sim.device = it)).default("law"),
     honoured("sim_latency", Forms(&["constant:100us", "exponential:100us", "lognormal:100us:0.5"]), "sim: service time: constant, exponential with a mean, or log-normal with a median and σ.",
         |draft, value| engines::law(value).map(|it| draft.sim.law = it)).default("constant:100us"),
     honoured("sim_servers", Count, "sim: number of ops served at the same time; 0: no limit.",

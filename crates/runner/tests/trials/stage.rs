@@ -127,9 +127,8 @@ pub(crate) fn simulated(name: &str, ms: u64) -> Job {
     job.work.blocks_mut().unwrap().engine = Engine::new(EngineKind::Sim, 4);
     job.work.blocks_mut().unwrap().engine.sim = Some(SimOptions {
         law: SimLaw::Constant(100_000),
-        servers: 0,
-        faults: Vec::new(),
         clock: SimClock::Real,
+        ..SimOptions::default()
     });
     job.work.blocks_mut().unwrap().extent.size = Some(Amount::Bytes(64 * MIB));
     job

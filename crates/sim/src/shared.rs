@@ -1,0 +1,284 @@
+//! A simulated device that several threads use.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use iodyno_mirror::{PolicyKind, QueueSettings, UnknownPolicy};
+use iodyno_model::{SimDevice, SimDisk, SimDiskKind};
+use iodyno_sys::{Device, DeviceEnd, Op, Slot};
+
+use crate::{Disk, DiskSettings, FlashSettings, HddSettings, SimMirror};
+
+/// One of the users of a simulated device: it sees its own ops only. In virtual time the users run one at a time, so that
+/// the order of their ops depends on nothing else.
+#[derive(Debug)]
+pub struct SharedDevice {
+    state: Arc<Mutex<State>>,
+    user: u32,
+    /// What is added to the offsets in each of the user's files.
+    places: Vec<u64>,
+}
+
+/// A device that any thread may use.
+trait Model: Device + fmt::Debug + Send {}
+
+impl<D: Device + fmt::Debug + Send> Model for D {}
+
+#[derive(Debug)]
+struct State {
+    device: Box<dyn Model>,
+    /// The latest time that was passed on: in real time, users may be overtaken between reading a clock and calling.
+    now: u64,
+    /// The ops in flight, by their slots on the device.
+    ops: Vec<Owner>,
+    free: Vec<Slot>,
+    users: Vec<User>,
+}
+
+/// Whose an op is.
+#[derive(Debug, Clone, Copy)]
+struct Owner {
+    user: u32,
+    slot: Slot,
+    /// The user was told that it is cancelled.
+    cancelled: bool,
+}
+
+#[derive(Debug, Default)]
+struct User {
+    in_flight: u32,
+    ended: VecDeque<DeviceEnd>,
+}
+
+impl SharedDevice {
+    /// A device as in [`SimDevice`], for users whose files begin at these places on it. The seed determines the angles of
+    /// rotating disks and what a policy draws. `None`: it is no disk or mirror.
+    ///
+    /// # Errors
+    /// If its read policy is unknown.
+    pub fn new(
+        device: &SimDevice,
+        users: Vec<Vec<u64>>,
+        seed: u64,
+    ) -> Result<Option<Vec<SharedDevice>>, UnknownPolicy> {
+        let device: Box<dyn Model> = match device {
+            SimDevice::Law => return Ok(None),
+            SimDevice::Disk(disk) => Box::new(disk_of(disk, seed)),
+            SimDevice::Mirror { policy, legs } => {
+                let policy = policy.parse::<PolicyKind>()?.build(legs.len(), seed);
+                let numbers = seed.wrapping_add(1)..;
+                let disks = legs.iter().zip(numbers);
+                let disks = disks.map(|(disk, seed)| disk_of(disk, seed)).collect();
+                let mirror = SimMirror::new(policy, disks, QueueSettings::default(), 64);
+                Box::new(mirror)
+            }
+        };
+        let state = Arc::new(Mutex::new(State {
+            device,
+            now: 0,
+            ops: Vec::new(),
+            free: Vec::new(),
+            users: users.iter().map(|_| User::default()).collect(),
+        }));
+        let shared = (0..).zip(users).map(|(user, places)| SharedDevice {
+            state: Arc::clone(&state),
+            user,
+            places,
+        });
+        Ok(Some(shared.collect()))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A user that panicked has left the device between two calls.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn disk_of(disk: &SimDisk, seed: u64) -> Disk {
+    let settings = match disk.kind {
+        SimDiskKind::Hdd => DiskSettings::Hdd(HddSettings::default()),
+        SimDiskKind::Flash => DiskSettings::Flash(FlashSettings::default()),
+    };
+    Disk::new(&settings.scaled(disk.factor), &[], seed)
+}
+
+impl State {
+    /// Passes ended ops on to their users.
+    fn distribute(&mut self, now: u64) {
+        self.now = self.now.max(now);
+        while let Some(end) = self.device.take_ended(self.now) {
+            let Owner {
+                user,
+                slot,
+                cancelled,
+            } = self.ops[end.slot as usize];
+            self.free.push(end.slot);
+            if !cancelled {
+                let user = &mut self.users[user as usize];
+                user.in_flight -= 1;
+                user.ended.push_back(DeviceEnd { slot, ..end });
+            }
+        }
+    }
+}
+
+impl Device for SharedDevice {
+    fn describe(&self) -> String {
+        self.state().device.describe()
+    }
+
+    fn submit(&mut self, now: u64, slot: Slot, op: &Op) {
+        let place = self.places.get(op.file as usize).copied().unwrap_or(0);
+        let mut state = self.state();
+        state.distribute(now);
+        let owner = Owner {
+            user: self.user,
+            slot,
+            cancelled: false,
+        };
+        let number = match state.free.pop() {
+            Some(number) => {
+                state.ops[number as usize] = owner;
+                number
+            }
+            None => {
+                state.ops.push(owner);
+                state.ops.len() as u32 - 1
+            }
+        };
+        state.users[self.user as usize].in_flight += 1;
+        let op = Op {
+            offset: op.offset + place,
+            ..*op
+        };
+        let now = state.now;
+        state.device.submit(now, number, &op);
+    }
+
+    /// An op of this user does not end before that of another user that ends first: what is submitted meanwhile does not make it
+    /// end earlier.
+    fn next_end(&self) -> Option<u64> {
+        let state = self.state();
+        let user = &state.users[self.user as usize];
+        let ended = user.ended.front().map(|end| end.at);
+        let next = || state.device.next_end().filter(|_| user.in_flight > 0);
+        ended.or_else(next)
+    }
+
+    fn take_ended(&mut self, now: u64) -> Option<DeviceEnd> {
+        let mut state = self.state();
+        state.distribute(now);
+        state.users[self.user as usize].ended.pop_front()
+    }
+
+    /// Only the ops of this user. The device goes on with them; nobody waits for their ends.
+    fn cancel_all(&mut self, now: u64) {
+        let mut state = self.state();
+        state.distribute(now);
+        let State {
+            ops, free, users, ..
+        } = &mut *state;
+        let user = &mut users[self.user as usize];
+        for (number, op) in (0..).zip(ops.iter_mut()) {
+            if op.user == self.user && !op.cancelled && !free.contains(&number) {
+                op.cancelled = true;
+                user.in_flight -= 1;
+                user.ended.push_back(DeviceEnd {
+                    slot: op.slot,
+                    result: -libc::ECANCELED,
+                    at: now,
+                });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use iodyno_sys::OpKind::Read;
+
+    use super::*;
+    use crate::testing::op;
+
+    fn users(device: &str, count: u64) -> Vec<SharedDevice> {
+        let places = (0..count).map(|user| vec![user << 30]).collect();
+        let device = device.parse().unwrap();
+        SharedDevice::new(&device, places, 1).unwrap().unwrap()
+    }
+
+    /// Runs all users until `until`, each with one sequential reader of 1 MiB; the bytes that each has read.
+    fn read(users: &mut [SharedDevice], until: u64) -> Vec<u64> {
+        let mut bytes = vec![0; users.len()];
+        for user in users.iter_mut() {
+            user.submit(0, 3, &op(Read, 0, 1 << 20));
+        }
+        while let Some(now) = users.iter().filter_map(SharedDevice::next_end).min() {
+            if now > until {
+                break;
+            }
+            for (user, bytes) in users.iter_mut().zip(&mut bytes) {
+                while let Some(end) = user.take_ended(now) {
+                    assert_eq!((end.slot, end.result), (3, 1 << 20));
+                    *bytes += 1 << 20;
+                    user.submit(end.at, 3, &op(Read, *bytes, 1 << 20));
+                }
+            }
+        }
+        bytes
+    }
+
+    #[test]
+    fn users_of_one_disk_share_its_rate_and_those_of_a_mirror_have_a_leg_each() {
+        let alone = read(&mut users("hdd", 1), 10_000_000_000)[0];
+        assert!((1_270..=1_300).contains(&(alone / 1_000_000)), "{alone}");
+        let both: u64 = read(&mut users("hdd", 2), 10_000_000_000).iter().sum();
+        assert!(both < alone, "{both} {alone}");
+        let mut pair = users("mirror:adaptive:hdd+hdd", 2);
+        let legs = read(&mut pair, 10_000_000_000);
+        assert!(legs.iter().all(|&leg| leg > alone * 9 / 10), "{legs:?}");
+        assert!(pair[0].describe().contains("policy adaptive"));
+    }
+
+    #[test]
+    fn a_user_that_cancels_its_ops_leaves_those_of_others() {
+        let mut two = users("hdd", 2);
+        let [first, second] = &mut two[..] else {
+            panic!("there are two");
+        };
+        first.submit(0, 0, &op(Read, 0, 1 << 20));
+        first.submit(0, 1, &op(Read, 0, 1 << 20));
+        second.submit(0, 0, &op(Read, 0, 1 << 20));
+        first.cancel_all(5);
+        for slot in [0, 1] {
+            let end = first.take_ended(5).unwrap();
+            assert_eq!((end.slot, end.result, end.at), (slot, -libc::ECANCELED, 5));
+        }
+        assert_eq!((first.take_ended(5), first.next_end()), (None, None));
+        first.cancel_all(6);
+        let mut now = 6;
+        let end = loop {
+            match second.take_ended(now) {
+                Some(end) => break end,
+                None => now = second.next_end().unwrap(),
+            }
+        };
+        assert_eq!((end.slot, end.result), (0, 1 << 20));
+        assert_eq!(
+            (first.take_ended(u64::MAX), second.next_end()),
+            (None, None)
+        );
+    }
+
+    #[test]
+    fn a_law_is_not_shared_and_an_unknown_policy_is_named() {
+        assert!(
+            SharedDevice::new(&SimDevice::Law, Vec::new(), 1)
+                .unwrap()
+                .is_none()
+        );
+        let device = "mirror:modula:hdd".parse().unwrap();
+        let error = SharedDevice::new(&device, Vec::new(), 1).unwrap_err();
+        assert_eq!(error.0, "modula");
+    }
+}
