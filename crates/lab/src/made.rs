@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use iodyno_model::{
     BoundPlan, Configuration, Diagnostic, FilePolicy, Files, Fresh, Layer, MadeTarget, Pinning,
-    Plan, Provision, RunId, Severity, Target, TrialKey, Work, Workload,
+    Plan, Provision, RunId, Severity, Target, Trial, TrialKey, Work, Workload,
 };
 use iodyno_runner::{Guest, Node, ProvisionRequest, StopFlag, TornDown, TrialEnd, carry_out};
 use iodyno_units::Nanos;
@@ -17,6 +17,7 @@ use iodyno_units::Nanos;
 use crate::experiment::workers;
 use crate::precondition::Preconditioned;
 use crate::schedule::bind;
+use crate::trial_run::reasons;
 use crate::{Lab, LabNode, Progress};
 
 /// How often the targets of a plan are made anew: as the plan requests, but for every trial if two configurations use one
@@ -121,7 +122,7 @@ struct OnNode<'a> {
     fresh: Fresh,
     /// In the order in which they were made.
     live: Vec<Live>,
-    /// The number of targets that were made for each configuration.
+    /// The number of the last target that was made for each configuration, also by earlier sessions of the run.
     made: BTreeMap<usize, u32>,
 }
 
@@ -201,6 +202,22 @@ impl<'a> MadeTargets<'a> {
             made: BTreeMap::new(),
         };
         MadeTargets((0..lab.nodes.len()).map(on_node).collect())
+    }
+
+    /// Gives the targets of a trial's configuration higher numbers than this trial's have.
+    pub(crate) fn number_after(&mut self, trial: &Trial) {
+        let made = trial
+            .parts
+            .iter()
+            .filter_map(|part| part.environment.made.as_ref());
+        let Some(last) = made.map(|made| made.instance).max() else {
+            return;
+        };
+        for own in &mut self.0 {
+            let (place, _) = own.plan.place(trial.key.cell);
+            let number = own.made.entry(place).or_default();
+            *number = last.max(*number);
+        }
     }
 
     /// Makes and prepares the targets of a trial, by the places of the nodes that do its work; none if its target exists without.
@@ -532,16 +549,17 @@ impl OnNode<'_> {
             self.store_commands(live, &torn_down, observer);
             let name = &self.plan.configurations[live.configuration].name;
             for fault in torn_down.faults {
+                let why = reasons(std::slice::from_ref(&fault));
+                let why = why.trim_end_matches('.');
                 let hint = fault
                     .hint
                     .unwrap_or("`iodyno clean` undoes the rest".to_owned());
                 let text = match fault.severity {
                     Severity::Error => node.says(&format!(
-                        "the storage of {name} is not undone completely: {}; {hint}",
-                        fault.message
+                        "the storage of {name} is not undone completely: {why}; {hint}"
                     )),
                     // It concerns all targets.
-                    _ => node.says(&format!("{}; {hint}", fault.message)),
+                    _ => node.says(&format!("{why}; {hint}")),
                 };
                 if !told.contains(&text) {
                     observer(match fault.severity {

@@ -199,8 +199,16 @@ pub(crate) fn resume_with(
     }
     for (key, state) in latest(&stored).filter(|(key, _)| key.round < wanted) {
         let made = going.remember(key, state);
-        let searched = plan.cell(key.cell).1.search.is_some();
-        if !made || (plan.cells() < 2 && !searched) || lab.stop.is_set() {
+        if lab.stop.is_set() {
+            continue;
+        }
+        let (configuration, workload) = plan.cell(key.cell);
+        if configuration.provision().is_some()
+            && let Ok(trial) = lab.store.trial(key)
+        {
+            going.made_on(&trial);
+        }
+        if !made || (plan.cells() < 2 && workload.search.is_none()) {
             continue;
         }
         match load(lab.store, key) {

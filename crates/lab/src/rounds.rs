@@ -154,6 +154,11 @@ impl<'a> Rounds<'a> {
         self.settler.learn(environment);
     }
 
+    /// Adds the targets that were made for an earlier trial: those of this call have higher numbers.
+    pub(crate) fn made_on(&mut self, trial: &Trial) {
+        self.made.number_after(trial);
+    }
+
     /// Adds the run's targets as stored by its earlier trials.
     pub(crate) fn began_on(&mut self, targets: Vec<KnownTarget>) {
         self.targets.learn(targets);

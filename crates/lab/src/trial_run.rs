@@ -717,7 +717,7 @@ fn tell(health: StoreHealth, observer: &mut dyn FnMut(Progress<'_>)) {
 }
 
 /// All messages on one line.
-fn reasons(faults: &[Diagnostic]) -> String {
+pub(crate) fn reasons(faults: &[Diagnostic]) -> String {
     let lines = faults.iter().flat_map(|fault| fault.message.lines());
     lines.map(str::trim).collect::<Vec<_>>().join("; ")
 }

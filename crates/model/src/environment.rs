@@ -177,7 +177,7 @@ pub struct Environment {
 /// A target that was made for a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MadeTarget {
-    /// Numbers the targets that one process made for the configuration, from 1.
+    /// Numbers the targets that a run made for the configuration, from 1.
     pub instance: u32,
     /// What the layers report about themselves: properties of a pool, achieved rates.
     pub facts: BTreeMap<String, String>,

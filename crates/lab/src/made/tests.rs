@@ -262,6 +262,12 @@ fn what_could_not_be_undone_is_reported() {
         note(Diagnostic::error("`/dev/loop1` is still attached").hint("end its users")),
         "not undone: the storage of c0 is not undone completely: `/dev/loop1` is still attached; end its users"
     );
+    assert_eq!(
+        note(Diagnostic::error(
+            "`umount /x` failed\n  cause: /x: target is busy."
+        )),
+        "not undone: the storage of c0 is not undone completely: `umount /x` failed; cause: /x: target is busy; `iodyno clean` undoes the rest"
+    );
     // What continues in the background is not a fault.
     let later = Diagnostic::warning("process 7 continues to undo the storage, and then ends");
     assert_eq!(
@@ -418,6 +424,39 @@ fn a_killed_run_is_resumed_in_its_order_on_targets_that_are_made_anew() {
             assert_eq!(count("make"), count("undo"));
         }
     }
+}
+
+#[test]
+fn a_resumed_run_numbers_its_targets_after_those_of_its_earlier_sessions() {
+    let plan = plan(1, 2, 3, Fresh::Round);
+    let store = FakeStore::default();
+    let mut acts = vec![Act::Complete; 4];
+    acts.push(Act::Panic);
+    let first = FakeNode::acting(&acts, &store);
+    let run = std::panic::AssertUnwindSafe(|| carry_out(&plan, &store, &first));
+    assert!(std::panic::catch_unwind(run).is_err());
+    let second = FakeNode::new(|_| Act::Complete);
+    let judge = FakeJudge::default();
+    let stop = second.stop.clone();
+    let end = resume_with(
+        store.id(),
+        None,
+        &Permission::default(),
+        &lab(&store, &second, &stop),
+        &judge.dependencies(&second),
+        &mut |_| {},
+    );
+    assert_eq!(end.unwrap().completed, 6);
+    let trials = store.trials.borrow();
+    let instances: BTreeSet<(u32, u32)> = trials
+        .iter()
+        .filter_map(|trial| {
+            let made = trial.parts.first()?.environment.made.as_ref()?;
+            Some((trial.key.round, made.instance))
+        })
+        .collect();
+    let expected = [(0, 1), (1, 2), (2, 3)];
+    assert_eq!(instances, BTreeSet::from(expected));
 }
 
 #[test]
