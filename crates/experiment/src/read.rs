@@ -21,7 +21,7 @@ use crate::nodes::Nodes;
 use crate::params::{
     As, Variable, Variables, mentions, parameters, replaced, replaced_entry, replaced_table,
 };
-use crate::workloads::{Reader, TOOLS, is_option, renamed};
+use crate::workloads::{Reader, TOOLS, ignored_option, is_option, renamed};
 
 /// What a text is read with.
 pub struct Context<'a> {
@@ -312,6 +312,19 @@ impl File<'_, '_, '_> {
                         Some(rest) => nested(first, rest, entry),
                     });
                 } else if tool.is_some_and(|tool| is_option(tool, &entry.key)) {
+                    let ignored = tool.and_then(|tool| ignored_option(tool, &entry.key));
+                    // An axis of several keys may set some that have an effect.
+                    if let Some(why) = ignored
+                        && point.entry.node.as_table().is_none()
+                        && !mentions(&whole, &point.axis)
+                    {
+                        let axis = &point.axis;
+                        let message = format!(
+                            "the axis `{axis}` has no effect: the option is ignored, {why}"
+                        );
+                        let hint = format!("name another option, or use `${{{axis}}}` in a value");
+                        self.report.error(point.at.clone(), message, hint);
+                    }
                     options.push(entry);
                 } else if entry.node.as_table().is_some() || !mentions(&whole, &point.axis) {
                     let message = format!(

@@ -24,6 +24,15 @@ pub(crate) fn is_option(tool: &str, name: &str) -> bool {
     }
 }
 
+/// Why an option of the tool has no effect; `None` if it has one.
+pub(crate) fn ignored_option(tool: &str, name: &str) -> Option<&'static str> {
+    match tool {
+        "fio" => iodyno_fio::ignored_option(name),
+        "fs" => None,
+        _ => iodyno_sysbench::ignored_option(&name.replace('_', "-")),
+    }
+}
+
 /// What the work is read with.
 pub(crate) struct Reader<'a, 't> {
     /// The name of the experiment's file; job files are relative to its folder.

@@ -545,6 +545,10 @@ fn faults_of_the_matrix_are_reported() {
             "4:6 the axis `size2` has no effect: `size2` is not a key",
         ),
         (
+            "axis.threads = [1, 4]",
+            "4:6 the axis `threads` has no effect: the option is ignored, clones are always threads of one process",
+        ),
+        (
             "axis.bs = [\"4k\", \"8k\"]\nzip = [\"rw\"]",
             "5:8 there is no axis `rw`",
         ),

@@ -27,6 +27,14 @@ impl<S: Copy> Table<S> {
             .find(|option| option.names().any(|known| known == name))
     }
 
+    /// Why an option has no effect; `None` if it has one, is refused, or is not an option.
+    pub fn ignored(&self, name: &str) -> Option<&'static str> {
+        match self.find(name)?.status {
+            Status::Ignored { why, .. } => Some(why),
+            _ => None,
+        }
+    }
+
     /// The name that was most likely intended.
     pub fn suggestion(&self, name: &str) -> Option<&'static str> {
         closest(name, self.options().flat_map(OptionSpec::names))

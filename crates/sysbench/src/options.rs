@@ -29,6 +29,11 @@ pub fn option_names() -> impl Iterator<Item = &'static str> {
     OPTIONS.options().flat_map(OptionSpec::names)
 }
 
+/// Why an option has no effect; `None` if it has one, is refused, or is not an option.
+pub fn ignored_option(name: &str) -> Option<&'static str> {
+    OPTIONS.ignored(name)
+}
+
 /// A supported option.
 const fn honoured(name: &'static str, unit: Unit, text: &'static str, set: Setter) -> OptionSpec {
     OptionSpec::new(name, unit, text, Status::Honoured(set))

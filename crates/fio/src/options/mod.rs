@@ -46,6 +46,11 @@ pub fn option_names() -> impl Iterator<Item = &'static str> {
     OPTIONS.options().flat_map(OptionSpec::names)
 }
 
+/// Why an option has no effect; `None` if it has one, is refused, or is not an option.
+pub fn ignored_option(name: &str) -> Option<&'static str> {
+    OPTIONS.ignored(name)
+}
+
 /// Whether setting `second` replaces what `first` has set: both are names of one option, whose values do not add up. Names
 /// that are not options of fio count as the same with `-` or `_`.
 pub fn replaces(first: &str, second: &str) -> bool {
