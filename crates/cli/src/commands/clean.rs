@@ -54,19 +54,35 @@ fn told(node: &LabNode<'_>, faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
 /// Undoes all such storage before a run makes more on this node. What remains is a warning.
 pub(crate) fn clean_before_run(node: &LabNode<'_>, stop: &StopFlag, context: &Context) {
     let found = node.node.clean(false, stop, &mut |_| ());
-    let (orphans, faults) = match found {
-        Ok(found) => (found.orphans.clone(), faults(found)),
-        Err(faults) => (Vec::new(), faults),
+    let said = match found {
+        Ok(found) => remarks(found),
+        Err(faults) => warnings(faults),
     };
-    let notes = orphans.iter().map(|orphan| Diagnostic {
+    context.tell(&told(node, said));
+}
+
+/// What a run tells of storage that was left behind: what was undone, and what remains.
+fn remarks(found: Cleaned) -> Vec<Diagnostic> {
+    let whole = found
+        .orphans
+        .iter()
+        .filter(|orphan| orphan.faults.is_empty());
+    let notes = whole.map(|orphan| Diagnostic {
         severity: Severity::Note,
-        ..Diagnostic::error(node.says(&format!("undone: {}", headline(orphan))))
+        ..Diagnostic::error(format!("undone: {}", headline(orphan)))
     });
-    let warnings = told(node, faults).into_iter().map(|fault| Diagnostic {
+    let mut said: Vec<Diagnostic> = notes.collect();
+    said.extend(warnings(faults(found)));
+    said
+}
+
+fn warnings(faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    let faults = faults.into_iter();
+    let warnings = faults.map(|fault| Diagnostic {
         severity: Severity::Warning,
         ..fault
     });
-    context.tell(&notes.chain(warnings).collect::<Vec<_>>());
+    warnings.collect()
 }
 
 fn of_another(user: &OtherUser) -> String {
@@ -110,9 +126,7 @@ fn text(found: &Cleaned, dry_run: bool) -> String {
     for orphan in &found.orphans {
         text += &headline(orphan);
         text.push('\n');
-        // What failed is reported as an error.
-        let done = orphan.undone.len() - orphan.faults.len().min(orphan.undone.len());
-        for what in &orphan.undone[..done] {
+        for what in &orphan.undone {
             text += &format!("  {verb}: {}\n", on_one_line(what));
         }
     }
@@ -157,13 +171,15 @@ mod tests {
         let listed = "storage `0a1b` of configuration `ext4`: process 7 has ended\n  \
                       would undo: mount of ext4 at /x\n  would undo: folder /x\n";
         assert_eq!(text(&found(Vec::new()), true), listed);
-        let cut = found(vec![Diagnostic::error("cannot remove `/x`")]);
-        let listed = "storage `0a1b` of configuration `ext4`: process 7 has ended\n  \
-                      undone: mount of ext4 at /x\n";
-        assert_eq!(text(&cut, false), listed);
-        assert_eq!(
-            faults(cut)[0].message,
-            "storage `0a1b` is not undone completely: cannot remove `/x`"
-        );
+        let cut = || found(vec![Diagnostic::error("cannot remove `/x`")]);
+        let why = "storage `0a1b` is not undone completely: cannot remove `/x`";
+        assert_eq!(faults(cut())[0].message, why);
+        let said = |found| {
+            let said = remarks(found).into_iter();
+            said.map(|said| said.message).collect::<Vec<_>>()
+        };
+        let whole = "undone: storage `0a1b` of configuration `ext4`: process 7 has ended";
+        assert_eq!(said(found(Vec::new())), [whole]);
+        assert_eq!(said(cut()), [why]);
     }
 }

@@ -108,21 +108,20 @@ impl Maker<'_> {
             let guard = self.guard(&[]);
             let mut hands = self.hands(&guard, &journal, &|| false);
             let by = By::Clean { same_boot };
-            let mut tell = |what: &str| {
-                told(what);
-                orphan.undone.push(what.to_owned());
-            };
             match dry_run {
                 true => {
                     for (number, step) in journal.steps.iter().enumerate().rev() {
                         hands.mark = journal.mark(number);
                         let result = step.result.as_deref();
                         if !step.undone && hands.in_place(&step.action, result, by) {
-                            tell(&step.action.to_string());
+                            orphan.undone.push(step.action.to_string());
                         }
                     }
                 }
-                false => orphan.faults = undo(&mut hands, journal, by, &mut tell),
+                false => {
+                    let undone = undo(&mut hands, journal, by, told);
+                    (orphan.undone, orphan.faults) = (undone.done, undone.faults);
+                }
             }
             cleaned.orphans.push(orphan);
         }

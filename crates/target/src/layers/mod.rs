@@ -265,7 +265,7 @@ impl Maker<'_> {
                     told,
                     ..
                 } = making;
-                faults.extend(undo(&mut hands, journal, By::Owner, told));
+                faults.extend(undo(&mut hands, journal, By::Owner, told).faults);
                 Err(faults)
             }
         }
@@ -311,7 +311,7 @@ impl Maker<'_> {
         };
         let guard = self.guard(&[]);
         let mut hands = self.hands(&guard, &journal, &|| false);
-        let faults = undo(&mut hands, journal, By::Owner, &mut |_| ());
+        let faults = undo(&mut hands, journal, By::Owner, &mut |_| ()).faults;
         TornDown {
             commands: hands.commands,
             faults,
@@ -420,14 +420,9 @@ fn not_recorded(why: &str) -> Diagnostic {
         .hint("nothing is made without a journal: free space, or check the permissions")
 }
 
-/// Undoes all steps of a journal in reverse order, and removes the journal. Returns what remains; the steps below it
-/// are not undone.
-fn undo(
-    hands: &mut Hands<'_>,
-    mut journal: Journal,
-    by: By,
-    told: &mut dyn FnMut(&str),
-) -> Vec<Diagnostic> {
+/// Undoes all steps of a journal in reverse order, and removes the journal. After a failure, only settings of the host are
+/// undone, and the journal is kept.
+fn undo(hands: &mut Hands<'_>, mut journal: Journal, by: By, told: &mut dyn FnMut(&str)) -> Undone {
     let left = (0..journal.steps.len()).filter(|number| !journal.steps[*number].undone);
     let left: Vec<usize> = left.collect();
     if let Some(last) = left.last() {
@@ -435,29 +430,46 @@ fn undo(
         hands.mark = journal.mark(*last);
         hands.end_commands(journal.steps[*last].result.is_none());
     }
+    let mut undone = Undone::default();
     for number in left.into_iter().rev() {
         let step = journal.steps[number].clone();
+        // What is below the step that failed is in use. Settings of the host are not.
+        let of_host = matches!(step.action, Action::Setting { device: None, .. });
+        if !undone.faults.is_empty() && !of_host {
+            continue;
+        }
         hands.mark = journal.mark(number);
         let result = step.result.as_deref();
         if hands.in_place(&step.action, result, by) {
-            told(&step.action.to_string());
+            let what = step.action.to_string();
+            told(&what);
             if let Err(fault) = hands.remove(&step.action, result) {
-                return vec![match fault.hint {
+                undone.faults.push(match fault.hint {
                     Some(_) => fault,
                     None => fault.hint("remove the cause, then run `iodyno clean`"),
-                }];
+                });
+                continue;
             }
+            undone.done.push(what);
         }
         if let Err(error) = journal.undone(number, hands.host) {
-            return vec![not_recorded(&error.to_string())];
+            undone.faults.push(not_recorded(&error.to_string()));
+            return undone;
         }
     }
-    let removed = journal.remove();
-    removed
-        .err()
-        .map(|error| not_recorded(&error.to_string()))
-        .into_iter()
-        .collect()
+    if undone.faults.is_empty()
+        && let Err(error) = journal.remove()
+    {
+        undone.faults.push(not_recorded(&error.to_string()));
+    }
+    undone
+}
+
+/// What was undone of a target, in this order, and what remains.
+#[derive(Debug, Default)]
+struct Undone {
+    done: Vec<String>,
+    faults: Vec<Diagnostic>,
 }
 
 /// A target that is being made.

@@ -791,6 +791,25 @@ fn a_layer_that_cannot_be_undone_keeps_its_journal_and_what_is_below_it() {
 }
 
 #[test]
+fn settings_of_the_host_are_restored_although_a_teardown_fails() {
+    let world = World::new();
+    let before = world.state();
+    make(&world, provisions(&world).remove(0)).unwrap();
+    *world.fails.borrow_mut() = Some("/bin/sh -c unmake");
+    let cleaned = world.maker().clean(false, &mut |_| ());
+    let orphan = &cleaned.orphans[0];
+    assert!(orphan.faults[0].message.contains("unmake"), "{orphan:?}");
+    let done = |what: &str| orphan.undone.iter().any(|one| one.contains(what));
+    assert!(done("vm/dirty_ratio") && !done("make"), "{orphan:?}");
+    let setting = world.host.path("proc/sys/vm/dirty_ratio");
+    assert_eq!(world.state()[&setting], before[&setting]);
+    assert_eq!(journals(&world), ["t-1.jsonl"]);
+    *world.fails.borrow_mut() = None;
+    world.maker().clean(false, &mut |_| ());
+    assert_eq!(world.state(), before);
+}
+
+#[test]
 fn a_folder_is_kept_while_the_mounts_in_it_are_not_known() {
     let world = World::new();
     let before = world.state();
