@@ -20,8 +20,8 @@ use crate::schedule::bind;
 use crate::trial_run::reasons;
 use crate::{Lab, LabNode, Progress};
 
-/// How often the targets of a plan are made anew: as the plan requests, but for every trial if two configurations use one
-/// device in turn. Then all are, so that every configuration is measured on targets of the same age.
+/// How often the targets of a plan are made anew: as the plan requests, but for every trial if two configurations take
+/// turns. Then all are, so that every configuration is measured on targets of the same age.
 pub fn fresh(plan: &Plan) -> Fresh {
     match turns(plan).is_empty() {
         true => plan.fresh,
@@ -30,7 +30,8 @@ pub fn fresh(plan: &Plan) -> Fresh {
 }
 
 /// The pairs of configurations that cannot exist at the same time, on a node that both use: they use one device, are made by the
-/// same command, or run the one server of their pools on other CPUs.
+/// same command, run the one server of their pools on other CPUs, or one of them has virtual machines, which use memory and CPUs
+/// also when idle.
 pub fn turns(plan: &Plan) -> Vec<(&Configuration, &Configuration)> {
     let made = plan
         .configurations
@@ -44,6 +45,9 @@ pub fn turns(plan: &Plan) -> Vec<(&Configuration, &Configuration)> {
         let mut devices = one.devices();
         devices.any(|device| other.devices().any(|other| other == device))
             || one.setup.is_some() && one.setup == other.setup
+            || [one, other]
+                .iter()
+                .any(|provision| provision.vm().is_some())
             || matches!((pool_server(one), pool_server(other)), (Some(one), Some(other)) if one != other)
     };
     pairs

@@ -15,8 +15,9 @@ use iodyno_model::{
     TelemetryBatch, Trial, TrialKey, Workload,
 };
 use iodyno_runner::{
-    Command, EngineSupport, Event, Examination, Examined, Hello, Later, Message, Node, PROTOCOL,
-    ProvisionRequest, Provisioned, RunnerError, Session, StopFlag, TornDown, TrialEnd, Unsettled,
+    Command, EngineSupport, Event, Examination, Examined, Guest, Hello, Later, Message, Node,
+    PROTOCOL, ProvisionRequest, Provisioned, RunnerError, Session, StopFlag, TornDown, TrialEnd,
+    Unsettled,
 };
 
 use crate::interim::Judge;
@@ -135,6 +136,8 @@ pub(crate) struct FakeNode<'a> {
     existing: RefCell<BTreeMap<String, String>>,
     /// Whether making storage for this configuration fails, given how often it was tried before.
     pub(crate) unmakeable: fn(&str, usize) -> bool,
+    /// The number of virtual machines of the storage that is made.
+    pub(crate) guests: usize,
     /// Undoing storage fails.
     pub(crate) undoing_fails: Option<Diagnostic>,
 }
@@ -160,6 +163,7 @@ impl<'a> FakeNode<'a> {
             storage: RefCell::default(),
             existing: RefCell::default(),
             unmakeable: |_, _| false,
+            guests: 0,
             undoing_fails: None,
         }
     }
@@ -210,6 +214,9 @@ impl<'a> FakeNode<'a> {
         };
         let made = self.bound.borrow().len() - 1;
         part.environment.targets = vec![self.target(path, made)];
+        if plan.workload.jobs.is_empty() {
+            part.clones.clear();
+        }
         part
     }
 
@@ -223,14 +230,36 @@ impl<'a> FakeNode<'a> {
     }
 }
 
+/// A node in a virtual machine of another one.
+struct FakeGuest<'a>(&'a FakeNode<'a>);
+
+impl Node for FakeGuest<'_> {
+    fn open(&self, plan: &BoundPlan) -> Result<Box<dyn Session + '_>, RunnerError> {
+        self.0.open(plan)
+    }
+
+    fn settle<'a>(
+        &'a self,
+        settling: &Settling,
+        targets: &[PathBuf],
+        stop: &'a StopFlag,
+    ) -> Later<'a, Vec<Unsettled>> {
+        self.0.settle(settling, targets, stop)
+    }
+
+    fn examine<'a>(&'a self, wanted: Examination, stop: &'a StopFlag) -> Later<'a, Examined> {
+        self.0.examine(wanted, stop)
+    }
+}
+
 impl Node for FakeNode<'_> {
     fn open(&self, plan: &BoundPlan) -> Result<Box<dyn Session + '_>, RunnerError> {
         self.bound.borrow_mut().push(plan.clone());
         let existing = self.existing.borrow();
         let target = plan.configuration.target.path();
         let made = existing.keys().any(|token| target.ends_with(token));
-        if let (Target::Path(_), true) = (&plan.configuration.target, made) {
-            let blocks = plan.workload.jobs[0].work.blocks();
+        if let (Some(job), true) = (plan.workload.jobs.first(), made) {
+            let blocks = job.work.blocks();
             let what = match blocks.is_some_and(|blocks| blocks.files.create_only) {
                 true => "lay out",
                 false => "trial",
@@ -350,8 +379,18 @@ impl Node for FakeNode<'_> {
             path: Path::new("/made").join(&request.token),
             facts: BTreeMap::from([("mkfs".to_owned(), "1.0".to_owned())]),
             commands: Vec::new(),
-            guests: Vec::new(),
+            guests: (1..=self.guests)
+                .map(|number| Guest {
+                    name: format!("guest{number}"),
+                    socket: PathBuf::new(),
+                    disks: Vec::new(),
+                })
+                .collect(),
         })
+    }
+
+    fn guest(&self, _: &Guest) -> Option<Box<dyn Node + '_>> {
+        Some(Box::new(FakeGuest(self)))
     }
 
     fn snapshot(&self, token: &str, _: &StopFlag) -> Result<(), Vec<Diagnostic>> {
@@ -420,8 +459,10 @@ impl FakeSession<'_> {
 
     fn run(&mut self) {
         for number in 0..6 {
-            self.queued
-                .push_back(Message::Event(Event::Frame(frame(number))));
+            if !self.part.only_sampled() {
+                let frame = frame(number);
+                self.queued.push_back(Message::Event(Event::Frame(frame)));
+            }
             if self.node.samples {
                 let batch = batch(number);
                 self.queued

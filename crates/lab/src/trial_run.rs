@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{
-    BoundPlan, Diagnostic, Environment, Frame, Outcome, Part, Plan, SCHEMA, SeriesKind, Settled,
-    Telemetry, TelemetryBatch, Trial, TrialKey, TrialState, Workload,
+    BoundPlan, Diagnostic, Environment, Frame, Outcome, Part, Plan, Provision, SCHEMA, SeriesKind,
+    Settled, Target, Telemetry, TelemetryBatch, Trial, TrialKey, TrialState, VmLayer, Workload,
 };
 use iodyno_runner::{Event, Examination, Node, RunnerError, TrialEnd, drive};
 use iodyno_store::{Rebuilder, StoreError};
@@ -42,7 +42,7 @@ pub(crate) struct TrialRun<'a> {
     key: TrialKey,
     started_unix_ms: u64,
     writer: StoreWriter<'a>,
-    /// The nodes that take part: those of the run, or the virtual machines of its target.
+    /// The nodes that take part: those of the run, or the virtual machines of its target, and last their host.
     nodes: Vec<TrialNode>,
     /// What each of them has sent so far.
     records: Vec<NodeRecord>,
@@ -81,7 +81,8 @@ struct TrialNode {
 }
 
 impl TrialNode {
-    /// The nodes of a trial, and the places of those that do its work: those of the run, or the virtual machines of its targets.
+    /// The nodes of a trial, and the places of those that do its work: those of the run, or the virtual machines of its targets,
+    /// which their hosts follow.
     fn all(
         lab: &Lab<'_>,
         plan: &Plan,
@@ -90,9 +91,9 @@ impl TrialNode {
     ) -> (Vec<TrialNode>, Vec<usize>) {
         let guests = made.iter().flat_map(|(host, made)| {
             made.guests.iter().map(|guest| TrialNode {
-                name: match (lab.nodes[*host].name.as_str(), guest.name.as_str()) {
-                    ("", name) | (name, "") => name.to_owned(),
-                    (host, name) => format!("{host}.{name}"),
+                name: match lab.nodes[*host].name.as_str() {
+                    "" => guest.name.clone(),
+                    host => format!("{host}.{}", guest.name),
                 },
                 here: false,
                 host: *host,
@@ -108,7 +109,22 @@ impl TrialNode {
         });
         match guests.len() {
             0 => (own.collect(), workers(plan, key.cell)),
-            all => (guests, (0..all).collect()),
+            all => {
+                let hosts = made.iter().filter(|(_, made)| !made.guests.is_empty());
+                let hosts = hosts.map(|(host, _)| TrialNode {
+                    name: match lab.nodes[*host].name.as_str() {
+                        "" => VmLayer::HOST.to_owned(),
+                        name => name.to_owned(),
+                    },
+                    here: lab.nodes[*host].here,
+                    host: *host,
+                    guest: false,
+                });
+                (
+                    guests.into_iter().chain(hosts).collect(),
+                    (0..all).collect(),
+                )
+            }
         }
     }
 
@@ -334,7 +350,18 @@ impl<'a> TrialRun<'a> {
             .collect();
         // Virtual time is not that of a host.
         let samples = bound.sampling.every_ns > 0 && !bound.workload.in_virtual_time();
-        if samples && !self.in_guests() {
+        if samples && self.in_guests() {
+            let mut host = sampling(&bound);
+            host.configuration.target = self.below();
+            // Servers under test are processes of the host.
+            for (_, guest) in &mut plans {
+                guest.sampling.processes.clear();
+            }
+            host.sampling.processes = bound.sampling.processes.clone();
+            host.sampling.processes.push(VmLayer::PROCESS.to_owned());
+            let hosts = self.workers.len()..self.nodes.len();
+            plans.extend(hosts.map(|place| (place, host.clone())));
+        } else if samples {
             let sampled = lab.nodes.iter().enumerate();
             let sampled = sampled.filter(|(_, node)| node.only_sampled);
             let sampled: Vec<_> = sampled
@@ -346,7 +373,13 @@ impl<'a> TrialRun<'a> {
             .flat_map(|(host, made)| made.nodes(lab.nodes[*host].node))
             .collect();
         let carrying: Vec<&dyn Node> = match within.is_empty() {
-            false => within.iter().map(|node| node.as_ref()).collect(),
+            false => {
+                let guests = within.iter().map(|node| node.as_ref());
+                let hosts = self.nodes[within.len()..].iter();
+                guests
+                    .chain(hosts.map(|host| lab.nodes[host.host].node))
+                    .collect()
+            }
             true => lab.nodes.iter().map(|node| node.node).collect(),
         };
         self.writer.collects = plans.len() > 1;
@@ -412,9 +445,18 @@ impl<'a> TrialRun<'a> {
         self.nodes.iter().any(|node| node.guest)
     }
 
-    /// The target of the node at this place, if it was made for the run.
+    /// The target of the node at this place, if it was made for the run; `None` for a node without jobs.
     fn made_on(&self, place: usize) -> Option<&Ready> {
-        self.made.get(&self.nodes[place].host)
+        let made = self.made.get(&self.nodes[place].host);
+        made.filter(|_| self.workers.contains(&place))
+    }
+
+    /// A path of this host that is below the virtual machines of its target.
+    fn below(&self) -> Target {
+        let (configuration, _) = self.plan.cell(self.key.cell);
+        let paths = configuration.provision().map(Provision::paths);
+        let first = paths.and_then(|paths| paths.into_iter().next());
+        Target::Path(first.unwrap_or_else(|| "/".into()))
     }
 
     fn begin(&mut self, observer: &mut dyn FnMut(Progress<'_>)) {
@@ -447,6 +489,14 @@ impl<'a> TrialRun<'a> {
                 let own = match trial.parts.len() {
                     1 => Cow::Borrowed(&trial),
                     _ => Cow::Owned(iodyno_judge::of_node(&trial, place)),
+                };
+                // Of a node without jobs, the time counts in which the others measured.
+                let own = match trial.parts[place].only_sampled() {
+                    true => Cow::Owned(Trial {
+                        parts: trial.parts.clone(),
+                        ..own.into_owned()
+                    }),
+                    false => own,
                 };
                 (iodyno_judge::servers(&own), unseen(&own.telemetry))
             })

@@ -61,6 +61,11 @@ impl FromStr for NodeAddress {
     fn from_str(text: &str) -> Result<NodeAddress, String> {
         match text {
             "local" => Ok(NodeAddress::Local),
+            vm if vm.starts_with("vm:") => Err(
+                "virtual machines belong to a target of an experiment, as in `target = \"vm on file on FOLDER\"`, and `vm.guests` is \
+                 their number"
+                    .to_owned(),
+            ),
             other => other.parse().map(NodeAddress::Ssh),
         }
     }
@@ -197,6 +202,12 @@ mod tests {
             let error = text.parse::<SshAddress>().unwrap_err();
             assert!(error.contains(words), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn virtual_machines_are_no_nodes_of_their_own() {
+        let error = "vm:linux".parse::<NodeAddress>().unwrap_err();
+        assert!(error.contains("`vm.guests`"), "{error}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ClosingTable, FactClass, Fresh, Imported, Job, Metric, PlannedNode, Provision, Question,
-    Search, TrialKey,
+    Search, TrialKey, VmLayer,
 };
 
 /// Target of the I/O.
@@ -387,13 +387,24 @@ impl Plan {
         self.pairs().count() as u32
     }
 
-    /// The names that the nodes of a cell's trials can have: its virtual machines, otherwise all nodes of the plan. A single
-    /// empty one if there is one node without a name.
+    /// The names that the nodes of a cell's trials can have: its virtual machines and their host, otherwise all nodes of the
+    /// plan. A single empty one if there is one node without a name.
     pub fn node_names_of(&self, cell: u32) -> Vec<String> {
         let (configuration, _) = self.cell(cell);
         let vm = configuration.provision().and_then(Provision::vm);
         match (vm, self.nodes.is_empty()) {
-            (Some((vm, _)), _) => vm.names(),
+            (Some((vm, _)), true) => {
+                let host = VmLayer::HOST.to_owned();
+                vm.names().into_iter().chain([host]).collect()
+            }
+            (Some((vm, _)), false) => {
+                let named = |node: &PlannedNode| {
+                    let guests = vm.names().into_iter();
+                    let guests = guests.map(|guest| format!("{}.{guest}", node.name));
+                    guests.chain([node.name.clone()]).collect::<Vec<_>>()
+                };
+                self.nodes.iter().flat_map(named).collect()
+            }
             (None, true) => vec![String::new()],
             (None, false) => self.nodes.iter().map(|node| node.name.clone()).collect(),
         }

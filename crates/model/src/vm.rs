@@ -49,14 +49,15 @@ impl VmLayer {
         disks
     }
 
-    /// The names of the virtual machines as nodes; a single empty one if there is one only.
+    /// The name of the virtual machines' host as a node, which is sampled during their trials.
+    pub const HOST: &'static str = "host";
+    /// The name of the processes of qemu.
+    pub const PROCESS: &'static str = "iodyno-guest";
+
+    /// The names of the virtual machines as nodes.
     pub fn names(&self) -> Vec<String> {
-        match self.guests {
-            1 => vec![String::new()],
-            guests => (1..=guests)
-                .map(|number| format!("guest{number}"))
-                .collect(),
-        }
+        let numbers = 1..=self.guests;
+        numbers.map(|number| format!("guest{number}")).collect()
     }
 
     /// The number of disks that need a file or device below.

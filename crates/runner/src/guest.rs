@@ -27,15 +27,11 @@ impl<'a> GuestNode<'a> {
     /// `None`: the host cannot reach it.
     pub(crate) fn new(host: &'a dyn Launcher, guest: &Guest) -> Option<GuestNode<'a>> {
         host.in_guest("", &guest.socket)?;
-        let to = match guest.name.as_str() {
-            "" => "the guest".to_owned(),
-            name => name.to_owned(),
-        };
         Some(GuestNode {
             host,
             socket: guest.socket.clone(),
             connection: Connection {
-                to,
+                to: guest.name.clone(),
                 hello_ns: BOOT_LIMIT.as_nanos() as u64,
                 every_ns: EVERY_NS,
             },
@@ -112,7 +108,7 @@ mod tests {
     #[test]
     fn only_the_layers_above_are_made_in_a_guest_and_only_its_disks_may_be_overwritten() {
         let guest = Guest {
-            name: String::new(),
+            name: "guest1".to_owned(),
             socket: "/run/node".into(),
             disks: vec!["/dev/iodyno-t/disk0".into()],
         };

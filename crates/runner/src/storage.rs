@@ -89,10 +89,7 @@ fn within_guests(
             let fault = Diagnostic::error("a virtual machine of this node cannot be reached");
             return Err(vec![fault.hint("use `vm` without `--node`")]);
         };
-        let named = |text: &str| match guest.name.is_empty() {
-            true => format!("in the guest: {text}"),
-            false => format!("in {}: {text}", guest.name),
-        };
+        let named = |text: &str| format!("in {}: {text}", guest.name);
         let inner = provision(&launcher, &request, stop, &mut |step| told(&named(step)));
         let inner = inner.map_err(|faults| {
             let faults = faults.into_iter().map(|fault| Diagnostic {

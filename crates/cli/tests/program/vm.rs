@@ -57,7 +57,11 @@ fn a_file_system_is_made_and_measured_in_a_virtual_machine() {
     let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
     let trial = &shown["trials"][0];
     assert_eq!(trial["groups"][0]["rows"][0]["ops"], 100, "{trial}");
-    let found = &trial["nodes"][0]["environment"];
+    let nodes = trial["nodes"].as_array().unwrap();
+    let names: Vec<_> = nodes.iter().map(|node| &node["name"]).collect();
+    assert_eq!(names, ["guest1", "host"]);
+    assert_eq!(trial["sampled_nodes"][0]["name"], "host", "{trial}");
+    let found = &nodes[0]["environment"];
     assert_eq!(
         (&found["virtualisation"], &found["host"]),
         (&"qemu".into(), &"guest1".into())

@@ -1,4 +1,4 @@
-use iodyno_model::{Layer, Outcome, PlannedNode, TrialState};
+use iodyno_model::{Layer, Outcome, PlannedNode, TrialState, VmLayer};
 
 use super::*;
 use crate::experiment::carry_out_with;
@@ -155,6 +155,9 @@ fn configurations_that_use_one_device_take_turns_whatever_the_plan_says() {
     let other = Target::Made(Box::new(on_device("/dev/sdy")));
     shared.configurations[2].target = other;
     assert_eq!(fresh(&shared), Fresh::Experiment);
+    let vm = vec![Layer::Vm(VmLayer::default()), on_folder().layers.remove(0)];
+    shared.configurations[0].target = Target::Made(Box::new(provision(vm)));
+    assert_eq!((fresh(&shared), turns(&shared).len()), (Fresh::Trial, 2));
 }
 
 #[test]
@@ -320,6 +323,37 @@ fn a_trial_is_stored_with_how_its_target_was_made() {
         };
         path.starts_with("/made") && bound.destroy.contains(path)
     }));
+}
+
+#[test]
+fn a_trial_in_virtual_machines_has_a_part_of_each_and_one_of_their_sampled_host() {
+    let mut plan = plan(1, 1, 1, Fresh::Round);
+    plan.sampling.every_ns = 1;
+    plan.sampling.processes = vec!["zfs-fuse".to_owned()];
+    let (store, mut node) = (FakeStore::default(), FakeNode::new(|_| Act::Complete));
+    node.guests = 2;
+    carry_out(&plan, &store, &node);
+    let trials = store.trials.borrow();
+    let parts: Vec<(&str, bool, bool)> = (trials[0].parts.iter())
+        .map(|part| {
+            let made = part.environment.made.is_some();
+            (part.node.as_str(), part.only_sampled(), made)
+        })
+        .collect();
+    let expected = [
+        ("guest1", false, true),
+        ("guest2", false, true),
+        ("host", true, false),
+    ];
+    assert_eq!(parts, expected);
+    let bound = node.bound.borrow();
+    // A path of the host: the storage below.
+    assert_eq!(bound[2].configuration.target, Target::Path("/data".into()));
+    let sampled: Vec<Vec<String>> = (bound.iter())
+        .map(|bound| bound.sampling.processes.clone())
+        .collect();
+    let servers = ["zfs-fuse", VmLayer::PROCESS].map(str::to_owned);
+    assert_eq!(sampled, [vec![], vec![], servers.to_vec()]);
 }
 
 #[test]

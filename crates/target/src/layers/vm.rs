@@ -33,7 +33,7 @@ const LOG_LINES: usize = 6;
 /// A virtual machine that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guest {
-    /// Its name, if there are several: `guest1`.
+    /// Its name: `guest1`.
     pub name: String,
     /// The socket of the host through which its nodes are reached.
     pub socket: PathBuf,
