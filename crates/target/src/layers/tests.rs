@@ -18,7 +18,7 @@ use rustix::process::Signal;
 
 use super::action::Action;
 use super::host::{Host, Invocation, Ran};
-use super::{Maker, ProvisionRequest, TornDown};
+use super::{Maker, ProvisionRequest, TornDown, zfs};
 use crate::fake::FakeHost;
 use crate::journal::{Header, Journal, JournalError, Owner, StateFolders};
 use crate::roots::{Roots, names};
@@ -202,7 +202,7 @@ impl World {
                     .processes
                     .borrow()
                     .iter()
-                    .any(|one| one.mark == "zfs-fuse");
+                    .any(|one| one.mark == zfs::server_mark(self));
                 let pools = self.pools.borrow();
                 runs.then(|| pools.iter().map(|pool| format!("{pool}\n")).collect())
             }
@@ -344,7 +344,7 @@ impl Host for World {
         self.point();
         let mut processes = self.processes.borrow_mut();
         processes.retain(|one| one.pid != process || one.mark != mark);
-        if mark == "zfs-fuse" {
+        if mark == zfs::server_mark(self) {
             self.pools.borrow_mut().clear();
         }
     }
@@ -912,6 +912,38 @@ fn zfs_fuse_runs_as_long_as_it_has_pools() {
     assert_eq!(world.marked("zfs-fuse").len(), 1, "t-2 has a pool");
     maker.tear_down("t-2");
     assert_eq!(world.marked("zfs-fuse").len(), 0);
+}
+
+#[test]
+fn the_zfs_fuse_of_a_container_is_not_ended_from_outside() {
+    let world = World::new();
+    let namespaces = world.host.path("proc/self/ns");
+    fs::create_dir_all(&namespaces).unwrap();
+    let enter = |namespace: &str| {
+        let _ = fs::remove_file(namespaces.join("mnt"));
+        symlink(namespace, namespaces.join("mnt")).unwrap();
+    };
+    enter("mnt:[1]");
+    make(&world, provisions(&world).remove(2)).unwrap();
+    let inside = world.marked("zfs-fuse mnt:[1]");
+    assert_eq!(inside.len(), 1);
+    // Its pools are not known outside.
+    let pools = std::mem::take(&mut *world.pools.borrow_mut());
+    enter("mnt:[2]");
+    let maker = world.maker();
+    let other = ProvisionRequest {
+        token: "t-2".to_owned(),
+        ..request(provisions(&world).remove(2))
+    };
+    maker
+        .provision(&other, DEAD, &|| false, &mut |_| ())
+        .unwrap();
+    maker.tear_down("t-2");
+    assert_eq!(world.marked("zfs-fuse mnt:[1]"), inside);
+    enter("mnt:[1]");
+    *world.pools.borrow_mut() = pools;
+    maker.tear_down(TOKEN);
+    assert_eq!(world.marked("zfs-fuse mnt:[1]").len(), 0);
 }
 
 #[test]

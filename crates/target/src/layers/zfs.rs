@@ -15,8 +15,6 @@ use crate::roots::text;
 use super::action::{Action, Hands};
 use super::host::{Host, word};
 
-/// The mark of a zfs-fuse process that iodyno started. All targets on a host share it.
-const MARK: &str = "zfs-fuse";
 /// How long, and at which interval, an answer of a new server is waited for.
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
@@ -37,6 +35,14 @@ const SERVER: [&str; 4] = [
 /// The pool of a target.
 pub(crate) fn pool(token: &str) -> String {
     format!("iodyno-{token}")
+}
+
+/// The mark of a zfs-fuse process that iodyno started. All targets share it, except for those of a container, which are
+/// in another mount namespace and have a server of their own.
+pub(crate) fn server_mark(host: &dyn Host) -> String {
+    let namespace = fs::read_link(host.roots().proc.join("self/ns/mnt"));
+    let namespace = namespace.map(|link| format!(" {}", link.display()));
+    format!("zfs-fuse{}", namespace.unwrap_or_default())
 }
 
 /// The dataset or volume under test.
@@ -86,7 +92,12 @@ pub(crate) fn is_imported(hands: &mut Hands<'_>, pool: &str) -> bool {
 
 /// The CPUs on which the server runs that iodyno started; empty without one.
 pub(crate) fn server_cpus(hands: &Hands<'_>) -> String {
-    hands.cpus_of(MARK)
+    hands.cpus_of(&server_mark(hands.host))
+}
+
+/// Whether iodyno started the server that answers here.
+fn is_own_server(hands: &Hands<'_>) -> bool {
+    !hands.host.marked(&server_mark(hands.host)).is_empty()
 }
 
 /// Starts zfs-fuse unless ZFS answers already.
@@ -99,7 +110,7 @@ pub(crate) fn start_server(
     if in_kernel(hands.host) || pools(hands).is_ok() {
         return Ok(());
     }
-    let own = std::mem::replace(&mut hands.mark, MARK.to_owned());
+    let own = std::mem::replace(&mut hands.mark, server_mark(hands.host));
     let started = hands.start(&pinning.command(&SERVER.map(str::to_owned)), log);
     hands.mark = own;
     started?;
@@ -119,7 +130,7 @@ pub(crate) fn start_server(
 /// Whether there is a server that iodyno started and that no target uses any more, not even one that is only about to.
 pub(crate) fn server_is_idle(hands: &mut Hands<'_>) -> bool {
     let needs = |step: &Step| matches!(step.action, Action::ZfsFuse { .. });
-    !hands.host.marked(MARK).is_empty()
+    is_own_server(hands)
         && !hands.steps_of_others().iter().any(needs)
         && pools(hands).map_or(true, |pools| pools.is_empty())
 }
@@ -128,21 +139,21 @@ pub(crate) fn server_is_idle(hands: &mut Hands<'_>) -> bool {
 pub(crate) fn serves_only(hands: &mut Hands<'_>, pool: &str) -> bool {
     let needs = |step: &Step| matches!(step.action, Action::ZfsFuse { .. });
     !in_kernel(hands.host)
-        && !hands.host.marked(MARK).is_empty()
+        && is_own_server(hands)
         && !hands.steps_of_others().iter().any(needs)
         && pools(hands).is_ok_and(|pools| pools == [pool])
 }
 
 /// Ends the server and all that it has imported.
 pub(crate) fn end_server(hands: &Hands<'_>) {
-    hands.end_processes(MARK);
+    hands.end_processes(&server_mark(hands.host));
 }
 
 /// Ends the server, unless a target has begun to use it meanwhile.
 pub(crate) fn stop_server(hands: &mut Hands<'_>) -> Result<(), Diagnostic> {
     let _alone = hands.lock(&|| false)?;
     if server_is_idle(hands) {
-        hands.end_processes(MARK);
+        hands.end_processes(&server_mark(hands.host));
     }
     Ok(())
 }
