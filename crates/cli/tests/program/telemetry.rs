@@ -375,12 +375,19 @@ fn a_limit_of_the_control_group_is_found_and_named() {
     let raw = home
         .iodyno(&[&["show", "last"][..], &raw].concat())
         .succeeds();
+    let mut lines = raw.stdout.lines();
+    let names: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let column = |name: &str| names.iter().position(|known| *known == name).unwrap();
     let mut read = 0.0;
-    for line in raw.stdout.lines().skip(1) {
+    for line in lines {
         let fields: Vec<&str> = line.split(',').collect();
-        let figure = |place: usize| fields[place].parse::<f64>().unwrap();
-        assert_eq!(figure(14), LIMIT as f64, "{line}");
-        read += figure(10);
+        let figure = |name: &str| fields[column(name)].parse::<f64>().unwrap();
+        assert_eq!(
+            figure("read_bandwidth_limit_bytes_per_s"),
+            LIMIT as f64,
+            "{line}"
+        );
+        read += figure("read_bytes");
     }
     assert!(read > 0.0, "{}", raw.stdout);
     // Whether the limit was reached depends on other activity of the host; the threshold is tested with simulated
