@@ -46,13 +46,16 @@ fn text_of(file: &Path) -> Option<String> {
     is_experiment(&text).then_some(text)
 }
 
-/// The experiment in a file, or its errors. `None`: it is not an experiment.
-pub(crate) fn checked(file: &Path) -> Option<Result<Experiment, Vec<Diagnostic>>> {
+/// The experiment in a file with these parameters, or its errors. `None`: it is not an experiment.
+pub(crate) fn checked(
+    file: &Path,
+    settings: &[(String, String)],
+) -> Option<Result<Experiment, Vec<Diagnostic>>> {
     let text = text_of(file)?;
     let reading = Reading {
         source: &file.display().to_string(),
         folder: &working_folder().unwrap_or_default(),
-        settings: &[],
+        settings,
         nodes: &[],
         host: &SystemHost,
     };
@@ -245,7 +248,7 @@ fn comparing(plan: Plan, dimension: String) -> Plan {
 }
 
 /// `--set NAME=VALUE`.
-fn parameters(texts: &[String]) -> (Vec<(String, String)>, Vec<Diagnostic>) {
+pub(crate) fn parameters(texts: &[String]) -> (Vec<(String, String)>, Vec<Diagnostic>) {
     let mut found: Vec<(String, String)> = Vec::new();
     let mut faults = Vec::new();
     for text in texts {

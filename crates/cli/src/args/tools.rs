@@ -15,9 +15,13 @@ Examples:
   iodyno check job.fio
   iodyno check --json jobs/*.fio")]
 pub(crate) struct CheckArgs {
-    /// Job files in fio's format, or file-operation workloads in TOML.
+    /// Job files in fio's format, or file-operation workloads or experiments in TOML.
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
+
+    /// Change a parameter of the experiments, or select a preset (`--set scale=NAME`).
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub(crate) settings: Vec<String>,
 
     /// Print the problems as JSON.
     #[arg(long)]

@@ -18,12 +18,18 @@ use iodyno_units::counted;
 
 /// Checks each file separately. The problems are the output of this command and are written to standard output.
 pub(crate) fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Failure> {
+    let (settings, faults) = experiment_file::parameters(&args.settings);
+    if !faults.is_empty() {
+        return Err(Failure::input(faults));
+    }
     let mut found: Vec<Diagnostic> = Vec::new();
+    let mut experiments = 0;
     let mut files: Vec<Checked> = Vec::new();
     let (mut worst, mut jobs) = (Verdict::Runnable, 0);
     let mut refusals = String::new();
     for file in &args.files {
-        let experiment = experiment_file::checked(file);
+        let experiment = experiment_file::checked(file, &settings);
+        experiments += usize::from(experiment.is_some());
         let read = match experiment {
             Some(read) => Some(read.map(|it| {
                 let doubts = too_large(&it.configurations, &it.workloads, &it.places);
@@ -63,6 +69,11 @@ pub(crate) fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Failure
         });
         jobs += parsed.workload.map_or(0, |workload| workload.jobs.len());
         found.extend(parsed.diagnostics);
+    }
+    if experiments == 0 && !settings.is_empty() {
+        let message = "`--set` has no effect: no file is an experiment";
+        found.push(Diagnostic::error(message).hint("leave it out"));
+        worst = Verdict::Faulty;
     }
     let text = match args.json {
         true => diagnostic::json(&found, worst.name(), files),

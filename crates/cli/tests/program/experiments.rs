@@ -325,6 +325,27 @@ fn checks_the_file_without_running_it() {
 }
 
 #[test]
+fn checks_a_file_whose_parameters_have_no_default() {
+    let home = home();
+    home.file(
+        "x.toml",
+        "params.folder = { about = 'where' }\n[configuration.here]\ntarget = '${folder}'\n[workload.w]\nfs = 'create_empty'\n",
+    );
+    home.iodyno(&["check", "x.toml"])
+        .exits(2)
+        .prints("give it: `--set folder=VALUE`");
+    home.iodyno(&["check", "x.toml", "--set", "folder=."])
+        .succeeds();
+    home.iodyno(&["check", "x.toml", "--set", "folder"])
+        .exits(2)
+        .tells("`--set folder` has no name and value");
+    home.file("x.fio", "[a]\nrw=read\nsize=1m\n");
+    home.iodyno(&["check", "x.fio", "--set", "folder=."])
+        .exits(2)
+        .prints("`--set` has no effect: no file is an experiment");
+}
+
+#[test]
 fn prints_the_schema() {
     let home = Home::new();
     let schema = home.iodyno(&["schema"]).succeeds().json();
