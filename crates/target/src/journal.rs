@@ -168,7 +168,8 @@ pub(crate) enum JournalError {
 /// The journal of one target. The file is locked until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    path: PathBuf,
+    /// Its file.
+    pub(crate) path: PathBuf,
     file: File,
     pub(crate) header: Header,
     pub(crate) steps: Vec<Step>,

@@ -444,9 +444,15 @@ fn undo(hands: &mut Hands<'_>, mut journal: Journal, by: By, told: &mut dyn FnMu
             let what = step.action.to_string();
             told(&what);
             if let Err(fault) = hands.remove(&step.action, result) {
+                let mut hint = "remove the cause, then run `iodyno clean`".to_owned();
+                if matches!(step.action, Action::Setup { .. }) {
+                    let file = journal.path.display();
+                    hint +=
+                        &format!("; if nothing of the storage is left, remove the file `{file}`");
+                }
                 undone.faults.push(match fault.hint {
                     Some(_) => fault,
-                    None => fault.hint("remove the cause, then run `iodyno clean`"),
+                    None => fault.hint(hint),
                 });
                 continue;
             }

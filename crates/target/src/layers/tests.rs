@@ -799,6 +799,8 @@ fn settings_of_the_host_are_restored_although_a_teardown_fails() {
     let cleaned = world.maker().clean(false, &mut |_| ());
     let orphan = &cleaned.orphans[0];
     assert!(orphan.faults[0].message.contains("unmake"), "{orphan:?}");
+    let hint = orphan.faults[0].hint.as_deref().unwrap_or_default();
+    assert!(hint.contains("/t-1.jsonl`"), "{hint}");
     let done = |what: &str| orphan.undone.iter().any(|one| one.contains(what));
     assert!(done("vm/dirty_ratio") && !done("make"), "{orphan:?}");
     let setting = world.host.path("proc/sys/vm/dirty_ratio");
