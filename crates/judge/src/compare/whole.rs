@@ -120,14 +120,14 @@ fn extended(question: &Question) -> Option<String> {
 /// A remark on what rounds do not repeat: each configuration is one file system or device, unless it was made anew for them.
 fn instances(table: &Table, question: &Question) -> Option<String> {
     let trials = || table.rows.iter().flat_map(|row| row.trials());
-    let on_targets = trials().any(|o| {
-        let mut facts = o.facts.iter();
-        o.round.is_some_and(|round| round > 0) && facts.any(|fact| fact.name == "file system")
-    });
+    let has_target = |o: &Observation| o.facts.iter().any(|fact| fact.name == "file system");
+    let on_targets = trials().any(|o| o.round.is_some_and(|round| round > 0) && has_target(o));
     let columns = 0..table.columns.len();
     let anew = columns.into_iter().all(|column| {
-        let of_column = table.rows.iter().flat_map(|row| &row.columns[column]);
-        super::grouping::values(of_column.copied(), Observation::INSTANCE).len() > 1
+        let of_column = || table.rows.iter().flat_map(|row| &row.columns[column]);
+        // The trials of a configuration that could not be made tell nothing about its targets.
+        let made = of_column().any(|o| has_target(o));
+        !made || super::grouping::values(of_column().copied(), Observation::INSTANCE).len() > 1
     });
     (question.columns == Observation::CONFIGURATION && on_targets && !anew).then(|| {
         "not repeated: each configuration is one instance of its target; the variation between \

@@ -328,6 +328,17 @@ fn comparing_targets_reports_that_rounds_do_not_repeat_them() {
     };
     let two = both(on("a", "ext4"), on("b", "zfs"));
     assert!(told(&two, &Question::default()));
+    let anew = |configuration: &str| {
+        each(on(configuration, "ext4"), |o| {
+            let instance = o.round.unwrap_or(0).to_string();
+            o.dimensions
+                .insert(Observation::INSTANCE.to_owned(), instance);
+        })
+    };
+    assert!(!told(&both(anew("a"), anew("b")), &Question::default()));
+    assert!(told(&both(anew("a"), on("b", "zfs")), &Question::default()));
+    let unmade = rounds("b", "job", &around(1000.0));
+    assert!(!told(&both(anew("a"), unmade), &Question::default()));
     let simulated = both(
         rounds("a", "job", &around(1000.0)),
         rounds("b", "job", &around(1000.0)),
