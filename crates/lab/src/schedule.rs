@@ -39,6 +39,12 @@ pub fn order(plan: &Plan, round: u32) -> Vec<u32> {
 /// Binds one trial: everything that its node needs to know.
 pub(crate) fn bind(plan: &Plan, key: TrialKey) -> BoundPlan {
     let (configuration, workload) = plan.cell(key.cell);
+    let mut sampling = plan.sampling.clone();
+    for name in configuration.provision().iter().flat_map(|it| &it.sample) {
+        if !sampling.processes.contains(name) {
+            sampling.processes.push(name.clone());
+        }
+    }
     BoundPlan {
         schema: SCHEMA,
         key,
@@ -48,7 +54,7 @@ pub(crate) fn bind(plan: &Plan, key: TrialKey) -> BoundPlan {
         destroy: plan.destroy.clone(),
         protected: Vec::new(),
         frame_ns: Nanos::SECOND.0,
-        sampling: plan.sampling.clone(),
+        sampling,
         stuck_after_ns: plan.stuck_after_ns,
         background: false,
     }

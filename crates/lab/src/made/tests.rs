@@ -357,6 +357,24 @@ fn a_trial_in_virtual_machines_has_a_part_of_each_and_one_of_their_sampled_host(
 }
 
 #[test]
+fn servers_of_a_configuration_are_sampled_in_its_trials_only() {
+    let mut plan = plan(2, 1, 1, Fresh::Round);
+    plan.sampling.processes = vec!["nfsd".to_owned()];
+    let mut provision = on_folder();
+    provision.sample = vec!["nfsd".to_owned(), "virtiofsd".to_owned()];
+    plan.configurations[1].target = Target::Made(Box::new(provision));
+    let (store, node) = (FakeStore::default(), FakeNode::new(|_| Act::Complete));
+    carry_out(&plan, &store, &node);
+    for bound in &*node.bound.borrow() {
+        let expected: &[&str] = match &*bound.configuration.name {
+            "c1" => &["nfsd", "virtiofsd"],
+            _ => &["nfsd"],
+        };
+        assert_eq!(bound.sampling.processes, expected);
+    }
+}
+
+#[test]
 fn workloads_of_a_family_use_the_same_files() {
     let mut plan = plan(1, 3, 1, Fresh::Round);
     for workload in &mut plan.workloads[..2] {
@@ -426,29 +444,39 @@ fn each_configuration_is_checked_once_and_all_obstacles_are_reported() {
     assert!(node.storage.borrow().is_empty());
 }
 
+/// Carries out a plan until the run is killed in the trial after this many.
+fn killed<'a>(plan: &Plan, store: &'a FakeStore, trials: usize) -> FakeNode<'a> {
+    let mut acts = vec![Act::Complete; trials];
+    acts.push(Act::Panic);
+    let node = FakeNode::acting(&acts, store);
+    let run = std::panic::AssertUnwindSafe(|| carry_out(plan, store, &node));
+    assert!(std::panic::catch_unwind(run).is_err());
+    node
+}
+
+/// Resumes the run of a store.
+fn resumed(store: &FakeStore, node: &FakeNode<'_>) -> RunEnd {
+    let (stop, judge) = (node.stop.clone(), FakeJudge::default());
+    let end = resume_with(
+        store.id(),
+        None,
+        &Permission::default(),
+        &lab(store, node, &stop),
+        &judge.dependencies(node),
+        &mut |_| {},
+    );
+    end.unwrap()
+}
+
 #[test]
 fn a_killed_run_is_resumed_in_its_order_on_targets_that_are_made_anew() {
     for fresh in [Fresh::Round, Fresh::Trial, Fresh::Experiment] {
         for kill in 0..6 {
             let plan = plan(2, 2, 3, fresh);
             let store = FakeStore::default();
-            let mut acts = vec![Act::Complete; kill];
-            acts.push(Act::Panic);
-            let first = FakeNode::acting(&acts, &store);
-            let run = std::panic::AssertUnwindSafe(|| carry_out(&plan, &store, &first));
-            assert!(std::panic::catch_unwind(run).is_err());
+            let first = killed(&plan, &store, kill);
             let second = FakeNode::new(|_| Act::Complete);
-            let judge = FakeJudge::default();
-            let stop = second.stop.clone();
-            let end = resume_with(
-                store.id(),
-                None,
-                &Permission::default(),
-                &lab(&store, &second, &stop),
-                &judge.dependencies(&second),
-                &mut |_| {},
-            );
-            assert_eq!(end.unwrap().completed, 12);
+            assert_eq!(resumed(&store, &second).completed, 12);
             let mut all = only_trials(&first.storage.borrow());
             all.pop();
             all.extend(only_trials(&second.storage.borrow()));
@@ -464,23 +492,9 @@ fn a_killed_run_is_resumed_in_its_order_on_targets_that_are_made_anew() {
 fn a_resumed_run_numbers_its_targets_after_those_of_its_earlier_sessions() {
     let plan = plan(1, 2, 3, Fresh::Round);
     let store = FakeStore::default();
-    let mut acts = vec![Act::Complete; 4];
-    acts.push(Act::Panic);
-    let first = FakeNode::acting(&acts, &store);
-    let run = std::panic::AssertUnwindSafe(|| carry_out(&plan, &store, &first));
-    assert!(std::panic::catch_unwind(run).is_err());
+    killed(&plan, &store, 4);
     let second = FakeNode::new(|_| Act::Complete);
-    let judge = FakeJudge::default();
-    let stop = second.stop.clone();
-    let end = resume_with(
-        store.id(),
-        None,
-        &Permission::default(),
-        &lab(&store, &second, &stop),
-        &judge.dependencies(&second),
-        &mut |_| {},
-    );
-    assert_eq!(end.unwrap().completed, 6);
+    assert_eq!(resumed(&store, &second).completed, 6);
     let trials = store.trials.borrow();
     let instances: BTreeSet<(u32, u32)> = trials
         .iter()
