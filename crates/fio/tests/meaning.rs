@@ -9,7 +9,7 @@ use iodyno_fio::{self as fio, resolved_options};
 use iodyno_model::{
     After, Amount, Arrival, BlockSizes, Checksum, Content, Direction, Distribution, EngineKind,
     ExitScope, Fallocate, FileService, LoadState, Memory, MixSequence, Order, Pattern, Sequencer,
-    SimClock, SimFault, SimLaw, SteadyMetric, VerifyTrim,
+    SimClock, SimFault, SimLaw, SimOptions, SteadyMetric, VerifyTrim,
 };
 use iodyno_units::Nanos;
 
@@ -422,27 +422,31 @@ fn engine_options_reach_the_engine() {
     assert!(job("sync=1").work.blocks().unwrap().clone().engine.o_sync);
 }
 
+/// The simulated device of the job with these options.
+fn simulated(options: &str) -> SimOptions {
+    job(options)
+        .work
+        .blocks()
+        .unwrap()
+        .engine
+        .sim
+        .clone()
+        .unwrap()
+}
+
 #[test]
 fn a_simulated_device_can_be_a_disk_or_a_mirror() {
     for text in ["law", "hdd", "flash*0.5", "mirror:md-raid1:hdd+hdd*2"] {
-        let sim = job(&format!("ioengine=sim\nsim_device={text}"))
-            .work
-            .blocks()
-            .unwrap()
-            .clone()
-            .engine
-            .sim
-            .unwrap();
+        let sim = simulated(&format!("ioengine=sim\nsim_device={text}"));
         assert_eq!(sim.device.to_string(), text);
     }
 }
 
 #[test]
 fn a_simulated_device_has_distribution_servers_and_faults() {
-    let sim = job("ioengine=sim\nsim_latency=lognormal:100us:0.5\nsim_servers=4\nsim_faults=eio:100,short:50,stall:2s:1s")
-        .work.blocks().unwrap().clone().engine
-        .sim
-        .unwrap();
+    let sim = simulated(
+        "ioengine=sim\nsim_latency=lognormal:100us:0.5\nsim_servers=4\nsim_faults=eio:100,short:50,stall:2s:1s",
+    );
     assert_eq!(
         sim.law,
         SimLaw::LogNormal {
@@ -470,14 +474,7 @@ fn a_simulated_device_has_distribution_servers_and_faults() {
         ("exponential:1ms", SimLaw::Exponential(1_000_000)),
         ("constant:7", SimLaw::Constant(7_000)),
     ] {
-        let sim = job(&format!("ioengine=sim\nsim_latency={text}"))
-            .work
-            .blocks()
-            .unwrap()
-            .clone()
-            .engine
-            .sim
-            .unwrap();
+        let sim = simulated(&format!("ioengine=sim\nsim_latency={text}"));
         assert_eq!(sim.law, law, "{text}");
     }
     for (text, clock) in [
@@ -485,14 +482,7 @@ fn a_simulated_device_has_distribution_servers_and_faults() {
         ("sim_clock=virtual", SimClock::Virtual),
         ("sim_clock=real", SimClock::Real),
     ] {
-        let sim = job(&format!("ioengine=sim\n{text}"))
-            .work
-            .blocks()
-            .unwrap()
-            .clone()
-            .engine
-            .sim
-            .unwrap();
+        let sim = simulated(&format!("ioengine=sim\n{text}"));
         assert_eq!(sim.clock, clock, "{text}");
     }
 }

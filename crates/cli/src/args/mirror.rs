@@ -137,8 +137,8 @@ pub(crate) struct MirrorReplaceArgs {
 
 /// Compare all legs of a mirror.
 ///
-/// Reads all legs in sync and reports ranges in which they differ. A mirror has no checksums: which leg is right is for you to
-/// decide, and nothing is repaired without `--from`. Regions that may differ after a crash are copied first. What one leg cannot read is
+/// Reads all legs in sync and reports ranges in which they differ. A mirror has no checksums and cannot tell which leg is right:
+/// it repairs nothing without `--from`. Regions that may differ after a crash are copied first. What one leg cannot read is
 /// rewritten from another. The exit code is 1 if legs differ, or a range could not be read.
 #[derive(Debug, Args)]
 #[command(after_help = "\
