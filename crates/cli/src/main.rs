@@ -28,6 +28,7 @@ mod signals;
 mod targets;
 mod terminal;
 mod trials;
+mod vm_nodes;
 mod workloads;
 
 use std::process::ExitCode;

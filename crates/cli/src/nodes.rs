@@ -55,6 +55,13 @@ impl Nodes {
                 SshNode::connect(&address, node.sudo, binary, flags.clone())
                     .map(|node| Place::Elsewhere(Box::new(node)))
             }
+            Ok(NodeAddress::Vm(_)) => {
+                let fault = format!(
+                    "`{}` is a virtual machine, which `iodyno run JOBS --node` starts",
+                    node.at
+                );
+                Err(Diagnostic::error(fault).hint(NodeAddress::VM_IN_EXPERIMENT))
+            }
             Err(why) => Err(Diagnostic::error(format!(
                 "`{}` is not an address: {why}",
                 node.at
@@ -123,7 +130,9 @@ pub(crate) fn planned(flags: &[String]) -> Result<Vec<PlannedNode>, Vec<Diagnost
             let hint = "give each node its own name".to_owned();
             Some((format!("repeats the name `{name}`"), hint))
         } else {
-            let hint = format!("write `--node {name}=ssh://HOST` or `--node {name}=local`");
+            let hint = format!(
+                "write `--node {name}=ssh://HOST`, `--node {name}=local` or `--node {name}=vm:linux,disk=1GiB`"
+            );
             at.parse::<NodeAddress>()
                 .err()
                 .map(|why| (format!("is not an address: {why}"), hint))
@@ -163,6 +172,7 @@ mod tests {
                 "b=http://h",
                 "is not an address: it does not begin with `ssh://`",
             ),
+            ("b=vm:bsd", "`bsd` is not a kind of virtual machine"),
             ("b=ssh://-oProxyCommand=x", "begins with `-`"),
             ("a=local", "repeats the name `a`"),
         ] {

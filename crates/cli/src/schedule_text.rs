@@ -399,8 +399,9 @@ fn layer(layer: &Layer) -> String {
             with("delay".to_owned(), options.collect())
         }
         Layer::Vm(vm) => {
-            let disk = vm.disks.first().cloned().unwrap_or_default();
+            let disk = vm.disk();
             let options = vec![
+                vm.names.join(" + "),
                 counted(u64::from(vm.cpus), "CPU"),
                 Bytes(vm.memory).to_string(),
                 format!("accel={}", vm.accel.name()),

@@ -527,6 +527,7 @@ fn vm(keyed: &Keyed<'_>, folder: &Path, report: &mut Report<'_>) -> VmLayer {
             .text("kernel", report)
             .map(|text| folder.join(text.value)),
         disks: disk.into_iter().collect(),
+        names: Vec::new(),
     }
 }
 

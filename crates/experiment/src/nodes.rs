@@ -160,9 +160,16 @@ fn address(
         }
         return String::new();
     };
-    if let Err(why) = at.value.parse::<NodeAddress>() {
-        let message = format!("`{}` is not an address: {why}", at.value);
-        report.error(at.at, message, format!("write {}", NodeAddress::FORMS));
+    match at.value.parse() {
+        Ok(NodeAddress::Vm(_)) => {
+            let message = format!("`{}` cannot be a node of an experiment", at.value);
+            report.error(at.at, message, NodeAddress::VM_IN_EXPERIMENT);
+        }
+        Err(why) => {
+            let message = format!("`{}` is not an address: {why}", at.value);
+            report.error(at.at, message, format!("write {}", NodeAddress::FORMS));
+        }
+        Ok(NodeAddress::Local | NodeAddress::Ssh(_)) => {}
     }
     at.value
 }

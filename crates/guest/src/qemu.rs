@@ -64,8 +64,8 @@ impl Machine<'_> {
         let disks = self.vm.backed(self.below.len());
         // The kernel's test of the timer fails, and it panics, if a busy host delays the interrupts of an emulated guest.
         let append = format!(
-            "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check hostname=guest{} {TOKEN_ARGUMENT}{},{}",
-            self.number,
+            "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check hostname={} {TOKEN_ARGUMENT}{},{}",
+            self.vm.names()[self.number as usize - 1],
             self.token,
             disks.len()
         );

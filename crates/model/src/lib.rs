@@ -47,6 +47,7 @@ mod telemetry;
 mod trial;
 mod verify;
 mod vm;
+mod vm_node;
 mod work;
 
 pub use access::{
@@ -127,6 +128,7 @@ pub use telemetry::{
 pub use trial::{Outcome, Trial, TrialState};
 pub use verify::{BlockPattern, Checksum, HeaderFormat, LoadState, Verify, VerifyTrim};
 pub use vm::{Acceleration, DiskAio, DiskBackend, DiskCache, DiskInterface, VmDisk, VmLayer};
+pub use vm_node::{VmAddress, VmStorage};
 pub use work::{Blocks, Extent, Passes, RangeSync, SyncPolicy, Work, WriteZones};
 
 /// Schema number of everything stored or sent; incremented when a reader must know of a change.

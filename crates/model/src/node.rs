@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::VmAddress;
 use crate::printable::on_one_line;
 
 /// A node of a plan.
@@ -53,6 +54,8 @@ pub enum NodeAddress {
     Local,
     /// A host that is reached by ssh.
     Ssh(SshAddress),
+    /// A virtual machine of this host.
+    Vm(Box<VmAddress>),
 }
 
 impl FromStr for NodeAddress {
@@ -61,11 +64,7 @@ impl FromStr for NodeAddress {
     fn from_str(text: &str) -> Result<NodeAddress, String> {
         match text {
             "local" => Ok(NodeAddress::Local),
-            vm if vm.starts_with("vm:") => Err(
-                "virtual machines belong to a target of an experiment, as in `target = \"vm on file on FOLDER\"`, and `vm.guests` is \
-                 their number"
-                    .to_owned(),
-            ),
+            vm if vm.starts_with("vm:") => vm.parse().map(|vm| NodeAddress::Vm(Box::new(vm))),
             other => other.parse().map(NodeAddress::Ssh),
         }
     }
@@ -74,6 +73,9 @@ impl FromStr for NodeAddress {
 impl NodeAddress {
     /// How an address is written, for hints.
     pub const FORMS: &'static str = "`ssh://[USER@]HOST[:PORT]` or `local`";
+    /// What to write in an experiment, for hints.
+    pub const VM_IN_EXPERIMENT: &'static str = "an experiment has the layer `vm` in its configurations: `target = \"vm on file on FOLDER\"`; `vm.guests` is \
+        the number of virtual machines";
 }
 
 /// `ssh://[USER@]HOST[:PORT]`.
@@ -202,12 +204,6 @@ mod tests {
             let error = text.parse::<SshAddress>().unwrap_err();
             assert!(error.contains(words), "{text}: {error}");
         }
-    }
-
-    #[test]
-    fn virtual_machines_are_no_nodes_of_their_own() {
-        let error = "vm:linux".parse::<NodeAddress>().unwrap_err();
-        assert!(error.contains("`vm.guests`"), "{error}");
     }
 
     #[test]

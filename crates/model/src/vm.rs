@@ -21,6 +21,9 @@ pub struct VmLayer {
     pub kernel: Option<PathBuf>,
     /// The disks of each, in order. Files and devices below that none of them uses are disks with the settings of the last one.
     pub disks: Vec<VmDisk>,
+    /// Their names as nodes; empty: `guest1`, `guest2`, …
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
 }
 
 impl Default for VmLayer {
@@ -32,6 +35,7 @@ impl Default for VmLayer {
             accel: Acceleration::Auto,
             kernel: None,
             disks: Vec::new(),
+            names: Vec::new(),
         }
     }
 }
@@ -56,8 +60,20 @@ impl VmLayer {
 
     /// The names of the virtual machines as nodes.
     pub fn names(&self) -> Vec<String> {
-        let numbers = 1..=self.guests;
-        numbers.map(|number| format!("guest{number}")).collect()
+        let given = self.names.iter().cloned();
+        let numbers = self.names.len() + 1..=self.guests as usize;
+        given
+            .chain(numbers.map(|number| format!("guest{number}")))
+            .collect()
+    }
+
+    /// The settings of the disks that have storage below.
+    pub fn disk(&self) -> VmDisk {
+        let mut below = self
+            .disks
+            .iter()
+            .filter(|disk| disk.backend == DiskBackend::Below);
+        below.next().cloned().unwrap_or_default()
     }
 
     /// The number of disks that need a file or device below.
@@ -91,7 +107,7 @@ pub enum DiskBackend {
     /// In the next file or device below.
     #[default]
     Below,
-    /// Nowhere: reads return zeros.
+    /// Nowhere: reads return zeros. Trials do not use it; the names of the disks after it depend on it.
     Null {
         /// Its size, bytes.
         size: u64,

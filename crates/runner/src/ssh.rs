@@ -193,8 +193,7 @@ impl SshNode {
             let output = self.run(&copy, Some(content))?;
             path = self.answer(&output, "copy the program")?;
         }
-        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@".contains(c);
-        match path.starts_with('/') && path.chars().all(plain) {
+        match path.starts_with('/') && is_plain(&path) {
             true => Ok(path),
             false => Err(Diagnostic::error(format!(
                 "the cache of {} is at `{}`, which cannot be used in a command",
@@ -228,6 +227,29 @@ impl SshNode {
         }
     }
 
+    /// ssh that starts a node there, with these further arguments.
+    fn node(&self, more: &str) -> Command {
+        // The shell stays: it ends with 128 and the number of a signal that killed the node, where ssh would end as if the
+        // connection had failed. The variable is that of `NodeProcess::start`.
+        let program = &self.remote_program;
+        let start = match (self.sudo, program.contains('/')) {
+            // sudo has a search path of its own.
+            (true, false) => format!(
+                "sudo -n env MALLOC_MMAP_THRESHOLD_=131072 \"$(command -v {program} || echo {program})\""
+            ),
+            (true, true) => format!("sudo -n env MALLOC_MMAP_THRESHOLD_=131072 {program}"),
+            (false, _) => format!("env MALLOC_MMAP_THRESHOLD_=131072 {program}"),
+        };
+        let mut script = format!("{start} node");
+        for argument in &self.arguments {
+            script += " ";
+            script += argument;
+        }
+        script += more;
+        script += "; exit $?";
+        self.shell(&script)
+    }
+
     /// ssh with a script for the other host's POSIX shell. It contains no single quotes, so that every login shell passes it on
     /// as it is.
     fn shell(&self, script: &str) -> Command {
@@ -259,24 +281,12 @@ impl Launcher for SshNode {
     }
 
     fn command(&self, _: &str) -> Command {
-        // The shell stays: it ends with 128 and the number of a signal that killed the node, where ssh would end as if the
-        // connection had failed. The variable is that of `NodeProcess::start`.
-        let program = &self.remote_program;
-        let start = match (self.sudo, program.contains('/')) {
-            // sudo has a search path of its own.
-            (true, false) => format!(
-                "sudo -n env MALLOC_MMAP_THRESHOLD_=131072 \"$(command -v {program} || echo {program})\""
-            ),
-            (true, true) => format!("sudo -n env MALLOC_MMAP_THRESHOLD_=131072 {program}"),
-            (false, _) => format!("env MALLOC_MMAP_THRESHOLD_=131072 {program}"),
-        };
-        let mut script = format!("{start} node");
-        for argument in &self.arguments {
-            script += " ";
-            script += argument;
-        }
-        script += "; exit $?";
-        self.shell(&script)
+        self.node("")
+    }
+
+    fn in_guest(&self, _: &str, socket: &Path) -> Option<Command> {
+        let socket = socket.to_str().filter(|path| is_plain(path))?;
+        Some(self.node(&format!(" --guest {socket}")))
     }
 
     fn connection(&self) -> Option<&Connection> {
@@ -470,6 +480,12 @@ fn open_master(address: &SshAddress, folder: &Path) -> Result<Child, Diagnostic>
     Ok(master)
 }
 
+/// Whether a path means itself in a command of every shell.
+fn is_plain(path: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@".contains(c);
+    path.chars().all(plain) && !path.starts_with('-')
+}
+
 /// Whether a node has this version and this protocol.
 fn is_this_version(hello: &Hello) -> bool {
     hello.version == PROTOCOL && hello.iodyno == env!("CARGO_PKG_VERSION")
@@ -567,6 +583,21 @@ mod tests {
         let path = running.path.clone();
         drop(running);
         assert!(!path.exists() && second.path.exists());
+    }
+
+    #[test]
+    fn only_plain_paths_become_part_of_a_command() {
+        assert!(is_plain("/run/iodyno/0a1b/1-0/node"));
+        for path in [
+            "/run/a b",
+            "/$(x)",
+            "/a'b",
+            "/a;b",
+            "-oProxyCommand=x",
+            "/a\nb",
+        ] {
+            assert!(!is_plain(path), "{path}");
+        }
     }
 
     #[test]

@@ -39,8 +39,9 @@ pub(crate) fn check(
     let unreachable = || node.in_guest(NAME, Path::new("")).is_none();
     if let (Some(request), true) = (requests.iter().find(guests), unreachable()) {
         let name = &request.configuration;
-        let message = format!("configuration `{name}`: `vm` cannot be made on another node");
-        return vec![Diagnostic::error(message).hint("use `vm` without `--node`")];
+        let message =
+            format!("configuration `{name}`: virtual machines cannot be made on this node");
+        return vec![Diagnostic::error(message).hint("leave `vm` out, or put it once in a target")];
     }
     let work = StorageWork::Check(requests.to_vec());
     let answer = |answer| match answer {
@@ -87,7 +88,9 @@ fn within_guests(
         };
         let Some(launcher) = GuestNode::new(node, &guest) else {
             let fault = Diagnostic::error("a virtual machine of this node cannot be reached");
-            return Err(vec![fault.hint("use `vm` without `--node`")]);
+            return Err(vec![
+                fault.hint("set XDG_STATE_HOME there to a path of letters and digits"),
+            ]);
         };
         let named = |text: &str| format!("in {}: {text}", guest.name);
         let inner = provision(&launcher, &request, stop, &mut |step| told(&named(step)));

@@ -26,6 +26,8 @@ Examples:
   iodyno run experiments/quickstart.toml  Run an experiment; see docs/experiments.md
   iodyno run job.fio --node a=ssh://10.0.0.1 --node b=ssh://10.0.0.2 --on data=/mnt/data
                                           Run on two hosts at the same instant
+  iodyno run job.fio --node a=vm:linux --node b=vm:linux --on disk=/dev/vda
+                                          Run in two virtual machines, on a disk of 1 GiB each
   iodyno run --resume last                Continue an interrupted run
   iodyno run job.fio --set runtime=5s --set bs=16k
                                           Change options in every job
@@ -57,8 +59,10 @@ pub(crate) struct RunArgs {
 
     /// Run each trial on this node, on all nodes at the same instant; repeat for several.
     ///
-    /// ADDRESS is `ssh://[USER@]HOST[:PORT]`, or `local` for this host. The results are merged, with a row for each
-    /// node. Paths are those of the nodes. `ssh` has to work without a question. See docs/nodes.md.
+    /// ADDRESS is `ssh://[USER@]HOST[:PORT]`, `local` for this host, or `vm:linux[,KEY=VALUE...]` for a virtual machine
+    /// that is started for the run. The results are merged, with a row for each node. Paths are those of the nodes;
+    /// `--on disk=/dev/vda` is the disk of a virtual machine. `ssh` has to work without a question. See docs/nodes.md
+    /// and docs/virtual-machines.md.
     #[arg(long, value_name = "NAME=ADDRESS", conflicts_with = "resume")]
     pub(crate) node: Vec<String>,
 

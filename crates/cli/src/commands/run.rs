@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use iodyno_fileops::Overrides;
 use iodyno_lab::{Permission, Progress};
-use iodyno_model::{Diagnostic, FindingKind, Forecast, Plan, RunId, Severity, Workload};
+use iodyno_model::{
+    Configuration, Diagnostic, FindingKind, Forecast, Plan, PlannedNode, RunId, Severity, Workload,
+};
 use iodyno_report::json::Schedule;
 use iodyno_store::Store;
 
@@ -24,6 +26,7 @@ use crate::schedule_text::{schedule, summary_text, trials_text};
 use crate::screen::write_out;
 use crate::targets::{FoundPaths, foresee, obstacles};
 use crate::trials::{Drawn, has_figures};
+use crate::vm_nodes::{self, on_guests};
 use crate::workloads::{read_all, settings};
 
 /// Starts a run, resumes one, or prints the plan.
@@ -80,9 +83,8 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
             (plan, found, Some(flags))
         }
         None => {
-            context.connect(&nodes, args.node_binary.as_deref())?;
-            let (plan, found) = plan(args, context)?;
-            (Plan { nodes, ..plan }, found, None)
+            let (plan, found) = plan(args, nodes, context)?;
+            (plan, found, None)
         }
     };
     if !experiment.quiet {
@@ -90,7 +92,8 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
         context.tell(&doubts(&plan, &found, args));
     }
     if experiment.dry_run {
-        if flags.is_none() {
+        let made = |one: &Configuration| one.provision().is_some();
+        if flags.is_none() && !plan.configurations.iter().any(made) {
             return show_plan(&plan, &found, None, experiment.json, context);
         }
         let schedule = schedule(&plan, None);
@@ -181,21 +184,34 @@ fn would(what: &str, fault: Diagnostic) -> Diagnostic {
     }
 }
 
-/// The plan of a command. Prints warnings; fails with every error found.
-fn plan(args: &RunArgs, context: &Context) -> Result<(Plan, FoundPaths), Failure> {
+/// The plan of a command on these nodes, to which it connects. Prints warnings; fails with every error found.
+fn plan(
+    args: &RunArgs,
+    nodes: Vec<PlannedNode>,
+    context: &Context,
+) -> Result<(Plan, FoundPaths), Failure> {
     let folder = working_folder()?;
     let experiment = &args.experiment;
     let (settings, mut faults) = settings(&args.settings);
-    let paths = FoundPaths::look(named_paths(&experiment.on, &folder), context)?;
-    // A dry run reports missing paths as a run would.
-    let error = |path: &Path| paths.error(path).filter(|_| !experiment.dry_run);
-    let configurations = configurations(&experiment.on, &folder, error).unwrap_or_else(|found| {
+    let (nodes, paths, found) = if vm_nodes::any(&nodes) {
+        let found = on_guests(&nodes, &experiment.on, &folder);
+        (Vec::new(), FoundPaths::default(), found)
+    } else {
+        context.connect(&nodes, args.node_binary.as_deref())?;
+        let paths = FoundPaths::look(named_paths(&experiment.on, &folder), context)?;
+        // A dry run reports missing paths as a run would.
+        let error = |path: &Path| paths.error(path).filter(|_| !experiment.dry_run);
+        let found = configurations(&experiment.on, &folder, error);
+        (nodes, paths, found)
+    };
+    let configurations = found.unwrap_or_else(|found| {
         faults.extend(found);
         Vec::new()
     });
     let (workloads, found) = read_all(&args.files, &settings, Overrides::default());
     faults.extend(found);
     let plan = Plan {
+        nodes,
         destroy: destroyed(args, &folder),
         ..Plan::new("", configurations, workloads)
     };

@@ -128,3 +128,73 @@ fn guests_measure_at_once_and_are_ended_by_clean_after_a_kill() {
         assert!(shown.stdout.contains(guest), "{}", shown.stdout);
     }
 }
+
+#[test]
+fn virtual_machines_are_the_nodes_of_a_run_and_measure_the_disk_that_is_named() {
+    let kernel = match kernel() {
+        Ok(kernel) => kernel,
+        Err(why) => return skip(why),
+    };
+    let home = Home::new();
+    fs::create_dir(home.work().join("images")).unwrap();
+    home.file(
+        "j.fio",
+        "[j]\nrw=randwrite\nbs=4k\nsize=8m\nnumber_ios=100\n",
+    );
+    let at = format!(
+        "vm:linux,disk=32MiB,folder=images,memory=384MiB,accel=tcg,kernel={}",
+        kernel.display()
+    );
+    let nodes = ["left", "right"].map(|name| format!("{name}={at}"));
+    home.iodyno(&[
+        "run",
+        "j.fio",
+        "--node",
+        &nodes[0],
+        "--node",
+        &nodes[1],
+        "--on",
+        "disk=/dev/vdb",
+    ])
+    .succeeds();
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    let trial = &shown["trials"][0];
+    assert_eq!(trial["groups"][0]["rows"][0]["ops"], 200, "{trial}");
+    let nodes = trial["nodes"].as_array().unwrap();
+    let names: Vec<_> = nodes.iter().map(|node| &node["name"]).collect();
+    assert_eq!(names, ["left", "right", "host"]);
+    let found = &nodes[1]["environment"];
+    assert_eq!(found["host"], "right");
+    let device = &found["targets"][0]["stack"][0]["device"];
+    assert_eq!(
+        (&device["name"], &device["size_bytes"]),
+        (&"vdb".into(), &(32 << 20).into()),
+        "{found}"
+    );
+    let images = home.work().join("images");
+    assert_eq!(fs::read_dir(&images).unwrap().count(), 0);
+    let left = processes(&["qemu-system", images.to_str().unwrap()]);
+    assert_eq!(left, [""; 0]);
+}
+
+#[test]
+fn virtual_machines_that_cannot_be_nodes_are_told_all_at_once() {
+    let home = Home::new();
+    home.file("j.fio", "[j]\nrw=read\nsize=8m\n");
+    let run = |flags: &[&str]| home.iodyno(&[&["run", "j.fio"], flags].concat()).exits(2);
+    run(&["--node", "a=vm:bsd,cpus=x"])
+        .tells("`bsd` is not a kind of virtual machine")
+        .tells("`cpus=x` is not a number from 1 to 255");
+    let nodes = ["--node", "a=vm:linux,folder=.", "--node", "b=local"];
+    run(&[&nodes[..], &["--on", "d=/tmp"]].concat())
+        .tells("`--node b=local` is not a virtual machine")
+        .tells("`--on d=/tmp` is not a disk of the virtual machines");
+    run(&["--node", "a=vm:linux,folder=."]).tells("no disk of the virtual machines is named");
+    home.file(
+        "x.toml",
+        "[node.a]\nat = \"vm:linux\"\n[workload.w]\nfio = \"j.fio\"\n",
+    );
+    home.iodyno(&["run", "x.toml"])
+        .exits(2)
+        .tells("`vm:linux` cannot be a node of an experiment");
+}

@@ -13,7 +13,9 @@ use iodyno_guest::{
     ACCELERATION_LIMIT, BOOT_LIMIT, GuestError, Image, Kernel, Machine, ModuleTree, disk_path,
     modules_of,
 };
-use iodyno_model::{Acceleration, Diagnostic, DiskAio, DiskCache, Layer, Provision, VmLayer};
+use iodyno_model::{
+    Acceleration, Diagnostic, DiskAio, DiskBackend, DiskCache, Layer, Provision, VmLayer,
+};
 use iodyno_units::Bytes;
 use rustix::fs::Access;
 use serde::{Deserialize, Serialize};
@@ -151,6 +153,14 @@ fn kernel(host: &dyn Host, vm: &VmLayer) -> Result<Kernel, GuestError> {
     Kernel::find(vm.kernel.as_deref(), &cache, &host.roots().root, &release)
 }
 
+/// The numbers of the disks that trials can use.
+fn disks_with_storage(vm: &VmLayer, below: usize) -> impl Iterator<Item = usize> {
+    let disks = vm.backed(below).into_iter().enumerate();
+    disks
+        .filter(|(_, disk)| disk.backend == DiskBackend::Below)
+        .map(|(number, _)| number)
+}
+
 /// What the host's page cache and flushes mean for durability.
 fn durability(cache: DiskCache) -> &'static str {
     match cache {
@@ -208,7 +218,7 @@ impl Making<'_, '_> {
             self.guests.push(Guest {
                 name: names[number].clone(),
                 socket: Machine::socket(folder),
-                disks: (0..vm.backed(each).len())
+                disks: disks_with_storage(vm, each)
                     .map(|disk| disk_path(&token, disk))
                     .collect(),
             });
@@ -221,7 +231,8 @@ impl Making<'_, '_> {
             ("acceleration", accelerated),
             ("kernel", kernel.release.clone()),
         ];
-        if let Some(disk) = vm.backed(each).first() {
+        if each > 0 {
+            let disk = vm.disk();
             facts.push((DiskCache::SEEN_FACT, disk.cache.seen().to_owned()));
             let disk = format!(
                 "{}, aio={}, cache={}: {}",
