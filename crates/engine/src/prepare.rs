@@ -5,9 +5,9 @@ use std::sync::Arc;
 use iodyno_model::{Amount, Blocks, Distribution, EngineKind, Job, Memory, Order, SharedFiles};
 use iodyno_sys::memory::{Arena, Pages};
 use iodyno_sys::{
-    AioBackend, Device, File, LawDevice, MappedFiles, MonotonicClock, NullBackend, PosixAioBackend,
-    Psync, Pvsync2, SeekSync, SimBackend, SpaceCalls, SyncBackend, SyncCalls, SystemCalls,
-    UringBackend, VirtualClock, thread,
+    AioBackend, Device, File, LawDevice, MappedFiles, MonotonicClock, NbdBackend, NullBackend,
+    PosixAioBackend, Psync, Pvsync2, SeekSync, SimBackend, SpaceCalls, SyncBackend, SyncCalls,
+    SystemCalls, UringBackend, VirtualClock, thread,
 };
 use iodyno_units::Bytes;
 
@@ -138,7 +138,7 @@ fn on_backend<S: CloneStream>(
         .iter()
         .map(|file| (file.base, file.length))
         .collect();
-    let files = match engine.kind.without_files() {
+    let files = match engine.kind.without_storage() {
         true => Vec::new(),
         false => files(&mut spec)?,
     };
@@ -185,6 +185,16 @@ fn on_backend<S: CloneStream>(
             let truncates = engine.kind == EngineKind::Ftruncate;
             let calls = SpaceCalls { truncates, files };
             work(SyncBackend::new(calls, arena), clock, bound, parts)
+        }
+        EngineKind::Nbd => {
+            let name = parts.names.first().cloned().unwrap_or_default();
+            let connection = files.into_iter().next().ok_or_else(|| WorkerError {
+                what: "use a network block device".to_owned(),
+                cause: "it was not connected".to_owned(),
+                hint: None,
+            })?;
+            let backend = NbdBackend::new(connection.descriptor, &name, arena, engine);
+            work(backend, clock, bound, parts)
         }
         EngineKind::Null => work(NullBackend::new(arena, clock), clock, bound, parts),
         EngineKind::Sim => {

@@ -19,7 +19,8 @@ use crate::shared_files::SharedFilesPart;
 /// A file or device of one clone, open and admitted.
 #[derive(Debug)]
 pub struct JobFile {
-    /// Its descriptor, opened with the flags of the job. `None` for engines without files.
+    /// Its descriptor, opened with the flags of the job; for the engine `nbd` a connection that does not block. `None` for engines
+    /// without storage.
     pub descriptor: Option<OwnedFd>,
     /// Its name, for messages and for the headers of verified blocks.
     pub name: String,

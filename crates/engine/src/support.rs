@@ -19,6 +19,7 @@ pub fn unusable(kind: EngineKind) -> Option<WorkerError> {
         | EngineKind::Mmap
         | EngineKind::Falloc
         | EngineKind::Ftruncate
+        | EngineKind::Nbd
         | EngineKind::Null
         | EngineKind::Sim => None,
     }

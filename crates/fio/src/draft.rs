@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{
-    Amount, BlockPattern, Blocks, Distribution, IoPriority, Job, Pacing, Pattern, PerDirection,
-    Place, Precondition, Replay, SimOptions, SteadyMetric, SteadyRule, Verify, VerifyTrim,
-    WriteZones,
+    Amount, BlockPattern, Blocks, Distribution, IoPriority, Job, NbdUri, Pacing, Pattern,
+    PerDirection, Place, Precondition, Replay, SimOptions, SteadyMetric, SteadyRule, Verify,
+    VerifyTrim, WriteZones,
 };
 
 use iodyno_units::Nanos;
@@ -113,6 +113,8 @@ pub(super) struct Draft {
     pub(super) io_level: Option<u8>,
     pub(super) op_priorities: OpPriorities,
     pub(super) sim: SimOptions,
+    /// The export of the engine `nbd`.
+    pub(super) nbd: Option<NbdUri>,
     /// The engine is cpuio.
     pub(super) cpu_load: bool,
     /// Percent of the time; 0: not given.
@@ -207,6 +209,7 @@ impl Draft {
             io_level: None,
             op_priorities: OpPriorities::default(),
             sim: SimOptions::default(),
+            nbd: None,
             cpu_load: false,
             cpu_percent: 0,
             cpu_chunk: Nanos::from_millis(50),

@@ -101,6 +101,7 @@ pub(super) const ENGINES: &[EngineSpec] = &[
     here("io_uring", EngineKind::IoUring, "io_uring"),
     here("posixaio", EngineKind::Posixaio, "aio_read and aio_write of the C library"),
     here("mmap", EngineKind::Mmap, "copies to and from a mapped file"),
+    here("nbd", EngineKind::Nbd, "requests to the NBD server of `uri`, by a connection of each clone"),
     here("null", EngineKind::Null, "completes at once; measures the harness"),
     here("sim", EngineKind::Sim, "a simulated device with a known law; for tests"),
     here("falloc", EngineKind::Falloc, "fallocate: a write reserves space, a read reserves it beyond the end, a trim punches a hole"),
@@ -121,7 +122,6 @@ pub(super) const ENGINES: &[EngineSpec] = &[
     not("mtd", "raw flash", "raw flash is not a block device", "use psync on its block device, such as /dev/mtdblock0"),
     not("libpmem", "persistent memory", "it copies and flushes from user space", "use mmap on a file on the DAX file system"),
     not("dev-dax", "persistent memory as a device", "it maps a character device", "use mmap on a file on the DAX file system"),
-    not("nbd", "a network block device", NETWORK, BLOCK),
     not("nfs", "an NFS server", NETWORK, "mount it, and use psync or io_uring on a file there"),
     not("rbd", "a Ceph image", NETWORK, BLOCK),
     not("rados", "Ceph objects", NETWORK, BLOCK),
@@ -170,7 +170,7 @@ const fn only(
 
 /// The options of single engines.
 pub(super) const ENGINE_OPTIONS: &[EngineOption] = {
-    use EngineKind::{IoUring, Libaio, Pvsync2, Sim};
+    use EngineKind::{IoUring, Libaio, Nbd, Pvsync2, Sim};
     &[
         only("hipri", &[IoUring, Pvsync2], "io_uring and pvsync2"),
         only("sqthread_poll", &[IoUring], "io_uring"),
@@ -183,6 +183,7 @@ pub(super) const ENGINE_OPTIONS: &[EngineOption] = {
             &[IoUring, Libaio, Pvsync2],
             "io_uring, libaio and pvsync2",
         ),
+        only("uri", &[Nbd], "nbd"),
         only("sim_device", &[Sim], "sim"),
         only("sim_latency", &[Sim], "sim"),
         only("sim_servers", &[Sim], "sim"),

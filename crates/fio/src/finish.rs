@@ -73,6 +73,26 @@ fn finish_engine(draft: &mut Draft, report: &mut Report) {
         engine.batch_complete_max = engine.batch_complete_max.max(engine.batch_complete_min);
     }
     engine.sim = (engine.kind == EngineKind::Sim).then(|| draft.sim.clone());
+    engine.nbd = draft.nbd.clone().filter(|_| engine.kind == EngineKind::Nbd);
+    let lacks = engine.kind == EngineKind::Nbd && engine.nbd.is_none();
+    if lacks && !draft.failed.contains("uri") {
+        contradiction(
+            report,
+            draft,
+            "ioengine",
+            "the engine `nbd` needs the URI of an export",
+            "add `uri=nbd+unix:///NAME?socket=PATH` or `uri=nbd://HOST:PORT/NAME`; the name may be empty",
+        );
+    }
+    if draft.blocks.engine.kind == EngineKind::Nbd && draft.has("read_iolog") {
+        contradiction(
+            report,
+            draft,
+            "read_iolog",
+            "traces cannot be replayed on the engine `nbd`",
+            "attach the export as a block device, and use another engine",
+        );
+    }
     let writes = draft.blocks.access.writes;
     let engine = &mut draft.blocks.engine;
     engine.atomic &= writes;

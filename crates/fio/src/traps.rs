@@ -90,6 +90,7 @@ impl Trap<'_> {
 
     fn size(&mut self) {
         let known = self.draft.has("size") || self.draft.has("filesize");
+        let known = known || self.draft.blocks.engine.kind == EngineKind::Nbd;
         if known || self.job.end.until_full || self.report.runs_nothing {
             return;
         }

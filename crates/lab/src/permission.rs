@@ -30,7 +30,7 @@ pub struct NamedTarget {
 }
 
 /// Every path that a plan names and its trials may write to, in order, without duplicates. Generated names are in one
-/// of the folders among them. Simulated devices have no path.
+/// of the folders among them. Simulated devices have no path; that of an export of an NBD server is its URI.
 pub(crate) fn named_by(plan: &Plan, here: &Path) -> Vec<NamedTarget> {
     let mut all: Vec<NamedTarget> = Vec::new();
     // A repeated baseline has the target of the baseline. An imported plan may contain something else.
@@ -60,6 +60,9 @@ pub(crate) fn named_by(plan: &Plan, here: &Path) -> Vec<NamedTarget> {
 pub(crate) fn paths_of(target: &Target, job: &Job) -> Vec<PathBuf> {
     let engine = job.work.engine();
     let simulated = engine.is_some_and(|engine| engine.kind.without_files());
+    if let Some(uri) = engine.and_then(|engine| engine.nbd.as_ref()) {
+        return vec![PathBuf::from(uri.to_string())];
+    }
     match target {
         _ if simulated => Vec::new(),
         Target::Path(path) => vec![path.clone()],

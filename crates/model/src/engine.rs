@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::NbdUri;
+
 /// The kind of backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -27,6 +29,8 @@ pub enum EngineKind {
     Falloc,
     /// ftruncate to the offset of each write.
     Ftruncate,
+    /// Requests to a server of network block devices.
+    Nbd,
     /// Completes at once without I/O: measures the overhead of the harness.
     Null,
     /// Simulated device with a seeded latency distribution, for tests.
@@ -35,7 +39,7 @@ pub enum EngineKind {
 
 impl EngineKind {
     /// Every engine.
-    pub const ALL: [EngineKind; 11] = [
+    pub const ALL: [EngineKind; 12] = [
         EngineKind::Psync,
         EngineKind::Sync,
         EngineKind::Pvsync2,
@@ -45,6 +49,7 @@ impl EngineKind {
         EngineKind::Mmap,
         EngineKind::Falloc,
         EngineKind::Ftruncate,
+        EngineKind::Nbd,
         EngineKind::Null,
         EngineKind::Sim,
     ];
@@ -61,6 +66,7 @@ impl EngineKind {
             EngineKind::Mmap => "mmap",
             EngineKind::Falloc => "falloc",
             EngineKind::Ftruncate => "ftruncate",
+            EngineKind::Nbd => "nbd",
             EngineKind::Null => "null",
             EngineKind::Sim => "sim",
         }
@@ -91,6 +97,11 @@ impl EngineKind {
 
     /// Whether it accesses no files.
     pub fn without_files(self) -> bool {
+        self.without_storage() || self == EngineKind::Nbd
+    }
+
+    /// Whether it does no I/O: what it accesses has no length and no content.
+    pub fn without_storage(self) -> bool {
         matches!(self, EngineKind::Null | EngineKind::Sim)
     }
 }
@@ -353,6 +364,9 @@ pub struct Engine {
     pub atomic: bool,
     /// Settings of the simulated device, for the `sim` engine.
     pub sim: Option<SimOptions>,
+    /// The export, for the `nbd` engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nbd: Option<NbdUri>,
 }
 
 /// [`Engine::force_async_every`] of stored plans that do not have this field.
@@ -383,6 +397,7 @@ impl Engine {
             nowait: false,
             atomic: false,
             sim: None,
+            nbd: None,
         }
     }
 }

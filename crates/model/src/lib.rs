@@ -27,6 +27,7 @@ mod job;
 mod key;
 mod layer;
 mod metric;
+mod nbd;
 mod node;
 mod observation;
 mod operations;
@@ -93,6 +94,7 @@ pub use layer::{
     ZfsOrigin,
 };
 pub use metric::{Better, Figure, Metric, Unit, Withheld};
+pub use nbd::{NbdServer, NbdUri};
 pub use node::{NodeAddress, PlannedNode, SshAddress};
 pub use observation::{Fact, FactClass, Flag, Kind, Observation, SourceLine};
 pub use operations::{

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use iodyno_model::{BoundPlan, Diagnostic, Forecast, KnownTarget};
 use iodyno_target::{Roots, identity, space, stack};
 
+use crate::exports;
 use crate::files::{Files, room_needed};
 use crate::operations::Site;
 use crate::probe::HostProbe;
@@ -65,6 +66,7 @@ fn forecast(plan: &BoundPlan) -> Forecast {
             let jobs = &plan.workload.jobs;
             let wanted = wanted::of(&resolved, jobs, &plan.configuration.target);
             forecast.targets = Files::forecast(plan, &wanted);
+            forecast.targets.extend(exports::forecast(plan));
         }
         Err(faults) => forecast.faults = faults,
     }

@@ -15,6 +15,7 @@ mod control;
 mod death;
 mod due;
 mod examine;
+mod exports;
 mod faults;
 mod files;
 mod gain;

@@ -14,6 +14,7 @@ use iodyno_target::{Roots, create_output, environment};
 
 use crate::clock;
 use crate::control::Control;
+use crate::exports;
 use crate::faults::{self, Unready, fault};
 use crate::files::{self, Files, Opening};
 use crate::iolog::{self, Iolog};
@@ -84,6 +85,7 @@ pub(crate) fn prepare(
     files::raise_descriptors(descriptors(&resolved, jobs, wanted.len()))
         .map_err(|fault| Unready::Unprepared(vec![fault]))?;
     // A layout changes the environment, so it is read after the layout.
+    exports::admit(plan)?;
     let beside = wanted.iter().all(Wanted::ready) && !Site::lays_out(plan);
     let paths = wanted.iter().map(|wanted| wanted.path.clone());
     let environment = read_environment(paths.chain(Site::folder(plan)).collect(), beside);
@@ -190,7 +192,7 @@ fn descriptors(resolved: &Resolved, jobs: &[Job], shared: usize) -> u64 {
         let files = match job.work.engine() {
             // Its folder, and the file that a cycle has open.
             None => 2,
-            Some(engine) if engine.kind.without_files() => 0,
+            Some(engine) if engine.kind.without_storage() => 0,
             // One more for the ring.
             Some(engine) if engine.kind == EngineKind::IoUring => clone.files.len() + 1,
             Some(_) => clone.files.len(),
@@ -361,7 +363,9 @@ impl Shared<'_> {
                     Some(_) => Opening::of_replay(blocks),
                     None => Opening::of_blocks(blocks),
                 };
-                (open(&how)?, ClonePart::Blocks(part))
+                let mut files = open(&how)?;
+                exports::connect(job, &clone.files, &mut files).map_err(|fault| vec![fault])?;
+                (files, ClonePart::Blocks(part))
             }
             Work::FileOperations(_) => {
                 let part = self.site.map(|site| site.part(clone.job, clone.clone));

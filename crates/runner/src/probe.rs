@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use iodyno_model::{Diagnostic, NbdUri};
+use iodyno_target::export::{self, Use};
 use rustix::fs::{Access, AtFlags, CWD, accessat, major, minor};
 
 /// The kind of a path.
@@ -32,6 +34,14 @@ pub trait Probe {
     fn look(&self, path: &Path) -> PathKind;
     /// Whether the path itself is a symbolic link.
     fn is_link(&self, path: &Path) -> bool;
+    /// The length of an export in bytes, if it is suitable.
+    ///
+    /// # Errors
+    /// Everything that prevents its use.
+    fn export(&self, uri: &NbdUri, _wanted: &Use) -> Result<u64, Vec<Diagnostic>> {
+        let message = format!("`{uri}` cannot be connected to here");
+        Err(vec![Diagnostic::error(message)])
+    }
     /// Bytes free for this user in the file system of a folder; `None` if unknown.
     fn free(&self, folder: &Path) -> Option<u64>;
     /// The path of the block device with this number; `None` if there is none.
@@ -59,6 +69,10 @@ impl Probe for HostProbe {
 
     fn is_link(&self, path: &Path) -> bool {
         fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_symlink())
+    }
+
+    fn export(&self, uri: &NbdUri, wanted: &Use) -> Result<u64, Vec<Diagnostic>> {
+        export::look(uri, wanted)
     }
 
     fn free(&self, folder: &Path) -> Option<u64> {

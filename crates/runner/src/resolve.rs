@@ -5,8 +5,9 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use iodyno_model::{After, Blocks, BoundPlan, Diagnostic, Job, Operations, Target, Work};
+use iodyno_model::{After, Blocks, BoundPlan, Diagnostic, Job, NbdUri, Operations, Target, Work};
 
+use crate::exports;
 use crate::faults::{self, fault};
 use crate::probe::{PathKind, Probe};
 use crate::scheduler;
@@ -30,7 +31,7 @@ pub(crate) use shared_files::PREPARE;
 pub enum FileKind {
     /// A regular file, existing or to be created.
     Regular,
-    /// A block device.
+    /// A block device, or an export of an NBD server.
     Device,
     /// `/dev/null`, `/dev/zero`, `/dev/full`, and the targets of engines without files.
     Null,
@@ -131,6 +132,7 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
     let base = Base::of(target, |path| probe.look(path) == PathKind::Folder);
     for (index, job) in plan.workload.jobs.iter().enumerate() {
         let mut told: Vec<Diagnostic> = Vec::new();
+        let export = exports::wanted(job).map(|(uri, wanted)| (uri, probe.export(uri, &wanted)));
         for clone in 0..job.clones.max(1) {
             let seed = seeds::clone(plan.seed, job, index as u32, clone);
             let bound = match &job.work {
@@ -141,6 +143,7 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
                         clone,
                         seed,
                         probe,
+                        export: export.as_ref(),
                         made: &made,
                     };
                     let (index, notes) = (index as u32, &mut resolved.notes);
@@ -223,6 +226,20 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
     }
 }
 
+/// An export of an NBD server with its length in bytes, or why it cannot be used.
+type Export<'a> = (&'a NbdUri, Result<u64, Vec<Diagnostic>>);
+
+/// An export as a file whose length is fixed; the region is still empty.
+fn exported(uri: &NbdUri, length: u64) -> ResolvedFile {
+    ResolvedFile {
+        path: PathBuf::from(uri.to_string()),
+        existing: Some(length),
+        kind: FileKind::Device,
+        base: 0,
+        length: 0,
+    }
+}
+
 /// Binds one clone of a job of block I/O.
 struct Binding<'a> {
     job: &'a Job,
@@ -230,6 +247,8 @@ struct Binding<'a> {
     clone: u32,
     seed: u64,
     probe: &'a dyn Probe,
+    /// The export that takes the place of files, and its length.
+    export: Option<&'a Export<'a>>,
     /// The files that earlier jobs create or extend, and their least lengths after that, bytes.
     made: &'a HashMap<PathBuf, u64>,
 }
@@ -241,9 +260,10 @@ impl Binding<'_> {
         index: u32,
         notes: &mut Vec<String>,
     ) -> Result<ResolvedClone, Vec<Diagnostic>> {
-        let files = match self.blocks.engine.kind.without_files() {
-            true => self.null_files(),
-            false => self.look(base, notes)?,
+        let files = match self.export {
+            Some((uri, length)) => vec![exported(uri, length.clone()?)],
+            None if self.blocks.engine.kind.without_files() => self.null_files(),
+            None => self.look(base, notes)?,
         };
         let files = self.regions(files, notes).map_err(|fault| vec![fault])?;
         // A file that is named twice is one file that is processed twice.

@@ -6,38 +6,13 @@
 
 use std::io::{self, Read, Write};
 
+use iodyno_sys::nbd::wire::{self, *};
+
 /// The longest request, bytes; what clients assume that do not ask for limits.
-pub const MOST_BYTES: u32 = 32 << 20;
+pub use wire::MOST_BYTES;
 
-const NBDMAGIC: u64 = 0x4e42_444d_4147_4943;
-const IHAVEOPT: u64 = 0x4948_4156_454f_5054;
-const OPTION_REPLY: u64 = 0x0003_e889_0455_65a9;
-const REQUEST: u32 = 0x2560_9513;
-const SIMPLE_REPLY: u32 = 0x6744_6698;
-
-const FIXED_NEWSTYLE: u16 = 1;
-const NO_ZEROES: u16 = 2;
-
-/// Flags of the export: it has flags, FLUSH and FUA; a flush covers the writes of all connections.
-const EXPORT_FLAGS: u16 = 1 | 4 | 8 | 256;
-const FLAG_ROTATIONAL: u16 = 16;
-
-const OPT_EXPORT_NAME: u32 = 1;
-const OPT_ABORT: u32 = 2;
-const OPT_LIST: u32 = 3;
-const OPT_INFO: u32 = 6;
-const OPT_GO: u32 = 7;
-
-const REP_ACK: u32 = 1;
-const REP_SERVER: u32 = 2;
-const REP_INFO: u32 = 3;
-const REP_ERR_UNSUP: u32 = (1 << 31) + 1;
-const REP_ERR_INVALID: u32 = (1 << 31) + 3;
-const REP_ERR_UNKNOWN: u32 = (1 << 31) + 6;
-const REP_ERR_TOO_BIG: u32 = (1 << 31) + 9;
-
-const INFO_EXPORT: u16 = 0;
-const INFO_BLOCK_SIZE: u16 = 3;
+/// Flags of the export.
+const EXPORT_FLAGS: u16 = HAS_FLAGS | SEND_FLUSH | SEND_FUA | CAN_MULTI_CONN;
 
 /// The longest data of an option, bytes: a name has at most 4096.
 const MOST_OPTION: u32 = 16 << 10;
@@ -63,7 +38,7 @@ pub struct Export {
 impl Export {
     fn flags(&self) -> u16 {
         match self.rotational {
-            true => EXPORT_FLAGS | FLAG_ROTATIONAL,
+            true => EXPORT_FLAGS | ROTATIONAL,
             false => EXPORT_FLAGS,
         }
     }
@@ -224,19 +199,18 @@ pub fn request(stream: &mut impl Read, export: &Export) -> io::Result<Option<Req
     if u32_at(0) != REQUEST {
         return Err(broken("no request where one is expected"));
     }
-    const FUA: u16 = 1;
     let (flags, kind) = (u16_at(4), u16_at(6));
     let (offset, length) = (u64_at(16), u32_at(24));
     let (command, payload) = match kind {
-        0 => (Command::Read, 0),
-        1 => (
+        CMD_READ => (Command::Read, 0),
+        CMD_WRITE => (
             Command::Write {
                 fua: flags & FUA != 0,
             },
             length,
         ),
-        2 => (Command::Disconnect, 0),
-        3 => (Command::Flush, 0),
+        CMD_DISC => (Command::Disconnect, 0),
+        CMD_FLUSH => (Command::Flush, 0),
         _ => (Command::Invalid(ENOTSUP), 0),
     };
     let transfers = matches!(command, Command::Read | Command::Write { .. });

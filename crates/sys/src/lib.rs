@@ -16,6 +16,7 @@ pub mod file;
 pub mod host;
 mod mapped;
 pub mod memory;
+pub mod nbd;
 mod null;
 mod posix_aio;
 mod sim;
@@ -30,6 +31,7 @@ pub use backend::{
 };
 pub use clock::{Clock, MonotonicClock};
 pub use mapped::MappedFiles;
+pub use nbd::NbdBackend;
 pub use null::NullBackend;
 pub use posix_aio::PosixAioBackend;
 pub use sim::{Device, DeviceEnd, LawDevice, SimBackend};

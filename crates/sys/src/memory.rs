@@ -150,6 +150,17 @@ impl Arena {
         unsafe { std::slice::from_raw_parts_mut(self.pointer(slot), self.slot_bytes) }
     }
 
+    /// The bytes of an idle slot.
+    ///
+    /// # Panics
+    /// If the slot is busy or does not exist.
+    #[inline]
+    pub(crate) fn slot(&self, slot: u32) -> &[u8] {
+        assert!(!self.busy[slot as usize], "slot {slot} is in flight");
+        // SAFETY: as in `slot_mut`; `self` is borrowed, so that nobody has the bytes exclusively.
+        unsafe { std::slice::from_raw_parts(self.pointer(slot), self.slot_bytes) }
+    }
+
     /// Lends `length` bytes of an idle slot, starting at `skip`, to the kernel. Returns their address.
     ///
     /// # Panics

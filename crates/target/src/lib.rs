@@ -9,6 +9,7 @@ mod block;
 pub mod control_group;
 pub mod counters;
 pub mod environment;
+pub mod export;
 pub mod extents;
 #[cfg(test)]
 mod fake;

@@ -20,7 +20,7 @@ use iodyno_target::open_output;
 
 use crate::args::{Cli, FioArgs, called_by_other_name};
 use crate::bandwidth_log::BandwidthLog;
-use crate::commands::run::{command_line, fresh_seed, show_plan, working_folder};
+use crate::commands::run::{command_line, destroyed_path, fresh_seed, show_plan, working_folder};
 use crate::configurations::configurations;
 use crate::context::Context;
 use crate::exit::Exit;
@@ -134,7 +134,7 @@ fn plan(args: &FioArgs, own: &OwnFlags, workload: Workload) -> Result<Plan, Fail
             .destroy
             .iter()
             .chain(&own.destroy)
-            .map(|path| folder.join(path))
+            .map(|path| destroyed_path(path, &folder))
             .collect(),
         sampling: args.sampling.sampling(),
         ..Plan::new(workload.name.clone(), configurations, vec![workload])

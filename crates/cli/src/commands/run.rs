@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use iodyno_fileops::Overrides;
 use iodyno_lab::{Permission, Progress};
 use iodyno_model::{
-    Configuration, Diagnostic, FindingKind, Forecast, Plan, PlannedNode, RunId, Severity, Workload,
+    Configuration, Diagnostic, FindingKind, Forecast, NbdUri, Plan, PlannedNode, RunId, Severity,
+    Workload,
 };
 use iodyno_report::json::Schedule;
 use iodyno_store::Store;
@@ -220,7 +221,16 @@ fn plan(
 
 /// The paths of `--destroy`.
 pub(crate) fn destroyed(args: &RunArgs, folder: &Path) -> Vec<PathBuf> {
-    args.destroy.iter().map(|path| folder.join(path)).collect()
+    let paths = args.destroy.iter();
+    paths.map(|path| destroyed_path(path, folder)).collect()
+}
+
+/// A path of `--destroy`, absolute unless it is the URI of an export.
+pub(crate) fn destroyed_path(path: &Path, folder: &Path) -> PathBuf {
+    match path.to_str() {
+        Some(text) if NbdUri::is_meant(text) => path.to_owned(),
+        _ => folder.join(path),
+    }
 }
 
 /// Applies the flags that `run` and `fs run` share. Prints warnings; fails if `faults` has an error.

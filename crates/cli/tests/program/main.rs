@@ -23,6 +23,7 @@ mod logging;
 mod mirror;
 mod moved;
 mod nbd;
+mod nbd_engine;
 mod nodes;
 mod printed;
 mod replay;

@@ -80,7 +80,6 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     engine("hdfs_use_direct", "libhdfs"),
     engine("initiator", "libiscsi"),
     engine("skip_bad", "mtd"),
-    engine("uri", "nbd"),
     engine("nfs_url", "nfs"),
     engine("hostname", "net, rdma and libhdfs"),
     engine("port", "net, rdma and libhdfs"),

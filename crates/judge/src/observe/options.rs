@@ -66,6 +66,7 @@ const NAMES: &[(&str, &str)] = &[
     ("engine.force_async_every", "force_async"),
     ("engine.nowait", ""),
     ("engine.atomic", ""),
+    ("engine.nbd", "uri"),
     ("engine.sim.device", "sim_device"),
     ("engine.sim.law", "sim_latency"),
     ("engine.sim.servers", "sim_servers"),

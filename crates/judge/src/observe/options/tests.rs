@@ -84,6 +84,7 @@ fn engine() -> Engine {
             faults: vec![SimFault::Short { every: 9 }],
             ..SimOptions::default()
         }),
+        nbd: "nbd://host/disk".parse().ok(),
         fixed_buffers: Some(true),
         registered_files: Some(true),
         sqthread_poll_cpu: Some(1),
@@ -225,6 +226,7 @@ fn changed(job: &Job, path: &str) -> Option<Job> {
         json!([3]),
         json!([1, 2]),
         json!(["b", "c"]),
+        json!("nbd://host/other"),
         json!({"bytes": 12_345}),
         json!({"zipf": 1.5}),
         json!(SteadyRule {

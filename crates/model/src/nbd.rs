@@ -1,0 +1,218 @@
+//! Names of exports of NBD servers.
+//!
+//! Source: the NBD project's `uri.md`: `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The port of servers that name none.
+const PORT: u16 = 10809;
+
+/// Where an NBD server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NbdServer {
+    /// A Unix socket.
+    Unix(PathBuf),
+    /// TCP.
+    Tcp {
+        /// Name or address, without brackets.
+        host: String,
+        /// Port.
+        port: u16,
+    },
+}
+
+/// An export of an NBD server. Its text is the URI, which is also its stored form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct NbdUri {
+    /// The server.
+    pub server: NbdServer,
+    /// Name of the export; often empty.
+    pub export: String,
+}
+
+impl NbdUri {
+    /// Whether a text is meant as such a URI, right or wrong.
+    pub fn is_meant(text: &str) -> bool {
+        ["nbd://", "nbd+unix://", "nbds://", "nbds+unix://"]
+            .iter()
+            .any(|scheme| text.starts_with(scheme))
+    }
+}
+
+impl FromStr for NbdUri {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<NbdUri, String> {
+        let wrong = |why: &str| format!("`{text}` is not the URI of an NBD export: {why}");
+        let (scheme, rest) = text
+            .split_once("://")
+            .ok_or_else(|| wrong("it does not begin with `nbd://` or `nbd+unix://`"))?;
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, export) = rest.split_once('/').unwrap_or((rest, ""));
+        let export = decoded(export).ok_or_else(|| wrong("a `%` needs two hexadecimal digits"))?;
+        match scheme {
+            "nbd+unix" => {
+                let socket = query.split('&').find_map(|one| one.strip_prefix("socket="));
+                let socket = socket
+                    .filter(|socket| !socket.is_empty())
+                    .ok_or_else(|| wrong("`?socket=PATH` is missing"))?;
+                if !authority.is_empty() {
+                    return Err(wrong("a Unix socket has no host: write `nbd+unix:///`"));
+                }
+                let socket =
+                    decoded(socket).ok_or_else(|| wrong("a `%` needs two hexadecimal digits"))?;
+                if !socket.starts_with('/') {
+                    return Err(wrong("the path of the socket is not absolute"));
+                }
+                Ok(NbdUri {
+                    server: NbdServer::Unix(socket.into()),
+                    export,
+                })
+            }
+            "nbd" => {
+                let (host, port) = host_and_port(authority).map_err(wrong)?;
+                Ok(NbdUri {
+                    server: NbdServer::Tcp { host, port },
+                    export,
+                })
+            }
+            "nbds" | "nbds+unix" => Err(wrong("TLS is not supported")),
+            _ => Err(wrong("it does not begin with `nbd://` or `nbd+unix://`")),
+        }
+    }
+}
+
+fn host_and_port(authority: &str) -> Result<(String, u16), &'static str> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']').ok_or("a `]` is missing")?;
+            (host, port.strip_prefix(':').unwrap_or(port))
+        }
+        None => authority.split_once(':').unwrap_or((authority, "")),
+    };
+    if host.is_empty() || host.contains('@') {
+        return Err("its host is missing or has a user");
+    }
+    let port = match port {
+        "" => PORT,
+        port => port.parse().map_err(|_| "its port is not a number")?,
+    };
+    Ok((host.to_owned(), port))
+}
+
+/// `a%20b` → `a b`. `None`: it is not valid.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+                (digit(rest.next())? * 16 + digit(rest.next())?) as u8
+            }
+            other => other,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// `a b` → `a%20b`.
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/:".contains(&byte);
+    text.bytes()
+        .map(|byte| match plain(byte) {
+            true => char::from(byte).to_string(),
+            false => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+impl fmt::Display for NbdUri {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let export = encoded(&self.export);
+        match &self.server {
+            NbdServer::Unix(path) => {
+                let path = encoded(&path.to_string_lossy());
+                write!(formatter, "nbd+unix:///{export}?socket={path}")
+            }
+            NbdServer::Tcp { host, port } => {
+                match host.contains(':') {
+                    true => write!(formatter, "nbd://[{host}]")?,
+                    false => write!(formatter, "nbd://{host}")?,
+                }
+                if *port != PORT {
+                    write!(formatter, ":{port}")?;
+                }
+                write!(formatter, "/{export}")
+            }
+        }
+    }
+}
+
+impl From<NbdUri> for String {
+    fn from(uri: NbdUri) -> String {
+        uri.to_string()
+    }
+}
+
+impl TryFrom<String> for NbdUri {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<NbdUri, String> {
+        text.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uris_are_read_and_printed_in_one_form() {
+        for (text, printed) in [
+            (
+                "nbd+unix:///?socket=/run/m.sock",
+                "nbd+unix:///?socket=/run/m.sock",
+            ),
+            (
+                "nbd+unix:///a%20b?x=1&socket=/s%2Ft",
+                "nbd+unix:///a%20b?socket=/s/t",
+            ),
+            ("nbd://host", "nbd://host/"),
+            ("nbd://host:10809/disk", "nbd://host/disk"),
+            ("nbd://10.0.0.1:99/", "nbd://10.0.0.1:99/"),
+            ("nbd://[::1]:99/x", "nbd://[::1]:99/x"),
+            ("nbd://[fe80::1]", "nbd://[fe80::1]/"),
+        ] {
+            let uri: NbdUri = text.parse().unwrap();
+            assert_eq!(uri.to_string(), printed);
+            assert_eq!(printed.parse::<NbdUri>().unwrap(), uri);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_uri_is_named() {
+        for (text, why) in [
+            ("host:10809", "does not begin"),
+            ("http://host", "does not begin"),
+            ("nbd+unix:///", "socket=PATH"),
+            ("nbd+unix:///?socket=", "socket=PATH"),
+            ("nbd+unix:///?socket=m.sock", "not absolute"),
+            ("nbd+unix://h/?socket=/m", "no host"),
+            ("nbd+unix:///%g0?socket=/m", "two hexadecimal"),
+            ("nbd://", "host is missing"),
+            ("nbd://me@host/", "host is missing or has a user"),
+            ("nbd://host:x/", "not a number"),
+            ("nbd://[::1/", "`]` is missing"),
+            ("nbds://host/", "TLS"),
+        ] {
+            let said = text.parse::<NbdUri>().unwrap_err();
+            assert!(said.contains(why), "{text}: {said}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The exports of NBD servers that a trial uses, instead of files.
+
+use std::path::PathBuf;
+
+use iodyno_model::{Admission, Blocks, BoundPlan, Diagnostic, Job, NbdUri, TargetUse};
+use iodyno_target::export::{self, Use};
+
+use crate::faults::{self, Unready, at_job};
+use crate::resolve::ResolvedFile;
+
+/// The export of a job, and what the job does with it. `None`: its engine is another one.
+pub(crate) fn wanted(job: &Job) -> Option<(&NbdUri, Use)> {
+    let blocks = job.work.blocks()?;
+    let uri = blocks.engine.nbd.as_ref()?;
+    let Blocks {
+        access,
+        sync,
+        engine,
+        verify,
+        ..
+    } = blocks;
+    let writable = blocks.read_only_by().is_none();
+    let writes = access.writes && writable;
+    let trimmed = verify.as_ref().is_some_and(|verify| verify.trim.is_some());
+    let syncs = sync.fsync_every > 0 || sync.fdatasync_every > 0;
+    let wanted = Use {
+        writes,
+        trims: (access.trims || trimmed) && writable,
+        flushes: writes && (syncs || sync.range.is_some() || sync.end_fsync),
+        fua: writes && (engine.o_sync || engine.o_dsync),
+        smallest: access.min_block(),
+        longest: access.max_block(),
+    };
+    Some((uri, wanted))
+}
+
+fn admissions(plan: &BoundPlan) -> impl Iterator<Item = (&NbdUri, bool, Result<(), Diagnostic>)> {
+    let jobs = plan.workload.jobs.iter();
+    jobs.filter_map(|job| {
+        let (uri, wanted) = wanted(job)?;
+        let changes = wanted.changes();
+        let permitted = export::permitted(uri, changes, &plan.destroy);
+        Some((uri, changes, permitted.map_err(|why| at_job(why, job))))
+    })
+}
+
+/// Refuses a trial that would change an export without permission.
+pub(crate) fn admit(plan: &BoundPlan) -> Result<(), Unready> {
+    let mut refused: Vec<Diagnostic> = Vec::new();
+    for why in admissions(plan).filter_map(|(_, _, permitted)| permitted.err()) {
+        if !refused.contains(&why) {
+            refused.push(why);
+        }
+    }
+    match refused.is_empty() {
+        true => Ok(()),
+        false => Err(Unready::Refused(refused)),
+    }
+}
+
+/// What the guard says of each export.
+pub(crate) fn forecast(plan: &BoundPlan) -> Vec<(PathBuf, Admission)> {
+    let answers = admissions(plan).map(|(uri, changes, permitted)| {
+        let admission = match permitted {
+            Ok(()) if changes => Admission::Granted(TargetUse::Overwrite),
+            Ok(()) => Admission::Granted(TargetUse::Read),
+            Err(why) => Admission::NeedsDestroy(why),
+        };
+        (PathBuf::from(uri.to_string()), admission)
+    });
+    answers.collect()
+}
+
+/// Connects the only file of a clone of this job, if it is an export.
+pub(crate) fn connect(
+    job: &Job,
+    resolved: &[ResolvedFile],
+    files: &mut [iodyno_engine::JobFile],
+) -> Result<(), Diagnostic> {
+    let Some((uri, _)) = wanted(job) else {
+        return Ok(());
+    };
+    for (file, resolved) in files.iter_mut().zip(resolved) {
+        let length = resolved.existing.unwrap_or_default();
+        let socket = export::connect(uri, length).map_err(|why| faults::of_job(why, job))?;
+        file.descriptor = Some(socket);
+    }
+    Ok(())
+}
