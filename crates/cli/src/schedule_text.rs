@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use iodyno_lab::Remaining;
-use iodyno_model::{Configuration, Fresh, Layer, Pinning, Plan, Provision, Workload, ZfsOrigin};
+use iodyno_model::{
+    Configuration, DmTarget, FlakeyFault, Fresh, Layer, Pinning, Plan, Provision, Workload,
+    ZfsOrigin,
+};
 use iodyno_report::Style;
 use iodyno_report::compare::bound_words;
 use iodyno_report::json::{Makes, Schedule, Scheduled, Searching};
@@ -398,6 +401,24 @@ fn layer(layer: &Layer) -> String {
             let options = spans.into_iter().chain(pinned(pinning));
             with("delay".to_owned(), options.collect())
         }
+        Layer::Md(md) => with(
+            "md".to_owned(),
+            vec![
+                md.level.name().to_owned(),
+                md.layout.clone().unwrap_or_default(),
+                md.chunk
+                    .map(|bytes| format!("chunks of {}", Bytes(bytes)))
+                    .unwrap_or_default(),
+                if md.bitmap { "bitmap" } else { "" }.to_owned(),
+                if md.assume_clean {
+                    "not synchronised"
+                } else {
+                    ""
+                }
+                .to_owned(),
+            ],
+        ),
+        Layer::Dm(target) => with("dm".to_owned(), mapped(target)),
         Layer::Vm(vm) => {
             let disk = vm.disk();
             let options = vec![
@@ -415,6 +436,51 @@ fn layer(layer: &Layer) -> String {
         }
         other => other.words(),
     }
+}
+
+/// A target of the device mapper with its options.
+fn mapped(target: &DmTarget) -> Vec<String> {
+    let mut options = vec![target.name().to_owned()];
+    options.extend(match target {
+        DmTarget::Linear | DmTarget::LogWrites => Vec::new(),
+        DmTarget::Delay {
+            read_ns,
+            write_ns,
+            flush_ns,
+        } => vec![
+            format!("reads {}", Nanos(*read_ns)),
+            format!("writes {}", Nanos(*write_ns)),
+            format!("flushes {}", Nanos(*flush_ns)),
+        ],
+        DmTarget::Flakey {
+            up_ns,
+            down_ns,
+            fault,
+        } => vec![
+            format!("up {}", Nanos(*up_ns)),
+            format!("down {}", Nanos(*down_ns)),
+            match fault {
+                FlakeyFault::Errors => "errors",
+                FlakeyFault::ErrorWrites => "writes fail",
+                FlakeyFault::DropWrites => "writes are dropped",
+            }
+            .to_owned(),
+        ],
+        DmTarget::Crypt {
+            cipher,
+            key_bits,
+            sector,
+        } => {
+            let sector = sector.map(|bytes| format!("sectors of {bytes} B"));
+            let all = [
+                Some(cipher.clone()),
+                Some(format!("{key_bits} bits")),
+                sector,
+            ];
+            all.into_iter().flatten().collect()
+        }
+    });
+    options
 }
 
 /// Where the server processes of a layer run.

@@ -164,6 +164,8 @@ pub(crate) const CONFIGURATION: &[Key] = &[
     key("overlay", Kind::Table(OVERLAY), "An overlay mount on the folder below."),
     key("throttle", Kind::Table(THROTTLE), "Limits of the rate of the devices below."),
     key("delay", Kind::Table(DELAY), "A delay of each read and write of the file or device below."),
+    key("md", Kind::Table(MD), "An array of the kernel's md on all devices below."),
+    key("dm", Kind::Table(DM), "A device of the device mapper on each device below."),
     key("vm", Kind::Table(VM), "Virtual machines, whose disks are the files or devices below. The layers above are made in them, and the trials run in them."),
     key("fill", Kind::Size(0), "Amount of random data written to a new target before its first trial.").default("none"),
     key("precondition", Kind::Time(Nanos(0)), "Longest time for which a new target is written until its rate is steady, after SNIA's PTS: see below.").default("none"),
@@ -178,7 +180,7 @@ pub(crate) const CONFIGURATION: &[Key] = &[
 ];
 
 /// The kinds of layers; each is a table of [`CONFIGURATION`] with its options.
-pub(crate) const KINDS: [&str; 14] = [
+pub(crate) const KINDS: [&str; 16] = [
     "directory",
     "device",
     "file",
@@ -192,6 +194,8 @@ pub(crate) const KINDS: [&str; 14] = [
     "overlay",
     "throttle",
     "delay",
+    "md",
+    "dm",
     "vm",
 ];
 
@@ -213,7 +217,7 @@ const DEVICE: &[Key] =
 #[rustfmt::skip]
 const FILES: &[Key] = &[
     key("size", Kind::Size(1), "Length of each file."),
-    key("count", Kind::Count(1, 64), "Number of files.").default("as many as `zfs.layout` or `vm.guests` names, or 1"),
+    key("count", Kind::Count(1, 64), "Number of files.").default("the number that the layers above need"),
     key("allocate", Kind::Switch, "Reserve the blocks, so that the file does not grow during a trial.").default("`true`"),
 ];
 
@@ -226,7 +230,7 @@ const LOOP: &[Key] = &[
 #[rustfmt::skip]
 const ZRAM: &[Key] = &[
     key("size", Kind::Size(1), "Size of each device."),
-    key("count", Kind::Count(1, 64), "Number of devices.").default("as many as `zfs.layout` or `vm.guests` names, or 1"),
+    key("count", Kind::Count(1, 64), "Number of devices.").default("the number that the layers above need"),
     key("algorithm", Kind::Text, "Compression, such as `zstd`.").default("the kernel's"),
 ];
 
@@ -299,6 +303,29 @@ const DELAY: &[Key] = &[
     key("read", Kind::Time(Nanos(0)), "Delay of a read.").default("`\"0s\"`"),
     key("write", Kind::Time(Nanos(0)), "Delay of a write.").default("`\"0s\"`"),
     PINNING[0], PINNING[1],
+];
+
+#[rustfmt::skip]
+const MD: &[Key] = &[
+    key("level", Kind::Words(&["raid1", "raid10"]), "How the data are distributed.").default("`\"raid1\"`"),
+    key("layout", Kind::Text, "Layout of `raid10`, as in mdadm: `n2`, `f2`, `o2`.").default("mdadm's"),
+    key("chunk", Kind::Size(4096), "Chunk size of `raid10`.").default("mdadm's"),
+    key("bitmap", Kind::Switch, "A write-intent bitmap on the members.").default("`false`"),
+    key("assume_clean", Kind::Switch, "Take the members for equal. Otherwise they are synchronised before the first trial.").default("`false`"),
+];
+
+#[rustfmt::skip]
+const DM: &[Key] = &[
+    key("target", Kind::Words(&["linear", "delay", "flakey", "crypt", "log-writes"]), "What it does with requests.").default("`\"linear\"`"),
+    key("read", Kind::Time(Nanos(0)), "`delay`: delay of a read, in whole milliseconds.").default("`\"0s\"`"),
+    key("write", Kind::Time(Nanos(0)), "`delay`: delay of a write.").default("`\"0s\"`"),
+    key("flush", Kind::Time(Nanos(0)), "`delay`: delay of a flush.").default("that of a write"),
+    key("up", Kind::Time(Nanos(0)), "`flakey`: time for which requests are passed on, in whole seconds."),
+    key("down", Kind::Time(Nanos(0)), "`flakey`: time for which they then fail, in whole seconds."),
+    key("fault", Kind::Words(&["errors", "error_writes", "drop_writes"]), "`flakey`: what happens then. All requests or writes fail, or writes have no effect.").default("`\"errors\"`"),
+    key("cipher", Kind::Text, "`crypt`: the kernel's name of the cipher.").default("`\"aes-xts-plain64\"`"),
+    key("key_bits", Kind::Count(64, 512), "`crypt`: length of the key, which is random.").default("`512`"),
+    key("sector", Kind::Sector, "`crypt`: the unit of encryption.").default("`512`"),
 ];
 
 #[rustfmt::skip]

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 
 use iodyno_document::{Report, Table, listed};
 use iodyno_model::{
-    Acceleration, DiskAio, DiskCache, DiskInterface, FileSystemKind, Layer, Limits, Pinning,
-    Provision, Target, VdevGroup, VmDisk, VmLayer, ZfsLayer, ZfsOrigin, closest,
+    Acceleration, DiskAio, DiskCache, DiskInterface, DmTarget, FileSystemKind, FlakeyFault, Layer,
+    Limits, MdLayer, MdLevel, Pinning, Provision, Target, VdevGroup, VmDisk, VmLayer, ZfsLayer,
+    ZfsOrigin, closest,
 };
+use iodyno_units::Bytes;
 
 use crate::check::{Keyed, layers};
 use crate::keys::{KINDS, VM_DISK, ZFS_OWN, layer_keys};
@@ -44,7 +46,7 @@ fn needs(kind: &str) -> Needs {
         "zram" | "tmpfs" => Needs::Nothing,
         "file" | "overlay" => Needs::Folder,
         "loop" => Needs::Files,
-        "ext4" | "xfs" | "btrfs" => Needs::Devices,
+        "ext4" | "xfs" | "btrfs" | "md" | "dm" => Needs::Devices,
         "zfs" | "delay" | "vm" => Needs::DevicesOrFiles,
         _ => Needs::Any,
     }
@@ -329,9 +331,12 @@ fn built(
         let wanted = wanted(&words[..index], report);
         let layer = layer(kind, keyed, folder, wanted, report)?;
         given = Some(match &layer {
-            Layer::Zram { .. } | Layer::Loop { .. } | Layer::Delay { .. } | Layer::Vm(_) => {
-                Gives::Devices
-            }
+            Layer::Zram { .. }
+            | Layer::Loop { .. }
+            | Layer::Delay { .. }
+            | Layer::Md(_)
+            | Layer::Dm(_)
+            | Layer::Vm(_) => Gives::Devices,
             Layer::File { .. } => Gives::Files,
             Layer::Zfs(zfs) if zfs.volume.is_some() && zfs.origin != ZfsOrigin::Copy => {
                 Gives::Devices
@@ -375,28 +380,113 @@ fn texts(keyed: &Keyed<'_>, name: &str, report: &mut Report<'_>) -> Vec<String> 
     words.collect()
 }
 
-/// How many devices or files the layer above needs.
+/// How many devices or files the layers above need.
 #[derive(Debug, Clone, Copy)]
-enum Wanted {
-    /// Exactly this number.
+struct Wanted {
+    /// How many sets of them: one for each virtual machine, for instance.
+    sets: u32,
+    /// The number of virtual machines.
+    guests: u32,
+    /// The size of a set.
+    each: SetSize,
+}
+
+/// The number of devices or files that a layer uses together.
+#[derive(Debug, Clone, Copy)]
+enum SetSize {
+    Any,
     Exactly(u32),
-    /// A multiple of this number.
-    Multiple(u32),
+    AtLeast { least: u32, usual: u32 },
+}
+
+impl Wanted {
+    fn usual(self) -> u32 {
+        self.sets
+            * match self.each {
+                SetSize::Any => 1,
+                SetSize::Exactly(number) => number,
+                SetSize::AtLeast { usual, .. } => usual,
+            }
+    }
+
+    /// Why the layers above cannot use this number, and the remedy.
+    fn misfit(self, kind: &str, count: u32) -> Option<(String, &'static str)> {
+        if !count.is_multiple_of(self.sets) {
+            let message = match self.sets == self.guests {
+                true => format!(
+                    "`vm.guests` is {}, and `{kind}.count` is {count}: not a multiple of it",
+                    self.guests
+                ),
+                false => format!(
+                    "the layers above need a multiple of {}, and `{kind}.count` is {count}",
+                    self.sets
+                ),
+            };
+            return Some((message, "leave `count` out, for the smallest number"));
+        }
+        match self.each {
+            SetSize::Exactly(wanted) if wanted * self.sets != count => {
+                let message = match self.sets {
+                    1 => {
+                        format!("`zfs.layout` has {wanted} devices, and `{kind}.count` is {count}")
+                    }
+                    _ => format!(
+                        "the layers above need {}, and `{kind}.count` is {count}",
+                        wanted * self.sets
+                    ),
+                };
+                Some((message, "leave `count` out"))
+            }
+            SetSize::AtLeast { least, .. } if count < least * self.sets => {
+                let message = format!(
+                    "`md` needs at least {}, and `{kind}.count` is {count}",
+                    least * self.sets
+                );
+                Some((message, "leave `count` out, for the smallest usual number"))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What the layers above need of this one.
-fn wanted(above: &[Word<'_>], report: &mut Report<'_>) -> Option<Wanted> {
-    let mut users = above.iter().rev().filter(
-        |word| !matches!(word, Word::Kind(kind, _) if ["loop", "delay", "throttle"].contains(kind)),
-    );
-    match users.next()? {
-        Word::Kind("zfs", keyed) => wanted_devices(keyed, report).map(Wanted::Exactly),
-        Word::Kind("vm", keyed) => {
-            let guests = keyed.count("guests", report)?;
-            Some(Wanted::Multiple(guests as u32))
+fn wanted(above: &[Word<'_>], report: &mut Report<'_>) -> Wanted {
+    let mut wanted = Wanted {
+        sets: 1,
+        guests: 1,
+        each: SetSize::Any,
+    };
+    for word in above.iter().rev() {
+        match word {
+            Word::Kind("loop" | "delay" | "throttle", _) => {}
+            Word::Kind("dm", keyed) => {
+                if keyed.word("target", report) == Some("log-writes") {
+                    wanted.sets *= DmTarget::LogWrites.consumes();
+                }
+            }
+            Word::Kind("vm", keyed) => {
+                let guests = keyed.count("guests", report);
+                wanted.guests = guests.map_or(1, |guests| guests as u32);
+                wanted.sets *= wanted.guests;
+            }
+            Word::Kind("zfs", keyed) => {
+                if let Some(devices) = wanted_devices(keyed, report) {
+                    wanted.each = SetSize::Exactly(devices);
+                }
+                break;
+            }
+            Word::Kind("md", keyed) => {
+                let usual = match keyed.word("level", report) {
+                    Some("raid10") => 4,
+                    _ => 2,
+                };
+                wanted.each = SetSize::AtLeast { least: 2, usual };
+                break;
+            }
+            _ => break,
         }
-        _ => None,
     }
+    wanted
 }
 
 /// A layer with its options. `folder`: the start of relative paths; `wanted`: what the layers above need.
@@ -404,7 +494,7 @@ fn layer(
     kind: &str,
     keyed: &Keyed<'_>,
     folder: &Path,
-    wanted: Option<Wanted>,
+    wanted: Wanted,
     report: &mut Report<'_>,
 ) -> Option<Layer> {
     let size = |report: &mut Report<'_>| {
@@ -422,25 +512,10 @@ fn layer(
     let count = |report: &mut Report<'_>| {
         let count = keyed.count("count", report).map(|count| count as u32);
         let at = keyed.at("count").unwrap_or_default();
-        match (wanted, count) {
-            (Some(Wanted::Exactly(wanted)), Some(count)) if wanted != count => {
-                let message =
-                    format!("`zfs.layout` has {wanted} devices, and `{kind}.count` is {count}");
-                report.error(at, message, "leave `count` out");
-            }
-            (Some(Wanted::Multiple(guests)), Some(count)) if !count.is_multiple_of(guests) => {
-                let message = format!(
-                    "`vm.guests` is {guests}, and `{kind}.count` is {count}: not a multiple of it"
-                );
-                report.error(at, message, "leave `count` out, for one disk each");
-            }
-            _ => {}
+        if let Some((message, hint)) = count.and_then(|count| wanted.misfit(kind, count)) {
+            report.error(at, message, hint);
         }
-        match (count, wanted) {
-            (Some(count), _) => count,
-            (None, Some(Wanted::Exactly(wanted) | Wanted::Multiple(wanted))) => wanted,
-            (None, None) => 1,
-        }
+        count.unwrap_or_else(|| wanted.usual())
     };
     Some(match kind {
         "file" => Layer::File {
@@ -489,6 +564,8 @@ fn layer(
             }
             Layer::Throttle(limits)
         }
+        "md" => Layer::Md(md(keyed, report)),
+        "dm" => Layer::Dm(dm(keyed, report)),
         "vm" => Layer::Vm(vm(keyed, folder, report)),
         "delay" => Layer::Delay {
             read_ns: keyed.time("read", report).unwrap_or_default().0,
@@ -497,6 +574,109 @@ fn layer(
         },
         _ => return None,
     })
+}
+
+fn md(keyed: &Keyed<'_>, report: &mut Report<'_>) -> MdLayer {
+    let level = match keyed.word("level", report) {
+        Some("raid10") => MdLevel::Raid10,
+        _ => MdLevel::Raid1,
+    };
+    for name in ["layout", "chunk"] {
+        if let (MdLevel::Raid1, Some(at)) = (level, keyed.at(name)) {
+            let message = format!("`md.{name}` has no effect with `raid1`");
+            report.error(at, message, "leave it out, or set `md.level` to `raid10`");
+        }
+    }
+    let layout = keyed.text("layout", report).and_then(|text| {
+        let (kind, copies) = text.value.split_at_checked(1)?;
+        let valid = ["n", "f", "o"].contains(&kind) && copies.parse().is_ok_and(|n: u8| n > 0);
+        if !valid {
+            let message = format!("`md.layout` cannot be {:?}", text.value);
+            let hint = "write `n2` (near), `f2` (far) or `o2` (offset), with the number of copies";
+            report.error(text.at, message, hint);
+        }
+        valid.then_some(text.value)
+    });
+    let chunk = keyed.size("chunk", report);
+    if let (Some(at), Some(bytes)) = (keyed.at("chunk"), chunk)
+        && !bytes.is_power_of_two()
+    {
+        let message = format!("`md.chunk` cannot be {}", Bytes(bytes));
+        report.error(at, message, "use a power of two, such as `\"512KiB\"`");
+    }
+    MdLayer {
+        level,
+        layout,
+        chunk,
+        bitmap: keyed.switch("bitmap", report).unwrap_or_default(),
+        assume_clean: keyed.switch("assume_clean", report).unwrap_or_default(),
+    }
+}
+
+/// The keys of `dm` that belong to one of its targets.
+const OF_DM_TARGETS: [(&str, &str); 9] = [
+    ("read", "delay"),
+    ("write", "delay"),
+    ("flush", "delay"),
+    ("up", "flakey"),
+    ("down", "flakey"),
+    ("fault", "flakey"),
+    ("cipher", "crypt"),
+    ("key_bits", "crypt"),
+    ("sector", "crypt"),
+];
+
+fn dm(keyed: &Keyed<'_>, report: &mut Report<'_>) -> DmTarget {
+    let target = keyed.word("target", report).unwrap_or("linear");
+    for (name, owner) in OF_DM_TARGETS {
+        if let (false, Some(at)) = (owner == target, keyed.at(name)) {
+            let message = format!("`dm.{name}` has no effect with the target `{target}`");
+            let hint = format!("leave it out, or set `dm.target` to `{owner}`");
+            report.error(at, message, hint);
+        }
+    }
+    let mut time = |name: &str| keyed.time(name, report).map(|time| time.0);
+    match target {
+        "delay" => {
+            let write_ns = time("write").unwrap_or_default();
+            DmTarget::Delay {
+                read_ns: time("read").unwrap_or_default(),
+                write_ns,
+                flush_ns: time("flush").unwrap_or(write_ns),
+            }
+        }
+        "flakey" => {
+            let (up_ns, down_ns) = (time("up"), time("down"));
+            let mut needed = ["up", "down"].into_iter();
+            let lacks = needed.any(|name| keyed.value(name).is_none());
+            if lacks && !keyed.has_unknown() && !report.broken {
+                let message = "`dm.target = \"flakey\"` lacks `dm.up` or `dm.down`";
+                let hint = "add `dm.up = \"30s\"` and `dm.down = \"5s\"`";
+                report.error(keyed.whole(), message, hint);
+            }
+            DmTarget::Flakey {
+                up_ns: up_ns.unwrap_or_default(),
+                down_ns: down_ns.unwrap_or_default(),
+                fault: match keyed.word("fault", report) {
+                    Some("error_writes") => FlakeyFault::ErrorWrites,
+                    Some("drop_writes") => FlakeyFault::DropWrites,
+                    _ => FlakeyFault::Errors,
+                },
+            }
+        }
+        "crypt" => {
+            let cipher = keyed.text("cipher", report).map(|text| text.value);
+            DmTarget::Crypt {
+                cipher: cipher.unwrap_or_else(|| "aes-xts-plain64".to_owned()),
+                key_bits: keyed
+                    .count("key_bits", report)
+                    .map_or(512, |bits| bits as u32),
+                sector: keyed.sector("sector", report),
+            }
+        }
+        "log-writes" => DmTarget::LogWrites,
+        _ => DmTarget::Linear,
+    }
 }
 
 fn vm(keyed: &Keyed<'_>, folder: &Path, report: &mut Report<'_>) -> VmLayer {

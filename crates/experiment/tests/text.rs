@@ -6,8 +6,8 @@ use std::path::Path;
 use iodyno_experiment::{Context, Experiment, read};
 use iodyno_fio::Host;
 use iodyno_model::{
-    Diagnostic, DiskAio, DiskCache, DiskInterface, FilePolicy, Layer, Target, VmDisk, VmLayer,
-    Workload,
+    Diagnostic, DiskAio, DiskCache, DiskInterface, DmTarget, FilePolicy, Layer, MdLayer, MdLevel,
+    Target, VmDisk, VmLayer, Workload,
 };
 
 /// A host without files, except a job file.
@@ -1014,6 +1014,89 @@ fn servers_of_layers_are_pinned() {
         "target = \"zfs on zram\"\nzram.size = \"1GiB\"\nzfs.cpus = \"all\"",
     ));
     assert_eq!(wrong, ["4:12 `all` is not a list of numbers"]);
+}
+
+#[test]
+fn arrays_and_mapped_devices_have_the_devices_that_they_need_below_them() {
+    let count = |lines: &str| {
+        let found = layers(&format!("{lines}\nfile.size = \"1GiB\""));
+        found.iter().find_map(|layer| match layer {
+            Layer::File { count, .. } => Some(*count),
+            _ => None,
+        })
+    };
+    for (target, expected) in [
+        ("ext4 on dm on loop on file on /x\"", 1),
+        ("dm on loop on file on /x\"\ndm.target = \"log-writes\"", 2),
+        ("ext4 on md on loop on file on /x\"", 2),
+        ("ext4 on md on loop on file on /x\"\nfile.count = 3", 3),
+        ("md on loop on file on /x\"\nmd.level = \"raid10\"", 4),
+        ("ext4 on md on vm on file on /x\"\nvm.guests = 3", 6),
+        (
+            "md on dm on loop on file on /x\"\ndm.target = \"log-writes\"",
+            4,
+        ),
+        (
+            "zfs on dm on loop on file on /x\"\nzfs.layout = \"mirror 2\"",
+            2,
+        ),
+    ] {
+        assert_eq!(
+            count(&format!("target = \"{target}")),
+            Some(expected),
+            "{target}"
+        );
+    }
+    let found = layers(
+        "target = \"md on dm on loop on file on /x\"\nfile.size = \"1GiB\"\n\
+         md = { level = \"raid10\", layout = \"f2\", chunk = \"64KiB\", assume_clean = true }\n\
+         dm = { target = \"delay\", read = \"2ms\", write = \"3ms\" }",
+    );
+    let array = MdLayer {
+        level: MdLevel::Raid10,
+        layout: Some("f2".to_owned()),
+        chunk: Some(64 << 10),
+        bitmap: false,
+        assume_clean: true,
+    };
+    let delay = DmTarget::Delay {
+        read_ns: 2_000_000,
+        write_ns: 3_000_000,
+        flush_ns: 3_000_000,
+    };
+    assert_eq!(found[..2], [Layer::Md(array), Layer::Dm(delay)]);
+    for (lines, expected) in [
+        (
+            "target = \"md on loop on file on /x\"\nfile = { size = \"1GiB\", count = 1 }",
+            "3:25 `md` needs at least 2, and `file.count` is 1",
+        ),
+        (
+            "target = \"md on vm on file on /x\"\nvm.guests = 2\nfile = { size = \"1GiB\", count = 2 }",
+            "4:25 `md` needs at least 4, and `file.count` is 2",
+        ),
+        (
+            "target = \"md on /x\"\nmd.chunk = \"64KiB\"",
+            "3:4 `md.chunk` has no effect with `raid1`",
+        ),
+        (
+            "target = \"md on /x\"\nmd = { level = \"raid10\", layout = \"x2\" }",
+            "3:35 `md.layout` cannot be \"x2\"",
+        ),
+        (
+            "target = \"dm on /x\"\ndm = { target = \"crypt\", read = \"1ms\" }",
+            "3:26 `dm.read` has no effect with the target `crypt`",
+        ),
+        (
+            "target = \"dm on /x\"\ndm = { target = \"flakey\", up = \"1s\" }",
+            "3:6 `dm.target = \"flakey\"` lacks `dm.up` or `dm.down`",
+        ),
+        (
+            "target = \"dm on file on /x\"\nfile.size = \"1GiB\"",
+            "2:10 `dm` needs devices below it",
+        ),
+    ] {
+        assert_eq!(faults(&with_target(lines)), [expected], "{lines}");
+    }
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use iodyno_model::{Acceleration, DiskAio, DiskBackend, DiskInterface, Layer, VmDisk, VmLayer};
+use iodyno_model::{
+    Acceleration, DiskAio, DiskBackend, DiskInterface, DmTarget, Layer, VmDisk, VmLayer,
+};
 
 use crate::port;
 
@@ -15,6 +17,9 @@ pub const ACCELERATION_LIMIT: Duration = Duration::from_secs(10);
 pub(crate) const SERIAL: &str = "iodyno";
 /// The argument of the guest's kernel with the token and the number of disks: `iodyno.disks=TOKEN,2`.
 pub(crate) const TOKEN_ARGUMENT: &str = "iodyno.disks=";
+
+/// Parts of names of ciphers that are modules of the kernel. It would load them by modprobe(8), which a guest lacks.
+const CIPHERS: [&str; 7] = ["aes", "xts", "cbc", "ctr", "ecb", "essiv", "sha256"];
 
 /// The path of a disk in the guest. It contains the token, so that it cannot be mistaken for a device of the host.
 pub fn disk_path(token: &str, number: usize) -> PathBuf {
@@ -209,8 +214,14 @@ pub fn modules_of(vm: &VmLayer, below: usize, above: &[Layer]) -> Vec<&'static s
             Layer::Loop { .. } => Some("loop"),
             Layer::Zram { .. } => Some("zram"),
             Layer::Overlay { .. } => Some("overlay"),
+            Layer::Md(md) => Some(md.level.name()),
+            Layer::Dm(target) => Some(target.module()),
             _ => None,
         });
+        if let Layer::Dm(DmTarget::Crypt { cipher, .. }) = layer {
+            let words: Vec<&str> = cipher.split(['-', ':']).collect();
+            names.extend(CIPHERS.into_iter().filter(|name| words.contains(name)));
+        }
     }
     names
 }
@@ -313,5 +324,12 @@ mod tests {
         }];
         let names = modules_of(&VmLayer::default(), 1, &above);
         assert_eq!(names, ["virtio_pci", "virtio_console", "virtio_blk", "xfs"]);
+        let crypt = Layer::Dm(DmTarget::Crypt {
+            cipher: "aes-cbc-essiv:sha256".to_owned(),
+            key_bits: 256,
+            sector: None,
+        });
+        let names = modules_of(&VmLayer::default(), 0, &[crypt]);
+        assert_eq!(names[2..], ["dm_crypt", "aes", "cbc", "essiv", "sha256"]);
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::VmLayer;
+use crate::{DmTarget, MdLayer, VmLayer};
 
 /// One layer of a target. Layers are listed from the top down, as in `ext4 on loop on file on FOLDER`. The lowest layer is a
 /// [`Layer::Directory`], a [`Layer::Device`], [`Layer::Zram`] or [`Layer::Tmpfs`].
@@ -80,6 +80,10 @@ pub enum Layer {
         #[serde(flatten)]
         pinning: Pinning,
     },
+    /// An array of md on all devices below.
+    Md(MdLayer),
+    /// A device of the device mapper on each device below.
+    Dm(DmTarget),
     /// Virtual machines, whose disks are the files or devices below. The layers above are made in each of them, and the trials
     /// run in all of them at once.
     Vm(VmLayer),
@@ -351,6 +355,8 @@ impl Layer {
             Layer::Overlay { .. } => "overlay",
             Layer::Throttle(_) => "throttle",
             Layer::Delay { .. } => "delay",
+            Layer::Md(_) => "md",
+            Layer::Dm(_) => "dm",
             Layer::Vm(_) => "vm",
         }
     }

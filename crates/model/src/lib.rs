@@ -26,6 +26,7 @@ mod import;
 mod job;
 mod key;
 mod layer;
+mod mapped;
 mod metric;
 mod nbd;
 mod node;
@@ -93,6 +94,7 @@ pub use layer::{
     CommandRun, FileSystemKind, Fresh, Layer, Limits, Pinning, Provision, VdevGroup, ZfsLayer,
     ZfsOrigin,
 };
+pub use mapped::{DmTarget, FlakeyFault, MdLayer, MdLevel};
 pub use metric::{Better, Figure, Metric, Unit, Withheld};
 pub use nbd::{NbdServer, NbdUri};
 pub use node::{NodeAddress, PlannedNode, SshAddress};

@@ -7,11 +7,19 @@ use rustix::process::geteuid;
 
 use crate::harness::{Home, Running, root, skip};
 
+/// Whether a program is installed where iodyno looks for it.
+fn has_program(name: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&paths);
+    let more = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
+    folders
+        .chain(more)
+        .any(|folder| folder.join(name).is_file())
+}
+
 /// The folder with a kernel for guests.
 fn kernel() -> Result<PathBuf, &'static str> {
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    let qemu = |folder: PathBuf| folder.join("qemu-system-x86_64").is_file();
-    if !std::env::split_paths(&paths).any(qemu) {
+    if !has_program("qemu-system-x86_64") {
         return Err("qemu-system-x86_64 is not installed");
     }
     let cache = iodyno_guest::cache_folder(geteuid().is_root(), |name| std::env::var_os(name));
@@ -82,6 +90,73 @@ fn a_file_system_is_made_and_measured_in_a_virtual_machine() {
         (1, 1)
     );
     let images = home.work().join("images");
+    assert_eq!(fs::read_dir(&images).unwrap().count(), 0);
+    assert_eq!(
+        processes(&["qemu-system", images.to_str().unwrap()]),
+        [""; 0]
+    );
+}
+
+#[test]
+fn arrays_and_mapped_devices_are_made_in_a_virtual_machine() {
+    let kernel = match kernel() {
+        Ok(kernel) => kernel,
+        Err(why) => return skip(why),
+    };
+    for program in ["mdadm", "dmsetup", "cryptsetup", "mkfs.ext4"] {
+        if !has_program(program) {
+            return skip(&format!("`{program}` is not installed"));
+        }
+    }
+    let home = Home::new();
+    let images = home.work().join("images");
+    fs::create_dir(&images).unwrap();
+    // All in one guest.
+    let text = format!(
+        "rounds = 1\n[configuration.guest]\nlayers = [\n\
+         {{ kind = \"ext4\" }},\n\
+         {{ kind = \"dm\", target = \"flakey\", up = \"1h\", down = \"1s\" }},\n\
+         {{ kind = \"dm\", target = \"delay\", read = \"1ms\" }},\n\
+         {{ kind = \"dm\", target = \"crypt\", sector = 4096 }},\n\
+         {{ kind = \"md\", bitmap = true }},\n\
+         {{ kind = \"dm\", target = \"log-writes\" }},\n\
+         {{ kind = \"vm\", memory = \"384MiB\", accel = \"tcg\", kernel = \"{}\" }},\n\
+         {{ kind = \"file\", size = \"32MiB\", allocate = false }},\n\
+         {{ kind = \"directory\", path = \"{}\" }},\n]\n[workload.w]\n\
+         fio = {{ rw = \"randwrite\", bs = \"4k\", size = \"4m\", number_ios = 100, end_fsync = 1 }}\n",
+        kernel.display(),
+        images.display()
+    );
+    let file = home.file("stack.toml", &text).display().to_string();
+    home.iodyno(&["run", &file]).succeeds();
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    let trial = &shown["trials"][0];
+    assert_eq!(trial["groups"][0]["rows"][0]["ops"], 100, "{trial}");
+    let found = &trial["nodes"][0]["environment"];
+    let facts = &found["made"]["facts"];
+    assert_eq!(
+        facts["layers"],
+        "ext4 on dm on dm on dm on md on dm on vm on file on directory"
+    );
+    let text = |name: &str| facts[name].as_str().unwrap_or_default().to_owned();
+    assert_eq!(
+        (text("md.level"), text("md.members_equal")),
+        (
+            "raid1".to_owned(),
+            "synchronised before the trials".to_owned()
+        )
+    );
+    assert!(text("md.detail").contains("State : clean"), "{facts}");
+    // From the bottom up.
+    for (fact, words) in [
+        ("dm.table", " log-writes "),
+        ("dm2.table", " log-writes "),
+        ("dm3.table", " crypt aes-xts-plain64 "),
+        ("dm4.table", " delay "),
+        ("dm5.table", " flakey "),
+    ] {
+        assert!(text(fact).contains(words), "{fact}: {facts}");
+    }
     assert_eq!(fs::read_dir(&images).unwrap().count(), 0);
     assert_eq!(
         processes(&["qemu-system", images.to_str().unwrap()]),

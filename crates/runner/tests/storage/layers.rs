@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use iodyno_model::{
-    FileSystemKind, Layer, Limits, Pinning, Provision, VdevGroup, ZfsLayer, ZfsOrigin,
+    DmTarget, FileSystemKind, FlakeyFault, Layer, Limits, MdLayer, MdLevel, Pinning, Provision,
+    VdevGroup, ZfsLayer, ZfsOrigin,
 };
 use iodyno_runner::{LocalNode, Node, ProvisionRequest, Provisioned, StopFlag};
 use iodyno_target::layers::{TornDown, tear_down};
@@ -21,6 +22,7 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("tmpfs_and_an_overlay_are_made_and_undone", overlay),
     ("a_throttled_device_keeps_its_limit", throttle),
     ("a_delayed_device_is_made_and_undone", delay),
+    ("arrays_and_mapped_devices_are_made_and_undone", mapped),
     ("zfs_mirrors_and_returns_to_its_snapshot", zfs),
     ("a_clone_and_a_copy_have_the_original_content", clones),
     ("a_device_is_emptied_and_admitted_again", device),
@@ -136,8 +138,16 @@ pub(crate) fn traces(token: &str) -> Vec<String> {
     for entry in fs::read_dir("/sys/block").unwrap().flatten() {
         let file = fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
         found.extend(file.contains(token).then_some(file));
+        let mapped = fs::read_to_string(entry.path().join("dm/name")).unwrap_or_default();
+        let names = [mapped, entry.file_name().to_string_lossy().into_owned()];
+        found.extend(names.into_iter().filter(|name| name.contains(token)));
     }
-    for folder in ["/run/iodyno", "/var/lib/iodyno/journal"] {
+    for folder in [
+        "/run/iodyno",
+        "/var/lib/iodyno/journal",
+        "/dev/md",
+        "/dev/mapper",
+    ] {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let names = entries.map(|entry| entry.path().display().to_string());
         found.extend(names.filter(|name| name.contains(token)));
@@ -169,6 +179,7 @@ fn with(provision: Provision, test: impl FnOnce(&Provisioned, &str)) {
             "does not exist",
             "control group",
             "does not have",
+            "has no module",
         ]
         .iter()
         .any(|words| message.contains(words))
@@ -393,6 +404,53 @@ fn delay() {
         assert!(begun.elapsed().as_millis() >= 30);
     });
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+fn mapped() {
+    // It opens each new device, and may keep it busy or assemble an array again.
+    if Path::new("/run/udev/control").exists() {
+        return skip("udev is running");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let array = |level| {
+        Layer::Md(MdLayer {
+            level,
+            layout: None,
+            chunk: None,
+            bitmap: level == MdLevel::Raid1,
+            assume_clean: level == MdLevel::Raid10,
+        })
+    };
+    let encrypted = Layer::Dm(DmTarget::Crypt {
+        cipher: "aes-xts-plain64".to_owned(),
+        key_bits: 512,
+        sector: None,
+    });
+    let flakey = Layer::Dm(DmTarget::Flakey {
+        up_ns: 0,
+        down_ns: 1_000_000_000,
+        fault: FlakeyFault::Errors,
+    });
+    let ext4 = || file_system(FileSystemKind::Ext4, &[], &[]);
+    let stacks = [
+        (2, vec![ext4(), encrypted, array(MdLevel::Raid1)]),
+        (4, vec![ext4(), array(MdLevel::Raid10)]),
+        (1, vec![ext4(), flakey, Layer::Dm(DmTarget::Linear)]),
+        (2, vec![ext4(), Layer::Dm(DmTarget::LogWrites)]),
+    ];
+    for (files, mut layers) in stacks {
+        let fails = layers.len() == 3 && files == 1;
+        layers.extend([LOOP, image(64, files), directory(folder.path())]);
+        with(plain(layers), |made, _| match fails {
+            // It is always down, and is undone nevertheless.
+            true => {
+                let file = fs::File::create(made.path.join("file"));
+                assert!(file.and_then(|file| file.sync_all()).is_err());
+            }
+            false => used(&made.path),
+        });
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
 }
 
 fn zfs() {

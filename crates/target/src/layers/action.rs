@@ -22,7 +22,7 @@ use crate::mounts;
 use crate::roots::{names, text};
 
 use super::host::{Host, Invocation, device_number, word};
-use super::zfs;
+use super::{mapped, zfs};
 
 /// The longest time that a command which undoes something may take.
 const UNDO: Duration = Duration::from_secs(60);
@@ -115,6 +115,26 @@ pub enum Action {
         /// The arguments of `zpool create`.
         arguments: Vec<String>,
     },
+    /// Make an array of md.
+    Array {
+        /// Its name. The kernel's name of its device is this one after `md_`.
+        name: String,
+        /// A file for the settings of mdadm.
+        settings: PathBuf,
+        /// Arguments of `mdadm --create`.
+        arguments: Vec<String>,
+        /// The devices of which it is made.
+        members: Vec<String>,
+    },
+    /// Make a device of the device mapper. Returns its path.
+    Mapped {
+        /// Its name.
+        name: String,
+        /// The program that makes it, and its arguments.
+        command: Vec<String>,
+        /// A table with which it does not fail, for a device that fails on purpose.
+        calm: Option<String>,
+    },
     /// Change a setting of the kernel.
     Setting {
         /// Its file.
@@ -158,6 +178,8 @@ impl fmt::Display for Action {
             }
             Action::ZfsFuse { .. } => write!(f, "server zfs-fuse"),
             Action::Pool { name, .. } => write!(f, "ZFS pool {name}"),
+            Action::Array { name, .. } => write!(f, "array {name}"),
+            Action::Mapped { name, .. } => write!(f, "mapped device {name}"),
             Action::Setting {
                 path,
                 device: Some(device),
@@ -328,6 +350,29 @@ impl Hands<'_> {
                 let _alone = zfs::alone(self, self.stop)?;
                 self.run(&words, limit)?;
             }
+            Action::Array {
+                name,
+                settings,
+                arguments,
+                members,
+            } => {
+                fs::write(settings, mapped::MDADM_SETTINGS)
+                    .map_err(|error| cannot("write", settings, &error))?;
+                let config = word(settings).map_err(Diagnostic::error)?;
+                let (config, device) = (format!("--config={config}"), format!("/dev/md/{name}"));
+                let mut words = vec!["mdadm", "--create", &device, &config];
+                words.extend(arguments.iter().chain(members).map(String::as_str));
+                self.run(&words, limit)?;
+            }
+            Action::Mapped { name, command, .. } => {
+                let words: Vec<&str> = command.iter().map(String::as_str).collect();
+                self.run(&words, limit)?;
+                let roots = self.host.roots();
+                let device = mapped::mapped_device(roots, name).ok_or_else(|| {
+                    Diagnostic::error(format!("the kernel has no mapped device `{name}`"))
+                })?;
+                return Ok(roots.dev.join(device).display().to_string());
+            }
             Action::Setting {
                 path,
                 device,
@@ -432,6 +477,12 @@ impl Hands<'_> {
             }
             Action::ZfsFuse { .. } => zfs::server_is_idle(self),
             Action::Pool { name, .. } => zfs::is_imported(self, name),
+            Action::Array { name, .. } => roots
+                .sys
+                .join("block")
+                .join(mapped::array_device(name))
+                .exists(),
+            Action::Mapped { name, .. } => mapped::mapped_device(&roots, name).is_some(),
             Action::Setting {
                 path,
                 device,
@@ -499,6 +550,16 @@ impl Hands<'_> {
                 let _alone = zfs::alone(self, &|| false)?;
                 self.destroy_pool(name)
             }
+            Action::Array { name, members, .. } => self.stop_array(name, members),
+            Action::Mapped { name, .. } => {
+                self.patiently(|hands| {
+                    let removed = hands.undo_by(&["dmsetup", "remove", "--retry", name]);
+                    removed.map(drop)
+                })?;
+                // Without udev it can be left.
+                let _ = fs::remove_file(self.host.roots().dev.join("mapper").join(name));
+                Ok(())
+            }
             Action::Setting {
                 path,
                 device,
@@ -511,6 +572,34 @@ impl Hands<'_> {
             },
             Action::Run { .. } => Ok(()),
         }
+    }
+
+    /// Ends the failures of a device that fails on purpose, so that what is on it can be undone.
+    pub(crate) fn calm(&mut self, action: &Action) {
+        if let Action::Mapped {
+            name,
+            calm: Some(table),
+            ..
+        } = action
+            && mapped::mapped_device(self.host.roots(), name).is_some()
+        {
+            // If it goes on to fail, unmounting reports it.
+            let _ = self.undo_by(&["dmsetup", "load", name, "--table", table]);
+            let _ = self.undo_by(&["dmsetup", "resume", name]);
+        }
+    }
+
+    fn stop_array(&mut self, name: &str, members: &[String]) -> Result<(), Diagnostic> {
+        let device = self.host.roots().dev.join(mapped::array_device(name));
+        let device = word(&device).map_err(Diagnostic::error)?;
+        self.patiently(|hands| hands.undo_by(&["mdadm", "--stop", &device]).map(drop))?;
+        // Otherwise udev may assemble it again.
+        let mut words = vec!["mdadm", "--zero-superblock"];
+        words.extend(members.iter().map(String::as_str));
+        let _ = self.undo_by(&words);
+        // Without udev, mdadm does not remove the link that it made.
+        let _ = fs::remove_file(self.host.roots().dev.join("md").join(name));
+        Ok(())
     }
 
     /// Excludes other processes of iodyno, and other threads, from what they share on a host, until the result is dropped:

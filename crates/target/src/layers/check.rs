@@ -3,7 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use iodyno_model::{Diagnostic, FileSystemKind, Layer, Pinning, Provision, ZfsLayer, ZfsOrigin};
+use iodyno_model::{
+    Diagnostic, DmTarget, FileSystemKind, Layer, MdLevel, Pinning, Provision, ZfsLayer, ZfsOrigin,
+};
 use iodyno_units::{Bytes, Nanos};
 use rustix::fs::Access;
 
@@ -13,7 +15,7 @@ use crate::space::{self, Need};
 
 use super::action::Hands;
 use super::host::word;
-use super::{Maker, ProvisionRequest, admit, throttle, vm, zfs};
+use super::{Maker, ProvisionRequest, admit, mapped, throttle, vm, zfs};
 
 /// The smallest device or file of a ZFS pool, bytes.
 const LEAST_VDEV: u64 = 64 << 20;
@@ -94,6 +96,15 @@ pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
                 "devices or files below it",
                 matches!(below, Shape::Devices(_) | Shape::Files(_)),
             ),
+            (Layer::Md(_), below) => (
+                "at least two devices below it",
+                matches!(below, Shape::Devices(2..)),
+            ),
+            (Layer::Dm(DmTarget::LogWrites), below) => (
+                "pairs of devices below it, one for the data and one for the log",
+                matches!(below, Shape::Devices(count) if count.is_multiple_of(2)),
+            ),
+            (Layer::Dm(_), below) => ("devices below it", matches!(below, Shape::Devices(_))),
             (Layer::Vm(_), below) => (
                 "devices or files below it, as in `vm on file`",
                 matches!(below, Shape::Devices(_) | Shape::Files(_)),
@@ -119,6 +130,11 @@ pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
                 _ => Shape::Devices(1),
             },
             Layer::Throttle(_) => below,
+            Layer::Md(_) => Shape::Devices(1),
+            Layer::Dm(target) => match below {
+                Shape::Devices(count) => Shape::Devices((count / target.consumes()).max(1)),
+                _ => Shape::Devices(1),
+            },
             Layer::Vm(vm) => match below {
                 Shape::Files(count) | Shape::Devices(count) => {
                     Shape::Devices(count / vm.guests.max(1))
@@ -172,6 +188,11 @@ pub(super) fn tools(layer: &Layer) -> &'static [(&'static str, &'static str)] {
                 MOUNT,
             ],
         },
+        Layer::Md(_) => &[("mdadm", "mdadm")],
+        Layer::Dm(DmTarget::Crypt { .. }) => {
+            &[("cryptsetup", "cryptsetup-bin"), ("dmsetup", "dmsetup")]
+        }
+        Layer::Dm(_) => &[("dmsetup", "dmsetup")],
         Layer::Delay { .. } => &[
             ("nbdkit", "nbdkit"),
             ("nbdfuse", "libnbd-bin"),
@@ -189,6 +210,18 @@ fn kernel(layer: &Layer, roots: &Roots) -> Option<(PathBuf, &'static str)> {
             "run `modprobe zram`",
         )),
         Layer::Delay { .. } => Some((roots.dev.join("fuse"), "run `modprobe fuse`")),
+        Layer::Md(md) => Some((
+            roots.proc.join("mdstat"),
+            match md.level {
+                MdLevel::Raid1 => "run `modprobe raid1`",
+                MdLevel::Raid10 => "run `modprobe raid10`",
+            },
+        )),
+        // The file in /dev exists before the module is loaded.
+        Layer::Dm(_) => Some((
+            roots.sys.join("class/misc/device-mapper"),
+            "run `modprobe dm_mod`",
+        )),
         _ => None,
     }
 }
@@ -259,8 +292,8 @@ impl Maker<'_> {
                     faults.push(Diagnostic::error(message).hint(hint));
                 }
             }
-            if let Some((file, hint)) = kernel(layer, roots)
-                && place >= above
+            if place >= above
+                && let Some((file, hint)) = kernel(layer, roots)
                 && !file.exists()
             {
                 let message = format!(
@@ -269,6 +302,8 @@ impl Maker<'_> {
                     file.display()
                 );
                 faults.push(Diagnostic::error(message).hint(hint));
+            } else if place >= above {
+                faults.extend(mapped::lacking(&mut hands, layer));
             }
             faults.extend(self.layer_faults(layer, provision, devices, request, &mut hands));
             if place < above {
@@ -277,7 +312,8 @@ impl Maker<'_> {
             devices = match layer {
                 Layer::File { count, .. } | Layer::Zram { count, .. } => *count as usize,
                 Layer::Device { paths } => paths.len(),
-                Layer::Zfs(_) => 1,
+                Layer::Zfs(_) | Layer::Md(_) => 1,
+                Layer::Dm(target) => devices / target.consumes() as usize,
                 _ => devices,
             };
         }
@@ -375,6 +411,7 @@ impl Maker<'_> {
                 let mounts = self.folders.mounts.join(&request.token);
                 vm::faults(self.host, provision, &mounts, devices)
             }
+            Layer::Md(_) | Layer::Dm(_) => mapped::faults(layer, &request.token),
             Layer::Throttle(limits) => throttle::settings(self.host.roots(), limits)
                 .err()
                 .into_iter()

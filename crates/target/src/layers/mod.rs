@@ -9,6 +9,7 @@ mod check;
 mod clean;
 mod fill;
 mod host;
+mod mapped;
 #[cfg(test)]
 mod tests;
 mod throttle;
@@ -25,7 +26,6 @@ use iodyno_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::block::Block;
 use crate::guard::{Admitted, Guard, Intent, OpenFlags, Request};
 use crate::identity::identify;
 use crate::journal::{Header, Journal, JournalError, Owner, StateFolders, boot_id};
@@ -248,6 +248,7 @@ impl Maker<'_> {
             told,
             facts: BTreeMap::new(),
             throttled: Vec::new(),
+            flakey: Vec::new(),
             guests: Vec::new(),
         };
         match making.all() {
@@ -430,6 +431,10 @@ fn undo(hands: &mut Hands<'_>, mut journal: Journal, by: By, told: &mut dyn FnMu
         hands.mark = journal.mark(*last);
         hands.end_commands(journal.steps[*last].result.is_none());
     }
+    for number in &left {
+        hands.mark = journal.mark(*number);
+        hands.calm(&journal.steps[*number].action);
+    }
     let mut undone = Undone::default();
     for number in left.into_iter().rev() {
         let step = journal.steps[number].clone();
@@ -489,6 +494,8 @@ struct Making<'a, 'b> {
     facts: BTreeMap<String, String>,
     /// The limits of each `throttle` layer, and its devices.
     throttled: Vec<(Limits, Vec<PathBuf>)>,
+    /// The mapped devices that are to fail once the target is complete, each with its table.
+    flakey: Vec<(String, String)>,
     guests: Vec<Guest>,
 }
 
@@ -550,6 +557,7 @@ impl Making<'_, '_> {
         if provision.fill > 0 && self.guests.is_empty() && !provision.layers.iter().any(zfs_fills) {
             self.fill(&storage, provision.fill)?;
         }
+        self.begin_failures()?;
         let paths = storage.paths();
         paths
             .first()
@@ -674,6 +682,8 @@ impl Making<'_, '_> {
                 write_ns,
                 pinning,
             } => self.delay(&name, [*read_ns, *write_ns], pinning, below),
+            Layer::Md(md) => self.md(&name, md, below),
+            Layer::Dm(target) => self.dm(&name, target, below),
             Layer::Vm(vm) => {
                 let above = self
                     .request
@@ -1196,14 +1206,7 @@ fn without_repetitions(options: &str) -> String {
 
 /// The file of a queue setting; partitions share their disk's queue.
 fn queue_path(roots: &Roots, device: &Path, name: &str) -> Result<PathBuf, Diagnostic> {
-    let path = device.canonicalize().unwrap_or_else(|_| device.to_owned());
-    let file = path.file_name().unwrap_or_default().to_string_lossy();
-    let block = Block::named(roots, &file).map_err(|error| {
-        Diagnostic::error(format!(
-            "the kernel knows no device `{}`: {error}",
-            device.display()
-        ))
-    })?;
+    let block = mapped::block(roots, device)?;
     let disk = block.parent().unwrap_or(block);
     Ok(roots
         .sys

@@ -11,20 +11,22 @@ use std::time::Duration;
 
 use iodyno_guest::port::PortError;
 use iodyno_model::{
-    Acceleration, CommandRun, DiskAio, DiskCache, FileSystemKind, Layer, Limits, Pinning,
-    Provision, VdevGroup, VmDisk, VmLayer, ZfsLayer, ZfsOrigin,
+    Acceleration, CommandRun, DiskAio, DiskCache, DmTarget, FileSystemKind, FlakeyFault, Layer,
+    Limits, MdLayer, MdLevel, Pinning, Provision, VdevGroup, VmDisk, VmLayer, ZfsLayer, ZfsOrigin,
 };
 use rustix::process::Signal;
 
 use super::action::Action;
 use super::host::{Host, Invocation, Ran};
-use super::{Maker, ProvisionRequest, TornDown, zfs};
+use super::{Maker, ProvisionRequest, TornDown, mapped, zfs};
 use crate::fake::FakeHost;
 use crate::journal::{Header, Journal, JournalError, Owner, StateFolders};
 use crate::roots::{Roots, names};
 
 const GIB: u64 = 1 << 30;
 const TOKEN: &str = "t-1";
+/// The number of [`provisions`].
+const KINDS: usize = 8;
 
 /// A command or server whose process runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,11 +65,16 @@ impl World {
             "dev/loop-control",
             "dev/fuse",
             "sys/class/zram-control/hot_add",
+            "sys/class/misc/device-mapper/dev",
         ] {
             host.write(file, "");
         }
         host.write("sys/class/zram-control/hot_remove", "");
         host.write("proc/sys/vm/dirty_ratio", "20\n");
+        host.write(
+            "proc/mdstat",
+            "Personalities : [raid1] \nunused devices: <none>\n",
+        );
         host.write("proc/sys/kernel/random/boot_id", "one\n");
         let mount = "1 1 0:32 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n";
         host.write("proc/self/mountinfo", mount);
@@ -125,6 +132,7 @@ impl World {
         self.host
             .write(&format!("{folder}/loop/backing_file"), &backing);
         self.host.write(&format!("{folder}/loop/dio"), "1\n");
+        self.host.write(&format!("{folder}/size"), "131072\n");
         self.host
             .write(&format!("{folder}/dev"), &format!("7:{number}\n"));
         self.host
@@ -133,6 +141,17 @@ impl World {
         let link = self.host.path(&format!("sys/class/block/{name}"));
         symlink(self.host.path(&folder), link).unwrap();
         self.host.path(&format!("dev/{name}")).display().to_string()
+    }
+
+    /// Adds a block device. Returns its folder.
+    fn add_block(&self, name: &str, number: &str) -> String {
+        let folder = format!("sys/block/{name}");
+        self.host.write(&format!("{folder}/dev"), number);
+        self.host.write(&format!("{folder}/size"), "131072");
+        self.host.write(&format!("dev/{name}"), "");
+        let link = self.host.path(&format!("sys/class/block/{name}"));
+        symlink(self.host.path(&folder), link).unwrap();
+        folder
     }
 
     fn detach(&self, name: &str) -> bool {
@@ -206,6 +225,31 @@ impl World {
                 let pools = self.pools.borrow();
                 runs.then(|| pools.iter().map(|pool| format!("{pool}\n")).collect())
             }
+            ["mdadm", "--create", device, ..] => {
+                let name = device.rsplit('/').next().unwrap();
+                let folder = self.add_block(&format!("md_{name}"), "9:1");
+                for (file, value) in [("resync_start", "none"), ("degraded", "0")] {
+                    self.host.write(&format!("{folder}/md/{file}"), value);
+                }
+                Some(done)
+            }
+            ["mdadm", "--stop", device] => self.detach(device.rsplit('/').next()?).then_some(done),
+            ["dmsetup", "targets"] => {
+                let all = ["linear", "delay", "flakey", "crypt", "log-writes"];
+                Some(all.map(|name| format!("{name} v1.0.0\n")).concat())
+            }
+            ["dmsetup", "create", name, ..] | ["cryptsetup", .., name] => {
+                let taken = names(self.host.path("sys/block"));
+                let mut free = (0..).map(|number| format!("dm-{number}"));
+                let device = free.find(|device| !taken.contains(device))?;
+                let folder = self.add_block(&device, "253:1");
+                self.host.write(&format!("{folder}/dm/name"), name);
+                Some(done)
+            }
+            ["dmsetup", "remove", _, name] => {
+                let device = mapped::mapped_device(self.roots(), name)?;
+                self.detach(&device).then_some(done)
+            }
             ["/bin/sh", "-c", "make"] => self
                 .made
                 .borrow_mut()
@@ -271,6 +315,7 @@ impl World {
             match name.strip_prefix("loop") {
                 Some("0") => {}
                 Some(_) => drop(self.detach(&name)),
+                None if !name.starts_with("zram") => drop(self.detach(&name)),
                 None => fs::remove_dir_all(self.host.path(&format!("sys/block/{name}"))).unwrap(),
             }
         }
@@ -508,6 +553,32 @@ fn mirrors() -> Layer {
     })
 }
 
+fn array(level: MdLevel) -> Layer {
+    Layer::Md(MdLayer {
+        level,
+        layout: None,
+        chunk: None,
+        bitmap: true,
+        assume_clean: false,
+    })
+}
+
+fn flakey() -> Layer {
+    Layer::Dm(DmTarget::Flakey {
+        up_ns: 5_000_000_000,
+        down_ns: 1_000_000_000,
+        fault: FlakeyFault::Errors,
+    })
+}
+
+fn encrypted() -> Layer {
+    Layer::Dm(DmTarget::Crypt {
+        cipher: "aes-xts-plain64".to_owned(),
+        key_bits: 512,
+        sector: None,
+    })
+}
+
 /// Targets that have every kind of action between them.
 fn provisions(world: &World) -> Vec<Provision> {
     let limits = Limits {
@@ -557,6 +628,21 @@ fn provisions(world: &World) -> Vec<Provision> {
             file_system(FileSystemKind::Xfs),
             delay,
             image(1),
+            directory(world),
+        ]),
+        plain(vec![
+            file_system(FileSystemKind::Ext4),
+            flakey(),
+            array(MdLevel::Raid1),
+            LOOP,
+            image(2),
+            directory(world),
+        ]),
+        plain(vec![
+            Layer::Dm(DmTarget::LogWrites),
+            encrypted(),
+            LOOP,
+            image(2),
             directory(world),
         ]),
     ]
@@ -610,7 +696,7 @@ fn interrupted(which: usize, at: usize) -> (World, BTreeMap<PathBuf, String>) {
 
 #[test]
 fn what_is_made_is_undone_in_reverse_and_undoing_twice_changes_nothing() {
-    for which in 0..6 {
+    for which in 0..KINDS {
         let world = World::new();
         let before = world.state();
         let made = make(&world, provisions(&world).remove(which)).unwrap();
@@ -676,7 +762,7 @@ fn the_commands_of_a_target_are_those_of_its_layers_from_the_bottom_up() {
 
 #[test]
 fn clean_undoes_a_target_that_was_interrupted_at_any_point() {
-    for which in 0..6 {
+    for which in 0..KINDS {
         for at in 0..points(which) {
             let (world, before) = interrupted(which, at);
             let cleaned = world.maker().clean(false, &mut |_| ());
@@ -692,7 +778,7 @@ fn clean_undoes_a_target_that_was_interrupted_at_any_point() {
 
 #[test]
 fn a_clean_that_was_interrupted_at_any_point_is_completed_by_the_next() {
-    for which in 0..6 {
+    for which in 0..KINDS {
         let made = points(which);
         for at in 0.. {
             let world = World::new();
@@ -714,7 +800,7 @@ fn a_clean_that_was_interrupted_at_any_point_is_completed_by_the_next() {
 
 #[test]
 fn after_a_restart_only_files_are_left_to_undo() {
-    for which in 0..6 {
+    for which in 0..KINDS {
         for at in 0..points(which) {
             let (world, before) = interrupted(which, at);
             let was_made = !world.made.borrow().is_empty();
@@ -750,6 +836,11 @@ fn a_failure_undoes_what_was_made_before_it() {
         (2, "zfs create"),
         (2, "zpool create"),
         (5, "mkfs.xfs"),
+        (6, "mdadm --create"),
+        (6, "mkfs.ext4"),
+        (6, "dmsetup resume"),
+        (7, "cryptsetup"),
+        (7, "dmsetup create"),
     ];
     for (which, command) in cases {
         let world = World::new();
@@ -1268,6 +1359,112 @@ fn impossible_targets_are_refused_with_all_faults_before_anything_is_made() {
         ]
     );
     assert_eq!(world.state(), before);
+}
+
+#[test]
+fn arrays_and_mapped_devices_are_made_and_fail_only_while_the_target_is_complete() {
+    let world = World::new();
+    let root = world.host.roots.root.display().to_string();
+    let shown = |commands: &[CommandRun]| {
+        let of_loops = |run: &&CommandRun| {
+            ["losetup", "/dev/loop"]
+                .iter()
+                .any(|it| run.command.contains(it))
+        };
+        let commands = commands.iter().filter(|run| !of_loops(run));
+        let shown = commands.map(|run| run.command.replace(&root, ""));
+        shown.collect::<Vec<_>>()
+    };
+    let made = make(&world, provisions(&world).remove(6)).unwrap();
+    assert_eq!(
+        shown(&made.commands),
+        [
+            "mdadm --detail /dev/md_iodyno-t-1-3",
+            "dmsetup create iodyno-t-1-4-0 --table '0 131072 linear 9:1 0'",
+            "mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 /dev/dm-0",
+            "mount -t ext4 -o noatime /dev/dm-0 /run/iodyno/t-1/5",
+            "dmsetup load iodyno-t-1-4-0 --table '0 131072 flakey 9:1 0 5 1 0'",
+            "dmsetup resume iodyno-t-1-4-0",
+        ]
+    );
+    let created = made
+        .commands
+        .iter()
+        .find(|run| run.command.starts_with("mdadm --create"));
+    assert_eq!(
+        created.unwrap().command.replace(&root, ""),
+        "mdadm --create /dev/md/iodyno-t-1-3 --config=/run/iodyno/t-1/3/mdadm.conf --run --metadata=1.2 \
+         --level=raid1 --raid-devices=2 --bitmap=internal /dev/loop1 /dev/loop2"
+    );
+    assert_eq!(
+        made.facts["md.members_equal"],
+        "synchronised before the trials"
+    );
+    assert_eq!(made.facts["dm.table"], "0 131072 flakey 9:1 0 5 1 0");
+    let undone = world.maker().tear_down(TOKEN);
+    assert_eq!(
+        shown(&undone.commands),
+        [
+            "dmsetup load iodyno-t-1-4-0 --table '0 131072 linear 9:1 0'",
+            "dmsetup resume iodyno-t-1-4-0",
+            "umount /run/iodyno/t-1/5",
+            "dmsetup remove --retry iodyno-t-1-4-0",
+            "mdadm --stop /dev/md_iodyno-t-1-3",
+        ]
+    );
+    let made = make(&world, provisions(&world).remove(7)).unwrap();
+    let last = shown(&made.commands);
+    let log = "dmsetup create iodyno-t-1-4-0 --table '0 131072 log-writes 253:1 253:1'";
+    assert!(last.iter().any(|command| command == log), "{last:?}");
+}
+
+#[test]
+fn arrays_and_mapped_devices_that_the_kernel_cannot_make_are_refused() {
+    let world = World::new();
+    let faults = |layers: Vec<Layer>| {
+        let found = world.maker().check(&[request(plain(layers))], &|| false);
+        let shown = found
+            .into_iter()
+            .map(|fault| fault.message.replace("configuration `a`: ", ""));
+        shown.collect::<Vec<_>>()
+    };
+    let below = |count: u32| [LOOP, image(count), directory(&world)];
+    let on = |top: Layer, count: u32| faults([vec![top], below(count).to_vec()].concat());
+    assert_eq!(
+        on(array(MdLevel::Raid1), 1),
+        ["`md` needs at least two devices below it, and there is a device below it"]
+    );
+    assert_eq!(
+        on(Layer::Dm(DmTarget::LogWrites), 3)[0],
+        "`dm` needs pairs of devices below it, one for the data and one for the log, and there is 3 devices below it"
+    );
+    let odd = Layer::Dm(DmTarget::Delay {
+        read_ns: 1_500_000,
+        write_ns: 0,
+        flush_ns: 0,
+    });
+    assert_eq!(on(odd, 1), ["`dm.read` cannot be 1.50 ms"]);
+    let never = Layer::Dm(DmTarget::Flakey {
+        up_ns: 0,
+        down_ns: 0,
+        fault: FlakeyFault::Errors,
+    });
+    assert_eq!(on(never, 1), ["`dm.up` and `dm.down` are both 0"]);
+    world.host.write("proc/sys/kernel/osrelease", "6.1\n");
+    let lacking = "md has no `raid10`, and the kernel 6.1 has no module `raid10`";
+    assert_eq!(on(array(MdLevel::Raid10), 4), [lacking]);
+    // It is loaded when it is needed.
+    world.host.write(
+        "lib/modules/6.1/modules.builtin",
+        "kernel/drivers/md/raid10.ko\n",
+    );
+    assert_eq!(on(array(MdLevel::Raid10), 4), [""; 0]);
+    fs::remove_file(world.host.path("proc/mdstat")).unwrap();
+    let missing = on(array(MdLevel::Raid1), 2);
+    assert!(
+        missing[0].ends_with("/proc/mdstat`, which does not exist"),
+        "{missing:?}"
+    );
 }
 
 #[test]
