@@ -2,14 +2,18 @@
 //!
 //! A target is made before the first trial that uses it and torn down after the last one, as [`Plan::fresh`] says. The order of the
 //! trials does not depend on it. A target whose trial did not complete is not used again. Whatever happens to a trial, every
-//! target that was made is torn down before the run ends; what could not be undone is reported. Each node has targets of its own.
+//! target that was made is torn down before the run ends; what could not be undone is reported. Each node has targets of its own:
+//! all nodes make, prepare and undo theirs at the same time, each on a thread of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::resume_unwind;
 use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
 
 use iodyno_model::{
-    BoundPlan, Configuration, Diagnostic, FilePolicy, Files, Fresh, Layer, MadeTarget, Pinning,
-    Plan, Provision, RunId, Severity, Target, Trial, TrialKey, Work, Workload,
+    BoundPlan, CommandRun, Configuration, Diagnostic, FilePolicy, Files, Fresh, Layer, MadeTarget,
+    Pinning, Plan, Provision, RunId, Severity, Target, Trial, TrialKey, Work, Workload,
 };
 use iodyno_runner::{Guest, Node, ProvisionRequest, StopFlag, TornDown, TrialEnd, carry_out};
 use iodyno_units::Nanos;
@@ -78,23 +82,42 @@ pub fn obstacles(
     protected: &[PathBuf],
     stop: &StopFlag,
 ) -> Vec<Diagnostic> {
-    let mut faults = Vec::new();
-    for (number, node) in nodes.iter().enumerate() {
+    let requests = |number: usize| -> Vec<ProvisionRequest> {
         let uses =
             |cell: u32, place| plan.place(cell).0 == place && workers(plan, cell).contains(&number);
         let places = (0..plan.configurations.len()).filter(|place| {
             let again = plan.configurations[*place].again;
             !again && (0..plan.cells()).any(|cell| uses(cell, *place))
         });
-        let requests: Vec<ProvisionRequest> = places
+        places
             .filter_map(|place| request(plan, place, protected))
-            .collect();
-        if !requests.is_empty() {
-            let found = node.node.check_provision(&requests, stop).into_iter();
-            faults.extend(found.map(|fault| node.told(fault)));
-        }
-    }
-    faults
+            .collect()
+    };
+    let asked = nodes.iter().enumerate().filter_map(|(number, node)| {
+        let requests = requests(number);
+        (!requests.is_empty()).then_some((node, requests))
+    });
+    let found = at_once(asked, |(node, requests)| {
+        let found = node.node.check_provision(&requests, stop).into_iter();
+        found.map(|fault| node.told(fault)).collect::<Vec<_>>()
+    });
+    found.into_iter().flatten().collect()
+}
+
+/// Does something for each of these on a thread of its own, and waits for all. Panics if one of them does.
+fn at_once<T: Send, R: Send>(
+    all: impl IntoIterator<Item = T>,
+    work: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    let work = &work;
+    thread::scope(|scope| {
+        let begun = all.into_iter().map(|one| scope.spawn(move || work(one)));
+        let begun: Vec<_> = begun.collect();
+        let ended = begun.into_iter().map(|thread| thread.join());
+        ended
+            .map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
+    })
 }
 
 fn request(plan: &Plan, place: usize, protected: &[PathBuf]) -> Option<ProvisionRequest> {
@@ -115,12 +138,39 @@ fn token() -> String {
 }
 
 /// The targets of a run that exist now, of all nodes.
-pub(crate) struct MadeTargets<'a>(Vec<OnNode<'a>>);
+pub(crate) struct MadeTargets<'a> {
+    lab: &'a Lab<'a>,
+    plan: &'a Plan,
+    nodes: Vec<OnNode<'a>>,
+}
+
+/// What happens to the targets of a node.
+pub(crate) enum Told {
+    /// A step of making the target of this configuration begins.
+    Step(usize, String),
+    /// See [`Progress::Note`].
+    Note(String),
+    /// See [`Progress::NotUndone`].
+    NotUndone(String),
+    /// The commands that undid a target, which belong to its latest trial.
+    Undone {
+        latest: TrialKey,
+        configuration: usize,
+        node: String,
+        commands: Vec<CommandRun>,
+    },
+}
+
+/// Receives what happens, in the thread of the node.
+pub(crate) type Tell<'t> = dyn FnMut(Told) + 't;
 
 /// The targets of a run that exist now on one node.
 struct OnNode<'a> {
-    lab: &'a Lab<'a>,
+    node: &'a LabNode<'a>,
     plan: &'a Plan,
+    /// The files of the store, which nothing may overwrite.
+    protected: &'a [PathBuf],
+    stop: &'a StopFlag,
     /// The place of the node.
     number: usize,
     fresh: Fresh,
@@ -197,15 +247,45 @@ fn on_each(
 
 impl<'a> MadeTargets<'a> {
     pub(crate) fn new(lab: &'a Lab<'a>, plan: &'a Plan) -> MadeTargets<'a> {
-        let on_node = |number| OnNode {
-            lab,
+        let on_node = |(number, node)| OnNode {
+            node,
             plan,
+            protected: &lab.store_files,
+            stop: lab.stop,
             number,
             fresh: fresh(plan),
             live: Vec::new(),
             made: BTreeMap::new(),
         };
-        MadeTargets((0..lab.nodes.len()).map(on_node).collect())
+        let nodes = lab.nodes.iter().enumerate().map(on_node).collect();
+        MadeTargets { lab, plan, nodes }
+    }
+
+    /// Does something with the targets of these nodes at the same time, and passes on what happens. Returns the results in the
+    /// order of the nodes, with their places.
+    fn on_nodes<R: Send>(
+        &mut self,
+        chosen: impl Fn(&OnNode<'a>) -> bool,
+        observer: &mut dyn FnMut(Progress<'_>),
+        work: impl Fn(&mut OnNode<'a>, &mut Tell<'_>) -> R + Sync,
+    ) -> Vec<(usize, R)> {
+        let (lab, plan, work) = (self.lab, self.plan, &work);
+        let chosen = self.nodes.iter_mut().filter(|own| chosen(own));
+        let (sender, receiver) = mpsc::channel();
+        let begun: Vec<_> = chosen.map(|own| (own, sender.clone())).collect();
+        drop(sender);
+        thread::scope(|scope| {
+            let ended = scope.spawn(move || {
+                at_once(begun, |(own, sender)| {
+                    let done = work(own, &mut |told| drop(sender.send(told)));
+                    (own.number, done)
+                })
+            });
+            for told in receiver {
+                pass_on(told, lab, plan, observer);
+            }
+            ended.join().unwrap_or_else(|panic| resume_unwind(panic))
+        })
     }
 
     /// Gives the targets of a trial's configuration higher numbers than this trial's have.
@@ -217,7 +297,7 @@ impl<'a> MadeTargets<'a> {
         let Some(last) = made.map(|made| made.instance).max() else {
             return;
         };
-        for own in &mut self.0 {
+        for own in &mut self.nodes {
             let (place, _) = own.plan.place(trial.key.cell);
             let number = own.made.entry(place).or_default();
             *number = last.max(*number);
@@ -234,11 +314,15 @@ impl<'a> MadeTargets<'a> {
         observer: &mut dyn FnMut(Progress<'_>),
     ) -> Result<BTreeMap<usize, Ready>, Vec<Diagnostic>> {
         let (mut ready, mut faults) = (BTreeMap::new(), Vec::new());
-        for own in self.0.iter_mut().filter(|own| own.works(key.cell)) {
-            match own.ready(key, observer) {
-                Ok(made) => ready.extend(made.map(|made| (own.number, made))),
+        if self.plan.cell(key.cell).0.provision().is_none() {
+            return Ok(ready);
+        }
+        let works = |own: &OnNode<'_>| own.works(key.cell);
+        for (number, made) in self.on_nodes(works, observer, |own, tell| own.ready(key, tell)) {
+            match made {
+                Ok(made) => ready.extend(made.map(|made| (number, made))),
                 Err(found) => {
-                    let node = &own.lab.nodes[own.number];
+                    let node = &self.lab.nodes[number];
                     faults.extend(found.into_iter().map(|fault| node.told(fault)));
                 }
             }
@@ -257,32 +341,48 @@ impl<'a> MadeTargets<'a> {
         rest: &[u32],
         observer: &mut dyn FnMut(Progress<'_>),
     ) {
-        for own in self.0.iter_mut().filter(|own| own.works(key.cell)) {
-            own.used(key, completed, rest, observer);
-        }
+        let (place, _) = self.plan.place(key.cell);
+        let has = |own: &OnNode<'_>| own.works(key.cell) && own.find(place).is_some();
+        self.on_nodes(has, observer, |own, tell| {
+            own.used(key, completed, rest, tell);
+        });
     }
 
     /// Tears all targets down at once, so that a stopped run ends soon.
     pub(crate) fn end(&mut self, observer: &mut dyn FnMut(Progress<'_>)) {
-        for own in &mut self.0 {
-            own.end(observer);
+        self.on_nodes(|own| !own.live.is_empty(), observer, OnNode::end);
+    }
+}
+
+/// Passes on what happens to the targets of a node, in the thread of the run.
+fn pass_on(told: Told, lab: &Lab<'_>, plan: &Plan, observer: &mut dyn FnMut(Progress<'_>)) {
+    match told {
+        Told::Step(configuration, step) => observer(Progress::Storage {
+            configuration: &plan.configurations[configuration],
+            step: &step,
+        }),
+        Told::Note(text) => observer(Progress::Note(&text)),
+        Told::NotUndone(text) => observer(Progress::NotUndone(&text)),
+        Told::Undone {
+            latest,
+            configuration,
+            node,
+            commands,
+        } => {
+            if let Err(error) = lab.store.add_commands(latest, &node, &commands) {
+                let name = &plan.configurations[configuration].name;
+                observer(Progress::Note(&format!(
+                    "the commands that undid the storage of {name} are not stored: {error}"
+                )));
+            }
         }
     }
 }
 
-impl OnNode<'_> {
-    fn node(&self) -> &dyn Node {
-        self.lab.nodes[self.number].node
-    }
-
+impl<'a> OnNode<'a> {
     /// Whether the node does the work of a cell.
     fn works(&self, cell: u32) -> bool {
         workers(self.plan, cell).contains(&self.number)
-    }
-
-    /// A step of making storage, with the name of the node.
-    fn step(&self, what: &str) -> String {
-        self.lab.nodes[self.number].says(what)
     }
 
     /// Makes and prepares the target of a trial; `None` if it exists without.
@@ -292,7 +392,7 @@ impl OnNode<'_> {
     fn ready(
         &mut self,
         key: TrialKey,
-        observer: &mut dyn FnMut(Progress<'_>),
+        tell: &mut Tell<'_>,
     ) -> Result<Option<Ready>, Vec<Diagnostic>> {
         let (place, _) = self.plan.place(key.cell);
         if self.plan.configurations[place].provision().is_none() {
@@ -304,16 +404,16 @@ impl OnNode<'_> {
             Fresh::Experiment => true,
         });
         if !usable {
-            self.tear_down(place, observer);
-            self.make(place, key.round, observer)?;
+            self.tear_down(place, tell);
+            self.make(place, key.round, tell)?;
         }
         let prepared = match usable {
             true => Ok(()),
-            false => self.precondition(place, key, observer),
+            false => self.precondition(place, key, tell),
         };
-        let prepared = prepared.and_then(|()| self.prepare(place, key, observer));
+        let prepared = prepared.and_then(|()| self.prepare(place, key, tell));
         if let Err(faults) = prepared {
-            self.used(key, false, &[], observer);
+            self.used(key, false, &[], tell);
             return Err(faults);
         }
         Ok(self.find_mut(place).map(|live| {
@@ -328,15 +428,9 @@ impl OnNode<'_> {
     }
 
     /// Tears the target of a trial down unless a trial of the `rest` of its round, or of a later round, uses it.
-    fn used(
-        &mut self,
-        key: TrialKey,
-        completed: bool,
-        rest: &[u32],
-        observer: &mut dyn FnMut(Progress<'_>),
-    ) {
+    fn used(&mut self, key: TrialKey, completed: bool, rest: &[u32], tell: &mut Tell<'_>) {
         // After a stop, all targets are torn down at once.
-        if self.lab.stop.is_set() {
+        if self.stop.is_set() {
             return;
         }
         let (place, _) = self.plan.place(key.cell);
@@ -348,15 +442,15 @@ impl OnNode<'_> {
             Fresh::Experiment => true,
         };
         if !needed || !completed {
-            self.tear_down(place, observer);
+            self.tear_down(place, tell);
         }
     }
 
     /// Tears all targets down at once, so that a stopped run ends soon.
-    fn end(&mut self, observer: &mut dyn FnMut(Progress<'_>)) {
+    fn end(&mut self, tell: &mut Tell<'_>) {
         let mut targets = std::mem::take(&mut self.live);
         targets.reverse();
-        self.undo(targets, observer);
+        self.undo(targets, tell);
     }
 
     fn find(&self, place: usize) -> Option<&Live> {
@@ -373,9 +467,9 @@ impl OnNode<'_> {
         &mut self,
         place: usize,
         round: u32,
-        observer: &mut dyn FnMut(Progress<'_>),
+        tell: &mut Tell<'_>,
     ) -> Result<(), Vec<Diagnostic>> {
-        let Some(request) = request(self.plan, place, &self.lab.store_files) else {
+        let Some(request) = request(self.plan, place, self.protected) else {
             return Ok(());
         };
         let configuration = &self.plan.configurations[place];
@@ -384,19 +478,14 @@ impl OnNode<'_> {
             token = request.token,
             "making a target"
         );
-        let mut told = |step: &str| {
-            observer(Progress::Storage {
-                configuration,
-                step: &self.step(step),
-            });
-        };
+        let node = self.node;
+        let mut told = |step: &str| tell(Told::Step(place, node.says(step)));
         told(
             &configuration
                 .provision()
                 .map_or(String::new(), Provision::words),
         );
-        let node = self.node();
-        let made = node.provision(&request, self.lab.stop, &mut told)?;
+        let made = node.node.provision(&request, self.stop, &mut told)?;
         let number = self.made.entry(place).or_default();
         *number += 1;
         self.live.push(Live {
@@ -422,10 +511,10 @@ impl OnNode<'_> {
         &mut self,
         place: usize,
         key: TrialKey,
-        observer: &mut dyn FnMut(Progress<'_>),
+        tell: &mut Tell<'_>,
     ) -> Result<(), Vec<Diagnostic>> {
-        let (lab, plan) = (self.lab, self.plan);
-        let host = &lab.nodes[self.number];
+        let (plan, host) = (self.plan, self.node);
+        let (protected, stop) = (self.protected, self.stop);
         let Some(provision) = plan.configurations[place].provision() else {
             return Ok(());
         };
@@ -435,14 +524,15 @@ impl OnNode<'_> {
             let (guests, mut facts) = (live.guests.clone(), BTreeMap::new());
             on_each(&guests, host.node, |node| {
                 let target = Preconditioned {
-                    lab,
+                    protected,
+                    stop,
                     node,
                     host,
                     plan,
                     key,
                     path: path.clone(),
                 };
-                facts.extend(target.carry_out(provision, limit, observer)?);
+                facts.extend(target.carry_out(provision, limit, tell)?);
                 Ok(())
             })?;
             live.about.facts.extend(facts);
@@ -455,10 +545,9 @@ impl OnNode<'_> {
         &mut self,
         place: usize,
         key: TrialKey,
-        observer: &mut dyn FnMut(Progress<'_>),
+        tell: &mut Tell<'_>,
     ) -> Result<(), Vec<Diagnostic>> {
-        let (plan, stop) = (self.plan, self.lab.stop);
-        let node = self.lab.nodes[self.number].node;
+        let (plan, stop, node) = (self.plan, self.stop, self.node.node);
         let rolls_back = |workload: &Workload| workload.files == FilePolicy::Rollback;
         let own = |cell: &u32| plan.place(*cell).0 == place;
         let (_, workload) = plan.cell(key.cell);
@@ -466,7 +555,7 @@ impl OnNode<'_> {
             // The snapshot contains the files of every workload that is rolled back to it.
             for cell in (0..plan.cells()).filter(own) {
                 if self.works(cell) && rolls_back(plan.cell(cell).1) {
-                    self.lay_out(place, TrialKey { cell, ..key }, observer)?;
+                    self.lay_out(place, TrialKey { cell, ..key }, tell)?;
                 }
             }
             if let Some(live) = self.find_mut(place) {
@@ -480,7 +569,7 @@ impl OnNode<'_> {
             }
             // Other jobs of fio create their files in the trial, and leave them in caches.
             Some(_) if needs_files(workload) || workload.files == FilePolicy::Shared => {
-                self.lay_out(place, key, observer)?;
+                self.lay_out(place, key, tell)?;
             }
             _ => {}
         }
@@ -498,9 +587,9 @@ impl OnNode<'_> {
         &mut self,
         place: usize,
         key: TrialKey,
-        observer: &mut dyn FnMut(Progress<'_>),
+        tell: &mut Tell<'_>,
     ) -> Result<(), Vec<Diagnostic>> {
-        let (configuration, workload) = self.plan.cell(key.cell);
+        let (_, workload) = self.plan.cell(key.cell);
         let Some(live) = self
             .live
             .iter_mut()
@@ -515,15 +604,11 @@ impl OnNode<'_> {
         }
         bound.configuration.target = Target::Path(live.path.clone());
         bound.destroy.push(live.path.clone());
-        bound.protected.clone_from(&self.lab.store_files);
+        bound.protected = self.protected.to_vec();
         let step = format!("laying out the files of {}", workload.name);
-        let node = &self.lab.nodes[self.number];
-        observer(Progress::Storage {
-            configuration,
-            step: &node.says(&step),
-        });
+        let (node, stop) = (self.node, self.stop);
+        tell(Told::Step(place, node.says(&step)));
         let failed = |why: String| vec![Diagnostic::error(format!("{step}: {why}"))];
-        let stop = self.lab.stop;
         on_each(&live.guests, node.node, |node| {
             match carry_out(&bound, node, stop, &mut |_| {}) {
                 Ok(TrialEnd::Done(_, outcome)) | Ok(TrialEnd::Failed { outcome, .. }) => outcome
@@ -535,22 +620,22 @@ impl OnNode<'_> {
         })
     }
 
-    fn tear_down(&mut self, place: usize, observer: &mut dyn FnMut(Progress<'_>)) {
+    fn tear_down(&mut self, place: usize, tell: &mut Tell<'_>) {
         let mut live = self.live.iter();
         if let Some(at) = live.position(|live| live.configuration == place) {
             let target = self.live.remove(at);
-            self.undo(vec![target], observer);
+            self.undo(vec![target], tell);
         }
     }
 
-    fn undo(&mut self, targets: Vec<Live>, observer: &mut dyn FnMut(Progress<'_>)) {
+    fn undo(&mut self, targets: Vec<Live>, tell: &mut Tell<'_>) {
         let tokens: Vec<String> = targets.iter().map(|live| live.token.clone()).collect();
         tracing::info!(?tokens, "tearing targets down");
-        let node = &self.lab.nodes[self.number];
-        let ended = node.node.tear_down(&tokens, self.lab.stop);
+        let node = self.node;
+        let ended = node.node.tear_down(&tokens, self.stop);
         let mut told: Vec<String> = Vec::new();
         for (live, torn_down) in targets.iter().zip(ended) {
-            self.store_commands(live, &torn_down, observer);
+            self.tell_commands(live, &torn_down, tell);
             let name = &self.plan.configurations[live.configuration].name;
             for fault in torn_down.faults {
                 let why = reasons(std::slice::from_ref(&fault));
@@ -566,9 +651,9 @@ impl OnNode<'_> {
                     _ => node.says(&format!("{why}; {hint}")),
                 };
                 if !told.contains(&text) {
-                    observer(match fault.severity {
-                        Severity::Error => Progress::NotUndone(&text),
-                        _ => Progress::Note(&text),
+                    tell(match fault.severity {
+                        Severity::Error => Told::NotUndone(text.clone()),
+                        _ => Told::Note(text.clone()),
                     });
                     told.push(text);
                 }
@@ -576,27 +661,20 @@ impl OnNode<'_> {
         }
     }
 
-    /// Adds the commands that undid a target to its latest trial, if the user named one of them or one failed.
-    fn store_commands(
-        &self,
-        live: &Live,
-        torn_down: &TornDown,
-        observer: &mut dyn FnMut(Progress<'_>),
-    ) {
+    /// Tells the commands that undid a target, if the user named one of them or one failed.
+    fn tell_commands(&self, live: &Live, torn_down: &TornDown, tell: &mut Tell<'_>) {
         let configuration = &self.plan.configurations[live.configuration];
         let own = configuration
             .provision()
             .is_some_and(|provision| provision.teardown.is_some());
         let failed = torn_down.commands.iter().any(|run| run.status != Some(0));
-        let (true, Some(key)) = (own || failed, live.latest) else {
-            return;
-        };
-        let (store, node) = (self.lab.store, &self.lab.nodes[self.number].name);
-        if let Err(error) = store.add_commands(key, node, &torn_down.commands) {
-            let name = &configuration.name;
-            let text =
-                format!("the commands that undid the storage of {name} are not stored: {error}");
-            observer(Progress::Note(&text));
+        if let (true, Some(latest)) = (own || failed, live.latest) {
+            tell(Told::Undone {
+                latest,
+                configuration: live.configuration,
+                node: self.node.name.clone(),
+                commands: torn_down.commands.clone(),
+            });
         }
     }
 }

@@ -13,11 +13,12 @@ use iodyno_model::{
     Job, JobEnd, Layer, Order, Part, PerDirection, Plan, Provision, Target, TrialKey, Work,
     Workload,
 };
-use iodyno_runner::{Node, TrialEnd, carry_out};
+use iodyno_runner::{Node, StopFlag, TrialEnd, carry_out};
 use iodyno_units::{Bytes, Nanos, Rate, counted};
 
+use crate::LabNode;
+use crate::made::{Tell, Told};
 use crate::schedule::bind;
-use crate::{Lab, LabNode, Progress};
 
 /// Share of the free space of a file system that is written, in percent: a full one behaves differently.
 const FREE: f64 = 80.0;
@@ -36,7 +37,9 @@ const FILE: &str = "iodyno-precondition";
 
 /// What is preconditioned.
 pub(crate) struct Preconditioned<'a> {
-    pub(crate) lab: &'a Lab<'a>,
+    /// The files of the store, which it may not overwrite.
+    pub(crate) protected: &'a [PathBuf],
+    pub(crate) stop: &'a StopFlag,
     /// The node that writes.
     pub(crate) node: &'a dyn Node,
     /// The one that it belongs to, for messages.
@@ -57,7 +60,7 @@ impl Preconditioned<'_> {
         &self,
         provision: &Provision,
         limit: Nanos,
-        observer: &mut dyn FnMut(Progress<'_>),
+        tell: &mut Tell<'_>,
     ) -> Result<BTreeMap<String, String>, Vec<Diagnostic>> {
         let (configuration, _) = self.plan.cell(self.key.cell);
         let job = Job {
@@ -69,12 +72,8 @@ impl Preconditioned<'_> {
             },
             ..Job::default()
         };
-        let mut told = |step: &str| {
-            observer(Progress::Storage {
-                configuration,
-                step: &self.host.says(step),
-            });
-        };
+        let (place, _) = self.plan.place(self.key.cell);
+        let mut told = |step: &str| tell(Told::Step(place, self.host.says(step)));
         told("preconditioning: writes twice the capacity");
         let (written, mut spent) = self.write(filling(job.clone(), limit))?;
         let round = Nanos((limit.0 / 20).min(ROUND.0));
@@ -92,7 +91,7 @@ impl Preconditioned<'_> {
         let steady = is_steady(&rates);
         if !steady {
             let name = &configuration.name;
-            observer(Progress::Note(&self.host.says(&format!(
+            tell(Told::Note(self.host.says(&format!(
                 "{name} is not steady after {limit} of preconditioning"
             ))));
         }
@@ -126,10 +125,10 @@ impl Preconditioned<'_> {
         bound.configuration =
             Configuration::new(&bound.configuration.name, Target::Path(self.path.clone()));
         bound.destroy.push(self.path.clone());
-        bound.protected.clone_from(&self.lab.store_files);
+        bound.protected = self.protected.to_vec();
         let failed = |why: &str| vec![Diagnostic::error(format!("preconditioning: {why}"))];
-        match carry_out(&bound, self.node, self.lab.stop, &mut |_| {}) {
-            _ if self.lab.stop.is_set() => Err(failed("it was stopped")),
+        match carry_out(&bound, self.node, self.stop, &mut |_| {}) {
+            _ if self.stop.is_set() => Err(failed("it was stopped")),
             Ok(TrialEnd::Done(part, outcome)) => match outcome.reason() {
                 None => Ok(written(&part)),
                 Some(why) => Err(failed(why)),

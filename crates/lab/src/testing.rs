@@ -1,10 +1,11 @@
 //! Small plans, a fake node, a fake judge, and the messages of a run.
 
+mod locked;
 mod store;
 
-use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use iodyno_judge::testing as made_up;
 use iodyno_judge::testing::telemetry::recording;
@@ -24,6 +25,7 @@ use crate::interim::Judge;
 use crate::rounds::Dependencies;
 use crate::{Lab, LabNode, Progress};
 
+pub(crate) use locked::{Locked, Meeting};
 pub(crate) use store::FakeStore;
 
 /// A plan with these numbers of configurations, workloads and rounds.
@@ -106,7 +108,7 @@ pub(crate) enum Act {
 
 /// A node that behaves as given for each trial.
 pub(crate) struct FakeNode<'a> {
-    act: Box<dyn Fn(&BoundPlan) -> Act + 'a>,
+    act: Box<dyn Fn(&BoundPlan) -> Act + Sync + 'a>,
     store: Option<&'a FakeStore>,
     /// Set by [`Act::Cancelled`].
     pub(crate) stop: StopFlag,
@@ -117,10 +119,10 @@ pub(crate) struct FakeNode<'a> {
     /// It samples: [`batch`] after each frame.
     pub(crate) samples: bool,
     /// Duration of a trial on its clock, ns.
-    pub(crate) trial_ns: Cell<u64>,
-    pub(crate) clock_ns: Cell<u64>,
-    pub(crate) bound: RefCell<Vec<BoundPlan>>,
-    pub(crate) settled: RefCell<Vec<Vec<PathBuf>>>,
+    pub(crate) trial_ns: Locked<u64>,
+    pub(crate) clock_ns: Locked<u64>,
+    pub(crate) bound: Locked<Vec<BoundPlan>>,
+    pub(crate) settled: Locked<Vec<Vec<PathBuf>>>,
     pub(crate) unsettled: Vec<Unsettled>,
     /// The files of each configuration have a separate path.
     pub(crate) own_paths: bool,
@@ -131,19 +133,21 @@ pub(crate) struct FakeNode<'a> {
     /// The file at a path after this number of trials.
     pub(crate) identity: fn(&Path, usize) -> Option<Identity>,
     /// What is done with storage, in order, and the trials on it: `make c0`, `trial w0 on c0`, `undo c0`.
-    pub(crate) storage: RefCell<Vec<String>>,
+    pub(crate) storage: Locked<Vec<String>>,
     /// The configurations of the storage that exists, by token.
-    existing: RefCell<BTreeMap<String, String>>,
+    existing: Locked<BTreeMap<String, String>>,
     /// Whether making storage for this configuration fails, given how often it was tried before.
     pub(crate) unmakeable: fn(&str, usize) -> bool,
     /// The number of virtual machines of the storage that is made.
     pub(crate) guests: usize,
+    /// Where it waits for the other node while it makes and undoes storage.
+    pub(crate) meeting: Option<&'a Meeting>,
     /// Undoing storage fails.
     pub(crate) undoing_fails: Option<Diagnostic>,
 }
 
 impl<'a> FakeNode<'a> {
-    pub(crate) fn new(act: impl Fn(&BoundPlan) -> Act + 'a) -> FakeNode<'a> {
+    pub(crate) fn new(act: impl Fn(&BoundPlan) -> Act + Sync + 'a) -> FakeNode<'a> {
         FakeNode {
             act: Box::new(act),
             store: None,
@@ -151,19 +155,20 @@ impl<'a> FakeNode<'a> {
             reads: None,
             writes: None,
             samples: false,
-            trial_ns: Cell::new(1_000_000_000),
-            clock_ns: Cell::new(0),
-            bound: RefCell::default(),
-            settled: RefCell::default(),
+            trial_ns: Locked::new(1_000_000_000),
+            clock_ns: Locked::new(0),
+            bound: Locked::default(),
+            settled: Locked::default(),
             unsettled: Vec::new(),
             own_paths: false,
             unmounted: |_| &[],
             lacks: |_| false,
             identity: |_, _| None,
-            storage: RefCell::default(),
-            existing: RefCell::default(),
+            storage: Locked::default(),
+            existing: Locked::default(),
             unmakeable: |_, _| false,
             guests: 0,
+            meeting: None,
             undoing_fails: None,
         }
     }
@@ -177,11 +182,11 @@ impl<'a> FakeNode<'a> {
     /// These acts in order, and completion afterwards.
     pub(crate) fn acting(acts: &[Act], store: &'a FakeStore) -> FakeNode<'a> {
         let acts = acts.to_vec();
-        let next = Cell::new(0);
+        let next = AtomicUsize::new(0);
         FakeNode {
             store: Some(store),
             ..FakeNode::new(move |_| {
-                let index = next.replace(next.get() + 1);
+                let index = next.fetch_add(1, Ordering::Relaxed);
                 acts.get(index).copied().unwrap_or(Act::Complete)
             })
         }
@@ -369,6 +374,7 @@ impl Node for FakeNode<'_> {
         let tried = before.iter().filter(|one| **one == tries).count();
         drop(before);
         self.storage.borrow_mut().push(tries);
+        self.meeting.iter().for_each(|meeting| meeting.wait());
         told("mkfs");
         if (self.unmakeable)(name, tried) {
             return Err(vec![Diagnostic::error("mkfs failed")]);
@@ -409,6 +415,7 @@ impl Node for FakeNode<'_> {
     }
 
     fn tear_down(&self, tokens: &[String], _: &StopFlag) -> Vec<TornDown> {
+        self.meeting.iter().for_each(|meeting| meeting.wait());
         let undo = |token: &String| {
             self.log("undo", token);
             self.existing.borrow_mut().remove(token);
@@ -511,9 +518,9 @@ impl Session for FakeSession<'_> {
 /// Returns the given widths of intervals, one for each round; afterwards `None`.
 #[derive(Default)]
 pub(crate) struct FakeJudge {
-    pub(crate) widths: RefCell<Vec<f64>>,
+    pub(crate) widths: Locked<Vec<f64>>,
     /// Round, cell and usefulness of the trials of the last comparison.
-    pub(crate) asked: RefCell<Vec<(u32, String, bool)>>,
+    pub(crate) asked: Locked<Vec<(u32, String, bool)>>,
 }
 
 impl FakeJudge {

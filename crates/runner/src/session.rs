@@ -77,8 +77,8 @@ pub enum RunnerError {
 /// The result of work on a node that has begun, to be waited for: several nodes work at the same time.
 pub type Later<'a, T> = Box<dyn FnOnce() -> T + 'a>;
 
-/// A host that can run trials.
-pub trait Node {
+/// A host that can run trials. Several threads can have work done on it at the same time.
+pub trait Node: Sync {
     /// Begins a session for this trial. The session sends `Hello` first and prepares nothing before
     /// [`Command::Prepare`]. The calling thread uses it; the session wakes that thread ([`thread::Thread::unpark`])
     /// when it has a message.

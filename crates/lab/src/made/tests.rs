@@ -5,7 +5,7 @@ use crate::experiment::carry_out_with;
 use crate::permission::Permission;
 use crate::resume::resume_with;
 use crate::schedule::order;
-use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, lab, messages};
+use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, Meeting, lab, messages};
 use crate::{RunEnd, StopReason};
 
 /// A folder below, which several configurations can use at once.
@@ -633,6 +633,44 @@ fn each_node_makes_the_targets_of_its_own_trials() {
     }
     let path = |node: &FakeNode<'_>| node.bound.borrow()[0].configuration.target.clone();
     assert_ne!(path(&one), path(&other));
+}
+
+#[test]
+fn nodes_make_and_undo_their_targets_at_the_same_time() {
+    let plan = Plan {
+        nodes: vec![
+            PlannedNode::new("a", "ssh://a"),
+            PlannedNode::new("b", "ssh://b"),
+        ],
+        ..plan(1, 1, 2, Fresh::Round)
+    };
+    let (store, meeting) = (FakeStore::default(), Meeting::default());
+    let node = || {
+        let mut node = FakeNode::new(|_| Act::Complete);
+        node.meeting = Some(&meeting);
+        node
+    };
+    let (one, other, stop) = (node(), node(), StopFlag::new());
+    let named = |name: &str, node| LabNode {
+        name: name.to_owned(),
+        ..LabNode::here(node)
+    };
+    let lab = Lab {
+        nodes: vec![named("a", &one), named("b", &other)],
+        ..lab(&store, &one, &stop)
+    };
+    let (judge, mut steps) = (FakeJudge::default(), Vec::new());
+    let end = carry_out_with(&plan, &lab, &judge.dependencies(&one), &mut |progress| {
+        if let Progress::Storage { step, .. } = progress {
+            steps.push(step.to_owned());
+        }
+    });
+    assert_eq!(end.unwrap().completed, 2);
+    let made = |name: &str| {
+        let step = format!("node `{name}`: mkfs");
+        steps.iter().filter(|one| **one == step).count()
+    };
+    assert_eq!((made("a"), made("b")), (2, 2), "{steps:?}");
 }
 
 #[test]

@@ -1,4 +1,3 @@
-use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -13,14 +12,14 @@ use super::*;
 use crate::StopReason;
 use crate::experiment::carry_out_with;
 use crate::schedule::order;
-use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, lab, messages, plan};
+use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, Locked, lab, messages, plan};
 
 /// Round, cell and attempt.
 type Place = (u32, u32, u32);
 
 /// Starts a run that is interrupted in its n-th trial.
 fn die_at(trial: usize, plan: &Plan, store: &dyn Store) -> Vec<Place> {
-    let count = RefCell::new(0);
+    let count = Locked::new(0);
     let node = FakeNode::new(|_| {
         *count.borrow_mut() += 1;
         match *count.borrow() > trial {
@@ -521,7 +520,7 @@ fn slow_plan() -> Plan {
 /// Runs a plan and prints a line when each trial begins.
 fn carry_out_slowly(path: &Path) {
     let store = SqliteStore::open(path).unwrap();
-    let left = std::cell::Cell::new(slow_plan().cells() * slow_plan().rounds);
+    let left = Locked::new(slow_plan().cells() * slow_plan().rounds);
     let node = FakeNode::new(move |_| {
         left.set(left.get() - 1);
         // The last one runs until the process is killed.

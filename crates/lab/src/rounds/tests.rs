@@ -3,7 +3,7 @@ use iodyno_runner::{StopFlag, Unsettled};
 
 use super::*;
 use crate::experiment::carry_out_with;
-use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, lab, messages, plan};
+use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, Locked, lab, messages, plan};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -29,7 +29,10 @@ fn carry_out(plan: &Plan, store: &FakeStore, node: &FakeNode<'_>, judge: &FakeJu
 }
 
 /// As the fake node acts by round and configuration.
-fn acting(plan: &Plan, act: impl Fn(u32, &str) -> Act) -> (Executed, FakeStore, Vec<(u32, u32)>) {
+fn acting(
+    plan: &Plan,
+    act: impl Fn(u32, &str) -> Act + Sync,
+) -> (Executed, FakeStore, Vec<(u32, u32)>) {
     let store = FakeStore::default();
     let (end, places) = {
         let node = FakeNode::new(|bound| act(bound.key.round, &bound.configuration.name));
@@ -565,7 +568,7 @@ fn a_workload_ends_when_its_own_intervals_are_narrow() {
     let store = FakeStore::default();
     let node = FakeNode::new(|_| Act::Complete);
     let judge = FakeJudge {
-        widths: vec![0.3, 0.05].into(),
+        widths: Locked::new(vec![0.3, 0.05]),
         ..FakeJudge::default()
     };
     carry_out(&plan, &store, &node, &judge);

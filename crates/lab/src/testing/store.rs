@@ -1,6 +1,5 @@
 //! A store in memory.
 
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use iodyno_model::{
@@ -9,23 +8,25 @@ use iodyno_model::{
 };
 use iodyno_store::{Appended, Run, RunHandle, Store, StoreError};
 
+use super::Locked;
+
 /// Keeps one run and logs the calls, unless it is full. For a process that resumes the run, the previous owner has
 /// ended.
 #[derive(Default)]
 pub(crate) struct FakeStore {
-    full: Cell<bool>,
+    full: Locked<bool>,
     /// The number of transactions that appended results.
-    pub(crate) appends: Cell<u32>,
-    log: RefCell<Vec<String>>,
-    run: RefCell<Option<(RunId, Plan)>>,
-    rounds: Cell<u32>,
+    pub(crate) appends: Locked<u32>,
+    log: Locked<Vec<String>>,
+    run: Locked<Option<(RunId, Plan)>>,
+    rounds: Locked<u32>,
     /// The run was imported from another store.
-    pub(crate) foreign: Cell<bool>,
-    targets: RefCell<Vec<KnownTarget>>,
-    state: Cell<Option<RunState>>,
-    begun: RefCell<BTreeMap<TrialKey, Vec<Frame>>>,
-    telemetry: RefCell<BTreeMap<TrialKey, Vec<TelemetryBatch>>>,
-    pub(crate) trials: RefCell<Vec<Trial>>,
+    pub(crate) foreign: Locked<bool>,
+    targets: Locked<Vec<KnownTarget>>,
+    state: Locked<Option<RunState>>,
+    begun: Locked<BTreeMap<TrialKey, Vec<Frame>>>,
+    telemetry: Locked<BTreeMap<TrialKey, Vec<TelemetryBatch>>>,
+    pub(crate) trials: Locked<Vec<Trial>>,
 }
 
 impl FakeStore {

@@ -1,6 +1,5 @@
-use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use iodyno_model::{
     Amount, Diagnostic, Direction, Engine, EngineKind, Environment, Frame, Job, Outcome, Part,
@@ -167,7 +166,7 @@ fn a_trial_that_is_aborted_before_it_is_prepared_never_begins() {
 }
 
 /// The commands that several nodes received, by the offset of the node.
-type Log = Rc<RefCell<Vec<(u64, Command)>>>;
+type Log = Arc<Mutex<Vec<(u64, Command)>>>;
 
 /// A node whose clock is ahead by this offset, and the commands that it received.
 struct Ahead {
@@ -175,7 +174,7 @@ struct Ahead {
     /// How much further ahead it is after the trial.
     drift_ns: u64,
     hello: Hello,
-    told: RefCell<Vec<Command>>,
+    told: Mutex<Vec<Command>>,
     log: Option<Log>,
     /// The number of polls before it acknowledges the start.
     acknowledges_after: u32,
@@ -193,7 +192,7 @@ impl Ahead {
             by_ns,
             drift_ns: 0,
             hello: Hello::new(vec![psync]),
-            told: RefCell::default(),
+            told: Mutex::default(),
             log: None,
             acknowledges_after: 0,
             sends: Vec::new(),
@@ -201,7 +200,7 @@ impl Ahead {
     }
 
     fn armed(&self) -> u64 {
-        let told = self.told.borrow();
+        let told = self.told.lock().unwrap();
         let armed = told.iter().find_map(|command| match command {
             Command::Arm { at_ns, .. } => Some(*at_ns),
             _ => None,
@@ -237,14 +236,15 @@ fn empty_part() -> Part {
         start_unix_ms: None,
         settled: None,
         sampling: Vec::new(),
+        stalls: None,
     }
 }
 
 impl Session for AheadSession<'_> {
     fn send(&mut self, command: Command) {
-        self.node.told.borrow_mut().push(command.clone());
+        self.node.told.lock().unwrap().push(command.clone());
         if let Some(log) = &self.node.log {
-            log.borrow_mut().push((self.node.by_ns, command.clone()));
+            log.lock().unwrap().push((self.node.by_ns, command.clone()));
         }
         let end = || {
             let end = TrialEnd::Done(Box::new(empty_part()), Outcome::Completed);
@@ -357,7 +357,7 @@ fn nodes_start_at_one_instant_each_by_its_own_clock() {
         let off = part.clock_offset_ns.abs_diff(node.by_ns.cast_signed());
         assert!(off <= part.clock_error_ns, "{part:?}");
         starts.push((node.armed() - node.by_ns, part.clock_error_ns));
-        let pings = node.told.borrow();
+        let pings = node.told.lock().unwrap();
         let pings = pings
             .iter()
             .filter(|one| matches!(one, Command::Ping { .. }));
@@ -388,7 +388,7 @@ fn a_plan_that_one_node_does_not_support_is_prepared_on_none() {
     );
     assert!(matches!(&ends[1], Ok(TrialEnd::Failed { .. })));
     let prepared = |node: &Ahead| {
-        let told = node.told.borrow();
+        let told = node.told.lock().unwrap();
         told.iter()
             .any(|one| matches!(one, Command::Prepare { .. }))
     };
@@ -398,13 +398,13 @@ fn a_plan_that_one_node_does_not_support_is_prepared_on_none() {
 #[test]
 fn no_node_is_told_to_go_before_all_have_acknowledged_the_start() {
     let plan = plan("/", vec![job("j")]);
-    let log = Rc::new(RefCell::new(Vec::new()));
+    let log = Arc::new(Mutex::new(Vec::new()));
     let nodes: Vec<Ahead> = [0, 9, 2]
         .into_iter()
         .zip(0..)
         .map(|(acknowledges_after, by_ns)| Ahead {
             acknowledges_after,
-            log: Some(Rc::clone(&log)),
+            log: Some(Arc::clone(&log)),
             ..Ahead::new(by_ns)
         })
         .collect();
@@ -413,7 +413,7 @@ fn no_node_is_told_to_go_before_all_have_acknowledged_the_start() {
         .map(|node| (node as &dyn Node, &plan))
         .collect();
     drive(&members, &StopFlag::new(), &mut |_, _| {});
-    let log = log.borrow();
+    let log = log.lock().unwrap();
     let steps: Vec<&str> = log
         .iter()
         .filter_map(|(_, command)| match command {
@@ -438,9 +438,9 @@ fn a_trial_in_the_background_ends_when_all_others_have_ended() {
         background: true,
         ..work.clone()
     };
-    let log = Rc::new(RefCell::new(Vec::new()));
+    let log = Arc::new(Mutex::new(Vec::new()));
     let nodes = [0, 1, 2].map(|by_ns| Ahead {
-        log: Some(Rc::clone(&log)),
+        log: Some(Arc::clone(&log)),
         ..Ahead::new(by_ns)
     });
     let members: Vec<(&dyn Node, &BoundPlan)> = vec![
@@ -455,7 +455,7 @@ fn a_trial_in_the_background_ends_when_all_others_have_ended() {
             "{end:?}"
         );
     }
-    let log = log.borrow();
+    let log = log.lock().unwrap();
     let told = |command: &Command| matches!(command, Command::Leave | Command::ExitAll);
     let told: Vec<(u64, &Command)> = log
         .iter()
