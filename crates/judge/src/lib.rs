@@ -27,7 +27,7 @@ pub use compare::{
 };
 pub use doctor::examine;
 pub use findings::findings;
-pub use observe::{JOB, NODE, observe, observe_imported, observe_jobs, observe_nodes, of_node};
+pub use observe::{ByNode, JOB, NODE, observe, observe_imported, observe_jobs, observe_nodes};
 pub use repeats::{noise_floor, repeats};
 pub use search::{Probe, next_load, search_answer};
 pub use series::{balance, figures, measured};

@@ -484,11 +484,12 @@ impl<'a> TrialRun<'a> {
             telemetry: self.downsampler.take(),
             findings: Vec::new(),
         };
+        let by_node = iodyno_judge::ByNode::new(&trial);
         let sampled: Vec<_> = (0..trial.parts.len())
             .map(|place| {
                 let own = match trial.parts.len() {
                     1 => Cow::Borrowed(&trial),
-                    _ => Cow::Owned(iodyno_judge::of_node(&trial, place)),
+                    _ => Cow::Owned(by_node.part(place)),
                 };
                 // Of a node without jobs, the time counts in which the others measured.
                 let own = match trial.parts[place].only_sampled() {

@@ -34,7 +34,7 @@ use iodyno_model::{
 pub(crate) use host::{FAST_SOURCES, STEAL_PERCENT};
 pub(crate) use interrupts::on_one_cpu;
 
-use crate::observe::of_node;
+use crate::observe::ByNode;
 use crate::series::{measured, totals};
 use crate::work;
 
@@ -160,10 +160,11 @@ pub fn findings(workload: &Workload, trial: &Trial) -> Vec<Finding> {
     let mut found = match working.as_slice() {
         _ if trial.parts.len() < 2 => of_one_node(workload, trial),
         [] => of_one_node(workload, trial),
-        [place] => of_one_node(workload, &of_node(trial, *place)),
+        [place] => of_one_node(workload, &ByNode::new(trial).part(*place)),
         places => {
+            let by_node = ByNode::new(trial);
             let each = places.iter().map(|&place| {
-                let own = of_node(trial, place);
+                let own = by_node.part(place);
                 (
                     trial.parts[place].node.as_str(),
                     of_one_node(workload, &own),

@@ -1,5 +1,6 @@
 //! Reduces a trial to an observation: figures, behaviour, facts, flags.
 
+mod by_node;
 mod facts;
 mod figures;
 mod file_operations;
@@ -17,6 +18,7 @@ use iodyno_model::{
     Point, Trial, TrialKey, Weight, Workload,
 };
 
+pub use by_node::ByNode;
 pub(crate) use facts::{FULLNESS, SETTLED};
 pub(crate) use figures::completion_ns;
 pub(crate) use options::{default_option, known_default};
@@ -147,44 +149,17 @@ pub fn observe_nodes(
     key: TrialKey,
     trial: &Trial,
 ) -> Vec<Observation> {
-    let places = 0..trial.parts.len();
+    let (by_node, places) = (ByNode::new(trial), 0..trial.parts.len());
     places
         .filter(|place| !trial.parts[*place].only_sampled() || trial.parts.len() == 1)
         .map(|place| {
-            let own = of_node(trial, place);
+            let own = by_node.part(place);
             let mut observation = observe(run, configuration, workload, key, &own);
             let name = trial.parts[place].node.clone();
             observation.dimensions.insert(NODE.to_owned(), name);
             observation
         })
         .collect()
-}
-
-/// What one part of a trial contains, as if its node were the only one. The outcome and the findings are those of the whole
-/// trial.
-pub fn of_node(trial: &Trial, place: usize) -> Trial {
-    let part = trial.parts[place].clone();
-    let own = |node: &str| node.is_empty() || node == part.node;
-    let frames = trial.frames.iter().filter(|frame| own(&frame.node));
-    let several = trial
-        .telemetry
-        .shapes
-        .iter()
-        .any(|shape| !shape.node.is_empty());
-    Trial {
-        key: trial.key,
-        configuration: trial.configuration.clone(),
-        workload: trial.workload.clone(),
-        outcome: trial.outcome.clone(),
-        frames: frames.cloned().collect(),
-        telemetry: match several {
-            true => trial.telemetry.of_node(&part.node),
-            false => trial.telemetry.clone(),
-        },
-        findings: trial.findings.clone(),
-        parts: vec![part],
-        ..*trial
-    }
 }
 
 /// What one job did in a trial, as if it were the only one.
