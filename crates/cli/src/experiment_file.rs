@@ -88,7 +88,7 @@ pub(crate) fn plan(
             return Err(Failure::input(faults));
         }
     };
-    context.connect(&experiment.nodes, args.node_binary.as_deref())?;
+    context.connect(&experiment.nodes, args.nodes.node_binary.as_deref())?;
     let flags = args.experiment.clone();
     let share = |share| Percent { share };
     let given = [

@@ -130,7 +130,16 @@ impl<'a> Drawn<'a> {
     pub(crate) fn fsbench_closing(&self, style: Style) -> String {
         let closing = fsbench::closing(self.workload, self.trial, &self.summary, style);
         let (line, remarks) = (self.benchmark_line(), self.remarks(style));
-        format!("{closing}\n{line}\n{remarks}")
+        let by_node = match self.by_node(style) {
+            none if none.is_empty() => none,
+            rows => rows + "\n",
+        };
+        format!("{closing}\n{by_node}{line}\n{remarks}")
+    }
+
+    /// The rows of each of several nodes, and how far apart they started; empty with one node.
+    pub(crate) fn by_node(&self, style: Style) -> String {
+        text::by_node(self.workload, self.trial, &self.summary, style)
     }
 
     /// The line of a file-operation trial for benchstat.

@@ -57,6 +57,7 @@ pub(crate) fn bind(plan: &Plan, key: TrialKey) -> BoundPlan {
         sampling,
         stuck_after_ns: plan.stuck_after_ns,
         background: false,
+        node: 0,
     }
 }
 

@@ -345,7 +345,15 @@ impl<'a> TrialRun<'a> {
                     Some(made) => made.bind(bound.clone()),
                     None => bound.clone(),
                 };
-                (*place, BoundPlan { seed, ..bound })
+                let node = u32::try_from(*place).unwrap_or(u32::MAX);
+                (
+                    *place,
+                    BoundPlan {
+                        seed,
+                        node,
+                        ..bound
+                    },
+                )
             })
             .collect();
         // Virtual time is not that of a host.

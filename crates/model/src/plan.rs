@@ -508,6 +508,13 @@ pub struct BoundPlan {
     /// It ends when the trials of the other nodes have ended: a load beside them, or, without jobs, only the sampling of a host.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub background: bool,
+    /// The place of the node among those of the trial; 0 also for a single one.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub node: u32,
+}
+
+fn is_first(node: &u32) -> bool {
+    *node == 0
 }
 
 impl BoundPlan {

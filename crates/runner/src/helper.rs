@@ -261,7 +261,7 @@ impl CleanUp {
             lost,
             folder: folder
                 .as_ref()
-                .map(|folder| (folder.at().to_owned(), folder.key())),
+                .map(|folder| (folder.at().to_owned(), folder.name().to_owned())),
         });
         Ok(CleanUp {
             process,

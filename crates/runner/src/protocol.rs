@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use iodyno_model::{
     BoundPlan, Diagnostic, EngineKind, Environment, Forecast, Frame, Job, KnownTarget, Outcome,
-    Part, SeriesKind, Settling, Step, TargetInfo, TelemetryBatch, TrialKey,
+    Part, SeriesKind, Settling, Step, TargetInfo, TelemetryBatch,
 };
 use iodyno_target::Roots;
 use iodyno_target::journal::{Owner, boot_id};
@@ -22,7 +22,7 @@ use crate::death::Death;
 use crate::faults::{self, Unready};
 
 /// The version of the protocol; both ends must have the same.
-pub const PROTOCOL: u32 = 11;
+pub const PROTOCOL: u32 = 12;
 
 /// The largest frame, bytes. A part of a thousand clones with wide histograms takes about 100 MB.
 const LONGEST: u32 = 512 << 20;
@@ -64,8 +64,8 @@ pub enum Command {
         /// The node's process, which may still run because the connection to it was lost: it is given some time to end by
         /// itself, and is then killed.
         lost: Option<Owner>,
-        /// The target that contains the trial's folder, and the trial.
-        folder: Option<(PathBuf, TrialKey)>,
+        /// The target that contains the trial's folder, and the folder's name.
+        folder: Option<(PathBuf, String)>,
     },
     /// In place of a trial: make or undo storage. Answered by [`Message::Storage`].
     Storage {

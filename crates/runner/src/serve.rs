@@ -8,9 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use iodyno_model::{
-    BoundPlan, Diagnostic, EngineKind, Outcome, Settling, Step, StopRequest, TrialKey,
-};
+use iodyno_model::{BoundPlan, Diagnostic, EngineKind, Outcome, Settling, Step, StopRequest};
 use iodyno_target::journal::Owner;
 use iodyno_target::settle::settle;
 use iodyno_target::{Roots, WrittenDevice, stack};
@@ -269,16 +267,16 @@ fn end_process(lost: Owner) {
 /// Cleans up after a node that died, even if the parent ends meanwhile. `false`: there was no folder.
 fn clean_up(
     died: Option<u32>,
-    folder: Option<(PathBuf, TrialKey)>,
+    folder: Option<(PathBuf, String)>,
     messages: &MessageSender,
 ) -> Result<bool, String> {
     if let Some(pid) = died {
         files::guard().record_after_death(pid);
     }
-    let Some((at, key)) = folder else {
+    let Some((at, name)) = folder else {
         return Ok(false);
     };
-    OrphanFolder::new(at, key).remove(&mut |done, total| {
+    OrphanFolder::new(at, name).remove(&mut |done, total| {
         let step = Step::TearDown;
         messages.event(Event::Progress { step, done, total });
     })
@@ -295,7 +293,7 @@ enum Task {
     CleanUp {
         lost: Option<Owner>,
         died: Option<u32>,
-        folder: Option<(PathBuf, TrialKey)>,
+        folder: Option<(PathBuf, String)>,
     },
     Storage(StorageWork),
     Keep {

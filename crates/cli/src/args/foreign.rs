@@ -7,7 +7,7 @@ use clap::{ArgAction, Args, ValueHint};
 use iodyno_model::Plan;
 use iodyno_units::Nanos;
 
-use super::{ExperimentArgs, SamplingArgs};
+use super::{ExperimentArgs, NodesArgs, SamplingArgs};
 
 /// Run with fio's command line and output.
 ///
@@ -82,7 +82,7 @@ pub(crate) struct UnobtrusiveArgs {
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, disable_version_flag = true)]
 #[command(
-    override_usage = "iodyno [--store PATH] fileio [--no-store] [-q] [--sample NAME] [--on NAME=PATH]... [--rounds N] [--no-settle] [--name NAME] [--dry-run] [SYSBENCH OPTIONS] prepare|run|cleanup|help"
+    override_usage = "iodyno [--store PATH] fileio [--no-store] [-q] [--sample NAME] [--on NAME=PATH]... [--node NAME=ADDRESS]... [--rounds N] [--no-settle] [--name NAME] [--dry-run] [SYSBENCH OPTIONS] prepare|run|cleanup|help"
 )]
 #[command(after_help = "\
 Examples:
@@ -91,9 +91,11 @@ Examples:
   iodyno fileio --file-total-size=4G cleanup
   iodyno fileio --on ext4=/mnt/e --on xfs=/mnt/x --rounds 10 --file-test-mode=rndrd run
                                           Compare two folders; `prepare` takes the same `--on`
+  iodyno fileio --on /mnt/data --node a=ssh://10.0.0.1 --node b=ssh://10.0.0.2 --file-test-mode=rndrd run
+                                          On two hosts at the same instant; `prepare` takes the same `--node`
 
-Write `--store`, `--color` and `-v` before `fileio`; `--no-store`, `-q` (no warnings), `--on`, `--rounds`,
-`--no-settle`, `--name`, `--dry-run` (print what a run would do), `--sample NAME` (a server process whose
+Write `--store`, `--color` and `-v` before `fileio`; `--no-store`, `-q` (no warnings), `--on`, `--node`,
+`--node-binary`, `--rounds`, `--no-settle`, `--name`, `--dry-run` (print what a run would do), `--sample NAME` (a server process whose
 CPU time is measured) and `--sample-every TIME` directly after it.
 IODYNO_STORE, IODYNO_NO_STORE=1 and IODYNO_QUIET=1 do the same in scripts that cannot be changed.
 `iodyno show last` shows the trial.")]
@@ -108,6 +110,10 @@ pub(crate) struct FileioArgs {
     /// of each and then the comparison with the first.
     #[arg(long, value_name = "[NAME=]PATH", value_hint = ValueHint::DirPath)]
     pub(crate) on: Vec<std::ffi::OsString>,
+
+    /// The nodes of the run.
+    #[command(flatten)]
+    pub(crate) nodes: NodesArgs,
 
     /// Number of rounds of `run`: trials of each folder [default: 1, or as many as a comparison needs].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]

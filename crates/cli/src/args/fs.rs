@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueHint};
 use iodyno_fileops::{Counted, Sized, size};
 use iodyno_units::Nanos;
 
-use super::{ExperimentArgs, Percent};
+use super::{ExperimentArgs, NodesArgs, Percent};
 
 /// Run file-operation workloads: create, delete, sync, statfs, rename and others.
 #[derive(Debug, Args)]
@@ -66,7 +66,9 @@ Examples:
   iodyno fs run create_empty delete_10k_2MB --dir . --duration 60s --set delete_10k_2MB.files=1000
                                           A suite, with an option of one workload
   iodyno fs run create_empty --dir . --threads 4 --own-folders --rate 1000
-                                          Four threads, 1000 ops/s in total")]
+                                          Four threads, 1000 ops/s in total
+  iodyno fs run create_empty --dir /mnt/shared --node a=ssh://10.0.0.1 --node b=ssh://10.0.0.2
+                                          On two hosts at the same instant")]
 pub(crate) struct FsRunArgs {
     /// Names from `iodyno fs list`, or TOML files.
     #[arg(required = true, value_name = "NAME", value_hint = ValueHint::FilePath)]
@@ -138,6 +140,10 @@ pub(crate) struct FsRunArgs {
     /// Share of the written data that compression can save [default: 0].
     #[arg(long, value_name = "PERCENT")]
     pub(crate) compress: Option<Percent>,
+
+    /// The nodes of the run.
+    #[command(flatten)]
+    pub(crate) nodes: NodesArgs,
 
     /// Targets, rounds, comparison and output.
     #[command(flatten)]

@@ -8,6 +8,7 @@ mod foreign;
 mod fs;
 mod host;
 mod mirror;
+mod nodes;
 mod percent;
 mod run;
 mod sampling;
@@ -29,6 +30,7 @@ pub(crate) use mirror::{
     MirrorAddArgs, MirrorArgs, MirrorCommand, MirrorCreateArgs, MirrorRemoveArgs,
     MirrorReplaceArgs, MirrorScrubArgs, MirrorStatusArgs, ServeArgs, ServeCommand, ServeMirrorArgs,
 };
+pub(crate) use nodes::NodesArgs;
 pub(crate) use percent::Percent;
 pub(crate) use run::RunArgs;
 pub(crate) use sampling::{SamplingArgs, each_once};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::ExperimentArgs;
+use super::{ExperimentArgs, NodesArgs};
 
 /// Run workloads on one or several targets and compare the results.
 ///
@@ -44,7 +44,7 @@ pub(crate) struct RunArgs {
     /// Continue this interrupted run in the same order and with the same settings. Failed trials are
     /// repeated. What may be overwritten is not stored: give `--destroy` again where it is needed. The
     /// targets of an imported run have to be named again with `--on NAME=PATH`.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["files", "settings", "aa", "stop_width", "seed", "name", "baseline", "metric", "margin", "sample", "sample_every", "max_time", "no_settle"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["files", "node", "settings", "aa", "stop_width", "seed", "name", "baseline", "metric", "margin", "sample", "sample_every", "max_time", "no_settle"])]
     pub(crate) resume: Option<String>,
 
     /// Override an option in every job, or in those of the named workload. For file operations, the
@@ -57,19 +57,9 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) destroy: Vec<PathBuf>,
 
-    /// Run each trial on this node, on all nodes at the same instant; repeat for several.
-    ///
-    /// ADDRESS is `ssh://[USER@]HOST[:PORT]`, `local` for this host, or `vm:linux[,KEY=VALUE...]` for a virtual machine
-    /// that is started for the run. The results are merged, with a row for each node. Paths are those of the nodes;
-    /// `--on disk=/dev/vda` is the disk of a virtual machine. `ssh` has to work without a question. See docs/nodes.md
-    /// and docs/virtual-machines.md.
-    #[arg(long, value_name = "NAME=ADDRESS", conflicts_with = "resume")]
-    pub(crate) node: Vec<String>,
-
-    /// Copy this program to nodes that do not have iodyno in this version [default: the one in
-    /// `libexec/iodyno/ARCH/` where iodyno is installed].
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) node_binary: Option<PathBuf>,
+    /// The nodes of the run.
+    #[command(flatten)]
+    pub(crate) nodes: NodesArgs,
 
     /// Targets, rounds, comparison and output.
     #[command(flatten)]

@@ -19,6 +19,7 @@ use crate::exit::Exit;
 use crate::experiment::{Begin, RunObserver, carry_out};
 use crate::failure::{Failure, reason};
 use crate::measure::{ResultOutput, measure};
+use crate::nodes::planned;
 use crate::progress::{Mode, Reporter};
 use crate::rounds::{doubts, with_rounds};
 use crate::screen::write_out;
@@ -71,6 +72,11 @@ fn carry(args: &FileioArgs, context: &Context) -> Result<Exit, Failure> {
 
 /// Removes the files that `prepare` creates, and nothing else.
 fn cleanup(args: &FileioArgs, command: &Command, context: &Context) -> Result<Exit, Failure> {
+    if !args.nodes.node.is_empty() {
+        let fault = Diagnostic::error("`cleanup` works on this host only, and `--node` was given");
+        let hint = "run `iodyno fileio cleanup` on each node, or remove the files with `ssh`";
+        return Err(Failure::input(vec![fault.hint(hint)]));
+    }
     let folder = working_folder()?;
     let found = FoundPaths::look(named_paths(&args.on, &folder), context)?;
     let configurations =
@@ -132,7 +138,10 @@ fn perform(args: &FileioArgs, command: &Command, context: &Context) -> Result<Ex
         return Ok(Exit::Fine);
     };
     let experiment = args.experiment();
+    let nodes = planned(&args.nodes.node).map_err(Failure::input)?;
+    context.connect(&nodes, args.nodes.node_binary.as_deref())?;
     let (plan, found) = plan(command, job, &experiment, context)?;
+    let plan = Plan { nodes, ..plan };
     let runs = command.action == Action::Run;
     let compares = runs && (plan.cells() > 1 || plan.rounds > 1);
     if compares && !experiment.quiet {
@@ -158,6 +167,7 @@ fn perform(args: &FileioArgs, command: &Command, context: &Context) -> Result<Ex
         },
         every,
         live: None,
+        opened: false,
         heading: None,
         several: plan.cells() > 1,
         silent,
@@ -227,6 +237,8 @@ struct Printer<'a> {
     /// Interval of intermediate reports.
     every: Option<Nanos>,
     live: Option<report::Live>,
+    /// Whether the opening of the trial was printed, when the first of its nodes was ready.
+    opened: bool,
     /// The configuration of the trial, unless it was printed.
     heading: Option<String>,
     /// There are several configurations.
@@ -253,16 +265,20 @@ impl RunObserver for Printer<'_> {
             Progress::Trial { configuration, .. } => {
                 let percentile = self.command.percentile;
                 self.live = self.every.map(|every| report::Live::new(every, percentile));
+                self.opened = false;
                 let name = on_one_line(&configuration.name);
                 self.heading = self.several.then(|| format!("configuration: {name}\n"));
                 Ok(())
             }
             // Printed only now: if the trial cannot start, nothing is printed.
-            Progress::Node(Event::Ready { .. }) if running => self.print(&report::preamble(
-                self.job,
-                seed(self.job),
-                self.command.report_interval,
-            )),
+            Progress::Node(Event::Ready { .. }) if running && !self.opened => {
+                self.opened = true;
+                self.print(&report::preamble(
+                    self.job,
+                    seed(self.job),
+                    self.command.report_interval,
+                ))
+            }
             Progress::Node(Event::Frame(frame)) => {
                 let line = self.live.as_mut().and_then(|live| live.frame(frame));
                 line.map_or(Ok(()), |line| self.print(&line))
@@ -275,7 +291,8 @@ impl RunObserver for Printer<'_> {
                     true => report::result(workload, trial, &self.options),
                 })?;
                 // Findings go to standard error, so that standard output is sysbench's.
-                let remarks = drawn.remarks(self.context.style_err());
+                let style = self.context.style_err();
+                let remarks = drawn.by_node(style) + &drawn.remarks(style);
                 if !remarks.is_empty() && !self.quiet {
                     self.context.note(&remarks);
                 }

@@ -18,6 +18,7 @@ use crate::exit::Exit;
 use crate::experiment::{Begin, RunObserver};
 use crate::failure::Failure;
 use crate::measure::{ResultOutput, measure};
+use crate::nodes::planned;
 use crate::progress::{Mode, Reporter};
 use crate::rounds::doubts;
 use crate::screen::write_out;
@@ -113,6 +114,8 @@ fn run(args: &FsRunArgs, context: &Context) -> Result<Exit, Failure> {
 fn plan(args: &FsRunArgs, context: &Context) -> Result<(Plan, FoundPaths), Failure> {
     let folder = working_folder()?;
     let experiment = &args.experiment;
+    let nodes = planned(&args.nodes.node).map_err(Failure::input)?;
+    context.connect(&nodes, args.nodes.node_binary.as_deref())?;
     let (settings, mut faults) = settings(&args.settings);
     let here = [OsString::from("here=.")];
     let on = match experiment.on.as_slice() {
@@ -145,7 +148,10 @@ fn plan(args: &FsRunArgs, context: &Context) -> Result<(Plan, FoundPaths), Failu
         .collect();
     let (workloads, found) = read_all(&files, &settings, overrides(args));
     faults.extend(found);
-    let plan = Plan::new("", configurations, workloads);
+    let plan = Plan {
+        nodes,
+        ..Plan::new("", configurations, workloads)
+    };
     Ok((finished(plan, faults, experiment, context)?, paths))
 }
 
@@ -255,7 +261,11 @@ impl RunObserver for Tables<'_> {
             // Printed only now: if the trial cannot start, nothing is printed.
             Progress::Node(Event::Ready { .. }) => {
                 let opening = std::mem::take(&mut self.opening);
-                self.print(&opening)
+                match opening.is_empty() {
+                    // With several nodes, the first one that is ready.
+                    true => Ok(()),
+                    false => self.print(&opening),
+                }
             }
             Progress::Node(Event::Frame(frame)) => {
                 let row = self.live.as_mut().and_then(|live| live.frame(frame));

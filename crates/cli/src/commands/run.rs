@@ -43,7 +43,7 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
             let fault = Diagnostic::error(fault).hint("begin a new run with `--node`");
             return Err(Failure::one(fault));
         }
-        context.connect(&run.plan.nodes, args.node_binary.as_deref())?;
+        context.connect(&run.plan.nodes, args.nodes.node_binary.as_deref())?;
         let permission = Permission {
             destroy: destroyed(args, &folder),
             named: named_targets(&experiment.on, &folder),
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
             ResultOutput::all(&mut tables),
         );
     }
-    let nodes = planned(&args.node).map_err(Failure::input)?;
+    let nodes = planned(&args.nodes.node).map_err(Failure::input)?;
     let (plan, found, flags) = match experiment_text(&args.files)? {
         Some((file, text)) => {
             let (plan, found, flags) = experiment_file::plan(file, &text, args, &nodes, context)?;
@@ -198,7 +198,7 @@ fn plan(
         let found = on_guests(&nodes, &experiment.on, &folder);
         (Vec::new(), FoundPaths::default(), found)
     } else {
-        context.connect(&nodes, args.node_binary.as_deref())?;
+        context.connect(&nodes, args.nodes.node_binary.as_deref())?;
         let paths = FoundPaths::look(named_paths(&experiment.on, &folder), context)?;
         // A dry run reports missing paths as a run would.
         let error = |path: &Path| paths.error(path).filter(|_| !experiment.dry_run);

@@ -63,6 +63,58 @@ fn the_results_of_several_nodes_are_merged_with_a_row_for_each() {
 }
 
 #[test]
+fn file_operations_run_on_several_nodes_with_rows_for_each() {
+    let home = Home::new();
+    std::fs::create_dir(home.work().join("d")).unwrap();
+    let arguments = ["fs", "run", "create_empty", "--dir", "d", "--max-ops", "50"];
+    let nodes = ["--node", "a=local", "--node", "b=local"];
+    let ran = home.iodyno(&[&arguments[..], &nodes].concat()).succeeds();
+    assert_eq!(ran.stdout.matches("started first").count(), 1);
+    let ran = ran.prints("starts ").prints("Benchmark");
+    assert_eq!(
+        ran.stdout.matches("create_empty:").count(),
+        1,
+        "{}",
+        ran.stdout
+    );
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    let trial = &shown["trials"][0];
+    for (place, name) in ["a", "b"].into_iter().enumerate() {
+        let node = &trial["by_node"][place];
+        assert_eq!(
+            (&node["name"], &node["rows"][0]["ops"]),
+            (&json!(name), &json!(50))
+        );
+    }
+    assert_eq!(trial["groups"][0]["rows"][0]["ops"], 100);
+    home.iodyno(&["fs", "run", "create_empty", "--dir", "d", "--node", "local"])
+        .exits(2)
+        .tells("`--node local` has no name");
+}
+
+#[test]
+fn sysbench_fileio_runs_on_several_nodes_and_prints_one_result() {
+    let home = Home::new();
+    let options = ["--file-total-size=1M", "--file-num=4"];
+    home.iodyno(&[&["fileio"], &options[..], &["prepare"]].concat())
+        .succeeds();
+    let nodes = ["--node", "a=local", "--node", "b=local"];
+    let reads = ["--file-test-mode=rndrd", "--events=100", "--time=0", "run"];
+    let ran = home
+        .iodyno(&[&["fileio"], &nodes[..], &options, &reads].concat())
+        .succeeds()
+        .prints("total number of events:              200")
+        .tells("a  started")
+        .tells("starts ");
+    assert_eq!(ran.stdout.matches("Threads started!").count(), 1);
+    home.iodyno(&[&["fileio"], &nodes[..], &options, &["cleanup"]].concat())
+        .exits(2)
+        .tells("`cleanup` works on this host only");
+    home.iodyno(&[&["fileio"], &options[..], &["cleanup"]].concat())
+        .succeeds();
+}
+
+#[test]
 fn node_is_a_dimension_of_comparisons() {
     let home = Home::new();
     home.file("s.fio", SIMULATED);

@@ -101,12 +101,30 @@ fn facts(
         ("syncs", one(syncs(workload, trial, findings))),
         ("steps", one(steps(trial, cycles.as_ref()))),
     ];
+    labelled(&lines, style)
+}
+
+/// The rows of each of several nodes, and how far apart they started; empty with one node.
+pub fn by_node(workload: &Workload, trial: &Trial, summary: &Summary, style: Style) -> String {
+    let rows = table::by_node(workload, summary, style);
+    if rows.is_empty() {
+        return rows;
+    }
+    let lines = [
+        ("nodes", vec![nodes::line(summary, trial)]),
+        ("sampled", nodes::sampled(summary)),
+    ];
+    style.plain(&trimmed(&(rows + &labelled(&lines, style))))
+}
+
+/// Lines below a table. Texts that are empty are omitted.
+fn labelled(lines: &[(&str, Vec<String>)], style: Style) -> String {
     lines
-        .into_iter()
+        .iter()
         .flat_map(|(label, texts)| {
-            let texts = texts.into_iter().filter(|text| !text.is_empty());
+            let texts = texts.iter().filter(|text| !text.is_empty());
             // Only the first of several lines has the label.
-            let labels = std::iter::once(label).chain(std::iter::repeat(""));
+            let labels = std::iter::once(*label).chain(std::iter::repeat(""));
             texts.zip(labels)
         })
         .map(|(text, label)| style.wrap(&format!("{}{text}", left(label, LABEL)), LABEL) + "\n")

@@ -33,23 +33,9 @@ struct Figures {
 /// The table with its footnotes.
 pub(super) fn table(workload: &Workload, summary: &Summary, style: Style) -> String {
     let files = operations::cycles(workload, summary).is_some();
-    let columns = COLUMNS.map(|(head, least, drop)| {
-        let head = if files && head == "IOPS" {
-            "ops/s"
-        } else {
-            head
-        };
-        Column::right(head).at_least(least).drop(drop)
-    });
-    let label = Column::left("").at_least(LABEL);
-    let mut table = Table::new(std::iter::once(label).chain(columns)).gap(1);
+    let mut table = without_rows(workload, summary);
     let mut empty = true;
-    let mut add = |table: &mut Table, rows: Vec<Figures>| {
-        for row in rows {
-            table.painted_row(row.cells, row.errors.then_some(Paint::Red));
-            empty = false;
-        }
-    };
+    let mut add = |table: &mut Table, rows: Vec<Figures>| empty &= !add_rows(table, rows);
     for group in &summary.groups {
         if summary.groups.len() > 1 {
             table.text(describe::group(workload, group), 2, Paint::Cyan);
@@ -66,17 +52,57 @@ pub(super) fn table(workload: &Workload, summary: &Summary, style: Style) -> Str
         table.text("all together", 2, Paint::Cyan);
         add(&mut table, summary.total.iter().flat_map(figures).collect());
     }
+    empty &= !add_nodes(&mut table, summary);
+    match empty {
+        true => style.paint(Paint::Yellow, "no op completed") + "\n",
+        false => table.draw(style.columns(), style) + &footnotes(summary, files, style),
+    }
+}
+
+/// An empty table with the columns of a workload.
+fn without_rows(workload: &Workload, summary: &Summary) -> Table {
+    let files = operations::cycles(workload, summary).is_some();
+    let columns = COLUMNS.map(|(head, least, drop)| {
+        let head = if files && head == "IOPS" {
+            "ops/s"
+        } else {
+            head
+        };
+        Column::right(head).at_least(least).drop(drop)
+    });
+    let label = Column::left("").at_least(LABEL);
+    Table::new(std::iter::once(label).chain(columns)).gap(1)
+}
+
+/// Adds rows; returns whether there were any.
+fn add_rows(table: &mut Table, rows: Vec<Figures>) -> bool {
+    let any = !rows.is_empty();
+    for row in rows {
+        table.painted_row(row.cells, row.errors.then_some(Paint::Red));
+    }
+    any
+}
+
+/// Adds the rows of each of several nodes; returns whether there were any.
+fn add_nodes(table: &mut Table, summary: &Summary) -> bool {
+    let mut any = false;
     for node in summary.nodes.iter().take(LISTED_NODES) {
         table.text(nodes::heading(summary, node), 2, Paint::Cyan);
-        add(&mut table, node.rows.iter().flat_map(figures).collect());
+        any |= add_rows(table, node.rows.iter().flat_map(figures).collect());
     }
     if let Some(more @ 1..) = summary.nodes.len().checked_sub(LISTED_NODES) {
         let text = format!("{} more", iodyno_units::counted(more as u64, "node"));
         table.text(text, 2, Paint::Cyan);
     }
-    match empty {
-        true => style.paint(Paint::Yellow, "no op completed") + "\n",
-        false => table.draw(style.columns(), style) + &footnotes(summary, files, style),
+    any
+}
+
+/// The rows of each of several nodes; empty with one.
+pub(super) fn by_node(workload: &Workload, summary: &Summary, style: Style) -> String {
+    let mut table = without_rows(workload, summary);
+    match add_nodes(&mut table, summary) {
+        true => table.draw(style.columns(), style),
+        false => String::new(),
     }
 }
 

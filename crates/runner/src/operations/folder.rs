@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use iodyno_model::TrialKey;
+use iodyno_model::{BoundPlan, TrialKey};
 use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -23,24 +23,25 @@ const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// The name of a trial's own folder in its target.
-pub fn folder_name(key: &TrialKey) -> String {
-    let run = key.run.0.simple();
+/// The name of a trial's own folder in its target. The nodes of a trial may share the target.
+pub fn folder_name(plan: &BoundPlan) -> String {
+    let run = plan.key.run.0.simple();
     let TrialKey {
         round,
         cell,
         attempt,
         ..
-    } = key;
-    format!("{PREFIX}{run}-{round}-{cell}-{attempt}")
+    } = plan.key;
+    let node = match plan.node {
+        0 => String::new(),
+        node => format!("-node{node}"),
+    };
+    format!("{PREFIX}{run}-{round}-{cell}-{attempt}{node}")
 }
 
-/// The content of a marker.
-fn mark(key: &TrialKey) -> String {
-    format!(
-        "The files of a running trial of iodyno, which removes them at its end.\n{}\n",
-        folder_name(key)
-    )
+/// The content of the marker of the folder with this name.
+fn mark(name: &str) -> String {
+    format!("The files of a running trial of iodyno, which removes them at its end.\n{name}\n")
 }
 
 /// The folder, open.
@@ -60,8 +61,7 @@ impl Own {
     ///
     /// # Errors
     /// EEXIST if the name exists. A partly created folder is removed.
-    pub(super) fn make(target: OwnedFd, at: &Path, key: &TrialKey) -> io::Result<Own> {
-        let name = folder_name(key);
+    pub(super) fn make(target: OwnedFd, at: &Path, name: String) -> io::Result<Own> {
         fs::mkdirat(&target, name.as_str(), Mode::RWXU)?;
         let marked = open(target.as_fd(), &name).and_then(|folder| {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -69,7 +69,7 @@ impl Own {
             let mut marker = File::from(marker);
             // If the file system does not support locks, the trial runs without one.
             let _ = fs::flock(&marker, FlockOperation::NonBlockingLockExclusive);
-            marker.write_all(mark(key).as_bytes())?;
+            marker.write_all(mark(&name).as_bytes())?;
             Ok((folder, marker))
         });
         match marked {
@@ -92,21 +92,20 @@ impl Own {
 
     /// The folder of a trial whose process is dead, if it exists and belongs to that trial: its lock is free, and its
     /// marker names the trial or it is empty, because the process died immediately after creating it.
-    pub(super) fn open_orphan(at: &Path, key: &TrialKey) -> io::Result<Option<Own>> {
+    pub(super) fn open_orphan(at: &Path, name: &str) -> io::Result<Option<Own>> {
         let target = fs::open(
             at,
             OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
             Mode::empty(),
         )?;
-        let name = folder_name(key);
-        let folder = match open(target.as_fd(), &name) {
+        let folder = match open(target.as_fd(), name) {
             Ok(folder) => folder,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
         let marker = match state(folder.as_fd())? {
             State::Left(marker, file) => {
-                let written = mark(key);
+                let written = mark(name);
                 // The marker can be incomplete: the process was killed while it wrote it.
                 if !written.starts_with(&marker) {
                     return Err(io::Error::other("it belongs to another trial"));
@@ -120,9 +119,9 @@ impl Own {
             }
         };
         Ok(Some(Own {
-            path: at.join(&name),
+            path: at.join(name),
             target,
-            name,
+            name: name.to_owned(),
             folder,
             _marker: marker,
         }))

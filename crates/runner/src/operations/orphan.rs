@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use iodyno_model::{BoundPlan, TrialKey};
+use iodyno_model::BoundPlan;
 
 use super::Tell;
 use super::folder::{self, Own};
@@ -13,20 +13,20 @@ use crate::resolve::operations_folder;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OrphanFolder {
     at: PathBuf,
-    key: TrialKey,
+    name: String,
 }
 
 impl OrphanFolder {
-    /// The folder of this trial in the target `at`.
-    pub(crate) fn new(at: PathBuf, key: TrialKey) -> OrphanFolder {
-        OrphanFolder { at, key }
+    /// The folder with this name in the target `at`.
+    pub(crate) fn new(at: PathBuf, name: String) -> OrphanFolder {
+        OrphanFolder { at, name }
     }
 
     /// `None`: the plan has no file operations.
     pub(crate) fn of(plan: &BoundPlan) -> Option<OrphanFolder> {
         Site::wanted(plan).then(|| {
             let at = operations_folder(plan);
-            OrphanFolder::new(at, plan.key)
+            OrphanFolder::new(at, folder::folder_name(plan))
         })
     }
 
@@ -35,13 +35,13 @@ impl OrphanFolder {
         &self.at
     }
 
-    /// The trial that it belongs to.
-    pub(crate) fn key(&self) -> TrialKey {
-        self.key
+    /// Its name, by which it belongs to a node of a trial.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     fn path(&self) -> PathBuf {
-        self.at.join(folder::folder_name(&self.key))
+        self.at.join(&self.name)
     }
 
     /// Removes it, unless it belongs to another trial. `false`: there was no folder. This blocks on storage that hangs.
@@ -49,7 +49,7 @@ impl OrphanFolder {
     /// # Errors
     /// The reason why it remains.
     pub(crate) fn remove(&self, tell: Tell<'_>) -> Result<bool, String> {
-        let own = Own::open_orphan(&self.at, &self.key).map_err(|error| error.to_string())?;
+        let own = Own::open_orphan(&self.at, &self.name).map_err(|error| error.to_string())?;
         let Some(own) = own else {
             return Ok(false);
         };

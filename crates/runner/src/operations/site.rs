@@ -95,8 +95,9 @@ impl Site {
         let mut notes = folder::others(target.as_fd(), at).unwrap_or_default();
         let free = space::room(at).map_or(u64::MAX, |room| room.bytes);
         notes.extend(needed.outgrows(at, free));
-        let own = Own::make(target, at, &plan.key).map_err(|error| {
-            let path = at.join(folder::folder_name(&plan.key));
+        let name = folder::folder_name(plan);
+        let own = Own::make(target, at, name.clone()).map_err(|error| {
+            let path = at.join(&name);
             match error.kind() {
                 io::ErrorKind::AlreadyExists => {
                     let message = format!(

@@ -27,12 +27,19 @@ fn key() -> TrialKey {
     }
 }
 
+/// The name of the folder of a trial's first node.
+fn named(key: &TrialKey) -> String {
+    let mut plan = samples::plan(Path::new("/"), Vec::new());
+    plan.key = *key;
+    folder_name(&plan)
+}
+
 fn opened(folder: &Path) -> OwnedFd {
     fs::File::open(folder).unwrap().into()
 }
 
 fn own(folder: &Path, key: &TrialKey) -> io::Result<Own> {
-    Own::make(opened(folder), folder, key)
+    Own::make(opened(folder), folder, named(key))
 }
 
 /// A job of file operations that creates files of this length, bytes.
@@ -74,7 +81,7 @@ fn orphan(folder: &Path, key: TrialKey) -> OrphanFolder {
 #[test]
 fn a_name_identifies_its_trial_and_is_unique() {
     let one = key();
-    let name = folder_name(&one);
+    let name = named(&one);
     assert!(
         name.starts_with("iodyno-") && name.ends_with("-1-2-3"),
         "{name}"
@@ -85,8 +92,12 @@ fn a_name_identifies_its_trial_and_is_unique() {
         TrialKey { attempt: 9, ..one },
         key(),
     ] {
-        assert_ne!(folder_name(&other), name);
+        assert_ne!(named(&other), name);
     }
+    // The nodes of a trial may share the target.
+    let mut plan = samples::plan(Path::new("/"), Vec::new());
+    (plan.key, plan.node) = (one, 1);
+    assert_eq!(folder_name(&plan), format!("{name}-node1"));
 }
 
 #[test]
@@ -205,16 +216,16 @@ fn a_parent_removes_only_what_its_dead_node_made() {
 
     // The process was killed before its marker was complete.
     let begun = key();
-    fs::create_dir(at.join(folder_name(&begun))).unwrap();
+    fs::create_dir(at.join(named(&begun))).unwrap();
     assert_eq!(clear(at, begun), Ok(true));
-    fs::create_dir(at.join(folder_name(&begun))).unwrap();
-    fs::write(at.join(folder_name(&begun)).join(".iodyno"), "The files of").unwrap();
+    fs::create_dir(at.join(named(&begun))).unwrap();
+    fs::write(at.join(named(&begun)).join(".iodyno"), "The files of").unwrap();
     assert_eq!(clear(at, begun), Ok(true));
 
     // A folder of another user.
     for marker in [None, Some("another's")] {
         let theirs = key();
-        let path = at.join(folder_name(&theirs));
+        let path = at.join(named(&theirs));
         fs::create_dir(&path).unwrap();
         fs::write(path.join("file"), "stays").unwrap();
         if let Some(marker) = marker {

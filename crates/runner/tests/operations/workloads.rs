@@ -90,7 +90,7 @@ pub(crate) fn own(plan: &BoundPlan) -> PathBuf {
     let iodyno_model::Target::AsWritten { folder } = &plan.configuration.target else {
         panic!("the samples are valid");
     };
-    folder.join(iodyno_runner::folder_name(&plan.key))
+    folder.join(iodyno_runner::folder_name(plan))
 }
 
 /// The names in a folder.
