@@ -356,6 +356,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             if let Some(priorities) = &self.priorities {
                 priorities.record(all, issue, service, state.submission_ns);
             }
+            self.shared.op_ended(self.last_end, completion.completed);
             self.last_end = self.last_end.max(Some(completion.completed));
             if let Some(log) = &self.log {
                 let record = state.record(completion.completed, service);

@@ -19,6 +19,7 @@ mod log;
 mod minimum_rates;
 pub mod operations;
 mod outcome;
+mod pauses;
 mod placement;
 mod prepare;
 mod priorities;
@@ -42,6 +43,7 @@ pub use iodyno_sim::SharedDevice;
 pub use iodyno_sys::{Clock, VirtualClock};
 pub use log::{OpLog, OpRecord};
 pub use outcome::{CloneOutcome, StepSpan, WorkerError, WrittenBlocks};
+pub use pauses::Pauses;
 pub use shared::{CloneShared, Gate};
 pub use shared_files::{SharedFilesPart, SharedFilesState, TRAILER, seal};
 pub use spec::{

@@ -185,6 +185,7 @@ pub(crate) fn carry_out<W: CloneWork>(
         Some(EndedBy::Runtime) => end.max(stopped),
         _ => end.max(now),
     };
+    shared.op_ended(work.last_end(), end);
     shared.set_measure_end(end);
     let cpu = used(before, work.clock().thread_usage());
     let missed = match ended {

@@ -10,6 +10,7 @@ use iodyno_model::{Direction, Job, Step, StopRequest};
 
 use crate::counters::OpCounters;
 use crate::in_flight::OpsInFlight;
+use crate::pauses::Pauses;
 
 /// The state of one worker that other threads can read. Instants are those of the engine clock (CLOCK_MONOTONIC), ns.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct CloneShared {
     pub ramp: OpCounters,
     /// Ops that completed in the measured time.
     pub measure: OpCounters,
+    /// The times in the measured time in which none of its ops ended.
+    pub pauses: Pauses,
     /// The gate at which it waits for its start.
     pub gate: Gate,
     in_flight: OnceLock<Arc<OpsInFlight>>,
@@ -56,6 +59,7 @@ impl CloneShared {
             measure_end: AtomicU64::new(0),
             ramp: OpCounters::new(directions, paced, submits),
             measure: OpCounters::new(directions, paced, submits),
+            pauses: Pauses::default(),
             gate: Gate::default(),
             in_flight: OnceLock::new(),
         }
@@ -116,6 +120,16 @@ impl CloneShared {
     /// End of the measured time; 0 before it.
     pub fn measure_end(&self) -> u64 {
         self.measure_end.load(Ordering::Acquire)
+    }
+
+    /// Worker: a counted op ended at `now`, the one before at `last`; `None`: there was none.
+    #[inline(always)]
+    pub(crate) fn op_ended(&self, last: Option<u64>, now: u64) {
+        let last = last.unwrap_or_else(|| self.measure_start());
+        // 0: the ramp has begun.
+        if now.saturating_sub(last) >= Pauses::LEAST_NS && last > 0 {
+            self.pauses.add(last, now);
+        }
     }
 
     /// Worker: its measured time begins.

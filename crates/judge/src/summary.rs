@@ -1,5 +1,9 @@
 //! Summary of a trial: its figures by job or group.
 
+mod stalls;
+
+use std::collections::HashMap;
+
 use iodyno_model::{
     Behaviour, CloneResult, CpuSummary, DeviceShare, DeviceSummary, DeviceUse, Direction,
     DirectionResult, EndedBy, ErrorCount, Frame, GroupSummary, Histogram, Job, NodeSummary, Part,
@@ -46,6 +50,7 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
     };
     let series = series(workload, trial);
     let common = common(&trial.parts, &series);
+    let by_frames = stalls::by_frames(workload, trial);
     // Several levels that the plan asks for are not a property of the storage, and neither are the seconds without a completion
     // that it was stuck for.
     let stuck = clones.iter().any(|clone| !clone.in_flight.is_empty());
@@ -67,7 +72,7 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
             parts => parts
                 .iter()
                 .filter(|part| !part.only_sampled())
-                .map(|part| node(workload, trial, part))
+                .map(|part| node(workload, part, &by_frames))
                 .collect(),
         },
         sampled: trial
@@ -81,6 +86,7 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
             })
             .collect(),
         common,
+        stalls: stalls::of_all(&trial.parts),
     }
 }
 
@@ -117,30 +123,18 @@ fn common(parts: &[Part], series: &[Point]) -> Option<Point> {
 }
 
 /// What one of several nodes did.
-fn node(workload: &Workload, trial: &Trial, part: &Part) -> NodeSummary {
+fn node(workload: &Workload, part: &Part, by_frames: &HashMap<&str, u64>) -> NodeSummary {
     let clones: Vec<&CloneResult> = part.clones.iter().collect();
     let asked: Vec<f64> = workload.jobs.iter().flat_map(asked).collect();
     NodeSummary {
         name: part.node.clone(),
         rows: rows(&clones, &asked, resolution(&clones)),
         measured_ns: part.measured_from_ns().zip(part.measured_until_ns()),
-        longest_stall_ns: longest_stall_ns(workload, trial, &part.node),
+        longest_stall_ns: match &part.stalls {
+            Some(stalls) => stalls.longest_ns(),
+            None => by_frames.get(part.node.as_str()).copied().unwrap_or(0),
+        },
     }
-}
-
-/// The longest time of a node in which no op completed, as far as its frames show it, ns: whole frames of the measured time
-/// without an op, one after the other. 0: every frame has ops.
-fn longest_stall_ns(workload: &Workload, trial: &Trial, node: &str) -> u64 {
-    let (mut longest, mut stall) = (0, 0);
-    let own = trial.frames.iter().filter(|frame| frame.node == node);
-    for frame in own.filter(|frame| frame.step == Step::Measure) {
-        stall = match work::frame_ops(workload, frame) {
-            0 => stall + frame.span_ns(),
-            _ => 0,
-        };
-        longest = longest.max(stall);
-    }
-    longest
 }
 
 /// Summary of all clones together, with every percentile that any job requests.

@@ -222,6 +222,7 @@ pub fn part(clones: Vec<CloneResult>) -> Part {
         start_unix_ms: None,
         settled: None,
         sampling: Vec::new(),
+        stalls: None,
     }
 }
 

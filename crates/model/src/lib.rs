@@ -106,7 +106,7 @@ pub use pacing::{Arrival, DirectionRate, Flow, LatencyTarget, Pacing, ThinkTime}
 pub use part::{
     BadBlock, ClockOffset, CloneResult, ControlGroupUse, CpuUse, DepthUse, DeviceUse,
     DirectionResult, EndedBy, EngineUsed, ErrorCount, FileState, HostUse, MissedOps, OpInFlight,
-    Part, RunningStats, SampleStats, ServerUse, Settled, Step, StepTime, VerifyResult,
+    Part, RunningStats, SampleStats, ServerUse, Settled, Stalls, Step, StepTime, VerifyResult,
 };
 pub use plan::{
     BoundPlan, Configuration, FilePolicy, Plan, RoundOrder, Sampling, Settling, Source, Stopping,
@@ -121,8 +121,8 @@ pub use steady::{SteadyMetric, SteadyResult, SteadyRule, SteadyValue};
 pub use stop::StopRequest;
 pub use suggest::closest;
 pub use summary::{
-    CpuSummary, DeviceShare, DeviceSummary, GroupSummary, NodeSummary, Point, Quantile, Row,
-    SampledNode, Summary,
+    CpuSummary, DeviceShare, DeviceSummary, GroupSummary, NodeStalls, NodeSummary, Point, Quantile,
+    Row, SampledNode, Summary,
 };
 pub use telemetry::{
     ARC, CGROUP, CPU, DISK, LOAD, MEMORY, NETWORK, OTHERS, POOL, PRESSURE, PROCESS, RECLAIM,

@@ -722,6 +722,33 @@ pub struct Part {
     /// Cost of sampling the host, by series.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sampling: Vec<SamplerCost>,
+    /// The times in which none of its ops completed; `None` if unknown: the trial was rebuilt from its frames, or is of an older
+    /// version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalls: Option<Stalls>,
+}
+
+/// The times in the measured time of a part in which no op of any of its clones completed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Stalls {
+    /// All that are at least this long are listed, ns.
+    pub least_ns: u64,
+    /// Start on the trial's clock and length of each, ns, ascending.
+    pub list: Vec<(u64, u64)>,
+}
+
+impl Stalls {
+    /// The longest list: if there are more, the shorter ones are left out.
+    pub const MOST: usize = 256;
+
+    /// The longest one, ns; 0: there is none of at least [`Stalls::least_ns`].
+    pub fn longest_ns(&self) -> u64 {
+        self.list
+            .iter()
+            .map(|(_, span_ns)| *span_ns)
+            .max()
+            .unwrap_or(0)
+    }
 }
 
 impl Part {

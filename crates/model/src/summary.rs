@@ -212,6 +212,8 @@ pub struct Summary {
     pub nodes: Vec<NodeSummary>,
     /// The rates in the time in which all of several nodes measured, as far as whole frames lie in it.
     pub common: Option<Point>,
+    /// The times in which no op of a node completed, of several nodes; `None` if they are not known of every node.
+    pub stalls: Option<NodeStalls>,
     /// The nodes that were only sampled, in the order of the plan.
     pub sampled: Vec<SampledNode>,
 }
@@ -254,8 +256,22 @@ pub struct NodeSummary {
     /// Start and end of its measured time, ns after the start instant that all nodes agreed on; `None` if nothing was
     /// measured.
     pub measured_ns: Option<(u64, u64)>,
-    /// The longest time in which none of its ops completed, in whole frames of about one second, ns.
+    /// The longest time in which none of its ops completed, ns. If only its frames are known, in whole frames of about one
+    /// second. 0: none was as long as those that are kept.
     pub longest_stall_ns: u64,
+}
+
+/// The times in which no op of a node completed, of all nodes together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeStalls {
+    /// Those of at least this length are counted, ns.
+    pub least_ns: u64,
+    /// Their number, over all nodes.
+    pub count: u64,
+    /// How often several nodes had one at the same time.
+    pub at_once: u64,
+    /// The longest time in which several nodes had one at the same time, ns.
+    pub longest_at_once_ns: u64,
 }
 
 impl Summary {

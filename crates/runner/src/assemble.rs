@@ -12,6 +12,7 @@ use iodyno_units::Nanos;
 use crate::control::Control;
 use crate::monitor::Left;
 use crate::prepare::Waiting;
+use crate::stalls::Pauses;
 
 /// A clone that has ended or was given up.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct Ended {
     pub(crate) broken: Option<WorkerError>,
     /// Its thread did not return, or some of its ops did not complete.
     pub(crate) stuck: bool,
+    /// When none of its ops ended.
+    pub(crate) pauses: Pauses,
     /// The blocks that it wrote, for the record.
     pub(crate) written: Option<WrittenBlocks>,
 }
@@ -57,6 +60,7 @@ pub(crate) fn idle(waiting: &Waiting, job: &Job, ended: EndedBy) -> Ended {
         steps: Vec::new(),
         broken: None,
         stuck: false,
+        pauses: Pauses::default(),
         written: None,
     }
 }
@@ -106,6 +110,16 @@ pub(crate) fn ended(
     if start == 0 {
         (result.start_ns, result.runtime_ns) = (0, 0);
     }
+    let measured_ns = (result.start_ns, result.start_ns + result.runtime_ns);
+    let (least_ns, list) = shared.pauses.list();
+    let on_trial =
+        |(from, to): (u64, u64)| (from.saturating_sub(origin), to.saturating_sub(origin));
+    let pauses = list.into_iter().map(on_trial);
+    ended.pauses = Pauses {
+        measured: measured_ns,
+        least_ns,
+        list: pauses.collect(),
+    };
     result.directions = directions(job, shared, left, result.runtime_ns);
     if let Some(outcome) = outcome {
         result.missed = outcome.missed;

@@ -45,6 +45,7 @@ mod shared_files;
 mod simulate;
 mod simulated;
 mod ssh;
+mod stalls;
 mod steady;
 mod stop;
 mod storage;

@@ -201,6 +201,7 @@ impl Rebuilder {
             start_unix_ms: None,
             settled: None,
             sampling: Vec::new(),
+            stalls: None,
         }
     }
 

@@ -57,6 +57,7 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
         self.errors.clear();
         self.windows = LatencyCounters::new();
         self.last_end = None;
+        self.shared.pauses.clear();
         if let Some(reads) = &mut self.verify_reads {
             reads.clear();
         }
@@ -164,6 +165,7 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
         let (counts, goes_on) = counts::judge(&self.job.errors, issue.direction, errno);
         let cancelled = errno == ECANCELED && self.shared.stop_request() == StopRequest::Abort;
         if issue.counted && !cancelled {
+            self.shared.op_ended(self.last_end, completion.completed);
             self.last_end = self.last_end.max(Some(completion.completed));
         }
         let filled = self.job.end.until_full

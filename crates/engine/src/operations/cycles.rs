@@ -95,6 +95,7 @@ impl<'a> Cycles<'a> {
     /// Discards the counts of the ramp.
     pub(super) fn discard_ramp(&mut self) {
         self.errors.clear();
+        self.shared.pauses.clear();
     }
 
     /// Number of cycles done in the measured time.
@@ -202,6 +203,7 @@ impl<'a> Cycles<'a> {
             response.record(timed_end.saturating_sub(intended));
         }
         op.service.record(service);
+        self.shared.op_ended(Some(self.last_end), self.now);
         self.last_end = self.now;
         Ok(())
     }
@@ -233,6 +235,7 @@ impl<'a> Cycles<'a> {
             self.failed(counters, Direction::Close, failed);
         }
         self.now = self.clock.now();
+        self.shared.op_ended(Some(self.last_end), self.now);
         self.last_end = self.now;
     }
 

@@ -1,6 +1,6 @@
 //! Findings that compare the nodes of a trial.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use iodyno_model::{Finding, FindingKind, Frame, Part, Step, Summary, Trial, Weight, Workload};
 use iodyno_units::{Nanos, Rate, counted};
@@ -16,6 +16,9 @@ const SPREAD_SHARE: f64 = 0.001;
 /// A node is far from the others if its rate is this many times the median, or the median this many times its rate.
 /// Nodes of equal hardware differ by some percent.
 const FAR: f64 = 1.25;
+
+/// Without a completion for this time, ns, a node is stalled: storage that responds completes an op within it.
+const STALL_NS: u64 = 1_000_000_000;
 
 /// Findings on the nodes of a trial with several.
 pub(super) fn findings(workload: &Workload, trial: &Trial, summary: &Summary) -> Vec<Finding> {
@@ -96,8 +99,39 @@ fn differs(summary: &Summary) -> Option<Finding> {
     })
 }
 
-/// The whole frames of the measured time without a completion: by second of the trial, the number of nodes.
+/// The nodes on which no op completed for [`STALL_NS`].
 fn stalled(workload: &Workload, trial: &Trial, summary: &Summary) -> Option<Finding> {
+    let stalls: Vec<String> = summary
+        .nodes
+        .iter()
+        .filter(|node| node.longest_stall_ns >= STALL_NS)
+        .map(|node| format!("`{}` for {}", node.name, Nanos(node.longest_stall_ns)))
+        .collect();
+    let at_once = match summary.stalls {
+        Some(all) => format!(
+            "{} (of at least {})",
+            times(all.at_once),
+            Nanos(all.least_ns)
+        ),
+        None => counted(seconds_at_once(workload, trial), "second"),
+    };
+    (!stalls.is_empty()).then(|| {
+        let stalls: Vec<&str> = stalls.iter().map(String::as_str).collect();
+        let text = format!(
+            "no op completed on {}, longest time each; on several nodes at once: {at_once}",
+            list(&stalls)
+        );
+        let threshold = format!("{} without a completion", Nanos(STALL_NS));
+        finding(FindingKind::NodeStalled, Weight::Warning, text, threshold)
+    })
+}
+
+fn times(count: u64) -> String {
+    counted(count, "time")
+}
+
+/// The number of seconds in which several nodes have a whole frame of the measured time without a completion.
+fn seconds_at_once(workload: &Workload, trial: &Trial) -> u64 {
     let mut seconds: BTreeMap<u64, u32> = BTreeMap::new();
     let idle = |frame: &&Frame| {
         frame.step == Step::Measure && frame.span_ns() > 0 && work::frame_ops(workload, frame) == 0
@@ -107,23 +141,7 @@ fn stalled(workload: &Workload, trial: &Trial, summary: &Summary) -> Option<Find
             .entry((frame.start_ns + frame.span_ns() / 2) / 1_000_000_000)
             .or_default() += 1;
     }
-    let stalls: Vec<String> = summary
-        .nodes
-        .iter()
-        .filter(|node| node.longest_stall_ns > 0)
-        .map(|node| format!("`{}` for {}", node.name, Nanos(node.longest_stall_ns)))
-        .collect();
-    let at_once = seconds.values().filter(|nodes| **nodes > 1).count();
-    (!stalls.is_empty()).then(|| {
-        let stalls: Vec<&str> = stalls.iter().map(String::as_str).collect();
-        let text = format!(
-            "no op completed on {}, longest time each; on several nodes at once in {}",
-            list(&stalls),
-            counted(at_once as u64, "second")
-        );
-        let threshold = "a whole frame of about one second without a completion";
-        finding(FindingKind::NodeStalled, Weight::Warning, text, threshold)
-    })
+    seconds.values().filter(|nodes| **nodes > 1).count() as u64
 }
 
 /// The findings on each node as findings on the trial: those that several nodes share are told once, with the names of the
@@ -131,11 +149,17 @@ fn stalled(workload: &Workload, trial: &Trial, summary: &Summary) -> Option<Find
 pub(super) fn shared(each: Vec<(&str, Vec<Finding>)>) -> Vec<Finding> {
     let nodes = each.len();
     let mut told: Vec<(Finding, Vec<&str>)> = Vec::new();
+    let mut places: HashMap<(FindingKind, String), Vec<usize>> = HashMap::new();
     for (name, findings) in each {
         for finding in findings {
-            match told.iter_mut().find(|(known, _)| *known == finding) {
-                Some((_, names)) => names.push(name),
-                None => told.push((finding, vec![name])),
+            let alike = (finding.kind, finding.text.clone());
+            let alike = places.entry(alike).or_default();
+            match alike.iter().find(|place| told[**place].0 == finding) {
+                Some(place) => told[*place].1.push(name),
+                None => {
+                    alike.push(told.len());
+                    told.push((finding, vec![name]));
+                }
             }
         }
     }

@@ -12,9 +12,9 @@ mod work;
 
 use iodyno_model::{
     Comparison, DeviceShare, DeviceSummary, Direction, DirectionFrame, EndedBy, ErrorCount,
-    Finding, Frame, GroupSummary, Histogram, MissedOps, NodeSummary, OpInFlight, Point, Quantile,
-    Row, SampledNode, SearchAnswer, ServerUse, SteadyResult, StepTime, Summary, Trial, Workload,
-    errno_name, printable,
+    Finding, Frame, GroupSummary, Histogram, MissedOps, NodeStalls, NodeSummary, OpInFlight, Point,
+    Quantile, Row, SampledNode, SearchAnswer, ServerUse, SteadyResult, StepTime, Summary, Trial,
+    Workload, errno_name, printable,
 };
 use serde::Serialize;
 
@@ -122,6 +122,8 @@ object!(TrialDocument<'a>(view in &'a TrialView<'a>) {
     behaviour: view.summary.behaviour,
     // What each node did, with several; `nodes` has their environments.
     by_node [opt]: Some(list(&view.summary.nodes, NodeResult)).filter(|it| !it.is_empty()),
+    // The times in which no op of a node completed, if they are known of every node.
+    node_stalls [opt]: view.summary.stalls.as_ref().map(StallsView),
     // The load of the nodes that had no jobs.
     sampled_nodes [opt]: Some(list(&view.summary.sampled, SampledView)).filter(|it| !it.is_empty()),
     // The time in which all of several nodes measured.
@@ -136,12 +138,22 @@ object!(TrialDocument<'a>(view in &'a TrialView<'a>) {
     nodes: list(&view.trial.parts, node::NodeView),
 });
 
+object!(StallsView<'a>(stalls in &'a NodeStalls) {
+    // Only those of at least this length are counted.
+    least_ns: stalls.least_ns,
+    // Over all nodes.
+    count: stalls.count,
+    // How often several nodes had one at the same time.
+    at_once: stalls.at_once,
+    longest_at_once_ns: stalls.longest_at_once_ns,
+});
+
 object!(NodeResult<'a>(node in &'a NodeSummary) {
     name: node.name,
     // After the instant at which all nodes were to start.
     measured_from_ns: node.measured_ns.map(|span| span.0),
     measured_until_ns: node.measured_ns.map(|span| span.1),
-    // In whole frames.
+    // Without a completion. Of a node that was lost: in whole frames.
     longest_stall_ns: node.longest_stall_ns,
     rows: (node.rows.iter())
         .map(|row| RowObject((row, None)))

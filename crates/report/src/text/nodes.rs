@@ -76,6 +76,14 @@ pub(super) fn line(summary: &Summary, trial: &Trial) -> String {
             Nanos(node.longest_stall_ns),
             sanitize(&node.name)
         );
+        if let Some(all) = &summary.stalls {
+            text += &format!(
+                " ({} of at least {}, {} on several nodes at once)",
+                all.count,
+                Nanos(all.least_ns),
+                all.at_once
+            );
+        }
     }
     text
 }

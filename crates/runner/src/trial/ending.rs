@@ -16,6 +16,7 @@ use crate::operations::Site;
 use crate::protocol::{Event, Message, TrialEnd};
 use crate::seeds;
 use crate::shared_files;
+use crate::stalls::stalls;
 use crate::stuck::StuckGuard;
 use crate::telemetry::BackgroundSampler;
 use crate::timeline::Timeline;
@@ -264,6 +265,7 @@ impl Trial<'_> {
         let vanished = self.prepared.site.as_ref().and_then(Site::vanished);
         let outcome = assemble::because(outcome, vanished, &mut self.prepared.notes);
         self.prepared.notes.extend(assemble::cut_off(&ended, jobs));
+        let stalls = stalls(ended.iter().map(|clone| &clone.pauses));
         let mut part = Part {
             clock_after: None,
             start_late_ns: self.late_ns,
@@ -279,6 +281,7 @@ impl Trial<'_> {
             notes: std::mem::take(&mut self.prepared.notes),
             settled: None,
             sampling,
+            stalls: Some(stalls),
         };
         let remains = match stuck {
             true => self.leave(&mut part),
