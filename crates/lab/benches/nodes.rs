@@ -2,7 +2,8 @@
 //!
 //! The nodes are simulated: their messages are recorded, with telemetry of 16 CPUs and 4 disks each second, and replayed as bytes
 //! as fast as they are read. CPU is that of the whole process for the start, reading, storing, merging and judging of one
-//! trial, divided by the nodes and the seconds of the trial. Memory is the largest resident set less that with one node.
+//! trial, divided by the nodes and the seconds of the trial. Memory is the largest resident set less that with one node, divided by the
+//! further nodes.
 #![allow(clippy::print_stdout, reason = "a program of its own")]
 
 #[path = "../tests/wire/mod.rs"]
@@ -43,12 +44,17 @@ fn main() {
     for nodes in NODES {
         let cost = in_a_process(nodes);
         let per = (nodes as u64 * SECONDS) as f64;
-        let base = first.as_ref().map_or(0.0, |first| first.resident_kib);
+        let memory = first.as_ref().map_or("–".to_owned(), |first| {
+            let further = (nodes - 1) as f64;
+            format!(
+                "{:.0} KiB",
+                (cost.resident_kib - first.resident_kib) / further
+            )
+        });
         println!(
-            "  {nodes:>5}   {:>20.0} µs   {:>13.1} %   {:>11.0} KiB   {:>9.3} s   {:>18.0} (in {:.2} s)",
+            "  {nodes:>5}   {:>20.0} µs   {:>13.1} %   {memory:>15}   {:>9.3} s   {:>18.0} (in {:.2} s)",
             cost.cpu_s / per * 1e6,
             cost.cpu_s / SECONDS as f64 * 100.0,
-            (cost.resident_kib - base).max(0.0) / nodes as f64,
             cost.merged_s,
             cost.bytes / per,
             cost.wall_s,
