@@ -1,9 +1,43 @@
-//! The little that is needed of ELF files: a section of a 64-bit little-endian file by its name.
+//! The little that is needed of 64-bit little-endian ELF files: a section by its name, and a program without what is not loaded.
+
+/// Whether the file begins as a 64-bit little-endian ELF file.
+fn is_elf(file: &[u8]) -> bool {
+    file.starts_with(b"\x7fELF\x02\x01")
+}
+
+/// Removes what is not loaded when the program is executed, from the end of the file: debug information and symbols, which can be
+/// most of it. Any other file remains as it is.
+pub(crate) fn strip(file: &mut Vec<u8>) {
+    if let Some(end) = end_of_segments(file).filter(|end| *end <= file.len()) {
+        file.truncate(end);
+        // There are no section headers any more: their offset, number, and the index of their names.
+        file[0x28..0x30].fill(0);
+        file[0x3c..0x40].fill(0);
+    }
+}
+
+/// The end of the last segment in the file.
+fn end_of_segments(file: &[u8]) -> Option<usize> {
+    if !is_elf(file) {
+        return None;
+    }
+    let headers = number(file, 0x20, 8)?;
+    let size = number(file, 0x36, 2)?;
+    let count = number(file, 0x38, 2)?;
+    let end_of_headers = headers.checked_add(size * count)?;
+    let mut end = end_of_headers.max(64);
+    for index in 0..count {
+        let header = headers.checked_add(index * size)?;
+        let at = number(file, header.checked_add(0x8)?, 8)?;
+        let length = number(file, header.checked_add(0x20)?, 8)?;
+        end = end.max(at.checked_add(length)?);
+    }
+    (count > 0).then(|| usize::try_from(end).ok()).flatten()
+}
 
 /// The content of a section; `None` if the file is not such an ELF file, is truncated, or has no section of this name.
 pub(crate) fn section<'a>(file: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    // Magic, 64 bit, little-endian.
-    if !file.starts_with(b"\x7fELF\x02\x01") {
+    if !is_elf(file) {
         return None;
     }
     let headers = number(file, 0x28, 8)?;
@@ -81,7 +115,40 @@ mod tests {
         assert_eq!(section(&file, ".data"), None);
     }
 
+    #[test]
+    fn a_program_runs_without_what_is_not_loaded() {
+        let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let mut file = own.clone();
+        strip(&mut file);
+        assert!(file.len() < own.len());
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("program");
+        std::fs::write(&path, &file).unwrap();
+        // The dynamic linker starts it: to execute the new file itself can fail while another thread forks.
+        let listed = std::process::Command::new("/lib64/ld-linux-x86-64.so.2")
+            .arg(&path)
+            .arg("--list")
+            .output();
+        if let Ok(listed) = listed {
+            let text = String::from_utf8_lossy(&listed.stdout);
+            assert!(text.contains("a_program_runs_without"), "{listed:?}");
+        }
+        let mut text = b"not a program".to_vec();
+        strip(&mut text);
+        assert_eq!(text, b"not a program");
+    }
+
     proptest::proptest! {
+        #[test]
+        fn damaged_programs_are_stripped_or_remain(at in 0usize..0x40, value: u8, cut in 0usize..300) {
+            let mut file = file_of(&[(".text", b"code")]);
+            file[at] = value;
+            file.truncate(cut);
+            let length = file.len();
+            strip(&mut file);
+            proptest::prop_assert!(file.len() <= length);
+        }
+
         #[test]
         fn damaged_files_have_no_section_or_one_within_the_file(at in 0usize..200, value: u8, cut in 0usize..300) {
             let mut file = file_of(&[(".text", b"code"), (".modinfo", b"depends=\0")]);

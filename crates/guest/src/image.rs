@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::cpio::{self, Entries, Entry};
-use crate::{GuestError, modules};
+use crate::{GuestError, elf, modules};
 
 /// This program in the guest, without the leading slash.
 pub(crate) const PROGRAM: &str = "usr/bin/iodyno";
@@ -117,7 +117,10 @@ impl Image {
     fn write(&self, files: &BTreeSet<PathBuf>, path: &Path) -> Result<(), GuestError> {
         let mut entries = Entries::new();
         entries.insert("init".to_owned(), Entry::Link(format!("/{PROGRAM}")));
-        entries.insert(PROGRAM.to_owned(), stripped(&self.program));
+        let mut program = fs::read(&self.program)
+            .map_err(|error| GuestError::file("read", &self.program, error))?;
+        elf::strip(&mut program);
+        entries.insert(PROGRAM.to_owned(), Entry::Bytes(program));
         for folder in ["dev", "proc", "sys", "run", "tmp", "root", "var/lib"] {
             entries.insert(folder.to_owned(), Entry::Folder);
         }
@@ -141,22 +144,6 @@ impl Image {
         let mut file = BufWriter::with_capacity(1 << 20, File::create(path).map_err(failed)?);
         cpio::write(&cpio::with_folders(entries), &mut file).map_err(failed)?;
         file.flush().map_err(failed)
-    }
-}
-
-/// The program without debug information, which can be most of it; as it is if that cannot be removed.
-fn stripped(program: &Path) -> Entry {
-    let output = Command::new("strip")
-        .args(["--strip-debug", "-o", "/dev/stdout"])
-        .arg(program)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output();
-    match output {
-        Ok(output) if output.status.success() && output.stdout.starts_with(b"\x7fELF") => {
-            Entry::Bytes(output.stdout)
-        }
-        _ => Entry::Copy(program.to_owned()),
     }
 }
 

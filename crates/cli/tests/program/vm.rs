@@ -165,6 +165,22 @@ fn arrays_and_mapped_devices_are_made_in_a_virtual_machine() {
 }
 
 #[test]
+fn too_little_memory_for_a_guest_is_reported_before_it_boots() {
+    let kernel = match kernel() {
+        Ok(kernel) => kernel,
+        Err(why) => return skip(why),
+    };
+    let home = Home::new();
+    let file = experiment(&home, "vm", 1, &kernel, "number_ios = 100");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("384MiB", "128MiB")).unwrap();
+    home.iodyno(&["run", &file])
+        .exits(4)
+        .tells("a guest with 128 MiB of memory has no space for its initramfs of")
+        .tells("set `vm.memory` to at least");
+}
+
+#[test]
 fn guests_measure_at_once_and_are_ended_by_clean_after_a_kill() {
     let kernel = match kernel() {
         Ok(kernel) => kernel,
