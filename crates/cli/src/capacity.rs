@@ -3,32 +3,35 @@
 use std::collections::BTreeMap;
 
 use iodyno_model::{
-    Amount, Configuration, Diagnostic, Job, Layer, Place, Provision, Work, Workload,
+    Amount, Configuration, Diagnostic, Job, Layer, Place, PlannedNode, Provision, Work, Workload,
 };
 use iodyno_units::Bytes;
 
-/// Warnings for workloads whose files are larger than the storage that is made for them.
+/// Warnings for workloads whose files are larger than the storage that is made for them. `nodes`: those of the run; folders of
+/// other hosts are not examined.
 pub(crate) fn too_large(
+    nodes: &[PlannedNode],
     configurations: &[Configuration],
     workloads: &[Workload],
     places: &BTreeMap<String, Place>,
 ) -> Vec<Diagnostic> {
     let made = configurations.iter().filter(|it| !it.again);
-    let made = made.filter_map(|it| Some((it, capacity(it.provision()?)?)));
+    let here = nodes.is_empty();
+    let made = made.filter_map(|it| Some((it, capacity(it.provision()?, here)?)));
     let mut warnings = Vec::new();
-    for (configuration, (key, capacity)) in made {
+    for (configuration, capacity) in made {
         for workload in workloads {
             let here = workload.only.is_empty() || workload.only.contains(&configuration.name);
             let needed = needed(workload);
-            if here && needed > capacity {
+            if here && needed > capacity.bytes {
                 let message = format!(
                     "the files of `{}` do not fit on `{}`: they need {}, and it has at most {}",
                     workload.name,
                     configuration.name,
                     Bytes(needed),
-                    Bytes(capacity)
+                    Bytes(capacity.bytes)
                 );
-                let hint = format!("increase `{key}`, or use smaller or fewer files");
+                let hint = format!("{}, or use smaller or fewer files", capacity.remedy);
                 let place = places.get(&format!("workload.{}", workload.name));
                 warnings.push(Diagnostic {
                     place: place.cloned(),
@@ -40,25 +43,49 @@ pub(crate) fn too_large(
     warnings
 }
 
-/// The key that limits the size of made storage, and the size, bytes. `None`: it is unknown, or data may be compressed.
-fn capacity(provision: &Provision) -> Option<(&'static str, u64)> {
+/// The space of made storage.
+struct Capacity {
+    /// At most this many bytes.
+    bytes: u64,
+    /// What the user can do to increase it.
+    remedy: String,
+}
+
+/// The space of made storage, or the free space of its folder on this host if it is `here`. `None`: it is unknown, or data
+/// may be compressed.
+fn capacity(provision: &Provision, here: bool) -> Option<Capacity> {
     let compressed = provision.layers.iter().any(|layer| match layer {
         Layer::Zfs(zfs) => zfs.properties.contains_key("compression"),
         Layer::FileSystem { mount, .. } => mount.iter().any(|it| it.starts_with("compress")),
         _ => false,
     });
+    let limited = |key: &str, bytes: u64| Capacity {
+        bytes,
+        remedy: format!("increase `{key}`"),
+    };
+    let file = |layer: &Layer| matches!(layer, Layer::File { .. });
+    let files = provision.layers.iter().any(file);
     let sizes = provision.layers.iter().filter_map(|layer| match layer {
         Layer::File { size, count, .. } => {
-            Some(("file.size", size.saturating_mul(u64::from(*count))))
+            let bytes = size.saturating_mul(u64::from(*count));
+            Some(limited("file.size", bytes))
         }
         Layer::Zram { size, count, .. } => {
-            Some(("zram.size", size.saturating_mul(u64::from(*count))))
+            let bytes = size.saturating_mul(u64::from(*count));
+            Some(limited("zram.size", bytes))
         }
-        Layer::Tmpfs { size } => Some(("tmpfs.size", *size)),
-        Layer::Zfs(zfs) => Some(("zfs.volume", zfs.volume?)),
+        Layer::Tmpfs { size } => Some(limited("tmpfs.size", *size)),
+        Layer::Zfs(zfs) => Some(limited("zfs.volume", zfs.volume?)),
+        // Image files are checked themselves.
+        Layer::Directory { path } if here && !files && path.is_dir() => Some(Capacity {
+            bytes: iodyno_target::space::room(path).ok()?.bytes,
+            remedy: format!("free space in `{}`", path.display()),
+        }),
         _ => None,
     });
-    sizes.min_by_key(|(_, size)| *size).filter(|_| !compressed)
+    sizes
+        .min_by_key(|capacity| capacity.bytes)
+        .filter(|_| !compressed)
 }
 
 /// The least space that the files of a workload need, bytes.

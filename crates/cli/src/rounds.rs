@@ -154,6 +154,7 @@ pub(crate) fn alpha(plan: &Plan) -> f64 {
 pub(crate) fn doubts(plan: &Plan, found: &FoundPaths, args: &ExperimentArgs) -> Vec<Diagnostic> {
     let mut doubts = same_targets(plan, found);
     doubts.extend(too_large(
+        &plan.nodes,
         &plan.configurations,
         &plan.workloads,
         &args.places,

@@ -32,7 +32,7 @@ pub(crate) fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Failure
         experiments += usize::from(experiment.is_some());
         let read = match experiment {
             Some(read) => Some(read.map(|it| {
-                let doubts = too_large(&it.configurations, &it.workloads, &it.places);
+                let doubts = too_large(&it.nodes, &it.configurations, &it.workloads, &it.places);
                 let warnings = it.warnings.into_iter().chain(doubts).collect();
                 (it.workloads.len(), warnings)
             })),

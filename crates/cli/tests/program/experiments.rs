@@ -640,6 +640,17 @@ fn files_that_do_not_fit_in_made_storage_are_reported_before_a_run() {
 }
 
 #[test]
+fn files_that_do_not_fit_in_a_folder_are_reported_before_a_run() {
+    let home = Home::new();
+    let text = "[configuration.c]\ntarget = \"directory on .\"\n\
+        [workload.w]\nfio = { rw = \"read\", size = \"4096t\" }\n";
+    home.file("x.toml", text);
+    let checked = home.iodyno(&["check", "x.toml"]).succeeds();
+    let checked = checked.prints("the files of `w` do not fit on `c`: they need 4 PiB");
+    checked.prints("/work/.`, or use smaller or fewer files");
+}
+
+#[test]
 fn the_time_limit_is_told_in_rounds_also_if_fewer_are_planned() {
     let home = home();
     run(&home, &["--dry-run", "--rounds", "2", "--max-time", "9s"])
