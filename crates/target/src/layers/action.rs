@@ -757,7 +757,13 @@ impl Hands<'_> {
             }
             left -= 1;
             for name in &loops {
-                self.undo_by(&["losetup", "--detach", &format!("/dev/{name}")])?;
+                let detached = self.undo_by(&["losetup", "--detach", &format!("/dev/{name}")]);
+                // It may have been closed, and so detached, in between.
+                if let Err(fault) = detached
+                    && self.loops(file).contains(name)
+                {
+                    return Err(fault);
+                }
             }
         }
     }
