@@ -38,6 +38,10 @@ fuzz_target!(|bytes: &[u8]| {
                 assert!(request.offset + u64::from(request.length) <= export.length);
                 assert!((1..=nbd::MOST_BYTES).contains(&request.length));
             }
+            Command::WriteZeroes { .. } => {
+                assert!(request.offset + u64::from(request.length) <= export.length);
+                assert!(request.length > 0 && request.payload == 0);
+            }
             Command::Flush | Command::Disconnect | Command::Invalid(_) => {}
         }
         if nbd::discard(&mut client, request.payload.into()).is_err() {

@@ -163,7 +163,7 @@ fn main() {
 }
 
 fn served(paths: &[PathBuf], folder: &Path, loads: &[Load]) -> Vec<(f64, f64)> {
-    format::create(paths, paths).expect("a mirror");
+    format::create(paths, paths, false).expect("a mirror");
     let legs = legs::open(paths, Purpose::Use).expect("legs");
     let found = legs::assemble(&legs, false).expect("all legs");
     let open = legs::descriptors(&found.assembly, &legs).expect("descriptors");

@@ -21,16 +21,16 @@ use crate::legs::{self, Leg, Purpose, Refused};
 pub struct Created {
     /// The superblock of its first leg.
     pub superblock: Superblock,
-    /// Whether all legs are blank files, so that nothing has to be copied.
-    pub blank: bool,
+    /// Whether all legs are equal, so that nothing has to be copied.
+    pub equal: bool,
 }
 
 /// Makes a mirror of these files and devices. Its content is that of the first leg, and the others are copied to when it is
-/// served first.
+/// served first, unless they are blank or `assumed` to be equal.
 ///
 /// # Errors
 /// Everything that prevents it; nothing was written then, unless a leg failed.
-pub fn create(paths: &[PathBuf], destroy: &[PathBuf]) -> Result<Created, Refused> {
+pub fn create(paths: &[PathBuf], destroy: &[PathBuf], assumed: bool) -> Result<Created, Refused> {
     if !(1..=MOST_LEGS).contains(&paths.len()) {
         let fault = format!(
             "a mirror has 1 to {MOST_LEGS} legs, and {} are given",
@@ -39,9 +39,8 @@ pub fn create(paths: &[PathBuf], destroy: &[PathBuf]) -> Result<Created, Refused
         return Err(Diagnostic::error(fault).into());
     }
     let legs = legs::open(paths, Purpose::Create(destroy))?;
-    let blank = legs
-        .iter()
-        .all(|leg| !leg.device() && legs::blank(leg.file()));
+    let blank = |leg: &Leg| !leg.device() && legs::blank(leg.file());
+    let equal = assumed || legs.iter().all(blank);
     let shortest = legs.iter().map(Leg::length).min().unwrap_or_default();
     let unit = unit(&legs)?;
     let geometry = Geometry::on_legs(shortest, unit).ok_or_else(|| {
@@ -59,7 +58,7 @@ pub fn create(paths: &[PathBuf], destroy: &[PathBuf]) -> Result<Created, Refused
     let members: Vec<Member> = (0..legs.len())
         .map(|index| Member {
             uuid: Uuid::now_v7(),
-            state: match index == 0 || blank {
+            state: match index == 0 || equal {
                 true => LegState::InSync,
                 false => LegState::Behind { copied: 0 },
             },
@@ -89,7 +88,7 @@ pub fn create(paths: &[PathBuf], destroy: &[PathBuf]) -> Result<Created, Refused
     }
     Ok(Created {
         superblock: superblock(0),
-        blank,
+        equal,
     })
 }
 

@@ -1,6 +1,7 @@
 //! The NBD server: a socket, and two threads for each connection, one that reads requests and one that writes replies.
 //!
-//! A connection may have a limited number of requests and bytes in flight; its reader waits until replies were sent. When a
+//! A connection may have a limited number of requests and bytes in flight, and so may all together; a reader waits until replies were
+//! sent. When a
 //! connection ends, its requests in flight end as well, and their replies are dropped.
 
 use std::io::{self, BufReader, Read, Write};
@@ -22,6 +23,8 @@ use crate::queue::{Handle, Reply, Request};
 const MOST_REQUESTS: usize = 256;
 /// Their bytes; one request may exceed it.
 const MOST_BYTES: usize = 64 << 20;
+/// The bytes of the requests of all connections in flight; each connection may have one request beyond it.
+const MOST_BYTES_OF_ALL: usize = 512 << 20;
 /// Replies are sent together up to about this length, bytes.
 const TOGETHER: usize = 32 << 10;
 /// Connections at a time.
@@ -165,6 +168,7 @@ struct Shared {
     connections: Mutex<Connections>,
     /// A connection has ended.
     ended: Condvar,
+    memory: Arc<Memory>,
     handle: Handle,
     export: Export,
 }
@@ -185,6 +189,7 @@ impl Front {
         let shared = Arc::new(Shared {
             connections: Mutex::default(),
             ended: Condvar::new(),
+            memory: Arc::default(),
             handle,
             export,
         });
@@ -283,7 +288,8 @@ struct Budget {
 }
 
 impl Budget {
-    fn take(&self, bytes: usize) {
+    /// Returns whether nothing else is in flight.
+    fn take(&self, bytes: usize) -> bool {
         let full = |used: &mut (usize, usize)| {
             used.0 >= MOST_REQUESTS || (used.0 > 0 && used.1 + bytes > MOST_BYTES)
         };
@@ -291,12 +297,36 @@ impl Budget {
         let used = self.freed.wait_while(used, full);
         let mut used = used.unwrap_or_else(PoisonError::into_inner);
         (used.0, used.1) = (used.0 + 1, used.1 + bytes);
+        used.0 == 1
     }
 
     fn give(&self, bytes: usize) {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         (used.0, used.1) = (used.0 - 1, used.1 - bytes);
         self.freed.notify_one();
+    }
+}
+
+/// Bytes that all connections have in flight.
+#[derive(Debug, Default)]
+struct Memory {
+    used: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Memory {
+    /// Waits until there is enough, unless the request is `alone` in its connection: clients that do not read their replies must
+    /// not stop the others.
+    fn take(&self, bytes: usize, alone: bool) {
+        let full = |used: &mut usize| !alone && *used + bytes > MOST_BYTES_OF_ALL;
+        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = self.freed.wait_while(used, full);
+        *used.unwrap_or_else(PoisonError::into_inner) += bytes;
+    }
+
+    fn give(&self, bytes: usize) {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) -= bytes;
+        self.freed.notify_all();
     }
 }
 
@@ -311,7 +341,8 @@ fn serve(mut stream: Stream, shared: &Shared) -> io::Result<()> {
     let (sender, replies) = std::sync::mpsc::channel();
     let writer = {
         let (stream, budget) = (stream.try_clone()?, Arc::clone(&budget));
-        let write = move || send_replies(stream, &replies, &budget);
+        let memory = Arc::clone(&shared.memory);
+        let write = move || send_replies(stream, &replies, &budget, &memory);
         thread::Builder::new()
             .name("replies".to_owned())
             .spawn(write)?
@@ -332,7 +363,8 @@ fn receive(
     while let Some(request) = nbd::request(&mut stream, &shared.export)? {
         let access = match request.command {
             Command::Read => Access::Read,
-            Command::Write { fua } => Access::Write { fua },
+            // Without a payload, zeros are written.
+            Command::Write { fua } | Command::WriteZeroes { fua } => Access::Write { fua },
             Command::Flush => Access::Flush,
             Command::Disconnect => return Ok(()),
             Command::Invalid(errno) => {
@@ -341,7 +373,7 @@ fn receive(
                     return Err(io::ErrorKind::InvalidData.into());
                 }
                 nbd::discard(&mut stream, request.payload.into())?;
-                budget.take(0);
+                shared.memory.take(0, budget.take(0));
                 let refusal = Reply {
                     cookie: request.cookie,
                     errno: errno as i32,
@@ -358,7 +390,9 @@ fn receive(
             Access::Flush => (0, 0),
             _ => (request.offset, request.length),
         };
-        budget.take(length as usize);
+        shared
+            .memory
+            .take(length as usize, budget.take(length as usize));
         let mut payload = vec![0; request.payload as usize];
         stream.read_exact(&mut payload)?;
         shared.handle.request(Request {
@@ -374,7 +408,7 @@ fn receive(
 }
 
 /// Sends replies until there can be no more, those that are ready at once by one call. If the client has gone, they are dropped.
-fn send_replies(mut stream: Stream, replies: &Receiver<Reply>, budget: &Budget) {
+fn send_replies(mut stream: Stream, replies: &Receiver<Reply>, budget: &Budget, memory: &Memory) {
     let mut gone = false;
     let mut ready = Vec::with_capacity(2 * TOGETHER);
     while let Ok(first) = replies.recv() {
@@ -394,6 +428,7 @@ fn send_replies(mut stream: Stream, replies: &Receiver<Reply>, budget: &Budget) 
         }
         for length in lengths {
             budget.give(length as usize);
+            memory.give(length as usize);
         }
     }
 }

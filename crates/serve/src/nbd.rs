@@ -1,7 +1,7 @@
 //! The server's side of the NBD protocol: fixed newstyle negotiation and simple replies.
 //!
 //! Source: the protocol's description `proto.md` of the NBD project. There is one export, whose name is empty. Commands are reads,
-//! writes and flushes, with FUA. What a client sends is never trusted: lengths are limited before anything is allocated, unknown
+//! writes, writes of zeros and flushes, with FUA. What a client sends is never trusted: lengths are limited before anything is allocated, unknown
 //! options and commands get the protocol's error, and a client that breaks the framing is disconnected.
 
 use std::io::{self, Read, Write};
@@ -12,7 +12,7 @@ use iodyno_sys::nbd::wire::{self, *};
 pub use wire::MOST_BYTES;
 
 /// Flags of the export.
-const EXPORT_FLAGS: u16 = HAS_FLAGS | SEND_FLUSH | SEND_FUA | CAN_MULTI_CONN;
+const EXPORT_FLAGS: u16 = HAS_FLAGS | SEND_FLUSH | SEND_FUA | SEND_WRITE_ZEROES | CAN_MULTI_CONN;
 
 /// The longest data of an option, bytes: a name has at most 4096.
 const MOST_OPTION: u32 = 16 << 10;
@@ -154,6 +154,11 @@ pub enum Command {
         /// It has to be durable before the reply.
         fua: bool,
     },
+    /// Writes zeros to the range.
+    WriteZeroes {
+        /// They have to be durable before the reply.
+        fua: bool,
+    },
     /// Makes all writes durable that were replied to.
     Flush,
     /// Ends the connection; there is no reply.
@@ -171,7 +176,7 @@ pub struct Request {
     pub command: Command,
     /// Start, bytes.
     pub offset: u64,
-    /// Length, bytes. At most [`MOST_BYTES`] unless it is not valid.
+    /// Length, bytes. Reads and writes that are valid have at most [`MOST_BYTES`].
     pub length: u32,
     /// Number of bytes that follow the request, also if it is not valid.
     pub payload: u32,
@@ -211,9 +216,17 @@ pub fn request(stream: &mut impl Read, export: &Export) -> io::Result<Option<Req
         ),
         CMD_DISC => (Command::Disconnect, 0),
         CMD_FLUSH => (Command::Flush, 0),
+        CMD_WRITE_ZEROES => (
+            Command::WriteZeroes {
+                fua: flags & FUA != 0,
+            },
+            0,
+        ),
         _ => (Command::Invalid(ENOTSUP), 0),
     };
     let transfers = matches!(command, Command::Read | Command::Write { .. });
+    let zeroes = matches!(command, Command::WriteZeroes { .. });
+    let known = if zeroes { FUA | NO_HOLE } else { FUA };
     let unit = u64::from(export.unit);
     let aligned = offset.is_multiple_of(unit) && u64::from(length).is_multiple_of(unit);
     let inside = offset
@@ -221,10 +234,11 @@ pub fn request(stream: &mut impl Read, export: &Export) -> io::Result<Option<Req
         .is_some_and(|end| end <= export.length);
     let command = match command {
         Command::Invalid(_) | Command::Disconnect => command,
-        _ if flags & !FUA != 0 => Command::Invalid(EINVAL),
-        _ if !transfers => command,
-        _ if length > MOST_BYTES || length == 0 || !aligned => Command::Invalid(EINVAL),
-        Command::Write { .. } if !inside => Command::Invalid(ENOSPC),
+        _ if flags & !known != 0 => Command::Invalid(EINVAL),
+        _ if !transfers && !zeroes => command,
+        _ if transfers && length > MOST_BYTES => Command::Invalid(EINVAL),
+        _ if length == 0 || !aligned => Command::Invalid(EINVAL),
+        Command::Write { .. } | Command::WriteZeroes { .. } if !inside => Command::Invalid(ENOSPC),
         _ if !inside => Command::Invalid(EINVAL),
         _ => command,
     };
@@ -421,6 +435,11 @@ mod tests {
             (0, 1, 0, u32::MAX, invalid(EINVAL), u32::MAX),
             (2, 1, 0, 512, invalid(EINVAL), 512),
             (0, 4, 0, 512, invalid(ENOTSUP), 0),
+            (3, 6, 0, 1 << 20, Command::WriteZeroes { fua: true }, 0),
+            (2, 6, 512, 512, Command::WriteZeroes { fua: false }, 0),
+            (4, 6, 0, 512, invalid(EINVAL), 0),
+            (0, 6, 512, u32::MAX - 511, invalid(ENOSPC), 0),
+            (0, 6, 0, 0, invalid(EINVAL), 0),
             (0, 999, 0, 512, invalid(ENOTSUP), 0),
         ] {
             let request = parsed(flags, kind, offset, length);

@@ -68,7 +68,7 @@ pub struct Request {
     pub offset: u64,
     /// Length, bytes.
     pub length: u32,
-    /// The bytes of a write.
+    /// The bytes of a write; empty: zeros.
     pub payload: Vec<u8>,
     /// Number for the reply.
     pub cookie: u64,
@@ -188,6 +188,8 @@ pub fn run(
 #[derive(Debug, Clone)]
 enum Memory {
     None,
+    /// Zeros are written.
+    Zeros,
     /// A part of these bytes is written.
     From(Rc<[u8]>, usize),
     /// A client's part gets what is read.
@@ -238,7 +240,7 @@ struct Part {
 struct Open {
     cookie: u64,
     reply: Sender<Reply>,
-    /// Bytes to write.
+    /// Bytes to write; `None`: zeros, or it is no write.
     payload: Option<Rc<[u8]>>,
     /// Bytes that were read.
     read: Vec<u8>,
@@ -557,8 +559,10 @@ impl<'a> Server<'a> {
             (Buffer::Client(id), OpKind::Read) => Memory::Client(id),
             (Buffer::Client(id), _) => {
                 let part = &self.parts[&id];
-                let payload = self.requests[&part.request].payload.clone();
-                Memory::From(payload.expect("a write has bytes"), part.at)
+                match &self.requests[&part.request].payload {
+                    Some(payload) => Memory::From(Rc::clone(payload), part.at),
+                    None => Memory::Zeros,
+                }
             }
             (Buffer::Own { task, part }, OpKind::Read) => Memory::Own(task, part),
             (Buffer::Own { task, part }, _) => Memory::From(Rc::clone(&self.own[&(task, part)]), 0),
@@ -676,9 +680,11 @@ impl<'a> Server<'a> {
         let mut length = 0;
         for number in &entries {
             let entry = self.entries[*number as usize].as_ref().expect("in use");
-            if let Memory::From(bytes, at) = &entry.memory {
-                let bytes = &bytes[*at..*at + entry.length as usize];
-                self.backend.buffer(slot)[length as usize..][..bytes.len()].copy_from_slice(bytes);
+            let buffer = &mut self.backend.buffer(slot)[length as usize..][..entry.length as usize];
+            match &entry.memory {
+                Memory::From(bytes, at) => buffer.copy_from_slice(&bytes[*at..][..buffer.len()]),
+                Memory::Zeros => buffer.fill(0),
+                Memory::None | Memory::Client(_) | Memory::Own(..) => {}
             }
             length += entry.length;
         }
@@ -786,7 +792,7 @@ impl<'a> Server<'a> {
             Memory::Own(task, part) => {
                 self.own.insert((task, part), Rc::from(bytes));
             }
-            Memory::None | Memory::From(..) => {}
+            Memory::None | Memory::Zeros | Memory::From(..) => {}
         }
     }
 }
