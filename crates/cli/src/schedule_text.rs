@@ -419,6 +419,11 @@ fn layer(layer: &Layer) -> String {
             ],
         ),
         Layer::Dm(target) => with("dm".to_owned(), mapped(target)),
+        Layer::Mirror(mirror) => {
+            let options = [mirror.policy.clone()].into_iter();
+            let options = options.chain(pinned(&mirror.pinning));
+            with("mirror".to_owned(), options.collect())
+        }
         Layer::Vm(vm) => {
             let disk = vm.disk();
             let options = vec![

@@ -1,6 +1,7 @@
 //! The table of keys: name, kind of value, description and default of each. It drives the checks of a text, the JSON
 //! Schema and the reference page.
 
+use iodyno_mirror::PolicyKind;
 use iodyno_model::{Acceleration, DiskAio, DiskCache, DiskInterface};
 use iodyno_units::Nanos;
 
@@ -166,6 +167,7 @@ pub(crate) const CONFIGURATION: &[Key] = &[
     key("delay", Kind::Table(DELAY), "A delay of each read and write of the file or device below."),
     key("md", Kind::Table(MD), "An array of the kernel's md on all devices below."),
     key("dm", Kind::Table(DM), "A device of the device mapper on each device below."),
+    key("mirror", Kind::Table(MIRROR), "A mirror on the files or devices below, which iodyno serves."),
     key("vm", Kind::Table(VM), "Virtual machines, whose disks are the files or devices below. The layers above are made in them, and the trials run in them."),
     key("fill", Kind::Size(0), "Amount of random data written to a new target before its first trial.").default("none"),
     key("precondition", Kind::Time(Nanos(0)), "Longest time for which a new target is written until its rate is steady, after SNIA's PTS: see below.").default("none"),
@@ -180,7 +182,7 @@ pub(crate) const CONFIGURATION: &[Key] = &[
 ];
 
 /// The kinds of layers; each is a table of [`CONFIGURATION`] with its options.
-pub(crate) const KINDS: [&str; 16] = [
+pub(crate) const KINDS: [&str; 17] = [
     "directory",
     "device",
     "file",
@@ -196,6 +198,7 @@ pub(crate) const KINDS: [&str; 16] = [
     "delay",
     "md",
     "dm",
+    "mirror",
     "vm",
 ];
 
@@ -326,6 +329,13 @@ const DM: &[Key] = &[
     key("cipher", Kind::Text, "`crypt`: the kernel's name of the cipher.").default("`\"aes-xts-plain64\"`"),
     key("key_bits", Kind::Count(64, 512), "`crypt`: length of the key, which is random.").default("`512`"),
     key("sector", Kind::Sector, "`crypt`: the unit of encryption.").default("`512`"),
+];
+
+#[rustfmt::skip]
+const MIRROR: &[Key] = &[
+    key("legs", Kind::Count(1, 16), "Number of legs, if the layers below are made.").default("`file.count` or `zram.count`, or 2"),
+    key("policy", Kind::Words(PolicyKind::NAMES), "How the leg of a read is chosen.").default("`\"adaptive\"`"),
+    PINNING[0], PINNING[1],
 ];
 
 #[rustfmt::skip]

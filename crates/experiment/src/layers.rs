@@ -4,16 +4,19 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use iodyno_document::{Report, Table, listed};
+use iodyno_mirror::PolicyKind;
 use iodyno_model::{
     Acceleration, DiskAio, DiskCache, DiskInterface, DmTarget, FileSystemKind, FlakeyFault, Layer,
-    Limits, MdLayer, MdLevel, Pinning, Provision, Target, VdevGroup, VmDisk, VmLayer, ZfsLayer,
-    ZfsOrigin, closest,
+    Limits, MdLayer, MdLevel, MirrorLayer, Pinning, Provision, Target, VdevGroup, VmDisk, VmLayer,
+    ZfsLayer, ZfsOrigin, closest,
 };
 use iodyno_units::Bytes;
 
 use crate::check::{Keyed, layers};
 use crate::keys::{KINDS, VM_DISK, ZFS_OWN, layer_keys};
 
+/// Legs of a mirror, if nothing names a number.
+const LEGS: u32 = 2;
 /// The largest sector of a loop device, bytes.
 const SECTOR: u64 = 4096;
 
@@ -47,7 +50,7 @@ fn needs(kind: &str) -> Needs {
         "file" | "overlay" => Needs::Folder,
         "loop" => Needs::Files,
         "ext4" | "xfs" | "btrfs" | "md" | "dm" => Needs::Devices,
-        "zfs" | "delay" | "vm" => Needs::DevicesOrFiles,
+        "zfs" | "delay" | "mirror" | "vm" => Needs::DevicesOrFiles,
         _ => Needs::Any,
     }
 }
@@ -336,6 +339,7 @@ fn built(
             | Layer::Delay { .. }
             | Layer::Md(_)
             | Layer::Dm(_)
+            | Layer::Mirror(_)
             | Layer::Vm(_) => Gives::Devices,
             Layer::File { .. } => Gives::Files,
             Layer::Zfs(zfs) if zfs.volume.is_some() && zfs.origin != ZfsOrigin::Copy => {
@@ -395,7 +399,7 @@ struct Wanted {
 #[derive(Debug, Clone, Copy)]
 enum SetSize {
     Any,
-    Exactly(u32),
+    Exactly(u32, &'static str),
     AtLeast { least: u32, usual: u32 },
 }
 
@@ -404,7 +408,7 @@ impl Wanted {
         self.sets
             * match self.each {
                 SetSize::Any => 1,
-                SetSize::Exactly(number) => number,
+                SetSize::Exactly(number, _) => number,
                 SetSize::AtLeast { usual, .. } => usual,
             }
     }
@@ -425,10 +429,10 @@ impl Wanted {
             return Some((message, "leave `count` out, for the smallest number"));
         }
         match self.each {
-            SetSize::Exactly(wanted) if wanted * self.sets != count => {
+            SetSize::Exactly(wanted, key) if wanted * self.sets != count => {
                 let message = match self.sets {
                     1 => {
-                        format!("`zfs.layout` has {wanted} devices, and `{kind}.count` is {count}")
+                        format!("`{key}` has {wanted} devices, and `{kind}.count` is {count}")
                     }
                     _ => format!(
                         "the layers above need {}, and `{kind}.count` is {count}",
@@ -471,8 +475,18 @@ fn wanted(above: &[Word<'_>], report: &mut Report<'_>) -> Wanted {
             }
             Word::Kind("zfs", keyed) => {
                 if let Some(devices) = wanted_devices(keyed, report) {
-                    wanted.each = SetSize::Exactly(devices);
+                    wanted.each = SetSize::Exactly(devices, "zfs.layout");
                 }
+                break;
+            }
+            Word::Kind("mirror", keyed) => {
+                wanted.each = match keyed.count("legs", report) {
+                    Some(legs) => SetSize::Exactly(legs as u32, "mirror.legs"),
+                    None => SetSize::AtLeast {
+                        least: 1,
+                        usual: LEGS,
+                    },
+                };
                 break;
             }
             Word::Kind("md", keyed) => {
@@ -566,6 +580,13 @@ fn layer(
         }
         "md" => Layer::Md(md(keyed, report)),
         "dm" => Layer::Dm(dm(keyed, report)),
+        "mirror" => Layer::Mirror(MirrorLayer {
+            policy: keyed
+                .word("policy", report)
+                .unwrap_or(PolicyKind::Adaptive.name())
+                .to_owned(),
+            pinning: pinning(keyed, report),
+        }),
         "vm" => Layer::Vm(vm(keyed, folder, report)),
         "delay" => Layer::Delay {
             read_ns: keyed.time("read", report).unwrap_or_default().0,

@@ -127,7 +127,7 @@ pub enum PolicyKind {
 }
 
 impl PolicyKind {
-    /// All policies.
+    /// All policies, in the order of their declaration.
     pub const ALL: [PolicyKind; 8] = [
         PolicyKind::Modulo,
         PolicyKind::LeastPending,
@@ -139,18 +139,21 @@ impl PolicyKind {
         PolicyKind::Adaptive,
     ];
 
+    /// The names of [`Self::ALL`].
+    pub const NAMES: &'static [&'static str] = &[
+        "modulo",
+        "least-pending",
+        "openzfs",
+        "openzfs-nonrot",
+        "md-raid1",
+        "round-robin",
+        "power-of-two",
+        "adaptive",
+    ];
+
     /// Its name on command lines.
     pub fn name(self) -> &'static str {
-        match self {
-            PolicyKind::Modulo => "modulo",
-            PolicyKind::LeastPending => "least-pending",
-            PolicyKind::OpenZfs => "openzfs",
-            PolicyKind::OpenZfsNonrot => "openzfs-nonrot",
-            PolicyKind::MdRaid1 => "md-raid1",
-            PolicyKind::RoundRobin => "round-robin",
-            PolicyKind::PowerOfTwo => "power-of-two",
-            PolicyKind::Adaptive => "adaptive",
-        }
+        PolicyKind::NAMES[self as usize]
     }
 
     /// The policy with its usual constants, for a mirror of `legs` legs. The seed matters only to policies that draw

@@ -84,9 +84,21 @@ pub enum Layer {
     Md(MdLayer),
     /// A device of the device mapper on each device below.
     Dm(DmTarget),
+    /// A mirror on the files or devices below, which iodyno serves itself: one block device.
+    Mirror(MirrorLayer),
     /// Virtual machines, whose disks are the files or devices below. The layers above are made in each of them, and the trials
     /// run in all of them at once.
     Vm(VmLayer),
+}
+
+/// A mirror, and the server of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MirrorLayer {
+    /// Name of the read policy.
+    pub policy: String,
+    /// Where its server processes run.
+    #[serde(flatten)]
+    pub pinning: Pinning,
 }
 
 /// Where the server processes of a layer run.
@@ -357,6 +369,7 @@ impl Layer {
             Layer::Delay { .. } => "delay",
             Layer::Md(_) => "md",
             Layer::Dm(_) => "dm",
+            Layer::Mirror(_) => "mirror",
             Layer::Vm(_) => "vm",
         }
     }

@@ -91,8 +91,8 @@ pub use job::{
 };
 pub use key::{RunId, TrialKey};
 pub use layer::{
-    CommandRun, FileSystemKind, Fresh, Layer, Limits, Pinning, Provision, VdevGroup, ZfsLayer,
-    ZfsOrigin,
+    CommandRun, FileSystemKind, Fresh, Layer, Limits, MirrorLayer, Pinning, Provision, VdevGroup,
+    ZfsLayer, ZfsOrigin,
 };
 pub use mapped::{DmTarget, FlakeyFault, MdLayer, MdLevel};
 pub use metric::{Better, Figure, Metric, Unit, Withheld};

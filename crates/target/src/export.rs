@@ -53,6 +53,17 @@ pub fn look(uri: &NbdUri, wanted: &Use) -> Result<u64, Vec<Diagnostic>> {
     }
 }
 
+/// The shortest request of an export, bytes.
+///
+/// # Errors
+/// It cannot be connected to.
+pub fn unit(uri: &NbdUri) -> Result<u32, Diagnostic> {
+    let connection = nbd::connect(uri, WITHIN).map_err(|error| described(&error))?;
+    let unit = connection.export.smallest;
+    connection.close();
+    Ok(unit)
+}
+
 fn unsuitable(uri: &NbdUri, export: &nbd::Export, wanted: &Use) -> Vec<Diagnostic> {
     let mut faults = Vec::new();
     let mut fault = |wrong: bool, what: String, hint: String| {

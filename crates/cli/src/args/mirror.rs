@@ -47,6 +47,11 @@ pub(crate) struct MirrorCreateArgs {
     /// Permit overwriting the content of this file or device; repeatable.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) destroy: Vec<PathBuf>,
+
+    /// Do not copy the first leg to the others: they are equal already. If they are not, a block that is read before it is written
+    /// depends on the leg.
+    #[arg(long)]
+    pub(crate) assume_clean: bool,
 }
 
 /// Show what is stored on legs.

@@ -50,9 +50,9 @@ impl From<Refused> for Failure {
 }
 
 fn create(args: &MirrorCreateArgs) -> Result<Exit, Failure> {
-    let created = format::create(&args.legs, &args.destroy)?;
+    let created = format::create(&args.legs, &args.destroy, args.assume_clean)?;
     let superblock = &created.superblock;
-    let copied = match created.blank || args.legs.len() < 2 {
+    let copied = match created.equal || args.legs.len() < 2 {
         true => String::new(),
         false => format!(
             "when it is served, `{}` is copied to the other legs\n",
@@ -116,8 +116,8 @@ struct State {
     bytes: u64,
     region_bytes: u64,
     unit_bytes: u32,
-    /// Regions that the write-intent log marks.
-    marked_regions: usize,
+    /// Regions that the write-intent log marks; `None`: unknown without a leg in sync.
+    marked_regions: Option<usize>,
     redundant: bool,
     legs: Vec<LegLine>,
 }
@@ -135,11 +135,13 @@ struct LegLine {
 
 fn status(args: &MirrorStatusArgs, context: &Context) -> Result<Exit, Failure> {
     let legs = legs::open(&args.legs, Purpose::Look)?;
-    // Legs may be missing here: the others are shown.
-    let found = legs::assemble(&legs, true).map_err(failed)?;
+    // Legs may be missing here: the others are shown, and those that are behind as well.
+    let found = legs::assemble(&legs, true);
     let complete = legs::assemble(&legs, false).err().unwrap_or_default();
-    let marked = found.marked();
-    let recorded = newest(&legs).unwrap_or_else(|| found.assembly.superblock(0));
+    let Some(recorded) = newest(&legs) else {
+        return Err(failed(found.err().unwrap_or_default()));
+    };
+    let marked = found.ok().map(|found| found.marked());
     let state = State {
         mirror: recorded.mirror.to_string(),
         generation: recorded.generation,
@@ -148,13 +150,13 @@ fn status(args: &MirrorStatusArgs, context: &Context) -> Result<Exit, Failure> {
         unit_bytes: recorded.geometry.unit,
         marked_regions: marked,
         redundant: complete.is_empty()
-            && marked == 0
+            && marked == Some(0)
             && recorded.members.len() > 1
             && recorded
                 .members
                 .iter()
                 .all(|member| member.state == LegState::InSync),
-        legs: lines(&found.assembly, &recorded, &legs),
+        legs: lines(&recorded, &legs),
     };
     match args.json {
         true => write_out(context.json(&state))?,
@@ -175,27 +177,30 @@ fn failed(faults: Vec<Diagnostic>) -> Failure {
     }
 }
 
-/// The superblock that counts: the newest of those that call themselves in sync.
+/// The superblock that counts: the newest of those that call themselves in sync; if none does, the newest.
 fn newest(legs: &[Leg]) -> Option<Superblock> {
-    let stored = legs.iter().filter_map(|leg| Some(leg.superblock().ok()?.0));
-    let claims = stored.filter(Superblock::claims);
-    claims.reduce(|one, other| if one.precedes(&other) { other } else { one })
+    let stored = || legs.iter().filter_map(|leg| Some(leg.superblock().ok()?.0));
+    let newer = |one: Superblock, other: Superblock| match one.precedes(&other) {
+        true => other,
+        false => one,
+    };
+    let claims = stored().filter(Superblock::claims).reduce(newer);
+    claims.or_else(|| stored().reduce(newer))
 }
 
-fn lines(assembly: &Assembly, recorded: &Superblock, legs: &[Leg]) -> Vec<LegLine> {
-    let parts = assembly.parts.iter();
-    parts
-        .map(|part| {
-            let state = recorded
-                .state(part.member.uuid)
-                .unwrap_or(part.member.state);
-            let (state, copied_bytes) = match state {
+fn lines(recorded: &Superblock, legs: &[Leg]) -> Vec<LegLine> {
+    let of = |leg: &&Leg, uuid| (leg.superblock()).is_ok_and(|(found, _)| found.leg == uuid);
+    let members = recorded.members.iter();
+    members
+        .map(|member| {
+            let given = legs.iter().find(|leg| of(leg, member.uuid));
+            let (state, copied_bytes) = match member.state {
                 LegState::InSync => ("in sync", None),
                 LegState::Behind { copied } => ("behind", Some(copied)),
             };
             LegLine {
-                uuid: part.member.uuid.to_string(),
-                path: part.given.map(|at| legs[at].path.clone()),
+                uuid: member.uuid.to_string(),
+                path: given.map(|leg| leg.path.clone()),
                 state,
                 copied_bytes,
             }
@@ -209,7 +214,10 @@ fn text(state: &State) -> String {
         state.mirror,
         Bytes(state.bytes),
         state.generation,
-        counted(state.marked_regions as u64, "region"),
+        match state.marked_regions {
+            Some(marked) => counted(marked as u64, "region"),
+            None => "an unknown number of regions".to_owned(),
+        },
         Bytes(state.region_bytes),
     );
     for leg in &state.legs {

@@ -65,6 +65,10 @@ fn what_was_written_is_on_every_leg_and_is_read_by_each_policy() {
             client.try_write(flags, offset, &bytes).unwrap();
             all[offset as usize..][..length as usize].copy_from_slice(&bytes);
         }
+        // Zeros replace a part of them.
+        let zeros = (4 * MIB + 512, 2 * MIB as usize + 1024);
+        client.call(FUA, 6, zeros.0, zeros.1, &[]).unwrap().unwrap();
+        all[zeros.0 as usize..][..zeros.1].fill(0);
         client.flush();
         assert!(client.read(0, 23 * MIB as usize) == all, "{policy}");
         // The client is still connected.
@@ -79,6 +83,25 @@ fn what_was_written_is_on_every_leg_and_is_read_by_each_policy() {
         assert_eq!(status["redundant"], true);
     }
     assert!(!home.work().join("s").exists());
+}
+
+#[test]
+fn legs_that_are_not_blank_are_copied_to_unless_they_are_assumed_to_be_equal() {
+    let home = Home::new();
+    let path = leg(&home, "a", 9);
+    leg(&home, "b", 9);
+    std::fs::write(&path, noise(3, 9 * MIB as usize)).unwrap();
+    let create = ["create", "a", "b", "--destroy", "a"];
+    mirror(&home, &create).succeeds().prints("is copied to");
+    // A leg that is behind describes the mirror as well.
+    let status = mirror(&home, &["status", "b"]).exits(1);
+    let status = status.tells("in sync").prints("behind from byte 0");
+    status
+        .prints("not given")
+        .prints("unknown number of regions");
+    let again = [&create[..], &["--destroy", "b", "--assume-clean"]].concat();
+    mirror(&home, &again).succeeds();
+    mirror(&home, &["status", "a", "b"]).exits(0);
 }
 
 #[test]

@@ -71,6 +71,11 @@ fn a_new_loop_device_is_preconditioned_and_detached() {
     assert_ne!(facts["precondition.written"], "0 B", "{facts:#}");
     assert!(facts["precondition.steady"].is_string(), "{facts:#}");
     assert_eq!(facts["layers"], "loop on file on directory");
+    nothing_is_left(&home);
+}
+
+/// Asserts that no loop device is on a file of this home, and that only the experiment is in it.
+fn nothing_is_left(home: &Home) {
     let loops = fs::read_dir("/sys/block").unwrap().flatten();
     let own = home.work().display().to_string();
     for device in loops {
@@ -81,4 +86,39 @@ fn a_new_loop_device_is_preconditioned_and_detached() {
     let left = fs::read_dir(home.work()).unwrap().flatten();
     let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
     assert_eq!(left, ["x.toml"]);
+}
+
+#[test]
+fn a_mirror_is_made_written_through_its_block_device_and_undone() {
+    if !root() {
+        return skip("only root attaches loop devices");
+    }
+    let home = Home::new();
+    home.file(
+        "x.toml",
+        "rounds = 1\nsettle = false\n[configuration.'mirror-${policy}']\ntarget = 'mirror on file on .'\n\
+         mirror.policy = '${policy}'\nmirror.legs = 3\nfile.size = '16MiB'\naxis.policy = ['md-raid1', 'adaptive']\n\
+         [workload.w]\nfio = { rw = 'randrw', bs = '4k', size = '8m', direct = 1, verify = 'crc32c', fsync = 64 }\n",
+    );
+    let done = home.iodyno(&["run", "x.toml", "--json"]);
+    for missing in ["/dev/loop-control", "/dev/fuse", "nbdfuse"] {
+        if done.stderr.contains(&format!("`{missing}`")) {
+            return skip(&done.stderr);
+        }
+    }
+    let run = done.succeeds().json();
+    let trials = run["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 2);
+    for trial in trials {
+        assert_eq!(trial["outcome"]["state"], "completed");
+        let made = &trial["nodes"][0]["environment"]["made"];
+        assert_eq!(made["facts"]["layers"], "mirror on file on directory");
+        let commands = made["commands"].to_string();
+        assert_eq!(
+            commands.matches("disk2.img --destroy").count(),
+            1,
+            "{commands}"
+        );
+    }
+    nothing_is_left(&home);
 }

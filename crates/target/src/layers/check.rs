@@ -92,7 +92,7 @@ pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
             (Layer::FileSystem { .. }, below) => {
                 ("one device below it", below == Shape::Devices(1))
             }
-            (Layer::Zfs(_) | Layer::Delay { .. }, below) => (
+            (Layer::Zfs(_) | Layer::Delay { .. } | Layer::Mirror(_), below) => (
                 "devices or files below it",
                 matches!(below, Shape::Devices(_) | Shape::Files(_)),
             ),
@@ -135,6 +135,7 @@ pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
                 Shape::Devices(count) => Shape::Devices((count / target.consumes()).max(1)),
                 _ => Shape::Devices(1),
             },
+            Layer::Mirror(_) => Shape::Devices(1),
             Layer::Vm(vm) => match below {
                 Shape::Files(count) | Shape::Devices(count) => {
                     Shape::Devices(count / vm.guests.max(1))
@@ -193,6 +194,7 @@ pub(super) fn tools(layer: &Layer) -> &'static [(&'static str, &'static str)] {
             &[("cryptsetup", "cryptsetup-bin"), ("dmsetup", "dmsetup")]
         }
         Layer::Dm(_) => &[("dmsetup", "dmsetup")],
+        Layer::Mirror(_) => &[("nbdfuse", "libnbd-bin"), ("losetup", "mount")],
         Layer::Delay { .. } => &[
             ("nbdkit", "nbdkit"),
             ("nbdfuse", "libnbd-bin"),
@@ -209,7 +211,9 @@ fn kernel(layer: &Layer, roots: &Roots) -> Option<(PathBuf, &'static str)> {
             roots.sys.join("class/zram-control/hot_add"),
             "run `modprobe zram`",
         )),
-        Layer::Delay { .. } => Some((roots.dev.join("fuse"), "run `modprobe fuse`")),
+        Layer::Delay { .. } | Layer::Mirror(_) => {
+            Some((roots.dev.join("fuse"), "run `modprobe fuse`"))
+        }
         Layer::Md(md) => Some((
             roots.proc.join("mdstat"),
             match md.level {
@@ -312,7 +316,7 @@ impl Maker<'_> {
             devices = match layer {
                 Layer::File { count, .. } | Layer::Zram { count, .. } => *count as usize,
                 Layer::Device { paths } => paths.len(),
-                Layer::Zfs(_) | Layer::Md(_) => 1,
+                Layer::Zfs(_) | Layer::Md(_) | Layer::Mirror(_) => 1,
                 Layer::Dm(target) => devices / target.consumes() as usize,
                 _ => devices,
             };
@@ -407,6 +411,7 @@ impl Maker<'_> {
                 });
                 broken.chain(self.pinning_faults(pinning)).collect()
             }
+            Layer::Mirror(mirror) => self.pinning_faults(&mirror.pinning),
             Layer::Vm(_) => {
                 let mounts = self.folders.mounts.join(&request.token);
                 vm::faults(self.host, provision, &mounts, devices)

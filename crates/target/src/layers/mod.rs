@@ -10,6 +10,7 @@ mod clean;
 mod fill;
 mod host;
 mod mapped;
+mod mirror;
 #[cfg(test)]
 mod tests;
 mod throttle;
@@ -684,6 +685,7 @@ impl Making<'_, '_> {
             } => self.delay(&name, [*read_ns, *write_ns], pinning, below),
             Layer::Md(md) => self.md(&name, md, below),
             Layer::Dm(target) => self.dm(&name, target, below),
+            Layer::Mirror(mirror) => self.mirror(&name, mirror, below),
             Layer::Vm(vm) => {
                 let above = self
                     .request

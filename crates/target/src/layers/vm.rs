@@ -58,7 +58,12 @@ pub(super) fn faults(
         faults.push(Diagnostic::error(message).hint(hint));
     };
     for layer in above {
-        if let Layer::Zfs(_) | Layer::Delay { .. } | Layer::Throttle(_) | Layer::Vm(_) = layer {
+        if let Layer::Zfs(_)
+        | Layer::Delay { .. }
+        | Layer::Mirror(_)
+        | Layer::Throttle(_)
+        | Layer::Vm(_) = layer
+        {
             let message = format!("`{}` cannot be made in a virtual machine", layer.kind());
             fault(message, "put it below `vm`, or leave it out");
         }
