@@ -65,7 +65,7 @@ fn warnings_alone_are_not_an_error() {
 fn unsupported_options_are_distinguished_from_errors() {
     let home = Home::new();
     home.file("good.fio", "[t]\nrw=read\nsize=4k\n");
-    home.file("server.fio", "[t]\nioengine=nbd\nrw=read\nsize=4k\n");
+    home.file("server.fio", "[t]\nioengine=rbd\nrw=read\nsize=4k\n");
     home.file("slip.fio", "[t]\nrw=raed\nsize=4k\n");
     let refused = home.iodyno(&["check", "good.fio", "server.fio"]).exits(1);
     assert!(

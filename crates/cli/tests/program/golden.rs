@@ -592,7 +592,7 @@ fn golden_check() {
     home.file("good.fio", MIX);
     home.file(
         "faulty.fio",
-        "[t]\nrw=raed\nsize=4KiB\niodepth=32\n[u]\nioengine=nbd\nrw=read\nsize=1m\n\
+        "[t]\nrw=raed\nsize=4KiB\niodepth=32\n[u]\nioengine=rbd\nrw=read\nsize=1m\n\
          [v]\nioengine=sim\nverify=crc32c\nrw=write\nsize=1m\n",
     );
     let done = home
