@@ -435,6 +435,9 @@ fn layer(layer: &Layer) -> String {
                 format!("cache={}", disk.cache.name()),
                 format!("aio={}", disk.aio.name()),
                 if disk.iothread { "iothread" } else { "" }.to_owned(),
+                disk.zone
+                    .map(|bytes| format!("zones of {}", Bytes(bytes)))
+                    .unwrap_or_default(),
             ];
             let what = counted(u64::from(vm.guests), "virtual machine");
             with(what, options)

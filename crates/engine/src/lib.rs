@@ -25,6 +25,7 @@ mod prepare;
 mod priorities;
 mod shared;
 mod shared_files;
+mod shared_zones;
 mod spec;
 pub mod stream;
 mod support;
@@ -46,6 +47,7 @@ pub use outcome::{CloneOutcome, StepSpan, WorkerError, WrittenBlocks};
 pub use pauses::Pauses;
 pub use shared::{CloneShared, Gate};
 pub use shared_files::{SharedFilesPart, SharedFilesState, TRAILER, seal};
+pub use shared_zones::shared_zones;
 pub use spec::{
     BlocksPart, ClonePart, CloneSpec, Dumps, JobFile, RecordedBlocks, RecordedUnit, ReplayPart,
     Simulated,

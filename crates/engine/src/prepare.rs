@@ -1,5 +1,7 @@
 //! Creates the backend for a clone's spec and runs the clone: the kind of engine is matched here only.
 
+mod zones;
+
 use std::sync::Arc;
 
 use iodyno_model::{Amount, Blocks, Distribution, EngineKind, Job, Memory, Order, SharedFiles};
@@ -38,7 +40,13 @@ pub(crate) fn blocks(
     let job = Arc::clone(&spec.job);
     check_zones(&spec, blocks)?;
     check_sequence(&spec, blocks)?;
-    check_write_zones(&spec, blocks)?;
+    let zones = zones::of_devices(&spec, blocks)?;
+    let on_devices = zones.as_ref().map(|zones| {
+        let mut blocks = blocks.clone();
+        blocks.extent.write_zones = Some(zones.rule);
+        blocks
+    });
+    let blocks = on_devices.as_ref().unwrap_or(blocks);
     check_precondition(&spec, blocks)?;
     let access = &blocks.access;
     let (replay, iolog) = match &spec.part {
@@ -73,7 +81,11 @@ pub(crate) fn blocks(
         });
     }
     on_backend(spec, parts, access.max_block(), changes, |spec, regions| {
-        JobStream::new(&job, blocks, regions, spec.byte_budget, spec.seed)
+        let stream = JobStream::new(&job, blocks, regions, spec.byte_budget, spec.seed);
+        match &zones {
+            Some(zones) => stream.on_zones(zones, regions),
+            None => stream,
+        }
     })
 }
 
@@ -391,19 +403,6 @@ fn check_zones(spec: &CloneSpec, blocks: &Blocks) -> Result<(), WorkerError> {
         }
     }
     Ok(())
-}
-
-/// Zones with write pointers are only kept on files: a zoned device has its own.
-fn check_write_zones(spec: &CloneSpec, blocks: &Blocks) -> Result<(), WorkerError> {
-    let device = spec.files.iter().find(|file| file.device);
-    match (blocks.extent.write_zones, device) {
-        (Some(_), Some(device)) => Err(WorkerError {
-            what: format!("use `zonemode=zbd` on `{}`", device.name),
-            cause: "zones of block devices are not supported".to_owned(),
-            hint: Some("use a file, or `zonemode=strided`".to_owned()),
-        }),
-        _ => Ok(()),
-    }
 }
 
 /// A disk is preconditioned as a whole, in regions that its cache does not hold.

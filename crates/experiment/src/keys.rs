@@ -354,6 +354,7 @@ pub(crate) const VM_DISK: &[Key] = &[
     key("cache", Kind::Words(DiskCache::NAMES), "The host's page cache and the guest's flushes, as in qemu.").default("`\"none\"`"),
     key("aio", Kind::Words(DiskAio::NAMES), "How qemu accesses the file or device.").default("`\"threads\"`"),
     key("iothread", Kind::Switch, "A thread of qemu for each disk.").default("`false`"),
+    key("zone", Kind::Size(64 << 10), "Length of a zone, a power of two: the disk is zoned. Needs `interface = \"nvme\"`.").default("no zones"),
 ];
 
 const HOST: &[Key] = &[

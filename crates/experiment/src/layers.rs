@@ -705,6 +705,7 @@ fn vm(keyed: &Keyed<'_>, folder: &Path, report: &mut Report<'_>) -> VmLayer {
     let count = |name: &str, report: &mut Report<'_>| keyed.count(name, report).map(|it| it as u32);
     let disk = keyed.value("disk").and_then(|node| {
         let disk = Keyed::within(node.as_table()?, node.at.clone(), "disk", VM_DISK);
+        let zone = disk.size("zone", report);
         let mut word = |name: &str| disk.word(name, report);
         Some(VmDisk {
             interface: word("interface")
@@ -713,6 +714,7 @@ fn vm(keyed: &Keyed<'_>, folder: &Path, report: &mut Report<'_>) -> VmLayer {
             cache: word("cache").and_then(DiskCache::named).unwrap_or_default(),
             aio: word("aio").and_then(DiskAio::named).unwrap_or_default(),
             iothread: disk.switch("iothread", report).unwrap_or_default(),
+            zone,
             ..VmDisk::default()
         })
     });

@@ -122,7 +122,7 @@ const DIFFERENCES: &str = "\
 | `number_ios` with `ramp_time` | the ops of the ramp do not count; in fio the job ends if it does as many during the ramp |
 | `ioengine=null` with several files and `filesize`, without `size` | whole blocks of each file, as with other engines; fio adds their sizes up first |
 | `nrfiles` with less than a block for each file | an error; fio does nothing and reports success |
-| `zonemode=zbd` | on files only, where each clone has its own write pointers; in fio the jobs of a file share them. Zoned devices, and trims, are refused |
+| `zonemode=zbd` | each clone has its own write pointers; in fio the jobs of a file share them. Trims are refused. On a zoned device, which needs `direct=1` for writes, the clones of a run have zones of their own, one write of a zone is in flight at a time, a sequential job empties each zone that it begins, and verification and zones without a write pointer are refused |
 | `sync_file_range` | the range of the writes since the last one to the same file; libaio and io_uring make the call synchronously |
 | `steadystate=lat:100us` | 100 µs; fio compares with 100 ns |
 | `random_distribution=sequence` | the list is that of each file, and begins again at the end of the region; fio continues it from file to file, and ends the job |

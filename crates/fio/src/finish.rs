@@ -372,9 +372,14 @@ fn finish_write_zones(draft: &mut Draft, report: &mut Report) {
     let largest = draft.blocks.access.max_block();
     let fault = match () {
         () if draft.failed.contains("zonesize") => None,
+        () if draft.blocks.access.trims => {
+            Some(("zonemode", "zones are not trimmed", "use reads and writes"))
+        }
+        // A zoned device has its own.
+        () if size == 0 && draft.in_zones.is_empty() => None,
         () if size < LEAST => Some((
             "zonemode",
-            "`zonemode=zbd` needs the size of a zone, at least 512 bytes",
+            "`zonemode=zbd` with sizes in zones needs the size of a zone, at least 512 bytes",
             "add `zonesize=…`",
         )),
         () if zones.capacity > size => Some((
@@ -387,9 +392,6 @@ fn finish_write_zones(draft: &mut Draft, report: &mut Report) {
             "a block is larger than a zone",
             "raise `zonesize`, or lower `bs`",
         )),
-        () if draft.blocks.access.trims => {
-            Some(("zonemode", "zones are not trimmed", "use reads and writes"))
-        }
         () => None,
     };
     if let Some((option, message, hint)) = fault {

@@ -264,9 +264,9 @@ fn invalid_values_are_errors_at_their_location() {
         ("iodpeth=4", "iodpeth", "error there is no option `iodpeth`"),
         ("RW=read", "RW", "error there is no option `RW`"),
         (
-            "zonemode=zbd",
+            "zonemode=zbd\nsize=8z",
             "zonemode",
-            "error `zonemode=zbd` needs the size of a zone",
+            "error `zonemode=zbd` with sizes in zones needs the size of a zone",
         ),
         (
             "zonemode=zbd\nzonesize=1m\nzonecapacity=2m",

@@ -193,7 +193,21 @@ fn disk_words(number: usize, disk: &VmDisk, source: Option<&str>, discard: bool)
             );
             add("-device", format!("scsi-hd,bus=scsi{number}.0,{serial}"));
         }
-        DiskInterface::Nvme => add("-device", format!("nvme,{serial}")),
+        DiskInterface::Nvme => match disk.zone {
+            None => add("-device", format!("nvme,{serial}")),
+            Some(bytes) => {
+                add(
+                    "-device",
+                    format!("nvme,id=nvme{number},serial={SERIAL}{number}"),
+                );
+                add(
+                    "-device",
+                    format!(
+                        "nvme-ns,bus=nvme{number},drive=disk{number},zoned=true,zoned.zone_size={bytes}"
+                    ),
+                );
+            }
+        },
     }
     words
 }
@@ -311,6 +325,27 @@ mod tests {
                 "if=none,id=disk1,file.driver=null-co,file.size=1073741824,file.read-zeroes=on,format=raw,cache=none,throttling.iops-read=500,throttling.bps-write=1048576",
                 "-device",
                 "nvme,drive=disk1,serial=iodyno1",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_zoned_disk_is_a_namespace_of_an_nvme_device() {
+        let disk = VmDisk {
+            interface: DiskInterface::Nvme,
+            zone: Some(4 << 20),
+            ..VmDisk::default()
+        };
+        check(
+            vec![disk],
+            &["/d/disk0.img"],
+            &[
+                "-drive",
+                "if=none,id=disk0,file=/d/disk0.img,format=raw,discard=unmap,aio=threads,cache=none",
+                "-device",
+                "nvme,id=nvme0,serial=iodyno0",
+                "-device",
+                "nvme-ns,bus=nvme0,drive=disk0,zoned=true,zoned.zone_size=4194304",
             ],
         );
     }

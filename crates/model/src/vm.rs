@@ -98,6 +98,9 @@ pub struct VmDisk {
     pub iothread: bool,
     /// Limits that qemu enforces.
     pub throttle: Limits,
+    /// The length of a zone, bytes: the disk is a zoned namespace of an NVMe device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<u64>,
 }
 
 /// Where the blocks of a disk are.

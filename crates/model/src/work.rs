@@ -31,12 +31,12 @@ pub struct Extent {
     pub write_zones: Option<WriteZones>,
 }
 
-/// Zones with a write pointer, which the job keeps itself (fio's `zonemode=zbd` on files).
+/// Zones with a write pointer (fio's `zonemode=zbd`). The job keeps that of files itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteZones {
-    /// Length of a zone, bytes.
+    /// Length of a zone, bytes; 0: that of the device.
     pub size: u64,
-    /// Its part that is written, bytes.
+    /// Its part that is written, bytes; 0: that of the device.
     pub capacity: u64,
     /// Maximum number of zones that are written in part; 0: no limit.
     pub max_open: u32,

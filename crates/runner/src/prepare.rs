@@ -307,6 +307,12 @@ fn open_all(
     {
         faults.push(fault);
     }
+    let specs = clones.iter().filter_map(|clone| clone.spec.as_ref());
+    if let Some(name) = iodyno_engine::shared_zones(specs) {
+        let hint = "give each clone zones of its own by `offset` and `size`, and use a run for each job that reads what another wrote";
+        let message = format!("several clones use the same zones of `{name}`");
+        faults.push(fault(message, hint));
+    }
     match faults.is_empty() {
         true => Ok(clones),
         false => Err(faults),

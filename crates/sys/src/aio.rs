@@ -252,7 +252,9 @@ impl Backend for AioBackend {
             }
             OpKind::Fsync => 2,
             OpKind::Fdatasync => 3,
-            OpKind::Trim | OpKind::SyncRange(_) => return self.blocking.push((slot, *op)),
+            OpKind::Trim | OpKind::SyncRange(_) | OpKind::ResetZone => {
+                return self.blocking.push((slot, *op));
+            }
         };
         let fd = self.files[op.file as usize].descriptor.as_raw_fd() as u32;
         let (skip, length) = (op.skip, op.transfer_length());

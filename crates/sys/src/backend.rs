@@ -21,9 +21,17 @@ pub enum OpKind {
     Fdatasync,
     /// sync_file_range of the range, with these flags of the call.
     SyncRange(u8),
+    /// Empties the zone of a zoned device that begins at the offset. The length is that of the zone.
+    ResetZone,
 }
 
 impl OpKind {
+    /// A call that returns when it is done, also in backends whose other ops complete later.
+    #[inline]
+    pub(crate) fn blocks(self) -> bool {
+        matches!(self, OpKind::SyncRange(_) | OpKind::ResetZone)
+    }
+
     /// Transfers data between a buffer and the file.
     #[inline]
     pub fn transfers(self) -> bool {

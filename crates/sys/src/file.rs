@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 
 use iodyno_model::Engine;
 
-use crate::{File, Op, OpKind};
+use crate::{File, Op, OpKind, zones};
 
 const RWF_HIPRI: u32 = 1;
 const RWF_NOWAIT: u32 = 8;
@@ -163,7 +163,7 @@ pub(crate) fn sync(file: &OwnedFd, data_only: bool) -> i32 {
     })
 }
 
-/// A synchronous call on the range of an op: sync_file_range, or a trim (BLKDISCARD on a device, a punched hole in a
+/// A synchronous call on the range of an op: sync_file_range, the reset of a zone, or a trim (BLKDISCARD on a device, a punched hole in a
 /// file). 0, or −errno.
 pub(crate) fn on_range(file: &File, op: &Op) -> i32 {
     const BLKDISCARD: libc::c_ulong = 0x1277;
@@ -173,6 +173,9 @@ pub(crate) fn on_range(file: &File, op: &Op) -> i32 {
         let (offset, length) = (offset as libc::off64_t, length as libc::off64_t);
         // SAFETY: the arguments are plain numbers.
         return status(unsafe { libc::sync_file_range(descriptor, offset, length, flags.into()) });
+    }
+    if op.kind == OpKind::ResetZone {
+        return zones::reset(&file.descriptor, offset, length);
     }
     if file.device {
         let range = [offset, length];

@@ -24,6 +24,7 @@ mod sync;
 pub mod thread;
 mod uring;
 mod virtual_clock;
+pub mod zones;
 
 pub use aio::AioBackend;
 pub use backend::{

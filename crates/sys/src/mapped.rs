@@ -46,7 +46,7 @@ impl SyncExecutor for MappedFiles {
         match op.kind {
             OpKind::Read => copied(mapped.read(op.offset, buffer)),
             OpKind::Write => copied(mapped.write(op.offset, buffer)),
-            OpKind::Trim | OpKind::SyncRange(_) => file::on_range(file, op),
+            OpKind::Trim | OpKind::SyncRange(_) | OpKind::ResetZone => file::on_range(file, op),
             // On Linux msync(MS_SYNC) is the equivalent of fdatasync for mapped pages, and fsync writes
             // mapped pages too: both together would flush the device twice.
             OpKind::Fdatasync => mapped.sync(),

@@ -69,7 +69,7 @@ impl PosixAioBackend {
                 OpKind::Write => libc::aio_write(block),
                 OpKind::Fsync => libc::aio_fsync(libc::O_SYNC, block),
                 OpKind::Fdatasync => libc::aio_fsync(libc::O_DSYNC, block),
-                OpKind::Trim | OpKind::SyncRange(_) => {
+                OpKind::Trim | OpKind::SyncRange(_) | OpKind::ResetZone => {
                     unreachable!("calls on ranges are synchronous")
                 }
             }
@@ -90,7 +90,7 @@ impl PosixAioBackend {
         while handed < self.prepared.len() {
             let (slot, op) = self.prepared[handed];
             let submitted = self.clock.now();
-            if matches!(op.kind, OpKind::Trim | OpKind::SyncRange(_)) {
+            if op.kind == OpKind::Trim || op.kind.blocks() {
                 let file = &self.files[op.file as usize];
                 let result = file::on_range(file, &op);
                 completions.push(slot, result, submitted, self.clock.now());

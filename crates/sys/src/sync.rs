@@ -96,7 +96,7 @@ impl<S: SyncCalls> SyncExecutor for SystemCalls<S> {
         match op.kind {
             OpKind::Read => self.calls.read(&file.descriptor, buffer, op.offset),
             OpKind::Write => self.calls.write(&file.descriptor, buffer, op.offset),
-            OpKind::Trim | OpKind::SyncRange(_) => file::on_range(file, op),
+            OpKind::Trim | OpKind::SyncRange(_) | OpKind::ResetZone => file::on_range(file, op),
             OpKind::Fsync => file::sync(&file.descriptor, false),
             OpKind::Fdatasync => file::sync(&file.descriptor, true),
         }
@@ -126,7 +126,7 @@ impl SyncExecutor for SpaceCalls {
             (_, true) => -libc::EINVAL,
             (OpKind::Read, false) => file::allocate(file, libc::FALLOC_FL_KEEP_SIZE, op),
             (OpKind::Write, false) => file::allocate(file, 0, op),
-            (OpKind::Trim | OpKind::SyncRange(_), false) => {
+            (OpKind::Trim | OpKind::SyncRange(_) | OpKind::ResetZone, false) => {
                 file::allocate(file, file::PUNCH_HOLE, op)
             }
         };

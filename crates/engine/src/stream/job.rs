@@ -11,6 +11,7 @@ use super::files::FileTurn;
 use super::hazards::Hazards;
 use super::mix::{Choice, Mix};
 use super::region::Region;
+use super::zoned::{DeviceZones, ZoneOrder, ZoneTurn, reset};
 use super::{CloneStream, Issue, Next, OpStream, sizes};
 use crate::flow::SharedFlow;
 
@@ -54,6 +55,8 @@ pub struct JobStream {
     trimmed: Vec<Op>,
     trims_in_flight: Vec<Option<Op>>,
     hazards: Option<Hazards>,
+    /// `Some` on zoned devices.
+    zone_order: Option<ZoneOrder>,
     /// Smallest block, bytes.
     least: u64,
     /// Whether ops need only pacing, mixing and drawing, so that all other checks can be skipped.
@@ -220,11 +223,24 @@ impl JobStream {
                 }
             ],
             hazards,
+            zone_order: None,
             checks_reads: blocks.verify.is_some() && !access.writes,
             only_checks: blocks.verify.as_ref().is_some_and(|verify| verify.only),
             flow_rule: job.pacing.flow,
             blocks: blocks.clone(),
         }
+    }
+
+    /// The same on zoned devices, whose regions begin at these offsets.
+    pub(crate) fn on_zones(mut self, zones: &DeviceZones, regions: &[(u64, u64)]) -> JobStream {
+        for (region, written) in self.regions.iter_mut().zip(&zones.written) {
+            region.contains(written);
+        }
+        let bases = regions.iter().map(|(base, _)| *base).collect();
+        let order = ZoneOrder::new(zones, bases, self.blocks.engine.depth);
+        self.zone_order = Some(order);
+        self.plain = false;
+        self
     }
 
     #[inline]
@@ -423,6 +439,12 @@ impl JobStream {
             *place = held;
             return Some(self.issue(slot, place));
         }
+        if let Some(order) = &mut self.zone_order
+            && let Some(held) = order.held.take()
+        {
+            *place = held;
+            return Some(self.issue(slot, place));
+        }
         // As in fio, no sync follows the last op.
         if self.used_up().is_none()
             && let Some(sync) = self.sync()
@@ -453,6 +475,9 @@ impl JobStream {
         if let Some(hazards) = &mut self.hazards {
             hazards.completed(slot, well);
         }
+        if let Some(order) = &mut self.zone_order {
+            order.completed(slot);
+        }
         if let Some(trim) = self
             .trims_in_flight
             .get_mut(slot as usize)
@@ -463,7 +488,23 @@ impl JobStream {
         }
     }
 
-    fn issue(&mut self, slot: Slot, issue: &Issue) -> Next {
+    fn issue(&mut self, slot: Slot, issue: &mut Issue) -> Next {
+        if let Some(order) = &mut self.zone_order {
+            match order.turn(slot, &issue.op) {
+                ZoneTurn::Now => {}
+                ZoneTurn::Wait => {
+                    order.held = Some(*issue);
+                    return Next::WaitForCompletion;
+                }
+                ZoneTurn::After(op) => {
+                    order.held = Some(std::mem::replace(issue, reset(op)));
+                    if let Some(think) = &mut self.think {
+                        think.in_flight += 1;
+                    }
+                    return Next::Op;
+                }
+            }
+        }
         if let Some(hazards) = &mut self.hazards {
             if hazards.conflicts(&issue.op) {
                 hazards.held = Some(*issue);

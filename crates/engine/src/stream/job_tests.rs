@@ -2,7 +2,7 @@
 
 use iodyno_model::{
     BlockSizes, Extent, FileService, MixSequence, Order, PerDirection, RangeSync, Verify,
-    VerifyTrim,
+    VerifyTrim, WriteZones,
 };
 use iodyno_units::Nanos;
 
@@ -48,6 +48,77 @@ fn sequential(reads: bool, writes: bool) -> Job {
 
 fn offsets(ops: &[(u32, u64, u64, Direction)]) -> Vec<u64> {
     ops.iter().map(|op| op.1 / (4 * KIB)).collect()
+}
+
+#[test]
+fn ops_on_a_zoned_device_keep_to_its_write_pointers_at_any_depth() {
+    const ZONE: u64 = 64 * KIB;
+    for (order, reads, depth) in [
+        (Order::Random, true, 8),
+        (Order::Random, false, 4),
+        (Order::Sequential, false, 4),
+    ] {
+        let rule = WriteZones {
+            size: ZONE,
+            capacity: 48 * KIB,
+            max_open: 3,
+            read_beyond: false,
+        };
+        // One that is full, one that is written in part, and empty ones.
+        let mut pointers = [48, 12, 0, 0, 0, 0, 0, 0].map(|kib| kib * KIB);
+        let zones = DeviceZones {
+            rule,
+            written: vec![pointers.to_vec()],
+        };
+        let mut job = sequential(reads, true);
+        blocks(&mut job).access.order = order;
+        blocks(&mut job).access.random_map = false;
+        blocks(&mut job).engine.depth = depth;
+        blocks(&mut job).extent.write_zones = Some(rule);
+        let regions = [(2 * ZONE, 8 * ZONE)];
+        let stream = JobStream::new(&job, job.work.blocks().unwrap(), &regions, 64 * ZONE, 5);
+        let mut stream = stream.on_zones(&zones, &regions);
+        let mut place = super::super::end_sync(OpKind::Fsync, 0);
+        let mut free: Vec<Slot> = (0..depth).collect();
+        let mut in_flight: Vec<(Slot, Op)> = Vec::new();
+        let (mut resets, mut most, mut ended) = (0, 0, false);
+        while !(ended && in_flight.is_empty()) {
+            let next = match free.last() {
+                Some(slot) if !ended => stream.next(0, *slot, &mut place),
+                _ => Next::WaitForCompletion,
+            };
+            match next {
+                Next::Op => in_flight.push((free.pop().unwrap(), place.op)),
+                Next::Done(_) => ended = true,
+                _ => {
+                    assert!(!in_flight.is_empty(), "it waits for nothing");
+                    // Devices may complete the last one first.
+                    let (slot, op) = in_flight.pop().unwrap();
+                    let zone = ((op.offset - 2 * ZONE) / ZONE) as usize;
+                    let inside = (op.offset - 2 * ZONE) % ZONE;
+                    let pointer = &mut pointers[zone];
+                    match op.kind {
+                        OpKind::ResetZone => {
+                            assert_eq!((inside, u64::from(op.length)), (0, ZONE));
+                            assert!(*pointer > 0);
+                            (*pointer, resets) = (0, resets + 1);
+                        }
+                        OpKind::Write => {
+                            assert_eq!(inside, *pointer, "zone {zone}");
+                            *pointer += u64::from(op.length);
+                            assert!(*pointer <= 48 * KIB);
+                        }
+                        _ => assert!(inside + u64::from(op.length) <= *pointer),
+                    }
+                    stream.completed(slot, true);
+                    free.push(slot);
+                }
+            }
+            most = most.max(in_flight.len());
+        }
+        assert!(resets > 8, "{resets}");
+        assert!(most > 1 || order == Order::Sequential, "{most}");
+    }
 }
 
 #[test]

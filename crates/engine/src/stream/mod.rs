@@ -30,6 +30,7 @@ pub use list::{ListStream, checked_read, end_sync};
 pub use replay::ReplayStream;
 pub use shared::SharedStream;
 pub(crate) use shared::sync_kind;
+pub(crate) use zoned::DeviceZones;
 
 /// An op to issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -151,6 +151,13 @@ impl Region {
         }
     }
 
+    /// Takes over what the zones of a device contain, bytes of each.
+    pub(super) fn contains(&mut self, written: &[u64]) {
+        if let Some(zones) = &mut self.zoned {
+            zones.contains(written);
+        }
+    }
+
     /// Length of the region, bytes.
     pub(super) fn length(&self) -> u64 {
         self.length

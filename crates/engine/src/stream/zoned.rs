@@ -1,8 +1,11 @@
 //! Zones with write pointers, as `zonemode=zbd` of fio has them on files: each zone is written from its start to its end, and
-//! reads stay within what was written. A full zone that is written again begins anew.
+//! reads stay within what was written. A full zone that is written again begins anew. On a zoned device, it is emptied before.
 
-use iodyno_model::WriteZones;
+use iodyno_model::{Direction, WriteZones};
+use iodyno_sys::{Op, OpKind, Slot};
 use rand::{Rng, RngExt};
+
+use super::Issue;
 
 /// The zones of a region. All are empty at first.
 #[derive(Debug)]
@@ -26,6 +29,17 @@ impl ZonedRegion {
             rule,
             written: vec![0; count],
             open: Vec::with_capacity(count.min(rule.max_open as usize + 1)),
+        }
+    }
+
+    /// Takes over what zones contain, bytes of each.
+    pub(super) fn contains(&mut self, written: &[u64]) {
+        let zones = self.written.iter_mut().zip(written);
+        for (number, (own, found)) in zones.enumerate() {
+            *own = (*found).min(self.rule.capacity);
+            if self.rule.max_open > 0 && (1..self.rule.capacity).contains(own) {
+                self.open.push(number as u32);
+            }
         }
     }
 
@@ -108,6 +122,99 @@ impl ZonedRegion {
             false => 0,
         };
         Some((self.start(zone) + within, length))
+    }
+}
+
+/// What zoned devices contain, for the regions of a clone's files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DeviceZones {
+    /// The zones.
+    pub(crate) rule: WriteZones,
+    /// For each file, the bytes that are written in each zone of its region.
+    pub(crate) written: Vec<Vec<u64>>,
+}
+
+/// The order of ops in the zones of devices: a zone with a write in flight has no other op in flight, so that its writes
+/// arrive in order, and it is emptied before it is written from its start.
+#[derive(Debug)]
+pub(super) struct ZoneOrder {
+    /// Length of a zone, bytes.
+    size: u64,
+    /// The start of each file's region.
+    bases: Vec<u64>,
+    /// Whether each zone of each file contains something.
+    used: Vec<Vec<bool>>,
+    /// File and zone of the op of each slot, and whether it changes the zone.
+    in_flight: Vec<Option<(u32, u64, bool)>>,
+    /// The op that waits.
+    pub(super) held: Option<Issue>,
+}
+
+/// What an op has to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ZoneTurn {
+    Now,
+    /// The end of an op in flight.
+    Wait,
+    /// This op.
+    After(Op),
+}
+
+impl ZoneOrder {
+    pub(super) fn new(zones: &DeviceZones, bases: Vec<u64>, depth: u32) -> ZoneOrder {
+        let used = zones.written.iter();
+        let used = used.map(|zones| zones.iter().map(|written| *written > 0).collect());
+        ZoneOrder {
+            size: zones.rule.size,
+            bases,
+            used: used.collect(),
+            in_flight: vec![None; depth.max(1) as usize],
+            held: None,
+        }
+    }
+
+    /// Whether an op can be issued in this slot. If so, or if another one has to precede it, that is in flight now.
+    pub(super) fn turn(&mut self, slot: Slot, op: &Op) -> ZoneTurn {
+        let base = self.bases[op.file as usize];
+        let zone = op.offset.saturating_sub(base) / self.size;
+        let writes = op.kind == OpKind::Write;
+        let meets =
+            |other: &(u32, u64, bool)| (other.0, other.1) == (op.file, zone) && (writes || other.2);
+        if self.in_flight.iter().flatten().any(meets) {
+            return ZoneTurn::Wait;
+        }
+        self.in_flight[slot as usize] = Some((op.file, zone, writes));
+        let start = base + zone * self.size;
+        let used = self.used[op.file as usize].get_mut(zone as usize);
+        let Some(used) = used.filter(|_| writes) else {
+            return ZoneTurn::Now;
+        };
+        if op.offset == start && std::mem::replace(used, false) {
+            return ZoneTurn::After(Op {
+                kind: OpKind::ResetZone,
+                offset: start,
+                length: self.size as u32,
+                skip: 0,
+                ..*op
+            });
+        }
+        *used = true;
+        ZoneTurn::Now
+    }
+
+    pub(super) fn completed(&mut self, slot: Slot) {
+        self.in_flight[slot as usize] = None;
+    }
+}
+
+/// The issue of an op that empties a zone. It is not counted.
+pub(super) fn reset(op: Op) -> Issue {
+    Issue {
+        op,
+        direction: Direction::Write,
+        intended: None,
+        checked: false,
+        counted: false,
     }
 }
 

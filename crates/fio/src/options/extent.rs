@@ -34,7 +34,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     honoured("ramp_time", Seconds, "Time to run before the measurement; added to `runtime`. Its bytes count towards `size`, its ops do not count towards `number_ios`.",
         |draft, value| value.time(TimeUnit::Seconds).map(|it| draft.job.end.ramp = it)).default("0"),
     refused("ramp_size", Bytes, "Bytes to process before the measurement.", "the ramp is a time", "use `ramp_time`").neutral(&["0"]),
-    honoured("zonemode", Words(&["none", "strided", "zbd"]), "How the region is divided into zones. `zbd`: each zone is written from its start to its end, on files only; `8z` is then a size of 8 zones.",
+    honoured("zonemode", Words(&["none", "strided", "zbd"]), "How the region is divided into zones. `zbd`: each zone is written from its start to its end, on zoned devices, and on other files and devices with `zonesize`; `8z` is then a size of 8 zones.",
         zonemode).default("none"),
     honoured("zonesize", Bytes, "Length of the used part of a zone.",
         |draft, value| value.bytes().map(|it| draft.blocks.extent.zone_size = it)).default("0"),
@@ -42,11 +42,11 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.bytes().map(|it| draft.blocks.extent.zone_range = it)).default("0"),
     honoured("zoneskip", Bytes, "Bytes skipped between zones.",
         |draft, value| value.bytes().map(|it| draft.blocks.extent.zone_skip = it)).default("0"),
-    honoured("zonecapacity", Bytes, "zbd: writable part of a zone; default: `zonesize`.",
+    honoured("zonecapacity", Bytes, "zbd: writable part of a zone; default: the device's, otherwise `zonesize`.",
         |draft, value| value.bytes().map(|it| draft.zones.capacity = it)),
     honoured("read_beyond_wp", Boolean, "zbd: reads are not limited to what the job has written.",
         |draft, value| value.boolean().map(|it| draft.zones.read_beyond = it)).default("0"),
-    honoured("max_open_zones", Count, "zbd: maximum number of zones that each clone has written in part; 0: no limit.",
+    honoured("max_open_zones", Count, "zbd: maximum number of zones that each clone has written in part; 0: the limit of the device.",
         |draft, value| value.count(0, 1 << 20).map(|it| draft.zones.max_open = it)).alias(&["job_max_open_zones"]).default("0"),
     zoned("ignore_zone_limits", Boolean, "Opens more zones than the device allows."),
     differs("zone_reset_threshold", Number, "Share of written blocks at which zones are reset.", RESETS).neutral(&["0"]),
@@ -105,7 +105,8 @@ fn amount(
 const RESETS: &str = "a zone is reset when it is full and written again";
 
 const fn zoned(name: &'static str, unit: Unit, text: &'static str) -> OptionSpec {
-    let why = "it has a meaning for zoned devices only, which are refused";
+    let why =
+        "it is not supported: the limits of a device are kept, and a failed write ends the job";
     ignored(name, unit, text, why)
 }
 

@@ -347,6 +347,7 @@ impl Backend for NbdBackend {
             OpKind::Trim => (0, wire::CMD_TRIM),
             // A range cannot be flushed: everything is.
             OpKind::Fsync | OpKind::Fdatasync | OpKind::SyncRange(_) => (0, wire::CMD_FLUSH),
+            OpKind::ResetZone => unreachable!("exports have no zones"),
         };
         let (offset, length) = match kind {
             wire::CMD_FLUSH => (0, 0),

@@ -213,9 +213,7 @@ impl Backend for UringBackend {
     #[inline]
     fn prep(&mut self, slot: Slot, op: &Op) {
         let file = op.file as usize;
-        if matches!(op.kind, OpKind::SyncRange(_))
-            || (op.kind == OpKind::Trim && self.files[file].device)
-        {
+        if op.kind.blocks() || (op.kind == OpKind::Trim && self.files[file].device) {
             return self.discards.push((slot, *op));
         }
         let address = self.arena.lend(slot, op.skip, op.transfer_length()) as u64;
@@ -242,7 +240,9 @@ impl Backend for UringBackend {
                 op_flags: self.rw_flags.write,
                 ..sqe
             },
-            OpKind::SyncRange(_) => unreachable!("carried out by a synchronous call"),
+            OpKind::SyncRange(_) | OpKind::ResetZone => {
+                unreachable!("carried out by a synchronous call")
+            }
             // fallocate expects its length in `addr` and its mode in `len`.
             OpKind::Trim => Sqe {
                 opcode: op::FALLOCATE,

@@ -14,7 +14,8 @@ use iodyno_guest::{
     modules_of,
 };
 use iodyno_model::{
-    Acceleration, Diagnostic, DiskAio, DiskBackend, DiskCache, Layer, Provision, VmLayer,
+    Acceleration, Diagnostic, DiskAio, DiskBackend, DiskCache, DiskInterface, Layer, Provision,
+    VmLayer,
 };
 use iodyno_units::Bytes;
 use rustix::fs::Access;
@@ -76,6 +77,26 @@ pub(super) fn faults(
         fault(message, "set `file.count` to a multiple of `vm.guests`");
     }
     for disk in &vm.disks {
+        let zoned = disk.zone.is_some();
+        if zoned && disk.interface != DiskInterface::Nvme {
+            let message = format!(
+                "a disk with `interface={}` has no zones",
+                disk.interface.name()
+            );
+            fault(
+                message,
+                "set `vm.disk.interface` to `nvme`, or leave `vm.disk.zone` out",
+            );
+        }
+        if let Some(bytes) = disk.zone
+            && !bytes.is_power_of_two()
+        {
+            let message = format!("zones cannot have {}", Bytes(bytes));
+            fault(
+                message,
+                "set `vm.disk.zone` to a power of two, such as `\"4MiB\"`",
+            );
+        }
         if disk.aio == DiskAio::Native && !disk.cache.is_direct() {
             let message = format!(
                 "qemu has no `aio=native` with `cache={}`",
