@@ -149,12 +149,19 @@ pub(crate) fn greeted(
             };
             Ok((process, owner))
         }
-        _ => {
+        answer => {
+            // Its standard error is complete when it has exited.
+            if let Ok(Report::End(_)) = answer {
+                let _ = process.reports.recv_timeout(AFTER_KILL);
+            }
             process.kill();
             let to = node
                 .connection()
                 .map_or_else(String::new, |to| to.to.clone());
-            let why = "the node does not answer".to_owned();
+            let why = match process.errors() {
+                errors if errors.is_empty() => "the node does not answer".to_owned(),
+                errors => errors,
+            };
             Err(RunnerError::NotConnected { to, why })
         }
     }

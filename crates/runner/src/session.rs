@@ -428,6 +428,12 @@ impl<'a> Member<'a> {
         }
         let message = match self.session.as_mut()?.poll() {
             Ok(message) => message?,
+            // That it was stopped before its first message is not its fault, and not the cause.
+            Err(_) if self.phase == Phase::Connecting && self.stopped == StopRequest::Abort => {
+                let end = self.faults.take().unwrap_or_else(TrialEnd::withdrawn);
+                self.end = Some(Ok(end));
+                return Some(None);
+            }
             Err(error) => {
                 self.end = Some(Err(error));
                 return Some(None);

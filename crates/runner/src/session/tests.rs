@@ -336,6 +336,79 @@ impl Node for Ahead {
     }
 }
 
+/// A node that cannot be connected to, or whose process is killed while it connects.
+struct Unconnected {
+    at_once: bool,
+}
+
+struct Connecting {
+    aborted: bool,
+}
+
+fn unconnected(why: &str) -> RunnerError {
+    RunnerError::NotConnected {
+        to: "ssh://h".to_owned(),
+        why: why.to_owned(),
+    }
+}
+
+impl Session for Connecting {
+    fn send(&mut self, command: Command) {
+        self.aborted |= command == Command::Abort;
+    }
+
+    fn poll(&mut self) -> Result<Option<Message>, RunnerError> {
+        match self.aborted {
+            true => Err(unconnected("it sent no handshake")),
+            false => Ok(None),
+        }
+    }
+}
+
+impl Node for Unconnected {
+    fn open(&self, _: &BoundPlan) -> Result<Box<dyn Session + '_>, RunnerError> {
+        match self.at_once {
+            true => Err(unconnected("no route to host")),
+            false => Ok(Box::new(Connecting { aborted: false })),
+        }
+    }
+
+    fn settle<'a>(
+        &'a self,
+        _: &Settling,
+        _: &[PathBuf],
+        _: &'a StopFlag,
+    ) -> Later<'a, Vec<Unsettled>> {
+        Box::new(Vec::new)
+    }
+
+    fn examine<'a>(&'a self, _: Examination, _: &'a StopFlag) -> Later<'a, Examined> {
+        Box::new(Examined::default)
+    }
+}
+
+#[test]
+fn a_node_that_is_stopped_while_it_connects_does_not_hide_the_cause() {
+    let plan = plan("/", vec![job("j")]);
+    let nodes = [
+        Unconnected { at_once: false },
+        Unconnected { at_once: true },
+    ];
+    let members: Vec<(&dyn Node, &BoundPlan)> = nodes
+        .iter()
+        .map(|node| (node as &dyn Node, &plan))
+        .collect();
+    let ends = drive(&members, &StopFlag::new(), &mut |_, _| {});
+    assert!(
+        matches!(&ends[0], Ok(end) if *end == TrialEnd::withdrawn()),
+        "{ends:?}"
+    );
+    let Err(error) = &ends[1] else {
+        panic!("{ends:?}");
+    };
+    assert!(error.to_string().contains("no route to host"), "{error}");
+}
+
 #[test]
 fn nodes_start_at_one_instant_each_by_its_own_clock() {
     let plan = plan("/", vec![job("j")]);
