@@ -1,6 +1,10 @@
 //! The nodes on which each trial of a run runs at once: `--node NAME=ADDRESS`, or those of an experiment.
 
+use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use iodyno_lab::LabNode;
@@ -37,7 +41,7 @@ impl Nodes {
         Ok(Nodes(vec![(PlannedNode::new("", "local"), here)]))
     }
 
-    /// Connects to the nodes of a plan, all at the same time; without any, this host is the only one. `binary`: the program to
+    /// Connects to the nodes of a plan, many at the same time; without any, this host is the only one. `binary`: the program to
     /// copy where iodyno is not installed in this version. Reports every node that cannot be used.
     pub(crate) fn connect(
         planned: &[PlannedNode],
@@ -67,18 +71,7 @@ impl Nodes {
                 node.at
             ))),
         };
-        let places = thread::scope(|scope| {
-            let connect = &connect;
-            let begun: Vec<_> = planned
-                .iter()
-                .map(|node| scope.spawn(move || connect(node)))
-                .collect();
-            let ended = begun.into_iter().map(|thread| {
-                let panicked = |_| Err(Diagnostic::error("the thread that connects panicked"));
-                thread.join().unwrap_or_else(panicked)
-            });
-            ended.collect::<Vec<_>>()
-        });
+        let places = some_at_once(planned, connect);
         let (mut nodes, mut faults) = (Vec::new(), Vec::new());
         for (node, place) in planned.iter().zip(places) {
             match place {
@@ -108,6 +101,34 @@ impl Nodes {
         });
         nodes.collect()
     }
+}
+
+/// The number of connections that are opened at the same time for each CPU: the key exchange of ssh takes tens of milliseconds of CPU
+/// time, and the time for a connection is limited.
+const CONNECTING_PER_CPU: usize = 8;
+
+/// Does something for each node, for some of them at the same time. Returns the results in the order of the nodes.
+fn some_at_once<R: Send>(
+    planned: &[PlannedNode],
+    work: impl Fn(&PlannedNode) -> Result<R, Diagnostic> + Sync,
+) -> Vec<Result<R, Diagnostic>> {
+    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = planned.len().min(cpus * CONNECTING_PER_CPU);
+    let (work, next) = (&work, &AtomicUsize::new(0));
+    let worker = || {
+        let take = || {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            Some((place, work(planned.get(place)?)))
+        };
+        std::iter::from_fn(take).collect::<Vec<_>>()
+    };
+    let done = thread::scope(|scope| {
+        let begun: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        let ended = begun.into_iter().map(|thread| thread.join());
+        let done = ended.map(|done| done.unwrap_or_else(|panic| resume_unwind(panic)));
+        done.flatten().collect::<BTreeMap<_, _>>()
+    });
+    done.into_values().collect()
 }
 
 /// The nodes of the `--node` flags.
@@ -153,6 +174,21 @@ pub(crate) fn planned(flags: &[String]) -> Result<Vec<PlannedNode>, Vec<Diagnost
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_results_of_many_nodes_are_in_their_order() {
+        let nodes: Vec<PlannedNode> = (0..500)
+            .map(|number| PlannedNode::new(format!("n{number}"), "local"))
+            .collect();
+        let names = some_at_once(&nodes, |node| match node.name.as_str() {
+            "n7" => Err(Diagnostic::error("no")),
+            name => Ok(name.to_owned()),
+        });
+        assert_eq!(names.len(), 500);
+        for (node, name) in nodes.iter().zip(names) {
+            assert_eq!(name.ok(), (node.name != "n7").then(|| node.name.clone()));
+        }
+    }
 
     #[test]
     fn a_node_has_a_name_and_an_address() {
