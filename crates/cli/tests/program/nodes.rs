@@ -624,6 +624,30 @@ fn a_node_undoes_its_storage_when_the_process_that_asked_for_it_is_killed() {
 }
 
 #[test]
+fn clean_undoes_the_storage_of_a_node_whose_processes_were_killed() {
+    let Some(lab) = lab(1, true) else { return };
+    let job = "[t]\nrw=randread\nbs=4k\nsize=1m\nruntime=1h\ntime_based\n";
+    let running = on_made_storage(&lab, job, "1");
+    running.wait_until_it_measures(&lab.home);
+    let left = || std::fs::read_dir(lab.data()).unwrap().count();
+    let address = format!("a=ssh://{}", lab.hosts[0].address);
+    let clean = || lab.start(&["clean", "--node", &address]).done().succeeds();
+    // In use by a process that lives.
+    clean();
+    assert!(left() > 0);
+    // First this side, so that it does not undo it.
+    stop(running.pid());
+    for node in lab.processes(&lab.hosts[0]) {
+        kill_process(node, Signal::KILL).unwrap();
+    }
+    running.signal(Signal::KILL);
+    running.done();
+    assert!(left() > 0);
+    clean().prints("a: ");
+    lab.nothing_is_left();
+}
+
+#[test]
 fn a_cut_network_ends_the_trial_and_the_node_ends_by_itself() {
     let Some(lab) = lab(1, true) else { return };
     let running = lab.run(ENDLESS, &[]);
