@@ -80,6 +80,7 @@ bench: build
 	@cargo bench --locked -q -p iodyno-telemetry --bench cost
 	@cargo bench --locked -q -p iodyno-sim --bench cost
 	@cargo bench --locked -q -p iodyno-serve --bench cost
+	@cargo bench --locked -q -p iodyno-serve --bench peers
 	@cargo bench --locked -q -p iodyno-store --bench cost
 	@cargo bench --locked -q -p iodyno-lab --bench nodes
 	@cargo bench --locked -q -p iodyno-judge --features testing --bench cost
