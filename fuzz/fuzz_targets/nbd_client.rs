@@ -29,6 +29,7 @@ fuzz_target!(|bytes: &[u8]| {
         length: 1 << 30,
         unit: 512,
         rotational: false,
+        trims: true,
     };
     let mut client = Client(bytes);
     let _ = nbd::negotiate(&mut client, &export);

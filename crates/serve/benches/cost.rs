@@ -171,6 +171,7 @@ fn served(paths: &[PathBuf], folder: &Path, loads: &[Load]) -> Vec<(f64, f64)> {
         length: found.assembly.geometry.length,
         unit: found.assembly.geometry.unit,
         rotational: false,
+        trims: true,
     };
     let mirror = found.mirror(Settings::default());
     let (handle, inbox) = queue::channel().expect("a channel");

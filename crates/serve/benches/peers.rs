@@ -240,6 +240,7 @@ fn serve(paths: &[PathBuf], socket: &Path) {
         length: found.assembly.geometry.length,
         unit: found.assembly.geometry.unit,
         rotational: false,
+        trims: true,
     };
     let mirror = found.mirror(Settings::default());
     let (handle, inbox) = queue::channel().expect("a channel");

@@ -361,10 +361,11 @@ fn receive(
 ) -> io::Result<()> {
     let mut stream = BufReader::with_capacity(64 << 10, stream);
     while let Some(request) = nbd::request(&mut stream, &shared.export)? {
+        let holes = matches!(request.command, Command::WriteZeroes { holes: true, .. });
         let access = match request.command {
             Command::Read => Access::Read,
             // Without a payload, zeros are written.
-            Command::Write { fua } | Command::WriteZeroes { fua } => Access::Write { fua },
+            Command::Write { fua } | Command::WriteZeroes { fua, .. } => Access::Write { fua },
             Command::Flush => Access::Flush,
             Command::Disconnect => return Ok(()),
             Command::Invalid(errno) => {
@@ -400,6 +401,7 @@ fn receive(
             offset,
             length,
             payload,
+            holes,
             cookie: request.cookie,
             reply: reply.clone(),
         });

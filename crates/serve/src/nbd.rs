@@ -33,14 +33,14 @@ pub struct Export {
     pub unit: u32,
     /// Whether its medium rotates.
     pub rotational: bool,
+    /// Whether trims are offered.
+    pub trims: bool,
 }
 
 impl Export {
     fn flags(&self) -> u16 {
-        match self.rotational {
-            true => EXPORT_FLAGS | ROTATIONAL,
-            false => EXPORT_FLAGS,
-        }
+        let flag = |offered, flag| if offered { flag } else { 0 };
+        EXPORT_FLAGS | flag(self.rotational, ROTATIONAL) | flag(self.trims, SEND_TRIM)
     }
 }
 
@@ -158,6 +158,8 @@ pub enum Command {
     WriteZeroes {
         /// They have to be durable before the reply.
         fua: bool,
+        /// The range may be deallocated.
+        holes: bool,
     },
     /// Makes all writes durable that were replied to.
     Flush,
@@ -219,6 +221,15 @@ pub fn request(stream: &mut impl Read, export: &Export) -> io::Result<Option<Req
         CMD_WRITE_ZEROES => (
             Command::WriteZeroes {
                 fua: flags & FUA != 0,
+                holes: flags & NO_HOLE == 0,
+            },
+            0,
+        ),
+        // What a trimmed range contains is not defined: with zeros, all legs are equal.
+        CMD_TRIM if export.trims => (
+            Command::WriteZeroes {
+                fua: flags & FUA != 0,
+                holes: true,
             },
             0,
         ),
@@ -226,7 +237,10 @@ pub fn request(stream: &mut impl Read, export: &Export) -> io::Result<Option<Req
     };
     let transfers = matches!(command, Command::Read | Command::Write { .. });
     let zeroes = matches!(command, Command::WriteZeroes { .. });
-    let known = if zeroes { FUA | NO_HOLE } else { FUA };
+    let known = match kind {
+        CMD_WRITE_ZEROES => FUA | NO_HOLE,
+        _ => FUA,
+    };
     let unit = u64::from(export.unit);
     let aligned = offset.is_multiple_of(unit) && u64::from(length).is_multiple_of(unit);
     let inside = offset
@@ -300,6 +314,7 @@ mod tests {
         length: 1 << 20,
         unit: 512,
         rotational: false,
+        trims: false,
     };
 
     /// What a client sends, and what it gets.
@@ -413,6 +428,7 @@ mod tests {
     #[test]
     fn requests_are_checked_against_the_export() {
         let invalid = Command::Invalid;
+        let zeroes = |fua, holes| Command::WriteZeroes { fua, holes };
         for (flags, kind, offset, length, command, payload) in [
             (0, 0, 0, 512, Command::Read, 0),
             (0, 1, 512, 1024, Command::Write { fua: false }, 1024),
@@ -435,8 +451,8 @@ mod tests {
             (0, 1, 0, u32::MAX, invalid(EINVAL), u32::MAX),
             (2, 1, 0, 512, invalid(EINVAL), 512),
             (0, 4, 0, 512, invalid(ENOTSUP), 0),
-            (3, 6, 0, 1 << 20, Command::WriteZeroes { fua: true }, 0),
-            (2, 6, 512, 512, Command::WriteZeroes { fua: false }, 0),
+            (3, 6, 0, 1 << 20, zeroes(true, false), 0),
+            (0, 6, 512, 512, zeroes(false, true), 0),
             (4, 6, 0, 512, invalid(EINVAL), 0),
             (0, 6, 512, u32::MAX - 511, invalid(ENOSPC), 0),
             (0, 6, 0, 0, invalid(EINVAL), 0),
@@ -450,6 +466,31 @@ mod tests {
             );
             assert_eq!(request.cookie, 77);
         }
+    }
+
+    #[test]
+    fn trims_are_zeros_and_are_offered_or_refused() {
+        let able = Export {
+            trims: true,
+            ..EXPORT
+        };
+        assert_eq!((able.flags() ^ EXPORT.flags()), SEND_TRIM);
+        let mut bytes = REQUEST.to_be_bytes().to_vec();
+        bytes.extend([0, 1, 0, 4]);
+        bytes.extend([0; 16]);
+        bytes.extend(4096u32.to_be_bytes());
+        let command = |export| {
+            request(&mut bytes.as_slice(), export)
+                .unwrap()
+                .unwrap()
+                .command
+        };
+        let zeros = Command::WriteZeroes {
+            fua: true,
+            holes: true,
+        };
+        assert_eq!(command(&able), zeros);
+        assert_eq!(command(&EXPORT), Command::Invalid(ENOTSUP));
     }
 
     #[test]

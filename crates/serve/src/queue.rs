@@ -45,6 +45,7 @@ const LOOK_NS: u64 = 1_000_000_000;
 const CREDIT_NS: u64 = 100_000_000;
 
 const EIO: Errno = 5;
+const EOPNOTSUPP: Errno = 95;
 
 /// Settings of a running mirror.
 #[derive(Debug, Clone, Copy)]
@@ -70,6 +71,8 @@ pub struct Request {
     pub length: u32,
     /// The bytes of a write; empty: zeros.
     pub payload: Vec<u8>,
+    /// Whether zeros may be holes in legs that are files.
+    pub holes: bool,
     /// Number for the reply.
     pub cookie: u64,
     /// Where the reply goes. If it is gone, the reply is dropped.
@@ -188,8 +191,10 @@ pub fn run(
 #[derive(Debug, Clone)]
 enum Memory {
     None,
-    /// Zeros are written.
-    Zeros,
+    /// Zeros are written, or a hole is punched, which reads as zeros.
+    Zeros {
+        hole: bool,
+    },
     /// A part of these bytes is written.
     From(Rc<[u8]>, usize),
     /// A client's part gets what is read.
@@ -207,6 +212,12 @@ struct Entry {
     offset: u64,
     length: u32,
     memory: Memory,
+}
+
+impl Entry {
+    fn is_hole(&self) -> bool {
+        matches!(self.memory, Memory::Zeros { hole: true })
+    }
 }
 
 /// What a slot of the ring does: several entries with adjacent ranges, or one.
@@ -242,6 +253,7 @@ struct Open {
     reply: Sender<Reply>,
     /// Bytes to write; `None`: zeros, or it is no write.
     payload: Option<Rc<[u8]>>,
+    holes: bool,
     /// Bytes that were read.
     read: Vec<u8>,
     length: u32,
@@ -279,6 +291,8 @@ struct Server<'a> {
     policy: Box<dyn ReadPolicy>,
     views: Vec<LegView>,
     rotational: Vec<bool>,
+    /// Whether each leg is a block device.
+    devices: Vec<bool>,
     /// Index of each leg among the ring's files.
     files: Vec<Option<u32>>,
     queues: Vec<LegQueue>,
@@ -319,6 +333,7 @@ impl<'a> Server<'a> {
         let count = legs.len() as u32;
         let slots = count * each + 1;
         let rotational = legs.iter().map(|leg| leg.rotational).collect();
+        let devices = legs.iter().map(|leg| leg.device).collect();
         let mut files = Vec::new();
         let mut of_leg = Vec::new();
         for leg in legs {
@@ -343,6 +358,7 @@ impl<'a> Server<'a> {
             policy: settings.policy.build(count as usize, settings.seed),
             views: Vec::new(),
             rotational,
+            devices,
             files: of_leg,
             queues: (0..count).map(|_| LegQueue::new(queue, 1024)).collect(),
             direct: (0..count).map(|_| VecDeque::new()).collect(),
@@ -455,6 +471,7 @@ impl<'a> Server<'a> {
                 cookie: request.cookie,
                 reply: request.reply,
                 payload: (!request.payload.is_empty()).then(|| request.payload.into()),
+                holes: request.holes,
                 read: if read { vec![0; whole] } else { Vec::new() },
                 length: request.length,
                 parts: parts as u32,
@@ -559,9 +576,12 @@ impl<'a> Server<'a> {
             (Buffer::Client(id), OpKind::Read) => Memory::Client(id),
             (Buffer::Client(id), _) => {
                 let part = &self.parts[&id];
-                match &self.requests[&part.request].payload {
+                let request = &self.requests[&part.request];
+                match &request.payload {
                     Some(payload) => Memory::From(Rc::clone(payload), part.at),
-                    None => Memory::Zeros,
+                    None => Memory::Zeros {
+                        hole: request.holes && !self.devices[op.leg],
+                    },
                 }
             }
             (Buffer::Own { task, part }, OpKind::Read) => Memory::Own(task, part),
@@ -575,6 +595,7 @@ impl<'a> Server<'a> {
             length: op.length,
             memory,
         };
+        let hole = entry.is_hole();
         let number = match self.free_entries.pop() {
             Some(number) => {
                 self.entries[number as usize] = Some(entry);
@@ -591,6 +612,8 @@ impl<'a> Server<'a> {
             OpKind::Flush => return self.direct[op.leg].push_back(number),
         };
         match op.offset.checked_sub(DATA) {
+            // A hole is not merged with writes.
+            _ if hole => self.direct[op.leg].push_back(number),
             None => self.direct[op.leg].push_back(number),
             Some(offset) => {
                 let (length, now) = (op.length.into(), self.clock.now());
@@ -669,6 +692,7 @@ impl<'a> Server<'a> {
         let entry = |number: &u32| self.entries[*number as usize].as_ref().expect("in use");
         let first = entry(&entries[0]);
         let kind = match first.kind {
+            OpKind::Write { .. } if first.is_hole() => KernelKind::Trim,
             OpKind::Read => KernelKind::Read,
             OpKind::Write { .. } => KernelKind::Write,
             OpKind::Flush => KernelKind::Fdatasync,
@@ -683,7 +707,7 @@ impl<'a> Server<'a> {
             let buffer = &mut self.backend.buffer(slot)[length as usize..][..entry.length as usize];
             match &entry.memory {
                 Memory::From(bytes, at) => buffer.copy_from_slice(&bytes[*at..][..buffer.len()]),
-                Memory::Zeros => buffer.fill(0),
+                Memory::Zeros { .. } => buffer.fill(0),
                 Memory::None | Memory::Client(_) | Memory::Own(..) => {}
             }
             length += entry.length;
@@ -740,13 +764,19 @@ impl<'a> Server<'a> {
             KernelKind::Read | KernelKind::Write => flight.done == flight.length,
             _ => completion.result >= 0,
         };
+        // The file system has no holes. The buffer holds zeros.
+        if flight.kind == KernelKind::Trim && !whole && completion.result == -EOPNOTSUPP {
+            flight.kind = KernelKind::Write;
+            return self.prepare(slot);
+        }
         let result = match whole {
             true => Ok(()),
             false if completion.result < 0 => Err(-completion.result),
             // The leg became shorter.
             false => Err(EIO),
         };
-        if result.is_ok() && flight.kind == KernelKind::Write && flight.fua {
+        let written = matches!(flight.kind, KernelKind::Write | KernelKind::Trim);
+        if result.is_ok() && written && flight.fua {
             (flight.kind, flight.fua) = (KernelKind::Fdatasync, false);
             (flight.done, flight.length) = (0, 0);
             return self.prepare(slot);
@@ -792,7 +822,7 @@ impl<'a> Server<'a> {
             Memory::Own(task, part) => {
                 self.own.insert((task, part), Rc::from(bytes));
             }
-            Memory::None | Memory::Zeros | Memory::From(..) => {}
+            Memory::None | Memory::Zeros { .. } | Memory::From(..) => {}
         }
     }
 }

@@ -47,6 +47,8 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
         length: geometry.length,
         unit: geometry.unit,
         rotational: open.iter().any(|leg| leg.rotational),
+        // Holes read as zeros on all legs. A device promises nothing, and zeros are no substitute: they take as long as writes.
+        trims: open.iter().all(|leg| !leg.device),
     };
     let listener = listen(args)?;
     let uri = listener.uri();

@@ -2,11 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::fs::{FallocateFlags, fallocate};
 use rustix::process::Signal;
 
 use crate::harness::{Home, root, skip};
@@ -24,6 +25,10 @@ fn what_was_written_is_on_every_leg_and_is_read_by_each_policy() {
     let created = mirror(&home, &["create", "a", "b", "c"]).succeeds();
     assert!(created.stdout.contains("23 MiB on 3 legs"), "{created:?}");
     let mut all = vec![0; 23 * MIB as usize];
+    let scratch = File::create(home.work().join("scratch")).unwrap();
+    scratch.set_len(MIB).unwrap();
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    let holes = fallocate(&scratch, punch, 0, 4096).is_ok();
     for (round, policy) in [
         "adaptive",
         "modulo",
@@ -69,6 +74,25 @@ fn what_was_written_is_on_every_leg_and_is_read_by_each_policy() {
         let zeros = (4 * MIB + 512, 2 * MIB as usize + 1024);
         client.call(FUA, 6, zeros.0, zeros.1, &[]).unwrap().unwrap();
         all[zeros.0 as usize..][..zeros.1].fill(0);
+        let trimmed = (16 * MIB, 3 * MIB as usize);
+        client.write(trimmed.0, &noise(seed, trimmed.1));
+        client.flush();
+        let stored = |path: &PathBuf| path.metadata().unwrap().blocks();
+        let before = paths.each_ref().map(stored);
+        client
+            .call(FUA, 4, trimmed.0, trimmed.1, &[])
+            .unwrap()
+            .unwrap();
+        all[trimmed.0 as usize..][..trimmed.1].fill(0);
+        if holes {
+            let after = paths.each_ref().map(stored);
+            assert!(
+                before
+                    .iter()
+                    .zip(after)
+                    .all(|(before, after)| after < *before)
+            );
+        }
         client.flush();
         assert!(client.read(0, 23 * MIB as usize) == all, "{policy}");
         // The client is still connected.
