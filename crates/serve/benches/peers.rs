@@ -6,7 +6,6 @@
 #![allow(clippy::print_stdout, reason = "prints its results")]
 
 use std::fs::File;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -85,28 +84,32 @@ impl Server {
             name,
             process,
             uri: NbdUri {
-                server: NbdServer::Unix(socket.clone()),
+                server: NbdServer::Unix(socket),
                 export: export.to_owned(),
             },
         };
-        while UnixStream::connect(&socket).is_err() {
+        loop {
+            if let Ok(connection) = nbd::connect(&server.uri, Duration::from_secs(10)) {
+                connection.close();
+                return Some(server);
+            }
             if server.process.try_wait().ok()?.is_some() {
                 return None;
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        Some(server)
     }
 
-    /// CPU time of all its threads, ns.
+    /// CPU time of the process, with threads that have ended, ns. The kernel counts it in units of 10 ms.
     fn cpu(&self) -> u64 {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.process.id()));
-        let tasks = tasks.into_iter().flatten().flatten();
-        let times = tasks.filter_map(|task| {
-            let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-            text.split_whitespace().next()?.parse::<u64>().ok()
-        });
-        times.sum()
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id()));
+        let text = text.expect("it runs");
+        let (_, fields) = text.rsplit_once(')').expect("a name in brackets");
+        let ticks = fields.split_whitespace().skip(11).take(2);
+        ticks
+            .filter_map(|ticks| ticks.parse::<u64>().ok())
+            .sum::<u64>()
+            * 10_000_000
     }
 }
 
@@ -125,12 +128,16 @@ fn measured(server: &Server, load: Load) -> (f64, f64) {
     let mut free: Vec<u32> = (0..load.depth).collect();
     let (mut issued, mut done) = (0, 0);
     let warm = load.count / 10;
+    let all = load.count + warm;
     let mut begun = (Instant::now(), 0, 0);
-    while done < load.count + warm {
+    while done < all {
         if done < warm {
             begun = (Instant::now(), server.cpu(), done);
         }
-        while let Some(slot) = free.pop() {
+        // nbdkit fails if a client leaves with requests in flight.
+        while issued < all
+            && let Some(slot) = free.pop()
+        {
             client.prep(
                 slot,
                 &Op {
