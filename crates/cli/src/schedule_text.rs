@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use iodyno_lab::Remaining;
 use iodyno_model::{
-    Configuration, DmTarget, FlakeyFault, Fresh, Layer, Pinning, Plan, Provision, Workload,
-    ZfsOrigin,
+    Configuration, DiskOrigin, DmTarget, FlakeyFault, Fresh, Layer, Pinning, Plan, Provision,
+    Workload, ZfsOrigin,
 };
 use iodyno_report::Style;
 use iodyno_report::compare::bound_words;
@@ -438,9 +438,16 @@ fn layer(layer: &Layer) -> String {
                 disk.zone
                     .map(|bytes| format!("zones of {}", Bytes(bytes)))
                     .unwrap_or_default(),
+                match disk.origin {
+                    DiskOrigin::New => String::new(),
+                    origin => format!("origin={}", origin.name()),
+                },
             ];
             let what = counted(u64::from(vm.guests), "virtual machine");
-            with(what, options)
+            with(
+                what,
+                options.into_iter().chain(pinned(&vm.pinning)).collect(),
+            )
         }
         other => other.words(),
     }

@@ -2,7 +2,7 @@
 //! Schema and the reference page.
 
 use iodyno_mirror::PolicyKind;
-use iodyno_model::{Acceleration, DiskAio, DiskCache, DiskInterface};
+use iodyno_model::{Acceleration, DiskAio, DiskCache, DiskInterface, DiskOrigin};
 use iodyno_units::Nanos;
 
 /// A key of a table.
@@ -345,6 +345,8 @@ const VM: &[Key] = &[
     key("memory", Kind::Size(128 << 20), "Memory of each.").default("`\"512MiB\"`"),
     key("accel", Kind::Words(Acceleration::NAMES), "How instructions are executed. `auto`: by KVM if a guest boots with it within 10 s, otherwise by emulation (`tcg`).").default("`\"auto\"`"),
     key("kernel", Kind::Text, "Folder with `boot` and `lib/modules` of a kernel.").default("that of `make guest-kernel`, otherwise the host's"),
+    key("host_cpus", Kind::Text, "CPUs of the host on which qemu runs: `0-3,8`.").default("all"),
+    key("host_numa", Kind::Text, "NUMA nodes of the host whose memory qemu uses, and whose CPUs unless `host_cpus` names them: `0`.").default("all"),
     key("disk", Kind::Table(VM_DISK), "Settings of the disks."),
 ];
 
@@ -355,6 +357,7 @@ pub(crate) const VM_DISK: &[Key] = &[
     key("aio", Kind::Words(DiskAio::NAMES), "How qemu accesses the file or device.").default("`\"threads\"`"),
     key("iothread", Kind::Switch, "A thread of qemu for each disk.").default("`false`"),
     key("zone", Kind::Size(64 << 10), "Length of a zone, a power of two: the disk is zoned. Needs `interface = \"nvme\"`.").default("no zones"),
+    key("origin", Kind::Words(DiskOrigin::NAMES), "The image file of each target: a new one, or made of a golden file that has `fill` and is made once for the run: an overlay (`clone`, qcow2), a copy that shares its blocks (`reflink`), or a full copy.").default("`\"new\"`"),
 ];
 
 const HOST: &[Key] = &[

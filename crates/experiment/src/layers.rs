@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use iodyno_document::{Report, Table, listed};
 use iodyno_mirror::PolicyKind;
 use iodyno_model::{
-    Acceleration, DiskAio, DiskCache, DiskInterface, DmTarget, FileSystemKind, FlakeyFault, Layer,
-    Limits, MdLayer, MdLevel, MirrorLayer, Pinning, Provision, Target, VdevGroup, VmDisk, VmLayer,
-    ZfsLayer, ZfsOrigin, closest,
+    Acceleration, DiskAio, DiskCache, DiskInterface, DiskOrigin, DmTarget, FileSystemKind,
+    FlakeyFault, Layer, Limits, MdLayer, MdLevel, MirrorLayer, Pinning, Provision, Target,
+    VdevGroup, VmDisk, VmLayer, ZfsLayer, ZfsOrigin, closest,
 };
 use iodyno_units::Bytes;
 
@@ -585,13 +585,13 @@ fn layer(
                 .word("policy", report)
                 .unwrap_or(PolicyKind::Adaptive.name())
                 .to_owned(),
-            pinning: pinning(keyed, report),
+            pinning: pinning(keyed, ["cpus", "numa"], report),
         }),
         "vm" => Layer::Vm(vm(keyed, folder, report)),
         "delay" => Layer::Delay {
             read_ns: keyed.time("read", report).unwrap_or_default().0,
             write_ns: keyed.time("write", report).unwrap_or_default().0,
-            pinning: pinning(keyed, report),
+            pinning: pinning(keyed, ["cpus", "numa"], report),
         },
         _ => return None,
     })
@@ -713,6 +713,9 @@ fn vm(keyed: &Keyed<'_>, folder: &Path, report: &mut Report<'_>) -> VmLayer {
                 .unwrap_or_default(),
             cache: word("cache").and_then(DiskCache::named).unwrap_or_default(),
             aio: word("aio").and_then(DiskAio::named).unwrap_or_default(),
+            origin: word("origin")
+                .and_then(DiskOrigin::named)
+                .unwrap_or_default(),
             iothread: disk.switch("iothread", report).unwrap_or_default(),
             zone,
             ..VmDisk::default()
@@ -730,6 +733,7 @@ fn vm(keyed: &Keyed<'_>, folder: &Path, report: &mut Report<'_>) -> VmLayer {
             .text("kernel", report)
             .map(|text| folder.join(text.value)),
         disks: disk.into_iter().collect(),
+        pinning: pinning(keyed, ["host_cpus", "host_numa"], report),
         names: Vec::new(),
     }
 }
@@ -757,13 +761,13 @@ fn zfs(keyed: &Keyed<'_>, report: &mut Report<'_>) -> ZfsLayer {
             Some("copy") => ZfsOrigin::Copy,
             _ => ZfsOrigin::New,
         },
-        pinning: pinning(keyed, report),
+        pinning: pinning(keyed, ["cpus", "numa"], report),
     }
 }
 
-/// The CPUs and NUMA nodes of a layer's server processes.
-fn pinning(keyed: &Keyed<'_>, report: &mut Report<'_>) -> Pinning {
-    let mut list = |name: &str| {
+/// The CPUs and NUMA nodes of a layer's server processes, which have these keys.
+fn pinning(keyed: &Keyed<'_>, keys: [&str; 2], report: &mut Report<'_>) -> Pinning {
+    let list = |name: &str| {
         let text = keyed.text(name, report)?;
         if Pinning::numbers(&text.value).is_none() {
             let message = format!("`{}` is not a list of numbers", text.value);
@@ -772,10 +776,8 @@ fn pinning(keyed: &Keyed<'_>, report: &mut Report<'_>) -> Pinning {
         }
         Some(text.value)
     };
-    Pinning {
-        cpus: list("cpus"),
-        numa: list("numa"),
-    }
+    let [cpus, numa] = keys.map(list);
+    Pinning { cpus, numa }
 }
 
 /// The number of devices that a layout names; `None` without one.

@@ -6,8 +6,8 @@ use std::path::Path;
 use iodyno_experiment::{Context, Experiment, read};
 use iodyno_fio::Host;
 use iodyno_model::{
-    Diagnostic, DiskAio, DiskCache, DiskInterface, DmTarget, FilePolicy, Layer, MdLayer, MdLevel,
-    Target, VmDisk, VmLayer, Workload,
+    Diagnostic, DiskAio, DiskCache, DiskInterface, DiskOrigin, DmTarget, FilePolicy, Layer,
+    MdLayer, MdLevel, Pinning, Target, VmDisk, VmLayer, Workload,
 };
 
 /// A host without files, except a job file.
@@ -1103,7 +1103,8 @@ fn arrays_and_mapped_devices_have_the_devices_that_they_need_below_them() {
 fn virtual_machines_lie_on_files_or_devices_and_have_a_disk_each() {
     let found = layers(
         "target = \"ext4 on vm on loop on file on /x\"\nfile.size = \"1GiB\"\nvm.guests = 4\nvm.kernel = \"/k\"\n\
-         vm.disk = { interface = \"nvme\", cache = \"directsync\", aio = \"native\", iothread = true }",
+         vm.host_cpus = \"0-3\"\n\
+         vm.disk = { interface = \"nvme\", cache = \"directsync\", aio = \"native\", iothread = true, origin = \"copy\" }",
     );
     let (Layer::Vm(vm), Layer::File { count, .. }) = (&found[1], &found[3]) else {
         panic!("{found:?}");
@@ -1114,12 +1115,17 @@ fn virtual_machines_lie_on_files_or_devices_and_have_a_disk_each() {
         cache: DiskCache::DirectSync,
         aio: DiskAio::Native,
         iothread: true,
+        origin: DiskOrigin::Copy,
         ..VmDisk::default()
     };
     let expected = VmLayer {
         guests: 4,
         kernel: Some("/k".into()),
         disks: vec![disk],
+        pinning: Pinning {
+            cpus: Some("0-3".to_owned()),
+            numa: None,
+        },
         ..VmLayer::default()
     };
     assert_eq!(*vm, expected);

@@ -31,6 +31,8 @@ const EXIT: [u8; 16] = *b"\xff\xff\xff\xffiodyno exit\n";
 const AGAIN: Duration = Duration::from_secs(1);
 /// The interval at which a port without a host, and a request to stop, are checked.
 const PAUSE: Duration = Duration::from_millis(10);
+/// The longest time from the creation of a socket until qemu listens on it.
+const LISTENING: Duration = Duration::from_secs(5);
 
 /// From the end of a node's input to the end of its connection.
 const LEAVING: Duration = Duration::from_secs(10);
@@ -229,10 +231,11 @@ fn connect(
     limit: Duration,
     stop: &dyn Fn() -> bool,
 ) -> Result<UnixStream, PortError> {
+    let mut refused: Option<Instant> = None;
     loop {
         match UnixStream::connect(socket) {
             Ok(stream) => return Ok(stream),
-            Err(error) if error.kind() == ErrorKind::NotFound && begun.elapsed() < limit => {
+            Err(error) if begun.elapsed() < limit && is_early(&error, &mut refused) => {
                 if stop() {
                     return Err(PortError::Stopped);
                 }
@@ -240,6 +243,18 @@ fn connect(
             }
             Err(error) => return Err(PortError::Gone(error)),
         }
+    }
+}
+
+/// Whether a socket may only not exist or not listen yet: a busy host can stop qemu between the two. `refused`: since when it does
+/// not listen.
+fn is_early(error: &io::Error, refused: &mut Option<Instant>) -> bool {
+    match error.kind() {
+        ErrorKind::NotFound => true,
+        ErrorKind::ConnectionRefused => {
+            refused.get_or_insert_with(Instant::now).elapsed() < LISTENING
+        }
+        _ => false,
     }
 }
 
@@ -387,6 +402,23 @@ mod tests {
                 work(session, &mut port);
             }
         })
+    }
+
+    #[test]
+    fn a_socket_that_does_not_listen_yet_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("node");
+        // The file stays, and connections are refused.
+        drop(UnixListener::bind(&path).unwrap());
+        let listener = std::cell::RefCell::new(None);
+        let listens = || {
+            let _ = std::fs::remove_file(&path);
+            *listener.borrow_mut() = Some(UnixListener::bind(&path).unwrap());
+            false
+        };
+        let limit = Duration::from_secs(600);
+        connect(&path, Instant::now(), limit, &listens).unwrap();
+        assert!(listener.borrow().is_some());
     }
 
     #[test]

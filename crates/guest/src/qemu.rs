@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use iodyno_model::{
-    Acceleration, DiskAio, DiskBackend, DiskInterface, DmTarget, Layer, VmDisk, VmLayer,
+    Acceleration, DiskAio, DiskBackend, DiskInterface, DiskOrigin, DmTarget, Layer, VmDisk, VmLayer,
 };
 
 use crate::port;
@@ -152,8 +152,12 @@ fn disk_words(number: usize, disk: &VmDisk, source: Option<&str>, discard: bool)
         (_, source) => {
             let discard = if discard { "unmap" } else { "ignore" };
             drive += &format!(
-                "file={},format=raw,discard={discard},aio={}",
+                "file={},format={},discard={discard},aio={}",
                 escaped(source.unwrap_or_default()),
+                match disk.origin {
+                    DiskOrigin::Clone => "qcow2",
+                    _ => "raw",
+                },
                 disk.aio.name()
             );
         }
@@ -296,6 +300,7 @@ mod tests {
                 cache: DiskCache::DirectSync,
                 aio: DiskAio::Native,
                 iothread: true,
+                origin: DiskOrigin::Clone,
                 ..VmDisk::default()
             },
             VmDisk {
@@ -311,10 +316,10 @@ mod tests {
         ];
         check(
             disks,
-            &["/dev/loop3"],
+            &["/d/overlay"],
             &[
                 "-drive",
-                "if=none,id=disk0,file=/dev/loop3,format=raw,discard=unmap,aio=native,cache=directsync",
+                "if=none,id=disk0,file=/d/overlay,format=qcow2,discard=unmap,aio=native,cache=directsync",
                 "-object",
                 "iothread,id=io0,poll-max-ns=0",
                 "-device",

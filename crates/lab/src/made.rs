@@ -15,7 +15,9 @@ use iodyno_model::{
     BoundPlan, CommandRun, Configuration, Diagnostic, FilePolicy, Files, Fresh, Layer, MadeTarget,
     Pinning, Plan, Provision, RunId, Severity, Target, Trial, TrialKey, Work, Workload,
 };
-use iodyno_runner::{Guest, Node, ProvisionRequest, StopFlag, TornDown, TrialEnd, carry_out};
+use iodyno_runner::{
+    Guest, Node, ProvisionRequest, Provisioned, StopFlag, TornDown, TrialEnd, carry_out,
+};
 use iodyno_units::Nanos;
 
 use crate::experiment::workers;
@@ -128,6 +130,7 @@ fn request(plan: &Plan, place: usize, protected: &[PathBuf]) -> Option<Provision
         provision: configuration.provision()?.clone(),
         destroy: plan.destroy.clone(),
         protected: protected.to_vec(),
+        golden: None,
     })
 }
 
@@ -176,6 +179,8 @@ struct OnNode<'a> {
     fresh: Fresh,
     /// In the order in which they were made.
     live: Vec<Live>,
+    /// The golden disks of configurations whose virtual machines start on clones or copies of one. Made once.
+    golden: Vec<Live>,
     /// The number of the last target that was made for each configuration, also by earlier sessions of the run.
     made: BTreeMap<usize, u32>,
 }
@@ -195,6 +200,32 @@ struct Live {
     /// The files that exist on it, by [`files_of`].
     laid_out: BTreeSet<String>,
     snapshot: bool,
+}
+
+impl Live {
+    fn new(
+        configuration: usize,
+        token: String,
+        round: u32,
+        instance: u32,
+        made: Provisioned,
+    ) -> Live {
+        Live {
+            configuration,
+            token,
+            round,
+            path: made.path,
+            about: MadeTarget {
+                instance,
+                facts: made.facts,
+                commands: made.commands,
+            },
+            guests: made.guests,
+            latest: None,
+            laid_out: BTreeSet::new(),
+            snapshot: false,
+        }
+    }
 }
 
 /// The target of a trial that is made.
@@ -255,6 +286,7 @@ impl<'a> MadeTargets<'a> {
             number,
             fresh: fresh(plan),
             live: Vec::new(),
+            golden: Vec::new(),
             made: BTreeMap::new(),
         };
         let nodes = lab.nodes.iter().enumerate().map(on_node).collect();
@@ -350,7 +382,8 @@ impl<'a> MadeTargets<'a> {
 
     /// Tears all targets down at once, so that a stopped run ends soon.
     pub(crate) fn end(&mut self, observer: &mut dyn FnMut(Progress<'_>)) {
-        self.on_nodes(|own| !own.live.is_empty(), observer, OnNode::end);
+        let any = |own: &OnNode<'_>| !own.live.is_empty() || !own.golden.is_empty();
+        self.on_nodes(any, observer, OnNode::end);
     }
 }
 
@@ -450,6 +483,7 @@ impl<'a> OnNode<'a> {
     fn end(&mut self, tell: &mut Tell<'_>) {
         let mut targets = std::mem::take(&mut self.live);
         targets.reverse();
+        targets.append(&mut self.golden);
         self.undo(targets, tell);
     }
 
@@ -469,9 +503,18 @@ impl<'a> OnNode<'a> {
         round: u32,
         tell: &mut Tell<'_>,
     ) -> Result<(), Vec<Diagnostic>> {
-        let Some(request) = request(self.plan, place, self.protected) else {
+        let Some(mut request) = request(self.plan, place, self.protected) else {
             return Ok(());
         };
+        if let Some(golden) = request.provision.golden() {
+            let golden = ProvisionRequest {
+                token: token(),
+                configuration: format!("{} (golden disk)", request.configuration),
+                provision: golden,
+                ..request.clone()
+            };
+            request.golden = Some(self.golden(place, round, golden, tell)?);
+        }
         let configuration = &self.plan.configurations[place];
         tracing::info!(
             configuration = configuration.name,
@@ -488,22 +531,34 @@ impl<'a> OnNode<'a> {
         let made = node.node.provision(&request, self.stop, &mut told)?;
         let number = self.made.entry(place).or_default();
         *number += 1;
-        self.live.push(Live {
-            configuration: place,
-            token: request.token,
-            round,
-            path: made.path,
-            about: MadeTarget {
-                instance: *number,
-                facts: made.facts,
-                commands: made.commands,
-            },
-            guests: made.guests,
-            latest: None,
-            laid_out: BTreeSet::new(),
-            snapshot: false,
-        });
+        let live = Live::new(place, request.token, round, *number, made);
+        self.live.push(live);
         Ok(())
+    }
+
+    /// Makes the golden disk of a configuration, unless it exists. Returns its token.
+    fn golden(
+        &mut self,
+        place: usize,
+        round: u32,
+        request: ProvisionRequest,
+        tell: &mut Tell<'_>,
+    ) -> Result<String, Vec<Diagnostic>> {
+        let mut golden = self.golden.iter();
+        if let Some(live) = golden.find(|live| live.configuration == place) {
+            return Ok(live.token.clone());
+        }
+        let node = self.node;
+        let made = node.node.provision(&request, self.stop, &mut |step| {
+            tell(Told::Step(
+                place,
+                node.says(&format!("golden disk: {step}")),
+            ));
+        })?;
+        let token = request.token.clone();
+        self.golden
+            .push(Live::new(place, request.token, round, 0, made));
+        Ok(token)
     }
 
     /// Preconditions a new target, if its configuration says so.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DmTarget, MdLayer, VmLayer};
+use crate::{DiskOrigin, DmTarget, MdLayer, VmLayer};
 
 /// One layer of a target. Layers are listed from the top down, as in `ext4 on loop on file on FOLDER`. The lowest layer is a
 /// [`Layer::Directory`], a [`Layer::Device`], [`Layer::Zram`] or [`Layer::Tmpfs`].
@@ -331,6 +331,21 @@ impl Provision {
         layers.find_map(|(place, layer)| match layer {
             Layer::Vm(vm) => Some((vm, &self.layers[..place])),
             _ => None,
+        })
+    }
+
+    /// The image from which the disks of its virtual machines are made, once for a run; `None`: they are new.
+    pub fn golden(&self) -> Option<Provision> {
+        let (vm, above) = self.vm()?;
+        let mut layers = self.layers[above.len() + 1..].to_vec();
+        if let Some(Layer::File { count, .. }) = layers.first_mut() {
+            *count = 1;
+        }
+        (vm.disk().origin != DiskOrigin::New).then(|| Provision {
+            layers,
+            fill: self.fill,
+            env: self.env.clone(),
+            ..Provision::default()
         })
     }
 

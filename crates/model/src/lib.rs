@@ -131,7 +131,9 @@ pub use telemetry::{
 };
 pub use trial::{Outcome, Trial, TrialState};
 pub use verify::{BlockPattern, Checksum, HeaderFormat, LoadState, Verify, VerifyTrim};
-pub use vm::{Acceleration, DiskAio, DiskBackend, DiskCache, DiskInterface, VmDisk, VmLayer};
+pub use vm::{
+    Acceleration, DiskAio, DiskBackend, DiskCache, DiskInterface, DiskOrigin, VmDisk, VmLayer,
+};
 pub use vm_node::{VmAddress, VmStorage};
 pub use work::{Blocks, Extent, Passes, RangeSync, SyncPolicy, Work, WriteZones};
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Limits;
+use crate::{Limits, Pinning};
 
 /// Virtual machines of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +21,9 @@ pub struct VmLayer {
     pub kernel: Option<PathBuf>,
     /// The disks of each, in order. Files and devices below that none of them uses are disks with the settings of the last one.
     pub disks: Vec<VmDisk>,
+    /// The CPUs and memory of the host that their processes use.
+    #[serde(default, skip_serializing_if = "Pinning::is_none")]
+    pub pinning: Pinning,
     /// Their names as nodes; empty: `guest1`, `guest2`, …
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
@@ -35,6 +38,7 @@ impl Default for VmLayer {
             accel: Acceleration::Auto,
             kernel: None,
             disks: Vec::new(),
+            pinning: Pinning::default(),
             names: Vec::new(),
         }
     }
@@ -101,6 +105,9 @@ pub struct VmDisk {
     /// The length of a zone, bytes: the disk is a zoned namespace of an NVMe device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<u64>,
+    /// What its image file is at the start.
+    #[serde(default)]
+    pub origin: DiskOrigin,
 }
 
 /// Where the blocks of a disk are.
@@ -206,6 +213,21 @@ impl DiskCache {
     /// Whether it bypasses the host's page cache. Linux AIO and io_uring need this to be asynchronous.
     pub fn is_direct(self) -> bool {
         matches!(self, DiskCache::None | DiskCache::DirectSync)
+    }
+}
+
+named! {
+    /// What the image file of a disk is at the start.
+    DiskOrigin {
+        /// A new file.
+        #[default]
+        New = "new",
+        /// An overlay (qcow2) of a golden image: it contains the blocks that were written since.
+        Clone = "clone",
+        /// A copy of a golden image that shares its blocks, on a file system that can do so.
+        Reflink = "reflink",
+        /// A full copy of a golden image.
+        Copy = "copy",
     }
 }
 

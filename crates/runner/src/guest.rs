@@ -65,7 +65,12 @@ pub(crate) fn request(target: &ProvisionRequest, guest: &Guest) -> Option<Provis
         true => Default::default(),
         false => provision.queue.clone(),
     };
-    if above.is_empty() && provision.fill == 0 && queue.is_empty() {
+    // A golden disk was filled on the host.
+    let fill = match provision.golden() {
+        Some(_) => 0,
+        None => provision.fill,
+    };
+    if above.is_empty() && fill == 0 && queue.is_empty() {
         return None;
     }
     let mut layers = above.to_vec();
@@ -75,20 +80,21 @@ pub(crate) fn request(target: &ProvisionRequest, guest: &Guest) -> Option<Provis
     Some(ProvisionRequest {
         provision: Provision {
             layers,
-            fill: provision.fill,
+            fill,
             queue,
             env: provision.env.clone(),
             ..Provision::default()
         },
         destroy: guest.disks.clone(),
         protected: Vec::new(),
+        golden: None,
         ..target.clone()
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use iodyno_model::{FileSystemKind, VmLayer};
+    use iodyno_model::{DiskOrigin, FileSystemKind, VmDisk, VmLayer};
 
     use super::*;
 
@@ -102,6 +108,7 @@ mod tests {
             },
             destroy: vec!["/dev/sdb".into()],
             protected: vec!["/store".into()],
+            golden: Some("g".to_owned()),
         }
     }
 
@@ -135,7 +142,21 @@ mod tests {
         assert_eq!(made.provision.layers, std::slice::from_ref(&disks));
         let made = request(&target(vec![ext4.clone(), vm, folder]), &guest).unwrap();
         assert_eq!(made.provision.layers, [ext4, disks]);
-        assert_eq!((made.destroy, made.protected), (guest.disks, Vec::new()));
-        assert_eq!(made.token, "t");
+        assert_eq!(
+            (made.destroy, made.protected),
+            (guest.disks.clone(), Vec::new())
+        );
+        assert_eq!((made.token.as_str(), made.golden), ("t", None));
+        let clone = VmDisk {
+            origin: DiskOrigin::Clone,
+            ..VmDisk::default()
+        };
+        let clones = Layer::Vm(VmLayer {
+            disks: vec![clone],
+            ..VmLayer::default()
+        });
+        let mut golden = target(vec![clones, Layer::Directory { path: "/d".into() }]);
+        golden.provision.fill = 1;
+        assert_eq!(request(&golden, &guest), None);
     }
 }

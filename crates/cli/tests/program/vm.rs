@@ -269,6 +269,57 @@ fn virtual_machines_are_the_nodes_of_a_run_and_measure_the_disk_that_is_named() 
 }
 
 #[test]
+fn virtual_machines_start_on_clones_of_a_golden_disk_that_is_filled_once() {
+    let kernel = match kernel() {
+        Ok(kernel) => kernel,
+        Err(why) => return skip(why),
+    };
+    let img = Path::new("/usr/bin/qemu-img");
+    if !img.exists() {
+        return skip("qemu-img (qemu-utils) is not installed");
+    }
+    let home = Home::new();
+    let file = experiment(
+        &home,
+        "vm",
+        1,
+        &kernel,
+        "rw = \"randread\", number_ios = 50",
+    );
+    let text = fs::read_to_string(&file).unwrap();
+    let golden = "fill = \"16MiB\"\nvm = { disk.origin = \"clone\",";
+    let text = text
+        .replace("rounds = 1", "rounds = 2")
+        .replace("vm = {", golden);
+    let text = text.replace("rw = \"randwrite\", ", "");
+    home.file("vm.toml", &text);
+    home.iodyno(&["run", &file]).succeeds();
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    let images = home.work().join("images");
+    let trials = shown["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 2);
+    let backing: Vec<String> = trials
+        .iter()
+        .map(|trial| {
+            assert_eq!(trial["groups"][0]["rows"][0]["ops"], 50, "{trial}");
+            let made = &trial["nodes"][0]["environment"]["made"];
+            let file = &made["facts"]["vm.file"];
+            assert!(file.as_str().unwrap().contains("overlay"), "{made}");
+            let commands = made["commands"].as_array().unwrap().iter();
+            let mut commands = commands.filter_map(|run| run["command"].as_str());
+            let create = commands.find(|it| it.starts_with("qemu-img create"));
+            let words: Vec<&str> = create.unwrap().split(' ').collect();
+            let (from, to) = (words[6], words[9]);
+            assert_ne!(Path::new(from).parent(), Path::new(to).parent());
+            from.to_owned()
+        })
+        .collect();
+    assert_eq!(backing[0], backing[1]);
+    assert!(Path::new(&backing[0]).starts_with(&images));
+    assert_eq!(fs::read_dir(&images).unwrap().count(), 0);
+}
+
+#[test]
 fn virtual_machines_that_cannot_be_nodes_are_told_all_at_once() {
     let home = Home::new();
     home.file("j.fio", "[j]\nrw=read\nsize=8m\n");

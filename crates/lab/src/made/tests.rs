@@ -1,4 +1,4 @@
-use iodyno_model::{Layer, Outcome, PlannedNode, TrialState, VmLayer};
+use iodyno_model::{DiskOrigin, Layer, Outcome, PlannedNode, TrialState, VmDisk, VmLayer};
 
 use super::*;
 use crate::experiment::carry_out_with;
@@ -158,6 +158,30 @@ fn configurations_that_use_one_device_take_turns_whatever_the_plan_says() {
     let vm = vec![Layer::Vm(VmLayer::default()), on_folder().layers.remove(0)];
     shared.configurations[0].target = Target::Made(Box::new(provision(vm)));
     assert_eq!((fresh(&shared), turns(&shared).len()), (Fresh::Trial, 2));
+}
+
+#[test]
+fn a_golden_disk_is_made_once_for_the_clones_of_all_trials_and_undone_last() {
+    let mut plan = plan(1, 1, 2, Fresh::Trial);
+    let clone = VmDisk {
+        origin: DiskOrigin::Clone,
+        ..VmDisk::default()
+    };
+    let vm = VmLayer {
+        disks: vec![clone],
+        ..VmLayer::default()
+    };
+    let vm = vec![Layer::Vm(vm), on_folder().layers.remove(0)];
+    plan.configurations[0].target = Target::Made(Box::new(provision(vm)));
+    let trial = ["make c0", "trial w0 on c0", "undo c0"];
+    let golden = ["make c0 (golden disk)", "undo c0 (golden disk)"];
+    let expected = [&golden[..1], &trial, &trial, &golden[1..]].concat();
+    assert_eq!(storage(&plan), expected);
+    let (store, mut node) = (FakeStore::default(), FakeNode::new(|_| Act::Complete));
+    node.unmakeable = |name, tries| name == "c0 (golden disk)" && tries == 0;
+    let (end, _) = carry_out(&plan, &store, &node);
+    assert_eq!((end.completed, end.planned), (1, 2));
+    assert_eq!(node.storage.into_inner()[..2], [golden[0], golden[0]]);
 }
 
 #[test]

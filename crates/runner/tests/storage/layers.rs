@@ -66,6 +66,7 @@ pub(crate) fn request(provision: Provision) -> ProvisionRequest {
         provision,
         destroy: Vec::new(),
         protected: Vec::new(),
+        golden: None,
     }
 }
 

@@ -373,7 +373,7 @@ impl Maker<'_> {
         match layer {
             // The command makes it.
             Layer::Directory { .. } if provision.setup.is_some() => Vec::new(),
-            Layer::Directory { path } => self.folder_faults(path, provision, hands.guard),
+            Layer::Directory { path } => self.folder_faults(path, request, hands.guard),
             Layer::Device { paths } => {
                 let faults = paths.iter();
                 let faults = faults.map(|path| device_fault(path, &request.destroy, hands.guard));
@@ -412,9 +412,11 @@ impl Maker<'_> {
                 broken.chain(self.pinning_faults(pinning)).collect()
             }
             Layer::Mirror(mirror) => self.pinning_faults(&mirror.pinning),
-            Layer::Vm(_) => {
+            Layer::Vm(vm) => {
                 let mounts = self.folders.mounts.join(&request.token);
-                vm::faults(self.host, provision, &mounts, devices)
+                let mut faults = vm::faults(self.host, provision, &mounts, devices);
+                faults.extend(self.pinning_faults(&vm.pinning));
+                faults
             }
             Layer::Md(_) | Layer::Dm(_) => mapped::faults(layer, &request.token),
             Layer::Throttle(limits) => throttle::settings(self.host.roots(), limits)
@@ -455,7 +457,13 @@ impl Maker<'_> {
         faults
     }
 
-    fn folder_faults(&self, path: &Path, provision: &Provision, guard: &Guard) -> Vec<Diagnostic> {
+    fn folder_faults(
+        &self,
+        path: &Path,
+        request: &ProvisionRequest,
+        guard: &Guard,
+    ) -> Vec<Diagnostic> {
+        let provision = &request.provision;
         let fault = |message| vec![Diagnostic::error(message)];
         if let Err(why) = word(path) {
             return fault(why);
@@ -478,17 +486,22 @@ impl Maker<'_> {
             let message = format!("`{}` cannot be written", path.display());
             return vec![Diagnostic::error(message).hint("check its permissions")];
         }
-        self.shortages(path, provision)
+        self.shortages(path, provision, request.golden.is_some())
     }
 
     /// Whether the image files fit into the folder.
-    fn shortages(&self, folder: &Path, provision: &Provision) -> Vec<Diagnostic> {
+    fn shortages(&self, folder: &Path, provision: &Provision, golden: bool) -> Vec<Diagnostic> {
         let Some([Layer::File { size, count, .. }, _]) = provision.layers.last_chunk() else {
             return Vec::new();
         };
+        // A clone can become as large as the golden image.
+        let files = match provision.golden() {
+            Some(_) if !golden => u64::from(*count) + 1,
+            _ => u64::from(*count),
+        };
         let need = Need {
             folder: folder.to_owned(),
-            bytes: size.saturating_mul(u64::from(*count)),
+            bytes: size.saturating_mul(files),
             inodes: u64::from(*count) + 1,
             longest: *size,
         };

@@ -52,6 +52,8 @@ const SETUP: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_millis(200);
 /// How often a device node or a server is waited for.
 const TRIES: u32 = 50;
+/// The beginning of the name of a target's folder. Its token follows.
+const TARGET: &str = "iodyno-";
 /// The image files of a `file` layer. The first one is what a `zfs` layer fills for a clone or a copy.
 fn image_name(number: u32) -> String {
     format!("disk{number}.img")
@@ -70,6 +72,9 @@ pub struct ProvisionRequest {
     pub destroy: Vec<PathBuf>,
     /// Files that are never used as targets: those of the store.
     pub protected: Vec<PathBuf>,
+    /// The token of the target that was made for [`Provision::golden`].
+    #[serde(default)]
+    pub golden: Option<String>,
 }
 
 /// A target that was made.
@@ -708,7 +713,7 @@ impl Making<'_, '_> {
                 path.display()
             ))
         })?;
-        let path = path.join(format!("iodyno-{}", self.request.token));
+        let path = path.join(format!("{TARGET}{}", self.request.token));
         self.step(Action::Folder { path: path.clone() })?;
         Ok(Storage::Folder(path))
     }
@@ -736,9 +741,16 @@ impl Making<'_, '_> {
         allocate: bool,
     ) -> Result<Storage, Diagnostic> {
         let folder = below.paths().first().cloned().unwrap_or_default();
+        let golden = self.request.golden.as_ref();
+        let golden = golden.map(|token| folder.with_file_name(format!("{TARGET}{token}")));
         let mut paths = Vec::new();
         for number in 0..count {
             let path = folder.join(image_name(number));
+            if let Some(golden) = &golden {
+                self.copied_disk(&golden.join(image_name(0)), &path, allocate)?;
+                paths.push(path);
+                continue;
+            }
             // A clone has it already.
             if path.metadata().is_ok_and(|file| file.len() >= size) {
                 paths.push(path);

@@ -655,6 +655,7 @@ fn request(provision: Provision) -> ProvisionRequest {
         provision,
         destroy: Vec::new(),
         protected: Vec::new(),
+        golden: None,
     }
 }
 

@@ -14,8 +14,8 @@ use iodyno_guest::{
     modules_of,
 };
 use iodyno_model::{
-    Acceleration, Diagnostic, DiskAio, DiskBackend, DiskCache, DiskInterface, Layer, Provision,
-    VmLayer,
+    Acceleration, Diagnostic, DiskAio, DiskBackend, DiskCache, DiskInterface, DiskOrigin, Layer,
+    Provision, VmLayer,
 };
 use iodyno_units::Bytes;
 use rustix::fs::Access;
@@ -24,9 +24,11 @@ use serde::{Deserialize, Serialize};
 use crate::roots::{Roots, text};
 
 use super::action::Action;
-use super::host::Host;
+use super::host::{Host, word};
 use super::{Making, check};
 
+/// The program that makes overlays.
+const QEMU_IMG: &str = "qemu-img";
 /// The longest path of a unix socket, bytes.
 const LONGEST_SOCKET: usize = 107;
 /// The most of a log that is part of an error, bytes, and lines.
@@ -108,6 +110,10 @@ pub(super) fn faults(
             );
         }
     }
+    faults.extend(golden_faults(host, provision, vm.disk().origin));
+    let mut fault = |message: String, hint: &str| {
+        faults.push(Diagnostic::error(message).hint(hint));
+    };
     if std::env::consts::ARCH != "x86_64" {
         let message = "virtual machines need a host of the architecture x86_64".to_owned();
         fault(message, "leave `vm` out");
@@ -187,6 +193,34 @@ fn disks_with_storage(vm: &VmLayer, below: usize) -> impl Iterator<Item = usize>
         .map(|(number, _)| number)
 }
 
+/// What is wrong with disks that are made of golden images.
+fn golden_faults(host: &dyn Host, provision: &Provision, origin: DiskOrigin) -> Vec<Diagnostic> {
+    let mut faults = Vec::new();
+    let mut fault = |message: &str, hint: &str| {
+        faults.push(Diagnostic::error(message).hint(hint));
+    };
+    let Some(golden) = provision.golden() else {
+        return faults;
+    };
+    if !matches!(
+        golden.layers[..],
+        [Layer::File { .. }, Layer::Directory { .. }]
+    ) {
+        let message = format!("`vm.disk.origin = \"{}\"` needs image files", origin.name());
+        fault(&message, "put `file on FOLDER` below `vm`");
+    }
+    if golden.fill == 0 {
+        let message = "a clone or copy of an empty disk has no content";
+        let hint = "set `fill` to the number of bytes to write to the golden disk";
+        fault(message, hint);
+    }
+    if origin == DiskOrigin::Clone && host.program(QEMU_IMG).is_none() {
+        let message = format!("`{QEMU_IMG}`, which `vm.disk.origin` needs, is not installed");
+        fault(&message, "install it: Debian's package is `qemu-utils`");
+    }
+    faults
+}
+
 /// What the host's page cache and flushes mean for durability.
 fn durability(cache: DiskCache) -> &'static str {
     match cache {
@@ -257,6 +291,10 @@ impl Making<'_, '_> {
             ("acceleration", accelerated),
             ("kernel", kernel.release.clone()),
         ];
+        if !vm.pinning.is_none() {
+            let cpus = marks.first().map(|mark| self.hands.cpus_of(mark));
+            facts.extend(cpus.map(|cpus| ("server cpus", cpus)));
+        }
         if each > 0 {
             let disk = vm.disk();
             facts.push((DiskCache::SEEN_FACT, disk.cache.seen().to_owned()));
@@ -268,9 +306,64 @@ impl Making<'_, '_> {
                 durability(disk.cache)
             );
             facts.push(("disks", disk));
+            facts.extend(self.disk_file(vm.disk().origin).map(|file| ("file", file)));
         }
         self.add_facts("vm", facts);
         Ok(())
+    }
+
+    /// Makes the image file of a disk from a golden one, as the virtual machines' layer says.
+    pub(super) fn copied_disk(
+        &mut self,
+        golden: &Path,
+        path: &Path,
+        allocate: bool,
+    ) -> Result<(), Diagnostic> {
+        let origin = self.request.provision.vm().map(|(vm, _)| vm.disk().origin);
+        let [from, to] = [golden, path].map(word);
+        let (from, to) = (
+            from.map_err(Diagnostic::error)?,
+            to.map_err(Diagnostic::error)?,
+        );
+        let sparse = match allocate {
+            true => "--sparse=never",
+            false => "--sparse=auto",
+        };
+        let words: &[&str] = match origin.unwrap_or_default() {
+            DiskOrigin::Clone => &[
+                QEMU_IMG, "create", "-q", "-f", "qcow2", "-b", &from, "-F", "raw", &to,
+            ],
+            DiskOrigin::Reflink => &["cp", "--reflink=always", &from, &to],
+            DiskOrigin::New | DiskOrigin::Copy => &["cp", "--reflink=never", sparse, &from, &to],
+        };
+        self.run(words).map_err(|fault| match origin {
+            Some(DiskOrigin::Reflink) => fault
+                .hint("`reflink` needs a folder on XFS, Btrfs or another file system with reflinks; `copy` works on all"),
+            _ => fault,
+        })?;
+        // Otherwise it would be written while the trial runs.
+        self.run(&["sync", &to])
+    }
+
+    /// The image files of the disks: their format, and whether their blocks are reserved or shared.
+    fn disk_file(&self, origin: DiskOrigin) -> Option<String> {
+        let mut layers = self.request.provision.layers.iter();
+        let reserved = layers.find_map(|layer| match layer {
+            Layer::File { allocate, .. } => Some(*allocate),
+            _ => None,
+        })?;
+        let blocks = match reserved {
+            true => "blocks reserved",
+            false => "sparse",
+        };
+        Some(match origin {
+            DiskOrigin::New => format!("raw, {blocks}"),
+            DiskOrigin::Clone => {
+                format!("qcow2, copy-on-write overlay of a golden image ({blocks})")
+            }
+            DiskOrigin::Reflink => "raw, shares its blocks with a golden image".to_owned(),
+            DiskOrigin::Copy => format!("raw, copy of a golden image, {blocks}"),
+        })
     }
 
     /// The file of the initramfs, for which the guest has enough memory.
@@ -359,7 +452,7 @@ impl Making<'_, '_> {
         // That of a process that was killed would be taken for the new one.
         let _ = std::fs::remove_file(Machine::socket(&point));
         self.step(Action::Server {
-            command: machine.command(),
+            command: machine.vm.pinning.command(&machine.command()),
             log: point.join("qemu.log"),
             point,
         })?;
