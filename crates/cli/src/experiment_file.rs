@@ -15,7 +15,7 @@ use crate::commands::{destroyed, finished, working_folder};
 use crate::configurations::{configurations, named_paths};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::targets::{FoundPaths, path_of};
+use crate::targets::{FoundPaths, node_paths, path_of};
 
 /// The text of the experiment among the files of a command; `None` if there is none.
 ///
@@ -124,11 +124,10 @@ pub(crate) fn plan(
     // Targets that exist, or are only a folder, are those of a user who names no others.
     let replaced = !flags.on.is_empty() && own.iter().all(is_folder);
     let own = if replaced { Vec::new() } else { own };
-    let named = match own.is_empty() {
-        true => named_paths(&flags.on, &folder),
-        false => own.iter().filter_map(path_of).cloned().collect(),
+    let paths = match own.is_empty() {
+        true => FoundPaths::look(named_paths(&flags.on, &folder), context)?,
+        false => FoundPaths::look_on(node_paths(&own, &experiment.workloads), context)?,
     };
-    let paths = FoundPaths::look(named, context)?;
     // A dry run reports missing paths as a run would.
     let error = |path: &Path| paths.error(path).filter(|_| !flags.dry_run);
     let mut workloads = experiment.workloads.iter();

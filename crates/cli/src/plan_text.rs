@@ -12,7 +12,7 @@ use iodyno_runner::placed_names;
 use iodyno_units::{Nanos, counted, percent};
 
 use crate::experiment::destroys;
-use crate::rounds::sides;
+use crate::rounds::{primary, sides};
 use crate::targets::FoundPaths;
 
 /// Width of the labels, columns.
@@ -142,16 +142,27 @@ fn answer(admission: &Admission) -> String {
 
 /// The metric that decides the comparison.
 fn metric(plan: &Plan) -> String {
-    if let [decides, others @ ..] = plan.question.metrics.as_slice() {
-        return match others {
-            [] => decides.clone(),
-            _ => format!("{decides}; exploratory: {}", others.join(", ")),
-        };
+    let exploratory = match plan.question.metrics.as_slice() {
+        [] | [_] => String::new(),
+        [_, others @ ..] => format!("; exploratory: {}", others.join(", ")),
+    };
+    deciding_metrics(plan) + &exploratory
+}
+
+fn deciding_metrics(plan: &Plan) -> String {
+    let of_all = plan.question.metrics.first();
+    let has_own = !plan.question.metric_where.is_empty();
+    if let (Some(decides), false) = (of_all, has_own) {
+        return decides.clone();
     }
     // Each metric with its workloads.
     let mut metrics: Vec<(String, Vec<&str>)> = Vec::new();
     for workload in plan.workloads.iter().filter(|workload| !workload.again) {
-        let metric = iodyno_judge::expected_metrics(workload).join(" or ");
+        let metric = match (primary(plan, workload), of_all) {
+            (Some(own), _) => own.to_owned(),
+            (_, Some(of_all)) => of_all.clone(),
+            _ => iodyno_judge::expected_metrics(workload).join(" or "),
+        };
         match metrics.iter_mut().find(|(known, _)| *known == metric) {
             Some((_, names)) => names.push(&workload.name),
             None => metrics.push((metric, vec![&workload.name])),

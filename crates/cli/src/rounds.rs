@@ -2,7 +2,7 @@
 
 use iodyno_model::{
     Configuration, Diagnostic, Direction, Metric, Observation, Place, Plan, Question, Settling,
-    Stopping, Work,
+    Stopping, Work, Workload,
 };
 use iodyno_units::{Nanos, counted};
 
@@ -128,7 +128,12 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
 /// Whether one target's workloads have different metrics, such as those of a suite of file operations, so that they are not
 /// compared with each other. Flags that need a comparison ask for one.
 fn unlike(plan: &Plan, args: &ExperimentArgs) -> bool {
-    let metrics = || plan.workloads.iter().map(|workload| &workload.metric);
+    let metrics = || {
+        plan.workloads.iter().map(|workload| {
+            let planned = workload.metric.as_ref().map(|metric| metric.name.as_str());
+            primary(plan, workload).or(planned)
+        })
+    };
     let asked = !args.metric.is_empty()
         || args.baseline.is_some()
         || args.fail_on.is_some()
@@ -136,6 +141,15 @@ fn unlike(plan: &Plan, args: &ExperimentArgs) -> bool {
     plan.configurations.len() == 1
         && !asked
         && metrics().zip(metrics().skip(1)).any(|(a, b)| a != b)
+}
+
+/// The metric that decides for a workload, by its `primary`.
+pub(crate) fn primary<'p>(plan: &'p Plan, workload: &Workload) -> Option<&'p str> {
+    let mut conditions = plan.question.metric_where.iter();
+    let own = conditions.find(|(dimension, value, _)| {
+        dimension == Observation::WORKLOAD && *value == workload.name
+    });
+    own.map(|(_, _, metric)| metric.as_str())
 }
 
 /// The number of rounds whose trials are compared: a search has more of its own.

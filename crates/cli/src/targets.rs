@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use iodyno_lab::forecast;
-use iodyno_model::{Configuration, Diagnostic, Forecast, Plan, Target};
+use iodyno_model::{Configuration, Diagnostic, Forecast, Plan, Target, Workload};
 use iodyno_runner::{Examination, FoundPath, LocalNode, StopFlag};
 use iodyno_store::SqliteStore;
 
@@ -30,29 +30,41 @@ pub(crate) fn local_node(context: &Context) -> Result<LocalNode, Failure> {
 pub(crate) struct FoundPaths(BTreeMap<PathBuf, Result<FoundPath, String>>);
 
 impl FoundPaths {
-    /// Looks at these paths.
+    /// Looks at these paths, on all nodes that work.
     pub(crate) fn look(paths: Vec<PathBuf>, context: &Context) -> Result<FoundPaths, Failure> {
+        FoundPaths::look_on(
+            paths.into_iter().map(NodePath::everywhere).collect(),
+            context,
+        )
+    }
+
+    /// Looks at these paths, each on its nodes.
+    pub(crate) fn look_on(paths: Vec<NodePath>, context: &Context) -> Result<FoundPaths, Failure> {
         if paths.is_empty() {
             return Ok(FoundPaths::default());
         }
-        let wanted = Examination {
-            find: paths.clone(),
-            ..Examination::default()
-        };
         let mut all = FoundPaths::default();
         let stop = StopFlag::new();
         let nodes = context.nodes()?.list();
         let begun: Vec<_> = (nodes.iter())
             .filter(|node| !node.only_sampled)
-            .map(|node| (node, node.node.examine(wanted.clone(), &stop)))
+            .map(|node| {
+                let own = paths.iter().filter(|path| path.is_on(&node.name));
+                let find: Vec<PathBuf> = own.map(|own| own.path.clone()).collect();
+                let wanted = Examination {
+                    find: find.clone(),
+                    ..Examination::default()
+                };
+                (node, find, node.node.examine(wanted, &stop))
+            })
             .collect();
-        for (node, found) in begun {
+        for (node, paths, found) in begun {
             for (path, found) in paths.iter().zip(found().found) {
                 let found = match node.name.as_str() {
                     "" => found,
                     name => found.map_err(|why| format!("node `{name}`: {why}")),
                 };
-                // A path has to exist on every node.
+                // A path has to exist on every node that uses it.
                 match all.0.get(path) {
                     Some(Err(_)) => {}
                     Some(Ok(_)) if found.is_ok() => {}
@@ -65,8 +77,8 @@ impl FoundPaths {
 
     /// Looks at the targets of a plan.
     pub(crate) fn of(plan: &Plan, context: &Context) -> Result<FoundPaths, Failure> {
-        let paths = plan.configurations.iter().filter_map(path_of).cloned();
-        FoundPaths::look(paths.collect(), context)
+        let paths = node_paths(&plan.configurations, &plan.workloads);
+        FoundPaths::look_on(paths, context)
     }
 
     /// Why there is nothing at a path.
@@ -88,6 +100,46 @@ impl FoundPaths {
             _ => true,
         }
     }
+}
+
+/// A path with the names of the nodes that use it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NodePath {
+    path: PathBuf,
+    /// Empty: all.
+    nodes: Vec<String>,
+}
+
+impl NodePath {
+    fn everywhere(path: PathBuf) -> NodePath {
+        let nodes = Vec::new();
+        NodePath { path, nodes }
+    }
+
+    fn is_on(&self, node: &str) -> bool {
+        self.nodes.is_empty() || self.nodes.iter().any(|name| name == node)
+    }
+}
+
+/// The existing targets of configurations, each with the nodes that run trials on it.
+pub(crate) fn node_paths(
+    configurations: &[Configuration],
+    workloads: &[Workload],
+) -> Vec<NodePath> {
+    let paths = configurations.iter().filter_map(|configuration| {
+        let own = workloads.iter().filter(|workload| {
+            workload.only.is_empty() || workload.only.contains(&configuration.name)
+        });
+        let own: Vec<&Workload> = own.collect();
+        let nodes = match configuration.nodes.is_empty() {
+            false => configuration.nodes.clone(),
+            true if own.iter().any(|workload| workload.nodes.is_empty()) => Vec::new(),
+            true => own.iter().flat_map(|it| it.nodes.clone()).collect(),
+        };
+        let path = path_of(configuration)?.clone();
+        Some(NodePath { path, nodes })
+    });
+    paths.collect()
 }
 
 /// The path of a configuration's target.
@@ -115,4 +167,35 @@ pub(crate) fn obstacles(plan: &Plan, context: &Context) -> Result<Vec<Diagnostic
         &store,
         &StopFlag::new(),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_looked_for_on_the_nodes_that_use_it_only() {
+        let configuration = |name: &str, nodes: &[&str]| Configuration {
+            nodes: nodes.iter().map(|name| (*name).to_owned()).collect(),
+            ..Configuration::new(name, Target::Path(format!("/{name}").into()))
+        };
+        let workload = |nodes: &[&str], only: &[&str]| Workload {
+            nodes: nodes.iter().map(|name| (*name).to_owned()).collect(),
+            only: only.iter().map(|name| (*name).to_owned()).collect(),
+            ..Workload::new("w", Vec::new(), Vec::new())
+        };
+        let configurations = [configuration("own", &["a"]), configuration("all", &[])];
+        let on = |workloads: &[Workload], node: &str| -> Vec<String> {
+            let paths = node_paths(&configurations, workloads);
+            let paths = paths.iter().filter(|path| path.is_on(node));
+            paths.map(|path| path.path.display().to_string()).collect()
+        };
+        let anywhere = [workload(&[], &[])];
+        assert_eq!(on(&anywhere, "a"), ["/own", "/all"]);
+        assert_eq!(on(&anywhere, "b"), ["/all"]);
+        let of_a = [workload(&["a"], &[])];
+        assert_eq!(on(&of_a, "b"), Vec::<String>::new());
+        let of_b_too = [workload(&["a"], &[]), workload(&["b"], &["own"])];
+        assert_eq!(on(&of_b_too, "b"), Vec::<String>::new());
+    }
 }

@@ -23,7 +23,7 @@ pub use behaviour::behaviour;
 pub use compare::{
     CompareError, QuestionError, TooFewRounds, can_decide, check_claims, chosen, comparable,
     compare, default_rounds, default_rows, distinguishing_runs, likeliest_axis, primaries,
-    question_of, widest_interval,
+    question_of, widest_interval, without_searches,
 };
 pub use doctor::examine;
 pub use findings::findings;

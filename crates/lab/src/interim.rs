@@ -79,7 +79,7 @@ impl<'a> InterimComparison<'a> {
             run: format!("run {}", run.alias),
             question: Question {
                 baseline: baseline(plan).map(str::to_owned),
-                ..iodyno_judge::question_of(plan)
+                ..iodyno_judge::without_searches(&iodyno_judge::question_of(plan), [plan])
             },
             places: Vec::new(),
             seen: Vec::new(),

@@ -35,33 +35,46 @@ pub fn fresh(plan: &Plan) -> Fresh {
     }
 }
 
-/// The pairs of configurations that cannot exist at the same time, on a node that both use: they use one device, are made by the
-/// same command, run the one server of their pools on other CPUs, or one of them has virtual machines, which use memory and CPUs
-/// also when idle.
+/// The pairs of configurations that cannot exist at the same time on a node that both use: they use one device or command, or
+/// one of them changes what the trials of the other depend on. A configuration with an existing path depends on the host, too.
 pub fn turns(plan: &Plan) -> Vec<(&Configuration, &Configuration)> {
-    let made = plan
-        .configurations
-        .iter()
-        .filter_map(|configuration| Some((configuration, configuration.provision()?)));
-    let made: Vec<(&Configuration, &Provision)> = made.collect();
-    let pairs = made.iter().enumerate();
-    let pairs =
-        pairs.flat_map(|(place, one)| made[place + 1..].iter().map(move |other| (one, other)));
-    let exclusive = |one: &Provision, other: &Provision| {
-        let mut devices = one.devices();
-        devices.any(|device| other.devices().any(|other| other == device))
-            || one.setup.is_some() && one.setup == other.setup
-            || [one, other]
-                .iter()
-                .any(|provision| provision.vm().is_some())
-            || matches!((pool_server(one), pool_server(other)), (Some(one), Some(other)) if one != other)
-    };
+    let all = plan.configurations.iter().enumerate();
+    let pairs = all.flat_map(|(place, one)| {
+        let others = plan.configurations[place + 1..].iter();
+        others.map(move |other| (one, other))
+    });
     pairs
-        .filter(|((on, one), (others_on, other))| {
-            share_a_node(on, others_on) && exclusive(one, other)
-        })
-        .map(|((one, _), (other, _))| (*one, *other))
+        .filter(|(one, other)| share_a_node(one, other) && exclusive(one, other))
         .collect()
+}
+
+fn exclusive(one: &Configuration, other: &Configuration) -> bool {
+    let both = [one, other].map(Configuration::provision);
+    let any = |holds: &dyn Fn(&Provision) -> bool| both.into_iter().flatten().any(holds);
+    // Virtual machines use memory and CPUs also when idle. A kernel setting acts on the whole host, and the configuration that
+    // is undone first would end it for the other.
+    if any(&|it| it.vm().is_some() || !it.sysctl.is_empty()) {
+        return true;
+    }
+    let [Some(one), Some(other)] = both else {
+        return false;
+    };
+    let common = |one: &PathBuf, other: &PathBuf| one.starts_with(other) || other.starts_with(one);
+    let folders = one
+        .folders()
+        .any(|own| other.folders().any(|its| common(own, its)));
+    let devices = one
+        .devices()
+        .any(|own| other.devices().any(|its| own == its));
+    // Devices with different names may be partitions, which have one queue.
+    let queues = one.devices().next().is_some()
+        && other.devices().next().is_some()
+        && any(&|it| !it.queue.is_empty());
+    devices
+        || queues
+        || folders && any(&|it| it.setup.is_some())
+        || one.setup.is_some() && one.setup == other.setup
+        || matches!((pool_server(one), pool_server(other)), (Some(one), Some(other)) if one != other)
 }
 
 fn share_a_node(one: &Configuration, other: &Configuration) -> bool {

@@ -315,6 +315,15 @@ impl Provision {
         paths
     }
 
+    /// The existing folders that it uses.
+    pub fn folders(&self) -> impl Iterator<Item = &PathBuf> {
+        let layers = self.layers.iter();
+        layers.filter_map(|layer| match layer {
+            Layer::Directory { path } => Some(path),
+            _ => None,
+        })
+    }
+
     /// The existing devices that it uses alone while it exists.
     pub fn devices(&self) -> impl Iterator<Item = &PathBuf> {
         let layers = self.layers.iter();

@@ -455,9 +455,14 @@ pub(crate) fn judge(
     if searches.is_empty() {
         return compared(runs, trials, question);
     }
-    let other = match trials.is_empty() {
-        true => None,
-        false => Some(compared(runs, trials, question)?),
+    // The trials that are left may be those of other workloads than the chosen searches.
+    let other = match trials.iter().any(|it| iodyno_judge::chosen(it, question)) {
+        false => None,
+        true => {
+            let plans = runs.iter().map(|run| &run.plan);
+            let question = iodyno_judge::without_searches(question, plans);
+            Some(compared(runs, trials, &question)?)
+        }
     };
     Ok(match other {
         Some(Judged::Compared(comparison)) => Judged::Compared(Box::new(Comparison {

@@ -480,6 +480,66 @@ fn a_search_prints_its_loads_and_refuses_flags_that_arrange_a_comparison() {
         .tells("each of its workloads has its own number of rounds");
 }
 
+/// Two simulated workloads with the axis `law`, compared by the 99th percentile of their reads.
+fn by_percentile(head: &str, keys: &str) -> String {
+    let text = EXPERIMENT.replace("baseline = \"slow-4k\"", head);
+    text.replace(
+        "axis.bs",
+        &format!("primary = \"read.p99\"\n{keys}\naxis.bs"),
+    )
+}
+
+#[test]
+fn the_primary_metric_of_workloads_decides_also_where_they_are_compared() {
+    let home = Home::new();
+    for (head, metrics) in [
+        ("baseline = \"slow-4k\"", ["read.p99"].as_slice()),
+        ("compare = \"law\"", &["read.p99"]),
+        // A primary metric comes before that of the whole experiment.
+        (
+            "metric = [\"iops\", \"read.p50\"]",
+            &["read.p99", "read.p50"],
+        ),
+    ] {
+        home.file("laws.toml", &by_percentile(head, ""));
+        run(&home, &["--dry-run"])
+            .succeeds()
+            .prints("metric read.p99");
+        let json = run(&home, &["--rounds", "3", "--json"]).succeeds().json();
+        let rows = json["comparison"]["rows"].as_array().unwrap();
+        let found: Vec<&str> = rows
+            .iter()
+            .filter_map(|row| row["metric"]["name"].as_str())
+            .collect();
+        assert_eq!(found, metrics, "{head}");
+    }
+}
+
+#[test]
+fn a_search_beside_compared_workloads_leaves_their_comparison_and_its_stop_rule() {
+    let home = Home::new();
+    let search = SEARCH.split_once("[workload.load]").unwrap().1;
+    let search = search
+        .replace("rate_iops", "numjobs")
+        .replace("p99 < 2ms", "p99 < 1s");
+    let head = "compare = \"law\"\nstop = \"50%\"\nrounds = 40";
+    let text = format!("{}[workload.load]{search}", by_percentile(head, ""));
+    home.file("laws.toml", &text);
+    // Without conditions on the search, the interim comparison ends the run long before the last round.
+    run(&home, &["--json"]).succeeds();
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    let trials = shown["trials"].as_array().unwrap();
+    let compared = trials.iter().filter(|it| it["workload"] != "load");
+    assert!((10..60).contains(&compared.count()), "{}", trials.len());
+    home.iodyno(&["compare", "last"])
+        .succeeds()
+        .prints("read.p99")
+        .prints("highest load");
+    home.iodyno(&["compare", "last", "--where", "workload=load"])
+        .succeeds()
+        .prints("highest load");
+}
+
 #[test]
 fn the_dry_run_of_a_resumed_run_prints_what_is_left() {
     let home = home();

@@ -1,5 +1,7 @@
 //! Selects the metrics of each row.
 
+use std::collections::BTreeMap;
+
 use iodyno_model::{Better, Metric, Observation, Question, Unit};
 
 use super::family::{Workload, workloads};
@@ -109,10 +111,11 @@ fn first(
         .iter()
         .map(|workload| {
             let trials = workload.columns.iter().flatten().copied();
-            let counted = primaries(trials);
+            let counted = primaries(trials, row, table, question);
             counted
-                .first()
-                .map_or(metric.clone(), |(most, _)| (*most).clone())
+                .into_iter()
+                .next()
+                .map_or(metric.clone(), |(most, _)| most)
         })
         .collect();
     if asked || own.iter().all(|own| *own == metric) {
@@ -138,39 +141,43 @@ fn speed() -> Metric {
     }
 }
 
-/// The metric that the question asks for in rows with one of this row's values.
-fn chosen<'q>(row: &Row, question: &'q Question) -> Option<&'q String> {
+/// The metric that the question asks for in trials with one of this trial's values.
+fn condition<'q>(trial: &Observation, question: &'q Question) -> Option<&'q String> {
     let mut conditions = question.metric_where.iter();
-    let applies = |(dimension, value, _): &&(String, String, String)| {
-        row.trials()
-            .all(|trial| trial.dimension(dimension) == value)
-    };
+    let applies =
+        |(dimension, value, _): &&(String, String, String)| trial.dimension(dimension) == value;
     conditions.find(applies).map(|(_, _, metric)| metric)
 }
 
-/// The metric that the question asks for in this row; `None`: the row's own.
+/// The metric that the question asks for in trials with one of the values of each of this row's trials.
+fn chosen<'q>(row: &Row, question: &'q Question) -> Option<&'q String> {
+    let first = condition(row.trials().next()?, question)?;
+    let same = |trial| condition(trial, question) == Some(first);
+    row.trials().all(same).then_some(first)
+}
+
+/// The metric that the question asks for in all rows.
+fn of_all(question: &Question) -> Option<&String> {
+    let first = question.metrics.first();
+    first.filter(|name| *name != Metric::EVERY)
+}
+
+/// The metric that the question asks for in all trials of this row; `None`: the trials' own.
 fn asked<'q>(row: &Row, question: &'q Question) -> Option<&'q String> {
-    let named = || {
-        question
-            .metrics
-            .first()
-            .filter(|name| *name != Metric::EVERY)
-    };
-    chosen(row, question).or_else(named)
+    let mut trials = row.trials();
+    let apart = trials.any(|trial| condition(trial, question).is_some());
+    chosen(row, question).or_else(|| of_all(question).filter(|_| !apart))
 }
 
 /// The row's metric, and remarks.
 fn primary(row: &Row, table: &Table, question: &Question) -> (Metric, Vec<String>) {
     if let Some(name) = asked(row, question) {
-        let own = metric_named(row.trials(), name);
-        let anywhere = || metric_named(table.rows.iter().flat_map(Row::trials), name);
-        let metric = own.or_else(anywhere);
-        return (metric.unwrap_or_else(|| Metric::iops(name)), Vec::new());
+        return (asked_metric(name, row, table), Vec::new());
     }
-    let counted = primaries(row.trials());
+    let counted = primaries(row.trials(), row, table, question);
     match counted.as_slice() {
         [] => (any_metric(row), Vec::new()),
-        [(only, _)] => ((*only).clone(), Vec::new()),
+        [(only, _)] => (only.clone(), Vec::new()),
         [(most, _), rest @ ..] => {
             let other: Vec<String> = rest.iter().map(|(metric, _)| metric.name.clone()).collect();
             let trials = rest.iter().map(|(_, count)| count).sum();
@@ -180,22 +187,50 @@ fn primary(row: &Row, table: &Table, question: &Question) -> (Metric, Vec<String
                 super::words::trials(trials),
                 super::words::list(&other)
             );
-            ((*most).clone(), vec![note])
+            (most.clone(), vec![note])
         }
     }
 }
 
-/// The trials' primary metrics, the most frequent first. A metric that some trials withhold is last: it is withheld
-/// for all, so one that all trials have is preferred.
+/// The metric of a name that a row is to be compared by, even if none of its trials has it.
+fn asked_metric(name: &str, row: &Row, table: &Table) -> Metric {
+    let own = metric_named(row.trials(), name);
+    let anywhere = || metric_named(table.rows.iter().flat_map(Row::trials), name);
+    own.or_else(anywhere).unwrap_or_else(|| Metric::iops(name))
+}
+
+/// The metrics of some trials of a row, the most frequent first: for each trial the one that the question asks for, otherwise
+/// the trial's primary one. A metric that some trials withhold is last: it is withheld for all, so one that all trials have is
+/// preferred.
 fn primaries<'a>(
     trials: impl Iterator<Item = &'a Observation> + Clone,
-) -> Vec<(&'a Metric, usize)> {
-    let mut counted = votes(trials.clone().filter_map(|o| o.primary.as_ref()));
+    row: &Row,
+    table: &Table,
+    question: &Question,
+) -> Vec<(Metric, usize)> {
+    let mut named: BTreeMap<&str, Metric> = BTreeMap::new();
+    let found: Vec<Option<&str>> = trials
+        .clone()
+        .map(|trial| condition(trial, question).or_else(|| of_all(question)))
+        .map(|name| name.map(String::as_str))
+        .collect();
+    for name in found.iter().copied().flatten() {
+        let metric = || asked_metric(name, row, table);
+        named.entry(name).or_insert_with(metric);
+    }
+    let own = trials.clone().zip(&found);
+    let mut counted = votes(own.filter_map(|(trial, name)| match name {
+        Some(name) => named.get(name),
+        None => trial.primary.as_ref(),
+    }));
     counted.sort_by_key(|(metric, _)| {
         let mut withheld = trials.clone().flat_map(|o| &o.withheld);
         withheld.any(|it| it.metric == metric.name)
     });
-    counted
+    let owned = counted.into_iter();
+    owned
+        .map(|(metric, count)| (metric.clone(), count))
+        .collect()
 }
 
 /// The metric of this name as in most trials.

@@ -39,6 +39,7 @@ pub use error::{CompareError, QuestionError};
 pub use grouping::chosen;
 pub use projection::{
     TooFewRounds, can_decide, comparable, default_rounds, primaries, question_of, widest_interval,
+    without_searches,
 };
 pub(crate) use words::regimes;
 

@@ -85,6 +85,26 @@ pub fn question_of(plan: &Plan) -> Question {
     })
 }
 
+/// A question without the conditions on workloads that are searched in these plans, because the trials of searches are not
+/// compared.
+pub fn without_searches<'a>(
+    question: &Question,
+    plans: impl IntoIterator<Item = &'a Plan>,
+) -> Question {
+    let workloads: Vec<&Workload> = plans.into_iter().flat_map(|it| &it.workloads).collect();
+    let compared = |dimension: &String, value: &String| {
+        let own = || workloads.iter().filter(|it| it.name == *value);
+        let searched = own().count() > 0 && own().all(|it| it.search.is_some());
+        !(dimension == Observation::WORKLOAD && searched)
+    };
+    let mut question = question.clone();
+    question.only.retain(|(name, value)| compared(name, value));
+    question
+        .metric_where
+        .retain(|(name, value, _)| compared(name, value));
+    question
+}
+
 /// The width of the widest interval among the primary ratios, (high − low) ÷ ratio; used by the stop rule. With a workload: among
 /// those of its rows, or of its family's. `None` while there is no primary comparison or one has no interval yet.
 pub fn widest_interval(comparison: &Comparison, of: Option<&Workload>) -> Option<f64> {

@@ -185,6 +185,67 @@ fn a_golden_disk_is_made_once_for_the_clones_of_all_trials_and_undone_last() {
 }
 
 #[test]
+fn a_kernel_setting_is_in_force_for_the_trials_of_its_configuration_only() {
+    let set = |value: &str| {
+        let setting = ("vm.dirty_ratio".to_owned(), value.to_owned());
+        Target::Made(Box::new(Provision {
+            sysctl: [setting].into(),
+            ..on_folder()
+        }))
+    };
+    // Against none, against another value, against the same value, and against existing storage.
+    let existing = Target::Path("/mnt".into());
+    for other in [
+        plan(1, 1, 1, Fresh::Round).configurations[0].target.clone(),
+        set("30"),
+        set("10"),
+        existing,
+    ] {
+        let mut plan = plan(2, 2, 1, Fresh::Round);
+        plan.configurations[0].target = set("10");
+        plan.configurations[1].target = other;
+        assert_eq!((turns(&plan).len(), fresh(&plan)), (1, Fresh::Trial));
+        let mut alive = BTreeSet::new();
+        for done in storage(&plan) {
+            match done.split_once(' ') {
+                Some(("make", name)) => drop(alive.insert(name.to_owned())),
+                Some(("undo", name)) => drop(alive.remove(name)),
+                _ => {
+                    let (_, name) = done.rsplit_once(' ').unwrap();
+                    assert!(alive.iter().all(|one| one == name), "{alive:?}: {done}");
+                }
+            }
+        }
+        // On nodes of their own, they do not meet.
+        plan.configurations[0].nodes = vec!["a".to_owned()];
+        plan.configurations[1].nodes = vec!["b".to_owned()];
+        assert_eq!(turns(&plan).len(), 0);
+    }
+}
+
+#[test]
+fn settings_of_queues_and_commands_keep_configurations_apart_that_may_share_them() {
+    let with = |change: &dyn Fn(&mut Provision), mut one: Provision, other: Provision| {
+        change(&mut one);
+        let mut plan = plan(2, 1, 1, Fresh::Round);
+        plan.configurations[0].target = Target::Made(Box::new(one));
+        plan.configurations[1].target = Target::Made(Box::new(other));
+        turns(&plan).len()
+    };
+    let queue = |it: &mut Provision| {
+        it.queue.insert("scheduler".to_owned(), "none".to_owned());
+    };
+    let setup = |it: &mut Provision| it.setup = Some("mount /mnt".to_owned());
+    let partitions = || (on_device("/dev/sdx1"), on_device("/dev/sdx2"));
+    assert_eq!(with(&|_| (), partitions().0, partitions().1), 0);
+    assert_eq!(with(&queue, partitions().0, partitions().1), 1);
+    assert_eq!(with(&queue, partitions().0, on_folder()), 0);
+    assert_eq!(with(&|_| (), on_folder(), on_folder()), 0);
+    assert_eq!(with(&setup, on_folder(), on_folder()), 1);
+    assert_eq!(with(&setup, partitions().0, on_folder()), 0);
+}
+
+#[test]
 fn the_order_of_the_trials_does_not_depend_on_when_targets_are_made() {
     for fresh in [Fresh::Round, Fresh::Trial, Fresh::Experiment] {
         let plan = plan(3, 2, 3, fresh);

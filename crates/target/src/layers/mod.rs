@@ -1095,9 +1095,7 @@ impl Making<'_, '_> {
                 &moved,
             )?);
         }
-        if let Some(Layer::Zfs(_)) = self.request.provision.layers.first() {
-            self.empty_caches()?;
-        }
+        self.empty_caches()?;
         let before = throttle::counts(host, devices);
         let (bytes, span) = host
             .read_cold(&file, throttle::SPAN, stop)

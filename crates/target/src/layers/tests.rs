@@ -1220,6 +1220,18 @@ fn the_cache_of_a_pool_is_emptied_and_other_targets_have_none() {
 }
 
 #[test]
+fn a_pool_below_another_layer_keeps_its_cache() {
+    let world = World::new();
+    let mut layers = provisions(&world).remove(2).layers;
+    assert!(matches!(layers[0], Layer::Zfs(_)));
+    layers.splice(0..0, [file_system(FileSystemKind::Ext4), LOOP, image(1)]);
+    make(&world, plain(layers)).unwrap();
+    world.commands.borrow_mut().clear();
+    world.maker().empty_caches(TOKEN, &|| false).unwrap();
+    assert_eq!(*world.commands.borrow(), Vec::<String>::new());
+}
+
+#[test]
 fn limits_that_do_not_hold_through_a_file_system_are_an_error() {
     let world = World::new();
     let before = world.state();

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use iodyno_model::{Diagnostic, Pinning, ZfsLayer};
+use iodyno_model::{Diagnostic, Layer, Pinning, ZfsLayer};
 
 use crate::journal::{Journal, Step};
 use crate::mounts;
@@ -158,7 +158,8 @@ pub(crate) fn stop_server(hands: &mut Hands<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Empties the cache of a target's pool, which is not part of the page cache: the pool is exported and imported.
+/// Empties the cache of a pool that is the top layer of a target and not part of the page cache: the pool is exported and imported.
+/// A pool below another layer is in use and keeps its cache.
 ///
 /// # Errors
 /// A command failed.
@@ -167,11 +168,18 @@ pub(crate) fn empty_caches(
     journal: &Journal,
     links: &Path,
 ) -> Result<(), Diagnostic> {
-    let pool = journal.steps.iter().find_map(|step| match &step.action {
-        Action::Pool { name, arguments } => Some((name, arguments)),
-        _ => None,
-    });
-    let Some((pool, arguments)) = pool else {
+    let mut layers = journal.header.provision.layers.iter();
+    let top = layers.find(|layer| !matches!(layer, Layer::Throttle(_)));
+    // The last pool that was made: there may be others below.
+    let pool = journal
+        .steps
+        .iter()
+        .rev()
+        .find_map(|step| match &step.action {
+            Action::Pool { name, arguments } => Some((name, arguments)),
+            _ => None,
+        });
+    let (Some(Layer::Zfs(_)), Some((pool, arguments))) = (top, pool) else {
         return Ok(());
     };
     // Without links to the pool's own devices, every device of the host would be searched.

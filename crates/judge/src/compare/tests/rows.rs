@@ -466,6 +466,66 @@ fn a_metric_may_be_that_of_the_rows_with_a_value() {
     }
 }
 
+/// Trials of workloads named `a`, `b` and `c`, each with a rate and a bandwidth.
+fn with_both_figures(configuration: &str, speed: f64) -> Vec<Observation> {
+    let trials = ["a", "b", "c"].into_iter().flat_map(|name| {
+        let found = rounds(configuration, name, &around(100.0 * speed));
+        each(found, |o| {
+            let metric = Metric::bandwidth(Metric::BANDWIDTH);
+            let value = o.figures[0].value;
+            o.figures.push(figure(metric, value * 4096.0));
+        })
+    });
+    trials.collect()
+}
+
+fn by_bandwidth(workloads: &[&str]) -> Vec<(String, String, String)> {
+    let conditions = workloads.iter().map(|name| {
+        let condition = [Observation::WORKLOAD, name, Metric::BANDWIDTH];
+        let [dimension, value, metric] = condition.map(str::to_owned);
+        (dimension, value, metric)
+    });
+    conditions.collect()
+}
+
+#[test]
+fn the_metrics_of_workloads_hold_in_rows_with_several_of_them() {
+    let trials = with_both_figures("one", 1.0);
+    let metric = |workloads: &[&str]| {
+        let question = Question {
+            columns: Observation::WORKLOAD.to_owned(),
+            rows: vec![Observation::CONFIGURATION.to_owned()],
+            metric_where: by_bandwidth(workloads),
+            ..Question::default()
+        };
+        compared(&trials, &question).rows.remove(0).metric.name
+    };
+    assert_eq!(metric(&["a", "b", "c"]), Metric::BANDWIDTH);
+    // That of most trials.
+    assert_eq!(metric(&["a", "b"]), Metric::BANDWIDTH);
+    assert_eq!(metric(&["a"]), Metric::IOPS);
+    assert_eq!(metric(&[]), Metric::IOPS);
+}
+
+#[test]
+fn a_family_is_compared_by_the_metrics_of_its_workloads() {
+    let trials = of_family(
+        both(with_both_figures("one", 1.0), with_both_figures("two", 2.0)),
+        "all",
+    );
+    let metric = |workloads: &[&str]| {
+        let question = Question {
+            metric_where: by_bandwidth(workloads),
+            ..Question::default()
+        };
+        let rows = compared(&trials, &question).rows;
+        rows.into_iter().find(|row| row.family).unwrap().metric.name
+    };
+    assert_eq!(metric(&["a", "b", "c"]), Metric::BANDWIDTH);
+    assert_eq!(metric(&["a"]), "speed");
+    assert_eq!(metric(&[]), Metric::IOPS);
+}
+
 #[test]
 fn a_ratio_unlike_that_of_the_medians_is_explained() {
     // Each round is 1.1 times as fast, but most fast rounds of one side are slow ones of the other.
