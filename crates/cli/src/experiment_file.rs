@@ -123,6 +123,9 @@ pub(crate) fn plan(
     let own = experiment.configurations;
     // Targets that exist, or are only a folder, are those of a user who names no others.
     let replaced = !flags.on.is_empty() && own.iter().all(is_folder);
+    if replaced {
+        faults.extend(dropped(&own, experiment.compare.as_deref(), &flags.places));
+    }
     let own = if replaced { Vec::new() } else { own };
     let paths = match own.is_empty() {
         true => FoundPaths::look(named_paths(&flags.on, &folder), context)?,
@@ -279,6 +282,35 @@ fn is_folder(configuration: &Configuration) -> bool {
         };
         *provision == only_layers && matches!(*provision.layers, [Layer::Directory { .. }])
     })
+}
+
+/// The errors for what `--on` cannot replace: the nodes of configurations, and an axis that is compared.
+fn dropped(
+    configurations: &[Configuration],
+    compare: Option<&str>,
+    places: &BTreeMap<String, Place>,
+) -> Vec<Diagnostic> {
+    let error = |key: String, message: String| Diagnostic {
+        place: places.get(&key).cloned(),
+        ..Diagnostic::error(message).hint("leave `--on` out")
+    };
+    let with_nodes = configurations.iter().filter(|it| !it.nodes.is_empty());
+    let mut found: Vec<Diagnostic> = with_nodes
+        .map(|configuration| {
+            let name = &configuration.name;
+            let message = format!("`--on` replaces `{name}`, which has its own nodes");
+            error(format!("configuration.{name}"), message)
+        })
+        .collect();
+    let mut configurations = configurations.iter();
+    if let Some(axis) = compare
+        && configurations.any(|it| it.dimensions.contains_key(axis))
+    {
+        let message =
+            format!("`--on` replaces the configurations, whose axis `{axis}` is compared");
+        found.push(error("compare".to_owned(), message));
+    }
+    found
 }
 
 /// The errors for workloads that run only on configurations that `--on` replaces.

@@ -2,7 +2,7 @@
 
 use iodyno_model::{
     Configuration, Diagnostic, Direction, Metric, Observation, Place, Plan, Question, Settling,
-    Stopping, Work, Workload,
+    Stopping, Workload,
 };
 use iodyno_units::{Nanos, counted};
 
@@ -67,15 +67,10 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
         _ => (usual.columns, usual.rows),
     };
     let sides = sides(&plan, &columns);
-    let primaries = plan.question.metric_where.iter();
-    let set = |flag, key: &str| Setting::of(args, flag, key);
+    let metric = Setting::of(args, "--metric", "metric");
     let metrics = args.metric.iter();
-    let metrics = metrics.map(|name| (set("--metric", "metric"), name));
-    let primaries =
-        primaries.map(|(_, workload, name)| (set("primary", &format!("primary.{workload}")), name));
     let faults: Vec<Diagnostic> = metrics
-        .chain(primaries)
-        .filter_map(|(setting, name)| unknown_metric(&setting, name, &plan))
+        .filter_map(|name| unknown_metric(&metric, name, &plan))
         .chain(unknown_baseline(&sides, &columns, args))
         .chain(nothing_to_compare(&plan, args))
         .chain(not_repeatable(&columns, args))
@@ -106,9 +101,12 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
         _ if unlike && !args.aa => 1,
         _ => iodyno_judge::default_rounds(iodyno_judge::primaries(&plan), alpha(&plan)),
     };
+    // A single workload may have a number of its own.
+    let own = plan.workloads.iter().filter_map(|it| it.rounds).max();
     plan.rounds = match (args.rounds, args.stop_width) {
         (Some(rounds), _) => rounds,
         (None, Some(_)) => ROUNDS_TO_STOP_IN,
+        (None, None) if plan.cells() == 1 => own.unwrap_or(default),
         (None, None) => default,
     };
     plan.stopping = Stopping {
@@ -116,13 +114,14 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
         width: args.stop_width.map(|width| width.share),
         max_time_ns: args.max_time.map(|time| time.0),
     };
+    let mut plan = iodyno_lab::with_searches(plan);
     if !args.no_settle && (plan.cells() > 1 || plan.rounds > 1) {
         plan.settling = Settling {
             drop_caches: true,
             idle_ns: IDLE.0,
         };
     }
-    Ok(iodyno_lab::with_searches(plan))
+    Ok(plan)
 }
 
 /// Whether one target's workloads have different metrics, such as those of a suite of file operations, so that they are not
@@ -174,7 +173,48 @@ pub(crate) fn doubts(plan: &Plan, found: &FoundPaths, args: &ExperimentArgs) -> 
         &args.places,
     ));
     doubts.extend(undecided(plan, args));
+    doubts.extend(without_effect(plan, args));
     doubts
+}
+
+/// Warnings for keys of an experiment that this plan has no use for.
+fn without_effect(plan: &Plan, args: &ExperimentArgs) -> Vec<Diagnostic> {
+    let warning = |key: &str, message: String, hint: &str| Diagnostic {
+        place: args.places.get(key).cloned(),
+        ..Diagnostic::warning(message).hint(hint)
+    };
+    let mut found = Vec::new();
+    let others = plan.workloads.iter().filter(|it| it.search.is_none());
+    let cells = (0..plan.cells()).filter(|cell| plan.cell(*cell).1.search.is_none());
+    if cells.count() < 2 {
+        if plan.table.is_some() {
+            let message = "the table is not printed: there is nothing to compare".to_owned();
+            let hint = "add a second configuration or a second workload";
+            found.push(warning("table", message, hint));
+        }
+        for workload in others.filter(|it| it.stopping.width.is_some()) {
+            let name = &workload.name;
+            let message = format!("`stop` of `{name}` has no effect: there is nothing to compare");
+            let hint = "add a second configuration or a second workload";
+            found.push(warning(&format!("workload.{name}"), message, hint));
+        }
+    }
+    for node in plan.nodes.iter().filter(|node| !node.only_sampled) {
+        let has = |nodes: &[String]| nodes.is_empty() || nodes.contains(&node.name);
+        let mut cells = (0..plan.cells()).map(|cell| plan.cell(cell));
+        if !cells.any(|(configuration, workload)| has(&configuration.nodes) && has(&workload.nodes))
+        {
+            let message = format!("the node `{}` runs no trial", node.name);
+            let hint = "name it in `nodes`, remove it, or set `jobs = false` to sample it";
+            found.push(warning("node", message, hint));
+        }
+    }
+    let made = |it: &Configuration| it.provision().is_some();
+    if !plan.configurations.iter().any(made) && args.places.contains_key("fresh") {
+        let message = "`fresh` has no effect: no storage is made".to_owned();
+        found.push(warning("fresh", message, "leave it out"));
+    }
+    found
 }
 
 /// Warnings for configurations with the same target: differences between them are noise.
@@ -255,13 +295,8 @@ fn unknown_metric(setting: &Setting, name: &str, plan: &Plan) -> Option<Diagnost
         return Some(not_a_metric(setting, name));
     }
     let (op, _) = name.split_once('.')?;
-    let jobs = plan.workloads.iter().flat_map(|workload| &workload.jobs);
-    let mut issued = jobs.flat_map(|job| match &job.work {
-        Work::FileOperations(operations) => operations.directions(),
-        work => work.moves(),
-    });
     // Syncs are caused by several options, so they are not checked here; the comparison reports if there are none.
-    let known = op == Direction::Sync.name() || issued.any(|direction| direction.name() == op);
+    let known = op == Direction::Sync.name() || plan.workloads.iter().any(|it| it.issues(op));
     (!known).then(|| {
         let place = &setting.name;
         setting
@@ -270,21 +305,26 @@ fn unknown_metric(setting: &Setting, name: &str, plan: &Plan) -> Option<Diagnost
     })
 }
 
-/// Errors for flags of a comparison if there is only one cell.
+/// Errors for flags of a comparison if there is only one cell, or none whose trials are compared.
 fn nothing_to_compare(plan: &Plan, args: &ExperimentArgs) -> Vec<Diagnostic> {
-    if plan.cells() > 1 {
+    let searched = plan.workloads.iter().all(|it| it.search.is_some());
+    if plan.cells() > 1 && !searched {
         return Vec::new();
     }
     let asked = [
         ("--fail-on", "", args.fail_on.is_some()),
         ("--stop-width", "stop", args.stop_width.is_some()),
         ("--baseline", "baseline", args.baseline.is_some()),
+        ("--margin", "margin", searched && args.margin.is_some()),
+        ("--metric", "metric", searched && !args.metric.is_empty()),
+        ("--aa", "aa", searched && args.aa),
     ];
     let asked = asked.into_iter().filter(|(_, _, asked)| *asked);
     asked
         .map(|(flag, key, _)| {
             let setting = Setting::of(args, flag, key);
             let hint = match setting.place {
+                _ if searched => "leave it out: the trials of searches are not compared",
                 None => "add a second target with `--on`, or a second workload",
                 Some(_) => "add a second configuration or a second workload",
             };

@@ -1,14 +1,15 @@
 //! The target of a configuration: layers of storage and how they fit together.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use iodyno_document::{Report, Table, listed};
+use iodyno_document::{Node, Report, Table, listed};
 use iodyno_mirror::PolicyKind;
 use iodyno_model::{
-    Acceleration, DiskAio, DiskCache, DiskInterface, DiskOrigin, DmTarget, FileSystemKind,
-    FlakeyFault, Layer, Limits, MdLayer, MdLevel, MirrorLayer, Pinning, Provision, Target,
-    VdevGroup, VmDisk, VmLayer, ZfsLayer, ZfsOrigin, closest,
+    Acceleration, Diagnostic, DiskAio, DiskCache, DiskInterface, DiskOrigin, DmTarget,
+    FileSystemKind, FlakeyFault, Layer, Limits, MdLayer, MdLevel, MirrorLayer, Pinning, Provision,
+    Target, VdevGroup, VmDisk, VmLayer, ZfsLayer, ZfsOrigin, closest,
 };
 use iodyno_units::Bytes;
 
@@ -61,12 +62,12 @@ enum Word<'d> {
     Path(PathBuf),
 }
 
-/// The target of a configuration; `folder` is the start of relative paths. Options for kinds that the target lacks are faults
-/// unless `shared`: other configurations of a matrix have them. Faults are reported; `None` if there is no target.
+/// The target of a configuration; `folder` is the start of relative paths. Its options are added to
+/// those of its section. Faults are reported; `None` if there is no target.
 pub(crate) fn target(
     configuration: &Keyed<'_>,
     folder: &Path,
-    shared: bool,
+    options: &mut Options,
     report: &mut Report<'_>,
 ) -> Option<Target> {
     let nothing = Table::default();
@@ -81,15 +82,13 @@ pub(crate) fn target(
                 &nothing,
                 report,
             )?;
-            if !shared {
-                unused(&words, configuration, report);
-            }
+            options.add(&words, false, configuration);
             (words, text.at)
         }
         (None, Some(node)) => {
             let words = layers(node, report)?.into_iter();
             let words: Vec<Word<'_>> = words.map(|(kind, keyed)| Word::Kind(kind, keyed)).collect();
-            unused(&[], configuration, report);
+            options.add(&words, true, configuration);
             (words, node.at.clone())
         }
         (Some(_), Some(node)) => {
@@ -121,15 +120,29 @@ pub(crate) fn target(
             report.error(at, message, hint);
         }
         let provision = provision(Vec::new(), configuration, report);
-        return Some(match provision == Provision::default() {
-            true => Target::Path(path),
-            false => Target::Made(Box::new(Provision {
-                layers: vec![Layer::Directory { path }],
-                ..provision
-            })),
-        });
+        if provision == Provision::default() {
+            return Some(Target::Path(path));
+        }
+        queue_without_devices(&[], configuration, report);
+        let settings = ["fill", "host", "env", "sample"];
+        let set = settings
+            .into_iter()
+            .find(|key| configuration.value(key).is_some());
+        if let (Some(key), None) = (set, &provision.setup) {
+            let message = format!(
+                "with `{key}`, the trials use a new folder in `{}`, which is made as `fresh` says",
+                path.display()
+            );
+            let hint = "write `directory on PATH` if it is meant";
+            report.add(at, Diagnostic::warning(message).hint(hint));
+        }
+        return Some(Target::Made(Box::new(Provision {
+            layers: vec![Layer::Directory { path }],
+            ..provision
+        })));
     }
     let layers = built(&words, &at, folder, report)?;
+    queue_without_devices(&layers, configuration, report);
     if let (Some(kind), Some(at)) = (existing(&layers), configuration.at("precondition")) {
         let message = format!("`precondition` would fill the file system below `{kind}`");
         let hint =
@@ -141,6 +154,30 @@ pub(crate) fn target(
         configuration,
         report,
     ))))
+}
+
+/// Reports settings of queues if no layer has a device.
+fn queue_without_devices(layers: &[Layer], configuration: &Keyed<'_>, report: &mut Report<'_>) {
+    let has_queue = |layer: &Layer| match layer {
+        Layer::Device { .. }
+        | Layer::Loop { .. }
+        | Layer::Zram { .. }
+        | Layer::Delay { .. }
+        | Layer::Md(_)
+        | Layer::Dm(_)
+        | Layer::Mirror(_)
+        | Layer::Vm(_) => true,
+        Layer::Zfs(zfs) => zfs.volume.is_some() && zfs.origin != ZfsOrigin::Copy,
+        _ => false,
+    };
+    let host = configuration.value("host").and_then(Node::as_table);
+    if let Some(queue) = host.and_then(|host| host.get("queue"))
+        && !layers.iter().any(has_queue)
+    {
+        let message = "`host.queue` has no effect: no layer of the target is a device";
+        let hint = "leave it out, or name a layer such as `loop` or `device`";
+        report.error(queue.at.clone(), message, hint);
+    }
 }
 
 /// The top layer, if the trials use an existing file system through it.
@@ -218,15 +255,48 @@ fn is_path(part: &str) -> bool {
     part.contains('/') || !part.is_empty() && word && closest(part, KINDS.into_iter()).is_none()
 }
 
-/// Reports the options of kinds that are not among the layers.
-fn unused(words: &[Word<'_>], configuration: &Keyed<'_>, report: &mut Report<'_>) {
-    for kind in KINDS {
-        let used = words
+/// The options of layers of a section of configurations.
+#[derive(Debug, Default)]
+pub(crate) struct Options {
+    /// The kinds whose options have an effect in some target.
+    used: BTreeSet<&'static str>,
+    /// Where there are options of a kind.
+    given: BTreeMap<&'static str, Range<usize>>,
+}
+
+impl Options {
+    fn add(&mut self, words: &[Word<'_>], listed: bool, configuration: &Keyed<'_>) {
+        let given = KINDS.iter();
+        let given = given.filter_map(|kind| Some((*kind, configuration.at(kind)?)));
+        self.given.extend(given);
+        let ends_with_path = matches!(words.last(), Some(Word::Path(_)));
+        // Listed layers have their options with them.
+        let words = words.iter().filter(|_| !listed);
+        self.used.extend(words.filter_map(|word| match word {
+            Word::Kind("directory" | "device", _) if ends_with_path => None,
+            Word::Kind(kind, _) => Some(*kind),
+            Word::Path(_) => None,
+        }));
+    }
+
+    /// Reports options that have no effect in any target of the section.
+    pub(crate) fn check(&self, report: &mut Report<'_>) {
+        let unused = self
+            .given
             .iter()
-            .any(|word| matches!(word, Word::Kind(other, _) if *other == kind));
-        if let (false, Some(at)) = (used, configuration.at(kind)) {
-            let message = format!("`{kind}` has no effect: it is not a layer of `target`");
-            report.error(at, message, "leave it out, or name the layer in `target`");
+            .filter(|(kind, _)| !self.used.contains(*kind));
+        for (kind, at) in unused {
+            let (message, hint) = match *kind {
+                "directory" | "device" => (
+                    format!("`{kind}` has no effect: `target` is not `{kind}` without a path"),
+                    "leave it out: the path is the end of `target`",
+                ),
+                _ => (
+                    format!("`{kind}` has no effect: it is not a layer of `target`"),
+                    "leave it out, or name the layer in `target`",
+                ),
+            };
+            report.error(at.clone(), message, hint);
         }
     }
 }
@@ -749,6 +819,20 @@ fn zfs(keyed: &Keyed<'_>, report: &mut Report<'_>) -> ZfsLayer {
             && let Some(text) = keyed.text(key.name, report)
         {
             properties.insert(key.name.to_owned(), text.value);
+        }
+    }
+    let (what, foreign): (&str, &[&str]) = match keyed.value("volume") {
+        Some(_) => ("a volume", &["recordsize", "atime", "xattr"]),
+        None => ("a dataset", &["volblocksize"]),
+    };
+    for name in foreign {
+        if let Some(at) = keyed.at(name) {
+            let message = format!("`zfs.{name}` has no effect: {what} does not have this property");
+            report.error(
+                at,
+                message,
+                "leave it out; an axis of tables can set it together with `volume`",
+            );
         }
     }
     ZfsLayer {

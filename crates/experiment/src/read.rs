@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 
-use iodyno_document::{Entry, Node, Report, Table, Value, listed, parse};
+use iodyno_document::{Entry, Located, Node, Report, Table, Value, listed, parse};
 use iodyno_fio::Host;
 use iodyno_model::{
-    BandwidthUnit, Bound, ClosingTable, Configuration, Diagnostic, Direction, FilePolicy, Fresh,
-    Metric, Observation, Place, PlannedNode, Provision, Search, SearchAxis, Severity, Stopping,
-    Workload, closest,
+    BandwidthUnit, Bound, ClosingTable, Configuration, Diagnostic, Direction, FilePolicy, Files,
+    Fresh, Metric, Observation, Place, PlannedNode, Provision, Search, SearchAxis, Severity,
+    Stopping, Workload, closest,
 };
 
 use crate::Experiment;
 use crate::check::{Keyed, named_hint, scalars};
 use crate::keys::{CONFIGURATION, FILE, Key, Kind, WORKLOAD};
-use crate::layers::target;
+use crate::layers::{Options, target};
 use crate::matrix::{Combination, combinations};
 use crate::nodes::Nodes;
 use crate::params::{
@@ -80,6 +80,17 @@ const DERIVED: [&str; 11] = [
     "run", "mode", "rw", "bs", "engine", "depth", "direct", "jobs", "threads", "family", "instance",
 ];
 
+/// The dimensions of every trial that are no options of its work: an axis with such a name would replace them.
+const NAMES: [&str; 7] = [
+    "run",
+    "configuration",
+    "workload",
+    "node",
+    "family",
+    "instance",
+    "mode",
+];
+
 /// Whether it is a metric, or one without its op: `p99`.
 fn is_metric_or_figure(name: &str) -> bool {
     let known = Metric::is_own;
@@ -108,8 +119,6 @@ struct Instance {
     dimensions: BTreeMap<String, String>,
     /// Parameters and axes.
     variables: Variables,
-    /// Whether the section has axes.
-    crossed: bool,
 }
 
 impl File<'_, '_, '_> {
@@ -147,6 +156,11 @@ impl File<'_, '_, '_> {
         self.check_baseline(&keyed, compare.as_deref(), &sections);
         self.check_table(&own, &sections);
         self.check_metrics(&keyed, "metric", Metric::is_own);
+        if sections.whole {
+            for metric in keyed.texts("metric", self.report) {
+                self.check_issued(&metric, &workloads);
+            }
+        }
         unused_parameters(&file, self.report);
         for entry in &own.entries {
             let place = self.report.place(entry.node.at.clone());
@@ -254,7 +268,6 @@ impl File<'_, '_, '_> {
             let names = axes.entries.iter().map(|axis| axis.key.clone());
             names.collect()
         });
-        let crossed = !axes.is_empty();
         for key in ["axis", "zip", "exclude"] {
             table.remove(key);
         }
@@ -271,6 +284,11 @@ impl File<'_, '_, '_> {
         // The keys that axes set, each with its axis.
         let mut set: Vec<(String, String)> = Vec::new();
         for point in combination {
+            if NAMES.contains(&point.axis.as_str()) {
+                let message = format!("an axis cannot be named `{}`", point.axis);
+                let hint = "each trial has this dimension already: choose another name";
+                self.report.error(point.at.clone(), message, hint);
+            }
             if self.variables.contains_key(&point.axis) {
                 let message = format!("`{}` is both a parameter and an axis", point.axis);
                 self.report
@@ -366,7 +384,6 @@ impl File<'_, '_, '_> {
             options,
             dimensions,
             variables,
-            crossed,
         }
     }
 
@@ -435,6 +452,7 @@ impl File<'_, '_, '_> {
 
     fn configurations(&mut self, file: &Table, nodes: &Nodes) -> Vec<Configuration> {
         let mut found: Vec<Configuration> = Vec::new();
+        let mut sections: BTreeMap<usize, Options> = BTreeMap::new();
         for instance in self.instances(file, "configuration", CONFIGURATION) {
             let table = self.filled(&instance);
             let keyed = Keyed::new(
@@ -447,7 +465,8 @@ impl File<'_, '_, '_> {
             let name = self.name(&instance, None);
             let others: Vec<&str> = found.iter().map(|other| other.name.as_str()).collect();
             self.unique(&name, &others, "configurations", &instance);
-            let made = target(&keyed, self.context.folder, instance.crossed, self.report);
+            let options = sections.entry(instance.at.start).or_default();
+            let made = target(&keyed, self.context.folder, options, self.report);
             // After an error, any target that causes no further error is suitable.
             let at = keyed.value("target").or(keyed.value("layers"));
             let at = at.map_or(instance.at, |node| node.at.clone());
@@ -460,6 +479,9 @@ impl File<'_, '_, '_> {
                 ..Configuration::new(name, made)
             };
             found.push(configuration);
+        }
+        for options in sections.values() {
+            options.check(self.report);
         }
         found
     }
@@ -512,6 +534,11 @@ impl File<'_, '_, '_> {
             let own_nodes = nodes.named(&keyed, self.report);
             let primary = keyed.text("primary", self.report);
             self.check_metrics(&keyed, "primary", Metric::is_own);
+            if let (Some(primary), true) = (&primary, keyed.value("search").is_some()) {
+                let message = "`primary` has no effect: the trials of a search are not compared";
+                let hint = "leave it out: the bound is `search.until`";
+                self.report.error(primary.at.clone(), message, hint);
+            }
             for (own, workload) in work {
                 // Several job files or operations have their own names, unless the section's name has theirs.
                 let placed = instance.name.contains("${");
@@ -547,6 +574,12 @@ impl File<'_, '_, '_> {
                     max_time_ns: keyed.time("max_time", self.report).map(|time| time.0),
                 };
                 workload.search = self.search(&keyed, &workload);
+                if let Some(primary) = &primary {
+                    self.check_issued(primary, std::slice::from_ref(&workload));
+                }
+                if files == FilePolicy::Shared {
+                    self.check_shared(&keyed, &workload);
+                }
                 let until = workload.search.as_ref().map(|search| &search.until);
                 if let Some(percent) = until.and_then(Bound::percentile) {
                     for job in &mut workload.jobs {
@@ -587,6 +620,43 @@ impl File<'_, '_, '_> {
                 self.report
                     .error(instance.at.clone(), message, "rename one of them");
             }
+        }
+    }
+
+    /// Only files whose names do not depend on the trial or the job can be shared.
+    fn check_shared(&mut self, keyed: &Keyed<'_>, workload: &Workload) {
+        let at = keyed.at("files").unwrap_or_default();
+        let mut jobs = workload.jobs.iter();
+        if jobs.clone().all(|job| job.work.file_operations().is_some()) {
+            let message = "`files` has no effect: file operations create their files in each trial";
+            self.report.error(at, message, "leave it out");
+            return;
+        }
+        let usual = Files::default().format;
+        let own_names = jobs.any(|job| {
+            let files = job.work.blocks().map(|blocks| &blocks.files);
+            files.is_some_and(|files| {
+                files.names.is_empty() && files.format != usual && files.format.contains("$jobname")
+            })
+        });
+        if own_names && workload.family.is_some() {
+            let message = "the workloads of the family cannot share files: `filename_format` contains `$jobname`";
+            let hint = "leave `$jobname` out of it, or remove `files = \"shared\"`";
+            self.report.error(at, message, hint);
+        }
+    }
+
+    /// Reports a metric of an op that none of these workloads issues. Syncs are caused by several options, so they are not
+    /// checked here; the comparison reports if there are none.
+    fn check_issued(&mut self, metric: &Located<String>, workloads: &[Workload]) {
+        let Some((op, _)) = metric.value.split_once('.') else {
+            return;
+        };
+        let sync = op == Direction::Sync.name();
+        if !sync && Metric::is_own(&metric.value) && !workloads.iter().any(|it| it.issues(op)) {
+            let message = format!("no job issues a {op}: there is no `{}`", metric.value);
+            let hint = "use a metric of an op that the jobs issue";
+            self.report.error(metric.at.clone(), message, hint);
         }
     }
 
@@ -675,18 +745,36 @@ impl File<'_, '_, '_> {
             }
         }
         let axis = own.word("axis", self.report).and_then(SearchAxis::named);
-        let mut jobs = workload.jobs.iter();
-        if axis == Some(SearchAxis::Depth) && jobs.any(|job| job.work.blocks().is_none()) {
-            let message = "`search.axis` cannot be \"iodepth\": only jobs of fio have a depth";
-            let hint = "search `numjobs` or `rate_iops`";
-            let at = own.at("axis").unwrap_or_default();
-            self.report.error(at, message, hint);
+        if axis == Some(SearchAxis::Depth) {
+            let engines = workload.jobs.iter().map(|job| {
+                let blocks = job.work.blocks();
+                blocks.map(|blocks| blocks.engine.kind)
+            });
+            let mut why = engines.filter_map(|engine| match engine {
+                None => Some("only jobs of fio have a depth".to_owned()),
+                Some(kind) if kind.synchronous() => {
+                    Some(format!("{} does one op at a time", kind.name()))
+                }
+                Some(_) => None,
+            });
+            if let Some(why) = why.next() {
+                let message = format!("`search.axis` cannot be \"iodepth\": {why}");
+                let hint = "search `numjobs` or `rate_iops`";
+                let at = own.at("axis").unwrap_or_default();
+                self.report.error(at, message, hint);
+            }
         }
         let until = own.text("until", self.report)?;
         let until = match Bound::parse(&until.value) {
             Ok(bound) => {
                 if !is_metric_or_figure(&bound.metric) {
                     self.unknown_metric(&bound.metric, until.at);
+                } else {
+                    let metric = Located {
+                        value: bound.metric.clone(),
+                        at: until.at,
+                    };
+                    self.check_issued(&metric, std::slice::from_ref(workload));
                 }
                 Some(bound)
             }
@@ -751,6 +839,11 @@ impl File<'_, '_, '_> {
         names.extend(&sections.axes);
         let keyed = Keyed::within(table, node.at.clone(), "table", crate::keys::TABLE);
         self.check_metrics(&keyed, "metric", is_metric_or_figure);
+        if sections.whole {
+            for metric in keyed.texts("metric", self.report) {
+                self.check_issued(&metric, sections.workloads);
+            }
+        }
         for key in ["rows", "columns"] {
             for text in keyed.texts(key, self.report) {
                 let name = text.value.as_str();

@@ -100,6 +100,7 @@ impl Reader<'_, '_> {
             .into_iter()
             .map(|(entry, text)| (entry.key, text))
             .collect();
+        self.twice(&["runtime"], self.options);
         overrides.extend(self.runtime());
         let mut found = Vec::new();
         for text in self.texts(
@@ -136,6 +137,20 @@ impl Reader<'_, '_> {
         ]
     }
 
+    /// Reports `duration` beside an option of these names, which gives the measured time, too.
+    fn twice<'e>(&mut self, names: &[&str], options: impl IntoIterator<Item = &'e Entry>) {
+        let mut options = options.into_iter();
+        let found = options.find(|option| names.contains(&option.key.replace('_', "-").as_str()));
+        if let (Some(option), Some(_)) = (found, self.duration) {
+            let message = format!(
+                "both `duration` and `{}` give the measured time",
+                option.key
+            );
+            let hint = "leave one of them out";
+            self.report.error(option.key_at.clone(), message, hint);
+        }
+    }
+
     /// One job of fio, from options. It is read as a job file with an option per line; messages name the option here.
     fn job(&mut self, name: &str, node: &Node, entries: Vec<(Entry, String)>) -> Option<NamedWork> {
         let mut lines: Vec<(String, Range<usize>, Range<usize>)> = Vec::new();
@@ -153,6 +168,7 @@ impl Reader<'_, '_> {
             let line = format!("{}={text}", entry.key);
             lines.push((line, entry.key_at.clone(), entry.node.at.clone()));
         }
+        self.twice(&["runtime"], entries.iter().map(|(entry, _)| entry));
         for (key, value) in self.runtime() {
             let at = self.duration_at.clone();
             lines.retain(|(line, ..)| !line.starts_with(&format!("{key}=")));
@@ -335,6 +351,10 @@ impl Reader<'_, '_> {
             entries.retain(|(other, _)| other.key.replace('_', "-") != dashed);
             entries.push((option.clone(), option.node.scalar().unwrap_or_default()));
         }
+        self.twice(
+            &["time", "max-time"],
+            entries.iter().map(|(entry, _)| entry),
+        );
         let mut command = "run".to_owned();
         let mut arguments: Vec<(String, Range<usize>)> = Vec::new();
         for (entry, text) in entries {
@@ -352,6 +372,11 @@ impl Reader<'_, '_> {
                 let message = format!("`command` cannot be {text:?}");
                 self.report.error(entry.node.at.clone(), message, hint);
             }
+        }
+        if self.duration.is_some() && command == "prepare" {
+            let message = "`duration` has no effect: `prepare` creates the files and ends";
+            self.report
+                .error(self.duration_at.clone(), message, "leave it out");
         }
         if let Some(duration) = self.duration {
             arguments.retain(|(option, _)| !option.starts_with("--time="));

@@ -870,7 +870,7 @@ fn unknown_metrics_are_reported_together_and_with_their_place() {
     let work = "[workload.w]\nfio = { rw = \"write\", size = \"1m\" }\n";
     let text = format!(
         "metric = [\"iops\", \"foo\"]\ntable.metric = [\"p99\", \"iopz\"]\n{work}primary = \"writ.p99\"\n\
-         search = {{ axis = \"iodepth\", until = \"x99 < 2ms\" }}\nfils = 1\n"
+         search = {{ axis = \"numjobs\", until = \"x99 < 2ms\" }}\nfils = 1\n"
     );
     assert_eq!(
         faults(&text),
@@ -878,6 +878,7 @@ fn unknown_metrics_are_reported_together_and_with_their_place() {
             "1:19 `foo` is not a metric",
             "2:24 `iopz` is not a metric",
             "5:11 `writ.p99` is not a metric",
+            "5:11 `primary` has no effect: the trials of a search are not compared",
             "6:38 `x99` is not a metric",
             "7:1 unknown key `fils`",
         ]
@@ -925,7 +926,7 @@ fn sizes_are_written_as_in_fio_too() {
 #[test]
 fn the_percentile_of_a_search_is_measured() {
     let found = valid(
-        "[workload.w]\nfio = { rw = \"read\", size = \"1m\" }\nsearch = { axis = \"iodepth\", until = \"p98 < 2ms\" }\n",
+        "[workload.w]\nfio = { rw = \"read\", size = \"1m\" }\nsearch = { axis = \"rate_iops\", until = \"p98 < 2ms\" }\n",
     );
     let percentiles = &found.workloads[0].jobs[0].reporting.percentiles;
     assert!(percentiles.contains(&98.0), "{percentiles:?}");
@@ -1111,7 +1112,7 @@ fn virtual_machines_lie_on_files_or_devices_and_have_a_disk_each() {
     };
     assert_eq!(*count, 4);
     let disk = VmDisk {
-        interface: DiskInterface::Nvme,
+        interface: DiskInterface::VirtioScsi,
         cache: DiskCache::DirectSync,
         aio: DiskAio::Native,
         iothread: true,
@@ -1307,4 +1308,136 @@ fn every_error_of_nodes_has_its_place() {
         faults(&format!("{WORK}nodes = \"a\"\n")),
         ["3:9 there is no node `a`"]
     );
+}
+
+#[test]
+fn keys_without_effect_are_errors() {
+    let job = |keys: &str| {
+        let table = "fio = { rw = \"read\", ioengine = \"psync\", size = \"1m\", runtime = 1, time_based = 1 }";
+        format!("[workload.w]\n{table}\n{keys}\n")
+    };
+    let matrix = |keys: &str| format!("[configuration.\"${{a}}\"]\n{keys}\n{WORK}");
+    let mut missing = Vec::new();
+    for (text, expected) in [
+        // Layers.
+        (
+            matrix("target = \"ext4 on zram\"\nzram.size = \"1g\"\naxis.a.x = { zfs = { sync = \"always\" } }\naxis.a.y = {}"),
+            "4 `zfs` has no effect: it is not a layer of `target`",
+        ),
+        (
+            with_target("target = \"file on /x\"\nfile.size = \"1m\"\ndirectory.path = \"/y\""),
+            "4 `directory` has no effect: `target` is not `directory` without a path",
+        ),
+        (
+            with_target("target = \"/x\"\nhost.queue.scheduler = \"none\""),
+            "3 `host.queue` has no effect: no layer of the target is a device",
+        ),
+        (
+            with_target("target = \"tmpfs\"\ntmpfs.size = \"1m\"\nhost.queue.scheduler = \"none\""),
+            "4 `host.queue` has no effect: no layer of the target is a device",
+        ),
+        (
+            with_target("target = \"zfs on file on /x\"\nfile.size = \"1g\"\nzfs.volume = \"1m\"\nzfs.recordsize = \"8K\""),
+            "5 `zfs.recordsize` has no effect: a volume does not have this property",
+        ),
+        (
+            with_target("target = \"zfs on file on /x\"\nfile.size = \"1g\"\nzfs.volblocksize = \"8K\""),
+            "4 `zfs.volblocksize` has no effect: a dataset does not have this property",
+        ),
+        // Times.
+        (
+            job("duration = \"2s\""),
+            "2 both `duration` and `runtime` give the measured time",
+        ),
+        (
+            "[workload.\"w${runtime}\"]\nfio = \"job.fio\"\nduration = \"2s\"\naxis.runtime = [1, 2]\n".to_owned(),
+            "4 both `duration` and `runtime` give the measured time",
+        ),
+        (
+            "[workload.w]\nfileio = { file-test-mode = \"rndrd\", max-time = 3 }\nduration = \"2s\"\n".to_owned(),
+            "2 both `duration` and `max-time` give the measured time",
+        ),
+        (
+            "[workload.w]\nfileio = { command = \"prepare\" }\nduration = \"2s\"\n".to_owned(),
+            "3 `duration` has no effect: `prepare` creates the files and ends",
+        ),
+        // Files.
+        (
+            "[workload.w]\nfs = \"create_empty\"\nfiles = \"shared\"\n".to_owned(),
+            "3 `files` has no effect: file operations create their files in each trial",
+        ),
+        (
+            job("files = \"shared\"\nfamily = \"f\"").replace("size =", "filename_format = \"$jobname.x\", size ="),
+            "3 the workloads of the family cannot share files: `filename_format` contains `$jobname`",
+        ),
+        // Metrics of ops that the workload does not issue, also beside one that does.
+        (
+            job("primary = \"write.p99\"") + WORK.replace(".w]", ".v]").as_str(),
+            "3 no job issues a write: there is no `write.p99`",
+        ),
+        (
+            job("search = { axis = \"rate_iops\", until = \"write.p99 < 2ms\" }"),
+            "3 no job issues a write: there is no `write.p99`",
+        ),
+        (
+            format!("[table]\nmetric = [\"iops\", \"trim.p50\"]\n{}", job("")),
+            "2 no job issues a trim: there is no `trim.p50`",
+        ),
+        (
+            format!("metric = \"write.p99\"\n{}", job("")),
+            "1 no job issues a write: there is no `write.p99`",
+        ),
+        // Searches.
+        (
+            job("search = { axis = \"iodepth\", until = \"p99 < 2ms\" }"),
+            "3 `search.axis` cannot be \"iodepth\": psync does one op at a time",
+        ),
+        (
+            job("primary = \"iops\"\nsearch = { axis = \"rate_iops\", until = \"p99 < 2ms\" }"),
+            "3 `primary` has no effect: the trials of a search are not compared",
+        ),
+        // Axes that would replace a dimension of every trial.
+        (
+            "[workload.\"w${workload}\"]\nfs = { names = \"create_empty\", threads = \"${workload}\" }\naxis.workload = [1, 2]\n".to_owned(),
+            "3 an axis cannot be named `workload`",
+        ),
+    ] {
+        let found = read_with(&text, &[]).expect_err(&text);
+        let found: Vec<String> = found
+            .iter()
+            .map(|fault| {
+                let line = fault.place.as_ref().map_or(0, |place| place.line);
+                format!("{line} {}", fault.message)
+            })
+            .collect();
+        if !found.contains(&expected.to_owned()) {
+            missing.push(format!("{expected}: {found:?}"));
+        }
+    }
+    assert_eq!(missing, Vec::<String>::new());
+    // Some target of the section has the layer; the workload has the op.
+    valid(&matrix(
+        "zram.size = \"1g\"\nzfs.sync = \"always\"\naxis.a = { x = { target = \"ext4 on zram\" }, y = { target = \"zfs on zram\" } }",
+    ));
+    valid(&job("primary = \"read.p99\""));
+    valid(&job("primary = \"sync.p99\""));
+}
+
+#[test]
+fn settings_on_a_path_alone_make_a_folder_in_it_with_a_warning() {
+    let warnings = |lines: &str| -> Vec<String> {
+        let found = valid(&with_target(lines)).warnings;
+        found.into_iter().map(|said| said.message).collect()
+    };
+    assert_eq!(
+        warnings("target = \"/x\"\nhost.sysctl.\"vm.dirty_ratio\" = 10"),
+        ["with `host`, the trials use a new folder in `/x`, which is made as `fresh` says"]
+    );
+    for quiet in [
+        "target = \"/x\"",
+        "target = \"directory on /x\"\nfill = \"1m\"",
+        "target = \"/x\"\nsetup = \"mount /x\"\nenv.A = \"1\"",
+    ] {
+        assert_eq!(warnings(quiet), Vec::<String>::new());
+    }
 }

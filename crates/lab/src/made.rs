@@ -600,7 +600,14 @@ impl<'a> OnNode<'a> {
                     key,
                     path: path.clone(),
                 };
-                facts.extend(target.carry_out(provision, limit, tell)?);
+                // Of each virtual machine.
+                for (name, fact) in target.carry_out(provision, limit, tell)? {
+                    let known: &mut String = facts.entry(name).or_default();
+                    if !known.is_empty() {
+                        known.push_str(", ");
+                    }
+                    known.push_str(&fact);
+                }
                 Ok(())
             })?;
             live.about.facts.extend(facts);

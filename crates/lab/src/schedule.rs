@@ -149,11 +149,11 @@ pub fn with_searches(mut plan: Plan) -> Plan {
     }
     let rounds = plan.rounds;
     for workload in &mut plan.workloads {
-        let own = match workload.search {
-            Some(_) => Search::MOST_TRIALS,
-            None => rounds,
+        let most = match workload.search {
+            Some(_) => workload.rounds.unwrap_or(Search::MOST_TRIALS),
+            None => workload.rounds.unwrap_or(rounds).min(rounds),
         };
-        workload.rounds = Some(workload.rounds.unwrap_or(own));
+        workload.rounds = Some(most);
         plan.rounds = plan.rounds.max(workload.rounds.unwrap_or(0));
     }
     plan

@@ -172,11 +172,22 @@ impl Workload {
     /// Whether it has trials on a configuration. The repeated baseline runs what the baseline runs.
     fn runs_on(&self, configuration: &Configuration, configurations: &[Configuration]) -> bool {
         let named = |name: &str| self.only.iter().any(|only| only == name);
+        // Others may have the target of the baseline.
         let repeats = || {
             let mut others = configurations.iter().filter(|other| !other.again);
-            others.any(|other| other.target == configuration.target && named(&other.name))
+            let name = |other: &Configuration| format!("{} (again)", other.name);
+            others.any(|other| name(other) == configuration.name && named(&other.name))
         };
         self.only.is_empty() || named(&configuration.name) || (configuration.again && repeats())
+    }
+
+    /// Whether a job issues ops of this name: `read`. Whether it syncs depends on several options, and is not known.
+    pub fn issues(&self, op: &str) -> bool {
+        let mut issued = self.jobs.iter().flat_map(|job| match &job.work {
+            crate::Work::FileOperations(operations) => operations.directions(),
+            work => work.moves(),
+        });
+        issued.any(|direction| direction.name() == op)
     }
 
     /// Whether its trials run in virtual time: every job uses a simulated device with a virtual clock.
