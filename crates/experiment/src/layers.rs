@@ -770,6 +770,16 @@ fn dm(keyed: &Keyed<'_>, report: &mut Report<'_>) -> DmTarget {
     }
 }
 
+/// Whether the disks have threads of their own. qemu 7.2 has none for NVMe.
+fn iothread(disk: &Keyed<'_>, interface: DiskInterface, report: &mut Report<'_>) -> bool {
+    let wanted = disk.switch("iothread", report).unwrap_or_default();
+    if let (true, DiskInterface::Nvme, Some(at)) = (wanted, interface, disk.at("iothread")) {
+        let hint = "leave it out, or set `vm.disk.interface` to `virtio-blk` or `virtio-scsi`";
+        report.error(at, "`vm.disk.iothread` has no effect with `nvme`", hint);
+    }
+    wanted
+}
+
 fn vm(keyed: &Keyed<'_>, folder: &Path, report: &mut Report<'_>) -> VmLayer {
     let default = VmLayer::default();
     let count = |name: &str, report: &mut Report<'_>| keyed.count(name, report).map(|it| it as u32);
@@ -777,16 +787,17 @@ fn vm(keyed: &Keyed<'_>, folder: &Path, report: &mut Report<'_>) -> VmLayer {
         let disk = Keyed::within(node.as_table()?, node.at.clone(), "disk", VM_DISK);
         let zone = disk.size("zone", report);
         let mut word = |name: &str| disk.word(name, report);
+        let interface = word("interface")
+            .and_then(DiskInterface::named)
+            .unwrap_or_default();
         Some(VmDisk {
-            interface: word("interface")
-                .and_then(DiskInterface::named)
-                .unwrap_or_default(),
+            interface,
             cache: word("cache").and_then(DiskCache::named).unwrap_or_default(),
             aio: word("aio").and_then(DiskAio::named).unwrap_or_default(),
             origin: word("origin")
                 .and_then(DiskOrigin::named)
                 .unwrap_or_default(),
-            iothread: disk.switch("iothread", report).unwrap_or_default(),
+            iothread: iothread(&disk, interface, report),
             zone,
             ..VmDisk::default()
         })

@@ -1105,7 +1105,7 @@ fn virtual_machines_lie_on_files_or_devices_and_have_a_disk_each() {
     let found = layers(
         "target = \"ext4 on vm on loop on file on /x\"\nfile.size = \"1GiB\"\nvm.guests = 4\nvm.kernel = \"/k\"\n\
          vm.host_cpus = \"0-3\"\n\
-         vm.disk = { interface = \"nvme\", cache = \"directsync\", aio = \"native\", iothread = true, origin = \"copy\" }",
+         vm.disk = { interface = \"virtio-scsi\", cache = \"directsync\", aio = \"native\", iothread = true, origin = \"copy\" }",
     );
     let (Layer::Vm(vm), Layer::File { count, .. }) = (&found[1], &found[3]) else {
         panic!("{found:?}");
@@ -1133,6 +1133,10 @@ fn virtual_machines_lie_on_files_or_devices_and_have_a_disk_each() {
     let plain = layers("target = \"vm on file on /x\"\nfile.size = \"1GiB\"");
     assert_eq!(plain[0], Layer::Vm(VmLayer::default()));
     for (target, message) in [
+        (
+            "vm on /x\"\nvm.disk = { interface = \"nvme\", iothread = true }\nvm.kernel = \"/k",
+            "3:33 `vm.disk.iothread` has no effect with `nvme`",
+        ),
         (
             "vm on /x\"\nvm.accel = \"xen",
             "3:12 `vm.accel` cannot be \"xen\"",
