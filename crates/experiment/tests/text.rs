@@ -1425,6 +1425,11 @@ fn keys_without_effect_are_errors() {
     ));
     valid(&job("primary = \"read.p99\""));
     valid(&job("primary = \"sync.p99\""));
+    let fileio =
+        "[workload.w]\nfileio = { file-test-mode = \"rndrw\", file-total-size = \"16M\" }\n";
+    for metric in ["op.p95", "read.p99", "write.mean"] {
+        valid(&format!("{fileio}primary = \"{metric}\"\n"));
+    }
 }
 
 #[test]

@@ -181,8 +181,15 @@ impl Workload {
         self.only.is_empty() || named(&configuration.name) || (configuration.again && repeats())
     }
 
-    /// Whether a job issues ops of this name: `read`. Whether it syncs depends on several options, and is not known.
+    /// Whether a job issues ops of this name: `read`. Whether it syncs depends on several options, and is not known. The
+    /// events of sysbench's test are counted as `op` too.
     pub fn issues(&self, op: &str) -> bool {
+        let mut works = self.jobs.iter().map(|job| &job.work);
+        if op == crate::Direction::Op.name()
+            && works.any(|work| matches!(work, crate::Work::SharedFiles(_)))
+        {
+            return true;
+        }
         let mut issued = self.jobs.iter().flat_map(|job| match &job.work {
             crate::Work::FileOperations(operations) => operations.directions(),
             work => work.moves(),
