@@ -265,7 +265,9 @@ impl<'a> Trial<'a> {
                 self.overtime = true;
                 self.stop_all(StopRequest::Abort);
             }
-            if stopped.is_none() && self.due.stuck(now) && self.is_stuck(now) {
+            // A check that remains due would keep this thread from waiting.
+            let due = self.due.stuck(now);
+            if due && stopped.is_none() && self.is_stuck(now) {
                 self.stuck = true;
                 stopped = Some((StopRequest::Abort, now));
                 self.stop_all(StopRequest::Abort);
