@@ -177,7 +177,7 @@ pub(crate) fn doubts(plan: &Plan, found: &FoundPaths, args: &ExperimentArgs) -> 
     doubts
 }
 
-/// Warnings for keys of an experiment that this plan has no use for.
+/// Warnings for keys of an experiment that have no effect in this plan.
 fn without_effect(plan: &Plan, args: &ExperimentArgs) -> Vec<Diagnostic> {
     let warning = |key: &str, message: String, hint: &str| Diagnostic {
         place: args.places.get(key).cloned(),

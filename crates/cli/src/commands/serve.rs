@@ -47,7 +47,7 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
         length: geometry.length,
         unit: geometry.unit,
         rotational: open.iter().any(|leg| leg.rotational),
-        // Holes read as zeros on all legs. A device promises nothing, and zeros are no substitute: they take as long as writes.
+        // Holes in files read as zeros on all legs. Trimmed blocks of a device may not, and writing zeros takes as long as other writes.
         trims: open.iter().all(|leg| !leg.device),
     };
     let listener = listen(args)?;
