@@ -19,21 +19,26 @@
 //! *Online*: the leg gets writes. Online legs are in sync, or behind and being copied to. *Task*: a request of the client or a
 //! piece of work of the mirror itself. *Op*: one request to one leg. *Record*: an update of all superblocks.
 //!
-//! A leg never comes online again in the life of a `Mirror`; it is copied to after the next start.
+//! Legs are added, removed and taken back while the mirror runs. An index is never used for another leg: a removed leg keeps its own
+//! until the next start. A leg that was dropped comes online again only by [`Event::Return`], when its last op has returned.
 
 use std::collections::VecDeque;
 
-use crate::assembly::Assembly;
+use uuid::Uuid;
+
+use crate::assembly::{Assembly, Part};
 use crate::intent::{self, Bits};
 use crate::legs::LegSet;
 use crate::ranges::Ranges;
-use crate::superblock::{BLOCK, COPIES, DATA, LOG, LegState};
+use crate::superblock::{BLOCK, COPIES, DATA, LOG, LegState, MOST_LEGS, Member};
 
 /// Number of an operating system's error.
 pub type Errno = i32;
 
-const EINVAL: Errno = 22;
 const EIO: Errno = 5;
+const EBUSY: Errno = 16;
+const EINVAL: Errno = 22;
+const ENOSPC: Errno = 28;
 const ESHUTDOWN: Errno = 108;
 
 /// Constants of a running mirror.
@@ -110,6 +115,30 @@ pub enum Event {
     Tick,
     /// Bytes that may be copied for resyncing in addition.
     Credit(u64),
+    /// A new leg, which gets the next index. Its data are of any content, and its log is clear. Replied to when it is recorded.
+    /// `ENOSPC`: there are too many legs.
+    Add {
+        /// Number for the reply; not that of another request.
+        id: u64,
+        /// UUID of the leg.
+        uuid: Uuid,
+    },
+    /// A leg leaves the mirror. Replied to when that is recorded. `EBUSY`: no other leg is in sync, or the leg is in
+    /// sync and regions are still to be copied.
+    Remove {
+        /// Number for the reply; not that of another request.
+        id: u64,
+        /// Which.
+        leg: usize,
+    },
+    /// A leg that was dropped and whose ops have all returned gets writes again, and is copied to. Replied to when that is recorded.
+    /// `EINVAL`: it was not dropped.
+    Return {
+        /// Number for the reply; not that of another request.
+        id: u64,
+        /// Which.
+        leg: usize,
+    },
     /// Compares all legs in sync, once nothing needs copying.
     Scrub {
         /// The leg that is right where legs differ; `None`: only report.
@@ -277,6 +306,8 @@ enum Purpose {
     Clean,
     /// The mirror stops.
     Stop,
+    /// A leg in sync is to be removed.
+    Remove { id: u64, leg: usize },
     /// A leg is to be recorded as copied up to here: its whole length means that it is in sync.
     Copied { leg: usize, bytes: u64 },
 }
@@ -351,6 +382,10 @@ struct OpSlot {
 struct Leg {
     state: LegState,
     online: bool,
+    /// It is not in the table any more.
+    removed: bool,
+    /// Its storage is given, so that it may be taken back.
+    given: bool,
     /// Behind: below this everything outside of regions that need copying was copied, perhaps not durably.
     copied: u64,
     /// A flush for [`Purpose::Copied`] is in flight.
@@ -383,6 +418,8 @@ struct LogBlock {
     durable: Bits,
     /// The bits that are being written.
     writing: Option<Bits>,
+    /// A leg came online since that began: `durable` will not be true for it.
+    outdated: bool,
     /// `wanted` has to be written.
     due: bool,
     /// Writes that wait for `durable`.
@@ -471,6 +508,8 @@ impl Mirror {
             .map(|(leg, part)| Leg {
                 state: part.member.state,
                 online: part.given.is_some(),
+                removed: false,
+                given: part.given.is_some(),
                 copied: match part.member.state {
                     LegState::InSync => length,
                     LegState::Behind { copied } => copied,
@@ -489,6 +528,7 @@ impl Mirror {
                 wanted,
                 durable: Bits::none(),
                 writing: None,
+                outdated: false,
                 due: true,
                 waiting: Vec::new(),
             }
@@ -561,6 +601,9 @@ impl Mirror {
             Event::Lost { leg } => self.drop_others(LegSet::one(leg), orders),
             Event::Tick => self.tick(orders),
             Event::Credit(bytes) => self.credit = self.credit.saturating_add(bytes),
+            Event::Add { id, uuid } => self.add(id, uuid, orders),
+            Event::Remove { id, leg } => self.remove(id, leg, orders),
+            Event::Return { id, leg } => self.take_back(id, leg, orders),
             Event::Scrub { from } => self.scrub = Some(from),
             Event::Compared { task, equal } => self.compared(task, equal, orders),
             Event::Stop => self.stopping = true,
@@ -602,12 +645,54 @@ impl Mirror {
 
     /// Whether all legs of the table are in sync, and no region may differ.
     pub fn redundant(&self) -> bool {
-        self.in_sync().count() == self.legs.len() && self.to_copy + self.stuck == 0
+        self.all_in_sync() && self.to_copy + self.stuck == 0
     }
 
-    /// State of each leg, as it is or will be recorded.
-    pub fn states(&self) -> impl Iterator<Item = LegState> + '_ {
-        self.legs.iter().map(|leg| leg.state)
+    fn all_in_sync(&self) -> bool {
+        self.in_sync() == self.legs_where(|leg| !leg.removed)
+    }
+
+    /// The legs of the table with their indices, as they are or will be recorded.
+    pub fn members(&self) -> impl Iterator<Item = (usize, Member)> + '_ {
+        let legs = self.legs.iter().zip(&self.assembly.parts).enumerate();
+        legs.filter(|(_, (leg, _))| !leg.removed)
+            .map(|(index, (leg, part))| {
+                let state = match leg.state {
+                    LegState::InSync => LegState::InSync,
+                    // Also what is not recorded yet.
+                    LegState::Behind { copied } => LegState::Behind {
+                        copied: copied.max(leg.copied),
+                    },
+                };
+                let uuid = part.member.uuid;
+                (index, Member { uuid, state })
+            })
+    }
+
+    /// What was assembled, with the latest generation.
+    pub fn assembly(&self) -> &Assembly {
+        &self.assembly
+    }
+
+    /// Number of regions that the log marks.
+    pub fn marked(&self) -> usize {
+        self.log
+            .iter()
+            .map(|block| block.wanted.iter().count())
+            .sum()
+    }
+
+    /// How far the scrub in progress has compared, bytes; 0 if it waits until nothing needs copying. `None`: there is none.
+    pub fn scrubbed(&self) -> Option<u64> {
+        let scrub = self
+            .tasks
+            .iter()
+            .flatten()
+            .find_map(|task| match task.work {
+                Work::Scrub { offset, .. } => Some(offset),
+                _ => None,
+            });
+        scrub.or(self.scrub.map(|_| 0))
     }
 
     fn legs_where(&self, wanted: impl Fn(&Leg) -> bool) -> LegSet {
@@ -775,6 +860,117 @@ impl Mirror {
         self.version += 1;
         orders.push(Order::Notice(Notice::Dropped(leg)));
         self.give_up(leg);
+    }
+
+    // ---- Changes of the legs ----
+
+    /// Why legs cannot be changed now.
+    fn unchangeable(&self) -> Option<Errno> {
+        match () {
+            () if self.halted => Some(EIO),
+            () if self.stopping => Some(ESHUTDOWN),
+            () => None,
+        }
+    }
+
+    fn add(&mut self, id: u64, uuid: Uuid, orders: &mut Vec<Order>) {
+        let full = (self.legs.len() == MOST_LEGS).then_some(ENOSPC);
+        if let Some(errno) = self.unchangeable().or(full) {
+            return self.reply(id, Err(errno), orders);
+        }
+        let state = LegState::Behind { copied: 0 };
+        self.assembly.parts.push(Part {
+            member: Member { uuid, state },
+            given: Some(self.legs.len()),
+        });
+        self.legs.push(Leg {
+            state,
+            online: false,
+            removed: false,
+            given: true,
+            copied: 0,
+            flushing: false,
+            promoted: false,
+            first_copy: 0,
+        });
+        self.bring_online(self.legs.len() - 1);
+        self.ack(id, orders);
+    }
+
+    /// A leg in sync may leave when the others have durably what was copied to them.
+    fn remove(&mut self, id: u64, leg: usize, orders: &mut Vec<Order>) {
+        if let Some(errno) = self.irremovable(leg) {
+            self.reply(id, Err(errno), orders);
+        } else if self.in_sync().has(leg) {
+            self.flush(Purpose::Remove { id, leg }, self.online(), orders);
+        } else {
+            self.removed(id, leg, orders);
+        }
+    }
+
+    fn irremovable(&self, leg: usize) -> Option<Errno> {
+        if self.legs.get(leg).is_none_or(|leg| leg.removed) {
+            return Some(EINVAL);
+        }
+        let in_sync = self.in_sync();
+        let needed = match in_sync.has(leg) {
+            // Regions that may differ are read from one leg until they were copied from it.
+            true => in_sync.count() == 1 || self.to_copy > 0,
+            false => false,
+        };
+        self.unchangeable().or(needed.then_some(EBUSY))
+    }
+
+    fn removed(&mut self, id: u64, leg: usize, orders: &mut Vec<Order>) {
+        if let Some(errno) = self.irremovable(leg) {
+            return self.reply(id, Err(errno), orders);
+        }
+        let one = &mut self.legs[leg];
+        (one.online, one.removed) = (false, true);
+        (one.flushing, one.promoted) = (false, false);
+        self.version += 1;
+        self.give_up(leg);
+        self.ack(id, orders);
+    }
+
+    fn take_back(&mut self, id: u64, leg: usize, orders: &mut Vec<Order>) {
+        let dropped = |leg: &Leg| leg.given && !leg.online && !leg.removed;
+        let refusal = (!self.legs.get(leg).is_some_and(dropped)).then_some(EINVAL);
+        if let Some(errno) = self.unchangeable().or(refusal) {
+            return self.reply(id, Err(errno), orders);
+        }
+        let one = &mut self.legs[leg];
+        if let LegState::Behind { copied } = one.state {
+            // What was copied later may not be durable.
+            one.copied = copied;
+        }
+        self.bring_online(leg);
+        // What it missed is in these: no bit is cleared as long as a leg is behind.
+        for index in 0..self.log.len() {
+            let bits: Vec<usize> = self.log[index].wanted.iter().collect();
+            for bit in bits {
+                let region = index * intent::REGIONS as usize + bit;
+                if region < self.regions.len() {
+                    self.differs(region);
+                }
+            }
+        }
+        self.ack(id, orders);
+    }
+
+    /// A leg that is behind gets writes from now on.
+    fn bring_online(&mut self, leg: usize) {
+        let one = &mut self.legs[leg];
+        one.online = true;
+        self.rebuild = self.rebuild.min(one.copied);
+        self.rebuild_stuck = false;
+        self.version += 1;
+        // Its log lacks the bits.
+        for block in &mut self.log {
+            block.durable = Bits::none();
+            block.outdated = block.writing.is_some();
+            block.due = true;
+        }
     }
 
     /// Counts the ops in flight on a leg as failed.
@@ -1029,7 +1225,8 @@ impl Mirror {
         let good = self.settle(&fan, orders);
         let one = &mut self.log[block];
         let written = one.writing.take().expect("a block being written");
-        if good {
+        let outdated = std::mem::take(&mut one.outdated);
+        if good && !outdated {
             one.durable = written;
         }
         let waiting = std::mem::take(&mut one.waiting);
@@ -1118,6 +1315,8 @@ impl Mirror {
         match purpose {
             Purpose::Client(id) if good => self.ack(id, orders),
             Purpose::Client(id) => self.reply(id, Err(fan.error), orders),
+            Purpose::Remove { id, leg } if good => self.removed(id, leg, orders),
+            Purpose::Remove { id, .. } => self.reply(id, Err(fan.error), orders),
             Purpose::Clean => self.cleaning = false,
             Purpose::Stop if good => self.record_copied(),
             Purpose::Stop | Purpose::Copied { .. } => {}
@@ -1189,7 +1388,7 @@ impl Mirror {
 
     /// Clears the bits of regions that were last written before this tick. Returns whether some only lack a flush.
     fn clean(&mut self, before: u64) -> bool {
-        if self.in_sync().count() < self.legs.len() {
+        if !self.all_in_sync() {
             return false;
         }
         let mut unflushed = false;
@@ -1241,6 +1440,8 @@ impl Mirror {
             for other in self.promoted.without(LegSet::one(leg)).iter() {
                 superblock.members[other].state = LegState::InSync;
             }
+            let mut removed = self.legs.iter().map(|leg| leg.removed);
+            (superblock.members).retain(|_| !removed.next().unwrap_or(false));
             let copy = self.legs[leg].first_copy ^ usize::from(second);
             let range = (COPIES[copy], BLOCK as u32);
             let buffer = Buffer::Block(Box::new(superblock.encode()));
@@ -1265,6 +1466,10 @@ impl Mirror {
                 self.task(task).work = Work::Record { version, failed };
                 return self.record_write(task, legs, true, orders);
             }
+        }
+        // The copy that is valid for certain is written last when the leg has returned.
+        for leg in fan.issued.without(fan.ok).iter() {
+            self.legs[leg].first_copy ^= usize::from(failed.is_some());
         }
         for leg in failed.unwrap_or_default().iter() {
             fan.issued.add(leg);
@@ -1464,7 +1669,10 @@ impl Mirror {
     }
 
     fn rebuilt(&mut self, offset: u64, copied: bool) {
-        self.rebuilding.retain(|start| *start != offset);
+        // After a leg was added, a range may be copied twice, one copy after the other.
+        if let Some(at) = self.rebuilding.iter().position(|start| *start == offset) {
+            self.rebuilding.swap_remove(at);
+        }
         if !copied {
             self.rebuild_stuck = true;
             // Nothing from here on counts as copied.

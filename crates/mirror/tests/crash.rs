@@ -3,7 +3,7 @@
 //! The real state machine runs; legs, clients and time are simulated. A leg has a volatile cache: when power is lost, each
 //! sector that was written and not flushed keeps any of its contents since the last flush, independently of all others, and
 //! of each write in flight any subset of its sectors arrives. Legs also fail writes, flushes and reads, all at once or one of
-//! them, lose sectors, and stop to answer.
+//! them, lose sectors, and stop to answer. Legs are added, removed and taken back while the mirror runs.
 //!
 //! One case is several lives of one mirror: assemble, read back and check everything, work, lose power. A failure prints its
 //! seed; `CRASH_SEED=N` runs this case alone.
@@ -154,6 +154,9 @@ struct Counts {
     halts: u64,
     repairs: u64,
     clean: u64,
+    added: u64,
+    removed: u64,
+    returned: u64,
 }
 
 /// How legs misbehave in a life.
@@ -176,8 +179,20 @@ struct World {
     left_out: bool,
     /// Whether legs never fail, so that even unacknowledged data must not change once it was read.
     calm: bool,
+    /// Disks whose removal was acknowledged, or that never became legs.
+    gone: HashSet<usize>,
+    /// Disks whose addition or removal was asked for and perhaps recorded.
+    changing: HashSet<usize>,
     next: u64,
     counts: Counts,
+}
+
+/// A change of the legs that was asked for; with the disk.
+#[derive(Debug, Clone, Copy)]
+enum Change {
+    Add(usize),
+    Remove(usize),
+    Return,
 }
 
 /// One life of the mirror.
@@ -190,6 +205,7 @@ struct Life {
     writes: HashMap<u64, Request>,
     /// Flushes with the newest write that was acknowledged when they came, for each sector.
     flushes: HashMap<u64, Vec<u64>>,
+    changes: HashMap<u64, Change>,
     own: HashMap<(u32, usize), Vec<Content>>,
     trouble: Trouble,
     stopped: bool,
@@ -247,6 +263,8 @@ impl World {
             expected: vec![expected; SECTORS],
             left_out: false,
             calm,
+            gone: HashSet::new(),
+            changing: HashSet::new(),
             next: 1,
             counts: Counts::default(),
         }
@@ -256,45 +274,71 @@ impl World {
         self.random.random_range(0..100) < percent
     }
 
-    /// The superblock of a disk, and its valid copy.
-    fn superblock(&self, disk: usize) -> (Superblock, usize) {
+    /// The superblock of a disk, and its valid copy. `None`: there is none.
+    fn stored(&self, disk: usize) -> Option<(Superblock, usize)> {
         let copies = COPIES.map(|copy| self.disks[disk].block(copy));
-        let newest = Superblock::newest([copies[0].as_ref(), copies[1].as_ref()]);
-        newest.expect("one copy of the superblock is always valid")
+        Superblock::newest([copies[0].as_ref(), copies[1].as_ref()]).ok()
+    }
+
+    fn superblock(&self, disk: usize) -> (Superblock, usize) {
+        let stored = self.stored(disk);
+        stored.expect("one copy of the superblock is always valid")
     }
 
     fn superblocks(&self, disks: &[usize]) -> Vec<Superblock> {
         disks.iter().map(|disk| self.superblock(*disk).0).collect()
     }
 
-    /// Assembles the mirror of all disks, or sometimes of all but one that is not needed.
-    fn assemble(&mut self) -> Option<(Assembly, Vec<usize>)> {
-        let mut given: Vec<usize> = (0..self.disks.len()).collect();
-        let all = match assembly::assemble(&self.superblocks(&given), None) {
-            Ok(all) => all,
-            Err(faults) => {
+    /// Assembles the mirror of all disks that are legs. A change of the legs that was not acknowledged has happened or not.
+    fn assemble_all(&mut self) -> Option<(Assembly, Vec<usize>)> {
+        let mut given: Vec<usize> = (0..self.disks.len())
+            .filter(|disk| !self.gone.contains(disk))
+            .filter(|disk| !self.changing.contains(disk) || self.stored(*disk).is_some())
+            .collect();
+        loop {
+            let faults = match assembly::assemble(&self.superblocks(&given), None) {
+                Ok(all) => return Some((all, given)),
+                Err(faults) => faults,
+            };
+            let removed = faults.iter().filter_map(|fault| match fault {
+                Fault::Removed { leg } => Some(given[*leg]),
+                _ => None,
+            });
+            let removed: HashSet<usize> = removed.collect();
+            assert!(removed.is_subset(&self.changing), "{faults:?}");
+            if removed.is_empty() {
                 let split = |fault: &Fault| matches!(fault, Fault::SplitBrain { .. });
                 assert!(self.left_out && faults.iter().any(split), "{faults:?}");
                 self.counts.split += 1;
                 return None;
             }
-        };
+            given.retain(|disk| !removed.contains(disk));
+            self.gone.extend(removed);
+        }
+    }
+
+    /// Assembles the mirror of all disks, or sometimes of all but one that is not needed.
+    fn assemble(&mut self) -> Option<(Assembly, Vec<usize>)> {
+        let (all, whole) = self.assemble_all()?;
+        let mut given = whole.clone();
         let in_sync = |leg: usize| all.parts[leg].member.state == LegState::InSync;
         let count = (0..all.parts.len()).filter(|leg| in_sync(*leg)).count();
         let leg = self.random.random_range(0..all.parts.len());
         let needed = in_sync(leg) && (count == 1 || self.calm);
-        if !needed && self.chance(10) {
-            let disk = all.parts[leg].given.expect("all are given");
-            given.retain(|one| *one != disk);
+        if !needed
+            && self.chance(10)
+            && let Some(at) = all.parts[leg].given
+        {
+            given.remove(at);
         }
         let line = self.random.random();
         match assembly::assemble(&self.superblocks(&given), Some(line)) {
             Ok(assembly) => {
-                self.left_out |= given.len() < self.disks.len() && in_sync(leg);
+                self.left_out |= given.len() < whole.len() && in_sync(leg);
                 Some((assembly, given))
             }
             // The leg that was left out knows which of the others is right.
-            Err(_) => Some((all, (0..self.disks.len()).collect())),
+            Err(_) => Some((all, whole)),
         }
     }
 
@@ -328,6 +372,7 @@ impl World {
             reads: HashMap::new(),
             writes: HashMap::new(),
             flushes: HashMap::new(),
+            changes: HashMap::new(),
             own: HashMap::new(),
             trouble: Trouble::None,
             stopped: false,
@@ -430,6 +475,9 @@ impl World {
     }
 
     fn reply(&mut self, life: &mut Life, id: u64, result: Result<(), i32>) {
+        if let Some(change) = life.changes.remove(&id) {
+            return self.changed(life, change, result);
+        }
         if result.is_err() {
             self.counts.errors += 1;
             let troubled = life.trouble != Trouble::None || !self.calm;
@@ -459,6 +507,71 @@ impl World {
             }
         } else {
             panic!("request {id} was replied to twice");
+        }
+    }
+
+    fn changed(&mut self, life: &Life, change: Change, result: Result<(), i32>) {
+        match (change, result) {
+            (Change::Add(disk), Ok(())) => {
+                // A leg that failed at once has no superblock.
+                let leaves =
+                    |change: &Change| matches!(change, Change::Remove(other) if *other == disk);
+                if self.calm && !life.changes.values().any(leaves) {
+                    self.changing.remove(&disk);
+                }
+                self.counts.added += 1;
+            }
+            (Change::Remove(disk), Ok(())) => {
+                self.gone.insert(disk);
+                self.counts.removed += 1;
+                let used = life.mirror.members().any(|(leg, _)| life.disk[leg] == disk);
+                assert!(!used, "a removed leg is in the table");
+            }
+            (Change::Return, Ok(())) => self.counts.returned += 1,
+            (_, Err(_)) => {}
+        }
+    }
+
+    /// Adds, removes or takes back a leg.
+    fn change(&mut self, life: &mut Life, orders: &mut Vec<Order>) {
+        let id = self.next;
+        self.next += 1;
+        let mut leg = self.random.random_range(0..life.disk.len());
+        let online = life.mirror.online();
+        // A leg that was dropped, if there is one, half of the time.
+        let mut dropped = (0..life.disk.len()).filter(|leg| !online.has(*leg));
+        if let Some(other) = dropped.next().filter(|_| self.chance(50)) {
+            leg = other;
+        }
+        let disk = life.disk[leg];
+        let quiet = life.flying.iter().all(|flying| flying.op.leg != leg);
+        match self.random.random_range(0..4) {
+            0 if life.disk.len() < 6 => {
+                let uuid = Uuid::from_u128(u128::from(id) << 32);
+                let mut disk = Disk::new(GARBAGE);
+                let mirror = life.mirror.assembly().mirror;
+                put(&mut disk, LOG, &Bits::none().encode(mirror, 0));
+                let number = self.disks.len();
+                self.disks.push(disk);
+                self.changing.insert(number);
+                life.disk.push(number);
+                life.changes.insert(id, Change::Add(number));
+                self.event(life, Event::Add { id, uuid }, orders);
+                if life.mirror.assembly().parts.len() < life.disk.len() {
+                    // It was refused.
+                    life.disk.pop();
+                }
+            }
+            1 if disk != usize::MAX => {
+                self.changing.insert(disk);
+                life.changes.insert(id, Change::Remove(disk));
+                self.event(life, Event::Remove { id, leg }, orders);
+            }
+            _ if quiet && disk != usize::MAX && !online.has(leg) => {
+                life.changes.insert(id, Change::Return);
+                self.event(life, Event::Return { id, leg }, orders);
+            }
+            _ => {}
         }
     }
 
@@ -718,7 +831,10 @@ impl World {
 
 impl Life {
     fn mirror_idle(&self) -> bool {
-        self.reads.is_empty() && self.writes.is_empty() && self.flushes.is_empty()
+        self.reads.is_empty()
+            && self.writes.is_empty()
+            && self.flushes.is_empty()
+            && self.changes.is_empty()
     }
 }
 
@@ -777,8 +893,8 @@ fn case(seed: u64) -> Counts {
 impl World {
     /// Clients, failures and time, in random order.
     fn work(&mut self, life: &mut Life, orders: &mut Vec<Order>) {
-        let legs = life.disk.len();
         for _ in 0..self.random.random_range(0..250) {
+            let legs = life.disk.len();
             match self.random.random_range(0..100) {
                 0..30 if life.writes.len() + life.reads.len() < 12 => {
                     let request = self.random_request(life);
@@ -821,6 +937,7 @@ impl World {
                         self.scrub(life, orders);
                     }
                 }
+                45 => self.change(life, orders),
                 _ => {
                     self.complete(life, orders);
                 }
@@ -901,6 +1018,9 @@ fn crashes(wanted: u64) {
         total.halts += counts.halts;
         total.repairs += counts.repairs;
         total.clean += counts.clean;
+        total.added += counts.added;
+        total.removed += counts.removed;
+        total.returned += counts.returned;
     }
     println!("{seed} cases: {total:?}");
     // The simulation reaches what it is meant to test.
@@ -910,6 +1030,9 @@ fn crashes(wanted: u64) {
         ("legs copied to", total.resyncs),
         ("repaired reads", total.repairs),
         ("clean stops", total.clean),
+        ("legs added", total.added),
+        ("legs removed", total.removed),
+        ("legs taken back", total.returned),
     ] {
         assert!(count > wanted / 200, "{what}: only {count}");
     }
