@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use iodyno_mirror::PolicyKind;
 use iodyno_mirror::core::Settings;
-use iodyno_serve::front::{Front, Listener};
+use iodyno_serve::front::{Front, Listener, Service};
 use iodyno_serve::legs::{self, Purpose};
 use iodyno_serve::nbd::Export;
 use iodyno_serve::{format, queue};
@@ -178,7 +178,7 @@ fn served(paths: &[PathBuf], folder: &Path, loads: &[Load]) -> Vec<(f64, f64)> {
     let stop = handle.clone();
     let socket = folder.join("socket");
     let listener = Listener::unix(&socket).expect("a socket");
-    let front = Front::start(listener, export, handle).expect("a front");
+    let front = Front::start(listener, Service::Nbd(export), handle).expect("a front");
     let loads = loads.to_vec();
     let client = std::thread::spawn(move || {
         let mut stream = connect(&socket);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use iodyno_mirror::PolicyKind;
 use iodyno_mirror::core::Settings;
 use iodyno_model::{Engine, EngineKind, NbdServer, NbdUri};
-use iodyno_serve::front::{Front, Listener};
+use iodyno_serve::front::{Front, Listener, Service};
 use iodyno_serve::legs::{self, Purpose};
 use iodyno_serve::nbd::Export;
 use iodyno_serve::{format, queue};
@@ -252,7 +252,7 @@ fn serve(paths: &[PathBuf], socket: &Path) {
     let mirror = found.mirror(Settings::default());
     let (handle, inbox) = queue::channel().expect("a channel");
     let listener = Listener::unix(socket).expect("a socket");
-    let _front = Front::start(listener, export, handle).expect("a front");
+    let _front = Front::start(listener, Service::Nbd(export), handle).expect("a front");
     let settings = queue::Settings {
         policy: PolicyKind::Adaptive,
         leg_timeout_ns: 30_000_000_000,

@@ -9,7 +9,8 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -17,7 +18,9 @@ use std::time::Duration;
 use iodyno_mirror::core::Access;
 
 use crate::nbd::{self, Command, Export};
-use crate::queue::{Handle, Reply, Request};
+use crate::queue::{Handle, Reply, ReplyTo, Request};
+use crate::vhost_user;
+use crate::virtio_blk::Disk;
 
 /// Requests of a connection in flight.
 const MOST_REQUESTS: usize = 256;
@@ -27,8 +30,6 @@ const MOST_BYTES: usize = 64 << 20;
 const MOST_BYTES_OF_ALL: usize = 512 << 20;
 /// Replies are sent together up to about this length, bytes.
 const TOGETHER: usize = 32 << 10;
-/// Connections at a time.
-const MOST_CONNECTIONS: usize = 64;
 /// A client that does not negotiate within this time is disconnected.
 const NEGOTIATION: Duration = Duration::from_secs(30);
 /// How long clients may take to read their last replies when the server ends.
@@ -73,9 +74,15 @@ impl Listener {
     }
 
     /// The URI by which clients name it.
-    pub fn uri(&self) -> String {
+    pub fn uri(&self, service: &Service) -> String {
         match self {
-            Listener::Unix(_, path) => format!("nbd+unix:///?socket={}", path.display()),
+            Listener::Unix(_, path) => match service {
+                Service::Nbd(_) => format!("nbd+unix:///?socket={}", path.display()),
+                Service::VhostUser(_) => {
+                    let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                    format!("vhost-user-blk://{}", path.display())
+                }
+            },
             Listener::Tcp(listener) => match listener.local_addr() {
                 Ok(address) => format!("nbd://{address}"),
                 Err(_) => "nbd://".to_owned(),
@@ -156,6 +163,25 @@ impl Write for Stream {
     }
 }
 
+/// What is spoken on a socket.
+#[derive(Debug, Clone, Copy)]
+pub enum Service {
+    /// NBD.
+    Nbd(Export),
+    /// vhost-user for block devices; only on a Unix socket.
+    VhostUser(Disk),
+}
+
+impl Service {
+    /// Connections at a time. Those of vhost-user have memory of their own.
+    fn most_connections(&self) -> usize {
+        match self {
+            Service::Nbd(_) => 64,
+            Service::VhostUser(_) => 8,
+        }
+    }
+}
+
 /// The server, which runs until it is stopped.
 #[derive(Debug)]
 pub struct Front {
@@ -170,14 +196,15 @@ struct Shared {
     ended: Condvar,
     memory: Arc<Memory>,
     handle: Handle,
-    export: Export,
+    service: Service,
+    /// The mirror has ended.
+    stopping: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
 struct Connections {
     open: Vec<(u64, Stream)>,
     next: u64,
-    stopping: bool,
 }
 
 impl Front {
@@ -185,13 +212,14 @@ impl Front {
     ///
     /// # Errors
     /// If no thread can be started.
-    pub fn start(listener: Listener, export: Export, handle: Handle) -> io::Result<Front> {
+    pub fn start(listener: Listener, service: Service, handle: Handle) -> io::Result<Front> {
         let shared = Arc::new(Shared {
             connections: Mutex::default(),
             ended: Condvar::new(),
             memory: Arc::default(),
             handle,
-            export,
+            service,
+            stopping: Arc::default(),
         });
         let listener = Arc::new(listener);
         let front = Front {
@@ -206,8 +234,8 @@ impl Front {
 
     /// Ends all connections after their last replies. To be called when the mirror has ended.
     pub fn stop(self) {
-        let mut connections = self.shared.connections();
-        connections.stopping = true;
+        self.shared.stopping.store(true, Ordering::Relaxed);
+        let connections = self.shared.connections();
         for (_, stream) in &connections.open {
             stream.shutdown(Shutdown::Read);
         }
@@ -243,13 +271,13 @@ fn accept_all(listener: &Listener, shared: &Arc<Shared>) {
             continue;
         };
         let mut connections = shared.connections();
-        if connections.stopping {
+        if shared.stopping.load(Ordering::Relaxed) {
             return;
         }
         let Ok(copy) = stream.try_clone() else {
             continue;
         };
-        if connections.open.len() >= MOST_CONNECTIONS {
+        if connections.open.len() >= shared.service.most_connections() {
             continue;
         }
         let number = connections.next;
@@ -261,7 +289,10 @@ fn accept_all(listener: &Listener, shared: &Arc<Shared>) {
             .name("client".to_owned())
             .spawn(move || {
                 // A client that fails ends its own connection only.
-                let _ = serve(stream, &own);
+                let _ = match own.service {
+                    Service::Nbd(export) => serve(stream, &export, &own),
+                    Service::VhostUser(disk) => serve_disk(stream, disk, &own),
+                };
                 own.close(number);
             });
         if spawned.is_err() {
@@ -330,15 +361,25 @@ impl Memory {
     }
 }
 
-/// Serves one client until it leaves.
-fn serve(mut stream: Stream, shared: &Shared) -> io::Result<()> {
+fn serve_disk(stream: Stream, disk: Disk, shared: &Shared) -> io::Result<()> {
+    match stream {
+        Stream::Unix(stream) => {
+            let stopping = Arc::clone(&shared.stopping);
+            vhost_user::serve(stream, disk, shared.handle.clone(), stopping)
+        }
+        Stream::Tcp(_) => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+/// Serves one client by NBD until it leaves.
+fn serve(mut stream: Stream, export: &Export, shared: &Shared) -> io::Result<()> {
     stream.read_within(Some(NEGOTIATION))?;
-    if !nbd::negotiate(&mut stream, &shared.export)? {
+    if !nbd::negotiate(&mut stream, export)? {
         return Ok(());
     }
     stream.read_within(None)?;
     let budget = Arc::new(Budget::default());
-    let (sender, replies) = std::sync::mpsc::channel();
+    let (reply, replies) = ReplyTo::new();
     let writer = {
         let (stream, budget) = (stream.try_clone()?, Arc::clone(&budget));
         let memory = Arc::clone(&shared.memory);
@@ -347,7 +388,7 @@ fn serve(mut stream: Stream, shared: &Shared) -> io::Result<()> {
             .name("replies".to_owned())
             .spawn(write)?
     };
-    let ended = receive(stream, shared, &budget, sender);
+    let ended = receive(stream, export, shared, &budget, reply);
     // The writer ends when the last request has ended.
     let _ = writer.join();
     ended
@@ -355,12 +396,13 @@ fn serve(mut stream: Stream, shared: &Shared) -> io::Result<()> {
 
 fn receive(
     stream: Stream,
+    export: &Export,
     shared: &Shared,
     budget: &Budget,
-    reply: Sender<Reply>,
+    reply: ReplyTo,
 ) -> io::Result<()> {
     let mut stream = BufReader::with_capacity(64 << 10, stream);
-    while let Some(request) = nbd::request(&mut stream, &shared.export)? {
+    while let Some(request) = nbd::request(&mut stream, export)? {
         let holes = matches!(request.command, Command::WriteZeroes { holes: true, .. });
         let access = match request.command {
             Command::Read => Access::Read,
@@ -381,7 +423,7 @@ fn receive(
                     data: Vec::new(),
                     length: 0,
                 };
-                if reply.send(refusal).is_err() {
+                if !reply.send(refusal) {
                     return Ok(());
                 }
                 continue;

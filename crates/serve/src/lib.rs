@@ -1,14 +1,17 @@
-//! Servers of storage: a mirror on real legs, and the NBD server in front of it.
+//! Servers of storage: a mirror on real legs, and the servers of NBD and vhost-user in front of it.
 //!
 //! [`legs`] opens legs by the guard and reads what is stored on them; [`format`] writes superblocks: it makes mirrors and changes
 //! their legs. [`queue`] is the thread that runs the state machine of `iodyno_mirror` and performs its orders. [`nbd`] is the
-//! protocol, without sockets; [`front`] serves it on a socket.
+//! protocol, without sockets; [`front`] serves it on a socket. [`vhost_user`] serves a virtual machine monitor, whose requests
+//! [`virtio_blk`] reads.
 
 pub mod format;
 pub mod front;
 pub mod legs;
 pub mod nbd;
 pub mod queue;
+pub mod vhost_user;
+pub mod virtio_blk;
 
 use iodyno_model::Diagnostic;
 use rustix::mm::MlockAllFlags;
@@ -16,14 +19,16 @@ use rustix::process::configure_io_flusher_behavior;
 use rustix::thread::{CapabilitySet, capabilities};
 
 /// Keeps this process from waiting for its own storage: its memory is locked, and the kernel gets memory for it without writing to
-/// disks. Otherwise a mirror that is used as a block device on its own host may deadlock if memory is short. Returns warnings.
-pub fn stay_in_memory() -> Vec<Diagnostic> {
+/// disks. Otherwise a mirror that is used as a block device on its own host may deadlock if memory is short. `guests`: memory of virtual
+/// machines will be mapped; then pages are locked when they are used, because locking gets all of them. Returns warnings.
+pub fn stay_in_memory(guests: bool) -> Vec<Diagnostic> {
     let effective = capabilities(None).map(|sets| sets.effective);
     let may = |which| effective.is_ok_and(|set| set.contains(which));
     let mut missing = Vec::new();
     // With a limit of locked memory, later allocations would fail.
-    let locked = may(CapabilitySet::IPC_LOCK)
-        && rustix::mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).is_ok();
+    let mut which = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE;
+    which.set(MlockAllFlags::ONFAULT, guests);
+    let locked = may(CapabilitySet::IPC_LOCK) && rustix::mm::mlockall(which).is_ok();
     if !locked {
         missing.push("its memory is not locked (needs CAP_IPC_LOCK)");
     }

@@ -76,7 +76,41 @@ pub struct Request {
     /// Number for the reply.
     pub cookie: u64,
     /// Where the reply goes. If it is gone, the reply is dropped.
-    pub reply: Sender<Reply>,
+    pub reply: ReplyTo,
+}
+
+/// Where replies go.
+#[derive(Debug, Clone)]
+pub struct ReplyTo {
+    sender: Sender<Reply>,
+    wake: Option<Arc<OwnedFd>>,
+}
+
+impl ReplyTo {
+    /// To a thread that waits for the receiver.
+    pub fn new() -> (ReplyTo, Receiver<Reply>) {
+        ReplyTo::with(None)
+    }
+
+    /// To a thread that waits for this eventfd.
+    pub fn waking(wake: Arc<OwnedFd>) -> (ReplyTo, Receiver<Reply>) {
+        ReplyTo::with(Some(wake))
+    }
+
+    fn with(wake: Option<Arc<OwnedFd>>) -> (ReplyTo, Receiver<Reply>) {
+        let (sender, replies) = std::sync::mpsc::channel();
+        (ReplyTo { sender, wake }, replies)
+    }
+
+    /// Sends a reply. `false`: nobody waits for it.
+    pub fn send(&self, reply: Reply) -> bool {
+        let sent = self.sender.send(reply).is_ok();
+        if let Some(wake) = self.wake.as_ref().filter(|_| sent) {
+            // It fails only if its counter is full, and then the thread wakes up anyway.
+            let _ = rustix::io::write(&**wake, &1u64.to_ne_bytes());
+        }
+        sent
+    }
 }
 
 /// The answer to a request.
@@ -250,7 +284,7 @@ struct Part {
 #[derive(Debug)]
 struct Open {
     cookie: u64,
-    reply: Sender<Reply>,
+    reply: ReplyTo,
     /// Bytes to write; `None`: zeros, or it is no write.
     payload: Option<Rc<[u8]>>,
     holes: bool,
@@ -635,7 +669,7 @@ impl<'a> Server<'a> {
         }
         let open = self.requests.remove(&part.request).expect("found before");
         // A client that has gone does not want it.
-        let _ = open.reply.send(Reply {
+        open.reply.send(Reply {
             cookie: open.cookie,
             errno: open.errno,
             data: if open.errno == 0 {

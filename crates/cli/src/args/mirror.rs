@@ -176,9 +176,9 @@ pub(crate) enum ServeCommand {
     Mirror(ServeMirrorArgs),
 }
 
-/// Serve a mirror by NBD.
+/// Serve a mirror by NBD or vhost-user.
 ///
-/// Any NBD client can use it: qemu, nbdcopy, nbd-client, nbdfuse. Runs until SIGINT or SIGTERM; then it finishes what is in flight and
+/// Any NBD client can use it: qemu, nbdcopy, nbd-client, nbdfuse. By vhost-user it is a disk of virtual machines. Runs until SIGINT or SIGTERM; then it finishes what is in flight and
 /// flushes all legs. A leg that fails is dropped and recorded as behind on the others before the request is acknowledged; it is copied
 /// to after the next start. Legs are never initialised here.
 #[derive(Debug, Args)]
@@ -186,7 +186,8 @@ pub(crate) enum ServeCommand {
 Examples:
   iodyno serve mirror --leg /a/leg --leg /b/leg --socket /run/mirror.sock
   nbdcopy disk.img 'nbd+unix:///?socket=/run/mirror.sock'
-  iodyno serve mirror --leg /a/leg --degraded --tcp 127.0.0.1:10809")]
+  iodyno serve mirror --leg /a/leg --degraded --tcp 127.0.0.1:10809
+  iodyno serve mirror --leg /a/leg --leg /b/leg --vhost-user /run/disk.sock")]
 pub(crate) struct ServeMirrorArgs {
     /// A leg of the mirror; repeat for each.
     #[arg(long = "leg", required = true, value_name = "LEG", value_hint = ValueHint::FilePath)]
@@ -197,17 +198,21 @@ pub(crate) struct ServeMirrorArgs {
     #[arg(long, value_name = "POLICY", default_value_t = PolicyKind::Adaptive)]
     pub(crate) policy: PolicyKind,
 
-    /// Listen on this Unix socket, which only this user may connect to.
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, required_unless_present = "tcp")]
+    /// Listen on this Unix socket by NBD; only this user may connect to it.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, required_unless_present_any = ["tcp", "vhost_user"])]
     pub(crate) socket: Option<PathBuf>,
 
-    /// Listen on this TCP address, without any authentication.
+    /// Listen on this TCP address by NBD, without any authentication.
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "socket")]
     pub(crate) tcp: Option<SocketAddr>,
 
     /// Permit an address of `--tcp` that is not a loopback address.
     #[arg(long, requires = "tcp")]
     pub(crate) public: bool,
+
+    /// Listen on this Unix socket as a vhost-user block device (qemu's `vhost-user-blk-pci`); only this user may connect to it.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub(crate) vhost_user: Option<PathBuf>,
 
     /// Start even if legs in sync are missing. They have to be copied to completely when they return.
     #[arg(long)]

@@ -3,10 +3,13 @@
 use iodyno_mirror::core::{Notice, Settings};
 use iodyno_mirror::superblock::LegState;
 use iodyno_model::Diagnostic;
-use iodyno_serve::front::{Front, Listener};
+use iodyno_serve::front::{Front, Listener, Service};
 use iodyno_serve::legs::{self, Purpose};
 use iodyno_serve::nbd::Export;
+use iodyno_serve::virtio_blk::Disk;
 use iodyno_serve::{queue, stay_in_memory};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use crate::args::{ServeArgs, ServeCommand, ServeMirrorArgs};
 use crate::commands::mirror::{described, names};
@@ -50,9 +53,12 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
         // Holes in files read as zeros on all legs. Trimmed blocks of a device may not, and writing zeros takes as long as other writes.
         trims: open.iter().all(|leg| !leg.device),
     };
-    let listener = listen(args)?;
-    let uri = listener.uri();
-    context.tell(&stay_in_memory());
+    let disk = Disk::new(export, found.assembly.mirror);
+    let listeners = listen(args, export, disk)?;
+    let uris: Vec<String> = (listeners.iter())
+        .map(|(listener, service)| listener.uri(service))
+        .collect();
+    context.tell(&stay_in_memory(args.vhost_user.is_some()));
     let mirror = found.mirror(Settings::default());
     let cannot = |what: &str, error: &std::io::Error| {
         Failure::one(Diagnostic::error(format!(
@@ -68,12 +74,14 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
         Caught::Status => {}
     })
     .map_err(|error| cannot("watch for signals", &error))?;
-    let front =
-        Front::start(listener, export, handle).map_err(|error| cannot("start a thread", &error))?;
+    let start = |(listener, service)| Front::start(listener, service, handle.clone());
+    let fronts: Vec<Front> = (listeners.into_iter().map(start).collect::<Result<_, _>>())
+        .map_err(|error| cannot("start a thread", &error))?;
+    drop(handle);
     for line in behind {
         context.note(&line);
     }
-    context.note(&format!("serving {uri}"));
+    context.note(&format!("serving {}", uris.join(" and ")));
     let settings = queue::Settings {
         policy: args.policy,
         leg_timeout_ns: args.leg_timeout.0,
@@ -93,7 +101,9 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
         inbox,
         &mut notice,
     );
-    front.stop();
+    for front in fronts {
+        front.stop();
+    }
     let failed = |fault: String| Failure {
         exit: Exit::WorkloadFailed,
         faults: vec![Diagnostic::error(fault)],
@@ -105,23 +115,41 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     }
 }
 
-fn listen(args: &ServeMirrorArgs) -> Result<Listener, Failure> {
-    let (listener, name) = match (&args.socket, args.tcp) {
-        (Some(path), _) => (Listener::unix(path), path.display().to_string()),
-        (None, Some(address)) => (Listener::tcp(address), address.to_string()),
-        (None, None) => {
-            let fault = "neither `--socket` nor `--tcp` is given";
-            return Err(Failure::one(Diagnostic::error(fault)));
+fn listen(
+    args: &ServeMirrorArgs,
+    export: Export,
+    disk: Disk,
+) -> Result<Vec<(Listener, Service)>, Failure> {
+    let unix = |path: &PathBuf| (path.display().to_string(), Listener::unix(path));
+    let tcp = |address: SocketAddr| (address.to_string(), Listener::tcp(address));
+    let (nbd, guests) = (Service::Nbd(export), Service::VhostUser(disk));
+    let wanted = (args
+        .socket
+        .as_ref()
+        .map(|path| (unix(path), nbd))
+        .into_iter())
+    .chain(args.tcp.map(|address| (tcp(address), nbd)))
+    .chain((args.vhost_user.as_ref()).map(|path| (unix(path), guests)));
+    let (mut listeners, mut faults) = (Vec::new(), Vec::new());
+    for ((name, listener), service) in wanted {
+        match listener {
+            Ok(listener) => listeners.push((listener, service)),
+            Err(error) => {
+                let fault = format!("cannot listen on `{name}`: {}", reason(&error));
+                let fault = Diagnostic::error(fault);
+                faults.push(match error.kind() {
+                    std::io::ErrorKind::AddrInUse => fault.hint(
+                        "another server listens there, or a file has that name: choose another one",
+                    ),
+                    _ => fault,
+                });
+            }
         }
-    };
-    listener.map_err(|error| {
-        let fault = Diagnostic::error(format!("cannot listen on `{name}`: {}", reason(&error)));
-        Failure::one(match error.kind() {
-            std::io::ErrorKind::AddrInUse => fault
-                .hint("another server listens there, or a file has that name: choose another one"),
-            _ => fault,
-        })
-    })
+    }
+    match faults.is_empty() {
+        true => Ok(listeners),
+        false => Err(Failure::input(faults)),
+    }
 }
 
 /// Exits although a leg hangs: two requests could not end the server. What was acknowledged is on the other legs.

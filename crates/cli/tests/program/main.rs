@@ -37,4 +37,5 @@ mod telemetry;
 mod usage;
 mod verdicts;
 mod verification;
+mod vhost_user;
 mod vm;
