@@ -8,8 +8,8 @@ use iodyno_model::{Amount, Blocks, Distribution, EngineKind, Job, Memory, Order,
 use iodyno_sys::memory::{Arena, Pages};
 use iodyno_sys::{
     AioBackend, Device, File, LawDevice, MappedFiles, MonotonicClock, NbdBackend, NullBackend,
-    PosixAioBackend, Psync, Pvsync2, SeekSync, SimBackend, SpaceCalls, SyncBackend, SyncCalls,
-    SystemCalls, UringBackend, VirtualClock, thread,
+    NvmeBackend, PosixAioBackend, Psync, Pvsync2, SeekSync, SimBackend, SpaceCalls, SyncBackend,
+    SyncCalls, SystemCalls, UringBackend, VirtualClock, thread,
 };
 use iodyno_units::Bytes;
 
@@ -184,6 +184,10 @@ fn on_backend<S: CloneStream>(
             bound,
             parts,
         ),
+        EngineKind::IoUringCmd => {
+            let backend = NvmeBackend::new(files, arena, engine)?;
+            work(backend, clock, bound, parts)
+        }
         EngineKind::Posixaio => work(PosixAioBackend::new(files, arena), clock, bound, parts),
         EngineKind::Mmap => {
             let files = files

@@ -2,7 +2,7 @@
 
 use iodyno_model::{Engine, EngineKind};
 use iodyno_sys::memory::Arena;
-use iodyno_sys::{AioBackend, UringBackend};
+use iodyno_sys::{AioBackend, NvmeBackend, UringBackend};
 
 use crate::outcome::WorkerError;
 
@@ -10,7 +10,7 @@ use crate::outcome::WorkerError;
 /// can be used.
 pub fn unusable(kind: EngineKind) -> Option<WorkerError> {
     match kind {
-        EngineKind::Libaio | EngineKind::IoUring => create(kind).err(),
+        EngineKind::Libaio | EngineKind::IoUring | EngineKind::IoUringCmd => create(kind).err(),
         // These are supported on every host.
         EngineKind::Psync
         | EngineKind::Sync
@@ -34,6 +34,7 @@ fn create(kind: EngineKind) -> Result<(), WorkerError> {
     })?;
     match kind {
         EngineKind::Libaio => drop(AioBackend::new(Vec::new(), arena, &engine)?),
+        EngineKind::IoUringCmd => drop(NvmeBackend::new(Vec::new(), arena, &engine)?),
         _ => drop(UringBackend::new(Vec::new(), arena, &engine)?),
     }
     Ok(())
@@ -49,7 +50,11 @@ mod tests {
             match unusable(engine) {
                 None => {}
                 Some(error) => {
-                    assert!(matches!(engine, EngineKind::Libaio | EngineKind::IoUring));
+                    let optional = matches!(
+                        engine,
+                        EngineKind::Libaio | EngineKind::IoUring | EngineKind::IoUringCmd
+                    );
+                    assert!(optional);
                     assert!(!error.what.is_empty() && !error.cause.is_empty());
                 }
             }

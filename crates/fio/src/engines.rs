@@ -99,6 +99,7 @@ pub(super) const ENGINES: &[EngineSpec] = &[
     here("splice", EngineKind::Psync, "run as psync, with a warning: in fio, data passes through a pipe"),
     here("libaio", EngineKind::Libaio, "io_submit and io_getevents"),
     here("io_uring", EngineKind::IoUring, "io_uring"),
+    here("io_uring_cmd", EngineKind::IoUringCmd, "NVMe commands through io_uring, past the block layer: `/dev/ng0n1`, or the block device of the namespace"),
     here("posixaio", EngineKind::Posixaio, "aio_read and aio_write of the C library"),
     here("mmap", EngineKind::Mmap, "copies to and from a mapped file"),
     here("nbd", EngineKind::Nbd, "requests to the NBD server of `uri`, by a connection of each clone"),
@@ -114,7 +115,6 @@ pub(super) const ENGINES: &[EngineSpec] = &[
     files("dirstat", FileDeed::Stat, true, "stat of `nrfiles` folders, made before"),
     files("dirdelete", FileDeed::Delete, true, "rmdir of `nrfiles` folders, made before"),
     not("sg", "SCSI commands", PASSTHROUGH, "use psync or io_uring on the disk, such as /dev/sda"),
-    not("io_uring_cmd", "NVMe commands through io_uring", PASSTHROUGH, ON_BLOCK_DEVICE),
     not("xnvme", "NVMe commands", PASSTHROUGH, ON_BLOCK_DEVICE),
     not("libblkio", "the libblkio library", "it drives devices from user space", ON_BLOCK_DEVICE),
     not("spdk", "NVMe from user space", "it drives devices from user space", ON_BLOCK_DEVICE),
@@ -168,14 +168,20 @@ const fn only(
     }
 }
 
+const RINGS: &str = "io_uring and io_uring_cmd";
+
 /// The options of single engines.
 pub(super) const ENGINE_OPTIONS: &[EngineOption] = {
-    use EngineKind::{IoUring, Libaio, Nbd, Pvsync2, Sim};
+    use EngineKind::{IoUring, IoUringCmd, Libaio, Nbd, Pvsync2, Sim};
     &[
-        only("hipri", &[IoUring, Pvsync2], "io_uring and pvsync2"),
-        only("sqthread_poll", &[IoUring], "io_uring"),
-        only("sqthread_poll_cpu", &[IoUring], "io_uring"),
-        only("fixedbufs", &[IoUring], "io_uring"),
+        only(
+            "hipri",
+            &[IoUring, IoUringCmd, Pvsync2],
+            "io_uring, io_uring_cmd and pvsync2",
+        ),
+        only("sqthread_poll", &[IoUring, IoUringCmd], RINGS),
+        only("sqthread_poll_cpu", &[IoUring, IoUringCmd], RINGS),
+        only("fixedbufs", &[IoUring, IoUringCmd], RINGS),
         only("registerfiles", &[IoUring], "io_uring"),
         only("force_async", &[IoUring], "io_uring"),
         only(
@@ -183,6 +189,7 @@ pub(super) const ENGINE_OPTIONS: &[EngineOption] = {
             &[IoUring, Libaio, Pvsync2],
             "io_uring, libaio and pvsync2",
         ),
+        only("cmd_type", &[IoUringCmd], "io_uring_cmd"),
         only("uri", &[Nbd], "nbd"),
         only("sim_device", &[Sim], "sim"),
         only("sim_latency", &[Sim], "sim"),

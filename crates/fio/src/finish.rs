@@ -93,6 +93,9 @@ fn finish_engine(draft: &mut Draft, report: &mut Report) {
             "attach the export as a block device, and use another engine",
         );
     }
+    if draft.blocks.engine.kind == EngineKind::IoUringCmd {
+        finish_commands(draft, report);
+    }
     let writes = draft.blocks.access.writes;
     let engine = &mut draft.blocks.engine;
     engine.atomic &= writes;
@@ -110,7 +113,7 @@ fn finish_engine(draft: &mut Draft, report: &mut Report) {
         );
     }
     let engine = &draft.blocks.engine;
-    let polls = matches!(engine.kind, EngineKind::IoUring | EngineKind::Pvsync2);
+    let polls = engine.kind.has_ring() || engine.kind == EngineKind::Pvsync2;
     if engine.hipri && polls && !engine.direct && !report.runs_nothing {
         contradiction(
             report,
@@ -119,6 +122,40 @@ fn finish_engine(draft: &mut Draft, report: &mut Report) {
             "polling for completions needs direct I/O",
             "add `direct=1`, or leave `hipri` out",
         );
+    }
+}
+
+/// NVMe commands bypass the page cache and take no flags of files; their namespaces have no ranges to sync and no zones here.
+fn finish_commands(draft: &mut Draft, report: &mut Report) {
+    draft.blocks.engine.direct = true;
+    let zones = draft.zone_mode == Some(ZoneMode::Written);
+    let refused = [
+        (
+            "sync",
+            draft.blocks.engine.o_sync || draft.blocks.engine.o_dsync,
+            "use `fsync=` or `fdatasync=`, which become flushes",
+        ),
+        (
+            "sync_file_range",
+            draft.has("sync_file_range"),
+            "use `fsync=` or `fdatasync=`, which become flushes",
+        ),
+        (
+            "zonemode",
+            zones,
+            "use `ioengine=io_uring` on the block device",
+        ),
+        (
+            "read_iolog",
+            draft.has("read_iolog"),
+            "use `ioengine=io_uring` on the block device",
+        ),
+    ];
+    for (option, given, hint) in refused {
+        if given && !draft.failed.contains(option) {
+            let message = format!("the engine `io_uring_cmd` does not support `{option}`");
+            contradiction(report, draft, option, &message, hint);
+        }
     }
 }
 

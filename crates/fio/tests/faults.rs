@@ -362,6 +362,11 @@ fn invalid_values_are_errors_at_their_location() {
             "hipri",
             "error polling for completions needs direct",
         ),
+        (
+            "ioengine=io_uring_cmd\nsync=1",
+            "sync",
+            "error the engine `io_uring_cmd` does not support `sync`",
+        ),
     ];
     for (options, word, message) in cases {
         let diagnostics = said(options);
@@ -435,7 +440,7 @@ fn surprising_options_give_warnings() {
         "fixedbufs",
         &[(
             "fixedbufs",
-            "warning `fixedbufs` has no effect: it is for io_uring, not psync",
+            "warning `fixedbufs` has no effect: it is for io_uring and io_uring_cmd, not psync",
         )],
     );
     check(

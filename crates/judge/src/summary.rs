@@ -6,8 +6,9 @@ use std::collections::HashMap;
 
 use iodyno_model::{
     Behaviour, CloneResult, CpuSummary, DeviceShare, DeviceSummary, DeviceUse, Direction,
-    DirectionResult, EndedBy, ErrorCount, Frame, GroupSummary, Histogram, Job, NodeSummary, Part,
-    Point, Quantile, Row, SampledNode, ServerUse, Step, Summary, Trial, VerifyResult, Workload,
+    DirectionResult, EndedBy, EngineKind, ErrorCount, Frame, GroupSummary, Histogram, Job,
+    NodeSummary, Part, Point, Quantile, Row, SampledNode, ServerUse, Step, Summary, Trial,
+    VerifyResult, Workload,
 };
 
 use crate::devices;
@@ -489,6 +490,11 @@ fn device_summaries(trial: &Trial) -> Vec<DeviceSummary> {
 }
 
 fn shares(workload: &Workload, trial: &Trial) -> Vec<DeviceShare> {
+    // The counters of block devices do not contain such commands.
+    let mut engines = workload.jobs.iter().filter_map(|job| job.work.engine());
+    if engines.any(|engine| engine.kind == EngineKind::IoUringCmd) {
+        return Vec::new();
+    }
     [Direction::Read, Direction::Write]
         .into_iter()
         .filter_map(|direction| {

@@ -21,6 +21,8 @@ pub enum EngineKind {
     Libaio,
     /// io_uring.
     IoUring,
+    /// NVMe commands through io_uring, past the block layer.
+    IoUringCmd,
     /// aio_read and aio_write of the C library.
     Posixaio,
     /// Memory copies to and from a mapped file.
@@ -39,12 +41,13 @@ pub enum EngineKind {
 
 impl EngineKind {
     /// Every engine.
-    pub const ALL: [EngineKind; 12] = [
+    pub const ALL: [EngineKind; 13] = [
         EngineKind::Psync,
         EngineKind::Sync,
         EngineKind::Pvsync2,
         EngineKind::Libaio,
         EngineKind::IoUring,
+        EngineKind::IoUringCmd,
         EngineKind::Posixaio,
         EngineKind::Mmap,
         EngineKind::Falloc,
@@ -62,6 +65,7 @@ impl EngineKind {
             EngineKind::Pvsync2 => "pvsync2",
             EngineKind::Libaio => "libaio",
             EngineKind::IoUring => "io_uring",
+            EngineKind::IoUringCmd => "io_uring_cmd",
             EngineKind::Posixaio => "posixaio",
             EngineKind::Mmap => "mmap",
             EngineKind::Falloc => "falloc",
@@ -88,6 +92,11 @@ impl EngineKind {
     /// Whether submission is a separate system call, so that submission latency is meaningful.
     pub fn submits_apart(self) -> bool {
         matches!(self, EngineKind::Libaio | EngineKind::Posixaio)
+    }
+
+    /// Whether it uses an io_uring, with a descriptor of its own.
+    pub fn has_ring(self) -> bool {
+        matches!(self, EngineKind::IoUring | EngineKind::IoUringCmd)
     }
 
     /// Whether it changes the space or the length of files instead of their data.

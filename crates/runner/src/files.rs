@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use iodyno_engine::JobFile;
 use iodyno_model::{
-    Admission, Blocks, BoundPlan, Diagnostic, Engine, FileState, Job, KnownTarget, Order,
-    SharedFiles,
+    Admission, Blocks, BoundPlan, Diagnostic, Engine, EngineKind, FileState, Job, KnownTarget,
+    Order, SharedFiles,
 };
 use iodyno_target::identity;
 use iodyno_target::space::{self, Need};
@@ -480,6 +480,13 @@ impl<'a> Opening<'a> {
             dsync: engine.o_dsync,
             create: false,
         };
+        if engine.kind == EngineKind::IoUringCmd {
+            let opened = admitted.open_for_commands(&Roots::host());
+            return opened.map_err(|error| {
+                let message = format!("cannot open `{shown}` for NVMe commands\n  cause: {error}");
+                fault(message, "use `ioengine=io_uring` on a block device")
+            });
+        }
         let descriptor = admitted.reopen(flags).map_err(|error| {
             let with = if direct { " with O_DIRECT" } else { "" };
             let hint = match error.raw_os_error() {

@@ -194,7 +194,7 @@ fn descriptors(resolved: &Resolved, jobs: &[Job], shared: usize) -> u64 {
             None => 2,
             Some(engine) if engine.kind.without_storage() => 0,
             // One more for the ring.
-            Some(engine) if engine.kind == EngineKind::IoUring => clone.files.len() + 1,
+            Some(engine) if engine.kind.has_ring() => clone.files.len() + 1,
             Some(_) => clone.files.len(),
         };
         files + logs

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use iodyno_model::{Diagnostic, NbdUri};
 use iodyno_target::export::{self, Use};
+use iodyno_target::{DeviceNumber, Roots, nvme};
 use rustix::fs::{Access, AtFlags, CWD, accessat, major, minor};
 
 /// The kind of a path.
@@ -20,6 +21,8 @@ pub enum PathKind {
     File(u64),
     /// A block device of this length, bytes.
     Device(u64),
+    /// The character device of an NVMe namespace of this length, bytes.
+    Namespace(u64),
     /// `/dev/null`, `/dev/zero` or `/dev/full`.
     Null,
     /// A folder.
@@ -116,6 +119,11 @@ fn kind(metadata: &Metadata) -> PathKind {
     // /dev/null, /dev/zero, /dev/full.
     if kind.is_char_device() && major(device) == 1 && [3, 5, 7].contains(&minor(device)) {
         return PathKind::Null;
+    }
+    if kind.is_char_device()
+        && let Some(length) = nvme::namespace_length(&Roots::host(), DeviceNumber::of(device))
+    {
+        return PathKind::Namespace(length);
     }
     let what = match () {
         () if kind.is_char_device() => "is a character device",

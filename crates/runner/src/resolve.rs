@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use iodyno_model::EngineKind;
 use iodyno_model::{After, Blocks, BoundPlan, Diagnostic, Job, NbdUri, Operations, Target, Work};
 
 use crate::exports;
@@ -315,7 +316,10 @@ impl Binding<'_> {
         base: Base<'_>,
         notes: &mut Vec<String>,
     ) -> Result<Vec<ResolvedFile>, Vec<Diagnostic>> {
-        let special = |path: &Path| matches!(self.probe.look(path), PathKind::Device(_));
+        let special = |path: &Path| {
+            let found = self.probe.look(path);
+            matches!(found, PathKind::Device(_) | PathKind::Namespace(_))
+        };
         let paths = naming::paths(
             &self.job.name,
             &self.blocks.files,
@@ -364,7 +368,20 @@ impl Binding<'_> {
         let shown = path.display();
         let read_only = self.blocks.read_only_by();
         let made = self.made.get(path).filter(|_| read_only.is_some());
-        match self.probe.look(path) {
+        let found = self.probe.look(path);
+        let of_nvme = matches!(found, PathKind::Device(_) | PathKind::Namespace(_));
+        if self.blocks.engine.kind == EngineKind::IoUringCmd && !of_nvme {
+            let message = format!("`{shown}` is not an NVMe device, which `io_uring_cmd` needs");
+            return Err(fault(message, "name one, such as `/dev/ng0n1`"));
+        }
+        match found {
+            PathKind::Namespace(length) if self.blocks.engine.kind == EngineKind::IoUringCmd => {
+                Ok((Some(length), FileKind::Device))
+            }
+            PathKind::Namespace(_) => Err(fault(
+                format!("`{shown}` is a character device for NVMe commands"),
+                "set `ioengine=io_uring_cmd`, or name its block device, such as `/dev/nvme0n1`",
+            )),
             PathKind::File(length) => {
                 let length = made.map_or(length, |made| length.max(*made));
                 Ok((Some(length), FileKind::Regular))

@@ -39,5 +39,5 @@ pub use sim::{Device, DeviceEnd, LawDevice, SimBackend};
 pub use sync::{
     Psync, Pvsync2, SeekSync, SpaceCalls, SyncBackend, SyncCalls, SyncExecutor, SystemCalls,
 };
-pub use uring::UringBackend;
+pub use uring::{NvmeBackend, UringBackend};
 pub use virtual_clock::VirtualClock;

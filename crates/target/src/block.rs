@@ -66,7 +66,8 @@ impl Block {
         Block::at(&roots.sys.join("class/block").join(name))
     }
 
-    fn at(link: &Path) -> io::Result<Block> {
+    /// The device of a folder in sysfs, or of a link to it.
+    pub(crate) fn at(link: &Path) -> io::Result<Block> {
         let folder = link.canonicalize()?;
         let unknown = || io::Error::new(io::ErrorKind::InvalidData, "no block device in sysfs");
         let number = text(folder.join("dev")).ok_or_else(unknown)?;

@@ -18,6 +18,7 @@ pub mod identity;
 pub mod journal;
 pub mod layers;
 mod mounts;
+pub mod nvme;
 mod roots;
 pub mod settle;
 pub mod signatures;

@@ -65,6 +65,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.time(TimeUnit::Microseconds).map(|it| draft.cpu_chunk = it)).default("50000"),
     differs("cpumode", Words(&["noop", "qsort"]), "cpuio: what keeps the CPU busy.", "the CPU spins in every mode").neutral(&["noop"]),
     differs("exit_on_io_done", Boolean, "cpuio: ends with the last job that does I/O.", "a job of cpuio ends after its `runtime`").neutral(&["0"]),
+    honoured("cmd_type", Words(&["nvme"]), "io_uring_cmd: the kind of commands.", cmd_type).default("nvme"),
     honoured("uri", Text, "nbd: the export: `nbd+unix:///NAME?socket=PATH` or `nbd://HOST:PORT/NAME`.", uri),
     honoured("sim_device", Forms(&["law", "hdd", "flash", "mirror:adaptive:hdd+hdd*2"]), "sim: a device with the service times of `sim_latency`; or a model of a rotating or solid-state disk, or of a mirror with a read policy, which all clones use. `*2`: a disk that needs twice the time.",
         |draft, value| engines::device(value).map(|it| draft.sim.device = it)).default("law"),
@@ -100,6 +101,16 @@ fn sync(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     ])?;
     (draft.blocks.engine.o_sync, draft.blocks.engine.o_dsync) = (sync, dsync);
     Ok(())
+}
+
+fn cmd_type(_draft: &mut Draft, value: &Value) -> Result<(), Problem> {
+    match value.string()?.trim() {
+        "nvme" => Ok(()),
+        other => Err(
+            Problem::refusal(format!("`cmd_type={other}` is not supported"))
+                .hint("`nvme` is; for SCSI disks, use `ioengine=io_uring` on the block device"),
+        ),
+    }
 }
 
 fn uri(draft: &mut Draft, value: &Value) -> Result<(), Problem> {

@@ -10,6 +10,8 @@ use iodyno_options::{
 use crate::options::OptionSpec;
 
 const PLACEMENT: &str = "data placement needs passthrough commands";
+const OTHER_COMMANDS: &str = "only reads, writes, flushes and deallocation are supported";
+const METADATA: &str = "blocks with metadata are not supported";
 const MORE_PLACEMENT: &str = "it only modifies `dataplacement`, which is refused";
 
 #[rustfmt::skip]
@@ -49,18 +51,17 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     engine("http_mode", "http"),
     engine("http_verbose", "http"),
     engine("http_object_mode", "http"),
-    engine("write_mode", "io_uring_cmd"),
-    engine("read_mode", "io_uring_cmd"),
-    engine("verify_mode", "io_uring_cmd"),
-    engine("verify_bytchk", "io_uring_cmd"),
-    engine("cmd_type", "io_uring_cmd"),
-    engine("cdb_len", "io_uring_cmd"),
-    engine("md_per_io_size", "io_uring_cmd and xnvme"),
-    engine("pi_act", "io_uring_cmd and xnvme"),
-    engine("pi_chk", "io_uring_cmd and xnvme"),
-    engine("apptag", "io_uring_cmd and xnvme"),
-    engine("apptag_mask", "io_uring_cmd and xnvme"),
-    engine("deac", "io_uring_cmd"),
+    refused("write_mode", Words(&["write", "uncor", "zeroes", "verify"]), "io_uring_cmd: the command of a write.", OTHER_COMMANDS, "leave it out").neutral(&["write"]),
+    refused("read_mode", Words(&["read", "verify"]), "io_uring_cmd: the command of a read.", OTHER_COMMANDS, "leave it out").neutral(&["read"]),
+    refused("verify_mode", Words(&["read", "compare"]), "io_uring_cmd: the command of a verification.", OTHER_COMMANDS, "leave it out").neutral(&["read"]),
+    engine("verify_bytchk", "sg"),
+    engine("cdb_len", "sg"),
+    ignored("md_per_io_size", Text, "io_uring_cmd and xnvme: metadata of blocks.", METADATA),
+    ignored("pi_act", Text, "io_uring_cmd and xnvme: metadata of blocks.", METADATA),
+    ignored("pi_chk", Text, "io_uring_cmd and xnvme: metadata of blocks.", METADATA),
+    ignored("apptag", Text, "io_uring_cmd and xnvme: metadata of blocks.", METADATA),
+    ignored("apptag_mask", Text, "io_uring_cmd and xnvme: metadata of blocks.", METADATA),
+    refused("deac", Boolean, "io_uring_cmd: zeroes are written by deallocation.", OTHER_COMMANDS, "leave it out").neutral(&["0"]),
     engine("libblkio_driver", "libblkio"),
     engine("libblkio_path", "libblkio"),
     engine("libblkio_pre_connect_props", "libblkio"),

@@ -108,7 +108,10 @@ fn engine(work: &Work) -> &'static str {
     };
     match shared.engine.kind {
         EngineKind::Mmap => "mmap",
-        EngineKind::Libaio | EngineKind::IoUring | EngineKind::Posixaio => "async",
+        EngineKind::Libaio
+        | EngineKind::IoUring
+        | EngineKind::IoUringCmd
+        | EngineKind::Posixaio => "async",
         EngineKind::Psync | EngineKind::Sync | EngineKind::Pvsync2 => "sync",
         kind => kind.name(),
     }

@@ -42,6 +42,7 @@ fn of_folder(folder: &Path, probe: &dyn Probe) -> Option<Diagnostic> {
             let what = match found {
                 PathKind::File(_) => "is a file".to_owned(),
                 PathKind::Device(_) => "is a block device".to_owned(),
+                PathKind::Namespace(_) => "is a character device".to_owned(),
                 PathKind::Null => "is a null device".to_owned(),
                 PathKind::Other(what) => what,
                 _ => "is not a folder".to_owned(),

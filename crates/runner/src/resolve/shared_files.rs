@@ -137,7 +137,7 @@ impl Look {
             other => {
                 let what = match other {
                     PathKind::Folder => "is a folder".to_owned(),
-                    PathKind::Device(_) => "is a device".to_owned(),
+                    PathKind::Device(_) | PathKind::Namespace(_) => "is a device".to_owned(),
                     PathKind::Other(what) => what,
                     _ => "is not a regular file".to_owned(),
                 };

@@ -115,6 +115,10 @@ pub(super) mod setup {
     pub(in super::super) const SQ_AFF: u32 = 1 << 2;
     pub(in super::super) const CLAMP: u32 = 1 << 4;
     pub(in super::super) const COOP_TASKRUN: u32 = 1 << 8;
+    /// Entries of the submission queue have 128 bytes instead of 64.
+    pub(in super::super) const SQE128: u32 = 1 << 10;
+    /// Entries of the completion queue have 32 bytes instead of 16.
+    pub(in super::super) const CQE32: u32 = 1 << 11;
     pub(in super::super) const SINGLE_ISSUER: u32 = 1 << 12;
     pub(in super::super) const DEFER_TASKRUN: u32 = 1 << 13;
     pub(in super::super) const NO_SQARRAY: u32 = 1 << 16;
@@ -147,8 +151,12 @@ pub(super) mod op {
     pub(in super::super) const FALLOCATE: u8 = 17;
     pub(in super::super) const READ: u8 = 22;
     pub(in super::super) const WRITE: u8 = 23;
+    pub(in super::super) const URING_CMD: u8 = 46;
 }
 
+/// Where the command of an entry begins, with [`setup::SQE128`], and the room for it, bytes.
+pub(super) const COMMAND: usize = 48;
+pub(super) const COMMAND_BYTES: usize = 80;
 pub(super) const SQE_FIXED_FILE: u8 = 1 << 0;
 pub(super) const SQE_ASYNC: u8 = 1 << 4;
 pub(super) const FSYNC_DATASYNC: u32 = 1;

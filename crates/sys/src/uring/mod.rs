@@ -1,6 +1,7 @@
 //! io_uring: entries written in place, registered files and buffers, one kernel entry per turn.
 
 mod abi;
+mod nvme;
 mod rings;
 
 use std::os::fd::AsRawFd;
@@ -13,6 +14,7 @@ use crate::{
     Backend, BackendError, Capabilities, Clock, Completions, File, MonotonicClock, Op, OpKind, Slot,
 };
 use abi::{Sqe, op, setup};
+pub use nvme::NvmeBackend;
 use rings::Rings;
 
 /// An io_uring with its files and buffers.
@@ -141,23 +143,13 @@ impl UringBackend {
     }
 
     fn register_buffers(&mut self) {
-        const LARGEST: usize = 1 << 30;
-        let mut whole = self.arena.whole();
-        if whole.iov_len > LARGEST {
-            return self.fallback("buffers not registered: more than 1 GiB".to_owned());
-        }
-        let vector = (&raw mut whole).cast();
-        match self.rings.register(abi::register::BUFFERS, vector, 1) {
-            Ok(_) => {
+        match self.rings.register_buffers(&self.arena) {
+            Ok(()) => {
                 (self.read_op, self.write_op) = (op::READ_FIXED, op::WRITE_FIXED);
                 let feature = "registered buffers".to_owned();
                 self.capabilities.features.push(feature);
             }
-            Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => {
-                let cause = "locked-memory limit (raise `ulimit -l`)";
-                self.fallback(format!("buffers not registered: {cause}"));
-            }
-            Err(error) => self.fallback(format!("buffers not registered: {error}")),
+            Err(why) => self.fallback(why),
         }
     }
 

@@ -9,6 +9,7 @@ use iodyno_model::Engine;
 
 use super::abi::{self, Cqe, GeteventsArg, Params, Sqe, Timespec, enter, feature, op, setup};
 use crate::Slot;
+use crate::memory::Arena;
 
 /// The user data of entries that are not a slot's op: cancellations and timeouts.
 const NOT_A_SLOT: u64 = u64::MAX;
@@ -68,6 +69,8 @@ pub(super) struct Rings {
     features: u32,
     sq_mask: u32,
     sq_entries: u32,
+    /// Binary logarithm of the length of an entry, in those of the usual length: 1 with [`setup::SQE128`] and [`setup::CQE32`].
+    big: u32,
     sq_head: NonNull<AtomicU32>,
     sq_tail: NonNull<AtomicU32>,
     sq_flags: NonNull<AtomicU32>,
@@ -88,7 +91,17 @@ impl Rings {
     /// Creates rings for this number of ops with the newest features of this kernel; unsupported ones are
     /// dropped, newest first.
     pub(super) fn new(slots: u32, engine: &Engine) -> io::Result<Rings> {
-        let base = setup::CLAMP
+        Rings::create(slots, engine, 0)
+    }
+
+    /// As [`Self::new`], for entries with commands of a driver.
+    pub(super) fn with_commands(slots: u32, engine: &Engine) -> io::Result<Rings> {
+        Rings::create(slots, engine, setup::SQE128 | setup::CQE32)
+    }
+
+    fn create(slots: u32, engine: &Engine, flags: u32) -> io::Result<Rings> {
+        let base = flags
+            | setup::CLAMP
             | if engine.hipri { setup::IOPOLL } else { 0 }
             | match (engine.sqthread_poll, engine.sqthread_poll_cpu) {
                 (false, _) => 0,
@@ -146,12 +159,13 @@ impl Rings {
             0 => params.sq_off.array as usize + params.sq_entries as usize * size_of::<u32>(),
             _ => 0,
         };
+        let big = u32::from(params.flags & setup::SQE128 != 0);
         let completions =
-            params.cq_off.cqes as usize + params.cq_entries as usize * size_of::<Cqe>();
+            params.cq_off.cqes as usize + ((params.cq_entries as usize * size_of::<Cqe>()) << big);
         let ring = Mapping::new(&descriptor, array.max(completions), abi::OFF_SQ_RING)?;
         let sqes = Mapping::new(
             &descriptor,
-            params.sq_entries as usize * size_of::<Sqe>(),
+            (params.sq_entries as usize * size_of::<Sqe>()) << big,
             abi::OFF_SQES,
         )?;
         if array > 0 {
@@ -169,6 +183,7 @@ impl Rings {
             features: params.features,
             sq_mask: params.sq_entries - 1,
             sq_entries: params.sq_entries,
+            big,
             sq_head: ring.at(params.sq_off.head),
             sq_tail: ring.at(params.sq_off.tail),
             sq_flags: ring.at(params.sq_off.flags),
@@ -270,7 +285,44 @@ impl Rings {
         let index = (self.local_tail & self.sq_mask) as usize;
         self.local_tail = self.local_tail.wrapping_add(1);
         // SAFETY: the index is masked; the entry is ours until the tail is published.
-        unsafe { self.sqes.add(index).as_mut() }
+        unsafe { self.sqes.add(index << self.big).as_mut() }
+    }
+
+    /// Writes the next entry with a command of a driver, which replaces the last two words of the usual entry. For rings made by
+    /// [`Self::with_commands`].
+    #[inline]
+    pub(super) fn write_with<T: Copy>(&mut self, head: Sqe, command: T) {
+        const {
+            assert!(size_of::<T>() <= abi::COMMAND_BYTES && align_of::<T>() <= 8);
+        }
+        assert!(self.big == 1, "entries have no room for commands");
+        let entry = std::ptr::from_mut(self.next());
+        // SAFETY: the entry has 128 bytes, and the command is within them and aligned, checked above.
+        unsafe {
+            entry.write(head);
+            entry.byte_add(abi::COMMAND).cast::<T>().write(command);
+        }
+    }
+
+    /// Registers the buffers of the arena.
+    ///
+    /// # Errors
+    /// The reason, for a person.
+    pub(super) fn register_buffers(&self, arena: &Arena) -> Result<(), String> {
+        const LARGEST: usize = 1 << 30;
+        let mut whole = arena.whole();
+        if whole.iov_len > LARGEST {
+            return Err("buffers not registered: more than 1 GiB".to_owned());
+        }
+        let vector = (&raw mut whole).cast();
+        match self.register(abi::register::BUFFERS, vector, 1) {
+            Ok(_) => Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => {
+                let cause = "locked-memory limit (raise `ulimit -l`)";
+                Err(format!("buffers not registered: {cause}"))
+            }
+            Err(error) => Err(format!("buffers not registered: {error}")),
+        }
     }
 
     /// Limits the next wait with a timeout entry, which completes after `ns` or together with `min` other completions.
@@ -371,7 +423,7 @@ impl Rings {
             let place = (head.wrapping_add(index) & self.cq_mask) as usize;
             // SAFETY: the index is masked; the kernel has published the entry and does not change it until the head
             // moves.
-            let cqe = unsafe { self.cqes.add(place).read() };
+            let cqe = unsafe { self.cqes.add(place << self.big).read() };
             if cqe.user_data != NOT_A_SLOT {
                 each(cqe.user_data as Slot, cqe.res);
             }

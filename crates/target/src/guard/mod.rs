@@ -2,7 +2,7 @@
 //!
 //! A block device is written only if it was named, and is blank or contains only iodyno's own writes. A device in use
 //! (mounted, swap, part of another device) is always refused. A device that contains data is refused unless `--destroy`
-//! names exactly that device. A named regular file may be overwritten, unless it contains a disk image or a file
+//! names exactly that device. The character device of an NVMe namespace is judged and claimed as its block device. A named regular file may be overwritten, unless it contains a disk image or a file
 //! system: then `--destroy` is needed as well. Nothing is created in folders of device nodes.
 //!
 //! Invariants: a path is resolved once, and all later steps use that inode. A device is checked before it is opened for
@@ -31,6 +31,7 @@ use rustix::fs::{Access, AtFlags, CWD, OFlags, StatVfsMountFlags, StatxFlags, ac
 
 use crate::block::{Block, DeviceNumber};
 use crate::mounts;
+use crate::nvme;
 use crate::roots::Roots;
 use crate::signatures;
 
@@ -157,6 +158,29 @@ impl Admitted {
         reopen(self.descriptor.as_fd(), access)
     }
 
+    /// Opens the character device of this NVMe namespace, for commands past the block layer.
+    ///
+    /// # Errors
+    /// It is not an NVMe namespace, or the kernel has no such devices; or as open(2).
+    pub fn open_for_commands(&self, roots: &Roots) -> io::Result<OwnedFd> {
+        let block = match self.kind {
+            Kind::BlockDevice(number) => Block::find(roots, number).ok(),
+            _ => None,
+        };
+        let device = block.and_then(|block| nvme::character_of(roots, &block));
+        let Some((name, number)) = device else {
+            let why = "it is not an NVMe namespace with a character device, such as `/dev/ng0n1` (Linux 5.13)";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        };
+        let pinned = Pinned::path(&roots.dev.join(name))?;
+        match pinned.kind {
+            PinnedKind::Character(found) if found == number => {
+                pinned.open(open_flags(self.intent, OpenFlags::default()))
+            }
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
     /// The device, if this is a device that was admitted for writing.
     pub fn written_device(&self) -> Option<WrittenDevice> {
         self.claim.clone().map(WrittenDevice)
@@ -277,7 +301,7 @@ impl Guard {
     pub fn examine(&self, request: &Request<'_>) -> Result<TargetUse, AdmitError> {
         let failed = |source| AdmitError::failed(request.path, "open", source, false);
         let changes = request.intent.changes();
-        let pinned = match Pinned::path(request.path) {
+        let pinned = match self.pin(request.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && request.creates() => {
                 return self.examine_creation(request);
             }
@@ -329,7 +353,7 @@ impl Guard {
 
     fn decide(&self, request: &Request<'_>) -> Result<Admitted, AdmitError> {
         let failed = |source| AdmitError::failed(request.path, "open", source, false);
-        let pinned = match Pinned::path(request.path) {
+        let pinned = match self.pin(request.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && request.creates() => {
                 if let Some(refusal) = self.not_to_create(request) {
                     return Err(refusal);
@@ -360,6 +384,22 @@ impl Guard {
                     kind: kind.to_owned(),
                 }],
             )),
+        }
+    }
+
+    /// Pins the inode at a path; for the character device of an NVMe namespace, that of its block device.
+    fn pin(&self, path: &Path) -> io::Result<Pinned> {
+        let pinned = Pinned::path(path)?;
+        let PinnedKind::Character(number) = pinned.kind else {
+            return Ok(pinned);
+        };
+        let Some(block) = nvme::block_of(&self.roots, number) else {
+            return Ok(pinned);
+        };
+        let disk = Pinned::path(&self.roots.dev.join(&block.name))?;
+        match disk.kind {
+            PinnedKind::Block(found) if found == block.number => Ok(disk),
+            _ => Ok(pinned),
         }
     }
 
@@ -484,7 +524,7 @@ impl Guard {
         pinned: &Pinned,
         reasons: &[Reason],
     ) -> Option<Vec<String>> {
-        if request.destroys(pinned) {
+        if self.destroys(request, pinned) {
             let all = reasons.iter().all(Reason::gives_way);
             return all.then(|| overwritten(reasons));
         }
@@ -498,6 +538,19 @@ impl Guard {
             _ => false,
         };
         reasons.iter().all(of_mirror).then(Vec::new)
+    }
+
+    /// Whether `--destroy` names this inode or device.
+    fn destroys(&self, request: &Request<'_>, pinned: &Pinned) -> bool {
+        let named = |path: &PathBuf| {
+            self.pin(path)
+                .is_ok_and(|other| match (&other.kind, &pinned.kind) {
+                    (PinnedKind::Block(one), PinnedKind::Block(two)) => one == two,
+                    (PinnedKind::File, PinnedKind::File) => other.file == pinned.file,
+                    _ => false,
+                })
+        };
+        request.destroy.iter().any(named)
     }
 
     /// How the host uses a file. A cached survey is sufficient if the file is not in use. If it is, the host is
@@ -521,18 +574,6 @@ impl Guard {
 impl Request<'_> {
     fn creates(&self) -> bool {
         self.flags.create && self.intent.changes()
-    }
-
-    /// Whether `--destroy` names this inode or device.
-    fn destroys(&self, pinned: &Pinned) -> bool {
-        let named = |path: &PathBuf| {
-            Pinned::path(path).is_ok_and(|other| match (&other.kind, &pinned.kind) {
-                (PinnedKind::Block(one), PinnedKind::Block(two)) => one == two,
-                (PinnedKind::File, PinnedKind::File) => other.file == pinned.file,
-                _ => false,
-            })
-        };
-        self.destroy.iter().any(named)
     }
 
     fn not_made(&self, error: io::Error) -> AdmitError {
