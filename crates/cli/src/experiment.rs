@@ -89,6 +89,7 @@ pub(crate) fn destroys(plan: &Plan, device: &Path) -> bool {
         .any(|configuration| match &configuration.target {
             Target::Path(path) => path == device,
             Target::Made(provision) => provision.paths().iter().any(|path| path == device),
+            Target::Simulated(_) => false,
             Target::AsWritten { folder } => jobs()
                 .filter_map(|job| job.work.blocks())
                 .flat_map(|blocks| &blocks.files.names)

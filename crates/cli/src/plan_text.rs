@@ -229,6 +229,7 @@ fn target(configuration: &Configuration) -> String {
         }
         Target::Path(path) => format!("{}: {}", configuration.name, path.display()),
         Target::Made(provision) => format!("{}: {}", configuration.name, provision.words()),
+        Target::Simulated(simulated) => format!("{}: {simulated}", configuration.name),
     }
 }
 

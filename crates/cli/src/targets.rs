@@ -146,7 +146,7 @@ pub(crate) fn node_paths(
 pub(crate) fn path_of(configuration: &Configuration) -> Option<&PathBuf> {
     match &configuration.target {
         Target::Path(path) => Some(path),
-        Target::AsWritten { .. } | Target::Made(_) => None,
+        Target::AsWritten { .. } | Target::Made(_) | Target::Simulated(_) => None,
     }
 }
 

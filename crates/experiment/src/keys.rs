@@ -150,7 +150,7 @@ pub(crate) const NODE: &[Key] = &[
 /// The keys of `[configuration.NAME]`.
 #[rustfmt::skip]
 pub(crate) const CONFIGURATION: &[Key] = &[
-    key("target", Kind::Text, "The storage, from the top down: `ext4 on loop on file on FOLDER`, or an existing path."),
+    key("target", Kind::Text, "The storage, from the top down: `ext4 on loop on file on FOLDER`, an existing path, or simulated disks: `mirror of sim:hdd x 3`."),
     key("layers", Kind::Layers, "The layers as tables, from the top down, where a kind occurs twice."),
     key("directory", Kind::Table(DIRECTORY), "A new folder in an existing one."),
     key("device", Kind::Table(DEVICE), "Existing block devices; needs `--destroy` for each that is not blank."),
@@ -168,6 +168,7 @@ pub(crate) const CONFIGURATION: &[Key] = &[
     key("md", Kind::Table(MD), "An array of the kernel's md on all devices below."),
     key("dm", Kind::Table(DM), "A device of the device mapper on each device below."),
     key("mirror", Kind::Table(MIRROR), "A mirror on the files or devices below, which iodyno serves."),
+    key("sim", Kind::Table(SIM), "Settings of simulated storage."),
     key("vm", Kind::Table(VM), "Virtual machines, whose disks are the files or devices below. The layers above are made in them, and the trials run in them."),
     key("fill", Kind::Size(0), "Amount of random data written to a new target before its first trial.").default("none"),
     key("precondition", Kind::Time(Nanos(0)), "Longest time for which a new target is written until its rate is steady, after SNIA's PTS: see below.").default("none"),
@@ -335,7 +336,16 @@ const DM: &[Key] = &[
 const MIRROR: &[Key] = &[
     key("legs", Kind::Count(1, 16), "Number of legs, if the layers below are made.").default("`file.count` or `zram.count`, or 2"),
     key("policy", Kind::Words(PolicyKind::NAMES), "How the leg of a read is chosen.").default("`\"adaptive\"`"),
+    key("queues", Kind::Count(1, 64), "Number of queues of a simulated mirror, each with a policy of its own. Jobs use them in turn.").default("`1`"),
     PINNING[0], PINNING[1],
+];
+
+#[rustfmt::skip]
+const SIM: &[Key] = &[
+    key("stripe", Kind::Size(512), "Bytes that lie on one device before the next one follows.").default("`\"512KiB\"`"),
+    key("aggregation", Kind::Size(512), "Longest command that merges requests in the queue of a disk.").default("`\"1MiB\"`"),
+    key("record", Kind::Size(512), "Length of the records of a file system, such as ZFS's: all transfers are whole records.").default("none: the requests of the jobs"),
+    key("prefetch", Kind::Size(0), "Furthest that the file system reads ahead of a sequential reader.").default("`0`"),
 ];
 
 #[rustfmt::skip]

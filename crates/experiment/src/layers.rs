@@ -15,6 +15,7 @@ use iodyno_units::Bytes;
 
 use crate::check::{Keyed, layers};
 use crate::keys::{KINDS, VM_DISK, ZFS_OWN, layer_keys};
+use crate::simulated;
 
 /// Legs of a mirror, if nothing names a number.
 const LEGS: u32 = 2;
@@ -73,6 +74,16 @@ pub(crate) fn target(
     let nothing = Table::default();
     let written = configuration.text("target", report);
     let listed_layers = configuration.value("layers");
+    if let (Some(text), None) = (&written, listed_layers)
+        && simulated::is_simulated(&text.value)
+    {
+        options.add_simulated(configuration);
+        return simulated::target(text, configuration, report);
+    }
+    if let Some(at) = configuration.at("sim") {
+        let message = "`sim` has no effect: `target` is not simulated";
+        report.error(at, message, "leave it out, or write `sim:hdd` in `target`");
+    }
     let (words, at) = match (written, listed_layers) {
         (Some(text), None) => {
             let words = words(
@@ -266,9 +277,7 @@ pub(crate) struct Options {
 
 impl Options {
     fn add(&mut self, words: &[Word<'_>], listed: bool, configuration: &Keyed<'_>) {
-        let given = KINDS.iter();
-        let given = given.filter_map(|kind| Some((*kind, configuration.at(kind)?)));
-        self.given.extend(given);
+        self.add_given(configuration);
         let ends_with_path = matches!(words.last(), Some(Word::Path(_)));
         // Listed layers have their options with them.
         let words = words.iter().filter(|_| !listed);
@@ -277,6 +286,18 @@ impl Options {
             Word::Kind(kind, _) => Some(*kind),
             Word::Path(_) => None,
         }));
+    }
+
+    /// Of a simulated target, which reports on `mirror` itself.
+    fn add_simulated(&mut self, configuration: &Keyed<'_>) {
+        self.add_given(configuration);
+        self.used.insert("mirror");
+    }
+
+    fn add_given(&mut self, configuration: &Keyed<'_>) {
+        let given = KINDS.iter();
+        let given = given.filter_map(|kind| Some((*kind, configuration.at(kind)?)));
+        self.given.extend(given);
     }
 
     /// Reports options that have no effect in any target of the section.
@@ -650,13 +671,19 @@ fn layer(
         }
         "md" => Layer::Md(md(keyed, report)),
         "dm" => Layer::Dm(dm(keyed, report)),
-        "mirror" => Layer::Mirror(MirrorLayer {
-            policy: keyed
-                .word("policy", report)
-                .unwrap_or(PolicyKind::Adaptive.name())
-                .to_owned(),
-            pinning: pinning(keyed, ["cpus", "numa"], report),
-        }),
+        "mirror" => {
+            if let Some(at) = keyed.at("queues") {
+                let message = "`mirror.queues` has no effect: the mirror is not simulated";
+                report.error(at, message, "leave it out: it has one queue");
+            }
+            Layer::Mirror(MirrorLayer {
+                policy: keyed
+                    .word("policy", report)
+                    .unwrap_or(PolicyKind::Adaptive.name())
+                    .to_owned(),
+                pinning: pinning(keyed, ["cpus", "numa"], report),
+            })
+        }
         "vm" => Layer::Vm(vm(keyed, folder, report)),
         "delay" => Layer::Delay {
             read_ns: keyed.time("read", report).unwrap_or_default().0,

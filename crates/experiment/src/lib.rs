@@ -13,6 +13,7 @@ mod page;
 mod params;
 mod read;
 mod schema;
+mod simulated;
 mod workloads;
 
 use std::collections::BTreeMap;

@@ -21,6 +21,7 @@ use crate::nodes::Nodes;
 use crate::params::{
     As, Variable, Variables, mentions, parameters, replaced, replaced_entry, replaced_table,
 };
+use crate::simulated::simulate;
 use crate::workloads::{Reader, TOOLS, ignored_option, is_option, renamed};
 
 /// What a text is read with.
@@ -470,7 +471,7 @@ impl File<'_, '_, '_> {
             // After an error, any target that causes no further error is suitable.
             let at = keyed.value("target").or(keyed.value("layers"));
             let at = at.map_or(instance.at, |node| node.at.clone());
-            let place = self.report.place(at);
+            let place = self.report.place(at.clone());
             self.places.insert(format!("configuration.{name}"), place);
             let made = made.unwrap_or(iodyno_model::Target::Path(self.context.folder.into()));
             let configuration = Configuration {
@@ -478,6 +479,17 @@ impl File<'_, '_, '_> {
                 dimensions: instance.dimensions,
                 ..Configuration::new(name, made)
             };
+            if let Some(other) = found.first()
+                && other.simulated().is_some() != configuration.simulated().is_some()
+            {
+                let message = format!(
+                    "`{}` and `{}` are simulated and real storage",
+                    other.name, configuration.name
+                );
+                let hint =
+                    "use an experiment for each, and compare their runs with `iodyno compare`";
+                self.report.error(at, message, hint);
+            }
             found.push(configuration);
         }
         for options in sections.values() {
@@ -495,6 +507,7 @@ impl File<'_, '_, '_> {
         let mut found: Vec<Workload> = Vec::new();
         let mut primaries = Vec::new();
         let mut families: Vec<(String, Range<usize>)> = Vec::new();
+        let simulated = configurations.iter().any(|it| it.simulated().is_some());
         for instance in self.instances(file, "workload", WORKLOAD) {
             let table = self.filled(&instance);
             let keyed = Keyed::new(&table, instance.whole.clone(), "a workload", WORKLOAD);
@@ -574,6 +587,9 @@ impl File<'_, '_, '_> {
                     max_time_ns: keyed.time("max_time", self.report).map(|time| time.0),
                 };
                 workload.search = self.search(&keyed, &workload);
+                if simulated {
+                    simulate(&mut workload, &instance.at, self.report);
+                }
                 if let Some(primary) = &primary {
                     self.check_issued(primary, std::slice::from_ref(&workload));
                 }

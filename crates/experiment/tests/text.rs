@@ -1450,3 +1450,91 @@ fn settings_on_a_path_alone_make_a_folder_in_it_with_a_warning() {
         assert_eq!(warnings(quiet), Vec::<String>::new());
     }
 }
+
+const SIMULATED: &str = "[workload.w]\nfio = { rw = 'read', size = '1g', ioengine = 'io_uring', iodepth = 4, direct = 1 }\n";
+
+#[test]
+fn a_simulated_target_replaces_the_engine_and_keeps_the_depth() {
+    let text = format!(
+        "[configuration.'m-${{policy}}']\ntarget = '2 x mirror of sim:hdd x 2 + sim:hdd*2'\n\
+         mirror = {{ policy = '${{policy}}', queues = 4 }}\n\
+         sim = {{ record = '128KiB', prefetch = '16MiB', stripe = '1MiB', aggregation = '128KiB' }}\n\
+         axis.policy = ['modulo', 'adaptive']\n{SIMULATED}"
+    );
+    let experiment = valid(&text);
+    let target = experiment.configurations[1].simulated().unwrap();
+    assert_eq!(target.to_string(), "2 x mirror of sim:hdd x 2 + sim:hdd*2");
+    assert_eq!(
+        (target.policy(), target.queues, target.count),
+        (Some("adaptive"), 4, 2)
+    );
+    assert_eq!((target.stripe, target.aggregation), (1 << 20, 128 << 10));
+    let records = target.records.unwrap();
+    assert_eq!((records.length, records.prefetch), (128 << 10, 16 << 20));
+    let workload = &experiment.workloads[0];
+    let engine = workload.jobs[0].work.engine().unwrap();
+    assert_eq!((engine.kind.name(), engine.depth), ("sim", 4));
+    assert!(workload.in_virtual_time());
+}
+
+#[test]
+fn keys_for_real_storage_are_refused_on_a_simulated_target_and_the_reverse() {
+    for (configuration, expected) in [
+        (
+            "target = 'sim:hdd'\nmirror.policy = 'modulo'",
+            "`mirror` has no effect: `target` is not a mirror",
+        ),
+        (
+            "target = 'mirror of sim:hdd x 2'\nmirror.legs = 3",
+            "`mirror.legs` has no effect",
+        ),
+        (
+            "target = 'mirror of sim:hdd x 2'\nfile.size = '1GiB'",
+            "`file` has no effect",
+        ),
+        (
+            "target = 'sim:hdd'\nfill = '1GiB'",
+            "`fill` has no effect: the target is simulated",
+        ),
+        (
+            "target = 'sim:hdd'\nsim.prefetch = '1MiB'",
+            "`sim.prefetch` has no effect without `sim.record`",
+        ),
+        (
+            "target = 'sim:hdd'\nsim = { record = '128KiB', stripe = '192KiB' }",
+            "is not a multiple of `sim.record`",
+        ),
+        ("target = 'sim:ssd'", "`ssd` is not a simulated disk"),
+        (
+            "target = '/mnt'\nsim.record = '128KiB'",
+            "`sim` has no effect",
+        ),
+        (
+            "target = 'mirror on file on /mnt'\nfile.size = '1GiB'\nmirror.queues = 2",
+            "`mirror.queues` has no effect",
+        ),
+        (
+            "target = 'sim:hdd'\n[configuration.d]\ntarget = '/mnt'",
+            "`c` and `d` are simulated and real storage",
+        ),
+    ] {
+        let found = faults(&format!("[configuration.c]\n{configuration}\n{SIMULATED}"));
+        assert_eq!(found.len(), 1, "{configuration}: {found:?}");
+        assert!(found[0].contains(expected), "{configuration}: {found:?}");
+    }
+    for (workload, expected) in [
+        ("fs = 'create_empty'", "cannot run on a simulated target"),
+        (
+            "fio = { rw = 'write', size = '1m', verify = 'crc32c' }",
+            "keeps no data that could be verified",
+        ),
+        (
+            "fio = { rw = 'read', size = '1m', ioengine = 'sim', sim_device = 'hdd' }",
+            "the target is simulated",
+        ),
+    ] {
+        let text = format!("[configuration.c]\ntarget = 'sim:hdd'\n[workload.w]\n{workload}\n");
+        let found = faults(&text);
+        assert!(found[0].contains(expected), "{workload}: {found:?}");
+    }
+}

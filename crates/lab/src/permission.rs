@@ -65,6 +65,7 @@ pub(crate) fn paths_of(target: &Target, job: &Job) -> Vec<PathBuf> {
     }
     match target {
         _ if simulated => Vec::new(),
+        Target::Simulated(_) => Vec::new(),
         Target::Path(path) => vec![path.clone()],
         Target::Made(provision) => provision.paths(),
         Target::AsWritten { folder } => match &job.work {
@@ -83,7 +84,7 @@ pub(crate) fn paths_of(target: &Target, job: &Job) -> Vec<PathBuf> {
 fn beside(target: &Target, job: &Job, here: &Path) -> Vec<PathBuf> {
     let folder = match target {
         Target::AsWritten { folder } => folder,
-        Target::Path(_) | Target::Made(_) => here,
+        Target::Path(_) | Target::Made(_) | Target::Simulated(_) => here,
     };
     let logs = job.logs.paths().map(|path| folder.join(path));
     let verify = job.work.blocks().and_then(|blocks| blocks.verify.as_ref());

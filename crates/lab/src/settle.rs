@@ -120,7 +120,7 @@ pub(crate) fn planned_for(plan: &Plan, cell: u32) -> BTreeSet<PathBuf> {
             paths.insert(path.clone());
         }
         // It is known once it is made.
-        Target::Made(_) => {}
+        Target::Made(_) | Target::Simulated(_) => {}
         Target::AsWritten { folder } => {
             for job in &workload.jobs {
                 let Some(Blocks { files, .. }) = job.work.blocks() else {

@@ -194,9 +194,12 @@ pub struct SimDisk {
     pub factor: f64,
 }
 
+/// The factor is a number.
+impl Eq for SimDisk {}
+
 /// What a simulated device is. Its text, which is also its stored form: `law`; `hdd`; `flash`; `hdd*2`, a disk that needs twice
 /// the time; `mirror:POLICY:hdd+hdd*2`, a mirror of disks.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum SimDevice {
     /// Service times are drawn from [`SimOptions::law`]. Each clone has its own device.

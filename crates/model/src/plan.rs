@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ClosingTable, FactClass, Fresh, Imported, Job, Metric, PlannedNode, Provision, Question,
-    Search, TrialKey, VmLayer,
+    Search, SimTarget, TrialKey, VmLayer,
 };
 
 /// Target of the I/O.
@@ -23,15 +23,17 @@ pub enum Target {
     Path(PathBuf),
     /// Storage that is made for the trials. The plan of a trial contains the path of what was made: [`Target::Path`].
     Made(Box<Provision>),
+    /// Simulated storage: nothing is read from or written to the host.
+    Simulated(Box<SimTarget>),
 }
 
 impl Target {
-    /// The folder, file or device; empty for storage that is not made yet.
+    /// The folder, file or device; empty for storage that is not made yet, or simulated.
     pub fn path(&self) -> &Path {
         match self {
             Target::AsWritten { folder } => folder,
             Target::Path(path) => path,
-            Target::Made(_) => Path::new(""),
+            Target::Made(_) | Target::Simulated(_) => Path::new(""),
         }
     }
 }
@@ -70,7 +72,15 @@ impl Configuration {
     pub fn provision(&self) -> Option<&Provision> {
         match &self.target {
             Target::Made(provision) => Some(provision),
-            Target::AsWritten { .. } | Target::Path(_) => None,
+            Target::AsWritten { .. } | Target::Path(_) | Target::Simulated(_) => None,
+        }
+    }
+
+    /// Its simulated storage; `None`: it is real, or chosen by the jobs.
+    pub fn simulated(&self) -> Option<&SimTarget> {
+        match &self.target {
+            Target::Simulated(simulated) => Some(simulated),
+            Target::AsWritten { .. } | Target::Path(_) | Target::Made(_) => None,
         }
     }
 }
@@ -195,6 +205,12 @@ impl Workload {
             work => work.moves(),
         });
         issued.any(|direction| direction.name() == op)
+    }
+
+    /// Whether any of its jobs uses a simulated device: its figures are not those of real storage.
+    pub fn simulated(&self) -> bool {
+        let mut engines = self.jobs.iter().filter_map(|job| job.work.engine());
+        engines.any(|engine| engine.kind == crate::EngineKind::Sim)
     }
 
     /// Whether its trials run in virtual time: every job uses a simulated device with a virtual clock.

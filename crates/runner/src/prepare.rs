@@ -213,7 +213,7 @@ fn make(
     let jobs: Vec<Arc<Job>> = plan.workload.jobs.iter().cloned().map(Arc::new).collect();
     let folder = match &plan.configuration.target {
         Target::AsWritten { folder } => folder.clone(),
-        Target::Path(_) | Target::Made(_) => PathBuf::new(),
+        Target::Path(_) | Target::Made(_) | Target::Simulated(_) => PathBuf::new(),
     };
     prepared.site = Site::make(plan)?;
     let (files, site) = (&mut prepared.files, prepared.site.as_ref());
@@ -303,7 +303,7 @@ fn open_all(
         }
     }
     if faults.is_empty()
-        && let Err(fault) = simulated::connect(&mut clones)
+        && let Err(fault) = simulated::connect(&mut clones, plan.configuration.simulated())
     {
         faults.push(fault);
     }

@@ -96,7 +96,7 @@ pub(crate) fn operations_folder(plan: &BoundPlan) -> PathBuf {
     let target = plan.configuration.target.path();
     let base = match &plan.configuration.target {
         Target::AsWritten { .. } => Base::Written(target),
-        Target::Path(_) | Target::Made(_) => Base::Below(target),
+        Target::Path(_) | Target::Made(_) | Target::Simulated(_) => Base::Below(target),
     };
     own.map_or_else(|| target.to_owned(), |own| naming::folder(base, own))
 }

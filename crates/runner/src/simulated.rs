@@ -1,7 +1,7 @@
 //! Gives the clones of a trial the simulated disks and mirrors that they share.
 
 use iodyno_engine::{CloneSpec, SharedDevice};
-use iodyno_model::{Diagnostic, SimDevice};
+use iodyno_model::{Diagnostic, SimDevice, SimTarget};
 
 use crate::faults::fault;
 use crate::prepare::Waiting;
@@ -9,20 +9,23 @@ use crate::prepare::Waiting;
 /// Files begin at multiples of it, bytes.
 const ALIGNMENT: u64 = 1 << 20;
 
-/// All clones with the same disk or mirror use one. Their files lie on it one after the other, in the order of jobs, clones
+/// All clones use the simulated target of the configuration, if it has one; otherwise all with the same disk or mirror use one. Their files lie on it one after the other, in the order of jobs, clones
 /// and files.
 ///
 /// # Errors
 /// A read policy is unknown.
-pub(crate) fn connect(clones: &mut [Waiting]) -> Result<(), Diagnostic> {
+pub(crate) fn connect(
+    clones: &mut [Waiting],
+    target: Option<&SimTarget>,
+) -> Result<(), Diagnostic> {
     let mut specs: Vec<&mut CloneSpec> = clones
         .iter_mut()
         .filter_map(|clone| clone.spec.as_mut())
         .collect();
-    while let Some(device) = specs.iter().find_map(|spec| unconnected(spec)) {
+    while let Some(device) = specs.iter().find_map(|spec| unconnected(spec, target)) {
         let mut users: Vec<&mut CloneSpec> = specs
             .iter_mut()
-            .filter(|spec| unconnected(spec).as_ref() == Some(&device))
+            .filter(|spec| unconnected(spec, target).as_ref() == Some(&device))
             .map(|spec| &mut **spec)
             .collect();
         let mut end = 0;
@@ -41,10 +44,17 @@ pub(crate) fn connect(clones: &mut [Waiting]) -> Result<(), Diagnostic> {
 }
 
 /// The disk or mirror that a clone is to use and has not got.
-fn unconnected(spec: &CloneSpec) -> Option<SimDevice> {
+fn unconnected(spec: &CloneSpec, target: Option<&SimTarget>) -> Option<SimTarget> {
     let lacks = spec.simulated.as_ref()?.device.is_none();
     let options = spec.job.work.engine()?.sim.as_ref()?;
-    (lacks && options.device != SimDevice::Law).then(|| options.device.clone())
+    if !lacks {
+        return None;
+    }
+    match (target, &options.device) {
+        (Some(target), _) => Some(target.clone()),
+        (None, SimDevice::Law) => None,
+        (None, device) => Some(SimTarget::new(device.clone())),
+    }
 }
 
 /// Where the files of a clone begin on the device.

@@ -14,6 +14,7 @@ mod readers;
 mod shared;
 #[cfg(test)]
 mod testing;
+mod volume;
 
 pub use disk::{Disk, DiskSettings, Slowing};
 pub use flash::{Flash, FlashSettings};

@@ -30,7 +30,8 @@ struct Open {
 /// once, because the disks keep nothing that would have to be written.
 #[derive(Debug)]
 pub struct SimMirror {
-    policy: Box<dyn ReadPolicy>,
+    /// One for each queue.
+    policies: Vec<Box<dyn ReadPolicy>>,
     legs: Vec<Leg>,
     views: Vec<LegView>,
     /// The op of each slot.
@@ -46,13 +47,24 @@ impl SimMirror {
         queue: QueueSettings,
         slots: u32,
     ) -> SimMirror {
+        SimMirror::with_queues(vec![policy], disks, queue, slots)
+    }
+
+    /// A mirror with several queues, at least one, each with a policy of its own. An op uses the queue [`Op::file`] modulo
+    /// their number. What policies see of the legs is common.
+    pub fn with_queues(
+        policies: Vec<Box<dyn ReadPolicy>>,
+        disks: Vec<Disk>,
+        queue: QueueSettings,
+        slots: u32,
+    ) -> SimMirror {
         let leg = |disk: Disk| Leg {
             queue: LegQueue::new(queue, slots),
             disk,
             cancelled: false,
         };
         SimMirror {
-            policy,
+            policies,
             views: Vec::with_capacity(disks.len()),
             legs: disks.into_iter().map(leg).collect(),
             open: vec![Open::default(); slots as usize],
@@ -74,7 +86,8 @@ impl SimMirror {
             offset: op.offset,
             length: u64::from(op.length),
         };
-        self.policy.choose(&request, &self.views, now)
+        let queue = op.file as usize % self.policies.len();
+        self.policies[queue].choose(&request, &self.views, now)
     }
 
     fn end(&mut self, at: u64, slot: Slot, result: i32) {
@@ -110,13 +123,15 @@ fn op_of(command: &Command) -> Op {
 
 impl Device for SimMirror {
     fn describe(&self) -> String {
-        let disks = self.legs.first().map(|leg| leg.disk.describe());
-        format!(
-            "simulated mirror, policy {}, of {} × {}",
-            self.policy.kind(),
-            self.legs.len(),
-            disks.unwrap_or_default()
-        )
+        let disk = self.legs.first().map(|leg| leg.disk.describe());
+        let disk = disk.unwrap_or_default();
+        let policy = self.policies.first().map(|policy| policy.kind());
+        match (self.legs.len(), policy) {
+            (legs @ 2.., Some(policy)) => {
+                format!("simulated mirror, policy {policy}, of {legs} × {disk}")
+            }
+            _ => disk,
+        }
     }
 
     fn submit(&mut self, now: u64, slot: Slot, op: &Op) {

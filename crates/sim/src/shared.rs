@@ -1,17 +1,19 @@
 //! A simulated device that several threads use.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use iodyno_mirror::{PolicyKind, QueueSettings, UnknownPolicy};
-use iodyno_model::{SimDevice, SimDisk, SimDiskKind};
-use iodyno_sys::{Device, DeviceEnd, Op, Slot};
+use iodyno_mirror::UnknownPolicy;
+use iodyno_model::{SimDevice, SimTarget};
+use iodyno_sys::{Device, DeviceEnd, Op, Slot, Waker};
 
-use crate::{Disk, DiskSettings, FlashSettings, HddSettings, SimMirror};
+use crate::volume::Volume;
 
 /// One of the users of a simulated device: it sees its own ops only. In virtual time the users run one at a time, so that
 /// the order of their ops depends on nothing else.
+///
+/// In virtual time, only one of the users that wait is due at the device's next event, and wakes those whose ops have ended:
+/// otherwise all threads would run at each event.
 #[derive(Debug)]
 pub struct SharedDevice {
     state: Arc<Mutex<State>>,
@@ -20,20 +22,17 @@ pub struct SharedDevice {
     places: Vec<u64>,
 }
 
-/// A device that any thread may use.
-trait Model: Device + fmt::Debug + Send {}
-
-impl<D: Device + fmt::Debug + Send> Model for D {}
-
 #[derive(Debug)]
 struct State {
-    device: Box<dyn Model>,
+    volume: Volume,
     /// The latest time that was passed on: in real time, users may be overtaken between reading a clock and calling.
     now: u64,
     /// The ops in flight, by their slots on the device.
     ops: Vec<Owner>,
     free: Vec<Slot>,
     users: Vec<User>,
+    /// The user that is due next, and when.
+    due: Option<(u64, u32)>,
 }
 
 /// Whose an op is.
@@ -49,37 +48,32 @@ struct Owner {
 struct User {
     in_flight: u32,
     ended: VecDeque<DeviceEnd>,
+    waits: bool,
+    /// `None` in real time.
+    waker: Option<Waker>,
 }
 
 impl SharedDevice {
-    /// A device as in [`SimDevice`], for users whose files begin at these places on it. The seed determines the angles of
+    /// A device as in [`SimTarget`], for users whose files begin at these places on it. The seed determines the angles of
     /// rotating disks and what a policy draws. `None`: it is no disk or mirror.
     ///
     /// # Errors
     /// If its read policy is unknown.
     pub fn new(
-        device: &SimDevice,
+        target: &SimTarget,
         users: Vec<Vec<u64>>,
         seed: u64,
     ) -> Result<Option<Vec<SharedDevice>>, UnknownPolicy> {
-        let device: Box<dyn Model> = match device {
-            SimDevice::Law => return Ok(None),
-            SimDevice::Disk(disk) => Box::new(disk_of(disk, seed)),
-            SimDevice::Mirror { policy, legs } => {
-                let policy = policy.parse::<PolicyKind>()?.build(legs.len(), seed);
-                let numbers = seed.wrapping_add(1)..;
-                let disks = legs.iter().zip(numbers);
-                let disks = disks.map(|(disk, seed)| disk_of(disk, seed)).collect();
-                let mirror = SimMirror::new(policy, disks, QueueSettings::default(), 64);
-                Box::new(mirror)
-            }
-        };
+        if target.device == SimDevice::Law {
+            return Ok(None);
+        }
         let state = Arc::new(Mutex::new(State {
-            device,
+            volume: Volume::new(target, users.len(), seed)?,
             now: 0,
             ops: Vec::new(),
             free: Vec::new(),
             users: users.iter().map(|_| User::default()).collect(),
+            due: None,
         }));
         let shared = (0..).zip(users).map(|(user, places)| SharedDevice {
             state: Arc::clone(&state),
@@ -95,19 +89,11 @@ impl SharedDevice {
     }
 }
 
-fn disk_of(disk: &SimDisk, seed: u64) -> Disk {
-    let settings = match disk.kind {
-        SimDiskKind::Hdd => DiskSettings::Hdd(HddSettings::default()),
-        SimDiskKind::Flash => DiskSettings::Flash(FlashSettings::default()),
-    };
-    Disk::new(&settings.scaled(disk.factor), &[], seed)
-}
-
 impl State {
     /// Passes ended ops on to their users.
     fn distribute(&mut self, now: u64) {
         self.now = self.now.max(now);
-        while let Some(end) = self.device.take_ended(self.now) {
+        while let Some(end) = self.volume.take_ended(self.now) {
             let Owner {
                 user,
                 slot,
@@ -118,14 +104,24 @@ impl State {
                 let user = &mut self.users[user as usize];
                 user.in_flight -= 1;
                 user.ended.push_back(DeviceEnd { slot, ..end });
+                user.wake();
             }
+        }
+    }
+}
+
+impl User {
+    /// Lets it run now if it waits.
+    fn wake(&mut self) {
+        if let (true, Some(waker)) = (std::mem::take(&mut self.waits), &self.waker) {
+            waker.wake();
         }
     }
 }
 
 impl Device for SharedDevice {
     fn describe(&self) -> String {
-        self.state().device.describe()
+        self.state().volume.describe()
     }
 
     fn submit(&mut self, now: u64, slot: Slot, op: &Op) {
@@ -153,21 +149,35 @@ impl Device for SharedDevice {
             ..*op
         };
         let now = state.now;
-        state.device.submit(now, number, &op);
+        state.volume.submit(now, self.user, number, &op);
     }
 
     /// An op of this user does not end before that of another user that ends first: what is submitted meanwhile does not make it
     /// end earlier.
     fn next_end(&self) -> Option<u64> {
-        let state = self.state();
-        let user = &state.users[self.user as usize];
-        let ended = user.ended.front().map(|end| end.at);
-        let next = || state.device.next_end().filter(|_| user.in_flight > 0);
-        ended.or_else(next)
+        let mut state = self.state();
+        let user = &mut state.users[self.user as usize];
+        if let Some(ended) = user.ended.front() {
+            return Some(ended.at);
+        }
+        if user.in_flight == 0 {
+            return None;
+        }
+        user.waits = true;
+        let virtual_time = user.waker.is_some();
+        let next = state.volume.next_end()?;
+        match state.due {
+            Some((at, other)) if virtual_time && other != self.user && at <= next => Some(u64::MAX),
+            _ => {
+                state.due = Some((next, self.user));
+                Some(next)
+            }
+        }
     }
 
     fn take_ended(&mut self, now: u64) -> Option<DeviceEnd> {
         let mut state = self.state();
+        state.users[self.user as usize].waits = false;
         state.distribute(now);
         state.users[self.user as usize].ended.pop_front()
     }
@@ -192,6 +202,28 @@ impl Device for SharedDevice {
             }
         }
     }
+
+    fn set_waker(&mut self, waker: Waker) {
+        self.state().users[self.user as usize].waker = Some(waker);
+    }
+
+    /// Another user that waits takes over if this one was due next.
+    fn stop_waiting(&mut self) {
+        let mut state = self.state();
+        state.users[self.user as usize].waits = false;
+        if let Some((at, other)) = state.due
+            && other != self.user
+            && state.volume.next_end().is_none_or(|next| at <= next)
+        {
+            return;
+        }
+        let now = state.now;
+        let waiting = state.users.iter().position(|user| user.waits);
+        state.due = waiting.map(|user| (now, user as u32));
+        if let Some(user) = waiting {
+            state.users[user].wake();
+        }
+    }
 }
 
 #[cfg(test)]
@@ -203,8 +235,8 @@ mod tests {
 
     fn users(device: &str, count: u64) -> Vec<SharedDevice> {
         let places = (0..count).map(|user| vec![user << 30]).collect();
-        let device = device.parse().unwrap();
-        SharedDevice::new(&device, places, 1).unwrap().unwrap()
+        let target = SimTarget::new(device.parse().unwrap());
+        SharedDevice::new(&target, places, 1).unwrap().unwrap()
     }
 
     /// Runs all users until `until`, each with one sequential reader of 1 MiB; the bytes that each has read.
@@ -273,12 +305,12 @@ mod tests {
     #[test]
     fn a_law_is_not_shared_and_an_unknown_policy_is_named() {
         assert!(
-            SharedDevice::new(&SimDevice::Law, Vec::new(), 1)
+            SharedDevice::new(&SimTarget::new(SimDevice::Law), Vec::new(), 1)
                 .unwrap()
                 .is_none()
         );
-        let device = "mirror:modula:hdd".parse().unwrap();
-        let error = SharedDevice::new(&device, Vec::new(), 1).unwrap_err();
+        let target = SimTarget::new("mirror:modula:hdd".parse().unwrap());
+        let error = SharedDevice::new(&target, Vec::new(), 1).unwrap_err();
         assert_eq!(error.0, "modula");
     }
 }

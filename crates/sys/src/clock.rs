@@ -1,5 +1,6 @@
 //! Clocks: CLOCK_MONOTONIC for real I/O, a virtual clock for simulations.
 
+use crate::Waker;
 use crate::thread::{Usage, thread_usage};
 
 /// A clock in ns.
@@ -12,6 +13,11 @@ pub trait Clock {
 
     /// Returns at that time, or immediately if it has passed. May return early.
     fn sleep_until(&self, instant: u64);
+
+    /// Wakes this thread early from [`Clock::sleep_until`]; only in virtual time.
+    fn waker(&self) -> Option<Waker> {
+        None
+    }
 
     /// Like [`Clock::sleep_until`], but without yielding the CPU if time is real. Does not return early.
     fn spin_until(&self, instant: u64);

@@ -40,4 +40,4 @@ pub use sync::{
     Psync, Pvsync2, SeekSync, SpaceCalls, SyncBackend, SyncCalls, SyncExecutor, SystemCalls,
 };
 pub use uring::{NvmeBackend, UringBackend};
-pub use virtual_clock::VirtualClock;
+pub use virtual_clock::{VirtualClock, Waker};

@@ -13,7 +13,7 @@ use rand_distr::{Distribution, Exp, LogNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::memory::Arena;
-use crate::{Backend, BackendError, Capabilities, Clock, Completions, Op, Slot};
+use crate::{Backend, BackendError, Capabilities, Clock, Completions, Op, Slot, Waker};
 
 /// An op that the device has finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,13 @@ pub trait Device {
 
     /// Ends all ops in flight at `now`, with ECANCELED unless they ended before.
     fn cancel_all(&mut self, now: u64);
+
+    /// How to wake the thread that waits for this device, in virtual time. A device that several threads use may then name a
+    /// late [`Device::next_end`], and wake the thread when one of its ops ends.
+    fn set_waker(&mut self, _: Waker) {}
+
+    /// The thread that waited for this device no longer does.
+    fn stop_waiting(&mut self) {}
 }
 
 /// Draws service times, ns.
@@ -207,7 +214,10 @@ pub struct SimBackend<C, D> {
 
 impl<C: Clock, D: Device> SimBackend<C, D> {
     /// Creates a backend for the device, with this clock.
-    pub fn new(arena: Arena, clock: C, device: D) -> SimBackend<C, D> {
+    pub fn new(arena: Arena, clock: C, mut device: D) -> SimBackend<C, D> {
+        if let Some(waker) = clock.waker() {
+            device.set_waker(waker);
+        }
         let slots = arena.slots() as usize;
         SimBackend {
             prepared: Vec::with_capacity(slots),
@@ -271,17 +281,18 @@ impl<C: Clock, D: Device> Backend for SimBackend<C, D> {
                 completions.push(ended.slot, ended.result, submitted, now);
                 continue;
             }
-            let Some(next) = self.device.next_end() else {
-                break;
-            };
             let expired = deadline.is_some_and(|deadline| now >= deadline);
             if completions.list.len() as u32 >= min || expired {
                 break;
             }
+            let Some(next) = self.device.next_end() else {
+                break;
+            };
             self.clock
                 .sleep_until(deadline.map_or(next, |deadline| deadline.min(next)));
             now = self.clock.now();
         }
+        self.device.stop_waiting();
         completions.returned = now;
         Ok(())
     }

@@ -24,6 +24,21 @@ pub struct VirtualClock {
     actor: Arc<Actor>,
 }
 
+/// Wakes a sleeping actor.
+#[derive(Debug, Clone)]
+pub struct Waker {
+    queue: Arc<EventQueue>,
+    actor: usize,
+}
+
+impl Waker {
+    /// The actor runs at the current time, after those that are already to run then. Called by the running actor; has no effect if
+    /// the other one does not sleep.
+    pub fn wake(&self) {
+        self.queue.wake(&mut self.queue.lock(), self.actor);
+    }
+}
+
 #[derive(Debug)]
 struct Actor {
     number: usize,
@@ -97,8 +112,12 @@ impl EventQueue {
 
     /// Wakes the first actor now if it sleeps.
     fn wake_first(&self, state: &mut State) {
-        if state.seats[FIRST].event.is_some() {
-            state.schedule(FIRST, self.now.load(Relaxed));
+        self.wake(state, FIRST);
+    }
+
+    fn wake(&self, state: &mut State, actor: usize) {
+        if state.seats[actor].event.is_some() {
+            state.schedule(actor, self.now.load(Relaxed));
         }
     }
 
@@ -213,6 +232,13 @@ impl Clock for VirtualClock {
             return self.queue.now.store(instant, Relaxed);
         }
         self.queue.sleep(state, self.actor.number, instant);
+    }
+
+    fn waker(&self) -> Option<Waker> {
+        Some(Waker {
+            queue: Arc::clone(&self.queue),
+            actor: self.actor.number,
+        })
     }
 
     fn spin_until(&self, instant: u64) {

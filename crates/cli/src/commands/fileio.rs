@@ -87,7 +87,7 @@ fn cleanup(args: &FileioArgs, command: &Command, context: &Context) -> Result<Ex
         let folder = configuration.target.path();
         let at = match &configuration.target {
             Target::Path(_) => format!(" in `{}`", folder.display()),
-            Target::AsWritten { .. } | Target::Made(_) => String::new(),
+            Target::AsWritten { .. } | Target::Made(_) | Target::Simulated(_) => String::new(),
         };
         for name in sysbench::cleanup_files(command.file_num) {
             let path = folder.join(&name);

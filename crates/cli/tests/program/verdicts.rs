@@ -111,6 +111,48 @@ fio = { ioengine = "sim", rw = "read", bs = "1m", size = "4g", numjobs = 2, runt
 }
 
 #[test]
+fn a_simulated_mirror_is_a_target_and_its_results_are_marked() {
+    let home = Home::new();
+    home.file(
+        "policies.toml",
+        r#"
+rounds = 6
+seed = 7
+compare = "policy"
+
+[configuration."${policy}"]
+target = "2 x mirror of sim:hdd x 2"
+mirror = { policy = "${policy}", queues = 2 }
+sim = { record = "128KiB", prefetch = "4MiB" }
+axis.policy = ["round-robin", "least-pending"]
+
+[workload.read]
+fio = { ioengine = "psync", rw = "read", bs = "1m", size = "4g", numjobs = 4, time_based = 1 }
+duration = "5s"
+"#,
+    );
+    let run = || {
+        let run = home.iodyno(&["run", "policies.toml", "--json"]);
+        measured(&run.succeeds().json())
+    };
+    let first = run();
+    assert_eq!(first.len(), 12);
+    assert_eq!(run(), first);
+    // The streams of the old policy jump from leg to leg.
+    home.iodyno(&["compare", "last"])
+        .succeeds()
+        .prints("FASTER")
+        .prints("all results are simulated")
+        .prints("mirror.policy");
+    home.iodyno(&["show", "last"])
+        .succeeds()
+        .prints("simulated in virtual time");
+    home.iodyno(&["run", "policies.toml", "--dry-run"])
+        .succeeds()
+        .prints("2 x mirror of sim:hdd x 2");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_figures_and_another_one_others() {
     let home = two_laws();
     let figures = |seed: &str| {

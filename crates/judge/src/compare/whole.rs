@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{
-    CandidateResult, Comparison, Difference, Observation, Pairing, Question, Verdict,
+    CandidateResult, Comparison, Difference, EngineKind, Observation, Pairing, Question, Verdict,
 };
 
 use super::cells::Built;
@@ -28,6 +28,7 @@ pub(super) fn comparison(
     let mut notes = table.notes.clone();
     notes.extend(extended(question));
     notes.extend(imported(table));
+    notes.extend(simulated(table));
     notes.extend(instances(table, question));
     notes.extend(floor_rows(&built, question, floor));
     let cells = || built.iter().flat_map(|built| &built.row.cells);
@@ -153,6 +154,34 @@ fn imported(table: &Table) -> Option<String> {
     Some(format!(
         "{which}: compared without pairing; in what order they were made, and on what host and \
          devices where the source does not tell, cannot be checked"
+    ))
+}
+
+/// Which columns have simulated results.
+fn simulated(table: &Table) -> Option<String> {
+    let is_simulated = |o: &Observation| {
+        let engine = o.dimensions.get("engine");
+        engine.is_some_and(|engine| engine == EngineKind::Sim.name())
+    };
+    let trials = || table.rows.iter().flat_map(|row| row.trials());
+    if !trials().any(is_simulated) {
+        return None;
+    }
+    if trials().all(is_simulated) {
+        return Some(
+            "all results are simulated: they are those of models, not of storage".to_owned(),
+        );
+    }
+    let columns = (0..table.columns.len()).filter(|column| {
+        let mut trials = table.rows.iter().flat_map(|row| &row.columns[*column]);
+        trials.any(|o| is_simulated(o))
+    });
+    let names: Vec<String> = columns
+        .map(|column| format!("`{}`", table.columns[column]))
+        .collect();
+    Some(format!(
+        "simulated and real results are compared: {} has results of models, not of storage",
+        names.join(", ")
     ))
 }
 

@@ -8,8 +8,8 @@
 
 use iodyno_model::{
     CloneResult, Configuration, DeviceLayer, EndedBy, Environment, Fact, FactClass, Job, Kind,
-    Layer, MountInfo, Operations, SharedFiles, SharedMode, StackLayer, TargetInfo, Trial, Work,
-    Workload,
+    Layer, MountInfo, Operations, SharedFiles, SharedMode, SimRecords, StackLayer, TargetInfo,
+    Trial, Work, Workload,
 };
 use iodyno_units::{Bytes, Nanos};
 
@@ -118,12 +118,26 @@ fn target(trial: &Trial, found: &mut Vec<Fact>) {
 /// made is not a fact.
 pub(super) fn made(configuration: &Configuration) -> Vec<Fact> {
     let mut found = Vec::new();
-    let Some(provision) = configuration.provision() else {
-        return found;
-    };
     let mut add = |name: &str, value: String| {
         let values = Values::of(std::iter::once(value));
         add(&mut found, FactClass::Target, name, values);
+    };
+    if let Some(simulated) = configuration.simulated() {
+        add("simulated target", simulated.to_string());
+        let policy = simulated.policy().unwrap_or("none");
+        add("mirror.policy", policy.to_owned());
+        add("mirror.queues", simulated.queues.to_string());
+        add("sim.stripe", exact_size(simulated.stripe));
+        add("sim.aggregation", exact_size(simulated.aggregation));
+        let records = |value: fn(&SimRecords) -> u64| match &simulated.records {
+            Some(records) => exact_size(value(records)),
+            None => "none".to_owned(),
+        };
+        add("sim.record", records(|records| records.length));
+        add("sim.prefetch", records(|records| records.prefetch));
+    }
+    let Some(provision) = configuration.provision() else {
+        return found;
     };
     let kinds: Vec<&str> = provision.layers.iter().map(Layer::kind).collect();
     add("layers", kinds.join(" on "));

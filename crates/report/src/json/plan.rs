@@ -123,6 +123,7 @@ pub fn plan(plan: &Plan, forecast: Option<&Forecast>, schedule: Option<&Schedule
                     .map(|(job, (blocks, time_based))| job_object(job, blocks, *time_based))
                     .collect(),
                 again: workload.again,
+                simulated: workload.simulated(),
                 family: workload.family.as_deref(),
                 only: &workload.only,
                 nodes: &workload.nodes,
@@ -230,6 +231,9 @@ struct WorkloadObject<'a> {
     sources: &'a [Source],
     jobs: Vec<JobObject<'a>>,
     again: bool,
+    /// Its figures are not those of real storage.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    simulated: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     family: Option<&'a str>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]

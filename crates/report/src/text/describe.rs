@@ -1,8 +1,8 @@
 //! The description of a workload in one line: jobs, backend, depth, pattern, block sizes, region, target.
 
 use iodyno_model::{
-    Access, Amount, Arrival, Blocks, Direction, Distribution, EngineKind, GroupSummary, Job,
-    Replay, StackLayer, Summary, TargetInfo, Trial, Work, Workload,
+    Access, Amount, Arrival, Blocks, Direction, Distribution, GroupSummary, Job, Replay,
+    StackLayer, Summary, TargetInfo, Trial, Work, Workload,
 };
 use iodyno_units::{Bytes, Rate, counted};
 
@@ -38,9 +38,8 @@ pub(super) fn header(
 
 /// The clock of simulated devices; empty without any.
 fn clock(workload: &Workload) -> &'static str {
-    let mut engines = workload.jobs.iter().filter_map(|job| job.work.engine());
-    match engines.any(|engine| engine.kind == EngineKind::Sim) {
-        true if workload.in_virtual_time() => "in virtual time",
+    match workload.simulated() {
+        true if workload.in_virtual_time() => "simulated in virtual time",
         true => "simulated in real time",
         false => "",
     }

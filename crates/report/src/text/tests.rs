@@ -443,7 +443,7 @@ fn a_simulation_names_its_clock() {
         engine.expect("blocks have an engine")
     }
     engine(&mut workload).kind = EngineKind::Sim;
-    assert!(header(&workload).ends_with("in virtual time"));
+    assert!(header(&workload).ends_with("simulated in virtual time"));
     engine(&mut workload).sim = Some(SimOptions {
         clock: SimClock::Real,
         ..SimOptions::default()

@@ -25,6 +25,8 @@ impl<'a> Base<'a> {
     pub(super) fn of(target: &'a Target, is_folder: impl Fn(&Path) -> bool) -> Base<'a> {
         match target {
             Target::AsWritten { folder } => Base::Written(folder),
+            // The names have no meaning.
+            Target::Simulated(_) => Base::Written(target.path()),
             Target::Path(path) if is_folder(path) => Base::Below(path),
             Target::Path(_) | Target::Made(_) => Base::Only(target.path()),
         }
