@@ -355,6 +355,7 @@ const VM: &[Key] = &[
     key("memory", Kind::Size(128 << 20), "Memory of each.").default("`\"512MiB\"`"),
     key("accel", Kind::Words(Acceleration::NAMES), "How instructions are executed. `auto`: by KVM if a guest boots with it within 10 s, otherwise by emulation (`tcg`).").default("`\"auto\"`"),
     key("kernel", Kind::Text, "Folder with `boot` and `lib/modules` of a kernel.").default("that of `make guest-kernel`, otherwise the host's"),
+    key("share", Kind::Text, "Command of a virtio-fs server, which shares the folder below `vm` with a guest: `\"virtiofsd --socket-path={socket} --shared-dir={folder}\"`. Each guest has a folder and a server of its own."),
     key("host_cpus", Kind::Text, "CPUs of the host on which qemu runs: `0-3,8`.").default("all"),
     key("host_numa", Kind::Text, "NUMA nodes of the host whose memory qemu uses, and whose CPUs unless `host_cpus` names them: `0`.").default("all"),
     key("disk", Kind::Table(VM_DISK), "Settings of the disks."),
@@ -366,6 +367,7 @@ pub(crate) const VM_DISK: &[Key] = &[
     key("cache", Kind::Words(DiskCache::NAMES), "The host's page cache and the guest's flushes, as in qemu.").default("`\"none\"`"),
     key("aio", Kind::Words(DiskAio::NAMES), "How qemu accesses the file or device.").default("`\"threads\"`"),
     key("iothread", Kind::Switch, "A thread of qemu for each disk.").default("`false`"),
+    key("command", Kind::Text, "`vhost-user-blk`: the command of each disk's server, with `{socket}` for the path of its socket and `{file}` for that of the file or device below."),
     key("zone", Kind::Size(64 << 10), "Length of a zone, a power of two: the disk is zoned. Needs `interface = \"nvme\"`.").default("no zones"),
     key("origin", Kind::Words(DiskOrigin::NAMES), "The image file of each target: a new one, or made of a golden file that has `fill` and is made once for the run: an overlay (`clone`, qcow2), a copy that shares its blocks (`reflink`), or a full copy.").default("`\"new\"`"),
 ];

@@ -41,7 +41,7 @@ enum Needs {
     Files,
     Devices,
     DevicesOrFiles,
-    /// Any layer; it gives the same.
+    /// Any layer.
     Any,
 }
 
@@ -52,7 +52,7 @@ fn needs(kind: &str) -> Needs {
         "file" | "overlay" => Needs::Folder,
         "loop" => Needs::Files,
         "ext4" | "xfs" | "btrfs" | "md" | "dm" => Needs::Devices,
-        "zfs" | "delay" | "mirror" | "vm" => Needs::DevicesOrFiles,
+        "zfs" | "delay" | "mirror" => Needs::DevicesOrFiles,
         _ => Needs::Any,
     }
 }
@@ -160,11 +160,11 @@ pub(crate) fn target(
             "precondition storage with a size of its own, such as `ext4 on loop on file on /PATH`";
         report.error(at, message, hint);
     }
-    Some(Target::Made(Box::new(provision(
-        layers,
-        configuration,
-        report,
-    ))))
+    let provision = provision(layers, configuration, report);
+    for (message, hint) in provision.golden_faults() {
+        report.error(configuration.whole(), message, hint);
+    }
+    Some(Target::Made(Box::new(provision)))
 }
 
 /// Reports settings of queues if no layer has a device.
@@ -176,8 +176,8 @@ fn queue_without_devices(layers: &[Layer], configuration: &Keyed<'_>, report: &m
         | Layer::Delay { .. }
         | Layer::Md(_)
         | Layer::Dm(_)
-        | Layer::Mirror(_)
-        | Layer::Vm(_) => true,
+        | Layer::Mirror(_) => true,
+        Layer::Vm(vm) => vm.share.is_none(),
         Layer::Zfs(zfs) => zfs.volume.is_some() && zfs.origin != ZfsOrigin::Copy,
         _ => false,
     };
@@ -352,6 +352,7 @@ fn built(
         if let (Some(lowest), false) = (path.take(), needs == Needs::Path) {
             // What a path is follows from the layer on it.
             let folder = matches!(needs, Needs::Folder)
+                || (kind == "vm" && keyed.value("share").is_some())
                 || words[..=index].iter().rev().any(|word| {
                     matches!(word, Word::Kind(kind, _) if self::needs(kind) == Needs::Folder)
                 });
@@ -422,6 +423,23 @@ fn built(
             report.error(at.clone(), message, hint);
             return None;
         }
+        if kind == "vm" {
+            let shares = keyed.at("share");
+            match (&shares, given == Some(Gives::Folder)) {
+                (None, true) => {
+                    let message = "`vm` is on a folder, and no server shares it with the guests";
+                    let hint = "put `file` between them, or add `vm.share = \"virtiofsd --socket-path={socket} --shared-dir={folder}\"`";
+                    report.error(at.clone(), message, hint);
+                }
+                (Some(key), false) => {
+                    let message =
+                        "`vm.share` shares folders, and there are devices or files below `vm`";
+                    let hint = "leave it out, or put a file system or `directory` below `vm`";
+                    report.error(key.clone(), message, hint);
+                }
+                _ => {}
+            }
+        }
         let wanted = wanted(&words[..index], report);
         let layer = layer(kind, keyed, folder, wanted, report)?;
         given = Some(match &layer {
@@ -430,8 +448,11 @@ fn built(
             | Layer::Delay { .. }
             | Layer::Md(_)
             | Layer::Dm(_)
-            | Layer::Mirror(_)
-            | Layer::Vm(_) => Gives::Devices,
+            | Layer::Mirror(_) => Gives::Devices,
+            Layer::Vm(vm) => match vm.share {
+                Some(_) => Gives::Folder,
+                None => Gives::Devices,
+            },
             Layer::File { .. } => Gives::Files,
             Layer::Zfs(zfs) if zfs.volume.is_some() && zfs.origin != ZfsOrigin::Copy => {
                 Gives::Devices
@@ -826,9 +847,45 @@ fn vm(keyed: &Keyed<'_>, folder: &Path, report: &mut Report<'_>) -> VmLayer {
                 .unwrap_or_default(),
             iothread: iothread(&disk, interface, report),
             zone,
+            command: disk.text("command", report).map(|text| text.value),
             ..VmDisk::default()
         })
     });
+    let served = |disk: &&VmDisk| disk.interface == DiskInterface::VhostUserBlk;
+    if let (Some(_), Some(node)) = (disk.as_ref().filter(served), keyed.value("disk"))
+        && let Some(table) = node.as_table()
+    {
+        let table = Keyed::within(table, node.at.clone(), "disk", VM_DISK);
+        for name in ["cache", "aio", "iothread"] {
+            if let Some(at) = table.at(name) {
+                let message = format!("`vm.disk.{name}` has no effect with `vhost-user-blk`");
+                let hint = "leave it out, and set what the server has in `vm.disk.command`";
+                report.error(at, message, hint);
+            }
+        }
+    }
+    for fault in disk.iter().flat_map(VmDisk::faults) {
+        let table = keyed.value("disk");
+        let own = table.and_then(|node| {
+            let table = node.as_table()?;
+            Keyed::within(table, node.at.clone(), "disk", VM_DISK).at(fault.key)
+        });
+        let at = own.unwrap_or_else(|| keyed.whole());
+        report.error(at, fault.message, fault.hint);
+    }
+    let share = keyed.text("share", report);
+    if let Some(text) = &share
+        && !["{socket}", "{folder}"]
+            .iter()
+            .all(|name| text.value.contains(name))
+    {
+        let message = format!(
+            "`vm.share` lacks `{{socket}}` or `{{folder}}`: `{}`",
+            text.value
+        );
+        let hint = "write `virtiofsd --socket-path={socket} --shared-dir={folder}`";
+        report.error(text.at.clone(), message, hint);
+    }
     VmLayer {
         guests: count("guests", report).unwrap_or(default.guests),
         cpus: count("cpus", report).unwrap_or(default.cpus),
@@ -841,6 +898,7 @@ fn vm(keyed: &Keyed<'_>, folder: &Path, report: &mut Report<'_>) -> VmLayer {
             .text("kernel", report)
             .map(|text| folder.join(text.value)),
         disks: disk.into_iter().collect(),
+        share: share.map(|text| text.value),
         pinning: pinning(keyed, ["host_cpus", "host_numa"], report),
         names: Vec::new(),
     }

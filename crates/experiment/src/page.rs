@@ -11,6 +11,9 @@ pub fn reference_markdown() -> String {
     section(&mut text, "`[configuration.NAME]`", CONFIGURATION);
     for kind in KINDS {
         section(&mut text, &format!("`{kind}`"), layer_keys(kind));
+        for (key, keys) in nested(layer_keys(kind)) {
+            section(&mut text, &format!("`{key}` of `{kind}`"), keys);
+        }
     }
     for (key, keys) in nested(CONFIGURATION) {
         if !KINDS.contains(&key) {

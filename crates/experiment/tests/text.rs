@@ -6,8 +6,8 @@ use std::path::Path;
 use iodyno_experiment::{Context, Experiment, read};
 use iodyno_fio::Host;
 use iodyno_model::{
-    Diagnostic, DiskAio, DiskCache, DiskInterface, DiskOrigin, DmTarget, FilePolicy, Layer,
-    MdLayer, MdLevel, Pinning, Target, VmDisk, VmLayer, Workload,
+    Diagnostic, DiskAio, DiskCache, DiskInterface, DmTarget, FilePolicy, Layer, MdLayer, MdLevel,
+    Pinning, Target, VmDisk, VmLayer, Workload,
 };
 
 /// A host without files, except a job file.
@@ -1105,7 +1105,7 @@ fn virtual_machines_lie_on_files_or_devices_and_have_a_disk_each() {
     let found = layers(
         "target = \"ext4 on vm on loop on file on /x\"\nfile.size = \"1GiB\"\nvm.guests = 4\nvm.kernel = \"/k\"\n\
          vm.host_cpus = \"0-3\"\n\
-         vm.disk = { interface = \"virtio-scsi\", cache = \"directsync\", aio = \"native\", iothread = true, origin = \"copy\" }",
+         vm.disk = { interface = \"virtio-scsi\", cache = \"directsync\", aio = \"native\", iothread = true }",
     );
     let (Layer::Vm(vm), Layer::File { count, .. }) = (&found[1], &found[3]) else {
         panic!("{found:?}");
@@ -1116,7 +1116,6 @@ fn virtual_machines_lie_on_files_or_devices_and_have_a_disk_each() {
         cache: DiskCache::DirectSync,
         aio: DiskAio::Native,
         iothread: true,
-        origin: DiskOrigin::Copy,
         ..VmDisk::default()
     };
     let expected = VmLayer {
@@ -1130,6 +1129,8 @@ fn virtual_machines_lie_on_files_or_devices_and_have_a_disk_each() {
         ..VmLayer::default()
     };
     assert_eq!(*vm, expected);
+    let shared = layers("target = \"vm on /x\"\nvm.share = \"fsd {socket} {folder}\"");
+    assert_eq!(shared[1], Layer::Directory { path: "/x".into() });
     let plain = layers("target = \"vm on file on /x\"\nfile.size = \"1GiB\"");
     assert_eq!(plain[0], Layer::Vm(VmLayer::default()));
     for (target, message) in [
@@ -1143,7 +1144,43 @@ fn virtual_machines_lie_on_files_or_devices_and_have_a_disk_each() {
         ),
         (
             "vm on tmpfs\"\ntmpfs.size = \"1GiB",
-            "2:10 `vm` needs devices or files below it",
+            "2:10 `vm` is on a folder, and no server shares it with the guests",
+        ),
+        (
+            "vm on file on /x\"\nfile.size = \"1GiB\"\nvm.share = \"fsd {socket} {folder}",
+            "4:4 `vm.share` shares folders, and there are devices or files below `vm`",
+        ),
+        (
+            "vm on /x\"\nvm.share = \"fsd {socket}",
+            "3:12 `vm.share` lacks `{socket}` or `{folder}`: `fsd {socket}`",
+        ),
+        (
+            "vm on /x\"\nvm.disk = { cache = \"writeback\", aio = \"native\" }\nvm.accel = \"tcg",
+            "3:34 qemu has no `aio=native` with `cache=writeback`",
+        ),
+        (
+            "vm on /x\"\nvm.disk = { zone = \"4MiB\" }\nvm.accel = \"tcg",
+            "3:13 a disk with `interface=virtio-blk` has no zones",
+        ),
+        (
+            "vm on file on /x\"\nfile.size = \"1GiB\"\nvm.disk.origin = \"clone",
+            "1:1 `vm.disk.origin` has no effect: a clone or copy of an empty disk has no content",
+        ),
+        (
+            "vm on loop on file on /x\"\nfile.size = \"1GiB\"\nfill = \"1MiB\"\nvm.disk.origin = \"clone",
+            "1:1 `vm.disk.origin = \"clone\"` needs image files",
+        ),
+        (
+            "vm on /x\"\nvm.disk.interface = \"vhost-user-blk",
+            "3:9 `vm.disk.interface = \"vhost-user-blk\"` lacks the command of its server",
+        ),
+        (
+            "vm on /x\"\nvm.disk = { interface = \"vhost-user-blk\", command = \"d {socket} {file}\", aio = \"native\" }\nvm.accel = \"tcg",
+            "3:74 `vm.disk.aio` has no effect with `vhost-user-blk`",
+        ),
+        (
+            "vm on /x\"\nvm.disk.command = \"blkd {socket} {file}",
+            "3:9 `vm.disk.command` has no effect with `interface=virtio-blk`",
         ),
         (
             "vm on file on /x\"\nfile.size = \"1GiB\"\nfile.count = 3\nvm.guests = 2\nvm.accel = \"tcg",

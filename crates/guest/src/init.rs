@@ -20,7 +20,7 @@ use rustix::system::RebootCommand;
 
 use crate::image::{MODULE_LIST, PROGRAM};
 use crate::port::{self, NodeExit};
-use crate::qemu::{SERIAL, TOKEN_ARGUMENT, disk_path};
+use crate::qemu::{SERIAL, SHARE, TOKEN_ARGUMENT, disk_path, served_slot, share_path};
 
 /// The file systems of the kernel, with their mount points.
 const MOUNTS: [(&str, &str); 5] = [
@@ -104,8 +104,8 @@ fn load(module: &str) -> io::Result<()> {
     }
 }
 
-/// Makes links to the disks that qemu was given, by their serial numbers: the kernel's names depend on the order in
-/// which it finds them.
+/// Mounts the folder that the host shares, and makes links to the disks that qemu was given, by their serial numbers or slots: the
+/// kernel's names depend on the order in which it finds them.
 fn name_disks() -> Result<(), String> {
     let line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
     let argument = line
@@ -114,9 +114,25 @@ fn name_disks() -> Result<(), String> {
     let Some((token, count)) = argument.and_then(|value| value.split_once(',')) else {
         return Ok(());
     };
+    let (count, share) = count.split_once(',').unwrap_or((count, ""));
+    if !share.is_empty() {
+        let point = share_path(token);
+        let made = fs::create_dir_all(&point).map_err(|error| error.to_string());
+        let mounted = made.and_then(|()| {
+            rustix::mount::mount(SHARE, &point, "virtiofs", MountFlags::empty(), None)
+                .map_err(|error| error.to_string())
+        });
+        mounted.map_err(|why| {
+            format!(
+                "cannot mount the shared folder at `{}`: {why}",
+                point.display()
+            )
+        })?;
+    }
     for number in 0..count.parse().unwrap_or(0) {
         let serial = format!("{SERIAL}{number}");
-        let name = await_found(&format!("disk {number}"), || disk_with(&serial))?;
+        let found = || disk_with(&serial).or_else(|| disk_in(served_slot(number)));
+        let name = await_found(&format!("disk {number}"), found)?;
         let link = disk_path(token, number);
         let folder = link.parent().unwrap_or(Path::new("/dev"));
         let made = fs::create_dir_all(folder)
@@ -141,6 +157,18 @@ fn disk_with(serial: &str) -> Option<String> {
             found.then(|| disk.file_name().into_string().ok()).flatten()
         })
         .next()
+}
+
+/// The kernel's name of the disk in this PCI slot that has none of the serial numbers that this program gives.
+fn disk_in(slot: usize) -> Option<String> {
+    let slot = format!("/0000:00:{slot:02x}.0/");
+    let disks = fs::read_dir("/sys/block").ok()?.flatten();
+    let mut found = disks.filter(|disk| {
+        let serial = fs::read_to_string(disk.path().join("serial")).unwrap_or_default();
+        let path = fs::canonicalize(disk.path()).unwrap_or_default();
+        !serial.starts_with(SERIAL) && path.to_string_lossy().contains(&slot)
+    });
+    found.next()?.file_name().into_string().ok()
 }
 
 /// The device of the virtio-serial port with this name.

@@ -15,7 +15,10 @@ pub const BOOT_LIMIT: Duration = Duration::from_secs(120);
 pub const ACCELERATION_LIMIT: Duration = Duration::from_secs(10);
 /// The start of the disks' serial numbers; their number follows.
 pub(crate) const SERIAL: &str = "iodyno";
-/// The argument of the guest's kernel with the token and the number of disks: `iodyno.disks=TOKEN,2`.
+/// The tag of the shared folder.
+pub(crate) const SHARE: &str = "iodyno";
+/// The argument of the guest's kernel with the token and the number of disks: `iodyno.disks=TOKEN,2`. `,share` follows if a folder
+/// is shared.
 pub(crate) const TOKEN_ARGUMENT: &str = "iodyno.disks=";
 
 /// Parts of names of ciphers that are modules of the kernel. It would load them by modprobe(8), which a guest lacks.
@@ -24,6 +27,11 @@ const CIPHERS: [&str; 7] = ["aes", "xts", "cbc", "ctr", "ecb", "essiv", "sha256"
 /// The path of a disk in the guest. It contains the token, so that it cannot be mistaken for a device of the host.
 pub fn disk_path(token: &str, number: usize) -> PathBuf {
     PathBuf::from(format!("/dev/iodyno-{token}/disk{number}"))
+}
+
+/// The folder in the guest at which the shared folder is mounted.
+pub fn share_path(token: &str) -> PathBuf {
+    PathBuf::from(format!("/mnt/iodyno-{token}"))
 }
 
 /// A virtual machine to start.
@@ -45,6 +53,8 @@ pub struct Machine<'a> {
     pub folder: &'a Path,
     /// Files and devices of the host, for the disks that are backed by the layer below.
     pub below: &'a [PathBuf],
+    /// The socket of the server that shares a folder with it.
+    pub share: Option<&'a Path>,
     /// Whether discarding in the guest frees blocks on the host.
     pub discard: bool,
 }
@@ -69,10 +79,14 @@ impl Machine<'_> {
         let disks = self.vm.backed(self.below.len());
         // The kernel's test of the timer fails, and it panics, if a busy host delays the interrupts of an emulated guest.
         let append = format!(
-            "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check hostname={} {TOKEN_ARGUMENT}{},{}",
+            "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check hostname={} {TOKEN_ARGUMENT}{},{}{}",
             self.vm.names()[self.number as usize - 1],
             self.token,
-            disks.len()
+            disks.len(),
+            match self.share {
+                Some(_) => ",share",
+                None => "",
+            }
         );
         let processor = match self.acceleration {
             Acceleration::Kvm => "host",
@@ -125,6 +139,23 @@ impl Machine<'_> {
         ]
         .map(str::to_owned)
         .into();
+        let served = |disk: &VmDisk| disk.interface == DiskInterface::VhostUserBlk;
+        if self.share.is_some() || disks.iter().any(served) {
+            // The servers map the memory of the guest.
+            let memory = format!(
+                "memory-backend-memfd,id=memory,size={}M,share=on",
+                self.vm.memory >> 20
+            );
+            words.extend(
+                ["-object", &memory, "-machine", "memory-backend=memory"].map(str::to_owned),
+            );
+        }
+        if let Some(socket) = self.share {
+            let socket = format!("socket,id=share,path={}", escaped(&shown(socket)));
+            let device = format!("vhost-user-fs-pci,chardev=share,tag={SHARE}");
+            let share = ["-chardev", &socket, "-device", &device];
+            words.extend(share.map(str::to_owned));
+        }
         let mut below = self.below.iter();
         for (number, disk) in disks.iter().enumerate() {
             let source = match disk.backend {
@@ -142,7 +173,25 @@ fn escaped(value: &str) -> String {
     value.replace(',', ",,")
 }
 
+/// The PCI slot of a disk that another process serves: such a server names all its disks alike, so that the serial number does not
+/// identify one. The slots from 1 are those that qemu gives to other devices.
+pub(crate) fn served_slot(number: usize) -> usize {
+    16 + number
+}
+
 fn disk_words(number: usize, disk: &VmDisk, source: Option<&str>, discard: bool) -> Vec<String> {
+    if disk.interface == DiskInterface::VhostUserBlk {
+        let socket = escaped(source.unwrap_or_default());
+        let slot = served_slot(number);
+        return [
+            "-chardev",
+            &format!("socket,id=disk{number},path={socket}"),
+            "-device",
+            &format!("vhost-user-blk-pci,chardev=disk{number},num-queues=1,addr={slot:#x}"),
+        ]
+        .map(str::to_owned)
+        .into();
+    }
     let mut drive = format!("if=none,id=disk{number},");
     match (disk.backend, source) {
         (DiskBackend::Null { size }, _) => {
@@ -197,6 +246,7 @@ fn disk_words(number: usize, disk: &VmDisk, source: Option<&str>, discard: bool)
             );
             add("-device", format!("scsi-hd,bus=scsi{number}.0,{serial}"));
         }
+        DiskInterface::VhostUserBlk => {}
         DiskInterface::Nvme => match disk.zone {
             None => add("-device", format!("nvme,{serial}")),
             Some(bytes) => {
@@ -219,9 +269,10 @@ fn disk_words(number: usize, disk: &VmDisk, source: Option<&str>, discard: bool)
 /// The kernel modules that a guest needs: for its port, its disks, and the layers that are made in it.
 pub fn modules_of(vm: &VmLayer, below: usize, above: &[Layer]) -> Vec<&'static str> {
     let mut names = vec!["virtio_pci", "virtio_console"];
+    names.extend(vm.share.as_ref().map(|_| "virtiofs"));
     for disk in vm.backed(below) {
         names.extend(match disk.interface {
-            DiskInterface::VirtioBlk => ["virtio_blk"].as_slice(),
+            DiskInterface::VirtioBlk | DiskInterface::VhostUserBlk => ["virtio_blk"].as_slice(),
             DiskInterface::VirtioScsi => &["virtio_scsi", "sd_mod"],
             DiskInterface::Nvme => &["nvme"],
         });
@@ -265,6 +316,7 @@ mod tests {
             initramfs: Path::new("/i"),
             folder: Path::new("/run/a,b"),
             below: &below,
+            share: None,
             discard: true,
         };
         let command = machine.command();

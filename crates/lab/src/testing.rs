@@ -390,6 +390,7 @@ impl Node for FakeNode<'_> {
                     name: format!("guest{number}"),
                     socket: PathBuf::new(),
                     disks: Vec::new(),
+                    shared: false,
                 })
                 .collect(),
         })

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use iodyno_model::{
     BoundPlan, Diagnostic, Environment, Frame, Outcome, Part, Plan, Provision, SCHEMA, SeriesKind,
     Settled, Target, Telemetry, TelemetryBatch, Trial, TrialKey, TrialState, VmLayer, Workload,
+    server_program,
 };
 use iodyno_runner::{Event, Examination, Node, RunnerError, TrialEnd, drive};
 use iodyno_store::{Rebuilder, StoreError};
@@ -367,6 +368,14 @@ impl<'a> TrialRun<'a> {
             }
             host.sampling.processes = bound.sampling.processes.clone();
             host.sampling.processes.push(VmLayer::PROCESS.to_owned());
+            let provision = self.plan.cell(self.key.cell).0.provision();
+            let servers = provision.and_then(Provision::vm).into_iter();
+            for program in servers.flat_map(|(vm, _)| vm.servers()).map(server_program) {
+                let name = program.rsplit('/').next().unwrap_or(program).to_owned();
+                if !host.sampling.processes.contains(&name) {
+                    host.sampling.processes.push(name);
+                }
+            }
             let hosts = self.workers.len()..self.nodes.len();
             plans.extend(hosts.map(|place| (place, host.clone())));
         } else if samples {

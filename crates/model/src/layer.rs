@@ -358,6 +358,29 @@ impl Provision {
         })
     }
 
+    /// Why there is nothing to copy for [`Provision::golden`], each with what to do.
+    pub fn golden_faults(&self) -> Vec<(String, &'static str)> {
+        let (Some(golden), Some((vm, _))) = (self.golden(), self.vm()) else {
+            return Vec::new();
+        };
+        let mut faults = Vec::new();
+        if !matches!(
+            golden.layers[..],
+            [Layer::File { .. }, Layer::Directory { .. }]
+        ) {
+            let origin = vm.disk().origin.name();
+            let message = format!("`vm.disk.origin = \"{origin}\"` needs image files");
+            faults.push((message, "put `file on FOLDER` below `vm`"));
+        }
+        if golden.fill == 0 {
+            let message =
+                "`vm.disk.origin` has no effect: a clone or copy of an empty disk has no content";
+            let hint = "set `fill` to the number of bytes to write to the golden disk";
+            faults.push((message.to_owned(), hint));
+        }
+        faults
+    }
+
     /// Whether it can be returned to a snapshot: its top layer takes them.
     pub fn has_snapshots(&self) -> bool {
         let btrfs = FileSystemKind::Btrfs;

@@ -135,6 +135,7 @@ pub use trial::{Outcome, Trial, TrialState};
 pub use verify::{BlockPattern, Checksum, HeaderFormat, LoadState, Verify, VerifyTrim};
 pub use vm::{
     Acceleration, DiskAio, DiskBackend, DiskCache, DiskInterface, DiskOrigin, VmDisk, VmLayer,
+    server_command, server_program,
 };
 pub use vm_node::{VmAddress, VmStorage};
 pub use work::{Blocks, Extent, Passes, RangeSync, SyncPolicy, Work, WriteZones};

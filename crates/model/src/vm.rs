@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use iodyno_units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{Limits, Pinning};
@@ -21,6 +22,10 @@ pub struct VmLayer {
     pub kernel: Option<PathBuf>,
     /// The disks of each, in order. Files and devices below that none of them uses are disks with the settings of the last one.
     pub disks: Vec<VmDisk>,
+    /// The command of a virtio-fs server, which shares the folder below with a guest: see [`server_command`], with `{socket}` and
+    /// `{folder}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<String>,
     /// The CPUs and memory of the host that their processes use.
     #[serde(default, skip_serializing_if = "Pinning::is_none")]
     pub pinning: Pinning,
@@ -38,6 +43,7 @@ impl Default for VmLayer {
             accel: Acceleration::Auto,
             kernel: None,
             disks: Vec::new(),
+            share: None,
             pinning: Pinning::default(),
             names: Vec::new(),
         }
@@ -71,6 +77,12 @@ impl VmLayer {
             .collect()
     }
 
+    /// The commands of servers: of shared folders and of disks.
+    pub fn servers(&self) -> impl Iterator<Item = &str> {
+        let disks = self.disks.iter().filter_map(|disk| disk.command.as_deref());
+        self.share.as_deref().into_iter().chain(disks)
+    }
+
     /// The settings of the disks that have storage below.
     pub fn disk(&self) -> VmDisk {
         let mut below = self
@@ -85,6 +97,37 @@ impl VmLayer {
         let backends = self.disks.iter().map(|disk| disk.backend);
         backends.filter(|one| *one == DiskBackend::Below).count()
     }
+}
+
+/// The words of a server's command, with `{socket}` and another name replaced by paths.
+pub fn server_command(text: &str, values: &[(&str, &str)]) -> Vec<String> {
+    let replaced = |word: &str| {
+        values.iter().fold(word.to_owned(), |word, (name, value)| {
+            word.replace(name, value)
+        })
+    };
+    text.split_whitespace().map(replaced).collect()
+}
+
+/// The program of a server's command: the first word, or what `env` starts.
+pub fn server_program(text: &str) -> &str {
+    let mut words = text.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    match first {
+        "env" => words.find(|word| !word.contains('=')).unwrap_or_default(),
+        first => first,
+    }
+}
+
+/// A fault of a disk's settings, whatever the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskFault {
+    /// The key in question.
+    pub key: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub hint: &'static str,
 }
 
 /// A disk of a virtual machine.
@@ -108,6 +151,71 @@ pub struct VmDisk {
     /// What its image file is at the start.
     #[serde(default)]
     pub origin: DiskOrigin,
+    /// The command of its server: see [`server_command`], with `{socket}` and `{file}`. Only for [`DiskInterface::VhostUserBlk`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+impl VmDisk {
+    /// The most disks of [`DiskInterface::VhostUserBlk`] that a guest can have: their slots are numbered.
+    pub const MOST_SERVED: usize = 14;
+
+    /// What qemu cannot do with these settings.
+    pub fn faults(&self) -> Vec<DiskFault> {
+        let mut faults = Vec::new();
+        let mut fault = |key, message: String, hint| faults.push(DiskFault { key, message, hint });
+        let (interface, cache) = (self.interface.name(), self.cache.name());
+        let served = self.interface == DiskInterface::VhostUserBlk;
+        if self.zone.is_some() && self.interface != DiskInterface::Nvme {
+            let hint = "set `vm.disk.interface` to `nvme`, or leave `vm.disk.zone` out";
+            fault(
+                "zone",
+                format!("a disk with `interface={interface}` has no zones"),
+                hint,
+            );
+        }
+        if let Some(bytes) = self.zone
+            && !bytes.is_power_of_two()
+        {
+            let hint = "set `vm.disk.zone` to a power of two, such as `\"4MiB\"`";
+            fault("zone", format!("zones cannot have {}", Bytes(bytes)), hint);
+        }
+        if self.aio == DiskAio::Native && !self.cache.is_direct() && !served {
+            let hint =
+                "set `vm.disk.cache` to `none` or `directsync`, or `vm.disk.aio` to `threads`";
+            fault(
+                "aio",
+                format!("qemu has no `aio=native` with `cache={cache}`"),
+                hint,
+            );
+        }
+        match &self.command {
+            None if served => {
+                let message =
+                    "`vm.disk.interface = \"vhost-user-blk\"` lacks the command of its server";
+                let hint = "add `vm.disk.command`, with `{socket}` and `{file}` where the server gets their paths";
+                fault("interface", message.to_owned(), hint);
+            }
+            Some(_) if !served => {
+                let message =
+                    format!("`vm.disk.command` has no effect with `interface={interface}`");
+                let hint = "leave it out, or set `vm.disk.interface` to `vhost-user-blk`";
+                fault("command", message, hint);
+            }
+            Some(text)
+                if !["{socket}", "{file}"]
+                    .iter()
+                    .all(|name| text.contains(name)) =>
+            {
+                let message =
+                    format!("`vm.disk.command` lacks `{{socket}}` or `{{file}}`: `{text}`");
+                let hint = "write each where the server gets its path: that of its socket, and that of the file or device below";
+                fault("command", message, hint);
+            }
+            _ => {}
+        }
+        faults
+    }
 }
 
 /// Where the blocks of a disk are.
@@ -178,6 +286,8 @@ named! {
         VirtioScsi = "virtio-scsi",
         /// An emulated NVMe device.
         Nvme = "nvme",
+        /// A virtio block device that another process serves.
+        VhostUserBlk = "vhost-user-blk",
     }
 }
 
@@ -201,6 +311,9 @@ named! {
 impl DiskCache {
     /// The name of the fact that contains [`DiskCache::seen`], of a target with virtual machines.
     pub const SEEN_FACT: &'static str = "write cache";
+
+    /// The fact of a disk that another process serves.
+    pub const NOT_KNOWN: &'static str = "not known";
 
     /// What the guest has to see as its device's `write_cache`.
     pub fn seen(self) -> &'static str {

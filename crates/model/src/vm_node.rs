@@ -111,6 +111,7 @@ impl FromStr for VmAddress {
         if device.is_some() && folder.is_some() {
             faults.push("`folder` is for image files, and `disk` is a device".to_owned());
         }
+        faults.extend(disk.faults().into_iter().map(|fault| fault.message));
         vm.disks = vec![disk];
         match faults.is_empty() {
             true => Ok(VmAddress {
@@ -166,6 +167,10 @@ mod tests {
             ("vm:linux,cache=none,cache=none", "`cache` is given twice"),
             ("vm:linux,cash=none", "`cash` is not a setting"),
             ("vm:linux,aio=fast", "one of threads, native, io_uring"),
+            (
+                "vm:linux,aio=native,cache=unsafe",
+                "no `aio=native` with `cache=unsafe`",
+            ),
             ("vm:linux,disk=/dev/x,folder=/d", "`disk` is a device"),
         ] {
             let fault = of(text);

@@ -74,8 +74,13 @@ pub(crate) fn request(target: &ProvisionRequest, guest: &Guest) -> Option<Provis
         return None;
     }
     let mut layers = above.to_vec();
-    layers.push(Layer::Device {
-        paths: guest.disks.clone(),
+    layers.push(match (guest.shared, guest.disks.first()) {
+        (true, Some(folder)) => Layer::Directory {
+            path: folder.clone(),
+        },
+        _ => Layer::Device {
+            paths: guest.disks.clone(),
+        },
     });
     Some(ProvisionRequest {
         provision: Provision {
@@ -118,6 +123,7 @@ mod tests {
             name: "guest1".to_owned(),
             socket: "/run/node".into(),
             disks: vec!["/dev/iodyno-t/disk0".into()],
+            shared: false,
         };
         let vm = Layer::Vm(VmLayer::default());
         let folder = Layer::Directory { path: "/d".into() };

@@ -323,6 +323,99 @@ fn nvme_commands_reach_virtual_disks_that_are_clones_of_a_golden_disk_filled_onc
     assert_eq!(fs::read_dir(&images).unwrap().count(), 0);
 }
 
+/// The experiment of [`experiment`] with this in place of its target and its `vm` settings.
+fn with(file: &str, target: &str, settings: &str) {
+    let text = fs::read_to_string(file).unwrap();
+    let old = text.split('"').nth(1).unwrap();
+    let text = text.replacen(old, target, 1);
+    fs::write(
+        file,
+        text.replace("vm = {", &format!("vm = {{ {settings},")),
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_folder_that_a_server_shares_is_measured_in_virtual_machines() {
+    let kernel = match kernel() {
+        Ok(kernel) => kernel,
+        Err(why) => return skip(why),
+    };
+    let server = ["/usr/lib/qemu/virtiofsd", "/usr/libexec/virtiofsd"];
+    let Some(server) = server.into_iter().find(|path| Path::new(path).exists()) else {
+        return skip("virtiofsd (qemu-system-common) is not installed");
+    };
+    if !root() {
+        return skip("virtiofsd needs root");
+    }
+    let home = Home::new();
+    let file = experiment(&home, "vm", 2, &kernel, "number_ios = 100");
+    let command = match server {
+        "/usr/lib/qemu/virtiofsd" => "--socket-path={socket} -o source={folder} -o sandbox=chroot",
+        _ => "--socket-path={socket} --shared-dir={folder} --sandbox=chroot",
+    };
+    with(
+        &file,
+        "vm on directory on ./images",
+        &format!("share = \"{server} {command}\""),
+    );
+    let text = fs::read_to_string(&file).unwrap();
+    let text: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with("file ="))
+        .collect();
+    fs::write(&file, text.join("\n")).unwrap();
+    home.iodyno(&["run", &file]).succeeds();
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    let trial = &shown["trials"][0];
+    assert_eq!(trial["groups"][0]["rows"][0]["ops"], 200, "{trial}");
+    let found = &trial["nodes"][0]["environment"];
+    let mount = &found["targets"][0]["stack"][0];
+    assert_eq!(
+        (&mount["layer"], &mount["file_system"]),
+        (&"mount".into(), &"virtiofs".into()),
+        "{found}"
+    );
+    let images = home.work().join("images");
+    assert_eq!(fs::read_dir(&images).unwrap().count(), 0);
+    assert_eq!(processes(&["virtiofsd", images.to_str().unwrap()]), [""; 0]);
+}
+
+#[test]
+fn disks_that_a_daemon_serves_are_measured_and_lost_flushes_are_found() {
+    let kernel = match kernel() {
+        Ok(kernel) => kernel,
+        Err(why) => return skip(why),
+    };
+    if !has_program("qemu-storage-daemon") {
+        return skip("qemu-storage-daemon (qemu-utils) is not installed");
+    }
+    let home = Home::new();
+    let file = experiment(&home, "vm", 1, &kernel, "number_ios = 100");
+    let server = "qemu-storage-daemon --blockdev driver=file,node-name=d,filename={file} \
+                  --export type=vhost-user-blk,id=e,node-name=d,addr.type=unix,addr.path={socket},writable=on";
+    with(
+        &file,
+        "ext4 on md on vm on file on ./images",
+        &format!("disk = {{ interface = \"vhost-user-blk\", command = \"{server}\" }}"),
+    );
+    home.iodyno(&["run", &file]).succeeds();
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    let trial = &shown["trials"][0];
+    assert_eq!(trial["groups"][0]["rows"][0]["ops"], 100, "{trial}");
+    let findings = trial["findings"].as_array().unwrap();
+    let lost = findings
+        .iter()
+        .filter(|finding| finding["kind"] == "flushes_lost");
+    assert_eq!(lost.count(), 1, "{trial}");
+    let images = home.work().join("images");
+    assert_eq!(fs::read_dir(&images).unwrap().count(), 0);
+    assert_eq!(
+        processes(&["qemu-storage-daemon", images.to_str().unwrap()]),
+        [""; 0]
+    );
+}
+
 #[test]
 fn virtual_machines_that_cannot_be_nodes_are_told_all_at_once() {
     let home = Home::new();

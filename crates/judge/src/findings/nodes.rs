@@ -145,7 +145,7 @@ fn seconds_at_once(workload: &Workload, trial: &Trial) -> u64 {
 }
 
 /// The findings on each node as findings on the trial: those that several nodes share are told once, with the names of the
-/// nodes. `each`: the findings by the node's name.
+/// nodes. Of those that differ only in figures, the first is told. `each`: the findings by the node's name.
 pub(super) fn shared(each: Vec<(&str, Vec<Finding>)>) -> Vec<Finding> {
     let nodes = each.len();
     let mut told: Vec<(Finding, Vec<&str>)> = Vec::new();
@@ -163,9 +163,32 @@ pub(super) fn shared(each: Vec<(&str, Vec<Finding>)>) -> Vec<Finding> {
             }
         }
     }
-    let named = told.into_iter().map(|(finding, names)| {
-        let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-        let quoted: Vec<&str> = quoted.iter().map(String::as_str).collect();
+    let mut firsts: Vec<(Finding, Vec<&str>, Vec<&str>)> = Vec::new();
+    for (finding, names) in told {
+        let like = |first: &Finding| {
+            let same = |one: &Finding| {
+                (
+                    one.kind,
+                    one.weight,
+                    one.threshold.clone(),
+                    one.remedy.clone(),
+                )
+            };
+            same(first) == same(&finding)
+                && without_figures(&first.text).eq(without_figures(&finding.text))
+        };
+        match firsts.iter_mut().find(|(first, _, _)| like(first)) {
+            Some((_, _, others)) => others.extend(names),
+            None => firsts.push((finding, names, Vec::new())),
+        }
+    }
+    let named = firsts.into_iter().map(|(finding, names, others)| {
+        let quoted = |names: &[&str]| -> Vec<String> {
+            names.iter().map(|name| format!("`{name}`")).collect()
+        };
+        let (quoted, others) = (quoted(&names), quoted(&others));
+        let [quoted, others] =
+            [&quoted, &others].map(|all| all.iter().map(String::as_str).collect::<Vec<_>>());
         let text = match (finding.kind, names.len()) {
             // It is about the trial.
             (FindingKind::Interrupted, _) => finding.text,
@@ -173,9 +196,19 @@ pub(super) fn shared(each: Vec<(&str, Vec<Finding>)>) -> Vec<Finding> {
             (_, 1) => format!("node {}: {}", quoted[0], finding.text),
             _ => format!("nodes {}: {}", list(&quoted), finding.text),
         };
+        let text = match others.len() {
+            0 => text,
+            _ => format!("{text} (with other figures also on {})", list(&others)),
+        };
         Finding { text, ..finding }
     });
     named.collect()
+}
+
+/// The words of a text that do not begin with a digit.
+fn without_figures(text: &str) -> impl Iterator<Item = &str> {
+    let word = |word: &&str| !word.starts_with(|first: char| first.is_ascii_digit());
+    text.split_whitespace().filter(word)
 }
 
 #[cfg(test)]
@@ -303,6 +336,19 @@ mod tests {
         assert_eq!(
             texts,
             ["all nodes: x", "nodes `a` and `b`: y", "node `a`: z"]
+        );
+        let told = shared(vec![
+            ("a", vec![found("waited 3 % of vda")]),
+            ("b", vec![found("waited 12 % of vda")]),
+            ("c", vec![found("waited 12 % of vdb")]),
+        ]);
+        let texts: Vec<&str> = told.iter().map(|finding| finding.text.as_str()).collect();
+        assert_eq!(
+            texts,
+            [
+                "node `a`: waited 3 % of vda (with other figures also on `b`)",
+                "node `c`: waited 12 % of vdb"
+            ]
         );
     }
 

@@ -39,6 +39,12 @@ fn flushes(environment: &Environment) -> Option<Finding> {
                 "in the guest: echo '{FLUSHED}' > /sys/block/{name}/cache_type, or use cache=writethrough"
             ),
         ),
+        Some((name, _)) if backend == DiskCache::NOT_KNOWN => (
+            format!(
+                "the guest takes {name} for a device without a write cache and sends it no flushes: synced data are durable only if the disk's server makes each write durable"
+            ),
+            format!("host.queue.write_cache = \"{FLUSHED}\" makes the guest send flushes"),
+        ),
         _ if ignored => (
             "qemu ignores the flushes of the guest (cache=unsafe): synced data are not durable"
                 .to_owned(),
@@ -46,7 +52,7 @@ fn flushes(environment: &Environment) -> Option<Finding> {
         ),
         _ => return None,
     };
-    let threshold = "a disk of a guest with write_cache = write through whose backend is write back, or cache=unsafe";
+    let threshold = "a disk of a guest with write_cache = write through whose backend is write back or not known, or cache=unsafe";
     Some(remedied(
         finding(FindingKind::FlushesLost, Weight::Warning, text, threshold),
         remedy,

@@ -254,8 +254,15 @@ fn cpu(summary: &Summary, cycles: bool) -> String {
 
 fn device(summary: &Summary) -> String {
     let lowest = summary.devices.iter().filter(|device| device.lowest);
+    let several = summary
+        .devices
+        .iter()
+        .any(|device| device.node != summary.devices[0].node);
     let busy = lowest.map(|device| {
-        let name = sanitize(&device.name);
+        let name = match several {
+            true => format!("{} {}", sanitize(&device.node), sanitize(&device.name)),
+            false => sanitize(&device.name),
+        };
         format!("{name} {:.0} % busy", device.busy_percent)
     });
     let shares = summary

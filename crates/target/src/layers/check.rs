@@ -106,8 +106,8 @@ pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
             ),
             (Layer::Dm(_), below) => ("devices below it", matches!(below, Shape::Devices(_))),
             (Layer::Vm(_), below) => (
-                "devices or files below it, as in `vm on file`",
-                matches!(below, Shape::Devices(_) | Shape::Files(_)),
+                "storage below it, as in `vm on file`",
+                below != Shape::Nothing,
             ),
         };
         if !fits {
@@ -140,7 +140,7 @@ pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
                 Shape::Files(count) | Shape::Devices(count) => {
                     Shape::Devices(count / vm.guests.max(1))
                 }
-                _ => Shape::Devices(1),
+                _ => Shape::Folder,
             },
             Layer::Zfs(zfs) => match (zfs.origin, zfs.volume) {
                 (ZfsOrigin::Copy, _) => Shape::Files(1),
@@ -314,6 +314,8 @@ impl Maker<'_> {
                 continue;
             }
             devices = match layer {
+                Layer::FileSystem { .. } | Layer::Tmpfs { .. } | Layer::Overlay { .. } => 0,
+                Layer::Zfs(zfs) if zfs.volume.is_none() => 0,
                 Layer::File { count, .. } | Layer::Zram { count, .. } => *count as usize,
                 Layer::Device { paths } => paths.len(),
                 Layer::Zfs(_) | Layer::Md(_) | Layer::Mirror(_) => 1,

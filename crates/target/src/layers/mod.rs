@@ -699,9 +699,11 @@ impl Making<'_, '_> {
                     .map_or(&[][..], |(_, above)| above);
                 self.vm(&name, vm, above, below.paths())?;
                 let guest = self.guests.first();
-                Ok(Storage::Devices(
-                    guest.map_or_else(Vec::new, |guest| guest.disks.clone()),
-                ))
+                let disks = guest.map_or_else(Vec::new, |guest| guest.disks.clone());
+                Ok(match (&vm.share, disks.first()) {
+                    (Some(_), Some(folder)) => Storage::Folder(folder.clone()),
+                    _ => Storage::Devices(disks),
+                })
             }
         }
     }

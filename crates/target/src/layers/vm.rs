@@ -11,11 +11,11 @@ use std::time::Duration;
 use iodyno_guest::port::PortError;
 use iodyno_guest::{
     ACCELERATION_LIMIT, BOOT_LIMIT, GuestError, Image, Kernel, Machine, ModuleTree, disk_path,
-    modules_of,
+    modules_of, share_path,
 };
 use iodyno_model::{
-    Acceleration, Diagnostic, DiskAio, DiskBackend, DiskCache, DiskInterface, DiskOrigin, Layer,
-    Provision, VmLayer,
+    Acceleration, Diagnostic, DiskBackend, DiskCache, DiskInterface, DiskOrigin, Layer, Provision,
+    VmDisk, VmLayer, server_command, server_program,
 };
 use iodyno_units::Bytes;
 use rustix::fs::Access;
@@ -25,7 +25,7 @@ use crate::roots::{Roots, text};
 
 use super::action::Action;
 use super::host::{Host, word};
-use super::{Making, check};
+use super::{Making, PAUSE, TRIES, check};
 
 /// The program that makes overlays.
 const QEMU_IMG: &str = "qemu-img";
@@ -42,8 +42,11 @@ pub struct Guest {
     pub name: String,
     /// The socket of the host through which its nodes are reached.
     pub socket: PathBuf,
-    /// Its disks, as paths within the guest.
+    /// Its disks, as paths within the guest; if `shared`, a folder of the host.
     pub disks: Vec<PathBuf>,
+    /// Whether it has a folder of the host in place of disks.
+    #[serde(default)]
+    pub shared: bool,
 }
 
 /// What the host lacks to start these virtual machines. `below`: the number of files and devices below.
@@ -71,6 +74,17 @@ pub(super) fn faults(
             fault(message, "put it below `vm`, or leave it out");
         }
     }
+    match (&vm.share, below) {
+        (None, 0) => fault(
+            "`vm` is on a folder, and no server shares it with the guests".to_owned(),
+            "add `vm.share = \"virtiofsd --socket-path={socket} --shared-dir={folder}\"`, or put `file` between them",
+        ),
+        (Some(_), 1..) => fault(
+            "`vm.share` shares folders, and there are devices or files below `vm`".to_owned(),
+            "leave it out, or use `vm on FILESYSTEM on ...` or `vm on directory on /PATH`",
+        ),
+        _ => {}
+    }
     if vm.guests == 0 || !below.is_multiple_of(vm.guests as usize) {
         let message = format!(
             "{} virtual machines cannot share {below} files or devices equally",
@@ -79,36 +93,26 @@ pub(super) fn faults(
         fault(message, "set `file.count` to a multiple of `vm.guests`");
     }
     for disk in &vm.disks {
-        let zoned = disk.zone.is_some();
-        if zoned && disk.interface != DiskInterface::Nvme {
-            let message = format!(
-                "a disk with `interface={}` has no zones",
-                disk.interface.name()
-            );
+        for wrong in disk.faults() {
+            fault(wrong.message, wrong.hint);
+        }
+    }
+    for program in vm.servers().map(server_program) {
+        if host.program(program).is_none() {
+            let message =
+                format!("`{program}`, a server of the virtual machines, is not installed");
             fault(
                 message,
-                "set `vm.disk.interface` to `nvme`, or leave `vm.disk.zone` out",
+                "install it: Debian has the packages `virtiofsd` and `qemu-system-common` (`/usr/lib/qemu/virtiofsd`, `qemu-storage-daemon`)",
             );
         }
-        if let Some(bytes) = disk.zone
-            && !bytes.is_power_of_two()
-        {
-            let message = format!("zones cannot have {}", Bytes(bytes));
-            fault(
-                message,
-                "set `vm.disk.zone` to a power of two, such as `\"4MiB\"`",
-            );
-        }
-        if disk.aio == DiskAio::Native && !disk.cache.is_direct() {
-            let message = format!(
-                "qemu has no `aio=native` with `cache={}`",
-                disk.cache.name()
-            );
-            fault(
-                message,
-                "set `vm.disk.cache` to `none` or `directsync`, or `vm.disk.aio` to `threads`",
-            );
-        }
+    }
+    if disks_with_storage(vm, below / vm.guests.max(1) as usize).count() > VmDisk::MOST_SERVED
+        && vm.disk().interface == DiskInterface::VhostUserBlk
+    {
+        let most = VmDisk::MOST_SERVED;
+        let message = format!("a guest has at most {most} disks with `vhost-user-blk`");
+        fault(message, "lower `file.count`");
     }
     faults.extend(golden_faults(host, provision, vm.disk().origin));
     let mut fault = |message: String, hint: &str| {
@@ -199,20 +203,8 @@ fn golden_faults(host: &dyn Host, provision: &Provision, origin: DiskOrigin) -> 
     let mut fault = |message: &str, hint: &str| {
         faults.push(Diagnostic::error(message).hint(hint));
     };
-    let Some(golden) = provision.golden() else {
-        return faults;
-    };
-    if !matches!(
-        golden.layers[..],
-        [Layer::File { .. }, Layer::Directory { .. }]
-    ) {
-        let message = format!("`vm.disk.origin = \"{}\"` needs image files", origin.name());
-        fault(&message, "put `file on FOLDER` below `vm`");
-    }
-    if golden.fill == 0 {
-        let message = "a clone or copy of an empty disk has no content";
-        let hint = "set `fill` to the number of bytes to write to the golden disk";
-        fault(message, hint);
+    for (message, hint) in provision.golden_faults() {
+        fault(&message, hint);
     }
     if origin == DiskOrigin::Clone && host.program(QEMU_IMG).is_none() {
         let message = format!("`{QEMU_IMG}`, which `vm.disk.origin` needs, is not installed");
@@ -249,14 +241,41 @@ impl Making<'_, '_> {
             return Err(Diagnostic::error(message).hint(hint));
         };
         let kernel = kernel(self.hands.host, vm).map_err(|error| cannot(&error))?;
-        let each = below.len() / (vm.guests.max(1) as usize);
+        let each = match vm.share {
+            Some(_) => 0,
+            None => below.len() / (vm.guests.max(1) as usize),
+        };
         let initramfs = self.initramfs(&kernel, vm, each, above, &cache)?;
         let reserved = |layer: &Layer| matches!(layer, Layer::File { allocate: true, .. });
         let discard = !self.request.provision.layers.iter().any(reserved);
         let folders: Vec<PathBuf> = (0..vm.guests)
             .map(|guest| self.mount_point(&format!("{name}-{guest}")))
             .collect::<Result<_, _>>()?;
-        let machine = |number: usize, acceleration| Machine {
+        let bare = VmLayer {
+            share: None,
+            disks: Vec::new(),
+            ..vm.clone()
+        };
+        let probe = Machine {
+            vm: &bare,
+            token: &token,
+            number: 1,
+            acceleration: Acceleration::Kvm,
+            kernel: &kernel.image,
+            initramfs: &initramfs,
+            folder: &folders[0],
+            share: None,
+            below: &[],
+            discard,
+        };
+        // Before the servers of its disks, which end with a guest.
+        let (acceleration, why) = self.acceleration(vm.accel, &probe)?;
+        let (shares, below) = match vm.share {
+            Some(_) => (self.shares(vm, &folders, &below[0])?, Vec::new()),
+            None => (Vec::new(), self.served(vm, &folders, below)?),
+        };
+        let machine = |number: usize| Machine {
+            share: shares.get(number).map(PathBuf::as_path),
             vm,
             token: &token,
             number: number as u32 + 1,
@@ -267,10 +286,9 @@ impl Making<'_, '_> {
             below: &below[number * each..(number + 1) * each],
             discard,
         };
-        let (acceleration, why) = self.acceleration(vm.accel, &machine(0, Acceleration::Kvm))?;
         let names = vm.names();
         let marks: Vec<String> = (0..folders.len())
-            .map(|number| self.start_machine(&machine(number, acceleration)))
+            .map(|number| self.start_machine(&machine(number)))
             .collect::<Result<_, _>>()?;
         for (number, (folder, mark)) in folders.iter().zip(&marks).enumerate() {
             (self.told)(&format!("boot of guest {}", number + 1));
@@ -278,9 +296,13 @@ impl Making<'_, '_> {
             self.guests.push(Guest {
                 name: names[number].clone(),
                 socket: Machine::socket(folder),
-                disks: disks_with_storage(vm, each)
-                    .map(|disk| disk_path(&token, disk))
-                    .collect(),
+                disks: match vm.share {
+                    Some(_) => vec![share_path(&token)],
+                    None => disks_with_storage(vm, each)
+                        .map(|disk| disk_path(&token, disk))
+                        .collect(),
+                },
+                shared: vm.share.is_some(),
             });
         }
         let accelerated = match why {
@@ -297,19 +319,116 @@ impl Making<'_, '_> {
         }
         if each > 0 {
             let disk = vm.disk();
-            facts.push((DiskCache::SEEN_FACT, disk.cache.seen().to_owned()));
-            let disk = format!(
-                "{}, aio={}, cache={}: {}",
-                disk.interface.name(),
-                disk.aio.name(),
-                disk.cache.name(),
-                durability(disk.cache)
-            );
+            let cache = match disk.command {
+                Some(_) => DiskCache::NOT_KNOWN,
+                None => disk.cache.seen(),
+            };
+            facts.push((DiskCache::SEEN_FACT, cache.to_owned()));
+            let disk = match &disk.command {
+                Some(command) => format!("{}, served by `{command}`", disk.interface.name()),
+                None => format!(
+                    "{}, aio={}, cache={}: {}",
+                    disk.interface.name(),
+                    disk.aio.name(),
+                    disk.cache.name(),
+                    durability(disk.cache)
+                ),
+            };
             facts.push(("disks", disk));
             facts.extend(self.disk_file(vm.disk().origin).map(|file| ("file", file)));
         }
+        facts.extend(vm.share.clone().map(|share| ("share", share)));
         self.add_facts("vm", facts);
         Ok(())
+    }
+
+    /// Makes a folder for each guest in this one, and starts the servers that share them. Returns their sockets.
+    fn shares(
+        &mut self,
+        vm: &VmLayer,
+        folders: &[PathBuf],
+        below: &Path,
+    ) -> Result<Vec<PathBuf>, Diagnostic> {
+        let Some(text) = &vm.share else {
+            return Ok(Vec::new());
+        };
+        let mut sockets = Vec::new();
+        for (name, folder) in vm.names().iter().zip(folders) {
+            let path = below.join(name);
+            self.step(Action::Folder { path: path.clone() })?;
+            let socket = folder.join("share");
+            self.server_of_guest(text, vm, socket.clone(), ("{folder}", &path))?;
+            sockets.push(socket);
+        }
+        Ok(sockets)
+    }
+
+    /// Starts the servers of the guests' disks: one for each file or device. Returns what qemu opens for each disk: the socket of its
+    /// server, or the file or device itself.
+    fn served(
+        &mut self,
+        vm: &VmLayer,
+        folders: &[PathBuf],
+        below: &[PathBuf],
+    ) -> Result<Vec<PathBuf>, Diagnostic> {
+        let disk = vm.disk();
+        let Some(text) = disk.command else {
+            return Ok(below.to_vec());
+        };
+        let each = below.len() / folders.len().max(1);
+        let mut sockets = Vec::new();
+        for (number, path) in below.iter().enumerate() {
+            let folder = &folders[number / each.max(1)];
+            let socket = folder.join(format!("disk{}", number % each.max(1)));
+            self.server_of_guest(&text, vm, socket.clone(), ("{file}", path))?;
+            sockets.push(socket);
+        }
+        Ok(sockets)
+    }
+
+    /// Starts a server with a socket, and waits for that.
+    fn server_of_guest(
+        &mut self,
+        text: &str,
+        vm: &VmLayer,
+        socket: PathBuf,
+        (name, path): (&str, &Path),
+    ) -> Result<(), Diagnostic> {
+        let log = socket.with_extension("log");
+        let words = [socket.as_path(), path].map(word);
+        let [Ok(at), Ok(path)] = words else {
+            let why = words.into_iter().find_map(Result::err).unwrap_or_default();
+            return Err(Diagnostic::error(why));
+        };
+        let command = server_command(text, &[("{socket}", &at), (name, &path)]);
+        self.step(Action::Server {
+            command: vm.pinning.command(&command),
+            log: log.clone(),
+            point: socket.clone(),
+        })?;
+        let mark = self.hands.mark.clone();
+        // A process that has just been started has no environment yet.
+        let mut gone = 0;
+        for _ in 0..TRIES {
+            if socket.exists() {
+                return Ok(());
+            }
+            gone = match self.hands.host.marked(&mark).is_empty() {
+                true => gone + 1,
+                false => 0,
+            };
+            if gone > 2 || (self.hands.stop)() {
+                break;
+            }
+            self.hands.host.sleep(PAUSE);
+        }
+        let cause = match end_of(&log) {
+            Some(said) => format!("\n  cause: {said}"),
+            None => String::new(),
+        };
+        let message = format!("`{}` made no socket{cause}", command.join(" "));
+        Err(Diagnostic::error(message)
+            .hint("it has to make the socket within 10 s and stay in the foreground"))
     }
 
     /// Makes the image file of a disk from a golden one, as the virtual machines' layer says.
