@@ -239,6 +239,8 @@ pub enum Order {
 pub enum Notice {
     /// A leg failed and is behind now.
     Dropped(usize),
+    /// A leg was removed from the mirror.
+    Removed(usize),
     /// A leg has been copied to and is in sync.
     InSync(usize),
     /// A part of a read that failed on this leg was written again.
@@ -929,6 +931,7 @@ impl Mirror {
         (one.online, one.removed) = (false, true);
         (one.flushing, one.promoted) = (false, false);
         self.version += 1;
+        orders.push(Order::Notice(Notice::Removed(leg)));
         self.give_up(leg);
         self.ack(id, orders);
     }

@@ -625,7 +625,7 @@ impl World {
                     Notice::Repaired { .. } => self.counts.repairs += 1,
                     Notice::Halted => self.counts.halts += 1,
                     Notice::Scrubbed { differ, unread } => life.scrubbed = Some((differ, unread)),
-                    Notice::Unreadable { .. } | Notice::Differs { .. } => {}
+                    Notice::Unreadable { .. } | Notice::Differs { .. } | Notice::Removed(_) => {}
                 },
                 Order::Stopped => {
                     assert!(

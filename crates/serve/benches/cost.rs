@@ -197,7 +197,7 @@ fn served(paths: &[PathBuf], folder: &Path, loads: &[Load]) -> Vec<(f64, f64)> {
         seed: 1,
     };
     let task = queue::Task::Serve;
-    queue::run(mirror, open, settings, task, inbox, &mut |_| ()).expect("a ring");
+    queue::run(mirror, open, settings, task, inbox, &mut |_, _| ()).expect("a ring");
     front.stop();
     client.join().expect("a client")
 }

@@ -260,5 +260,5 @@ fn serve(paths: &[PathBuf], socket: &Path) {
         seed: 1,
     };
     let task = queue::Task::Serve;
-    queue::run(mirror, open, settings, task, inbox, &mut |_| ()).expect("a ring");
+    queue::run(mirror, open, settings, task, inbox, &mut |_, _| ()).expect("a ring");
 }

@@ -110,14 +110,14 @@ fn unit(legs: &[Leg]) -> Result<u32, Refused> {
 }
 
 /// Makes both copies of a superblock invalid.
-fn wipe(leg: &Leg) -> Result<(), Diagnostic> {
+pub(crate) fn wipe(leg: &Leg) -> Result<(), Diagnostic> {
     for copy in COPIES {
         leg.write(copy, &[0; BLOCK])?;
     }
     leg.sync()
 }
 
-fn clear_log(leg: &Leg, mirror: Uuid, geometry: Geometry) -> Result<(), Diagnostic> {
+pub(crate) fn clear_log(leg: &Leg, mirror: Uuid, geometry: Geometry) -> Result<(), Diagnostic> {
     let blocks = geometry.regions().div_ceil(iodyno_mirror::intent::REGIONS);
     for index in 0..blocks {
         let block = Bits::none().encode(mirror, index);
@@ -273,7 +273,7 @@ fn part(assembly: &Assembly, uuid: Uuid) -> Result<usize, Diagnostic> {
     })
 }
 
-fn fits(leg: &Leg, geometry: Geometry) -> Result<(), Diagnostic> {
+pub(crate) fn fits(leg: &Leg, geometry: Geometry) -> Result<(), Diagnostic> {
     let (path, needed) = (leg.path.display(), DATA + geometry.length);
     if leg.length() < needed {
         let text = format!(

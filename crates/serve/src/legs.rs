@@ -79,6 +79,19 @@ impl Leg {
         (self.file.sync_all()).map_err(|error| self.fault("flush", &error))
     }
 
+    /// What [`crate::queue::run`] needs.
+    pub(crate) fn open(&self, roots: &Roots) -> Result<OpenLeg, Diagnostic> {
+        let descriptor = (self.admitted.as_fd().try_clone_to_owned())
+            .map_err(|error| self.fault("open", &error))?;
+        Ok(OpenLeg {
+            name: format!("`{}`", self.path.display()),
+            path: std::path::absolute(&self.path).ok(),
+            descriptor: Some(descriptor),
+            device: self.device(),
+            rotational: self.admitted.rotates(roots),
+        })
+    }
+
     fn fault(&self, doing: &str, error: &io::Error) -> Diagnostic {
         Diagnostic::error(format!("cannot {doing} `{}`: {error}", self.path.display()))
     }
@@ -164,7 +177,7 @@ impl From<Vec<Diagnostic>> for Refused {
 }
 
 /// Whether two paths lead to the same file or device.
-fn same(one: &Path, other: &Path) -> bool {
+pub(crate) fn same(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| {
         let metadata = path.metadata().ok()?;
         Some(match metadata.rdev() {
@@ -404,18 +417,14 @@ pub fn descriptors(assembly: &Assembly, legs: &[Leg]) -> Result<Vec<OpenLeg>, Di
     let open = |part: &assembly::Part| {
         let Some(leg) = part.given.map(|given| &legs[given]) else {
             return Ok(OpenLeg {
+                name: format!("leg {}", part.member.uuid),
+                path: None,
                 descriptor: None,
                 device: false,
                 rotational: false,
             });
         };
-        let descriptor = (leg.admitted.as_fd().try_clone_to_owned())
-            .map_err(|error| leg.fault("open", &error))?;
-        Ok(OpenLeg {
-            descriptor: Some(descriptor),
-            device: leg.device(),
-            rotational: leg.admitted.rotates(&roots),
-        })
+        leg.open(&roots)
     };
     assembly.parts.iter().map(open).collect()
 }

@@ -9,10 +9,16 @@
 //!   they read is dropped: no buffer of a client is ever given to the kernel.
 //! - The bytes of a write are copied from the client once, and from this copy to the slot of each leg, so that all legs get the same.
 //! - FUA is a write and then fdatasync of the leg.
+//!
+//! # Lanes
+//!
+//! A leg uses a lane of the ring: slots and a place in its table of files. Two lanes more than legs are reserved, so that a leg can be
+//! added while one that it replaces still holds requests. A lane is free again when the leg was removed and its last op returned.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -21,7 +27,7 @@ use iodyno_mirror::core::{
     Access, Buffer, Choose, Errno, Event, Mirror, Notice, Op, OpId, OpKind, Order,
     Request as MirrorRequest,
 };
-use iodyno_mirror::superblock::DATA;
+use iodyno_mirror::superblock::{DATA, Geometry, Member};
 use iodyno_mirror::{
     LegQueue, LegSet, LegView, PolicyKind, QueueSettings, ReadPolicy, ReadRequest, Transfer,
 };
@@ -32,11 +38,14 @@ use iodyno_sys::{
     OpKind as KernelKind, UringBackend,
 };
 use rustix::event::{EventfdFlags, eventfd};
+use uuid::Uuid;
 
 /// The longest op of a leg, and the longest part of a request, bytes.
 const SLOT_BYTES: u32 = 1 << 20;
 /// Slots of a leg beyond those of its queue: for flushes, superblocks and the log.
 const EXTRA_SLOTS: u32 = 6;
+/// Lanes beyond those of the legs at the start. Each needs 16 MiB.
+const SPARE_LANES: u32 = 2;
 /// Between two ticks of the mirror, ns: regions that were not written in between are cleaned.
 const TICK_NS: u64 = 5_000_000_000;
 /// Between two looks at silent legs, ns.
@@ -45,6 +54,9 @@ const LOOK_NS: u64 = 1_000_000_000;
 const CREDIT_NS: u64 = 100_000_000;
 
 const EIO: Errno = 5;
+const EBUSY: Errno = 16;
+const EINVAL: Errno = 22;
+const EMFILE: Errno = 24;
 const EOPNOTSUPP: Errno = 95;
 
 /// Settings of a running mirror.
@@ -126,10 +138,89 @@ pub struct Reply {
     pub length: u32,
 }
 
+/// What a thread that manages the mirror asks for. Changes are answered when they are recorded; see the events of the mirror with the
+/// same names for their errors.
+#[derive(Debug)]
+pub enum Ask {
+    /// The state of the mirror.
+    Status(Sender<Status>),
+    /// Adds a leg whose log is clear. Also `EMFILE`: no lane is free.
+    Add {
+        /// Its UUID.
+        uuid: Uuid,
+        /// Its storage, with a descriptor.
+        leg: OpenLeg,
+        /// The answer.
+        reply: Sender<Result<(), Errno>>,
+    },
+    /// Removes a leg.
+    Remove {
+        /// Its UUID.
+        uuid: Uuid,
+        /// The answer.
+        reply: Sender<Result<(), Errno>>,
+    },
+    /// Takes back a leg that was dropped. Also `EBUSY`: it has not returned all of its ops.
+    Return {
+        /// Its UUID.
+        uuid: Uuid,
+        /// The answer.
+        reply: Sender<Result<(), Errno>>,
+    },
+    /// Compares all legs. `EBUSY`: a comparison is in progress.
+    Scrub {
+        /// The leg that is right where they differ; `None`: only report.
+        from: Option<Uuid>,
+        /// Whether it begins.
+        reply: Sender<Result<(), Errno>>,
+        /// What is found, with the names of the legs; it ends with [`Notice::Scrubbed`].
+        found: Sender<(Notice, Vec<String>)>,
+    },
+}
+
+/// The state of a running mirror.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// Its UUID.
+    pub mirror: Uuid,
+    /// Generation of its superblocks.
+    pub generation: u64,
+    /// Sizes.
+    pub geometry: Geometry,
+    /// Bytes that are still to be copied.
+    pub to_copy: u64,
+    /// Regions that the log marks.
+    pub marked: usize,
+    /// Whether all legs are in sync and no region may differ.
+    pub redundant: bool,
+    /// How far the comparison in progress has come, bytes.
+    pub scrubbed: Option<u64>,
+    /// The legs in the order of the table.
+    pub legs: Vec<LegStatus>,
+    /// Ops in flight on legs that were removed.
+    pub in_flight_removed: u32,
+}
+
+/// A leg of a running mirror.
+#[derive(Debug, Clone)]
+pub struct LegStatus {
+    /// Its UUID and state.
+    pub member: Member,
+    /// Its name in messages.
+    pub name: String,
+    /// Its path; `None`: it is missing.
+    pub path: Option<PathBuf>,
+    /// Whether it gets writes.
+    pub online: bool,
+    /// Its ops in flight.
+    pub in_flight: u32,
+}
+
 /// What the thread is told.
 #[derive(Debug)]
 enum Message {
     Request(Request),
+    Ask(Ask),
     Stop,
 }
 
@@ -144,6 +235,11 @@ impl Handle {
     /// Sends a request. It is dropped if the mirror has ended.
     pub fn request(&self, request: Request) {
         self.send(Message::Request(request));
+    }
+
+    /// Asks the mirror. What should get the answer is dropped if the mirror has ended.
+    pub fn ask(&self, ask: Ask) {
+        self.send(Message::Ask(ask));
     }
 
     /// Ends the mirror when all its requests have ended.
@@ -187,6 +283,10 @@ pub fn channel() -> io::Result<(Handle, Inbox)> {
 /// A leg of the mirror's table.
 #[derive(Debug)]
 pub struct OpenLeg {
+    /// Its name in messages.
+    pub name: String,
+    /// Its path; `None` if the leg is missing.
+    pub path: Option<PathBuf>,
     /// Opened with O_DIRECT; `None` if the leg is missing.
     pub descriptor: Option<OwnedFd>,
     /// Whether it is a block device.
@@ -205,7 +305,7 @@ pub enum Task {
 }
 
 /// Runs the mirror in this thread until it was told to stop, or its task has ended, and nothing is in flight. All legs of its table
-/// are given in order.
+/// are given in order. Notices come with the names of all legs.
 ///
 /// # Errors
 /// If the ring fails. Failed legs are notices.
@@ -215,7 +315,7 @@ pub fn run(
     settings: Settings,
     task: Task,
     inbox: Inbox,
-    notice: &mut dyn FnMut(Notice),
+    notice: &mut dyn FnMut(Notice, &[String]),
 ) -> Result<(), BackendError> {
     let mut server = Server::new(mirror, legs, settings, inbox, notice)?;
     server.run(task)
@@ -319,16 +419,35 @@ impl Choose for Chooser<'_> {
     }
 }
 
+fn answer(reply: &Sender<Result<(), Errno>>, result: Result<(), Errno>) {
+    // Who asked may have gone.
+    let _ = reply.send(result);
+}
+
+/// A file of the ring that is not used.
+fn placeholder(inbox: &Inbox) -> Result<File, BackendError> {
+    let descriptor = (inbox.wake.try_clone())
+        .map_err(|error| BackendError::new("duplicate the eventfd", error))?;
+    Ok(File {
+        descriptor,
+        device: false,
+    })
+}
+
 struct Server<'a> {
     mirror: Mirror,
     settings: Settings,
     policy: Box<dyn ReadPolicy>,
+    names: Vec<String>,
+    paths: Vec<Option<PathBuf>>,
     views: Vec<LegView>,
     rotational: Vec<bool>,
     /// Whether each leg is a block device.
     devices: Vec<bool>,
-    /// Index of each leg among the ring's files.
+    /// Index of each leg among the ring's files, which is that of its lane.
     files: Vec<Option<u32>>,
+    /// Lanes that no leg uses, with their slots.
+    spare: Vec<(u32, Vec<u32>)>,
     queues: Vec<LegQueue>,
     /// Entries that bypass the queues, of each leg.
     direct: Vec<VecDeque<u32>>,
@@ -349,7 +468,11 @@ struct Server<'a> {
     listening: bool,
     events: VecDeque<Event>,
     orders: Vec<Order>,
-    notice: &'a mut dyn FnMut(Notice),
+    notice: &'a mut dyn FnMut(Notice, &[String]),
+    /// Who asked for a change of the legs.
+    changes: HashMap<u64, Sender<Result<(), Errno>>>,
+    /// Who asked for the comparison in progress.
+    scrub: Option<Sender<(Notice, Vec<String>)>>,
     task: Task,
     stopped: bool,
 }
@@ -360,48 +483,65 @@ impl<'a> Server<'a> {
         legs: Vec<OpenLeg>,
         settings: Settings,
         inbox: Inbox,
-        notice: &'a mut dyn FnMut(Notice),
+        notice: &'a mut dyn FnMut(Notice, &[String]),
     ) -> Result<Server<'a>, BackendError> {
         let queue = QueueSettings::default();
         let each = queue.active + EXTRA_SLOTS;
         let count = legs.len() as u32;
-        let slots = count * each + 1;
+        let lanes = count + SPARE_LANES;
+        let slots = lanes * each + 1;
         let rotational = legs.iter().map(|leg| leg.rotational).collect();
         let devices = legs.iter().map(|leg| leg.device).collect();
+        let names = legs.iter().map(|leg| leg.name.clone()).collect();
+        let paths = legs.iter().map(|leg| leg.path.clone()).collect();
         let mut files = Vec::new();
         let mut of_leg = Vec::new();
-        for leg in legs {
-            of_leg.push(leg.descriptor.as_ref().map(|_| files.len() as u32));
-            files.extend(leg.descriptor.map(|descriptor| File {
-                descriptor,
-                device: leg.device,
-            }));
+        let mut spare = Vec::new();
+        let mut free_slots = Vec::new();
+        let legs = legs.into_iter().map(Some);
+        for (lane, leg) in (0..lanes).zip(legs.chain(std::iter::repeat_with(|| None))) {
+            let own: Vec<u32> = (lane * each..(lane + 1) * each).collect();
+            match leg {
+                Some(OpenLeg {
+                    descriptor: Some(descriptor),
+                    device,
+                    ..
+                }) => {
+                    files.push(File { descriptor, device });
+                    of_leg.push(Some(lane));
+                    free_slots.push(own);
+                }
+                missing => {
+                    files.push(placeholder(&inbox)?);
+                    spare.push((lane, own));
+                    if missing.is_some() {
+                        of_leg.push(None);
+                        free_slots.push(Vec::new());
+                    }
+                }
+            }
         }
-        let wake_file = files.len() as u32;
-        let wake = (inbox.wake.try_clone())
-            .map_err(|error| BackendError::new("duplicate the eventfd", error))?;
-        files.push(File {
-            descriptor: wake,
-            device: false,
-        });
+        let wake_file = lanes;
+        files.push(placeholder(&inbox)?);
         let arena = Arena::new(slots, SLOT_BYTES as usize, 0, false)
             .map_err(|error| BackendError::new("get memory for buffers", error))?;
         let engine = Engine::new(EngineKind::IoUring, slots);
         Ok(Server {
             settings,
             policy: settings.policy.build(count as usize, settings.seed),
+            names,
+            paths,
             views: Vec::new(),
             rotational,
             devices,
             files: of_leg,
+            spare,
             queues: (0..count).map(|_| LegQueue::new(queue, 1024)).collect(),
             direct: (0..count).map(|_| VecDeque::new()).collect(),
             entries: Vec::new(),
             free_entries: Vec::new(),
             flights: (0..slots).map(|_| None).collect(),
-            free_slots: (0..count)
-                .map(|leg| (leg * each..(leg + 1) * each).collect())
-                .collect(),
+            free_slots,
             backend: UringBackend::new(files, arena, &engine)?,
             clock: MonotonicClock,
             own: HashMap::new(),
@@ -415,6 +555,8 @@ impl<'a> Server<'a> {
             events: VecDeque::new(),
             orders: Vec::new(),
             notice,
+            changes: HashMap::new(),
+            scrub: None,
             task: Task::Serve,
             stopped: false,
             mirror,
@@ -468,6 +610,7 @@ impl<'a> Server<'a> {
 
     /// Legs that do not answer are given up.
     fn look(&mut self, now: u64) {
+        self.reclaim();
         let mut silent = LegSet::NONE;
         for flight in self.flights.iter().flatten() {
             if now.saturating_sub(flight.since) > self.settings.leg_timeout_ns {
@@ -484,6 +627,7 @@ impl<'a> Server<'a> {
             match message {
                 Message::Stop => self.events.push_back(Event::Stop),
                 Message::Request(request) => self.accept(request),
+                Message::Ask(ask) => self.asked(ask),
             }
         }
     }
@@ -558,7 +702,10 @@ impl<'a> Server<'a> {
         for order in orders.drain(..) {
             match order {
                 Order::Op(op) => self.enqueue(op),
-                Order::Reply { id, result } => self.part_ended(id, result),
+                Order::Reply { id, result } => match self.changes.remove(&id) {
+                    Some(reply) => answer(&reply, result),
+                    None => self.part_ended(id, result),
+                },
                 Order::Compare { task, legs } => {
                     let mut buffers = legs.iter().map(|leg| &self.own[&(task, leg)]);
                     let first = buffers.next();
@@ -574,13 +721,165 @@ impl<'a> Server<'a> {
     }
 
     fn noticed(&mut self, notice: Notice) {
-        (self.notice)(notice);
+        (self.notice)(notice, &self.names);
         match notice {
-            Notice::Dropped(leg) => self.forget(leg),
+            Notice::Dropped(leg) | Notice::Removed(leg) => self.forget(leg),
             Notice::Scrubbed { .. } if self.task != Task::Serve => {
                 self.events.push_back(Event::Stop);
             }
             _ => {}
+        }
+        let about_scrub = matches!(
+            notice,
+            Notice::Differs { .. } | Notice::Repaired { .. } | Notice::Scrubbed { .. }
+        );
+        if about_scrub && let Some(found) = &self.scrub {
+            // Who asked may have gone.
+            let _ = found.send((notice, self.names.clone()));
+        }
+        if let Notice::Scrubbed { .. } = notice {
+            self.scrub = None;
+        }
+    }
+
+    // ---- Changes of the legs ----
+
+    fn asked(&mut self, ask: Ask) {
+        self.handle_events();
+        self.reclaim();
+        match ask {
+            Ask::Status(reply) => drop(reply.send(self.status())),
+            Ask::Add { uuid, leg, reply } => self.add(uuid, leg, reply),
+            Ask::Remove { uuid, reply } => match self.leg_of(uuid) {
+                Some(leg) => self.change(reply, |id| Event::Remove { id, leg }),
+                None => answer(&reply, Err(EINVAL)),
+            },
+            Ask::Return { uuid, reply } => match self.leg_of(uuid) {
+                Some(leg) if self.in_flight(leg) > 0 => answer(&reply, Err(EBUSY)),
+                Some(leg) => self.change(reply, |id| Event::Return { id, leg }),
+                None => answer(&reply, Err(EINVAL)),
+            },
+            Ask::Scrub { from, reply, found } => {
+                let from = from.map(|uuid| self.leg_of(uuid));
+                let errno = match from {
+                    Some(None) => Some(EINVAL),
+                    _ if self.mirror.scrubbed().is_some() => Some(EBUSY),
+                    _ => None,
+                };
+                if errno.is_none() {
+                    self.scrub = Some(found);
+                    let from = from.flatten();
+                    self.events.push_back(Event::Scrub { from });
+                }
+                answer(&reply, errno.map_or(Ok(()), Err));
+            }
+        }
+    }
+
+    fn leg_of(&self, uuid: Uuid) -> Option<usize> {
+        let mut members = self.mirror.members();
+        members
+            .find(|(_, member)| member.uuid == uuid)
+            .map(|(leg, _)| leg)
+    }
+
+    fn in_flight(&self, leg: usize) -> u32 {
+        let flights = self.flights.iter().flatten();
+        flights.filter(|flight| flight.leg == leg).count() as u32
+    }
+
+    fn change(&mut self, reply: Sender<Result<(), Errno>>, event: impl FnOnce(u64) -> Event) {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.changes.insert(id, reply);
+        self.events.push_back(event(id));
+        self.handle_events();
+    }
+
+    fn add(&mut self, uuid: Uuid, leg: OpenLeg, reply: Sender<Result<(), Errno>>) {
+        let (Some(descriptor), Some((lane, slots))) = (leg.descriptor, self.spare.pop()) else {
+            return answer(&reply, Err(EMFILE));
+        };
+        let file = File {
+            descriptor,
+            device: leg.device,
+        };
+        if self.backend.replace_file(lane, file).is_err() {
+            self.spare.push((lane, slots));
+            return answer(&reply, Err(EMFILE));
+        }
+        self.names.push(leg.name);
+        self.paths.push(leg.path);
+        self.rotational.push(leg.rotational);
+        self.devices.push(leg.device);
+        self.files.push(Some(lane));
+        self.free_slots.push(slots);
+        (self.queues).push(LegQueue::new(QueueSettings::default(), 1024));
+        self.direct.push(VecDeque::new());
+        let (count, seed) = (self.queues.len(), self.settings.seed);
+        self.policy = self.settings.policy.build(count, seed);
+        self.change(reply, |id| Event::Add { id, uuid });
+        if self.mirror.assembly().parts.len() < self.queues.len() {
+            // It was refused.
+            self.names.pop();
+            self.paths.pop();
+            self.rotational.pop();
+            self.devices.pop();
+            self.files.pop();
+            self.queues.pop();
+            self.direct.pop();
+            self.policy = self.settings.policy.build(count - 1, seed);
+            let slots = self.free_slots.pop().unwrap_or_default();
+            self.free_lane(lane, slots);
+        }
+    }
+
+    /// Frees the lanes of legs that were removed and have returned their last op.
+    fn reclaim(&mut self) {
+        for leg in 0..self.files.len() {
+            let removed = self.mirror.members().all(|(member, _)| member != leg);
+            if let Some(lane) = self.files[leg]
+                && removed
+                && self.in_flight(leg) == 0
+            {
+                self.files[leg] = None;
+                let slots = std::mem::take(&mut self.free_slots[leg]);
+                self.free_lane(lane, slots);
+            }
+        }
+    }
+
+    /// Closes the leg of a lane.
+    fn free_lane(&mut self, lane: u32, slots: Vec<u32>) {
+        let closed =
+            placeholder(&self.inbox).and_then(|file| self.backend.replace_file(lane, file));
+        if closed.is_ok() {
+            self.spare.push((lane, slots));
+        }
+    }
+
+    fn status(&self) -> Status {
+        let assembly = self.mirror.assembly();
+        let online = self.mirror.online();
+        let leg = |(leg, member): (usize, Member)| LegStatus {
+            member,
+            name: self.names[leg].clone(),
+            path: self.paths[leg].clone(),
+            online: online.has(leg),
+            in_flight: self.in_flight(leg),
+        };
+        let legs: Vec<LegStatus> = self.mirror.members().map(leg).collect();
+        let known: u32 = legs.iter().map(|leg| leg.in_flight).sum();
+        Status {
+            mirror: assembly.mirror,
+            generation: assembly.generation,
+            geometry: assembly.geometry,
+            to_copy: self.mirror.to_copy(),
+            marked: self.mirror.marked(),
+            redundant: self.mirror.redundant(),
+            scrubbed: self.mirror.scrubbed(),
+            legs,
+            in_flight_removed: self.flights.iter().flatten().count() as u32 - known,
         }
     }
 

@@ -9,8 +9,8 @@ use iodyno_units::{Bytes, Nanos};
 
 /// Make mirrors and manage their legs.
 ///
-/// A mirror keeps the same data on several files or block devices, its legs. `iodyno serve mirror` makes it available. These commands
-/// work on mirrors that are not being served, except `status`.
+/// A mirror keeps the same data on several files or block devices, its legs. `iodyno serve mirror` makes it available. All commands but
+/// `create` also work while the same user serves the mirror.
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct MirrorArgs {
@@ -54,10 +54,10 @@ pub(crate) struct MirrorCreateArgs {
     pub(crate) assume_clean: bool,
 }
 
-/// Show what is stored on legs.
+/// Show the state of a mirror.
 ///
-/// Reads superblocks and the write-intent log, also of legs in use; then the state may be older than that of the server. The exit code is
-/// 1 if the mirror cannot be started with these legs, or is not redundant.
+/// Asks the server of the mirror, with the progress of copies and scrubs. If this user does not serve it, reads superblocks and the
+/// write-intent log. The exit code is 1 if the mirror cannot be started with these legs, or is not redundant.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -75,7 +75,8 @@ pub(crate) struct MirrorStatusArgs {
 
 /// Add a leg to a mirror.
 ///
-/// The new leg is copied to when the mirror is served next.
+/// The new leg is copied to at once if the mirror is served, otherwise when it is served next. A leg that the server dropped is taken
+/// back: only what it missed is copied.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -96,7 +97,7 @@ pub(crate) struct MirrorAddArgs {
 
 /// Remove a leg from a mirror.
 ///
-/// At least one leg in sync remains. The superblock of the removed leg is overwritten if the leg is given by its path.
+/// At least one leg in sync remains. While the mirror is served, a leg is removed only if the others have its content. The superblock of the removed leg is overwritten if the leg is given by its path.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -115,8 +116,8 @@ pub(crate) struct MirrorRemoveArgs {
 
 /// Replace a leg of a mirror by another file or device.
 ///
-/// The new leg is copied to when the mirror is served next. Until then the mirror has one leg less. To keep the redundancy, add the
-/// new leg first, serve the mirror until it is in sync, and then remove the old one.
+/// If the mirror is served, the old leg is removed when the new one is in sync, or at once if it is behind. Otherwise the new leg is
+/// copied to when the mirror is served next, and until then the mirror has one leg less.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -143,7 +144,7 @@ pub(crate) struct MirrorReplaceArgs {
 /// Compare all legs of a mirror.
 ///
 /// Reads all legs in sync and reports ranges in which they differ. A mirror has no checksums and cannot tell which leg is right:
-/// it repairs nothing without `--from`. Regions that may differ after a crash are copied first. What one leg cannot read is
+/// it repairs nothing without `--from`. If the mirror is served, its server compares, also when this command is interrupted. Regions that may differ after a crash are copied first. What one leg cannot read is
 /// rewritten from another. The exit code is 1 if legs differ, or a range could not be read.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -180,7 +181,7 @@ pub(crate) enum ServeCommand {
 ///
 /// Any NBD client can use it: qemu, nbdcopy, nbd-client, nbdfuse. By vhost-user it is a disk of virtual machines. Runs until SIGINT or SIGTERM; then it finishes what is in flight and
 /// flushes all legs. A leg that fails is dropped and recorded as behind on the others before the request is acknowledged; it is copied
-/// to after the next start. Legs are never initialised here.
+/// to after the next start, or when `iodyno mirror add` takes it back. Legs are never initialised here.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

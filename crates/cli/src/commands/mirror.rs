@@ -8,11 +8,11 @@ use iodyno_mirror::assembly::Assembly;
 use iodyno_mirror::core::{Notice, Settings};
 use iodyno_mirror::superblock::{Geometry, LegState, Superblock};
 use iodyno_model::Diagnostic;
+use iodyno_serve::control::{Client, LegLine, Request, Said, State, described};
 use iodyno_serve::format::{self, Change};
 use iodyno_serve::legs::{self, Leg, Purpose, Refused};
 use iodyno_serve::queue;
 use iodyno_units::{Bytes, counted};
-use serde::Serialize;
 
 use crate::args::{
     MirrorAddArgs, MirrorArgs, MirrorCommand, MirrorCreateArgs, MirrorRemoveArgs,
@@ -29,9 +29,9 @@ pub(crate) fn mirror(args: &MirrorArgs, context: &Context) -> Result<Exit, Failu
     match &args.command {
         MirrorCommand::Create(args) => create(args),
         MirrorCommand::Status(args) => status(args, context),
-        MirrorCommand::Add(args) => add(args),
-        MirrorCommand::Remove(args) => remove(args),
-        MirrorCommand::Replace(args) => replace(args),
+        MirrorCommand::Add(args) => add(args, context),
+        MirrorCommand::Remove(args) => remove(args, context),
+        MirrorCommand::Replace(args) => replace(args, context),
         MirrorCommand::Scrub(args) => scrub(args, context),
     }
 }
@@ -69,22 +69,88 @@ fn create(args: &MirrorCreateArgs) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-fn add(args: &MirrorAddArgs) -> Result<Exit, Failure> {
+fn add(args: &MirrorAddArgs, context: &Context) -> Result<Exit, Failure> {
+    if let Some(server) = Client::of_legs(&args.legs) {
+        let request = Request::Add {
+            new: absolute(&args.new),
+            destroy: all_absolute(&args.destroy),
+        };
+        return served(server, &request, context);
+    }
     let change = Change::Add { new: &args.new };
     changed(&format::change(&args.legs, change, &args.destroy)?)
 }
 
-fn remove(args: &MirrorRemoveArgs) -> Result<Exit, Failure> {
+fn remove(args: &MirrorRemoveArgs, context: &Context) -> Result<Exit, Failure> {
+    if let Some(server) = Client::of_legs(&args.legs) {
+        let old = absolute(&args.old);
+        return served(server, &Request::Remove { old }, context);
+    }
     let change = Change::Remove { old: &args.old };
     changed(&format::change(&args.legs, change, &[])?)
 }
 
-fn replace(args: &MirrorReplaceArgs) -> Result<Exit, Failure> {
+fn replace(args: &MirrorReplaceArgs, context: &Context) -> Result<Exit, Failure> {
+    if let Some(server) = Client::of_legs(&args.legs) {
+        let request = Request::Replace {
+            old: absolute(&args.old),
+            new: absolute(&args.new),
+            destroy: all_absolute(&args.destroy),
+        };
+        return served(server, &request, context);
+    }
     let change = Change::Replace {
         old: &args.old,
         new: &args.new,
     };
     changed(&format::change(&args.legs, change, &args.destroy)?)
+}
+
+// ---- Mirrors that are served ----
+
+/// The server has another current folder.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn all_absolute(paths: &[PathBuf]) -> Vec<PathBuf> {
+    paths.iter().map(|path| absolute(path)).collect()
+}
+
+/// Has the server of a mirror carry out a change.
+fn served(server: Client, request: &Request, context: &Context) -> Result<Exit, Failure> {
+    let mut notes = String::new();
+    asked(server, request, |said| match said {
+        Said::Note(note) => notes += &format!("{note}\n"),
+        Said::Progress(done, all) => context.note(&copied(done, all)),
+        _ => {}
+    })?;
+    write_out(notes)?;
+    Ok(Exit::Fine)
+}
+
+fn copied(done: u64, all: u64) -> String {
+    format!("{} of {}", Bytes(done), Bytes(all))
+}
+
+/// Asks the server of a mirror, and passes on what it tells before the end.
+fn asked(server: Client, request: &Request, mut said: impl FnMut(Said)) -> Result<(), Failure> {
+    let mut failure = None;
+    let asked = server.ask(request, |answer| match answer {
+        Said::Failed { faults, by_guard } => {
+            failure = Some(Failure::from(Refused { faults, by_guard }));
+        }
+        answer => said(answer),
+    });
+    asked.map_err(|error| {
+        let fault = format!(
+            "the server of the mirror does not answer: {}",
+            reason(&error)
+        );
+        let hint = "it may have been stopped: `iodyno mirror status` shows what was done";
+        Failure::one(Diagnostic::error(fault).hint(hint))
+    })?;
+    failure.map_or(Ok(()), Err)
 }
 
 fn changed(superblock: &Superblock) -> Result<Exit, Failure> {
@@ -108,32 +174,18 @@ fn changed(superblock: &Superblock) -> Result<Exit, Failure> {
 
 // ---- Status ----
 
-/// The state of a mirror, for people and as JSON.
-#[derive(Debug, Serialize)]
-struct State {
-    mirror: String,
-    generation: u64,
-    bytes: u64,
-    region_bytes: u64,
-    unit_bytes: u32,
-    /// Regions that the write-intent log marks; `None`: unknown without a leg in sync.
-    marked_regions: Option<usize>,
-    redundant: bool,
-    legs: Vec<LegLine>,
-}
-
-#[derive(Debug, Serialize)]
-struct LegLine {
-    uuid: String,
-    /// `None`: it was not given.
-    path: Option<PathBuf>,
-    /// `in sync` or `behind`.
-    state: &'static str,
-    /// Bytes that were copied to a leg that is behind.
-    copied_bytes: Option<u64>,
-}
-
 fn status(args: &MirrorStatusArgs, context: &Context) -> Result<Exit, Failure> {
+    if let Some(state) = live(args)? {
+        match args.json {
+            true => write_out(context.json(&state))?,
+            false => write_out(text(&state))?,
+        }
+        return Ok(if state.redundant {
+            Exit::Fine
+        } else {
+            Exit::CheckFailed
+        });
+    }
     let legs = legs::open(&args.legs, Purpose::Look)?;
     // Legs may be missing here: the others are shown, and those that are behind as well.
     let found = legs::assemble(&legs, true);
@@ -157,6 +209,7 @@ fn status(args: &MirrorStatusArgs, context: &Context) -> Result<Exit, Failure> {
                 .iter()
                 .all(|member| member.state == LegState::InSync),
         legs: lines(&recorded, &legs),
+        served: None,
     };
     match args.json {
         true => write_out(context.json(&state))?,
@@ -168,6 +221,19 @@ fn status(args: &MirrorStatusArgs, context: &Context) -> Result<Exit, Failure> {
     } else {
         Exit::CheckFailed
     })
+}
+
+/// The state as the server of the mirror knows it; `None`: it is not served.
+fn live(args: &MirrorStatusArgs) -> Result<Option<State>, Failure> {
+    let mut state = None;
+    if let Some(server) = Client::of_legs(&args.legs) {
+        asked(server, &Request::Status, |said| {
+            if let Said::State(told) = said {
+                state = Some(told);
+            }
+        })?;
+    }
+    Ok(state)
 }
 
 fn failed(faults: Vec<Diagnostic>) -> Failure {
@@ -201,8 +267,10 @@ fn lines(recorded: &Superblock, legs: &[Leg]) -> Vec<LegLine> {
             LegLine {
                 uuid: member.uuid.to_string(),
                 path: given.map(|leg| leg.path.clone()),
-                state,
+                state: state.to_owned(),
                 copied_bytes,
+                online: None,
+                in_flight: None,
             }
         })
         .collect()
@@ -230,14 +298,78 @@ fn text(state: &State) -> String {
             Some(_) => " in the marked regions".to_owned(),
             None => String::new(),
         };
-        text += &format!("  {}  {}{copied}  {path}\n", leg.uuid, leg.state);
+        let dropped = match leg.online {
+            Some(false) => ", gets no I/O",
+            _ => "",
+        };
+        text += &format!("  {}  {}{copied}{dropped}  {path}\n", leg.uuid, leg.state);
+    }
+    if let Some(served) = &state.served {
+        text += &format!(
+            "served by process {} at {}\n",
+            served.pid,
+            served.uris.join(", ")
+        );
+        if served.to_copy_bytes > 0 {
+            text += &format!("  {} to be copied\n", Bytes(served.to_copy_bytes));
+        }
+        if let Some(bytes) = served.scrubbed_bytes {
+            text += &format!("  scrub: {} compared\n", copied(bytes, state.bytes));
+        }
     }
     text
 }
 
 // ---- Scrub ----
 
+/// Compares the legs of a mirror that is served.
+fn scrub_served(
+    server: Client,
+    args: &MirrorScrubArgs,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let from = args.from.as_deref().map(absolute);
+    let mut ended = (0, 0);
+    let mut found = false;
+    asked(server, &Request::Scrub { from }, |said| match said {
+        Said::Found(line) => {
+            found = true;
+            context.note(&line);
+        }
+        Said::Progress(done, all) => context.note(&copied(done, all)),
+        Said::Scrubbed(differ, unread) => ended = (differ, unread),
+        _ => {}
+    })?;
+    scrubbed(ended, args)?;
+    Ok(if found || ended != (0, 0) {
+        Exit::CheckFailed
+    } else {
+        Exit::Fine
+    })
+}
+
+/// Prints the result of a scrub.
+fn scrubbed((differ, unread): (u64, u64), args: &MirrorScrubArgs) -> Result<(), Failure> {
+    let differing = counted(differ, "range");
+    write_out(match (differ, unread) {
+        (0, 0) => "all legs in sync are equal\n".to_owned(),
+        (differ, unread) => {
+            let repaired = if differ > 0 && args.from.is_some() {
+                ", overwritten"
+            } else {
+                ""
+            };
+            format!(
+                "{differing} of at most 256 KiB differ{repaired}; {unread} could not be read from a leg\n"
+            )
+        }
+    })
+}
+
 fn scrub(args: &MirrorScrubArgs, context: &Context) -> Result<Exit, Failure> {
+    if let Some(server) = Client::of_legs(&args.legs) {
+        return scrub_served(server, args, context);
+    }
     let legs = legs::open(&args.legs, Purpose::Use)?;
     let found = legs::assemble(&legs, false).map_err(Failure::input)?;
     let from = args
@@ -245,7 +377,6 @@ fn scrub(args: &MirrorScrubArgs, context: &Context) -> Result<Exit, Failure> {
         .as_deref()
         .map(|from| right_leg(from, &legs, &found.assembly))
         .transpose()?;
-    let names = names(&found.assembly, &legs);
     let in_sync = |part: &&iodyno_mirror::assembly::Part| part.member.state == LegState::InSync;
     if found.assembly.parts.iter().filter(in_sync).count() < 2 {
         let fault = "there is nothing to compare: fewer than two legs are in sync";
@@ -278,7 +409,7 @@ fn scrub(args: &MirrorScrubArgs, context: &Context) -> Result<Exit, Failure> {
     };
     let mut bad = false;
     let mut ended = None;
-    let mut notice = |notice: Notice| {
+    let mut notice = |notice: Notice, names: &[String]| {
         bad |= !matches!(
             notice,
             Notice::Scrubbed { .. } | Notice::InSync(_) | Notice::Repaired { .. }
@@ -286,7 +417,7 @@ fn scrub(args: &MirrorScrubArgs, context: &Context) -> Result<Exit, Failure> {
         if let Notice::Scrubbed { differ, unread } = notice {
             ended = Some((differ, unread));
         } else {
-            context.note(&described(notice, &names));
+            context.note(&described(notice, names));
         }
     };
     let run = queue::run(
@@ -307,20 +438,7 @@ fn scrub(args: &MirrorScrubArgs, context: &Context) -> Result<Exit, Failure> {
             faults: vec![fault],
         });
     };
-    let differing = counted(differ, "range");
-    write_out(match (differ, unread) {
-        (0, 0) => "all legs in sync are equal\n".to_owned(),
-        (differ, unread) => {
-            let repaired = if differ > 0 && from.is_some() {
-                ", overwritten"
-            } else {
-                ""
-            };
-            format!(
-                "{differing} of at most 256 KiB differ{repaired}; {unread} could not be read from a leg\n"
-            )
-        }
-    })?;
+    scrubbed((differ, unread), args)?;
     Ok(if bad || unread > 0 {
         Exit::CheckFailed
     } else {
@@ -357,37 +475,5 @@ fn right_leg(from: &Path, legs: &[Leg], assembly: &Assembly) -> Result<usize, Fa
             ))
             .hint("write its path as in the list of legs"),
         )),
-    }
-}
-
-/// The name of each leg of the table for messages.
-pub(crate) fn names(assembly: &Assembly, legs: &[Leg]) -> Vec<String> {
-    let name = |part: &iodyno_mirror::assembly::Part| match part.given {
-        Some(given) => format!("`{}`", legs[given].path.display()),
-        None => format!("leg {}", part.member.uuid),
-    };
-    assembly.parts.iter().map(name).collect()
-}
-
-/// A notice of a running mirror, in one line.
-pub(crate) fn described(notice: Notice, names: &[String]) -> String {
-    let range = |offset: u64, length: u32| format!("{length} bytes at byte {offset}");
-    match notice {
-        Notice::Dropped(leg) => format!("warning: {} failed and is behind: it gets no more I/O", names[leg]),
-        Notice::InSync(leg) => format!("{} is in sync", names[leg]),
-        Notice::Repaired { leg, offset, length } => {
-            format!("{} failed to read {} and was rewritten", names[leg], range(offset, length))
-        }
-        Notice::Unreadable { offset, length } => {
-            format!("warning: no leg in sync can read {}", range(offset, length))
-        }
-        Notice::Differs { offset, length, repaired } => {
-            let repaired = if repaired { ", overwritten" } else { "" };
-            format!("legs differ in {}{repaired}", range(offset, length))
-        }
-        Notice::Scrubbed { differ, unread } => format!("compared: {differ} ranges differ, {unread} could not be read"),
-        Notice::Halted => {
-            "error: no leg accepts the record that another one failed: every request fails until the mirror is started again".to_owned()
-        }
     }
 }

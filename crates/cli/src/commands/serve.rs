@@ -3,6 +3,7 @@
 use iodyno_mirror::core::{Notice, Settings};
 use iodyno_mirror::superblock::LegState;
 use iodyno_model::Diagnostic;
+use iodyno_serve::control::{Control, described};
 use iodyno_serve::front::{Front, Listener, Service};
 use iodyno_serve::legs::{self, Purpose};
 use iodyno_serve::nbd::Export;
@@ -12,7 +13,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::args::{ServeArgs, ServeCommand, ServeMirrorArgs};
-use crate::commands::mirror::{described, names};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{Failure, chain, reason};
@@ -36,14 +36,13 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     }
     let legs = legs::open(&args.legs, Purpose::Use)?;
     let found = legs::assemble(&legs, args.degraded).map_err(Failure::input)?;
-    let names = names(&found.assembly, &legs);
     let open = legs::descriptors(&found.assembly, &legs).map_err(Failure::one)?;
     let geometry = found.assembly.geometry;
-    let behind = (found.assembly.parts.iter().zip(&names))
+    let behind = (found.assembly.parts.iter().zip(&open))
         .filter(|(part, _)| part.member.state != LegState::InSync)
-        .map(|(part, name)| match part.given {
-            Some(_) => format!("{name} is behind and is copied to"),
-            None => format!("{name} is missing"),
+        .map(|(part, leg)| match part.given {
+            Some(_) => format!("{} is behind and is copied to", leg.name),
+            None => format!("{} is missing", leg.name),
         });
     let behind: Vec<String> = behind.collect();
     let export = Export {
@@ -59,6 +58,16 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
         .map(|(listener, service)| listener.uri(service))
         .collect();
     context.tell(&stay_in_memory(args.vhost_user.is_some()));
+    let uuid = found.assembly.mirror;
+    let of = |leg: usize| {
+        let mut parts = found.assembly.parts.iter();
+        let part = parts.find(|part| part.given == Some(leg));
+        part.expect("each leg that is given is in the table")
+            .member
+            .uuid
+    };
+    let legs = legs.into_iter().enumerate().map(|(at, leg)| (of(at), leg));
+    let legs = legs.collect();
     let mirror = found.mirror(Settings::default());
     let cannot = |what: &str, error: &std::io::Error| {
         Failure::one(Diagnostic::error(format!(
@@ -68,6 +77,14 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     };
     let (handle, inbox) = queue::channel().map_err(|error| cannot("create an eventfd", &error))?;
     let stopper = handle.clone();
+    let control = Control::start(uuid, geometry, legs, uris.clone(), handle.clone());
+    if let Err(error) = &control {
+        let text = format!(
+            "the mirror cannot be managed while it is served: {}",
+            reason(error)
+        );
+        context.tell(&[Diagnostic::warning(text)]);
+    }
     let _watch = signals::watch(move |caught| match caught {
         Caught::Stop(_) => stopper.stop(),
         Caught::Exit => leave(),
@@ -89,9 +106,9 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
         seed: 1,
     };
     let mut halted = false;
-    let mut notice = |notice: Notice| {
+    let mut notice = |notice: Notice, names: &[String]| {
         halted |= notice == Notice::Halted;
-        context.note(&described(notice, &names));
+        context.note(&described(notice, names));
     };
     let ended = queue::run(
         mirror,
@@ -104,6 +121,7 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     for front in fronts {
         front.stop();
     }
+    drop(control);
     let failed = |fault: String| Failure {
         exit: Exit::WorkloadFailed,
         faults: vec![Diagnostic::error(fault)],

@@ -21,6 +21,7 @@ mod interruption;
 mod kills;
 mod logging;
 mod mirror;
+mod mirror_ext4;
 mod moved;
 mod nbd;
 mod nbd_engine;

@@ -10,7 +10,7 @@ use std::process::Command;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::process::Signal;
 
-use crate::harness::{Home, root, skip};
+use crate::harness::{Home, root, skip, wait_for};
 use crate::nbd::{FUA, MIB, client, kills, leg, mirror, noise, serve, stop};
 
 /// The data of a leg.
@@ -210,10 +210,8 @@ fn legs_in_use_other_content_and_other_hosts_are_refused() {
     home.iodyno(&open).exits(2).tells("--public");
     let running = serve(&home, &["a", "b"], &[]);
     home.iodyno(&serve_a).exits(3).tells("in use");
-    mirror(&home, &["scrub", "a", "b"]).exits(3).tells("in use");
-    let other = leg(&home, "other", 9);
-    mirror(&home, &["add", "--leg", "a", "--leg", "b", "other"]).exits(3);
-    assert!(std::fs::read(&other).unwrap().iter().all(|byte| *byte == 0));
+    let create = ["create", "a", "b", "--destroy", "a", "--destroy", "b"];
+    mirror(&home, &create).exits(3).tells("in use");
     // Benchmarks do not write to legs, in use or not.
     let fio = ["fio", "--name=t", "--rw=write", "--size=1m", "--filename=a"];
     home.iodyno(&fio).exits(1).tells("leg of an iodyno mirror");
@@ -282,6 +280,69 @@ fn legs_are_added_replaced_and_removed() {
     let running = serve(&home, &["d"], &[]);
     assert!(client(&home).read(0, bytes.len()) == bytes);
     stop(running);
+}
+
+#[test]
+fn legs_are_added_replaced_removed_and_compared_while_they_are_served() {
+    let home = Home::new();
+    let paths = ["a", "b", "c", "d"].map(|name| leg(&home, name, 9));
+    mirror(&home, &["create", "a", "b"]).succeeds();
+    let running = serve(&home, &["a", "b"], &[]);
+    let mut client = client(&home);
+    let mut bytes = noise(21, 8 * MIB as usize);
+    client.write(0, &bytes);
+    let status = mirror(&home, &["status", "a"]).exits(0);
+    status.prints(&format!("served by process {}", running.pid()));
+    mirror(&home, &["add", "--leg", "b", "c"])
+        .succeeds()
+        .prints("c` was added");
+    running.wait_until_it_tells("c` is in sync");
+    for (number, part) in bytes.chunks_mut(MIB as usize).enumerate() {
+        part.copy_from_slice(&noise(100 + number as u64, MIB as usize));
+        client.write(number as u64 * MIB, part);
+    }
+    // It ends when the new leg is in sync.
+    mirror(&home, &["replace", "--leg", "a", "b", "d"])
+        .succeeds()
+        .prints("b` was removed");
+    client.write(512, &bytes[..4096]);
+    bytes.copy_within(..4096, 512);
+    mirror(&home, &["remove", "--leg", "a", "c"])
+        .succeeds()
+        .prints("c` was removed");
+    mirror(&home, &["remove", "--leg", "a", "c"])
+        .exits(2)
+        .tells("no leg");
+    mirror(&home, &["scrub", "a"]).exits(0).prints("are equal");
+    client.flush();
+    let file = OpenOptions::new().write(true).open(&paths[3]).unwrap();
+    file.write_all_at(b"wrong", MIB + 5).unwrap();
+    drop(file);
+    mirror(&home, &["scrub", "d"])
+        .exits(1)
+        .prints("1 range")
+        .tells("byte 0");
+    mirror(&home, &["scrub", "d", "--from", "a"])
+        .exits(1)
+        .prints("overwritten");
+    mirror(&home, &["scrub", "d"]).exits(0);
+    mirror(&home, &["remove", "--leg", "a", "d"]).succeeds();
+    mirror(&home, &["remove", "--leg", "a", "a"])
+        .exits(2)
+        .tells("the leg is needed");
+    mirror(&home, &["add", "--leg", "a", "b", "--destroy", "b"]).succeeds();
+    running.wait_until_it_tells("b` is in sync");
+    assert!(client.read(0, bytes.len()) == bytes);
+    stop(running);
+    mirror(&home, &["status", "a", "b"]).exits(0);
+    assert!(data(&paths[0]) == bytes);
+    assert!(data(&paths[1]) == bytes);
+    // What was removed is not a leg any more.
+    for name in ["c", "d"] {
+        home.iodyno(&["serve", "mirror", "--socket", "s", "--leg", name])
+            .exits(2)
+            .tells("not a leg");
+    }
 }
 
 #[test]
@@ -412,10 +473,15 @@ fn a_leg_that_hangs_is_dropped_and_taken_back_when_it_works_again() {
     client.flush();
     running.wait_until_it_tells("`frozen/b` failed and is behind");
     assert!(client.read(0, bytes.len()) == bytes);
+    let add = || mirror(&home, &["add", "--leg", "a", "frozen/b"]);
+    add().exits(2).tells("has not returned all requests");
     drop(thaw);
-    stop(running);
-    let running = serve(&home, &["a", "frozen/b"], &[]);
+    wait_for("the last requests of the leg", || {
+        let added = add();
+        (added.code == 0).then(|| added.prints("was taken back"))
+    });
     running.wait_until_it_tells("`frozen/b` is in sync");
+    add().exits(2).tells("is a leg of the mirror already");
     stop(running);
     assert!(data(&frozen.join("b")) == bytes);
     drop(unmounted);

@@ -139,6 +139,7 @@ pub(super) mod enter {
 pub(super) mod register {
     pub(in super::super) const BUFFERS: u32 = 0;
     pub(in super::super) const FILES: u32 = 2;
+    pub(in super::super) const FILES_UPDATE: u32 = 6;
     pub(in super::super) const RING_FDS: u32 = 20;
 }
 

@@ -153,6 +153,28 @@ impl UringBackend {
         }
     }
 
+    /// Exchanges a file. Ops in flight keep the old one open.
+    ///
+    /// # Errors
+    /// Those of io_uring_register(2); then nothing has changed.
+    pub fn replace_file(&mut self, index: u32, file: File) -> Result<(), BackendError> {
+        let mut word = file.descriptor.as_raw_fd();
+        if self.sqe_flags & abi::SQE_FIXED_FILE == 0 {
+            self.file_words[index as usize] = word;
+        } else {
+            let mut update = abi::RsrcUpdate {
+                offset: index,
+                data: (&raw mut word) as u64,
+                ..Default::default()
+            };
+            let updated =
+                (self.rings).register(abi::register::FILES_UPDATE, (&raw mut update).cast(), 1);
+            updated.map_err(|error| BackendError::new("exchange a file of the io_uring", error))?;
+        }
+        self.files[index as usize] = file;
+        Ok(())
+    }
+
     /// Flags of the next op.
     #[inline]
     fn next_flags(&mut self) -> u8 {

@@ -1,0 +1,667 @@
+//! Management of a mirror while it is served: commands connect to a Unix socket of the server that only its user may connect to.
+//!
+//! The name of the socket has the UUID of the mirror, so that any leg leads to it. Each connection has one [`Request`], and then
+//! answers ([`Said`]) until [`Said::Done`] or [`Said::Failed`]; each is a line of JSON. A command that goes away does not end what it
+//! asked for.
+//!
+//! One change of the legs happens at a time. A leg that leaves is closed when its last op has returned, and not before: until then
+//! nobody else may use it.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use iodyno_mirror::core::{Errno, Notice};
+use iodyno_mirror::superblock::{Geometry, LegState};
+use iodyno_model::Diagnostic;
+use iodyno_target::Roots;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::format;
+use crate::front::Listener;
+use crate::legs::{self, Leg, Purpose, Refused};
+use crate::queue::{Ask, Handle, Status};
+
+/// A request is not longer, bytes.
+const LONGEST: u64 = 1 << 20;
+/// Between two reports of progress.
+const PROGRESS: Duration = Duration::from_secs(1);
+/// A leg that was removed may take so long to return its last op; after that it stays open.
+const LAST_OPS: Duration = Duration::from_secs(5);
+
+/// What a command asks for. Paths are absolute.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Request {
+    /// The state.
+    Status,
+    /// Adds a leg, or takes back one that was dropped.
+    Add {
+        /// Its path.
+        new: PathBuf,
+        /// What may be overwritten.
+        destroy: Vec<PathBuf>,
+    },
+    /// Removes a leg.
+    Remove {
+        /// Its path or UUID.
+        old: PathBuf,
+    },
+    /// Adds a leg, and removes the old one when the new one is in sync, or at once if the old one is behind.
+    Replace {
+        /// Path or UUID of the old leg.
+        old: PathBuf,
+        /// Path of the new one.
+        new: PathBuf,
+        /// What may be overwritten.
+        destroy: Vec<PathBuf>,
+    },
+    /// Compares all legs in sync.
+    Scrub {
+        /// The leg that is right where they differ, by path or UUID.
+        from: Option<PathBuf>,
+    },
+}
+
+/// An answer of the server.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Said {
+    /// The state.
+    State(State),
+    /// Legs differ in a range, or a range was rewritten.
+    Found(String),
+    /// Bytes that are done, and all bytes.
+    Progress(u64, u64),
+    /// The scrub has ended: ranges that differ, and ranges that could not be read.
+    Scrubbed(u64, u64),
+    /// For the user.
+    Note(String),
+    /// Done.
+    Done,
+    /// Not done.
+    Failed {
+        /// Why.
+        faults: Vec<Diagnostic>,
+        /// Whether a leg is in use or contains data.
+        by_guard: bool,
+    },
+}
+
+/// The state of a mirror, for people and as JSON.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct State {
+    /// UUID of the mirror.
+    pub mirror: String,
+    /// Generation of its superblocks.
+    pub generation: u64,
+    /// Length, bytes.
+    pub bytes: u64,
+    /// Length of a region of the log, bytes.
+    pub region_bytes: u64,
+    /// Requests are aligned to this, bytes.
+    pub unit_bytes: u32,
+    /// Regions that the write-intent log marks; `None`: unknown without a leg in sync.
+    pub marked_regions: Option<usize>,
+    /// Whether the content survives the loss of any leg.
+    pub redundant: bool,
+    /// The legs, in the order of the table.
+    pub legs: Vec<LegLine>,
+    /// What the server tells; `None`: the mirror is not served here, or by another user.
+    pub served: Option<Served>,
+}
+
+/// A leg of a mirror.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LegLine {
+    /// Its UUID.
+    pub uuid: String,
+    /// `None`: it was not given.
+    pub path: Option<PathBuf>,
+    /// `in sync` or `behind`.
+    pub state: String,
+    /// Bytes that were copied to a leg that is behind.
+    pub copied_bytes: Option<u64>,
+    /// Whether the server writes to it; `None`: not served.
+    pub online: Option<bool>,
+    /// Requests that it has not answered; `None`: not served.
+    pub in_flight: Option<u32>,
+}
+
+/// What only the server of a mirror knows.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Served {
+    /// Its process.
+    pub pid: u32,
+    /// Where clients connect.
+    pub uris: Vec<String>,
+    /// Bytes that are still to be copied.
+    pub to_copy_bytes: u64,
+    /// How far the scrub in progress has come, bytes.
+    pub scrubbed_bytes: Option<u64>,
+}
+
+/// The socket of the server of this mirror.
+///
+/// # Errors
+/// If there is no folder for it that only this user can write to.
+pub fn socket(mirror: Uuid) -> io::Result<PathBuf> {
+    let user = rustix::process::geteuid();
+    let runtime = || std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let folder = match user.is_root() {
+        true => PathBuf::from("/run/iodyno"),
+        false => match runtime().filter(|path| path.is_absolute() && path.as_os_str().len() < 50) {
+            Some(path) => path.join("iodyno"),
+            None => PathBuf::from(format!("/tmp/iodyno-{}", user.as_raw())),
+        },
+    };
+    match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let found = folder.symlink_metadata()?;
+    if !found.is_dir() || found.uid() != user.as_raw() || found.mode() & 0o022 != 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("others may write to `{}`", folder.display()),
+        ));
+    }
+    Ok(folder.join(format!("mirror-{mirror}.sock")))
+}
+
+// ---- Client ----
+
+/// A connection to the server of a mirror.
+#[derive(Debug)]
+pub struct Client {
+    stream: BufReader<UnixStream>,
+}
+
+impl Client {
+    /// Connects to the server of the mirror that has these legs. `None`: this user does not serve it, or no leg has a valid superblock.
+    pub fn of_legs(paths: &[PathBuf]) -> Option<Client> {
+        let mirror = paths.iter().find_map(|path| {
+            let leg = legs::open(std::slice::from_ref(path), Purpose::Look).ok()?;
+            Some(leg.first()?.superblock().ok()?.0.mirror)
+        })?;
+        let stream = UnixStream::connect(socket(mirror).ok()?).ok()?;
+        Some(Client {
+            stream: BufReader::new(stream),
+        })
+    }
+
+    /// Asks, and passes all answers on, until the last one.
+    ///
+    /// # Errors
+    /// If the server ends before.
+    pub fn ask(mut self, request: &Request, mut said: impl FnMut(Said)) -> io::Result<()> {
+        say(self.stream.get_ref(), request)?;
+        loop {
+            let mut line = String::new();
+            if self.stream.read_line(&mut line)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let answer: Said = serde_json::from_str(&line)?;
+            let last = matches!(answer, Said::Done | Said::Failed { .. });
+            said(answer);
+            if last {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn say(mut stream: &UnixStream, what: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(what)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+// ---- Server ----
+
+/// The server's end, which answers commands in threads of its own. The socket is removed when it is dropped; the threads end with the
+/// process.
+#[derive(Debug)]
+pub struct Control {
+    _socket: Listener,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// All open legs. It is locked while the legs change.
+    legs: Mutex<Vec<(Uuid, Leg)>>,
+    geometry: Geometry,
+    mirror: Uuid,
+    uris: Vec<String>,
+    handle: Handle,
+}
+
+impl Control {
+    /// Begins to answer commands on the socket of this mirror; `legs` are all that are open.
+    ///
+    /// # Errors
+    /// If there can be no socket, or no thread.
+    pub fn start(
+        mirror: Uuid,
+        geometry: Geometry,
+        legs: Vec<(Uuid, Leg)>,
+        uris: Vec<String>,
+        handle: Handle,
+    ) -> io::Result<Control> {
+        let path = socket(mirror)?;
+        let bound = Listener::unix(&path)?;
+        let Listener::Unix(listener, _) = &bound else {
+            unreachable!("a Unix socket");
+        };
+        let listener = listener.try_clone()?;
+        let shared = Arc::new(Shared {
+            legs: Mutex::new(legs),
+            geometry,
+            mirror,
+            uris,
+            handle,
+        });
+        thread::Builder::new()
+            .name("control".to_owned())
+            .spawn(move || accept(&listener, &shared))?;
+        Ok(Control { _socket: bound })
+    }
+}
+
+fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
+    loop {
+        let Ok((stream, _)) = listener.accept() else {
+            thread::sleep(Duration::from_millis(100));
+            continue;
+        };
+        let own = Arc::clone(shared);
+        // Without a thread the connection is closed.
+        let _ = thread::Builder::new()
+            .name("command".to_owned())
+            .spawn(move || {
+                let mut line = String::new();
+                let mut limited = BufReader::new((&stream).take(LONGEST));
+                let request = match limited.read_line(&mut line) {
+                    Ok(_) => serde_json::from_str(&line),
+                    Err(_) => return,
+                };
+                let last = match request {
+                    Ok(request) => own.carry_out(request, &stream),
+                    Err(error) => Err(fault(format!("the request is not valid: {error}"))),
+                };
+                // A command that has gone does not want it.
+                let _ = say(&stream, &last.err().map_or(Said::Done, failed));
+            });
+    }
+}
+
+fn failed(refused: Refused) -> Said {
+    Said::Failed {
+        faults: refused.faults,
+        by_guard: refused.by_guard,
+    }
+}
+
+fn fault(message: impl Into<String>) -> Refused {
+    Diagnostic::error(message).into()
+}
+
+fn ended() -> Refused {
+    fault("the server of the mirror was stopped")
+}
+
+impl Shared {
+    fn carry_out(&self, request: Request, stream: &UnixStream) -> Result<(), Refused> {
+        match request {
+            Request::Status => {
+                let state = self.state()?;
+                let _ = say(stream, &Said::State(state));
+                Ok(())
+            }
+            Request::Scrub { from } => self.scrub(from.as_deref(), stream),
+            Request::Add { new, destroy } => {
+                self.add(&mut *self.lock()?, &new, &destroy, stream)?;
+                Ok(())
+            }
+            Request::Remove { old } => {
+                let mut legs = self.lock()?;
+                let old = self.find(&legs, &old)?;
+                self.remove(&mut legs, old, stream)
+            }
+            Request::Replace { old, new, destroy } => {
+                self.replace(&mut *self.lock()?, &old, &new, &destroy, stream)
+            }
+        }
+    }
+
+    fn lock(&self) -> Result<std::sync::MutexGuard<'_, Vec<(Uuid, Leg)>>, Refused> {
+        self.legs
+            .try_lock()
+            .map_err(|_| fault("another command is changing the legs of this mirror"))
+    }
+
+    fn status(&self) -> Result<Status, Refused> {
+        let (sender, receiver) = channel();
+        self.handle.ask(Ask::Status(sender));
+        receiver.recv().map_err(|_| ended())
+    }
+
+    fn state(&self) -> Result<State, Refused> {
+        let status = self.status()?;
+        let legs = status.legs.iter().map(|leg| {
+            let (state, copied_bytes) = match leg.member.state {
+                LegState::InSync => ("in sync", None),
+                LegState::Behind { copied } => ("behind", Some(copied)),
+            };
+            LegLine {
+                uuid: leg.member.uuid.to_string(),
+                path: leg.path.clone(),
+                state: state.to_owned(),
+                copied_bytes,
+                online: Some(leg.online),
+                in_flight: Some(leg.in_flight),
+            }
+        });
+        Ok(State {
+            mirror: status.mirror.to_string(),
+            generation: status.generation,
+            bytes: status.geometry.length,
+            region_bytes: status.geometry.region,
+            unit_bytes: status.geometry.unit,
+            marked_regions: Some(status.marked),
+            redundant: status.redundant && status.legs.len() > 1,
+            legs: legs.collect(),
+            served: Some(Served {
+                pid: std::process::id(),
+                uris: self.uris.clone(),
+                to_copy_bytes: status.to_copy,
+                scrubbed_bytes: status.scrubbed,
+            }),
+        })
+    }
+
+    /// The leg with this path or UUID.
+    fn find(&self, legs: &[(Uuid, Leg)], named: &Path) -> Result<Uuid, Refused> {
+        let held = legs
+            .iter()
+            .find(|(_, leg)| legs::same(&leg.path, named) || leg.path == named);
+        let uuid = match held {
+            Some((uuid, _)) => Some(*uuid),
+            None => named
+                .file_name()
+                .and_then(|name| name.to_str()?.parse().ok()),
+        };
+        let members = self.status()?.legs;
+        match uuid.filter(|uuid| members.iter().any(|leg| leg.member.uuid == *uuid)) {
+            Some(uuid) => Ok(uuid),
+            None => {
+                let names = members
+                    .iter()
+                    .map(|leg| format!("{} {}", leg.member.uuid, leg.name));
+                let names: Vec<String> = names.collect();
+                let shown = named.display();
+                Err(
+                    Diagnostic::error(format!("the mirror has no leg `{shown}`"))
+                        .hint(format!("its legs are {}", names.join(", ")))
+                        .into(),
+                )
+            }
+        }
+    }
+
+    fn changed(
+        &self,
+        ask: impl FnOnce(Sender<Result<(), Errno>>) -> Ask,
+        explain: impl FnOnce(Errno) -> Refused,
+    ) -> Result<(), Refused> {
+        let (sender, receiver) = channel();
+        self.handle.ask(ask(sender));
+        receiver.recv().map_err(|_| ended())?.map_err(explain)
+    }
+
+    /// Adds a leg, or takes back one that was dropped.
+    fn add(
+        &self,
+        legs: &mut Vec<(Uuid, Leg)>,
+        new: &Path,
+        destroy: &[PathBuf],
+        stream: &UnixStream,
+    ) -> Result<Uuid, Refused> {
+        let shown = new.display();
+        if let Some((uuid, _)) = legs.iter().find(|(_, leg)| legs::same(&leg.path, new)) {
+            let uuid = *uuid;
+            let explain = |errno| match errno {
+                code::EBUSY => {
+                    let text =
+                        format!("`{shown}` was dropped and has not returned all requests yet");
+                    Diagnostic::error(text)
+                        .hint("try again when the device answers")
+                        .into()
+                }
+                code::EINVAL => fault(format!("`{shown}` is a leg of the mirror already")),
+                errno => other("take back", new, errno),
+            };
+            self.changed(|reply| Ask::Return { uuid, reply }, explain)?;
+            let _ = say(
+                stream,
+                &Said::Note(format!("`{shown}` was taken back and is copied to")),
+            );
+            return Ok(uuid);
+        }
+        let opened = legs::open(&[new.to_owned()], Purpose::Create(destroy))?;
+        let leg = opened.into_iter().next().expect("one was opened");
+        format::fits(&leg, self.geometry)?;
+        format::wipe(&leg)?;
+        format::clear_log(&leg, self.mirror, self.geometry)?;
+        let uuid = Uuid::now_v7();
+        let open = leg.open(&Roots::host())?;
+        let explain = |errno| {
+            match errno {
+            code::EMFILE => Diagnostic::error(
+                "no more legs can be added: the server has two more than at its start, or legs that were removed have not returned all requests",
+            )
+            .hint("stop and start the server")
+            .into(),
+            code::ENOSPC => Diagnostic::error("the mirror has had 16 legs since it was started")
+                .hint("stop the server, change the legs, and start it again")
+                .into(),
+            errno => other("add", new, errno),
+        }
+        };
+        let ask = |reply| Ask::Add {
+            uuid,
+            leg: open,
+            reply,
+        };
+        self.changed(ask, explain)?;
+        legs.push((uuid, leg));
+        let _ = say(
+            stream,
+            &Said::Note(format!("`{shown}` was added and is copied to")),
+        );
+        Ok(uuid)
+    }
+
+    fn remove(
+        &self,
+        legs: &mut Vec<(Uuid, Leg)>,
+        old: Uuid,
+        stream: &UnixStream,
+    ) -> Result<(), Refused> {
+        let explain = |errno| {
+            match errno {
+            code::EBUSY => Diagnostic::error("the leg is needed: no other leg has all of its content")
+                .hint("`iodyno mirror status` shows what is still to be copied: try again when the others are in sync")
+                .into(),
+            errno => other("remove", Path::new(&old.to_string()), errno),
+        }
+        };
+        self.changed(|reply| Ask::Remove { uuid: old, reply }, explain)?;
+        let Some(at) = legs.iter().position(|(uuid, _)| *uuid == old) else {
+            return Ok(());
+        };
+        let shown = legs[at].1.path.display().to_string();
+        let mut waited = Duration::ZERO;
+        while self.status()?.in_flight_removed > 0 {
+            if waited >= LAST_OPS {
+                let note = format!(
+                    "`{shown}` was removed, and stays open: it has not returned all requests"
+                );
+                let _ = say(stream, &Said::Note(note));
+                return Ok(());
+            }
+            thread::sleep(PROGRESS / 20);
+            waited += PROGRESS / 20;
+        }
+        let (_, leg) = legs.swap_remove(at);
+        let note = match format::wipe(&leg) {
+            Ok(()) => format!("`{shown}` was removed"),
+            Err(error) => format!(
+                "`{shown}` was removed; its superblock is left: {}",
+                error.message
+            ),
+        };
+        let _ = say(stream, &Said::Note(note));
+        Ok(())
+    }
+
+    fn replace(
+        &self,
+        legs: &mut Vec<(Uuid, Leg)>,
+        old: &Path,
+        new: &Path,
+        destroy: &[PathBuf],
+        stream: &UnixStream,
+    ) -> Result<(), Refused> {
+        let old = self.find(legs, old)?;
+        if legs.iter().any(|(_, leg)| legs::same(&leg.path, new)) {
+            let shown = new.display();
+            return Err(fault(format!("`{shown}` is a leg of the mirror already")));
+        }
+        let new = self.add(legs, new, destroy, stream)?;
+        loop {
+            let status = self.status()?;
+            let state = |uuid| {
+                let found = status.legs.iter().find(|leg| leg.member.uuid == uuid);
+                found.map(|leg| (leg.member.state == LegState::InSync, leg.online))
+            };
+            match (state(old), state(new)) {
+                (Some((true, true)), Some((false, true))) => {}
+                (Some((true, true)), Some((_, false)) | None) => {
+                    return Err(fault(
+                        "the new leg failed while it was copied to; the old one stays",
+                    ));
+                }
+                _ => return self.remove(legs, old, stream),
+            }
+            let length = status.geometry.length;
+            let done = length.saturating_sub(status.to_copy);
+            let _ = say(stream, &Said::Progress(done, length));
+            thread::sleep(PROGRESS / 4);
+        }
+    }
+
+    fn scrub(&self, from: Option<&Path>, stream: &UnixStream) -> Result<(), Refused> {
+        let status = self.status()?;
+        let in_sync =
+            (status.legs.iter()).filter(|leg| leg.online && leg.member.state == LegState::InSync);
+        let in_sync: Vec<Uuid> = in_sync.map(|leg| leg.member.uuid).collect();
+        if in_sync.len() < 2 {
+            let text = "there is nothing to compare: fewer than two legs are in sync";
+            return Err(fault(text));
+        }
+        let from = match from {
+            None => None,
+            Some(named) => {
+                let uuid = self.find(&self.lock()?, named)?;
+                if !in_sync.contains(&uuid) {
+                    let shown = named.display();
+                    return Err(fault(format!(
+                        "`{shown}` is not in sync: it cannot be the leg that is right"
+                    )));
+                }
+                Some(uuid)
+            }
+        };
+        let (sender, found) = channel();
+        let ask = |reply| Ask::Scrub {
+            from,
+            reply,
+            found: sender,
+        };
+        let explain = |errno| match errno {
+            code::EBUSY => fault("the legs of this mirror are being compared already"),
+            errno => other("compare", Path::new("the legs"), errno),
+        };
+        self.changed(ask, explain)?;
+        self.report(&found, stream)
+    }
+
+    /// Tells what a scrub finds, until it ends.
+    fn report(
+        &self,
+        found: &Receiver<(Notice, Vec<String>)>,
+        stream: &UnixStream,
+    ) -> Result<(), Refused> {
+        loop {
+            let said = match found.recv_timeout(PROGRESS) {
+                Ok((Notice::Scrubbed { differ, unread }, _)) => {
+                    let _ = say(stream, &Said::Scrubbed(differ, unread));
+                    return Ok(());
+                }
+                Ok((notice, names)) => Said::Found(described(notice, &names)),
+                Err(RecvTimeoutError::Timeout) => {
+                    let status = self.status()?;
+                    let done = status.scrubbed.unwrap_or_default();
+                    Said::Progress(done, status.geometry.length)
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(ended()),
+            };
+            // The scrub goes on if the command has gone.
+            let _ = say(stream, &said);
+        }
+    }
+}
+
+/// Numbers of errors, as in errno(3).
+mod code {
+    use iodyno_mirror::core::Errno;
+
+    pub(super) const EBUSY: Errno = 16;
+    pub(super) const EINVAL: Errno = 22;
+    pub(super) const EMFILE: Errno = 24;
+    pub(super) const ENOSPC: Errno = 28;
+}
+
+fn other(doing: &str, what: &Path, errno: Errno) -> Refused {
+    let error = io::Error::from_raw_os_error(errno);
+    fault(format!("cannot {doing} `{}`: {error}", what.display()))
+}
+
+/// A notice of a running mirror, in one line.
+pub fn described(notice: Notice, names: &[String]) -> String {
+    let range = |offset: u64, length: u32| format!("{length} bytes at byte {offset}");
+    match notice {
+        Notice::Dropped(leg) => format!("warning: {} failed and is behind: it gets no more I/O", names[leg]),
+        Notice::Removed(leg) => format!("{} was removed", names[leg]),
+        Notice::InSync(leg) => format!("{} is in sync", names[leg]),
+        Notice::Repaired { leg, offset, length } => {
+            format!("{} failed to read {} and was rewritten", names[leg], range(offset, length))
+        }
+        Notice::Unreadable { offset, length } => {
+            format!("warning: no leg in sync can read {}", range(offset, length))
+        }
+        Notice::Differs { offset, length, repaired } => {
+            let repaired = if repaired { ", overwritten" } else { "" };
+            format!("legs differ in {}{repaired}", range(offset, length))
+        }
+        Notice::Scrubbed { differ, unread } => format!("compared: {differ} ranges differ, {unread} could not be read"),
+        Notice::Halted => {
+            "error: no leg accepts the record that another one failed: every request fails until the mirror is started again".to_owned()
+        }
+    }
+}
