@@ -107,6 +107,11 @@ impl<'d> Keyed<'d> {
         entries.any(|entry| !known(&entry.key) && entry.key != "kind")
     }
 
+    /// The name of a key in messages.
+    pub(crate) fn full(&self, name: &str) -> String {
+        self.section.full(name)
+    }
+
     /// The location of a key.
     pub(crate) fn at(&self, name: &str) -> Option<Range<usize>> {
         self.section.key(name)

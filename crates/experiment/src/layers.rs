@@ -169,21 +169,9 @@ pub(crate) fn target(
 
 /// Reports settings of queues if no layer has a device.
 fn queue_without_devices(layers: &[Layer], configuration: &Keyed<'_>, report: &mut Report<'_>) {
-    let has_queue = |layer: &Layer| match layer {
-        Layer::Device { .. }
-        | Layer::Loop { .. }
-        | Layer::Zram { .. }
-        | Layer::Delay { .. }
-        | Layer::Md(_)
-        | Layer::Dm(_)
-        | Layer::Mirror(_) => true,
-        Layer::Vm(vm) => vm.share.is_none(),
-        Layer::Zfs(zfs) => zfs.volume.is_some() && zfs.origin != ZfsOrigin::Copy,
-        _ => false,
-    };
     let host = configuration.value("host").and_then(Node::as_table);
     if let Some(queue) = host.and_then(|host| host.get("queue"))
-        && !layers.iter().any(has_queue)
+        && !layers.iter().any(Layer::gives_devices)
     {
         let message = "`host.queue` has no effect: no layer of the target is a device";
         let hint = "leave it out, or name a layer such as `loop` or `device`";
@@ -443,27 +431,32 @@ fn built(
         let wanted = wanted(&words[..index], report);
         let layer = layer(kind, keyed, folder, wanted, report)?;
         given = Some(match &layer {
-            Layer::Zram { .. }
-            | Layer::Loop { .. }
-            | Layer::Delay { .. }
-            | Layer::Md(_)
-            | Layer::Dm(_)
-            | Layer::Mirror(_) => Gives::Devices,
-            Layer::Vm(vm) => match vm.share {
-                Some(_) => Gives::Folder,
-                None => Gives::Devices,
-            },
+            layer if layer.gives_devices() => Gives::Devices,
             Layer::File { .. } => Gives::Files,
-            Layer::Zfs(zfs) if zfs.volume.is_some() && zfs.origin != ZfsOrigin::Copy => {
-                Gives::Devices
-            }
             Layer::Throttle(_) => given.unwrap_or(Gives::Devices),
             _ => Gives::Folder,
         });
         layers.push(layer);
     }
     layers.reverse();
+    zones_below(&layers, at, report);
     (report.errors() == before).then_some(layers)
+}
+
+/// Reports a file system on the zoned disks of virtual machines that cannot use them.
+fn zones_below(layers: &[Layer], at: &Range<usize>, report: &mut Report<'_>) {
+    let mut places = layers.iter().enumerate();
+    let zoned = places.find_map(|(place, layer)| match layer {
+        Layer::Vm(vm) if vm.disk().zone.is_some() => Some(place),
+        _ => None,
+    });
+    let mut above = layers[..zoned.unwrap_or_default()].iter().rev();
+    let first = above.find(|layer| matches!(layer, Layer::FileSystem { .. } | Layer::Zfs(_)));
+    if let Some(above) = first.filter(|layer| layer.kind() != "btrfs") {
+        let message = format!("`{}` cannot use disks with zones", above.kind());
+        let hint = "leave out `vm.disk.zone`, or put `vm` on top and write with `zonemode=zbd`";
+        report.error(at.clone(), message, hint);
+    }
 }
 
 fn misfit(kind: &str, needs: Needs) -> (String, String) {
@@ -707,12 +700,37 @@ fn layer(
         }
         "vm" => Layer::Vm(vm(keyed, folder, report)),
         "delay" => Layer::Delay {
-            read_ns: keyed.time("read", report).unwrap_or_default().0,
-            write_ns: keyed.time("write", report).unwrap_or_default().0,
+            read_ns: whole(keyed, "read", MILLISECOND, report).unwrap_or_default(),
+            write_ns: whole(keyed, "write", MILLISECOND, report).unwrap_or_default(),
             pinning: pinning(keyed, ["cpus", "numa"], report),
         },
         _ => return None,
     })
+}
+
+/// Units of times in layers, ns.
+const MILLISECOND: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// A time in whole units, ns.
+fn whole(
+    keyed: &Keyed<'_>,
+    name: &'static str,
+    unit_ns: u64,
+    report: &mut Report<'_>,
+) -> Option<u64> {
+    let span = keyed.time(name, report)?;
+    if !span.0.is_multiple_of(unit_ns)
+        && let Some(at) = keyed.at(name)
+    {
+        let units = match unit_ns {
+            SECOND => "seconds",
+            _ => "milliseconds",
+        };
+        let message = format!("`{}` cannot be {span}", keyed.full(name));
+        report.error(at, message, format!("use whole {units}"));
+    }
+    Some(span.0)
 }
 
 fn md(keyed: &Keyed<'_>, report: &mut Report<'_>) -> MdLayer {
@@ -774,17 +792,25 @@ fn dm(keyed: &Keyed<'_>, report: &mut Report<'_>) -> DmTarget {
             report.error(at, message, hint);
         }
     }
-    let mut time = |name: &str| keyed.time(name, report).map(|time| time.0);
     match target {
         "delay" => {
+            let mut time = |name| whole(keyed, name, MILLISECOND, report);
             let write_ns = time("write").unwrap_or_default();
+            let read_ns = time("read").unwrap_or_default();
+            let flush_ns = time("flush").unwrap_or(write_ns);
+            if read_ns.max(write_ns).max(flush_ns) == 0 && !keyed.has_unknown() {
+                let message = "`dm.target = \"delay\"` delays nothing";
+                let hint = "add `dm.read = \"2ms\"` or `dm.write`, or use `linear`";
+                report.error(keyed.whole(), message, hint);
+            }
             DmTarget::Delay {
-                read_ns: time("read").unwrap_or_default(),
+                read_ns,
                 write_ns,
-                flush_ns: time("flush").unwrap_or(write_ns),
+                flush_ns,
             }
         }
         "flakey" => {
+            let mut time = |name| whole(keyed, name, SECOND, report);
             let (up_ns, down_ns) = (time("up"), time("down"));
             let mut needed = ["up", "down"].into_iter();
             let lacks = needed.any(|name| keyed.value(name).is_none());
@@ -1039,6 +1065,23 @@ fn provision(layers: Vec<Layer>, keyed: &Keyed<'_>, report: &mut Report<'_>) -> 
         Some(host) => texts(host.scalars(name, report)),
         None => Default::default(),
     };
+    for (entry, _) in keyed.scalars("env", report) {
+        if entry.key.is_empty() || entry.key.contains(['=', ' ', '\t', '\0']) {
+            let message = format!("`{}` is not a name of an environment variable", entry.key);
+            let hint = "use letters, digits and `_`";
+            report.error(entry.key_at.clone(), message, hint);
+        }
+    }
+    for name in keyed.texts("sample", report) {
+        if name.value.trim().is_empty() {
+            let message = "an empty name of a server process matches none";
+            report.error(
+                name.at,
+                message,
+                "write its name, such as `qemu-system-x86`",
+            );
+        }
+    }
     let mut command = |name: &str| keyed.text(name, report).map(|text| text.value);
     let (setup, ready, teardown) = (command("setup"), command("ready"), command("teardown"));
     Provision {

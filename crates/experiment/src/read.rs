@@ -830,7 +830,13 @@ impl File<'_, '_, '_> {
 
     /// Reports names in this key that no metric has.
     fn check_metrics(&mut self, keyed: &Keyed<'_>, key: &str, known: fn(&str) -> bool) {
+        let mut before: Vec<String> = Vec::new();
         for text in keyed.texts(key, self.report) {
+            if before.contains(&text.value) {
+                let message = format!("the metric `{}` is named twice", text.value);
+                self.report.error(text.at.clone(), message, "leave one out");
+            }
+            before.push(text.value.clone());
             if text.value != Metric::EVERY && !known(&text.value) {
                 self.unknown_metric(&text.value, text.at);
             }

@@ -1092,6 +1092,30 @@ fn arrays_and_mapped_devices_have_the_devices_that_they_need_below_them() {
             "3:6 `dm.target = \"flakey\"` lacks `dm.up` or `dm.down`",
         ),
         (
+            "target = \"dm on /x\"\ndm = { target = \"flakey\", up = \"500ms\", down = \"1s\" }",
+            "3:27 `dm.up` cannot be 500 ms",
+        ),
+        (
+            "target = \"dm on /x\"\ndm = { target = \"delay\", read = \"0s\" }",
+            "3:6 `dm.target = \"delay\"` delays nothing",
+        ),
+        (
+            "target = \"delay on /x\"\ndelay.read = \"500us\"",
+            "3:7 `delay.read` cannot be 500 µs",
+        ),
+        (
+            "target = \"ext4 on vm on file on /x\"\nfile.size = \"1GiB\"\nvm.disk = { interface = \"nvme\", zone = \"4MiB\" }",
+            "2:10 `ext4` cannot use disks with zones",
+        ),
+        (
+            "target = \"ext4 on /x\"\nenv = { \"A B\" = 1 }",
+            "3:9 `A B` is not a name of an environment variable",
+        ),
+        (
+            "target = \"ext4 on /x\"\nsample = [\"\"]",
+            "3:11 an empty name of a server process matches none",
+        ),
+        (
             "target = \"dm on file on /x\"\nfile.size = \"1GiB\"",
             "2:10 `dm` needs devices below it",
         ),

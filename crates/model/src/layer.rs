@@ -171,7 +171,7 @@ impl FileSystemKind {
 }
 
 /// A ZFS pool and what is used of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ZfsLayer {
     /// The words between the pool's name and the devices of `zpool create`, with the number of devices after each: empty
     /// for a stripe; `mirror` 2, `mirror` 2 for a stripe of two mirrors.
@@ -418,6 +418,22 @@ impl Layer {
             Layer::Dm(_) => "dm",
             Layer::Mirror(_) => "mirror",
             Layer::Vm(_) => "vm",
+        }
+    }
+
+    /// Whether it gives block devices of its own.
+    pub fn gives_devices(&self) -> bool {
+        match self {
+            Layer::Device { .. }
+            | Layer::Loop { .. }
+            | Layer::Zram { .. }
+            | Layer::Delay { .. }
+            | Layer::Md(_)
+            | Layer::Dm(_)
+            | Layer::Mirror(_) => true,
+            Layer::Vm(vm) => vm.share.is_none(),
+            Layer::Zfs(zfs) => zfs.volume.is_some() && zfs.origin != ZfsOrigin::Copy,
+            _ => false,
         }
     }
 

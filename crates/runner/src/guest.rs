@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use iodyno_guest::BOOT_LIMIT;
-use iodyno_model::{Layer, Provision};
+use iodyno_model::{Layer, Provision, ZfsOrigin};
 use iodyno_target::layers::{Guest, ProvisionRequest};
 
 use crate::process::{Connection, Launcher};
@@ -59,16 +59,17 @@ impl Launcher for GuestNode<'_> {
 pub(crate) fn request(target: &ProvisionRequest, guest: &Guest) -> Option<ProvisionRequest> {
     let provision = &target.provision;
     let (_, above) = provision.vm()?;
-    let device = |layer: &Layer| matches!(layer, Layer::Device { .. } | Layer::Loop { .. });
+    let below = &provision.layers[above.len() + 1..];
     // The host's own devices got these settings.
-    let queue = match provision.layers.iter().any(device) {
+    let queue = match below.iter().any(Layer::gives_devices) {
         true => Default::default(),
         false => provision.queue.clone(),
     };
-    // A golden disk was filled on the host.
-    let fill = match provision.golden() {
-        Some(_) => 0,
-        None => provision.fill,
+    // A golden disk, and the original of a clone or copy below, were filled on the host.
+    let filled = |layer: &Layer| matches!(layer, Layer::Zfs(zfs) if zfs.origin != ZfsOrigin::New);
+    let fill = match provision.golden().is_some() || below.iter().any(filled) {
+        true => 0,
+        false => provision.fill,
     };
     if above.is_empty() && fill == 0 && queue.is_empty() {
         return None;
@@ -99,7 +100,7 @@ pub(crate) fn request(target: &ProvisionRequest, guest: &Guest) -> Option<Provis
 
 #[cfg(test)]
 mod tests {
-    use iodyno_model::{DiskOrigin, FileSystemKind, VmDisk, VmLayer};
+    use iodyno_model::{DiskOrigin, FileSystemKind, VmDisk, VmLayer, ZfsLayer};
 
     use super::*;
 
@@ -164,5 +165,25 @@ mod tests {
         let mut golden = target(vec![clones, Layer::Directory { path: "/d".into() }]);
         golden.provision.fill = 1;
         assert_eq!(request(&golden, &guest), None);
+        // What the host has done is not repeated in the guest.
+        let zram = |count| Layer::Zram {
+            size: 1,
+            count,
+            algorithm: None,
+        };
+        let vm = || Layer::Vm(VmLayer::default());
+        let mut queued = target(vec![vm(), zram(1)]);
+        queued.provision.queue = [("scheduler".to_owned(), "none".to_owned())].into();
+        assert_eq!(request(&queued, &guest), None);
+        queued.provision.layers = vec![zram(1), vm(), Layer::Directory { path: "/d".into() }];
+        assert!(request(&queued, &guest).is_some_and(|it| !it.provision.queue.is_empty()));
+        let clone = Layer::Zfs(ZfsLayer {
+            origin: ZfsOrigin::Clone,
+            volume: Some(1 << 20),
+            ..ZfsLayer::default()
+        });
+        let mut cloned = target(vec![vm(), clone, zram(1)]);
+        cloned.provision.fill = 1;
+        assert_eq!(request(&cloned, &guest), None);
     }
 }
