@@ -7,7 +7,7 @@ DENY := 0.20.2
 PREFIX := /usr/local
 LINKS := $(PREFIX)/libexec/iodyno
 
-.PHONY: help build install install-links guest-kernel demo test test-long check deny static bench
+.PHONY: help build install install-links guest-kernel guest-zfs demo test test-long check deny static bench
 
 help:
 	@echo "make build       build $(IODYNO)"
@@ -15,6 +15,7 @@ help:
 	@echo "                 and the program of \`make static\`, if it was built, for nodes of other hosts"
 	@echo "make install-links  make links named fio and sysbench to it in LINKS ($(LINKS))"
 	@echo "make guest-kernel  fetch Debian's kernel for virtual machines into the cache of this user"
+	@echo "make guest-zfs   build OpenZFS for it, from Debian's sources; takes some minutes"
 	@echo "make demo        build it and compare reads one and sixteen at a time"
 	@echo "make test        run all tests; as root, or with INSTALL=1, install the tools they need first"
 	@echo "make test-long   run the tests that take minutes: resuming killed runs, simulated verdicts"
@@ -45,6 +46,9 @@ install-links:
 
 guest-kernel:
 	@.ci/guest-kernel
+
+guest-zfs:
+	@.ci/guest-zfs
 
 demo: build
 	@experiments/demo $(IODYNO)

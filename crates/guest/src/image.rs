@@ -47,6 +47,8 @@ pub struct Image {
     pub modules: Vec<PathBuf>,
     /// Other programs.
     pub programs: Vec<PathBuf>,
+    /// The folder of the kernel's own programs and libraries, see [`Kernel::tools`](crate::Kernel::tools).
+    pub tools: Option<PathBuf>,
 }
 
 impl Image {
@@ -57,7 +59,7 @@ impl Image {
     pub fn build(&self, cache: &Path) -> Result<PathBuf, GuestError> {
         let mut files = BTreeSet::new();
         for program in std::iter::once(&self.program).chain(&self.programs) {
-            files.extend(libraries(program)?);
+            files.extend(libraries(program, self.tools.as_deref())?);
         }
         files.extend(self.programs.iter().cloned());
         files.extend(
@@ -114,6 +116,21 @@ impl Image {
         Ok(hash.digest())
     }
 
+    /// Where a file of the host is in the guest, without the leading slash: at the same path, except that the kernel's own programs
+    /// come before the host's, and their libraries are where every program looks for them.
+    fn place(&self, file: &Path) -> String {
+        let own = |folder: &str, place: &str| {
+            let inner = file.strip_prefix(self.tools.as_ref()?.join(folder)).ok()?;
+            Some(format!("{place}/{}", inner.display()))
+        };
+        own("sbin", "usr/local/sbin")
+            .or_else(|| own("lib", "usr/lib"))
+            .unwrap_or_else(|| {
+                let place = file.strip_prefix("/").unwrap_or(file);
+                place.to_string_lossy().into_owned()
+            })
+    }
+
     fn write(&self, files: &BTreeSet<PathBuf>, path: &Path) -> Result<(), GuestError> {
         let mut entries = Entries::new();
         entries.insert("init".to_owned(), Entry::Link(format!("/{PROGRAM}")));
@@ -125,11 +142,7 @@ impl Image {
             entries.insert(folder.to_owned(), Entry::Folder);
         }
         for file in files {
-            let place = file.strip_prefix("/").unwrap_or(file);
-            entries.insert(
-                place.to_string_lossy().into_owned(),
-                Entry::Copy(file.clone()),
-            );
+            entries.insert(self.place(file), Entry::Copy(file.clone()));
         }
         let mut list = String::new();
         for module in &self.modules {
@@ -147,14 +160,18 @@ impl Image {
     }
 }
 
-/// The dynamic linker and the libraries of a program, by ldd(1); none if it is linked statically.
-fn libraries(program: &Path) -> Result<Vec<PathBuf>, GuestError> {
+/// The dynamic linker and the libraries of a program, by ldd(1); none if it is linked statically. Programs of the kernel use the
+/// libraries beside them.
+fn libraries(program: &Path, tools: Option<&Path>) -> Result<Vec<PathBuf>, GuestError> {
     let failed = |why: String| GuestError::Failed {
         command: format!("ldd {}", program.display()),
         why,
     };
     let mut command = Command::new("ldd");
     command.arg(program).stdin(Stdio::null()).env("LC_ALL", "C");
+    if let Some(folder) = tools.filter(|folder| program.starts_with(folder)) {
+        command.env("LD_LIBRARY_PATH", folder.join("lib"));
+    }
     let output = command
         .output()
         .map_err(|error| failed(error.to_string()))?;
@@ -258,6 +275,7 @@ mod tests {
             program: std::env::current_exe().unwrap(),
             modules: vec![module.clone()],
             programs: vec![PathBuf::from("/bin/true")],
+            tools: None,
         };
         let built = image.build(temp.path()).unwrap();
         let content = fs::read(&built).unwrap();
@@ -277,6 +295,23 @@ mod tests {
         assert_ne!(other, built);
         let left = fs::read_dir(temp.path().join("initramfs")).unwrap().count();
         assert_eq!(left, 2);
+    }
+
+    #[test]
+    fn the_programs_of_the_kernel_come_before_those_of_the_host() {
+        let image = Image {
+            program: PathBuf::from("/usr/bin/iodyno"),
+            modules: Vec::new(),
+            programs: Vec::new(),
+            tools: Some("/cache/kernel".into()),
+        };
+        let place = |path: &str| image.place(Path::new(path));
+        assert_eq!(place("/cache/kernel/sbin/zpool"), "usr/local/sbin/zpool");
+        assert_eq!(
+            place("/cache/kernel/lib/libzfs.so.4"),
+            "usr/lib/libzfs.so.4"
+        );
+        assert_eq!(place("/sbin/mdadm"), "sbin/mdadm");
     }
 
     #[test]
@@ -311,6 +346,7 @@ mod tests {
             program: std::env::current_exe().unwrap(),
             modules: Vec::new(),
             programs: vec![temp.path().join("absent")],
+            tools: None,
         };
         let error = image.build(temp.path()).unwrap_err().to_string();
         assert!(error.contains("/absent"), "{error}");

@@ -14,9 +14,17 @@ pub struct Kernel {
     pub image: PathBuf,
     /// The folder of its modules.
     pub modules: PathBuf,
+    /// Where programs for this kernel are, in `sbin`, with libraries of theirs in `lib`; `None`: the host's own are used.
+    pub tools: Option<PathBuf>,
 }
 
 impl Kernel {
+    /// A program for this kernel.
+    pub fn tool(&self, name: &str) -> Option<PathBuf> {
+        let path = self.tools.as_ref()?.join("sbin").join(name);
+        path.is_file().then_some(path)
+    }
+
     /// Finds a kernel in a folder that the user names, otherwise in the first of these that has one: the folder `kernel`
     /// in the cache, and the root of the host. Of several, the one of this release is chosen, otherwise the one whose
     /// image is the newest.
@@ -34,7 +42,11 @@ impl Kernel {
             None => vec![cache.join("kernel"), root.to_owned()],
         };
         let found = folders.iter().find_map(|folder| in_folder(folder, release));
-        found.ok_or_else(|| {
+        let own = |found: Kernel| Kernel {
+            tools: found.tools.filter(|folder| folder != root),
+            ..found
+        };
+        found.map(own).ok_or_else(|| {
             let folders = folders
                 .iter()
                 .map(|folder| format!("`{}`", folder.display()));
@@ -56,6 +68,7 @@ fn in_folder(folder: &Path, release: &str) -> Option<Kernel> {
             release: found,
             image: image.path(),
             modules,
+            tools: Some(folder.to_owned()),
         };
         Some((kernel.release == release, age, kernel))
     });
@@ -90,8 +103,14 @@ mod tests {
         assert_eq!(found.release, "6.2");
         assert_eq!(found.image, root.join("boot/vmlinuz-6.2"));
         assert_eq!(found.modules, root.join("lib/modules/6.2"));
+        assert_eq!(found.tools, None);
         add(&cache.join("kernel"), "6.3", true);
-        assert_eq!(find(None).unwrap().release, "6.3");
+        let found = find(None).unwrap();
+        assert_eq!(found.release, "6.3");
+        assert_eq!(found.tool("zpool"), None);
+        fs::create_dir(cache.join("kernel/sbin")).unwrap();
+        fs::write(cache.join("kernel/sbin/zpool"), "").unwrap();
+        assert_eq!(found.tool("zpool"), Some(cache.join("kernel/sbin/zpool")));
         assert!(find(Some(&named)).is_err());
         add(&named, "6.4", true);
         assert_eq!(find(Some(&named)).unwrap().release, "6.4");

@@ -70,6 +70,16 @@ impl ModuleTree {
         Ok(tree)
     }
 
+    /// The release of the kernel.
+    pub fn release(&self) -> &str {
+        &self.release
+    }
+
+    /// Whether the kernel has a module, as a file or built in.
+    pub fn has(&self, name: &str) -> bool {
+        self.files.contains_key(name) || self.builtin.contains(name)
+    }
+
     /// The files to load for these modules, each after those that it needs. Modules that are part of the kernel need no
     /// file.
     ///
@@ -102,9 +112,8 @@ impl ModuleTree {
         let name = name.replace('-', "_");
         let name = name.strip_prefix("crypto_").unwrap_or(&name);
         let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
-        let known = |name: &str| self.files.contains_key(name) || self.builtin.contains(name);
         let name = match alias {
-            Some((_, module)) if !known(name) => module,
+            Some((_, module)) if !self.has(name) => module,
             _ => name,
         };
         if !seen.insert(name.to_owned()) || self.builtin.contains(name) {

@@ -285,6 +285,7 @@ pub fn modules_of(vm: &VmLayer, below: usize, above: &[Layer]) -> Vec<&'static s
             Layer::Overlay { .. } => Some("overlay"),
             Layer::Md(md) => Some(md.level.name()),
             Layer::Dm(target) => Some(target.module()),
+            Layer::Zfs(_) => Some("zfs"),
             _ => None,
         });
         if let Layer::Dm(DmTarget::Crypt { cipher, .. }) = layer {

@@ -38,6 +38,23 @@ struct RawFiemap {
     extents: [RawExtent; EXTENTS_A_CALL],
 }
 
+/// The name of the ZFS volume that is this device: `pool/volume`.
+///
+/// # Errors
+/// `ENOTTY` if it is another device.
+pub fn zvol_name(device: BorrowedFd<'_>) -> io::Result<String> {
+    /// BLKZNAME, `_IOR(0x12, 125, char[256])`.
+    const BLKZNAME: u64 = 0x8100_127D;
+    let mut name = [0u8; 256];
+    // SAFETY: the driver of ZFS writes at most 256 bytes, and others refuse the number.
+    let got = unsafe { libc::ioctl(device.as_raw_fd(), BLKZNAME as _, name.as_mut_ptr()) };
+    if got != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(text).into_owned())
+}
+
 /// A part of a file that has space allocated on the storage below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {

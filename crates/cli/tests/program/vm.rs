@@ -165,6 +165,34 @@ fn arrays_and_mapped_devices_are_made_in_a_virtual_machine() {
 }
 
 #[test]
+fn a_volume_of_openzfs_is_made_in_a_virtual_machine() {
+    let kernel = match kernel() {
+        Ok(kernel) => kernel,
+        Err(why) => return skip(why),
+    };
+    if !kernel.join("sbin/zpool").is_file() {
+        return skip("there is no OpenZFS for guests: run `make guest-zfs`");
+    }
+    let home = Home::new();
+    let job = "number_ios = 100, end_fsync = 1";
+    let file = experiment(&home, "ext4 on zfs on vm", 1, &kernel, job);
+    let text = fs::read_to_string(&file).unwrap();
+    let volume =
+        "zfs = { volume = \"64MiB\", volblocksize = \"4K\", compression = \"off\" }\nvm = {";
+    let text = text.replace("vm = {", volume).replace("32MiB", "192MiB");
+    home.file("vm.toml", &text.replace("384MiB", "768MiB"));
+    home.iodyno(&["run", &file]).succeeds();
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    let trial = &shown["trials"][0];
+    assert_eq!(trial["groups"][0]["rows"][0]["ops"], 100, "{trial}");
+    let facts = &trial["nodes"][0]["environment"]["made"]["facts"];
+    assert_eq!(facts["layers"], "ext4 on zfs on vm on file on directory");
+    assert_eq!(facts["zfs.implementation"], "kernel");
+    let properties = facts["zfs.properties"].as_str().unwrap();
+    assert!(properties.contains("volblocksize\t4K"), "{properties}");
+}
+
+#[test]
 fn too_little_memory_for_a_guest_is_reported_before_it_boots() {
     let kernel = match kernel() {
         Ok(kernel) => kernel,

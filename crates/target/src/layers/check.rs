@@ -309,7 +309,8 @@ impl Maker<'_> {
             } else if place >= above {
                 faults.extend(mapped::lacking(&mut hands, layer));
             }
-            faults.extend(self.layer_faults(layer, provision, devices, request, &mut hands));
+            let in_guest = place < above;
+            faults.extend(self.layer_faults(layer, in_guest, devices, request, &mut hands));
             if place < above {
                 continue;
             }
@@ -367,11 +368,12 @@ impl Maker<'_> {
     fn layer_faults(
         &self,
         layer: &Layer,
-        provision: &Provision,
+        in_guest: bool,
         devices: usize,
         request: &ProvisionRequest,
         hands: &mut Hands<'_>,
     ) -> Vec<Diagnostic> {
+        let provision = &request.provision;
         match layer {
             // The command makes it.
             Layer::Directory { .. } if provision.setup.is_some() => Vec::new(),
@@ -380,6 +382,12 @@ impl Maker<'_> {
                 let faults = paths.iter();
                 let faults = faults.map(|path| device_fault(path, &request.destroy, hands.guard));
                 faults.flatten().collect()
+            }
+            // What the guest's ZFS lacks is found in the guest.
+            Layer::Zfs(zfs) if in_guest => {
+                let mut faults = zfs_faults(zfs, provision);
+                faults.extend(zfs::unpinned(zfs));
+                faults
             }
             Layer::Zfs(zfs) => {
                 let mut faults = zfs::check(hands, zfs, devices);

@@ -909,8 +909,9 @@ impl Making<'_, '_> {
         layer: &ZfsLayer,
         below: &Storage,
     ) -> Result<Storage, Diagnostic> {
-        let token = &self.request.token;
         let point = self.mount_point(name)?;
+        let devices = self.vdevs(below)?;
+        let token = &self.request.token;
         if !zfs::in_kernel(self.hands.host) {
             let log = self.mounts.join("zfs-fuse.log");
             let pinning = layer.pinning.clone();
@@ -918,27 +919,19 @@ impl Making<'_, '_> {
         }
         self.step(Action::Pool {
             name: zfs::pool(token),
-            arguments: zfs::create(token, layer, &below.words()?),
+            arguments: zfs::create(token, layer, &devices),
         })?;
         let data = zfs::dataset(token);
         let mount_point = word(&point).map_err(Diagnostic::error)?;
-        let made = match layer.volume {
-            Some(_) => Storage::Devices(vec![zfs::volume_path(&data)]),
-            None => Storage::Folder(point),
-        };
         if layer.origin == ZfsOrigin::New {
             self.create_data(&data, layer, &mount_point)?;
-            return self.await_devices(made);
+            return self.data(layer, &data, point);
         }
         let original = format!("{}/original", zfs::pool(token));
         let original_point = self.mount_point("original")?;
         let original_path = word(&original_point).map_err(Diagnostic::error)?;
         self.create_data(&original, layer, &original_path)?;
-        let source = match layer.volume {
-            Some(_) => Storage::Devices(vec![zfs::volume_path(&original)]),
-            None => Storage::Folder(original_point),
-        };
-        let source = self.await_devices(source)?;
+        let source = self.data(layer, &original, original_point)?;
         self.fill(&source, self.request.provision.fill)?;
         let snapshot = format!("{original}@original");
         self.run(&["zfs", "snapshot", &snapshot])?;
@@ -947,7 +940,7 @@ impl Making<'_, '_> {
             Some(_) => self.run(&["zfs", "clone", &snapshot, &data])?,
             None => self.run(&["zfs", "clone", "-o", &place, &snapshot, &data])?,
         }
-        let made = self.await_devices(made)?;
+        let made = self.data(layer, &data, point)?;
         if layer.origin == ZfsOrigin::Clone {
             return Ok(made);
         }
@@ -977,14 +970,49 @@ impl Making<'_, '_> {
         self.run(&words)
     }
 
-    /// Waits for the device nodes, which udev makes.
-    fn await_devices(&mut self, storage: Storage) -> Result<Storage, Diagnostic> {
-        if let Storage::Devices(devices) = &storage {
-            for device in devices {
-                self.await_path(device)?;
+    /// The devices or files of a pool. In a guest, which has no udev, disks are used by a partition.
+    fn vdevs(&mut self, below: &Storage) -> Result<Vec<String>, Diagnostic> {
+        let lowest = self.request.provision.layers.last();
+        let disk = iodyno_guest::disk_path(&self.request.token, 0);
+        let folder = disk.parent();
+        let in_guest = matches!(lowest, Some(Layer::Device { paths })
+            if paths.iter().all(|path| path.parent() == folder));
+        let mut devices = below.words()?;
+        if let (true, Storage::Devices(paths)) = (in_guest, below) {
+            for (device, path) in devices.iter_mut().zip(paths) {
+                let found = zfs::partition(self.hands.host.roots(), path);
+                let Some((command, partition)) = found else {
+                    continue;
+                };
+                self.step(Action::Run { command })?;
+                self.await_path(&partition)?;
+                *device = word(&partition).map_err(Diagnostic::error)?;
             }
         }
-        Ok(storage)
+        Ok(devices)
+    }
+
+    /// The folder of a dataset, or the device of a volume, which appears when the kernel has made it.
+    fn data(
+        &mut self,
+        layer: &ZfsLayer,
+        name: &str,
+        point: PathBuf,
+    ) -> Result<Storage, Diagnostic> {
+        if layer.volume.is_none() {
+            return Ok(Storage::Folder(point));
+        }
+        for _ in 0..TRIES {
+            if let Some(device) = zfs::volume_device(self.hands.host.roots(), name) {
+                return Ok(Storage::Devices(vec![device]));
+            }
+            if (self.hands.stop)() {
+                break;
+            }
+            self.hands.host.sleep(PAUSE);
+        }
+        let message = format!("the device of the volume `{name}` did not appear within 10 s");
+        Err(Diagnostic::error(message))
     }
 
     fn await_path(&mut self, path: &Path) -> Result<(), Diagnostic> {

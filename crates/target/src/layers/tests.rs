@@ -1504,15 +1504,19 @@ fn virtual_machines_are_refused_with_all_faults_and_leave_the_layers_above_to_th
         }],
         ..VmLayer::default()
     };
+    let delay = Layer::Delay {
+        read_ns: 1_000_000,
+        write_ns: 0,
+        pinning: Pinning::default(),
+    };
     assert_eq!(
-        faults(wrong, vec![mirrors()], 3),
+        faults(wrong, vec![delay], 3),
         [
-            "`zfs` cannot be made in a virtual machine",
+            "`delay` cannot be made in a virtual machine",
             "2 virtual machines cannot share 3 files or devices equally",
             "qemu has no `aio=native` with `cache=writeback`",
             "`/dev/kvm` cannot be used",
             "there is no kernel for guests in `/var/cache/iodyno/kernel` or ``",
-            "the layout of `zfs` has 4 devices, and there are 3 below",
         ]
     );
     let kernel = root.join("k");
@@ -1535,7 +1539,21 @@ fn virtual_machines_are_refused_with_all_faults_and_leave_the_layers_above_to_th
     let all = "a/virtio_pci.ko\na/virtio_console.ko\na/virtio_blk.ko\na/ext4.ko\n";
     fs::write(modules.join("modules.builtin"), all).unwrap();
     let none: [&str; 0] = [];
-    assert_eq!(faults(fitting, vec![ext4], 1), none);
+    assert_eq!(faults(fitting.clone(), vec![ext4], 1), none);
+    let zfs = Layer::Zfs(ZfsLayer {
+        pinning: Pinning {
+            cpus: Some("0".to_owned()),
+            numa: None,
+        },
+        ..ZfsLayer::default()
+    });
+    assert_eq!(
+        faults(fitting, vec![zfs], 4),
+        [
+            "there is no OpenZFS for the guests' kernel 6.1",
+            "`zfs.cpus` and `zfs.numa` have no effect: ZFS runs in the kernel",
+        ]
+    );
 }
 
 #[test]

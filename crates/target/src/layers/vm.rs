@@ -25,8 +25,10 @@ use crate::roots::{Roots, text};
 
 use super::action::Action;
 use super::host::{Host, word};
-use super::{Making, PAUSE, TRIES, check};
+use super::{Making, PAUSE, TRIES, check, zfs};
 
+/// The module of OpenZFS.
+const ZFS: &str = "zfs";
 /// The program that makes overlays.
 const QEMU_IMG: &str = "qemu-img";
 /// The longest path of a unix socket, bytes.
@@ -64,12 +66,7 @@ pub(super) fn faults(
         faults.push(Diagnostic::error(message).hint(hint));
     };
     for layer in above {
-        if let Layer::Zfs(_)
-        | Layer::Delay { .. }
-        | Layer::Mirror(_)
-        | Layer::Throttle(_)
-        | Layer::Vm(_) = layer
-        {
+        if let Layer::Delay { .. } | Layer::Mirror(_) | Layer::Throttle(_) | Layer::Vm(_) = layer {
             let message = format!("`{}` cannot be made in a virtual machine", layer.kind());
             fault(message, "put it below `vm`, or leave it out");
         }
@@ -155,7 +152,17 @@ pub(super) fn faults(
     match kernel(host, vm).and_then(|kernel| ModuleTree::read(&kernel.modules)) {
         Ok(tree) => {
             let each = below / (vm.guests.max(1) as usize);
-            let order = tree.load_order(&modules_of(vm, each, above));
+            let mut modules = modules_of(vm, each, above);
+            if above.iter().any(is_zfs) && !(has_zfs(host, vm) && tree.has(ZFS)) {
+                let message = format!(
+                    "there is no OpenZFS for the guests' kernel {}",
+                    tree.release()
+                );
+                let hint = "build it with `make guest-zfs`, or put `zfs` below `vm`";
+                faults.push(Diagnostic::error(message).hint(hint));
+                modules.retain(|name| *name != ZFS);
+            }
+            let order = tree.load_order(&modules);
             faults.extend(order.err().map(|error| diagnostic(&error)));
         }
         Err(error) => faults.push(diagnostic(&error)),
@@ -187,6 +194,27 @@ fn kernel(host: &dyn Host, vm: &VmLayer) -> Result<Kernel, GuestError> {
     let cache = host.cache().unwrap_or_default();
     let release = text(host.roots().proc.join("sys/kernel/osrelease")).unwrap_or_default();
     Kernel::find(vm.kernel.as_deref(), &cache, &host.roots().root, &release)
+}
+
+fn is_zfs(layer: &Layer) -> bool {
+    matches!(layer, Layer::Zfs(_))
+}
+
+/// The program of this name for a kernel of guests: its own, or that of the host, if it is the host's kernel.
+fn tool_of(host: &dyn Host, kernel: &Kernel, name: &str) -> Option<PathBuf> {
+    match kernel.tools {
+        Some(_) => kernel.tool(name),
+        None => host.program(name),
+    }
+}
+
+/// Whether there are programs of OpenZFS for the kernel of the guests.
+fn has_zfs(host: &dyn Host, vm: &VmLayer) -> bool {
+    let found = kernel(host, vm);
+    found.is_ok_and(|kernel| {
+        let mut tools = zfs::TOOLS.iter();
+        tools.all(|name| tool_of(host, &kernel, name).is_some())
+    })
 }
 
 /// The numbers of the disks that trials can use.
@@ -503,6 +531,11 @@ impl Making<'_, '_> {
         let devices = [Layer::Device { paths: Vec::new() }];
         let tools = above.iter().chain(&devices).flat_map(check::tools);
         let mut programs: Vec<PathBuf> = tools.filter_map(|(name, _)| host.program(name)).collect();
+        if above.iter().any(is_zfs) {
+            let tools = zfs::TOOLS.iter();
+            programs.extend(tools.filter_map(|name| tool_of(host, kernel, name)));
+            programs.extend(host.program(zfs::ADD_PARTITION));
+        }
         programs.sort();
         programs.dedup();
         let image = || -> Result<PathBuf, GuestError> {
@@ -511,6 +544,7 @@ impl Making<'_, '_> {
                 program,
                 modules: tree.load_order(&modules_of(vm, below, above))?,
                 programs,
+                tools: kernel.tools.clone(),
             };
             image.build(cache)
         };

@@ -2,15 +2,18 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use iodyno_model::{Diagnostic, Layer, Pinning, ZfsLayer};
+use iodyno_sys::host::zvol_name;
 
+use crate::block::Block;
 use crate::journal::{Journal, Step};
 use crate::mounts;
-use crate::roots::text;
+use crate::roots::{Roots, names, text};
 
 use super::action::{Action, Hands};
 use super::host::{Host, word};
@@ -31,6 +34,13 @@ const SERVER: [&str; 4] = [
     "--no-kstat-mount",
     "--disable-block-cache",
 ];
+
+/// The programs of OpenZFS that are used.
+pub(crate) const TOOLS: [&str; 2] = ["zpool", "zfs"];
+/// The program that makes a partition without writing to the device.
+pub(crate) const ADD_PARTITION: &str = "addpart";
+/// The start of that partition, sectors of 512 bytes.
+const FIRST_SECTOR: u64 = 2048;
 
 /// The pool of a target.
 pub(crate) fn pool(token: &str) -> String {
@@ -58,6 +68,50 @@ pub(crate) fn copies(token: &str) -> String {
 /// The device of a volume.
 pub(crate) fn volume_path(name: &str) -> PathBuf {
     Path::new("/dev/zvol").join(name)
+}
+
+/// The device of a volume: the link that udev makes, or, without udev, the kernel's name of it. `None`: it does not exist yet.
+pub(crate) fn volume_device(roots: &Roots, name: &str) -> Option<PathBuf> {
+    let link = volume_path(name);
+    if link.exists() {
+        return Some(link);
+    }
+    if roots.root.join("run/udev").exists() {
+        return None;
+    }
+    let devices = names(roots.sys.join("block")).into_iter();
+    let mut devices = devices.filter(|device| device.starts_with("zd"));
+    let device = devices.find(|device| {
+        let file = File::open(roots.dev.join(device));
+        file.is_ok_and(|file| zvol_name(file.as_fd()).is_ok_and(|found| found == name))
+    });
+    device.map(|device| roots.dev.join(device))
+}
+
+/// The command that makes a partition of a whole disk known to the kernel, and the partition; `None`: it is not a disk.
+/// zpool writes a partition table to a whole disk, and waits for the links that udev makes for it.
+pub(crate) fn partition(roots: &Roots, device: &Path) -> Option<(Vec<String>, PathBuf)> {
+    let device = device.canonicalize().ok()?;
+    let name = device.file_name()?.to_str()?;
+    let block = Block::named(roots, name).ok()?;
+    let mapped = ["dm-", "loop", "zram"];
+    if block.parent().is_some() || mapped.iter().any(|kind| name.starts_with(kind)) {
+        return None;
+    }
+    let separator = match name.ends_with(|last: char| last.is_ascii_digit()) {
+        true => "p",
+        false => "",
+    };
+    let length = (block.length() / 512).saturating_sub(2 * FIRST_SECTOR);
+    let path = device.display();
+    let words = [
+        ADD_PARTITION.to_owned(),
+        path.to_string(),
+        "1".to_owned(),
+        FIRST_SECTOR.to_string(),
+        length.to_string(),
+    ];
+    Some((words.into(), PathBuf::from(format!("{path}{separator}1"))))
 }
 
 /// Whether the kernel has ZFS.
@@ -300,13 +354,12 @@ pub(crate) fn check(hands: &mut Hands<'_>, layer: &ZfsLayer, devices: usize) -> 
             faults.push(Diagnostic::error("zfs-fuse has no volumes").hint(hint));
         }
     }
-    if !layer.pinning.is_none() {
+    if in_kernel(hands.host) {
+        faults.extend(unpinned(layer));
+    } else if !layer.pinning.is_none() {
         let wanted = layer.pinning.cpus.as_deref().and_then(Pinning::numbers);
         let runs_there = || Pinning::numbers(&server_cpus(hands)) == wanted && wanted.is_some();
-        if in_kernel(hands.host) {
-            let message = "`zfs.cpus` and `zfs.numa` have no effect: ZFS runs in the kernel";
-            faults.push(Diagnostic::error(message).hint("leave them out"));
-        } else if !runs_there() && pools(hands).is_ok() {
+        if !runs_there() && pools(hands).is_ok() {
             let message = "zfs-fuse runs already, so `zfs.cpus` and `zfs.numa` have no effect";
             faults.push(Diagnostic::error(message).hint("end it first"));
         }
@@ -329,6 +382,12 @@ pub(crate) fn check(hands: &mut Hands<'_>, layer: &ZfsLayer, devices: usize) -> 
         }
     }
     faults
+}
+
+/// OpenZFS cannot be pinned.
+pub(crate) fn unpinned(layer: &ZfsLayer) -> Option<Diagnostic> {
+    let message = "`zfs.cpus` and `zfs.numa` have no effect: ZFS runs in the kernel";
+    (!layer.pinning.is_none()).then(|| Diagnostic::error(message).hint("leave them out"))
 }
 
 /// What is wrong with a property according to the usage of `zfs get` or `zpool get`.
