@@ -9,8 +9,8 @@ use super::{LegView, PolicyKind, ReadPolicy, ReadRequest, least, readable};
 ///
 /// - *Delay*: how much later the leg is expected to end the read than the best leg, from the work in its queue
 ///   ([`LegView::work_ns`]) and its costs of a move and of a byte. While every leg has work, a delay does not reduce the throughput: it
-///   counts by [`Adaptive::DELAY`] only. It counts fully when a leg is idle; in between by e^(−w/m), where w is the
-///   least work of a leg and m the cost of a move on the fastest leg.
+///   counts by [`Adaptive::DELAY`] only. It counts fully when a leg is idle; in between by e^(−w/(c · m)), where w is the
+///   least work of a leg, c [`Adaptive::IDLE`], and m the cost of a move on the fastest leg.
 /// - *Movement*, on rotating legs: [`Adaptive::DISTANCE`] · m · √(distance to the centre of the leg / length of the range in use).
 ///   The centre is a moving average of the offsets that the leg served, so that legs divide the range in use among them, and busy parts
 ///   of it are divided more finely. On all legs, a read that continues the last one of the leg has −[`Adaptive::CONTINUES`] · m.
@@ -71,6 +71,8 @@ impl Adaptive {
     pub const DISTANCE: f64 = 7.0;
     /// Weight of a read that continues the last one, in movements.
     pub const CONTINUES: f64 = 8.0;
+    /// Work of a leg that is nearly idle, in movements.
+    pub const IDLE: f64 = 0.1;
     /// Weight of a read in the centre of its leg.
     pub const CENTRE: f64 = 0.02;
     /// Number of reads after which a slow leg gets one.
@@ -103,7 +105,7 @@ impl Adaptive {
         let soonest = least(legs, end)?;
         let movements = readable(legs).map(|leg| Costs::of(&legs[leg]).movement);
         let movement = movements.fold(f64::INFINITY, f64::min);
-        let idle = (-work(soonest) / movement.max(1.0)).exp();
+        let idle = (-work(soonest) / (Self::IDLE * movement).max(1.0)).exp();
         let range = self.range.1.saturating_sub(self.range.0).max(1) as f64;
         least(legs, |leg| {
             let Served { centre, next, .. } = self.legs[leg];
