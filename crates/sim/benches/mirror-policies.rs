@@ -26,7 +26,6 @@ const MIRRORS: u64 = 2;
 /// Simulated time before and of a measurement, s. The faster the disks, the less of it is needed for as many reads; what 16 threads
 /// read ahead, 256 MiB, has to be small beside it.
 const HDD_S: (f64, f64) = (10.0, 40.0);
-const SATA_S: (f64, f64) = (1.0, 4.0);
 const FLASH_S: (f64, f64) = (0.1, 0.3);
 
 /// What is simulated.
@@ -360,35 +359,37 @@ fn main() {
         compare(&all, &[1, 2, 3], filter);
     }
     if matches!(part, "all" | "held-out") {
-        let large = HddSettings {
-            media_rate: 230e6,
-            near: (1.4e6, 0.7e6),
-            far: (5.0e6, 0.010e6),
-            overhead_ns: 0.15e6,
-            cache: 32 << 20,
+        let slow = HddSettings {
+            rotation_ns: 60e9 / 5400.0,
+            media_rate: 180e6,
+            near: (1.8e6, 0.6e6),
+            far: (6.0e6, 0.011e6),
+            overhead_ns: 0.2e6,
+            cache: 16 << 20,
+            choices: 32,
             ..hdd.clone()
         };
         let fast = HddSettings {
-            rotation_ns: 60e9 / 10_000.0,
-            media_rate: 110e6,
-            near: (0.7e6, 0.4e6),
-            far: (2.4e6, 0.006e6),
+            rotation_ns: 60e9 / 15_000.0,
+            media_rate: 160e6,
+            near: (0.5e6, 0.3e6),
+            far: (1.8e6, 0.004e6),
             overhead_ns: 0.1e6,
-            choices: 32,
+            choices: 16,
             ..hdd
         };
-        let sata = FlashSettings {
-            channels: 6,
+        let wide = FlashSettings {
+            channels: 16,
             dies: 2,
-            read_ns: 80_000.0,
-            channel_rate: 333e6,
-            link_rate: 500e6,
-            overhead_ns: 30_000.0,
+            read_ns: 60_000.0,
+            channel_rate: 500e6,
+            link_rate: 5e9,
+            overhead_ns: 8_000.0,
             ..flash
         };
-        let mut all = cells("hdd, 230 MB/s,", &DiskSettings::Hdd(large), HDD_S);
-        all.extend(cells("hdd, 10 000 rpm,", &DiskSettings::Hdd(fast), HDD_S));
-        all.extend(cells("flash, SATA,", &DiskSettings::Flash(sata), SATA_S));
-        compare(&all, &[201, 202], filter);
+        let mut all = cells("hdd, 5400 rpm,", &DiskSettings::Hdd(slow), HDD_S);
+        all.extend(cells("hdd, 15 000 rpm,", &DiskSettings::Hdd(fast), HDD_S));
+        all.extend(cells("flash, wide,", &DiskSettings::Flash(wide), FLASH_S));
+        compare(&all, &[301, 302], filter);
     }
 }
