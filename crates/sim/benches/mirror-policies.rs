@@ -1,6 +1,6 @@
 //! Compares read policies on simulated mirrors, and the simulation with a published measurement.
 //!
-//! `cargo bench -p iodyno-sim --bench mirror-policies [-- [published|cells|held-out] [PART-OF-A-CELL'S-NAME]]`. All figures
+//! `cargo bench -p iodyno-sim --bench mirror-policies [-- [published|cells|held-out|queues] [PART-OF-A-CELL'S-NAME]]`. All figures
 //! are simulated; they depend on nothing but this program. `cells` uses the disks and seeds with which the constants of `adaptive`
 //! were chosen, `held-out` other ones. The first version of `adaptive` was frozen and tried on other held-out disks; it then turned out
 //! that it keeps two streams on one leg while another one is idle. The rule was changed, the constants were not, and the held-out disks and
@@ -36,6 +36,8 @@ struct Cell {
     disks: Vec<(DiskSettings, Vec<Slowing>)>,
     readers: ReadersSettings,
     queue: QueueSettings,
+    /// Number of queues with a policy of their own; threads use them in turn.
+    queues: u64,
     /// Time before and of the measurement, s.
     times: (f64, f64),
 }
@@ -48,8 +50,9 @@ impl Cell {
                 let seed = seed * 1000 + number * 100;
                 let disks = self.disks.iter().zip(1..);
                 let disks = disks.map(|((disk, slow), leg)| Disk::new(disk, slow, seed + leg));
-                let policy = policy.build(self.disks.len(), seed);
-                SimMirror::new(policy, disks.collect(), self.queue, 4096)
+                let policies =
+                    (0..self.queues).map(|queue| policy.build(self.disks.len(), seed + queue));
+                SimMirror::with_queues(policies.collect(), disks.collect(), self.queue, 4096)
             };
             let mirrors = (0..MIRRORS).map(mirror).collect();
             let mut readers = Readers::new(self.readers.clone(), mirrors, *seed);
@@ -150,6 +153,7 @@ fn published() {
                         ..ReadersSettings::default()
                     },
                     queue,
+                    queues: 1,
                     times: HDD_S,
                 };
                 let known = if after { second } else { first }[column];
@@ -189,6 +193,7 @@ fn cells(kind: &str, disk: &DiskSettings, times: (f64, f64)) -> Vec<Cell> {
                 disks,
                 readers,
                 queue: QueueSettings::default(),
+                queues: 1,
                 times,
             });
         };
@@ -271,6 +276,28 @@ impl Ratios {
     }
 }
 
+/// Prints the rate with 4 queues, and its ratio to that with one.
+fn queues(cells: &[Cell], seeds: &[u64], filter: &str) {
+    print!("\n{:44}", "4 queues; 4 queues / 1 queue; simulated");
+    for policy in PolicyKind::ALL {
+        print!(" {:>14}", policy.name());
+    }
+    println!();
+    for cell in cells.iter().filter(|cell| cell.name.contains(filter)) {
+        print!("{:44}", cell.name);
+        let several = Cell {
+            queues: 4,
+            ..cell.clone()
+        };
+        for policy in PolicyKind::ALL {
+            let (one, _) = cell.measure(policy, seeds);
+            let (four, _) = several.measure(policy, seeds);
+            print!(" {:>14}", format!("{four:.1} {:.3}", four / one));
+        }
+        println!();
+    }
+}
+
 /// Prints two rows per cell: the rate with each policy, and which of the requests were merged or continued another one.
 fn compare(cells: &[Cell], seeds: &[u64], filter: &str) {
     print!("\n{:44}", "MB/s sequential, IO/s random; simulated");
@@ -342,9 +369,9 @@ fn main() {
         .collect();
     let part = arguments.first().map_or("all", String::as_str);
     let filter = arguments.get(1).map_or("", String::as_str);
-    if !["all", "published", "cells", "held-out"].contains(&part) {
+    if !["all", "published", "cells", "held-out", "queues"].contains(&part) {
         eprintln!(
-            "unknown part `{part}`: the parts are published, cells, held-out; without one, all"
+            "unknown part `{part}`: the parts are published, cells, held-out, queues; without one, all"
         );
         std::process::exit(2);
     }
@@ -357,6 +384,10 @@ fn main() {
         let mut all = cells("hdd", &DiskSettings::Hdd(hdd.clone()), HDD_S);
         all.extend(cells("flash", &DiskSettings::Flash(flash.clone()), FLASH_S));
         compare(&all, &[1, 2, 3], filter);
+    }
+    if matches!(part, "all" | "queues") {
+        let all = cells("hdd", &DiskSettings::Hdd(hdd.clone()), HDD_S);
+        queues(&all, &[1, 2, 3], filter);
     }
     if matches!(part, "all" | "held-out") {
         let slow = HddSettings {

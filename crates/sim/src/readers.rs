@@ -378,7 +378,8 @@ impl<D: Device> Readers<D> {
             } else {
                 OpKind::Read
             },
-            file: 0,
+            // The queue of a mirror.
+            file: number,
             offset,
             length: self.settings.record as u32,
             skip: 0,
