@@ -1,14 +1,14 @@
-//! Servers of storage: a mirror on real legs, and the servers of NBD and vhost-user in front of it.
+//! Servers of storage: a mirror on real legs, and the servers of NBD, vhost-user and FUSE in front of it.
 //!
 //! [`legs`] opens legs by the guard and reads what is stored on them; [`format`] writes superblocks: it makes mirrors and changes
 //! their legs. [`queue`] is the thread that runs the state machine of `iodyno_mirror` and performs its orders. [`nbd`] is the
 //! protocol, without sockets; [`front`] serves it on a socket. [`vhost_user`] serves a virtual machine monitor, whose requests
-//! [`virtio_blk`] reads. [`control`] changes and compares the legs of a
-//! mirror that is served.
+//! [`virtio_blk`] reads. [`fuse`] serves a file of this host. [`control`] changes and compares the legs of a mirror that is served.
 
 pub mod control;
 pub mod format;
 pub mod front;
+pub mod fuse;
 pub mod legs;
 pub mod nbd;
 pub mod queue;

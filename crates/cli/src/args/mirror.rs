@@ -177,9 +177,10 @@ pub(crate) enum ServeCommand {
     Mirror(ServeMirrorArgs),
 }
 
-/// Serve a mirror by NBD or vhost-user.
+/// Serve a mirror by NBD, vhost-user or as a file.
 ///
-/// Any NBD client can use it: qemu, nbdcopy, nbd-client, nbdfuse. By vhost-user it is a disk of virtual machines. Runs until SIGINT or SIGTERM; then it finishes what is in flight and
+/// Any NBD client can use it: qemu, nbdcopy, nbd-client, nbdfuse. By vhost-user it is a disk of virtual machines, and as a file by FUSE a block
+/// device of this host (`losetup --direct-io=on`). Runs until SIGINT or SIGTERM; then it finishes what is in flight and
 /// flushes all legs. A leg that fails is dropped and recorded as behind on the others before the request is acknowledged; it is copied
 /// to after the next start, or when `iodyno mirror add` takes it back. Legs are never initialised here.
 #[derive(Debug, Args)]
@@ -200,7 +201,7 @@ pub(crate) struct ServeMirrorArgs {
     pub(crate) policy: PolicyKind,
 
     /// Listen on this Unix socket by NBD; only this user may connect to it.
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, required_unless_present_any = ["tcp", "vhost_user"])]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, required_unless_present_any = ["tcp", "vhost_user", "fuse"])]
     pub(crate) socket: Option<PathBuf>,
 
     /// Listen on this TCP address by NBD, without any authentication.
@@ -214,6 +215,10 @@ pub(crate) struct ServeMirrorArgs {
     /// Listen on this Unix socket as a vhost-user block device (qemu's `vhost-user-blk-pci`); only this user may connect to it.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) vhost_user: Option<PathBuf>,
+
+    /// Mount the mirror on this empty file, by FUSE; it is made if it is missing. Needs root.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) fuse: Option<PathBuf>,
 
     /// Start even if legs in sync are missing. They have to be copied to completely when they return.
     #[arg(long)]

@@ -1,16 +1,18 @@
 //! `iodyno serve`: serves a mirror until it is told to stop.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
 use iodyno_mirror::core::{Notice, Settings};
 use iodyno_mirror::superblock::LegState;
 use iodyno_model::Diagnostic;
 use iodyno_serve::control::{Control, described};
 use iodyno_serve::front::{Front, Listener, Service};
+use iodyno_serve::fuse::FuseFront;
 use iodyno_serve::legs::{self, Purpose};
 use iodyno_serve::nbd::Export;
 use iodyno_serve::virtio_blk::Disk;
 use iodyno_serve::{queue, stay_in_memory};
-use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use crate::args::{ServeArgs, ServeCommand, ServeMirrorArgs};
 use crate::context::Context;
@@ -54,9 +56,10 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     };
     let disk = Disk::new(export, found.assembly.mirror);
     let listeners = listen(args, export, disk)?;
-    let uris: Vec<String> = (listeners.iter())
+    let mut served: Vec<String> = (listeners.iter())
         .map(|(listener, service)| listener.uri(service))
         .collect();
+    served.extend(args.fuse.as_ref().map(|path| path.display().to_string()));
     context.tell(&stay_in_memory(args.vhost_user.is_some()));
     let uuid = found.assembly.mirror;
     let of = |leg: usize| {
@@ -77,7 +80,7 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     };
     let (handle, inbox) = queue::channel().map_err(|error| cannot("create an eventfd", &error))?;
     let stopper = handle.clone();
-    let control = Control::start(uuid, geometry, legs, uris.clone(), handle.clone());
+    let control = Control::start(uuid, geometry, legs, served.clone(), handle.clone());
     if let Err(error) = &control {
         let text = format!(
             "the mirror cannot be managed while it is served: {}",
@@ -91,6 +94,11 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
         Caught::Status => {}
     })
     .map_err(|error| cannot("watch for signals", &error))?;
+    let mount = |path: &PathBuf| {
+        FuseFront::start(path, export, handle.clone())
+            .map_err(|error| cannot(&format!("mount the mirror on `{}`", path.display()), &error))
+    };
+    let file = args.fuse.as_ref().map(mount).transpose()?;
     let start = |(listener, service)| Front::start(listener, service, handle.clone());
     let fronts: Vec<Front> = (listeners.into_iter().map(start).collect::<Result<_, _>>())
         .map_err(|error| cannot("start a thread", &error))?;
@@ -98,7 +106,7 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     for line in behind {
         context.note(&line);
     }
-    context.note(&format!("serving {}", uris.join(" and ")));
+    context.note(&format!("serving {}", served.join(" and ")));
     let settings = queue::Settings {
         policy: args.policy,
         leg_timeout_ns: args.leg_timeout.0,
@@ -121,6 +129,7 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     for front in fronts {
         front.stop();
     }
+    drop(file);
     drop(control);
     let failed = |fault: String| Failure {
         exit: Exit::WorkloadFailed,

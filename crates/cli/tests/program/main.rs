@@ -12,6 +12,7 @@ mod filesystem;
 mod fio;
 mod frozen;
 mod fs;
+mod fuse;
 mod golden;
 mod guard;
 mod harness;
