@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use iodyno_lab::{Ended, Lab, PROBE, Permission, Progress, ResumeError, RunEnd};
-use iodyno_model::{Diagnostic, NbdUri, Plan, RunId, RunState, Severity, StopRequest, Target};
+use iodyno_model::{Diagnostic, ExportUri, Plan, RunId, RunState, Severity, StopRequest, Target};
 use iodyno_runner::{Event, StopFlag};
 use iodyno_store::SqliteStore;
 use iodyno_target::Roots;
@@ -79,8 +79,8 @@ pub(crate) fn unmet_destroys(plan: &Plan) -> Vec<Diagnostic> {
 /// Whether a device that may be overwritten is a target of the run.
 pub(crate) fn destroys(plan: &Plan, device: &Path) -> bool {
     let jobs = || plan.workloads.iter().flat_map(|workload| &workload.jobs);
-    let mut exports = jobs().filter_map(|job| job.work.engine()?.nbd.as_ref());
-    let named: Option<NbdUri> = device.to_str().and_then(|text| text.parse().ok());
+    let mut exports = jobs().filter_map(|job| job.work.engine()?.export.as_ref());
+    let named: Option<ExportUri> = device.to_str().and_then(|text| text.parse().ok());
     if named.is_some_and(|uri| exports.any(|export| *export == uri)) {
         return true;
     }

@@ -9,7 +9,7 @@ use iodyno_sys::memory::{Arena, Pages};
 use iodyno_sys::{
     AioBackend, Device, File, LawDevice, MappedFiles, MonotonicClock, NbdBackend, NullBackend,
     NvmeBackend, PosixAioBackend, Psync, Pvsync2, SeekSync, SimBackend, SpaceCalls, SyncBackend,
-    SyncCalls, SystemCalls, UringBackend, VirtualClock, thread,
+    SyncCalls, SystemCalls, UringBackend, VhostUserBackend, VirtualClock, thread,
 };
 use iodyno_units::Bytes;
 
@@ -144,13 +144,22 @@ fn on_backend<S: CloneStream>(
     // As in sysbench, the requests of a thread read into the same memory, unless the data are checked.
     let shared = spec.job.work.shared_files().is_some();
     let sink = shared && parts.verifier.is_none();
-    let arena = arena(&spec.job, engine.depth, block, sink, &mut notes)?;
+    let disk = match &spec.part {
+        ClonePart::Blocks(part) => part.disk.clone(),
+        _ => None,
+    };
+    let kind = match (&disk, sink) {
+        (Some(disk), _) => ArenaKind::Shared(VhostUserBackend::tail(disk, engine.depth, block)),
+        (None, true) => ArenaKind::Sink,
+        (None, false) => ArenaKind::Plain,
+    };
+    let arena = arena(&spec.job, engine.depth, block, kind, &mut notes)?;
     let regions: Vec<(u64, u64)> = spec
         .files
         .iter()
         .map(|file| (file.base, file.length))
         .collect();
-    let files = match engine.kind.without_storage() {
+    let files = match engine.kind.without_storage() || disk.is_some() {
         true => Vec::new(),
         false => files(&mut spec)?,
     };
@@ -211,6 +220,14 @@ fn on_backend<S: CloneStream>(
             })?;
             let backend = NbdBackend::new(connection.descriptor, &name, arena, engine);
             work(backend, clock, bound, parts)
+        }
+        EngineKind::VhostUserBlk => {
+            let disk = disk.ok_or_else(|| WorkerError {
+                what: "use a vhost-user-blk disk".to_owned(),
+                cause: "it was not connected".to_owned(),
+                hint: None,
+            })?;
+            work(VhostUserBackend::new(disk, arena)?, clock, bound, parts)
         }
         EngineKind::Null => work(NullBackend::new(arena, clock), clock, bound, parts),
         EngineKind::Sim => {
@@ -283,19 +300,29 @@ fn files(spec: &mut CloneSpec) -> Result<Vec<File>, WorkerError> {
         .collect()
 }
 
+/// What is special about the buffers of a clone.
+enum ArenaKind {
+    Plain,
+    /// All reads go to one of them.
+    Sink,
+    /// A server accesses them, and this many bytes behind them.
+    Shared(usize),
+}
+
 fn arena(
     job: &Job,
     depth: u32,
     block: u64,
-    sink: bool,
+    kind: ArenaKind,
     notes: &mut Vec<String>,
 ) -> Result<Arena, WorkerError> {
     let (depth, block) = (depth.max(1), block.max(1));
     let huge = job.buffers.memory == Memory::Huge;
     let (bytes, align) = (block as usize, job.buffers.align as usize);
-    let arena = match sink {
-        true => Arena::with_sink(depth, bytes, align, huge),
-        false => Arena::new(depth, bytes, align, huge),
+    let arena = match kind {
+        ArenaKind::Sink => Arena::with_sink(depth, bytes, align, huge),
+        ArenaKind::Plain => Arena::new(depth, bytes, align, huge),
+        ArenaKind::Shared(tail) => Arena::shared(depth, bytes, align, tail),
     };
     let arena = arena.map_err(|error| WorkerError {
         what: format!("reserve {depth} buffers of {block} bytes"),

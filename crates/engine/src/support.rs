@@ -20,6 +20,7 @@ pub fn unusable(kind: EngineKind) -> Option<WorkerError> {
         | EngineKind::Falloc
         | EngineKind::Ftruncate
         | EngineKind::Nbd
+        | EngineKind::VhostUserBlk
         | EngineKind::Null
         | EngineKind::Sim => None,
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{
-    Amount, BlockPattern, Blocks, Distribution, IoPriority, Job, NbdUri, Pacing, Pattern,
+    Amount, BlockPattern, Blocks, Distribution, ExportUri, IoPriority, Job, Pacing, Pattern,
     PerDirection, Place, Precondition, Replay, SimOptions, SteadyMetric, SteadyRule, Verify,
     VerifyTrim, WriteZones,
 };
@@ -113,8 +113,8 @@ pub(super) struct Draft {
     pub(super) io_level: Option<u8>,
     pub(super) op_priorities: OpPriorities,
     pub(super) sim: SimOptions,
-    /// The export of the engine `nbd`.
-    pub(super) nbd: Option<NbdUri>,
+    /// The export of the engines `nbd` and `vhost-user-blk`.
+    pub(super) export: Option<ExportUri>,
     /// The engine is cpuio.
     pub(super) cpu_load: bool,
     /// Percent of the time; 0: not given.
@@ -209,7 +209,7 @@ impl Draft {
             io_level: None,
             op_priorities: OpPriorities::default(),
             sim: SimOptions::default(),
-            nbd: None,
+            export: None,
             cpu_load: false,
             cpu_percent: 0,
             cpu_chunk: Nanos::from_millis(50),

@@ -103,6 +103,7 @@ pub(super) const ENGINES: &[EngineSpec] = &[
     here("posixaio", EngineKind::Posixaio, "aio_read and aio_write of the C library"),
     here("mmap", EngineKind::Mmap, "copies to and from a mapped file"),
     here("nbd", EngineKind::Nbd, "requests to the NBD server of `uri`, by a connection of each clone"),
+    here("vhost-user-blk", EngineKind::VhostUserBlk, "requests through shared memory to the vhost-user-blk server of `uri`, by a queue of each clone; iodyno's own"),
     here("null", EngineKind::Null, "completes at once; measures the harness"),
     here("sim", EngineKind::Sim, "a simulated device with a known law; for tests"),
     here("falloc", EngineKind::Falloc, "fallocate: a write reserves space, a read reserves it beyond the end, a trim punches a hole"),
@@ -172,7 +173,7 @@ const RINGS: &str = "io_uring and io_uring_cmd";
 
 /// The options of single engines.
 pub(super) const ENGINE_OPTIONS: &[EngineOption] = {
-    use EngineKind::{IoUring, IoUringCmd, Libaio, Nbd, Pvsync2, Sim};
+    use EngineKind::{IoUring, IoUringCmd, Libaio, Nbd, Pvsync2, Sim, VhostUserBlk};
     &[
         only(
             "hipri",
@@ -190,7 +191,7 @@ pub(super) const ENGINE_OPTIONS: &[EngineOption] = {
             "io_uring, libaio and pvsync2",
         ),
         only("cmd_type", &[IoUringCmd], "io_uring_cmd"),
-        only("uri", &[Nbd], "nbd"),
+        only("uri", &[Nbd, VhostUserBlk], "nbd and vhost-user-blk"),
         only("sim_device", &[Sim], "sim"),
         only("sim_latency", &[Sim], "sim"),
         only("sim_servers", &[Sim], "sim"),

@@ -2,8 +2,8 @@
 
 use iodyno_model::{
     Amount, BlockPattern, BlockSizes, Checksum, Content, Direction, Distribution, EngineKind,
-    Fallocate, HeaderFormat, IoPriority, Job, MixSequence, Order, Pattern, PerDirection, Place,
-    PriorityShare, ThinkTime, Verify, VerifyTrim, Work, WriteZones,
+    ExportServer, ExportUri, Fallocate, HeaderFormat, IoPriority, Job, MixSequence, Order, Pattern,
+    PerDirection, Place, PriorityShare, ThinkTime, Verify, VerifyTrim, Work, WriteZones,
 };
 use iodyno_options::Problem;
 use iodyno_units::Nanos;
@@ -62,6 +62,39 @@ fn contradiction(report: &mut Report, draft: &Draft, option: &str, message: &str
     say(report, Problem::error(message).hint(hint), place);
 }
 
+/// The export of an engine that has one.
+fn finish_export(draft: &Draft, report: &mut Report, kind: EngineKind) {
+    let name = kind.name();
+    let guests = |uri: &ExportUri| matches!(uri.server, ExportServer::VhostUser(_));
+    let hint = match kind {
+        EngineKind::VhostUserBlk => "write `uri=vhost-user-blk:///SOCKET`",
+        _ => {
+            "write `uri=nbd+unix:///NAME?socket=PATH` or `uri=nbd://HOST:PORT/NAME`; the name may be empty"
+        }
+    };
+    match &draft.export {
+        None if draft.failed.contains("uri") => {}
+        None => {
+            let message = format!("the engine `{name}` needs the URI of an export");
+            contradiction(report, draft, "ioengine", &message, hint);
+        }
+        Some(uri) if guests(uri) != (kind == EngineKind::VhostUserBlk) => {
+            let message = format!("the engine `{name}` cannot use `{uri}`");
+            contradiction(report, draft, "uri", &message, hint);
+        }
+        Some(_) => {}
+    }
+    if draft.has("read_iolog") {
+        contradiction(
+            report,
+            draft,
+            "read_iolog",
+            &format!("traces cannot be replayed on the engine `{name}`"),
+            "attach the export as a block device, and use another engine",
+        );
+    }
+}
+
 fn finish_engine(draft: &mut Draft, report: &mut Report) {
     let depth = draft.depth;
     let engine = &mut draft.blocks.engine;
@@ -73,25 +106,10 @@ fn finish_engine(draft: &mut Draft, report: &mut Report) {
         engine.batch_complete_max = engine.batch_complete_max.max(engine.batch_complete_min);
     }
     engine.sim = (engine.kind == EngineKind::Sim).then(|| draft.sim.clone());
-    engine.nbd = draft.nbd.clone().filter(|_| engine.kind == EngineKind::Nbd);
-    let lacks = engine.kind == EngineKind::Nbd && engine.nbd.is_none();
-    if lacks && !draft.failed.contains("uri") {
-        contradiction(
-            report,
-            draft,
-            "ioengine",
-            "the engine `nbd` needs the URI of an export",
-            "add `uri=nbd+unix:///NAME?socket=PATH` or `uri=nbd://HOST:PORT/NAME`; the name may be empty",
-        );
-    }
-    if draft.blocks.engine.kind == EngineKind::Nbd && draft.has("read_iolog") {
-        contradiction(
-            report,
-            draft,
-            "read_iolog",
-            "traces cannot be replayed on the engine `nbd`",
-            "attach the export as a block device, and use another engine",
-        );
+    let kind = engine.kind;
+    engine.export = draft.export.clone().filter(|_| kind.has_export());
+    if kind.has_export() {
+        finish_export(draft, report, kind);
     }
     if draft.blocks.engine.kind == EngineKind::IoUringCmd {
         finish_commands(draft, report);

@@ -90,7 +90,7 @@ impl Trap<'_> {
 
     fn size(&mut self) {
         let known = self.draft.has("size") || self.draft.has("filesize");
-        let known = known || self.draft.blocks.engine.kind == EngineKind::Nbd;
+        let known = known || self.draft.blocks.engine.kind.has_export();
         if known || self.job.end.until_full || self.report.runs_nothing {
             return;
         }

@@ -60,7 +60,7 @@ pub(crate) fn named_by(plan: &Plan, here: &Path) -> Vec<NamedTarget> {
 pub(crate) fn paths_of(target: &Target, job: &Job) -> Vec<PathBuf> {
     let engine = job.work.engine();
     let simulated = engine.is_some_and(|engine| engine.kind.without_files());
-    if let Some(uri) = engine.and_then(|engine| engine.nbd.as_ref()) {
+    if let Some(uri) = engine.and_then(|engine| engine.export.as_ref()) {
         return vec![PathBuf::from(uri.to_string())];
     }
     match target {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::NbdUri;
+use crate::ExportUri;
 
 /// The kind of backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +33,8 @@ pub enum EngineKind {
     Ftruncate,
     /// Requests to a server of network block devices.
     Nbd,
+    /// Requests to a server of disks of virtual machines, through shared memory.
+    VhostUserBlk,
     /// Completes at once without I/O: measures the overhead of the harness.
     Null,
     /// Simulated device with a seeded latency distribution, for tests.
@@ -41,7 +43,7 @@ pub enum EngineKind {
 
 impl EngineKind {
     /// Every engine.
-    pub const ALL: [EngineKind; 13] = [
+    pub const ALL: [EngineKind; 14] = [
         EngineKind::Psync,
         EngineKind::Sync,
         EngineKind::Pvsync2,
@@ -53,6 +55,7 @@ impl EngineKind {
         EngineKind::Falloc,
         EngineKind::Ftruncate,
         EngineKind::Nbd,
+        EngineKind::VhostUserBlk,
         EngineKind::Null,
         EngineKind::Sim,
     ];
@@ -71,6 +74,7 @@ impl EngineKind {
             EngineKind::Falloc => "falloc",
             EngineKind::Ftruncate => "ftruncate",
             EngineKind::Nbd => "nbd",
+            EngineKind::VhostUserBlk => "vhost-user-blk",
             EngineKind::Null => "null",
             EngineKind::Sim => "sim",
         }
@@ -106,7 +110,12 @@ impl EngineKind {
 
     /// Whether it accesses no files.
     pub fn without_files(self) -> bool {
-        self.without_storage() || self == EngineKind::Nbd
+        self.without_storage() || self.has_export()
+    }
+
+    /// Whether it accesses an export of a server instead of files.
+    pub fn has_export(self) -> bool {
+        matches!(self, EngineKind::Nbd | EngineKind::VhostUserBlk)
     }
 
     /// Whether it does no I/O: what it accesses has no length and no content.
@@ -376,9 +385,9 @@ pub struct Engine {
     pub atomic: bool,
     /// Settings of the simulated device, for the `sim` engine.
     pub sim: Option<SimOptions>,
-    /// The export, for the `nbd` engine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nbd: Option<NbdUri>,
+    /// The export, for the engines `nbd` and `vhost-user-blk`. (Stored under the name of the first one.)
+    #[serde(rename = "nbd", default, skip_serializing_if = "Option::is_none")]
+    pub export: Option<ExportUri>,
 }
 
 /// [`Engine::force_async_every`] of stored plans that do not have this field.
@@ -409,7 +418,7 @@ impl Engine {
             nowait: false,
             atomic: false,
             sim: None,
-            nbd: None,
+            export: None,
         }
     }
 }

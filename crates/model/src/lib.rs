@@ -15,6 +15,7 @@ mod environment;
 mod errno;
 mod errors;
 mod examination;
+mod export;
 mod files;
 mod finding;
 mod fio_bins;
@@ -28,7 +29,6 @@ mod key;
 mod layer;
 mod mapped;
 mod metric;
-mod nbd;
 mod node;
 mod observation;
 mod operations;
@@ -75,6 +75,7 @@ pub use environment::{
 pub use errno::errno_name;
 pub use errors::ErrorPolicy;
 pub use examination::{Check, CheckState, FigureColumn, FigureRow, FigureTable};
+pub use export::{ExportServer, ExportUri};
 pub use files::{Amount, Fallocate, FileService, Files};
 pub use finding::{Finding, FindingKind, Weight};
 pub use fio_bins::{FIO_BINS, fio_bin, fio_bin_middle};
@@ -97,7 +98,6 @@ pub use layer::{
 };
 pub use mapped::{DmTarget, FlakeyFault, MdLayer, MdLevel};
 pub use metric::{Better, Figure, Metric, Unit, Withheld};
-pub use nbd::{NbdServer, NbdUri};
 pub use node::{NodeAddress, PlannedNode, SshAddress};
 pub use observation::{Fact, FactClass, Flag, Kind, Observation, SourceLine};
 pub use operations::{

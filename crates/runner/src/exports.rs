@@ -1,17 +1,20 @@
-//! The exports of NBD servers that a trial uses, instead of files.
+//! The exports of servers that a trial uses, instead of files.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use iodyno_model::{Admission, Blocks, BoundPlan, Diagnostic, Job, NbdUri, TargetUse};
-use iodyno_target::export::{self, Use};
+use iodyno_engine::Connection;
+use iodyno_model::{Admission, Blocks, BoundPlan, Diagnostic, ExportUri, Job, TargetUse};
+use iodyno_target::export::{self, Connected, Use};
 
 use crate::faults::{self, Unready, at_job};
 use crate::resolve::ResolvedFile;
 
 /// The export of a job, and what the job does with it. `None`: its engine is another one.
-pub(crate) fn wanted(job: &Job) -> Option<(&NbdUri, Use)> {
+pub(crate) fn wanted(job: &Job) -> Option<(&ExportUri, Use)> {
     let blocks = job.work.blocks()?;
-    let uri = blocks.engine.nbd.as_ref()?;
+    let uri = blocks.engine.export.as_ref()?;
     let Blocks {
         access,
         sync,
@@ -34,7 +37,9 @@ pub(crate) fn wanted(job: &Job) -> Option<(&NbdUri, Use)> {
     Some((uri, wanted))
 }
 
-fn admissions(plan: &BoundPlan) -> impl Iterator<Item = (&NbdUri, bool, Result<(), Diagnostic>)> {
+fn admissions(
+    plan: &BoundPlan,
+) -> impl Iterator<Item = (&ExportUri, bool, Result<(), Diagnostic>)> {
     let jobs = plan.workload.jobs.iter();
     jobs.filter_map(|job| {
         let (uri, wanted) = wanted(job)?;
@@ -71,19 +76,37 @@ pub(crate) fn forecast(plan: &BoundPlan) -> Vec<(PathBuf, Admission)> {
     answers.collect()
 }
 
-/// Connects the only file of a clone of this job, if it is an export.
-pub(crate) fn connect(
-    job: &Job,
-    resolved: &[ResolvedFile],
-    files: &mut [iodyno_engine::JobFile],
-) -> Result<(), Diagnostic> {
-    let Some((uri, _)) = wanted(job) else {
-        return Ok(());
-    };
-    for (file, resolved) in files.iter_mut().zip(resolved) {
-        let length = resolved.existing.unwrap_or_default();
-        let socket = export::connect(uri, length).map_err(|why| faults::of_job(why, job))?;
-        file.descriptor = Some(socket);
+/// Connections that the clones of a trial share, because each clone has a queue of them.
+#[derive(Debug, Default)]
+pub(crate) struct Shared(HashMap<String, Arc<Connection>>);
+
+impl Shared {
+    /// Connects the only file of a clone of this job, if it is an export. Returns the connection of which the clone gets a queue, if it
+    /// is of that kind.
+    pub(crate) fn connect(
+        &mut self,
+        job: &Job,
+        resolved: &[ResolvedFile],
+        files: &mut [iodyno_engine::JobFile],
+    ) -> Result<Option<Arc<Connection>>, Diagnostic> {
+        let Some((uri, _)) = wanted(job) else {
+            return Ok(None);
+        };
+        let name = uri.to_string();
+        if let Some(connection) = self.0.get(&name) {
+            return Ok(Some(Arc::clone(connection)));
+        }
+        for (file, resolved) in files.iter_mut().zip(resolved) {
+            let length = resolved.existing.unwrap_or_default();
+            let connected = export::connect(uri, length);
+            match connected.map_err(|why| faults::of_job(why, job))? {
+                Connected::Nbd(socket) => file.descriptor = Some(socket),
+                Connected::VhostUser(connection) => {
+                    self.0.insert(name, Arc::clone(&connection));
+                    return Ok(Some(connection));
+                }
+            }
+        }
+        Ok(None)
     }
-    Ok(())
 }

@@ -285,6 +285,7 @@ fn open_all(
         plan,
         flows: HashMap::new(),
         states: shared_files::States::default(),
+        exports: exports::Shared::default(),
         iologs: Vec::new(),
     };
     let mut faults: Vec<Diagnostic> = Vec::new();
@@ -329,6 +330,7 @@ struct Shared<'a> {
     /// The jobs of a flow share its count of ops.
     flows: HashMap<u32, Arc<SharedFlow>>,
     states: shared_files::States,
+    exports: exports::Shared,
     recorder: &'a mut Recorder,
     /// Paths of the iologs.
     iologs: Vec<PathBuf>,
@@ -349,7 +351,7 @@ impl Shared<'_> {
             Work::Blocks(blocks) => {
                 create_only = blocks.files.create_only;
                 places = recorded_places(blocks, clone);
-                let part = BlocksPart {
+                let mut part = BlocksPart {
                     dumps: Dumps {
                         folder: self.folder.to_owned(),
                         create: create_output,
@@ -360,6 +362,7 @@ impl Shared<'_> {
                         .expected(blocks, clone, self.files)
                         .map_err(of_job)?,
                     iolog: None,
+                    disk: None,
                     replay: clone.replay.as_ref().map(|replay| ReplayPart {
                         trace: Arc::clone(&replay.trace),
                         files: replay.files.clone(),
@@ -370,7 +373,8 @@ impl Shared<'_> {
                     None => Opening::of_blocks(blocks),
                 };
                 let mut files = open(&how)?;
-                exports::connect(job, &clone.files, &mut files).map_err(|fault| vec![fault])?;
+                part.disk = (self.exports.connect(job, &clone.files, &mut files))
+                    .map_err(|fault| vec![fault])?;
                 (files, ClonePart::Blocks(part))
             }
             Work::FileOperations(_) => {

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use iodyno_model::{Diagnostic, NbdUri};
+use iodyno_model::{Diagnostic, ExportUri};
 use iodyno_target::export::{self, Use};
 use iodyno_target::{DeviceNumber, Roots, nvme};
 use rustix::fs::{Access, AtFlags, CWD, accessat, major, minor};
@@ -41,7 +41,7 @@ pub trait Probe {
     ///
     /// # Errors
     /// Everything that prevents its use.
-    fn export(&self, uri: &NbdUri, _wanted: &Use) -> Result<u64, Vec<Diagnostic>> {
+    fn export(&self, uri: &ExportUri, _wanted: &Use) -> Result<u64, Vec<Diagnostic>> {
         let message = format!("`{uri}` cannot be connected to here");
         Err(vec![Diagnostic::error(message)])
     }
@@ -74,7 +74,7 @@ impl Probe for HostProbe {
         fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_symlink())
     }
 
-    fn export(&self, uri: &NbdUri, wanted: &Use) -> Result<u64, Vec<Diagnostic>> {
+    fn export(&self, uri: &ExportUri, wanted: &Use) -> Result<u64, Vec<Diagnostic>> {
         export::look(uri, wanted)
     }
 

@@ -5,8 +5,9 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use iodyno_model::EngineKind;
-use iodyno_model::{After, Blocks, BoundPlan, Diagnostic, Job, NbdUri, Operations, Target, Work};
+use iodyno_model::{
+    After, Blocks, BoundPlan, Diagnostic, EngineKind, ExportUri, Job, Operations, Target, Work,
+};
 
 use crate::exports;
 use crate::faults::{self, fault};
@@ -228,10 +229,10 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
 }
 
 /// An export of an NBD server with its length in bytes, or why it cannot be used.
-type Export<'a> = (&'a NbdUri, Result<u64, Vec<Diagnostic>>);
+type Export<'a> = (&'a ExportUri, Result<u64, Vec<Diagnostic>>);
 
 /// An export as a file whose length is fixed; the region is still empty.
-fn exported(uri: &NbdUri, length: u64) -> ResolvedFile {
+fn exported(uri: &ExportUri, length: u64) -> ResolvedFile {
     ResolvedFile {
         path: PathBuf::from(uri.to_string()),
         existing: Some(length),

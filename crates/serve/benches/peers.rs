@@ -1,27 +1,36 @@
-//! What NBD servers on one file cost, side by side: a mirror of one leg, nbdkit and qemu-storage-daemon. Prints the time of a request and
-//! the CPU time of the server's process, the median of some rounds in which the servers take turns. Servers that are not installed are
-//! left out.
+//! What servers of one file cost, side by side: a mirror of one leg by NBD, vhost-user-blk and FUSE with a loop device, nbdkit by NBD, and
+//! qemu-storage-daemon by both; and the file without a server. Prints the time of a request and the CPU time of the server's process, the
+//! median of some rounds in which the servers take turns. Servers that are not installed, or need root, are left out. What the kernel's
+//! threads of a loop device need is not part of the server's CPU time.
 //!
 //! The file is in /dev/shm, so that what is printed is overhead. Compare columns of one run only, and not with the load of another host.
 #![allow(clippy::print_stdout, reason = "prints its results")]
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use iodyno_mirror::PolicyKind;
 use iodyno_mirror::core::Settings;
-use iodyno_model::{Engine, EngineKind, NbdServer, NbdUri};
+use iodyno_model::{Engine, EngineKind, ExportServer, ExportUri};
 use iodyno_serve::front::{Front, Listener, Service};
+use iodyno_serve::fuse::FuseFront;
 use iodyno_serve::legs::{self, Purpose};
 use iodyno_serve::nbd::Export;
+use iodyno_serve::virtio_blk::Disk;
 use iodyno_serve::{format, queue};
 use iodyno_sys::memory::Arena;
-use iodyno_sys::{Backend, Completions, NbdBackend, Op, OpKind, nbd};
+use iodyno_sys::vhost_user::Connection;
+use iodyno_sys::{
+    Backend, Completions, NbdBackend, Op, OpKind, UringBackend, VhostUserBackend, nbd,
+};
 
 const LENGTH: u64 = 256 << 20;
 const ROUNDS: usize = 5;
+const O_DIRECT: i32 = 0o40000;
 /// The argument with which this program is the server.
 const SERVE: &str = "--serve-a-mirror";
 
@@ -52,57 +61,131 @@ const LOADS: [Load; 5] = [
     load("1 MiB reads, depth 4", OpKind::Read, 1 << 20, 4, 1_000),
 ];
 
+/// How requests reach a server.
+enum Reach {
+    Export(ExportUri),
+    /// A file, or a device on it.
+    File(PathBuf),
+}
+
 /// A server in a process of its own, ended when it is dropped.
 struct Server {
     name: &'static str,
-    process: Child,
-    uri: NbdUri,
+    /// `None`: there is no server.
+    process: Option<Child>,
+    reach: Reach,
+    /// The loop device, and the mounted file that it was made on.
+    attached: Option<(PathBuf, PathBuf)>,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
+        if let Some((device, file)) = &self.attached {
+            let _ = Command::new("losetup").arg("--detach").arg(device).status();
+            let _ = rustix::mount::unmount(file, rustix::mount::UnmountFlags::DETACH);
+        }
         // It has nothing to lose.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        if let Some(process) = &mut self.process {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
     }
 }
 
 impl Server {
     /// `None`: it is not installed, or does not start.
-    fn start(
-        name: &'static str,
-        mut command: Command,
-        socket: PathBuf,
-        export: &str,
-    ) -> Option<Server> {
+    fn start(name: &'static str, mut command: Command, reach: Reach) -> Option<Server> {
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let process = command.spawn().ok()?;
-        let mut server = Server {
-            name,
-            process,
-            uri: NbdUri {
-                server: NbdServer::Unix(socket),
-                export: export.to_owned(),
+        let mut process = command.spawn().ok()?;
+        let within = Duration::from_secs(10);
+        let ready = || match &reach {
+            Reach::Export(uri) => match &uri.server {
+                ExportServer::VhostUser(path) => Connection::new(path, within).is_ok(),
+                _ => nbd::connect(uri, within)
+                    .map(nbd::Connection::close)
+                    .is_ok(),
             },
+            Reach::File(path) => path.metadata().is_ok_and(|found| found.len() > 0),
         };
-        loop {
-            if let Ok(connection) = nbd::connect(&server.uri, Duration::from_secs(10)) {
-                connection.close();
-                return Some(server);
-            }
-            if server.process.try_wait().ok()?.is_some() {
+        while !ready() {
+            if process.try_wait().ok()?.is_some() {
                 return None;
             }
             std::thread::sleep(Duration::from_millis(10));
+        }
+        Some(Server {
+            name,
+            process: Some(process),
+            reach,
+            attached: None,
+        })
+    }
+
+    /// A loop device on the file of a server.
+    fn attach(mut self) -> Option<Server> {
+        let Reach::File(file) = &self.reach else {
+            return None;
+        };
+        let mut losetup = Command::new("losetup");
+        losetup.args(["--find", "--show", "--direct-io=on"]);
+        let done = losetup.arg(file).output().ok()?;
+        let device = PathBuf::from(String::from_utf8(done.stdout).ok()?.trim());
+        if !done.status.success() {
+            return None;
+        }
+        self.attached = Some((device.clone(), file.clone()));
+        self.reach = Reach::File(device);
+        Some(self)
+    }
+
+    /// A connection, or the open file.
+    fn client(&self, load: Load) -> Box<dyn Backend> {
+        let (slots, bytes) = (load.depth, load.bytes as usize);
+        let arena = || Arena::new(slots, bytes, 0, false).expect("memory");
+        let within = Duration::from_secs(10);
+        match &self.reach {
+            Reach::Export(uri) => match &uri.server {
+                ExportServer::VhostUser(path) => {
+                    let connection = Arc::new(Connection::new(path, within).expect("connected"));
+                    let tail = VhostUserBackend::tail(&connection, slots, bytes as u64);
+                    let arena = Arena::shared(slots, bytes, 0, tail).expect("memory");
+                    Box::new(VhostUserBackend::new(connection, arena).expect("a queue"))
+                }
+                _ => {
+                    let connection = nbd::connect(uri, within).expect("connected");
+                    let engine = Engine::new(EngineKind::Nbd, slots);
+                    Box::new(NbdBackend::new(
+                        connection.socket,
+                        self.name,
+                        arena(),
+                        &engine,
+                    ))
+                }
+            },
+            Reach::File(path) => {
+                let file = (OpenOptions::new().read(true).write(true))
+                    .custom_flags(O_DIRECT)
+                    .open(path)
+                    .expect("O_DIRECT");
+                let file = iodyno_sys::File {
+                    descriptor: file.into(),
+                    device: false,
+                };
+                let engine = Engine::new(EngineKind::IoUring, slots);
+                Box::new(UringBackend::new(vec![file], arena(), &engine).expect("a ring"))
+            }
         }
     }
 
     /// CPU time of the process, with threads that have ended, ns. The kernel counts it in units of 10 ms.
     fn cpu(&self) -> u64 {
-        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id()));
+        let Some(process) = &self.process else {
+            return 0;
+        };
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", process.id()));
         let text = text.expect("it runs");
         let (_, fields) = text.rsplit_once(')').expect("a name in brackets");
         let ticks = fields.split_whitespace().skip(11).take(2);
@@ -120,10 +203,7 @@ fn offset(number: u32, bytes: u32) -> u64 {
 
 /// Time and CPU time of the server per request, ns.
 fn measured(server: &Server, load: Load) -> (f64, f64) {
-    let connection = nbd::connect(&server.uri, Duration::from_secs(10)).expect("connected");
-    let arena = Arena::new(load.depth, load.bytes as usize, 0, false).expect("memory");
-    let engine = Engine::new(EngineKind::Nbd, load.depth);
-    let mut client = NbdBackend::new(connection.socket, "server", arena, &engine);
+    let mut client = server.client(load);
     let mut completions = Completions::with_capacity(load.depth);
     let mut free: Vec<u32> = (0..load.depth).collect();
     let (mut issued, mut done) = (0, 0);
@@ -177,25 +257,61 @@ fn servers(folder: &Path) -> Vec<Server> {
         file.set_len(LENGTH).expect("its length");
         path
     };
-    let socket = |name: &str| folder.join(name);
-    let mut all = Vec::new();
-    let mut own = Command::new(std::env::current_exe().expect("this program"));
-    own.arg(SERVE).arg(file("own")).arg(socket("own.s"));
-    all.extend(Server::start("iodyno", own, socket("own.s"), ""));
-    let mut nbdkit = Command::new("nbdkit");
-    nbdkit.args(["--foreground", "--unix"]).arg(socket("kit.s"));
-    nbdkit.arg("file").arg(file("kit"));
-    all.extend(Server::start("nbdkit", nbdkit, socket("kit.s"), ""));
-    let mut qemu = Command::new("qemu-storage-daemon");
-    let (disk, path) = (file("qemu"), socket("qemu.s"));
-    qemu.arg("--blockdev").arg(format!(
-        "driver=file,node-name=d,filename={},cache.direct=on,aio=io_uring",
-        disk.display()
+    let path = |name: &str| folder.join(name);
+    let export = |server, name: &str| {
+        Reach::Export(ExportUri {
+            server,
+            export: name.to_owned(),
+        })
+    };
+    let nbd = |name: &str| export(ExportServer::Unix(path(name)), "");
+    let own = |leg: &str, front: &str, at: &str| {
+        let mut own = Command::new(std::env::current_exe().expect("this program"));
+        own.arg(SERVE).arg(file(leg)).arg(front).arg(path(at));
+        own
+    };
+    let mut all = vec![Server {
+        name: "bare file",
+        process: None,
+        reach: Reach::File(file("bare")),
+        attached: None,
+    }];
+    all.extend(Server::start("NBD", own("a", "nbd", "a.s"), nbd("a.s")));
+    let guests = export(ExportServer::VhostUser(path("b.s")), "");
+    all.extend(Server::start(
+        "vhost-user",
+        own("b", "vhost-user", "b.s"),
+        guests,
     ));
-    qemu.arg("--nbd-server")
-        .arg(format!("addr.type=unix,addr.path={}", path.display()));
-    qemu.args(["--export", "type=nbd,id=e,node-name=d,name=d,writable=on"]);
-    all.extend(Server::start("qemu-storage-daemon", qemu, path, "d"));
+    let mounted = own("c", "fuse", "c.f");
+    let mounted = Server::start("FUSE + loop", mounted, Reach::File(path("c.f")));
+    all.extend(mounted.and_then(Server::attach));
+    let mut nbdkit = Command::new("nbdkit");
+    nbdkit.args(["--foreground", "--unix"]).arg(path("kit.s"));
+    nbdkit.arg("file").arg(file("kit"));
+    all.extend(Server::start("nbdkit: NBD", nbdkit, nbd("kit.s")));
+    let qemu = |disk: PathBuf| {
+        let mut qemu = Command::new("qemu-storage-daemon");
+        qemu.arg("--blockdev").arg(format!(
+            "driver=file,node-name=d,filename={},cache.direct=on,aio=io_uring",
+            disk.display()
+        ));
+        qemu
+    };
+    let (mut by_nbd, socket) = (qemu(file("q")), path("q.s"));
+    by_nbd
+        .arg("--nbd-server")
+        .arg(format!("addr.type=unix,addr.path={}", socket.display()));
+    by_nbd.args(["--export", "type=nbd,id=e,node-name=d,name=d,writable=on"]);
+    let named = export(ExportServer::Unix(socket), "d");
+    all.extend(Server::start("qemu: NBD", by_nbd, named));
+    let (mut guests, socket) = (qemu(file("v")), path("v.s"));
+    guests.arg("--export").arg(format!(
+        "type=vhost-user-blk,id=e,node-name=d,writable=on,addr.type=unix,addr.path={}",
+        socket.display()
+    ));
+    let disk = export(ExportServer::VhostUser(socket), "");
+    all.extend(Server::start("qemu: vhost-user", guests, disk));
     all
 }
 
@@ -203,7 +319,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     if arguments.next().as_deref() == Some(SERVE) {
         let paths: Vec<PathBuf> = arguments.map(PathBuf::from).collect();
-        return serve(&paths[..1], &paths[1]);
+        return serve(&paths[..1], &paths[1], &paths[2]);
     }
     let folder = PathBuf::from(format!("/dev/shm/iodyno-peers-{}", std::process::id()));
     std::fs::create_dir(&folder).expect("a folder in /dev/shm");
@@ -223,13 +339,13 @@ fn main() {
     print!("{:24}", "");
     servers
         .iter()
-        .for_each(|server| print!(" {:>20}", server.name));
+        .for_each(|server| print!(" {:>17}", server.name));
     println!();
     for (load, row) in LOADS.iter().zip(results) {
         print!("{:24}", load.name);
         for column in row {
             let (elapsed, cpu): (Vec<f64>, Vec<f64>) = column.into_iter().unzip();
-            print!(" {:11.2} {:8.2}", median(elapsed) / 1e3, median(cpu) / 1e3);
+            print!(" {:9.2} {:7.2}", median(elapsed) / 1e3, median(cpu) / 1e3);
         }
         println!();
     }
@@ -238,7 +354,7 @@ fn main() {
 }
 
 /// Serves a mirror until this process is killed.
-fn serve(paths: &[PathBuf], socket: &Path) {
+fn serve(paths: &[PathBuf], front: &Path, at: &Path) {
     format::create(paths, paths, true).expect("a mirror");
     let legs = legs::open(paths, Purpose::Use).expect("legs");
     let found = legs::assemble(&legs, false).expect("all legs");
@@ -249,10 +365,20 @@ fn serve(paths: &[PathBuf], socket: &Path) {
         rotational: false,
         trims: true,
     };
+    let disk = Disk::new(export, found.assembly.mirror);
     let mirror = found.mirror(Settings::default());
     let (handle, inbox) = queue::channel().expect("a channel");
-    let listener = Listener::unix(socket).expect("a socket");
-    let _front = Front::start(listener, Service::Nbd(export), handle).expect("a front");
+    let listener = || Listener::unix(at).expect("a socket");
+    let start = |service| Front::start(listener(), service, handle.clone()).expect("a front");
+    let (_front, _file) = match front.to_str() {
+        Some("nbd") => (Some(start(Service::Nbd(export))), None),
+        Some("vhost-user") => (Some(start(Service::VhostUser(disk))), None),
+        // Without root it ends here, and is left out.
+        _ => match FuseFront::start(at, export, handle.clone()) {
+            Ok(file) => (None, Some(file)),
+            Err(_) => return,
+        },
+    };
     let settings = queue::Settings {
         policy: PolicyKind::Adaptive,
         leg_timeout_ns: 30_000_000_000,

@@ -506,10 +506,14 @@ impl VhostUserBackendReqHandlerMut for Device {
     }
 
     fn set_mem_table(&mut self, regions: &[VhostUserMemoryRegion], files: Vec<File>) -> Result<()> {
-        let each = regions.iter().zip(files);
-        let each = each.map(|(region, file)| self::mapped(region, file));
-        let (maps, shared): (Vec<_>, Vec<_>) =
-            each.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+        // They may come in any order.
+        let mut regions: Vec<_> = regions.iter().zip(files).collect();
+        regions.sort_by_key(|(region, _)| region.guest_phys_addr);
+        let mapped = regions
+            .into_iter()
+            .map(|(region, file)| mapped(region, file));
+        let mapped = mapped.collect::<Result<Vec<_>>>()?;
+        let (maps, shared): (Vec<_>, Vec<_>) = mapped.into_iter().unzip();
         self.memory = GuestMemoryMmap::from_regions(maps).map_err(overlapping)?;
         self.shared = shared;
         Ok(())

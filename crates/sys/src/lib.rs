@@ -23,6 +23,7 @@ mod sim;
 mod sync;
 pub mod thread;
 mod uring;
+pub mod vhost_user;
 mod virtual_clock;
 pub mod zones;
 
@@ -40,4 +41,5 @@ pub use sync::{
     Psync, Pvsync2, SeekSync, SpaceCalls, SyncBackend, SyncCalls, SyncExecutor, SystemCalls,
 };
 pub use uring::{NvmeBackend, UringBackend};
+pub use vhost_user::VhostUserBackend;
 pub use virtual_clock::{VirtualClock, Waker};

@@ -1,6 +1,7 @@
 //! Memory for counters and for I/O buffers.
 
 use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
@@ -37,6 +38,8 @@ pub struct Arena {
     busy_count: u32,
     pages: Pages,
     sink: bool,
+    /// Of memory that is shared with another process.
+    file: Option<OwnedFd>,
 }
 
 // SAFETY: the arena owns its mapping; nothing else in this process points into it.
@@ -52,7 +55,7 @@ impl Arena {
     /// # Errors
     /// ENOMEM if there is not enough memory, EINVAL if the sizes overflow.
     pub fn new(slots: u32, slot_bytes: usize, shift: usize, huge: bool) -> io::Result<Arena> {
-        Arena::create(slots, slot_bytes, shift, huge, false)
+        Arena::create(slots, slot_bytes, shift, huge, Extra::None)
     }
 
     /// The same, with a sink for all reads.
@@ -60,7 +63,15 @@ impl Arena {
     /// # Errors
     /// As of [`Self::new`].
     pub fn with_sink(slots: u32, slot_bytes: usize, shift: usize, huge: bool) -> io::Result<Arena> {
-        Arena::create(slots, slot_bytes, shift, huge, true)
+        Arena::create(slots, slot_bytes, shift, huge, Extra::Sink)
+    }
+
+    /// The same in memory that can be shared with another process, in ordinary pages, with `tail` further bytes behind the slots.
+    ///
+    /// # Errors
+    /// As of [`Self::new`], and of memfd_create(2).
+    pub fn shared(slots: u32, slot_bytes: usize, shift: usize, tail: usize) -> io::Result<Arena> {
+        Arena::create(slots, slot_bytes, shift, false, Extra::Tail(tail))
     }
 
     fn create(
@@ -68,7 +79,7 @@ impl Arena {
         slot_bytes: usize,
         shift: usize,
         huge: bool,
-        sink: bool,
+        extra: Extra,
     ) -> io::Result<Arena> {
         let overflow = || io::Error::from_raw_os_error(libc::EINVAL);
         let shift = shift % PAGE;
@@ -77,13 +88,23 @@ impl Arena {
             .checked_add(shift)
             .and_then(|bytes| bytes.checked_next_multiple_of(PAGE))
             .ok_or_else(overflow)?;
+        let more = match extra {
+            Extra::None => 0,
+            Extra::Sink => stride,
+            Extra::Tail(tail) => tail,
+        };
         let length = stride
-            .checked_mul(slots.max(1) as usize + usize::from(sink))
+            .checked_mul(slots.max(1) as usize)
+            .and_then(|bytes| bytes.checked_add(more)?.checked_next_multiple_of(PAGE))
             .ok_or_else(overflow)?;
+        let file = match extra {
+            Extra::Tail(_) => Some(memory_file(length)?),
+            Extra::None | Extra::Sink => None,
+        };
         let (start, length, pages) = match huge.then(|| Self::map_huge(length)).flatten() {
             Some((start, length)) => (start, length, Pages::Huge),
             None => {
-                let start = map(length, 0)?;
+                let start = map(length, 0, file.as_ref())?;
                 // SAFETY: the range was just mapped; madvise changes no contents.
                 let merged = huge
                     && unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_HUGEPAGE) }
@@ -109,13 +130,26 @@ impl Arena {
             busy,
             busy_count: 0,
             pages,
-            sink,
+            sink: matches!(extra, Extra::Sink),
+            file,
         })
+    }
+
+    /// The file, the address and the length of the mapping, if it is shared.
+    pub(crate) fn mapping(&self) -> Option<(&OwnedFd, u64, u64)> {
+        let start = self.start.as_ptr().expose_provenance();
+        let file = self.file.as_ref()?;
+        Some((file, start as u64, self.length as u64))
+    }
+
+    /// Bytes from the start of the mapping to what is behind the slots.
+    pub(crate) fn slots_length(&self) -> usize {
+        self.stride * self.busy.len()
     }
 
     fn map_huge(length: usize) -> Option<(NonNull<u8>, usize)> {
         let length = length.checked_next_multiple_of(HUGE_PAGE)?;
-        Some((map(length, libc::MAP_HUGETLB).ok()?, length))
+        Some((map(length, libc::MAP_HUGETLB, None).ok()?, length))
     }
 
     /// Number of slots.
@@ -255,15 +289,43 @@ impl Arena {
     }
 }
 
-fn map(length: usize, flags: libc::c_int) -> io::Result<NonNull<u8>> {
-    // SAFETY: a fresh anonymous mapping; nothing existing is touched.
+/// What an arena has behind its slots.
+enum Extra {
+    None,
+    Sink,
+    Tail(usize),
+}
+
+/// A file in memory, for sharing it.
+fn memory_file(length: usize) -> io::Result<OwnedFd> {
+    // SAFETY: the name ends with a zero.
+    let file = unsafe { libc::memfd_create(c"iodyno".as_ptr(), libc::MFD_CLOEXEC) };
+    if file < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a new descriptor, which nobody else has.
+    let file = unsafe { OwnedFd::from_raw_fd(file) };
+    // SAFETY: changes the length of our own file.
+    match unsafe { libc::ftruncate(file.as_raw_fd(), length as libc::off_t) } {
+        0 => Ok(file),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Maps new memory; that of `file`, if there is one.
+fn map(length: usize, flags: libc::c_int, file: Option<&OwnedFd>) -> io::Result<NonNull<u8>> {
+    let kind = match file {
+        Some(_) => libc::MAP_SHARED,
+        None => libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+    };
+    // SAFETY: a fresh mapping; nothing existing is touched.
     let start = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
             length,
             libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags,
-            -1,
+            kind | flags,
+            file.map_or(-1, AsRawFd::as_raw_fd),
             0,
         )
     };

@@ -1,15 +1,17 @@
-//! The guard's rules for exports of NBD servers.
+//! The guard's rules for exports of servers: NBD and vhost-user-blk.
 //!
 //! It is not known what an export contains or who uses it. It is therefore changed only if `--destroy` names it, whether it is blank or
 //! not. Nothing is ever created on a server.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use iodyno_model::{Diagnostic, NbdUri};
+use iodyno_model::{Diagnostic, ExportServer, ExportUri};
 use iodyno_sys::BackendError;
 use iodyno_sys::nbd::{self, wire};
+use iodyno_sys::vhost_user;
 
 /// The longest time of each step of connecting.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -38,17 +40,75 @@ impl Use {
     }
 }
 
+/// What a server offers.
+#[derive(Debug, Clone, Copy)]
+struct Offer {
+    length: u64,
+    read_only: bool,
+    trims: bool,
+    flushes: bool,
+    fua: bool,
+    /// Requests are multiples of it, bytes.
+    smallest: u64,
+    /// The longest request, bytes.
+    longest: u64,
+}
+
+impl From<nbd::Export> for Offer {
+    fn from(export: nbd::Export) -> Offer {
+        Offer {
+            length: export.length,
+            read_only: export.has(wire::READ_ONLY),
+            trims: export.has(wire::SEND_TRIM),
+            flushes: export.has(wire::SEND_FLUSH),
+            fua: export.has(wire::SEND_FUA),
+            smallest: export.smallest.into(),
+            longest: export.longest.into(),
+        }
+    }
+}
+
+impl From<vhost_user::Disk> for Offer {
+    fn from(disk: vhost_user::Disk) -> Offer {
+        Offer {
+            length: disk.length,
+            read_only: disk.read_only,
+            trims: disk.discards,
+            flushes: disk.flushes,
+            // Only all writes of a disk can be durable when they complete.
+            fua: false,
+            smallest: disk.smallest.into(),
+            longest: disk.longest,
+        }
+    }
+}
+
+fn offer(uri: &ExportUri) -> Result<Offer, Diagnostic> {
+    match &uri.server {
+        ExportServer::VhostUser(socket) => {
+            let connection = vhost_user::Connection::new(socket, WITHIN);
+            connection.map(|it| it.disk.into())
+        }
+        ExportServer::Unix(_) | ExportServer::Tcp { .. } => {
+            nbd::connect(uri, WITHIN).map(|connection| {
+                let export = connection.export;
+                connection.close();
+                export.into()
+            })
+        }
+    }
+    .map_err(|error| described(&error))
+}
+
 /// The length of an export in bytes, if it is suitable.
 ///
 /// # Errors
 /// It cannot be connected to, or everything that the server does not offer.
-pub fn look(uri: &NbdUri, wanted: &Use) -> Result<u64, Vec<Diagnostic>> {
-    let connection = nbd::connect(uri, WITHIN).map_err(|error| vec![described(&error)])?;
-    let export = connection.export;
-    connection.close();
-    let faults = unsuitable(uri, &export, wanted);
+pub fn look(uri: &ExportUri, wanted: &Use) -> Result<u64, Vec<Diagnostic>> {
+    let offer = offer(uri).map_err(|fault| vec![fault])?;
+    let faults = unsuitable(uri, &offer, wanted);
     match faults.is_empty() {
-        true => Ok(export.length),
+        true => Ok(offer.length),
         false => Err(faults),
     }
 }
@@ -57,48 +117,44 @@ pub fn look(uri: &NbdUri, wanted: &Use) -> Result<u64, Vec<Diagnostic>> {
 ///
 /// # Errors
 /// It cannot be connected to.
-pub fn unit(uri: &NbdUri) -> Result<u32, Diagnostic> {
-    let connection = nbd::connect(uri, WITHIN).map_err(|error| described(&error))?;
-    let unit = connection.export.smallest;
-    connection.close();
-    Ok(unit)
+pub fn unit(uri: &ExportUri) -> Result<u32, Diagnostic> {
+    Ok(offer(uri)?.smallest as u32)
 }
 
-fn unsuitable(uri: &NbdUri, export: &nbd::Export, wanted: &Use) -> Vec<Diagnostic> {
+fn unsuitable(uri: &ExportUri, offer: &Offer, wanted: &Use) -> Vec<Diagnostic> {
     let mut faults = Vec::new();
     let mut fault = |wrong: bool, what: String, hint: String| {
         if wrong {
             faults.push(Diagnostic::error(format!("`{uri}` {what}")).hint(hint));
         }
     };
-    let lacks = |flag: u16| !export.has(flag);
     fault(
-        wanted.changes() && export.has(wire::READ_ONLY),
+        wanted.changes() && offer.read_only,
         "is read-only".to_owned(),
         "start the server for writing, or only read".to_owned(),
     );
     fault(
-        wanted.trims && lacks(wire::SEND_TRIM),
+        wanted.trims && !offer.trims,
         "does not offer trims".to_owned(),
         "leave trims out".to_owned(),
     );
     fault(
-        wanted.flushes && lacks(wire::SEND_FLUSH),
+        wanted.flushes && !offer.flushes,
         "does not offer flushes".to_owned(),
         "leave `fsync` and `fdatasync` out; the server may write durably anyway".to_owned(),
     );
     fault(
-        wanted.fua && lacks(wire::SEND_FUA),
+        wanted.fua && !offer.fua,
         "does not offer writes with FUA".to_owned(),
         "use `fsync=1` in place of `sync`".to_owned(),
     );
-    let unit = u64::from(export.smallest);
+    let unit = offer.smallest;
     fault(
         !wanted.smallest.is_multiple_of(unit),
         format!("needs requests of a multiple of {unit} bytes"),
         format!("set `bs` to a multiple of {unit}"),
     );
-    let longest = u64::from(export.longest);
+    let longest = offer.longest;
     fault(
         wanted.longest > longest,
         format!("accepts requests of at most {longest} bytes"),
@@ -111,7 +167,7 @@ fn unsuitable(uri: &NbdUri, export: &nbd::Export, wanted: &Use) -> Vec<Diagnosti
 ///
 /// # Errors
 /// It is changed, and `destroy` does not name it.
-pub fn permitted(uri: &NbdUri, changes: bool, destroy: &[PathBuf]) -> Result<(), Diagnostic> {
+pub fn permitted(uri: &ExportUri, changes: bool, destroy: &[PathBuf]) -> Result<(), Diagnostic> {
     let named = |path: &PathBuf| {
         let text = path.to_str();
         text.and_then(|text| text.parse().ok()).as_ref() == Some(uri)
@@ -125,15 +181,36 @@ pub fn permitted(uri: &NbdUri, changes: bool, destroy: &[PathBuf]) -> Result<(),
     }
 }
 
-/// A connection for the ops of a job, which does not block.
+/// A connection for the ops of a job.
+#[derive(Debug)]
+pub enum Connected {
+    /// A socket of NBD, which does not block.
+    Nbd(OwnedFd),
+    /// A connection that has a queue for each clone.
+    VhostUser(Arc<vhost_user::Connection>),
+}
+
+/// A connection for the ops of a job.
 ///
 /// # Errors
 /// As [`look`]; or the export has changed its length, bytes.
-pub fn connect(uri: &NbdUri, length: u64) -> Result<OwnedFd, Diagnostic> {
-    let connection = nbd::connect(uri, WITHIN).map_err(|error| described(&error))?;
-    let now = connection.export.length;
+pub fn connect(uri: &ExportUri, length: u64) -> Result<Connected, Diagnostic> {
+    let (now, connected) = match &uri.server {
+        ExportServer::VhostUser(socket) => {
+            let connection = vhost_user::Connection::new(socket, WITHIN);
+            let connection = connection.map_err(|error| described(&error))?;
+            (
+                connection.disk.length,
+                Connected::VhostUser(Arc::new(connection)),
+            )
+        }
+        ExportServer::Unix(_) | ExportServer::Tcp { .. } => {
+            let connection = nbd::connect(uri, WITHIN).map_err(|error| described(&error))?;
+            (connection.export.length, Connected::Nbd(connection.socket))
+        }
+    };
     match now == length {
-        true => Ok(connection.socket),
+        true => Ok(connected),
         false => Err(Diagnostic::error(format!(
             "`{uri}` has {now} bytes, and had {length} before"
         ))),
@@ -152,7 +229,7 @@ fn described(error: &BackendError) -> Diagnostic {
 mod tests {
     use super::*;
 
-    fn uri() -> NbdUri {
+    fn uri() -> ExportUri {
         "nbd://host/disk".parse().unwrap()
     }
 
@@ -188,7 +265,7 @@ mod tests {
             smallest: 512,
             longest: 2 << 20,
         };
-        let faults = unsuitable(&uri(), &export, &wanted);
+        let faults = unsuitable(&uri(), &export.into(), &wanted);
         let said: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
         for (said, part) in said.iter().zip([
             "read-only",
@@ -208,12 +285,12 @@ mod tests {
             longest: 32 << 20,
             ..export
         };
-        assert_eq!(unsuitable(&uri(), &able, &wanted), []);
+        assert_eq!(unsuitable(&uri(), &able.into(), &wanted), []);
         let reader = Use {
             smallest: 4096,
             longest: 4096,
             ..Use::default()
         };
-        assert_eq!(unsuitable(&uri(), &export, &reader), []);
+        assert_eq!(unsuitable(&uri(), &export.into(), &reader), []);
     }
 }

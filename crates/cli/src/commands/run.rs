@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use iodyno_fileops::Overrides;
 use iodyno_lab::{Permission, Progress};
 use iodyno_model::{
-    Configuration, Diagnostic, FindingKind, Forecast, NbdUri, Plan, PlannedNode, RunId, Severity,
-    Workload,
+    Configuration, Diagnostic, ExportUri, FindingKind, Forecast, Plan, PlannedNode, RunId,
+    Severity, Workload,
 };
 use iodyno_report::json::Schedule;
 use iodyno_store::Store;
@@ -228,7 +228,7 @@ pub(crate) fn destroyed(args: &RunArgs, folder: &Path) -> Vec<PathBuf> {
 /// A path of `--destroy`, absolute unless it is the URI of an export.
 pub(crate) fn destroyed_path(path: &Path, folder: &Path) -> PathBuf {
     match path.to_str() {
-        Some(text) if NbdUri::is_meant(text) => path.to_owned(),
+        Some(text) if ExportUri::is_meant(text) => path.to_owned(),
         _ => folder.join(path),
     }
 }

@@ -1,11 +1,13 @@
-//! Mirrors as disks of virtual machines: the server of vhost-user-blk.
+//! vhost-user-blk: mirrors as disks of virtual machines, and the engine that measures any such server.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::harness::{Home, Running, skip};
+use rustix::process::Signal;
+
+use crate::harness::{Done, Home, Running, fio, skip};
 use crate::nbd::{MIB, client, leg, mirror, noise, serve, stop};
 
 /// A boot sector. It reads 8 sectors from sector 1 by the firmware, writes them to sector 200, and ends qemu with `K` if both succeeded.
@@ -89,4 +91,151 @@ fn a_socket_that_is_in_use_is_refused_and_none_is_left() {
         std::fs::read(home.work().join("taken")).unwrap(),
         b"a file\n"
     );
+}
+
+fn uri(home: &Home) -> String {
+    format!("vhost-user-blk://{}", home.work().join("v").display())
+}
+
+/// The result of a job on the disk.
+fn job(home: &Home, options: &[&str], job: &[&str]) -> Done {
+    let uri = format!("--uri={}", uri(home));
+    let job = [&["--name=t", "--ioengine=vhost-user-blk", &uri], job].concat();
+    home.iodyno(&fio(options, &job))
+}
+
+/// qemu's server of a file. `None`: it is not installed.
+fn storage_daemon(home: &Home, more: &str) -> Option<Running> {
+    let image = File::create(home.work().join("image")).unwrap();
+    image.set_len(16 * MIB).unwrap();
+    let mut daemon = home.program(Path::new("qemu-storage-daemon"));
+    daemon.args([
+        "--blockdev",
+        "driver=file,node-name=disk,filename=image,discard=unmap",
+    ]);
+    let export = "vhost-user-blk,id=e,node-name=disk,writable=on,addr.type=unix,addr.path=v";
+    daemon.args(["--export", &format!("type={export}{more}")]);
+    if Command::new("qemu-storage-daemon")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
+        skip("qemu-storage-daemon is not installed");
+        return None;
+    }
+    let running = Running::of(daemon);
+    let socket = home.work().join("v");
+    running.wait_for("the socket", || socket.exists().then_some(()));
+    Some(running)
+}
+
+#[test]
+fn a_disk_is_written_only_if_it_is_named_and_holds_what_was_written() {
+    let home = Home::new();
+    let legs = ["a", "b"].map(|name| leg(&home, name, 17));
+    mirror(&home, &["create", "a", "b"]).succeeds();
+    let server = serve(&home, &["a", "b"], &["--vhost-user", "v"]);
+    let uri = uri(&home);
+    let data = |leg: &PathBuf| std::fs::read(leg).unwrap()[MIB as usize..].to_vec();
+    // Two clones have a queue each; long requests have several segments.
+    let write = [
+        "--rw=randwrite",
+        "--bsrange=4k-1m",
+        "--blockalign=4k",
+        "--iodepth=8",
+        "--fsync=16",
+        "--verify=crc32c",
+        "--numjobs=2",
+        "--size=8m",
+        "--offset_increment=8m",
+    ];
+    let refused = job(&home, &[], &write).exits(1);
+    refused.tells(&format!("--destroy '{uri}'"));
+    assert!(data(&legs[0]).iter().all(|byte| *byte == 0));
+    let written = job(&home, &["--destroy", &uri, "--output-format=json"], &write);
+    let written = written.succeeds().json();
+    for job in written["jobs"].as_array().unwrap() {
+        assert_eq!(job["error"], 0);
+        assert_eq!(job["write"]["io_bytes"], 8 * MIB);
+        assert!(job["sync"]["total_ios"].as_u64().unwrap() > 0);
+    }
+    // Without a size, the disk as a whole.
+    let read = ["--rw=read", "--bs=1m", "--iodepth=4"];
+    let read = job(&home, &["--output-format=json"], &read)
+        .succeeds()
+        .json();
+    assert_eq!(read["jobs"][0]["read"]["io_bytes"], 16 * MIB);
+    assert!(data(&legs[0]) == data(&legs[1]));
+    assert!(data(&legs[0]).iter().any(|byte| *byte != 0));
+    let trims = ["--rw=trim", "--bs=64k", "--iodepth=4"];
+    job(&home, &["--destroy", &uri], &trims).succeeds();
+    stop(server);
+    for leg in &legs {
+        assert!(data(leg).iter().all(|byte| *byte == 0));
+    }
+}
+
+#[test]
+fn another_server_is_measured_and_verified() {
+    let home = Home::new();
+    let Some(server) = storage_daemon(&home, ",num-queues=2") else {
+        return;
+    };
+    let uri = uri(&home);
+    let mixed = [
+        "--rw=randrw",
+        "--bsrange=4k-128k",
+        "--blockalign=4k",
+        "--iodepth=16",
+        "--verify=xxhash",
+        "--fdatasync=20",
+        "--numjobs=2",
+        "--size=8m",
+        "--offset_increment=8m",
+    ];
+    let done = job(&home, &["--destroy", &uri, "--output-format=json"], &mixed);
+    for job in done.succeeds().json()["jobs"].as_array().unwrap() {
+        assert_eq!(job["error"], 0);
+    }
+    let trims = ["--rw=randtrimwrite", "--bs=16k", "--size=8m", "--iodepth=4"];
+    job(&home, &["--destroy", &uri], &trims).succeeds();
+    // Each clone needs a queue.
+    let many = ["--rw=randread", "--numjobs=3", "--size=1m"];
+    let refused = job(&home, &[], &many).exits(1);
+    refused.tells("has 2 queues").tells("numjobs");
+    server.signal(Signal::TERM);
+    server.done();
+}
+
+#[test]
+fn a_job_whose_server_dies_or_is_missing_ends_with_an_error_that_names_it() {
+    let home = Home::new();
+    let absent = job(&home, &[], &["--rw=read"]).exits(1);
+    absent
+        .tells("cannot connect to `vhost-user-blk:///")
+        .tells("start the server first");
+    for other in ["--uri=nbd://host/", "--uri=vhost-user-blk://v"] {
+        let wrong = job(&home, &[], &["--rw=read", other]).exits(1);
+        wrong.tells("vhost-user-blk:///");
+    }
+    leg(&home, "a", 9);
+    mirror(&home, &["create", "a"]).succeeds();
+    let server = serve(&home, &["a"], &["--vhost-user", "v"]);
+    job(&home, &[], &["--rw=randread", "--bs=1000"])
+        .exits(1)
+        .tells("multiple of 512 bytes");
+    home.file(
+        "job.fio",
+        &format!(
+            "[t]\nioengine=vhost-user-blk\nuri={}\nrw=randread\niodepth=4\nruntime=1h\ntime_based\n",
+            uri(&home)
+        ),
+    );
+    let run = home.start(&["run", "job.fio"]);
+    run.wait_until_it_measures(&home);
+    server.signal(Signal::KILL);
+    run.done()
+        .exits(4)
+        .prints("failed: job `t`: cannot ")
+        .prints("vhost-user-blk:///");
 }

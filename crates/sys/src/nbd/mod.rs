@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use iodyno_model::{NbdServer, NbdUri, printable};
+use iodyno_model::{ExportServer, ExportUri, printable};
 
 use crate::BackendError;
 pub use backend::NbdBackend;
@@ -68,7 +68,7 @@ fn disconnect(mut socket: &std::fs::File) {
 ///
 /// # Errors
 /// The server cannot be reached, does not speak the protocol, or refuses the export.
-pub fn connect(uri: &NbdUri, within: Duration) -> Result<Connection, BackendError> {
+pub fn connect(uri: &ExportUri, within: Duration) -> Result<Connection, BackendError> {
     let failed = |source: io::Error| {
         let hint = match source.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
@@ -84,8 +84,9 @@ pub fn connect(uri: &NbdUri, within: Duration) -> Result<Connection, BackendErro
         }
     };
     match &uri.server {
-        NbdServer::Unix(path) => unix(path, &uri.export, within),
-        NbdServer::Tcp { host, port } => tcp(host, *port, &uri.export, within),
+        ExportServer::Unix(path) => unix(path, &uri.export, within),
+        ExportServer::Tcp { host, port } => tcp(host, *port, &uri.export, within),
+        ExportServer::VhostUser(_) => Err(io::ErrorKind::Unsupported.into()),
     }
     .map_err(failed)
 }

@@ -1,6 +1,7 @@
-//! Names of exports of NBD servers.
+//! Names of exports of servers.
 //!
-//! Source: the NBD project's `uri.md`: `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`.
+//! Source: the NBD project's `uri.md`: `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`. The form
+//! `vhost-user-blk:///PATH` is our own.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,15 +9,19 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+/// What a URI of an unknown kind lacks.
+const SCHEMES: &str = "it does not begin with `nbd://`, `nbd+unix://` or `vhost-user-blk://`";
 /// The port of servers that name none.
 const PORT: u16 = 10809;
 
-/// Where an NBD server listens.
+/// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NbdServer {
-    /// A Unix socket.
+pub enum ExportServer {
+    /// NBD on a Unix socket.
     Unix(PathBuf),
-    /// TCP.
+    /// vhost-user-blk on a Unix socket, which has one disk without a name.
+    VhostUser(PathBuf),
+    /// NBD by TCP.
     Tcp {
         /// Name or address, without brackets.
         host: String,
@@ -25,33 +30,37 @@ pub enum NbdServer {
     },
 }
 
-/// An export of an NBD server. Its text is the URI, which is also its stored form.
+/// An export of a server. Its text is the URI, which is also its stored form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct NbdUri {
+pub struct ExportUri {
     /// The server.
-    pub server: NbdServer,
+    pub server: ExportServer,
     /// Name of the export; often empty.
     pub export: String,
 }
 
-impl NbdUri {
+/// The scheme of sockets of vhost-user.
+const VHOST_USER: &str = "vhost-user-blk";
+
+impl ExportUri {
     /// Whether a text is meant as such a URI, right or wrong.
     pub fn is_meant(text: &str) -> bool {
-        ["nbd://", "nbd+unix://", "nbds://", "nbds+unix://"]
+        ["nbd", "nbd+unix", "nbds", "nbds+unix", VHOST_USER]
             .iter()
-            .any(|scheme| text.starts_with(scheme))
+            .any(|scheme| {
+                let rest = text.strip_prefix(scheme);
+                rest.is_some_and(|rest| rest.starts_with("://"))
+            })
     }
 }
 
-impl FromStr for NbdUri {
+impl FromStr for ExportUri {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<NbdUri, String> {
-        let wrong = |why: &str| format!("`{text}` is not the URI of an NBD export: {why}");
-        let (scheme, rest) = text
-            .split_once("://")
-            .ok_or_else(|| wrong("it does not begin with `nbd://` or `nbd+unix://`"))?;
+    fn from_str(text: &str) -> Result<ExportUri, String> {
+        let wrong = |why: &str| format!("`{text}` is not the URI of an export: {why}");
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong(SCHEMES))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, export) = rest.split_once('/').unwrap_or((rest, ""));
         let export = decoded(export).ok_or_else(|| wrong("a `%` needs two hexadecimal digits"))?;
@@ -69,20 +78,27 @@ impl FromStr for NbdUri {
                 if !socket.starts_with('/') {
                     return Err(wrong("the path of the socket is not absolute"));
                 }
-                Ok(NbdUri {
-                    server: NbdServer::Unix(socket.into()),
+                Ok(ExportUri {
+                    server: ExportServer::Unix(socket.into()),
                     export,
                 })
             }
             "nbd" => {
                 let (host, port) = host_and_port(authority).map_err(wrong)?;
-                Ok(NbdUri {
-                    server: NbdServer::Tcp { host, port },
+                Ok(ExportUri {
+                    server: ExportServer::Tcp { host, port },
                     export,
                 })
             }
             "nbds" | "nbds+unix" => Err(wrong("TLS is not supported")),
-            _ => Err(wrong("it does not begin with `nbd://` or `nbd+unix://`")),
+            VHOST_USER if !authority.is_empty() || export.is_empty() => Err(wrong(
+                "the path of its socket is not absolute: write `vhost-user-blk:///PATH`",
+            )),
+            VHOST_USER => Ok(ExportUri {
+                server: ExportServer::VhostUser(format!("/{export}").into()),
+                export: String::new(),
+            }),
+            _ => Err(wrong(SCHEMES)),
         }
     }
 }
@@ -132,15 +148,22 @@ fn encoded(text: &str) -> String {
         .collect()
 }
 
-impl fmt::Display for NbdUri {
+impl fmt::Display for ExportUri {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let export = encoded(&self.export);
         match &self.server {
-            NbdServer::Unix(path) => {
+            ExportServer::Unix(path) => {
                 let path = encoded(&path.to_string_lossy());
                 write!(formatter, "nbd+unix:///{export}?socket={path}")
             }
-            NbdServer::Tcp { host, port } => {
+            ExportServer::VhostUser(path) => {
+                write!(
+                    formatter,
+                    "{VHOST_USER}://{}",
+                    encoded(&path.to_string_lossy())
+                )
+            }
+            ExportServer::Tcp { host, port } => {
                 match host.contains(':') {
                     true => write!(formatter, "nbd://[{host}]")?,
                     false => write!(formatter, "nbd://{host}")?,
@@ -154,16 +177,16 @@ impl fmt::Display for NbdUri {
     }
 }
 
-impl From<NbdUri> for String {
-    fn from(uri: NbdUri) -> String {
+impl From<ExportUri> for String {
+    fn from(uri: ExportUri) -> String {
         uri.to_string()
     }
 }
 
-impl TryFrom<String> for NbdUri {
+impl TryFrom<String> for ExportUri {
     type Error = String;
 
-    fn try_from(text: String) -> Result<NbdUri, String> {
+    fn try_from(text: String) -> Result<ExportUri, String> {
         text.parse()
     }
 }
@@ -188,10 +211,15 @@ mod tests {
             ("nbd://10.0.0.1:99/", "nbd://10.0.0.1:99/"),
             ("nbd://[::1]:99/x", "nbd://[::1]:99/x"),
             ("nbd://[fe80::1]", "nbd://[fe80::1]/"),
+            (
+                "vhost-user-blk:///run/d.sock",
+                "vhost-user-blk:///run/d.sock",
+            ),
+            ("vhost-user-blk:///a%20b", "vhost-user-blk:///a%20b"),
         ] {
-            let uri: NbdUri = text.parse().unwrap();
+            let uri: ExportUri = text.parse().unwrap();
             assert_eq!(uri.to_string(), printed);
-            assert_eq!(printed.parse::<NbdUri>().unwrap(), uri);
+            assert_eq!(printed.parse::<ExportUri>().unwrap(), uri);
         }
     }
 
@@ -210,8 +238,10 @@ mod tests {
             ("nbd://host:x/", "not a number"),
             ("nbd://[::1/", "`]` is missing"),
             ("nbds://host/", "TLS"),
+            ("vhost-user-blk://d.sock", "not absolute"),
+            ("vhost-user-blk:///", "not absolute"),
         ] {
-            let said = text.parse::<NbdUri>().unwrap_err();
+            let said = text.parse::<ExportUri>().unwrap_err();
             assert!(said.contains(why), "{text}: {said}");
         }
     }
