@@ -50,7 +50,7 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
         false => Vec::new(),
     };
     let series = series(workload, trial);
-    let common = common(&trial.parts, &series);
+    let common = common(workload, trial);
     let by_frames = stalls::by_frames(workload, trial);
     // Several levels that the plan asks for are not a property of the storage, and neither are the seconds without a completion
     // that it was stuck for.
@@ -91,35 +91,56 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
     }
 }
 
-/// The mean rates of the points that lie within the time in which all of several parts measured.
-fn common(parts: &[Part], series: &[Point]) -> Option<Point> {
-    let parts: Vec<&Part> = parts.iter().filter(|part| !part.only_sampled()).collect();
-    if parts.len() < 2 {
-        return None;
-    }
-    let spans: Option<Vec<(u64, u64)>> = parts
-        .iter()
-        .map(|part| part.measured_from_ns().zip(part.measured_until_ns()))
+/// The rates in the time in which all of several parts measured. The ops of a frame are spread evenly over it, and those of a part
+/// without frames over its measured time.
+fn common(workload: &Workload, trial: &Trial) -> Option<Point> {
+    let parts = trial.parts.iter().filter(|part| !part.only_sampled());
+    let spans: Option<Vec<(&Part, u64, u64)>> = parts
+        .map(|part| Some((part, part.measured_from_ns()?, part.measured_until_ns()?)))
         .collect();
-    let spans = spans?;
-    let from_ns = spans.iter().map(|span| span.0).max()?;
-    let until_ns = spans.iter().map(|span| span.1).min()?;
-    // The first frame begins with the trial, somewhat before the first op.
-    let inside = series.iter().filter(|point| {
-        let edge_ns = point.span_ns / 20;
-        point.start_ns + edge_ns >= from_ns && point.start_ns + point.span_ns <= until_ns + edge_ns
-    });
-    let (mut span_ns, mut ops, mut bytes) = (0, 0.0, 0.0);
-    for point in inside {
-        span_ns += point.span_ns;
-        ops += point.iops * point.span_ns as f64;
-        bytes += point.bytes_per_s * point.span_ns as f64;
+    let spans = spans.filter(|spans| spans.len() > 1)?;
+    let from_ns = spans.iter().map(|span| span.1).max()?;
+    let until_ns = spans.iter().map(|span| span.2).min()?;
+    let span_ns = until_ns.checked_sub(from_ns).filter(|span| *span > 0)?;
+    let (mut ops, mut bytes) = (0.0, 0.0);
+    for (part, part_from_ns, part_until_ns) in &spans {
+        let frames = trial.frames.iter();
+        let frames = frames.filter(|frame| frame.step == Step::Measure && frame.node == part.node);
+        let mut done: Vec<(u64, u64, u64, u64)> = frames
+            .map(|frame| {
+                let moved = work::MOVING.iter();
+                let bytes = moved.map(|direction| frame.bytes(*direction)).sum();
+                let at = |ns: u64| ns.saturating_add(part.start_late_ns);
+                let ops = work::frame_ops(workload, frame);
+                (at(frame.start_ns), at(frame.end_ns), ops, bytes)
+            })
+            .collect();
+        if done.is_empty() {
+            let clones = part.clones.iter();
+            let ops = clones.clone().map(|clone| work::ops(workload, clone)).sum();
+            let moved = clones.flat_map(|clone| &clone.directions);
+            let moved = moved.filter(|result| work::MOVING.contains(&result.direction));
+            let bytes = moved.map(|result| result.bytes).sum();
+            done.push((*part_from_ns, *part_until_ns, ops, bytes));
+        }
+        for (start_ns, end_ns, own_ops, own_bytes) in done {
+            // The first frame begins with the trial, somewhat before the first op.
+            let (start_ns, end_ns) = (start_ns.max(*part_from_ns), end_ns.min(*part_until_ns));
+            let inside_ns = end_ns.min(until_ns).saturating_sub(start_ns.max(from_ns));
+            let all_ns = end_ns.saturating_sub(start_ns);
+            if all_ns > 0 {
+                let share = inside_ns as f64 / all_ns as f64;
+                ops += own_ops as f64 * share;
+                bytes += own_bytes as f64 * share;
+            }
+        }
     }
-    (span_ns > 0).then(|| Point {
+    let seconds = span_ns as f64 / 1e9;
+    Some(Point {
         start_ns: from_ns,
         span_ns,
-        iops: ops / span_ns as f64,
-        bytes_per_s: bytes / span_ns as f64,
+        iops: ops / seconds,
+        bytes_per_s: bytes / seconds,
     })
 }
 
