@@ -56,6 +56,8 @@ impl PartsRebuilder {
         workload: &Workload,
     ) -> Vec<Part> {
         let mut parts = Vec::new();
+        let works = |node: &Rebuilder| !node.jobs.is_empty();
+        let any_works = self.nodes.values().any(works);
         for (name, environment) in environments {
             let frames = self.nodes.remove(&name);
             if environment.is_none() && frames.is_none() {
@@ -63,7 +65,12 @@ impl PartsRebuilder {
             }
             let mut rebuilder = frames.unwrap_or_default();
             rebuilder.missing = self.missing;
-            let part = rebuilder.part(environment.unwrap_or_default(), workload);
+            // A node without jobs is only sampled.
+            let only_sampled = any_works && !works(&rebuilder);
+            let mut part = rebuilder.part(environment.unwrap_or_default(), workload);
+            if only_sampled {
+                part.clones.clear();
+            }
             parts.push(match name.is_empty() {
                 true => part,
                 false => Part { node: name, ..part },

@@ -261,6 +261,20 @@ fn cycles_and_steps_are_rebuilt_and_the_wait_for_the_file_system_does_not_count(
 }
 
 #[test]
+fn a_node_that_is_only_sampled_has_no_clones() {
+    let mut rebuilder = PartsRebuilder::default();
+    let workload = Workload::new("w", Vec::new(), vec![Job::default()]);
+    let mut working = measured(0, vec![share(0, 1, &[5], 0)]);
+    working.node = "guest".to_owned();
+    rebuilder.add(&working);
+    let known = Some(Environment::default());
+    let environments = ["guest", "host"].map(|name| (name.to_owned(), known.clone()));
+    let parts = rebuilder.parts(environments.to_vec(), &workload);
+    assert_eq!(parts[0].clones.len(), 1);
+    assert!(parts[1].only_sampled(), "{:?}", parts[1].clones);
+}
+
+#[test]
 fn each_node_has_a_part_of_its_own_frames() {
     let mut rebuilder = PartsRebuilder::default();
     // Numbers 2 and 3 are missing.
