@@ -317,6 +317,8 @@ impl<'a> TrialRun<'a> {
             unstored: unstored.as_ref(),
             repeated,
         }));
+        // The result does not wait for it.
+        self.lab.store.pack_trial(self.key);
         TrialResult {
             trial,
             startable,

@@ -113,6 +113,10 @@ pub trait Store {
     /// Durable when it returns.
     fn finish_trial(&self, trial: &Trial) -> Result<(), StoreError>;
 
+    /// Makes the telemetry of an ended trial smaller, which takes long if it has many nodes. If this is not called or fails, the telemetry
+    /// stays as it was appended.
+    fn pack_trial(&self, _key: TrialKey) {}
+
     /// Adds commands to those of the target of a trial that this process has ended: those that undid it on this node, or on the
     /// only one, which has no name. Does nothing if the trial has no target that was made.
     ///

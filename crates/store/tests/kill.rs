@@ -131,6 +131,7 @@ fn finish_trials(path: &Path) {
         }
         writeln!(out, "finishing {round}").unwrap();
         store.finish_trial(&trial(key, Outcome::Completed)).unwrap();
+        store.pack_trial(key);
     }
 }
 

@@ -59,7 +59,10 @@ fn batches_are_read_as_they_were_appended_before_and_after_packing() {
     };
     check(5000);
     store.finish_trial(&trial(key, Outcome::Completed)).unwrap();
+    check(5000);
+    store.pack_trial(key);
     check(3);
+    store.pack_trial(key);
     store.finish_trial(&trial(key, Outcome::Completed)).unwrap();
     check(3);
     drop(store);
@@ -158,11 +161,13 @@ fn telemetry_that_cannot_be_packed_does_not_affect_the_trial() {
         )
         .unwrap();
     store.finish_trial(&trial(key, Outcome::Completed)).unwrap();
+    store.pack_trial(key);
     assert_eq!(rows(&path), 1 + 5000 - 2048);
     assert_eq!(all(&store, key), expected(0..5000));
     store.append_telemetry(key, &telemetry(4000, 4000)).unwrap();
     stubborn.execute_batch("DROP TRIGGER stubborn").unwrap();
     store.finish_trial(&trial(key, Outcome::Completed)).unwrap();
+    store.pack_trial(key);
     assert_eq!(rows(&path), 3);
     assert_eq!(all(&store, key), expected(0..5000));
 }

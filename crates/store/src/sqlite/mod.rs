@@ -532,6 +532,11 @@ impl Store for SqliteStore {
         write::finish_trial(self, trial)
     }
 
+    fn pack_trial(&self, key: TrialKey) {
+        // If packing fails, the telemetry stays as it was appended, and is complete.
+        let _ = write::pack_trial(self, key);
+    }
+
     fn add_commands(
         &self,
         key: TrialKey,

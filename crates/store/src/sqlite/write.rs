@@ -378,10 +378,10 @@ pub(super) fn finish_trial(store: &SqliteStore, trial: &Trial) -> Result<(), Sto
     };
     let blob = checked("the trial", &record)?;
     let hosts = hosts(&record);
-    let number = store.writing("storing a trial", Survives::PowerCut, |transaction| {
+    store.writing("storing a trial", Survives::PowerCut, |transaction| {
         let found = OpenTrial::find(store, transaction, trial.key)?;
         if found.put_document(transaction, "record", &blob, &record)? {
-            return Ok(found.number);
+            return Ok(());
         }
         found.refuse_finished(trial.key)?;
         let sums = match record.parts.is_empty() {
@@ -404,11 +404,15 @@ pub(super) fn finish_trial(store: &SqliteStore, trial: &Trial) -> Result<(), Sto
                 ":host": hosts,
             },
         )?;
-        Ok(found.number)
+        Ok(())
+    })
+}
+
+pub(super) fn pack_trial(store: &SqliteStore, key: TrialKey) -> Result<(), StoreError> {
+    let number = store.reading("looking for a trial", |transaction| {
+        Ok(OpenTrial::find(store, transaction, key)?.number)
     })?;
-    // The trial is stored. If packing fails, its telemetry stays as it was appended, and is complete.
-    let _ = telemetry::pack_trial(store, number);
-    Ok(())
+    telemetry::pack_trial(store, number)
 }
 
 pub(super) fn add_commands(
