@@ -17,7 +17,9 @@ mod qemu;
 pub use image::{Image, cache_folder};
 pub use kernel::Kernel;
 pub use modules::{ModuleTree, decompressor};
-pub use qemu::{ACCELERATION_LIMIT, BOOT_LIMIT, Machine, disk_path, modules_of, share_path};
+pub use qemu::{
+    ACCELERATION_LIMIT, BOOT_LIMIT, Machine, disk_path, end_of, modules_of, share_path,
+};
 
 use std::io;
 use std::path::{Path, PathBuf};

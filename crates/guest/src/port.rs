@@ -146,7 +146,12 @@ fn exchange(
     start: bool,
 ) -> Result<UnixStream, PortError> {
     let begun = Instant::now();
-    let mut stream = connect(socket, begun, limit, stop)?;
+    // A guest that has booted listens: if it does not, it has ended.
+    let patience = match start {
+        true => Duration::ZERO,
+        false => LISTENING,
+    };
+    let mut stream = connect(socket, (begun, limit), patience, stop)?;
     let gone = PortError::Gone;
     stream.set_read_timeout(Some(PAUSE * 5)).map_err(gone)?;
     let patience = limit.max(AGAIN);
@@ -224,18 +229,19 @@ pub fn relay(
     Ok(exit)
 }
 
-/// qemu makes the socket when it starts, and serves one connection at a time.
+/// qemu makes the socket when it starts, and serves one connection at a time. `patience`: how long the socket may not exist or
+/// not listen, at most up to the limit.
 fn connect(
     socket: &Path,
-    begun: Instant,
-    limit: Duration,
+    (begun, limit): (Instant, Duration),
+    patience: Duration,
     stop: &dyn Fn() -> bool,
 ) -> Result<UnixStream, PortError> {
     let mut refused: Option<Instant> = None;
     loop {
         match UnixStream::connect(socket) {
             Ok(stream) => return Ok(stream),
-            Err(error) if begun.elapsed() < limit && is_early(&error, &mut refused) => {
+            Err(error) if begun.elapsed() < limit && is_early(&error, patience, &mut refused) => {
                 if stop() {
                     return Err(PortError::Stopped);
                 }
@@ -248,11 +254,11 @@ fn connect(
 
 /// Whether a socket may only not exist or not listen yet: a busy host can stop qemu between the two. `refused`: since when it does
 /// not listen.
-fn is_early(error: &io::Error, refused: &mut Option<Instant>) -> bool {
+fn is_early(error: &io::Error, patience: Duration, refused: &mut Option<Instant>) -> bool {
     match error.kind() {
-        ErrorKind::NotFound => true,
+        ErrorKind::NotFound => patience > Duration::ZERO,
         ErrorKind::ConnectionRefused => {
-            refused.get_or_insert_with(Instant::now).elapsed() < LISTENING
+            refused.get_or_insert_with(Instant::now).elapsed() < patience
         }
         _ => false,
     }
@@ -417,8 +423,23 @@ mod tests {
             false
         };
         let limit = Duration::from_secs(600);
-        connect(&path, Instant::now(), limit, &listens).unwrap();
+        connect(&path, (Instant::now(), limit), limit, &listens).unwrap();
         assert!(listener.borrow().is_some());
+    }
+
+    #[test]
+    fn a_guest_that_has_ended_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("node");
+        // Nothing asks whether to stop, because nothing is waited for.
+        let never = || panic!("it waits");
+        let limit = Duration::from_secs(600);
+        let missing = call(&path, limit, &never).unwrap_err();
+        drop(UnixListener::bind(&path).unwrap());
+        let refused = call(&path, limit, &never).unwrap_err();
+        for error in [missing, refused] {
+            assert!(matches!(error, PortError::Gone(_)), "{error}");
+        }
     }
 
     #[test]
@@ -549,7 +570,7 @@ mod tests {
         let socket = temp.path().join("node");
         let error = call(&socket, Duration::ZERO, &|| false).unwrap_err();
         assert!(matches!(error, PortError::Gone(_)), "{error}");
-        let error = call(&socket, Duration::from_secs(60), &|| true).unwrap_err();
+        let error = await_guest(&socket, Duration::from_secs(60), &|| true).unwrap_err();
         assert!(matches!(error, PortError::Stopped), "{error}");
         let _silent = UnixListener::bind(&socket).unwrap();
         let error = call(&socket, Duration::ZERO, &|| false).unwrap_err();

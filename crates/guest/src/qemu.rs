@@ -1,5 +1,7 @@
 //! The command line of qemu for a guest.
 
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -59,9 +61,34 @@ pub struct Machine<'a> {
     pub discard: bool,
 }
 
+/// The most of a log that is part of an error, bytes, and lines.
+const LOG_END: u64 = 4 << 10;
+const LOG_LINES: usize = 6;
+
+/// The last lines of a log; `None` if it cannot be read.
+pub fn end_of(log: &Path) -> Option<Vec<String>> {
+    let mut file = File::open(log).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LOG_END)))
+        .ok()?;
+    let mut bytes = Vec::new();
+    file.take(LOG_END).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
+    Some(last.iter().map(|line| (*line).to_owned()).collect())
+}
+
 impl Machine<'_> {
     /// The program.
     pub const PROGRAM: &'static str = "qemu-system-x86_64";
+
+    /// The name of qemu's own log in the folder.
+    pub const LOG: &'static str = "qemu.log";
 
     /// The socket of the port through which its nodes are reached.
     pub fn socket(folder: &Path) -> PathBuf {
@@ -71,6 +98,15 @@ impl Machine<'_> {
     /// The log of its console.
     pub fn console(folder: &Path) -> PathBuf {
         folder.join("console.log")
+    }
+
+    /// The last lines that qemu and the console of its guest have printed.
+    pub fn last_words(folder: &Path) -> Vec<String> {
+        let logs = [folder.join(Self::LOG), Self::console(folder)];
+        logs.iter()
+            .filter_map(|log| end_of(log))
+            .flatten()
+            .collect()
     }
 
     /// The program and its arguments.

@@ -3,15 +3,13 @@
 //! Each is a server process: qemu. The layers above are not made here but by the nodes within the guests, which are
 //! reached through [`Guest::socket`]. Invariant: a guest that was made has answered.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use iodyno_guest::port::PortError;
 use iodyno_guest::{
     ACCELERATION_LIMIT, BOOT_LIMIT, GuestError, Image, Kernel, Machine, ModuleTree, disk_path,
-    modules_of, share_path,
+    end_of, modules_of, share_path,
 };
 use iodyno_model::{
     Acceleration, Diagnostic, DiskBackend, DiskCache, DiskInterface, DiskOrigin, Layer, Provision,
@@ -33,9 +31,6 @@ const ZFS: &str = "zfs";
 const QEMU_IMG: &str = "qemu-img";
 /// The longest path of a unix socket, bytes.
 const LONGEST_SOCKET: usize = 107;
-/// The most of a log that is part of an error, bytes, and lines.
-const LOG_END: u64 = 4 << 10;
-const LOG_LINES: usize = 6;
 
 /// A virtual machine that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -451,8 +446,10 @@ impl Making<'_, '_> {
             self.hands.host.sleep(PAUSE);
         }
         let cause = match end_of(&log) {
-            Some(said) => format!("\n  cause: {said}"),
-            None => String::new(),
+            Some(said) if !said.is_empty() => {
+                format!("\n  cause: {}", said.join("\n         "))
+            }
+            _ => String::new(),
         };
         let message = format!("`{}` made no socket{cause}", command.join(" "));
         Err(Diagnostic::error(message)
@@ -606,7 +603,7 @@ impl Making<'_, '_> {
         let _ = std::fs::remove_file(Machine::socket(&point));
         self.step(Action::Server {
             command: machine.vm.pinning.command(&machine.command()),
-            log: point.join("qemu.log"),
+            log: point.join(Machine::LOG),
             point,
         })?;
         Ok(self.hands.mark.clone())
@@ -628,8 +625,7 @@ impl Making<'_, '_> {
                 PortError::Stopped if !stop() => "qemu ended".to_owned(),
                 other => other.to_string(),
             };
-            let logs = [folder.join("qemu.log"), Machine::console(folder)];
-            let said: Vec<String> = logs.iter().filter_map(|log| end_of(log)).collect();
+            let said = Machine::last_words(folder);
             let cause = match said.is_empty() {
                 true => String::new(),
                 false => format!("\n  cause: {}", said.join("\n         ")),
@@ -644,22 +640,4 @@ impl Making<'_, '_> {
 /// this much, and did not with 40 MiB less.
 fn memory_needed(initramfs: u64) -> u64 {
     initramfs.saturating_mul(3).saturating_add(40 << 20)
-}
-
-/// The last lines of a log.
-fn end_of(log: &Path) -> Option<String> {
-    let mut file = File::open(log).ok()?;
-    let length = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(LOG_END)))
-        .ok()?;
-    let mut bytes = Vec::new();
-    file.take(LOG_END).read_to_end(&mut bytes).ok()?;
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    let lines: Vec<&str> = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
-    let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
-    (!last.is_empty()).then(|| last.join("\n         "))
 }
