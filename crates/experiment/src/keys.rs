@@ -163,6 +163,7 @@ pub(crate) const CONFIGURATION: &[Key] = &[
     key("btrfs", Kind::Table(FILE_SYSTEM), "A Btrfs file system on the devices below."),
     key("zfs", Kind::Table(ZFS), "A ZFS pool on the devices or files below, and a dataset or a volume in it."),
     key("overlay", Kind::Table(OVERLAY), "An overlay mount on the folder below."),
+    key("nfs", Kind::Table(NFS), "An export of the folder below by NFS, and its mount, both in a virtual machine."),
     key("throttle", Kind::Table(THROTTLE), "Limits of the rate of the devices below."),
     key("delay", Kind::Table(DELAY), "A delay of each read and write of the file or device below."),
     key("md", Kind::Table(MD), "An array of the kernel's md on all devices below."),
@@ -183,7 +184,7 @@ pub(crate) const CONFIGURATION: &[Key] = &[
 ];
 
 /// The kinds of layers; each is a table of [`CONFIGURATION`] with its options.
-pub(crate) const KINDS: [&str; 17] = [
+pub(crate) const KINDS: [&str; 18] = [
     "directory",
     "device",
     "file",
@@ -195,6 +196,7 @@ pub(crate) const KINDS: [&str; 17] = [
     "btrfs",
     "zfs",
     "overlay",
+    "nfs",
     "throttle",
     "delay",
     "md",
@@ -293,6 +295,16 @@ const OVERLAY: &[Key] = &[key(
     Kind::Texts,
     "Mount options besides the folders.",
 )];
+
+#[rustfmt::skip]
+const NFS: &[Key] = &[
+    key("version", Kind::Words(&["4.0", "4.1", "4.2"]), "Version of the protocol.").default("`\"4.2\"`"),
+    key("sync", Kind::Switch, "The server stores a write before it acknowledges it.").default("`true`"),
+    key("threads", Kind::Count(1, 1024), "Number of threads of the server.").default("`8`"),
+    key("rsize", Kind::Size(1024), "Largest read of the client.").default("the kernel's"),
+    key("wsize", Kind::Size(1024), "Largest write of the client.").default("the kernel's"),
+    key("mount", Kind::Texts, "Mount options besides these."),
+];
 
 #[rustfmt::skip]
 const THROTTLE: &[Key] = &[

@@ -8,8 +8,8 @@ use iodyno_document::{Node, Report, Table, listed};
 use iodyno_mirror::PolicyKind;
 use iodyno_model::{
     Acceleration, Diagnostic, DiskAio, DiskCache, DiskInterface, DiskOrigin, DmTarget,
-    FileSystemKind, FlakeyFault, Layer, Limits, MdLayer, MdLevel, MirrorLayer, Pinning, Provision,
-    Target, VdevGroup, VmDisk, VmLayer, ZfsLayer, ZfsOrigin, closest,
+    FileSystemKind, FlakeyFault, Layer, Limits, MdLayer, MdLevel, MirrorLayer, NfsLayer, Pinning,
+    Provision, Target, VdevGroup, VmDisk, VmLayer, ZfsLayer, ZfsOrigin, closest,
 };
 use iodyno_units::Bytes;
 
@@ -49,7 +49,7 @@ fn needs(kind: &str) -> Needs {
     match kind {
         "directory" | "device" => Needs::Path,
         "zram" | "tmpfs" => Needs::Nothing,
-        "file" | "overlay" => Needs::Folder,
+        "file" | "overlay" | "nfs" => Needs::Folder,
         "loop" => Needs::Files,
         "ext4" | "xfs" | "btrfs" | "md" | "dm" => Needs::Devices,
         "zfs" | "delay" | "mirror" => Needs::DevicesOrFiles,
@@ -440,6 +440,18 @@ fn built(
     }
     layers.reverse();
     zones_below(&layers, at, report);
+    let nfs = layers
+        .iter()
+        .position(|layer| matches!(layer, Layer::Nfs(_)));
+    let in_guest = |place: usize| {
+        layers[place..]
+            .iter()
+            .any(|layer| matches!(layer, Layer::Vm(_)))
+    };
+    if nfs.is_some_and(|place| !in_guest(place)) {
+        let hint = "put it above `vm`: `nfs on ext4 on vm on file on /PATH`";
+        report.error(at.clone(), "`nfs` is made in virtual machines only", hint);
+    }
     (report.errors() == before).then_some(layers)
 }
 
@@ -667,6 +679,14 @@ fn layer(
                 .collect(),
         },
         "zfs" => Layer::Zfs(zfs(keyed, report)),
+        "nfs" => Layer::Nfs(NfsLayer {
+            version: keyed.word("version", report).unwrap_or("4.2").to_owned(),
+            sync: keyed.switch("sync", report).unwrap_or(true),
+            threads: keyed.count("threads", report).unwrap_or(8) as u32,
+            rsize: keyed.size("rsize", report),
+            wsize: keyed.size("wsize", report),
+            mount: texts(keyed, "mount", report),
+        }),
         "overlay" => Layer::Overlay {
             mount: texts(keyed, "mount", report),
         },

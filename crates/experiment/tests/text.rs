@@ -1108,6 +1108,10 @@ fn arrays_and_mapped_devices_have_the_devices_that_they_need_below_them() {
             "2:10 `ext4` cannot use disks with zones",
         ),
         (
+            "target = \"nfs on ext4 on zram\"\nzram.size = \"1GiB\"",
+            "2:10 `nfs` is made in virtual machines only",
+        ),
+        (
             "target = \"ext4 on /x\"\nenv = { \"A B\" = 1 }",
             "3:9 `A B` is not a name of an environment variable",
         ),

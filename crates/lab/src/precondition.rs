@@ -174,6 +174,7 @@ fn folder(provision: &Provision) -> bool {
                 | Layer::Tmpfs { .. }
                 | Layer::FileSystem { .. }
                 | Layer::Overlay { .. }
+                | Layer::Nfs(_)
         ),
         None => true,
     }

@@ -68,6 +68,8 @@ pub enum Layer {
         /// Mount options besides the folders.
         mount: Vec<String>,
     },
+    /// The folder below, exported and mounted by NFS within the same guest.
+    Nfs(NfsLayer),
     /// Limits of the rate of the devices below, through a control group.
     Throttle(Limits),
     /// A block device for each file or device below, whose reads and writes take longer.
@@ -99,6 +101,23 @@ pub struct MirrorLayer {
     /// Where its server processes run.
     #[serde(flatten)]
     pub pinning: Pinning,
+}
+
+/// An export of NFS, and its mount.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NfsLayer {
+    /// Version of the protocol: `4.2`.
+    pub version: String,
+    /// Whether the server stores a write before it acknowledges it, as the protocol demands.
+    pub sync: bool,
+    /// Number of threads of the server.
+    pub threads: u32,
+    /// Largest read, bytes; `None`: the kernel's default.
+    pub rsize: Option<u64>,
+    /// Largest write, bytes; `None`: the kernel's default.
+    pub wsize: Option<u64>,
+    /// Mount options besides these.
+    pub mount: Vec<String>,
 }
 
 /// Where the server processes of a layer run.
@@ -412,6 +431,7 @@ impl Layer {
             Layer::FileSystem { fs, .. } => fs.name(),
             Layer::Zfs(_) => "zfs",
             Layer::Overlay { .. } => "overlay",
+            Layer::Nfs(_) => "nfs",
             Layer::Throttle(_) => "throttle",
             Layer::Delay { .. } => "delay",
             Layer::Md(_) => "md",

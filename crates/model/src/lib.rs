@@ -93,8 +93,8 @@ pub use job::{
 };
 pub use key::{RunId, TrialKey};
 pub use layer::{
-    CommandRun, FileSystemKind, Fresh, Layer, Limits, MirrorLayer, Pinning, Provision, VdevGroup,
-    ZfsLayer, ZfsOrigin,
+    CommandRun, FileSystemKind, Fresh, Layer, Limits, MirrorLayer, NfsLayer, Pinning, Provision,
+    VdevGroup, ZfsLayer, ZfsOrigin,
 };
 pub use mapped::{DmTarget, FlakeyFault, MdLayer, MdLevel};
 pub use metric::{Better, Figure, Metric, Unit, Withheld};

@@ -98,12 +98,12 @@ fn a_file_system_is_made_and_measured_in_a_virtual_machine() {
 }
 
 #[test]
-fn arrays_and_mapped_devices_are_made_in_a_virtual_machine() {
+fn nfs_arrays_and_mapped_devices_are_made_in_a_virtual_machine() {
     let kernel = match kernel() {
         Ok(kernel) => kernel,
         Err(why) => return skip(why),
     };
-    for program in ["mdadm", "dmsetup", "cryptsetup", "mkfs.ext4"] {
+    for program in ["mdadm", "dmsetup", "cryptsetup", "mkfs.ext4", "ip"] {
         if !has_program(program) {
             return skip(&format!("`{program}` is not installed"));
         }
@@ -114,6 +114,7 @@ fn arrays_and_mapped_devices_are_made_in_a_virtual_machine() {
     // All in one guest.
     let text = format!(
         "rounds = 1\n[configuration.guest]\nlayers = [\n\
+         {{ kind = \"nfs\", threads = 2, wsize = \"64KiB\" }},\n\
          {{ kind = \"ext4\" }},\n\
          {{ kind = \"dm\", target = \"flakey\", up = \"1h\", down = \"1s\" }},\n\
          {{ kind = \"dm\", target = \"delay\", read = \"1ms\" }},\n\
@@ -136,7 +137,12 @@ fn arrays_and_mapped_devices_are_made_in_a_virtual_machine() {
     let facts = &found["made"]["facts"];
     assert_eq!(
         facts["layers"],
-        "ext4 on dm on dm on dm on md on dm on vm on file on directory"
+        "nfs on ext4 on dm on dm on dm on md on dm on vm on file on directory"
+    );
+    let options = facts["nfs.options"].as_str().unwrap();
+    assert!(
+        options.contains("vers=4.2") && options.contains("wsize=65536"),
+        "{options}"
     );
     let text = |name: &str| facts[name].as_str().unwrap_or_default().to_owned();
     assert_eq!(
@@ -190,6 +196,36 @@ fn a_volume_of_openzfs_is_made_in_a_virtual_machine() {
     assert_eq!(facts["zfs.implementation"], "kernel");
     let properties = facts["zfs.properties"].as_str().unwrap();
     assert!(properties.contains("volblocksize\t4K"), "{properties}");
+}
+
+#[test]
+fn zoned_disks_are_measured_by_zones_in_parts_and_by_nvme_commands() {
+    let kernel = match kernel() {
+        Ok(kernel) => kernel,
+        Err(why) => return skip(why),
+    };
+    let home = Home::new();
+    let job = "number_ios = 40";
+    let file = experiment(&home, "vm", 1, &kernel, job);
+    let text = fs::read_to_string(&file).unwrap();
+    let (storage, _) = text.split_once("[workload.w]").unwrap();
+    let disk = "vm = { disk = { interface = \"nvme\", zone = \"4MiB\" },";
+    let workloads = [
+        "zbd]\nfio = { rw = \"randwrite\", bs = \"64k\", zonemode = \"zbd\", ioengine = \"libaio\", iodepth = 4,",
+        "strided]\nfio = { rw = \"read\", bs = \"4k\", zonemode = \"strided\", zonesize = \"16k\", zoneskip = \"1m\",",
+        "commands]\nfio = { rw = \"randread\", bs = \"4k\", ioengine = \"io_uring_cmd\", iodepth = 8,",
+    ];
+    let workloads = workloads.map(|text| format!("[workload.{text} direct = 1, {job} }}\n"));
+    let text = storage.replace("vm = {", disk) + &workloads.concat();
+    home.file("vm.toml", &text);
+    home.iodyno(&["run", &file]).succeeds();
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    let trials = shown["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 3, "{shown}");
+    for trial in trials {
+        assert_eq!(trial["groups"][0]["rows"][0]["ops"], 40, "{trial}");
+        assert_eq!(trial["groups"][0]["rows"][0]["failed_ops"], 0, "{trial}");
+    }
 }
 
 #[test]

@@ -185,7 +185,7 @@ fn option(prefix: &str, name: &str, value: &serde_json::Value, add: &mut impl Fn
         Json::String(text) => add(&full, text.clone()),
         other => {
             let text = match (name, other.as_u64()) {
-                ("size" | "volume" | "chunk", Some(bytes)) => exact_size(bytes),
+                ("size" | "volume" | "chunk" | "rsize" | "wsize", Some(bytes)) => exact_size(bytes),
                 ("read_iops" | "write_iops" | "read_bandwidth" | "write_bandwidth", Some(0)) => {
                     "no limit".to_owned()
                 }

@@ -22,7 +22,7 @@ use crate::mounts;
 use crate::roots::{names, text};
 
 use super::host::{Host, Invocation, device_number, word};
-use super::{mapped, zfs};
+use super::{mapped, nfs, zfs};
 
 /// The longest time that a command which undoes something may take.
 const UNDO: Duration = Duration::from_secs(60);
@@ -115,6 +115,15 @@ pub enum Action {
         /// The arguments of `zpool create`.
         arguments: Vec<String>,
     },
+    /// Start the kernel's server of NFS in a guest.
+    NfsServer {
+        /// The folder that it exports.
+        folder: PathBuf,
+        /// Whether writes are acknowledged before they are stored.
+        asynchronous: bool,
+        /// Number of its threads.
+        threads: u32,
+    },
     /// Make an array of md.
     Array {
         /// Its name. The kernel's name of its device is this one after `md_`.
@@ -178,6 +187,7 @@ impl fmt::Display for Action {
             }
             Action::ZfsFuse { .. } => write!(f, "server zfs-fuse"),
             Action::Pool { name, .. } => write!(f, "ZFS pool {name}"),
+            Action::NfsServer { folder, .. } => write!(f, "NFS server of {}", folder.display()),
             Action::Array { name, .. } => write!(f, "array {name}"),
             Action::Mapped { name, .. } => write!(f, "mapped device {name}"),
             Action::Setting {
@@ -350,6 +360,11 @@ impl Hands<'_> {
                 let _alone = zfs::alone(self, self.stop)?;
                 self.run(&words, limit)?;
             }
+            Action::NfsServer {
+                folder,
+                asynchronous,
+                threads,
+            } => nfs::start(self, folder, *asynchronous, *threads)?,
             Action::Array {
                 name,
                 settings,
@@ -477,6 +492,7 @@ impl Hands<'_> {
             }
             Action::ZfsFuse { .. } => zfs::server_is_idle(self),
             Action::Pool { name, .. } => zfs::is_imported(self, name),
+            Action::NfsServer { .. } => same_boot && nfs::runs(&roots),
             Action::Array { name, .. } => roots
                 .sys
                 .join("block")
@@ -550,6 +566,7 @@ impl Hands<'_> {
                 let _alone = zfs::alone(self, &|| false)?;
                 self.destroy_pool(name)
             }
+            Action::NfsServer { .. } => nfs::stop(self),
             Action::Array { name, members, .. } => self.stop_array(name, members),
             Action::Mapped { name, .. } => {
                 self.patiently(|hands| {

@@ -74,7 +74,7 @@ pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
                 | Layer::Tmpfs { .. },
                 below,
             ) => ("to be the lowest layer", below == Shape::Nothing),
-            (Layer::File { .. } | Layer::Overlay { .. }, below) => {
+            (Layer::File { .. } | Layer::Overlay { .. } | Layer::Nfs(_), below) => {
                 ("a folder below it", below == Shape::Folder)
             }
             (Layer::Loop { .. }, below) => (
@@ -121,7 +121,8 @@ pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
             Layer::Directory { .. }
             | Layer::Tmpfs { .. }
             | Layer::FileSystem { .. }
-            | Layer::Overlay { .. } => Shape::Folder,
+            | Layer::Overlay { .. }
+            | Layer::Nfs(_) => Shape::Folder,
             Layer::Device { paths } => Shape::Devices(paths.len() as u32),
             Layer::Zram { count, .. } => Shape::Devices(*count),
             Layer::File { count, .. } => Shape::Files(*count),
@@ -180,6 +181,7 @@ pub(super) fn tools(layer: &Layer) -> &'static [(&'static str, &'static str)] {
         Layer::Device { .. } => &[("wipefs", "util-linux"), ("blkdiscard", "util-linux")],
         Layer::Loop { .. } => &[("losetup", "mount")],
         Layer::Tmpfs { .. } | Layer::Overlay { .. } => &[MOUNT],
+        Layer::Nfs(_) => &[("ip", "iproute2"), MOUNT],
         Layer::FileSystem { fs, .. } => match fs {
             FileSystemKind::Ext4 => &[("mkfs.ext4", "e2fsprogs"), MOUNT],
             FileSystemKind::Xfs => &[("mkfs.xfs", "xfsprogs"), MOUNT],

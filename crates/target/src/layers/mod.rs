@@ -11,6 +11,7 @@ mod fill;
 mod host;
 mod mapped;
 mod mirror;
+mod nfs;
 #[cfg(test)]
 mod tests;
 mod throttle;
@@ -682,6 +683,7 @@ impl Making<'_, '_> {
             }
             Layer::Zfs(zfs) => self.zfs(&name, zfs, below),
             Layer::Overlay { mount } => self.overlay(&name, mount, below),
+            Layer::Nfs(nfs) => self.nfs(&name, nfs, below),
             Layer::Throttle(limits) => self.throttle(limits, below),
             Layer::Delay {
                 read_ns,
@@ -970,15 +972,18 @@ impl Making<'_, '_> {
         self.run(&words)
     }
 
+    /// Whether this process is in a guest, whose disks have names of their own.
+    fn in_guest(&self) -> bool {
+        let disk = iodyno_guest::disk_path(&self.request.token, 0);
+        let own = |path: &PathBuf| path.parent() == disk.parent();
+        let lowest = self.request.provision.layers.last();
+        matches!(lowest, Some(Layer::Device { paths }) if paths.iter().all(own))
+    }
+
     /// The devices or files of a pool. In a guest, which has no udev, disks are used by a partition.
     fn vdevs(&mut self, below: &Storage) -> Result<Vec<String>, Diagnostic> {
-        let lowest = self.request.provision.layers.last();
-        let disk = iodyno_guest::disk_path(&self.request.token, 0);
-        let folder = disk.parent();
-        let in_guest = matches!(lowest, Some(Layer::Device { paths })
-            if paths.iter().all(|path| path.parent() == folder));
         let mut devices = below.words()?;
-        if let (true, Storage::Devices(paths)) = (in_guest, below) {
+        if let (true, Storage::Devices(paths)) = (self.in_guest(), below) {
             for (device, path) in devices.iter_mut().zip(paths) {
                 let found = zfs::partition(self.hands.host.roots(), path);
                 let Some((command, partition)) = found else {
@@ -1180,7 +1185,10 @@ impl Making<'_, '_> {
     fn describe(&mut self, layer: &Layer, made: &Storage) -> Vec<(&'static str, String)> {
         let roots = self.hands.host.roots().clone();
         match layer {
-            Layer::FileSystem { .. } | Layer::Tmpfs { .. } | Layer::Overlay { .. } => {
+            Layer::FileSystem { .. }
+            | Layer::Tmpfs { .. }
+            | Layer::Overlay { .. }
+            | Layer::Nfs(_) => {
                 let path = &made.paths()[0];
                 let mounts = mounts::own(&roots);
                 let found = mounts
