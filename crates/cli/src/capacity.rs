@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use iodyno_model::{
-    Amount, Configuration, Diagnostic, Job, Layer, Place, PlannedNode, Provision, Work, Workload,
+    Amount, Configuration, Diagnostic, Job, Layer, MdLevel, Place, PlannedNode, Provision, Work,
+    Workload,
 };
 use iodyno_units::Bytes;
 
@@ -67,12 +68,10 @@ fn capacity(provision: &Provision, here: bool) -> Option<Capacity> {
     let files = provision.layers.iter().any(file);
     let sizes = provision.layers.iter().filter_map(|layer| match layer {
         Layer::File { size, count, .. } => {
-            let bytes = size.saturating_mul(u64::from(*count));
-            Some(limited("file.size", bytes))
+            Some(limited("file.size", usable(provision, *size, *count)))
         }
         Layer::Zram { size, count, .. } => {
-            let bytes = size.saturating_mul(u64::from(*count));
-            Some(limited("zram.size", bytes))
+            Some(limited("zram.size", usable(provision, *size, *count)))
         }
         Layer::Tmpfs { size } => Some(limited("tmpfs.size", *size)),
         Layer::Zfs(zfs) => Some(limited("zfs.volume", zfs.volume?)),
@@ -86,6 +85,17 @@ fn capacity(provision: &Provision, here: bool) -> Option<Capacity> {
     sizes
         .min_by_key(|capacity| capacity.bytes)
         .filter(|_| !compressed)
+}
+
+/// What the layers above make of this many files or devices of this size, bytes.
+fn usable(provision: &Provision, size: u64, count: u32) -> u64 {
+    let mirrored = provision.layers.iter().find_map(|layer| match layer {
+        // Superblocks and log are in the first MiB of each leg.
+        Layer::Mirror(_) => Some(size.saturating_sub(1 << 20)),
+        Layer::Md(md) if md.level == MdLevel::Raid1 => Some(size),
+        _ => None,
+    });
+    mirrored.unwrap_or_else(|| size.saturating_mul(u64::from(count)))
 }
 
 /// The least space that the files of a workload need, bytes.

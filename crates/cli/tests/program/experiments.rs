@@ -697,6 +697,13 @@ fn files_that_do_not_fit_in_made_storage_are_reported_before_a_run() {
     home.iodyno(&["run", "x.toml", "--dry-run"])
         .succeeds()
         .tells(expected);
+    // A mirror has the space of one leg.
+    let text = "[configuration.m]\ntarget = \"mirror on file on .\"\nfile.size = \"16MiB\"\n\
+        [workload.w]\nfio = { rw = \"read\", size = \"16m\" }\n";
+    home.file("y.toml", text);
+    home.iodyno(&["check", "y.toml"])
+        .succeeds()
+        .prints("they need 16 MiB, and it has at most 15 MiB");
 }
 
 #[test]

@@ -451,8 +451,13 @@ impl Maker<'_> {
             let there = text(system.join(online)).unwrap_or_default();
             let there_numbers = Pinning::numbers(&there).unwrap_or_default();
             let wanted = Pinning::numbers(list).unwrap_or_default();
-            for number in wanted.iter().filter(|it| !there_numbers.contains(it)) {
-                let message = format!("the host has no {what} {number}");
+            let mut missing = wanted.iter().filter(|it| !there_numbers.contains(it));
+            if let Some(number) = missing.next() {
+                let others = match missing.count() {
+                    0 => String::new(),
+                    others => format!(" (and {others} more of `{list}`)"),
+                };
+                let message = format!("the host has no {what} {number}{others}");
                 faults.push(Diagnostic::error(message).hint(format!("it has {there}")));
             }
             if self.host.program(program).is_none() {
