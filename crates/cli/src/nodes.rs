@@ -9,7 +9,7 @@ use std::thread;
 
 use iodyno_lab::LabNode;
 use iodyno_model::{Diagnostic, NodeAddress, PlannedNode};
-use iodyno_runner::{LocalNode, Node, SshNode};
+use iodyno_runner::{FioNode, LocalNode, Node, SshNode};
 
 use crate::context::Context;
 use crate::exit::Exit;
@@ -23,6 +23,7 @@ pub(crate) struct Nodes(Vec<(PlannedNode, Place)>);
 enum Place {
     Here(LocalNode),
     Elsewhere(Box<SshNode>),
+    WithFio(Box<FioNode>),
 }
 
 impl Place {
@@ -30,6 +31,7 @@ impl Place {
         match self {
             Place::Here(node) => node,
             Place::Elsewhere(node) => node.as_ref(),
+            Place::WithFio(node) => node.as_ref(),
         }
     }
 }
@@ -58,6 +60,10 @@ impl Nodes {
             Ok(NodeAddress::Ssh(address)) => {
                 SshNode::connect(&address, node.sudo, binary, flags.clone())
                     .map(|node| Place::Elsewhere(Box::new(node)))
+            }
+            Ok(NodeAddress::Fio(address)) => {
+                FioNode::connect(here.clone(), address.as_ref(), node.sudo)
+                    .map(|node| Place::WithFio(Box::new(node)))
             }
             Ok(NodeAddress::Vm(_)) => {
                 let fault = format!(

@@ -142,7 +142,7 @@ pub(crate) const TABLE: &[Key] = &[
 /// The keys of `[node.NAME]`.
 #[rustfmt::skip]
 pub(crate) const NODE: &[Key] = &[
-    key("at", Kind::Text, "Where it is: `ssh://[USER@]HOST[:PORT]` or `local`. `--node NAME=ADDRESS` takes precedence."),
+    key("at", Kind::Text, "Where it is: `ssh://[USER@]HOST[:PORT]` or `local`, with `?fio` to have fio do the I/O. `--node NAME=ADDRESS` takes precedence."),
     key("sudo", Kind::Switch, "Run as root there, by `sudo -n`.").default("`false`"),
     key("jobs", Kind::Switch, "Whether it does the work of the trials; `false`: it is only sampled during each trial.").default("`true`"),
 ];

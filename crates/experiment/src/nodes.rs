@@ -45,7 +45,7 @@ impl Nodes {
             }
             let at = address(name, given, &keyed, report);
             let sudo = keyed.switch("sudo", report).unwrap_or(false);
-            if sudo && at.parse() == Ok(NodeAddress::Local) {
+            if sudo && matches!(at.parse(), Ok(NodeAddress::Local | NodeAddress::Fio(None))) {
                 let message = format!("`sudo` has no effect on `{name}`, which is this host");
                 let place = keyed.at("sudo").unwrap_or_default();
                 report.error(
@@ -169,7 +169,7 @@ fn address(
             let message = format!("`{}` is not an address: {why}", at.value);
             report.error(at.at, message, format!("write {}", NodeAddress::FORMS));
         }
-        Ok(NodeAddress::Local | NodeAddress::Ssh(_)) => {}
+        Ok(NodeAddress::Local | NodeAddress::Ssh(_) | NodeAddress::Fio(_)) => {}
     }
     at.value
 }

@@ -23,6 +23,7 @@ mod zpool;
 
 use std::str::FromStr;
 
+pub use fio::{FioJob, fio_jobs};
 pub use label::{Label, LabelError, LabelErrors, LabelPattern};
 pub use read::read;
 pub use table::{ColumnMap, ColumnMapError};

@@ -56,6 +56,8 @@ pub enum NodeAddress {
     Ssh(SshAddress),
     /// A virtual machine of this host.
     Vm(Box<VmAddress>),
+    /// A host where fio does the I/O; `None`: this one.
+    Fio(Option<SshAddress>),
 }
 
 impl FromStr for NodeAddress {
@@ -65,6 +67,11 @@ impl FromStr for NodeAddress {
         match text {
             "local" => Ok(NodeAddress::Local),
             vm if vm.starts_with("vm:") => vm.parse().map(|vm| NodeAddress::Vm(Box::new(vm))),
+            "local?fio" => Ok(NodeAddress::Fio(None)),
+            fio if fio.ends_with(NodeAddress::FIO) => {
+                let host = &fio[..fio.len() - NodeAddress::FIO.len()];
+                host.parse().map(|host| NodeAddress::Fio(Some(host)))
+            }
             other => other.parse().map(NodeAddress::Ssh),
         }
     }
@@ -72,7 +79,9 @@ impl FromStr for NodeAddress {
 
 impl NodeAddress {
     /// How an address is written, for hints.
-    pub const FORMS: &'static str = "`ssh://[USER@]HOST[:PORT]` or `local`";
+    pub const FORMS: &'static str = "`ssh://[USER@]HOST[:PORT]`, `ssh://HOST?fio` for a host where fio does the I/O, or `local`";
+    /// The end of the address of a host where fio does the I/O.
+    pub const FIO: &'static str = "?fio";
     /// What to write in an experiment, for hints.
     pub const VM_IN_EXPERIMENT: &'static str = "an experiment has the layer `vm` in its configurations: `target = \"vm on file on FOLDER\"`; `vm.guests` is \
         the number of virtual machines";
@@ -203,6 +212,19 @@ mod tests {
         ] {
             let error = text.parse::<SshAddress>().unwrap_err();
             assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_address_may_ask_for_fio() {
+        let host: SshAddress = "ssh://ada@h:2222".parse().unwrap();
+        for (text, expected) in [
+            ("local?fio", Ok(NodeAddress::Fio(None))),
+            ("ssh://ada@h:2222?fio", Ok(NodeAddress::Fio(Some(host)))),
+            ("ssh://h?fi", Err("the host contains `?`".to_owned())),
+            ("ssh://?fio", Err("the host is empty".to_owned())),
+        ] {
+            assert_eq!(text.parse::<NodeAddress>(), expected, "{text}");
         }
     }
 

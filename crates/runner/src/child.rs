@@ -419,6 +419,9 @@ impl<'a> ChildSession<'a> {
     /// The outcome of a trial whose child died.
     fn outcome_of(&self, death: &Death) -> Outcome {
         match death {
+            Death::Lost(what) if self.stop_by.is_some() => {
+                Outcome::Interrupted(format!("aborted; {what}"))
+            }
             Death::Lost(what) => Outcome::Failed(what.clone()),
             _ if self.killed => Outcome::Interrupted(format!("aborted; the node {death}")),
             // Killed from outside; any other signal is a crash caused by the workload or iodyno.

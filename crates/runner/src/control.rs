@@ -22,7 +22,7 @@ const UNTIL_RELEASE: Duration = Duration::from_millis(3600);
 /// A parent that promised to send commands is gone after this many of its intervals without one.
 pub(crate) const SILENT_INTERVALS: u64 = 15;
 /// The longest wait for [`Command::Leave`]: reading the clock takes a few round trips.
-const LEAVE: Duration = Duration::from_secs(5);
+pub(crate) const LEAVE: Duration = Duration::from_secs(5);
 
 /// The parent's requests to the trial, shared by the thread that reads commands and those that execute them.
 #[derive(Debug, Clone, Default)]
@@ -79,7 +79,7 @@ fn release_stderr_later() {
 }
 
 /// Reads commands until the parent has ended. Input that is not a command counts as the parent's end, because nothing
-/// after it can be parsed.
+/// after it can be parsed. `messages`: where pings are answered; `None`: they are signals as well.
 ///
 /// # Errors
 /// The thread cannot be started.
@@ -87,7 +87,7 @@ pub(crate) fn read_commands(
     mut input: impl Read + Send + 'static,
     control: Control,
     signals: Sender<Signal>,
-    messages: MessageSender,
+    messages: Option<MessageSender>,
 ) -> io::Result<()> {
     let read = move || {
         let heard = Arc::new(AtomicU64::new(clock::now()));
@@ -109,9 +109,11 @@ pub(crate) fn read_commands(
                 Command::Leave => control.may_leave(),
                 // Answered here, to keep the round trip short.
                 Command::Ping { number } => {
-                    let now_ns = clock::now();
-                    messages.send(Message::Clock { number, now_ns });
-                    continue;
+                    if let Some(messages) = &messages {
+                        let now_ns = clock::now();
+                        messages.send(Message::Clock { number, now_ns });
+                        continue;
+                    }
                 }
                 Command::ExitAll => control.stop.request(StopRequest::ExitAll),
                 Command::Finish => control.stop.request(StopRequest::Finish),

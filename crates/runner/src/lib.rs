@@ -18,6 +18,7 @@ mod examine;
 mod exports;
 mod faults;
 mod files;
+mod fio;
 mod gain;
 mod guest;
 mod helper;
@@ -59,6 +60,7 @@ mod worker;
 
 pub use child::LocalNode;
 pub use death::Death;
+pub use fio::{FioNode, serve_fio};
 pub use iodyno_target::layers::{
     Cleaned, Guest, Orphan, OtherUser, ProvisionRequest, Provisioned, TornDown,
 };

@@ -238,7 +238,7 @@ impl NodeProcess {
 }
 
 /// Keeps the last lines that a connected process prints, without characters that steer a terminal.
-fn keep_lines(stderr: impl Read, kept: &Mutex<Vec<String>>) {
+pub(crate) fn keep_lines(stderr: impl Read, kept: &Mutex<Vec<String>>) {
     let mut stderr = BufReader::new(stderr);
     loop {
         let mut line = Vec::new();

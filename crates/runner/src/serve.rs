@@ -51,7 +51,7 @@ pub fn serve() -> u8 {
 }
 
 /// The protocol's own descriptors. The standard ones are redirected.
-fn streams() -> io::Result<(File, File)> {
+pub(crate) fn streams() -> io::Result<(File, File)> {
     let input: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
     let output: OwnedFd = io::stdout().as_fd().try_clone_to_owned()?;
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
@@ -76,7 +76,10 @@ fn session(input: File, output: File) -> bool {
     let messages = writer.sender();
     messages.send(Message::Hello(Hello::new(engines())));
     let input = BufReader::with_capacity(1 << 16, input);
-    let commands = control::read_commands(input, control.clone(), sender.clone(), messages.clone());
+    let commands = {
+        let answers = Some(messages.clone());
+        control::read_commands(input, control.clone(), sender.clone(), answers)
+    };
     if commands.is_err() {
         return false;
     }

@@ -51,11 +51,8 @@ const LONGEST_OUTPUT: u64 = 64 << 10;
 /// A host that is reached by ssh.
 #[derive(Debug)]
 pub struct SshNode {
-    address: SshAddress,
     connection: Connection,
-    folder: SocketFolder,
-    /// The shared connection.
-    master: Mutex<Child>,
+    master: Master,
     /// The program on the other host.
     remote_program: String,
     /// Further arguments of the node.
@@ -80,19 +77,13 @@ impl SshNode {
         binary: Option<&Path>,
         arguments: Vec<String>,
     ) -> Result<SshNode, Diagnostic> {
-        let folder = SocketFolder::create(&SocketFolder::parent()).map_err(|error| {
-            Diagnostic::error(format!("cannot create a folder for ssh's socket: {error}"))
-        })?;
-        let master = open_master(address, &folder.path)?;
         let mut node = SshNode {
+            master: Master::open(address)?,
             connection: Connection {
                 to: address.to_string(),
                 hello_ns: HELLO.as_nanos() as u64,
                 every_ns: Connection::EVERY_NS,
             },
-            address: address.clone(),
-            folder,
-            master: Mutex::new(master),
             remote_program: "iodyno".to_owned(),
             arguments,
             sudo,
@@ -247,29 +238,12 @@ impl SshNode {
         }
         script += more;
         script += "; exit $?";
-        self.shell(&script)
-    }
-
-    /// ssh with a script for the other host's POSIX shell. It contains no single quotes, so that every login shell passes it on
-    /// as it is.
-    fn shell(&self, script: &str) -> Command {
-        let mut command = ssh(&self.address, &self.folder.path);
-        command.args([
-            "-o",
-            "ControlMaster=no",
-            "--",
-            &self.address.host,
-            "exec",
-            "sh",
-            "-c",
-        ]);
-        command.arg(format!("'{script}'"));
-        command
+        self.master.shell(&script)
     }
 
     /// Runs such a script to its end.
     fn run(&self, script: &str, input: Option<Vec<u8>>) -> Result<Output, Diagnostic> {
-        run_limited(self.shell(script), input, COMMAND).map_err(|error| {
+        run_limited(self.master.shell(script), input, COMMAND).map_err(|error| {
             Diagnostic::error(format!("cannot run ssh to {}: {error}", self.connection.to))
         })
     }
@@ -327,12 +301,59 @@ impl Drop for SshNode {
                 thread::sleep(Duration::from_millis(5));
             }
         }
-        if let Ok(master) = self.master.get_mut() {
+    }
+}
+
+/// An open connection, which ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Master {
+    address: SshAddress,
+    child: Mutex<Child>,
+    folder: SocketFolder,
+}
+
+impl Master {
+    /// Connects.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub(crate) fn open(address: &SshAddress) -> Result<Master, Diagnostic> {
+        let folder = SocketFolder::create(&SocketFolder::parent()).map_err(|error| {
+            Diagnostic::error(format!("cannot create a folder for ssh's socket: {error}"))
+        })?;
+        Ok(Master {
+            address: address.clone(),
+            child: Mutex::new(open_master(address, &folder.path)?),
+            folder,
+        })
+    }
+
+    /// ssh with a script for the other host's POSIX shell. It contains no single quotes, so that every login shell passes it on
+    /// as it is.
+    pub(crate) fn shell(&self, script: &str) -> Command {
+        let mut command = ssh(&self.address, &self.folder.path);
+        command.args([
+            "-o",
+            "ControlMaster=no",
+            "--",
+            &self.address.host,
+            "exec",
+            "sh",
+            "-c",
+        ]);
+        command.arg(format!("'{script}'"));
+        command
+    }
+}
+
+impl Drop for Master {
+    fn drop(&mut self) {
+        if let Ok(child) = self.child.get_mut() {
             // The end of its input ends the remote command, and with it the connection.
-            drop(master.stdin.take());
-            if !exits(master, Duration::from_secs(2)) {
-                let _ = master.kill();
-                let _ = master.wait();
+            drop(child.stdin.take());
+            if !exits(child, Duration::from_secs(2)) {
+                let _ = child.kill();
+                let _ = child.wait();
             }
         }
     }
@@ -509,7 +530,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Runs a command with this input, for at most this time.
-fn run_limited(
+pub(crate) fn run_limited(
     mut command: Command,
     input: Option<Vec<u8>>,
     limit: Duration,

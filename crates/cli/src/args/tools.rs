@@ -1,5 +1,6 @@
 //! Flags of `check`, `clean`, `man` and `completions`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
@@ -87,4 +88,12 @@ pub(crate) struct NodeArgs {
     /// Connect to a node in the virtual machine behind this socket.
     #[arg(long, value_name = "SOCKET")]
     pub(crate) guest: Option<PathBuf>,
+
+    /// Have fio do the I/O on this host; the command after `--` starts a shell there.
+    #[arg(long, value_name = "HOST", conflicts_with = "guest")]
+    pub(crate) fio: Option<String>,
+
+    /// The command that starts a shell.
+    #[arg(last = true, value_name = "COMMAND", requires = "fio")]
+    pub(crate) shell: Vec<OsString>,
 }

@@ -4,22 +4,26 @@ use std::io::{stdin, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
-use iodyno_guest::BOOT_LIMIT;
 use iodyno_guest::port::{self, NodeExit};
+use iodyno_guest::{BOOT_LIMIT, Machine};
 
 use crate::args::NodeArgs;
 use crate::screen;
 
 /// The exit code if the connection to a guest is lost: that of ssh.
 const LOST: u8 = 255;
+/// Lines of the console of a guest that was lost.
+const CONSOLE_LINES: usize = 3;
 /// The exit code for a signal is its number and this, as in a shell.
 const SIGNAL: i32 = 128;
 
-/// Runs the node's side of the runner's protocol on standard input and output, or connects these to a node in a guest.
+/// Runs the node's side of the runner's protocol on standard input and output, connects these to a node in a guest, or has fio do
+/// the I/O.
 pub(crate) fn node(args: &NodeArgs) -> ExitCode {
-    ExitCode::from(match &args.guest {
-        None => iodyno_runner::serve(),
-        Some(socket) => in_guest(socket),
+    ExitCode::from(match (&args.guest, &args.fio) {
+        (Some(socket), _) => in_guest(socket),
+        (None, Some(host)) => iodyno_runner::serve_fio(host, &args.shell),
+        (None, None) => iodyno_runner::serve(),
     })
 }
 
@@ -28,7 +32,12 @@ fn in_guest(socket: &Path) -> u8 {
         Ok(NodeExit::Code(code)) => code as u8,
         Ok(NodeExit::Signal(signal)) => (SIGNAL + signal) as u8,
         Err(error) => {
-            screen::write_err(&format!("{error}\n"));
+            let folder = socket.parent().unwrap_or(socket);
+            // The parent keeps the last lines.
+            let mut said: Vec<String> = Machine::last_words(folder);
+            said.drain(..said.len().saturating_sub(CONSOLE_LINES));
+            said.insert(0, error.to_string());
+            screen::write_err(&format!("{}\n", said.join("\n")));
             LOST
         }
     }

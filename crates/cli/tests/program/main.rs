@@ -10,6 +10,7 @@ mod file_engines;
 mod fileio;
 mod filesystem;
 mod fio;
+mod fio_nodes;
 mod frozen;
 mod fs;
 mod fuse;

@@ -36,6 +36,8 @@ pub(super) struct Entry {
     pub(super) sync: Option<Syncs>,
     /// User and system CPU, percent of `cpu_span_ns`.
     pub(super) cpu_percent: Option<f64>,
+    /// User CPU alone.
+    pub(super) user_percent: Option<f64>,
     /// The time that the CPU percentages refer to: the sum of all clones' runtimes, ns.
     pub(super) cpu_span_ns: Option<f64>,
     /// When it started, ms since the epoch, if known.
@@ -76,6 +78,8 @@ pub(super) struct Direction {
     pub(super) total: Option<Latency>,
     /// Completion latency alone.
     pub(super) completion: Option<Latency>,
+    /// Whether submission was timed apart.
+    pub(super) submitted: bool,
 }
 
 /// Syncs of a job.
@@ -90,6 +94,7 @@ pub(super) struct Syncs {
 /// A distribution of latencies, ns.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Latency {
+    pub(super) min: Option<f64>,
     pub(super) mean: Option<f64>,
     pub(super) max: Option<f64>,
     /// (percent, ns), ascending.

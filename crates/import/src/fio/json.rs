@@ -248,6 +248,7 @@ fn entry(job: &Map<String, Value>) -> Entry {
         cpu_percent: number(job, "usr_cpu")
             .zip(number(job, "sys_cpu"))
             .map(|(usr, sys)| usr + sys),
+        user_percent: number(job, "usr_cpu"),
         cpu_span_ns: number(job, "job_runtime").map(|ms| ms * 1e6),
         faults: DIRECTIONS
             .iter()
@@ -283,6 +284,7 @@ fn direction(object: &Map<String, Value>) -> Option<Direction> {
         ops: object.get("total_ios").and_then(Value::as_u64),
         total: latency(object, "lat"),
         completion: latency(object, "clat"),
+        submitted: latency(object, "slat").is_some(),
     };
     let idle = direction.ops.unwrap_or(0) == 0 && direction.bytes.unwrap_or(0.0) <= 0.0;
     (!idle).then_some(direction)
@@ -375,6 +377,7 @@ fn latency(object: &Map<String, Value>, name: &str) -> Option<Latency> {
     let scaled = |name| number(latency, name).map(|value| value * factor);
     let max = scaled("max").filter(|max| *max > 0.0)?;
     Some(Latency {
+        min: scaled("min"),
         mean: scaled("mean"),
         max: Some(max),
         percentiles: pairs(latency.get("percentile"))

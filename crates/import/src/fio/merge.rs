@@ -281,6 +281,7 @@ fn percentiles_lost(sum: &mut Entry, clones: &[Entry]) {
 
 fn directions(all: &[&Direction]) -> Option<Direction> {
     (!all.is_empty()).then(|| Direction {
+        submitted: all.iter().any(|direction| direction.submitted),
         bytes: all.iter().map(|direction| direction.bytes).sum(),
         bandwidth: all.iter().map(|direction| direction.bandwidth).sum(),
         iops: all.iter().map(|direction| direction.iops).sum(),

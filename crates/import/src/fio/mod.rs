@@ -6,6 +6,7 @@
 
 mod document;
 mod entry;
+mod job;
 mod json;
 mod merge;
 mod normal;
@@ -23,6 +24,8 @@ use iodyno_model::Fact;
 
 use super::extract::Extract;
 use super::lines::Lines;
+
+pub use job::{FioJob, fio_jobs};
 
 /// Reads all of fio's output in a text.
 pub(super) fn read<'l>(lines: &'l Lines<'_>) -> impl Iterator<Item = Extract> + 'l {

@@ -100,6 +100,7 @@ fn direction(fields: &[&str]) -> Option<Option<Direction>> {
         completion.percentiles = percentiles.collect();
     }
     let direction = Direction {
+        submitted: false,
         bytes: Some(kib * 1024.0),
         bandwidth: Some(kib_per_s * 1024.0),
         iops: Some(iops),

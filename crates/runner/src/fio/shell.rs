@@ -1,0 +1,147 @@
+//! A shell on the node, which carries out the lines that it is sent.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::clock;
+use crate::process::keep_lines;
+
+/// Reads the script from standard input up to a line with a dot, and executes it. On one line and without single quotes, so that
+/// every login shell passes it on as it is.
+pub(super) const LOADER: &str =
+    r#"t=$(while IFS= read -r l && [ "$l" != . ]; do printf "%s\n" "$l"; done); eval "$t""#;
+
+/// The script.
+const SCRIPT: &str = include_str!("script.sh");
+
+/// The longest line that is read, bytes.
+const LONGEST_LINE: u64 = 64 << 10;
+/// The longest results that are read, bytes.
+const LONGEST_RESULTS: u64 = 256 << 20;
+
+/// What arrives from the shell.
+#[derive(Debug)]
+pub(super) enum Said {
+    /// A line, and when it arrived, ns.
+    Line(u64, String),
+    /// fio's output.
+    Results(String),
+    /// Its output has ended.
+    End,
+}
+
+/// A running shell. When it is dropped, its input ends.
+#[derive(Debug)]
+pub(super) struct Shell {
+    child: Child,
+    input: Option<ChildStdin>,
+    errors: Arc<Mutex<Vec<String>>>,
+}
+
+impl Shell {
+    /// Starts it by these words, the last of which are [`LOADER`]'s. `said` gets what it prints.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(super) fn start<T: Send + 'static>(
+        words: &[OsString],
+        said: Sender<T>,
+        as_signal: impl Fn(Said) -> T + Send + 'static,
+    ) -> io::Result<Shell> {
+        let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()?;
+        let errors = Arc::default();
+        if let Some(stderr) = child.stderr.take() {
+            let errors = Arc::clone(&errors);
+            thread::Builder::new()
+                .name("shell-errors".to_owned())
+                .spawn(move || keep_lines(stderr, &errors))?;
+        }
+        if let Some(stdout) = child.stdout.take() {
+            thread::Builder::new()
+                .name("shell-reader".to_owned())
+                .spawn(move || read_all(stdout, &|one| said.send(as_signal(one)).is_ok()))?;
+        }
+        let input = child.stdin.take();
+        let mut shell = Shell {
+            child,
+            input,
+            errors,
+        };
+        shell.send(SCRIPT.trim_end());
+        shell.send(".");
+        Ok(shell)
+    }
+
+    /// Sends lines. Those that cannot be delivered are dropped: the end of its output follows.
+    pub(super) fn send(&mut self, lines: &str) {
+        if let Some(input) = &mut self.input {
+            let _ = input.write_all(format!("{lines}\n").as_bytes());
+        }
+    }
+
+    /// What it, or the connection to it, printed last to standard error.
+    pub(super) fn errors(&self) -> String {
+        let lines = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.join("; ")
+    }
+
+    /// Ends its input: it ends fio, and removes its files. Waits for that, at most for this time.
+    pub(super) fn close(&mut self, limit: Duration) {
+        drop(self.input.take());
+        let begun = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if begun.elapsed() >= limit {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn read_all(stdout: impl Read, said: &dyn Fn(Said) -> bool) {
+    let mut stdout = BufReader::with_capacity(1 << 16, stdout);
+    loop {
+        let mut line = Vec::new();
+        match (&mut stdout)
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut line)
+        {
+            Ok(count) if count > 0 => {}
+            _ => break,
+        }
+        let now = clock::now();
+        let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+        let size = line.strip_prefix("size ").map(|size| size.trim().parse());
+        let one = match size {
+            Some(Ok(size)) if size <= LONGEST_RESULTS => {
+                let mut results = Vec::new();
+                match (&mut stdout).take(size).read_to_end(&mut results) {
+                    Ok(read) if read as u64 == size => {}
+                    _ => break,
+                }
+                Said::Results(String::from_utf8_lossy(&results).into_owned())
+            }
+            Some(_) => break,
+            None => Said::Line(now, line),
+        };
+        if !said(one) {
+            return;
+        }
+    }
+    said(Said::End);
+}
