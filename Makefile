@@ -18,7 +18,7 @@ help:
 	@echo "make guest-zfs   build OpenZFS for it, from Debian's sources; takes some minutes"
 	@echo "make demo        build it and compare reads one and sixteen at a time"
 	@echo "make test        run all tests; as root, or with INSTALL=1, install the tools they need first"
-	@echo "make test-long   run the tests that take minutes: resuming killed runs, simulated verdicts"
+	@echo "make test-long   run the tests that take minutes: resuming killed runs, simulated verdicts, losses of power"
 	@echo "make check       run all checks of .ci/run: formatting, lints, dependencies, all tests"
 	@echo "make deny        check licences, sources and duplicates of dependencies"
 	@echo "make static      build one file for any Linux guest, in $(TARGET)/$(STATIC)/release"

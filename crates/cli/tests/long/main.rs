@@ -5,6 +5,7 @@ mod experiments;
 #[allow(dead_code, reason = "these tests use part of it")]
 mod harness;
 mod kills;
+mod log_writes;
 mod mirrors;
 #[path = "../program/nbd.rs"]
 #[allow(dead_code, reason = "these tests use part of it")]
