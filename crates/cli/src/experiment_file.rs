@@ -173,6 +173,7 @@ pub(crate) fn plan(
         (dimension, workload, metric)
     });
     let plan = Plan {
+        about: experiment.about,
         nodes: experiment.nodes,
         destroy: destroyed(args, &folder),
         fresh: experiment.fresh,

@@ -38,6 +38,9 @@ pub(crate) fn plan_text(
         &format!("{}: {}, seed {}", plan.name, trials(plan), plan.seed),
         style,
     );
+    if let Some(about) = &plan.about {
+        text += &line("about", about, style);
+    }
     text += &question(plan, style);
     text += &line("metric", &metric(plan), style);
     for node in &plan.nodes {

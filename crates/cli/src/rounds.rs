@@ -300,7 +300,7 @@ fn unknown_metric(setting: &Setting, name: &str, plan: &Plan) -> Option<Diagnost
     (!known).then(|| {
         let place = &setting.name;
         setting
-            .error(format!("`{place} {name}`: no job issues a {op}"))
+            .error(format!("`{place} {name}`: no job issues `{op}`"))
             .hint("use a metric of an op that the jobs issue")
     })
 }

@@ -291,9 +291,11 @@ fn settings(provision: &Provision) -> Vec<(&'static str, String)> {
         ("preconditioned for at most", precondition),
         ("sysctl", pairs(&provision.sysctl)),
         ("queue", pairs(&provision.queue)),
+        ("environment", pairs(&provision.env)),
         ("setup", command(&provision.setup)),
         ("ready", command(&provision.ready)),
         ("teardown", command(&provision.teardown)),
+        ("sampled", provision.sample.join(", ")),
     ];
     all.into_iter()
         .filter(|(_, value)| !value.is_empty())

@@ -219,6 +219,7 @@ pub(crate) fn run_view(plan: &Plan, handle: RunHandle, state: RunState) -> RunVi
         id: handle.id.to_string(),
         alias: handle.alias.to_string(),
         name: plan.name.clone(),
+        about: plan.about.clone(),
         command: plan.command.clone(),
         state: state.name().to_owned(),
         extended_after_rounds: plan.looks.clone(),

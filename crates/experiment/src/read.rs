@@ -670,7 +670,7 @@ impl File<'_, '_, '_> {
         };
         let sync = op == Direction::Sync.name();
         if !sync && Metric::is_own(&metric.value) && !workloads.iter().any(|it| it.issues(op)) {
-            let message = format!("no job issues a {op}: there is no `{}`", metric.value);
+            let message = format!("no job issues `{op}`: there is no `{}`", metric.value);
             let hint = "use a metric of an op that the jobs issue";
             self.report.error(metric.at.clone(), message, hint);
         }

@@ -1442,19 +1442,19 @@ fn keys_without_effect_are_errors() {
         // Metrics of ops that the workload does not issue, also beside one that does.
         (
             job("primary = \"write.p99\"") + WORK.replace(".w]", ".v]").as_str(),
-            "3 no job issues a write: there is no `write.p99`",
+            "3 no job issues `write`: there is no `write.p99`",
         ),
         (
             job("search = { axis = \"rate_iops\", until = \"write.p99 < 2ms\" }"),
-            "3 no job issues a write: there is no `write.p99`",
+            "3 no job issues `write`: there is no `write.p99`",
         ),
         (
             format!("[table]\nmetric = [\"iops\", \"trim.p50\"]\n{}", job("")),
-            "2 no job issues a trim: there is no `trim.p50`",
+            "2 no job issues `trim`: there is no `trim.p50`",
         ),
         (
             format!("metric = \"write.p99\"\n{}", job("")),
-            "1 no job issues a write: there is no `write.p99`",
+            "1 no job issues `write`: there is no `write.p99`",
         ),
         // Searches.
         (

@@ -303,6 +303,9 @@ pub struct Plan {
     pub schema: u32,
     /// Its name, for lists.
     pub name: String,
+    /// What it is about, in the user's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
     /// The command as given, for `show`.
     pub command: Vec<String>,
     /// The nodes on which each trial runs at once; empty: this host.
@@ -394,6 +397,7 @@ impl Plan {
         Plan {
             schema: crate::SCHEMA,
             name: name.into(),
+            about: None,
             command: Vec::new(),
             nodes: Vec::new(),
             configurations,

@@ -35,7 +35,10 @@ pub(crate) fn words(behaviour: &Behaviour) -> String {
             match rise_percent.abs() * 2.0 >= range_percent {
                 true => {
                     let verb = if rise_percent < 0.0 { "falls" } else { "rises" };
-                    format!("drifting ({verb} {})", percent(rise_percent.abs() / 100.0))
+                    format!(
+                        "drifting ({verb} {} of its mean)",
+                        percent(rise_percent.abs() / 100.0)
+                    )
                 }
                 false => format!("unsteady (range {})", percent(range_percent / 100.0)),
             }
@@ -112,8 +115,16 @@ mod tests {
             &[],
             "no trend from 2 s, but single seconds range over 93 %",
         );
-        check(drifting(12.1, 14.0), &[], "drifting (rises 12.1 %)");
-        check(drifting(-30.0, 35.0), &[], "drifting (falls 30 %)");
+        check(
+            drifting(12.1, 14.0),
+            &[],
+            "drifting (rises 12.1 % of its mean)",
+        );
+        check(
+            drifting(-30.0, 35.0),
+            &[],
+            "drifting (falls 30 % of its mean)",
+        );
         check(drifting(-3.0, 100.0), &[], "unsteady (range 100 %)");
         check(
             Course::TooShort { seconds: 3 },

@@ -583,7 +583,7 @@ fn what_is_found_after_the_file_was_read_has_its_line_too() {
     home.file("x.toml", &text.replace("stop = '3%'", ""));
     home.iodyno(&["run", "x.toml", "--dry-run", "--metric", "trim.p99"])
         .exits(2)
-        .tells("`--metric trim.p99`: no job issues a trim\n");
+        .tells("`--metric trim.p99`: no job issues `trim`\n");
 }
 
 #[test]

@@ -495,7 +495,7 @@ fn invalid_questions_are_reported_with_the_valid_names() {
     .exits(2)
     .tells("`--fail-on` requires something to compare")
     .tells("`--stop-width` requires something to compare")
-    .tells("no job issues a write");
+    .tells("no job issues `write`");
     run_two(&home, &["--metric", "p99", "--baseline", "quick"])
         .exits(2)
         .tells("unknown metric in `--metric p99`")

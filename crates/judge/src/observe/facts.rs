@@ -7,7 +7,7 @@
 //! be compared between kinds.
 
 use iodyno_model::{
-    CloneResult, Configuration, DeviceLayer, EndedBy, Environment, Fact, FactClass, Job, Kind,
+    CloneResult, Configuration, DeviceLayer, EndedBy, Environment, Fact, FactClass, FilePolicy, Job, Kind,
     Layer, MountInfo, Operations, SharedFiles, SharedMode, SimRecords, StackLayer, TargetInfo,
     Trial, Work, Workload,
 };
@@ -159,6 +159,11 @@ pub(super) fn made(configuration: &Configuration) -> Vec<Fact> {
         ns => format!("at most {}", Nanos(ns)),
     };
     add("precondition", precondition);
+    let given = |command: &Option<String>| command.clone().unwrap_or_else(|| "none".to_owned());
+    add("setup", given(&provision.setup));
+    for (name, value) in &provision.env {
+        add(&format!("env.{name}"), value.clone());
+    }
     found
 }
 
@@ -407,6 +412,15 @@ fn work(workload: &Workload, trial: &Trial, found: &mut Vec<Fact>) {
     let blocks = workload.jobs.iter().filter_map(|job| job.work.blocks());
     add("sync", Values::of_jobs(blocks.map(words::sync)));
     add("rate", each(words::rate));
+    let files = match workload.files {
+        FilePolicy::Own => "",
+        FilePolicy::Shared => "shared",
+        FilePolicy::Rollback => "rolled back",
+    };
+    add(
+        "files between trials",
+        Values::of([files.to_owned()].into_iter()),
+    );
     file_operations(workload, &mut add);
     shared_files(workload, &mut add);
     // An engine or feature that replaced the requested one.

@@ -46,6 +46,8 @@ pub struct RunView {
     pub alias: String,
     /// Its name.
     pub name: String,
+    /// What it is about, in the user's words.
+    pub about: Option<String>,
     /// The command as given.
     pub command: Vec<String>,
     /// `completed`, `interrupted`, `failed`, `running`.
@@ -90,6 +92,7 @@ object!(RunHead<'a>(run in &'a RunView) {
     id: run.id,
     alias: run.alias,
     name: run.name,
+    about [opt]: &run.about,
     command: run.command,
     state: run.state,
     extended_after_rounds [opt]: Some(&run.extended_after_rounds).filter(|rounds| !rounds.is_empty()),

@@ -112,6 +112,7 @@ pub fn plan(plan: &Plan, forecast: Option<&Forecast>, schedule: Option<&Schedule
     print(&PlanObject {
         schema: FORM,
         name: &plan.name,
+        about: plan.about.as_deref(),
         command: &plan.command,
         nodes: &plan.nodes,
         configurations: &plan.configurations,
@@ -168,6 +169,8 @@ pub fn plan(plan: &Plan, forecast: Option<&Forecast>, schedule: Option<&Schedule
 struct PlanObject<'a> {
     schema: u32,
     name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    about: Option<&'a str>,
     command: &'a [String],
     #[serde(skip_serializing_if = "<[PlannedNode]>::is_empty")]
     nodes: &'a [PlannedNode],

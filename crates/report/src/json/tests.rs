@@ -173,10 +173,12 @@ fn a_run_contains_its_trials() {
     };
     let head = RunView {
         alias: "41".to_owned(),
+        about: Some("read-ahead".to_owned()),
         ..RunView::default()
     };
     let document: Value = serde_json::from_str(&run(&head, None, &[view, view])).unwrap();
     assert_eq!(document["run"]["alias"], "41");
+    assert_eq!(document["run"]["about"], "read-ahead");
     assert_eq!(document["trials"].as_array().unwrap().len(), 2);
 }
 
