@@ -5,6 +5,7 @@
 
 mod behaviour;
 mod compare;
+mod curves;
 mod devices;
 mod doctor;
 mod findings;
@@ -25,6 +26,7 @@ pub use compare::{
     compare, default_rounds, default_rows, distinguishing_runs, likeliest_axis, primaries,
     question_of, widest_interval, without_searches,
 };
+pub use curves::curves;
 pub use doctor::examine;
 pub use findings::findings;
 pub use observe::{ByNode, JOB, NODE, observe, observe_imported, observe_jobs, observe_nodes};

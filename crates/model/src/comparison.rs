@@ -149,6 +149,32 @@ pub struct Repeated {
     pub extremes: (f64, f64),
 }
 
+/// A metric over a numeric axis, for one row of work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AxisCurve {
+    /// The axis: a dimension with at least three numeric values.
+    pub axis: String,
+    /// The work and the configuration that all its points share.
+    pub name: String,
+    /// The metric.
+    pub metric: Metric,
+    /// By the value of the axis.
+    pub points: Vec<AxisPoint>,
+    /// The index of the point at the knee, if the curve has one.
+    pub knee: Option<usize>,
+}
+
+/// The trials with one value of an axis.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AxisPoint {
+    /// The value as a number: bytes for sizes, ns for times.
+    pub value: f64,
+    /// The value as the user wrote it.
+    pub text: String,
+    /// The median of the metric over the trials.
+    pub median: Estimated,
+}
+
 /// The test used to compare two samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

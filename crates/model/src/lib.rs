@@ -61,8 +61,8 @@ pub use behaviour::{Behaviour, Course, Regime};
 pub use buffers::{Buffers, Content, Memory, Pattern};
 pub use closing::{BandwidthUnit, ClosingTable};
 pub use comparison::{
-    CandidateResult, ClaimCheck, ComparedRow, Comparison, Difference, EqualRate, Estimated, Member,
-    Pairing, Question, Repeated, Side, Verdict,
+    AxisCurve, AxisPoint, CandidateResult, ClaimCheck, ComparedRow, Comparison, Difference,
+    EqualRate, Estimated, Member, Pairing, Question, Repeated, Side, Verdict,
 };
 pub use diagnostic::{Diagnostic, Place, Severity};
 pub use engine::{

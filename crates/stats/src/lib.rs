@@ -21,6 +21,7 @@ mod error;
 mod family;
 mod fisher;
 mod interval;
+mod knee;
 mod mann_whitney;
 mod means;
 mod median_interval;
@@ -53,6 +54,7 @@ pub use error::StatsError;
 pub use family::geometric_mean;
 pub use fisher::fisher_exact;
 pub use interval::{Estimate, Interval, Method};
+pub use knee::knee;
 pub use mann_whitney::{
     EXACT_LIMIT_TIED, EXACT_LIMIT_UNTIED, MannWhitney, mann_whitney, smallest_p_mann_whitney,
 };

@@ -36,7 +36,7 @@ pub(crate) use run::RunArgs;
 pub(crate) use sampling::{SamplingArgs, each_once};
 pub(crate) use stored::{
     CompareArgs, CompareFormat, DeleteArgs, ExportArgs, FailOn, Format, ImportArgs, ListArgs,
-    NameArgs, ShowArgs, UnitChoice,
+    NameArgs, PlotArgs, ReportArgs, ReportFormat, ShowArgs, UnitChoice,
 };
 pub(crate) use tools::{CheckArgs, CleanArgs, CompletionsArgs, ManArgs, NodeArgs};
 
@@ -131,6 +131,8 @@ pub(crate) enum Command {
     Name(NameArgs),
     #[command(aliases = ["rm", "remove"])]
     Delete(DeleteArgs),
+    Report(ReportArgs),
+    Plot(PlotArgs),
     Export(ExportArgs),
     Import(ImportArgs),
     Check(CheckArgs),

@@ -60,9 +60,8 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
             Some(UnitChoice::Decimal) => BandwidthUnit::Decimal,
             Some(UnitChoice::Binary) => BandwidthUnit::Binary,
         },
-        digits: None,
         mean: args.mean,
-        headings: headings(&runs),
+        ..self::shown(&runs)
     };
     let table = match layout {
         None => None,
@@ -639,6 +638,14 @@ fn faults(error: &iodyno_judge::CompareError) -> Vec<Diagnostic> {
         .collect()
 }
 
+/// How a comparison of these runs is printed by default.
+pub(super) fn shown(runs: &[Run]) -> Shown {
+    Shown {
+        headings: headings(runs),
+        ..Shown::default()
+    }
+}
+
 /// The names of runs as headings, if each run has its own.
 fn headings(runs: &[Run]) -> BTreeMap<String, String> {
     let names: BTreeSet<&str> = runs.iter().map(|run| run.plan.name.as_str()).collect();
@@ -679,7 +686,7 @@ fn title_of_sides(columns: &[String], runs: &[Run]) -> String {
 }
 
 /// The named runs. Reports every name that matches no run.
-fn runs(names: &[String], store: &SqliteStore) -> Result<Vec<Run>, Failure> {
+pub(super) fn runs(names: &[String], store: &SqliteStore) -> Result<Vec<Run>, Failure> {
     let mut runs: Vec<Run> = Vec::new();
     let mut faults = Vec::new();
     for id in find_runs(names, store)? {

@@ -42,7 +42,7 @@ pub(crate) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, Failu
 
 /// Writes a new file, accessible to its user only, under a temporary name in the same folder, and renames it when it is
 /// complete and synced.
-fn write_file<T>(
+pub(super) fn write_file<T>(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> Result<T, StoreError>,
 ) -> Result<T, Failure> {

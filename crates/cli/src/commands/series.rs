@@ -175,6 +175,22 @@ struct Asked {
 }
 
 impl Asked {
+    /// The selected series of a trial, at most this number of values.
+    fn read(
+        &self,
+        store: &SqliteStore,
+        run: &Run,
+        key: TrialKey,
+        every_ns: Option<u64>,
+        most: usize,
+    ) -> Result<Telemetry, Failure> {
+        let read = reading::read(store, key, &self.kinds, every_ns, most);
+        read.map_err(|fault| match fault {
+            ReadError::Store(error) => error.into(),
+            ReadError::TooMany => too_many(run),
+        })
+    }
+
     /// The interval over which samples are combined, ns; `None` if they are not combined.
     fn every_ns(&self, sampled_every_ns: u64, length_ns: u64) -> Option<u64> {
         let long = self.brief && length_ns / sampled_every_ns.max(1) > MOST_LINES;
@@ -197,6 +213,22 @@ fn interval(length_ns: u64) -> u64 {
     intervals
         .find(|interval| *interval >= least)
         .unwrap_or(least)
+}
+
+/// All series of a trial, with at most [`MOST_LINES`] samples for each subject.
+pub(super) fn telemetry(
+    store: &SqliteStore,
+    run: &Run,
+    key: TrialKey,
+) -> Result<Telemetry, Failure> {
+    let parts = store.trial(key)?.parts;
+    let asked = Asked {
+        kinds: SeriesKind::ALL.to_vec(),
+        every_ns: None,
+        brief: true,
+    };
+    let every_ns = asked.every_ns(run.plan.sampling.every_ns, length_ns(&parts));
+    asked.read(store, run, key, every_ns, MOST_VALUES)
 }
 
 /// A trial with its series, or one of several nodes of a trial.
@@ -223,11 +255,7 @@ impl Stored {
     ) -> Result<Vec<Stored>, Failure> {
         let parts = store.trial(key)?.parts;
         let every_ns = asked.every_ns(run.plan.sampling.every_ns, length_ns(&parts));
-        let read = reading::read(store, key, &asked.kinds, every_ns, most);
-        let telemetry = read.map_err(|fault| match fault {
-            ReadError::Store(error) => error.into(),
-            ReadError::TooMany => too_many(run),
-        })?;
+        let telemetry = asked.read(store, run, key, every_ns, most)?;
         let (configuration, workload) = run.plan.cell(key.cell);
         let stored = |node: &str, telemetry: Telemetry, parts: &[Part]| {
             let tables = telemetry.kinds().into_iter();

@@ -30,6 +30,7 @@ mod nbd_engine;
 mod nodes;
 mod printed;
 mod replay;
+mod report;
 mod results;
 mod resume;
 mod stand_in;

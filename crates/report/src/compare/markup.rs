@@ -1,4 +1,4 @@
-//! A comparison to paste, as Markdown or AsciiDoc.
+//! A comparison to paste, as Markdown, AsciiDoc or HTML.
 //!
 //! A row is a workload (or whatever the rows are), a column a configuration; a candidate's cell has median, ratio and
 //! verdict.
@@ -20,6 +20,11 @@ pub fn markdown(comparison: &Comparison, shown: &Shown) -> String {
 /// The same as an AsciiDoc table (`|===`). Ends with a newline.
 pub fn asciidoc(comparison: &Comparison, shown: &Shown) -> String {
     draw(comparison, shown, Markup::AsciiDoc)
+}
+
+/// The same as HTML for the body of a page, with all texts escaped. Ends with a newline.
+pub fn html(comparison: &Comparison, shown: &Shown) -> String {
+    draw(comparison, shown, Markup::Html)
 }
 
 fn draw(comparison: &Comparison, shown: &Shown, markup: Markup) -> String {

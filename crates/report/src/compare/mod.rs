@@ -14,6 +14,7 @@ pub use iodyno_model::BandwidthUnit;
 mod benchstat;
 mod claims;
 mod csv;
+mod facts;
 mod figures;
 mod footnotes;
 mod json;
@@ -34,16 +35,17 @@ mod tests;
 pub(crate) use benchstat::benchmark_name;
 pub use benchstat::benchstat;
 pub use csv::csv;
+pub use facts::{FactTable, facts};
 pub(crate) use figures::value;
 pub(crate) use json::Document;
 pub use json::json;
-pub use markup::{asciidoc, markdown};
+pub use markup::{asciidoc, html, markdown};
 pub use progress::progress_line;
 pub use repeats::{Again, repeats};
 pub(crate) use searches::AnswerView;
 pub use searches::{
-    bound_words, load_words, searches, searches_asciidoc, searches_csv, searches_json,
-    searches_markdown,
+    bound_words, load_words, searches, searches_asciidoc, searches_csv, searches_html,
+    searches_json, searches_markdown,
 };
 pub use text::{claims, closing_table, text};
 pub use words::{Counts, summary_counts, verdict_words};

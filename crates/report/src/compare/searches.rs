@@ -34,6 +34,11 @@ pub fn searches_asciidoc(name: &str, answers: &[SearchAnswer]) -> String {
     titled(name, answers, Markup::AsciiDoc)
 }
 
+/// The same as HTML for the body of a page, with all texts escaped. Ends with a newline.
+pub fn searches_html(name: &str, answers: &[SearchAnswer]) -> String {
+    titled(name, answers, Markup::Html)
+}
+
 fn titled(name: &str, answers: &[SearchAnswer], markup: Markup) -> String {
     let title = markup.strong(&markup.escape(name));
     let blocks = [markup.paragraph(&[title])].into_iter();

@@ -1,4 +1,4 @@
-//! Tables as Markdown, AsciiDoc and CSV. The text of a cell cannot break the table.
+//! Tables as Markdown, AsciiDoc, HTML and CSV. The text of a cell cannot break the table.
 
 use super::{Align, Cell, Table};
 use crate::csv;
@@ -10,6 +10,8 @@ pub(crate) enum Markup {
     /// GitHub's Markdown.
     Markdown,
     AsciiDoc,
+    /// A part of the body of a page.
+    Html,
 }
 
 impl Markup {
@@ -18,6 +20,7 @@ impl Markup {
         match self {
             Markup::Markdown => markdown(&sanitize(text)),
             Markup::AsciiDoc => ascii_doc(&sanitize(text)),
+            Markup::Html => html(&sanitize(text)),
         }
     }
 
@@ -27,6 +30,7 @@ impl Markup {
             _ if text.is_empty() => String::new(),
             Markup::Markdown => format!("**{text}**"),
             Markup::AsciiDoc => format!("*{text}*"),
+            Markup::Html => format!("<strong>{text}</strong>"),
         }
     }
 
@@ -35,6 +39,7 @@ impl Markup {
         let line_break = match self {
             Markup::Markdown => "  \n",
             Markup::AsciiDoc => " +\n",
+            Markup::Html => return format!("<p>{}</p>\n", lines.join("<br>\n")),
         };
         lines.join(line_break) + "\n"
     }
@@ -44,6 +49,10 @@ impl Markup {
         let bullet = match self {
             Markup::Markdown => '-',
             Markup::AsciiDoc => '*',
+            Markup::Html => {
+                let items = items.iter().map(|item| format!("<li>{item}</li>\n"));
+                return format!("<ul>\n{}</ul>\n", items.collect::<String>());
+            }
         };
         let items = items.iter();
         items.map(|item| format!("{bullet} {item}\n")).collect()
@@ -92,6 +101,22 @@ impl Table {
                 text += &rows.join("\n");
                 text + "|===\n"
             }
+            Markup::Html => {
+                let classes = aligns.map(|align| match align {
+                    Align::Left => "",
+                    Align::Right => " class=\"number\"",
+                });
+                let classes: Vec<&str> = classes.collect();
+                let row = |cells: Vec<String>, name: &str| {
+                    let cells = cells.iter().zip(&classes);
+                    let cells =
+                        cells.map(|(cell, class)| format!("<{name}{class}>{cell}</{name}>"));
+                    format!("<tr>{}</tr>\n", cells.collect::<String>())
+                };
+                let head = row(heads, "th");
+                let rows: String = rows.map(|cells| row(cells, "td")).collect();
+                format!("<table>\n<thead>\n{head}</thead>\n<tbody>\n{rows}</tbody>\n</table>\n")
+            }
         }
     }
 
@@ -123,6 +148,21 @@ fn markdown(text: &str) -> String {
             escaped.push('\\');
         }
         escaped.push(character);
+    }
+    escaped
+}
+
+fn html(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            character => escaped.push(character),
+        }
     }
     escaped
 }

@@ -183,6 +183,17 @@ fn unescaped(markup: Markup, text: &str) -> String {
             }
             read
         }
+        Markup::Html => [
+            ("&lt;", "<"),
+            ("&gt;", ">"),
+            ("&quot;", "\""),
+            ("&#39;", "'"),
+            ("&amp;", "&"),
+        ]
+        .iter()
+        .fold(text.to_owned(), |text, (escape, character)| {
+            text.replace(escape, character)
+        }),
         Markup::AsciiDoc => [
             ("{vbar}", "|"),
             ("{asterisk}", "*"),
@@ -297,4 +308,13 @@ proptest! {
             .collect();
         prop_assert_eq!(&read[1..], &expected[..]);
     }
+}
+
+#[test]
+fn html_is_escaped_and_numbers_are_marked() {
+    let mut table = Table::new([Column::left("name"), Column::right("a & b")]);
+    table.row(["<b>'x'</b>", "\"1\""]);
+    let expected = "<table>\n<thead>\n<tr><th>name</th><th class=\"number\">a &amp; b</th></tr>\n</thead>\n<tbody>\n\
+                    <tr><td>&lt;b&gt;&#39;x&#39;&lt;/b&gt;</td><td class=\"number\">&quot;1&quot;</td></tr>\n</tbody>\n</table>\n";
+    assert_eq!(table.markup(Markup::Html), expected);
 }

@@ -1,0 +1,147 @@
+//! Reports and figures, on simulated devices: the page as a browser shows it.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::harness::{Home, skip};
+
+fn measured() -> Home {
+    let home = Home::new();
+    for (name, latency) in [("slow", "300us"), ("fast", "200us")] {
+        let text = format!(
+            "[t]\nioengine=sim\nsim_latency=lognormal:{latency}:0.3\nrw=randread\nbs=4k\nsize=16m\n\
+             runtime=150ms\ntime_based\n"
+        );
+        home.file(&format!("{name}.fio"), &text);
+    }
+    home.iodyno(&["run", "slow.fio", "fast.fio", "--seed", "7"])
+        .succeeds();
+    home
+}
+
+/// The data of a page's charts.
+fn charts(page: &str) -> Vec<Value> {
+    let (_, rest) = page
+        .split_once("<script id=\"charts\" type=\"application/json\">")
+        .unwrap();
+    let (data, _) = rest.split_once("</script>").unwrap();
+    serde_json::from_str(data).unwrap()
+}
+
+#[test]
+fn the_page_has_the_figures_of_the_comparison() {
+    let home = measured();
+    home.iodyno(&["report", "last", "-o", "report.html"])
+        .succeeds();
+    let page = fs::read_to_string(home.work().join("report.html")).unwrap();
+    let json = home
+        .iodyno(&["compare", "last", "--json"])
+        .succeeds()
+        .json();
+    let ratio = &json["rows"][0]["cells"][0]["ratio"];
+    let charts = charts(&page);
+    let forest = charts.iter().find(|it| it["kind"] == "verdicts").unwrap();
+    let trace = &forest["chart"]["data"][0];
+    let number = |value: &Value| value.as_f64().unwrap();
+    let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-4 * b.abs(), "{a} {b}");
+    close(number(&trace["x"][0]), number(&ratio["value"]));
+    close(
+        number(&trace["error_x"]["array"][0]),
+        number(&ratio["high"]) - number(&ratio["value"]),
+    );
+    // A trial per round and side.
+    let trials = charts.iter().find(|it| it["kind"] == "trials").unwrap();
+    for side in trials["chart"]["data"].as_array().unwrap() {
+        assert_eq!(side["x"].as_array().unwrap().len(), 10);
+    }
+    // A report is not overwritten.
+    home.iodyno(&["report", "last", "-o", "report.html"])
+        .exits(2)
+        .tells("File exists");
+    assert_eq!(
+        fs::read_to_string(home.work().join("report.html")).unwrap(),
+        page
+    );
+}
+
+#[test]
+fn a_report_can_be_pasted() {
+    let home = measured();
+    home.iodyno(&["report", "last", "--format", "markdown"])
+        .succeeds()
+        .prints("| workload")
+        .prints("## Environment")
+        .prints("iodyno run slow.fio fast.fio --seed 7");
+    home.iodyno(&["report", "last", "--format", "asciidoc"])
+        .succeeds()
+        .prints("|===");
+}
+
+#[test]
+fn figures_are_drawn_as_pictures() {
+    let home = measured();
+    for kind in ["verdicts", "trials", "latency", "series", "heatmap"] {
+        let name = format!("{kind}.svg");
+        home.iodyno(&["plot", "last", kind, "-o", &name]).succeeds();
+        let svg = fs::read_to_string(home.work().join(&name)).unwrap();
+        assert!(svg.contains("</svg>"), "{kind}");
+    }
+    home.iodyno(&["plot", "last", "trials", "-o", "t.png"])
+        .succeeds();
+    assert!(
+        fs::read(home.work().join("t.png"))
+            .unwrap()
+            .starts_with(b"\x89PNG")
+    );
+    home.iodyno(&["plot", "last", "trials", "-o", "t.pdf"])
+        .exits(2)
+        .tells("let it end in `.svg` or `.png`");
+    home.iodyno(&["plot", "last", "telemetry", "-o", "x.svg"])
+        .exits(2)
+        .tells("no telemetry is stored with it");
+    home.iodyno(&["plot", "last", "curve", "-o", "x.svg"])
+        .exits(2)
+        .tells("no axis with at least three numeric values");
+}
+
+#[test]
+fn a_browser_draws_every_chart_without_an_error() {
+    let home = measured();
+    home.iodyno(&["report", "last", "-o", "report.html"])
+        .succeeds();
+    let page = home.work().join("report.html");
+    let count = charts(&fs::read_to_string(&page).unwrap()).len();
+    let run = Command::new("chromium")
+        .args([
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--enable-logging=stderr",
+        ])
+        .args(["--virtual-time-budget=10000", "--dump-dom"])
+        .arg(format!(
+            "--user-data-dir={}",
+            home.work().join("browser").display()
+        ))
+        .arg(format!("file://{}", page.display()))
+        .output();
+    let Ok(run) = run else {
+        return skip("chromium is not installed");
+    };
+    let dom = String::from_utf8_lossy(&run.stdout);
+    // Each chart has several layers, one of them for its title and legend.
+    assert_eq!(
+        dom.matches("class=\"plot js-plotly-plot\"").count(),
+        count,
+        "{}",
+        run.status
+    );
+    let log = String::from_utf8_lossy(&run.stderr);
+    let said: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("CONSOLE"))
+        .collect();
+    assert!(said.is_empty(), "{said:?}");
+}

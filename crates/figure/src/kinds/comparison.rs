@@ -1,0 +1,200 @@
+//! Figures of a comparison: ratios with intervals, and the values of all trials.
+
+use iodyno_model::{ComparedRow, Comparison, Observation, Verdict};
+use iodyno_report::compare::verdict_words;
+use iodyno_units::percent;
+
+use super::{MOST_PANELS, left_out, value};
+use crate::axis::better;
+use crate::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point, Scale};
+
+/// Rows of the figure of ratios, at most.
+const MOST_ROWS: usize = 60;
+
+/// The groups of verdicts, each with its name and the index of its colour.
+const GROUPS: [(&str, usize); 4] = [
+    ("faster", 0),
+    ("slower", 1),
+    ("equivalent, or different by less than the margin", 2),
+    ("not decided", 5),
+];
+
+fn group(verdict: &Verdict) -> usize {
+    match verdict {
+        Verdict::Faster => 0,
+        Verdict::Slower => 1,
+        Verdict::Equivalent | Verdict::DifferentButSmall => 2,
+        Verdict::Inconclusive { .. }
+        | Verdict::CannotDecide { .. }
+        | Verdict::NotComparable { .. }
+        | Verdict::NoData { .. } => 3,
+    }
+}
+
+/// The speed ratio of each candidate in each row, with its interval; `None` if there is no ratio.
+pub fn verdicts(comparison: &Comparison) -> Option<Figure> {
+    let several = comparison.columns.len() > 2;
+    let metrics = metrics_differ(comparison);
+    let mut names = Vec::new();
+    let mut curves = GROUPS.map(|(name, colour)| Curve {
+        name: name.to_owned(),
+        colour,
+        form: Form::Intervals,
+        points: Vec::new(),
+    });
+    let mut all = 0;
+    for row in &comparison.rows {
+        for cell in &row.cells {
+            let Some(ratio) = cell.ratio else {
+                continue;
+            };
+            all += 1;
+            if names.len() == MOST_ROWS {
+                continue;
+            }
+            let mut name = row_name(row, metrics);
+            if several {
+                name += &format!(": {}", cell.side.column);
+            }
+            curves[group(&cell.verdict)].points.push(Point {
+                x: ratio.value,
+                y: Some(names.len() as f64),
+                interval: ratio.interval,
+                text: format!("{name}: {}", verdict_words(cell)),
+            });
+            names.push(name);
+        }
+    }
+    if names.is_empty() {
+        return None;
+    }
+    let margin = comparison.question.margin;
+    let baseline = comparison.columns.first().cloned().unwrap_or_default();
+    let of = match comparison.columns.as_slice() {
+        [_, candidate] => format!("{candidate} ÷ {baseline}"),
+        _ => format!("candidate ÷ {baseline}"),
+    };
+    Some(Figure {
+        kind: Kind::Verdicts,
+        title: format!("Speed ratio {of}"),
+        caption: format!(
+            "Above 1 the candidate is better, whether the metric is a rate or a time. Lines are confidence intervals; the shaded \
+             range is the margin of {}. A point without a line has no interval.{}",
+            percent(margin),
+            left_out(all, names.len(), "row")
+        ),
+        shared_x: false,
+        panels: vec![Panel {
+            title: String::new(),
+            x: Axis::plain(format!("speed ratio {of}"), Scale::Log),
+            y: Axis::plain("", Scale::Names(names)),
+            curves: curves
+                .into_iter()
+                .filter(|it| !it.points.is_empty())
+                .collect(),
+            cells: None,
+            marks: vec![
+                mark(1.0 / (1.0 + margin), 1.0 + margin, ""),
+                mark(1.0, 1.0, ""),
+            ],
+        }],
+    })
+}
+
+/// The value of each trial that counts, by its round: one panel for each row, one colour for each column. Trials without a round
+/// are in their order. Families have no values of their own. `trials`: those that the question chooses.
+pub fn trials(comparison: &Comparison, trials: &[Observation]) -> Option<Figure> {
+    let metrics = metrics_differ(comparison);
+    let question = &comparison.question;
+    let rows = comparison.rows.iter().filter(|row| !row.family);
+    let mut panels = Vec::new();
+    let mut all = 0;
+    for row in rows {
+        let of_row = |trial: &&Observation| {
+            let mut dimensions = question.rows.iter().zip(&row.name);
+            trial.unusable.is_none()
+                && trial.probe.is_none()
+                && dimensions.all(|(dimension, own)| trial.dimension(dimension) == own)
+        };
+        let mut largest = 0.0_f64;
+        let columns = comparison.columns.iter().enumerate();
+        let curves = columns.map(|(colour, column)| {
+            let own = trials.iter().filter(of_row);
+            let own = own.filter(|it| !it.again && it.dimension(&question.columns) == column);
+            let found = own.filter_map(|it| Some((it.round, it.figure(&row.metric.name)?.value)));
+            let mut points: Vec<Point> = found
+                .enumerate()
+                .map(|(place, (round, size))| {
+                    let x = f64::from(round.map_or(place as u32, |round| round) + 1);
+                    largest = largest.max(size);
+                    Point {
+                        text: format!("{column}, round {x}: {}", value(&row.metric, size)),
+                        ..Point::new(x, size)
+                    }
+                })
+                .collect();
+            points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            Curve {
+                name: column.clone(),
+                colour,
+                form: Form::Points,
+                points,
+            }
+        });
+        let curves: Vec<Curve> = curves.filter(|it| !it.points.is_empty()).collect();
+        if curves.is_empty() {
+            continue;
+        }
+        all += 1;
+        if panels.len() == MOST_PANELS {
+            continue;
+        }
+        let y = Axis::of_metric(&row.metric, largest);
+        let mut panel = Panel {
+            title: format!("{} ({})", row_name(row, metrics), better(&row.metric)),
+            x: Axis::plain("round", Scale::Linear),
+            y,
+            curves,
+            cells: None,
+            marks: Vec::new(),
+        };
+        panel.in_units_of_axes();
+        panels.push(panel);
+    }
+    (!panels.is_empty()).then(|| Figure {
+        kind: Kind::Trials,
+        title: "Every trial, by round".to_owned(),
+        caption: format!(
+            "A slope is a drift of the host or of the storage; verdicts compare the trials of the same round with each other.{}",
+            left_out(all, panels.len(), "row")
+        ),
+        shared_x: false,
+        panels,
+    })
+}
+
+fn metrics_differ(comparison: &Comparison) -> bool {
+    let mut names = comparison.rows.iter().map(|row| &row.metric.name);
+    let first = names.next();
+    names.any(|name| Some(name) != first)
+}
+
+fn row_name(row: &ComparedRow, metrics: bool) -> String {
+    let mut name = row.name.join(" ");
+    if metrics || name.is_empty() {
+        name = format!("{name} {}", row.metric.name).trim().to_owned();
+    }
+    if row.exploratory {
+        name += " (exploratory)";
+    }
+    name
+}
+
+fn mark(from: f64, to: f64, text: &str) -> Mark {
+    Mark {
+        vertical_axis: false,
+        from,
+        to,
+        text: text.to_owned(),
+    }
+}

@@ -1,0 +1,158 @@
+//! Telemetry of the host: a panel for each figure, below each other, with one horizontal axis.
+
+use iodyno_model::{FigureTable, SeriesKind, SeriesUnit};
+
+use super::{left_out, thinned};
+use crate::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point};
+
+/// Panels of telemetry, at most.
+const MOST: usize = 16;
+/// Subjects of a panel, at most: those with the largest values.
+const SUBJECTS: usize = 6;
+
+/// The figures that a report shows of each series, by their column names; other series have their first column.
+const SHOWN: [(SeriesKind, &[&str]); 12] = [
+    (SeriesKind::Cpu, &["%user", "%system", "%iowait", "%steal"]),
+    (
+        SeriesKind::Disk,
+        &[
+            "r/s", "w/s", "rB/s", "wB/s", "r_await", "w_await", "aqu-sz", "%util",
+        ],
+    ),
+    (SeriesKind::Process, &["cores"]),
+    (SeriesKind::Pressure, &["some"]),
+    (SeriesKind::Memory, &["dirty", "writeback"]),
+    (SeriesKind::Interrupts, &["total/s"]),
+    (SeriesKind::Load, &["cswch/s"]),
+    (SeriesKind::Pool, &["read B/s", "write B/s"]),
+    (SeriesKind::Arc, &["hit%", "size"]),
+    (SeriesKind::Cgroup, &["r/s", "w/s"]),
+    (SeriesKind::Network, &["rxB/s", "txB/s"]),
+    (SeriesKind::Others, &["rB/s", "wB/s"]),
+];
+
+/// The series of one trial. `title`: the trial; `tables`: its figures; `findings`: its findings, in words. `None` without samples.
+pub fn telemetry(title: &str, tables: &[FigureTable], findings: &[String]) -> Option<Figure> {
+    let mut panels = Vec::new();
+    let mut all = 0;
+    let mut thin = false;
+    let place = |table: &&FigureTable| SHOWN.iter().position(|(kind, _)| *kind == table.kind);
+    let mut tables: Vec<&FigureTable> = tables.iter().collect();
+    tables.sort_by_key(|table| place(table).unwrap_or(SHOWN.len()));
+    for table in tables {
+        let subjects = subjects(table);
+        let names = SHOWN.iter().find(|(kind, _)| *kind == table.kind);
+        let asked: &[&str] = names.map_or(&[], |(_, names)| names);
+        let columns: Vec<usize> = (0..table.columns.len())
+            .filter(|column| asked.contains(&table.columns[*column].name.as_str()))
+            .collect();
+        let columns = match columns.is_empty() {
+            true => vec![0],
+            false => columns,
+        };
+        for column in columns {
+            let Some((panel, fewer)) = panel(table, column, &subjects) else {
+                continue;
+            };
+            all += 1;
+            thin |= fewer;
+            if panels.len() < MOST {
+                panels.push(panel);
+            }
+        }
+    }
+    let thin = match thin {
+        true => " Of long series, only the extremes of each period are drawn.",
+        false => "",
+    };
+    let findings: String = findings.iter().map(|it| format!(" {it}.")).collect();
+    (!panels.is_empty()).then(|| Figure {
+        kind: Kind::Telemetry,
+        title: format!("Host during the trial: {title}"),
+        caption: format!(
+            "Rates and means of each sample.{thin}{}{findings}",
+            left_out(all, panels.len(), "figure")
+        ),
+        shared_x: true,
+        panels,
+    })
+}
+
+/// The subjects of a table by their names, so that each has the same colour in all panels.
+fn subjects(table: &FigureTable) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for row in &table.rows {
+        if !names.contains(&row.subject.as_str()) {
+            names.push(&row.subject);
+        }
+    }
+    names
+}
+
+/// One figure of all subjects, and whether points were left out. `None` if all its values are unknown or 0.
+fn panel(table: &FigureTable, column: usize, names: &[&str]) -> Option<(Panel, bool)> {
+    let figure = table.columns.get(column)?;
+    let mut subjects: Vec<(&str, Vec<Point>, f64)> = Vec::new();
+    for row in &table.rows {
+        let Some(value) = row.values.get(column).copied().flatten() else {
+            continue;
+        };
+        if !value.is_finite() {
+            continue;
+        }
+        let place = subjects.iter().position(|(name, ..)| *name == row.subject);
+        let place = place.unwrap_or_else(|| {
+            subjects.push((&row.subject, Vec::new(), 0.0));
+            subjects.len() - 1
+        });
+        let (_, points, largest) = &mut subjects[place];
+        points.push(Point::new(row.at_ns as f64, value));
+        *largest = largest.max(value);
+    }
+    subjects.retain(|(_, _, largest)| *largest > 0.0);
+    let all = subjects.len();
+    subjects.sort_by(|a, b| b.2.total_cmp(&a.2));
+    subjects.truncate(SUBJECTS);
+    let largest = subjects.first()?.2;
+    let mut thin = false;
+    subjects.sort_by_key(|(name, ..)| names.iter().position(|known| known == name));
+    let curves = subjects.into_iter().map(|(name, points, _)| {
+        let colour = names.iter().position(|known| *known == name);
+        let (points, fewer) = thinned(points, |point| point.y.unwrap_or_default());
+        thin |= fewer;
+        let name = match name {
+            "" => figure.name.clone(),
+            name => name.to_owned(),
+        };
+        Curve {
+            name,
+            colour: colour.unwrap_or_default(),
+            form: Form::Line,
+            points,
+        }
+    });
+    let curves: Vec<Curve> = curves.collect();
+    let more = match all.saturating_sub(SUBJECTS) {
+        0 => String::new(),
+        _ => format!(" (the {SUBJECTS} largest of {all})"),
+    };
+    let axis = Axis::of_unit(&figure.name, figure.unit, largest).zero();
+    let marks = table.remarks.iter().map(|(at, text)| Mark {
+        vertical_axis: false,
+        from: *at as f64 / 1e9,
+        to: *at as f64 / 1e9,
+        text: text.clone(),
+    });
+    let mut panel = Panel {
+        title: format!("{}: {}{more}", table.kind.name(), figure.name),
+        x: Axis::seconds("time"),
+        y: axis,
+        curves,
+        cells: None,
+        marks: Vec::new(),
+    };
+    panel.in_units_of_axes();
+    panel.marks = marks.collect();
+    debug_assert!(figure.unit != SeriesUnit::Number || panel.y.divisor == 1.0);
+    Some((panel, thin))
+}

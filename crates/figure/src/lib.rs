@@ -1,0 +1,213 @@
+//! Figures of trials and comparisons: what is drawn, as data ([`Figure`]), and two ways to draw it.
+//!
+//! [`kinds`] builds the figures from results. [`plotly`] draws a figure as an interactive chart of a page, [`picture`] as
+//! SVG or PNG. Both draw the same data with the same colours, so a figure says the same on a page and in a picture. Nothing
+//! here decides anything: medians, intervals, regimes and knees come from `judge`.
+
+mod axis;
+pub mod kinds;
+mod page;
+mod picture;
+mod plotly;
+#[cfg(test)]
+mod tests;
+
+pub use axis::{Axis, Scale};
+pub use page::{Content, Page, Section, page};
+pub use picture::{Format, PictureError, picture};
+
+/// What a figure shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Speed ratios with their intervals.
+    Verdicts,
+    /// The value of each trial, by round.
+    Trials,
+    /// Distributions of latency.
+    Latency,
+    /// Latency over time.
+    Heatmap,
+    /// Throughput over time.
+    Series,
+    /// Telemetry of the host over time.
+    Telemetry,
+    /// A metric over a numeric axis.
+    Curve,
+}
+
+impl Kind {
+    /// Every kind, in the order of a report.
+    pub const ALL: [Kind; 7] = [
+        Kind::Verdicts,
+        Kind::Trials,
+        Kind::Latency,
+        Kind::Heatmap,
+        Kind::Series,
+        Kind::Telemetry,
+        Kind::Curve,
+    ];
+
+    /// Its name on the command line and in a page.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Verdicts => "verdicts",
+            Kind::Trials => "trials",
+            Kind::Latency => "latency",
+            Kind::Heatmap => "heatmap",
+            Kind::Series => "series",
+            Kind::Telemetry => "telemetry",
+            Kind::Curve => "curve",
+        }
+    }
+}
+
+/// A figure: panels below each other. Panels with [`Figure::shared_x`] have one horizontal axis and one cursor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// What it shows.
+    pub kind: Kind,
+    /// A short title.
+    pub title: String,
+    /// What a reader needs to know: how to read it, and what was left out.
+    pub caption: String,
+    /// From top to bottom; at least one.
+    pub panels: Vec<Panel>,
+    /// Whether all panels have the same horizontal axis.
+    pub shared_x: bool,
+}
+
+/// One coordinate system.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Panel {
+    /// A short title; empty: none.
+    pub title: String,
+    /// Horizontal axis.
+    pub x: Axis,
+    /// Vertical axis.
+    pub y: Axis,
+    /// What is drawn, in this order.
+    pub curves: Vec<Curve>,
+    /// A matrix of shaded cells below the curves.
+    pub cells: Option<Cells>,
+    /// Periods and instants, below everything else.
+    pub marks: Vec<Mark>,
+}
+
+impl Panel {
+    /// Converts the points of curves from stored units (ns, bytes) to those of the axes. Points that an axis cannot show are left
+    /// out.
+    pub(crate) fn in_units_of_axes(&mut self) {
+        let (x, y) = (&self.x, &self.y);
+        for curve in &mut self.curves {
+            let along = match curve.form {
+                Form::Intervals => x,
+                _ => y,
+            };
+            let points = std::mem::take(&mut curve.points).into_iter();
+            let places = points.filter_map(|point| {
+                let (low, high) = point.interval.unzip();
+                let interval = low.and_then(|low| along.place(low));
+                Some(Point {
+                    x: x.place(point.x)?,
+                    y: match point.y {
+                        None => None,
+                        Some(height) => Some(y.place(height)?),
+                    },
+                    interval: interval.zip(high.and_then(|high| along.place(high))),
+                    text: point.text,
+                })
+            });
+            curve.points = places.collect();
+        }
+    }
+}
+
+/// Points that belong together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Curve {
+    /// Its name in the legend.
+    pub name: String,
+    /// Index of its colour and its symbol.
+    pub colour: usize,
+    /// How it is drawn.
+    pub form: Form,
+    /// The points, by `x` or in the order in which they are connected.
+    pub points: Vec<Point>,
+}
+
+/// A point of a curve, in the units of the axes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// Horizontal position.
+    pub x: f64,
+    /// Vertical position. `None` interrupts a line.
+    pub y: Option<f64>,
+    /// Ends of its interval, on the axis of [`Form::Intervals`].
+    pub interval: Option<(f64, f64)>,
+    /// The description of the point; empty: its coordinates.
+    pub text: String,
+}
+
+impl Point {
+    /// A point without an interval and a description.
+    pub fn new(x: f64, y: f64) -> Point {
+        Point {
+            x,
+            y: Some(y),
+            interval: None,
+            text: String::new(),
+        }
+    }
+}
+
+/// How a curve is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Symbols.
+    Points,
+    /// Straight lines.
+    Line,
+    /// Horizontal lines, each up to the next point.
+    Steps,
+    /// Symbols with horizontal intervals.
+    Intervals,
+    /// Symbols with vertical intervals, connected by lines.
+    Measured,
+}
+
+/// A matrix of cells, shaded by their counts on a logarithmic scale.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cells {
+    /// Edges of the columns: one more than columns, ascending.
+    pub x: Vec<f64>,
+    /// Edges of the rows: one more than rows, ascending.
+    pub y: Vec<f64>,
+    /// Counts by row, then by column.
+    pub counts: Vec<Vec<f64>>,
+    /// What is counted: `ops`.
+    pub unit: &'static str,
+}
+
+/// A period or an instant with a description.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mark {
+    /// Whether it is on the vertical axis.
+    pub vertical_axis: bool,
+    /// Start, in the units of the axis.
+    pub from: f64,
+    /// End; equal to the start for an instant.
+    pub to: f64,
+    /// Description; empty: none.
+    pub text: String,
+}
+
+/// Colours that people with any colour blindness can tell apart, by Okabe and Ito, "Color Universal Design" (2008); the yellow, which is
+/// not visible on white, and black are left out.
+pub(crate) const COLOURS: [(u8, u8, u8); 6] = [
+    (0, 114, 178),
+    (213, 94, 0),
+    (0, 158, 115),
+    (204, 121, 167),
+    (230, 159, 0),
+    (86, 180, 233),
+];

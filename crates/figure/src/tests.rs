@@ -1,0 +1,225 @@
+//! Tests of figures in both forms.
+
+use std::collections::BTreeSet;
+
+use iodyno_judge::testing::observations::{observation, rounds};
+use iodyno_judge::testing::operations::{create_empty_trial, frame};
+use iodyno_model::{Behaviour, Comparison, Direction, Observation, Question, Regime};
+
+use crate::kinds::{Course, Distribution, curve, heatmap, latency, throughput, trials, verdicts};
+use crate::plotly::{charts, script};
+use crate::{Content, Figure, Form, Format, Page, Scale, Section, page, picture};
+
+fn two_sides() -> (Comparison, Vec<Observation>) {
+    let values = [
+        100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.1, 99.9, 100.0,
+    ];
+    let mut all = rounds("ext4", "read", &values);
+    all.extend(rounds("xfs", "read", &values.map(|value| value * 2.0)));
+    let found = iodyno_judge::compare("test", &all, &Question::default(), &[]);
+    (found.unwrap(), all)
+}
+
+/// A figure of every kind.
+fn all() -> Vec<Figure> {
+    let (comparison, observations) = two_sides();
+    let (_, trial) = create_empty_trial();
+    let directions = trial
+        .parts
+        .iter()
+        .flat_map(|part| &part.clones)
+        .flat_map(|it| &it.directions);
+    let distributions: Vec<Distribution> = directions
+        .map(|done| Distribution {
+            panel: done.direction.name().to_owned(),
+            name: "ext4".to_owned(),
+            histogram: done.service.clone(),
+        })
+        .collect();
+    let frames = || (0..30).map(|at| frame(at, &[(Direction::Op, 1000 + u64::from(at), 400_000)]));
+    let course = Course {
+        panel: "create".to_owned(),
+        name: "ext4, trial 1".to_owned(),
+        colour: 0,
+        frames: frames().collect(),
+        behaviour: Behaviour {
+            regimes: [(0, 9), (9, 30)]
+                .map(|(start, end)| Regime {
+                    start_ns: start * 1_000_000_000,
+                    end_ns: end * 1_000_000_000,
+                    rate: 1000.0,
+                    deviation: 1.0,
+                })
+                .into(),
+            ..Behaviour::default()
+        },
+    };
+    let depths = ["1", "2", "4", "8"].map(|depth| {
+        let rate = depth.parse::<f64>().unwrap().min(3.0) * 100.0;
+        let mut trial = observation("ext4", &format!("read-{depth}"), rate);
+        trial
+            .dimensions
+            .insert("iodepth".to_owned(), depth.to_owned());
+        trial
+    });
+    let axes = BTreeSet::from(["iodepth".to_owned()]);
+    let curves = iodyno_judge::curves(&depths, &axes);
+    vec![
+        verdicts(&comparison).unwrap(),
+        trials(&comparison, &observations).unwrap(),
+        latency(&distributions).unwrap(),
+        heatmap("trial 1", Direction::Op, &frames().collect::<Vec<_>>()).unwrap(),
+        throughput(&[course]).unwrap(),
+        curve(&curves).unwrap(),
+    ]
+}
+
+#[test]
+fn every_kind_is_drawn_in_every_form() {
+    for figure in all() {
+        let name = figure.kind.name();
+        let svg = String::from_utf8(picture(&figure, Format::Svg).unwrap()).unwrap();
+        assert!(
+            svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"),
+            "{name}"
+        );
+        assert!(svg.contains(&figure.title), "{name}: {}", figure.title);
+        let png = picture(&figure, Format::Png).unwrap();
+        let reader = png::Decoder::new(std::io::Cursor::new(png))
+            .read_info()
+            .unwrap();
+        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+        let mut reader = reader;
+        reader.next_frame(&mut pixels).unwrap();
+        // Something is drawn in colour.
+        assert!(
+            pixels.chunks(3).any(|it| it[0] != it[1] || it[1] != it[2]),
+            "{name}"
+        );
+        for chart in charts(&figure) {
+            assert!(!chart.json["data"].as_array().unwrap().is_empty(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn ratios_and_their_intervals_are_those_of_the_comparison() {
+    let (comparison, _) = two_sides();
+    let figure = verdicts(&comparison).unwrap();
+    let ratio = comparison.rows[0].cells[0].ratio.unwrap();
+    let curve = &figure.panels[0].curves[0];
+    assert_eq!(
+        (curve.name.as_str(), curve.form),
+        ("faster", Form::Intervals)
+    );
+    assert_eq!(
+        (curve.points[0].x, curve.points[0].interval),
+        (ratio.value, ratio.interval)
+    );
+    assert_eq!(
+        figure.panels[0].y.scale,
+        Scale::Names(vec!["read".to_owned()])
+    );
+    let chart = &charts(&figure)[0].json;
+    assert_eq!(chart["data"][0]["x"][0].as_f64().unwrap(), 2.0);
+}
+
+#[test]
+fn every_trial_is_a_point_in_its_round() {
+    let (comparison, observations) = two_sides();
+    let figure = trials(&comparison, &observations).unwrap();
+    let panel = &figure.panels[0];
+    let names: Vec<&str> = panel.curves.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["ext4", "xfs"]);
+    for curve in &panel.curves {
+        let rounds: Vec<f64> = curve.points.iter().map(|it| it.x).collect();
+        assert_eq!(rounds, (1..=10).map(f64::from).collect::<Vec<f64>>());
+    }
+    assert_eq!(panel.curves[1].points[1].y, Some(202.0));
+}
+
+#[test]
+fn regimes_are_steps_at_their_means() {
+    let figure = &all()[4];
+    let steps = figure.panels[0]
+        .curves
+        .iter()
+        .find(|it| it.form == Form::Steps)
+        .unwrap();
+    let places: Vec<f64> = steps.points.iter().map(|it| it.x).collect();
+    assert_eq!(places, [0.0, 9.0, 30.0]);
+}
+
+#[test]
+fn the_script_is_that_of_plotly_without_others() {
+    let script = script();
+    assert!(
+        script.contains("plotly.js v"),
+        "{}",
+        &script[..200.min(script.len())]
+    );
+    assert!(
+        (4_000_000..6_000_000).contains(&script.len()),
+        "{}",
+        script.len()
+    );
+    assert!(!script.contains("</script") && !script.contains("MathJax.loader"));
+}
+
+/// Names come from users, files and other programs.
+#[test]
+fn names_cannot_become_markup() {
+    const NAME: &str = "</script><script>alert(1)</script><img src=x onerror=alert(1)> & \"'";
+    let (mut comparison, mut observations) = two_sides();
+    comparison.rows[0].name = vec![NAME.to_owned()];
+    comparison.columns[1] = NAME.to_owned();
+    comparison.rows[0].cells[0].side.column = NAME.to_owned();
+    for trial in &mut observations {
+        trial
+            .dimensions
+            .insert("workload".to_owned(), NAME.to_owned());
+        let xfs = trial.dimension("configuration") == "xfs";
+        if xfs {
+            trial
+                .dimensions
+                .insert("configuration".to_owned(), NAME.to_owned());
+        }
+    }
+    let figures = [
+        verdicts(&comparison).unwrap(),
+        trials(&comparison, &observations).unwrap(),
+    ];
+    let content = figures.into_iter().map(Content::Figure);
+    let others = [
+        Content::Paragraph(NAME.to_owned()),
+        Content::List(vec![NAME.to_owned()]),
+        Content::Preformatted(NAME.to_owned()),
+        Content::Table {
+            html: iodyno_report::compare::html(&comparison, &Default::default()),
+            markdown: NAME.to_owned(),
+        },
+    ];
+    let text = page(&Page {
+        title: NAME.to_owned(),
+        about: NAME.to_owned(),
+        facts: vec![(NAME.to_owned(), NAME.to_owned())],
+        sections: vec![Section {
+            title: NAME.to_owned(),
+            content: content.chain(others).collect(),
+        }],
+    });
+    let text = text.replace(&script(), "");
+    assert_eq!(text.matches("<script").count(), 3);
+    assert_eq!(text.matches("</script").count(), 3);
+    assert!(!text.contains("<img"));
+    // plotly.js reads markup in texts.
+    for figure in [
+        verdicts(&comparison).unwrap(),
+        trials(&comparison, &observations).unwrap(),
+    ] {
+        for chart in charts(&figure) {
+            let json = chart.json.to_string().replace("<extra></extra>", "");
+            assert!(!json.contains('<'), "{json}");
+        }
+    }
+}

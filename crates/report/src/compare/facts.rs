@@ -1,0 +1,76 @@
+//! The facts of trials as a table: what is the same on all sides of a comparison, and what differs.
+
+use std::collections::BTreeSet;
+
+use iodyno_model::Observation;
+
+use crate::table::{Column, Markup, Table};
+
+/// Values of a fact that are named, at most.
+const NAMED: usize = 3;
+
+/// A table with a row for each fact and a column for each side.
+#[derive(Debug, Clone)]
+pub struct FactTable(Table);
+
+impl FactTable {
+    /// In GitHub's Markdown. Ends with a newline.
+    pub fn markdown(&self) -> String {
+        self.0.markup(Markup::Markdown)
+    }
+
+    /// In AsciiDoc. Ends with a newline.
+    pub fn asciidoc(&self) -> String {
+        self.0.markup(Markup::AsciiDoc)
+    }
+
+    /// In HTML, with all texts escaped. Ends with a newline.
+    pub fn html(&self) -> String {
+        self.0.markup(Markup::Html)
+    }
+}
+
+/// The facts of these trials by their value in a dimension: first those in which sides differ. Trials of one side can
+/// differ, too; the values are then listed.
+pub fn facts(dimension: &str, trials: &[Observation]) -> FactTable {
+    let mut sides: Vec<&str> = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
+    for trial in trials.iter().filter(|trial| !trial.again) {
+        let side = trial.dimension(dimension);
+        if !sides.contains(&side) {
+            sides.push(side);
+        }
+        for fact in &trial.facts {
+            if !names.contains(&fact.name.as_str()) {
+                names.push(&fact.name);
+            }
+        }
+    }
+    let values = |name: &str, side: &str| -> String {
+        let own = trials
+            .iter()
+            .filter(|it| !it.again && it.dimension(dimension) == side);
+        let facts = own
+            .flat_map(|it| &it.facts)
+            .filter(|fact| fact.name == name);
+        let values: BTreeSet<&str> = facts.map(|fact| fact.value.as_str()).collect();
+        let named: Vec<&str> = values.iter().take(NAMED).copied().collect();
+        match values.len() {
+            0..=NAMED => named.join("; "),
+            all => format!("{}; {} more", named.join("; "), all - NAMED),
+        }
+    };
+    let rows = names.iter().map(|name| {
+        let each: Vec<String> = sides.iter().map(|side| values(name, side)).collect();
+        let differs = each.iter().any(|value| Some(value) != each.first());
+        (differs, *name, each)
+    });
+    let (differing, same): (Vec<_>, Vec<_>) = rows.partition(|(differs, ..)| *differs);
+    let heads = std::iter::once("").chain(sides.iter().copied());
+    let mut table = Table::new(heads.map(Column::left));
+    for (_, name, values) in differing.into_iter().chain(same) {
+        let name = std::iter::once(name.to_owned());
+        table.row(name.chain(values));
+    }
+    FactTable(table)
+}
