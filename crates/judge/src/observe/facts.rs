@@ -7,9 +7,9 @@
 //! be compared between kinds.
 
 use iodyno_model::{
-    CloneResult, Configuration, DeviceLayer, EndedBy, Environment, Fact, FactClass, FilePolicy, Job, Kind,
-    Layer, MountInfo, Operations, SharedFiles, SharedMode, SimRecords, StackLayer, TargetInfo,
-    Trial, Work, Workload,
+    CloneResult, Configuration, DeviceLayer, EndedBy, Environment, Fact, FactClass, FilePolicy,
+    Job, Kind, Layer, MountInfo, Operations, SharedFiles, SharedMode, SimRecords, StackLayer,
+    TargetInfo, Trial, Work, Workload,
 };
 use iodyno_units::{Bytes, Nanos};
 
