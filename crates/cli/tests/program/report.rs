@@ -71,7 +71,7 @@ fn a_report_can_be_pasted() {
     let home = measured();
     home.iodyno(&["report", "last", "--format", "markdown"])
         .succeeds()
-        .prints("| workload")
+        .prints("| configuration | slow | fast |")
         .prints("## Environment")
         .prints("iodyno run slow.fio fast.fio --seed 7");
     home.iodyno(&["report", "last", "--format", "asciidoc"])
