@@ -5,7 +5,7 @@ use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::{Done, Home, Running, skip, wait_for};
+use crate::harness::{Done, Home, Running, skip, stop, wait_for};
 
 const JOBS: &str = "[global]\nsize=1m\nbs=4k\n[a]\nrw=randrw\nnumjobs=2\nfsync=8\nio_size=400k\n[b]\nstonewall\n\
                     rw=read\ngroup_reporting\n";
@@ -176,6 +176,31 @@ fn fio_ends_and_its_files_are_removed_if_the_program_is_killed() {
     wait_for("fio's files to be removed", || {
         (fio_of(&home).is_none() && left(&home).is_empty()).then_some(())
     });
+}
+
+#[test]
+fn fio_ends_and_its_files_are_removed_if_nothing_arrives_any_more() {
+    if !has_fio() {
+        return;
+    }
+    let home = home();
+    home.file(
+        "j.fio",
+        "[a]\nsize=64k\nrw=randread\nruntime=600\ntime_based\nrate_iops=100\n",
+    );
+    let arguments = ["run", "j.fio", "--on", "d=data", "--node", "a=local?fio"];
+    let running = Running::of(command(&home, &arguments));
+    running.wait_for("fio", || fio_of(&home));
+    let node = running.node();
+    // As if the network was cut: the input of the shell neither ends nor has anything to read.
+    stop(running.pid());
+    stop(node);
+    wait_for("fio's files to be removed", || {
+        (fio_of(&home).is_none() && left(&home).is_empty()).then_some(())
+    });
+    running.signal(Signal::KILL);
+    let _ = kill_process(node, Signal::KILL);
+    running.done();
 }
 
 #[test]

@@ -16,7 +16,9 @@ say() { printf "%s\n" "$*"; }
 while IFS= read -r line; do
 	word=${line#* }
 	case $line in
-	"ping "*) say "pong $word" ;;
+	"ping "*)
+		say "pong $word"
+		echo >"$d/alive" ;;
 	host) say "host $(uname -n) $(uname -r) $(uname -s)" ;;
 	version) say "version $(fio --version 2>&1 | head -n 1)" ;;
 	"look "*)
@@ -43,7 +45,20 @@ while IFS= read -r line; do
 			fio ${line#start} --eta=never --output-format=json+ --output=out jobs.fio >said 2>&1 &
 			echo $! >pid.new
 			mv pid.new pid
-			wait $!
+			fio=$!
+			# Pings that stop mean a lost connection, of which the server of ssh may not know.
+			(
+				missed=0
+				while [ $missed -lt 3 ]; do
+					sleep 5
+					[ -f pid ] || exit
+					missed=$((missed + 1))
+					mv alive was && missed=0
+				done
+				kill -9 $fio
+				kill $$
+			) >/dev/null 2>&1 6>&- &
+			wait $fio
 			code=$?
 			rm -f pid
 			say "exit $code"
