@@ -77,8 +77,18 @@ impl SshNode {
         binary: Option<&Path>,
         arguments: Vec<String>,
     ) -> Result<SshNode, Diagnostic> {
+        let master = Master::open(address)?;
+        if let Some(printed) = &master.printed {
+            let fault = format!(
+                "the login shell of {address} prints `{}` before each command, which would mix with the messages of the node",
+                on_one_line(printed)
+            );
+            return Err(Diagnostic::error(fault).hint(format!(
+                "`ssh {address} true` has to print nothing: let the shell's start-up files print only if it is interactive"
+            )));
+        }
         let mut node = SshNode {
-            master: Master::open(address)?,
+            master,
             connection: Connection {
                 to: address.to_string(),
                 hello_ns: HELLO.as_nanos() as u64,
@@ -91,8 +101,9 @@ impl SshNode {
             keeper: Mutex::new(None),
         };
         if sudo {
-            node.asked("sudo -n true").map_err(|fault| {
-                let hint = "`sudo -n true` has to work there without a password, or leave out `sudo = true`";
+            // As the node is started: sudo can permit some commands only.
+            node.asked("sudo -n env true").map_err(|fault| {
+                let hint = "`sudo -n env true` has to work there without a password, or leave out `sudo = true`";
                 fault.hint(hint)
             })?;
         }
@@ -310,6 +321,8 @@ pub(crate) struct Master {
     address: SshAddress,
     child: Mutex<Child>,
     folder: SocketFolder,
+    /// What the login shell of the other host prints before each command.
+    printed: Option<String>,
 }
 
 impl Master {
@@ -321,10 +334,12 @@ impl Master {
         let folder = SocketFolder::create(&SocketFolder::parent()).map_err(|error| {
             Diagnostic::error(format!("cannot create a folder for ssh's socket: {error}"))
         })?;
+        let (child, printed) = open_master(address, &folder.path)?;
         Ok(Master {
             address: address.clone(),
-            child: Mutex::new(open_master(address, &folder.path)?),
+            child: Mutex::new(child),
             folder,
+            printed,
         })
     }
 
@@ -449,8 +464,9 @@ fn ssh(address: &SshAddress, folder: &Path) -> Command {
     command
 }
 
-/// Opens the shared connection. Its remote command ends when this process closes its input or ends.
-fn open_master(address: &SshAddress, folder: &Path) -> Result<Child, Diagnostic> {
+/// Opens the shared connection. Its remote command ends when this process closes its input or ends. Returns also what the login
+/// shell printed before it.
+fn open_master(address: &SshAddress, folder: &Path) -> Result<(Child, Option<String>), Diagnostic> {
     let errors = folder.join("errors");
     let cannot = |error: io::Error| {
         Diagnostic::error(format!("cannot start `{SSH}`: {error}")).hint("install OpenSSH's client")
@@ -465,13 +481,13 @@ fn open_master(address: &SshAddress, folder: &Path) -> Result<Child, Diagnostic>
         .process_group(0)
         .spawn()
         .map_err(cannot)?;
-    // ssh itself limits the time to connect; a login script may print something before.
+    // ssh itself limits the time to connect.
     let mut ready = Vec::new();
     let mut buffer = [0; 256];
     let mut stdout = master.stdout.take();
     while !String::from_utf8_lossy(&ready)
         .lines()
-        .any(|line| line.trim() == "ready")
+        .any(|line| line.trim_end().ends_with("ready"))
     {
         match stdout.as_mut().map(|out| out.read(&mut buffer)) {
             Some(Ok(count)) if count > 0 && ready.len() < 1 << 16 => {
@@ -486,19 +502,22 @@ fn open_master(address: &SshAddress, folder: &Path) -> Result<Child, Diagnostic>
                     .map(str::trim)
                     .filter(|l| !l.is_empty())
                     .collect();
-                let last = why.len().saturating_sub(4);
+                let last = why.len().saturating_sub(5);
+                let why = why[last..].join("; ").replace(":; ", ": ");
                 return Err(Diagnostic::error(format!(
                     "cannot connect to {address}: {}",
-                    on_one_line(&why[last..].join("; "))
+                    on_one_line(&why)
                 ))
                 .hint(format!(
-                    "`ssh {} true` has to work without a question: keys in the agent, the host in known_hosts",
-                    address.host
+                    "`ssh {address} true` has to work without a question: keys in the agent, the host in known_hosts"
                 )));
             }
         }
     }
-    Ok(master)
+    let ready = String::from_utf8_lossy(&ready);
+    let before = ready.trim_end().trim_end_matches("ready").trim();
+    let printed = (!before.is_empty()).then(|| before.to_owned());
+    Ok((master, printed))
 }
 
 /// Whether a path means itself in a command of every shell.

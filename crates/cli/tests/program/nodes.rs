@@ -679,8 +679,32 @@ fn a_wrong_host_key_is_an_error_with_the_words_of_ssh() {
         .done()
         .exits(1)
         .tells("node `a`: cannot connect to ssh://")
-        .tells("Host key verification failed");
+        .tells("Host key verification failed")
+        .tells(&format!(
+            "`ssh ssh://{} true` has to work",
+            lab.hosts[0].address
+        ));
     assert!(!lab.home.store().exists());
+}
+
+#[test]
+fn a_login_shell_that_prints_something_is_an_error_with_what_it_prints() {
+    let Some(lab) = lab(1, true) else { return };
+    let key = std::fs::read_to_string(lab.keys.join("client.pub")).unwrap();
+    let allowed = |prints: &str| {
+        let text = format!("command=\"{prints}; exec sh -c \\\"$SSH_ORIGINAL_COMMAND\\\"\" {key}");
+        std::fs::write(lab.keys.join("client.pub"), text).unwrap();
+    };
+    for prints in ["echo Welcome", "printf Welcome"] {
+        allowed(prints);
+        lab.run(SECONDS, &[])
+            .done()
+            .exits(1)
+            .tells("prints `Welcome` before each command")
+            .tells("has to print nothing");
+    }
+    allowed("true");
+    lab.run(SECONDS, &[]).done().succeeds();
 }
 
 #[test]
