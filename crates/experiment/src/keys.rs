@@ -368,9 +368,22 @@ const VM: &[Key] = &[
     key("accel", Kind::Words(Acceleration::NAMES), "How instructions are executed. `auto`: by KVM if a guest boots with it within 10 s, otherwise by emulation (`tcg`).").default("`\"auto\"`"),
     key("kernel", Kind::Text, "Folder with `boot` and `lib/modules` of a kernel.").default("that of `make guest-kernel`, otherwise the host's"),
     key("share", Kind::Text, "Command of a virtio-fs server, which shares the folder below `vm` with a guest: `\"virtiofsd --socket-path={socket} --shared-dir={folder}\"`. Each guest has a folder and a server of its own."),
+    key("image", Kind::Table(VM_IMAGE), "A disk image that the guests boot in place of iodyno's own; they are reached by ssh."),
     key("host_cpus", Kind::Text, "CPUs of the host on which qemu runs: `0-3,8`.").default("all"),
     key("host_numa", Kind::Text, "NUMA nodes of the host whose memory qemu uses, and whose CPUs unless `host_cpus` names them: `0`.").default("all"),
     key("disk", Kind::Table(VM_DISK), "Settings of the disks."),
+];
+
+#[rustfmt::skip]
+pub(crate) const VM_IMAGE: &[Key] = &[
+    key("path", Kind::Text, "The image. Each guest writes to an overlay of it, which is removed with the guest."),
+    key("format", Kind::Words(&["raw", "qcow2", "vmdk", "vdi", "vhdx"]), "Its format.").default("as its name ends, otherwise `\"raw\"`"),
+    key("user", Kind::Text, "Who logs in: `root`, or a user with `sudo` without a password.").default("`\"root\"`"),
+    key("key", Kind::Text, "Private key.").default("those of the user, and of the agent"),
+    key("kernel", Kind::Text, "Kernel to boot in place of the image's boot loader."),
+    key("initrd", Kind::Text, "Initrd of `kernel`."),
+    key("append", Kind::Text, "Command line of `kernel`: `root=/dev/vda1 console=ttyS0`."),
+    key("program", Kind::Text, "Program of this version of iodyno for the guest: `make static` builds one that needs no libraries.").default("the host's"),
 ];
 
 #[rustfmt::skip]

@@ -9,12 +9,12 @@ use iodyno_mirror::PolicyKind;
 use iodyno_model::{
     Acceleration, Diagnostic, DiskAio, DiskCache, DiskInterface, DiskOrigin, DmTarget,
     FileSystemKind, FlakeyFault, Layer, Limits, MdLayer, MdLevel, MirrorLayer, NfsLayer, Pinning,
-    Provision, Target, VdevGroup, VmDisk, VmLayer, ZfsLayer, ZfsOrigin, closest,
+    Provision, Target, VdevGroup, VmDisk, VmImage, VmLayer, ZfsLayer, ZfsOrigin, closest,
 };
 use iodyno_units::Bytes;
 
 use crate::check::{Keyed, layers};
-use crate::keys::{KINDS, VM_DISK, ZFS_OWN, layer_keys};
+use crate::keys::{KINDS, VM_DISK, VM_IMAGE, ZFS_OWN, layer_keys};
 use crate::simulated;
 
 /// Legs of a mirror, if nothing names a number.
@@ -874,6 +874,53 @@ fn iothread(disk: &Keyed<'_>, interface: DiskInterface, report: &mut Report<'_>)
     wanted
 }
 
+/// The image that virtual machines boot.
+fn image(keyed: &Keyed<'_>, folder: &Path, report: &mut Report<'_>) -> Option<VmImage> {
+    let node = keyed.value("image")?;
+    let image = Keyed::within(node.as_table()?, node.at.clone(), "image", VM_IMAGE);
+    if image.value("path").is_none() && !image.has_unknown() && !report.broken {
+        let hint = "add `path = \"debian.qcow2\"`";
+        report.error(image.whole(), "`vm.image` lacks `path`", hint);
+    }
+    for name in ["initrd", "append"] {
+        if let (Some(at), None) = (image.at(name), image.value("kernel")) {
+            let message = format!("`vm.image.{name}` has no effect without `vm.image.kernel`");
+            report.error(at, message, "leave it out, or add `kernel`");
+        }
+    }
+    if let Some(at) = keyed.at("kernel") {
+        let message = "`vm.kernel` has no effect with `vm.image`";
+        report.error(at, message, "use `vm.image.kernel`, or leave it out");
+    }
+    let user = image.text("user", report);
+    if let Some(user) = &user
+        && (user.value.is_empty()
+            || user.value.starts_with('-')
+            || user.value.contains(char::is_whitespace))
+    {
+        let message = format!("`{}` is not the name of a user", user.value);
+        report.error(
+            user.at.clone(),
+            message,
+            "write it as `ssh USER@HOST` takes it",
+        );
+    }
+    let mut path = |name: &str| {
+        let text = image.text(name, report)?;
+        Some(folder.join(text.value))
+    };
+    Some(VmImage {
+        path: path("path").unwrap_or_default(),
+        key: path("key"),
+        kernel: path("kernel"),
+        initrd: path("initrd"),
+        program: path("program"),
+        format: image.word("format", report).map(str::to_owned),
+        user: user.map_or_else(|| VmImage::default().user, |text| text.value),
+        append: image.text("append", report).map(|text| text.value),
+    })
+}
+
 fn vm(keyed: &Keyed<'_>, folder: &Path, report: &mut Report<'_>) -> VmLayer {
     let default = VmLayer::default();
     let count = |name: &str, report: &mut Report<'_>| keyed.count(name, report).map(|it| it as u32);
@@ -943,6 +990,7 @@ fn vm(keyed: &Keyed<'_>, folder: &Path, report: &mut Report<'_>) -> VmLayer {
         kernel: keyed
             .text("kernel", report)
             .map(|text| folder.join(text.value)),
+        image: image(keyed, folder, report).map(Box::new),
         disks: disk.into_iter().collect(),
         share: share.map(|text| text.value),
         pinning: pinning(keyed, ["host_cpus", "host_numa"], report),

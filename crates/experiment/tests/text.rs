@@ -1159,6 +1159,14 @@ fn virtual_machines_lie_on_files_or_devices_and_have_a_disk_each() {
     assert_eq!(*vm, expected);
     let shared = layers("target = \"vm on /x\"\nvm.share = \"fsd {socket} {folder}\"");
     assert_eq!(shared[1], Layer::Directory { path: "/x".into() });
+    let own = layers("target = \"vm on /x\"\nvm.image = { path = \"/i/d.qcow2\", user = \"ada\" }");
+    let Layer::Vm(VmLayer {
+        image: Some(image), ..
+    }) = &own[0]
+    else {
+        panic!("{own:?}");
+    };
+    assert_eq!((image.format(), image.user.as_str()), ("qcow2", "ada"));
     let plain = layers("target = \"vm on file on /x\"\nfile.size = \"1GiB\"");
     assert_eq!(plain[0], Layer::Vm(VmLayer::default()));
     for (target, message) in [
@@ -1197,6 +1205,18 @@ fn virtual_machines_lie_on_files_or_devices_and_have_a_disk_each() {
         (
             "vm on loop on file on /x\"\nfile.size = \"1GiB\"\nfill = \"1MiB\"\nvm.disk.origin = \"clone",
             "1:1 `vm.disk.origin = \"clone\"` needs image files",
+        ),
+        (
+            "vm on /x\"\nvm.image.user = \"ada",
+            "3:4 `vm.image` lacks `path`",
+        ),
+        (
+            "vm on /x\"\nvm.kernel = \"/k\"\nvm.image.path = \"/i",
+            "3:4 `vm.kernel` has no effect with `vm.image`",
+        ),
+        (
+            "vm on /x\"\nvm.image = { path = \"/i\", append = \"quiet\" }\nvm.accel = \"tcg",
+            "3:27 `vm.image.append` has no effect without `vm.image.kernel`",
         ),
         (
             "vm on /x\"\nvm.disk.interface = \"vhost-user-blk",

@@ -13,12 +13,14 @@ mod kernel;
 mod modules;
 pub mod port;
 mod qemu;
+pub mod ssh;
 
 pub use image::{Image, cache_folder};
 pub use kernel::Kernel;
 pub use modules::{ModuleTree, decompressor};
 pub use qemu::{
-    ACCELERATION_LIMIT, BOOT_LIMIT, Machine, disk_path, end_of, modules_of, share_path,
+    ACCELERATION_LIMIT, BOOT_LIMIT, Boot, IMAGE_LIMIT, Machine, disk_path, end_of, modules_of,
+    share_path,
 };
 
 use std::io;

@@ -6,19 +6,24 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use iodyno_model::{
-    Acceleration, DiskAio, DiskBackend, DiskInterface, DiskOrigin, DmTarget, Layer, VmDisk, VmLayer,
+    Acceleration, DiskAio, DiskBackend, DiskInterface, DiskOrigin, DmTarget, Layer, VmDisk,
+    VmImage, VmLayer,
 };
 
 use crate::port;
 
 /// The longest time from the start of qemu to the first answer of the guest.
 pub const BOOT_LIMIT: Duration = Duration::from_secs(120);
+/// The longest time from the start of qemu until a user's image can be logged in to. It boots a whole distribution.
+pub const IMAGE_LIMIT: Duration = Duration::from_secs(900);
 /// The same with KVM if it may be replaced: a KVM device that does not work makes qemu hang.
 pub const ACCELERATION_LIMIT: Duration = Duration::from_secs(10);
 /// The start of the disks' serial numbers; their number follows.
 pub(crate) const SERIAL: &str = "iodyno";
 /// The tag of the shared folder.
 pub(crate) const SHARE: &str = "iodyno";
+/// The serial number of the disk that contains this program, for a guest that boots a user's image.
+pub(crate) const PROGRAM_SERIAL: &str = "iodyno-program";
 /// The argument of the guest's kernel with the token and the number of disks: `iodyno.disks=TOKEN,2`. `,share` follows if a folder
 /// is shared.
 pub(crate) const TOKEN_ARGUMENT: &str = "iodyno.disks=";
@@ -36,6 +41,29 @@ pub fn share_path(token: &str) -> PathBuf {
     PathBuf::from(format!("/mnt/iodyno-{token}"))
 }
 
+/// What a virtual machine boots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Boot<'a> {
+    /// A kernel with an initramfs of this program.
+    Initramfs {
+        /// The kernel's image.
+        kernel: &'a Path,
+        /// The initramfs.
+        initramfs: &'a Path,
+    },
+    /// A user's disk image.
+    Image {
+        /// Its settings.
+        image: &'a VmImage,
+        /// The overlay that takes what is written to it (qcow2).
+        overlay: &'a Path,
+        /// This program, which is copied to the guest.
+        program: &'a Path,
+        /// The port of the host's loopback interface that leads to the guest's sshd.
+        port: u16,
+    },
+}
+
 /// A virtual machine to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine<'a> {
@@ -47,10 +75,8 @@ pub struct Machine<'a> {
     pub number: u32,
     /// How it executes instructions: [`Acceleration::Kvm`] or [`Acceleration::Tcg`].
     pub acceleration: Acceleration,
-    /// The kernel's image.
-    pub kernel: &'a Path,
-    /// The initramfs.
-    pub initramfs: &'a Path,
+    /// What it boots.
+    pub boot: Boot<'a>,
     /// A folder for its sockets and its console's log.
     pub folder: &'a Path,
     /// Files and devices of the host, for the disks that are backed by the layer below.
@@ -113,17 +139,6 @@ impl Machine<'_> {
     pub fn command(&self) -> Vec<String> {
         let shown = |path: &Path| path.display().to_string();
         let disks = self.vm.backed(self.below.len());
-        // The kernel's test of the timer fails, and it panics, if a busy host delays the interrupts of an emulated guest.
-        let append = format!(
-            "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check hostname={} {TOKEN_ARGUMENT}{},{}{}",
-            self.vm.names()[self.number as usize - 1],
-            self.token,
-            disks.len(),
-            match self.share {
-                Some(_) => ",share",
-                None => "",
-            }
-        );
         let processor = match self.acceleration {
             Acceleration::Kvm => "host",
             _ => "max",
@@ -152,29 +167,12 @@ impl Machine<'_> {
             "-display",
             "none",
             "-no-reboot",
-            "-kernel",
-            &shown(self.kernel),
-            "-initrd",
-            &shown(self.initramfs),
-            "-append",
-            &append,
             "-serial",
             &format!("file:{}", escaped(&shown(&Self::console(self.folder)))),
-            "-device",
-            "virtio-serial-pci,id=ports",
-            "-chardev",
-            &format!(
-                "socket,id=node,path={},server=on,wait=off",
-                escaped(&shown(&Self::socket(self.folder)))
-            ),
-            "-device",
-            &format!(
-                "virtserialport,bus=ports.0,chardev=node,name={}",
-                port::NAME
-            ),
         ]
         .map(str::to_owned)
         .into();
+        words.extend(self.boot_words(disks.len()));
         let served = |disk: &VmDisk| disk.interface == DiskInterface::VhostUserBlk;
         if self.share.is_some() || disks.iter().any(served) {
             // The servers map the memory of the guest.
@@ -201,6 +199,102 @@ impl Machine<'_> {
             words.extend(disk_words(number, disk, source.as_deref(), self.discard));
         }
         words
+    }
+
+    /// What it boots, and how its nodes are reached.
+    fn boot_words(&self, disks: usize) -> Vec<String> {
+        let shown = |path: &Path| path.display().to_string();
+        match self.boot {
+            Boot::Initramfs { kernel, initramfs } => {
+                // The kernel's test of the timer fails, and it panics, if a busy host delays the interrupts of an emulated guest.
+                let append = format!(
+                    "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check hostname={} {TOKEN_ARGUMENT}{},{}{}",
+                    self.vm.names()[self.number as usize - 1],
+                    self.token,
+                    disks,
+                    match self.share {
+                        Some(_) => ",share",
+                        None => "",
+                    }
+                );
+                [
+                    "-kernel",
+                    &shown(kernel),
+                    "-initrd",
+                    &shown(initramfs),
+                    "-append",
+                    &append,
+                    "-device",
+                    "virtio-serial-pci,id=ports",
+                    "-chardev",
+                    &format!(
+                        "socket,id=node,path={},server=on,wait=off",
+                        escaped(&shown(&Self::socket(self.folder)))
+                    ),
+                    "-device",
+                    &format!(
+                        "virtserialport,bus=ports.0,chardev=node,name={}",
+                        port::NAME
+                    ),
+                ]
+                .map(str::to_owned)
+                .into()
+            }
+            Boot::Image {
+                image,
+                overlay,
+                program,
+                port,
+            } => {
+                let mut words: Vec<String> = Vec::new();
+                let mut add =
+                    |option: &str, value: String| words.extend([option.to_owned(), value]);
+                if let Some(kernel) = &image.kernel {
+                    add("-kernel", shown(kernel));
+                    add("-append", image.append.clone().unwrap_or_default());
+                }
+                if let Some(initrd) = &image.initrd {
+                    add("-initrd", shown(initrd));
+                }
+                let file = |path: &Path| escaped(&shown(path));
+                // Its content is discarded at the end.
+                add(
+                    "-drive",
+                    format!(
+                        "if=none,id=image,file={},format=qcow2,cache=unsafe",
+                        file(overlay)
+                    ),
+                );
+                // A kernel of its own has this place in the order.
+                let first = match image.kernel {
+                    None => ",bootindex=0",
+                    Some(_) => "",
+                };
+                add(
+                    "-device",
+                    format!("virtio-blk-pci,drive=image,serial={SERIAL}-image{first}"),
+                );
+                add(
+                    "-drive",
+                    format!(
+                        "if=none,id=program,file={},format=raw,readonly=on",
+                        file(program)
+                    ),
+                );
+                add(
+                    "-device",
+                    format!("virtio-blk-pci,drive=program,serial={PROGRAM_SERIAL}"),
+                );
+                // The guest reaches nothing but its own DHCP server.
+                add(
+                    "-netdev",
+                    format!("user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22"),
+                );
+                add("-device", "virtio-net-pci,netdev=net,romfile=".to_owned());
+                add("-device", "virtio-rng-pci".to_owned());
+                words
+            }
+        }
     }
 }
 
@@ -353,8 +447,10 @@ mod tests {
             token: "0a1b",
             number: 1,
             acceleration: Acceleration::Tcg,
-            kernel: Path::new("/k"),
-            initramfs: Path::new("/i"),
+            boot: Boot::Initramfs {
+                kernel: Path::new("/k"),
+                initramfs: Path::new("/i"),
+            },
             folder: Path::new("/run/a,b"),
             below: &below,
             share: None,
@@ -425,6 +521,53 @@ mod tests {
                 "nvme,drive=disk1,serial=iodyno1",
             ],
         );
+    }
+
+    #[test]
+    fn an_image_is_booted_from_its_overlay_without_a_network() {
+        let vm = VmLayer::default();
+        let command = |image: &VmImage| {
+            let machine = Machine {
+                vm: &vm,
+                token: "0a1b",
+                number: 1,
+                acceleration: Acceleration::Tcg,
+                boot: Boot::Image {
+                    image,
+                    overlay: Path::new("/o,1"),
+                    program: Path::new("/p"),
+                    port: 4022,
+                },
+                folder: Path::new("/run/x"),
+                below: &["/d".into()],
+                share: None,
+                discard: true,
+            };
+            machine.command().join(" ")
+        };
+        let own = command(&VmImage::default());
+        for words in [
+            "file=/o,,1,format=qcow2,cache=unsafe -device virtio-blk-pci,drive=image,serial=iodyno-image,bootindex=0",
+            "file=/p,format=raw,readonly=on",
+            "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:4022-:22",
+            "file=/d,format=raw",
+        ] {
+            assert!(own.contains(words), "{own}");
+        }
+        assert!(
+            !own.contains("-kernel") && !own.contains("virtserialport"),
+            "{own}"
+        );
+        let direct = command(&VmImage {
+            kernel: Some("/k".into()),
+            append: Some("root=/dev/vda".to_owned()),
+            ..VmImage::default()
+        });
+        assert!(
+            direct.contains("-kernel /k -append root=/dev/vda "),
+            "{direct}"
+        );
+        assert!(!direct.contains("bootindex"), "{direct}");
     }
 
     #[test]

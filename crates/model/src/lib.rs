@@ -134,8 +134,8 @@ pub use telemetry::{
 pub use trial::{Outcome, Trial, TrialState};
 pub use verify::{BlockPattern, Checksum, HeaderFormat, LoadState, Verify, VerifyTrim};
 pub use vm::{
-    Acceleration, DiskAio, DiskBackend, DiskCache, DiskInterface, DiskOrigin, VmDisk, VmLayer,
-    server_command, server_program,
+    Acceleration, DiskAio, DiskBackend, DiskCache, DiskInterface, DiskOrigin, VmDisk, VmImage,
+    VmLayer, server_command, server_program,
 };
 pub use vm_node::{VmAddress, VmStorage};
 pub use work::{Blocks, Extent, Passes, RangeSync, SyncPolicy, Work, WriteZones};

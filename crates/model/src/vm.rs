@@ -20,6 +20,9 @@ pub struct VmLayer {
     pub accel: Acceleration,
     /// A folder with a kernel and its modules; `None`: iodyno looks for one.
     pub kernel: Option<PathBuf>,
+    /// A user's disk image that they boot; `None`: an initramfs of iodyno.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Box<VmImage>>,
     /// The disks of each, in order. Files and devices below that none of them uses are disks with the settings of the last one.
     pub disks: Vec<VmDisk>,
     /// The command of a virtio-fs server, which shares the folder below with a guest: see [`server_command`], with `{socket}` and
@@ -42,6 +45,7 @@ impl Default for VmLayer {
             memory: 512 << 20,
             accel: Acceleration::Auto,
             kernel: None,
+            image: None,
             disks: Vec::new(),
             share: None,
             pinning: Pinning::default(),
@@ -96,6 +100,52 @@ impl VmLayer {
     pub fn uses(&self) -> usize {
         let backends = self.disks.iter().map(|disk| disk.backend);
         backends.filter(|one| *one == DiskBackend::Below).count()
+    }
+}
+
+/// A user's disk image, which virtual machines boot. They write to overlays.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VmImage {
+    /// The image.
+    pub path: PathBuf,
+    /// Its format, as qemu calls it; `None`: as its name ends, see [`VmImage::format`].
+    pub format: Option<String>,
+    /// Who logs in by ssh: root, or a user who may use `sudo -n`.
+    pub user: String,
+    /// The private key.
+    pub key: Option<PathBuf>,
+    /// A kernel to boot in place of the image's boot loader.
+    pub kernel: Option<PathBuf>,
+    /// The initrd of that kernel.
+    pub initrd: Option<PathBuf>,
+    /// The command line of that kernel.
+    pub append: Option<String>,
+    /// The program that is copied to the guest; `None`: the one that runs on the host.
+    pub program: Option<PathBuf>,
+}
+
+impl Default for VmImage {
+    fn default() -> VmImage {
+        VmImage {
+            path: PathBuf::new(),
+            format: None,
+            user: "root".to_owned(),
+            key: None,
+            kernel: None,
+            initrd: None,
+            append: None,
+            program: None,
+        }
+    }
+}
+
+impl VmImage {
+    /// The format of the image: that which was given, `qcow2` if its name ends so, or `raw`.
+    pub fn format(&self) -> &str {
+        let qcow2 = self.path.extension().is_some_and(|end| end == "qcow2");
+        self.format
+            .as_deref()
+            .unwrap_or(if qcow2 { "qcow2" } else { "raw" })
     }
 }
 

@@ -1,11 +1,12 @@
 //! `iodyno node`: the child process that runs one part of a trial.
 
 use std::io::{stdin, stdout};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use iodyno_guest::port::{self, NodeExit};
-use iodyno_guest::{BOOT_LIMIT, Machine};
+use iodyno_guest::{BOOT_LIMIT, Machine, ssh};
 
 use crate::args::NodeArgs;
 use crate::screen;
@@ -28,6 +29,12 @@ pub(crate) fn node(args: &NodeArgs) -> ExitCode {
 }
 
 fn in_guest(socket: &Path) -> u8 {
+    if ssh::is_socket(socket) {
+        // Returns only if it cannot be started.
+        let error = ssh::node(socket).exec();
+        screen::write_err(&format!("cannot start {}: {error}\n", ssh::SSH));
+        return LOST;
+    }
     match port::relay(socket, BOOT_LIMIT, stdin(), stdout()) {
         Ok(NodeExit::Code(code)) => code as u8,
         Ok(NodeExit::Signal(signal)) => (SIGNAL + signal) as u8,

@@ -288,8 +288,11 @@ impl Maker<'_> {
         let mut devices = 0;
         let above = provision.vm().map_or(0, |(_, above)| above.len());
         for (place, layer) in provision.layers.iter().enumerate().rev() {
+            // The image of a guest has its own.
+            let in_image =
+                place < above && provision.vm().is_some_and(|(vm, _)| vm.image.is_some());
             for (program, package) in tools(layer) {
-                if self.host.program(program).is_none() {
+                if !in_image && self.host.program(program).is_none() {
                     let message = format!(
                         "`{program}`, which `{}` needs, is not installed",
                         layer.kind()

@@ -16,6 +16,7 @@ mod nfs;
 mod tests;
 mod throttle;
 mod vm;
+mod vm_image;
 mod zfs;
 
 use std::collections::BTreeMap;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use iodyno_guest::port::PortError;
 use iodyno_guest::{
-    ACCELERATION_LIMIT, BOOT_LIMIT, GuestError, Image, Kernel, Machine, ModuleTree, disk_path,
-    end_of, modules_of, share_path,
+    ACCELERATION_LIMIT, BOOT_LIMIT, Boot, GuestError, Image, Kernel, Machine, ModuleTree,
+    disk_path, end_of, modules_of, share_path, ssh,
 };
 use iodyno_model::{
     Acceleration, Diagnostic, DiskBackend, DiskCache, DiskInterface, DiskOrigin, Layer, Provision,
@@ -23,14 +23,30 @@ use crate::roots::{Roots, text};
 
 use super::action::Action;
 use super::host::{Host, word};
-use super::{Making, PAUSE, TRIES, check, zfs};
+use super::{Making, PAUSE, TRIES, check, vm_image, zfs};
 
 /// The module of OpenZFS.
 const ZFS: &str = "zfs";
 /// The program that makes overlays.
-const QEMU_IMG: &str = "qemu-img";
+pub(super) const QEMU_IMG: &str = "qemu-img";
 /// The longest path of a unix socket, bytes.
 const LONGEST_SOCKET: usize = 107;
+
+/// A kernel with an initramfs of this program.
+#[derive(Debug, Clone)]
+struct OwnBoot {
+    kernel: Kernel,
+    initramfs: PathBuf,
+}
+
+impl OwnBoot {
+    fn boot(&self) -> Boot<'_> {
+        Boot::Initramfs {
+            kernel: &self.kernel.image,
+            initramfs: &self.initramfs,
+        }
+    }
+}
 
 /// A virtual machine that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,6 +158,10 @@ pub(super) fn faults(
             Bytes(free)
         );
         fault(message, "lower `vm.memory` or `vm.guests`");
+    }
+    if let Some(image) = &vm.image {
+        faults.extend(vm_image::faults(host, image));
+        return faults;
     }
     // What is in the guest is not known without a kernel.
     match kernel(host, vm).and_then(|kernel| ModuleTree::read(&kernel.modules)) {
@@ -257,18 +277,14 @@ impl Making<'_, '_> {
         below: &[PathBuf],
     ) -> Result<(), Diagnostic> {
         let token = self.request.token.clone();
-        let cannot = |error: &GuestError| diagnostic(error);
-        let Some(cache) = self.hands.host.cache() else {
-            let message = "the folder for the kernel and the initramfs of guests is not known";
-            let hint = "set HOME or XDG_CACHE_HOME to an absolute path";
-            return Err(Diagnostic::error(message).hint(hint));
-        };
-        let kernel = kernel(self.hands.host, vm).map_err(|error| cannot(&error))?;
         let each = match vm.share {
             Some(_) => 0,
             None => below.len() / (vm.guests.max(1) as usize),
         };
-        let initramfs = self.initramfs(&kernel, vm, each, above, &cache)?;
+        let own = match vm.image {
+            None => Some(self.own_boot(vm, each, above)?),
+            Some(_) => None,
+        };
         let reserved = |layer: &Layer| matches!(layer, Layer::File { allocate: true, .. });
         let discard = !self.request.provision.layers.iter().any(reserved);
         let folders: Vec<PathBuf> = (0..vm.guests)
@@ -279,23 +295,25 @@ impl Making<'_, '_> {
             disks: Vec::new(),
             ..vm.clone()
         };
-        let probe = Machine {
-            vm: &bare,
-            token: &token,
-            number: 1,
-            acceleration: Acceleration::Kvm,
-            kernel: &kernel.image,
-            initramfs: &initramfs,
-            folder: &folders[0],
-            share: None,
-            below: &[],
-            discard,
-        };
         // Before the servers of its disks, which end with a guest.
-        let (acceleration, why) = self.acceleration(vm.accel, &probe)?;
+        let (acceleration, why) = match &own {
+            Some(own) => self.acceleration(&bare, &folders[0], own)?,
+            None => self.acceleration_of_image(&bare, &folders[0])?,
+        };
+        let overlays = match &vm.image {
+            Some(image) => self.image_overlays(image, folders.len())?,
+            None => Vec::new(),
+        };
         let (shares, below) = match vm.share {
             Some(_) => (self.shares(vm, &folders, &below[0])?, Vec::new()),
             None => (Vec::new(), self.served(vm, &folders, below)?),
+        };
+        let boots: Vec<Boot<'_>> = match &vm.image {
+            Some(image) => overlays.iter().map(|one| one.boot(image)).collect(),
+            None => own
+                .iter()
+                .flat_map(|own| vec![own.boot(); folders.len()])
+                .collect(),
         };
         let machine = |number: usize| Machine {
             share: shares.get(number).map(PathBuf::as_path),
@@ -303,8 +321,7 @@ impl Making<'_, '_> {
             token: &token,
             number: number as u32 + 1,
             acceleration,
-            kernel: &kernel.image,
-            initramfs: &initramfs,
+            boot: boots[number],
             folder: &folders[number],
             below: &below[number * each..(number + 1) * each],
             discard,
@@ -315,10 +332,20 @@ impl Making<'_, '_> {
             .collect::<Result<_, _>>()?;
         for (number, (folder, mark)) in folders.iter().zip(&marks).enumerate() {
             (self.told)(&format!("boot of guest {}", number + 1));
-            self.await_machine(folder, mark, BOOT_LIMIT)?;
+            let socket = match &vm.image {
+                None => {
+                    self.await_machine(folder, mark, BOOT_LIMIT)?;
+                    Machine::socket(folder)
+                }
+                Some(image) => {
+                    let overlay = &overlays[number];
+                    self.await_image(vm, image, overlay, folder, mark, each)?;
+                    ssh::socket(folder)
+                }
+            };
             self.guests.push(Guest {
                 name: names[number].clone(),
-                socket: Machine::socket(folder),
+                socket,
                 disks: match vm.share {
                     Some(_) => vec![share_path(&token)],
                     None => disks_with_storage(vm, each)
@@ -332,10 +359,12 @@ impl Making<'_, '_> {
             Some(why) => format!("{} ({why})", acceleration.name()),
             None => acceleration.name().to_owned(),
         };
-        let mut facts = vec![
-            ("acceleration", accelerated),
-            ("kernel", kernel.release.clone()),
-        ];
+        let mut facts = vec![("acceleration", accelerated)];
+        facts.extend(own.map(|own| ("kernel", own.kernel.release)));
+        if let Some(image) = &vm.image {
+            let shown = format!("copy-on-write overlay of {}", image.path.display());
+            facts.push(("image", shown));
+        }
         if !vm.pinning.is_none() {
             let cpus = marks.first().map(|mark| self.hands.cpus_of(mark));
             facts.extend(cpus.map(|cpus| ("server cpus", cpus)));
@@ -564,13 +593,56 @@ impl Making<'_, '_> {
         }
     }
 
-    /// How the machines execute instructions; why not with KVM, if that was to be found out.
-    fn acceleration(
+    /// The kernel and the initramfs of guests with these layers above.
+    fn own_boot(
         &mut self,
-        wanted: Acceleration,
-        probe: &Machine<'_>,
+        vm: &VmLayer,
+        below: usize,
+        above: &[Layer],
+    ) -> Result<OwnBoot, Diagnostic> {
+        let Some(cache) = self.hands.host.cache() else {
+            let message = "the folder for the kernel and the initramfs of guests is not known";
+            let hint = "set HOME or XDG_CACHE_HOME to an absolute path";
+            return Err(Diagnostic::error(message).hint(hint));
+        };
+        let kernel = kernel(self.hands.host, vm).map_err(|error| diagnostic(&error))?;
+        let initramfs = self.initramfs(&kernel, vm, below, above, &cache)?;
+        Ok(OwnBoot { kernel, initramfs })
+    }
+
+    /// The same as [`Making::acceleration`] for guests that boot an image: a guest that boots iodyno's own initramfs is tried first, if
+    /// there is a kernel for it.
+    fn acceleration_of_image(
+        &mut self,
+        bare: &VmLayer,
+        folder: &Path,
     ) -> Result<(Acceleration, Option<&'static str>), Diagnostic> {
         let kvm = self.hands.host.roots().dev.join("kvm");
+        match (bare.accel, usable(&kvm)) {
+            (Acceleration::Tcg, _) => return Ok((Acceleration::Tcg, None)),
+            (Acceleration::Auto, false) => {
+                return Ok((Acceleration::Tcg, Some("no usable /dev/kvm")));
+            }
+            _ => {}
+        }
+        match self.own_boot(bare, 0, &[]) {
+            Ok(own) => self.acceleration(bare, folder, &own),
+            Err(_) => Ok((
+                Acceleration::Kvm,
+                Some("not tried before, without a kernel for guests"),
+            )),
+        }
+    }
+
+    /// How the machines execute instructions; why not with KVM, if that was to be found out by a machine without disks.
+    fn acceleration(
+        &mut self,
+        bare: &VmLayer,
+        folder: &Path,
+        own: &OwnBoot,
+    ) -> Result<(Acceleration, Option<&'static str>), Diagnostic> {
+        let kvm = self.hands.host.roots().dev.join("kvm");
+        let wanted = bare.accel;
         match wanted {
             Acceleration::Tcg => return Ok((Acceleration::Tcg, None)),
             Acceleration::Auto if !usable(&kvm) => {
@@ -580,7 +652,19 @@ impl Making<'_, '_> {
         }
         // A device that does not work makes qemu hang, so it has to be tried.
         (self.told)("boot of a guest with KVM, for at most 10 s");
-        let mark = self.start_machine(probe)?;
+        let token = self.request.token.clone();
+        let probe = Machine {
+            vm: bare,
+            token: &token,
+            number: 1,
+            acceleration: Acceleration::Kvm,
+            boot: own.boot(),
+            folder,
+            share: None,
+            below: &[],
+            discard: true,
+        };
+        let mark = self.start_machine(&probe)?;
         let booted = self.await_machine(probe.folder, &mark, ACCELERATION_LIMIT);
         self.hands.end_processes(&mark);
         match (booted, wanted) {
