@@ -145,6 +145,10 @@ fn chart(panels: &[Panel], stacked: bool) -> Value {
         json!({ "orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0 }),
     );
     layout.insert(
+        "modebar".to_owned(),
+        json!({ "bgcolor": "rgba(0, 0, 0, 0)", "color": "#888888", "activecolor": "#0072b2" }),
+    );
+    layout.insert(
         "margin".to_owned(),
         json!({ "l": 64, "r": 24, "t": 36, "b": 48 }),
     );

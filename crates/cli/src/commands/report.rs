@@ -26,7 +26,7 @@ use crate::observations::{default_question, name_runs, run_name};
 use crate::plan_text::plan_text;
 use crate::screen::write_out;
 use crate::targets::FoundPaths;
-use crate::trials::{Series, load};
+use crate::trials::{Drawn, Series, load};
 
 /// Trials whose latency and telemetry a report draws, at most.
 const MOST_TRIALS: usize = 6;
@@ -40,8 +40,8 @@ pub(crate) fn report(args: &ReportArgs, context: &Context) -> Result<Exit, Failu
     let results = Results::read(&args.runs, &store)?;
     let text = match args.format {
         ReportFormat::Html => iodyno_figure::page(&results.page(&store)?),
-        ReportFormat::Markdown => results.text(false),
-        ReportFormat::Asciidoc => results.text(true),
+        ReportFormat::Markdown => results.text(false, &store)?,
+        ReportFormat::Asciidoc => results.text(true, &store)?,
     };
     let Some(path) = &args.output else {
         write_out(text)?;
@@ -91,7 +91,8 @@ struct Results {
     runs: Vec<Run>,
     /// Of all ended or imported trials, with the names of their runs.
     trials: Vec<Observation>,
-    judged: Judged,
+    /// `None` if there is nothing to compare in a single run.
+    judged: Option<Judged>,
     /// The latencies of all trials of each cell.
     latencies: Vec<Distribution>,
     /// The trials with the median result: one of each cell.
@@ -166,8 +167,17 @@ impl Results {
         }
         name_runs(&runs, &mut trials);
         let question = default_question(&runs, &trials);
-        let mut judged = judge(&runs, &mut trials.clone(), &question)?;
-        judged.mark_provisional(&runs);
+        let judged = match (
+            judge(&runs, &mut trials.clone(), &question),
+            runs.as_slice(),
+        ) {
+            (Ok(mut judged), _) => {
+                judged.mark_provisional(&runs);
+                Some(judged)
+            }
+            (Err(_), [_]) => None,
+            (Err(failure), _) => return Err(failure),
+        };
         Ok(Results {
             runs,
             trials,
@@ -192,12 +202,42 @@ impl Results {
         own.cloned().collect()
     }
 
+    fn comparison(&self) -> Option<&Comparison> {
+        self.judged.as_ref()?.comparison()
+    }
+
+    /// The results as on a terminal, where there is nothing to compare: of an imported run its tables, of another one the
+    /// trial of each pair of configuration and workload.
+    fn plain(&self, store: &SqliteStore) -> Result<String, Failure> {
+        let style = Style {
+            color: false,
+            width: COLUMNS,
+            unicode: true,
+        };
+        if let Some(judged) = &self.judged {
+            return Ok(judged.text(&self.shown(), style));
+        }
+        let imported = self
+            .runs
+            .iter()
+            .filter_map(|run| run.plan.imported.as_ref());
+        let mut text: String = imported
+            .map(|imported| iodyno_report::imported::full(imported, style))
+            .collect();
+        for chosen in &self.medians {
+            let trial = load(store, chosen.key, Series::Counts)?;
+            let (_, workload) = self.runs[chosen.run].plan.cell(chosen.key.cell);
+            text += &Drawn::new(workload, &trial).text_in_full(style);
+        }
+        Ok(text)
+    }
+
     fn verdicts(&self) -> Option<Figure> {
-        kinds::verdicts(self.judged.comparison()?)
+        kinds::verdicts(self.comparison()?)
     }
 
     fn every_trial(&self) -> Option<Figure> {
-        let comparison = self.judged.comparison()?;
+        let comparison = self.comparison()?;
         kinds::trials(comparison, &self.chosen(comparison))
     }
 
@@ -315,7 +355,7 @@ impl Results {
     }
 
     fn page(&self, store: &SqliteStore) -> Result<Page, Failure> {
-        let mut sections = vec![self.results()];
+        let mut sections = vec![self.results(store)?];
         let mut add = |title: &str, content: Vec<Content>| {
             if !content.is_empty() {
                 let title = title.to_owned();
@@ -377,9 +417,9 @@ impl Results {
         sides.collect::<BTreeSet<&str>>().len().max(1)
     }
 
-    fn results(&self) -> Section {
+    fn results(&self, store: &SqliteStore) -> Result<Section, Failure> {
         let mut content = Vec::new();
-        if let Some(comparison) = self.judged.comparison() {
+        if let Some(comparison) = self.comparison() {
             let rows = comparison.rows.iter();
             let rows = rows.filter(|row| !row.exploratory && !row.no_difference);
             let words = rows.flat_map(|row| {
@@ -400,23 +440,16 @@ impl Results {
                 markdown: draw::markdown(comparison, &self.shown()),
             });
         } else {
-            let style = Style {
-                color: false,
-                width: COLUMNS,
-                unicode: true,
-            };
-            content.push(Content::Preformatted(
-                self.judged.text(&self.shown(), style),
-            ));
+            content.push(Content::Preformatted(self.plain(store)?));
         }
-        Section {
+        Ok(Section {
             title: "Results".to_owned(),
             content,
-        }
+        })
     }
 
     fn environment(&self) -> Vec<Content> {
-        let columns = match self.judged.comparison() {
+        let columns = match self.comparison() {
             Some(comparison) => comparison.question.columns.clone(),
             None => Observation::CONFIGURATION.to_owned(),
         };
@@ -454,13 +487,16 @@ impl Results {
             let summary = &run.summary;
             facts.push((
                 run_name(run),
-                format!(
-                    "{}, {} of {} completed, id {}",
-                    summary.state.name(),
-                    summary.trials_completed,
-                    counted(summary.trials_planned, "trial"),
-                    summary.id
-                ),
+                match run.plan.imported.is_some() {
+                    true => format!("imported, id {}", summary.id),
+                    false => format!(
+                        "{}, {} of {} completed, id {}",
+                        summary.state.name(),
+                        summary.trials_completed,
+                        counted(summary.trials_planned, "trial"),
+                        summary.id
+                    ),
+                },
             ));
         }
         let version = env!("CARGO_PKG_VERSION");
@@ -469,30 +505,18 @@ impl Results {
     }
 
     /// The results as text to paste.
-    fn text(&self, asciidoc: bool) -> String {
+    fn text(&self, asciidoc: bool, store: &SqliteStore) -> Result<String, Failure> {
         let (heading, code) = match asciidoc {
             true => ("==", ("----", "----")),
             false => ("##", ("```", "```")),
         };
         let shown = self.shown();
-        let mut text = match (self.judged.comparison(), asciidoc) {
+        let mut text = match (self.comparison(), asciidoc) {
             (Some(comparison), true) => draw::asciidoc(comparison, &shown),
             (Some(comparison), false) => draw::markdown(comparison, &shown),
-            (None, _) => {
-                let style = Style {
-                    color: false,
-                    width: COLUMNS,
-                    unicode: true,
-                };
-                format!(
-                    "{}\n{}{}\n",
-                    code.0,
-                    self.judged.text(&shown, style),
-                    code.1
-                )
-            }
+            (None, _) => format!("{}\n{}{}\n", code.0, self.plain(store)?, code.1),
         };
-        let columns = match self.judged.comparison() {
+        let columns = match self.comparison() {
             Some(comparison) => comparison.question.columns.clone(),
             None => Observation::CONFIGURATION.to_owned(),
         };
@@ -506,7 +530,7 @@ impl Results {
         for run in &self.runs {
             text += &format!("{}\n{}\n{}\n", code.0, run.plan.command.join(" "), code.1);
         }
-        text
+        Ok(text)
     }
 }
 

@@ -145,3 +145,21 @@ fn a_browser_draws_every_chart_without_an_error() {
         .collect();
     assert!(said.is_empty(), "{said:?}");
 }
+
+#[test]
+fn a_run_without_a_comparison_has_its_results() {
+    let home = measured();
+    home.iodyno(&["run", "slow.fio", "--seed", "7"]).succeeds();
+    home.iodyno(&["report", "last", "-o", "one.html"])
+        .succeeds();
+    let page = fs::read_to_string(home.work().join("one.html")).unwrap();
+    assert!(page.contains("randread"));
+    let kinds: Vec<Value> = charts(&page)
+        .into_iter()
+        .map(|it| it["kind"].clone())
+        .collect();
+    assert!(kinds.contains(&"latency".into()), "{kinds:?}");
+    home.iodyno(&["report", "last", "--format", "markdown"])
+        .succeeds()
+        .prints("randread");
+}

@@ -105,6 +105,7 @@ pub fn verdicts(comparison: &Comparison) -> Option<Figure> {
 /// are in their order. Families have no values of their own. `trials`: those that the question chooses.
 pub fn trials(comparison: &Comparison, trials: &[Observation]) -> Option<Figure> {
     let metrics = metrics_differ(comparison);
+    let rounds = trials.iter().any(|trial| trial.round.is_some());
     let question = &comparison.question;
     let rows = comparison.rows.iter().filter(|row| !row.family);
     let mut panels = Vec::new();
@@ -128,7 +129,11 @@ pub fn trials(comparison: &Comparison, trials: &[Observation]) -> Option<Figure>
                     let x = f64::from(round.map_or(place as u32, |round| round) + 1);
                     largest = largest.max(size);
                     Point {
-                        text: format!("{column}, round {x}: {}", value(&row.metric, size)),
+                        text: format!(
+                            "{column}, {} {x}: {}",
+                            if rounds { "round" } else { "trial" },
+                            value(&row.metric, size)
+                        ),
                         ..Point::new(x, size)
                     }
                 })
@@ -152,7 +157,7 @@ pub fn trials(comparison: &Comparison, trials: &[Observation]) -> Option<Figure>
         let y = Axis::of_metric(&row.metric, largest);
         let mut panel = Panel {
             title: format!("{} ({})", row_name(row, metrics), better(&row.metric)),
-            x: Axis::plain("round", Scale::Linear),
+            x: Axis::plain(if rounds { "round" } else { "trial" }, Scale::Linear),
             y,
             curves,
             cells: None,
@@ -163,9 +168,16 @@ pub fn trials(comparison: &Comparison, trials: &[Observation]) -> Option<Figure>
     }
     (!panels.is_empty()).then(|| Figure {
         kind: Kind::Trials,
-        title: "Every trial, by round".to_owned(),
+        title: match rounds {
+            true => "Every trial, by round".to_owned(),
+            false => "Every trial".to_owned(),
+        },
         caption: format!(
-            "A slope is a drift of the host or of the storage; verdicts compare the trials of the same round with each other.{}",
+            "{}{}",
+            match rounds {
+                true => "A slope is a drift of the host or of the storage; verdicts compare the trials of the same round with each other.",
+                false => "The trials are in the order in which they were read.",
+            },
             left_out(all, panels.len(), "row")
         ),
         shared_x: false,

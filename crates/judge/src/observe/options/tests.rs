@@ -84,7 +84,7 @@ fn engine() -> Engine {
             faults: vec![SimFault::Short { every: 9 }],
             ..SimOptions::default()
         }),
-        nbd: "nbd://host/disk".parse().ok(),
+        export: "nbd://host/disk".parse().ok(),
         fixed_buffers: Some(true),
         registered_files: Some(true),
         sqthread_poll_cpu: Some(1),
