@@ -2,7 +2,9 @@
 
 use crate::harness::Home;
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 15] = [
+    "report",
+    "plot",
     "run",
     "fio",
     "list",
@@ -69,7 +71,7 @@ fn writes_a_manual_page_for_each_command() {
     let done = home
         .iodyno(&["man", "pages/man1"])
         .succeeds()
-        .tells("31 pages");
+        .tells("33 pages");
     assert_eq!(done.stdout, "");
     for command in COMMANDS {
         let page = home.work().join(format!("pages/man1/iodyno-{command}.1"));
