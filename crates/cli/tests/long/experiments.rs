@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::harness::{Done, Home, Running, alive, children, root, skip, wait_for};
+use crate::harness::{Done, Home, Running, alive, children, processes, root, skip, wait_for};
 
 /// An experiment and its settings.
 const REDUCED: &[(&str, &[&str])] = &[
@@ -72,7 +73,8 @@ fn killed(name: &str, settings: &[&str], kills: u64) {
     };
     let mut tokens = BTreeSet::new();
     let (mut killed, mut resumed) = (0u64, false);
-    for attempt in 0.. {
+    // Each kill costs a few attempts at most.
+    for attempt in 0..20 * (kills + 1) {
         let resume = ["run", "--resume", "last", "-q"].map(str::to_owned);
         let running = home.start(&match resumed {
             true => resume.to_vec(),
@@ -105,12 +107,13 @@ fn killed(name: &str, settings: &[&str], kills: u64) {
         let list = home.iodyno(&["list", "--json"]).succeeds().json();
         let state = list["runs"][0]["state"].as_str().map(str::to_owned);
         if ended && killed >= kills {
-            break;
+            assert_eq!(order(&home, &planned), planned, "{name}");
+            return;
         }
         // A run that ended before all kills is followed by another one.
         resumed = state.is_some_and(|state| state != "completed");
     }
-    assert_eq!(order(&home, &planned), planned, "{name}");
+    panic!("{name}: after {killed} kills the run did not end");
 }
 
 fn arguments(name: &str, settings: &[&str], folder: &Path) -> Vec<String> {
@@ -166,6 +169,9 @@ fn order(home: &Home, planned: &[String]) -> Vec<String> {
     trials.iter().map(name).collect()
 }
 
+/// The longest time of a run, which takes seconds on an idle host: one that stores something forever has a defect.
+const LONGEST_RUN: Duration = Duration::from_secs(15 * 60);
+
 /// Waits for a number of events, or the end of the program. Returns the processes that it has started.
 fn after_events(
     number: u64,
@@ -175,6 +181,7 @@ fn after_events(
     tokens: &mut BTreeSet<String>,
 ) -> Vec<rustix::process::Pid> {
     let (mut events, mut before) = (0, Vec::new());
+    let begun = Instant::now();
     // Each event restarts the wait: a slow host needs long for all of them.
     while events <= number && alive(running.pid()) {
         before = wait_for("an event, or the end of the program", || {
@@ -192,6 +199,12 @@ fn after_events(
             (now != before || !alive(running.pid())).then_some(now)
         });
         events += 1;
+        assert!(
+            begun.elapsed() < LONGEST_RUN,
+            "the run does not end; its trials:\n{}\nprocesses:\n{}",
+            home.iodyno(&["show", "last"]).stdout,
+            processes()
+        );
     }
     children(running.pid())
 }

@@ -343,13 +343,39 @@ impl Stream {
         String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
     }
 
-    /// The complete content, after the end of the stream.
+    /// The complete content, after the end of the stream: all processes have closed it.
+    #[track_caller]
     pub(crate) fn whole(mut self) -> String {
         if let Some(reader) = self.reader.take() {
+            let begun = Instant::now();
+            while !reader.is_finished() {
+                assert!(
+                    begun.elapsed() < PATIENCE,
+                    "a process keeps the stream open; it contains:\n{}\nprocesses:\n{}",
+                    self.so_far(),
+                    processes()
+                );
+                thread::sleep(Duration::from_millis(2));
+            }
             reader.join().unwrap();
         }
         self.so_far()
     }
+}
+
+/// Each process with its parent, its state, the kernel function in which it waits, and its command.
+pub(crate) fn processes() -> String {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let text = |path: &Path, file: &str| {
+        let bytes = std::fs::read(path.join(file)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).replace('\0', " ")
+    };
+    let line = |path: &Path| {
+        let command = text(path, "cmdline");
+        let state = text(path, "stat").chars().take(60).collect::<String>();
+        (!command.is_empty()).then(|| format!("{state} [{}] {command}\n", text(path, "wchan")))
+    };
+    entries.filter_map(|entry| line(&entry.path())).collect()
 }
 
 /// Tries until there is a value.
