@@ -72,19 +72,19 @@ fn killed(name: &str, settings: &[&str], kills: u64) {
         return skip(&format!("{name} cannot run on this host"));
     };
     let mut tokens = BTreeSet::new();
-    let (mut killed, mut resumed) = (0u64, false);
+    let (mut killed, mut missed, mut resumed) = (0u64, 0u32, false);
     // Each kill costs a few attempts at most.
-    for attempt in 0..20 * (kills + 1) {
+    for _ in 0..20 * (kills + 1) {
         let resume = ["run", "--resume", "last", "-q"].map(str::to_owned);
         let running = home.start(&match resumed {
             true => resume.to_vec(),
             false => begin.clone(),
         });
         // Each event is a change of a journal or of the store: storage is made, a trial has ended, and so on. The kills are
-        // spread over the events, and come later and later, so that the run ends at last.
-        let most = 40 + 20 * attempt;
+        // spread over the events. A run that ended before its kill is followed by one that is killed earlier: on a busy host
+        // few events are seen.
         let at = match killed < kills {
-            true => killed * 7919 % most,
+            true => (killed * 7919 % (40 + 20 * killed)) >> missed,
             false => u64::MAX,
         };
         let processes = after_events(at, &running, &home, &folder, &mut tokens);
@@ -98,7 +98,10 @@ fn killed(name: &str, settings: &[&str], kills: u64) {
         let done = running.done();
         assert!([0, -9].contains(&done.code), "{name}: {done:?}");
         let ended = done.code == 0;
-        killed += u64::from(!ended);
+        (killed, missed) = match ended {
+            true => (killed, (missed + 1).min(63)),
+            false => (killed + 1, 0),
+        };
         wait_for("a host without traces", || {
             home.iodyno(&["clean"]).succeeds();
             let left = traces(&folder, &tokens);
