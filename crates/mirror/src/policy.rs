@@ -156,7 +156,7 @@ impl PolicyKind {
         PolicyKind::NAMES[self as usize]
     }
 
-    /// The policy with its usual constants, for a mirror of `legs` legs. The seed matters only to policies that draw
+    /// The policy with its usual constants, for a mirror of `legs` legs with one queue. The seed matters only to policies that draw
     /// random numbers.
     pub fn build(self, legs: usize, seed: u64) -> Box<dyn ReadPolicy> {
         match self {
@@ -167,8 +167,20 @@ impl PolicyKind {
             PolicyKind::MdRaid1 => Box::new(MdRaid1::new(legs)),
             PolicyKind::RoundRobin => Box::new(RoundRobin::default()),
             PolicyKind::PowerOfTwo => Box::new(PowerOfTwo::new(seed)),
-            PolicyKind::Adaptive => Box::new(Adaptive::new(legs)),
+            PolicyKind::Adaptive => Box::new(Adaptive::default()),
         }
+    }
+
+    /// A policy for each queue of a mirror. Those of [`Adaptive`] share what they remember of the legs.
+    pub fn build_queues(self, queues: u32, legs: usize, seed: u64) -> Vec<Box<dyn ReadPolicy>> {
+        let adaptive = Adaptive::default();
+        let queue = |queue: u32| -> Box<dyn ReadPolicy> {
+            match self {
+                PolicyKind::Adaptive => Box::new(adaptive.clone()),
+                other => other.build(legs, seed.wrapping_add(queue.into())),
+            }
+        };
+        (0..queues.max(1)).map(queue).collect()
     }
 }
 

@@ -37,7 +37,7 @@ struct Cell {
     readers: ReadersSettings,
     queue: QueueSettings,
     /// Number of queues with a policy of their own; threads use them in turn.
-    queues: u64,
+    queues: u32,
     /// Time before and of the measurement, s.
     times: (f64, f64),
 }
@@ -50,9 +50,8 @@ impl Cell {
                 let seed = seed * 1000 + number * 100;
                 let disks = self.disks.iter().zip(1..);
                 let disks = disks.map(|((disk, slow), leg)| Disk::new(disk, slow, seed + leg));
-                let policies =
-                    (0..self.queues).map(|queue| policy.build(self.disks.len(), seed + queue));
-                SimMirror::with_queues(policies.collect(), disks.collect(), self.queue, 4096)
+                let policies = policy.build_queues(self.queues, self.disks.len(), seed);
+                SimMirror::with_queues(policies, disks.collect(), self.queue, 4096)
             };
             let mirrors = (0..MIRRORS).map(mirror).collect();
             let mut readers = Readers::new(self.readers.clone(), mirrors, *seed);

@@ -1,5 +1,6 @@
 //! The disks that a mirror can consist of.
 
+use iodyno_model::{SimDisk, SimDiskKind};
 use iodyno_sys::{Device, DeviceEnd, Op, Slot};
 
 use crate::{Flash, FlashSettings, Hdd, HddSettings};
@@ -67,6 +68,15 @@ impl Disk {
             DiskSettings::Hdd(settings) => Disk::Hdd(Hdd::new(settings, slowing, seed)),
             DiskSettings::Flash(settings) => Disk::Flash(Flash::new(settings, slowing)),
         }
+    }
+
+    /// The disk of a simulated target. The seed determines the angle of a rotating disk at time 0.
+    pub fn of(disk: &SimDisk, seed: u64) -> Disk {
+        let settings = match disk.kind {
+            SimDiskKind::Hdd => DiskSettings::Hdd(HddSettings::default()),
+            SimDiskKind::Flash => DiskSettings::Flash(FlashSettings::default()),
+        };
+        Disk::new(&settings.scaled(disk.factor), &[], seed)
     }
 
     /// Whether its medium rotates.

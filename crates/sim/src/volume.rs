@@ -124,10 +124,9 @@ impl Volume {
         let mirror = |number: u32| {
             let seed = seed.wrapping_add(u64::from(number) * 100);
             let disks = legs.iter().zip(seed.wrapping_add(1)..);
-            let disks = disks.map(|(disk, seed)| disk_of(disk, seed)).collect();
-            let policies = (0..u64::from(target.queues.max(1)))
-                .map(|queue| policy.build(legs.len(), seed.wrapping_add(queue)));
-            SimMirror::with_queues(policies.collect(), disks, queue, 64)
+            let disks = disks.map(|(disk, seed)| Disk::of(disk, seed)).collect();
+            let policies = policy.build_queues(target.queues, legs.len(), seed);
+            SimMirror::with_queues(policies, disks, queue, 64)
         };
         Ok(Volume {
             mirrors: (0..target.count.max(1)).map(mirror).collect(),
@@ -458,14 +457,6 @@ impl Volume {
 fn touched(op: &Op, length: u64) -> std::ops::Range<u64> {
     let end = op.offset + u64::from(op.length);
     op.offset / length..end.div_ceil(length)
-}
-
-fn disk_of(disk: &SimDisk, seed: u64) -> Disk {
-    let settings = match disk.kind {
-        SimDiskKind::Hdd => DiskSettings::Hdd(HddSettings::default()),
-        SimDiskKind::Flash => DiskSettings::Flash(FlashSettings::default()),
-    };
-    Disk::new(&settings.scaled(disk.factor), &[], seed)
 }
 
 #[cfg(test)]

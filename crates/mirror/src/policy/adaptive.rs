@@ -1,5 +1,10 @@
 //! Our own policy.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::superblock::MOST_LEGS;
+
 use super::{LegView, PolicyKind, ReadPolicy, ReadRequest, least, readable};
 
 /// Each leg keeps to a part of the mirror, as long as all legs are busy; reads go to the leg that ends them first, as soon as one has
@@ -19,25 +24,64 @@ use super::{LegView, PolicyKind, ReadPolicy, ReadRequest, least, readable};
 /// A leg that is expected to be much slower than another one, and idle, gets a read after [`Adaptive::PROBE`] reads without one: a leg
 /// that recovers is noticed.
 ///
+/// What it remembers of the legs is shared by its clones, one for each queue of a mirror: otherwise each queue would divide the mirror
+/// differently. Queues that choose at the same time may lose one another's update; the averages bear that, and one queue alone loses
+/// none.
+///
 /// The constants were chosen by simulation, on the default disks and the seeds 1–5 of `crates/sim/benches/mirror-policies.rs`, and
 /// frozen before its held-out disks and seeds were tried. They are ratios: nothing depends on the speed of the legs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Adaptive {
-    legs: Vec<Served>,
+    served: Arc<Served>,
+}
+
+/// The reads that all queues sent to the legs.
+#[derive(Debug)]
+struct Served {
+    legs: [LegReads; MOST_LEGS],
     /// Lowest and highest offset so far.
-    range: (u64, u64),
-    reads: u64,
+    lowest: AtomicU64,
+    highest: AtomicU64,
+    reads: AtomicU64,
 }
 
 /// The reads of a leg.
-#[derive(Debug, Clone, Copy, Default)]
-struct Served {
-    /// Moving average of the offsets; `None`: no read yet.
-    centre: Option<f64>,
+#[derive(Debug)]
+struct LegReads {
+    /// Moving average of the offsets, as the bits of an `f64`; NaN: no read yet.
+    centre: AtomicU64,
     /// End of the last read.
-    next: u64,
+    next: AtomicU64,
     /// Number of reads of the mirror when the leg got its last one.
-    at: u64,
+    at: AtomicU64,
+}
+
+impl Default for Served {
+    fn default() -> Served {
+        Served {
+            legs: Default::default(),
+            lowest: AtomicU64::new(u64::MAX),
+            highest: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Default for LegReads {
+    fn default() -> LegReads {
+        LegReads {
+            centre: AtomicU64::new(f64::NAN.to_bits()),
+            next: AtomicU64::new(0),
+            at: AtomicU64::new(0),
+        }
+    }
+}
+
+impl LegReads {
+    fn centre(&self) -> Option<f64> {
+        let centre = f64::from_bits(self.centre.load(Ordering::Relaxed));
+        (!centre.is_nan()).then_some(centre)
+    }
 }
 
 /// What a read costs on a leg, ns.
@@ -80,21 +124,14 @@ impl Adaptive {
     /// A leg is slow if a read alone takes this many times as long as on the fastest leg.
     pub const SLOW: f64 = 1.5;
 
-    /// For a mirror of `legs` legs.
-    pub fn new(legs: usize) -> Adaptive {
-        Adaptive {
-            legs: vec![Served::default(); legs],
-            range: (u64::MAX, 0),
-            reads: 0,
-        }
-    }
-
     /// A slow leg without requests that had no read for long.
-    fn to_probe(&self, request: &ReadRequest, legs: &[LegView]) -> Option<usize> {
+    fn to_probe(&self, reads: u64, request: &ReadRequest, legs: &[LegView]) -> Option<usize> {
         let alone = |leg: usize| Costs::of(&legs[leg]).time(1, request.length);
         let fastest = readable(legs).map(alone).fold(f64::INFINITY, f64::min);
         readable(legs).find(|&leg| {
-            let unused = self.reads - self.legs[leg].at > Self::PROBE;
+            let last = self.served.legs[leg].at.load(Ordering::Relaxed);
+            // Another queue may have chosen since.
+            let unused = reads.saturating_sub(last) > Self::PROBE;
             unused && legs[leg].requests() == 0 && alone(leg) > Self::SLOW * fastest
         })
     }
@@ -106,9 +143,12 @@ impl Adaptive {
         let movements = readable(legs).map(|leg| Costs::of(&legs[leg]).movement);
         let movement = movements.fold(f64::INFINITY, f64::min);
         let idle = (-work(soonest) / (Self::IDLE * movement).max(1.0)).exp();
-        let range = self.range.1.saturating_sub(self.range.0).max(1) as f64;
+        let lowest = self.served.lowest.load(Ordering::Relaxed);
+        let highest = self.served.highest.load(Ordering::Relaxed);
+        let range = highest.saturating_sub(lowest).max(1) as f64;
         least(legs, |leg| {
-            let Served { centre, next, .. } = self.legs[leg];
+            let served = &self.served.legs[leg];
+            let (centre, next) = (served.centre(), served.next.load(Ordering::Relaxed));
             let delay = (end(leg) - end(soonest)) * (Self::DELAY + idle);
             let continues = [next, legs[leg].done_end].contains(&request.offset);
             let movements = match (continues, legs[leg].rotational, centre) {
@@ -130,21 +170,21 @@ impl ReadPolicy for Adaptive {
     }
 
     fn choose(&mut self, request: &ReadRequest, legs: &[LegView], _: u64) -> Option<usize> {
-        let known = self.legs.len().max(legs.len());
-        self.legs.resize(known, Served::default());
-        self.reads += 1;
+        let served = &*self.served;
+        let reads = served.reads.fetch_add(1, Ordering::Relaxed) + 1;
         let ReadRequest { offset, length } = *request;
-        self.range = (self.range.0.min(offset), self.range.1.max(offset));
-        let leg = match self.to_probe(request, legs) {
+        served.lowest.fetch_min(offset, Ordering::Relaxed);
+        served.highest.fetch_max(offset, Ordering::Relaxed);
+        let leg = match self.to_probe(reads, request, legs) {
             Some(leg) => leg,
             None => self.cheapest(request, legs)?,
         };
-        let centre = self.legs[leg].centre.unwrap_or(offset as f64);
-        self.legs[leg] = Served {
-            centre: Some(centre + Self::CENTRE * (offset as f64 - centre)),
-            next: offset + length,
-            at: self.reads,
-        };
+        let leg_reads = &served.legs[leg];
+        let centre = leg_reads.centre().unwrap_or(offset as f64);
+        let centre = centre + Self::CENTRE * (offset as f64 - centre);
+        (leg_reads.centre).store(centre.to_bits(), Ordering::Relaxed);
+        leg_reads.next.store(offset + length, Ordering::Relaxed);
+        leg_reads.at.store(reads, Ordering::Relaxed);
         Some(leg)
     }
 }

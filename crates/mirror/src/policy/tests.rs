@@ -267,7 +267,7 @@ fn adaptive_takes_the_leg_that_ends_a_read_first_if_one_is_idle() {
 
 #[test]
 fn adaptive_separates_two_streams_that_share_a_leg_if_another_is_idle() {
-    let mut policy = Adaptive::new(2);
+    let mut policy = Adaptive::default();
     for turn in 0..20 {
         let mut two = queues(&[1, 0]);
         // Both streams were served by leg 0 so far: each continues its last command, and the other one waits there.
@@ -282,7 +282,7 @@ fn adaptive_separates_two_streams_that_share_a_leg_if_another_is_idle() {
 
 #[test]
 fn adaptive_keeps_legs_to_their_parts_of_the_mirror_while_all_are_busy() {
-    let mut policy = Adaptive::new(2);
+    let mut policy = Adaptive::default();
     let mut choose = |offset: u64, waiting: [u32; 2]| {
         policy
             .choose(&read(offset << 30), &queues(&waiting), 0)
@@ -305,7 +305,7 @@ fn adaptive_keeps_legs_to_their_parts_of_the_mirror_while_all_are_busy() {
 
 #[test]
 fn adaptive_tries_a_slow_leg_with_one_percent_of_the_reads() {
-    let mut policy = Adaptive::new(2);
+    let mut policy = Adaptive::default();
     let mut two = queues(&[0, 0]);
     two[1].move_ns = 800e6;
     let mut slow = 0;
@@ -321,4 +321,29 @@ fn adaptive_tries_a_slow_leg_with_one_percent_of_the_reads() {
         .map(|_| policy.choose(&read(1 << 30), &two, 0).unwrap())
         .collect();
     assert_eq!(chosen, [0; 300]);
+}
+
+#[test]
+fn queues_of_adaptive_choose_as_one_does() {
+    for queues in [1, 4] {
+        let mut one = PolicyKind::Adaptive.build(3, 1);
+        let mut several = PolicyKind::Adaptive.build_queues(queues, 3, 1);
+        for step in 0..2000_usize {
+            let mut legs = queues_of(step);
+            legs[2].move_ns *= 3.0;
+            let request = read(((step as u64 * 7919) % 1000) << 20);
+            let queue = step % several.len();
+            assert_eq!(
+                several[queue].choose(&request, &legs, 0),
+                one.choose(&request, &legs, 0),
+                "read {step} of {queues} queues"
+            );
+        }
+    }
+}
+
+/// Three legs with some work each.
+fn queues_of(step: usize) -> Vec<LegView> {
+    let waiting = |leg: usize| ((step * (leg + 3)) % 11) as u32;
+    queues(&[waiting(0), waiting(1), waiting(2)])
 }
