@@ -89,13 +89,34 @@ fn capacity(provision: &Provision, here: bool) -> Option<Capacity> {
 
 /// What the layers above make of this many files or devices of this size, bytes.
 fn usable(provision: &Provision, size: u64, count: u32) -> u64 {
-    let mirrored = provision.layers.iter().find_map(|layer| match layer {
+    let all = size.saturating_mul(u64::from(count));
+    let redundant = provision.layers.iter().find_map(|layer| match layer {
         // Superblocks and log are in the first MiB of each leg.
         Layer::Mirror(_) => Some(size.saturating_sub(1 << 20)),
-        Layer::Md(md) if md.level == MdLevel::Raid1 => Some(size),
+        Layer::Md(md) => Some(match md.level {
+            MdLevel::Raid1 => size,
+            // The layout names the copies: `n2`.
+            MdLevel::Raid10 => {
+                let layout = md.layout.as_deref().and_then(|text| text.get(1..));
+                let copies = layout.and_then(|copies| copies.parse().ok()).unwrap_or(2);
+                all / u64::max(copies, 1)
+            }
+        }),
+        Layer::Zfs(zfs) if !zfs.layout.is_empty() => {
+            Some(zfs.layout.iter().fold(0, |sum: u64, group| {
+                let devices = u64::from(match group.redundancy.as_deref() {
+                    None => group.devices,
+                    Some("mirror") => 1,
+                    Some("raidz3") => group.devices.saturating_sub(3),
+                    Some("raidz2") => group.devices.saturating_sub(2),
+                    Some(_) => group.devices.saturating_sub(1),
+                });
+                sum.saturating_add(size.saturating_mul(devices))
+            }))
+        }
         _ => None,
     });
-    mirrored.unwrap_or_else(|| size.saturating_mul(u64::from(count)))
+    redundant.unwrap_or(all)
 }
 
 /// The least space that the files of a workload need, bytes.
