@@ -422,7 +422,11 @@ fn layer(layer: &Layer) -> String {
         ),
         Layer::Dm(target) => with("dm".to_owned(), mapped(target)),
         Layer::Mirror(mirror) => {
-            let options = [mirror.policy.clone()].into_iter();
+            let delay = match &mirror.delay[..] {
+                [] => String::new(),
+                disks => format!("delayed as {}", disks.join(" + ")),
+            };
+            let options = [mirror.policy.clone(), delay].into_iter();
             let options = options.chain(pinned(&mirror.pinning));
             with("mirror".to_owned(), options.collect())
         }

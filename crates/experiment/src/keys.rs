@@ -348,6 +348,7 @@ const DM: &[Key] = &[
 const MIRROR: &[Key] = &[
     key("legs", Kind::Count(1, 16), "Number of legs, if the layers below are made.").default("`file.count` or `zram.count`, or 2"),
     key("policy", Kind::Words(PolicyKind::NAMES), "How the leg of a read is chosen.").default("`\"adaptive\"`"),
+    key("delay", Kind::Text, "Simulated disks whose time the legs take at least: `\"hdd\"` or `\"flash\"` for all, `\"hdd + hdd*2\"` for each.").default("none"),
     key("queues", Kind::Count(1, 64), "Number of queues of a simulated mirror, each with a policy of its own. Jobs use them in turn.").default("`1`"),
     PINNING[0], PINNING[1],
 ];

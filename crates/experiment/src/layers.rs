@@ -9,7 +9,7 @@ use iodyno_mirror::PolicyKind;
 use iodyno_model::{
     Acceleration, Diagnostic, DiskAio, DiskCache, DiskInterface, DiskOrigin, DmTarget,
     FileSystemKind, FlakeyFault, Layer, Limits, MdLayer, MdLevel, MirrorLayer, NfsLayer, Pinning,
-    Provision, Target, VdevGroup, VmDisk, VmImage, VmLayer, ZfsLayer, ZfsOrigin, closest,
+    Provision, SimDisk, Target, VdevGroup, VmDisk, VmImage, VmLayer, ZfsLayer, ZfsOrigin, closest,
 };
 use iodyno_units::Bytes;
 
@@ -715,6 +715,7 @@ fn layer(
                     .word("policy", report)
                     .unwrap_or(PolicyKind::Adaptive.name())
                     .to_owned(),
+                delay: delays(keyed, report),
                 pinning: pinning(keyed, ["cpus", "numa"], report),
             })
         }
@@ -726,6 +727,31 @@ fn layer(
         },
         _ => return None,
     })
+}
+
+/// The simulated disks of a mirror's legs.
+fn delays(keyed: &Keyed<'_>, report: &mut Report<'_>) -> Vec<String> {
+    let Some(text) = keyed.text("delay", report) else {
+        return Vec::new();
+    };
+    let disks: Result<Vec<SimDisk>, String> = text
+        .value
+        .split('+')
+        .map(|disk| disk.trim().parse())
+        .collect();
+    let wrong = match (disks, keyed.count("legs", report)) {
+        (Err(message), _) => message,
+        (Ok(disks), Some(legs)) if disks.len() > 1 && disks.len() as u64 != legs => {
+            format!(
+                "`mirror.delay` names {} disks, and `mirror.legs` is {legs}",
+                disks.len()
+            )
+        }
+        (Ok(disks), _) => return disks.iter().map(ToString::to_string).collect(),
+    };
+    let hint = "write `\"hdd\"` for all legs, or a disk for each: `\"hdd + hdd*2\"`";
+    report.error(text.at.clone(), wrong, hint);
+    Vec::new()
 }
 
 /// Units of times in layers, ns.

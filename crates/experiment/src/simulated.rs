@@ -53,7 +53,7 @@ pub(crate) fn target(
     without_effect(configuration, report);
     let mirror = table("mirror");
     if mirrored {
-        for key in ["legs", "cpus", "numa"] {
+        for key in ["legs", "delay", "cpus", "numa"] {
             if let Some(at) = mirror.at(key) {
                 let message = format!("`mirror.{key}` has no effect: the mirror is simulated");
                 report.error(at, message, "leave it out; `x 3` is the number of disks");

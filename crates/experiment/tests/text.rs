@@ -1599,6 +1599,14 @@ fn keys_for_real_storage_are_refused_on_a_simulated_target_and_the_reverse() {
             "`mirror.queues` has no effect",
         ),
         (
+            "target = 'mirror on file on /mnt'\nfile.size = '1GiB'\nmirror.delay = 'hdd + disk'",
+            "`disk` is not a simulated disk",
+        ),
+        (
+            "target = 'mirror on file on /mnt'\nfile.size = '1GiB'\nmirror = { legs = 3, delay = 'hdd + hdd*2' }",
+            "`mirror.delay` names 2 disks, and `mirror.legs` is 3",
+        ),
+        (
             "target = 'sim:hdd'\n[configuration.d]\ntarget = '/mnt'",
             "`c` and `d` are simulated and real storage",
         ),

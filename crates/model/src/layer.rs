@@ -98,9 +98,18 @@ pub enum Layer {
 pub struct MirrorLayer {
     /// Name of the read policy.
     pub policy: String,
+    /// The simulated disks whose times the legs take: one for each leg, or one for all; `hdd`, `hdd*2`, `flash`. Empty: legs take
+    /// their own time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delay: Vec<String>,
     /// Where its server processes run.
     #[serde(flatten)]
     pub pinning: Pinning,
+}
+
+impl MirrorLayer {
+    /// The name of the process that serves a mirror.
+    pub const PROCESS: &'static str = "iodyno-mirror";
 }
 
 /// An export of NFS, and its mount.

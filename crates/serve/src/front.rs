@@ -26,6 +26,8 @@ use crate::virtio_blk::Disk;
 const MOST_REQUESTS: usize = 256;
 /// Their bytes; one request may exceed it.
 const MOST_BYTES: usize = 64 << 20;
+/// Bytes of the buffers that a connection keeps for its next requests.
+const SPARE_BYTES: usize = 4 << 20;
 /// The bytes of the requests of all connections in flight; each connection may have one request beyond it.
 const MOST_BYTES_OF_ALL: usize = 512 << 20;
 /// Replies are sent together up to about this length, bytes.
@@ -314,26 +316,45 @@ impl Shared {
 /// What a connection has in flight.
 #[derive(Debug, Default)]
 struct Budget {
-    used: Mutex<(usize, usize)>,
+    used: Mutex<Used>,
     freed: Condvar,
 }
 
+#[derive(Debug, Default)]
+struct Used {
+    requests: usize,
+    bytes: usize,
+    /// Buffers of requests that have ended, for the next ones, and their bytes.
+    spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
+}
+
 impl Budget {
-    /// Returns whether nothing else is in flight.
-    fn take(&self, bytes: usize) -> bool {
-        let full = |used: &mut (usize, usize)| {
-            used.0 >= MOST_REQUESTS || (used.0 > 0 && used.1 + bytes > MOST_BYTES)
+    /// Returns whether nothing else is in flight, and a buffer of any length.
+    fn take(&self, bytes: usize) -> (bool, Vec<u8>) {
+        let full = |used: &mut Used| {
+            used.requests >= MOST_REQUESTS || (used.requests > 0 && used.bytes + bytes > MOST_BYTES)
         };
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let used = self.freed.wait_while(used, full);
         let mut used = used.unwrap_or_else(PoisonError::into_inner);
-        (used.0, used.1) = (used.0 + 1, used.1 + bytes);
-        used.0 == 1
+        used.requests += 1;
+        used.bytes += bytes;
+        let buffer = used.spare.pop().unwrap_or_default();
+        used.spare_bytes -= buffer.capacity();
+        (used.requests == 1, buffer)
     }
 
-    fn give(&self, bytes: usize) {
+    fn give(&self, bytes: usize, buffer: Vec<u8>) {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        (used.0, used.1) = (used.0 - 1, used.1 - bytes);
+        used.requests -= 1;
+        used.bytes -= bytes;
+        let kept = used.spare_bytes + buffer.capacity();
+        if kept <= SPARE_BYTES {
+            used.spare_bytes = kept;
+            used.spare.push(buffer);
+        }
+        drop(used);
         self.freed.notify_one();
     }
 }
@@ -379,7 +400,7 @@ fn serve(mut stream: Stream, export: &Export, shared: &Shared) -> io::Result<()>
     }
     stream.read_within(None)?;
     let budget = Arc::new(Budget::default());
-    let (reply, replies) = ReplyTo::new();
+    let (reply, replies) = ReplyTo::new(MOST_REQUESTS);
     let writer = {
         let (stream, budget) = (stream.try_clone()?, Arc::clone(&budget));
         let memory = Arc::clone(&shared.memory);
@@ -416,11 +437,13 @@ fn receive(
                     return Err(io::ErrorKind::InvalidData.into());
                 }
                 nbd::discard(&mut stream, request.payload.into())?;
-                shared.memory.take(0, budget.take(0));
+                let (alone, buffer) = budget.take(0);
+                shared.memory.take(0, alone);
                 let refusal = Reply {
                     cookie: request.cookie,
                     errno: errno as i32,
                     data: Vec::new(),
+                    spare: buffer,
                     length: 0,
                 };
                 if !reply.send(refusal) {
@@ -433,11 +456,12 @@ fn receive(
             Access::Flush => (0, 0),
             _ => (request.offset, request.length),
         };
-        shared
-            .memory
-            .take(length as usize, budget.take(length as usize));
-        let mut payload = vec![0; request.payload as usize];
-        stream.read_exact(&mut payload)?;
+        let (alone, mut payload) = budget.take(length as usize);
+        shared.memory.take(length as usize, alone);
+        if access != Access::Read {
+            payload.resize(request.payload as usize, 0);
+            stream.read_exact(&mut payload)?;
+        }
         shared.handle.request(Request {
             access,
             offset,
@@ -455,14 +479,15 @@ fn receive(
 fn send_replies(mut stream: Stream, replies: &Receiver<Reply>, budget: &Budget, memory: &Memory) {
     let mut gone = false;
     let mut ready = Vec::with_capacity(2 * TOGETHER);
+    let mut ended: Vec<Reply> = Vec::new();
     while let Ok(first) = replies.recv() {
-        let mut lengths = vec![first.length];
         let mut sent = add(&mut stream, &mut ready, &first, gone);
+        ended.push(first);
         while ready.len() < TOGETHER
             && let Ok(next) = replies.try_recv()
         {
-            lengths.push(next.length);
             sent = sent.and_then(|()| add(&mut stream, &mut ready, &next, gone));
+            ended.push(next);
         }
         sent = sent.and_then(|()| send(&mut stream, &mut ready, gone));
         if sent.is_err() && !gone {
@@ -470,9 +495,14 @@ fn send_replies(mut stream: Stream, replies: &Receiver<Reply>, budget: &Budget, 
             // The reader must not wait for a client that has gone.
             stream.shutdown(Shutdown::Both);
         }
-        for length in lengths {
-            budget.give(length as usize);
-            memory.give(length as usize);
+        for reply in ended.drain(..) {
+            let length = reply.length as usize;
+            let buffer = match reply.data.is_empty() {
+                true => reply.spare,
+                false => reply.data,
+            };
+            budget.give(length, buffer);
+            memory.give(length);
         }
     }
 }

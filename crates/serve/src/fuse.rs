@@ -56,8 +56,10 @@ const MOST_BYTES: u32 = 1 << 20;
 /// Bytes of a page, and of the headers before the data of a write.
 const PAGE: u32 = 4096;
 const HEADER: usize = 40;
+/// Requests in flight.
+const MOST_IN_FLIGHT: usize = 1024;
 /// Bytes of requests in flight; one request may exceed it.
-const MOST_IN_FLIGHT: usize = 64 << 20;
+const MOST_BYTES_IN_FLIGHT: usize = 64 << 20;
 /// The kernel keeps attributes for this time, s: they do not change.
 const ATTRIBUTES_VALID: u64 = 3600;
 /// `mode` of fallocate: keep the length, punch a hole, zero a range.
@@ -127,7 +129,7 @@ impl FuseFront {
         let flags = MountFlags::NODEV | MountFlags::NOSUID | MountFlags::NOATIME;
         mount("iodyno", path, "fuse.iodyno", flags, options.as_c_str())?;
         let stopping = Arc::new(AtomicBool::new(false));
-        let (reply, replies) = ReplyTo::waking(Arc::clone(&wake));
+        let (reply, replies) = ReplyTo::waking(Arc::clone(&wake), MOST_IN_FLIGHT);
         let mut session = Session {
             device,
             file: ServedFile {
@@ -213,7 +215,7 @@ impl Session {
     fn run(&mut self) -> io::Result<()> {
         let mut buffer = vec![0; (MOST_BYTES + PAGE) as usize];
         loop {
-            let reading = self.bytes < MOST_IN_FLIGHT;
+            let reading = self.has_room();
             let mut watched = vec![PollFd::new(&self.wake, PollFlags::IN)];
             if reading {
                 watched.push(PollFd::new(&self.device, PollFlags::IN));
@@ -232,7 +234,7 @@ impl Session {
                     return Ok(());
                 }
             }
-            while self.bytes < MOST_IN_FLIGHT {
+            while self.has_room() {
                 match self.device.read(&mut buffer) {
                     Ok(length) => self.take(&buffer[..length])?,
                     Err(error) => match Errno::from_io_error(&error) {
@@ -245,6 +247,10 @@ impl Session {
                 }
             }
         }
+    }
+
+    fn has_room(&self) -> bool {
+        self.bytes < MOST_BYTES_IN_FLIGHT && self.in_flight.len() < MOST_IN_FLIGHT
     }
 
     fn take(&mut self, message: &[u8]) -> io::Result<()> {

@@ -89,6 +89,7 @@ impl Leg {
             descriptor: Some(descriptor),
             device: self.device(),
             rotational: self.admitted.rotates(roots),
+            delay: None,
         })
     }
 
@@ -422,6 +423,7 @@ pub fn descriptors(assembly: &Assembly, legs: &[Leg]) -> Result<Vec<OpenLeg>, Di
                 descriptor: None,
                 device: false,
                 rotational: false,
+                delay: None,
             });
         };
         leg.open(&roots)

@@ -15,10 +15,18 @@ pub mod queue;
 pub mod vhost_user;
 pub mod virtio_blk;
 
-use iodyno_model::Diagnostic;
+use iodyno_model::{Diagnostic, MirrorLayer};
 use rustix::mm::MlockAllFlags;
 use rustix::process::configure_io_flusher_behavior;
 use rustix::thread::{CapabilitySet, capabilities};
+
+/// Gives this process the name by which it is sampled as a server. To be called by its first thread.
+pub fn name_process() {
+    if let Ok(name) = std::ffi::CString::new(MirrorLayer::PROCESS) {
+        // Without it, the process is called as the program is.
+        let _ = rustix::thread::set_name(&name);
+    }
+}
 
 /// Keeps this process from waiting for its own storage: its memory is locked, and the kernel gets memory for it without writing to
 /// disks. Otherwise a mirror that is used as a block device on its own host may deadlock if memory is short. `guests`: memory of virtual

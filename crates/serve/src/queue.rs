@@ -8,7 +8,13 @@
 //! - An op owns a slot of the ring with its buffer until the kernel returns it. Ops that the mirror gave up keep theirs, and what
 //!   they read is dropped: no buffer of a client is ever given to the kernel.
 //! - The bytes of a write are copied from the client once, and from this copy to the slot of each leg, so that all legs get the same.
-//! - FUA is a write and then fdatasync of the leg.
+//! - FUA is a write with RWF_DSYNC; of a hole, fdatasync of the leg follows.
+//! - Nothing is allocated for a request: it brings its buffer and gets it back with the reply, and lists are used again. Channels have a
+//!   fixed capacity; fronts limit what they have in flight, so that replies never wait.
+//!
+//! # Delayed legs
+//!
+//! A leg may take the time of a simulated disk: an op ends when the kernel has performed it and the model of the disk has ended it too.
 //!
 //! # Lanes
 //!
@@ -21,7 +27,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
 
 use iodyno_mirror::core::{
     Access, Buffer, Choose, Errno, Event, Mirror, Notice, Op, OpId, OpKind, Order,
@@ -32,10 +38,11 @@ use iodyno_mirror::{
     LegQueue, LegSet, LegView, PolicyKind, QueueSettings, ReadPolicy, ReadRequest, Transfer,
 };
 use iodyno_model::{Engine, EngineKind};
+use iodyno_sim::Disk;
 use iodyno_sys::memory::Arena;
 use iodyno_sys::{
-    Backend, BackendError, Clock, Completion, Completions, File, MonotonicClock, Op as KernelOp,
-    OpKind as KernelKind, UringBackend,
+    Backend, BackendError, Clock, Completion, Completions, Device, File, MonotonicClock,
+    Op as KernelOp, OpKind as KernelKind, UringBackend,
 };
 use rustix::event::{EventfdFlags, eventfd};
 use uuid::Uuid;
@@ -46,6 +53,8 @@ const SLOT_BYTES: u32 = 1 << 20;
 const EXTRA_SLOTS: u32 = 6;
 /// Lanes beyond those of the legs at the start. Each needs 16 MiB.
 const SPARE_LANES: u32 = 2;
+/// Messages that wait for the thread of a mirror; who sends more waits.
+const MOST_MESSAGES: usize = 1024;
 /// Between two ticks of the mirror, ns: regions that were not written in between are cleaned.
 const TICK_NS: u64 = 5_000_000_000;
 /// Between two looks at silent legs, ns.
@@ -81,7 +90,7 @@ pub struct Request {
     pub offset: u64,
     /// Length, bytes.
     pub length: u32,
-    /// The bytes of a write; empty: zeros.
+    /// The bytes of a write; empty: zeros. For a read, a buffer for the bytes, of any length and content. The reply returns it.
     pub payload: Vec<u8>,
     /// Whether zeros may be holes in legs that are files.
     pub holes: bool,
@@ -94,23 +103,23 @@ pub struct Request {
 /// Where replies go.
 #[derive(Debug, Clone)]
 pub struct ReplyTo {
-    sender: Sender<Reply>,
+    sender: SyncSender<Reply>,
     wake: Option<Arc<OwnedFd>>,
 }
 
 impl ReplyTo {
-    /// To a thread that waits for the receiver.
-    pub fn new() -> (ReplyTo, Receiver<Reply>) {
-        ReplyTo::with(None)
+    /// To a thread that waits for the receiver and has at most this many requests in flight: with more, the mirror would wait.
+    pub fn new(most: usize) -> (ReplyTo, Receiver<Reply>) {
+        ReplyTo::with(None, most)
     }
 
-    /// To a thread that waits for this eventfd.
-    pub fn waking(wake: Arc<OwnedFd>) -> (ReplyTo, Receiver<Reply>) {
-        ReplyTo::with(Some(wake))
+    /// To a thread that waits for this eventfd and has at most this many requests in flight.
+    pub fn waking(wake: Arc<OwnedFd>, most: usize) -> (ReplyTo, Receiver<Reply>) {
+        ReplyTo::with(Some(wake), most)
     }
 
-    fn with(wake: Option<Arc<OwnedFd>>) -> (ReplyTo, Receiver<Reply>) {
-        let (sender, replies) = std::sync::mpsc::channel();
+    fn with(wake: Option<Arc<OwnedFd>>, most: usize) -> (ReplyTo, Receiver<Reply>) {
+        let (sender, replies) = sync_channel(most);
         (ReplyTo { sender, wake }, replies)
     }
 
@@ -134,6 +143,8 @@ pub struct Reply {
     pub errno: Errno,
     /// What was read.
     pub data: Vec<u8>,
+    /// The request's buffer, if `data` is not in it.
+    pub spare: Vec<u8>,
     /// Length of the request, bytes.
     pub length: u32,
 }
@@ -227,7 +238,7 @@ enum Message {
 /// Sends requests to a mirror from any thread.
 #[derive(Debug, Clone)]
 pub struct Handle {
-    messages: Sender<Message>,
+    messages: SyncSender<Message>,
     wake: Arc<OwnedFd>,
 }
 
@@ -268,7 +279,7 @@ pub struct Inbox {
 /// As eventfd(2).
 pub fn channel() -> io::Result<(Handle, Inbox)> {
     let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
-    let (sender, receiver) = std::sync::mpsc::channel();
+    let (sender, receiver) = sync_channel(MOST_MESSAGES);
     let handle = Handle {
         messages: sender,
         wake: Arc::clone(&wake),
@@ -293,6 +304,8 @@ pub struct OpenLeg {
     pub device: bool,
     /// Whether its medium rotates.
     pub rotational: bool,
+    /// The simulated disk whose time reads and writes take at least.
+    pub delay: Option<Box<Disk>>,
 }
 
 /// What is done besides serving.
@@ -329,9 +342,9 @@ enum Memory {
     Zeros {
         hole: bool,
     },
-    /// A part of these bytes is written.
-    From(Rc<[u8]>, usize),
-    /// A client's part gets what is read.
+    /// These bytes are written.
+    From(Rc<[u8]>),
+    /// A client's part is written, or gets what is read.
     Client(u64),
     /// A buffer of a task gets what is read.
     Own(u32, usize),
@@ -362,7 +375,7 @@ struct Flight {
     /// The command of the leg's queue, by its first request.
     command: Option<u32>,
     kind: KernelKind,
-    /// Another op follows the write: fdatasync.
+    /// The write has to be durable.
     fua: bool,
     offset: u64,
     length: u32,
@@ -370,6 +383,10 @@ struct Flight {
     done: u32,
     /// When it was issued, ns.
     since: u64,
+    /// The simulated disk of the leg has not ended it.
+    delayed: bool,
+    /// Its result and when the kernel ended it, ns, while it is delayed.
+    ended: Option<(Result<(), Errno>, u64)>,
 }
 
 /// A part of a request, as long as a slot or shorter.
@@ -385,11 +402,11 @@ struct Part {
 struct Open {
     cookie: u64,
     reply: ReplyTo,
-    /// Bytes to write; `None`: zeros, or it is no write.
-    payload: Option<Rc<[u8]>>,
+    /// Whether it reads.
+    read: bool,
+    /// Bytes to write, or that were read; empty: zeros are written, or none.
+    bytes: Vec<u8>,
     holes: bool,
-    /// Bytes that were read.
-    read: Vec<u8>,
     length: u32,
     parts: u32,
     errno: Errno,
@@ -444,6 +461,7 @@ struct Server<'a> {
     rotational: Vec<bool>,
     /// Whether each leg is a block device.
     devices: Vec<bool>,
+    delays: Vec<Option<Box<Disk>>>,
     /// Index of each leg among the ring's files, which is that of its lane.
     files: Vec<Option<u32>>,
     /// Lanes that no leg uses, with their slots.
@@ -453,6 +471,8 @@ struct Server<'a> {
     direct: Vec<VecDeque<u32>>,
     entries: Vec<Option<Entry>>,
     free_entries: Vec<u32>,
+    /// Empty lists of entries, for the next flights.
+    lists: Vec<Vec<u32>>,
     flights: Vec<Option<Flight>>,
     free_slots: Vec<Vec<u32>>,
     backend: UringBackend,
@@ -490,7 +510,12 @@ impl<'a> Server<'a> {
         let count = legs.len() as u32;
         let lanes = count + SPARE_LANES;
         let slots = lanes * each + 1;
-        let rotational = legs.iter().map(|leg| leg.rotational).collect();
+        let mut legs = legs;
+        let delays: Vec<Option<Box<Disk>>> = legs.iter_mut().map(|leg| leg.delay.take()).collect();
+        let rotates = |(leg, delay): (&OpenLeg, &Option<Box<Disk>>)| {
+            (delay.as_ref()).map_or(leg.rotational, |disk| disk.rotational())
+        };
+        let rotational = legs.iter().zip(&delays).map(rotates).collect();
         let devices = legs.iter().map(|leg| leg.device).collect();
         let names = legs.iter().map(|leg| leg.name.clone()).collect();
         let paths = legs.iter().map(|leg| leg.path.clone()).collect();
@@ -534,12 +559,14 @@ impl<'a> Server<'a> {
             views: Vec::new(),
             rotational,
             devices,
+            delays,
             files: of_leg,
             spare,
             queues: (0..count).map(|_| LegQueue::new(queue, 1024)).collect(),
             direct: (0..count).map(|_| VecDeque::new()).collect(),
             entries: Vec::new(),
             free_entries: Vec::new(),
+            lists: Vec::new(),
             flights: (0..slots).map(|_| None).collect(),
             free_slots,
             backend: UringBackend::new(files, arena, &engine)?,
@@ -596,8 +623,19 @@ impl<'a> Server<'a> {
             if self.stopped {
                 break;
             }
+            self.end_delays();
+            self.handle_events();
+            if self.stopped {
+                break;
+            }
             self.submit();
+            let ends = self
+                .delays
+                .iter()
+                .flatten()
+                .filter_map(|disk| disk.next_end());
             let deadline = if copying { look.min(credit) } else { look };
+            let deadline = ends.fold(deadline, u64::min);
             let most = self.flights.len() as u32;
             self.backend
                 .turn(1, most, Some(deadline), &mut completions)?;
@@ -642,15 +680,19 @@ impl<'a> Server<'a> {
         } else {
             whole.div_ceil(SLOT_BYTES as usize).max(1)
         };
+        let mut bytes = request.payload;
         let read = request.access == Access::Read;
+        if read {
+            bytes.resize(whole, 0);
+        }
         self.requests.insert(
             number,
             Open {
                 cookie: request.cookie,
                 reply: request.reply,
-                payload: (!request.payload.is_empty()).then(|| request.payload.into()),
+                read,
+                bytes,
                 holes: request.holes,
-                read: if read { vec![0; whole] } else { Vec::new() },
                 length: request.length,
                 parts: parts as u32,
                 errno: 0,
@@ -812,6 +854,7 @@ impl<'a> Server<'a> {
         self.paths.push(leg.path);
         self.rotational.push(leg.rotational);
         self.devices.push(leg.device);
+        self.delays.push(leg.delay);
         self.files.push(Some(lane));
         self.free_slots.push(slots);
         (self.queues).push(LegQueue::new(QueueSettings::default(), 1024));
@@ -825,6 +868,7 @@ impl<'a> Server<'a> {
             self.paths.pop();
             self.rotational.pop();
             self.devices.pop();
+            self.delays.pop();
             self.files.pop();
             self.queues.pop();
             self.direct.pop();
@@ -905,20 +949,18 @@ impl<'a> Server<'a> {
     fn enqueue(&mut self, op: Op) {
         let memory = match (op.buffer, op.kind) {
             (Buffer::None, _) => Memory::None,
-            (Buffer::Block(bytes), _) => Memory::From(Rc::from(&bytes[..]), 0),
-            (Buffer::Client(id), OpKind::Read) => Memory::Client(id),
-            (Buffer::Client(id), _) => {
-                let part = &self.parts[&id];
-                let request = &self.requests[&part.request];
-                match &request.payload {
-                    Some(payload) => Memory::From(Rc::clone(payload), part.at),
-                    None => Memory::Zeros {
+            (Buffer::Block(bytes), _) => Memory::From(Rc::from(&bytes[..])),
+            (Buffer::Client(id), kind) => {
+                let request = &self.requests[&self.parts[&id].request];
+                match kind != OpKind::Read && request.bytes.is_empty() {
+                    false => Memory::Client(id),
+                    true => Memory::Zeros {
                         hole: request.holes && !self.devices[op.leg],
                     },
                 }
             }
             (Buffer::Own { task, part }, OpKind::Read) => Memory::Own(task, part),
-            (Buffer::Own { task, part }, _) => Memory::From(Rc::clone(&self.own[&(task, part)]), 0),
+            (Buffer::Own { task, part }, _) => Memory::From(Rc::clone(&self.own[&(task, part)])),
         };
         let entry = Entry {
             id: op.id,
@@ -967,15 +1009,16 @@ impl<'a> Server<'a> {
             return;
         }
         let open = self.requests.remove(&part.request).expect("found before");
+        let (data, spare) = match open.read && open.errno == 0 {
+            true => (open.bytes, Vec::new()),
+            false => (Vec::new(), open.bytes),
+        };
         // A client that has gone does not want it.
         open.reply.send(Reply {
             cookie: open.cookie,
             errno: open.errno,
-            data: if open.errno == 0 {
-                open.read
-            } else {
-                Vec::new()
-            },
+            data,
+            spare,
             length: open.length,
         });
     }
@@ -1011,14 +1054,21 @@ impl<'a> Server<'a> {
     /// Issues the next op of a leg in a slot; `false`: nothing waits.
     fn issue_next(&mut self, leg: usize, slot: u32) -> bool {
         let now = self.clock.now();
-        let (entries, command) = match self.direct[leg].pop_front() {
-            Some(entry) => (vec![entry], None),
+        let mut entries = self.lists.pop().unwrap_or_default();
+        let command = match self.direct[leg].pop_front() {
+            Some(entry) => {
+                entries.push(entry);
+                None
+            }
             None => match self.queues[leg].issue(now) {
-                None => return false,
+                None => {
+                    self.lists.push(entries);
+                    return false;
+                }
                 Some(command) => {
                     let following = |number: &u32| self.queues[leg].next_request(*number);
-                    let all = std::iter::successors(Some(command.first), following);
-                    (all.collect(), Some(command.first))
+                    entries.extend(std::iter::successors(Some(command.first), following));
+                    Some(command.first)
                 }
             },
         };
@@ -1039,12 +1089,18 @@ impl<'a> Server<'a> {
             let entry = self.entries[*number as usize].as_ref().expect("in use");
             let buffer = &mut self.backend.buffer(slot)[length as usize..][..entry.length as usize];
             match &entry.memory {
-                Memory::From(bytes, at) => buffer.copy_from_slice(&bytes[*at..][..buffer.len()]),
+                Memory::From(bytes) => buffer.copy_from_slice(&bytes[..buffer.len()]),
+                Memory::Client(id) if kind == KernelKind::Write => {
+                    let part = &self.parts[id];
+                    let bytes = &self.requests[&part.request].bytes;
+                    buffer.copy_from_slice(&bytes[part.at..][..buffer.len()]);
+                }
                 Memory::Zeros { .. } => buffer.fill(0),
                 Memory::None | Memory::Client(_) | Memory::Own(..) => {}
             }
             length += entry.length;
         }
+        let transfers = matches!(kind, KernelKind::Read | KernelKind::Write);
         self.flights[slot as usize] = Some(Flight {
             leg,
             entries,
@@ -1055,26 +1111,48 @@ impl<'a> Server<'a> {
             length,
             done: 0,
             since: now,
+            delayed: transfers && self.delays[leg].is_some(),
+            ended: None,
         });
-        self.prepare(slot);
+        let op = self.prepare(slot);
+        if transfers && let Some(disk) = &mut self.delays[leg] {
+            disk.submit(now, slot, &op);
+        }
         true
     }
 
-    /// Submits what remains of a slot's op.
-    fn prepare(&mut self, slot: u32) {
+    /// Ends what the simulated disks of legs have ended.
+    fn end_delays(&mut self) {
+        let now = self.clock.now();
+        for leg in 0..self.delays.len() {
+            while let Some(end) = (self.delays[leg].as_mut()).and_then(|disk| disk.take_ended(now))
+            {
+                let flight = self.flights[end.slot as usize].as_mut().expect("in flight");
+                flight.delayed = false;
+                if let Some((result, at)) = flight.ended {
+                    self.ended(end.slot, result, at.max(end.at));
+                }
+            }
+        }
+    }
+
+    /// Submits what remains of a slot's op, and returns it.
+    fn prepare(&mut self, slot: u32) -> KernelOp {
         let flight = self.flights[slot as usize].as_ref().expect("in flight");
         let file = self.files[flight.leg].expect("ops go to legs that are given");
-        self.backend.prep(
-            slot,
-            &KernelOp {
-                kind: flight.kind,
-                file,
-                offset: flight.offset + u64::from(flight.done),
-                length: flight.length - flight.done,
-                skip: flight.done,
-                priority: 0,
-            },
-        );
+        let op = KernelOp {
+            kind: flight.kind,
+            file,
+            offset: flight.offset + u64::from(flight.done),
+            length: flight.length - flight.done,
+            skip: flight.done,
+            priority: 0,
+        };
+        match flight.fua && flight.kind == KernelKind::Write {
+            true => self.backend.prep_durable(slot, &op),
+            false => self.backend.prep(slot, &op),
+        }
+        op
     }
 
     fn completed(&mut self, completion: &Completion) {
@@ -1090,7 +1168,8 @@ impl<'a> Server<'a> {
             flight.done += completion.result as u32;
             // A rest that is not aligned cannot be transferred directly; it is an error below.
             if flight.done < flight.length && flight.done.is_multiple_of(512) {
-                return self.prepare(slot);
+                self.prepare(slot);
+                return;
             }
         }
         let whole = match flight.kind {
@@ -1100,7 +1179,8 @@ impl<'a> Server<'a> {
         // The file system has no holes. The buffer holds zeros.
         if flight.kind == KernelKind::Trim && !whole && completion.result == -EOPNOTSUPP {
             flight.kind = KernelKind::Write;
-            return self.prepare(slot);
+            self.prepare(slot);
+            return;
         }
         let result = match whole {
             true => Ok(()),
@@ -1108,25 +1188,34 @@ impl<'a> Server<'a> {
             // The leg became shorter.
             false => Err(EIO),
         };
-        let written = matches!(flight.kind, KernelKind::Write | KernelKind::Trim);
-        if result.is_ok() && written && flight.fua {
+        if result.is_ok() && flight.kind == KernelKind::Trim && flight.fua {
             (flight.kind, flight.fua) = (KernelKind::Fdatasync, false);
             (flight.done, flight.length) = (0, 0);
-            return self.prepare(slot);
+            self.prepare(slot);
+            return;
         }
+        match flight.delayed {
+            true => flight.ended = Some((result, completion.completed)),
+            false => self.ended(slot, result, completion.completed),
+        }
+    }
+
+    /// The op of a slot has ended at this time, ns.
+    fn ended(&mut self, slot: u32, result: Result<(), Errno>, at: u64) {
         let flight = self.flights[slot as usize].take().expect("in flight");
         self.free_slots[flight.leg].push(slot);
         if let Some(command) = flight.command {
-            self.queues[flight.leg].complete(command, completion.completed);
+            self.queues[flight.leg].complete(command, at);
         }
         // One bad sector does not fail what was merged with it. A flush that failed is never repeated.
         let transfers = matches!(flight.kind, KernelKind::Read | KernelKind::Write);
         let online = self.mirror.online().has(flight.leg);
         if result.is_err() && transfers && flight.entries.len() > 1 && online {
-            return self.direct[flight.leg].extend(flight.entries);
+            self.direct[flight.leg].extend(&flight.entries);
+            return self.keep(flight.entries);
         }
         let mut at = 0;
-        for number in flight.entries {
+        for &number in &flight.entries {
             let entry = self.entries[number as usize].take().expect("in use");
             self.free_entries.push(number);
             let length = entry.length as usize;
@@ -1139,6 +1228,13 @@ impl<'a> Server<'a> {
                 result,
             });
         }
+        self.keep(flight.entries);
+    }
+
+    /// Keeps a list to use it again.
+    fn keep(&mut self, mut entries: Vec<u32>) {
+        entries.clear();
+        self.lists.push(entries);
     }
 
     /// Passes on what was read.
@@ -1146,16 +1242,16 @@ impl<'a> Server<'a> {
         let length = entry.length as usize;
         let bytes = &self.backend.buffer(slot)[at..at + length];
         match entry.memory {
-            Memory::Client(id) => {
+            Memory::Client(id) if entry.kind == OpKind::Read => {
                 let part = &self.parts[&id];
                 let open = self.requests.get_mut(&part.request);
                 let open = open.expect("a request with parts");
-                open.read[part.at..part.at + length].copy_from_slice(bytes);
+                open.bytes[part.at..part.at + length].copy_from_slice(bytes);
             }
             Memory::Own(task, part) => {
                 self.own.insert((task, part), Rc::from(bytes));
             }
-            Memory::None | Memory::Zeros { .. } | Memory::From(..) => {}
+            _ => {}
         }
     }
 }

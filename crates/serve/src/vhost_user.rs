@@ -40,6 +40,8 @@ use crate::virtio_blk::{Disk, MOST_QUEUES, Place, Wanted};
 
 /// Descriptors of a ring.
 const MOST_DESCRIPTORS: u16 = 1024;
+/// Requests in flight of all rings.
+const MOST_IN_FLIGHT: usize = MOST_DESCRIPTORS as usize * MOST_QUEUES as usize;
 /// Regions of memory that a client may share.
 const MOST_REGIONS: u64 = 509;
 /// Bytes of the requests of a connection in flight; one request may exceed it.
@@ -61,7 +63,7 @@ pub fn serve(
 ) -> io::Result<()> {
     let socket = stream.try_clone()?;
     let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-    let (reply, replies) = ReplyTo::waking(Arc::clone(&wake));
+    let (reply, replies) = ReplyTo::waking(Arc::clone(&wake), MOST_IN_FLIGHT);
     let rings = (0..MOST_QUEUES).map(|_| Ring::new());
     let device = Arc::new(Mutex::new(Device {
         disk,

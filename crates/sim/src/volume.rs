@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use iodyno_mirror::{PolicyKind, QueueSettings, UnknownPolicy};
-use iodyno_model::{SimDevice, SimDisk, SimDiskKind, SimRecords, SimTarget};
+use iodyno_model::{SimDevice, SimRecords, SimTarget};
 use iodyno_sys::{Device, DeviceEnd, Op, OpKind, Slot};
 
-use crate::{Disk, DiskSettings, FlashSettings, HddSettings, SimMirror};
+use crate::{Disk, SimMirror};
 
 /// Time that a user needs to submit a record, or to copy one that was read ahead, ns.
 const RECORD_NS: u64 = 20_000;

@@ -8,6 +8,8 @@ use iodyno_model::Engine;
 use crate::{File, Op, OpKind, zones};
 
 const RWF_HIPRI: u32 = 1;
+/// A write is durable when it ends, as by O_DSYNC. Only for writes.
+pub(crate) const RWF_DSYNC: u32 = 2;
 const RWF_NOWAIT: u32 = 8;
 /// A write is stored completely or not at all. Only for writes.
 const RWF_ATOMIC: u32 = 0x40;

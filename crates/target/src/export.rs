@@ -113,14 +113,6 @@ pub fn look(uri: &ExportUri, wanted: &Use) -> Result<u64, Vec<Diagnostic>> {
     }
 }
 
-/// The shortest request of an export, bytes.
-///
-/// # Errors
-/// It cannot be connected to.
-pub fn unit(uri: &ExportUri) -> Result<u32, Diagnostic> {
-    Ok(offer(uri)?.smallest as u32)
-}
-
 fn unsuitable(uri: &ExportUri, offer: &Offer, wanted: &Use) -> Vec<Diagnostic> {
     let mut faults = Vec::new();
     let mut fault = |wrong: bool, what: String, hint: String| {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 use iodyno_mirror::PolicyKind;
+use iodyno_model::SimDisk;
 use iodyno_units::{Bytes, Nanos};
 
 /// Make mirrors and manage their legs.
@@ -227,6 +228,12 @@ pub(crate) struct ServeMirrorArgs {
     /// Drop a leg that does not answer for this time.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = leg_timeout)]
     pub(crate) leg_timeout: Nanos,
+
+    /// Let legs take the time of simulated disks: `hdd`, `flash`, `hdd*2` (twice the time); once for all legs, or for each.
+    ///
+    /// Reads and writes of a leg then end no earlier than on the simulated disk, in real time. For measurements.
+    #[arg(long, value_name = "DISK")]
+    pub(crate) delay: Vec<SimDisk>,
 
     /// Copy at most this much per second to legs that are behind, or after a crash.
     #[arg(long, value_name = "BYTES", default_value = "200MiB", value_parser = resync_rate)]

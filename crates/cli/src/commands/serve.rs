@@ -11,8 +11,9 @@ use iodyno_serve::front::{Front, Listener, Service};
 use iodyno_serve::fuse::FuseFront;
 use iodyno_serve::legs::{self, Purpose};
 use iodyno_serve::nbd::Export;
-use iodyno_serve::virtio_blk::Disk;
-use iodyno_serve::{queue, stay_in_memory};
+use iodyno_serve::virtio_blk::Disk as GuestDisk;
+use iodyno_serve::{name_process, queue, stay_in_memory};
+use iodyno_sim::Disk;
 
 use crate::args::{ServeArgs, ServeCommand, ServeMirrorArgs};
 use crate::context::Context;
@@ -36,9 +37,23 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
         let hint = "use a loopback address, or add `--public` if every host that reaches it may read and write";
         return Err(Failure::one(Diagnostic::error(fault).hint(hint)));
     }
+    if !matches!(args.delay.len(), 0 | 1) && args.delay.len() != args.legs.len() {
+        let (disks, legs) = (args.delay.len(), args.legs.len());
+        let fault = format!("`--delay` is given {disks} times, and there are {legs} legs");
+        let hint = "give it once for all legs, or once for each";
+        return Err(Failure::one(Diagnostic::error(fault).hint(hint)));
+    }
+    name_process();
     let legs = legs::open(&args.legs, Purpose::Use)?;
     let found = legs::assemble(&legs, args.degraded).map_err(Failure::input)?;
-    let open = legs::descriptors(&found.assembly, &legs).map_err(Failure::one)?;
+    let mut open = legs::descriptors(&found.assembly, &legs).map_err(Failure::one)?;
+    for (number, (leg, part)) in open.iter_mut().zip(&found.assembly.parts).enumerate() {
+        let disk = part
+            .given
+            .and_then(|given| args.delay.get(given))
+            .or(args.delay.first());
+        leg.delay = disk.map(|disk| Box::new(Disk::of(disk, number as u64 + 1)));
+    }
     let geometry = found.assembly.geometry;
     let behind = (found.assembly.parts.iter().zip(&open))
         .filter(|(part, _)| part.member.state != LegState::InSync)
@@ -50,11 +65,15 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     let export = Export {
         length: geometry.length,
         unit: geometry.unit,
-        rotational: open.iter().any(|leg| leg.rotational),
+        rotational: open.iter().any(|leg| {
+            leg.delay
+                .as_ref()
+                .map_or(leg.rotational, |disk| disk.rotational())
+        }),
         // Holes in files read as zeros on all legs. Trimmed blocks of a device may not, and writing zeros takes as long as other writes.
         trims: open.iter().all(|leg| !leg.device),
     };
-    let disk = Disk::new(export, found.assembly.mirror);
+    let disk = GuestDisk::new(export, found.assembly.mirror);
     let listeners = listen(args, export, disk)?;
     let mut served: Vec<String> = (listeners.iter())
         .map(|(listener, service)| listener.uri(service))
@@ -106,6 +125,13 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     for line in behind {
         context.note(&line);
     }
+    if !args.delay.is_empty() {
+        let disks: Vec<String> = args.delay.iter().map(ToString::to_string).collect();
+        context.note(&format!(
+            "legs take the time of simulated disks: {}",
+            disks.join(", ")
+        ));
+    }
     context.note(&format!("serving {}", served.join(" and ")));
     let settings = queue::Settings {
         policy: args.policy,
@@ -145,7 +171,7 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
 fn listen(
     args: &ServeMirrorArgs,
     export: Export,
-    disk: Disk,
+    disk: GuestDisk,
 ) -> Result<Vec<(Listener, Service)>, Failure> {
     let unix = |path: &PathBuf| (path.display().to_string(), Listener::unix(path));
     let tcp = |address: SocketAddr| (address.to_string(), Listener::tcp(address));

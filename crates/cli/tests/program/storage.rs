@@ -101,7 +101,7 @@ fn a_mirror_is_made_written_through_its_block_device_and_undone() {
          [workload.w]\nfio = { rw = 'randrw', bs = '4k', size = '8m', direct = 1, verify = 'crc32c', fsync = 64 }\n",
     );
     let done = home.iodyno(&["run", "x.toml", "--json"]);
-    for missing in ["/dev/loop-control", "/dev/fuse", "nbdfuse"] {
+    for missing in ["/dev/loop-control", "/dev/fuse"] {
         if done.stderr.contains(&format!("`{missing}`")) {
             return skip(&done.stderr);
         }

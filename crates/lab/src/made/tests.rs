@@ -1,4 +1,6 @@
-use iodyno_model::{DiskOrigin, Layer, Outcome, PlannedNode, TrialState, VmDisk, VmLayer};
+use iodyno_model::{
+    DiskOrigin, Layer, MirrorLayer, Outcome, Pinning, PlannedNode, TrialState, VmDisk, VmLayer,
+};
 
 use super::*;
 use crate::experiment::carry_out_with;
@@ -447,12 +449,18 @@ fn servers_of_a_configuration_are_sampled_in_its_trials_only() {
     plan.sampling.processes = vec!["nfsd".to_owned()];
     let mut provision = on_folder();
     provision.sample = vec!["nfsd".to_owned(), "virtiofsd".to_owned()];
+    let mirror = MirrorLayer {
+        policy: "modulo".to_owned(),
+        delay: Vec::new(),
+        pinning: Pinning::default(),
+    };
+    provision.layers.insert(0, Layer::Mirror(mirror));
     plan.configurations[1].target = Target::Made(Box::new(provision));
     let (store, node) = (FakeStore::default(), FakeNode::new(|_| Act::Complete));
     carry_out(&plan, &store, &node);
     for bound in &*node.bound.borrow() {
         let expected: &[&str] = match &*bound.configuration.name {
-            "c1" => &["nfsd", "virtiofsd"],
+            "c1" => &["nfsd", "virtiofsd", MirrorLayer::PROCESS],
             _ => &["nfsd"],
         };
         assert_eq!(bound.sampling.processes, expected);

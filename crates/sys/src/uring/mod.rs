@@ -209,23 +209,15 @@ fn hint(error: &std::io::Error) -> &'static str {
     }
 }
 
-impl Backend for UringBackend {
-    fn capabilities(&self) -> Capabilities {
-        self.capabilities.clone()
+impl UringBackend {
+    /// As [`Backend::prep`], for a write that is durable when it ends (RWF_DSYNC): the kernel writes through the cache of the device
+    /// (FUA) where it can, and otherwise flushes it.
+    pub fn prep_durable(&mut self, slot: Slot, op: &Op) {
+        self.place(slot, op, self.rw_flags.write | file::RWF_DSYNC);
     }
 
     #[inline]
-    fn buffer(&mut self, slot: Slot) -> &mut [u8] {
-        self.arena.slot_mut(slot)
-    }
-
-    #[inline]
-    fn room(&self) -> u32 {
-        self.rings.room()
-    }
-
-    #[inline]
-    fn prep(&mut self, slot: Slot, op: &Op) {
+    fn place(&mut self, slot: Slot, op: &Op, write_flags: u32) {
         let file = op.file as usize;
         if op.kind.blocks() || (op.kind == OpKind::Trim && self.files[file].device) {
             return self.discards.push((slot, *op));
@@ -251,7 +243,7 @@ impl Backend for UringBackend {
                 opcode: self.write_op,
                 addr: address,
                 len: op.length,
-                op_flags: self.rw_flags.write,
+                op_flags: write_flags,
                 ..sqe
             },
             OpKind::SyncRange(_) | OpKind::ResetZone => {
@@ -277,6 +269,27 @@ impl Backend for UringBackend {
             },
         };
         self.prepared.push(slot);
+    }
+}
+
+impl Backend for UringBackend {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities.clone()
+    }
+
+    #[inline]
+    fn buffer(&mut self, slot: Slot) -> &mut [u8] {
+        self.arena.slot_mut(slot)
+    }
+
+    #[inline]
+    fn room(&self) -> u32 {
+        self.rings.room()
+    }
+
+    #[inline]
+    fn prep(&mut self, slot: Slot, op: &Op) {
+        self.place(slot, op, self.rw_flags.write);
     }
 
     #[inline]

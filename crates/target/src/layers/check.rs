@@ -196,7 +196,7 @@ pub(super) fn tools(layer: &Layer) -> &'static [(&'static str, &'static str)] {
             &[("cryptsetup", "cryptsetup-bin"), ("dmsetup", "dmsetup")]
         }
         Layer::Dm(_) => &[("dmsetup", "dmsetup")],
-        Layer::Mirror(_) => &[("nbdfuse", "libnbd-bin"), ("losetup", "mount")],
+        Layer::Mirror(_) => &[("losetup", "mount"), ("umount", "mount")],
         Layer::Delay { .. } => &[
             ("nbdkit", "nbdkit"),
             ("nbdfuse", "libnbd-bin"),

@@ -1,16 +1,15 @@
-//! A mirror as a layer: legs are made of the files or devices below, and this program serves them by NBD. nbdfuse makes a file of the
-//! export, and a loop device makes a block device of that.
+//! A mirror as a layer: legs are made of the files or devices below, and this program serves them as a file by FUSE. A loop device makes a
+//! block device of that.
 
 use std::path::Path;
 use std::time::Instant;
 
 use iodyno_model::{Diagnostic, Layer, MirrorLayer};
 
-use crate::export;
 use crate::roots::text;
 
 use super::host::word;
-use super::{Action, COMMAND, MAKE, Making, PAUSE, Storage};
+use super::{Action, COMMAND, MAKE, Making, PAUSE, Storage, TRIES};
 
 impl Making<'_, '_> {
     pub(super) fn mirror(
@@ -37,16 +36,18 @@ impl Making<'_, '_> {
         }
         self.run(&create)?;
         let point = self.mount_point(&format!("{name}-server"))?;
-        let socket = point.join("socket");
+        let file = point.join("disk");
         let mut serve = vec![program.clone()];
         serve.extend(["serve", "mirror", "--resync-rate", "16GiB", "--policy"].map(str::to_owned));
-        serve.extend([mirror.policy.clone(), "--socket".to_owned()]);
-        serve.push(word(&socket).map_err(Diagnostic::error)?);
+        serve.extend([mirror.policy.clone(), "--fuse".to_owned()]);
+        serve.push(word(&file).map_err(Diagnostic::error)?);
+        for disk in &mirror.delay {
+            serve.extend(["--delay".to_owned(), disk.clone()]);
+        }
         for leg in &legs {
             serve.extend(["--leg".to_owned(), leg.clone()]);
         }
-        let uri = format!("nbd+unix:///?socket={}", socket.display());
-        self.serve(&serve, mirror, &point, &socket)?;
+        self.serve(&serve, mirror, &point, &file)?;
         if !mirror.pinning.is_none() {
             let cpus = self.hands.cpus_of(&self.hands.mark);
             self.add_facts("mirror", vec![("server cpus", cpus)]);
@@ -54,30 +55,23 @@ impl Making<'_, '_> {
         if !equal {
             self.await_resync(&program, &legs)?;
         }
-        let unit = uri
-            .parse()
-            .map_err(Diagnostic::error)
-            .and_then(|uri| export::unit(&uri))?;
-        let point = self.mount_point(&format!("{name}-disk"))?;
-        let file = point.join("nbd");
-        let nbdfuse = [
-            "nbdfuse".to_owned(),
-            word(&file).map_err(Diagnostic::error)?,
-            uri,
-        ];
-        self.serve(&nbdfuse, mirror, &point, &file)?;
+        // The server tells the unit of the mirror as the block size of its file system.
+        let unit = rustix::fs::statfs(&file).map_err(|error| {
+            Diagnostic::error(format!("cannot examine `{}`: {error}", file.display()))
+        })?;
+        let unit = u32::try_from(unit.f_bsize).unwrap_or(512);
         let sector = (unit > 512).then_some(unit);
         let device = self.attach(&file, true, sector)?;
         Ok(Storage::Devices(vec![device]))
     }
 
-    /// Starts a server, and waits until `made` exists.
+    /// Starts the server, and waits until its file has a length: it is empty until the mirror is mounted on it.
     fn serve(
         &mut self,
         command: &[String],
         mirror: &MirrorLayer,
         point: &Path,
-        made: &Path,
+        file: &Path,
     ) -> Result<(), Diagnostic> {
         let log = point.with_extension("log");
         self.step(Action::Server {
@@ -85,11 +79,20 @@ impl Making<'_, '_> {
             point: point.to_owned(),
             log: log.clone(),
         })?;
-        self.await_path(made).map_err(|fault| {
-            let said = text(&log).unwrap_or_default();
-            let message = format!("{}\n  cause: {said}", fault.message);
-            Diagnostic { message, ..fault }
-        })
+        for _ in 0..TRIES {
+            if file.metadata().is_ok_and(|found| found.len() > 0) {
+                return Ok(());
+            }
+            if (self.hands.stop)() {
+                break;
+            }
+            self.hands.host.sleep(PAUSE);
+        }
+        let said = text(&log).unwrap_or_default();
+        Err(Diagnostic::error(format!(
+            "the mirror was not mounted on `{}` within 10 s\n  cause: {said}",
+            file.display()
+        )))
     }
 
     /// Waits until all legs are equal.

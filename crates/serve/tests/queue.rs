@@ -1,0 +1,155 @@
+//! The thread of a mirror, on files: it allocates nothing for a request, as counted by the allocator, and its legs can take the time of
+//! simulated disks.
+#![allow(clippy::print_stderr, reason = "tells why a test is skipped")]
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use iodyno_mirror::PolicyKind;
+use iodyno_mirror::core::{Access, Settings};
+use iodyno_serve::format;
+use iodyno_serve::legs::{self, Leg, Purpose};
+use iodyno_serve::queue::{self, Handle, Reply, ReplyTo, Request, Task};
+use iodyno_sim::Disk;
+use iodyno_sys::counting::{CountingAllocator, count_this_thread, counted_allocations};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+const LENGTH: u64 = 16 << 20;
+const DEPTH: usize = 16;
+const COUNT: u64 = 4_000;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn opened(paths: &[PathBuf]) -> Option<Vec<Leg>> {
+    let made = format::create(paths, paths, true).map(drop);
+    let legs = made.and_then(|()| legs::open(paths, Purpose::Use));
+    legs.map_err(|refused| eprintln!("skipped: no legs here: {:?}", refused.faults))
+        .ok()
+}
+
+/// Serves a mirror of two files during `work`, which returns `None` if there was no reply. `None`: it cannot be served here.
+fn served<T>(delay: Option<&str>, work: impl FnOnce(&Handle) -> Option<T>) -> Option<T> {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let paths = ["a", "b"].map(|name| folder.path().join(name));
+    for path in &paths {
+        File::create(path).unwrap().set_len(LENGTH).unwrap();
+    }
+    let legs = opened(&paths)?;
+    let found = legs::assemble(&legs, false).unwrap();
+    let mut open = legs::descriptors(&found.assembly, &legs).unwrap();
+    for leg in &mut open {
+        leg.delay = delay.map(|disk| Box::new(Disk::of(&disk.parse().unwrap(), 1)));
+    }
+    let mirror = found.mirror(Settings::default());
+    let (handle, inbox) = queue::channel().unwrap();
+    let settings = queue::Settings {
+        policy: PolicyKind::Adaptive,
+        leg_timeout_ns: u64::MAX,
+        resync_rate: 1 << 30,
+        seed: 1,
+    };
+    std::thread::scope(|scope| {
+        let server = scope.spawn(move || {
+            count_this_thread();
+            queue::run(mirror, open, settings, Task::Serve, inbox, &mut |_, _| ())
+        });
+        let result = work(&handle);
+        handle.stop();
+        match server.join().unwrap() {
+            Ok(()) => Some(result.expect("a reply")),
+            Err(error) => {
+                eprintln!("skipped: no io_uring here: {error}");
+                None
+            }
+        }
+    })
+}
+
+/// Writes, reads with another length, and some flushes, `DEPTH` at a time.
+fn requests(
+    handle: &Handle,
+    reply: &ReplyTo,
+    replies: &Receiver<Reply>,
+    spare: &mut Vec<Vec<u8>>,
+) -> Option<()> {
+    for number in 0..COUNT + DEPTH as u64 {
+        if number >= DEPTH as u64 {
+            let ended = replies.recv_timeout(PATIENCE).ok()?;
+            assert_eq!(ended.errno, 0);
+            spare.push(match ended.data.is_empty() {
+                true => ended.spare,
+                false => ended.data,
+            });
+        }
+        if number >= COUNT {
+            continue;
+        }
+        let mut payload = spare.pop().expect("a buffer");
+        let (access, length) = match number % 50 {
+            0 => (Access::Flush, 0),
+            one if one % 2 == 0 => (Access::Read, 8192),
+            one => (Access::Write { fua: one % 5 == 0 }, 4096),
+        };
+        payload.resize(length as usize, number as u8);
+        let offset = match access {
+            Access::Flush => 0,
+            _ => number * 7919 % 1000 * 8192,
+        };
+        handle.request(request(access, offset, length, payload, reply));
+    }
+    Some(())
+}
+
+fn request(access: Access, offset: u64, length: u32, payload: Vec<u8>, reply: &ReplyTo) -> Request {
+    Request {
+        access,
+        offset,
+        length,
+        payload,
+        holes: false,
+        cookie: offset,
+        reply: reply.clone(),
+    }
+}
+
+#[test]
+fn thousands_of_requests_allocate_nothing_in_the_thread_of_the_mirror() {
+    let counted = served(None, |handle| {
+        let (reply, replies) = ReplyTo::new(DEPTH);
+        let mut spare: Vec<_> = (0..DEPTH).map(|_| Vec::with_capacity(8192)).collect();
+        // All regions are marked in the log, and all lists have their length.
+        requests(handle, &reply, &replies, &mut spare)?;
+        let before = counted_allocations();
+        requests(handle, &reply, &replies, &mut spare)?;
+        Some((before, counted_allocations() - before))
+    });
+    let Some((before, during)) = counted else {
+        return;
+    };
+    assert!(before > 0, "the thread is counted");
+    // On a slow host, regions are cleaned meanwhile: their log is written from memory of its own.
+    let most = COUNT / 20;
+    assert!(during <= most, "{during} allocations for {COUNT} requests");
+}
+
+#[test]
+fn reads_of_delayed_legs_take_the_time_of_a_rotating_disk() {
+    const READS: u64 = 20;
+    let taken = served(Some("hdd*2"), |handle| {
+        let (reply, replies) = ReplyTo::new(1);
+        let begun = Instant::now();
+        for number in 0..READS {
+            let offset = number * 7919 % 3000 * 4096;
+            handle.request(request(Access::Read, offset, 4096, Vec::new(), &reply));
+            let ended = replies.recv_timeout(PATIENCE).ok()?;
+            assert_eq!((ended.errno, ended.data.len()), (0, 4096));
+        }
+        Some(begun.elapsed())
+    });
+    // The disk turns once in 16 ms, and the angle of a read is random: half a turn on average.
+    let least = Duration::from_millis(2 * READS);
+    assert!(taken.is_none_or(|taken| taken >= least), "{taken:?}");
+}
