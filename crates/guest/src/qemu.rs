@@ -50,6 +50,8 @@ pub enum Boot<'a> {
         kernel: &'a Path,
         /// The initramfs.
         initramfs: &'a Path,
+        /// The rate of the time stamp counter of an emulated guest, which is that of the host, kHz; `None`: not known.
+        counter_khz: Option<u64>,
     },
     /// A user's disk image.
     Image {
@@ -205,10 +207,21 @@ impl Machine<'_> {
     fn boot_words(&self, disks: usize) -> Vec<String> {
         let shown = |path: &Path| path.display().to_string();
         match self.boot {
-            Boot::Initramfs { kernel, initramfs } => {
+            Boot::Initramfs {
+                kernel,
+                initramfs,
+                counter_khz,
+            } => {
+                // An emulated guest counts the host's ticks. Its kernel would measure their rate with an emulated timer: on a busy host
+                // the result can be several times too low, and the clock as much too fast. The kernel corrects at most 1 %.
+                let clock = match (self.acceleration, counter_khz) {
+                    (Acceleration::Kvm, _) => "tsc=reliable".to_owned(),
+                    (_, Some(khz)) => format!("tsc=reliable tsc_early_khz={khz}"),
+                    (_, None) => "clocksource=hpet".to_owned(),
+                };
                 // The kernel's test of the timer fails, and it panics, if a busy host delays the interrupts of an emulated guest.
                 let append = format!(
-                    "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check hostname={} {TOKEN_ARGUMENT}{},{}{}",
+                    "console=ttyS0 quiet panic=-1 {clock} no_timer_check hostname={} {TOKEN_ARGUMENT}{},{}{}",
                     self.vm.names()[self.number as usize - 1],
                     self.token,
                     disks,
@@ -450,6 +463,7 @@ mod tests {
             boot: Boot::Initramfs {
                 kernel: Path::new("/k"),
                 initramfs: Path::new("/i"),
+                counter_khz: None,
             },
             folder: Path::new("/run/a,b"),
             below: &below,
@@ -521,6 +535,39 @@ mod tests {
                 "nvme,drive=disk1,serial=iodyno1",
             ],
         );
+    }
+
+    #[test]
+    fn an_emulated_guest_does_not_measure_the_rate_of_its_clock() {
+        let vm = VmLayer::default();
+        for (acceleration, counter_khz, expected) in [
+            (
+                Acceleration::Tcg,
+                Some(2_596_125),
+                "tsc=reliable tsc_early_khz=2596125",
+            ),
+            (Acceleration::Tcg, None, "clocksource=hpet"),
+            (Acceleration::Kvm, Some(2_596_125), "tsc=reliable"),
+        ] {
+            let machine = Machine {
+                vm: &vm,
+                token: "0a1b",
+                number: 1,
+                acceleration,
+                boot: Boot::Initramfs {
+                    kernel: Path::new("/k"),
+                    initramfs: Path::new("/i"),
+                    counter_khz,
+                },
+                folder: Path::new("/run/x"),
+                below: &[],
+                share: None,
+                discard: true,
+            };
+            let command = machine.command().join(" ");
+            let words = format!("panic=-1 {expected} no_timer_check");
+            assert!(command.contains(&words), "{command}");
+        }
     }
 
     #[test]

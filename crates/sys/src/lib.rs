@@ -31,7 +31,7 @@ pub use aio::AioBackend;
 pub use backend::{
     Backend, BackendError, Capabilities, Completion, Completions, File, Op, OpKind, Slot,
 };
-pub use clock::{Clock, MonotonicClock};
+pub use clock::{Clock, MonotonicClock, counter_khz};
 pub use mapped::MappedFiles;
 pub use nbd::NbdBackend;
 pub use null::NullBackend;

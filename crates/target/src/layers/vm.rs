@@ -37,6 +37,8 @@ const LONGEST_SOCKET: usize = 107;
 struct OwnBoot {
     kernel: Kernel,
     initramfs: PathBuf,
+    /// See [`Boot::Initramfs`].
+    counter_khz: Option<u64>,
 }
 
 impl OwnBoot {
@@ -44,6 +46,7 @@ impl OwnBoot {
         Boot::Initramfs {
             kernel: &self.kernel.image,
             initramfs: &self.initramfs,
+            counter_khz: self.counter_khz,
         }
     }
 }
@@ -607,7 +610,15 @@ impl Making<'_, '_> {
         };
         let kernel = kernel(self.hands.host, vm).map_err(|error| diagnostic(&error))?;
         let initramfs = self.initramfs(&kernel, vm, below, above, &cache)?;
-        Ok(OwnBoot { kernel, initramfs })
+        // Otherwise its rate changes, or differs between the CPUs.
+        let sources = "devices/system/clocksource/clocksource0/available_clocksource";
+        let sources = text(self.hands.host.roots().sys.join(sources)).unwrap_or_default();
+        let constant = sources.split_whitespace().any(|source| source == "tsc");
+        Ok(OwnBoot {
+            kernel,
+            initramfs,
+            counter_khz: constant.then(iodyno_sys::counter_khz).flatten(),
+        })
     }
 
     /// The same as [`Making::acceleration`] for guests that boot an image: a guest that boots iodyno's own initramfs is tried first, if
