@@ -192,6 +192,7 @@ pub fn part(clones: Vec<CloneResult>) -> Part {
         node: "local".to_owned(),
         clock_offset_ns: 0,
         clock_error_ns: 0,
+        clock_at_ns: 0,
         clock_after: None,
         start_late_ns: 0,
         environment: environment(),

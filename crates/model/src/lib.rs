@@ -105,7 +105,7 @@ pub use operations::{
 };
 pub use pacing::{Arrival, DirectionRate, Flow, LatencyTarget, Pacing, ThinkTime};
 pub use part::{
-    BadBlock, ClockOffset, CloneResult, ControlGroupUse, CpuUse, DepthUse, DeviceUse,
+    BadBlock, ClockOffset, ClockRate, CloneResult, ControlGroupUse, CpuUse, DepthUse, DeviceUse,
     DirectionResult, EndedBy, EngineUsed, ErrorCount, FileState, HostUse, MissedOps, OpInFlight,
     Part, RunningStats, SampleStats, ServerUse, Settled, Stalls, Step, StepTime, VerifyResult,
 };

@@ -101,6 +101,10 @@ impl<L: Launcher> Node for L {
         })
     }
 
+    fn has_own_clock(&self) -> bool {
+        self.connection().is_some()
+    }
+
     fn settle<'a>(
         &'a self,
         settling: &Settling,

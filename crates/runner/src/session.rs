@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use iodyno_model::{BoundPlan, ClockOffset, Diagnostic, Outcome, Settling, StopRequest};
+use iodyno_model::{BoundPlan, ClockOffset, ClockRate, Diagnostic, Outcome, Settling, StopRequest};
 use iodyno_target::layers::{Cleaned, Guest, ProvisionRequest, Provisioned, TornDown};
 use iodyno_target::settle::Unsettled;
 
@@ -26,6 +26,11 @@ const LEAD_NS: u64 = 500_000;
 const LEAD_ROUND_TRIPS: u64 = 10;
 /// Number of pings to each node before the start, and after the end: the fastest one determines the clock's offset.
 const PINGS: u32 = 16;
+/// The same before the preparation, which is only the begin of a measurement of the clock's rate.
+const FIRST_PINGS: u32 = 4;
+/// A trial is refused if the rate of a node's clock is off by more than this share: its figures would be wrong by as much. A clock that
+/// is being synchronised is off by at most 0.05 % with the kernel's means.
+const WRONG_RATE: f64 = 0.03;
 /// The longest lead that is due to slow round trips, ns.
 const LONGEST_LEAD_NS: u64 = 5_000_000_000;
 
@@ -86,6 +91,11 @@ pub trait Node: Sync {
     /// # Errors
     /// The node cannot be started.
     fn open(&self, plan: &BoundPlan) -> Result<Box<dyn Session + '_>, RunnerError>;
+
+    /// Whether its clock is another one than this host's.
+    fn has_own_clock(&self) -> bool {
+        false
+    }
 
     /// Begins to settle the host before a trial with I/O on (some of) these paths. The result is what could not be settled; it
     /// is there soon after `stop` is set.
@@ -213,8 +223,10 @@ pub fn carry_out(
 /// The plan of each node is checked against the node's capabilities before anything is prepared. The start has four steps, each
 /// begun when all nodes have done the one before: all are ready; the offset of each clock is read; each is armed with the start
 /// instant in its own clock, and acknowledges; all are told to go. If a node ends before that, the others are aborted. If
-/// one is lost or dies after the start, the others are told to finish. Trials in the background end when all others have. With several nodes, the offset of each clock is read again when its
-/// trial has ended. Returns each node's end when all have ended.
+/// one is lost or dies after the start, the others are told to finish. Trials in the background end when all others have.
+///
+/// With several nodes, or one with a clock of its own, the offset of each clock is also read before the preparation and when the trial
+/// has ended. If the rate of a clock is wrong, the trial does not begin, or has failed. Returns each node's end when all have ended.
 pub fn drive(
     nodes: &[(&dyn Node, &BoundPlan)],
     stop: &StopFlag,
@@ -324,6 +336,8 @@ fn lead_ns(members: &[Member<'_>]) -> u64 {
 enum Phase {
     /// No hello yet.
     Connecting,
+    /// Its clock is being read for the first time.
+    Greeting,
     Preparing,
     /// Waits for the other nodes.
     Ready,
@@ -350,6 +364,8 @@ struct Member<'a> {
     virtual_time: bool,
     /// Whether its clock is read again after the trial.
     stays: bool,
+    /// The clock before the preparation.
+    clock_before: ClockOffset,
     clock: ClockOffset,
     clock_after: Option<ClockOffset>,
     /// The last ping, and when it was sent, parent's clock ns.
@@ -370,7 +386,7 @@ struct Member<'a> {
 }
 
 impl<'a> Member<'a> {
-    fn open(node: &'a dyn Node, plan: &'a BoundPlan, stays: bool) -> Member<'a> {
+    fn open(node: &'a dyn Node, plan: &'a BoundPlan, several: bool) -> Member<'a> {
         let (session, end) = match node.open(plan) {
             Ok(session) => (Some(session), None),
             Err(error) => (None, Some(Err(error))),
@@ -380,7 +396,8 @@ impl<'a> Member<'a> {
             session,
             phase: Phase::Connecting,
             virtual_time: false,
-            stays,
+            stays: several || node.has_own_clock(),
+            clock_before: ClockOffset::UNKNOWN,
             clock: ClockOffset::UNKNOWN,
             clock_after: None,
             ping: (0, 0),
@@ -450,10 +467,10 @@ impl<'a> Member<'a> {
                 if !faults.is_empty() {
                     self.faults = Some(TrialEnd::Unprepared(faults));
                     self.abort();
-                } else if self.stopped < StopRequest::Finish {
-                    self.phase = Phase::Preparing;
-                    let plan = Box::new(self.plan.clone());
-                    self.send(Command::Prepare { plan });
+                } else if self.stays {
+                    self.read_clock(Phase::Greeting);
+                } else {
+                    self.prepare();
                 }
             }
             Message::Clock { number, now_ns } => self.clock_read(number, now_ns),
@@ -486,7 +503,13 @@ impl<'a> Member<'a> {
                 {
                     part.clock_offset_ns = self.clock.offset_ns;
                     part.clock_error_ns = self.clock.error_ns;
+                    part.clock_at_ns = self.clock.at_ns;
                     part.clock_after = self.clock_after;
+                }
+                if let TrialEnd::Done(part, outcome @ Outcome::Completed) = &mut end
+                    && let Some((what, _)) = part.clock_rate().and_then(wrong_rate)
+                {
+                    *outcome = Outcome::Failed(what);
                 }
                 if let (TrialEnd::Done(_, outcome), true) = (&mut end, self.without_others)
                     && matches!(outcome, Outcome::Interrupted(_))
@@ -510,13 +533,24 @@ impl<'a> Member<'a> {
         }));
     }
 
+    fn prepare(&mut self) {
+        if self.stopped < StopRequest::Finish {
+            self.phase = Phase::Preparing;
+            let plan = Box::new(self.plan.clone());
+            self.send(Command::Prepare { plan });
+        }
+    }
+
     /// Begins to read its clock, in this phase.
     fn read_clock(&mut self, phase: Phase) {
         self.phase = phase;
         if self.virtual_time {
             self.clock_known();
         } else {
-            self.pings_left = PINGS;
+            self.pings_left = match phase {
+                Phase::Greeting => FIRST_PINGS,
+                _ => PINGS,
+            };
             self.ping();
         }
     }
@@ -537,6 +571,7 @@ impl<'a> Member<'a> {
         let read = ClockOffset::of_round_trip(sent_ns, node_ns, now_ns);
         self.slowest_ns = self.slowest_ns.max(now_ns.saturating_sub(sent_ns));
         let known = match self.phase {
+            Phase::Greeting => &mut self.clock_before,
             Phase::Finished => self.clock_after.get_or_insert(ClockOffset::UNKNOWN),
             _ => &mut self.clock,
         };
@@ -552,8 +587,17 @@ impl<'a> Member<'a> {
 
     fn clock_known(&mut self) {
         match self.phase {
+            Phase::Greeting => self.prepare(),
             Phase::Finished => self.send(Command::Leave),
-            _ => self.phase = Phase::Synchronised,
+            _ => {
+                self.phase = Phase::Synchronised;
+                let rate = self.clock_before.rate_until(&self.clock);
+                if let Some((what, hint)) = rate.and_then(wrong_rate) {
+                    let fault = Diagnostic::error(what).hint(hint);
+                    self.faults = Some(TrialEnd::Unprepared(vec![fault]));
+                    self.abort();
+                }
+            }
         }
     }
 
@@ -573,6 +617,19 @@ impl<'a> Member<'a> {
         self.phase = Phase::Running;
         self.send(Command::Go);
     }
+}
+
+/// What is wrong with the rate of a node's clock, and what to do.
+fn wrong_rate(rate: ClockRate) -> Option<(String, &'static str)> {
+    rate.is_off_by(WRONG_RATE).then(|| {
+        let what = format!(
+            "its clock runs at {:.2} times the rate of this host's (± {:.2}), so that its times and rates would be wrong",
+            rate.rate, rate.error
+        );
+        let hint = "wait until the clocks are synchronised. The kernel of a virtual machine can have measured a wrong rate when it \
+                    booted: start it anew, or boot it with `clocksource=hpet`";
+        (what, hint)
+    })
 }
 
 #[cfg(test)]

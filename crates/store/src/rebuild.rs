@@ -193,6 +193,7 @@ impl Rebuilder {
             node: "local".to_owned(),
             clock_offset_ns: 0,
             clock_error_ns: 0,
+            clock_at_ns: 0,
             clock_after: None,
             start_late_ns: 0,
             environment,

@@ -1,6 +1,6 @@
 //! Conditions of the host during the trial: stolen CPU time and clocks.
 
-use iodyno_model::{Environment, Finding, FindingKind, HostUse, SeriesKind, Weight};
+use iodyno_model::{Environment, Finding, FindingKind, HostUse, Part, SeriesKind, Weight};
 use iodyno_units::Nanos;
 
 use super::{Evidence, finding, remedied};
@@ -23,6 +23,9 @@ const DRIFT_PER_MILLION: u64 = 500;
 
 /// Slack for reading two clocks one after the other on a busy host, ns.
 const DRIFT_SLACK_NS: u64 = 5_000_000;
+
+/// The rate of a node's clock may be off by this share: the kernels of both hosts discipline their clocks by at most half of it.
+const WRONG_RATE: f64 = 0.001;
 
 /// A clock read that takes longer than this, ns, is a system call or a device access. It happens twice per
 /// kernel entry and adds to every latency.
@@ -47,6 +50,7 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     }
     for part in &evidence.trial.parts {
         found.extend(clock_set(&part.host));
+        found.extend(clock_rate(part));
         found.extend(slow_clock(&part.environment));
     }
     found
@@ -126,6 +130,27 @@ fn clock_set(host: &HostUse) -> Option<Finding> {
                 "wall clock against monotonic clock > {} + {DRIFT_PER_MILLION} ppm",
                 Nanos(DRIFT_SLACK_NS)
             ),
+        )
+    })
+}
+
+fn clock_rate(part: &Part) -> Option<Finding> {
+    let clock = part.clock_rate()?;
+    clock.is_off_by(WRONG_RATE).then(|| {
+        remedied(
+            finding(
+                FindingKind::ClockTrouble,
+                Weight::Warning,
+                format!(
+                    "the node's clock ran at {:.4} times the rate of this host's clock (± {:.4}): its times and rates are wrong by as much",
+                    clock.rate, clock.error
+                ),
+                format!(
+                    "the rate of the node's clock differs from that of this host's clock by more than {} % and the error",
+                    WRONG_RATE * 100.0
+                ),
+            ),
+            "wait until the clocks are synchronised, and check the clock source of the node",
         )
     })
 }

@@ -1,6 +1,6 @@
 use iodyno_model::{
-    Arrival, Content, ControlGroupUse, Direction, EngineKind, ErrorCount, Finding, FindingKind,
-    MissedOps, Outcome, Part, StackLayer, Trial, VerifyResult, Weight, Workload,
+    Arrival, ClockOffset, Content, ControlGroupUse, Direction, EngineKind, ErrorCount, Finding,
+    FindingKind, MissedOps, Outcome, Part, StackLayer, Trial, VerifyResult, Weight, Workload,
 };
 use iodyno_units::Nanos;
 
@@ -625,6 +625,16 @@ fn reads_of_holes_are_reported() {
     );
 }
 
+/// The node's clock gained this time, ns, in the 20 s between two readings.
+fn clock_gained(part: &mut Part, drift_ns: i64) {
+    (part.clock_error_ns, part.clock_at_ns) = (500_000, 1_000_000_000);
+    part.clock_after = Some(ClockOffset {
+        offset_ns: part.clock_offset_ns + drift_ns,
+        error_ns: 500_000,
+        at_ns: 21_000_000_000,
+    });
+}
+
 #[test]
 fn stolen_time_and_clocks_are_reported() {
     check(
@@ -649,6 +659,20 @@ fn stolen_time_and_clocks_are_reported() {
     check(
         "disciplined",
         |_, t| part(t).host.clock_drift_ns = 14_000_000,
+        &[],
+        &[],
+    );
+    // 0.2 % in 20 s, ± 1 ms.
+    check(
+        "a fast clock",
+        |_, t| clock_gained(part(t), 40_000_000),
+        &[(ClockTrouble, Warning)],
+        &["1.0020 times", "± 0.0001"],
+    );
+    // 500 ppm.
+    check(
+        "a clock that is synchronised",
+        |_, t| clock_gained(part(t), 10_000_000),
         &[],
         &[],
     );

@@ -14,6 +14,9 @@ object!(NodeView<'a>(part in &'a Part) {
     // After the end, with several nodes.
     clock_offset_after_ns [opt]: part.clock_after.map(|after| after.offset_ns),
     clock_error_after_ns [opt]: part.clock_after.map(|after| after.error_ns),
+    // Time of its clock that passed in one unit of this host's time, between the two readings, with its maximum error.
+    clock_rate [opt]: part.clock_rate().map(|clock| clock.rate),
+    clock_rate_error [opt]: part.clock_rate().map(|clock| clock.error),
     // From the instant at which all nodes were to start.
     start_late_ns [opt]: Some(part.start_late_ns).filter(|late| *late > 0),
     environment: EnvironmentView(&part.environment),

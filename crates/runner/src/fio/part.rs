@@ -66,6 +66,7 @@ pub(super) fn part(
         node: "local".to_owned(),
         clock_offset_ns: 0,
         clock_error_ns: 0,
+        clock_at_ns: 0,
         clock_after: None,
         start_late_ns: origin_ns - start.instant_ns,
         start_unix_ms: Some(start.unix_ms + (origin_ns - start.instant_ns) / 1_000_000),

@@ -188,6 +188,8 @@ struct Ahead {
     by_ns: u64,
     /// How much further ahead it is after the trial.
     drift_ns: u64,
+    /// How much further ahead it is after the preparation.
+    prepared_drift_ns: u64,
     hello: Hello,
     told: Mutex<Vec<Command>>,
     log: Option<Log>,
@@ -206,6 +208,7 @@ impl Ahead {
         Ahead {
             by_ns,
             drift_ns: 0,
+            prepared_drift_ns: 0,
             hello: Hello::new(vec![psync]),
             told: Mutex::default(),
             log: None,
@@ -232,6 +235,7 @@ struct AheadSession<'a> {
     /// Polls until it acknowledges the start; `None`: it is not armed, or has acknowledged.
     acknowledges: Option<u32>,
     stays: bool,
+    prepared: bool,
     gone: bool,
 }
 
@@ -240,6 +244,7 @@ fn empty_part() -> Part {
         node: "ahead".to_owned(),
         clock_offset_ns: 0,
         clock_error_ns: 0,
+        clock_at_ns: 0,
         clock_after: None,
         start_late_ns: 0,
         environment: Environment::default(),
@@ -266,15 +271,19 @@ impl Session for AheadSession<'_> {
             Message::Ended(end)
         };
         let answer = match command {
-            Command::Prepare { .. } => Some(Message::Event(Event::Admitted {
-                targets: Vec::new(),
-            })),
+            Command::Prepare { .. } => {
+                self.prepared = true;
+                Some(Message::Event(Event::Admitted {
+                    targets: Vec::new(),
+                }))
+            }
             Command::Proceed => Some(Message::Event(Event::Ready {
                 environment: Box::default(),
                 notes: Vec::new(),
             })),
             Command::Ping { number } => {
-                let drift_ns = u64::from(self.gone) * self.node.drift_ns;
+                let drift_ns = u64::from(self.gone) * self.node.drift_ns
+                    + u64::from(self.prepared) * self.node.prepared_drift_ns;
                 Some(Message::Clock {
                     number,
                     now_ns: clock::now() + self.node.by_ns + drift_ns,
@@ -333,6 +342,7 @@ impl Node for Ahead {
             queued: VecDeque::from([hello]),
             acknowledges: None,
             stays: false,
+            prepared: false,
             gone: false,
         }))
     }
@@ -449,8 +459,8 @@ fn nodes_start_at_one_instant_each_by_its_own_clock() {
         let pings = pings
             .iter()
             .filter(|one| matches!(one, Command::Ping { .. }));
-        // Before the start, and after the end.
-        assert_eq!(pings.count(), 2 * PINGS as usize);
+        // Before the preparation, before the start, and after the end.
+        assert_eq!(pings.count(), (FIRST_PINGS + 2 * PINGS) as usize);
     }
     for (start, error) in &starts {
         assert!(start.abs_diff(starts[0].0) <= error + starts[0].1);
@@ -593,6 +603,39 @@ fn the_clock_is_read_again_after_the_trial_if_there_are_several_nodes() {
         panic!("{ends:?}");
     };
     assert_eq!(part.clock_after, None);
+}
+
+#[test]
+fn a_trial_does_not_begin_with_a_clock_of_a_wrong_rate_and_has_failed_with_one() {
+    let plan = plan("/", vec![job("j")]);
+    let ends_with = |node: Ahead| {
+        let nodes = [Ahead::new(0), node];
+        let members = nodes.each_ref().map(|node| (node as &dyn Node, &plan));
+        let ends = drive(&members, &StopFlag::new(), &mut |_, _| {});
+        let [_, end] = <[_; 2]>::try_from(ends).unwrap();
+        (end.unwrap(), nodes[1].told.lock().unwrap().clone())
+    };
+    // Longer than any preparation here could take.
+    let (end, told) = ends_with(Ahead {
+        prepared_drift_ns: 1 << 50,
+        ..Ahead::new(0)
+    });
+    let TrialEnd::Unprepared(faults) = end else {
+        panic!("{end:?}");
+    };
+    assert!(
+        faults[0].message.contains("times the rate of this host's"),
+        "{faults:?}"
+    );
+    assert!(!told.contains(&Command::Go), "{told:?}");
+    let (end, _) = ends_with(Ahead {
+        drift_ns: 1 << 50,
+        ..Ahead::new(0)
+    });
+    let TrialEnd::Done(_, Outcome::Failed(why)) = end else {
+        panic!("{end:?}");
+    };
+    assert!(why.contains("times the rate of this host's"), "{why}");
 }
 
 #[test]

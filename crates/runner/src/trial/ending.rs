@@ -267,6 +267,7 @@ impl Trial<'_> {
         self.prepared.notes.extend(assemble::cut_off(&ended, jobs));
         let stalls = stalls(ended.iter().map(|clone| &clone.pauses));
         let mut part = Part {
+            clock_at_ns: 0,
             clock_after: None,
             start_late_ns: self.late_ns,
             node: "local".to_owned(),
