@@ -154,9 +154,16 @@ impl<'d> Section<'d> {
             });
         }
         let names = || words.iter().map(|(word, _)| *word);
+        // Another number is no typing error: `raid5` does not mean `raid1`.
+        let numbered = |word: &str| {
+            word.trim_end_matches(|c: char| c.is_ascii_digit())
+                .to_owned()
+        };
         let hint = match closest(&found.value, names()) {
-            Some(near) => format!("did you mean `\"{near}\"`?"),
-            None => format!("it is one of {}", listed(&names().collect::<Vec<_>>())),
+            Some(near) if numbered(near) == near || numbered(near) != numbered(&found.value) => {
+                format!("did you mean `\"{near}\"`?")
+            }
+            _ => format!("it is one of {}", listed(&names().collect::<Vec<_>>())),
         };
         let message = format!("`{}` cannot be {:?}", self.full(name), found.value);
         report.error(found.at, message, hint);

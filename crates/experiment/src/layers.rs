@@ -208,7 +208,10 @@ fn words<'d>(
                 .iter()
                 .any(|word| matches!(word, Word::Kind(other, _) if *other == kind));
             if twice {
-                let hint = "list them as `layers = [{ kind = … }, …]`, each with its options";
+                let hint = match kind {
+                    "vm" => "virtual machines cannot be made in virtual machines: name `vm` once",
+                    _ => "list them as `layers = [{ kind = … }, …]`, each with its options",
+                };
                 report.error(at, format!("`{kind}` is twice in the target"), hint);
                 return None;
             }
@@ -411,6 +414,15 @@ fn built(
             report.error(at.clone(), message, hint);
             return None;
         }
+        let in_guest = layers.iter().any(|below| matches!(below, Layer::Vm(_)));
+        if in_guest && ["delay", "mirror", "throttle", "vm"].contains(&kind) {
+            let message = format!("`{kind}` cannot be made in a virtual machine");
+            let hint = match kind {
+                "vm" => "name `vm` once",
+                _ => "put it below `vm`, or leave it out",
+            };
+            report.error(at.clone(), message, hint);
+        }
         if kind == "vm" {
             let shares = keyed.at("share");
             match (&shares, given == Some(Gives::Folder)) {
@@ -484,6 +496,10 @@ fn misfit(kind: &str, needs: Needs) -> (String, String) {
         Needs::Devices => ("devices", "loop on file on /PATH"),
         Needs::DevicesOrFiles => ("devices or files", "file on /PATH"),
         Needs::Any => ("a layer", "loop on file on /PATH"),
+    };
+    let example = match kind {
+        "nfs" => "ext4 on vm on file on /PATH",
+        _ => example,
     };
     (
         format!("`{kind}` needs {what} below it"),
@@ -877,17 +893,35 @@ fn dm(keyed: &Keyed<'_>, report: &mut Report<'_>) -> DmTarget {
         }
         "crypt" => {
             let cipher = keyed.text("cipher", report).map(|text| text.value);
+            let cipher = cipher.unwrap_or_else(|| "aes-xts-plain64".to_owned());
+            let bits = keyed.count("key_bits", report).unwrap_or(512);
+            let at = keyed.at("key_bits").or_else(|| keyed.at("cipher"));
+            if let (Some(at), Some(lengths)) = (at, wrong_key(&cipher, bits)) {
+                let message = format!("`{cipher}` has no keys of {bits} bits");
+                report.error(at, message, format!("set `dm.key_bits` to {lengths}"));
+            }
             DmTarget::Crypt {
-                cipher: cipher.unwrap_or_else(|| "aes-xts-plain64".to_owned()),
-                key_bits: keyed
-                    .count("key_bits", report)
-                    .map_or(512, |bits| bits as u32),
+                key_bits: bits as u32,
+                cipher,
                 sector: keyed.sector("sector", report),
             }
         }
         "log-writes" => DmTarget::LogWrites,
         _ => DmTarget::Linear,
     }
+}
+
+/// The lengths of keys that a cipher has, if this one is not among them. Of ciphers other than AES, only that it is a whole number of bytes
+/// is known.
+fn wrong_key(cipher: &str, bits: u64) -> Option<&'static str> {
+    let (lengths, words): (&[u64], _) = match cipher {
+        // XTS has two keys.
+        xts if xts.starts_with("aes-xts-") => (&[256, 384, 512], "256, 384 or 512"),
+        aes if aes.starts_with("aes-") => (&[128, 192, 256], "128, 192 or 256"),
+        _ if !bits.is_multiple_of(8) => (&[], "a multiple of 8"),
+        _ => return None,
+    };
+    (!lengths.contains(&bits)).then_some(words)
 }
 
 /// Whether the disks have threads of their own. qemu 7.2 has none for NVMe.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use iodyno_document::{Node, Report, Table, listed, wrong};
-use iodyno_model::{Configuration, NodeAddress, PlannedNode, Workload, closest, nodes_of};
+use iodyno_model::{Configuration, NodeAddress, PlannedNode, Target, Workload, closest, nodes_of};
 
 use crate::check::{Keyed, named_hint};
 use crate::keys::NODE;
@@ -118,7 +118,8 @@ impl Nodes {
         found
     }
 
-    /// Reports that a workload and a configuration on which it runs have no node in common.
+    /// Reports that a workload and a configuration on which it runs have no node in common, or that one of their nodes cannot make the
+    /// configuration's storage.
     pub(crate) fn check_pair(
         &self,
         (workload, at): (&Workload, &Range<usize>),
@@ -130,7 +131,24 @@ impl Nodes {
         }
         for configuration in configurations {
             let runs = workload.only.is_empty() || workload.only.contains(&configuration.name);
-            if runs && nodes_of(&self.planned, configuration, workload).is_empty() {
+            let nodes = nodes_of(&self.planned, configuration, workload);
+            let with_fio = |place: &&usize| {
+                matches!(self.planned[**place].at.parse(), Ok(NodeAddress::Fio(_)))
+            };
+            if let (true, Target::Made(_), Some(place)) =
+                (runs, &configuration.target, nodes.iter().find(with_fio))
+            {
+                let message = format!(
+                    "`{}` has storage that is made, which the node `{}` does not do: fio does its I/O",
+                    configuration.name, self.planned[*place].name
+                );
+                let hint = format!(
+                    "use existing storage, or name other nodes in `nodes` of `{}` or `{}`",
+                    configuration.name, workload.name
+                );
+                report.error(at.clone(), message, hint);
+            }
+            if runs && nodes.is_empty() {
                 let message = format!(
                     "`{}` and the configuration `{}` have no node in common",
                     workload.name, configuration.name

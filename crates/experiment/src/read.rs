@@ -22,7 +22,7 @@ use crate::params::{
     As, Variable, Variables, mentions, parameters, replaced, replaced_entry, replaced_table,
 };
 use crate::simulated::simulate;
-use crate::workloads::{Reader, TOOLS, ignored_option, is_option, renamed};
+use crate::workloads::{Reader, TOOLS, check_passthrough, ignored_option, is_option, renamed};
 
 /// What a text is read with.
 pub struct Context<'a> {
@@ -577,6 +577,7 @@ impl File<'_, '_, '_> {
                 workload.only = only.clone();
                 workload.nodes = own_nodes.clone();
                 nodes.check_pair((&workload, &instance.at), configurations, self.report);
+                check_passthrough((&workload, &instance.at), configurations, self.report);
                 workload.dimensions = instance.dimensions.clone();
                 workload.rounds = keyed
                     .count("rounds", self.report)

@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use iodyno_document::{Entry, Node, Report, Section, Table, Value, wrong};
 use iodyno_fileops::{Described, Overrides};
 use iodyno_fio::Host;
-use iodyno_model::{Diagnostic, Severity, Source, Work, Workload};
+use iodyno_model::{
+    Configuration, Diagnostic, DiskInterface, EngineKind, Job, Layer, Severity, Source, Work,
+    Workload,
+};
 use iodyno_units::Nanos;
 
 use crate::check::{Keyed, scalars};
@@ -468,4 +471,40 @@ pub(crate) fn renamed(mut workload: Workload, name: &str, source: &str) -> Workl
     }
     workload.name = name.to_owned();
     workload
+}
+
+/// Reports that a workload issues NVMe commands, and runs on storage that is made and is not an NVMe device.
+pub(crate) fn check_passthrough(
+    (workload, at): (&Workload, &Range<usize>),
+    configurations: &[Configuration],
+    report: &mut Report<'_>,
+) {
+    let passes = |job: &Job| {
+        let blocks = job.work.blocks();
+        blocks.is_some_and(|blocks| blocks.engine.kind == EngineKind::IoUringCmd)
+    };
+    if !workload.jobs.iter().any(passes) {
+        return;
+    }
+    let runs = |it: &&Configuration| workload.only.is_empty() || workload.only.contains(&it.name);
+    for configuration in configurations.iter().filter(runs) {
+        let Some(provision) = configuration.provision() else {
+            continue;
+        };
+        let mut layers = provision.layers.iter();
+        let fits = match layers.find(|layer| !matches!(layer, Layer::Throttle(_))) {
+            // The guard finds out which device it is.
+            Some(Layer::Device { .. }) | None => true,
+            Some(Layer::Vm(vm)) => vm.share.is_none() && vm.disk().interface == DiskInterface::Nvme,
+            Some(_) => false,
+        };
+        if !fits {
+            let message = format!(
+                "`{}` needs an NVMe device for `io_uring_cmd`, and the configuration `{}` has none",
+                workload.name, configuration.name
+            );
+            let hint = "put `vm` on top and set `vm.disk.interface` to `nvme`, use `device on /dev/nvme0n1`, or leave the pair out with `only`";
+            report.error(at.clone(), message, hint);
+        }
+    }
 }

@@ -400,6 +400,30 @@ fn layers_that_do_not_fit_are_errors() {
             "1:1 `file` lacks `size`",
         ),
         ("target = \"throttle on /x\"", "1:1 `throttle` has no limit"),
+        (
+            "target = \"vm on vm on /dev/x\"",
+            "2:10 `vm` is twice in the target",
+        ),
+        (
+            "layers = [{ kind = \"vm\" }, { kind = \"vm\" }, { kind = \"device\", paths = [\"/dev/x\"] }]",
+            "2:10 `vm` cannot be made in a virtual machine",
+        ),
+        (
+            "target = \"delay on vm on /dev/x\"\ndelay.read = \"1ms\"",
+            "2:10 `delay` cannot be made in a virtual machine",
+        ),
+        (
+            "target = \"dm on /dev/x\"\ndm = { target = \"crypt\", key_bits = 77 }",
+            "3:26 `aes-xts-plain64` has no keys of 77 bits",
+        ),
+        (
+            "target = \"dm on /dev/x\"\ndm = { target = \"crypt\", cipher = \"aes-cbc-essiv:sha256\" }",
+            "3:26 `aes-cbc-essiv:sha256` has no keys of 512 bits",
+        ),
+        (
+            "target = \"md on zram\"\nzram.size = \"1g\"\nmd.level = \"raid5\"",
+            "4:12 `md.level` cannot be \"raid5\"",
+        ),
         ("fill = \"1GiB\"", "1:1 a configuration lacks `target`"),
         (
             "target = \"/x\"\nlayers = []",
@@ -1393,10 +1417,39 @@ fn every_error_of_nodes_has_its_place() {
         faults(&apart),
         ["12:11 `w` and the configuration `c` have no node in common"]
     );
+    let with_fio = "[node.a]\nat = \"local?fio\"\n[configuration.c]\ntarget = \"ext4 on zram\"\nzram.size = \"1g\"\n";
+    assert_eq!(
+        faults(&format!("{with_fio}{WORK}")),
+        ["6:11 `c` has storage that is made, which the node `a` does not do: fio does its I/O"]
+    );
     assert_eq!(
         faults(&format!("{WORK}nodes = \"a\"\n")),
         ["3:9 there is no node `a`"]
     );
+}
+
+#[test]
+fn nvme_commands_need_an_nvme_device() {
+    let job = "[workload.w]\nfio = { rw = \"read\", ioengine = \"io_uring_cmd\", size = \"1m\" }\n";
+    for (target, good) in [
+        ("target = \"device on /dev/x\"", true),
+        (
+            "target = \"vm on /dev/x\"\nvm.disk.interface = \"nvme\"",
+            true,
+        ),
+        ("target = \"vm on /dev/x\"", false),
+        ("target = \"ext4 on vm on /dev/x\"", false),
+        ("target = \"zram\"\nzram.size = \"1g\"", false),
+    ] {
+        let text = format!("[configuration.c]\n{target}\n{job}");
+        match read_with(&text, &[]) {
+            Ok(_) => assert!(good, "{target}"),
+            Err(faults) => assert!(
+                !good && faults.len() == 1 && faults[0].message.contains("needs an NVMe device"),
+                "{target}: {faults:?}"
+            ),
+        }
+    }
 }
 
 #[test]
