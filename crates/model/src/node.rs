@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::VmAddress;
 use crate::printable::on_one_line;
+use crate::{VmAddress, closest};
 
 /// A node of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,7 +72,12 @@ impl FromStr for NodeAddress {
                 let host = &fio[..fio.len() - NodeAddress::FIO.len()];
                 host.parse().map(|host| NodeAddress::Fio(Some(host)))
             }
-            other => other.parse().map(NodeAddress::Ssh),
+            other => other.parse().map(NodeAddress::Ssh).map_err(|why| {
+                match closest(other, ["local", "local?fio", "vm:linux"].into_iter()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => why,
+                }
+            }),
         }
     }
 }
@@ -222,6 +227,9 @@ mod tests {
             ("local?fio", Ok(NodeAddress::Fio(None))),
             ("ssh://ada@h:2222?fio", Ok(NodeAddress::Fio(Some(host)))),
             ("ssh://h?fi", Err("the host contains `?`".to_owned())),
+            ("local?foi", Err("did you mean `local?fio`?".to_owned())),
+            ("locl", Err("did you mean `local`?".to_owned())),
+            ("vm;linux", Err("did you mean `vm:linux`?".to_owned())),
             ("ssh://?fio", Err("the host is empty".to_owned())),
         ] {
             assert_eq!(text.parse::<NodeAddress>(), expected, "{text}");

@@ -50,7 +50,20 @@ impl FromStr for VmAddress {
             .split(',');
         let mut faults = Vec::new();
         let kind = parts.next().unwrap_or_default();
-        if kind != "linux" {
+        if let Some(rest) = kind.strip_prefix("linux")
+            && rest.starts_with('?')
+        {
+            faults.push(format!(
+                "a virtual machine has no `{rest}`: iodyno does its I/O"
+            ));
+        } else if let Some(rest) = kind.strip_prefix("linux")
+            && rest.contains('=')
+        {
+            faults.push(format!(
+                "separate settings by commas, without spaces: `vm:linux,{}`",
+                rest.trim_start_matches(|c: char| !c.is_ascii_alphanumeric())
+            ));
+        } else if kind != "linux" {
             faults.push(format!(
                 "`{kind}` is not a kind of virtual machine: write `vm:linux`"
             ));
@@ -160,6 +173,11 @@ mod tests {
         for (text, words) in [
             ("vm:bsd", "`bsd` is not a kind"),
             ("vm:", "`` is not a kind"),
+            ("vm:linux?fio", "has no `?fio`"),
+            (
+                "vm:linux disk=1GiB",
+                "by commas, without spaces: `vm:linux,disk=1GiB`",
+            ),
             ("vm:linux,disk", "`disk` is not KEY=VALUE"),
             ("vm:linux,disk=10x", "`disk=10x`"),
             ("vm:linux,memory=1MiB", "less than 128 MiB"),
