@@ -246,6 +246,8 @@ impl Live {
 pub(crate) struct Ready {
     /// The folder or device.
     pub(crate) path: PathBuf,
+    /// The token of its storage.
+    pub(crate) token: String,
     /// How it was made.
     pub(crate) about: MadeTarget,
     /// The virtual machines that carry out its trials, with the node that reaches them; none: the run's nodes do.
@@ -466,6 +468,7 @@ impl<'a> OnNode<'a> {
             live.latest = Some(key);
             Ready {
                 path: live.path.clone(),
+                token: live.token.clone(),
                 about: live.about.clone(),
                 guests: live.guests.clone(),
                 anew: !usable,
@@ -715,9 +718,17 @@ impl<'a> OnNode<'a> {
             for fault in torn_down.faults {
                 let why = reasons(std::slice::from_ref(&fault));
                 let why = why.trim_end_matches('.');
-                let hint = fault
-                    .hint
-                    .unwrap_or("`iodyno clean` undoes the rest".to_owned());
+                let hint = (fault.hint).unwrap_or_else(|| {
+                    let mut nodes = self.plan.nodes.iter();
+                    let elsewhere = nodes.find(|it| it.name == node.name && !node.here);
+                    match elsewhere {
+                        Some(it) => format!(
+                            "`iodyno clean --node {}={}` undoes the rest",
+                            it.name, it.at
+                        ),
+                        None => "`iodyno clean` undoes the rest".to_owned(),
+                    }
+                });
                 let text = match fault.severity {
                     Severity::Error => node.says(&format!(
                         "the storage of {name} is not undone completely: {why}; {hint}"

@@ -369,17 +369,27 @@ impl<'a> TrialRun<'a> {
                 guest.sampling.processes.clear();
             }
             host.sampling.processes = bound.sampling.processes.clone();
-            host.sampling.processes.push(VmLayer::PROCESS.to_owned());
             let provision = self.plan.cell(self.key.cell).0.provision();
             let servers = provision.and_then(Provision::vm).into_iter();
-            for program in servers.flat_map(|(vm, _)| vm.servers()).map(server_program) {
-                let name = program.rsplit('/').next().unwrap_or(program).to_owned();
-                if !host.sampling.processes.contains(&name) {
-                    host.sampling.processes.push(name);
+            let servers = servers.flat_map(|(vm, _)| vm.servers()).map(server_program);
+            let servers = servers.map(|program| program.rsplit('/').next().unwrap_or(program));
+            let mut own = Vec::new();
+            for name in std::iter::once(VmLayer::PROCESS).chain(servers) {
+                if !host.sampling.processes.iter().any(|other| other == name) {
+                    host.sampling.processes.push(name.to_owned());
+                    own.push(name.to_owned());
                 }
             }
             let hosts = self.workers.len()..self.nodes.len();
-            plans.extend(hosts.map(|place| (place, host.clone())));
+            plans.extend(hosts.map(|place| {
+                let mut host = host.clone();
+                // Other runs can have processes with these names.
+                if let Some(made) = self.made.get(&self.nodes[place].host) {
+                    let own = own.iter().map(|name| (name.clone(), made.token.clone()));
+                    host.sampling.made_for.extend(own);
+                }
+                (place, host)
+            }));
         } else if samples {
             let sampled = lab.nodes.iter().enumerate();
             let sampled = sampled.filter(|(_, node)| node.only_sampled);

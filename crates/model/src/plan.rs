@@ -260,6 +260,9 @@ pub struct Sampling {
     pub every_ns: u64,
     /// Names of processes to sample in addition: servers under test.
     pub processes: Vec<String>,
+    /// The tokens of storage, by names of `processes`: of these, only those that were started to make that storage are sampled.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub made_for: BTreeMap<String, String>,
 }
 
 impl Sampling {
@@ -274,6 +277,7 @@ impl Default for Sampling {
         Sampling {
             every_ns: Sampling::EVERY_NS,
             processes: Vec::new(),
+            made_for: BTreeMap::new(),
         }
     }
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use iodyno_model::{SamplerCost, Sampling, TargetInfo, Telemetry, TelemetryBatch};
 use iodyno_target::{Roots, counters};
-use iodyno_telemetry::{Collector, Devices, Pools, Scope};
+use iodyno_telemetry::{Collector, Devices, Pools, ProcessName, Scope};
 
 use crate::clock;
 use crate::message_writer::MessageSender;
@@ -182,7 +182,12 @@ fn scope(sampling: &Sampling, targets: &[TargetInfo]) -> Scope {
         every: Duration::from_nanos(sampling.every_ns.max(Sampling::LEAST_NS)),
         devices: Devices::Named(counters::devices(targets)),
         pools: Pools::Named(pools::below(targets)),
-        processes: sampling.processes.clone(),
+        processes: (sampling.processes.iter())
+            .map(|name| ProcessName {
+                name: name.clone(),
+                made_for: sampling.made_for.get(name).cloned(),
+            })
+            .collect(),
         own: [Some(std::process::id()), parent]
             .into_iter()
             .flatten()

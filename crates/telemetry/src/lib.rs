@@ -16,4 +16,4 @@ mod text;
 
 pub use collector::Collector;
 pub use samplers::{PoolReport, PoolRow, pool_reports};
-pub use scope::{Devices, Pools, Scope};
+pub use scope::{Devices, Pools, ProcessName, Scope};

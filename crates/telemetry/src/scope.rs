@@ -20,6 +20,24 @@ pub enum Pools {
     Named(Vec<String>),
 }
 
+/// Which processes to sample.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessName {
+    /// `comm` or the last component of the program's path.
+    pub name: String,
+    /// The token of storage: only processes that were started to make it.
+    pub made_for: Option<String>,
+}
+
+impl From<String> for ProcessName {
+    fn from(name: String) -> ProcessName {
+        ProcessName {
+            name,
+            made_for: None,
+        }
+    }
+}
+
 /// What to sample, and how often.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
@@ -29,8 +47,8 @@ pub struct Scope {
     pub devices: Devices,
     /// Pools.
     pub pools: Pools,
-    /// Names of processes: `comm` or the last component of the program's path.
-    pub processes: Vec<String>,
+    /// The processes under test.
+    pub processes: Vec<ProcessName>,
     /// Processes of iodyno itself: their I/O is not that of others.
     pub own: Vec<u32>,
 }

@@ -24,6 +24,7 @@ impl SamplingArgs {
         Sampling {
             every_ns: self.sample_every.0,
             processes: each_once(&self.sample),
+            made_for: Default::default(),
         }
     }
 }

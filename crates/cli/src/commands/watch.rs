@@ -97,7 +97,10 @@ impl<'a> Monitor<'a> {
                 every,
                 devices: Devices::All,
                 pools: Pools::All,
-                processes: each_once(&args.sample),
+                processes: each_once(&args.sample)
+                    .into_iter()
+                    .map(Into::into)
+                    .collect(),
                 own: vec![std::process::id()],
             },
         );

@@ -441,6 +441,9 @@ fn a_trial_in_virtual_machines_has_a_part_of_each_and_one_of_their_sampled_host(
         .collect();
     let servers = ["zfs-fuse", VmLayer::PROCESS].map(str::to_owned);
     assert_eq!(sampled, [vec![], vec![], servers.to_vec()]);
+    // Those of another run are not counted, and those that the user named are wherever they come from.
+    let own: Vec<&String> = bound[2].sampling.made_for.keys().collect();
+    assert_eq!(own, [VmLayer::PROCESS]);
 }
 
 #[test]

@@ -90,6 +90,7 @@ fn the_scope_has_all_devices_below_the_targets_and_the_harness_itself() {
     let sampling = Sampling {
         every_ns: 1,
         processes: vec!["smbd".to_owned()],
+        ..Sampling::default()
     };
     let scope = scope(&sampling, &targets);
     assert_eq!(
@@ -102,7 +103,12 @@ fn the_scope_has_all_devices_below_the_targets_and_the_harness_itself() {
         Devices::Named(vec!["sda1".into(), "sda".into()])
     );
     assert_eq!(scope.pools, Pools::Named(vec!["tank".into()]));
-    assert_eq!(scope.processes, ["smbd"]);
+    let names: Vec<&str> = scope
+        .processes
+        .iter()
+        .map(|one| one.name.as_str())
+        .collect();
+    assert_eq!(names, ["smbd"]);
     assert_eq!(scope.own.len(), 2);
     assert_eq!(scope.own[0], std::process::id());
 }

@@ -26,6 +26,14 @@ use super::fill::random_data;
 
 /// The environment variable that names the step which started a process.
 const MARK: &str = "IODYNO_STEP";
+
+/// Whether a process with this environment (`/proc/PID/environ`) was started to make the storage with this token.
+pub fn started_for(environment: &[u8], token: &str) -> bool {
+    let start = format!("{MARK}={token}/");
+    environment
+        .split(|byte| *byte == 0)
+        .any(|one| one.starts_with(start.as_bytes()))
+}
 /// The most that is kept of a command's output, bytes.
 const OUTPUT: u64 = 16 << 10;
 /// From SIGTERM to SIGKILL, and from SIGKILL to giving up on a process.

@@ -40,6 +40,7 @@ pub use action::Action;
 use action::{By, Hands, current, number_of};
 pub use clean::{Cleaned, Orphan, OtherUser};
 use host::ThisHost;
+pub use host::started_for;
 pub(crate) use host::{Host, word};
 use throttle::OneWay;
 pub use vm::Guest;

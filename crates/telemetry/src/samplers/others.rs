@@ -17,7 +17,7 @@ use iodyno_target::Roots;
 use super::process_tree::ProcessTree;
 use super::processes::{FUSE, Processes};
 use crate::sampler::{Read, Readings, Sampler};
-use crate::scope::Scope;
+use crate::scope::{ProcessName, Scope};
 use crate::source::thread_cpu_ns;
 
 /// Bytes of storage that a process must transfer between two scans to be reported.
@@ -64,7 +64,7 @@ pub(crate) struct Others<M> {
     meter: M,
     processes: Processes,
     own: Vec<u32>,
-    named: Vec<String>,
+    named: Vec<ProcessName>,
     /// Processes whose I/O can be read: bytes of storage, read and written.
     readable: ProcessTree<2>,
     /// iodyno's own processes, kernel threads and other excluded ones, with the last scan that found each.

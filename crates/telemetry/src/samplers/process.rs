@@ -18,6 +18,7 @@ use iodyno_target::counters::NS_A_TICK;
 use super::process_tree::ProcessTree;
 use super::processes::{Processes, Stat};
 use crate::sampler::{Read, Readings, Sampler};
+use crate::scope::ProcessName;
 
 /// Time between searches for names; slightly less than the usual second between samples.
 const SEARCH_EVERY: Duration = Duration::from_millis(900);
@@ -47,7 +48,7 @@ pub(crate) struct Process {
     processes: Processes,
     /// System calls that read and wrote, and bytes of storage.
     tree: ProcessTree<4>,
-    names: Vec<String>,
+    names: Vec<ProcessName>,
     page_size: u64,
     /// How often each process was examined.
     examined: HashMap<u32, u8>,
@@ -62,7 +63,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// `None`: no names are given.
-    pub(crate) fn open(roots: &Roots, names: &[String], page_size: u64) -> Option<Process> {
+    pub(crate) fn open(roots: &Roots, names: &[ProcessName], page_size: u64) -> Option<Process> {
         (!names.is_empty()).then(|| Process {
             processes: Processes::new(roots.proc.clone()),
             tree: ProcessTree::new(),
@@ -105,7 +106,7 @@ impl Process {
                 self.found.push(MatchedProcess {
                     pid,
                     name,
-                    row: format!("{}[{pid}]", self.names[name]),
+                    row: format!("{}[{pid}]", self.names[name].name),
                     newborn: before.is_none() && !first,
                     unreadable: false,
                     now: None,
@@ -187,7 +188,8 @@ impl Process {
             let mut found = self.found.iter();
             let absent = !found.any(|found| found.name == place && found.now.is_some());
             if absent && !self.absent[place] {
-                self.missed.push(format!("no process is called `{name}`"));
+                self.missed
+                    .push(format!("no process is called `{}`", name.name));
             }
             self.absent[place] = absent;
         }

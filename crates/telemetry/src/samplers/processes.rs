@@ -4,6 +4,10 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use iodyno_target::layers::started_for;
+
+use crate::scope::ProcessName;
+
 /// Flag of kernel threads (`PF_KTHREAD` in /proc/PID/stat).
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
@@ -55,11 +59,28 @@ impl Processes {
         parse_io(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Whether the process has this name: its `comm`, or the last component of its program's path.
-    pub(super) fn is_called(&mut self, pid: u32, names: &[String]) -> Option<usize> {
+    /// The first of these names that the process has, and for whose storage it was started.
+    pub(super) fn is_called(&mut self, pid: u32, names: &[ProcessName]) -> Option<usize> {
+        let place = self.has_name(pid, names)?;
+        let (name, made_for) = (&names[place].name, &names[place].made_for);
+        let started = |token: &String| match self.read(pid, "environ") {
+            Ok(environment) => started_for(environment, token),
+            Err(_) => false,
+        };
+        match made_for.as_ref().is_none_or(started) {
+            true => Some(place),
+            // The user can have named it as well.
+            false => names
+                .iter()
+                .position(|other| other.name == *name && other.made_for.is_none()),
+        }
+    }
+
+    /// The first of these names that is its `comm`, or the last component of its program's path.
+    fn has_name(&mut self, pid: u32, names: &[ProcessName]) -> Option<usize> {
         // A kernel thread has no program.
         let place = |found: &str| {
-            let same = |name: &String| name == found && !found.is_empty();
+            let same = |name: &ProcessName| name.name == found && !found.is_empty();
             names.iter().position(same)
         };
         place(&self.name(pid))
@@ -298,7 +319,7 @@ mod tests {
             (9, "", false),
             (10, "worker", false),
         ] {
-            let names = ["other".to_owned(), name.to_owned()];
+            let names = ["other", name].map(|name| ProcessName::from(name.to_owned()));
             let found = processes.is_called(pid, &names);
             assert_eq!(found, called.then_some(1), "{pid} {name}");
         }

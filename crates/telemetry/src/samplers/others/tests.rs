@@ -17,7 +17,10 @@ fn scope(processes: &[&str], own: &[u32]) -> Scope {
         every: Duration::from_secs(1),
         devices: Devices::All,
         pools: Pools::Named(Vec::new()),
-        processes: processes.iter().map(|name| (*name).to_owned()).collect(),
+        processes: processes
+            .iter()
+            .map(|name| (*name).to_owned().into())
+            .collect(),
         own: own.to_vec(),
     }
 }

@@ -15,7 +15,7 @@ struct Reader {
 
 impl Reader {
     fn open(proc: &Proc, names: &[&str]) -> Reader {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let names: Vec<ProcessName> = names.iter().map(|name| (*name).to_owned().into()).collect();
         Reader {
             process: Process::open(&proc.roots(), &names, PAGE).unwrap(),
             now: Instant::now(),
@@ -79,6 +79,21 @@ fn every_process_of_a_name_is_read_in_the_order_of_names() {
     assert_eq!(reader.readings.values[..8], values.map(Some));
     assert!(reader.process.missed().is_empty());
     assert_eq!(reader.start_value(), None, "it was there before");
+}
+
+#[test]
+fn only_processes_that_were_started_for_the_storage_are_read() {
+    let proc = Proc::new();
+    for (pid, mark) in [(10, "a1/3"), (11, "a1/3"), (20, "b2/3"), (30, "a11/3")] {
+        proc.put(pid, "guest", "guest", 1);
+        proc.io(pid, [0; 2], [0; 2]);
+        proc.write(pid, "environ", format!("HOME=/\0IODYNO_STEP={mark}\0"));
+    }
+    proc.put(40, "guest", "guest", 1);
+    let mut reader = Reader::open(&proc, &["guest"]);
+    reader.process.names[0].made_for = Some("a1".to_owned());
+    reader.read();
+    assert_eq!(reader.rows(), ["guest[10]", "guest[11]"]);
 }
 
 #[test]
@@ -189,7 +204,7 @@ fn this_process_is_found_on_this_host() {
         .trim()
         .to_owned();
     let row = format!("{name}[{}]", std::process::id());
-    let mut process = Process::open(&Roots::host(), &[name], PAGE).unwrap();
+    let mut process = Process::open(&Roots::host(), &[name.into()], PAGE).unwrap();
     let mut readings = Readings::default();
     // A second thread that lives until it was read.
     let (release, released) = std::sync::mpsc::channel::<()>();
