@@ -174,21 +174,23 @@ pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
 /// The programs that a layer runs, each with its Debian package.
 pub(super) fn tools(layer: &Layer) -> &'static [(&'static str, &'static str)] {
     const MOUNT: (&str, &str) = ("mount", "mount");
+    const UNMOUNT: (&str, &str) = ("umount", "mount");
     match layer {
         Layer::Directory { .. } | Layer::File { .. } | Layer::Zram { .. } => &[],
         // What ZFS lacks is said with its alternatives.
         Layer::Zfs(_) | Layer::Throttle(_) | Layer::Vm(_) => &[],
         Layer::Device { .. } => &[("wipefs", "util-linux"), ("blkdiscard", "util-linux")],
         Layer::Loop { .. } => &[("losetup", "mount")],
-        Layer::Tmpfs { .. } | Layer::Overlay { .. } => &[MOUNT],
-        Layer::Nfs(_) => &[("ip", "iproute2"), MOUNT],
+        Layer::Tmpfs { .. } | Layer::Overlay { .. } => &[MOUNT, UNMOUNT],
+        Layer::Nfs(_) => &[("ip", "iproute2"), MOUNT, UNMOUNT],
         Layer::FileSystem { fs, .. } => match fs {
-            FileSystemKind::Ext4 => &[("mkfs.ext4", "e2fsprogs"), MOUNT],
-            FileSystemKind::Xfs => &[("mkfs.xfs", "xfsprogs"), MOUNT],
+            FileSystemKind::Ext4 => &[("mkfs.ext4", "e2fsprogs"), MOUNT, UNMOUNT],
+            FileSystemKind::Xfs => &[("mkfs.xfs", "xfsprogs"), MOUNT, UNMOUNT],
             FileSystemKind::Btrfs => &[
                 ("mkfs.btrfs", "btrfs-progs"),
                 ("btrfs", "btrfs-progs"),
                 MOUNT,
+                UNMOUNT,
             ],
         },
         Layer::Md(_) => &[("mdadm", "mdadm")],
