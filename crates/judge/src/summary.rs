@@ -63,7 +63,7 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
         total,
         cpu: cpu(workload, trial, &clones),
         servers: server_uses(trial),
-        devices: device_summaries(trial),
+        devices: device_summaries(workload, trial),
         shares: shares(workload, trial),
         behaviour,
         series,
@@ -483,8 +483,9 @@ pub(crate) fn await_ns(device: &DeviceUse, direction: Direction) -> Option<f64> 
     (ios > 0).then(|| device.ticks_ms[index] as f64 * 1e6 / ios as f64)
 }
 
-fn device_summaries(trial: &Trial) -> Vec<DeviceSummary> {
+fn device_summaries(workload: &Workload, trial: &Trial) -> Vec<DeviceSummary> {
     let mut summaries = Vec::new();
+    let passes = passes_block_layer(workload);
     for part in &trial.parts {
         let lowest = devices::lowest(part);
         summaries.extend(part.host.devices.iter().map(|device| {
@@ -496,7 +497,8 @@ fn device_summaries(trial: &Trial) -> Vec<DeviceSummary> {
                 node: part.node.clone(),
                 name: device.name.clone(),
                 lowest: lowest.contains(&device.name.as_str()),
-                busy_percent: busy.min(100.0),
+                busy_percent: (!passes || !device.name.starts_with("nvme"))
+                    .then(|| busy.min(100.0)),
                 bytes: device.bytes,
                 read_await_ns: await_ns(device, Direction::Read),
                 write_await_ns: await_ns(device, Direction::Write),
@@ -510,10 +512,14 @@ fn device_summaries(trial: &Trial) -> Vec<DeviceSummary> {
     summaries
 }
 
-fn shares(workload: &Workload, trial: &Trial) -> Vec<DeviceShare> {
-    // The counters of block devices do not contain such commands.
+/// Whether it issues NVMe commands, which the counters of block devices do not contain.
+fn passes_block_layer(workload: &Workload) -> bool {
     let mut engines = workload.jobs.iter().filter_map(|job| job.work.engine());
-    if engines.any(|engine| engine.kind == EngineKind::IoUringCmd) {
+    engines.any(|engine| engine.kind == EngineKind::IoUringCmd)
+}
+
+fn shares(workload: &Workload, trial: &Trial) -> Vec<DeviceShare> {
+    if passes_block_layer(workload) {
         return Vec::new();
     }
     [Direction::Read, Direction::Write]

@@ -144,8 +144,9 @@ pub struct DeviceSummary {
     pub name: String,
     /// Whether no further device is known below it.
     pub lowest: bool,
-    /// Percentage of the time with any I/O in flight, at most 100.
-    pub busy_percent: f64,
+    /// Percentage of the time with any I/O in flight, at most 100. `None`: not known, because the jobs issue NVMe commands, which the
+    /// statistics of block devices do not contain.
+    pub busy_percent: Option<f64>,
     /// Bytes read, written, discarded.
     pub bytes: [u64; 3],
     /// Mean time from a read's insertion into the queue to its end, ns; `None` without reads.

@@ -34,7 +34,7 @@ fn clones_reported_together_are_one_group() {
             .collect::<Vec<_>>(),
         [1.0, 1.0]
     );
-    assert_eq!(summary.devices[0].busy_percent, 97.0);
+    assert_eq!(summary.devices[0].busy_percent, Some(97.0));
 }
 
 #[test]

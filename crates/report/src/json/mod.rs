@@ -343,7 +343,8 @@ object!(DeviceView<'a>(device in &'a DeviceSummary) {
     name: device.name,
     // Whether no device below it is known.
     lowest: device.lowest,
-    busy_percent: device.busy_percent,
+    // Not with io_uring_cmd, which bypasses the statistics of block devices.
+    busy_percent [opt]: device.busy_percent,
     read_bytes: device.bytes[0],
     written_bytes: device.bytes[1],
     discarded_bytes: device.bytes[2],

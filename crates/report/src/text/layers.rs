@@ -37,7 +37,10 @@ pub(super) fn layers(summary: &Summary, trial: &Trial) -> Vec<String> {
         .map(|device| {
             let cells = [
                 left(&name(device), widest),
-                format!("{:>3.0} % busy", device.busy_percent),
+                match device.busy_percent {
+                    Some(percent) => format!("{percent:>3.0} % busy"),
+                    None => NOT_COUNTED.to_owned(),
+                },
                 format!("await read {}", right(&time(device.read_await_ns), 7)),
                 format!("write {}", right(&time(device.write_await_ns), 7)),
                 format!("queue {:>4}", significant(device.queue_mean).to_string()),
@@ -46,6 +49,9 @@ pub(super) fn layers(summary: &Summary, trial: &Trial) -> Vec<String> {
         })
         .collect()
 }
+
+/// In place of the busy time of a device whose statistics do not contain the jobs' ops.
+pub(super) const NOT_COUNTED: &str = "busy n/a (io_uring_cmd bypasses block statistics)";
 
 fn time(ns: Option<f64>) -> String {
     ns.map_or("-".to_owned(), |ns| Nanos(ns.round() as u64).to_string())

@@ -263,7 +263,10 @@ fn device(summary: &Summary) -> String {
             true => format!("{} {}", sanitize(&device.node), sanitize(&device.name)),
             false => sanitize(&device.name),
         };
-        format!("{name} {:.0} % busy", device.busy_percent)
+        match device.busy_percent {
+            Some(percent) => format!("{name} {percent:.0} % busy"),
+            None => format!("{name} {}", layers::NOT_COUNTED),
+        }
     });
     let shares = summary
         .shares
