@@ -108,6 +108,8 @@ fn a_file_is_used_by_fio_only_with_permission_and_a_missing_path_is_named() {
         .exits(3)
         .tells("fio may extend or overwrite an existing file");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    let dry = [&on("d=data/old")[..], &["--dry-run"]].concat();
+    run(&home, &dry).prints("needs --destroy");
     run(&home, &on("d=data/none")).tells("does not exist on the node");
     assert_eq!(left(&home), [file]);
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::BufReader;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
@@ -179,8 +179,11 @@ impl Session<'_> {
                 },
                 Next::Command(Command::Examine(wanted)) => {
                     let found = wanted.find.iter().map(|path| self.found(path)).collect();
+                    let plans = wanted.forecast.iter();
+                    let forecasts = plans.map(|plan| self.forecast(plan)).collect();
                     Message::Examined(Examined {
                         found,
+                        forecasts,
                         ..examined(&wanted)
                     })
                 }
@@ -376,14 +379,37 @@ impl Session<'_> {
     }
 
     /// Whether a path exists there, and is a folder.
+    /// What a trial would do with its target, and what fio cannot do.
+    fn forecast(&mut self, plan: &BoundPlan) -> Forecast {
+        let target = job_file::target(plan).ok().map(|path| {
+            let kind = self.open().and_then(|()| self.look(path));
+            let admission = match kind {
+                Ok(kind) => admission(plan, path, &kind),
+                Err(Unready::Unprepared(faults) | Unready::Refused(faults)) => {
+                    let why = faults.into_iter().next();
+                    Admission::Refused(why.unwrap_or_else(|| not_looked_up(path)))
+                }
+                Err(Unready::Withdrawn) => Admission::Refused(not_looked_up(path)),
+            };
+            (PathBuf::from(path), admission)
+        });
+        Forecast {
+            targets: target.into_iter().collect(),
+            faults: job_file::faults(plan),
+        }
+    }
+
+    /// What a path is.
+    fn look(&mut self, path: &str) -> Result<String, Unready> {
+        self.ask(&format!("look {path}"), "kind")
+    }
+
     fn found(&mut self, path: &Path) -> Result<FoundPath, String> {
         let text = path
             .to_str()
             .filter(|text| !text.contains(char::is_control));
         let text = text.ok_or("it contains control characters")?;
-        let kind = self
-            .open()
-            .and_then(|()| self.ask(&format!("look {text}"), "kind"));
+        let kind = self.open().and_then(|()| self.look(text));
         match kind {
             Ok(kind) if kind == "none" => Err("it does not exist on the node".to_owned()),
             Ok(kind) => Ok(FoundPath {
@@ -461,30 +487,15 @@ impl Session<'_> {
     /// Where the jobs' files are. Makes the trial's folder if the target is a folder.
     fn place(&mut self, plan: &BoundPlan) -> Result<Place, Unready> {
         let path = job_file::target(plan).map_err(|fault| Unready::Unprepared(vec![fault]))?;
-        let kind = self.ask(&format!("look {path}"), "kind")?;
-        let permitted = plan.destroy.iter().any(|one| one == Path::new(path));
-        let refused = |what: &str| {
-            let hint = format!("`--destroy {path}` permits that its content is overwritten");
-            Unready::Refused(vec![fault(format!("{path}: {what}"), hint)])
-        };
-        match kind.as_str() {
-            "folder" => {
+        let kind = self.look(path)?;
+        match admission(plan, path, &kind) {
+            Admission::NeedsDestroy(why) => Err(Unready::Refused(vec![why])),
+            Admission::Refused(why) => Err(Unready::Unprepared(vec![why])),
+            Admission::Granted(_) if kind == "folder" => {
                 let folder = self.ask(&format!("place {path}"), "placed")?;
                 Ok(Place::Folder(folder))
             }
-            "file" if !permitted => Err(refused("fio may extend or overwrite an existing file")),
-            "device" if job_file::writes(plan) && !permitted => Err(refused(
-                "it is not known there what the device contains, or who uses it",
-            )),
-            "file" | "device" => Ok(Place::Only(path.to_owned())),
-            "none" => Err(unprepared(
-                format!("`{path}` does not exist on the node"),
-                "create it there, or name another path with `--on`",
-            )),
-            _ => Err(unprepared(
-                format!("`{path}` is neither a folder nor a file nor a device"),
-                "name another path with `--on`",
-            )),
+            Admission::Granted(_) => Ok(Place::Only(path.to_owned())),
         }
     }
 
@@ -627,29 +638,47 @@ fn environment(plan: &BoundPlan, host: &str, fio: &str) -> Environment {
     }
 }
 
-/// Nothing is known of files and devices there; but what fio cannot do is.
+/// What a trial may do with its target, which is of this kind. `--destroy` permits what is not examined there.
+fn admission(plan: &BoundPlan, path: &str, kind: &str) -> Admission {
+    let permitted = plan.destroy.iter().any(|one| one == Path::new(path));
+    let writes = job_file::writes(plan);
+    let refused = |what: &str| {
+        let hint = format!("`--destroy {path}` permits that its content is overwritten");
+        Admission::NeedsDestroy(fault(format!("{path}: {what}"), hint))
+    };
+    match kind {
+        "folder" => Admission::Granted(TargetUse::CreateIn),
+        "file" if !permitted => refused("fio may extend or overwrite an existing file"),
+        "device" if writes && !permitted => {
+            refused("it is not known there what the device contains, or who uses it")
+        }
+        "file" | "device" => Admission::Granted(match writes {
+            true => TargetUse::Overwrite,
+            false => TargetUse::Read,
+        }),
+        "none" => Admission::Refused(fault(
+            format!("`{path}` does not exist on the node"),
+            "create it there, or name another path with `--on`",
+        )),
+        _ => Admission::Refused(fault(
+            format!("`{path}` is neither a folder nor a file nor a device"),
+            "name another path with `--on`",
+        )),
+    }
+}
+
+fn not_looked_up(path: &str) -> Diagnostic {
+    fault(format!("`{path}` was not looked up"), "repeat it")
+}
+
+/// Nothing is known of the devices below the targets.
 fn examined(wanted: &Examination) -> Examined {
-    let unknown = |path: &std::path::PathBuf| TargetInfo {
+    let unknown = |path: &PathBuf| TargetInfo {
         path: path.clone(),
         stack: Vec::new(),
     };
     Examined {
         stacks: wanted.describe.iter().map(unknown).collect(),
-        forecasts: (wanted.forecast.iter())
-            .map(|plan| Forecast {
-                targets: match job_file::target(plan) {
-                    Ok(path) => {
-                        let used = match job_file::writes(plan) {
-                            true => TargetUse::Create,
-                            false => TargetUse::Read,
-                        };
-                        vec![(path.into(), Admission::Granted(used))]
-                    }
-                    Err(_) => Vec::new(),
-                },
-                faults: job_file::faults(plan),
-            })
-            .collect(),
         ..Examined::default()
     }
 }
