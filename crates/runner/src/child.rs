@@ -390,6 +390,9 @@ impl<'a> ChildSession<'a> {
             }
             (Ending::Garbled(why), Some(_)) => Death::Garbled(why),
             (Ending::Silent(ns), _) => Death::Lost(self.not_answering(ns)),
+            (Ending::Died, Some(_)) if self.killed && connection.is_some() => {
+                Death::Lost(self.not_answering(self.process.silent_ns()))
+            }
             (Ending::Died, Some(status)) => match connection {
                 Some(connection) => connection_death(connection, status, &self.process.errors()),
                 None => Death::of(status),
@@ -437,6 +440,14 @@ impl<'a> ChildSession<'a> {
 }
 
 impl Session for ChildSession<'_> {
+    fn has_failed(&self) -> bool {
+        match &self.state {
+            State::Closing(ending) => !matches!(ending, Ending::Ended(_)),
+            State::CleaningUp(..) => true,
+            State::Open | State::Ended => false,
+        }
+    }
+
     fn send(&mut self, command: Command) {
         match &command {
             Command::Finish | Command::Abort => {

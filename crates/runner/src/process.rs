@@ -69,6 +69,17 @@ impl Connection {
     /// The interval that the nodes of other hosts use, ns.
     pub const EVERY_NS: u64 = 1_000_000_000;
 
+    /// The command that undoes storage there after everything else has ended.
+    pub(crate) fn clean_command(connection: Option<&Connection>) -> String {
+        match connection {
+            Some(Connection { to, .. }) if to.starts_with("ssh://") => {
+                format!("`iodyno clean --node NAME={to}`")
+            }
+            // What is in a guest ends with it.
+            _ => "`iodyno clean`".to_owned(),
+        }
+    }
+
     /// The node is lost after this time without a message, ns.
     pub(crate) fn silence_ns(&self) -> u64 {
         self.every_ns

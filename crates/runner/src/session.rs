@@ -199,6 +199,12 @@ pub trait Session {
     /// # Errors
     /// The node is not usable. No message follows.
     fn poll(&mut self) -> Result<Option<Message>, RunnerError>;
+
+    /// Whether the trial has failed on this node, although its last message is still to come: the node is lost or dead, and what it
+    /// left behind is being removed.
+    fn has_failed(&self) -> bool {
+        false
+    }
 }
 
 /// Runs one trial on one node, and passes its events on.
@@ -296,14 +302,18 @@ fn synchronise(members: &mut [Member<'_>]) -> bool {
     true
 }
 
-/// Ends the trial of all nodes if one of them was lost: what they have measured is kept.
+/// Ends the trial of all nodes as soon as one of them is lost: what they have measured is kept.
 fn finish_without_lost(members: &mut [Member<'_>]) {
-    let lost = |member: &Member<'_>| {
-        matches!(member.end, Some(Ok(TrialEnd::Failed { .. }) | Err(_)))
-            && member.stopped == StopRequest::No
+    let failed = |member: &Member<'_>| match &member.end {
+        Some(end) => matches!(end, Ok(TrialEnd::Failed { .. }) | Err(_)),
+        None => (member.session.as_ref()).is_some_and(|session| session.has_failed()),
     };
+    let lost = |member: &Member<'_>| failed(member) && member.stopped == StopRequest::No;
     if members.iter().any(lost) {
-        for member in members.iter_mut().filter(|member| member.end.is_none()) {
+        for member in members.iter_mut() {
+            if member.end.is_some() || failed(member) {
+                continue;
+            }
             if member.phase >= Phase::Running && member.stopped == StopRequest::No {
                 member.without_others = true;
                 member.stop(StopRequest::Finish);

@@ -15,7 +15,7 @@ use iodyno_target::layers::{self, Cleaned, ProvisionRequest, Provisioned, TornDo
 use crate::control::Control;
 use crate::guest::{self, GuestNode};
 use crate::message_writer::MessageSender;
-use crate::process::{Launcher, NodeProcess, Report};
+use crate::process::{Connection, Launcher, NodeProcess, Report};
 use crate::protocol::{Command, Message, StorageAnswer, StorageWork};
 use crate::session::POLL;
 use crate::stop::StopFlag;
@@ -180,7 +180,8 @@ fn ask<T>(
                 "process {} continues to undo the storage, and then ends",
                 process.pid()
             );
-            let hint = "if it is killed, `iodyno clean` undoes the rest";
+            let clean = Connection::clean_command(node.connection());
+            let hint = format!("if it is killed, {clean} undoes the rest");
             return Err(vec![Diagnostic::warning(message).hint(hint)]);
         }
         match process.reports.recv_timeout(POLL) {
@@ -198,7 +199,8 @@ fn ask<T>(
             Ok(Report::Message(_)) | Err(RecvTimeoutError::Timeout) => {}
             Ok(_) | Err(RecvTimeoutError::Disconnected) => {
                 let message = "the process that makes storage ended without an answer";
-                let hint = "`iodyno clean` undoes what remains";
+                let clean = Connection::clean_command(node.connection());
+                let hint = format!("{clean} undoes what remains");
                 break Err(vec![Diagnostic::error(message).hint(hint)]);
             }
         }

@@ -197,6 +197,11 @@ struct Ahead {
     acknowledges_after: u32,
     /// What it sends when it is told to go, before the end.
     sends: Vec<Event>,
+    /// It is lost when it is told to go, and its session ends when another node was told to finish. After this
+    /// number of polls, the test fails.
+    lost_for: Option<u32>,
+    /// It ends only when it is told to.
+    runs_on: bool,
 }
 
 impl Ahead {
@@ -214,6 +219,8 @@ impl Ahead {
             log: None,
             acknowledges_after: 0,
             sends: Vec::new(),
+            lost_for: None,
+            runs_on: false,
         }
     }
 
@@ -237,6 +244,7 @@ struct AheadSession<'a> {
     stays: bool,
     prepared: bool,
     gone: bool,
+    polls: u32,
 }
 
 fn empty_part() -> Part {
@@ -298,6 +306,9 @@ impl Session for AheadSession<'_> {
                 self.gone = true;
                 let sends = self.node.sends.iter().cloned();
                 self.queued.extend(sends.map(Message::Event));
+                if self.node.runs_on || self.node.lost_for.is_some() {
+                    return;
+                }
                 match (self.background, self.stays) {
                     (true, _) => None,
                     (false, true) => Some(Message::Event(Event::Finished)),
@@ -320,7 +331,25 @@ impl Session for AheadSession<'_> {
         self.queued.extend(answer);
     }
 
+    fn has_failed(&self) -> bool {
+        self.gone && self.node.lost_for.is_some()
+    }
+
     fn poll(&mut self) -> Result<Option<Message>, RunnerError> {
+        if self.has_failed() {
+            let log = self.node.log.iter();
+            let mut told = log.flat_map(|log| log.lock().unwrap().clone());
+            let finished = told.any(|(_, command)| command == Command::Finish);
+            self.polls += 1;
+            let given_up = Some(self.polls) > self.node.lost_for;
+            assert!(!given_up, "no other node was told to finish");
+            if finished {
+                self.queued.push_back(Message::Ended(TrialEnd::Failed {
+                    outcome: Outcome::Failed("lost".to_owned()),
+                    death: Some(Death::Lost("lost".to_owned())),
+                }));
+            }
+        }
         match &mut self.acknowledges {
             Some(0) => {
                 self.acknowledges = None;
@@ -344,6 +373,7 @@ impl Node for Ahead {
             stays: false,
             prepared: false,
             gone: false,
+            polls: 0,
         }))
     }
 
@@ -636,6 +666,30 @@ fn a_trial_does_not_begin_with_a_clock_of_a_wrong_rate_and_has_failed_with_one()
         panic!("{end:?}");
     };
     assert!(why.contains("times the rate of this host's"), "{why}");
+}
+
+#[test]
+fn the_other_nodes_finish_as_soon_as_a_node_is_lost_and_not_when_its_session_has_ended() {
+    let plan = plan("/", vec![job("j")]);
+    let log = Log::default();
+    let nodes = [
+        Ahead {
+            runs_on: true,
+            log: Some(Arc::clone(&log)),
+            ..Ahead::new(0)
+        },
+        Ahead {
+            lost_for: Some(100),
+            log: Some(log),
+            ..Ahead::new(1)
+        },
+    ];
+    let members = nodes.each_ref().map(|node| (node as &dyn Node, &plan));
+    drive(&members, &StopFlag::new(), &mut |_, _| {});
+    let told = nodes[0].told.lock().unwrap();
+    assert!(told.contains(&Command::Finish), "{told:?}");
+    let told = nodes[1].told.lock().unwrap();
+    assert!(!told.contains(&Command::Finish), "{told:?}");
 }
 
 #[test]
