@@ -87,7 +87,7 @@ impl Leg {
             name: format!("`{}`", self.path.display()),
             path: std::path::absolute(&self.path).ok(),
             descriptor: Some(descriptor),
-            device: self.device(),
+            zeroes: self.admitted.zeroes(roots),
             rotational: self.admitted.rotates(roots),
             delay: None,
         })
@@ -421,7 +421,7 @@ pub fn descriptors(assembly: &Assembly, legs: &[Leg]) -> Result<Vec<OpenLeg>, Di
                 name: format!("leg {}", part.member.uuid),
                 path: None,
                 descriptor: None,
-                device: false,
+                zeroes: false,
                 rotational: false,
                 delay: None,
             });

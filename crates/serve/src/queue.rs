@@ -300,8 +300,8 @@ pub struct OpenLeg {
     pub path: Option<PathBuf>,
     /// Opened with O_DIRECT; `None` if the leg is missing.
     pub descriptor: Option<OwnedFd>,
-    /// Whether it is a block device.
-    pub device: bool,
+    /// Whether ranges can become zeros without a write of them, by fallocate(2).
+    pub zeroes: bool,
     /// Whether its medium rotates.
     pub rotational: bool,
     /// The simulated disk whose time reads and writes take at least.
@@ -441,6 +441,14 @@ fn answer(reply: &Sender<Result<(), Errno>>, result: Result<(), Errno>) {
     let _ = reply.send(result);
 }
 
+/// The file of a leg. Also on a device, a hole is punched by fallocate(2), which promises zeros; a discard does not.
+fn leg_file(descriptor: OwnedFd) -> File {
+    File {
+        descriptor,
+        device: false,
+    }
+}
+
 /// A file of the ring that is not used.
 fn placeholder(inbox: &Inbox) -> Result<File, BackendError> {
     let descriptor = (inbox.wake.try_clone())
@@ -459,8 +467,8 @@ struct Server<'a> {
     paths: Vec<Option<PathBuf>>,
     views: Vec<LegView>,
     rotational: Vec<bool>,
-    /// Whether each leg is a block device.
-    devices: Vec<bool>,
+    /// Whether each leg can make zeros without a write.
+    zeroes: Vec<bool>,
     delays: Vec<Option<Box<Disk>>>,
     /// Index of each leg among the ring's files, which is that of its lane.
     files: Vec<Option<u32>>,
@@ -516,7 +524,7 @@ impl<'a> Server<'a> {
             (delay.as_ref()).map_or(leg.rotational, |disk| disk.rotational())
         };
         let rotational = legs.iter().zip(&delays).map(rotates).collect();
-        let devices = legs.iter().map(|leg| leg.device).collect();
+        let zeroes = legs.iter().map(|leg| leg.zeroes).collect();
         let names = legs.iter().map(|leg| leg.name.clone()).collect();
         let paths = legs.iter().map(|leg| leg.path.clone()).collect();
         let mut files = Vec::new();
@@ -529,10 +537,9 @@ impl<'a> Server<'a> {
             match leg {
                 Some(OpenLeg {
                     descriptor: Some(descriptor),
-                    device,
                     ..
                 }) => {
-                    files.push(File { descriptor, device });
+                    files.push(leg_file(descriptor));
                     of_leg.push(Some(lane));
                     free_slots.push(own);
                 }
@@ -558,7 +565,7 @@ impl<'a> Server<'a> {
             paths,
             views: Vec::new(),
             rotational,
-            devices,
+            zeroes,
             delays,
             files: of_leg,
             spare,
@@ -842,10 +849,7 @@ impl<'a> Server<'a> {
         let (Some(descriptor), Some((lane, slots))) = (leg.descriptor, self.spare.pop()) else {
             return answer(&reply, Err(EMFILE));
         };
-        let file = File {
-            descriptor,
-            device: leg.device,
-        };
+        let file = leg_file(descriptor);
         if self.backend.replace_file(lane, file).is_err() {
             self.spare.push((lane, slots));
             return answer(&reply, Err(EMFILE));
@@ -853,7 +857,7 @@ impl<'a> Server<'a> {
         self.names.push(leg.name);
         self.paths.push(leg.path);
         self.rotational.push(leg.rotational);
-        self.devices.push(leg.device);
+        self.zeroes.push(leg.zeroes);
         self.delays.push(leg.delay);
         self.files.push(Some(lane));
         self.free_slots.push(slots);
@@ -867,7 +871,7 @@ impl<'a> Server<'a> {
             self.names.pop();
             self.paths.pop();
             self.rotational.pop();
-            self.devices.pop();
+            self.zeroes.pop();
             self.delays.pop();
             self.files.pop();
             self.queues.pop();
@@ -955,7 +959,7 @@ impl<'a> Server<'a> {
                 match kind != OpKind::Read && request.bytes.is_empty() {
                     false => Memory::Client(id),
                     true => Memory::Zeros {
-                        hole: request.holes && !self.devices[op.leg],
+                        hole: request.holes && self.zeroes[op.leg],
                     },
                 }
             }

@@ -3,7 +3,9 @@
 #![allow(clippy::print_stderr, reason = "tells why a test is skipped")]
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
@@ -30,14 +32,24 @@ fn opened(paths: &[PathBuf]) -> Option<Vec<Leg>> {
         .ok()
 }
 
-/// Serves a mirror of two files during `work`, which returns `None` if there was no reply. `None`: it cannot be served here.
-fn served<T>(delay: Option<&str>, work: impl FnOnce(&Handle) -> Option<T>) -> Option<T> {
+/// Serves a mirror of two files during `work`, as [`served`].
+fn served_files<T>(delay: Option<&str>, work: impl FnOnce(&Handle) -> Option<T>) -> Option<T> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let paths = ["a", "b"].map(|name| folder.path().join(name));
-    for path in &paths {
+    served(&paths, delay, work)
+}
+
+/// Serves a mirror of these files or devices during `work`, which returns `None` if there was no reply. Missing files are made. `None`: it
+/// cannot be served here.
+fn served<T>(
+    paths: &[PathBuf],
+    delay: Option<&str>,
+    work: impl FnOnce(&Handle) -> Option<T>,
+) -> Option<T> {
+    for path in paths.iter().filter(|path| !path.exists()) {
         File::create(path).unwrap().set_len(LENGTH).unwrap();
     }
-    let legs = opened(&paths)?;
+    let legs = opened(paths)?;
     let found = legs::assemble(&legs, false).unwrap();
     let mut open = legs::descriptors(&found.assembly, &legs).unwrap();
     for leg in &mut open {
@@ -117,7 +129,7 @@ fn request(access: Access, offset: u64, length: u32, payload: Vec<u8>, reply: &R
 
 #[test]
 fn thousands_of_requests_allocate_nothing_in_the_thread_of_the_mirror() {
-    let counted = served(None, |handle| {
+    let counted = served_files(None, |handle| {
         let (reply, replies) = ReplyTo::new(DEPTH);
         let mut spare: Vec<_> = (0..DEPTH).map(|_| Vec::with_capacity(8192)).collect();
         // All regions are marked in the log, and all lists have their length.
@@ -135,10 +147,81 @@ fn thousands_of_requests_allocate_nothing_in_the_thread_of_the_mirror() {
     assert!(during <= most, "{during} allocations for {COUNT} requests");
 }
 
+/// A loop device, detached when it is dropped.
+struct Loop(PathBuf);
+
+impl Loop {
+    fn on(file: &Path) -> Option<Loop> {
+        let done = Command::new("losetup")
+            .args(["--find", "--show"])
+            .arg(file)
+            .output();
+        let device = done.ok().filter(|done| done.status.success())?.stdout;
+        Some(Loop(String::from_utf8(device).ok()?.trim().into()))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup")
+            .arg("--detach")
+            .arg(&self.0)
+            .status();
+    }
+}
+
+#[test]
+fn a_trimmed_range_is_a_hole_also_in_a_leg_that_is_a_device() {
+    const RANGE: (u64, u32) = (1 << 20, 8 << 20);
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let below = folder.path().join("below");
+    File::create(&below).unwrap().set_len(LENGTH).unwrap();
+    let Some(device) = Loop::on(&below) else {
+        return eprintln!("skipped: no loop device here");
+    };
+    let blocks = || below.metadata().unwrap().blocks();
+    let found = served(
+        &[device.0.clone(), folder.path().join("a")],
+        None,
+        |handle| {
+            let (reply, replies) = ReplyTo::new(1);
+            let done = |access, payload: Vec<u8>, holes| {
+                let request = request(access, RANGE.0, RANGE.1, payload, &reply);
+                handle.request(Request { holes, ..request });
+                replies.recv_timeout(PATIENCE).ok()
+            };
+            let write = Access::Write { fua: true };
+            assert_eq!(done(write, vec![7; RANGE.1 as usize], false)?.errno, 0);
+            let full = blocks();
+            assert_eq!(done(write, Vec::new(), true)?.errno, 0);
+            let read = done(Access::Read, Vec::new(), false)?;
+            assert!(read.errno == 0 && read.data.iter().all(|byte| *byte == 0));
+            Some((full, blocks()))
+        },
+    );
+    let Some((full, trimmed)) = found else {
+        return;
+    };
+    if !legs_make_zeros(&device.0) {
+        return eprintln!("skipped: the file system below has no holes");
+    }
+    assert!(
+        trimmed + (u64::from(RANGE.1) / 1024) < full,
+        "{full} {trimmed}"
+    );
+}
+
+/// Whether the device has a command that makes zeros.
+fn legs_make_zeros(device: &Path) -> bool {
+    let name = device.file_name().unwrap().to_str().unwrap();
+    let most = std::fs::read_to_string(format!("/sys/block/{name}/queue/write_zeroes_max_bytes"));
+    most.is_ok_and(|bytes| bytes.trim() != "0")
+}
+
 #[test]
 fn reads_of_delayed_legs_take_the_time_of_a_rotating_disk() {
     const READS: u64 = 20;
-    let taken = served(Some("hdd*2"), |handle| {
+    let taken = served_files(Some("hdd*2"), |handle| {
         let (reply, replies) = ReplyTo::new(1);
         let begun = Instant::now();
         for number in 0..READS {

@@ -70,8 +70,8 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
                 .as_ref()
                 .map_or(leg.rotational, |disk| disk.rotational())
         }),
-        // Holes in files read as zeros on all legs. Trimmed blocks of a device may not, and writing zeros takes as long as other writes.
-        trims: open.iter().all(|leg| !leg.device),
+        // Otherwise zeros would have to be written, which takes as long as other writes.
+        trims: open.iter().all(|leg| leg.zeroes),
     };
     let disk = GuestDisk::new(export, found.assembly.mirror);
     let listeners = listen(args, export, disk)?;

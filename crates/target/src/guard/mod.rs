@@ -198,6 +198,18 @@ impl Admitted {
         disk.and_then(|disk| disk.attribute("queue/rotational")) == Some("1".to_owned())
     }
 
+    /// Whether ranges can become zeros without a write of them, as with fallocate(2) (FALLOC_FL_PUNCH_HOLE): a file, or a device that
+    /// has a command for it. `false` if it is not known.
+    pub fn zeroes(&self, roots: &Roots) -> bool {
+        let Kind::BlockDevice(number) = self.kind else {
+            return self.kind == Kind::File;
+        };
+        let block = Block::find(roots, number).ok();
+        let disk = block.map(|block| block.parent().unwrap_or(block));
+        let most = disk.and_then(|disk| disk.attribute("queue/write_zeroes_max_bytes"));
+        most.is_some_and(|bytes| bytes != "0")
+    }
+
     /// The current length; a file may have grown.
     ///
     /// # Errors
