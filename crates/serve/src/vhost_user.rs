@@ -22,7 +22,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use vhost::vhost_user::message::{
     VhostTransferStateDirection, VhostTransferStatePhase, VhostUserConfigFlags, VhostUserInflight,
     VhostUserLog, VhostUserMemoryRegion, VhostUserProtocolFeatures, VhostUserShMemConfig,
@@ -33,8 +32,8 @@ use vhost::vhost_user::{
     BackendReqHandler, Error, GpuBackend, Result, VhostUserBackendReqHandlerMut,
 };
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
-use vm_memory::{GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
 
+use crate::client_memory::{ClientMemory, MOST_REGIONS, event, signal, unsupported};
 use crate::queue::{Handle, Reply, ReplyTo, Request};
 use crate::virtio_blk::{Disk, MOST_QUEUES, Place, Wanted};
 
@@ -42,8 +41,6 @@ use crate::virtio_blk::{Disk, MOST_QUEUES, Place, Wanted};
 const MOST_DESCRIPTORS: u16 = 1024;
 /// Requests in flight of all rings.
 const MOST_IN_FLIGHT: usize = MOST_DESCRIPTORS as usize * MOST_QUEUES as usize;
-/// Regions of memory that a client may share.
-const MOST_REGIONS: u64 = 509;
 /// Bytes of the requests of a connection in flight; one request may exceed it.
 const MOST_BYTES: usize = 64 << 20;
 
@@ -74,8 +71,7 @@ pub fn serve(
         owned: false,
         features: 0,
         writeback: true,
-        memory: GuestMemoryMmap::new(),
-        shared: Vec::new(),
+        memory: ClientMemory::default(),
         rings: rings.collect::<io::Result<_>>()?,
         bytes: 0,
     }));
@@ -117,15 +113,6 @@ fn run(
 
 fn locked(device: &Mutex<Device>) -> MutexGuard<'_, Device> {
     device.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A range of memory that a client shares.
-#[derive(Debug)]
-struct Shared {
-    /// Where the client itself has it.
-    user: u64,
-    guest: u64,
-    length: u64,
 }
 
 #[derive(Debug)]
@@ -181,24 +168,6 @@ impl Ring {
     }
 }
 
-/// Adds one to an event of the client. It fails only if its counter is full, and then the client wakes up anyway.
-fn signal(event: Option<&File>) {
-    if let Some(event) = event {
-        let _ = rustix::io::write(event, &1u64.to_ne_bytes());
-    }
-}
-
-/// An event of a client, which must not block this thread.
-fn event(file: Option<File>) -> Result<Option<File>> {
-    let Some(file) = file else {
-        return Ok(None);
-    };
-    fcntl_getfl(&file)
-        .and_then(|flags| fcntl_setfl(&file, flags | OFlags::NONBLOCK))
-        .map_err(|error| Error::ReqHandlerError(error.into()))?;
-    Ok(Some(file))
-}
-
 /// What a client has set up.
 #[derive(Debug)]
 struct Device {
@@ -211,8 +180,7 @@ struct Device {
     features: u64,
     /// The client's choice of a write cache.
     writeback: bool,
-    memory: GuestMemoryMmap,
-    shared: Vec<Shared>,
+    memory: ClientMemory,
     rings: Vec<Ring>,
     /// Of all requests in flight.
     bytes: usize,
@@ -271,7 +239,9 @@ impl Device {
         }
         loop {
             // A client may notify more often than it has to.
-            let _ = self.rings[number].queue.disable_notification(&self.memory);
+            let _ = self.rings[number]
+                .queue
+                .disable_notification(self.memory.guest());
             loop {
                 if !self.rings[number].runs() {
                     return;
@@ -287,7 +257,7 @@ impl Device {
                 }
             }
             let ring = &mut self.rings[number];
-            match ring.queue.enable_notification(&self.memory) {
+            match ring.queue.enable_notification(self.memory.guest()) {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(_) => return ring.give_up(),
@@ -301,7 +271,7 @@ impl Device {
             return Step::Full;
         }
         let ring = &mut self.rings[number];
-        let chain = match ring.queue.iter(&self.memory) {
+        let chain = match ring.queue.iter(self.memory.guest()) {
             Ok(mut chains) => chains.next(),
             Err(_) => {
                 ring.give_up();
@@ -315,7 +285,7 @@ impl Device {
         let through = Disk::writes_through(self.features, self.writeback);
         let free =
             matches!(ring.in_flight.get(usize::from(head)), Some(None)) && head < ring.queue.size();
-        let taken = (self.disk.request(&self.memory, chain, through)).filter(|_| free);
+        let taken = (self.disk.request(self.memory.guest(), chain, through)).filter(|_| free);
         let Some(taken) = taken else {
             ring.give_up();
             return Step::Empty;
@@ -324,11 +294,11 @@ impl Device {
         let place = taken.place;
         match taken.wanted {
             Wanted::Refused(status) => {
-                let written = place.refuse(&self.memory, status);
+                let written = place.refuse(self.memory.guest(), status);
                 self.used(number, head, written);
             }
             Wanted::Id => {
-                let written = place.answer(&self.memory, Ok(&self.disk.id));
+                let written = place.answer(self.memory.guest(), Ok(&self.disk.id));
                 self.used(number, head, written);
             }
             Wanted::Access {
@@ -367,14 +337,14 @@ impl Device {
             0 => Ok(&reply.data[..]),
             errno => Err(errno),
         };
-        let written = ended.place.answer(&self.memory, result);
+        let written = ended.place.answer(self.memory.guest(), result);
         self.used(number, head, written);
     }
 
     /// Gives a chain back to the client.
     fn used(&mut self, number: usize, head: u16, written: u32) {
         let ring = &mut self.rings[number];
-        match ring.queue.add_used(&self.memory, head, written) {
+        match ring.queue.add_used(self.memory.guest(), head, written) {
             Ok(()) => ring.answered = true,
             Err(_) => ring.give_up(),
         }
@@ -384,7 +354,7 @@ impl Device {
     fn notify(&mut self) {
         for ring in &mut self.rings {
             if std::mem::take(&mut ring.answered) {
-                match ring.queue.needs_notification(&self.memory) {
+                match ring.queue.needs_notification(self.memory.guest()) {
                     Ok(true) => signal(ring.call.as_ref()),
                     Ok(false) => {}
                     Err(_) => ring.give_up(),
@@ -413,15 +383,6 @@ impl Device {
         ring.ok_or(Error::InvalidParam)
     }
 
-    /// The address of a guest for an address of the client.
-    fn guest(&self, user: u64) -> Result<GuestAddress> {
-        let shared = self.shared.iter().find_map(|shared| {
-            let within = user.checked_sub(shared.user)?;
-            (within < shared.length).then(|| shared.guest.checked_add(within))?
-        });
-        shared.map(GuestAddress).ok_or(Error::InvalidParam)
-    }
-
     fn stop(&mut self, number: u32) -> Result<()> {
         self.ring(number)?.queue.set_ready(false);
         self.drain(number as usize)
@@ -433,26 +394,6 @@ enum Step {
     Taken,
     Empty,
     Full,
-}
-
-fn mapped(region: &VhostUserMemoryRegion, file: File) -> Result<(GuestRegionMmap, Shared)> {
-    let invalid = || Error::ReqHandlerError(io::ErrorKind::InvalidInput.into());
-    let map: MmapRegion = region.mmap_region(file)?;
-    let map = GuestRegionMmap::new(map, GuestAddress(region.guest_phys_addr));
-    let shared = Shared {
-        user: region.user_addr,
-        guest: region.guest_phys_addr,
-        length: region.memory_size,
-    };
-    Ok((map.ok_or_else(invalid)?, shared))
-}
-
-fn overlapping(error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::ReqHandlerError(io::Error::other(error))
-}
-
-fn unsupported<T>() -> Result<T> {
-    Err(Error::InvalidOperation("not supported"))
 }
 
 impl VhostUserBackendReqHandlerMut for Device {
@@ -508,16 +449,7 @@ impl VhostUserBackendReqHandlerMut for Device {
     }
 
     fn set_mem_table(&mut self, regions: &[VhostUserMemoryRegion], files: Vec<File>) -> Result<()> {
-        // They may come in any order.
-        let mut regions: Vec<_> = regions.iter().zip(files).collect();
-        regions.sort_by_key(|(region, _)| region.guest_phys_addr);
-        let mapped = regions
-            .into_iter()
-            .map(|(region, file)| mapped(region, file));
-        let mapped = mapped.collect::<Result<Vec<_>>>()?;
-        let (maps, shared): (Vec<_>, Vec<_>) = mapped.into_iter().unzip();
-        self.memory = GuestMemoryMmap::from_regions(maps).map_err(overlapping)?;
-        self.shared = shared;
+        self.memory = ClientMemory::of(regions, files)?;
         Ok(())
     }
 
@@ -526,22 +458,11 @@ impl VhostUserBackendReqHandlerMut for Device {
     }
 
     fn add_mem_region(&mut self, region: &VhostUserSingleMemoryRegion, file: File) -> Result<()> {
-        if self.shared.len() as u64 >= MOST_REGIONS {
-            return Err(Error::InvalidParam);
-        }
-        let (map, shared) = mapped(region, file)?;
-        self.memory = (self.memory.insert_region(Arc::new(map))).map_err(overlapping)?;
-        self.shared.push(shared);
-        Ok(())
+        self.memory.add(region, file)
     }
 
     fn remove_mem_region(&mut self, region: &VhostUserSingleMemoryRegion) -> Result<()> {
-        let start = GuestAddress(region.guest_phys_addr);
-        let (memory, _) =
-            (self.memory.remove_region(start, region.memory_size)).map_err(overlapping)?;
-        self.memory = memory;
-        self.shared.retain(|shared| shared.guest != start.0);
-        Ok(())
+        self.memory.remove(region)
     }
 
     fn get_queue_num(&mut self) -> Result<u64> {
@@ -567,15 +488,15 @@ impl VhostUserBackendReqHandlerMut for Device {
         available: u64,
         _log: u64,
     ) -> Result<()> {
-        let (table, used) = (self.guest(descriptor)?, self.guest(used)?);
-        let available = self.guest(available)?;
+        let (table, used) = (self.memory.address(descriptor)?, self.memory.address(used)?);
+        let available = self.memory.address(available)?;
         let memory = self.memory.clone();
         let ring = self.ring(index)?;
         let queue = &mut ring.queue;
         let placed = (queue.try_set_desc_table_address(table))
             .and_then(|()| queue.try_set_avail_ring_address(available))
             .and_then(|()| queue.try_set_used_ring_address(used))
-            .and_then(|()| queue.used_idx(&memory, Ordering::Relaxed));
+            .and_then(|()| queue.used_idx(memory.guest(), Ordering::Relaxed));
         let used = placed.map_err(|_| Error::InvalidParam)?;
         queue.set_next_used(used.0);
         (ring.placed, ring.broken, ring.due) = (true, false, true);

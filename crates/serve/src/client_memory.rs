@@ -1,0 +1,136 @@
+//! What the clients of vhost-user servers share: ranges of memory, and events.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use vhost::vhost_user::message::{VhostUserMemoryRegion, VhostUserSingleMemoryRegion};
+use vhost::vhost_user::{Error, Result};
+use vm_memory::{GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
+
+/// Regions of memory that a client may share.
+pub const MOST_REGIONS: u64 = 509;
+
+/// The memory that a client shares. Its clones are the same memory, which stays mapped as long as there is one of them.
+#[derive(Debug, Default, Clone)]
+pub struct ClientMemory {
+    memory: GuestMemoryMmap,
+    ranges: Vec<Range>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    /// Where the client itself has it.
+    user: u64,
+    guest: u64,
+    length: u64,
+}
+
+impl ClientMemory {
+    /// The memory by the guest's addresses.
+    #[must_use]
+    pub fn guest(&self) -> &GuestMemoryMmap {
+        &self.memory
+    }
+
+    /// The guest's address for one of the client.
+    ///
+    /// # Errors
+    /// It is not in this memory.
+    pub fn address(&self, user: u64) -> Result<GuestAddress> {
+        let address = self.ranges.iter().find_map(|range| {
+            let within = user.checked_sub(range.user)?;
+            (within < range.length).then(|| range.guest.checked_add(within))?
+        });
+        address.map(GuestAddress).ok_or(Error::InvalidParam)
+    }
+
+    /// Maps all the memory of a client, in place of earlier memory.
+    ///
+    /// # Errors
+    /// It cannot be mapped, or regions overlap.
+    pub fn of(regions: &[VhostUserMemoryRegion], files: Vec<File>) -> Result<ClientMemory> {
+        // They may come in any order.
+        let mut regions: Vec<_> = regions.iter().zip(files).collect();
+        regions.sort_by_key(|(region, _)| region.guest_phys_addr);
+        let mapped = regions.into_iter();
+        let mapped = mapped.map(|(region, file)| mapped_region(region, file));
+        let mapped = mapped.collect::<Result<Vec<_>>>()?;
+        let (maps, ranges): (Vec<_>, Vec<_>) = mapped.into_iter().unzip();
+        let memory = GuestMemoryMmap::from_regions(maps).map_err(overlapping)?;
+        Ok(ClientMemory { memory, ranges })
+    }
+
+    /// Adds a region.
+    ///
+    /// # Errors
+    /// As [`ClientMemory::of`]; there are [`MOST_REGIONS`] already.
+    pub fn add(&mut self, region: &VhostUserSingleMemoryRegion, file: File) -> Result<()> {
+        if self.ranges.len() as u64 >= MOST_REGIONS {
+            return Err(Error::InvalidParam);
+        }
+        let (map, range) = mapped_region(region, file)?;
+        self.memory = (self.memory.insert_region(Arc::new(map))).map_err(overlapping)?;
+        self.ranges.push(range);
+        Ok(())
+    }
+
+    /// Removes a region.
+    ///
+    /// # Errors
+    /// There is no such region.
+    pub fn remove(&mut self, region: &VhostUserSingleMemoryRegion) -> Result<()> {
+        let start = GuestAddress(region.guest_phys_addr);
+        let (memory, _) =
+            (self.memory.remove_region(start, region.memory_size)).map_err(overlapping)?;
+        self.memory = memory;
+        self.ranges.retain(|range| range.guest != start.0);
+        Ok(())
+    }
+}
+
+fn mapped_region(region: &VhostUserMemoryRegion, file: File) -> Result<(GuestRegionMmap, Range)> {
+    let invalid = || Error::ReqHandlerError(io::ErrorKind::InvalidInput.into());
+    let map: MmapRegion = region.mmap_region(file)?;
+    let map = GuestRegionMmap::new(map, GuestAddress(region.guest_phys_addr));
+    let range = Range {
+        user: region.user_addr,
+        guest: region.guest_phys_addr,
+        length: region.memory_size,
+    };
+    Ok((map.ok_or_else(invalid)?, range))
+}
+
+fn overlapping(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::ReqHandlerError(io::Error::other(error))
+}
+
+/// An event of a client, which must not block this thread.
+///
+/// # Errors
+/// As fcntl(2).
+pub fn event(file: Option<File>) -> Result<Option<File>> {
+    let Some(file) = file else {
+        return Ok(None);
+    };
+    fcntl_getfl(&file)
+        .and_then(|flags| fcntl_setfl(&file, flags | OFlags::NONBLOCK))
+        .map_err(|error| Error::ReqHandlerError(error.into()))?;
+    Ok(Some(file))
+}
+
+/// Adds one to an event of the client. It fails only if its counter is full, and then the client wakes up anyway.
+pub fn signal(event: Option<&File>) {
+    if let Some(event) = event {
+        let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+    }
+}
+
+/// The answer to messages for what is not offered.
+///
+/// # Errors
+/// Always.
+pub fn unsupported<T>() -> Result<T> {
+    Err(Error::InvalidOperation("not supported"))
+}
