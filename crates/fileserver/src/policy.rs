@@ -1,0 +1,399 @@
+//! Dispatch policies: which requests of a batch a queue's own thread works, and which it hands over to the pool.
+//!
+//! Pure: no I/O, no clock, no threads. A [`Dispatcher`] gets descriptions of the requests of a batch, the number of requests in flight
+//! and [`Estimates`] of service times, and returns a [`Division`]. The same code runs in the server and in the tests, which run it in
+//! virtual time against laws of service times.
+//!
+//! # The policy `adaptive`
+//!
+//! A hand-off costs about as much as a cached read, and a queue's thread that works a slow request itself lets all others wait. Therefore:
+//!
+//! - Requests whose smoothed service time is at most the cost of a hand-off (measured when the pool starts) are worked inline.
+//! - All slower ones are handed over, unless the client has one request in flight at a time. Then there is nothing that could wait, and
+//!   the hand-off would only add to the latency; but slow requests ([`ALONE_AT_MOST`]) are handed over even then, because what they gain
+//!   is less than what is lost if another request arrives.
+//! - Some requests of classes that are little slower than a hand-off are worked inline, so that an estimate that was raised by a busy host
+//!   can fall again.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The hand-off cost that is assumed until it was measured, ns.
+pub const HAND_OFF_NS: u64 = 16_000;
+/// A single request is worked inline if it takes at most this many hand-offs. The hand-off of a slower one adds at most 2 % to it.
+const ALONE_AT_MOST: u64 = 50;
+/// One of this many requests is tried inline ...
+const TRIED: u32 = 32;
+/// ... if its class takes at most this many hand-offs.
+const TRIED_AT_MOST: u64 = 4;
+/// A batch's inline work is interrupted after this many hand-offs, and the rest is divided anew.
+const INTERRUPTED_AFTER: u64 = 4;
+/// The weight of a new value in an estimate is one by this.
+const WEIGHT: u64 = 8;
+
+/// Where requests are worked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// All by the thread of their queue.
+    Inline,
+    /// All by a pool of this many threads.
+    Pool(u16),
+    /// Batches of at most this many requests inline, larger ones by the pool.
+    InlineOrPool(u16),
+    /// The first requests of a batch inline, this many, and the rest by the pool.
+    Threshold(u16),
+    /// By estimates of what is faster.
+    Adaptive,
+}
+
+impl Policy {
+    /// The threads of the pool, if `wanted` were asked for.
+    #[must_use]
+    pub fn threads(self, wanted: u16) -> u16 {
+        match self {
+            Policy::Inline => 0,
+            Policy::Pool(threads) => threads,
+            _ => wanted,
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Policy::Inline => f.write_str("inline"),
+            Policy::Pool(threads) => write!(f, "pool:{threads}"),
+            Policy::InlineOrPool(most) => write!(f, "inline-or-pool:{most}"),
+            Policy::Threshold(most) => write!(f, "threshold:{most}"),
+            Policy::Adaptive => f.write_str("adaptive"),
+        }
+    }
+}
+
+impl FromStr for Policy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Policy, String> {
+        let unknown = || {
+            format!(
+                "`{text}` is not a policy: use `inline`, `pool:N`, `inline-or-pool:N`, `threshold:N` or `adaptive`"
+            )
+        };
+        let number = |digits: &str| {
+            let number: u16 = digits.parse().map_err(|_| unknown())?;
+            match number {
+                1..=1024 => Ok(number),
+                _ => Err(format!("the number of `{text}` is not between 1 and 1024")),
+            }
+        };
+        match text.split_once(':') {
+            None if text == "inline" => Ok(Policy::Inline),
+            None if text == "adaptive" => Ok(Policy::Adaptive),
+            Some(("pool", digits)) => number(digits).map(Policy::Pool),
+            Some(("inline-or-pool", digits)) => number(digits).map(Policy::InlineOrPool),
+            Some(("threshold", digits)) => number(digits).map(Policy::Threshold),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+/// Requests whose service times are taken to be alike: those of an opcode and of similar sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Class {
+    index: u8,
+    /// It takes no time worth mentioning and must not wait behind others: `FORGET` and its like.
+    instant: bool,
+}
+
+const CLASSES: usize = 256;
+
+impl Class {
+    /// Of a request with this opcode of FUSE and this many bytes of data.
+    #[must_use]
+    pub fn of(opcode: u32, bytes: u32) -> Class {
+        use crate::request::opcode::{BATCH_FORGET, FORGET, INTERRUPT};
+        let size = match bytes {
+            0..=4_096 => 0,
+            4_097..=32_768 => 1,
+            32_769..=262_144 => 2,
+            _ => 3,
+        };
+        Class {
+            index: (opcode.min(63) * 4 + size) as u8,
+            instant: matches!(opcode, FORGET | BATCH_FORGET | INTERRUPT),
+        }
+    }
+}
+
+/// Smoothed service times. All threads of a server share them.
+#[derive(Debug)]
+pub struct Estimates {
+    hand_off_ns: AtomicU64,
+    /// 0: unknown.
+    service_ns: [AtomicU64; CLASSES],
+}
+
+impl Estimates {
+    /// Nothing is known but the cost of a hand-off, ns.
+    #[must_use]
+    pub fn new(hand_off_ns: u64) -> Estimates {
+        Estimates {
+            hand_off_ns: hand_off_ns.max(1).into(),
+            service_ns: [const { AtomicU64::new(0) }; CLASSES],
+        }
+    }
+
+    /// The cost of a hand-off, ns.
+    #[must_use]
+    pub fn hand_off_ns(&self) -> u64 {
+        self.hand_off_ns.load(Ordering::Relaxed)
+    }
+
+    /// Sets the cost of a hand-off, ns.
+    pub fn set_hand_off_ns(&self, ns: u64) {
+        self.hand_off_ns.store(ns.max(1), Ordering::Relaxed);
+    }
+
+    /// The smoothed service time of a class, ns, if it is known.
+    #[must_use]
+    pub fn service_ns(&self, class: Class) -> Option<u64> {
+        let ns = self.service_ns[usize::from(class.index)].load(Ordering::Relaxed);
+        (ns > 0).then_some(ns)
+    }
+
+    /// Takes a service time into account. What is much longer than before counts as a part of it only, because a thread may have been
+    /// preempted.
+    pub fn record(&self, class: Class, ns: u64) {
+        let place = &self.service_ns[usize::from(class.index)];
+        let old = place.load(Ordering::Relaxed);
+        let ns = ns.max(1);
+        // Of two values that arrive at the same time, one may be lost.
+        let new = match old {
+            0 => ns,
+            _ => {
+                let limited = ns.min(4 * old.max(self.hand_off_ns()));
+                (old * (WEIGHT - 1) + limited) / WEIGHT
+            }
+        };
+        place.store(new.max(1), Ordering::Relaxed);
+    }
+}
+
+/// Where the requests of a batch are worked, by their places in the batch. The pool's are to be handed over before the first of the others
+/// is worked.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Division {
+    /// By the pool, in order.
+    pub pooled: Vec<usize>,
+    /// By the queue's thread, in order.
+    pub inline: Vec<usize>,
+}
+
+/// The policy of one queue, with what it remembers.
+#[derive(Debug, Clone)]
+pub struct Dispatcher {
+    policy: Policy,
+    /// Requests of this queue that the client has in flight, smoothed, in sixteenths.
+    concurrency: usize,
+    tried: u32,
+}
+
+impl Dispatcher {
+    /// A policy that has not divided a batch yet.
+    #[must_use]
+    pub fn new(policy: Policy) -> Dispatcher {
+        Dispatcher {
+            policy,
+            concurrency: 16,
+            tried: 0,
+        }
+    }
+
+    /// Divides a batch, of which `in_flight` other requests were handed over and not yet answered.
+    pub fn divide(
+        &mut self,
+        batch: &[Class],
+        in_flight: usize,
+        estimates: &Estimates,
+        division: &mut Division,
+    ) {
+        division.pooled.clear();
+        division.inline.clear();
+        let alone = self.alone(batch, in_flight);
+        let counted = batch.iter().filter(|class| !class.instant).count();
+        let mut before = 0;
+        for (at, class) in batch.iter().enumerate() {
+            let inline = class.instant
+                || match self.policy {
+                    Policy::Inline => true,
+                    Policy::Pool(_) => false,
+                    Policy::InlineOrPool(most) => counted <= most.into(),
+                    Policy::Threshold(most) => before < usize::from(most),
+                    Policy::Adaptive => self.is_fast(*class, alone, estimates),
+                };
+            before += usize::from(!class.instant);
+            match inline {
+                true => division.inline.push(at),
+                false => division.pooled.push(at),
+            }
+        }
+    }
+
+    /// Whether the rest of the inline work of a batch is to be divided anew: it took this long so far, and the next request is slow.
+    #[must_use]
+    pub fn interrupted(&self, worked_ns: u64, next: Class, estimates: &Estimates) -> bool {
+        let long = worked_ns > INTERRUPTED_AFTER * estimates.hand_off_ns();
+        let slow = |ns| ns > estimates.hand_off_ns();
+        self.policy == Policy::Adaptive
+            && long
+            && !next.instant
+            && estimates.service_ns(next).is_none_or(slow)
+    }
+
+    /// Whether the client has one request in flight at a time.
+    fn alone(&mut self, batch: &[Class], in_flight: usize) -> bool {
+        let counted = batch.iter().filter(|class| !class.instant).count();
+        if counted == 0 {
+            return false;
+        }
+        let now = (counted + in_flight).min(1024);
+        self.concurrency = (self.concurrency * 7 + now * 16) / 8;
+        now == 1 && self.concurrency < 20
+    }
+
+    fn is_fast(&mut self, class: Class, alone: bool, estimates: &Estimates) -> bool {
+        let hand_off = estimates.hand_off_ns();
+        let Some(service) = estimates.service_ns(class) else {
+            return alone;
+        };
+        if service <= hand_off || (alone && service <= ALONE_AT_MOST * hand_off) {
+            return true;
+        }
+        if service > TRIED_AT_MOST * hand_off {
+            return false;
+        }
+        self.tried = (self.tried + 1) % TRIED;
+        self.tried == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::opcode::{FORGET, LOOKUP, READ, WRITE};
+
+    fn divided(policy: &str, batch: &[Class], in_flight: usize) -> (Vec<usize>, Vec<usize>) {
+        let mut division = Division::default();
+        let estimates = Estimates::new(HAND_OFF_NS);
+        let mut dispatcher = Dispatcher::new(policy.parse().unwrap());
+        dispatcher.divide(batch, in_flight, &estimates, &mut division);
+        (division.pooled, division.inline)
+    }
+
+    #[test]
+    fn the_fixed_policies_count_requests() {
+        let read = Class::of(READ, 4096);
+        let four = [read; 4];
+        assert_eq!(divided("inline", &four, 9), (vec![], vec![0, 1, 2, 3]));
+        assert_eq!(divided("pool:2", &four, 0), (vec![0, 1, 2, 3], vec![]));
+        assert_eq!(
+            divided("inline-or-pool:4", &four, 9),
+            (vec![], vec![0, 1, 2, 3])
+        );
+        assert_eq!(
+            divided("inline-or-pool:3", &four, 0),
+            (vec![0, 1, 2, 3], vec![])
+        );
+        assert_eq!(divided("threshold:3", &four, 0), (vec![3], vec![0, 1, 2]));
+    }
+
+    #[test]
+    fn forgotten_nodes_never_wait_and_do_not_count() {
+        let (read, forget) = (Class::of(READ, 4096), Class::of(FORGET, 0));
+        let batch = [forget, read, forget, read];
+        assert_eq!(divided("pool:2", &batch, 9), (vec![1, 3], vec![0, 2]));
+        assert_eq!(
+            divided("inline-or-pool:2", &batch, 0),
+            (vec![], vec![0, 1, 2, 3])
+        );
+        assert_eq!(divided("threshold:1", &batch, 0), (vec![3], vec![0, 1, 2]));
+    }
+
+    #[test]
+    fn policies_are_read_as_they_are_written() {
+        for text in [
+            "inline",
+            "pool:16",
+            "inline-or-pool:3",
+            "threshold:1",
+            "adaptive",
+        ] {
+            assert_eq!(text.parse::<Policy>().unwrap().to_string(), text);
+        }
+        for text in [
+            "",
+            "pool",
+            "pool:",
+            "pool:0",
+            "pool:1025",
+            "pool:-1",
+            "inline:3",
+            "threshold:x",
+            "fast",
+        ] {
+            let error = text.parse::<Policy>().unwrap_err();
+            assert!(error.contains(&format!("`{text}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn adaptive_hands_over_what_is_slow_and_works_what_is_fast() {
+        let (read, write) = (Class::of(READ, 4096), Class::of(WRITE, 4096));
+        let estimates = Estimates::new(16_000);
+        for _ in 0..200 {
+            estimates.record(read, 5_000);
+            estimates.record(write, 900_000);
+        }
+        let mut division = Division::default();
+        let mut dispatcher = Dispatcher::new(Policy::Adaptive);
+        dispatcher.divide(&[read, write, read, write], 0, &estimates, &mut division);
+        assert_eq!(
+            (&division.pooled[..], &division.inline[..]),
+            (&[1, 3][..], &[0, 2][..])
+        );
+        // A class that was never seen may be slow.
+        dispatcher.divide(&[Class::of(LOOKUP, 0), read], 0, &estimates, &mut division);
+        assert_eq!(division.pooled, [0]);
+    }
+
+    #[test]
+    fn adaptive_works_a_single_request_inline_unless_it_is_very_slow() {
+        let read = Class::of(READ, 4096);
+        for (service_ns, inline) in [(200_000, true), (2_000_000, false)] {
+            let estimates = Estimates::new(16_000);
+            (0..500).for_each(|_| estimates.record(read, service_ns));
+            let mut division = Division::default();
+            let mut dispatcher = Dispatcher::new(Policy::Adaptive);
+            dispatcher.divide(&[read], 0, &estimates, &mut division);
+            assert_eq!(division.inline.len(), usize::from(inline), "{service_ns}");
+            // A client that had more in flight a moment ago.
+            dispatcher.divide(&[read], 15, &estimates, &mut division);
+            dispatcher.divide(&[read], 0, &estimates, &mut division);
+            assert_eq!(division.pooled, [0]);
+        }
+    }
+
+    #[test]
+    fn one_preempted_request_does_not_make_a_class_slow_but_a_slower_device_does() {
+        let read = Class::of(READ, 4096);
+        let estimates = Estimates::new(16_000);
+        (0..100).for_each(|_| estimates.record(read, 5_000));
+        estimates.record(read, 50_000_000);
+        assert!(estimates.service_ns(read).unwrap() < 16_000);
+        (0..60).for_each(|_| estimates.record(read, 2_000_000));
+        assert!(estimates.service_ns(read).unwrap() > 1_500_000);
+        (0..100).for_each(|_| estimates.record(read, 5_000));
+        assert!(estimates.service_ns(read).unwrap() < 16_000);
+    }
+}

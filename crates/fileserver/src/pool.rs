@@ -1,0 +1,156 @@
+//! The threads that work what queues hand over.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How often the cost of a hand-off is measured.
+const HAND_OFFS: usize = 101;
+/// Limits of what is believed, ns: a busy host measures its load.
+const LEAST_NS: u64 = 4_000;
+const MOST_NS: u64 = 40_000;
+/// When a hand-off of the calibration is given up.
+const GIVEN_UP: Duration = Duration::from_secs(1);
+
+/// A piece of work.
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    idle: usize,
+    stopping: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    more: Condvar,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A pool of threads, which ends when it is dropped, after the jobs that it has.
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Pool {
+    /// Starts this many threads.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(crate) fn start(threads: u16) -> io::Result<Pool> {
+        let mut pool = Pool {
+            shared: Arc::default(),
+            threads: Vec::new(),
+        };
+        for _ in 0..threads {
+            let shared = Arc::clone(&pool.shared);
+            let thread = thread::Builder::new().name("pool".to_owned());
+            pool.threads.push(thread.spawn(move || work(&shared))?);
+        }
+        Ok(pool)
+    }
+
+    /// Hands jobs over, which begin in this order.
+    pub(crate) fn hand_over(&self, jobs: impl Iterator<Item = Job>) {
+        let mut state = self.shared.state();
+        let before = state.jobs.len();
+        state.jobs.extend(jobs);
+        let woken = (state.jobs.len() - before).min(state.idle);
+        drop(state);
+        (0..woken).for_each(|_| self.shared.more.notify_one());
+    }
+
+    /// The cost of a hand-off, ns: the median time until a job of an idle pool begins.
+    pub(crate) fn hand_off_ns(&self) -> Option<u64> {
+        let mut taken = Vec::with_capacity(HAND_OFFS);
+        for _ in 0..HAND_OFFS {
+            let (begun, begins) = std::sync::mpsc::channel();
+            let start = Instant::now();
+            let job: Job = Box::new(move || {
+                let _ = begun.send(start.elapsed());
+            });
+            self.hand_over(std::iter::once(job));
+            let waited = begins.recv_timeout(GIVEN_UP).ok()?;
+            taken.push(waited.as_nanos() as u64);
+        }
+        taken.sort_unstable();
+        Some(taken[HAND_OFFS / 2].clamp(LEAST_NS, MOST_NS))
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.state().stopping = true;
+        self.shared.more.notify_all();
+        for thread in self.threads.drain(..) {
+            // Jobs do not panic: they answer requests, which catch it.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn work(shared: &Shared) {
+    let mut state = shared.state();
+    loop {
+        if let Some(job) = state.jobs.pop_front() {
+            drop(state);
+            job();
+            state = shared.state();
+            continue;
+        }
+        if state.stopping {
+            return;
+        }
+        state.idle += 1;
+        state = (shared.more.wait(state)).unwrap_or_else(PoisonError::into_inner);
+        state.idle -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn all_jobs_are_worked_before_a_pool_ends() {
+        let done = Arc::new(AtomicUsize::new(0));
+        let pool = Pool::start(3).unwrap();
+        let job = |_| -> Job {
+            let done = Arc::clone(&done);
+            Box::new(move || {
+                done.fetch_add(1, Ordering::Relaxed);
+            })
+        };
+        pool.hand_over((0..500).map(job));
+        pool.hand_over((0..500).map(job));
+        drop(pool);
+        assert_eq!(done.load(Ordering::Relaxed), 1000);
+    }
+
+    #[test]
+    fn jobs_are_worked_at_the_same_time() {
+        let pool = Pool::start(2).unwrap();
+        let barrier = Arc::new(std::sync::Barrier::new(2));
+        let job = |_| -> Job {
+            let barrier = Arc::clone(&barrier);
+            Box::new(move || {
+                barrier.wait();
+            })
+        };
+        // It would not end with one thread.
+        pool.hand_over((0..2).map(job));
+        assert!(pool.hand_off_ns().is_some_and(|ns| ns >= LEAST_NS));
+    }
+}

@@ -1,0 +1,205 @@
+//! What all clients of a server share: its settings, policy, pool, estimates and counts; and the way of a batch through them.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::set_thread_groups;
+
+use crate::folder::{Answered, Exchange, Folder, Settings};
+use crate::policy::{Class, Dispatcher, Division, Estimates, HAND_OFF_NS, Policy};
+use crate::pool::{Job, Pool};
+use crate::request::{Head, opcode};
+use crate::stats::{Stats, Worked};
+
+/// A file server without its transports.
+pub struct FileServer {
+    settings: Settings,
+    policy: Policy,
+    threads: u16,
+    pool: Option<Pool>,
+    estimates: Estimates,
+    stats: Stats,
+}
+
+impl FileServer {
+    /// Starts the threads of the pool and measures the cost of a hand-off. The thread that calls this loses its supplementary groups, so that
+    /// neither it nor threads that it starts create files by them; and the process may open as many files as its hard limit allows.
+    ///
+    /// # Errors
+    /// The folder cannot be opened, or a thread not be started.
+    pub fn start(settings: Settings, policy: Policy, threads: u16) -> io::Result<FileServer> {
+        if rustix::process::geteuid().is_root() {
+            set_thread_groups(&[])?;
+        }
+        let limit = getrlimit(Resource::Nofile);
+        let raised = Rlimit {
+            current: limit.maximum,
+            ..limit
+        };
+        // Otherwise clients get EMFILE earlier.
+        let _ = setrlimit(Resource::Nofile, raised);
+        if !std::fs::metadata(&settings.folder)?.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Folder::open(&settings)?;
+        let threads = policy.threads(threads);
+        let pool = match threads {
+            0 => None,
+            threads => Some(Pool::start(threads)?),
+        };
+        let measured = pool.as_ref().and_then(Pool::hand_off_ns);
+        Ok(FileServer {
+            settings,
+            policy,
+            threads,
+            pool,
+            estimates: Estimates::new(measured.unwrap_or(HAND_OFF_NS)),
+            stats: Stats::default(),
+        })
+    }
+
+    /// What was counted since the start, as JSON.
+    #[must_use]
+    pub fn stats(&self) -> String {
+        (self.stats).json(self.policy, self.threads, &self.estimates)
+    }
+
+    /// A new client of this server.
+    pub(crate) fn client(self: &Arc<FileServer>) -> io::Result<Client> {
+        Ok(Client {
+            folder: Folder::open(&self.settings)?,
+            server: Arc::clone(self),
+        })
+    }
+}
+
+/// A client of a server, with its nodes and open files.
+pub(crate) struct Client {
+    folder: Folder,
+    server: Arc<FileServer>,
+}
+
+/// A request that a transport took from a queue.
+pub(crate) trait Request: Exchange + Send + 'static {
+    /// Its beginning.
+    fn head(&self) -> &Head;
+    /// When it was taken.
+    fn taken(&self) -> Instant;
+    /// It is handed over to the pool.
+    fn handed_over(&mut self);
+    /// It was answered. `told`: the client must learn of it at once. Otherwise the queue's thread tells it when its batch ends.
+    fn answered(self, answered: Answered, told: bool);
+}
+
+/// One queue of a client: what its thread keeps.
+pub(crate) struct Lane {
+    client: Arc<Client>,
+    dispatcher: Dispatcher,
+    division: Division,
+    classes: Vec<Class>,
+}
+
+impl Lane {
+    /// `prompt`: its requests are never handed over.
+    pub(crate) fn new(client: Arc<Client>, prompt: bool) -> Lane {
+        let policy = match prompt {
+            true => Policy::Inline,
+            false => client.server.policy,
+        };
+        Lane {
+            client,
+            dispatcher: Dispatcher::new(policy),
+            division: Division::default(),
+            classes: Vec::new(),
+        }
+    }
+
+    /// Works a batch. `in_flight` returns how many requests of this queue the pool has; `tell` tells the client what was answered.
+    pub(crate) fn work<R: Request>(
+        &mut self,
+        batch: &mut Vec<R>,
+        in_flight: impl Fn() -> usize,
+        tell: impl Fn(),
+    ) {
+        let server = Arc::clone(&self.client.server);
+        server.stats.batch(batch.len());
+        let mut requests: Vec<Option<R>> = batch.drain(..).map(Some).collect();
+        loop {
+            self.classes.clear();
+            (self.classes).extend(requests.iter().flatten().map(class));
+            let (classes, estimates) = (&self.classes, &server.estimates);
+            (self.dispatcher).divide(classes, in_flight(), estimates, &mut self.division);
+            if let Some(pool) = &server.pool {
+                let places = self.division.pooled.iter();
+                let taken = places.filter_map(|at| requests[*at].take());
+                pool.hand_over(taken.map(|request| self.job(request)));
+            }
+            let start = Instant::now();
+            let mut told = 0;
+            let mut rest = None;
+            for (nth, at) in self.division.inline.iter().enumerate() {
+                let worked = start.elapsed().as_nanos() as u64;
+                if nth > 0 && server.pool.is_some() {
+                    let next = self.classes[*at];
+                    if (self.dispatcher).interrupted(worked, next, estimates) {
+                        rest = Some(nth);
+                        break;
+                    }
+                    // Replies wait for each other no longer than a hand-off takes.
+                    if worked - told > estimates.hand_off_ns() {
+                        tell();
+                        told = worked;
+                    }
+                }
+                if let Some(request) = requests[*at].take() {
+                    self.client.answer(request, true);
+                }
+            }
+            tell();
+            let Some(nth) = rest else {
+                return;
+            };
+            // The rest is a batch of its own.
+            let places = self.division.inline[nth..].iter();
+            requests = places.map(|at| requests[*at].take()).collect();
+        }
+    }
+
+    fn job<R: Request>(&self, mut request: R) -> Job {
+        request.handed_over();
+        let client = Arc::clone(&self.client);
+        Box::new(move || client.answer(request, false))
+    }
+}
+
+fn class<R: Request>(request: &R) -> Class {
+    Class::of(request.head().opcode(), request.head().data())
+}
+
+impl Client {
+    fn answer<R: Request>(&self, mut request: R, inline: bool) {
+        let head = *request.head();
+        let start = Instant::now();
+        let answered = self.folder.answer(&head, &mut request);
+        let service_ns = start.elapsed().as_nanos() as u64;
+        let queueing_ns = start.duration_since(request.taken()).as_nanos() as u64;
+        if head.is_answered() && !answered.failed && head.opcode() != opcode::INIT {
+            let class = Class::of(head.opcode(), head.data());
+            self.server.estimates.record(class, service_ns);
+        }
+        self.server.stats.worked(Worked {
+            opcode: head.opcode(),
+            inline,
+            failed: answered.failed,
+            bytes: match answered.failed {
+                true => 0,
+                false => head.data().into(),
+            },
+            queueing_ns,
+            service_ns,
+        });
+        request.answered(answered, !inline);
+    }
+}

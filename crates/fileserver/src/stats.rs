@@ -1,0 +1,302 @@
+//! What a server counts: per opcode, how many requests, and how long they waited and were worked; and the sizes of batches.
+//!
+//! Threads count with relaxed atomics. Times are in buckets of powers of two with four parts each, so that a quantile is exact to 25 %.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Serialize;
+
+use crate::policy::{Estimates, Policy};
+use crate::request::opcode;
+
+const OPCODES: usize = 64;
+/// Four parts of each power of two up to 2^40 ns, which is 18 minutes.
+const BUCKETS: usize = 160;
+/// Powers of two of batch sizes.
+const SIZES: usize = 12;
+
+/// A histogram of times.
+#[derive(Debug)]
+struct Times {
+    buckets: [AtomicU64; BUCKETS],
+    total_ns: AtomicU64,
+    most_ns: AtomicU64,
+}
+
+impl Times {
+    fn new() -> Times {
+        Times {
+            buckets: [const { AtomicU64::new(0) }; BUCKETS],
+            total_ns: AtomicU64::new(0),
+            most_ns: AtomicU64::new(0),
+        }
+    }
+
+    fn record(&self, ns: u64) {
+        self.buckets[bucket(ns)].fetch_add(1, Ordering::Relaxed);
+        self.total_ns.fetch_add(ns, Ordering::Relaxed);
+        self.most_ns.fetch_max(ns, Ordering::Relaxed);
+    }
+
+    fn seen(&self) -> TimesSeen {
+        let counts: Vec<u64> = (self.buckets.iter())
+            .map(|bucket| bucket.load(Ordering::Relaxed))
+            .collect();
+        let count: u64 = counts.iter().sum();
+        let most_ns = self.most_ns.load(Ordering::Relaxed);
+        let quantile = |share: f64| {
+            let wanted = (share * count as f64).ceil().max(1.0) as u64;
+            let mut below = 0;
+            let at = counts.iter().position(|found| {
+                below += found;
+                below >= wanted
+            });
+            at.map_or(0, |at| upper(at).min(most_ns))
+        };
+        TimesSeen {
+            mean_ns: self
+                .total_ns
+                .load(Ordering::Relaxed)
+                .checked_div(count)
+                .unwrap_or(0),
+            p50_ns: quantile(0.5),
+            p90_ns: quantile(0.9),
+            p99_ns: quantile(0.99),
+            max_ns: most_ns,
+        }
+    }
+}
+
+/// The bucket of a time.
+fn bucket(ns: u64) -> usize {
+    if ns < 4 {
+        return ns as usize;
+    }
+    let power = ns.ilog2() as usize;
+    (4 * (power - 1) + (ns >> (power - 2) & 3) as usize).min(BUCKETS - 1)
+}
+
+/// The largest time of a bucket.
+fn upper(bucket: usize) -> u64 {
+    if bucket < 4 {
+        return bucket as u64;
+    }
+    let power = bucket / 4 + 1;
+    ((bucket as u64 % 4 + 5) << (power - 2)) - 1
+}
+
+#[derive(Debug)]
+struct OfOpcode {
+    failed: AtomicU64,
+    inline: AtomicU64,
+    count: AtomicU64,
+    bytes: AtomicU64,
+    queueing: Times,
+    service: Times,
+}
+
+/// What a server has counted since its start.
+#[derive(Debug)]
+pub struct Stats {
+    opcodes: Vec<OfOpcode>,
+    batches: [AtomicU64; SIZES],
+    batched: AtomicU64,
+}
+
+/// A request that was worked.
+#[derive(Debug, Clone, Copy)]
+pub struct Worked {
+    /// Its opcode.
+    pub opcode: u32,
+    /// By the thread of its queue.
+    pub inline: bool,
+    /// It ended with an error that is not part of normal operation: neither `ENOENT` nor a missing feature counts.
+    pub failed: bool,
+    /// Bytes of data that were read or written.
+    pub bytes: u64,
+    /// From when it was taken from its queue until work on it began, ns.
+    pub queueing_ns: u64,
+    /// From then until its reply, ns.
+    pub service_ns: u64,
+}
+
+impl Default for Stats {
+    fn default() -> Stats {
+        let of_opcode = || OfOpcode {
+            failed: AtomicU64::new(0),
+            inline: AtomicU64::new(0),
+            count: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            queueing: Times::new(),
+            service: Times::new(),
+        };
+        Stats {
+            opcodes: (0..OPCODES).map(|_| of_opcode()).collect(),
+            batches: [const { AtomicU64::new(0) }; SIZES],
+            batched: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Stats {
+    /// Counts a request.
+    pub fn worked(&self, worked: Worked) {
+        let of = &self.opcodes[(worked.opcode as usize).min(OPCODES - 1)];
+        of.count.fetch_add(1, Ordering::Relaxed);
+        of.failed.fetch_add(worked.failed.into(), Ordering::Relaxed);
+        of.inline.fetch_add(worked.inline.into(), Ordering::Relaxed);
+        of.bytes.fetch_add(worked.bytes, Ordering::Relaxed);
+        of.queueing.record(worked.queueing_ns);
+        of.service.record(worked.service_ns);
+    }
+
+    /// Counts a batch of this many requests.
+    pub fn batch(&self, size: usize) {
+        let at = (size.max(1).ilog2() as usize).min(SIZES - 1);
+        self.batches[at].fetch_add(1, Ordering::Relaxed);
+        self.batched.fetch_add(size as u64, Ordering::Relaxed);
+    }
+
+    /// What was counted, as JSON.
+    #[must_use]
+    pub fn json(&self, policy: Policy, threads: u16, estimates: &Estimates) -> String {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let opcodes = self.opcodes.iter().enumerate();
+        let opcodes = opcodes.filter(|(_, of)| load(&of.count) > 0);
+        let opcodes = opcodes.map(|(number, of)| OpcodeSeen {
+            opcode: opcode::name(number as u32),
+            number: number as u32,
+            count: load(&of.count),
+            failed: load(&of.failed),
+            inline: load(&of.inline),
+            bytes: load(&of.bytes),
+            queueing: of.queueing.seen(),
+            service: of.service.seen(),
+        });
+        let opcodes: Vec<OpcodeSeen> = opcodes.collect();
+        let of_batches: u64 = self.batches.iter().map(load).sum();
+        let batches = self.batches.iter().enumerate();
+        let sizes = batches.filter(|(_, count)| load(count) > 0);
+        let seen = Seen {
+            schema: 1,
+            dispatch: policy.to_string(),
+            threads,
+            hand_off_ns: estimates.hand_off_ns(),
+            requests: opcodes.iter().map(|of| of.count).sum(),
+            inline: opcodes.iter().map(|of| of.inline).sum(),
+            batches: BatchesSeen {
+                count: of_batches,
+                mean: load(&self.batched) as f64 / of_batches.max(1) as f64,
+                sizes: sizes
+                    .map(|(power, count)| SizeSeen {
+                        from: 1 << power,
+                        count: load(count),
+                    })
+                    .collect(),
+            },
+            opcodes,
+        };
+        serde_json::to_string_pretty(&seen).unwrap_or_default()
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Seen {
+    schema: u32,
+    dispatch: String,
+    threads: u16,
+    hand_off_ns: u64,
+    requests: u64,
+    inline: u64,
+    batches: BatchesSeen,
+    opcodes: Vec<OpcodeSeen>,
+}
+
+#[derive(Debug, Serialize)]
+struct BatchesSeen {
+    count: u64,
+    mean: f64,
+    /// Of at least `from` requests and less than twice as many.
+    sizes: Vec<SizeSeen>,
+}
+
+#[derive(Debug, Serialize)]
+struct SizeSeen {
+    from: u32,
+    count: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct OpcodeSeen {
+    opcode: &'static str,
+    number: u32,
+    count: u64,
+    failed: u64,
+    inline: u64,
+    bytes: u64,
+    queueing: TimesSeen,
+    service: TimesSeen,
+}
+
+#[derive(Debug, Serialize)]
+struct TimesSeen {
+    mean_ns: u64,
+    p50_ns: u64,
+    p90_ns: u64,
+    p99_ns: u64,
+    max_ns: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_time_is_in_a_bucket_whose_largest_time_is_at_most_a_quarter_more() {
+        let mut last = 0;
+        for ns in (0..2000).chain((0..39).map(|power| (1u64 << power) + power)) {
+            let bound = upper(bucket(ns));
+            assert!(bound >= ns && bound <= ns + ns / 4, "{ns} {bound}");
+            last = last.max(bucket(ns));
+        }
+        assert!(last < BUCKETS);
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn what_is_counted_is_in_the_json() {
+        let stats = Stats::default();
+        for at in 0..100 {
+            stats.worked(Worked {
+                opcode: opcode::READ,
+                inline: at % 4 == 0,
+                failed: at == 0,
+                bytes: 4096,
+                queueing_ns: 10,
+                service_ns: 1000 * (at + 1),
+            });
+        }
+        stats.batch(1);
+        stats.batch(5);
+        let text = stats.json(Policy::Pool(16), 16, &Estimates::new(12_345));
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["dispatch"], "pool:16");
+        assert_eq!(json["hand_off_ns"], 12_345);
+        assert_eq!(
+            (&json["requests"], &json["inline"]),
+            (&100.into(), &25.into())
+        );
+        assert_eq!(json["batches"]["mean"], 3.0);
+        assert_eq!(json["batches"]["sizes"][1]["from"], 4);
+        let read = &json["opcodes"][0];
+        assert_eq!(read["opcode"], "READ");
+        assert_eq!(
+            (&read["failed"], &read["bytes"]),
+            (&1.into(), &409_600.into())
+        );
+        assert_eq!(read["service"]["max_ns"], 100_000);
+        let median = read["service"]["p50_ns"].as_u64().unwrap();
+        assert!((50_000..62_500).contains(&median), "{median}");
+        assert_eq!(read["queueing"]["mean_ns"], 10);
+    }
+}

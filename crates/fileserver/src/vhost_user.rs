@@ -1,0 +1,700 @@
+//! A file system for the guests of a virtual machine monitor: the server's side of vhost-user, for virtio-fs.
+//!
+//! Source: "Vhost-user Protocol" of QEMU's documentation, and VIRTIO 1.2, sections 2.7 and 5.11. The crate `vhost` reads and checks the
+//! messages, `virtio-queue` the rings. Each ring has a thread, which takes batches of requests; another thread reads messages.
+//!
+//! # What must hold
+//!
+//! - A ring is stopped, and memory is exchanged, when no request is in flight. Nothing in the memory of a client is used after its
+//!   connection has ended.
+//! - The client learns of every reply: a ring's thread tells it of those of a batch before it sleeps.
+//! - A ring whose client breaks the rules is not used any more: its error event is signalled, and the other rings go on.
+//!
+//! A client that shortens a file of the memory that it shares ends the server (SIGBUS). It has to be a program that this user trusts.
+
+use std::fs::File;
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use fuse_backend_rs::transport::{Reader, VirtioFsWriter, Writer};
+use iodyno_serve::client_memory::{ClientMemory, MOST_REGIONS, event, signal, unsupported};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use vhost::vhost_user::message::{
+    VhostTransferStateDirection, VhostTransferStatePhase, VhostUserConfigFlags, VhostUserInflight,
+    VhostUserLog, VhostUserMemoryRegion, VhostUserProtocolFeatures, VhostUserShMemConfig,
+    VhostUserSharedMsg, VhostUserSingleMemoryRegion, VhostUserVirtioFeatures,
+    VhostUserVringAddrFlags, VhostUserVringState,
+};
+use vhost::vhost_user::{
+    BackendReqHandler, Error, GpuBackend, Result, VhostUserBackendReqHandlerMut,
+};
+use virtio_queue::desc::split::Descriptor;
+use virtio_queue::{DescriptorChain, Queue, QueueOwnedT, QueueT};
+use vm_memory::{Bytes, GuestMemoryMmap};
+
+use crate::folder::{Answered, Exchange};
+use crate::request::{Head, WRITE_HEADER};
+use crate::server::{Client, FileServer, Lane, Request};
+
+/// Rings: one for requests that must not wait, and those of a client's processors.
+const MOST_RINGS: u64 = 17;
+/// Descriptors of a ring.
+const MOST_DESCRIPTORS: u16 = 1024;
+/// Requests of a batch.
+const MOST_TAKEN: usize = 256;
+/// How long requests in flight may take when the server ends.
+const LAST_REQUESTS: Duration = Duration::from_secs(10);
+
+const F_INDIRECT: u64 = 1 << 28;
+const F_EVENT_IDX: u64 = 1 << 29;
+const F_VERSION_1: u64 = 1 << 32;
+
+/// Serves one client until it leaves, or `stopping` is set and its socket is shut down for reading. Requests in flight are answered first.
+///
+/// # Errors
+/// Those of the connection, and of what the client asks for; the folder cannot be opened; requests do not end while the server is
+/// stopping.
+pub fn serve(
+    stream: UnixStream,
+    server: &Arc<FileServer>,
+    stopping: Arc<AtomicBool>,
+) -> io::Result<()> {
+    let socket = stream.try_clone()?;
+    let rings = (0..MOST_RINGS).map(|_| Ring::new().map(Arc::new));
+    let device = Arc::new(Mutex::new(Device {
+        client: Arc::new(server.client()?),
+        stopping,
+        owned: false,
+        features: 0,
+        memory: ClientMemory::default(),
+        rings: rings.collect::<io::Result<_>>()?,
+        threads: Vec::new(),
+    }));
+    let mut messages = BackendReqHandler::from_stream(stream, Arc::clone(&device));
+    let ended = loop {
+        match messages.handle_request() {
+            Ok(()) => {}
+            Err(Error::Disconnected) => break Ok(()),
+            Err(error) => break Err(io::Error::other(error)),
+        }
+    };
+    // Other descriptors of this socket are open: the client has to learn of the end now.
+    let _ = socket.shutdown(Shutdown::Both);
+    let mut device = device.lock().unwrap_or_else(PoisonError::into_inner);
+    device.end()?;
+    ended
+}
+
+/// A ring, which its thread, the pool and the thread of messages share.
+struct Ring {
+    state: Mutex<State>,
+    /// No request is in flight.
+    idle: Condvar,
+    /// Its thread has to look at it again.
+    wake: OwnedFd,
+    /// Requests that the pool has.
+    pooled: AtomicUsize,
+}
+
+struct State {
+    queue: Queue,
+    memory: Arc<GuestMemoryMmap>,
+    kick: Option<Arc<File>>,
+    call: Option<Arc<File>>,
+    error: Option<File>,
+    /// The client gave addresses.
+    placed: bool,
+    enabled: bool,
+    broken: bool,
+    /// No requests are taken for now.
+    held: bool,
+    /// Its thread is to end.
+    ended: bool,
+    /// Requests in flight, by the head of their chain, and their number.
+    in_flight: Vec<bool>,
+    count: usize,
+}
+
+impl State {
+    fn runs(&self) -> bool {
+        let set_up = self.placed && self.enabled && self.kick.is_some() && self.queue.ready();
+        set_up && !self.broken && !self.held
+    }
+
+    /// Its client broke the rules.
+    fn give_up(&mut self) {
+        self.broken = true;
+        signal(self.error.as_ref());
+    }
+
+    /// The event of the client, if it wants to know of what was answered.
+    fn told(&mut self) -> Option<Arc<File>> {
+        if self.broken || !self.placed {
+            return None;
+        }
+        match self.queue.needs_notification(&*self.memory) {
+            Ok(true) => self.call.clone(),
+            Ok(false) => None,
+            Err(_) => {
+                self.give_up();
+                None
+            }
+        }
+    }
+}
+
+impl Ring {
+    fn new() -> io::Result<Ring> {
+        Ok(Ring {
+            state: Mutex::new(State {
+                queue: Queue::new(MOST_DESCRIPTORS).map_err(io::Error::other)?,
+                memory: Arc::default(),
+                kick: None,
+                call: None,
+                error: None,
+                placed: false,
+                enabled: false,
+                broken: false,
+                held: false,
+                ended: false,
+                in_flight: vec![false; MOST_DESCRIPTORS.into()],
+                count: 0,
+            }),
+            idle: Condvar::new(),
+            wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            pooled: AtomicUsize::new(0),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes its state, and lets its thread look at it.
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let changed = change(&mut self.state());
+        // It fails only if its counter is full, and then the thread wakes up anyway.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        changed
+    }
+
+    /// Waits until there may be requests. Returns whether its thread goes on.
+    fn wait(&self) -> io::Result<bool> {
+        let kick = {
+            let state = self.state();
+            if state.ended {
+                return Ok(false);
+            }
+            state.kick.clone().filter(|_| state.runs())
+        };
+        let mut watched = vec![PollFd::new(&self.wake, PollFlags::IN)];
+        watched.extend(kick.iter().map(|kick| PollFd::new(&**kick, PollFlags::IN)));
+        match poll(&mut watched, None) {
+            Err(rustix::io::Errno::INTR) => return Ok(true),
+            other => other?,
+        };
+        let ready: Vec<bool> = watched.iter().map(|it| !it.revents().is_empty()).collect();
+        if ready[0] {
+            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        }
+        if let (Some(kick), Some(true)) = (&kick, ready.get(1)) {
+            let _ = rustix::io::read(&**kick, &mut [0; 8]);
+        }
+        Ok(true)
+    }
+
+    /// Takes the requests that are in the ring. If there are none, the client tells of the next ones.
+    fn take(self: &Arc<Ring>, batch: &mut Vec<Taken>) {
+        let mut state = self.state();
+        loop {
+            if !state.runs() {
+                return;
+            }
+            let memory = Arc::clone(&state.memory);
+            // A client may notify more often than it has to.
+            let _ = state.queue.disable_notification(&*memory);
+            let now = Instant::now();
+            while batch.len() < MOST_TAKEN {
+                let chain = match state.queue.iter(Arc::clone(&memory)) {
+                    Ok(mut chains) => chains.next(),
+                    Err(_) => return state.give_up(),
+                };
+                let Some(chain) = chain else {
+                    break;
+                };
+                let index = chain.head_index();
+                let size = state.queue.size();
+                match state.in_flight.get_mut(usize::from(index)) {
+                    Some(free) if index < size && !*free => *free = true,
+                    // It is in flight already.
+                    _ => return state.give_up(),
+                }
+                state.count += 1;
+                let request = Taken::new(Arc::clone(self), Arc::clone(&memory), chain, now);
+                match request {
+                    Ok(request) => batch.push(request),
+                    // What cannot be answered.
+                    Err(()) => state.used(index, 0),
+                }
+            }
+            if !batch.is_empty() {
+                return;
+            }
+            match state.queue.enable_notification(&*memory) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(_) => return state.give_up(),
+            }
+        }
+    }
+
+    /// Tells the client of what was answered, if it wants to know.
+    fn tell(&self) {
+        let event = self.state().told();
+        signal(event.as_deref());
+    }
+
+    /// Waits until no request is in flight.
+    fn drain(&self, stopping: &AtomicBool) -> Result<()> {
+        let mut state = self.state();
+        let mut waited = Duration::ZERO;
+        while state.count > 0 {
+            let step = Duration::from_millis(100);
+            let woken = self.idle.wait_timeout(state, step);
+            let (next, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
+            state = next;
+            if timeout.timed_out() && stopping.load(Ordering::Relaxed) {
+                waited += step;
+                if waited >= LAST_REQUESTS {
+                    let error = io::Error::from(io::ErrorKind::TimedOut);
+                    return Err(Error::ReqHandlerError(error));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// Gives a chain back to the client.
+    fn used(&mut self, index: u16, written: u32) {
+        let memory = Arc::clone(&self.memory);
+        self.in_flight[usize::from(index)] = false;
+        self.count -= 1;
+        if !self.broken && self.queue.add_used(&*memory, index, written).is_err() {
+            self.give_up();
+        }
+    }
+}
+
+/// A request in the memory of a client.
+struct Taken {
+    ring: Arc<Ring>,
+    memory: Arc<GuestMemoryMmap>,
+    chain: DescriptorChain<Arc<GuestMemoryMmap>>,
+    head: Head,
+    taken: Instant,
+    pooled: bool,
+}
+
+impl Taken {
+    fn new(
+        ring: Arc<Ring>,
+        memory: Arc<GuestMemoryMmap>,
+        chain: DescriptorChain<Arc<GuestMemoryMmap>>,
+        taken: Instant,
+    ) -> std::result::Result<Taken, ()> {
+        let mut beginning = [0; WRITE_HEADER];
+        let (mut copied, mut readable, mut writable) = (0, 0, 0);
+        for part in chain.clone() {
+            let part: Descriptor = part;
+            let length = part.len() as usize;
+            if part.is_write_only() {
+                writable += length;
+                continue;
+            }
+            // Parts that are read are before those that are written.
+            if writable > 0 {
+                return Err(());
+            }
+            let wanted = length.min(WRITE_HEADER - copied);
+            let into = &mut beginning[copied..copied + wanted];
+            memory.read_slice(into, part.addr()).map_err(|_| ())?;
+            copied += wanted;
+            readable += length;
+        }
+        let head = Head::of(&beginning[..copied], readable, writable).ok_or(())?;
+        Ok(Taken {
+            ring,
+            memory,
+            chain,
+            head,
+            taken,
+            pooled: false,
+        })
+    }
+}
+
+impl Exchange for Taken {
+    fn request(&mut self) -> Option<Reader<'_>> {
+        Reader::from_descriptor_chain(&*self.memory, self.chain.clone()).ok()
+    }
+
+    fn reply(&mut self) -> Option<Writer<'_>> {
+        let writer = VirtioFsWriter::new(&*self.memory, self.chain.clone());
+        writer.ok().map(Writer::VirtioFs)
+    }
+}
+
+impl Request for Taken {
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn taken(&self) -> Instant {
+        self.taken
+    }
+
+    fn handed_over(&mut self) {
+        self.pooled = true;
+        self.ring.pooled.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn answered(self, answered: Answered, told: bool) {
+        if self.pooled {
+            self.ring.pooled.fetch_sub(1, Ordering::Relaxed);
+        }
+        let mut state = self.ring.state();
+        state.used(self.chain.head_index(), answered.written);
+        let event = match told {
+            true => state.told(),
+            false => None,
+        };
+        let idle = state.count == 0;
+        drop(state);
+        signal(event.as_deref());
+        if idle {
+            self.ring.idle.notify_all();
+        }
+    }
+}
+
+/// The thread of a ring.
+fn run(ring: &Arc<Ring>, mut lane: Lane) {
+    let mut batch = Vec::with_capacity(MOST_TAKEN);
+    // It fails only if the kernel lacks memory; then the ring is not served any more.
+    while let Ok(true) = ring.wait() {
+        loop {
+            ring.take(&mut batch);
+            if batch.is_empty() {
+                break;
+            }
+            let in_flight = || ring.pooled.load(Ordering::Relaxed);
+            lane.work(&mut batch, in_flight, || ring.tell());
+        }
+        // Of chains that could not be answered.
+        ring.tell();
+    }
+    ring.state().give_up();
+}
+
+/// What a client has set up.
+struct Device {
+    client: Arc<Client>,
+    stopping: Arc<AtomicBool>,
+    owned: bool,
+    features: u64,
+    memory: ClientMemory,
+    rings: Vec<Arc<Ring>>,
+    /// Of the rings that have been started.
+    threads: Vec<(usize, JoinHandle<()>)>,
+}
+
+impl Device {
+    fn offered() -> u64 {
+        let protocol = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
+        F_VERSION_1 | F_EVENT_IDX | F_INDIRECT | protocol
+    }
+
+    fn ring(&self, number: u32) -> Result<&Arc<Ring>> {
+        self.rings.get(number as usize).ok_or(Error::InvalidParam)
+    }
+
+    /// Starts the thread of a ring, if it has none.
+    fn start(&mut self, number: usize) -> io::Result<()> {
+        if self.threads.iter().any(|(own, _)| *own == number) {
+            return Ok(());
+        }
+        let ring = Arc::clone(&self.rings[number]);
+        // The first ring is for requests that must not wait.
+        let lane = Lane::new(Arc::clone(&self.client), number == 0);
+        let thread = thread::Builder::new().name(format!("ring {number}"));
+        let thread = thread.spawn(move || run(&ring, lane))?;
+        self.threads.push((number, thread));
+        Ok(())
+    }
+
+    fn stop(&self, number: u32) -> Result<()> {
+        let ring = self.ring(number)?;
+        ring.change(|state| state.queue.set_ready(false));
+        ring.drain(&self.stopping)
+    }
+
+    /// Exchanges memory while no request is in flight.
+    fn exchange(&mut self, memory: ClientMemory) -> Result<()> {
+        self.rings.iter().for_each(|ring| {
+            ring.change(|state| state.held = true);
+        });
+        let drained: Result<()> = self
+            .rings
+            .iter()
+            .try_for_each(|ring| ring.drain(&self.stopping));
+        if drained.is_ok() {
+            self.memory = memory;
+        }
+        let memory = Arc::new(self.memory.guest().clone());
+        for ring in &self.rings {
+            ring.change(|state| {
+                state.memory = Arc::clone(&memory);
+                state.held = false;
+            });
+        }
+        drained
+    }
+
+    /// Answers what is in flight and ends all threads.
+    fn end(&mut self) -> io::Result<()> {
+        for ring in &self.rings {
+            ring.change(|state| (state.held, state.ended) = (true, true));
+        }
+        for ring in &self.rings {
+            ring.drain(&self.stopping).map_err(io::Error::other)?;
+        }
+        for (_, thread) in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        Ok(())
+    }
+}
+
+impl VhostUserBackendReqHandlerMut for Device {
+    fn set_owner(&mut self) -> Result<()> {
+        match std::mem::replace(&mut self.owned, true) {
+            true => Err(Error::InvalidOperation("already claimed")),
+            false => Ok(()),
+        }
+    }
+
+    fn reset_owner(&mut self) -> Result<()> {
+        self.owned = false;
+        self.reset_device()
+    }
+
+    fn reset_device(&mut self) -> Result<()> {
+        for number in 0..self.rings.len() {
+            self.stop(number as u32)?;
+            self.rings[number].change(|state| {
+                (state.enabled, state.broken, state.placed) = (false, false, false);
+            });
+        }
+        self.features = 0;
+        Ok(())
+    }
+
+    fn get_features(&mut self) -> Result<u64> {
+        Ok(Device::offered())
+    }
+
+    fn set_features(&mut self, features: u64) -> Result<()> {
+        if features & !Device::offered() != 0 {
+            return Err(Error::InvalidParam);
+        }
+        self.features = features;
+        let protocol = features & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() != 0;
+        for ring in &self.rings {
+            ring.change(|state| {
+                state.queue.set_event_idx(features & F_EVENT_IDX != 0);
+                // Then there are no messages that enable them.
+                state.enabled |= !protocol;
+            });
+        }
+        Ok(())
+    }
+
+    fn get_protocol_features(&mut self) -> Result<VhostUserProtocolFeatures> {
+        Ok(VhostUserProtocolFeatures::MQ
+            | VhostUserProtocolFeatures::REPLY_ACK
+            | VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS
+            | VhostUserProtocolFeatures::RESET_DEVICE)
+    }
+
+    fn set_protocol_features(&mut self, _features: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn set_mem_table(&mut self, regions: &[VhostUserMemoryRegion], files: Vec<File>) -> Result<()> {
+        let memory = ClientMemory::of(regions, files)?;
+        self.exchange(memory)
+    }
+
+    fn get_max_mem_slots(&mut self) -> Result<u64> {
+        Ok(MOST_REGIONS)
+    }
+
+    fn add_mem_region(&mut self, region: &VhostUserSingleMemoryRegion, file: File) -> Result<()> {
+        let mut memory = self.memory.clone();
+        memory.add(region, file)?;
+        self.exchange(memory)
+    }
+
+    fn remove_mem_region(&mut self, region: &VhostUserSingleMemoryRegion) -> Result<()> {
+        let mut memory = self.memory.clone();
+        memory.remove(region)?;
+        self.exchange(memory)
+    }
+
+    fn get_queue_num(&mut self) -> Result<u64> {
+        Ok(MOST_RINGS)
+    }
+
+    fn set_vring_num(&mut self, index: u32, num: u32) -> Result<()> {
+        let size = u16::try_from(num).map_err(|_| Error::InvalidParam)?;
+        self.ring(index)?.change(|state| match state.count {
+            0 => (state.queue.try_set_size(size)).map_err(|_| Error::InvalidParam),
+            _ => Err(Error::InvalidOperation("the ring is in use")),
+        })
+    }
+
+    fn set_vring_addr(
+        &mut self,
+        index: u32,
+        _flags: VhostUserVringAddrFlags,
+        descriptor: u64,
+        used: u64,
+        available: u64,
+        _log: u64,
+    ) -> Result<()> {
+        let table = self.memory.address(descriptor)?;
+        let used = self.memory.address(used)?;
+        let available = self.memory.address(available)?;
+        self.ring(index)?.change(|state| {
+            let (queue, memory) = (&mut state.queue, &*state.memory);
+            let placed = (queue.try_set_desc_table_address(table))
+                .and_then(|()| queue.try_set_avail_ring_address(available))
+                .and_then(|()| queue.try_set_used_ring_address(used))
+                .and_then(|()| queue.used_idx(memory, Ordering::Relaxed));
+            let used = placed.map_err(|_| Error::InvalidParam)?;
+            queue.set_next_used(used.0);
+            (state.placed, state.broken) = (true, false);
+            Ok(())
+        })
+    }
+
+    fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
+        let base = u16::try_from(base).map_err(|_| Error::InvalidParam)?;
+        (self.ring(index)?).change(|state| state.queue.set_next_avail(base));
+        Ok(())
+    }
+
+    fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
+        self.stop(index)?;
+        let base = self.ring(index)?.change(|state| {
+            (state.kick, state.call) = (None, None);
+            state.queue.next_avail()
+        });
+        Ok(VhostUserVringState::new(index, base.into()))
+    }
+
+    fn set_vring_kick(&mut self, index: u8, file: Option<File>) -> Result<()> {
+        // Without one the ring would have to be polled.
+        let Some(kick) = event(file)? else {
+            return unsupported();
+        };
+        self.ring(index.into())?.change(|state| {
+            state.kick = Some(Arc::new(kick));
+            state.queue.set_ready(true);
+        });
+        self.start(index.into()).map_err(Error::ReqHandlerError)
+    }
+
+    fn set_vring_call(&mut self, index: u8, file: Option<File>) -> Result<()> {
+        let call = event(file)?.map(Arc::new);
+        self.ring(index.into())?.change(|state| state.call = call);
+        Ok(())
+    }
+
+    fn set_vring_err(&mut self, index: u8, file: Option<File>) -> Result<()> {
+        let error = event(file)?;
+        self.ring(index.into())?.change(|state| state.error = error);
+        Ok(())
+    }
+
+    fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
+        (self.ring(index)?).change(|state| state.enabled = enable);
+        Ok(())
+    }
+
+    fn get_config(
+        &mut self,
+        _offset: u32,
+        _size: u32,
+        _flags: VhostUserConfigFlags,
+    ) -> Result<Vec<u8>> {
+        unsupported()
+    }
+
+    fn set_config(
+        &mut self,
+        _offset: u32,
+        _bytes: &[u8],
+        _flags: VhostUserConfigFlags,
+    ) -> Result<()> {
+        unsupported()
+    }
+
+    fn set_gpu_socket(&mut self, _gpu: GpuBackend) -> Result<()> {
+        unsupported()
+    }
+
+    fn get_shared_object(&mut self, _uuid: VhostUserSharedMsg) -> Result<File> {
+        unsupported()
+    }
+
+    fn get_inflight_fd(
+        &mut self,
+        _inflight: &VhostUserInflight,
+    ) -> Result<(VhostUserInflight, File)> {
+        unsupported()
+    }
+
+    fn set_inflight_fd(&mut self, _inflight: &VhostUserInflight, _file: File) -> Result<()> {
+        unsupported()
+    }
+
+    fn set_device_state_fd(
+        &mut self,
+        _direction: VhostTransferStateDirection,
+        _phase: VhostTransferStatePhase,
+        _file: File,
+    ) -> Result<Option<File>> {
+        unsupported()
+    }
+
+    fn check_device_state(&mut self) -> Result<()> {
+        unsupported()
+    }
+
+    fn get_shmem_config(&mut self) -> Result<VhostUserShMemConfig> {
+        unsupported()
+    }
+
+    fn set_log_base(&mut self, _log: &VhostUserLog, _file: File) -> Result<()> {
+        unsupported()
+    }
+}

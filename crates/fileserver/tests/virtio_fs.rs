@@ -1,0 +1,652 @@
+//! The server of virtio-fs, seen by a guest that this file plays: a front end of vhost-user with rings in its own memory.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::net::Shutdown;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use iodyno_fileserver::request::opcode::{
+    CREATE, DESTROY, FORGET, GETATTR, INIT, LOOKUP, MKDIR, OPEN, READ, RENAME, STATFS, SYMLINK,
+    UNLINK, WRITE,
+};
+use iodyno_fileserver::{Cache, FileServer, Settings, vhost_user};
+use rustix::fs::MemfdFlags;
+use rustix::io::Errno;
+use vhost::vhost_user::message::VhostUserProtocolFeatures;
+use vhost::vhost_user::{Frontend, VhostUserFrontend};
+use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
+use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
+use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
+use vmm_sys_util::eventfd::EventFd;
+
+/// No wait of these tests takes longer on any host.
+const END: Duration = Duration::from_secs(60);
+/// Where the memory of the guest begins, and where the front end says that it has it.
+const BASE: u64 = 0x1_0000;
+const USER: u64 = 0x7000_0000_0000;
+const MEMORY: u64 = 32 << 20;
+/// Descriptors of a ring, and the memory of each of its requests.
+const SIZE: u16 = 64;
+const SLOT: u64 = 128 << 10;
+const ROOT: u64 = 1;
+const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 << 29 | 1 << 28;
+
+/// A ring of the guest. Request `n` has the descriptors from 4 `n` on.
+struct Ring {
+    start: u64,
+    available: u16,
+    used: u16,
+    kick: EventFd,
+    called: Receiver<()>,
+    /// Requests that are not in use.
+    free: VecDeque<u16>,
+}
+
+struct Guest {
+    front: Frontend,
+    socket: UnixStream,
+    memory: GuestMemoryMmap,
+    file: File,
+    rings: Vec<Ring>,
+    next: u64,
+    server: Option<JoinHandle<std::io::Result<()>>>,
+}
+
+fn settings(folder: &Path) -> Settings {
+    Settings {
+        folder: folder.to_owned(),
+        cache: Cache::Never,
+        read_only: false,
+        xattr: true,
+        writeback: false,
+        direct_io: true,
+    }
+}
+
+fn server(settings: Settings, policy: &str) -> Arc<FileServer> {
+    Arc::new(FileServer::start(settings, policy.parse().unwrap(), 4).unwrap())
+}
+
+impl Guest {
+    /// A guest with two rings, whose file system is mounted.
+    fn of(server: &Arc<FileServer>) -> Guest {
+        let (own, other) = UnixStream::pair().unwrap();
+        let file = File::from(rustix::fs::memfd_create("guest", MemfdFlags::CLOEXEC).unwrap());
+        file.set_len(MEMORY).unwrap();
+        let offset = FileOffset::new(file.try_clone().unwrap(), 0);
+        let range = (GuestAddress(BASE), MEMORY as usize, Some(offset));
+        let memory = GuestMemoryMmap::from_ranges_with_files([range]).unwrap();
+        let server = Arc::clone(server);
+        let serve = move || vhost_user::serve(other, &server, Arc::<AtomicBool>::default());
+        let server = thread::spawn(serve);
+        let socket = own.try_clone().unwrap();
+        let mut front = Frontend::from_stream(own, 17);
+        front.set_owner().unwrap();
+        assert_eq!(front.get_features().unwrap() & FEATURES, FEATURES);
+        front.set_features(FEATURES).unwrap();
+        let wanted = VhostUserProtocolFeatures::MQ | VhostUserProtocolFeatures::REPLY_ACK;
+        assert!(front.get_protocol_features().unwrap().contains(wanted));
+        front.set_protocol_features(wanted).unwrap();
+        front.set_hdr_flags(vhost::vhost_user::message::VhostUserHeaderFlag::NEED_REPLY);
+        assert!(front.get_queue_num().unwrap() >= 2);
+        let mut guest = Guest {
+            front,
+            socket,
+            memory,
+            file,
+            rings: Vec::new(),
+            next: 1,
+            server: Some(server),
+        };
+        guest.share();
+        for number in 0..2 {
+            guest.ring(number);
+        }
+        let init = [7u32, 38, 1 << 17, u32::MAX];
+        let init: Vec<u8> = init.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let agreed = guest.asks(INIT, 0, &init, 64).unwrap();
+        assert_eq!(agreed[20..24], (1u32 << 20).to_ne_bytes());
+        guest
+    }
+
+    fn share(&mut self) {
+        let region = VhostUserMemoryRegionInfo {
+            guest_phys_addr: BASE,
+            memory_size: MEMORY,
+            userspace_addr: USER,
+            mmap_offset: 0,
+            mmap_handle: self.file.as_raw_fd(),
+        };
+        self.front.set_mem_table(&[region]).unwrap();
+    }
+
+    fn ring(&mut self, number: usize) {
+        let start = 0x1000 + number as u64 * (8 << 20);
+        let (call, kick) = (EventFd::new(0).unwrap(), EventFd::new(0).unwrap());
+        let user = |at: u64| USER + start + at;
+        let front = &mut self.front;
+        front.set_vring_num(number, SIZE * 4).unwrap();
+        front.set_vring_base(number, 0).unwrap();
+        let places = VringConfigData {
+            queue_max_size: SIZE * 4,
+            queue_size: SIZE * 4,
+            flags: 0,
+            desc_table_addr: user(0),
+            avail_ring_addr: user(0x1000),
+            used_ring_addr: user(0x2000),
+            log_addr: None,
+        };
+        front.set_vring_addr(number, &places).unwrap();
+        front.set_vring_call(number, &call).unwrap();
+        front.set_vring_kick(number, &kick).unwrap();
+        front.set_vring_enable(number, true).unwrap();
+        let called = events(call);
+        self.rings.push(Ring {
+            start: BASE + start,
+            available: 0,
+            used: 0,
+            kick,
+            called,
+            free: (0..SIZE).collect(),
+        });
+    }
+
+    /// Where the request of a slot is, and behind it its reply.
+    fn place(&self, ring: usize, slot: u16) -> u64 {
+        self.rings[ring].start + 0x4000 + u64::from(slot) * SLOT
+    }
+
+    /// A chain of parts: an address, a length, and whether the server writes it.
+    fn offer(&mut self, ring: usize, slot: u16, parts: &[(u64, u32, bool)]) {
+        let start = self.rings[ring].start;
+        for (nth, (address, length, written)) in parts.iter().enumerate() {
+            let index = slot * 4 + nth as u16;
+            let last = nth + 1 == parts.len();
+            let flags = u16::from(!last) | u16::from(*written) << 1;
+            let mut bytes = address.to_le_bytes().to_vec();
+            bytes.extend(length.to_le_bytes());
+            bytes.extend(flags.to_le_bytes());
+            bytes.extend((index + 1).to_le_bytes());
+            self.write(start + u64::from(index) * 16, &bytes);
+        }
+        self.offer_head(ring, slot * 4);
+    }
+
+    fn offer_head(&mut self, ring: usize, head: u16) {
+        let (start, available) = (self.rings[ring].start, self.rings[ring].available);
+        let entry = start + 0x1000 + 4 + u64::from(available % (SIZE * 4)) * 2;
+        self.write(entry, &head.to_le_bytes());
+        self.rings[ring].available = available.wrapping_add(1);
+        let index = self.rings[ring].available;
+        std::sync::atomic::fence(Ordering::SeqCst);
+        (self.memory)
+            .store(index, GuestAddress(start + 0x1002), Ordering::Release)
+            .unwrap();
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) {
+        self.memory.write_slice(bytes, GuestAddress(at)).unwrap();
+    }
+
+    fn read(&self, at: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        self.memory
+            .read_slice(&mut bytes, GuestAddress(at))
+            .unwrap();
+        bytes
+    }
+
+    /// Puts a request into the ring of requests, with this room for the data of its reply. Returns its slot.
+    fn puts(&mut self, kind: u32, node: u64, body: &[u8], room: u32) -> u16 {
+        let slot = self.rings[1].free.pop_front().unwrap();
+        let place = self.place(1, slot);
+        let bytes = message(kind, self.next, node, body);
+        self.next += 1;
+        self.write(place, &bytes);
+        let reply = place + SLOT / 2;
+        // Headers and data are apart, as Linux has them.
+        let mut parts = vec![(place, 40, false)];
+        if bytes.len() > 40 {
+            parts.push((place + 40, bytes.len() as u32 - 40, false));
+        }
+        parts.push((reply, 16, true));
+        if room > 0 {
+            parts.push((reply + 16, room, true));
+        }
+        self.offer(1, slot, &parts);
+        slot
+    }
+
+    fn kick(&self, ring: usize) {
+        self.rings[ring].kick.write(1).unwrap();
+    }
+
+    /// The slots and lengths of this many replies of a ring.
+    fn waits(&mut self, ring: usize, count: usize) -> Vec<(u16, u32)> {
+        let mut replies = Vec::new();
+        loop {
+            let start = self.rings[ring].start;
+            let at = GuestAddress(start + 0x2002);
+            let index: u16 = self.memory.load(at, Ordering::Acquire).unwrap();
+            while self.rings[ring].used != index {
+                let used = self.rings[ring].used;
+                let entry = start + 0x2000 + 4 + u64::from(used % (SIZE * 4)) * 8;
+                let bytes = self.read(entry, 8);
+                let head = u32::from_le_bytes(bytes[..4].try_into().unwrap());
+                let length = u32::from_le_bytes(bytes[4..].try_into().unwrap());
+                replies.push((head as u16 / 4, length));
+                self.rings[ring].used = used.wrapping_add(1);
+            }
+            assert!(replies.len() <= count);
+            if replies.len() == count {
+                return replies;
+            }
+            // The next reply is to be told of.
+            let event = start + 0x1000 + 4 + 2 * u64::from(SIZE * 4);
+            self.write(event, &self.rings[ring].used.to_le_bytes());
+            std::sync::atomic::fence(Ordering::SeqCst);
+            let now: u16 = self.memory.load(at, Ordering::Acquire).unwrap();
+            if now == self.rings[ring].used {
+                (self.rings[ring].called.recv_timeout(END)).expect("the server tells of replies");
+            }
+        }
+    }
+
+    /// The data of a reply, or its error.
+    fn reply(&mut self, slot: u16, length: u32) -> Result<Vec<u8>, Errno> {
+        let reply = self.read(self.place(1, slot) + SLOT / 2, length as usize);
+        self.rings[1].free.push_back(slot);
+        assert!(length >= 16, "{length}");
+        assert_eq!(reply[..4], length.to_ne_bytes());
+        match i32::from_ne_bytes(reply[4..8].try_into().unwrap()) {
+            0 => Ok(reply[16..].to_vec()),
+            error => Err(Errno::from_raw_os_error(-error)),
+        }
+    }
+
+    fn asks(&mut self, kind: u32, node: u64, body: &[u8], room: u32) -> Result<Vec<u8>, Errno> {
+        let slot = self.puts(kind, node, body, room);
+        self.kick(1);
+        let replies = self.waits(1, 1);
+        assert_eq!(replies[0].0, slot);
+        self.reply(slot, replies[0].1)
+    }
+
+    fn lookup(&mut self, folder: u64, name: &str) -> Result<u64, Errno> {
+        let entry = self.asks(LOOKUP, folder, &[name.as_bytes(), b"\0"].concat(), 128)?;
+        Ok(u64_at(&entry, 0))
+    }
+
+    /// Creates a file and returns its node and handle.
+    fn create(&mut self, name: &str) -> Result<(u64, u64), Errno> {
+        let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CREATE;
+        let words = [flags.bits(), 0o100_644, 0, 0];
+        let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        body.extend(name.as_bytes());
+        body.push(0);
+        let created = self.asks(CREATE, ROOT, &body, 144)?;
+        Ok((u64_at(&created, 0), u64_at(&created, 128)))
+    }
+
+    fn puts_write(&mut self, (node, handle): (u64, u64), offset: u64, data: &[u8]) -> u16 {
+        let mut body = io_body(handle, offset, data.len() as u32);
+        body.extend(data);
+        self.puts(WRITE, node, &body, 8)
+    }
+
+    fn puts_read(&mut self, (node, handle): (u64, u64), offset: u64, size: u32) -> u16 {
+        self.puts(READ, node, &io_body(handle, offset, size), size)
+    }
+
+    /// Leaves without a word. The server of this guest ends as well.
+    fn leaves(mut self) -> std::io::Result<()> {
+        self.socket.shutdown(Shutdown::Both).unwrap();
+        self.server.take().unwrap().join().unwrap()
+    }
+}
+
+/// What an event is signalled with, which the server does not let block. The thread ends with the test.
+fn events(event: EventFd) -> Receiver<()> {
+    let (events, received) = channel();
+    thread::spawn(move || {
+        let watched = Epoll::new().unwrap();
+        let interest = EpollEvent::new(EventSet::IN, 0);
+        let add = ControlOperation::Add;
+        watched.ctl(add, event.as_raw_fd(), interest).unwrap();
+        loop {
+            let _ = watched.wait(-1, &mut [EpollEvent::default()]);
+            if event.read().is_ok() && events.send(()).is_err() {
+                return;
+            }
+        }
+    });
+    received
+}
+
+fn message(kind: u32, unique: u64, node: u64, body: &[u8]) -> Vec<u8> {
+    let mut bytes = ((40 + body.len()) as u32).to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(unique.to_ne_bytes());
+    bytes.extend(node.to_ne_bytes());
+    bytes.resize(40, 0);
+    bytes.extend(body);
+    bytes
+}
+
+/// What comes before the data of reads and writes.
+fn io_body(handle: u64, offset: u64, size: u32) -> Vec<u8> {
+    let mut body = handle.to_ne_bytes().to_vec();
+    body.extend(offset.to_ne_bytes());
+    body.extend(size.to_ne_bytes());
+    body.resize(32, 0);
+    body.extend(
+        (rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CREATE)
+            .bits()
+            .to_ne_bytes(),
+    );
+    body.resize(40, 0);
+    body
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+fn block(seed: u64) -> Vec<u8> {
+    (0..4096u64)
+        .map(|at| (at.wrapping_mul(seed + 7) >> 3) as u8 ^ seed as u8)
+        .collect()
+}
+
+#[test]
+fn every_policy_stores_and_returns_what_a_guest_writes() {
+    for policy in [
+        "inline",
+        "pool:4",
+        "inline-or-pool:3",
+        "threshold:3",
+        "adaptive",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let server = server(settings(folder.path()), policy);
+        let mut guest = Guest::of(&server);
+        let file = guest.create("data").unwrap();
+        let mut expected = vec![0; 1024 * 4096];
+        for round in 0..16u64 {
+            // A batch of writes in any order, then one of reads.
+            let offset = |nth: u64| (round * 64 + nth * 37 % 64) * 4096;
+            for nth in 0..64 {
+                guest.puts_write(file, offset(nth), &block(round * 64 + nth));
+                let at = offset(nth) as usize;
+                expected[at..at + 4096].copy_from_slice(&block(round * 64 + nth));
+            }
+            guest.kick(1);
+            for (slot, length) in guest.waits(1, 64) {
+                let written = guest.reply(slot, length).unwrap();
+                assert_eq!(u64_at(&written, 0), 4096, "{policy}");
+            }
+            let slots: Vec<u16> = (0..64)
+                .map(|nth| guest.puts_read(file, offset(nth), 4096))
+                .collect();
+            guest.kick(1);
+            for (slot, length) in guest.waits(1, 64) {
+                let nth = slots.iter().position(|own| *own == slot).unwrap() as u64;
+                let read = guest.reply(slot, length).unwrap();
+                assert!(read == block(round * 64 + nth), "{policy}");
+            }
+        }
+        assert!(std::fs::read(folder.path().join("data")).unwrap() == expected);
+        assert_eq!(guest.asks(DESTROY, 0, &[], 0), Ok(vec![]));
+        guest.leaves().unwrap();
+        let stats: serde_json::Value = serde_json::from_str(&server.stats()).unwrap();
+        let of = |name: &str| {
+            let opcodes = stats["opcodes"].as_array().unwrap();
+            opcodes
+                .iter()
+                .find(|of| of["opcode"] == name)
+                .unwrap()
+                .clone()
+        };
+        assert_eq!(of("READ")["bytes"], 1024 * 4096, "{stats}");
+        assert_eq!(of("WRITE")["count"], 1024);
+        let inline = of("WRITE")["inline"].as_u64().unwrap();
+        match policy {
+            "inline" => assert_eq!(inline, 1024),
+            "pool:4" => assert_eq!(inline, 0),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn nothing_outside_of_the_folder_is_reached() {
+    let home = tempfile::tempdir().unwrap();
+    let shared = home.path().join("shared");
+    std::fs::create_dir_all(shared.join("below")).unwrap();
+    std::fs::write(home.path().join("secret"), "x").unwrap();
+    std::os::unix::fs::symlink("../secret", shared.join("link")).unwrap();
+    std::os::unix::fs::symlink("/", shared.join("root")).unwrap();
+    let mut guest = Guest::of(&server(settings(&shared), "adaptive"));
+    let below = guest.lookup(ROOT, "below").unwrap();
+    for name in [
+        "..",
+        ".",
+        "../secret",
+        "below/../../secret",
+        "/etc/passwd",
+        "",
+    ] {
+        assert_eq!(guest.lookup(ROOT, name), Err(Errno::INVAL), "{name}");
+        assert_eq!(guest.lookup(below, name), Err(Errno::INVAL), "{name}");
+        let unlinked = guest.asks(UNLINK, below, &[name.as_bytes(), b"\0"].concat(), 0);
+        assert_eq!(unlinked, Err(Errno::INVAL), "{name}");
+    }
+    assert_eq!(guest.create("../new"), Err(Errno::INVAL));
+    // A link is an object of its own: the client follows it, in its own tree.
+    let link = guest.lookup(ROOT, "link").unwrap();
+    let root = guest.lookup(ROOT, "root").unwrap();
+    for node in [link, root] {
+        assert!(guest.asks(OPEN, node, &[0; 8], 16).is_err());
+        assert_eq!(guest.lookup(node, "secret"), Err(Errno::NOTDIR));
+    }
+    let mut renamed = below.to_ne_bytes().to_vec();
+    renamed.extend(b"link\0../../moved\0");
+    assert_eq!(guest.asks(RENAME, ROOT, &renamed, 0), Err(Errno::INVAL));
+    // Nodes and handles that the server never gave out.
+    assert_eq!(guest.asks(GETATTR, 77, &[0; 16], 104), Err(Errno::BADF));
+    let slot = guest.puts_read((below, 99), 0, 4096);
+    guest.kick(1);
+    let replies = guest.waits(1, 1);
+    assert_eq!(guest.reply(slot, replies[0].1), Err(Errno::BADF));
+    let target = [b"made\0".as_slice(), b"../../secret\0"].concat();
+    guest.asks(SYMLINK, ROOT, &target, 128).unwrap();
+    guest.leaves().unwrap();
+    let names = |path: &Path| std::fs::read_dir(path).unwrap().count();
+    assert_eq!((names(home.path()), names(&shared)), (2, 4));
+    assert_eq!(std::fs::read(home.path().join("secret")).unwrap(), b"x");
+}
+
+#[test]
+fn a_server_that_only_reads_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), block(3)).unwrap();
+    let settings = Settings {
+        read_only: true,
+        ..settings(folder.path())
+    };
+    let mut guest = Guest::of(&server(settings, "pool:2"));
+    let node = guest.lookup(ROOT, "file").unwrap();
+    assert_eq!(guest.create("new"), Err(Errno::ROFS));
+    let made = [&[0; 8][..], b"new\0"].concat();
+    assert_eq!(guest.asks(MKDIR, ROOT, &made, 128), Err(Errno::ROFS));
+    for flags in [1u32, 2, 0o1000, 0o100] {
+        let opened = [flags.to_ne_bytes(), [0; 4]].concat();
+        assert_eq!(guest.asks(OPEN, node, &opened, 16), Err(Errno::ROFS));
+    }
+    let opened = guest.asks(OPEN, node, &[0; 8], 16).unwrap();
+    let handle = u64_at(&opened, 0);
+    let mut body = io_body(handle, 0, 4096);
+    body[32..36].fill(0);
+    assert!(guest.asks(READ, node, &body, 4096).unwrap() == block(3));
+    let slot = guest.puts_write((node, handle), 0, &block(4));
+    guest.kick(1);
+    let replies = guest.waits(1, 1);
+    assert_eq!(guest.reply(slot, replies[0].1), Err(Errno::ROFS));
+    guest.leaves().unwrap();
+    assert!(std::fs::read(folder.path().join("file")).unwrap() == block(3));
+}
+
+#[test]
+fn a_ring_is_stopped_and_memory_exchanged_only_after_all_replies() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut guest = Guest::of(&server(settings(folder.path()), "pool:4"));
+    let file = guest.create("data").unwrap();
+    for round in 0..20u64 {
+        for nth in 0..32 {
+            guest.puts_write(file, nth * 4096, &block(round));
+        }
+        guest.kick(1);
+        // What was taken is answered before this returns.
+        guest.share();
+        for (slot, length) in guest.waits(1, 32) {
+            assert_eq!(u64_at(&guest.reply(slot, length).unwrap(), 0), 4096);
+        }
+        for nth in 0..32 {
+            guest.puts_read(file, nth * 4096, 4096);
+        }
+        guest.kick(1);
+        let base = guest.front.get_vring_base(1).unwrap();
+        let start = guest.rings[1].start;
+        let used = |guest: &Guest| -> u16 {
+            (guest.memory)
+                .load(GuestAddress(start + 0x2002), Ordering::Acquire)
+                .unwrap()
+        };
+        // Each request that was taken was answered, and no other one.
+        assert_eq!(used(&guest), base as u16);
+        let left = guest.rings[1].available.wrapping_sub(base as u16);
+        // It goes on where it stopped.
+        let kick = guest.rings[1].kick.try_clone().unwrap();
+        let call = EventFd::new(0).unwrap();
+        guest.front.set_vring_base(1, base as u16).unwrap();
+        guest.front.set_vring_call(1, &call).unwrap();
+        guest.rings[1].called = events(call);
+        guest.front.set_vring_kick(1, &kick).unwrap();
+        guest.front.set_vring_enable(1, true).unwrap();
+        assert!(left <= 32);
+        for (slot, length) in guest.waits(1, 32) {
+            assert!(guest.reply(slot, length).unwrap() == block(round));
+        }
+    }
+    guest.leaves().unwrap();
+}
+
+#[test]
+fn chains_that_break_the_rules_end_in_errors_and_the_server_lives() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(settings(folder.path()), "adaptive");
+    let mut guest = Guest::of(&server);
+    let place = guest.place(1, 0);
+    let reply = place + SLOT / 2;
+    let slots: Vec<u16> = (0..6)
+        .map(|_| guest.rings[1].free.pop_front().unwrap())
+        .collect();
+    let statfs = message(STATFS, 9, ROOT, &[]);
+    guest.write(place, &statfs);
+    let outside = BASE + MEMORY - 8;
+    let chains: [&[(u64, u32, bool)]; 6] = [
+        // Too short for a header; no room for a reply; no request at all.
+        &[(place, 39, false), (reply, 96, true)],
+        &[(place, 40, false)],
+        &[(reply, 96, true)],
+        // Behind the end of memory, before and in the reply.
+        &[(outside, 40, false), (reply, 96, true)],
+        &[(place, 40, false), (outside, 96, true)],
+        // What is read behind what is written.
+        &[(reply, 96, true), (place, 40, false)],
+    ];
+    for (slot, chain) in slots.iter().zip(chains) {
+        guest.offer(1, *slot, chain);
+    }
+    guest.kick(1);
+    let mut replies = guest.waits(1, 6);
+    replies.sort_unstable();
+    assert!(
+        replies.iter().all(|(_, length)| *length == 0),
+        "{replies:?}"
+    );
+    guest.rings[1].free.extend(&slots);
+    // An unknown opcode, and a message that says that it is longer than it is.
+    assert_eq!(guest.asks(4000, ROOT, &[], 0), Err(Errno::NOSYS));
+    let mut long = message(GETATTR, 1, ROOT, &[0; 16]);
+    long[0] = 200;
+    let slot = guest.rings[1].free.pop_front().unwrap();
+    let place = guest.place(1, slot);
+    guest.write(place, &long);
+    guest.offer(
+        1,
+        slot,
+        &[(place, 56, false), (place + SLOT / 2, 120, true)],
+    );
+    guest.kick(1);
+    let replies = guest.waits(1, 1);
+    assert_eq!(guest.reply(slot, replies[0].1), Err(Errno::INVAL));
+    // No reply follows a forgotten node.
+    let slot = guest.puts(FORGET, 77, &1u64.to_ne_bytes(), 0);
+    guest.kick(1);
+    assert_eq!(guest.waits(1, 1), [(slot, 0)]);
+    guest.rings[1].free.push_back(slot);
+    assert_eq!(guest.asks(STATFS, ROOT, &[], 80).unwrap().len(), 80);
+    // A head that is no descriptor breaks the ring, and only the ring: another guest is served.
+    let error = EventFd::new(0).unwrap();
+    guest.front.set_vring_err(1, &error).unwrap();
+    let failed = events(error);
+    guest.offer_head(1, u16::MAX);
+    guest.kick(1);
+    failed.recv_timeout(END).unwrap();
+    guest.leaves().unwrap();
+    let mut guest = Guest::of(&server);
+    assert_eq!(guest.asks(STATFS, ROOT, &[], 80).unwrap().len(), 80);
+    guest.leaves().unwrap();
+}
+
+#[test]
+fn random_messages_are_answered_or_refused() {
+    use rand::{RngExt, SeedableRng};
+    let folder = tempfile::tempdir().unwrap();
+    let mut guest = Guest::of(&server(settings(folder.path()), "adaptive"));
+    let seed = 20_261_124;
+    let mut random = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(seed);
+    for _ in 0..3000 {
+        let kind = random.random_range(1..55);
+        if kind == INIT {
+            continue;
+        }
+        let length = random.random_range(0..120);
+        let mut body: Vec<u8> = (0..length)
+            .map(|_| match random.random_range(0..4) {
+                0 => random.random(),
+                1 => b'/',
+                _ => 0,
+            })
+            .collect();
+        if length > 20 && random.random() {
+            body[16..20].copy_from_slice(&random.random_range(0..4096u32).to_ne_bytes());
+        }
+        let room = random.random_range(0..4096);
+        let slot = guest.puts(kind, random.random_range(0..4), &body, room);
+        guest.kick(1);
+        let replies = guest.waits(1, 1);
+        assert_eq!(replies[0].0, slot, "seed {seed}");
+        guest.rings[1].free.push_back(slot);
+    }
+    assert_eq!(guest.asks(STATFS, ROOT, &[], 80).unwrap().len(), 80);
+    guest.leaves().unwrap();
+}
