@@ -13,7 +13,7 @@ help:
 	@echo "make build       build $(IODYNO)"
 	@echo "make install     install the built program, its manual pages and completions below PREFIX ($(PREFIX)),"
 	@echo "                 and the program of \`make static\`, if it was built, for nodes of other hosts"
-	@echo "make install-links  make links named fio and sysbench to it in LINKS ($(LINKS))"
+	@echo "make install-links  make links named fio, sysbench and virtiofsd to it in LINKS ($(LINKS))"
 	@echo "make guest-kernel  fetch Debian's kernel for virtual machines into the cache of this user"
 	@echo "make guest-zfs   build OpenZFS for it, from Debian's sources; takes some minutes"
 	@echo "make demo        build it and compare reads one and sixteen at a time"
@@ -38,11 +38,12 @@ install:
 	if [ -f $(TARGET)/$(STATIC)/release/iodyno ]; then install -D -m 755 $(TARGET)/$(STATIC)/release/iodyno \
 	  $(DESTDIR)$(PREFIX)/libexec/iodyno/$(firstword $(subst -, ,$(STATIC)))/iodyno; fi
 
-# In a folder of their own, so that the real fio and sysbench stay the default: PATH=$(LINKS):$$PATH selects the links.
+# In a folder of their own, so that the real programs stay the default: PATH=$(LINKS):$$PATH selects the links.
 install-links:
 	install -d $(DESTDIR)$(LINKS)
 	ln -s $(PREFIX)/bin/iodyno $(DESTDIR)$(LINKS)/fio
 	ln -s $(PREFIX)/bin/iodyno $(DESTDIR)$(LINKS)/sysbench
+	ln -s $(PREFIX)/bin/iodyno $(DESTDIR)$(LINKS)/virtiofsd
 
 guest-kernel:
 	@.ci/guest-kernel
@@ -67,14 +68,14 @@ deny:
 	@cargo deny --version >/dev/null 2>&1 || cargo install --locked cargo-deny@$(DENY)
 	cargo deny --locked check bans licenses sources
 
-# Links musl and SQLite statically, which needs musl's C compiler. Without debug information the file
+# For nodes: without the file server. Links musl and SQLite statically, which needs musl's C compiler. Without debug information the file
 # is small enough to copy around.
 static:
 	@command -v musl-gcc >/dev/null || { \
 	  echo "musl-gcc is missing: install it with \`apt-get install musl-tools\`" >&2; exit 1; }
 	@rustc --print target-libdir --target $(STATIC) | xargs test -d || rustup target add $(STATIC) || { \
 	  echo "Rust's standard library for $(STATIC) is missing: \`rustup target add $(STATIC)\`" >&2; exit 1; }
-	CARGO_PROFILE_RELEASE_STRIP=debuginfo cargo build --release --locked --target $(STATIC)
+	CARGO_PROFILE_RELEASE_STRIP=debuginfo cargo build --release --locked -p iodyno --no-default-features --target $(STATIC)
 	@echo "static: $(TARGET)/$(STATIC)/release/iodyno"
 
 bench: build

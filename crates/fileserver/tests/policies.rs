@@ -219,7 +219,6 @@ fn adaptive_regrets_less_than_every_fixed_policy() {
         }
     }
     let best_of_fixed = worst.into_iter().fold(0.0, f64::max);
-    println!("{worst:?} {worst_of_adaptive:?}");
     assert!(
         worst_of_adaptive.0 > best_of_fixed,
         "{worst:?}: {worst_of_adaptive:?}"

@@ -176,6 +176,8 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServeCommand {
     Mirror(ServeMirrorArgs),
+    #[cfg(feature = "fileserver")]
+    Fs(super::ServeFsArgs),
 }
 
 /// Serve a mirror by NBD, vhost-user or as a file.

@@ -4,6 +4,8 @@
 //! Only this module knows flags; everything after it works on plain values.
 
 mod experiment;
+#[cfg(feature = "fileserver")]
+mod file_server;
 mod foreign;
 mod fs;
 mod host;
@@ -14,6 +16,8 @@ mod run;
 mod sampling;
 mod stored;
 mod tools;
+#[cfg(feature = "fileserver")]
+mod virtiofsd;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -23,6 +27,8 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{ArgAction, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub(crate) use experiment::ExperimentArgs;
+#[cfg(feature = "fileserver")]
+pub(crate) use file_server::{SandboxChoice, ServeFsArgs};
 pub(crate) use foreign::{FileioArgs, FioArgs};
 pub(crate) use fs::{FsArgs, FsCommand, FsListArgs, FsRunArgs, FsShowArgs};
 pub(crate) use host::{DoctorArgs, WatchArgs};
@@ -151,10 +157,16 @@ pub(crate) enum Command {
 }
 
 /// The arguments of the program, with the command that its name selects: a link or copy named `fio` is `iodyno fio`,
-/// one named `sysbench` is `iodyno fileio`.
+/// one named `sysbench` is `iodyno fileio`, and one named `virtiofsd` `iodyno serve fs` with virtiofsd's options.
 pub(crate) fn with_command(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     let program = arguments.first().map(OsString::as_os_str);
+    #[cfg(feature = "fileserver")]
+    if program.and_then(|program| Path::new(program).file_name()) == Some("virtiofsd".as_ref()) {
+        let words = virtiofsd::translated(arguments.drain(1..).collect::<Vec<_>>());
+        arguments.extend(words);
+        return arguments;
+    }
     if let Some(command) = program.and_then(command_of) {
         arguments.insert(1, command.into());
     }
@@ -257,6 +269,11 @@ mod tests {
             ("fio", "fio fio"),
             ("./sysbench fileio run", "./sysbench fileio fileio run"),
             ("fiod --name=x", "fiod --name=x"),
+            #[cfg(feature = "fileserver")]
+            (
+                "/usr/libexec/virtiofsd --shared-dir=/d --xattr",
+                "/usr/libexec/virtiofsd serve fs /d --xattr",
+            ),
             ("/fio/iodyno list", "/fio/iodyno list"),
             ("", ""),
         ] {

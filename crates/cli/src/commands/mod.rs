@@ -7,6 +7,8 @@ mod completions;
 mod delete;
 mod doctor;
 mod export;
+#[cfg(feature = "fileserver")]
+mod file_server;
 mod fileio;
 mod fio;
 mod fs;

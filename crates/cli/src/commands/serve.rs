@@ -1,4 +1,4 @@
-//! `iodyno serve`: serves a mirror until it is told to stop.
+//! `iodyno serve`: serves storage until it is told to stop. Here, a mirror; folders are in [`super::file_server`].
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,6 +25,8 @@ use crate::signals::{self, Caught};
 pub(crate) fn serve(args: &ServeArgs, context: &Context) -> Result<Exit, Failure> {
     match &args.command {
         ServeCommand::Mirror(args) => mirror(args, context),
+        #[cfg(feature = "fileserver")]
+        ServeCommand::Fs(args) => super::file_server::serve(args, context),
     }
 }
 
@@ -207,6 +209,6 @@ fn listen(
 
 /// Exits although a leg hangs: two requests could not end the server. What was acknowledged is on the other legs.
 #[allow(clippy::exit)]
-fn leave() -> ! {
+pub(super) fn leave() -> ! {
     std::process::exit(i32::from(Exit::Interrupted.code()))
 }

@@ -7,6 +7,8 @@ mod engines;
 mod experiments;
 mod faults;
 mod file_engines;
+#[cfg(feature = "fileserver")]
+mod file_server;
 mod fileio;
 mod filesystem;
 mod fio;

@@ -68,10 +68,9 @@ fn bad_usage_is_reported_on_standard_error_with_exit_code_2() {
 fn writes_a_manual_page_for_each_command() {
     let home = Home::new();
     home.iodyno(&["man"]).succeeds().prints(".TH iodyno 1");
-    let done = home
-        .iodyno(&["man", "pages/man1"])
-        .succeeds()
-        .tells("33 pages");
+    let done = home.iodyno(&["man", "pages/man1"]).succeeds();
+    let pages = std::fs::read_dir(home.work().join("pages/man1")).unwrap();
+    let done = done.tells(&format!("{} pages", pages.count()));
     assert_eq!(done.stdout, "");
     for command in COMMANDS {
         let page = home.work().join(format!("pages/man1/iodyno-{command}.1"));

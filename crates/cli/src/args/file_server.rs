@@ -1,0 +1,102 @@
+//! Flags of `iodyno serve fs`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+use iodyno_fileserver::{Cache, Policy};
+
+/// Serve a folder as a file system of virtual machines (virtio-fs) or of this host (FUSE).
+///
+/// With `--socket` it takes the place of virtiofsd: the socket is that of qemu's `vhost-user-fs-pci`. Clients are served one after the other, until SIGINT
+/// or SIGTERM; then requests in flight are answered. A link named `virtiofsd` does this with virtiofsd's options. Clients with access to the socket can read and change all files
+/// below the folder with the rights of this user; as root, files that they create belong to the users that they name.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  iodyno serve fs /srv/share --socket /run/share.sock
+  iodyno serve fs /srv/share --socket /run/share.sock --dispatch pool:16 --readonly
+  iodyno serve fs /srv/share --mount /mnt/share
+  iodyno serve fs /srv/share --socket /run/share.sock --stats /run/stats.sock
+  nc -U /run/stats.sock                   Print what was counted")]
+pub(crate) struct ServeFsArgs {
+    /// The folder to share.
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) folder: PathBuf,
+
+    /// Listen on this Unix socket by vhost-user; only this user may connect to it.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, required_unless_present = "mount")]
+    pub(crate) socket: Option<PathBuf>,
+
+    /// Mount the folder on this empty folder by FUSE, in place of a socket. Needs root.
+    #[arg(long, value_name = "MNT", value_hint = ValueHint::DirPath, conflicts_with = "socket")]
+    pub(crate) mount: Option<PathBuf>,
+
+    /// Which requests of a batch the thread of its queue works, and which a pool: inline (all by the queue's thread), pool:N (all by a pool of
+    /// N threads), inline-or-pool:N (batches of at most N requests inline), threshold:N (the first N requests of a batch inline) or
+    /// adaptive (by measured service times).
+    #[arg(long, value_name = "POLICY", default_value_t = Policy::Adaptive)]
+    pub(crate) dispatch: Policy,
+
+    /// Threads of the pool, except for `--dispatch pool:N`.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: u16,
+
+    /// What clients may cache.
+    #[arg(long, value_enum, default_value_t = CacheChoice::Auto)]
+    pub(crate) cache: CacheChoice,
+
+    /// Refuse all that changes the folder (EROFS).
+    #[arg(long)]
+    pub(crate) readonly: bool,
+
+    /// Pass extended attributes on.
+    #[arg(long)]
+    pub(crate) xattr: bool,
+
+    /// Let clients collect writes in their cache before they send them.
+    #[arg(long)]
+    pub(crate) writeback: bool,
+
+    /// Honour O_DIRECT of clients. Otherwise their direct I/O uses the page cache of this host.
+    #[arg(long)]
+    pub(crate) allow_direct_io: bool,
+
+    /// How the process is confined.
+    #[arg(long, value_enum, default_value_t = SandboxChoice::None)]
+    pub(crate) sandbox: SandboxChoice,
+
+    /// Tell what was counted on this Unix socket: each connection gets one JSON document, with requests, times and batches.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub(crate) stats: Option<PathBuf>,
+}
+
+/// What clients of a shared folder may cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CacheChoice {
+    /// Data of open files, and names and attributes for a second.
+    Auto,
+    /// All, for a day: only if nobody else changes the folder.
+    Always,
+    /// Names and attributes for a day, no data.
+    Metadata,
+    /// Nothing.
+    Never,
+}
+
+/// How the process of a file server is confined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SandboxChoice {
+    /// Not at all: use a container or a mount namespace if clients are not trusted.
+    None,
+}
+
+impl From<CacheChoice> for Cache {
+    fn from(choice: CacheChoice) -> Cache {
+        match choice {
+            CacheChoice::Auto => Cache::Auto,
+            CacheChoice::Always => Cache::Always,
+            CacheChoice::Metadata => Cache::Metadata,
+            CacheChoice::Never => Cache::Never,
+        }
+    }
+}

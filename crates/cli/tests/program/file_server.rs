@@ -1,0 +1,203 @@
+//! `iodyno serve fs`: a folder as a file system of this host, and the sockets of its server. Its guests are in `vm`, and in the tests of the
+//! crate `fileserver`.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use crate::harness::{Home, Running, fio, root, skip};
+
+/// A server of the folder `shared`.
+fn serve(home: &Home, more: &[&str]) -> Running {
+    std::fs::create_dir_all(home.work().join("shared")).unwrap();
+    let arguments = [&["serve", "fs", "shared", "--socket", "s"], more].concat();
+    let server = home.start(&arguments);
+    server.wait_until_it_tells("serving shared on s");
+    server
+}
+
+#[test]
+fn a_server_of_a_folder_tells_what_it_counted_and_removes_its_sockets() {
+    let home = Home::new();
+    let server = serve(&home, &["--dispatch", "threshold:3", "--stats", "t"]);
+    let sockets = ["s", "t"].map(|name| home.work().join(name));
+    for socket in &sockets {
+        let mode = socket.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    for _ in 0..2 {
+        let mut text = String::new();
+        let mut told = UnixStream::connect(&sockets[1]).unwrap();
+        told.read_to_string(&mut text).unwrap();
+        let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(told["dispatch"], "threshold:3");
+        assert_eq!(
+            (&told["requests"], &told["threads"]),
+            (&0.into(), &16.into())
+        );
+        assert!(told["hand_off_ns"].as_u64().is_some_and(|ns| ns > 0));
+    }
+    // A client that says nothing does not keep it from ending.
+    let client = UnixStream::connect(&sockets[0]).unwrap();
+    server.signal(Signal::TERM);
+    server.done().succeeds();
+    drop(client);
+    assert!(!sockets.iter().any(|socket| socket.exists()));
+}
+
+#[test]
+fn a_folder_that_cannot_be_served_is_named_with_all_other_faults() {
+    let home = Home::new();
+    home.file("taken", "a file\n");
+    let arguments = ["serve", "fs", "missing", "--socket", "taken"];
+    let refused = home.iodyno(&arguments).exits(2);
+    refused
+        .tells("cannot serve `missing`: No such file or directory")
+        .tells("cannot listen on `taken`");
+    let arguments = ["serve", "fs", "taken", "--socket", "s"];
+    home.iodyno(&arguments).exits(2).tells("not a directory");
+    assert!(!Path::new(&home.work().join("s")).exists());
+    let arguments = ["serve", "fs", ".", "--socket", "s", "--dispatch", "pool:0"];
+    home.iodyno(&arguments).exits(2).tells("between 1 and 1024");
+}
+
+/// A server that mounts the folder `shared` on `mnt`, which shows the file `there`. `None`: file systems cannot be mounted by FUSE here.
+fn mounted(home: &Home, more: &[&str]) -> Option<Running> {
+    if !root() || !Path::new("/dev/fuse").exists() {
+        skip("mounting by FUSE needs root and /dev/fuse");
+        return None;
+    }
+    for folder in ["shared", "mnt"] {
+        // What a killed server left mounted cannot be looked at.
+        let _ = std::fs::create_dir(home.work().join(folder));
+    }
+    home.file("shared/there", "a file\n");
+    let server = home.start(&[&["serve", "fs", "shared", "--mount", "mnt"], more].concat());
+    server.wait_until_it_tells("serving shared on mnt");
+    Some(server)
+}
+
+fn ends(server: Running, home: &Home) {
+    server.signal(Signal::TERM);
+    server.done().succeeds();
+    let left = std::fs::read_dir(home.work().join("mnt")).unwrap();
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn a_mounted_folder_is_read_and_changed_as_the_folder_itself() {
+    for policy in ["inline", "pool:4", "adaptive"] {
+        let home = Home::new();
+        let Some(server) = mounted(&home, &["--dispatch", policy]) else {
+            return;
+        };
+        let (mnt, shared) = (home.work().join("mnt"), home.work().join("shared"));
+        assert_eq!(std::fs::read(mnt.join("there")).unwrap(), b"a file\n");
+        std::fs::create_dir(mnt.join("folder")).unwrap();
+        let data: Vec<u8> = (0..5_000_001u32).map(|at| ((at * 7) >> 5) as u8).collect();
+        std::fs::write(mnt.join("folder/long"), &data).unwrap();
+        assert!(std::fs::read(shared.join("folder/long")).unwrap() == data);
+        assert!(std::fs::read(mnt.join("folder/long")).unwrap() == data);
+        std::fs::rename(mnt.join("folder/long"), mnt.join("moved")).unwrap();
+        std::fs::hard_link(mnt.join("moved"), mnt.join("linked")).unwrap();
+        assert_eq!(shared.join("linked").metadata().unwrap().nlink(), 2);
+        let file = File::options().write(true).open(mnt.join("moved")).unwrap();
+        file.set_len(1234).unwrap();
+        file.sync_all().unwrap();
+        assert_eq!(shared.join("linked").metadata().unwrap().len(), 1234);
+        drop(file);
+        for at in 0..500 {
+            std::fs::write(mnt.join(format!("folder/{at}")), "").unwrap();
+        }
+        let names = |path: &Path| -> BTreeSet<OsString> {
+            let entries = std::fs::read_dir(path).unwrap();
+            entries.map(|entry| entry.unwrap().file_name()).collect()
+        };
+        assert_eq!(names(&mnt.join("folder")), names(&shared.join("folder")));
+        assert_eq!(names(&mnt.join("folder")).len(), 500);
+        std::fs::remove_dir_all(mnt.join("folder")).unwrap();
+        std::fs::remove_file(mnt.join("moved")).unwrap();
+        assert_eq!(
+            names(&shared),
+            ["linked", "there"].map(OsString::from).into()
+        );
+        // Blocks are checked as they are read back, by several clones.
+        let job = [
+            "--name=v",
+            "--directory=mnt",
+            "--rw=randwrite",
+            "--bsrange=512-128k",
+            "--size=4m",
+            "--numjobs=3",
+            "--ioengine=psync",
+            "--verify=crc32c",
+            "--end_fsync=1",
+        ];
+        home.iodyno(&fio(&[], &job)).succeeds();
+        ends(server, &home);
+    }
+}
+
+#[test]
+fn links_of_a_mounted_folder_are_followed_by_the_client_only() {
+    let home = Home::new();
+    home.file("secret", "hidden");
+    let Some(server) = mounted(&home, &["--readonly"]) else {
+        return;
+    };
+    let (mnt, shared) = (home.work().join("mnt"), home.work().join("shared"));
+    symlink("../secret", shared.join("out")).unwrap();
+    symlink("there", shared.join("in")).unwrap();
+    // The first one leads to the file beside the mount, which the client opens itself.
+    assert_eq!(
+        std::fs::read_link(mnt.join("out")).unwrap(),
+        Path::new("../secret")
+    );
+    assert_eq!(std::fs::read(mnt.join("out")).unwrap(), b"hidden");
+    assert_eq!(std::fs::read(mnt.join("in")).unwrap(), b"a file\n");
+    let errors = [
+        std::fs::write(mnt.join("there"), "x").unwrap_err(),
+        std::fs::write(mnt.join("new"), "x").unwrap_err(),
+        std::fs::remove_file(mnt.join("there")).unwrap_err(),
+        std::fs::create_dir(mnt.join("new")).unwrap_err(),
+        symlink("there", mnt.join("new")).unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    }
+    ends(server, &home);
+    assert_eq!(std::fs::read(shared.join("there")).unwrap(), b"a file\n");
+}
+
+#[test]
+fn a_folder_is_mounted_only_on_an_empty_one_outside_of_it_and_again_after_a_kill() {
+    let home = Home::new();
+    let Some(server) = mounted(&home, &[]) else {
+        return;
+    };
+    server.signal(Signal::KILL);
+    server.done();
+    let mnt = home.work().join("mnt");
+    let gone = std::fs::read_dir(&mnt).unwrap_err();
+    assert_eq!(gone.raw_os_error(), Some(107), "{gone}");
+    let Some(server) = mounted(&home, &[]) else {
+        return;
+    };
+    assert_eq!(std::fs::read(mnt.join("there")).unwrap(), b"a file\n");
+    ends(server, &home);
+    std::fs::create_dir(home.work().join("shared/below")).unwrap();
+    for (place, why) in [
+        ("shared/below", "within the folder that is served"),
+        ("shared", "not an empty folder"),
+        ("shared/there", "Not a directory"),
+    ] {
+        let refused = home.iodyno(&["serve", "fs", "shared", "--mount", place]);
+        refused.exits(2).tells(why);
+    }
+}
