@@ -5,7 +5,8 @@ mod zones;
 use std::sync::Arc;
 
 use iodyno_model::{Amount, Blocks, Distribution, EngineKind, Job, Memory, Order, SharedFiles};
-use iodyno_sys::memory::{Arena, Pages};
+use iodyno_sys::memory::{Arena, Pages, SharedMemory};
+use iodyno_sys::vhost_user::Service;
 use iodyno_sys::{
     AioBackend, Device, File, LawDevice, MappedFiles, MonotonicClock, NbdBackend, NullBackend,
     NvmeBackend, PosixAioBackend, Psync, Pvsync2, SeekSync, SimBackend, SpaceCalls, SyncBackend,
@@ -144,12 +145,12 @@ fn on_backend<S: CloneStream>(
     // As in sysbench, the requests of a thread read into the same memory, unless the data are checked.
     let shared = spec.job.work.shared_files().is_some();
     let sink = shared && parts.verifier.is_none();
-    let disk = match &spec.part {
-        ClonePart::Blocks(part) => part.disk.clone(),
+    let service = match &mut spec.part {
+        ClonePart::Blocks(part) => part.service.take(),
         _ => None,
     };
-    let kind = match (&disk, sink) {
-        (Some(disk), _) => ArenaKind::Shared(VhostUserBackend::tail(disk, engine.depth, block)),
+    let kind = match (service.as_ref().and_then(Service::memory), sink) {
+        (Some(memory), _) => ArenaKind::Within(memory),
         (None, true) => ArenaKind::Sink,
         (None, false) => ArenaKind::Plain,
     };
@@ -159,7 +160,7 @@ fn on_backend<S: CloneStream>(
         .iter()
         .map(|file| (file.base, file.length))
         .collect();
-    let files = match engine.kind.without_storage() || disk.is_some() {
+    let files = match engine.kind.without_storage() || service.is_some() {
         true => Vec::new(),
         false => files(&mut spec)?,
     };
@@ -221,13 +222,13 @@ fn on_backend<S: CloneStream>(
             let backend = NbdBackend::new(connection.descriptor, &name, arena, engine);
             work(backend, clock, bound, parts)
         }
-        EngineKind::VhostUserBlk => {
-            let disk = disk.ok_or_else(|| WorkerError {
-                what: "use a vhost-user-blk disk".to_owned(),
+        EngineKind::VhostUserBlk | EngineKind::Virtiofs => {
+            let service = service.ok_or_else(|| WorkerError {
+                what: "use a server of vhost-user".to_owned(),
                 cause: "it was not connected".to_owned(),
                 hint: None,
             })?;
-            work(VhostUserBackend::new(disk, arena)?, clock, bound, parts)
+            work(VhostUserBackend::new(service, arena)?, clock, bound, parts)
         }
         EngineKind::Null => work(NullBackend::new(arena, clock), clock, bound, parts),
         EngineKind::Sim => {
@@ -301,19 +302,19 @@ fn files(spec: &mut CloneSpec) -> Result<Vec<File>, WorkerError> {
 }
 
 /// What is special about the buffers of a clone.
-enum ArenaKind {
+enum ArenaKind<'a> {
     Plain,
     /// All reads go to one of them.
     Sink,
-    /// A server accesses them, and this many bytes behind them.
-    Shared(usize),
+    /// In memory that a server accesses as well.
+    Within(&'a Arc<SharedMemory>),
 }
 
 fn arena(
     job: &Job,
     depth: u32,
     block: u64,
-    kind: ArenaKind,
+    kind: ArenaKind<'_>,
     notes: &mut Vec<String>,
 ) -> Result<Arena, WorkerError> {
     let (depth, block) = (depth.max(1), block.max(1));
@@ -322,7 +323,10 @@ fn arena(
     let arena = match kind {
         ArenaKind::Sink => Arena::with_sink(depth, bytes, align, huge),
         ArenaKind::Plain => Arena::new(depth, bytes, align, huge),
-        ArenaKind::Shared(tail) => Arena::shared(depth, bytes, align, tail),
+        ArenaKind::Within(memory) => {
+            let tail = VhostUserBackend::tail(depth);
+            Arena::within(memory, depth, bytes, align, tail)
+        }
     };
     let arena = arena.map_err(|error| WorkerError {
         what: format!("reserve {depth} buffers of {block} bytes"),

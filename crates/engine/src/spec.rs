@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU32;
 use iodyno_model::Job;
 use iodyno_sim::SharedDevice;
 use iodyno_sys::VirtualClock;
-use iodyno_sys::vhost_user::Connection;
+use iodyno_sys::vhost_user::Service;
 use iodyno_trace::Trace;
 
 use crate::flow::SharedFlow;
@@ -101,8 +101,8 @@ pub struct BlocksPart {
     pub replay: Option<ReplayPart>,
     /// The record of each op at its issue, if there is one.
     pub iolog: Option<Arc<OpLog>>,
-    /// The disk that takes the place of files, for the engine `vhost-user-blk`.
-    pub disk: Option<Arc<Connection>>,
+    /// What takes the place of files, for the engines `vhost-user-blk` and `virtiofs`.
+    pub service: Option<Service>,
 }
 
 /// A trace to replay.

@@ -21,6 +21,7 @@ pub fn unusable(kind: EngineKind) -> Option<WorkerError> {
         | EngineKind::Ftruncate
         | EngineKind::Nbd
         | EngineKind::VhostUserBlk
+        | EngineKind::Virtiofs
         | EngineKind::Null
         | EngineKind::Sim => None,
     }

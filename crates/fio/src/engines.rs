@@ -104,6 +104,7 @@ pub(super) const ENGINES: &[EngineSpec] = &[
     here("mmap", EngineKind::Mmap, "copies to and from a mapped file"),
     here("nbd", EngineKind::Nbd, "requests to the NBD server of `uri`, by a connection of each clone"),
     here("vhost-user-blk", EngineKind::VhostUserBlk, "requests through shared memory to the vhost-user-blk server of `uri`, by a queue of each clone; iodyno's own"),
+    here("virtiofs", EngineKind::Virtiofs, "requests through shared memory to the virtio-fs server of `uri`, on files of the folder that it shares; iodyno's own"),
     here("null", EngineKind::Null, "completes at once; measures the harness"),
     here("sim", EngineKind::Sim, "a simulated device with a known law; for tests"),
     here("falloc", EngineKind::Falloc, "fallocate: a write reserves space, a read reserves it beyond the end, a trim punches a hole"),
@@ -173,7 +174,7 @@ const RINGS: &str = "io_uring and io_uring_cmd";
 
 /// The options of single engines.
 pub(super) const ENGINE_OPTIONS: &[EngineOption] = {
-    use EngineKind::{IoUring, IoUringCmd, Libaio, Nbd, Pvsync2, Sim, VhostUserBlk};
+    use EngineKind::{IoUring, IoUringCmd, Libaio, Nbd, Pvsync2, Sim, VhostUserBlk, Virtiofs};
     &[
         only(
             "hipri",
@@ -191,7 +192,11 @@ pub(super) const ENGINE_OPTIONS: &[EngineOption] = {
             "io_uring, libaio and pvsync2",
         ),
         only("cmd_type", &[IoUringCmd], "io_uring_cmd"),
-        only("uri", &[Nbd, VhostUserBlk], "nbd and vhost-user-blk"),
+        only(
+            "uri",
+            &[Nbd, VhostUserBlk, Virtiofs],
+            "nbd, vhost-user-blk and virtiofs",
+        ),
         only("sim_device", &[Sim], "sim"),
         only("sim_latency", &[Sim], "sim"),
         only("sim_servers", &[Sim], "sim"),

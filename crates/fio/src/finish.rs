@@ -65,9 +65,14 @@ fn contradiction(report: &mut Report, draft: &Draft, option: &str, message: &str
 /// The export of an engine that has one.
 fn finish_export(draft: &Draft, report: &mut Report, kind: EngineKind) {
     let name = kind.name();
-    let guests = |uri: &ExportUri| matches!(uri.server, ExportServer::VhostUser(_));
+    let of = |uri: &ExportUri| match uri.server {
+        ExportServer::Unix(_) | ExportServer::Tcp { .. } => EngineKind::Nbd,
+        ExportServer::VhostUser(_) => EngineKind::VhostUserBlk,
+        ExportServer::Virtiofs(_) => EngineKind::Virtiofs,
+    };
     let hint = match kind {
         EngineKind::VhostUserBlk => "write `uri=vhost-user-blk:///SOCKET`",
+        EngineKind::Virtiofs => "write `uri=virtiofs:///SOCKET`",
         _ => {
             "write `uri=nbd+unix:///NAME?socket=PATH` or `uri=nbd://HOST:PORT/NAME`; the name may be empty"
         }
@@ -78,11 +83,16 @@ fn finish_export(draft: &Draft, report: &mut Report, kind: EngineKind) {
             let message = format!("the engine `{name}` needs the URI of an export");
             contradiction(report, draft, "ioengine", &message, hint);
         }
-        Some(uri) if guests(uri) != (kind == EngineKind::VhostUserBlk) => {
+        Some(uri) if of(uri) != kind => {
             let message = format!("the engine `{name}` cannot use `{uri}`");
             contradiction(report, draft, "uri", &message, hint);
         }
         Some(_) => {}
+    }
+    if kind.has_share() && draft.blocks.files.pre_read {
+        let message = "files of a share are not read into a cache of the guest";
+        let hint = "remove `pre_read`; a job with `stonewall` after it can read them first";
+        contradiction(report, draft, "pre_read", message, hint);
     }
     if draft.has("read_iolog") {
         contradiction(

@@ -35,6 +35,8 @@ pub enum EngineKind {
     Nbd,
     /// Requests to a server of disks of virtual machines, through shared memory.
     VhostUserBlk,
+    /// Requests to a server of folders of virtual machines, through shared memory.
+    Virtiofs,
     /// Completes at once without I/O: measures the overhead of the harness.
     Null,
     /// Simulated device with a seeded latency distribution, for tests.
@@ -43,7 +45,7 @@ pub enum EngineKind {
 
 impl EngineKind {
     /// Every engine.
-    pub const ALL: [EngineKind; 14] = [
+    pub const ALL: [EngineKind; 15] = [
         EngineKind::Psync,
         EngineKind::Sync,
         EngineKind::Pvsync2,
@@ -56,6 +58,7 @@ impl EngineKind {
         EngineKind::Ftruncate,
         EngineKind::Nbd,
         EngineKind::VhostUserBlk,
+        EngineKind::Virtiofs,
         EngineKind::Null,
         EngineKind::Sim,
     ];
@@ -75,6 +78,7 @@ impl EngineKind {
             EngineKind::Ftruncate => "ftruncate",
             EngineKind::Nbd => "nbd",
             EngineKind::VhostUserBlk => "vhost-user-blk",
+            EngineKind::Virtiofs => "virtiofs",
             EngineKind::Null => "null",
             EngineKind::Sim => "sim",
         }
@@ -108,14 +112,19 @@ impl EngineKind {
         matches!(self, EngineKind::Falloc | EngineKind::Ftruncate)
     }
 
-    /// Whether it accesses no files.
+    /// Whether it accesses no files of the host.
     pub fn without_files(self) -> bool {
         self.without_storage() || self.has_export()
     }
 
-    /// Whether it accesses an export of a server instead of files.
+    /// Whether it accesses an export of a server instead of files of the host.
     pub fn has_export(self) -> bool {
-        matches!(self, EngineKind::Nbd | EngineKind::VhostUserBlk)
+        matches!(self, EngineKind::Nbd | EngineKind::VhostUserBlk) || self.has_share()
+    }
+
+    /// Whether what it accesses are files of a folder that a server shares.
+    pub fn has_share(self) -> bool {
+        self == EngineKind::Virtiofs
     }
 
     /// Whether it does no I/O: what it accesses has no length and no content.
@@ -385,7 +394,7 @@ pub struct Engine {
     pub atomic: bool,
     /// Settings of the simulated device, for the `sim` engine.
     pub sim: Option<SimOptions>,
-    /// The export, for the engines `nbd` and `vhost-user-blk`. (Stored under the name of the first one.)
+    /// The export, for the engines `nbd`, `vhost-user-blk` and `virtiofs`. (Stored under the name of the first one.)
     #[serde(rename = "nbd", default, skip_serializing_if = "Option::is_none")]
     pub export: Option<ExportUri>,
 }

@@ -1,7 +1,7 @@
 //! Names of exports of servers.
 //!
-//! Source: the NBD project's `uri.md`: `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`. The form
-//! `vhost-user-blk:///PATH` is our own.
+//! Source: the NBD project's `uri.md`: `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`. The forms
+//! `vhost-user-blk:///PATH` and `virtiofs:///PATH` are our own.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,7 +10,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// What a URI of an unknown kind lacks.
-const SCHEMES: &str = "it does not begin with `nbd://`, `nbd+unix://` or `vhost-user-blk://`";
+const SCHEMES: &str =
+    "it does not begin with `nbd://`, `nbd+unix://`, `vhost-user-blk://` or `virtiofs://`";
 /// The port of servers that name none.
 const PORT: u16 = 10809;
 
@@ -21,6 +22,8 @@ pub enum ExportServer {
     Unix(PathBuf),
     /// vhost-user-blk on a Unix socket, which has one disk without a name.
     VhostUser(PathBuf),
+    /// virtio-fs on a Unix socket, which shares one folder without a name.
+    Virtiofs(PathBuf),
     /// NBD by TCP.
     Tcp {
         /// Name or address, without brackets.
@@ -40,18 +43,18 @@ pub struct ExportUri {
     pub export: String,
 }
 
-/// The scheme of sockets of vhost-user.
+/// The schemes of sockets of vhost-user.
 const VHOST_USER: &str = "vhost-user-blk";
+const VIRTIOFS: &str = "virtiofs";
 
 impl ExportUri {
     /// Whether a text is meant as such a URI, right or wrong.
     pub fn is_meant(text: &str) -> bool {
-        ["nbd", "nbd+unix", "nbds", "nbds+unix", VHOST_USER]
-            .iter()
-            .any(|scheme| {
-                let rest = text.strip_prefix(scheme);
-                rest.is_some_and(|rest| rest.starts_with("://"))
-            })
+        let schemes = ["nbd", "nbd+unix", "nbds", "nbds+unix", VHOST_USER, VIRTIOFS];
+        schemes.iter().any(|scheme| {
+            let rest = text.strip_prefix(scheme);
+            rest.is_some_and(|rest| rest.starts_with("://"))
+        })
     }
 }
 
@@ -91,13 +94,19 @@ impl FromStr for ExportUri {
                 })
             }
             "nbds" | "nbds+unix" => Err(wrong("TLS is not supported")),
-            VHOST_USER if !authority.is_empty() || export.is_empty() => Err(wrong(
-                "the path of its socket is not absolute: write `vhost-user-blk:///PATH`",
+            VHOST_USER | VIRTIOFS if !authority.is_empty() || export.is_empty() => Err(wrong(
+                &format!("the path of its socket is not absolute: write `{scheme}:///PATH`"),
             )),
-            VHOST_USER => Ok(ExportUri {
-                server: ExportServer::VhostUser(format!("/{export}").into()),
-                export: String::new(),
-            }),
+            VHOST_USER | VIRTIOFS => {
+                let socket = format!("/{export}").into();
+                Ok(ExportUri {
+                    server: match scheme {
+                        VIRTIOFS => ExportServer::Virtiofs(socket),
+                        _ => ExportServer::VhostUser(socket),
+                    },
+                    export: String::new(),
+                })
+            }
             _ => Err(wrong(SCHEMES)),
         }
     }
@@ -156,12 +165,13 @@ impl fmt::Display for ExportUri {
                 let path = encoded(&path.to_string_lossy());
                 write!(formatter, "nbd+unix:///{export}?socket={path}")
             }
-            ExportServer::VhostUser(path) => {
-                write!(
-                    formatter,
-                    "{VHOST_USER}://{}",
-                    encoded(&path.to_string_lossy())
-                )
+            ExportServer::VhostUser(path) | ExportServer::Virtiofs(path) => {
+                let scheme = match self.server {
+                    ExportServer::Virtiofs(_) => VIRTIOFS,
+                    _ => VHOST_USER,
+                };
+                let path = encoded(&path.to_string_lossy());
+                write!(formatter, "{scheme}://{path}")
             }
             ExportServer::Tcp { host, port } => {
                 match host.contains(':') {
@@ -216,6 +226,7 @@ mod tests {
                 "vhost-user-blk:///run/d.sock",
             ),
             ("vhost-user-blk:///a%20b", "vhost-user-blk:///a%20b"),
+            ("virtiofs:///run/f.sock", "virtiofs:///run/f.sock"),
         ] {
             let uri: ExportUri = text.parse().unwrap();
             assert_eq!(uri.to_string(), printed);
@@ -240,6 +251,7 @@ mod tests {
             ("nbds://host/", "TLS"),
             ("vhost-user-blk://d.sock", "not absolute"),
             ("vhost-user-blk:///", "not absolute"),
+            ("virtiofs://f.sock", "write `virtiofs:///PATH`"),
         ] {
             let said = text.parse::<ExportUri>().unwrap_err();
             assert!(said.contains(why), "{text}: {said}");

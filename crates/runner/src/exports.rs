@@ -1,20 +1,23 @@
 //! The exports of servers that a trial uses, instead of files.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use iodyno_engine::Connection;
-use iodyno_model::{Admission, Blocks, BoundPlan, Diagnostic, ExportUri, Job, TargetUse};
+use iodyno_engine::{ClonePart, CloneSpec, Service};
+use iodyno_model::{
+    Admission, Blocks, BoundPlan, Diagnostic, EngineKind, ExportUri, Job, TargetUse,
+};
 use iodyno_target::export::{self, Connected, Use};
 
 use crate::faults::{self, Unready, at_job};
 use crate::resolve::ResolvedFile;
 
-/// The export of a job, and what the job does with it. `None`: its engine is another one.
+/// The export of a job, and what the job does with it. `None`: its engine has none, or one with files (see `shares`).
 pub(crate) fn wanted(job: &Job) -> Option<(&ExportUri, Use)> {
     let blocks = job.work.blocks()?;
-    let uri = blocks.engine.export.as_ref()?;
+    let export = blocks.engine.export.as_ref();
+    let uri = export.filter(|_| !blocks.engine.kind.has_share())?;
     let Blocks {
         access,
         sync,
@@ -76,9 +79,20 @@ pub(crate) fn forecast(plan: &BoundPlan) -> Vec<(PathBuf, Admission)> {
     answers.collect()
 }
 
+/// The processes that serve these clones, as far as they are on this host.
+pub(crate) fn servers<'a>(clones: impl Iterator<Item = &'a CloneSpec>) -> Vec<u32> {
+    let server = |clone: &CloneSpec| match (&clone.part, clone.job.work.engine()?.kind) {
+        (_, EngineKind::Nbd) => export::server(clone.files.first()?.descriptor.as_ref()?.as_fd()),
+        (ClonePart::Blocks(part), _) => part.service.as_ref()?.server(),
+        _ => None,
+    };
+    let found: BTreeSet<u32> = clones.filter_map(server).collect();
+    found.into_iter().collect()
+}
+
 /// Connections that the clones of a trial share, because each clone has a queue of them.
 #[derive(Debug, Default)]
-pub(crate) struct Shared(HashMap<String, Arc<Connection>>);
+pub(crate) struct Shared(HashMap<String, Service>);
 
 impl Shared {
     /// Connects the only file of a clone of this job, if it is an export. Returns the connection of which the clone gets a queue, if it
@@ -88,13 +102,13 @@ impl Shared {
         job: &Job,
         resolved: &[ResolvedFile],
         files: &mut [iodyno_engine::JobFile],
-    ) -> Result<Option<Arc<Connection>>, Diagnostic> {
+    ) -> Result<Option<Service>, Diagnostic> {
         let Some((uri, _)) = wanted(job) else {
             return Ok(None);
         };
         let name = uri.to_string();
         if let Some(connection) = self.0.get(&name) {
-            return Ok(Some(Arc::clone(connection)));
+            return Ok(Some(connection.clone()));
         }
         for (file, resolved) in files.iter_mut().zip(resolved) {
             let length = resolved.existing.unwrap_or_default();
@@ -102,8 +116,9 @@ impl Shared {
             match connected.map_err(|why| faults::of_job(why, job))? {
                 Connected::Nbd(socket) => file.descriptor = Some(socket),
                 Connected::VhostUser(connection) => {
-                    self.0.insert(name, Arc::clone(&connection));
-                    return Ok(Some(connection));
+                    let service = Service::Disk(connection);
+                    self.0.insert(name, service.clone());
+                    return Ok(Some(service));
                 }
             }
         }

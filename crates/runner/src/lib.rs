@@ -43,6 +43,7 @@ mod seeds;
 mod serve;
 mod session;
 mod shared_files;
+mod shares;
 mod simulate;
 mod simulated;
 mod ssh;

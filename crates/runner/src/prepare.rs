@@ -22,11 +22,11 @@ use crate::layout;
 use crate::logs::{self, CloneLogs, Epoch};
 use crate::message_writer::MessageSender;
 use crate::operations::Site;
-use crate::probe::HostProbe;
 use crate::protocol::{Command, Event};
 use crate::resolve::{Resolved, ResolvedClone, resolve};
 use crate::seeds;
 use crate::shared_files;
+use crate::shares::{Connections, ShareFiles, TrialProbe};
 use crate::simulated;
 use crate::telemetry::BackgroundSampler;
 use crate::timeline::{Timeline, VIRTUAL_START_NS};
@@ -55,6 +55,9 @@ pub(crate) struct Waiting {
 pub(crate) struct Prepared {
     pub(crate) clones: Vec<Waiting>,
     pub(crate) files: Files,
+    pub(crate) shares: ShareFiles,
+    /// The processes that serve exports and shares, as far as they are on this host.
+    pub(crate) servers: Vec<u32>,
     /// The place of file operations, if there are any.
     pub(crate) site: Option<Site>,
     pub(crate) states: Vec<FileState>,
@@ -79,7 +82,8 @@ pub(crate) fn prepare(
     timeline: &Timeline,
 ) -> Result<Prepared, Unready> {
     let jobs = &plan.workload.jobs;
-    let resolved = resolve(plan, &HostProbe);
+    let connections = Connections::default();
+    let resolved = resolve(plan, &TrialProbe(&connections));
     let resolved = resolved.map_err(|faults| Unready::untouched(plan, faults))?;
     let wanted = wanted::of(&resolved, jobs, &plan.configuration.target);
     files::raise_descriptors(descriptors(&resolved, jobs, wanted.len()))
@@ -93,6 +97,10 @@ pub(crate) fn prepare(
         files: Files::admit(plan, wanted)?,
         ..Prepared::default()
     };
+    match ShareFiles::admit(plan, &resolved, &connections) {
+        Ok(shares) => prepared.shares = shares,
+        Err(unready) => return Err(prepared.undo(unready, messages)),
+    }
     if let Err(unready) = tell(&prepared.files, messages, timeline) {
         return Err(prepared.undo(unready, messages));
     }
@@ -104,10 +112,12 @@ pub(crate) fn prepare(
     prepared.notes.extend(prepared.recorder.take_notes());
     prepared.notes.extend(real_time(plan));
     prepared.notes.extend(files.notes());
+    prepared.notes.extend(prepared.shares.notes());
     prepared.notes.extend(site.iter().flat_map(Site::notes));
     files.invalidate();
     files.pre_read(&|| control.stop.is_set());
     prepared.states = files.states();
+    prepared.states.extend(prepared.shares.states());
     let folders = site.iter().flat_map(|site| site.states(plan));
     prepared.states.extend(folders);
     prepared.environment = environment.get();
@@ -138,6 +148,7 @@ impl Prepared {
     /// that cannot be removed are reported in `why`.
     pub(crate) fn undo(&mut self, why: Unready, messages: &MessageSender) -> Unready {
         self.files.undo_unfinished();
+        self.shares.undo_unfinished();
         let left = self.tear_down(messages);
         match (why, left) {
             (Unready::Refused(mut faults), Some(left)) => {
@@ -217,20 +228,29 @@ fn make(
     };
     prepared.site = Site::make(plan)?;
     let (files, site) = (&mut prepared.files, prepared.site.as_ref());
-    let made = site.is_some() || files.any_made();
+    let made = site.is_some() || files.any_made() || prepared.shares.any_made();
     shared_files::check(files, &plan.workload.jobs).map_err(|faults| match made {
         true => Unready::Unprepared(faults),
         false => Unready::untouched(plan, faults),
     })?;
     let mut recorder = Recorder::begin(resolved, &plan.workload.jobs, files);
-    prepared.clones = open_all(plan, resolved, files, site, &jobs, &folder, &mut recorder)
-        .map_err(Unready::Unprepared)?;
+    let places = Places {
+        files,
+        shares: &prepared.shares,
+        site,
+        folder: &folder,
+    };
+    prepared.clones =
+        open_all(plan, resolved, places, &jobs, &mut recorder).map_err(Unready::Unprepared)?;
     prepared.recorder = recorder;
+    let specs = prepared.clones.iter().filter_map(|it| it.spec.as_ref());
+    prepared.servers = exports::servers(specs);
     let mut needed = files.list.iter().any(|file| !file.wanted.ready());
+    needed |= prepared.shares.needs_layout();
     if needed || Site::lays_out(plan) {
         let paths = files.list.iter().map(|file| file.wanted.path.clone());
         let paths: Vec<PathBuf> = paths.chain(Site::folder(plan)).collect();
-        let (sampler, note) = sample_layout(plan, &paths, messages);
+        let (sampler, note) = sample_layout(plan, &paths, &prepared.servers, messages);
         prepared.sampler = sampler;
         prepared.notes.extend(note);
     }
@@ -239,6 +259,7 @@ fn make(
     let mut progress = telling(messages, Step::LayOut);
     if needed {
         layout::lay_out(files, plan.seed, &stop, &mut progress)?;
+        prepared.shares.lay_out(plan.seed, &stop, &mut progress)?;
     }
     if let Some(site) = site {
         needed |= site.lay_out(plan, &stop, &mut progress)?;
@@ -256,29 +277,46 @@ fn make(
 fn sample_layout(
     plan: &BoundPlan,
     paths: &[PathBuf],
+    servers: &[u32],
     messages: &MessageSender,
 ) -> (Option<BackgroundSampler>, Option<String>) {
     if plan.workload.in_virtual_time() || plan.sampling.every_ns == 0 {
         return (None, None);
     }
     let targets = environment::targets(&Roots::host(), paths);
-    let (sampler, note) = BackgroundSampler::open(&plan.sampling, &targets, messages.clone());
+    let messages = messages.clone();
+    let (sampler, note) = BackgroundSampler::open(&plan.sampling, &targets, servers, messages);
     sampler.iter().for_each(BackgroundSampler::set_up);
     (sampler, note)
+}
+
+/// What the clones of a trial work on.
+#[derive(Clone, Copy)]
+struct Places<'a> {
+    files: &'a Files,
+    shares: &'a ShareFiles,
+    site: Option<&'a Site>,
+    /// The folder of logs.
+    folder: &'a Path,
 }
 
 fn open_all(
     plan: &BoundPlan,
     resolved: &Resolved,
-    files: &Files,
-    site: Option<&Site>,
+    places: Places<'_>,
     jobs: &[Arc<Job>],
-    folder: &Path,
     recorder: &mut Recorder,
 ) -> Result<Vec<Waiting>, Vec<Diagnostic>> {
+    let Places {
+        files,
+        shares,
+        site,
+        folder,
+    } = places;
     let mut shared = Shared {
         recorder,
         files,
+        shares,
         by_path: files.by_path(),
         site,
         folder,
@@ -323,6 +361,7 @@ fn open_all(
 /// The inputs for creating clones, and the state that the clones of a job or a flow share.
 struct Shared<'a> {
     files: &'a Files,
+    shares: &'a ShareFiles,
     by_path: BTreeMap<&'a Path, usize>,
     site: Option<&'a Site>,
     folder: &'a Path,
@@ -362,7 +401,7 @@ impl Shared<'_> {
                         .expected(blocks, clone, self.files)
                         .map_err(of_job)?,
                     iolog: None,
-                    disk: None,
+                    service: None,
                     replay: clone.replay.as_ref().map(|replay| ReplayPart {
                         trace: Arc::clone(&replay.trace),
                         files: replay.files.clone(),
@@ -373,7 +412,13 @@ impl Shared<'_> {
                     None => Opening::of_blocks(blocks),
                 };
                 let mut files = open(&how)?;
-                part.disk = (self.exports.connect(job, &clone.files, &mut files))
+                part.service = self
+                    .shares
+                    .open(job, clone)
+                    .and_then(|share| match share {
+                        Some(share) => Ok(Some(share)),
+                        None => self.exports.connect(job, &clone.files, &mut files),
+                    })
                     .map_err(|fault| vec![fault])?;
                 (files, ClonePart::Blocks(part))
             }
@@ -516,7 +561,8 @@ mod tests {
         ) = (3, Some(Amount::Bytes(1 << 20)));
         jobs[1].logs.iops = Some("l".into());
         let folder = tempfile::tempdir().unwrap();
-        let resolved = resolve(&plan(folder.path(), jobs.clone()), &HostProbe).unwrap();
+        let plan = plan(folder.path(), jobs.clone());
+        let resolved = resolve(&plan, &crate::probe::HostProbe).unwrap();
         assert_eq!(
             descriptors(&resolved, &jobs, 6),
             3000 * 3 + 2 * (3 + 1 + 1) + 6

@@ -45,6 +45,18 @@ pub trait Probe {
         let message = format!("`{uri}` cannot be connected to here");
         Err(vec![Diagnostic::error(message)])
     }
+    /// The kind of a path in a folder that a server shares.
+    ///
+    /// # Errors
+    /// The server cannot be used. Here: it is not asked.
+    fn shared(&self, uri: &ExportUri, _path: &Path) -> Result<PathKind, Diagnostic> {
+        let message = format!("`{uri}` is connected to by a trial only");
+        Err(Diagnostic::error(message))
+    }
+    /// The longest read or write that the server of a share accepts, bytes; `None` if unknown.
+    fn longest_request(&self, _uri: &ExportUri) -> Option<u64> {
+        None
+    }
     /// Bytes free for this user in the file system of a folder; `None` if unknown.
     fn free(&self, folder: &Path) -> Option<u64>;
     /// The path of the block device with this number; `None` if there is none.

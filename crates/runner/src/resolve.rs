@@ -14,6 +14,7 @@ use crate::faults::{self, fault};
 use crate::probe::{PathKind, Probe};
 use crate::scheduler;
 use crate::seeds;
+use crate::shares;
 
 mod naming;
 mod operations;
@@ -264,6 +265,7 @@ impl Binding<'_> {
     ) -> Result<ResolvedClone, Vec<Diagnostic>> {
         let files = match self.export {
             Some((uri, length)) => vec![exported(uri, length.clone()?)],
+            None if self.blocks.engine.kind.has_share() => self.look(base, notes)?,
             None if self.blocks.engine.kind.without_files() => self.null_files(),
             None => self.look(base, notes)?,
         };
@@ -317,7 +319,16 @@ impl Binding<'_> {
         base: Base<'_>,
         notes: &mut Vec<String>,
     ) -> Result<Vec<ResolvedFile>, Vec<Diagnostic>> {
+        let share = shares::of_engine(&self.blocks.engine);
+        // Paths are those of the share, whatever the target is.
+        let base = match share {
+            Some(_) => Base::Written(Path::new("/")),
+            None => base,
+        };
         let special = |path: &Path| {
+            if share.is_some() {
+                return false;
+            }
             let found = self.probe.look(path);
             matches!(found, PathKind::Device(_) | PathKind::Namespace(_))
         };
@@ -347,8 +358,27 @@ impl Binding<'_> {
         }
         let mut faults = Vec::new();
         let mut files = Vec::new();
+        if let Some(uri) = share {
+            let longest = self.probe.longest_request(uri).unwrap_or(u64::MAX);
+            faults.extend(shares::too_long(
+                uri,
+                longest,
+                self.blocks.access.max_block(),
+            ));
+        }
         for path in paths {
-            match self.existing(&path) {
+            let (path, found) = match share {
+                Some(uri) => match self.probe.shared(uri, &path) {
+                    Ok(found) => (iodyno_target::share::name(uri, &path), found),
+                    // It is the same for all files.
+                    Err(fault) => return Err(vec![fault]),
+                },
+                None => {
+                    let found = self.probe.look(&path);
+                    (path, found)
+                }
+            };
+            match self.existing(&path, found) {
                 Ok((existing, kind)) => files.push(ResolvedFile {
                     path,
                     existing,
@@ -365,11 +395,14 @@ impl Binding<'_> {
         }
     }
 
-    fn existing(&self, path: &Path) -> Result<(Option<u64>, FileKind), Diagnostic> {
+    fn existing(
+        &self,
+        path: &Path,
+        found: PathKind,
+    ) -> Result<(Option<u64>, FileKind), Diagnostic> {
         let shown = path.display();
         let read_only = self.blocks.read_only_by();
         let made = self.made.get(path).filter(|_| read_only.is_some());
-        let found = self.probe.look(path);
         let of_nvme = matches!(found, PathKind::Device(_) | PathKind::Namespace(_));
         if self.blocks.engine.kind == EngineKind::IoUringCmd && !of_nvme {
             let message = format!("`{shown}` is not an NVMe device, which `io_uring_cmd` needs");

@@ -70,12 +70,13 @@ impl BackgroundSampler {
     pub(crate) fn open(
         sampling: &Sampling,
         targets: &[TargetInfo],
+        servers: &[u32],
         messages: MessageSender,
     ) -> (Option<BackgroundSampler>, Option<String>) {
         if sampling.every_ns == 0 {
             return (None, None);
         }
-        let scope = scope(sampling, targets);
+        let scope = scope(sampling, targets, servers);
         let (orders, received) = mpsc::channel();
         let (reply, replies) = mpsc::channel();
         let reading_since = Arc::new(AtomicU64::new(0));
@@ -176,7 +177,7 @@ impl Drop for BackgroundSampler {
 }
 
 /// The scope of sampling for a trial on these targets.
-fn scope(sampling: &Sampling, targets: &[TargetInfo]) -> Scope {
+fn scope(sampling: &Sampling, targets: &[TargetInfo], servers: &[u32]) -> Scope {
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get() as u32);
     Scope {
         every: Duration::from_nanos(sampling.every_ns.max(Sampling::LEAST_NS)),
@@ -188,6 +189,7 @@ fn scope(sampling: &Sampling, targets: &[TargetInfo]) -> Scope {
                 made_for: sampling.made_for.get(name).cloned(),
             })
             .collect(),
+        servers: servers.to_vec(),
         own: [Some(std::process::id()), parent]
             .into_iter()
             .flatten()

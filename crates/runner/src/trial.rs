@@ -119,7 +119,8 @@ impl<'a> Trial<'a> {
             None if timeline.is_virtual() => (None, None),
             None => {
                 let targets = &prepared.environment.targets;
-                BackgroundSampler::open(&plan.sampling, targets, messages.clone())
+                let servers = &prepared.servers;
+                BackgroundSampler::open(&plan.sampling, targets, servers, messages.clone())
             }
         };
         prepared.notes.extend(note);

@@ -84,9 +84,9 @@ struct Demand {
 }
 
 impl Demand {
-    /// `None`: the job has no files to be admitted here.
-    fn of(work: &Work) -> Option<Demand> {
-        if work.engine()?.kind.without_files() {
+    /// `None`: the job has no files whose engine is one of `which`.
+    fn of(work: &Work, which: impl Fn(EngineKind) -> bool) -> Option<Demand> {
+        if !which(work.engine()?.kind) {
             return None;
         }
         match work {
@@ -167,13 +167,27 @@ impl Demand {
     }
 }
 
-/// One entry for each path, in order of first use.
+/// The files of the host: one entry for each path, in order of first use.
 pub(crate) fn of(resolved: &Resolved, jobs: &[Job], target: &Target) -> Vec<Wanted> {
+    files(resolved, jobs, target, |kind| !kind.without_files())
+}
+
+/// The same for files of shares.
+pub(crate) fn in_shares(resolved: &Resolved, jobs: &[Job], target: &Target) -> Vec<Wanted> {
+    files(resolved, jobs, target, EngineKind::has_share)
+}
+
+fn files(
+    resolved: &Resolved,
+    jobs: &[Job],
+    target: &Target,
+    which: impl Fn(EngineKind) -> bool,
+) -> Vec<Wanted> {
     let mut all: Vec<Wanted> = Vec::new();
     let mut by_path: HashMap<PathBuf, usize> = HashMap::new();
     for clone in &resolved.clones {
         let job = &jobs[clone.job as usize];
-        let Some(demand) = Demand::of(&job.work) else {
+        let Some(demand) = Demand::of(&job.work, &which) else {
             continue;
         };
         for (number, file) in clone.files.iter().enumerate() {

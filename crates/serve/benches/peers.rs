@@ -23,7 +23,7 @@ use iodyno_serve::nbd::Export;
 use iodyno_serve::virtio_blk::Disk;
 use iodyno_serve::{format, queue};
 use iodyno_sys::memory::Arena;
-use iodyno_sys::vhost_user::Connection;
+use iodyno_sys::vhost_user::{self, Connection};
 use iodyno_sys::{
     Backend, Completions, NbdBackend, Op, OpKind, UringBackend, VhostUserBackend, nbd,
 };
@@ -150,9 +150,11 @@ impl Server {
             Reach::Export(uri) => match &uri.server {
                 ExportServer::VhostUser(path) => {
                     let connection = Arc::new(Connection::new(path, within).expect("connected"));
-                    let tail = VhostUserBackend::tail(&connection, slots, bytes as u64);
-                    let arena = Arena::shared(slots, bytes, 0, tail).expect("memory");
-                    Box::new(VhostUserBackend::new(connection, arena).expect("a queue"))
+                    let service = vhost_user::Service::Disk(connection);
+                    let tail = VhostUserBackend::tail(slots);
+                    let memory = service.memory().expect("a server");
+                    let arena = Arena::within(memory, slots, bytes, 0, tail).expect("memory");
+                    Box::new(VhostUserBackend::new(service, arena).expect("a queue"))
                 }
                 _ => {
                     let connection = nbd::connect(uri, within).expect("connected");

@@ -186,6 +186,27 @@ pub fn process_use() -> ProcessUse {
 
 const _: () = assert!(size_of::<RawLoopInfo>() == 232 && size_of::<RawExtent>() == 56);
 
+/// The process at the other end of a Unix socket, or the one that listened there. `None`: it is another kind of socket, or the process
+/// is not one of this host.
+pub fn peer(socket: BorrowedFd<'_>) -> Option<u32> {
+    // SAFETY: zeros are a valid value.
+    let mut found: libc::ucred = unsafe { zeroed() };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the value has the given length, and outlives the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut found).cast(),
+            &raw mut length,
+        )
+    };
+    u32::try_from(found.pid)
+        .ok()
+        .filter(|pid| result == 0 && *pid > 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,5 +234,14 @@ mod tests {
         }
         assert!(after.user_ns >= before.user_ns && after.system_ns >= before.system_ns);
         assert!(after.memory > 1 << 20 && after.memory < 1 << 40);
+    }
+
+    #[test]
+    fn the_other_end_of_a_unix_socket_is_known() {
+        use std::os::fd::AsFd;
+        let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert_eq!(super::peer(one.as_fd()), Some(std::process::id()));
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert_eq!(super::peer(file.as_fd()), None);
     }
 }

@@ -3,7 +3,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Counters set to zero. Their pages are only allocated when first written.
 pub fn zeroed_counters(count: usize) -> Box<[AtomicU64]> {
@@ -38,8 +39,8 @@ pub struct Arena {
     busy_count: u32,
     pages: Pages,
     sink: bool,
-    /// Of memory that is shared with another process.
-    file: Option<OwnedFd>,
+    /// What it is a part of, if it is shared with another process.
+    shared: Option<Arc<SharedMemory>>,
 }
 
 // SAFETY: the arena owns its mapping; nothing else in this process points into it.
@@ -66,12 +67,18 @@ impl Arena {
         Arena::create(slots, slot_bytes, shift, huge, Extra::Sink)
     }
 
-    /// The same in memory that can be shared with another process, in ordinary pages, with `tail` further bytes behind the slots.
+    /// The same in a part of memory that is shared with another process, with `tail` further bytes behind the slots.
     ///
     /// # Errors
-    /// As of [`Self::new`], and of memfd_create(2).
-    pub fn shared(slots: u32, slot_bytes: usize, shift: usize, tail: usize) -> io::Result<Arena> {
-        Arena::create(slots, slot_bytes, shift, false, Extra::Tail(tail))
+    /// As of [`Self::new`]. ENOMEM also if the memory has no such part left.
+    pub fn within(
+        memory: &Arc<SharedMemory>,
+        slots: u32,
+        slot_bytes: usize,
+        shift: usize,
+        tail: usize,
+    ) -> io::Result<Arena> {
+        Arena::create(slots, slot_bytes, shift, false, Extra::Within(memory, tail))
     }
 
     fn create(
@@ -79,7 +86,7 @@ impl Arena {
         slot_bytes: usize,
         shift: usize,
         huge: bool,
-        extra: Extra,
+        extra: Extra<'_>,
     ) -> io::Result<Arena> {
         let overflow = || io::Error::from_raw_os_error(libc::EINVAL);
         let shift = shift % PAGE;
@@ -91,20 +98,23 @@ impl Arena {
         let more = match extra {
             Extra::None => 0,
             Extra::Sink => stride,
-            Extra::Tail(tail) => tail,
+            Extra::Within(_, tail) => tail,
         };
         let length = stride
             .checked_mul(slots.max(1) as usize)
             .and_then(|bytes| bytes.checked_add(more)?.checked_next_multiple_of(PAGE))
             .ok_or_else(overflow)?;
-        let file = match extra {
-            Extra::Tail(_) => Some(memory_file(length)?),
+        let shared = match extra {
+            Extra::Within(memory, _) => Some(Arc::clone(memory)),
             Extra::None | Extra::Sink => None,
         };
         let (start, length, pages) = match huge.then(|| Self::map_huge(length)).flatten() {
             Some((start, length)) => (start, length, Pages::Huge),
             None => {
-                let start = map(length, 0, file.as_ref())?;
+                let start = match &shared {
+                    Some(memory) => memory.take(length)?,
+                    None => map(length, 0, None)?,
+                };
                 // SAFETY: the range was just mapped; madvise changes no contents.
                 let merged = huge
                     && unsafe { libc::madvise(start.as_ptr().cast(), length, libc::MADV_HUGEPAGE) }
@@ -131,15 +141,15 @@ impl Arena {
             busy_count: 0,
             pages,
             sink: matches!(extra, Extra::Sink),
-            file,
+            shared,
         })
     }
 
-    /// The file, the address and the length of the mapping, if it is shared.
-    pub(crate) fn mapping(&self) -> Option<(&OwnedFd, u64, u64)> {
+    /// The address and the length, bytes, if it is a part of this memory.
+    pub(crate) fn part_of(&self, memory: &Arc<SharedMemory>) -> Option<(u64, u64)> {
+        let shared = self.shared.as_ref()?;
         let start = self.start.as_ptr().expose_provenance();
-        let file = self.file.as_ref()?;
-        Some((file, start as u64, self.length as u64))
+        Arc::ptr_eq(shared, memory).then_some((start as u64, self.length as u64))
     }
 
     /// Bytes from the start of the mapping to what is behind the slots.
@@ -290,10 +300,67 @@ impl Arena {
 }
 
 /// What an arena has behind its slots.
-enum Extra {
+enum Extra<'a> {
     None,
     Sink,
-    Tail(usize),
+    Within(&'a Arc<SharedMemory>, usize),
+}
+
+/// Memory that is shared with another process as a whole, and given away in parts. Pages that nobody touched take no memory.
+#[derive(Debug)]
+pub struct SharedMemory {
+    start: NonNull<u8>,
+    length: usize,
+    file: OwnedFd,
+    /// Bytes that were given away, from the start.
+    taken: AtomicUsize,
+}
+
+// SAFETY: the value owns its mapping, and gives each part of it away once.
+unsafe impl Send for SharedMemory {}
+// SAFETY: the same; what was given away is counted by an atomic.
+unsafe impl Sync for SharedMemory {}
+
+impl SharedMemory {
+    /// Memory of `length` bytes, a multiple of a page.
+    ///
+    /// # Errors
+    /// Those of memfd_create(2), ftruncate(2) and mmap(2).
+    pub(crate) fn new(length: usize) -> io::Result<SharedMemory> {
+        let file = memory_file(length)?;
+        let start = map(length, libc::MAP_NORESERVE, Some(&file))?;
+        Ok(SharedMemory {
+            start,
+            length,
+            file,
+            taken: AtomicUsize::new(0),
+        })
+    }
+
+    /// The next `length` bytes, from a page boundary. They are zeros.
+    pub(crate) fn take(&self, length: usize) -> io::Result<NonNull<u8>> {
+        let full = || io::Error::from_raw_os_error(libc::ENOMEM);
+        let length = length.checked_next_multiple_of(PAGE).ok_or_else(full)?;
+        let next = |taken: usize| (taken.checked_add(length)).filter(|end| *end <= self.length);
+        let relaxed = Ordering::Relaxed;
+        let taken = self.taken.fetch_update(relaxed, relaxed, next);
+        let taken = taken.map_err(|_| full())?;
+        // SAFETY: within the mapping, checked above.
+        Ok(unsafe { self.start.add(taken) })
+    }
+
+    /// The file, the address and the length of the mapping.
+    pub(crate) fn mapping(&self) -> (&OwnedFd, u64, u64) {
+        let start = self.start.as_ptr().expose_provenance();
+        (&self.file, start as u64, self.length as u64)
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping of that length; each part holds a reference to this value.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+    }
 }
 
 /// A file in memory, for sharing it.
@@ -337,8 +404,9 @@ fn map(length: usize, flags: libc::c_int, file: Option<&OwnedFd>) -> io::Result<
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // Memory that the kernel may still write to is leaked instead of freed.
-        if self.busy_count == 0 {
+        // Memory that the kernel may still write to is leaked instead of freed. What is shared is freed as a whole: another process
+        // writes to its own mapping of it.
+        if self.busy_count == 0 && self.shared.is_none() {
             // SAFETY: our own mapping of that length, to which no borrow exists.
             unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
         }
@@ -392,6 +460,20 @@ mod tests {
     #[should_panic(expected = "exceeds its buffer")]
     fn an_op_larger_than_its_slot_is_refused() {
         Arena::new(2, 4096, 0, false).unwrap().lend(0, 1, 4096);
+    }
+
+    #[test]
+    fn parts_of_shared_memory_do_not_overlap_and_end() {
+        let memory = Arc::new(SharedMemory::new(16 * PAGE).unwrap());
+        let first = Arena::within(&memory, 2, 4096, 0, 100).unwrap();
+        let second = Arena::within(&memory, 2, 4096, 0, 100).unwrap();
+        let (at, length) = first.part_of(&memory).unwrap();
+        assert_eq!(second.part_of(&memory), Some((at + length, length)));
+        assert_eq!(length, 3 * PAGE as u64);
+        assert!(Arena::within(&memory, 10, 4096, 0, 1).is_err());
+        let other = Arc::new(SharedMemory::new(PAGE).unwrap());
+        assert_eq!(first.part_of(&other), None);
+        assert_eq!(Arena::new(1, 1, 0, false).unwrap().part_of(&memory), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! It is not known what an export contains or who uses it. It is therefore changed only if `--destroy` names it, whether it is blank or
 //! not. Nothing is ever created on a server.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use iodyno_sys::nbd::{self, wire};
 use iodyno_sys::vhost_user;
 
 /// The longest time of each step of connecting.
-const WITHIN: Duration = Duration::from_secs(10);
+pub(crate) const WITHIN: Duration = Duration::from_secs(10);
 
 /// What a job does with an export.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -89,6 +89,7 @@ fn offer(uri: &ExportUri) -> Result<Offer, Diagnostic> {
             let connection = vhost_user::Connection::new(socket, WITHIN);
             connection.map(|it| it.disk.into())
         }
+        ExportServer::Virtiofs(_) => return Err(no_disk(uri)),
         ExportServer::Unix(_) | ExportServer::Tcp { .. } => {
             nbd::connect(uri, WITHIN).map(|connection| {
                 let export = connection.export;
@@ -98,6 +99,11 @@ fn offer(uri: &ExportUri) -> Result<Offer, Diagnostic> {
         }
     }
     .map_err(|error| described(&error))
+}
+
+fn no_disk(uri: &ExportUri) -> Diagnostic {
+    Diagnostic::error(format!("`{uri}` shares a folder, and is not a disk"))
+        .hint("use `ioengine=virtiofs`")
 }
 
 /// The length of an export in bytes, if it is suitable.
@@ -173,6 +179,11 @@ pub fn permitted(uri: &ExportUri, changes: bool, destroy: &[PathBuf]) -> Result<
     }
 }
 
+/// The process at the other end of a socket. `None`: it is not on this host, or not known.
+pub fn server(socket: BorrowedFd<'_>) -> Option<u32> {
+    iodyno_sys::host::peer(socket)
+}
+
 /// A connection for the ops of a job.
 #[derive(Debug)]
 pub enum Connected {
@@ -196,6 +207,7 @@ pub fn connect(uri: &ExportUri, length: u64) -> Result<Connected, Diagnostic> {
                 Connected::VhostUser(Arc::new(connection)),
             )
         }
+        ExportServer::Virtiofs(_) => return Err(no_disk(uri)),
         ExportServer::Unix(_) | ExportServer::Tcp { .. } => {
             let connection = nbd::connect(uri, WITHIN).map_err(|error| described(&error))?;
             (connection.export.length, Connected::Nbd(connection.socket))
@@ -209,7 +221,7 @@ pub fn connect(uri: &ExportUri, length: u64) -> Result<Connected, Diagnostic> {
     }
 }
 
-fn described(error: &BackendError) -> Diagnostic {
+pub(crate) fn described(error: &BackendError) -> Diagnostic {
     let said = Diagnostic::error(format!("{error}\n  cause: {}", error.source));
     match error.hint {
         Some(hint) => said.hint(hint),

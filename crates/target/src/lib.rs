@@ -21,6 +21,7 @@ mod mounts;
 pub mod nvme;
 mod roots;
 pub mod settle;
+pub mod share;
 pub mod signatures;
 pub mod space;
 pub mod stack;

@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         devices: Devices::All,
         pools: Pools::All,
         processes: Vec::new(),
+        servers: Vec::new(),
         own: vec![std::process::id()],
     };
     let mut collector = Collector::open(&Roots::host(), &scope);

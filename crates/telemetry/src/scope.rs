@@ -49,6 +49,8 @@ pub struct Scope {
     pub pools: Pools,
     /// The processes under test.
     pub processes: Vec<ProcessName>,
+    /// Processes that serve what the jobs use; sampled with all their descendants.
+    pub servers: Vec<u32>,
     /// Processes of iodyno itself: their I/O is not that of others.
     pub own: Vec<u32>,
 }

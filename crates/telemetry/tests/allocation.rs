@@ -39,6 +39,7 @@ fn a_sample_allocates_its_rows_and_nothing_else() {
             devices,
             pools: Pools::Named(Vec::new()),
             processes: Vec::new(),
+            servers: Vec::new(),
             own: Vec::new(),
         };
         let attempt = || {

@@ -74,6 +74,7 @@ fn watched(roots: &Roots, environment: &Environment, span: Nanos) -> Telemetry {
             devices: Devices::Named(counters::devices(&environment.targets)),
             pools: Pools::Named(Vec::new()),
             processes: Vec::new(),
+            servers: Vec::new(),
             own: vec![std::process::id()],
         },
     );

@@ -101,6 +101,7 @@ impl<'a> Monitor<'a> {
                     .into_iter()
                     .map(Into::into)
                     .collect(),
+                servers: Vec::new(),
                 own: vec![std::process::id()],
             },
         );

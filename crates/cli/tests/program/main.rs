@@ -44,4 +44,5 @@ mod usage;
 mod verdicts;
 mod verification;
 mod vhost_user;
+mod virtiofs;
 mod vm;

@@ -15,7 +15,7 @@ const DEEPEST: u32 = 1 << 20;
 
 #[rustfmt::skip]
 pub(super) const OPTIONS: &[OptionSpec] = &[
-    honoured("ioengine", Words(&["psync", "sync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap", "nbd", "vhost-user-blk", "null", "sim"]), "I/O engine.",
+    honoured("ioengine", Words(&["psync", "sync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap", "nbd", "vhost-user-blk", "virtiofs", "null", "sim"]), "I/O engine.",
         engine).default("psync"),
     honoured("iodepth", Count, "Maximum number of ops in flight; synchronous engines use 1.",
         |draft, value| value.count(1, DEEPEST).map(|it| draft.depth = it)).default("1"),
@@ -66,7 +66,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
     differs("cpumode", Words(&["noop", "qsort"]), "cpuio: what keeps the CPU busy.", "the CPU spins in every mode").neutral(&["noop"]),
     differs("exit_on_io_done", Boolean, "cpuio: ends with the last job that does I/O.", "a job of cpuio ends after its `runtime`").neutral(&["0"]),
     honoured("cmd_type", Words(&["nvme"]), "io_uring_cmd: the kind of commands.", cmd_type).default("nvme"),
-    honoured("uri", Text, "nbd: the export: `nbd+unix:///NAME?socket=PATH` or `nbd://HOST:PORT/NAME`; vhost-user-blk: `vhost-user-blk:///SOCKET`.", uri),
+    honoured("uri", Text, "nbd: the export: `nbd+unix:///NAME?socket=PATH` or `nbd://HOST:PORT/NAME`; vhost-user-blk: `vhost-user-blk:///SOCKET`; virtiofs: `virtiofs:///SOCKET`.", uri),
     honoured("sim_device", Forms(&["law", "hdd", "flash", "mirror:adaptive:hdd+hdd*2"]), "sim: a device with the service times of `sim_latency`; or a model of a rotating or solid-state disk, or of a mirror with a read policy, which all clones use. `*2`: a disk that needs twice the time.",
         |draft, value| engines::device(value).map(|it| draft.sim.device = it)).default("law"),
     honoured("sim_latency", Forms(&["constant:100us", "exponential:100us", "lognormal:100us:0.5"]), "sim: service time: constant, exponential with a mean, or log-normal with a median and σ.",
@@ -116,7 +116,7 @@ fn cmd_type(_draft: &mut Draft, value: &Value) -> Result<(), Problem> {
 fn uri(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let uri = value.string()?.parse().map_err(|message: String| {
         Problem::error(message).hint(
-            "write `nbd+unix:///NAME?socket=PATH`, `nbd://HOST:PORT/NAME` (the name may be empty), or `vhost-user-blk:///SOCKET`",
+            "write `nbd+unix:///NAME?socket=PATH`, `nbd://HOST:PORT/NAME` (the name may be empty), `vhost-user-blk:///SOCKET` or `virtiofs:///SOCKET`",
         )
     })?;
     draft.export = Some(uri);

@@ -321,7 +321,7 @@ impl Binding<'_> {
                 ),
             ));
         }
-        let (existing, kind) = self.existing(path)?;
+        let (existing, kind) = self.existing(path, self.probe.look(path))?;
         let short = |what: &str, hint: &str| {
             fault(
                 format!(

@@ -92,7 +92,7 @@ fn the_scope_has_all_devices_below_the_targets_and_the_harness_itself() {
         processes: vec!["smbd".to_owned()],
         ..Sampling::default()
     };
-    let scope = scope(&sampling, &targets);
+    let scope = scope(&sampling, &targets, &[7]);
     assert_eq!(
         scope.every,
         Duration::from_millis(100),
@@ -109,6 +109,7 @@ fn the_scope_has_all_devices_below_the_targets_and_the_harness_itself() {
         .map(|one| one.name.as_str())
         .collect();
     assert_eq!(names, ["smbd"]);
+    assert_eq!(scope.servers, [7]);
     assert_eq!(scope.own.len(), 2);
     assert_eq!(scope.own[0], std::process::id());
 }

@@ -81,7 +81,8 @@ impl Trial<'_> {
         };
         let jobs = &self.plan.workload.jobs;
         let shares = jobs.iter().any(|job| job.work.shared_files().is_some());
-        let removes = shares || self.prepared.files.to_close() || self.prepared.site.is_some();
+        let closes = self.prepared.files.to_close() || self.prepared.shares.to_close();
+        let removes = shares || closes || self.prepared.site.is_some();
         if !removes && written.is_empty() {
             return;
         }
@@ -165,7 +166,8 @@ impl Trial<'_> {
 
     /// Removes the trial's temporary files.
     fn tear_down(&mut self, origin: u64) -> Option<StepTime> {
-        let (closes, clears) = (self.prepared.files.to_close(), self.prepared.site.is_some());
+        let closes = self.prepared.files.to_close() || self.prepared.shares.to_close();
+        let clears = self.prepared.site.is_some();
         if !closes && !clears {
             return None;
         }
@@ -173,6 +175,8 @@ impl Trial<'_> {
         if closes {
             let haste = self.control.stop.is_set();
             self.prepared.notes.extend(self.prepared.files.close(haste));
+            let shares = self.prepared.shares.close(haste);
+            self.prepared.notes.extend(shares);
         }
         if let Some(left) = self.prepared.tear_down(self.messages) {
             let hint = left.hint.unwrap_or_default();

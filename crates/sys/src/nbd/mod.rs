@@ -86,7 +86,9 @@ pub fn connect(uri: &ExportUri, within: Duration) -> Result<Connection, BackendE
     match &uri.server {
         ExportServer::Unix(path) => unix(path, &uri.export, within),
         ExportServer::Tcp { host, port } => tcp(host, *port, &uri.export, within),
-        ExportServer::VhostUser(_) => Err(io::ErrorKind::Unsupported.into()),
+        ExportServer::VhostUser(_) | ExportServer::Virtiofs(_) => {
+            Err(io::ErrorKind::Unsupported.into())
+        }
     }
     .map_err(failed)
 }

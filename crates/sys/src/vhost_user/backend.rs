@@ -1,17 +1,19 @@
-//! The backend of the engine `vhost-user-blk`: one queue of a connection.
+//! The backend of the engines `vhost-user-blk` and `virtiofs`: a queue of a connection, or a part of one.
 //!
-//! The buffers of the slots are in memory that is shared with the server, so that data are never copied here. Behind them, in the same
-//! mapping, are the ring, and for each slot a header, a status, and the range of a discard.
+//! The buffers of the slots are in memory that is shared with the server, so that data are never copied here. Behind them is, for each
+//! slot, what else belongs to its request.
 
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use super::ring::{Part, Places, Ring};
-use super::{Connection, F_EVENT_IDX, F_INDIRECT, Shares};
-use crate::memory::Arena;
+use super::disk::Connection;
+use super::fuse::{self, Reply};
+use super::queue::{Queue, QueueUser};
+use super::ring::Part;
+use super::share::{CHAIN, OpenFile};
+use crate::memory::{Arena, SharedMemory};
 use crate::{
     Backend, BackendError, Capabilities, Clock, Completions, MonotonicClock, Op, OpKind, Slot,
 };
@@ -26,28 +28,90 @@ const STATUS_UNSUPP: u8 = 2;
 /// No server writes it.
 const STATUS_NONE: u8 = 0xff;
 
-/// Bytes of a slot behind the ring: a header of 16, the range of a discard of 16, a status.
-const SLOT_BYTES: u64 = 64;
-/// Descriptors of a ring that servers accept.
-const MOST_DESCRIPTORS: u16 = 1024;
+/// Bytes of a slot behind the buffers. For a disk: a header of 16, the range of a discard of 16, a status. For a file: a header of 40,
+/// arguments of up to 40, and from `REPLY` a reply of up to 24.
+const SLOT_BYTES: u64 = 128;
+const REPLY: u64 = 96;
 
-/// One queue of a server.
+/// What serves the requests.
+#[derive(Debug, Clone)]
+pub enum Service {
+    /// A disk.
+    Disk(Arc<Connection>),
+    /// Files of one share, in the order of the ops' numbers; at least one.
+    Files(Vec<Arc<OpenFile>>),
+}
+
+impl Service {
+    fn link(&self) -> Option<&super::link::Link> {
+        match self {
+            Service::Disk(connection) => Some(&connection.link),
+            Service::Files(files) => files.first().map(|file| &file.share.link),
+        }
+    }
+
+    /// The memory that is shared with the server. `None`: there is no server.
+    pub fn memory(&self) -> Option<&Arc<SharedMemory>> {
+        self.link().map(|link| &link.memory)
+    }
+
+    /// The process that serves. `None`: it is not known.
+    pub fn server(&self) -> Option<u32> {
+        let socket = self.link()?.socket().ok()?;
+        crate::host::peer(socket.as_fd())
+    }
+
+    /// A queue of its own, or a part of one, for `slots` ops of at most `longest` bytes.
+    fn queue(&self, slots: u32, longest: u64) -> Result<QueueUser, (io::Error, &'static str)> {
+        let refused = |error| (error, "look at the messages of the server");
+        match self {
+            Service::Disk(connection) => {
+                let number = connection.next_queue().ok_or_else(|| {
+                    let text = format!(
+                        "the server has {} queues, and each clone of a job needs one",
+                        connection.disk.queues
+                    );
+                    let hint = "start the server with more queues, or lower `numjobs`";
+                    (io::Error::other(text), hint)
+                })?;
+                let chain = chain_length(connection, longest);
+                let small = |error| (error, "lower `iodepth` or `bs`");
+                let queue = Queue::new(&connection.link, number, slots, chain).map_err(small)?;
+                Arc::new(queue).join(slots).map_err(refused)
+            }
+            Service::Files(files) => {
+                let share = &files
+                    .first()
+                    .ok_or((io::ErrorKind::NotFound.into(), ""))?
+                    .share;
+                let small = |error| (error, "lower `iodepth` or `numjobs`");
+                share.join(slots).map_err(small)
+            }
+        }
+    }
+}
+
+/// One user of a server.
 #[derive(Debug)]
 pub struct VhostUserBackend {
-    connection: Arc<Connection>,
+    service: Service,
+    /// Its URI, for messages.
+    name: String,
     /// Another descriptor of its socket, to see its end.
     socket: UnixStream,
     arena: Arena,
-    ring: Ring,
+    queue: QueueUser,
     /// Where the headers are.
     headers: u64,
-    kick: File,
-    call: File,
     clock: MonotonicClock,
-    /// The op of each slot, and when it was submitted.
-    ops: Box<[Option<(Op, u64)>]>,
+    /// The op of each slot, when it was submitted, and its number for FUSE.
+    ops: Box<[Option<(Op, u64, u64)>]>,
+    /// Number of the last request.
+    unique: u64,
     /// Prepared and not yet submitted.
     prepared: Vec<Slot>,
+    /// Given back and not yet completed: the last one first.
+    returned: Vec<Slot>,
     in_flight: u32,
     /// Parts of a chain.
     parts: Vec<Part>,
@@ -55,142 +119,72 @@ pub struct VhostUserBackend {
 }
 
 impl VhostUserBackend {
-    /// Bytes that it needs behind the slots of its arena, for `slots` ops of at most `longest` bytes.
-    pub fn tail(connection: &Connection, slots: u32, longest: u64) -> usize {
-        let chain = u64::from(chain_length(connection, longest));
-        // Twice as many descriptors as are used at most, because their number is a power of two.
-        let each = SLOT_BYTES + 16 * chain + 2 * chain * (16 + 2 + 8);
-        (u64::from(slots.max(2)) * each + 512) as usize
+    /// Bytes that it needs behind the slots of its arena.
+    pub fn tail(slots: u32) -> usize {
+        (u64::from(slots.max(1)) * SLOT_BYTES) as usize
     }
 
-    /// Sets up the next queue of a connection, for ops of at most the length of a slot. The arena is one of [`Arena::shared`], with
-    /// [`Self::tail`] bytes behind its slots.
+    /// For ops of at most the length of a slot. The arena is in the memory of the service, with [`Self::tail`] bytes behind its slots.
     ///
     /// # Errors
-    /// The server has no more queues, or refuses it.
-    pub fn new(
-        connection: Arc<Connection>,
-        arena: Arena,
-    ) -> Result<VhostUserBackend, BackendError> {
-        let what = format!("set up a queue of `{}`", connection.name);
-        let failed = |source: io::Error, hint: &'static str| BackendError {
-            what: what.clone(),
+    /// The server has no queue left, or refuses it.
+    pub fn new(service: Service, arena: Arena) -> Result<VhostUserBackend, BackendError> {
+        let absent = || BackendError::new("use a server", io::ErrorKind::NotFound.into());
+        let link = service.link().ok_or_else(absent)?;
+        let name = link.name.clone();
+        let failed = |(source, hint): (io::Error, &'static str)| BackendError {
+            what: format!("set up a queue of `{name}`"),
             source,
             hint: Some(hint),
         };
         let slots = arena.slots();
-        let mut wire = connection.wire();
-        if wire.queues >= connection.disk.queues {
-            let text = format!(
-                "the server has {} queues, and each clone of a job needs one",
-                connection.disk.queues
-            );
-            let hint = "start the server with more queues, or lower `numjobs`";
-            return Err(failed(io::Error::other(text), hint));
-        }
-        let Some((file, start, length)) = arena.mapping() else {
-            return Err(BackendError::new(what, io::ErrorKind::Unsupported.into()));
+        let part = arena.part_of(&link.memory);
+        let part =
+            part.map(|(start, length)| (start + arena.slots_length() as u64, start + length));
+        let (headers, _) = part
+            .filter(|(headers, end)| headers + SLOT_BYTES * u64::from(slots) <= *end)
+            .ok_or_else(|| failed((io::ErrorKind::Unsupported.into(), "")))?;
+        let longest = arena.slot_bytes() as u64;
+        let queue = service.queue(slots, longest).map_err(failed)?;
+        let socket = link.socket();
+        let socket = socket.map_err(|error| failed((error, "raise `ulimit -n`")))?;
+        let chain = match &service {
+            Service::Disk(connection) => chain_length(connection, longest),
+            Service::Files(_) => CHAIN,
         };
-        let headers = start + arena.slots_length() as u64;
-        let chain = chain_length(&connection, arena.slot_bytes() as u64);
-        let indirect = connection.features & F_INDIRECT != 0;
-        let ring = (headers + SLOT_BYTES * u64::from(slots)).next_multiple_of(64);
-        let places = Places::new(ring, slots, chain, indirect, MOST_DESCRIPTORS);
-        let places = places.filter(|places| ring + places.length() as u64 <= start + length);
-        let places = places.ok_or_else(|| {
-            let text = format!("{slots} requests do not fit in a ring");
-            failed(io::Error::other(text), "lower `iodepth` or `bs`")
-        })?;
-        let shares = Shares {
-            file: file.as_fd(),
-            start,
-            length,
-        };
-        let refused = |error| failed(error, "look at the messages of the server");
-        let (kick, call) = (event().map_err(refused)?, event().map_err(refused)?);
-        (wire.queue(&shares, &places, &kick, &call)).map_err(refused)?;
-        let socket = wire.stream.try_clone().map_err(refused)?;
-        drop(wire);
-        let events = connection.features & F_EVENT_IDX != 0;
-        // SAFETY: the ring is within the mapping of the arena, checked above, and the arena lives as long as the ring.
-        let ring = unsafe { Ring::new(places, events) };
         Ok(VhostUserBackend {
-            connection,
+            service,
+            name,
             socket,
             arena,
-            ring,
+            queue,
             headers,
-            kick,
-            call,
             clock: MonotonicClock,
             ops: vec![None; slots as usize].into_boxed_slice(),
+            unique: 0,
             prepared: Vec::with_capacity(slots as usize),
+            returned: Vec::with_capacity(slots as usize),
             in_flight: 0,
             parts: Vec::with_capacity(usize::from(chain)),
             cancelled: false,
         })
     }
 
-    fn failed(&self, what: &str) -> BackendError {
+    fn failed(&self, source: io::Error) -> BackendError {
         BackendError {
-            what: format!("go on with `{}`", self.connection.name),
-            source: io::Error::other(what.to_owned()),
+            what: format!("go on with `{}`", self.name),
+            source,
             hint: Some("look at the messages of the server"),
         }
     }
 
-    /// The header of a slot; its status is 32 bytes further.
+    fn malformed(&self, what: &str) -> BackendError {
+        self.failed(io::Error::new(io::ErrorKind::InvalidData, what.to_owned()))
+    }
+
+    /// What belongs to a slot's request.
     fn header(&self, slot: Slot) -> u64 {
         self.headers + SLOT_BYTES * u64::from(slot)
-    }
-
-    fn put<T>(address: u64, value: T) {
-        // SAFETY: in the header of a slot, which is within the mapping of the arena; aligned, because headers are.
-        unsafe {
-            std::ptr::with_exposed_provenance_mut::<T>(address as usize).write_volatile(value)
-        }
-    }
-
-    /// Makes a slot's op available.
-    fn push(&mut self, slot: Slot, op: &Op) {
-        let header = self.header(slot);
-        let (range, status) = (header + 16, header + 32);
-        let (kind, sector) = match op.kind {
-            OpKind::Read => (IN, op.offset / 512),
-            OpKind::Write => (OUT, op.offset / 512),
-            OpKind::Trim => (DISCARD, 0),
-            // A range cannot be flushed: everything is.
-            OpKind::Fsync | OpKind::Fdatasync | OpKind::SyncRange(_) => (FLUSH, 0),
-            OpKind::ResetZone => unreachable!("these disks have no zones"),
-        };
-        // Numbers of the device are little-endian.
-        VhostUserBackend::put(header, [kind.to_le(), 0]);
-        VhostUserBackend::put(header + 8, sector.to_le());
-        VhostUserBackend::put(status, STATUS_NONE);
-        self.parts.clear();
-        self.parts.push((header, 16, false));
-        match op.kind {
-            OpKind::Read | OpKind::Write => {
-                let read = op.kind == OpKind::Read;
-                let data = self.arena.lend(slot, op.skip, op.length);
-                let (mut address, mut rest) = (data.expose_provenance() as u64, op.length);
-                while rest > 0 {
-                    let part = rest.min(self.connection.disk.segment);
-                    self.parts.push((address, part, read));
-                    (address, rest) = (address + u64::from(part), rest - part);
-                }
-            }
-            _ => {
-                self.arena.lend(slot, 0, 0);
-            }
-        }
-        if op.kind == OpKind::Trim {
-            VhostUserBackend::put(range, (op.offset / 512).to_le());
-            VhostUserBackend::put(range + 8, [(op.length / 512).to_le(), 0]);
-            self.parts.push((range, 16, false));
-        }
-        self.parts.push((status, 1, true));
-        self.ring.push(slot, &self.parts);
     }
 
     /// Submits what is prepared.
@@ -199,81 +193,73 @@ impl VhostUserBackend {
             return;
         }
         let now = self.clock.now();
-        let mut prepared = std::mem::take(&mut self.prepared);
-        for slot in prepared.drain(..) {
-            if let Some((op, _)) = self.ops[slot as usize] {
-                self.ops[slot as usize] = Some((op, now));
-                self.push(slot, &op);
-                self.in_flight += 1;
+        let Self {
+            service,
+            arena,
+            queue,
+            headers,
+            ops,
+            unique,
+            prepared,
+            in_flight,
+            parts,
+            ..
+        } = self;
+        queue.submit(|ring| {
+            for slot in prepared.drain(..) {
+                let Some((op, submitted, number)) = &mut ops[slot as usize] else {
+                    continue;
+                };
+                // The lowest bit would mean an interruption.
+                *unique += 2;
+                (*submitted, *number) = (now, *unique);
+                let header = *headers + SLOT_BYTES * u64::from(slot);
+                parts.clear();
+                match service {
+                    Service::Disk(connection) => {
+                        disk_request(connection, arena, (slot, op), header, parts);
+                    }
+                    Service::Files(files) => {
+                        let file = &files[op.file as usize];
+                        file_request(file, arena, (slot, op), (header, *unique), parts);
+                    }
+                }
+                ring.push(slot, parts);
+                *in_flight += 1;
                 completions.submitted += 1;
             }
-        }
-        self.prepared = prepared;
-        if self.ring.notifies() {
-            signal(&self.kick);
-        }
+        });
     }
 
     /// Completes what the server has given back, until `max` ops are complete.
     fn take(&mut self, max: u32, completions: &mut Completions) -> Result<(), BackendError> {
+        if completions.list.len() < max as usize && self.returned.is_empty() {
+            let collected = self.queue.collect(&mut self.returned);
+            let invented =
+                |_| self.malformed("the server returned a request that is not in flight");
+            collected.map_err(invented)?;
+            self.returned.reverse();
+        }
         let mut now = None;
         while completions.list.len() < max as usize
-            && let Some(slot) = self.ring.pop()
+            && let Some(slot) = self.returned.pop()
         {
-            let op = match slot {
-                Ok(slot) => (self.ops.get_mut(slot as usize))
-                    .and_then(Option::take)
-                    .map(|op| (slot, op)),
-                Err(_) => None,
-            };
-            let Some((slot, (op, submitted))) = op else {
-                return Err(self.failed("the server returned a request that is not in flight"));
+            let op = self.ops.get_mut(slot as usize).and_then(Option::take);
+            let Some((op, submitted, unique)) = op else {
+                return Err(self.malformed("the server returned a request that is not in flight"));
             };
             self.arena.take_back(slot);
             self.in_flight -= 1;
-            // SAFETY: in the header of a slot; the server has written it before it returned the request.
-            let status = unsafe {
-                let place = self.header(slot) + 32;
-                std::ptr::with_exposed_provenance::<u8>(place as usize).read_volatile()
+            let header = self.header(slot);
+            let result = match &self.service {
+                Service::Disk(_) => Some(disk_result(header, &op)),
+                Service::Files(_) => file_result(header, &op, unique),
             };
-            let result = match status {
-                STATUS_OK => op.transfer_length() as i32,
-                STATUS_UNSUPP => -libc::EOPNOTSUPP,
-                _ => -libc::EIO,
-            };
+            let result = result.ok_or_else(|| self.malformed("a reply of the server is malformed"));
             let now = *now.get_or_insert_with(|| self.clock.now());
-            completions.push(slot, result, submitted, now);
+            completions.push(slot, result?, submitted, now);
         }
         Ok(())
-    }
-
-    /// Waits until the server signals, or its connection ends.
-    fn wait(&self, timeout_ns: Option<u64>) -> Result<(), BackendError> {
-        let watch = |descriptor: libc::c_int| libc::pollfd {
-            fd: descriptor,
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let mut watched = [watch(self.call.as_raw_fd()), watch(self.socket.as_raw_fd())];
-        let time = timeout_ns.map(|ns| libc::timespec {
-            tv_sec: (ns / 1_000_000_000) as _,
-            tv_nsec: (ns % 1_000_000_000) as _,
-        });
-        let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: two descriptors of ours; they and the time outlive the call. No signal mask is given. A call that was interrupted
-        // has no events, and the caller comes again.
-        let ready = unsafe { libc::ppoll(watched.as_mut_ptr(), 2, time, std::ptr::null()) };
-        if ready <= 0 {
-            return Ok(());
-        }
-        if watched[0].revents != 0 {
-            let mut count = [0u8; 8];
-            // Servers make it non-blocking; there may be nothing to read.
-            let _ = io::Read::read(&mut &self.call, &mut count);
-            return Ok(());
-        }
-        // Nothing is asked: the server has nothing to say.
-        Err(self.failed("the server closed the connection"))
     }
 
     /// Ends all ops with ECANCELED. Their slots stay busy, because the server may still write to them.
@@ -283,7 +269,7 @@ impl VhostUserBackend {
             if completions.list.len() == max as usize {
                 return;
             }
-            if let Some((_, submitted)) = self.ops[slot].take() {
+            if let Some((_, submitted, _)) = self.ops[slot].take() {
                 completions.push(slot as Slot, -libc::ECANCELED, submitted, now);
             }
         }
@@ -292,27 +278,133 @@ impl VhostUserBackend {
     }
 }
 
-/// The longest chain of an op of at most `longest` bytes: header, data, status; or header, range, status.
+/// The longest chain of an op on a disk of at most `longest` bytes: header, data, status; or header, range, status.
 fn chain_length(connection: &Connection, longest: u64) -> u16 {
     let segments = longest.div_ceil(u64::from(connection.disk.segment));
     // No more than a disk takes; longer ops are refused before.
     2 + segments.clamp(1, 126) as u16
 }
 
-/// An eventfd. The server may make it non-blocking.
-fn event() -> io::Result<File> {
-    // SAFETY: no memory is passed.
-    let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-    match event < 0 {
-        true => Err(io::Error::last_os_error()),
-        // SAFETY: a new descriptor, which nobody else has.
-        false => Ok(unsafe { File::from_raw_fd(event) }),
+fn put<T>(address: u64, value: T) {
+    // SAFETY: in what belongs to a slot, which is within the arena; aligned, because these are.
+    unsafe { std::ptr::with_exposed_provenance_mut::<T>(address as usize).write_volatile(value) }
+}
+
+fn get<T: Copy>(address: u64) -> T {
+    // SAFETY: as in `put`; the server has written it before it returned the request, and whatever it wrote is a valid number.
+    unsafe { std::ptr::with_exposed_provenance::<T>(address as usize).read_volatile() }
+}
+
+fn disk_request(
+    connection: &Connection,
+    arena: &mut Arena,
+    (slot, op): (Slot, &Op),
+    header: u64,
+    parts: &mut Vec<Part>,
+) {
+    let (range, status) = (header + 16, header + 32);
+    let (kind, sector) = match op.kind {
+        OpKind::Read => (IN, op.offset / 512),
+        OpKind::Write => (OUT, op.offset / 512),
+        OpKind::Trim => (DISCARD, 0),
+        // A range cannot be flushed: everything is.
+        OpKind::Fsync | OpKind::Fdatasync | OpKind::SyncRange(_) => (FLUSH, 0),
+        OpKind::ResetZone => unreachable!("these disks have no zones"),
+    };
+    // Numbers of the device are little-endian.
+    put(header, [kind.to_le(), 0]);
+    put(header + 8, sector.to_le());
+    put(status, STATUS_NONE);
+    parts.push((header, 16, false));
+    let length = op.transfer_length();
+    let data = arena.lend(slot, if length > 0 { op.skip } else { 0 }, length);
+    let (mut address, mut rest) = (data.expose_provenance() as u64, length);
+    while rest > 0 {
+        let part = rest.min(connection.disk.segment);
+        parts.push((address, part, op.kind == OpKind::Read));
+        (address, rest) = (address + u64::from(part), rest - part);
+    }
+    if op.kind == OpKind::Trim {
+        put(range, (op.offset / 512).to_le());
+        put(range + 8, [(op.length / 512).to_le(), 0]);
+        parts.push((range, 16, false));
+    }
+    parts.push((status, 1, true));
+}
+
+fn disk_result(header: u64, op: &Op) -> i32 {
+    match get::<u8>(header + 32) {
+        STATUS_OK => op.transfer_length() as i32,
+        STATUS_UNSUPP => -libc::EOPNOTSUPP,
+        _ => -libc::EIO,
     }
 }
 
-/// It fails only if the counter is full, and then the server wakes up anyway.
-fn signal(mut event: &File) {
-    let _ = io::Write::write(&mut event, &1u64.to_ne_bytes());
+fn file_request(
+    file: &OpenFile,
+    arena: &mut Arena,
+    (slot, op): (Slot, &Op),
+    (header, unique): (u64, u64),
+    parts: &mut Vec<Part>,
+) {
+    const DATA_ONLY: u32 = 1;
+    let length = op.transfer_length();
+    let data = arena.lend(slot, if length > 0 { op.skip } else { 0 }, length);
+    let data = data.expose_provenance() as u64;
+    let mut arguments = [0; fuse::ARGUMENT_BYTES / 8];
+    let mut set = |words: &[u64]| {
+        arguments[..words.len()].copy_from_slice(words);
+        8 * words.len() as u32
+    };
+    let (opcode, bytes) = match op.kind {
+        OpKind::Read => (fuse::READ, set(&file.transfer(op.offset, length))),
+        OpKind::Write => (fuse::WRITE, set(&file.transfer(op.offset, length))),
+        OpKind::Trim => {
+            let hole = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE) as u32;
+            let range = file.allocation(op.offset, op.length.into(), hole);
+            (fuse::FALLOCATE, set(&range))
+        }
+        OpKind::Fsync => (fuse::FSYNC, set(&[file.handle, 0])),
+        // A range cannot be synced: the data of the file are.
+        OpKind::Fdatasync | OpKind::SyncRange(_) => {
+            let flags = fuse::words(DATA_ONLY, 0);
+            (fuse::FSYNC, set(&[file.handle, flags]))
+        }
+        OpKind::ResetZone => unreachable!("files have no zones"),
+    };
+    let more = bytes + if op.kind == OpKind::Write { length } else { 0 };
+    let words = file.share.caller.header(opcode, more, unique, file.node);
+    put(header, words);
+    put(header + fuse::IN_BYTES as u64, arguments);
+    put(header + REPLY, [0u64; 3]);
+    let in_bytes = fuse::IN_BYTES as u32;
+    parts.push((header, in_bytes, false));
+    parts.push((header + u64::from(in_bytes), bytes, false));
+    let reply = fuse::OUT_BYTES as u32;
+    match op.kind {
+        OpKind::Read => parts.extend([(header + REPLY, reply, true), (data, length, true)]),
+        OpKind::Write => parts.extend([(data, length, false), (header + REPLY, reply + 8, true)]),
+        _ => parts.push((header + REPLY, reply, true)),
+    }
+}
+
+/// `None`: the reply is malformed.
+fn file_result(header: u64, op: &Op, unique: u64) -> Option<i32> {
+    let length = op.transfer_length();
+    let most = match op.kind {
+        OpKind::Read => length,
+        OpKind::Write => 8,
+        _ => 0,
+    };
+    match fuse::reply(get(header + REPLY), unique, most)? {
+        Reply::Errno(errno) => Some(-errno),
+        Reply::Bytes(read) if op.kind == OpKind::Read => Some(read as i32),
+        Reply::Bytes(8) if op.kind == OpKind::Write => {
+            let written: u32 = get(header + REPLY + fuse::OUT_BYTES as u64);
+            (written <= length).then_some(written as i32)
+        }
+        Reply::Bytes(_) => (op.kind != OpKind::Write).then_some(0),
+    }
 }
 
 impl Backend for VhostUserBackend {
@@ -334,7 +426,7 @@ impl Backend for VhostUserBackend {
 
     fn prep(&mut self, slot: Slot, op: &Op) {
         debug_assert!(self.ops[slot as usize].is_none(), "the slot is idle");
-        self.ops[slot as usize] = Some((*op, 0));
+        self.ops[slot as usize] = Some((*op, 0, 0));
         self.prepared.push(slot);
     }
 
@@ -366,8 +458,10 @@ impl Backend for VhostUserBackend {
                 break;
             }
             let missing = (min - done).min(self.in_flight as usize) as u16;
-            if self.ring.await_used(missing) {
-                self.wait(deadline.map(|deadline| deadline - now))?;
+            if self.queue.await_used(missing) {
+                let timeout = deadline.map(|deadline| deadline - now);
+                let waited = self.queue.wait(&self.socket, timeout);
+                waited.map_err(|error| self.failed(error))?;
             }
         }
         completions.returned = self.clock.now();
@@ -376,7 +470,7 @@ impl Backend for VhostUserBackend {
 
     fn cancel_all(&mut self) {
         self.cancelled = true;
-        // The protocol has no cancellation. This ends all queues of the connection.
+        // The protocols have no cancellation. This ends all queues of the connection.
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
     }
 }

@@ -64,9 +64,18 @@ pub fn probe(device: &File, start: u64, length: u64) -> io::Result<Vec<Signature
 /// # Errors
 /// As [`probe`].
 pub fn probe_file(file: &File, length: u64) -> io::Result<Vec<Signature>> {
-    scan(&Reader::new(length, false, |buffer, offset| {
-        file.read_exact_at(buffer, offset)
-    })?)
+    probe_reads(length, |buffer, offset| file.read_exact_at(buffer, offset))
+}
+
+/// Like [`probe_file`], for a file whose bytes at an offset `read` reads.
+///
+/// # Errors
+/// Those of `read`.
+pub fn probe_reads(
+    length: u64,
+    read: impl Fn(&mut [u8], u64) -> io::Result<()>,
+) -> io::Result<Vec<Signature>> {
+    scan(&Reader::new(length, false, read)?)
 }
 
 /// Like [`probe`], for bytes in memory.

@@ -145,6 +145,7 @@ l2_misses                       4    8797
             devices: Devices::All,
             pools,
             processes: Vec::new(),
+            servers: Vec::new(),
             own: Vec::new(),
         };
         Arc::open(&Roots::below(folder), &scope)

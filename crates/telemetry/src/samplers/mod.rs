@@ -52,7 +52,7 @@ pub(crate) fn open(roots: &Roots, scope: &Scope) -> Vec<Box<dyn Sampler>> {
     all.extend(pool::Pool::open(roots, scope, &pool_devices).map(boxed));
     all.extend(arc::Arc::open(roots, scope));
     all.extend(cgroup::Cgroup::open(roots, &scope.devices).map(boxed));
-    let named = process::Process::open(roots, &scope.processes, page_size);
+    let named = process::Process::open(roots, scope, page_size);
     all.extend(named.map(boxed));
     let meter = others::HostMeter;
     all.push(Box::new(others::Others::open(meter, roots, scope)));

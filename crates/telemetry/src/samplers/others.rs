@@ -65,6 +65,7 @@ pub(crate) struct Others<M> {
     processes: Processes,
     own: Vec<u32>,
     named: Vec<ProcessName>,
+    servers: Vec<u32>,
     /// Processes whose I/O can be read: bytes of storage, read and written.
     readable: ProcessTree<2>,
     /// iodyno's own processes, kernel threads and other excluded ones, with the last scan that found each.
@@ -88,6 +89,7 @@ impl<M: Meter> Others<M> {
             processes: Processes::new(roots.proc.clone()),
             own: scope.own.clone(),
             named: scope.processes.clone(),
+            servers: scope.servers.clone(),
             readable: ProcessTree::new(),
             skipped: HashMap::new(),
             shown: Vec::new(),
@@ -182,7 +184,11 @@ impl<M: Meter> Others<M> {
         new.sort_unstable_by(|a, b| b.cmp(a));
         for (_, pid) in new.into_iter().take(ROWS) {
             // Checked only now, because it may have called exec(2) since it started.
-            if processes.is_called(pid, &self.named).is_some() {
+            let named = processes.is_called(pid, &self.named);
+            if named
+                .or_else(|| processes.belongs(pid, &self.servers))
+                .is_some()
+            {
                 continue;
             }
             let mut row = SeriesRow::new(format!("{}[{pid}]", processes.name(pid)));

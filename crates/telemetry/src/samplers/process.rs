@@ -1,4 +1,5 @@
-//! Processes that the user named: servers under test, whose resource use is reported.
+//! Processes that the user named, and those that serve what the jobs use, with their descendants: servers under test, whose resource
+//! use is reported.
 //!
 //! Searching for names costs more than reading the processes found, so it runs about once per second; processes that
 //! were already examined are examined again every ten seconds, because exec(2) may have replaced their program.
@@ -18,7 +19,7 @@ use iodyno_target::counters::NS_A_TICK;
 use super::process_tree::ProcessTree;
 use super::processes::{Processes, Stat};
 use crate::sampler::{Read, Readings, Sampler};
-use crate::scope::ProcessName;
+use crate::scope::{ProcessName, Scope};
 
 /// Time between searches for names; slightly less than the usual second between samples.
 const SEARCH_EVERY: Duration = Duration::from_millis(900);
@@ -32,7 +33,7 @@ type Values = [Option<u64>; 8];
 /// A process with a requested name.
 struct MatchedProcess {
     pid: u32,
-    /// Index of its name.
+    /// Index of its name; servers come after all names.
     name: usize,
     row: String,
     /// It started since the previous search: all its counts are since its start.
@@ -49,6 +50,7 @@ pub(crate) struct Process {
     /// System calls that read and wrote, and bytes of storage.
     tree: ProcessTree<4>,
     names: Vec<ProcessName>,
+    servers: Vec<u32>,
     page_size: u64,
     /// How often each process was examined.
     examined: HashMap<u32, u8>,
@@ -62,12 +64,18 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// `None`: no names are given.
-    pub(crate) fn open(roots: &Roots, names: &[ProcessName], page_size: u64) -> Option<Process> {
-        (!names.is_empty()).then(|| Process {
+    /// `None`: there are neither names nor servers.
+    pub(crate) fn open(roots: &Roots, scope: &Scope, page_size: u64) -> Option<Process> {
+        let Scope {
+            processes: names,
+            servers,
+            ..
+        } = scope;
+        (!names.is_empty() || !servers.is_empty()).then(|| Process {
             processes: Processes::new(roots.proc.clone()),
             tree: ProcessTree::new(),
-            names: names.to_vec(),
+            names: names.clone(),
+            servers: servers.clone(),
             page_size,
             examined: HashMap::new(),
             found: Vec::new(),
@@ -102,11 +110,20 @@ impl Process {
             if known || (times >= YOUNG && !everything) {
                 continue;
             }
-            if let Some(name) = self.processes.is_called(pid, &self.names) {
+            let named = self.processes.is_called(pid, &self.names);
+            let place = named.or_else(|| {
+                let server = self.processes.belongs(pid, &self.servers)?;
+                Some(self.names.len() + server)
+            });
+            if let Some(place) = place {
+                let name = match self.names.get(place) {
+                    Some(named) => named.name.clone(),
+                    None => self.processes.name(pid),
+                };
                 self.found.push(MatchedProcess {
                     pid,
-                    name,
-                    row: format!("{}[{pid}]", self.names[name].name),
+                    name: place,
+                    row: format!("{name}[{pid}]"),
                     newborn: before.is_none() && !first,
                     unreadable: false,
                     now: None,

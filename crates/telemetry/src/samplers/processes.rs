@@ -96,6 +96,22 @@ impl Processes {
             })
     }
 
+    /// Which of these processes it is, or descends from.
+    pub(super) fn belongs(&mut self, pid: u32, servers: &[u32]) -> Option<usize> {
+        if servers.is_empty() {
+            return None;
+        }
+        let mut pid = pid;
+        // Deeper trees do not occur; a pid that is used again could make a circle.
+        for _ in 0..16 {
+            if let Some(place) = servers.iter().position(|server| *server == pid) {
+                return Some(place);
+            }
+            pid = self.stat(pid)?.parent;
+        }
+        None
+    }
+
     /// Whether it holds [`FUSE`] open, and so serves a file system; only if this user may read its descriptors.
     pub(super) fn holds_fuse(&self, pid: u32) -> bool {
         let files = fs::read_dir(self.proc.join(format!("{pid}/fd")));

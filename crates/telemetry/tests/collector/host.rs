@@ -101,6 +101,7 @@ impl Host {
             devices,
             pools: Pools::Named(Vec::new()),
             processes: Vec::new(),
+            servers: Vec::new(),
             own: Vec::new(),
         };
         Collector::open(&Roots::below(self.folder.path()), &scope)

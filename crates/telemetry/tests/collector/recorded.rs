@@ -120,6 +120,7 @@ fn the_times_of_this_hosts_cpus_are_reported() {
         devices: Devices::All,
         pools: Pools::Named(Vec::new()),
         processes: Vec::new(),
+        servers: Vec::new(),
         own: Vec::new(),
     };
     let mut collector = Collector::open(&Roots::host(), &scope);

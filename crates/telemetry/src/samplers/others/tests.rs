@@ -21,6 +21,7 @@ fn scope(processes: &[&str], own: &[u32]) -> Scope {
             .iter()
             .map(|name| (*name).to_owned().into())
             .collect(),
+        servers: Vec::new(),
         own: own.to_vec(),
     }
 }

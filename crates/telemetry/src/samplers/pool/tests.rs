@@ -45,6 +45,7 @@ fn scope(pools: Pools, every: Duration) -> Scope {
         devices: Devices::Named(Vec::new()),
         pools,
         processes: Vec::new(),
+        servers: Vec::new(),
         own: Vec::new(),
     }
 }

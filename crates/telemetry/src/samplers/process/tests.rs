@@ -3,8 +3,20 @@
 
 use super::*;
 use crate::samplers::processes::fake::Proc;
+use crate::{Devices, Pools};
 
 const PAGE: u64 = 4096;
+
+fn scope(names: &[ProcessName], servers: &[u32]) -> Scope {
+    Scope {
+        every: Duration::from_secs(1),
+        devices: Devices::Named(Vec::new()),
+        pools: Pools::Named(Vec::new()),
+        processes: names.to_vec(),
+        servers: servers.to_vec(),
+        own: Vec::new(),
+    }
+}
 
 /// A simulated procfs, and the time of the next reading.
 struct Reader {
@@ -17,7 +29,7 @@ impl Reader {
     fn open(proc: &Proc, names: &[&str]) -> Reader {
         let names: Vec<ProcessName> = names.iter().map(|name| (*name).to_owned().into()).collect();
         Reader {
-            process: Process::open(&proc.roots(), &names, PAGE).unwrap(),
+            process: Process::open(&proc.roots(), &scope(&names, &[]), PAGE).unwrap(),
             now: Instant::now(),
             readings: Readings::default(),
         }
@@ -46,6 +58,32 @@ impl Reader {
         self.process
             .began_at(&readings.rows[0], &readings.columns[0])
     }
+}
+
+#[test]
+fn a_server_is_read_with_its_descendants_and_without_others_of_its_name() {
+    let proc = Proc::new();
+    for (pid, name, parent) in [
+        (50, "virtiofsd", 1),
+        (51, "virtiofsd", 50),
+        (52, "worker", 51),
+        (60, "virtiofsd", 1),
+    ] {
+        proc.put_child(parent, pid, name, name, 1);
+        proc.io(pid, [0; 2], [0; 2]);
+    }
+    let process = Process::open(&proc.roots(), &scope(&[], &[50]), PAGE).unwrap();
+    let mut reader = Reader {
+        process,
+        now: Instant::now(),
+        readings: Readings::default(),
+    };
+    reader.read();
+    assert_eq!(
+        reader.rows(),
+        ["virtiofsd[50]", "virtiofsd[51]", "worker[52]"]
+    );
+    assert!(reader.process.missed().is_empty());
 }
 
 #[test]
@@ -190,7 +228,7 @@ fn unreadable_io_is_reported_once_and_other_values_are_kept() {
     );
     let denied = unreadable("x[1]", &io::ErrorKind::PermissionDenied.into());
     assert!(denied.ends_with("run as root to see it"), "{denied}");
-    assert!(Process::open(&proc.roots(), &[], PAGE).is_none());
+    assert!(Process::open(&proc.roots(), &scope(&[], &[]), PAGE).is_none());
 }
 
 #[test]
@@ -204,7 +242,7 @@ fn this_process_is_found_on_this_host() {
         .trim()
         .to_owned();
     let row = format!("{name}[{}]", std::process::id());
-    let mut process = Process::open(&Roots::host(), &[name.into()], PAGE).unwrap();
+    let mut process = Process::open(&Roots::host(), &scope(&[name.into()], &[]), PAGE).unwrap();
     let mut readings = Readings::default();
     // A second thread that lives until it was read.
     let (release, released) = std::sync::mpsc::channel::<()>();
