@@ -1,4 +1,6 @@
-//! The NBD server: a socket, and two threads for each connection, one that reads requests and one that writes replies.
+//! The NBD server: a socket, and two threads for each connection, one that reads requests and one that writes replies. The reply to a
+//! request that is alone in its connection is written by the thread of the mirror, if the socket has room for it: waking the other
+//! thread would take longer.
 //!
 //! A connection may have a limited number of requests and bytes in flight, and so may all together; a reader waits until replies were
 //! sent. When a
@@ -16,9 +18,10 @@ use std::thread;
 use std::time::Duration;
 
 use iodyno_mirror::core::Access;
+use rustix::net::SendFlags;
 
 use crate::nbd::{self, Command, Export};
-use crate::queue::{Handle, Reply, ReplyTo, Request};
+use crate::queue::{Direct, Handle, Reply, ReplyTo, Request};
 use crate::vhost_user;
 use crate::virtio_blk::Disk;
 
@@ -125,6 +128,15 @@ impl Stream {
             Stream::Unix(stream) => Stream::Unix(stream.try_clone()?),
             Stream::Tcp(stream) => Stream::Tcp(stream.try_clone()?),
         })
+    }
+
+    /// Writes without waiting; returns how much.
+    fn try_write(&self, bytes: &[u8]) -> rustix::io::Result<usize> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        match self {
+            Stream::Unix(stream) => rustix::net::send(stream, bytes, flags),
+            Stream::Tcp(stream) => rustix::net::send(stream, bytes, flags),
+        }
     }
 
     fn shutdown(&self, how: Shutdown) {
@@ -329,6 +341,18 @@ struct Used {
     spare_bytes: usize,
 }
 
+impl Used {
+    fn ended(&mut self, bytes: usize, buffer: Vec<u8>) {
+        self.requests -= 1;
+        self.bytes -= bytes;
+        let kept = self.spare_bytes + buffer.capacity();
+        if kept <= SPARE_BYTES {
+            self.spare_bytes = kept;
+            self.spare.push(buffer);
+        }
+    }
+}
+
 impl Budget {
     /// Returns whether nothing else is in flight, and a buffer of any length.
     fn take(&self, bytes: usize) -> (bool, Vec<u8>) {
@@ -347,13 +371,7 @@ impl Budget {
 
     fn give(&self, bytes: usize, buffer: Vec<u8>) {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        used.requests -= 1;
-        used.bytes -= bytes;
-        let kept = used.spare_bytes + buffer.capacity();
-        if kept <= SPARE_BYTES {
-            used.spare_bytes = kept;
-            used.spare.push(buffer);
-        }
+        used.ended(bytes, buffer);
         drop(used);
         self.freed.notify_one();
     }
@@ -409,7 +427,14 @@ fn serve(mut stream: Stream, export: &Export, shared: &Shared) -> io::Result<()>
             .name("replies".to_owned())
             .spawn(write)?
     };
-    let ended = receive(stream, export, shared, &budget, reply);
+    let direct = reply.directly(Arc::new(Alone {
+        stream: stream.try_clone()?,
+        budget: Arc::clone(&budget),
+        memory: Arc::clone(&shared.memory),
+        sender: reply.clone(),
+        bytes: Mutex::default(),
+    }));
+    let ended = receive(stream, export, shared, &budget, reply, direct);
     // The writer ends when the last request has ended.
     let _ = writer.join();
     ended
@@ -421,6 +446,7 @@ fn receive(
     shared: &Shared,
     budget: &Budget,
     reply: ReplyTo,
+    direct: ReplyTo,
 ) -> io::Result<()> {
     let mut stream = BufReader::with_capacity(64 << 10, stream);
     while let Some(request) = nbd::request(&mut stream, export)? {
@@ -445,6 +471,7 @@ fn receive(
                     data: Vec::new(),
                     spare: buffer,
                     length: 0,
+                    sent: 0,
                 };
                 if !reply.send(refusal) {
                     return Ok(());
@@ -469,10 +496,53 @@ fn receive(
             payload,
             holes,
             cookie: request.cookie,
-            reply: reply.clone(),
+            reply: direct.clone(),
         });
     }
     Ok(())
+}
+
+/// Sends the reply to a request that is alone in its connection.
+#[derive(Debug)]
+struct Alone {
+    stream: Stream,
+    budget: Arc<Budget>,
+    memory: Arc<Memory>,
+    /// To the thread that sends the other replies.
+    sender: ReplyTo,
+    /// The reply that is being sent.
+    bytes: Mutex<Vec<u8>>,
+}
+
+impl Direct for Alone {
+    /// As long as only this request is in flight, no other thread writes: replies count as in flight until they were written. A request
+    /// that comes meanwhile cannot be refused before this returns, because [`Budget::take`] waits for it.
+    fn try_send(&self, reply: Reply) -> Option<Reply> {
+        let mut used = (self.budget.used.lock()).unwrap_or_else(PoisonError::into_inner);
+        if used.requests != 1 || reply.data.len() > TOGETHER {
+            return Some(reply);
+        }
+        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        bytes.clear();
+        bytes.extend(nbd::reply_header(reply.cookie, reply.errno));
+        bytes.extend(&reply.data);
+        match self.stream.try_write(&bytes) {
+            Ok(sent) if sent == bytes.len() => {
+                let length = reply.length as usize;
+                used.ended(length, reply.into_buffer());
+                self.budget.freed.notify_one();
+                self.memory.give(length);
+                None
+            }
+            Ok(sent) => {
+                // Before the lock is released, so that nothing comes in between.
+                let _ = self.sender.send(Reply { sent, ..reply });
+                None
+            }
+            // The other thread waits until the client reads, or finds that it has gone.
+            Err(_) => Some(reply),
+        }
+    }
 }
 
 /// Sends replies until there can be no more, those that are ready at once by one call. If the client has gone, they are dropped.
@@ -497,11 +567,7 @@ fn send_replies(mut stream: Stream, replies: &Receiver<Reply>, budget: &Budget, 
         }
         for reply in ended.drain(..) {
             let length = reply.length as usize;
-            let buffer = match reply.data.is_empty() {
-                true => reply.spare,
-                false => reply.data,
-            };
-            budget.give(length, buffer);
+            budget.give(length, reply.into_buffer());
             memory.give(length);
         }
     }
@@ -509,9 +575,11 @@ fn send_replies(mut stream: Stream, replies: &Receiver<Reply>, budget: &Budget, 
 
 /// Adds a reply to those that are ready; the bytes of a long one are sent without a copy.
 fn add(stream: &mut Stream, ready: &mut Vec<u8>, reply: &Reply, gone: bool) -> io::Result<()> {
+    let at = ready.len();
     ready.extend(nbd::reply_header(reply.cookie, reply.errno));
     if reply.data.len() <= TOGETHER {
         ready.extend(&reply.data);
+        ready.drain(at..at + reply.sent);
         return Ok(());
     }
     send(stream, ready, gone)?;
@@ -528,4 +596,55 @@ fn send(stream: &mut Stream, ready: &mut Vec<u8>, gone: bool) -> io::Result<()> 
     };
     ready.clear();
     sent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_complete_if_the_client_reads_them_late() {
+        const REPLIES: u64 = 60;
+        const LENGTH: usize = 20_000;
+        let (own, mut client) = UnixStream::pair().unwrap();
+        let (budget, memory) = (Arc::<Budget>::default(), Arc::<Memory>::default());
+        let (reply, replies) = ReplyTo::new(MOST_REQUESTS);
+        let direct = reply.directly(Arc::new(Alone {
+            stream: Stream::Unix(own.try_clone().unwrap()),
+            budget: Arc::clone(&budget),
+            memory: Arc::clone(&memory),
+            sender: reply.clone(),
+            bytes: Mutex::default(),
+        }));
+        drop(reply);
+        for cookie in 0..REPLIES {
+            let (alone, _) = budget.take(LENGTH);
+            memory.take(LENGTH, alone);
+            assert!(direct.send(Reply {
+                cookie,
+                errno: 0,
+                data: vec![cookie as u8; LENGTH],
+                spare: Vec::new(),
+                length: LENGTH as u32,
+                sent: 0,
+            }));
+        }
+        drop(direct);
+        let left = budget.used.lock().unwrap().requests;
+        assert!((1..REPLIES as usize).contains(&left), "{left} wait");
+        let writer = {
+            let (budget, memory) = (Arc::clone(&budget), Arc::clone(&memory));
+            thread::spawn(move || send_replies(Stream::Unix(own), &replies, &budget, &memory))
+        };
+        for cookie in 0..REPLIES {
+            let mut answer = vec![0; 16 + LENGTH];
+            client.read_exact(&mut answer).unwrap();
+            assert_eq!(answer[..16], nbd::reply_header(cookie, 0));
+            assert!(answer[16..].iter().all(|byte| *byte == cookie as u8));
+        }
+        writer.join().unwrap();
+        let used = budget.used.lock().unwrap();
+        assert_eq!((used.requests, used.bytes), (0, 0));
+        assert_eq!(*memory.used.lock().unwrap(), 0);
+    }
 }

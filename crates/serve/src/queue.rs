@@ -105,6 +105,13 @@ pub struct Request {
 pub struct ReplyTo {
     sender: SyncSender<Reply>,
     wake: Option<Arc<OwnedFd>>,
+    direct: Option<Arc<dyn Direct>>,
+}
+
+/// Sends replies without another thread.
+pub trait Direct: std::fmt::Debug + Send + Sync {
+    /// Sends a reply if it can be sent at once and completely, or so that the rest follows; otherwise returns it.
+    fn try_send(&self, reply: Reply) -> Option<Reply>;
 }
 
 impl ReplyTo {
@@ -120,11 +127,31 @@ impl ReplyTo {
 
     fn with(wake: Option<Arc<OwnedFd>>, most: usize) -> (ReplyTo, Receiver<Reply>) {
         let (sender, replies) = sync_channel(most);
-        (ReplyTo { sender, wake }, replies)
+        let reply = ReplyTo {
+            sender,
+            wake,
+            direct: None,
+        };
+        (reply, replies)
+    }
+
+    /// The same, for which the thread of the mirror tries first to send replies itself.
+    pub fn directly(&self, direct: Arc<dyn Direct>) -> ReplyTo {
+        ReplyTo {
+            direct: Some(direct),
+            ..self.clone()
+        }
     }
 
     /// Sends a reply. `false`: nobody waits for it.
     pub fn send(&self, reply: Reply) -> bool {
+        let reply = match &self.direct {
+            Some(direct) => match direct.try_send(reply) {
+                Some(reply) => reply,
+                None => return true,
+            },
+            None => reply,
+        };
         let sent = self.sender.send(reply).is_ok();
         if let Some(wake) = self.wake.as_ref().filter(|_| sent) {
             // It fails only if its counter is full, and then the thread wakes up anyway.
@@ -147,6 +174,18 @@ pub struct Reply {
     pub spare: Vec<u8>,
     /// Length of the request, bytes.
     pub length: u32,
+    /// Bytes of the answer in the client's protocol that were sent already.
+    pub sent: usize,
+}
+
+impl Reply {
+    /// The buffer of the request, with any content.
+    pub fn into_buffer(self) -> Vec<u8> {
+        match self.data.is_empty() {
+            true => self.spare,
+            false => self.data,
+        }
+    }
 }
 
 /// What a thread that manages the mirror asks for. Changes are answered when they are recorded; see the events of the mirror with the
@@ -1024,6 +1063,7 @@ impl<'a> Server<'a> {
             data,
             spare,
             length: open.length,
+            sent: 0,
         });
     }
 
