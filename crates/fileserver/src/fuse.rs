@@ -100,19 +100,27 @@ pub fn serve(mounted: &Mounted, server: &Arc<FileServer>, stop: &Stop) -> io::Re
     });
     let mut lane = Lane::new(Arc::new(server.client()?), false);
     let mut batch = Vec::with_capacity(MOST_TAKEN);
+    let mut early = true;
     let ended = loop {
-        match stop.wait(&*mounted.device) {
-            Ok(true) => {}
-            Ok(false) => break Ok(()),
-            Err(error) => break Err(error),
-        }
         match shared.take(&mut batch) {
             Ok(true) => {}
             // It was unmounted.
             Ok(false) => break Ok(()),
             Err(error) => break Err(error),
         }
-        lane.work(&mut batch, || shared.in_flight().pooled, || ());
+        if !batch.is_empty() {
+            lane.work(&mut batch, early, || shared.in_flight().pooled, || ());
+            early = true;
+            if !stop.is_stopped() {
+                continue;
+            }
+        }
+        early = false;
+        match stop.wait(&*mounted.device) {
+            Ok(true) => {}
+            Ok(false) => break Ok(()),
+            Err(error) => break Err(error),
+        }
     };
     shared.drain()?;
     ended

@@ -9,9 +9,11 @@
 //! A hand-off costs about as much as a cached read, and a queue's thread that works a slow request itself lets all others wait. Therefore:
 //!
 //! - Requests whose smoothed service time is at most the cost of a hand-off (measured when the pool starts) are worked inline.
-//! - All slower ones are handed over, unless the client has one request in flight at a time. Then there is nothing that could wait, and
-//!   the hand-off would only add to the latency; but slow requests ([`ALONE_AT_MOST`]) are handed over even then, because what they gain
-//!   is less than what is lost if another request arrives.
+//! - Of slower ones, the queue's thread keeps as many as it can work while the pool's threads are woken for others that wait, and hands over
+//!   the rest.
+//! - If the client has one request in flight at a time, there is nothing that could wait, and the hand-off would only add to the latency.
+//!   Then the request is worked inline, unless it is so slow ([`ALONE_AT_MOST`]) that what it gains is less than what is lost if another
+//!   request arrives. A client has more in flight if a batch is there before the thread is ready for it.
 //! - Some requests of classes that are little slower than a hand-off are worked inline, so that an estimate that was raised by a busy host
 //!   can fall again.
 
@@ -190,6 +192,17 @@ pub struct Division {
     pub inline: Vec<usize>,
 }
 
+/// What is known when a batch is divided.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Situation {
+    /// Requests of this queue that were handed over and not yet answered.
+    pub in_flight: usize,
+    /// Requests of all queues that were handed over and not yet begun.
+    pub waiting: usize,
+    /// The batch was there before the queue's thread was ready for it.
+    pub early: bool,
+}
+
 /// The policy of one queue, with what it remembers.
 #[derive(Debug, Clone)]
 pub struct Dispatcher {
@@ -210,18 +223,28 @@ impl Dispatcher {
         }
     }
 
-    /// Divides a batch, of which `in_flight` other requests were handed over and not yet answered.
+    /// Divides a batch.
     pub fn divide(
         &mut self,
         batch: &[Class],
-        in_flight: usize,
+        situation: Situation,
         estimates: &Estimates,
         division: &mut Division,
     ) {
         division.pooled.clear();
         division.inline.clear();
-        let alone = self.alone(batch, in_flight);
         let counted = batch.iter().filter(|class| !class.instant).count();
+        let alone = self.alone(counted, situation);
+        let fast = |class: &Class| self.fast(*class, estimates);
+        let mut kept = Kept {
+            alone,
+            others: (situation.waiting + counted) as u64
+                - batch
+                    .iter()
+                    .filter(|class| !class.instant && fast(class))
+                    .count() as u64,
+            worked_ns: 0,
+        };
         let mut before = 0;
         for (at, class) in batch.iter().enumerate() {
             let inline = class.instant
@@ -230,7 +253,7 @@ impl Dispatcher {
                     Policy::Pool(_) => false,
                     Policy::InlineOrPool(most) => counted <= most.into(),
                     Policy::Threshold(most) => before < usize::from(most),
-                    Policy::Adaptive => self.is_fast(*class, alone, estimates),
+                    Policy::Adaptive => self.keeps(*class, &mut kept, estimates),
                 };
             before += usize::from(!class.instant);
             match inline {
@@ -252,22 +275,35 @@ impl Dispatcher {
     }
 
     /// Whether the client has one request in flight at a time.
-    fn alone(&mut self, batch: &[Class], in_flight: usize) -> bool {
-        let counted = batch.iter().filter(|class| !class.instant).count();
+    fn alone(&mut self, counted: usize, situation: Situation) -> bool {
         if counted == 0 {
             return false;
         }
-        let now = (counted + in_flight).min(1024);
+        let now = (counted + situation.in_flight + usize::from(situation.early)).min(1024);
         self.concurrency = (self.concurrency * 7 + now * 16) / 8;
         now == 1 && self.concurrency < 20
     }
 
-    fn is_fast(&mut self, class: Class, alone: bool, estimates: &Estimates) -> bool {
+    /// Whether requests take no longer than a hand-off.
+    fn fast(&self, class: Class, estimates: &Estimates) -> bool {
+        let fast = |service| service <= estimates.hand_off_ns();
+        estimates.service_ns(class).is_some_and(fast)
+    }
+
+    fn keeps(&mut self, class: Class, kept: &mut Kept, estimates: &Estimates) -> bool {
+        if self.fast(class, estimates) {
+            return true;
+        }
+        kept.others -= 1;
         let hand_off = estimates.hand_off_ns();
         let Some(service) = estimates.service_ns(class) else {
-            return alone;
+            return kept.alone;
         };
-        if service <= hand_off || (alone && service <= ALONE_AT_MOST * hand_off) {
+        if kept.alone && service <= ALONE_AT_MOST * hand_off {
+            return true;
+        }
+        if kept.worked_ns + service <= kept.others * hand_off {
+            kept.worked_ns += service;
             return true;
         }
         if service > TRIED_AT_MOST * hand_off {
@@ -276,6 +312,17 @@ impl Dispatcher {
         self.tried = (self.tried + 1) % TRIED;
         self.tried == 0
     }
+}
+
+/// What `adaptive` remembers within a batch.
+#[derive(Debug)]
+struct Kept {
+    /// The client has one request in flight at a time.
+    alone: bool,
+    /// Requests that wait for a thread of the pool or may have to: also those of this batch that are not fast and were not looked at yet.
+    others: u64,
+    /// What the queue's thread works of them, ns.
+    worked_ns: u64,
 }
 
 #[cfg(test)]
@@ -287,7 +334,11 @@ mod tests {
         let mut division = Division::default();
         let estimates = Estimates::new(HAND_OFF_NS);
         let mut dispatcher = Dispatcher::new(policy.parse().unwrap());
-        dispatcher.divide(batch, in_flight, &estimates, &mut division);
+        let situation = Situation {
+            in_flight,
+            ..Situation::default()
+        };
+        dispatcher.divide(batch, situation, &estimates, &mut division);
         (division.pooled, division.inline)
     }
 
@@ -357,13 +408,23 @@ mod tests {
         }
         let mut division = Division::default();
         let mut dispatcher = Dispatcher::new(Policy::Adaptive);
-        dispatcher.divide(&[read, write, read, write], 0, &estimates, &mut division);
+        dispatcher.divide(
+            &[read, write, read, write],
+            Situation::default(),
+            &estimates,
+            &mut division,
+        );
         assert_eq!(
             (&division.pooled[..], &division.inline[..]),
             (&[1, 3][..], &[0, 2][..])
         );
         // A class that was never seen may be slow.
-        dispatcher.divide(&[Class::of(LOOKUP, 0), read], 0, &estimates, &mut division);
+        dispatcher.divide(
+            &[Class::of(LOOKUP, 0), read],
+            Situation::default(),
+            &estimates,
+            &mut division,
+        );
         assert_eq!(division.pooled, [0]);
     }
 
@@ -375,11 +436,15 @@ mod tests {
             (0..500).for_each(|_| estimates.record(read, service_ns));
             let mut division = Division::default();
             let mut dispatcher = Dispatcher::new(Policy::Adaptive);
-            dispatcher.divide(&[read], 0, &estimates, &mut division);
+            dispatcher.divide(&[read], Situation::default(), &estimates, &mut division);
             assert_eq!(division.inline.len(), usize::from(inline), "{service_ns}");
             // A client that had more in flight a moment ago.
-            dispatcher.divide(&[read], 15, &estimates, &mut division);
-            dispatcher.divide(&[read], 0, &estimates, &mut division);
+            let busy = Situation {
+                in_flight: 15,
+                ..Situation::default()
+            };
+            dispatcher.divide(&[read], busy, &estimates, &mut division);
+            dispatcher.divide(&[read], Situation::default(), &estimates, &mut division);
             assert_eq!(division.pooled, [0]);
         }
     }

@@ -70,6 +70,11 @@ impl Pool {
         (0..woken).for_each(|_| self.shared.more.notify_one());
     }
 
+    /// Jobs that have not begun.
+    pub(crate) fn waiting(&self) -> usize {
+        self.shared.state().jobs.len()
+    }
+
     /// The cost of a hand-off, ns: the median time until a job of an idle pool begins.
     pub(crate) fn hand_off_ns(&self) -> Option<u64> {
         let mut taken = Vec::with_capacity(HAND_OFFS);

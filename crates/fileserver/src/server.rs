@@ -4,11 +4,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::set_thread_groups;
 
 use crate::folder::{Answered, Exchange, Folder, Settings};
-use crate::policy::{Class, Dispatcher, Division, Estimates, HAND_OFF_NS, Policy};
+use crate::policy::{Class, Dispatcher, Division, Estimates, HAND_OFF_NS, Policy, Situation};
 use crate::pool::{Job, Pool};
 use crate::request::{Head, opcode};
 use crate::stats::{Stats, Worked};
@@ -31,7 +32,11 @@ impl FileServer {
     /// The folder cannot be opened, or a thread not be started.
     pub fn start(settings: Settings, policy: Policy, threads: u16) -> io::Result<FileServer> {
         if rustix::process::geteuid().is_root() {
-            set_thread_groups(&[])?;
+            match set_thread_groups(&[]) {
+                // In a user namespace they may be beyond change; then they are those of the user who made it.
+                Ok(()) | Err(Errno::PERM) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         let limit = getrlimit(Resource::Nofile);
         let raised = Rlimit {
@@ -116,10 +121,11 @@ impl Lane {
         }
     }
 
-    /// Works a batch. `in_flight` returns how many requests of this queue the pool has; `tell` tells the client what was answered.
+    /// Works a batch. `early`: it was there before the thread was ready for it. `in_flight` returns how many requests of this queue the pool has; `tell` tells the client what was answered.
     pub(crate) fn work<R: Request>(
         &mut self,
         batch: &mut Vec<R>,
+        mut early: bool,
         in_flight: impl Fn() -> usize,
         tell: impl Fn(),
     ) {
@@ -130,7 +136,12 @@ impl Lane {
             self.classes.clear();
             (self.classes).extend(requests.iter().flatten().map(class));
             let (classes, estimates) = (&self.classes, &server.estimates);
-            (self.dispatcher).divide(classes, in_flight(), estimates, &mut self.division);
+            let situation = Situation {
+                in_flight: in_flight(),
+                waiting: server.pool.as_ref().map_or(0, Pool::waiting),
+                early,
+            };
+            (self.dispatcher).divide(classes, situation, estimates, &mut self.division);
             if let Some(pool) = &server.pool {
                 let places = self.division.pooled.iter();
                 let taken = places.filter_map(|at| requests[*at].take());
@@ -162,6 +173,7 @@ impl Lane {
                 return;
             };
             // The rest is a batch of its own.
+            early = true;
             let places = self.division.inline[nth..].iter();
             requests = places.map(|at| requests[*at].take()).collect();
         }

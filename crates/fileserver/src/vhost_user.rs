@@ -390,13 +390,15 @@ fn run(ring: &Arc<Ring>, mut lane: Lane) {
     let mut batch = Vec::with_capacity(MOST_TAKEN);
     // It fails only if the kernel lacks memory; then the ring is not served any more.
     while let Ok(true) = ring.wait() {
+        let mut early = false;
         loop {
             ring.take(&mut batch);
             if batch.is_empty() {
                 break;
             }
             let in_flight = || ring.pooled.load(Ordering::Relaxed);
-            lane.work(&mut batch, in_flight, || ring.tell());
+            lane.work(&mut batch, early, in_flight, || ring.tell());
+            early = true;
         }
         // Of chains that could not be answered.
         ring.tell();

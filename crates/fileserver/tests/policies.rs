@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use iodyno_fileserver::Policy;
-use iodyno_fileserver::policy::{Class, Dispatcher, Division, Estimates};
+use iodyno_fileserver::policy::{Class, Dispatcher, Division, Estimates, Situation};
 use iodyno_fileserver::request::opcode::READ;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -105,7 +105,7 @@ fn duration(policy: &str, law: Law, depth: u64) -> u64 {
     let mut division = Division::default();
     let class = Class::of(READ, 4096);
     let (mut waiting, mut inline) = (0, VecDeque::<u64>::new());
-    let (mut asleep, mut since) = (true, 0);
+    let (mut asleep, mut slept, mut since) = (true, true, 0);
     let (mut ready, mut busy, mut in_flight) = (0, 0, 0);
     let mut processor_busy = false;
     let (mut sent, mut done) = (0, 0);
@@ -140,11 +140,16 @@ fn duration(policy: &str, law: Law, depth: u64) -> u64 {
                         false => std::mem::take(&mut waiting),
                     };
                     if batch == 0 {
-                        asleep = true;
+                        (asleep, slept) = (true, true);
                         continue;
                     }
                     let classes = vec![class; batch];
-                    dispatcher.divide(&classes, in_flight, &estimates, &mut division);
+                    let situation = Situation {
+                        in_flight,
+                        waiting: ready,
+                        early: !std::mem::take(&mut slept),
+                    };
+                    dispatcher.divide(&classes, situation, &estimates, &mut division);
                     let mut time = now;
                     for _ in &division.pooled {
                         time += HANDED_OVER;
@@ -213,6 +218,12 @@ fn adaptive_regrets_less_than_every_fixed_policy() {
                 *worst = worst.min(best / duration);
             }
             let ratio = best / duration("adaptive", law, depth) as f64;
+            // Where requests are no slower than a hand-off, a second processor could gain up to 40 %, for twice the CPU time.
+            let slow = !matches!(law, Law::Constant(..=10_000) | Law::Cached(_, _, 1));
+            assert!(
+                ratio > if slow { 0.8 } else { 0.55 },
+                "{ratio} {law:?} {depth}"
+            );
             if ratio < worst_of_adaptive.0 {
                 worst_of_adaptive = (ratio, law, depth);
             }
@@ -223,7 +234,6 @@ fn adaptive_regrets_less_than_every_fixed_policy() {
         worst_of_adaptive.0 > best_of_fixed,
         "{worst:?}: {worst_of_adaptive:?}"
     );
-    assert!(worst_of_adaptive.0 > 0.5, "{worst_of_adaptive:?}");
 }
 
 #[test]
