@@ -201,3 +201,33 @@ fn a_folder_is_mounted_only_on_an_empty_one_outside_of_it_and_again_after_a_kill
         refused.exits(2).tells(why);
     }
 }
+
+#[test]
+fn the_engine_virtiofs_verifies_what_every_policy_stored() {
+    for policy in ["inline", "pool:4", "threshold:3", "adaptive"] {
+        let home = Home::new();
+        let server = serve(&home, &["--dispatch", policy, "--allow-direct-io"]);
+        let uri = format!("--uri=virtiofs://{}", home.work().join("s").display());
+        // Each clone has a queue of its own.
+        let job = [
+            "--name=t",
+            "--ioengine=virtiofs",
+            &uri,
+            "--directory=/",
+            "--rw=randrw",
+            "--bsrange=4k-128k",
+            "--blockalign=4k",
+            "--iodepth=16",
+            "--numjobs=3",
+            "--size=4m",
+            "--verify=crc32c",
+        ];
+        home.iodyno(&fio(&[], &job)).succeeds();
+        assert_eq!(
+            home.work().join("shared/t.2.0").metadata().unwrap().len(),
+            4 << 20
+        );
+        server.signal(Signal::TERM);
+        server.done().succeeds();
+    }
+}
