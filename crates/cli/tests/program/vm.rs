@@ -523,3 +523,41 @@ fn virtual_machines_that_cannot_be_nodes_are_told_all_at_once() {
         .exits(2)
         .tells("`vm:linux` cannot be a node of an experiment");
 }
+
+#[test]
+fn a_trial_in_a_guest_whose_clock_is_too_fast_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let kernel = match kernel() {
+        Ok(kernel) => kernel,
+        Err(why) => return skip(why),
+    };
+    let home = Home::new();
+    let job = "runtime = 1, time_based = 1";
+    let file = experiment(&home, "vm", 1, &kernel, job);
+    // The guest's kernel is told half the rate of its time stamp counter.
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{path}:/usr/sbin:/sbin:/usr/bin:/bin");
+    let mark = home.work().join("halved");
+    let script = format!(
+        "#!/bin/bash\nexport PATH='{path}'\nwords=()\nfor word in \"$@\"; do\n\
+         if [[ $word =~ tsc_early_khz=([0-9]+) ]]; then\n\
+         word=${{word/${{BASH_REMATCH[0]}}/tsc_early_khz=$((BASH_REMATCH[1] / 2))}}\ntouch '{}'\nfi\n\
+         words+=(\"$word\")\ndone\nexec qemu-system-x86_64 \"${{words[@]}}\"\n",
+        mark.display()
+    );
+    let bin = home.work().join("bin");
+    fs::create_dir(&bin).unwrap();
+    let qemu = bin.join("qemu-system-x86_64");
+    fs::write(&qemu, script).unwrap();
+    fs::set_permissions(&qemu, PermissionsExt::from_mode(0o755)).unwrap();
+    let mut command = home.command(&["run", &file]);
+    command.env("PATH", format!("{}:{path}", bin.display()));
+    let done = Running::of(command).done();
+    if !mark.exists() {
+        return skip("the time stamp counter of this host cannot be used");
+    }
+    done.tells("times the rate of this host's");
+    let shown = home.iodyno(&["show", "last", "--json"]).json();
+    let outcome = shown["trials"][0]["outcome"].to_string();
+    assert!(outcome.contains("its clock runs at"), "{outcome}");
+}
