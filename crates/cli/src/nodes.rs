@@ -1,6 +1,8 @@
 //! The nodes on which each trial of a run runs at once: `--node NAME=ADDRESS`, or those of an experiment.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
 use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -52,6 +54,15 @@ impl Nodes {
     ) -> Result<Nodes, Failure> {
         if planned.is_empty() {
             return Nodes::here(context);
+        }
+        if let Some(binary) = binary {
+            File::open(binary)
+                .and_then(|file| file.metadata())
+                .and_then(|found| match found.is_dir() {
+                    true => Err(io::ErrorKind::IsADirectory.into()),
+                    false => Ok(()),
+                })
+                .map_err(|error| Failure::file("read", binary, &error))?;
         }
         let here = local_node(context)?;
         let flags: Vec<String> = logging::node_flags(context.verbose).into_iter().collect();

@@ -14,6 +14,7 @@ use iodyno_model::{
 use iodyno_target::journal::StateFolders;
 
 use crate::configurations::configurations;
+use crate::failure::Failure;
 
 /// The paths of a guest's disks, without their letter.
 const DISK: &str = "/dev/vd";
@@ -90,6 +91,39 @@ pub(crate) fn on_guests(
     match faults.is_empty() {
         true => Ok(found),
         false => Err(faults),
+    }
+}
+
+/// What a run with virtual machines lacks, in the words of `--node` instead of those of experiments.
+pub(crate) fn in_words_of_flags(failure: Failure) -> Failure {
+    const WORDS: [(&str, &str); 8] = [
+        (
+            "`vm.memory` or `vm.guests`",
+            "`memory` of the virtual machines or their number",
+        ),
+        ("`vm.disk.cache`", "`cache`"),
+        ("`vm.disk.aio`", "`aio`"),
+        ("`vm.memory`", "`memory`"),
+        ("`vm.accel`", "`accel`"),
+        ("`vm.kernel`", "`kernel`"),
+        ("`vm.cpus`", "`cpus`"),
+        ("`vm.guests`", "the number of virtual machines"),
+    ];
+    let reworded = |fault: Diagnostic| {
+        let hint = fault.hint.as_ref().map(|hint| {
+            let new = WORDS
+                .iter()
+                .fold(hint.clone(), |hint, (old, new)| hint.replace(old, new));
+            match new == *hint {
+                true => new,
+                false => format!("{new}, in `--node NAME=vm:linux,KEY=VALUE`"),
+            }
+        });
+        Diagnostic { hint, ..fault }
+    };
+    Failure {
+        faults: failure.faults.into_iter().map(reworded).collect(),
+        ..failure
     }
 }
 
@@ -236,6 +270,23 @@ mod tests {
             paths: vec!["/dev/x".into(), "/dev/y".into()],
         };
         assert_eq!(made[0].provision().unwrap().layers[1], device);
+    }
+
+    #[test]
+    fn hints_name_the_settings_of_the_flag() {
+        let failure = |hint: &str| Failure::one(Diagnostic::error("x").hint(hint));
+        for (hint, expected) in [
+            (
+                "lower `vm.memory` or `vm.guests`",
+                "lower `memory` of the virtual machines or their number, in `--node NAME=vm:linux,KEY=VALUE`",
+            ),
+            (
+                "install it: Debian's package is `qemu-system-x86`",
+                "install it: Debian's package is `qemu-system-x86`",
+            ),
+        ] {
+            assert_eq!(in_words_of_flags(failure(hint)), failure(expected));
+        }
     }
 
     #[test]

@@ -78,6 +78,7 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
         );
     }
     let nodes = planned(&args.nodes.node).map_err(Failure::input)?;
+    let in_guests = vm_nodes::any(&nodes);
     let (plan, found, flags) = match experiment_text(&args.files)? {
         Some((file, text)) => {
             let (plan, found, flags) = experiment_file::plan(file, &text, args, &nodes, context)?;
@@ -112,6 +113,10 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
         reporter,
         ResultOutput::all(&mut tables),
     )
+    .map_err(|failure| match in_guests {
+        true => vm_nodes::in_words_of_flags(failure),
+        false => failure,
+    })
 }
 
 /// Prints the plan for `--dry-run`, and what a run would do with its targets. `found`: what the targets are; `schedule`: part of
