@@ -58,9 +58,20 @@ fn apart(parts: &[Part]) -> Option<Finding> {
             "more than 5 ms and 0.1 % of the measured time: {}",
             Nanos(limit_ns)
         );
+        let mut working = parts.iter().filter(|part| !part.only_sampled());
+        let in_guest = |part: &Part| {
+            let made = part.environment.made.as_ref();
+            made.is_some_and(|made| made.facts.contains_key("vm.acceleration"))
+        };
+        let remedy = match working.all(in_guest) {
+            true => "lower the load of the host, or use a longer runtime",
+            false => {
+                "use a faster connection, lower the load of the nodes, or use a longer runtime"
+            }
+        };
         remedied(
             finding(FindingKind::NodesApart, Weight::Warning, text, threshold),
-            "use a faster connection, or a longer runtime",
+            remedy,
         )
     })
 }

@@ -38,7 +38,7 @@ pub(super) fn sampled(summary: &Summary) -> Vec<String> {
     lines.collect()
 }
 
-/// How far apart the nodes started and ended, and the rate while all of them measured.
+/// How far apart the nodes started and ended, the rate while all of them measured, and the longest time without a completion.
 pub(super) fn line(summary: &Summary, trial: &Trial) -> String {
     let spans: Vec<(u64, u64)> = summary
         .nodes
@@ -55,35 +55,38 @@ pub(super) fn line(summary: &Summary, trial: &Trial) -> String {
     let mut errors: Vec<u64> = working.map(|part| part.clock_error_ns).collect();
     errors.sort_unstable();
     let error: u64 = errors.iter().rev().take(2).sum();
-    let mut text = format!(
-        "starts {starts} apart (± {}), ends {ends} apart",
-        Nanos(error)
-    );
-    if let Some(common) = &summary.common {
-        text += &format!(
-            ", {} ops/s while all measured ({})",
-            Rate(common.iops),
-            Nanos(common.span_ns)
-        );
+    let mut facts = Vec::new();
+    if summary.nodes.len() > 1 {
+        facts.push(format!(
+            "starts {starts} apart (± {}), ends {ends} apart",
+            Nanos(error)
+        ));
+        facts.extend(summary.common.as_ref().map(|common| {
+            format!(
+                "{} ops/s while all measured ({})",
+                Rate(common.iops),
+                Nanos(common.span_ns)
+            )
+        }));
     }
     let longest = summary
         .nodes
         .iter()
         .max_by_key(|node| node.longest_stall_ns);
     if let Some(node) = longest.filter(|node| node.longest_stall_ns > 0) {
-        text += &format!(
-            ", longest time without a completion {} on {}",
+        let mut text = format!(
+            "longest time without a completion {} on {}",
             Nanos(node.longest_stall_ns),
             sanitize(&node.name)
         );
         if let Some(all) = &summary.stalls {
-            text += &format!(
-                " ({} of at least {}, {} on several nodes at once)",
-                all.count,
-                Nanos(all.least_ns),
-                all.at_once
-            );
+            text += &format!(" ({} of at least {}", all.count, Nanos(all.least_ns));
+            text += &match summary.nodes.len() {
+                1 => ")".to_owned(),
+                _ => format!(", {} on several nodes at once)", all.at_once),
+            };
         }
+        facts.push(text);
     }
-    text
+    facts.join(", ")
 }

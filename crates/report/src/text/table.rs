@@ -83,9 +83,12 @@ fn add_rows(table: &mut Table, rows: Vec<Figures>) -> bool {
     any
 }
 
-/// Adds the rows of each of several nodes; returns whether there were any.
+/// Adds the rows of each of several nodes; returns whether there were any. The rows of a single one are those of the trial.
 fn add_nodes(table: &mut Table, summary: &Summary) -> bool {
     let mut any = false;
+    if summary.nodes.len() < 2 {
+        return any;
+    }
     for node in summary.nodes.iter().take(LISTED_NODES) {
         table.text(nodes::heading(summary, node), 2, Paint::Cyan);
         any |= add_rows(table, node.rows.iter().flat_map(figures).collect());
