@@ -432,11 +432,7 @@ fn layer(layer: &Layer) -> String {
         }
         Layer::Vm(vm) => {
             let disk = vm.disk();
-            let options = vec![
-                vm.names.join(" + "),
-                counted(u64::from(vm.cpus), "CPU"),
-                Bytes(vm.memory).to_string(),
-                format!("accel={}", vm.accel.name()),
+            let disks = vec![
                 disk.interface.name().to_owned(),
                 format!("cache={}", disk.cache.name()),
                 format!("aio={}", disk.aio.name()),
@@ -449,6 +445,16 @@ fn layer(layer: &Layer) -> String {
                     origin => format!("origin={}", origin.name()),
                 },
             ];
+            let mut options = vec![
+                vm.names.join(" + "),
+                counted(u64::from(vm.cpus), "CPU"),
+                Bytes(vm.memory).to_string(),
+                format!("accel={}", vm.accel.name()),
+            ];
+            match &vm.share {
+                Some(server) => options.push(format!("folders shared by `{server}`")),
+                None => options.extend(disks),
+            }
             let what = counted(u64::from(vm.guests), "virtual machine");
             with(
                 what,
