@@ -87,6 +87,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => commands::compare(args, &context),
         Command::Name(args) => commands::name(args, &context),
         Command::Delete(args) => commands::delete(args, &context),
+        Command::History(args) => commands::history(args, &context),
         Command::Report(args) => commands::report(args, &context),
         Command::Plot(args) => commands::plot(args, &context),
         Command::Export(args) => commands::export(args, &context),

@@ -33,11 +33,13 @@ pub enum Kind {
     Telemetry,
     /// A metric over a numeric axis.
     Curve,
+    /// A metric over runs.
+    History,
 }
 
 impl Kind {
     /// Every kind, in the order of a report.
-    pub const ALL: [Kind; 7] = [
+    pub const ALL: [Kind; 8] = [
         Kind::Verdicts,
         Kind::Trials,
         Kind::Latency,
@@ -45,6 +47,7 @@ impl Kind {
         Kind::Series,
         Kind::Telemetry,
         Kind::Curve,
+        Kind::History,
     ];
 
     /// Its name on the command line and in a page.
@@ -57,6 +60,7 @@ impl Kind {
             Kind::Series => "series",
             Kind::Telemetry => "telemetry",
             Kind::Curve => "curve",
+            Kind::History => "history",
         }
     }
 }

@@ -22,6 +22,7 @@ mod fio_bins;
 mod forecast;
 mod frame;
 mod histogram;
+mod history;
 mod identity;
 mod import;
 mod job;
@@ -82,6 +83,9 @@ pub use fio_bins::{FIO_BINS, fio_bin, fio_bin_middle};
 pub use forecast::{Admission, Forecast, TargetUse};
 pub use frame::{DirectionFrame, Frame, JobFrame};
 pub use histogram::{BinLayout, Histogram, HistogramBuilder};
+pub use history::{
+    History, HistoryChange, HistoryDifference, HistoryPoint, NewestRun, NewestVerdict,
+};
 pub use identity::{Identity, Inode, KnownTarget};
 pub use import::{
     Claim, ClaimRules, ClaimSubject, Duplicate, Imported, ImportedPoint, ImportedTable,

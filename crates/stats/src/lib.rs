@@ -58,7 +58,7 @@ pub use knee::knee;
 pub use mann_whitney::{
     EXACT_LIMIT_TIED, EXACT_LIMIT_UNTIED, MannWhitney, mann_whitney, smallest_p_mann_whitney,
 };
-pub use means::{MeanDifference, mean_difference};
+pub use means::{MeanDifference, mean_difference, prediction_interval};
 pub use median_interval::{MedianInterval, least_values_for_median_interval};
 pub use mser::{Mser, mser};
 pub use multiplicity::{benjamini_hochberg, benjamini_hochberg_levels, holm, holm_levels};

@@ -90,6 +90,21 @@ impl MeanDifference {
     }
 }
 
+/// The interval that contains one further value of a normal population with probability `level`, lower end first. Needs two
+/// values. Source: Hahn & Meeker, "Statistical Intervals", 4.8: mean ± t · s · √(1 + 1/n).
+pub fn prediction_interval(values: &[f64], level: f64) -> Result<(f64, f64), StatsError> {
+    check_finite(values, 2)?;
+    let count = values.len() as f64;
+    let centre = mean(values);
+    let deviation = (squared_deviations(values) / (count - 1.0)).sqrt();
+    let quantile = student_t_quantile((1.0 + level) / 2.0, count - 1.0)?;
+    let reach = quantile * deviation * (1.0 + 1.0 / count).sqrt();
+    match centre.is_finite() && reach.is_finite() {
+        true => Ok((centre - reach, centre + reach)),
+        false => Err(StatsError::Overflow),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,5 +140,16 @@ mod tests {
         assert_eq!(other.interval(0.95).unwrap(), (other.value, other.value));
         assert!(mean_difference(&[1.0], &[1.0, 2.0]).is_err());
         assert!(mean_difference(&[f64::NAN, 1.0], &[1.0, 2.0]).is_err());
+    }
+
+    #[test]
+    fn a_prediction_agrees_with_the_table_of_t() {
+        // t(0.995, 4) = 4.604095; s of 1..5 = √2.5.
+        let (low, high) = prediction_interval(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.99).unwrap();
+        let reach = 4.604_094_871 * 2.5f64.sqrt() * 1.2f64.sqrt();
+        assert!((low - (3.0 - reach)).abs() < 1e-6, "{low}");
+        assert!((high - (3.0 + reach)).abs() < 1e-6, "{high}");
+        assert!(prediction_interval(&[1.0], 0.99).is_err());
+        assert_eq!(prediction_interval(&[2.0; 3], 0.99).unwrap(), (2.0, 2.0));
     }
 }

@@ -175,7 +175,7 @@ pub(crate) struct PlotArgs {
     #[arg(value_name = "RUN")]
     pub(crate) run: String,
 
-    /// What to draw: `verdicts`, `trials`, `latency`, `heatmap`, `series`, `telemetry` or `curve`.
+    /// What to draw: `verdicts`, `trials`, `latency`, `heatmap`, `series`, `telemetry`, `curve` or `history`.
     #[arg(value_name = "KIND", value_parser = figure_kind)]
     pub(crate) kind: Kind,
 
@@ -196,6 +196,45 @@ fn figure_kind(text: &str) -> Result<Kind, String> {
         let names = Kind::ALL.map(Kind::name);
         format!("the kinds are {}", names.join(", "))
     })
+}
+
+/// Show the results of a workload over all stored runs.
+///
+/// Compares runs of the same work on the same host: the same jobs with the same options and the same end. The targets, the
+/// kernel and other parts of the environment may differ. Each run is one value, the median of its trials. A change of level
+/// is shown with what differs in the environment of the first run after it. The newest run is compared with the last level
+/// that has at least five runs. Imported runs are left out.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  iodyno history randread                 Show all runs of the workload `randread`
+  iodyno history randread --metric read.p99
+  iodyno history randread --fail-on regression
+                                          In CI: exits with 0, 1 (regression) or 5 (too few runs)")]
+pub(crate) struct HistoryArgs {
+    /// The workload, by the name that `iodyno show` prints.
+    #[arg(value_name = "WORKLOAD")]
+    pub(crate) workload: String,
+
+    /// Use only trials with this value; repeat for alternative values or for other dimensions.
+    #[arg(long = "where", value_name = "DIMENSION=VALUE")]
+    pub(crate) only: Vec<String>,
+
+    /// Metric, such as `iops`, `read.p99` or `completion` [default: the primary metric of the workload].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) metric: Option<String>,
+
+    /// Treat smaller differences of the newest run as negligible [default: 3%].
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) margin: Option<Percent>,
+
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Exit with 1 if the newest run of a history is a regression, or with 5 if there are too few runs.
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub(crate) fail_on: Option<FailOn>,
 }
 
 /// Write a run with all its results to a file.

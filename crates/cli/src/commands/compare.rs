@@ -814,7 +814,11 @@ fn given_pairs(
 }
 
 /// Parses `DIMENSION=VALUE` texts; errors are added to `faults`.
-fn pairs(flag: &str, texts: &[String], faults: &mut Vec<Diagnostic>) -> Vec<(String, String)> {
+pub(crate) fn pairs(
+    flag: &str,
+    texts: &[String],
+    faults: &mut Vec<Diagnostic>,
+) -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     for text in texts {
         match text.split_once('=') {

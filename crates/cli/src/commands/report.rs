@@ -18,6 +18,7 @@ use iodyno_units::{counted, grouped};
 use crate::args::{PlotArgs, ReportArgs, ReportFormat};
 use crate::commands::compare::{Judged, judge, runs, shown};
 use crate::commands::export::write_file;
+use crate::commands::history::histories;
 use crate::commands::series::{telemetry, trials as numbered};
 use crate::context::Context;
 use crate::exit::Exit;
@@ -256,6 +257,16 @@ impl Results {
         kinds::curve(&iodyno_judge::curves(&self.trials, &axes))
     }
 
+    /// The runs of the store with the same work on the same host.
+    fn history(&self, store: &SqliteStore) -> Result<Option<Figure>, Failure> {
+        let workloads = self.runs.iter().flat_map(|run| &run.plan.workloads);
+        let workloads = workloads.map(|workload| workload.name.as_str()).collect();
+        let mut found = histories(&workloads, store)?;
+        let own: BTreeSet<String> = self.runs.iter().map(run_name).collect();
+        found.retain(|history| history.points.iter().any(|point| own.contains(&point.run)));
+        Ok(kinds::history(&found))
+    }
+
     fn throughput(
         &self,
         chosen: &[Chosen],
@@ -331,6 +342,7 @@ impl Results {
             Kind::Trials => self.every_trial(),
             Kind::Latency => kinds::latency(&self.latencies),
             Kind::Curve => self.curves(),
+            Kind::History => self.history(store)?,
             Kind::Series => self.throughput(&chosen, store)?,
             Kind::Heatmap => match first {
                 Some(first) => self.heatmaps(first, store)?.into_iter().next(),
@@ -348,6 +360,7 @@ impl Results {
                 Kind::Latency | Kind::Heatmap | Kind::Series => "it has no trial with such data",
                 Kind::Telemetry => "no telemetry is stored with it",
                 Kind::Curve => "it has no axis with at least three numeric values",
+                Kind::History => "no other stored run has the same work on the same host",
             };
             let message = format!("{names} cannot be drawn as `{}`: {why}", kind.name());
             Failure::one(Diagnostic::error(message).hint("`iodyno report` shows what there is"))
@@ -393,6 +406,7 @@ impl Results {
         add("Throughput over time", one(self.throughput(some, store)?));
         add("Host", hosts);
         add("Axes", one(self.curves()));
+        add("History", one(self.history(store)?));
         add("Environment", self.environment());
         add("Plan", self.plans());
         let title = match self.runs.as_slice() {

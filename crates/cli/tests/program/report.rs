@@ -163,3 +163,60 @@ fn a_run_without_a_comparison_has_its_results() {
         .succeeds()
         .prints("randread");
 }
+
+/// Runs the same work on a simulated target.
+fn run_on(home: &Home, target: &str, seed: u32) {
+    let text = format!(
+        "name = \"nightly\"\nrounds = 1\nseed = {seed}\n[configuration.disks]\ntarget = \"{target}\"\n[workload.reads]\n\
+         fio = {{ rw = \"randread\", bs = \"4k\", size = \"1g\", ioengine = \"libaio\", iodepth = 16 }}\n\
+         duration = \"500ms\"\n"
+    );
+    home.file("nightly.toml", &text);
+    home.iodyno(&["run", "nightly.toml", "-q"]).succeeds();
+}
+
+#[test]
+fn a_run_on_slower_disks_is_a_regression_of_the_history() {
+    let home = Home::new();
+    for seed in 0..5 {
+        run_on(&home, "mirror of sim:hdd x 3", seed);
+    }
+    let check = ["history", "reads", "--fail-on", "regression"];
+    home.iodyno(&check).exits(5).prints("TOO FEW RUNS");
+    run_on(&home, "mirror of sim:hdd x 3", 5);
+    home.iodyno(&check).exits(0).prints("AS BEFORE");
+    run_on(&home, "sim:hdd", 6);
+    home.iodyno(&check).exits(1).prints("REGRESSION: run 7 has");
+    run_on(&home, "sim:hdd", 7);
+    let document = home
+        .iodyno(&["history", "reads", "--json"])
+        .succeeds()
+        .json();
+    let history = &document["histories"][0];
+    assert_eq!(document["histories"].as_array().unwrap().len(), 1);
+    assert_eq!(history["runs"].as_array().unwrap().len(), 8);
+    let change = &history["changes"][0];
+    assert_eq!(change["first_after"], 6, "{history}");
+    let differs = change["differs"].as_array().unwrap();
+    let simulated = differs.iter().find(|it| it["name"] == "simulated target");
+    assert_eq!(simulated.unwrap()["after"], "sim:hdd", "{differs:?}");
+
+    home.iodyno(&["plot", "last", "history", "-o", "history.svg"])
+        .succeeds();
+    let picture = fs::read_to_string(home.work().join("history.svg")).unwrap();
+    assert!(picture.contains("run, from the oldest"));
+    home.iodyno(&["report", "last", "-o", "report.html"])
+        .succeeds();
+    let page = fs::read_to_string(home.work().join("report.html")).unwrap();
+    assert!(charts(&page).iter().any(|it| it["kind"] == "history"));
+
+    home.iodyno(&["history", "read"])
+        .exits(2)
+        .tells("did you mean `reads`?");
+    home.iodyno(&["history", "reads", "--metric", "iop"])
+        .exits(2)
+        .tells("its metrics are");
+    home.iodyno(&["history", "reads", "--where", "rw=write"])
+        .exits(2)
+        .tells("meets the conditions");
+}

@@ -2,12 +2,14 @@
 
 mod comparison;
 mod curve;
+mod history;
 mod latency;
 mod telemetry;
 mod throughput;
 
 pub use comparison::{trials, verdicts};
 pub use curve::curve;
+pub use history::history;
 pub use latency::{Distribution, heatmap, latency};
 pub use telemetry::telemetry;
 pub use throughput::{Course, throughput};

@@ -1,0 +1,75 @@
+//! A workload's results over runs.
+
+use iodyno_model::History;
+use iodyno_report::compare::{change_words, newest_words};
+
+use super::{MOST_PANELS, left_out, value};
+use crate::axis::better;
+use crate::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point, Scale};
+
+/// The medians of the runs with their intervals, one panel for each history, and a line before each change. `None` without a
+/// history of two runs.
+pub fn history(histories: &[History]) -> Option<Figure> {
+    let long: Vec<&History> = histories.iter().filter(|it| it.points.len() > 1).collect();
+    let panels: Vec<Panel> = long.iter().take(MOST_PANELS).map(|it| panel(it)).collect();
+    (!panels.is_empty()).then(|| Figure {
+        kind: Kind::History,
+        title: "Results over runs of the same work on the same host".to_owned(),
+        caption: format!(
+            "Medians of the runs with their confidence intervals, in the order of time. A vertical line is a change of level.{}",
+            left_out(long.len(), panels.len(), "history")
+        ),
+        shared_x: false,
+        panels,
+    })
+}
+
+fn panel(history: &History) -> Panel {
+    let metric = &history.metric;
+    let tops = history.points.iter().map(|point| {
+        let median = &point.median;
+        median.interval.map_or(median.value, |ends| ends.1)
+    });
+    let points = history
+        .points
+        .iter()
+        .enumerate()
+        .map(|(place, point)| Point {
+            x: place as f64 + 1.0,
+            y: Some(point.median.value),
+            interval: point.median.interval,
+            text: format!("{}: {}", point.run, value(metric, point.median.value)),
+        });
+    let name = match history.configuration.is_empty() {
+        true => history.workload.clone(),
+        false => format!("{} on {}", history.workload, history.configuration),
+    };
+    let mut panel = Panel {
+        title: format!(
+            "{name}: {} ({}). {}",
+            metric.name,
+            better(metric),
+            newest_words(history)
+        ),
+        x: Axis::plain("run, from the oldest", Scale::Linear),
+        y: Axis::of_metric(metric, tops.fold(0.0, f64::max)).zero(),
+        curves: vec![Curve {
+            name,
+            colour: 0,
+            form: Form::Measured,
+            points: points.collect(),
+        }],
+        cells: None,
+        marks: Vec::new(),
+    };
+    panel.in_units_of_axes();
+    panel.marks = (history.changes.iter())
+        .map(|change| Mark {
+            vertical_axis: false,
+            from: change.point as f64 + 0.5,
+            to: change.point as f64 + 0.5,
+            text: change_words(history, change),
+        })
+        .collect();
+    panel
+}

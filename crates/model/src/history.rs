@@ -1,0 +1,101 @@
+//! The results of a workload over the runs of a store.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Estimated, Metric};
+
+/// The results of the same work on the same host over runs, by time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct History {
+    /// The workload's name.
+    pub workload: String,
+    /// The configuration's name, where a run has several; otherwise empty.
+    pub configuration: String,
+    /// The host, or the hosts of a run with nodes.
+    pub host: String,
+    /// A hash of what was measured: the facts of the workload and of its end. 16 hexadecimal digits.
+    pub identity: String,
+    /// The metric.
+    pub metric: Metric,
+    /// The runs, by the start of their first trial; at least one.
+    pub points: Vec<HistoryPoint>,
+    /// The changes of level, in order.
+    pub changes: Vec<HistoryChange>,
+    /// The newest run against the last steady runs before it.
+    pub newest: NewestRun,
+}
+
+/// The trials of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HistoryPoint {
+    /// The run: `run 3`.
+    pub run: String,
+    /// Wall clock at the start of its first trial, ms since 1970.
+    pub started_unix_ms: u64,
+    /// Number of trials that count.
+    pub trials: u32,
+    /// The median over the trials.
+    pub median: Estimated,
+}
+
+/// A change of level between two runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HistoryChange {
+    /// The index of the first run after it.
+    pub point: usize,
+    /// Speed after it ÷ speed before it, of the geometric means: above 1 it became faster.
+    pub ratio: f64,
+    /// p of Welch's test between the runs on both sides.
+    pub p: f64,
+    /// What differs in the environment between the last run before it and the first one after it.
+    pub differs: Vec<HistoryDifference>,
+}
+
+/// A fact that differs between two runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryDifference {
+    /// The fact's name.
+    pub name: String,
+    /// Its values in the run before, separated by `; `; empty: it has none.
+    pub before: String,
+    /// Its values in the run after.
+    pub after: String,
+}
+
+/// The newest run against the last steady runs before it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct NewestRun {
+    /// What it is.
+    pub verdict: NewestVerdict,
+    /// The steady runs: the index of the first one, and the index after the last one; empty if there are too few runs.
+    pub steady: (usize, usize),
+    /// Speed of the newest run ÷ geometric mean of the steady runs, with the ends between which a further steady run would lie
+    /// with probability `level`; `None` without steady runs.
+    pub expected: Option<Estimated>,
+}
+
+/// What the newest run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NewestVerdict {
+    /// Slower than the steady runs predict, by more than the margin.
+    Regression,
+    /// Faster than they predict, by more than the margin.
+    Improvement,
+    /// As they predict, or the difference is within the margin.
+    AsBefore,
+    /// There are too few steady runs.
+    TooFewRuns,
+}
+
+impl NewestVerdict {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            NewestVerdict::Regression => "REGRESSION",
+            NewestVerdict::Improvement => "IMPROVEMENT",
+            NewestVerdict::AsBefore => "AS BEFORE",
+            NewestVerdict::TooFewRuns => "TOO FEW RUNS",
+        }
+    }
+}
