@@ -45,7 +45,7 @@ pub struct HistoryChange {
     pub point: usize,
     /// Speed after it ÷ speed before it, of the geometric means: above 1 it became faster.
     pub ratio: f64,
-    /// p of Welch's test between the runs on both sides.
+    /// p of Student's t-test between the runs on both sides.
     pub p: f64,
     /// What differs in the environment between the last run before it and the first one after it.
     pub differs: Vec<HistoryDifference>,

@@ -11,7 +11,7 @@ use crate::autocorrelation::autocorrelation_time;
 use crate::energy::best_split;
 use crate::error::{check_finite, check_open_unit};
 use crate::sample::{mean, squared_deviations};
-use crate::welch::{Moments, Summary, welch_p};
+use crate::welch::{Moments, Summary, mean_p};
 
 /// Criteria for a change.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,6 +30,9 @@ pub struct ChangePointOptions {
     /// segments' means are subtracted. Series of seconds are correlated; without the correction, slow drift is
     /// detected as changes.
     pub effective_size: bool,
+    /// Whether all segments have the same spread: Student's t-test instead of Welch's. It has more power for segments of a few
+    /// values.
+    pub pooled: bool,
 }
 
 /// p ≤ 0.001, segments of 5, any change, windows of 50, effective size.
@@ -41,6 +44,7 @@ impl Default for ChangePointOptions {
             min_change: 0.0,
             window: 50,
             effective_size: true,
+            pooled: false,
         }
     }
 }
@@ -222,10 +226,11 @@ impl Search<'_> {
     }
 
     fn p(&self, start: usize, at: usize, end: usize) -> f64 {
-        welch_p(
+        mean_p(
             self.moments.of(start, at),
             self.moments.of(at, end),
             self.time,
+            self.options.pooled,
         )
     }
 
@@ -265,7 +270,7 @@ impl Search<'_> {
         let at = borders[place];
         let (left, right) = (self.moments.of(start, at), self.moments.of(at, end));
         Strength {
-            p: welch_p(left, right, self.time),
+            p: mean_p(left, right, self.time, self.options.pooled),
             change: magnitude(left, right),
         }
     }

@@ -1,4 +1,4 @@
-//! Welch's t-test from summaries, for the significance of change points.
+//! The t-tests of Welch and Student from summaries, for the significance of change points.
 
 use crate::distributions::student_t_two_sided_p;
 
@@ -69,8 +69,8 @@ impl Moments {
 
 /// The two-sided p of Welch's t-test for equal means of two ranges, with each value counted as 1/`time` independent
 /// values. A range of one value has no variance of its own and uses that of the other. For two constant ranges p is 0
-/// or 1.
-pub(crate) fn welch_p(left: Summary, right: Summary, time: f64) -> f64 {
+/// or 1. `pooled`: both ranges have the same variance, as in Student's t-test.
+pub(crate) fn mean_p(left: Summary, right: Summary, time: f64, pooled: bool) -> f64 {
     let distance = left.mean - right.mean;
     if distance.abs() <= left.mean_error {
         return 1.0;
@@ -83,6 +83,17 @@ pub(crate) fn welch_p(left: Summary, right: Summary, time: f64) -> f64 {
         }
     };
     let effective = |summary: Summary| (summary.count / time).max(1.0);
+    if pooled {
+        let squares = |summary: Summary| summary.variance * (summary.count - 1.0);
+        let values = (left.count + right.count - 2.0).max(1.0);
+        let variance = (squares(left) + squares(right)) / values;
+        let error = (variance * (1.0 / effective(left) + 1.0 / effective(right))).sqrt();
+        if error == 0.0 {
+            return 0.0;
+        }
+        let freedom = (effective(left) + effective(right) - 2.0).max(1.0);
+        return student_t_two_sided_p(distance / error, freedom).unwrap_or(1.0);
+    }
     let left_error = variance(left, right) / effective(left);
     let right_error = variance(right, left) / effective(right);
     let error = left_error + right_error;
