@@ -17,6 +17,7 @@ pub mod imported;
 pub mod json;
 pub mod live;
 mod operations;
+pub mod parquet;
 pub mod series;
 mod spark;
 mod style;

@@ -41,8 +41,8 @@ pub(crate) use percent::Percent;
 pub(crate) use run::RunArgs;
 pub(crate) use sampling::{SamplingArgs, each_once};
 pub(crate) use stored::{
-    CompareArgs, CompareFormat, DeleteArgs, ExportArgs, FailOn, Format, HistoryArgs, ImportArgs,
-    ListArgs, NameArgs, PlotArgs, ReportArgs, ReportFormat, ShowArgs, UnitChoice,
+    CompareArgs, CompareFormat, DeleteArgs, ExportArgs, ExportFormat, FailOn, Format, HistoryArgs,
+    ImportArgs, ListArgs, NameArgs, PlotArgs, ReportArgs, ReportFormat, ShowArgs, UnitChoice,
 };
 pub(crate) use tools::{CheckArgs, CleanArgs, CompletionsArgs, ManArgs, NodeArgs};
 

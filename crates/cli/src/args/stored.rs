@@ -237,21 +237,37 @@ pub(crate) struct HistoryArgs {
     pub(crate) fail_on: Option<FailOn>,
 }
 
+/// Forms of an exported run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// A file that `iodyno import` reads.
+    Iodyno,
+    /// A folder with `trials.parquet`, `seconds.parquet` and `samples.parquet`, for pandas, polars and DuckDB.
+    Parquet,
+}
+
 /// Write a run with all its results to a file.
 ///
-/// `iodyno import` reads the file.
+/// `iodyno import` reads the file. With `--format parquet`, the results are written as tables for other programs: the metrics of
+/// each trial, each second of each job, and the telemetry of the host.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   iodyno export last -o result.iodyno
-  iodyno export 3 | ssh other iodyno import -")]
+  iodyno export 3 | ssh other iodyno import -
+  iodyno export 3 --format parquet -o tables")]
 pub(crate) struct ExportArgs {
     /// The run: a number, `last`, `last~1`, or the beginning of an id.
     #[arg(value_name = "RUN")]
     pub(crate) run: String,
 
-    /// File to write, accessible to its user only (mode 0600); it must not exist [default: standard output].
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// Format.
+    #[arg(long, value_enum, default_value_t = ExportFormat::Iodyno)]
+    pub(crate) format: ExportFormat,
+
+    /// File to write, or with `--format parquet` a folder to create, accessible to its user only (mode 0600 or 0700); it must not
+    /// exist [default: standard output].
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, required_if_eq("format", "parquet"))]
     pub(crate) output: Option<PathBuf>,
 }
 

@@ -231,6 +231,27 @@ pub(super) fn telemetry(
     asked.read(store, run, key, every_ns, MOST_VALUES)
 }
 
+/// Every sample of all series of a trial, for each of its nodes.
+pub(super) fn each_series(
+    store: &SqliteStore,
+    run: &Run,
+    trial: (u32, TrialKey),
+    mut each: impl FnMut(&TrialSeries<'_>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    // One kind at a time: a long trial has many samples.
+    for kind in SeriesKind::ALL {
+        let asked = Asked {
+            kinds: vec![kind],
+            every_ns: None,
+            brief: false,
+        };
+        for mut stored in Stored::load(store, run, trial, &asked, usize::MAX)? {
+            each(&stored.shown())?;
+        }
+    }
+    Ok(())
+}
+
 /// A trial with its series, or one of several nodes of a trial.
 struct Stored {
     number: u32,

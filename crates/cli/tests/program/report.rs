@@ -220,3 +220,81 @@ fn a_run_on_slower_disks_is_a_regression_of_the_history() {
         .exits(2)
         .tells("meets the conditions");
 }
+
+/// The Python programs of a page of the manual.
+fn programs(page: &str) -> Vec<&str> {
+    let blocks = page.split("```python\n").skip(1);
+    blocks
+        .map(|rest| rest.split_once("```").unwrap().0)
+        .collect()
+}
+
+#[test]
+fn exported_tables_are_read_by_the_programs_of_the_manual() {
+    let home = measured();
+    home.iodyno(&["export", "last", "--format", "parquet"])
+        .exits(2)
+        .tells("--output");
+    let export = ["export", "last", "--format", "parquet", "-o", "tables"];
+    home.iodyno(&export).succeeds().tells("20 trials written");
+    // Nothing is replaced, and nothing is left of a failed export.
+    home.iodyno(&export).exits(2).tells("File exists");
+    home.iodyno(&["export", "last", "--format", "parquet", "-o", "no/tables"])
+        .exits(2)
+        .tells("no/tables");
+    let names = fs::read_dir(home.work()).unwrap().flatten();
+    let names: Vec<_> = names
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .collect();
+    assert!(
+        !names.iter().any(|name| name.contains("unfinished")),
+        "{names:?}"
+    );
+
+    let packages = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("../tools/python");
+    if !packages.join("complete").exists() {
+        return skip("pandas, polars and duckdb are not installed");
+    }
+    let page = include_str!("../../../../docs/reports.md");
+    let printed: Vec<String> = (programs(page).into_iter())
+        .map(|program| {
+            let done = Command::new("python3")
+                .args(["-c", program])
+                .current_dir(home.work())
+                .env("PYTHONPATH", &packages)
+                .env("PYTHONIOENCODING", "utf-8")
+                .output()
+                .unwrap();
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            assert!(done.status.success(), "{program}: {}", text(&done.stderr));
+            text(&done.stdout)
+        })
+        .collect();
+    let [pandas, polars, duckdb] = printed.as_slice() else {
+        panic!("{printed:?}");
+    };
+    // The values are those of `compare`.
+    let json = home
+        .iodyno(&["compare", "last", "--json"])
+        .succeeds()
+        .json();
+    let median = |side: &Value| {
+        let mut values: Vec<f64> = side["values"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|value| value.as_f64().unwrap())
+            .collect();
+        values.sort_by(f64::total_cmp);
+        (values[4] + values[5]) / 2.0
+    };
+    let expected = median(&json["rows"][0]["baseline"]);
+    let line = pandas.lines().find(|line| line.contains("slow")).unwrap();
+    let value: f64 = line.split_whitespace().last().unwrap().parse().unwrap();
+    assert!((value / expected - 1.0).abs() < 1e-4, "{pandas} {expected}");
+    assert!(polars.contains("configuration"), "{polars}");
+    assert!(
+        duckdb.contains("slow") && duckdb.contains("fast"),
+        "{duckdb}"
+    );
+}

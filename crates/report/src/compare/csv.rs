@@ -143,7 +143,7 @@ fn values(side: &Side) -> String {
 }
 
 /// The name of a unit in CSV and JSON.
-pub(super) fn unit(unit: &Unit) -> &str {
+pub(crate) fn unit(unit: &Unit) -> &str {
     match unit {
         Unit::OpsPerSecond => "ops/s",
         Unit::BytesPerSecond => "B/s",
@@ -152,7 +152,7 @@ pub(super) fn unit(unit: &Unit) -> &str {
     }
 }
 
-pub(super) fn better(better: Better) -> &'static str {
+pub(crate) fn better(better: Better) -> &'static str {
     match better {
         Better::Higher => "higher",
         Better::Lower => "lower",

@@ -36,6 +36,7 @@ mod tests;
 pub(crate) use benchstat::benchmark_name;
 pub use benchstat::benchstat;
 pub use csv::csv;
+pub(crate) use csv::{better as metric_better, unit as metric_unit};
 pub use facts::{FactTable, facts};
 pub(crate) use figures::value;
 pub use history::{change_words, history, history_json, newest_words};

@@ -37,78 +37,130 @@ pub fn jobs_csv(
     workload: &Workload,
     frames: &[Frame],
 ) -> String {
+    let mut text = String::new();
+    for second in seconds(workload, frames) {
+        let ns = |value: Option<u64>| value.map_or(String::new(), |ns| ns.to_string());
+        let [ops_per_s, bytes_per_s] =
+            [second.ops, second.bytes].map(|count| number(second.per_second(count)));
+        let fields = [
+            round.to_string(),
+            configuration.to_owned(),
+            workload.name.clone(),
+            second.node.to_owned(),
+            trial.to_string(),
+            "job".to_owned(),
+            second.at_s.to_string(),
+            second.span_s.to_string(),
+            second.job.to_owned(),
+            second.step,
+            second.running.to_string(),
+            second.direction.to_owned(),
+            second.ops.to_string(),
+            second.bytes.to_string(),
+            second.errors.to_string(),
+            ops_per_s,
+            bytes_per_s,
+            second.latency.to_owned(),
+            number(second.mean_ns),
+            ns(second.p50_ns),
+            ns(second.p99_ns),
+            ns(second.max_ns),
+        ];
+        text += &record(fields.iter().map(String::as_str));
+    }
+    text
+}
+
+/// What a job did in one direction in a second.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct JobSecond<'a> {
+    /// Its node; empty if the plan names none.
+    pub(crate) node: &'a str,
+    /// The job's name.
+    pub(crate) job: &'a str,
+    /// End on the trial's clock, s.
+    pub(crate) at_s: f64,
+    /// Length, s.
+    pub(crate) span_s: f64,
+    /// `measure`, as JSON has it.
+    pub(crate) step: String,
+    /// Number of running clones.
+    pub(crate) running: u32,
+    /// `read`.
+    pub(crate) direction: &'static str,
+    /// Completed ops.
+    pub(crate) ops: u64,
+    /// Bytes of these.
+    pub(crate) bytes: u64,
+    /// Failed ops.
+    pub(crate) errors: u64,
+    /// What the latencies are: `response` where a rate was requested, otherwise `service`; empty without ops.
+    pub(crate) latency: &'static str,
+    /// Mean latency, ns.
+    pub(crate) mean_ns: Option<f64>,
+    /// Median, ns.
+    pub(crate) p50_ns: Option<u64>,
+    /// 99th percentile, ns.
+    pub(crate) p99_ns: Option<u64>,
+    /// Largest latency, ns.
+    pub(crate) max_ns: Option<u64>,
+}
+
+impl JobSecond<'_> {
+    fn per_second(&self, count: u64) -> Option<f64> {
+        (self.span_s > 0.0).then(|| count as f64 / self.span_s)
+    }
+}
+
+/// Each second, node, job and direction of a trial: also a second without ops, if the job has such ops in another one.
+pub(crate) fn seconds<'a>(workload: &'a Workload, frames: &'a [Frame]) -> Vec<JobSecond<'a>> {
     let mut done: BTreeSet<(u32, Direction)> = BTreeSet::new();
     for job in frames.iter().flat_map(|frame| &frame.jobs) {
         let directions = job.directions.iter().map(|share| share.direction);
         done.extend(directions.map(|direction| (job.job, direction)));
     }
-    let mut text = String::new();
+    let mut seconds = Vec::new();
     for frame in frames {
-        let span_s = frame.span_ns() as f64 / 1e9;
-        let leading = [
-            round.to_string(),
-            configuration.to_owned(),
-            workload.name.clone(),
-            frame.node.clone(),
-            trial.to_string(),
-            "job".to_owned(),
-            (frame.end_ns as f64 / 1e9).to_string(),
-            span_s.to_string(),
-        ];
         for (job, direction) in &done {
             let of_job = frame.jobs.iter().find(|of_job| of_job.job == *job);
             let mut shares = of_job.iter().flat_map(|of_job| &of_job.directions);
             let share = shares.find(|share| share.direction == *direction);
+            let count = |of: fn(&DirectionFrame) -> u64| share.map_or(0, of);
+            let response = share.and_then(|share| share.response.as_ref());
+            let response = response.filter(|response| !response.is_empty());
+            let histogram = response.or(share.map(|share| &share.service));
+            let histogram = histogram.filter(|histogram| !histogram.is_empty());
             let name = workload.jobs.get(*job as usize).map(|job| &job.name);
-            let running = of_job.map_or(0, |of_job| of_job.running);
-            let mut fields = leading.to_vec();
-            fields.push(name.cloned().unwrap_or_default());
-            fields.push(word(&frame.step));
-            fields.push(running.to_string());
-            fields.push(direction.name().to_owned());
-            fields.extend(values(share, span_s));
-            text += &record(fields.iter().map(String::as_str));
+            seconds.push(JobSecond {
+                node: &frame.node,
+                job: name.map_or("", String::as_str),
+                at_s: frame.end_ns as f64 / 1e9,
+                span_s: frame.span_ns() as f64 / 1e9,
+                step: word(&frame.step),
+                running: of_job.map_or(0, |of_job| of_job.running),
+                direction: direction.name(),
+                ops: count(|share| share.ops),
+                bytes: count(|share| share.bytes),
+                errors: count(|share| share.errors),
+                latency: match (response, histogram) {
+                    (Some(_), _) => "response",
+                    (None, Some(_)) => "service",
+                    (None, None) => "",
+                },
+                mean_ns: histogram.map(|histogram| histogram.mean_ns()),
+                p50_ns: histogram.map(|histogram| histogram.percentile_ns(50.0)),
+                p99_ns: histogram.map(|histogram| histogram.percentile_ns(99.0)),
+                max_ns: histogram.map(|histogram| histogram.max_ns()),
+            });
         }
     }
-    text
+    seconds
 }
 
 /// `measure`, as JSON has it.
 fn word(step: &iodyno_model::Step) -> String {
     let value = serde_json::to_value(step).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()
-}
-
-fn values(share: Option<&DirectionFrame>, span_s: f64) -> [String; 10] {
-    let count = |of: fn(&DirectionFrame) -> u64| share.map_or(0, of);
-    let [ops, bytes, errors] = [
-        count(|share| share.ops),
-        count(|share| share.bytes),
-        count(|share| share.errors),
-    ];
-    let per_second = |count: u64| number((span_s > 0.0).then(|| count as f64 / span_s));
-    let response = share.and_then(|share| share.response.as_ref());
-    let response = response.filter(|response| !response.is_empty());
-    let histogram = response.or(share.map(|share| &share.service));
-    let histogram = histogram.filter(|histogram| !histogram.is_empty());
-    let ns = |value: Option<u64>| value.map_or(String::new(), |ns| ns.to_string());
-    [
-        ops.to_string(),
-        bytes.to_string(),
-        errors.to_string(),
-        per_second(ops),
-        per_second(bytes),
-        match (response, histogram) {
-            (Some(_), _) => "response",
-            (None, Some(_)) => "service",
-            (None, None) => "",
-        }
-        .to_owned(),
-        number(histogram.map(|histogram| histogram.mean_ns())),
-        ns(histogram.map(|histogram| histogram.percentile_ns(50.0))),
-        ns(histogram.map(|histogram| histogram.percentile_ns(99.0))),
-        ns(histogram.map(|histogram| histogram.max_ns())),
-    ]
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use iodyno_model::{FigureTable, SamplerCost, Step, StepTime, Telemetry};
 
 pub use costs::costs;
 pub use csv::{csv, raw_csv};
+pub(crate) use jobs::seconds;
 pub use jobs::{jobs_csv, jobs_csv_head};
 pub use json::json;
 pub(crate) use scale::Scale;
@@ -34,12 +35,12 @@ pub struct TrialClock {
 
 impl TrialClock {
     /// The step that took most of a period; `None` between steps.
-    fn step(&self, at_ns: i64, span_ns: u64) -> Option<Step> {
+    pub(crate) fn step(&self, at_ns: i64, span_ns: u64) -> Option<Step> {
         Step::of_period(&self.steps, at_ns, span_ns)
     }
 
     /// Wall clock at an instant of the trial's clock, ms since 1970.
-    fn unix_ms(&self, at_ns: i64) -> Option<u64> {
+    pub(crate) fn unix_ms(&self, at_ns: i64) -> Option<u64> {
         self.start_unix_ms?
             .checked_add_signed(at_ns.div_euclid(1_000_000))
     }
