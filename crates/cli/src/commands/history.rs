@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use iodyno_model::{Diagnostic, History, NewestVerdict, Observation, Question, TrialState};
 use iodyno_report::compare as draw;
-use iodyno_store::{SqliteStore, Store};
+use iodyno_store::{Run, SqliteStore, Store};
 
 use crate::args::{FailOn, HistoryArgs};
 use crate::commands::compare::pairs;
@@ -30,7 +30,7 @@ pub(crate) fn history(args: &HistoryArgs, context: &Context) -> Result<Exit, Fai
     }
     let store = context.store_to_read()?;
     let wanted = BTreeSet::from([args.workload.as_str()]);
-    let found = trials(&wanted, &store)?;
+    let found = trials(&wanted, &[], &store)?;
     if !found.names.contains(&args.workload) {
         return Err(unknown(&args.workload, &found.names));
     }
@@ -61,13 +61,17 @@ pub(crate) fn history(args: &HistoryArgs, context: &Context) -> Result<Exit, Fai
     })
 }
 
-/// The histories of these workloads in a report.
+/// The histories of the workloads of these runs. `known`: the trials of the runs, which are not read again.
 pub(crate) fn histories(
-    workloads: &BTreeSet<&str>,
+    runs: &[Run],
+    known: &[Observation],
     store: &SqliteStore,
 ) -> Result<Vec<History>, Failure> {
-    let trials = trials(workloads, store)?.trials;
-    Ok(iodyno_judge::history(&trials, None, MARGIN))
+    let workloads = runs.iter().flat_map(|run| &run.plan.workloads);
+    let workloads = workloads.map(|workload| workload.name.as_str()).collect();
+    let mut found = trials(&workloads, runs, store)?.trials;
+    found.extend(known.iter().cloned());
+    Ok(iodyno_judge::history(&found, None, MARGIN))
 }
 
 /// What a store has of workloads.
@@ -78,7 +82,8 @@ struct Stored {
     names: BTreeSet<String>,
 }
 
-fn trials(wanted: &BTreeSet<&str>, store: &SqliteStore) -> Result<Stored, Failure> {
+/// `known`: runs that are left out.
+fn trials(wanted: &BTreeSet<&str>, known: &[Run], store: &SqliteStore) -> Result<Stored, Failure> {
     let mut found = Stored {
         trials: Vec::new(),
         names: BTreeSet::new(),
@@ -87,7 +92,9 @@ fn trials(wanted: &BTreeSet<&str>, store: &SqliteStore) -> Result<Stored, Failur
     loop {
         let batch = store.runs(BATCH, read)?;
         read += batch.len();
-        for summary in batch.iter().filter(|run| run.damaged.is_none()) {
+        let known = |id| known.iter().any(|run| run.summary.id == id);
+        let readable = batch.iter().filter(|run| run.damaged.is_none());
+        for summary in readable.filter(|run| !known(run.id)) {
             let run = store.run(summary.id)?;
             if run.plan.imported.is_some() {
                 continue;

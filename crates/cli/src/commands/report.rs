@@ -259,9 +259,7 @@ impl Results {
 
     /// The runs of the store with the same work on the same host.
     fn history(&self, store: &SqliteStore) -> Result<Option<Figure>, Failure> {
-        let workloads = self.runs.iter().flat_map(|run| &run.plan.workloads);
-        let workloads = workloads.map(|workload| workload.name.as_str()).collect();
-        let mut found = histories(&workloads, store)?;
+        let mut found = histories(&self.runs, &self.trials, store)?;
         let own: BTreeSet<String> = self.runs.iter().map(run_name).collect();
         found.retain(|history| history.points.iter().any(|point| own.contains(&point.run)));
         Ok(kinds::history(&found))
