@@ -100,7 +100,6 @@ pub fn serve(mounted: &Mounted, server: &Arc<FileServer>, stop: &Stop) -> io::Re
     });
     let mut lane = Lane::new(Arc::new(server.client()?), false);
     let mut batch = Vec::with_capacity(MOST_TAKEN);
-    let mut early = true;
     let ended = loop {
         match shared.take(&mut batch) {
             Ok(true) => {}
@@ -109,13 +108,12 @@ pub fn serve(mounted: &Mounted, server: &Arc<FileServer>, stop: &Stop) -> io::Re
             Err(error) => break Err(error),
         }
         if !batch.is_empty() {
-            lane.work(&mut batch, early, || shared.in_flight().pooled, || ());
-            early = true;
+            // Whether the next request is there already could only be told by another system call.
+            lane.work(&mut batch, false, || shared.in_flight().pooled, || ());
             if !stop.is_stopped() {
                 continue;
             }
         }
-        early = false;
         match stop.wait(&*mounted.device) {
             Ok(true) => {}
             Ok(false) => break Ok(()),

@@ -13,7 +13,7 @@
 //!   the rest.
 //! - If the client has one request in flight at a time, there is nothing that could wait, and the hand-off would only add to the latency.
 //!   Then the request is worked inline, unless it is so slow ([`ALONE_AT_MOST`]) that what it gains is less than what is lost if another
-//!   request arrives. A client has more in flight if a batch is there before the thread is ready for it.
+//!   request arrives. A client has more in flight if a request is there before the one that is worked was answered.
 //! - Some requests of classes that are little slower than a hand-off are worked inline, so that an estimate that was raised by a busy host
 //!   can fall again.
 
@@ -199,7 +199,7 @@ pub struct Situation {
     pub in_flight: usize,
     /// Requests of all queues that were handed over and not yet begun.
     pub waiting: usize,
-    /// The batch was there before the queue's thread was ready for it.
+    /// Requests of the batch were there before the last one that the queue's thread worked was answered.
     pub early: bool,
 }
 

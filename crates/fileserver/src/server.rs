@@ -121,7 +121,7 @@ impl Lane {
         }
     }
 
-    /// Works a batch. `early`: it was there before the thread was ready for it. `in_flight` returns how many requests of this queue the pool has; `tell` tells the client what was answered.
+    /// Works a batch. `early`: as in [`Situation`]. `in_flight` returns how many requests of this queue the pool has; `tell` tells the client what was answered.
     pub(crate) fn work<R: Request>(
         &mut self,
         batch: &mut Vec<R>,

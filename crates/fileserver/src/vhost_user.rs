@@ -119,6 +119,8 @@ struct State {
     /// Requests in flight, by the head of their chain, and their number.
     in_flight: Vec<bool>,
     count: usize,
+    /// Requests were there before those that the ring's thread worked were answered.
+    early: bool,
 }
 
 impl State {
@@ -165,6 +167,7 @@ impl Ring {
                 ended: false,
                 in_flight: vec![false; MOST_DESCRIPTORS.into()],
                 count: 0,
+                early: false,
             }),
             idle: Condvar::new(),
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
@@ -371,6 +374,11 @@ impl Request for Taken {
             self.ring.pooled.fetch_sub(1, Ordering::Relaxed);
         }
         let mut state = self.ring.state();
+        if !self.pooled {
+            let available = state.queue.avail_idx(&*self.memory, Ordering::Acquire);
+            let next = state.queue.next_avail();
+            state.early |= available.is_ok_and(|index| index.0 != next);
+        }
         state.used(self.chain.head_index(), answered.written);
         let event = match told {
             true => state.told(),
@@ -390,15 +398,14 @@ fn run(ring: &Arc<Ring>, mut lane: Lane) {
     let mut batch = Vec::with_capacity(MOST_TAKEN);
     // It fails only if the kernel lacks memory; then the ring is not served any more.
     while let Ok(true) = ring.wait() {
-        let mut early = false;
         loop {
             ring.take(&mut batch);
             if batch.is_empty() {
                 break;
             }
             let in_flight = || ring.pooled.load(Ordering::Relaxed);
+            let early = std::mem::take(&mut ring.state().early);
             lane.work(&mut batch, early, in_flight, || ring.tell());
-            early = true;
         }
         // Of chains that could not be answered.
         ring.tell();
