@@ -12,16 +12,29 @@ use crate::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point, Scale};
 pub fn history(histories: &[History]) -> Option<Figure> {
     let long: Vec<&History> = histories.iter().filter(|it| it.points.len() > 1).collect();
     let panels: Vec<Panel> = long.iter().take(MOST_PANELS).map(|it| panel(it)).collect();
+    let words = long.iter().take(MOST_PANELS).flat_map(|it| {
+        let changes = it.changes.iter().map(|change| change_words(it, change));
+        let all = changes.chain([newest_words(it)]);
+        all.map(|words| format!(" {}: {words}.", name(it)))
+    });
     (!panels.is_empty()).then(|| Figure {
         kind: Kind::History,
         title: "Results over runs of the same work on the same host".to_owned(),
         caption: format!(
-            "Medians of the runs with their confidence intervals, in the order of time. A vertical line is a change of level.{}",
-            left_out(long.len(), panels.len(), "history")
+            "Medians of the runs with their confidence intervals, in the order of time. A vertical line is a change of level.{}{}",
+            left_out(long.len(), panels.len(), "history"),
+            words.collect::<String>()
         ),
         shared_x: false,
         panels,
     })
+}
+
+fn name(history: &History) -> String {
+    match history.configuration.is_empty() {
+        true => history.workload.clone(),
+        false => format!("{} on {}", history.workload, history.configuration),
+    }
 }
 
 fn panel(history: &History) -> Panel {
@@ -40,17 +53,9 @@ fn panel(history: &History) -> Panel {
             interval: point.median.interval,
             text: format!("{}: {}", point.run, value(metric, point.median.value)),
         });
-    let name = match history.configuration.is_empty() {
-        true => history.workload.clone(),
-        false => format!("{} on {}", history.workload, history.configuration),
-    };
+    let name = name(history);
     let mut panel = Panel {
-        title: format!(
-            "{name}: {} ({}). {}",
-            metric.name,
-            better(metric),
-            newest_words(history)
-        ),
+        title: format!("{name}: {} ({})", metric.name, better(metric)),
         x: Axis::plain("run, from the oldest", Scale::Linear),
         y: Axis::of_metric(metric, tops.fold(0.0, f64::max)).zero(),
         curves: vec![Curve {
@@ -68,7 +73,7 @@ fn panel(history: &History) -> Panel {
             vertical_axis: false,
             from: change.point as f64 + 0.5,
             to: change.point as f64 + 0.5,
-            text: change_words(history, change),
+            text: format!("{:.2}×", change.ratio),
         })
         .collect();
     panel

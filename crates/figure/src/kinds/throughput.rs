@@ -31,10 +31,12 @@ pub struct Course {
     pub behaviour: Behaviour,
 }
 
-/// Ops per second by time, one panel for each workload. With several levels, their means are drawn as steps. `None` without frames.
+/// Ops per second by time, one panel for each workload. With several levels, their means are drawn as steps. `None` if no trial
+/// has two seconds.
 pub fn throughput(courses: &[Course]) -> Option<Figure> {
     let mut panels: Vec<(&str, Vec<&Course>)> = Vec::new();
-    for it in courses.iter().filter(|it| !it.frames.is_empty()) {
+    let drawn = |it: &&Course| Frame::of_all_nodes(&it.frames).len() > 1;
+    for it in courses.iter().filter(drawn) {
         match panels.iter_mut().find(|(panel, _)| *panel == it.panel) {
             Some((_, own)) => own.push(it),
             None => panels.push((&it.panel, vec![it])),
