@@ -23,6 +23,9 @@ const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
+/// Between the name of a trial and the number of a node.
+const NODE: &str = "-node";
+
 /// The name of a trial's own folder in its target. The nodes of a trial may share the target.
 pub fn folder_name(plan: &BoundPlan) -> String {
     let run = plan.key.run.0.simple();
@@ -34,7 +37,7 @@ pub fn folder_name(plan: &BoundPlan) -> String {
     } = plan.key;
     let node = match plan.node {
         0 => String::new(),
-        node => format!("-node{node}"),
+        node => format!("{NODE}{node}"),
     };
     format!("{PREFIX}{run}-{round}-{cell}-{attempt}{node}")
 }
@@ -188,8 +191,14 @@ fn is_empty(folder: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Notes on other trials' folders in a target: leftover folders and folders in use.
-pub(super) fn others(target: BorrowedFd<'_>, at: &Path) -> io::Result<Vec<String>> {
+/// The part of a folder's name that all nodes of a trial have in common.
+fn trial_name(folder: &str) -> &str {
+    folder.split_once(NODE).map_or(folder, |(trial, _)| trial)
+}
+
+/// Notes on other trials' folders in a target: leftover folders and folders in use. `own`: the name of this trial's folder; those of its
+/// other nodes are not of another trial.
+pub(super) fn others(target: BorrowedFd<'_>, at: &Path, own: &str) -> io::Result<Vec<String>> {
     let (mut left, mut busy) = (Vec::new(), Vec::new());
     for entry in fs::Dir::read_from(target)? {
         let entry = entry?;
@@ -197,7 +206,7 @@ pub(super) fn others(target: BorrowedFd<'_>, at: &Path) -> io::Result<Vec<String
             continue;
         };
         let folder = matches!(entry.file_type(), FileType::Directory | FileType::Unknown);
-        if !folder || !name.starts_with(PREFIX) {
+        if !folder || !name.starts_with(PREFIX) || trial_name(name) == trial_name(own) {
             continue;
         }
         // A folder that cannot be opened is not ours.

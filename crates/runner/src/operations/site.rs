@@ -92,10 +92,10 @@ impl Site {
         if !shortages.is_empty() {
             return Err(Unready::Refused(shortages));
         }
-        let mut notes = folder::others(target.as_fd(), at).unwrap_or_default();
+        let name = folder::folder_name(plan);
+        let mut notes = folder::others(target.as_fd(), at, &name).unwrap_or_default();
         let free = space::room(at).map_or(u64::MAX, |room| room.bytes);
         notes.extend(needed.outgrows(at, free));
-        let name = folder::folder_name(plan);
         let own = Own::make(target, at, name.clone()).map_err(|error| {
             let path = at.join(&name);
             match error.kind() {

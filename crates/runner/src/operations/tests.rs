@@ -117,7 +117,7 @@ fn a_folder_is_created_once_and_accessible_only_to_its_user() {
 fn remains_of_killed_trials_are_reported_with_a_command_and_other_folders_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
-    let notes = || folder::others(opened(at).as_fd(), at).unwrap();
+    let notes = || folder::others(opened(at).as_fd(), at, "iodyno-mine").unwrap();
     fs::create_dir(at.join("iodyno-users-own")).unwrap();
     fs::write(at.join("iodyno-file"), "").unwrap();
     // A marker that names another folder is a copy.
@@ -131,6 +131,10 @@ fn remains_of_killed_trials_are_reported_with_a_command_and_other_folders_are_no
         found.len() == 1 && found[0].contains("at the same time"),
         "{found:?}"
     );
+    // The nodes of a trial may share the target.
+    let node = format!("{}-node1", working.name);
+    let of_its_node = folder::others(opened(at).as_fd(), at, &node).unwrap();
+    assert_eq!(of_its_node, Vec::<String>::new());
     let left = working.path.clone();
     drop(working);
     let found = notes();
