@@ -836,12 +836,17 @@ fn cannot(doing: &str, path: &Path, error: &io::Error) -> Diagnostic {
     Diagnostic::error(format!("cannot {doing} `{}`: {error}", path.display()))
 }
 
-/// The last lines of what a command printed, for an error message.
+/// The last lines of what a command printed, for an error message. A text of usage is left out: a line that begins with `Usage:`,
+/// and the indented lines that follow it. cryptsetup prints it before or in place of its error.
 fn last_lines(output: &str) -> String {
-    let lines: Vec<&str> = output
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
+    let mut usage = false;
+    let mut lines: Vec<&str> = Vec::new();
+    for line in output.lines().filter(|line| !line.trim().is_empty()) {
+        usage = line.starts_with("Usage:") || usage && line.starts_with([' ', '\t']);
+        if !usage {
+            lines.push(line);
+        }
+    }
     let last = &lines[lines.len().saturating_sub(3)..];
     match last.is_empty() {
         true => String::new(),
@@ -899,4 +904,21 @@ pub(crate) fn number_of(host: &dyn Host, device: &Path) -> Result<String, Diagno
     number.ok_or_else(|| {
         Diagnostic::error(format!("the kernel knows no device `{}`", device.display()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usage_that_a_command_prints_is_not_its_error() {
+        let usage = "Usage: cryptsetup [-?VqrvyN] [-?|--help]\n        [--active-name=STRING]\n        [OPTION...] <action>\n";
+        let error = "cryptsetup: Unsupported encryption sector size.";
+        let cause = format!("\n  cause: {error}");
+        assert_eq!(last_lines(&format!("{usage}{error}\n")), cause);
+        assert_eq!(last_lines(&format!("{error}\n{usage}")), cause);
+        assert_eq!(last_lines(usage), "");
+        // Indented lines of an error stay.
+        assert_eq!(last_lines("a\n  b\n"), "\n  cause: a\n           b");
+    }
 }
