@@ -19,7 +19,8 @@ use std::time::Duration;
 use iodyno_mirror::core::{Errno, Notice};
 use iodyno_mirror::superblock::{Geometry, LegState};
 use iodyno_model::Diagnostic;
-use iodyno_target::Roots;
+use iodyno_target::layers::socket_name;
+use iodyno_target::{Roots, socket_folder};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -151,14 +152,7 @@ pub struct Served {
 /// If there is no folder for it that only this user can write to.
 pub fn socket(mirror: Uuid) -> io::Result<PathBuf> {
     let user = rustix::process::geteuid();
-    let runtime = || std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let folder = match user.is_root() {
-        true => PathBuf::from("/run/iodyno"),
-        false => match runtime().filter(|path| path.is_absolute() && path.as_os_str().len() < 50) {
-            Some(path) => path.join("iodyno"),
-            None => PathBuf::from(format!("/tmp/iodyno-{}", user.as_raw())),
-        },
-    };
+    let folder = socket_folder();
     match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
@@ -170,7 +164,7 @@ pub fn socket(mirror: Uuid) -> io::Result<PathBuf> {
             format!("others may write to `{}`", folder.display()),
         ));
     }
-    Ok(folder.join(format!("mirror-{mirror}.sock")))
+    Ok(folder.join(socket_name(&mirror.to_string())))
 }
 
 // ---- Client ----

@@ -63,6 +63,20 @@ impl StateFolders {
     }
 }
 
+/// The folder of the sockets by which this user's servers of mirrors are managed; it may not exist. The path of a socket is limited
+/// in length, so that a long `XDG_RUNTIME_DIR` is not used.
+pub fn socket_folder() -> PathBuf {
+    let user = rustix::process::geteuid();
+    let runtime = || std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    match user.is_root() {
+        true => PathBuf::from("/run/iodyno"),
+        false => match runtime().filter(|path| path.is_absolute() && path.as_os_str().len() < 50) {
+            Some(path) => path.join("iodyno"),
+            None => PathBuf::from(format!("/tmp/iodyno-{}", user.as_raw())),
+        },
+    }
+}
+
 /// The process that uses a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {

@@ -31,4 +31,5 @@ pub use guard::{
     AdmitError, Admitted, Guard, Intent, Kind, OpenFlags, Reason, Refusal, Request, WrittenDevice,
     among_devices, append_output, create_output, new_output, open_output, state_folder,
 };
+pub use journal::socket_folder;
 pub use roots::Roots;

@@ -67,9 +67,12 @@ fn remarks(found: Cleaned) -> Vec<Diagnostic> {
         .orphans
         .iter()
         .filter(|orphan| orphan.faults.is_empty());
-    let notes = whole.map(|orphan| Diagnostic {
+    let whole = whole.map(headline);
+    let sockets = found.sockets.iter();
+    let sockets = sockets.map(|path| format!("socket {} of a mirror", path.display()));
+    let notes = whole.chain(sockets).map(|what| Diagnostic {
         severity: Severity::Note,
-        ..Diagnostic::error(format!("undone: {}", headline(orphan)))
+        ..Diagnostic::error(format!("undone: {what}"))
     });
     let mut said: Vec<Diagnostic> = notes.collect();
     said.extend(warnings(faults(found)));
@@ -118,7 +121,7 @@ fn headline(orphan: &Orphan) -> String {
 }
 
 fn text(found: &Cleaned, dry_run: bool) -> String {
-    if found.orphans.is_empty() {
+    if found.orphans.is_empty() && found.sockets.is_empty() {
         return "nothing to undo\n".to_owned();
     }
     let verb = if dry_run { "would undo" } else { "undone" };
@@ -129,6 +132,10 @@ fn text(found: &Cleaned, dry_run: bool) -> String {
         for what in &orphan.undone {
             text += &format!("  {verb}: {}\n", on_one_line(what));
         }
+    }
+    for socket in &found.sockets {
+        let path = on_one_line(&socket.display().to_string());
+        text += &format!("socket of a mirror whose server has ended\n  {verb}: socket {path}\n");
     }
     text
 }
@@ -147,7 +154,7 @@ mod tests {
                 faults,
             }],
             faults: Vec::new(),
-            others: Vec::new(),
+            ..Cleaned::default()
         }
     }
 
@@ -171,6 +178,12 @@ mod tests {
         let listed = "storage `0a1b` of configuration `ext4`: process 7 has ended\n  \
                       would undo: mount of ext4 at /x\n  would undo: folder /x\n";
         assert_eq!(text(&found(Vec::new()), true), listed);
+        let socket = Cleaned {
+            sockets: vec!["/run/iodyno/mirror-1.sock".into()],
+            ..Cleaned::default()
+        };
+        let listed = "socket of a mirror whose server has ended\n  undone: socket /run/iodyno/mirror-1.sock\n";
+        assert_eq!(text(&socket, false), listed);
         let cut = || found(vec![Diagnostic::error("cannot remove `/x`")]);
         let why = "storage `0a1b` is not undone completely: cannot remove `/x`";
         assert_eq!(faults(cut())[0].message, why);

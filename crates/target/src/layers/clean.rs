@@ -1,5 +1,8 @@
 //! Finds targets whose process has died, and undoes them.
 
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use iodyno_model::Diagnostic;
@@ -36,6 +39,9 @@ pub struct Cleaned {
     /// Other users that have journals; only for root.
     #[serde(default)]
     pub others: Vec<OtherUser>,
+    /// Sockets of mirrors whose server has ended, which were removed or are to be removed.
+    #[serde(default)]
+    pub sockets: Vec<PathBuf>,
 }
 
 /// A user with journals of its own: of storage in use, or of orphans that only this user's `clean` undoes.
@@ -66,6 +72,65 @@ fn other_users(roots: &Roots) -> Vec<OtherUser> {
         })
     });
     found.collect()
+}
+
+/// The beginning and the end of the name of a socket by which the server of a mirror is managed; its UUID is between them.
+const SOCKET: (&str, &str) = ("mirror-", ".sock");
+
+/// The name of the socket by which the server of a mirror is managed.
+pub fn socket_name(mirror: &str) -> String {
+    let (begin, end) = SOCKET;
+    format!("{begin}{mirror}{end}")
+}
+
+/// Removes the sockets in a folder by which mirrors were managed whose server has ended; with `dry_run`, only lists them. A socket of
+/// another user, or that a process has bound, stays. Faults are added to those of the result.
+pub(super) fn remove_sockets(folder: &Path, dry_run: bool, cleaned: &mut Cleaned) {
+    let user = rustix::process::geteuid().as_raw();
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        // Without the folder there are none.
+        return;
+    };
+    let mut found: Vec<PathBuf> = entries
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let name = entry.file_name().into_string().ok()?;
+            let uuid = name.strip_prefix(SOCKET.0)?.strip_suffix(SOCKET.1)?;
+            let plain = uuid.len() == 36 && uuid.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+            let about = entry.metadata().ok()?;
+            let ours = plain && about.file_type().is_socket() && about.uid() == user;
+            (ours && is_abandoned(&entry.path())).then(|| entry.path())
+        })
+        .collect();
+    found.sort_unstable();
+    for path in found {
+        let removed = match dry_run {
+            true => Ok(()),
+            false => std::fs::remove_file(&path),
+        };
+        match removed {
+            Ok(()) => cleaned.sockets.push(path),
+            // Another process has removed it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => cleaned.faults.push(Diagnostic::error(format!(
+                "cannot remove the socket `{}`: {error}",
+                path.display()
+            ))),
+        }
+    }
+}
+
+/// Whether no process has a socket. One that is bound and does not listen yet refuses connections as well, but the kernel lists it.
+fn is_abandoned(socket: &Path) -> bool {
+    let refused = UnixStream::connect(socket)
+        .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+    let bound = |list: String| {
+        let named = |line: &str| line.split_once('/').map(|(_, path)| format!("/{path}"));
+        let mut paths = list.lines().filter_map(named);
+        paths.any(|path| Path::new(&path) == socket)
+    };
+    // Without the list it is not known.
+    refused && std::fs::read_to_string("/proc/net/unix").is_ok_and(|list| !bound(list))
 }
 
 impl Maker<'_> {
@@ -126,5 +191,44 @@ impl Maker<'_> {
             cleaned.orphans.push(orphan);
         }
         cleaned
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_socket_of_a_mirror_without_a_server_is_removed_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let name = |digit: &str| {
+            at(&socket_name(&format!(
+                "{digit}0000000-0000-4000-8000-000000000000"
+            )))
+        };
+        let (left, served, file) = (name("1"), name("2"), name("3"));
+        drop(UnixListener::bind(&left).unwrap());
+        let server = UnixListener::bind(&served).unwrap();
+        std::fs::write(&file, "").unwrap();
+        for other in ["mirror-x.sock", "other.sock"] {
+            drop(UnixListener::bind(at(other)).unwrap());
+        }
+        let removed = |dry_run| {
+            let mut cleaned = Cleaned::default();
+            remove_sockets(folder.path(), dry_run, &mut cleaned);
+            assert_eq!(cleaned.faults, []);
+            cleaned.sockets
+        };
+        assert_eq!(removed(true), std::slice::from_ref(&left));
+        assert!(left.exists());
+        assert_eq!(removed(false), std::slice::from_ref(&left));
+        assert!(!left.exists() && served.exists() && file.exists());
+        assert!(at("mirror-x.sock").exists() && at("other.sock").exists());
+        drop(server);
+        assert_eq!(removed(false), [served]);
+        assert_eq!(removed(false), Vec::<PathBuf>::new());
     }
 }

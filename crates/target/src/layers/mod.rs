@@ -38,7 +38,7 @@ use crate::space;
 
 pub use action::Action;
 use action::{By, Hands, current, number_of};
-pub use clean::{Cleaned, Orphan, OtherUser};
+pub use clean::{Cleaned, Orphan, OtherUser, socket_name};
 use host::ThisHost;
 pub use host::started_for;
 pub(crate) use host::{Host, word};
@@ -198,12 +198,18 @@ pub fn tear_down(tokens: &[String]) -> Vec<TornDown> {
     })
 }
 
-/// Undoes the targets whose process has died; with `dry_run`, only lists them.
+/// Undoes the targets whose process has died, and removes the sockets of mirrors whose server has ended; with `dry_run`, only lists
+/// them.
 ///
 /// # Errors
 /// It is not known where the journals are.
 pub fn clean(dry_run: bool, told: &mut dyn FnMut(&str)) -> Result<Cleaned, Vec<Diagnostic>> {
-    on_this_host(|maker| Ok(maker.clean(dry_run, told)))
+    on_this_host(|maker| {
+        let mut cleaned = maker.clean(dry_run, told);
+        let sockets = crate::journal::socket_folder();
+        clean::remove_sockets(&sockets, dry_run, &mut cleaned);
+        Ok(cleaned)
+    })
 }
 
 fn on_this_host<T>(
