@@ -48,17 +48,35 @@ impl<'d> Keyed<'d> {
 
     /// Reports unknown keys and values of the wrong kind.
     pub(crate) fn check(&self, report: &mut Report<'_>) {
+        let axes = self.keys.iter().any(|key| matches!(key.kind, Kind::Axes));
+        self.check_keys(axes, report);
+    }
+
+    /// `axes`: whether the section may have axes.
+    fn check_keys(&self, axes: bool, report: &mut Report<'_>) {
         let names: Vec<&str> = self.keys.iter().map(|key| key.name).collect();
         self.section.refuse_unknown(&names, report);
         for key in self.keys {
             if let Some(node) = self.table.get(key.name) {
-                self.check_value(key, node, report);
+                self.check_value(key, node, axes, report);
             }
         }
     }
 
-    fn check_value(&self, key: &'static Key, node: &Node, report: &mut Report<'_>) {
+    fn check_value(&self, key: &'static Key, node: &Node, axes: bool, report: &mut Report<'_>) {
         let name = key.name;
+        if axes && node.as_list().is_some() && has_one_value(key.kind) {
+            let name = self.section.full(name);
+            let message = format!("`{name}` is one value, not an array");
+            let axis = match name.contains('.') {
+                true => format!("axis.\"{name}\""),
+                false => format!("axis.{name}"),
+            };
+            let hint = format!("for a trial of each value, write the array as `{axis}`");
+            report.error(node.at.clone(), message, hint);
+            report.reported(node.at.clone());
+            return;
+        }
         match key.kind {
             Kind::Text => _ = self.section.text(name, report),
             Kind::Switch => _ = self.section.switch(name, report),
@@ -72,7 +90,7 @@ impl<'d> Keyed<'d> {
             Kind::Scalars => _ = self.scalars(name, report),
             Kind::Table(keys) => {
                 if let Some(table) = table(&self.section.full(name), node, report) {
-                    Keyed::within(table, node.at.clone(), name, keys).check(report);
+                    Keyed::within(table, node.at.clone(), name, keys).check_keys(axes, report);
                 }
             }
             Kind::Named(_) if node.as_table().is_none() => {
@@ -256,6 +274,21 @@ impl<'d> Keyed<'d> {
     }
 }
 
+/// Whether the value is a string, a number or a switch.
+fn has_one_value(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Text
+            | Kind::Switch
+            | Kind::Count(..)
+            | Kind::Size(_)
+            | Kind::Sector
+            | Kind::Time(_)
+            | Kind::Percent
+            | Kind::Words(_)
+    )
+}
+
 /// The entries of a table with their values as texts. `a.b = 1` is one entry, `a.b`.
 pub(crate) fn scalars(
     table: &Table,
@@ -335,7 +368,8 @@ pub(crate) fn layers<'d>(
         let keyed = Keyed::within(table, item.at.clone(), kind.value, keys);
         for key in keys {
             if let Some(node) = table.get(key.name) {
-                keyed.check_value(key, node, report);
+                // An axis sets keys of tables, not of an array of tables.
+                keyed.check_value(key, node, false, report);
             }
         }
         found.push((kind.value, keyed));

@@ -1301,6 +1301,39 @@ axis.threads = [1, 16]
 "#;
 
 #[test]
+fn an_array_in_place_of_one_value_is_reported_once_with_the_axis_to_write() {
+    let text = format!(
+        "[configuration.c]\ntarget = \"mirror on file on /d\"\nfile.size = \"1MiB\"\n\
+         mirror.policy = [\"modulo\", \"adaptive\"]\n{WORK}family = [\"a\", \"b\"]\n"
+    );
+    let faults = read_with(&text, &[]).unwrap_err();
+    let told = |name: &str| -> Vec<&Diagnostic> {
+        let named = faults.iter().filter(|it| it.message.contains(name));
+        named.collect()
+    };
+    for (name, axis) in [
+        ("`mirror.policy`", "`axis.\"mirror.policy\"`"),
+        ("`family`", "`axis.family`"),
+    ] {
+        let found = told(name);
+        let message = format!("{name} is one value, not an array");
+        assert_eq!(found.len(), 1, "{faults:?}");
+        assert_eq!(found[0].message, message);
+        let hint = format!("for a trial of each value, write the array as {axis}");
+        assert_eq!(found[0].hint.as_deref(), Some(hint.as_str()));
+    }
+    // What has no axes has no such hint.
+    let faults = read_with(&format!("baseline = [\"a\"]\n{WORK}"), &[]).unwrap_err();
+    assert!(!faults.iter().any(|it| it.message.contains("one value")));
+    // The axis that is named is accepted.
+    let axis = text
+        .replace("mirror.policy =", "axis.\"mirror.policy\" =")
+        .replace("n.c]", "n.\"c-${mirror.policy}\"]")
+        .replace("family = [\"a\", \"b\"]\n", "");
+    assert_eq!(valid(&axis).configurations.len(), 2);
+}
+
+#[test]
 fn every_unknown_layer_of_a_target_is_reported() {
     assert_eq!(
         faults(&format!(
