@@ -562,20 +562,31 @@ fn measured(plan: &Plan) -> (u64, Vec<String>) {
     (sum, endless)
 }
 
+/// What kind of time the trials take, if it is not that of a clock.
+fn virtual_time(plan: &Plan) -> &'static str {
+    let mut cells = (0..plan.cells()).map(|cell| plan.cell(cell).1.in_virtual_time());
+    match (cells.clone().any(|it| it), cells.all(|it| it)) {
+        (true, true) => " of virtual time",
+        (true, false) => ", in part of virtual time",
+        (false, _) => "",
+    }
+}
+
 fn time(plan: &Plan, schedule: &Schedule, style: Style) -> String {
+    let of = virtual_time(plan);
     let rounds = u64::from(plan.rounds);
     let uniform = plan.trials(plan.rounds) == u64::from(plan.cells()) * rounds;
     let (round, trials) = (Nanos(schedule.round_ns), Nanos(schedule.trials_ns));
     let searches = Nanos(schedule.searches_ns);
     let mut text = match (schedule.done, trials.0, searches.0) {
         (_, 0, 0) => "no workload has a time limit".to_owned(),
-        (_, 0, 1..) => format!("the searches take at most {searches}"),
-        (1.., ..) => format!("the remaining trials take at least {trials}"),
+        (_, 0, 1..) => format!("the searches take at most {searches}{of}"),
+        (1.., ..) => format!("the remaining trials take at least {trials}{of}"),
         _ if uniform => {
             let rounds = counted(rounds, "round");
-            format!("a round takes at least {round}, and {rounds} {trials}")
+            format!("a round takes at least {round}, and {rounds} {trials}{of}")
         }
-        _ => format!("the first round takes at least {round}, and all trials {trials}"),
+        _ => format!("the first round takes at least {round}, and all trials {trials}{of}"),
     };
     if trials.0 > 0 && searches.0 > 0 {
         text += &format!("; the searches at most {searches} more");

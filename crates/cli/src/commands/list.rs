@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use iodyno_model::printable::on_one_line;
-use iodyno_model::{Diagnostic, Direction, DirectionTotal, RunSummary};
+use iodyno_model::{Diagnostic, Direction, DirectionTotal, RunSummary, Workload};
 use iodyno_report::Style;
 use iodyno_report::text::{RunRow, list as table};
 use iodyno_store::{SqliteStore, Store};
@@ -48,10 +48,19 @@ pub(crate) fn list(args: &ListArgs, context: &Context) -> Result<Exit, Failure> 
         context.note(EMPTY);
     } else {
         let now_ms = context.now_unix_ms();
-        let apart = told_apart(&runs, &store);
-        let rows = runs.iter().map(|run| RunRow {
-            apart: apart.get(&run.alias).cloned().unwrap_or_default(),
-            ..row(run, context, now_ms)
+        let planned = planned(&runs, &store);
+        let apart = told_apart(&runs, &planned);
+        let rows = runs.iter().map(|run| {
+            let row = row(run, context, now_ms);
+            let simulated = planned.get(&run.alias).is_some_and(|it| it.simulated);
+            RunRow {
+                apart: apart.get(&run.alias).cloned().unwrap_or_default(),
+                headline: match simulated {
+                    true => marked(&row.headline),
+                    false => row.headline,
+                },
+                ..row
+            }
         });
         let style = match context.terminal.columns_out() {
             Some(_) => context.style_out(),
@@ -92,22 +101,49 @@ const MINOR: [(&str, bool); 7] = [
     ("--color", true),
 ];
 
-/// What the commands of runs with one name do not have in common, by the runs' numbers: `bs=4k`, `bs=64k`.
-fn told_apart(runs: &[RunSummary], store: &SqliteStore) -> BTreeMap<u64, String> {
-    let mut named: BTreeMap<&str, Vec<&RunSummary>> = BTreeMap::new();
+/// What the list tells of a run's plan.
+struct Planned {
+    /// The words of its command that concern the measurement.
+    command: Vec<String>,
+    /// Whether a workload uses simulated devices.
+    simulated: bool,
+}
+
+/// The plans of iodyno's own runs that can be read, by the runs' numbers.
+fn planned(runs: &[RunSummary], store: &SqliteStore) -> BTreeMap<u64, Planned> {
     let own = runs
         .iter()
         .filter(|run| run.imported == 0 && run.damaged.is_none());
-    for run in own {
-        named.entry(&run.name).or_default().push(run);
+    let planned = own.filter_map(|run| {
+        let plan = store.plan(run.id).ok()?;
+        let planned = Planned {
+            simulated: plan.workloads.iter().any(Workload::simulated),
+            command: telling(plan.command),
+        };
+        Some((run.alias, planned))
+    });
+    planned.collect()
+}
+
+/// A result that no real storage had.
+fn marked(headline: &str) -> String {
+    match headline {
+        "" => "simulated".to_owned(),
+        headline => format!("simulated: {headline}"),
+    }
+}
+
+/// What the commands of runs with one name do not have in common, by the runs' numbers: `bs=4k`, `bs=64k`.
+fn told_apart(runs: &[RunSummary], planned: &BTreeMap<u64, Planned>) -> BTreeMap<u64, String> {
+    let mut named: BTreeMap<&str, Vec<(u64, &[String])>> = BTreeMap::new();
+    for run in runs {
+        if let Some(planned) = planned.get(&run.alias) {
+            let commands = named.entry(&run.name).or_default();
+            commands.push((run.alias, &planned.command));
+        }
     }
     let mut apart = BTreeMap::new();
-    for group in named.into_values().filter(|group| group.len() > 1) {
-        let commands = group.iter().filter_map(|run| {
-            let plan = store.plan(run.id).ok()?;
-            Some((run.alias, telling(plan.command)))
-        });
-        let commands: Vec<(u64, Vec<String>)> = commands.collect();
+    for commands in named.into_values().filter(|group| group.len() > 1) {
         for (alias, words) in &commands {
             let everywhere =
                 |word: &&String| commands.iter().all(|(_, other)| other.contains(word));
@@ -207,6 +243,12 @@ fn headline(run: &RunSummary) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_simulated_result_is_marked() {
+        assert_eq!(marked(""), "simulated");
+        assert_eq!(marked("read 5 IOPS"), "simulated: read 5 IOPS");
+    }
 
     #[test]
     fn flags_that_do_not_concern_the_measurement_tell_nothing_apart() {

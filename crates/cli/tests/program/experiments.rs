@@ -441,7 +441,8 @@ fn the_dry_run_of_a_search_has_a_line_for_it_and_keeps_the_rounds_of_the_others(
     let both = both
         .prints("3 rounds of 2 cells, 6 trials, and 1 search of at most 60 trials")
         .prints("compares   b with a")
-        .prints("all trials 12.0 s; the searches at most 60.0 s")
+        .prints("all trials 12.0 s of virtual time; the")
+        .prints("searches at most 60.0 s more")
         .prints("  round 3 ")
         .prints("  then     one trial of each search per round, until it has its answer")
         .tells("3 rounds cannot decide");
