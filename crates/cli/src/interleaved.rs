@@ -154,7 +154,7 @@ fn named_twice(targets: &[OsString]) -> bool {
 }
 
 /// A word, quoted for a shell.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_./=:@%+,-".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
         true => word.to_owned(),

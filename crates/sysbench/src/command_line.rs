@@ -316,12 +316,8 @@ fn unknown(name: &str) -> Diagnostic {
     let negated = name
         .strip_prefix("no-")
         .and_then(|name| OPTIONS.find(&dashed(name)));
-    let ours = ["no-store", "quiet", "on", "rounds", "name"].contains(&name);
     let hint = match (negated, OPTIONS.suggestion(&dashed(name))) {
         (Some(option), _) => format!("write `--{}=off`", option.name),
-        (None, _) if ours => {
-            format!("`--{name}` belongs directly after `iodyno fileio` or `sysbench`")
-        }
         (None, Some(near)) => format!("did you mean `--{near}`?"),
         (None, None) if ["store", "color"].contains(&name) => {
             format!("`--{name}` belongs before `fileio`")

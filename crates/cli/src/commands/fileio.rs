@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::Args;
 use iodyno_lab::Progress;
 use iodyno_model::printable::on_one_line;
-use iodyno_model::{Diagnostic, Job, Plan, Severity, Target};
+use iodyno_model::{Diagnostic, Job, NodeAddress, Plan, PlannedNode, Severity, Target};
 use iodyno_report::sysbench as report;
 use iodyno_runner::Event;
 use iodyno_sysbench::{self as sysbench, Action, Command};
@@ -18,6 +19,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::experiment::{Begin, RunObserver, carry_out};
 use crate::failure::{Failure, reason};
+use crate::interleaved::quoted;
 use crate::measure::{ResultOutput, measure};
 use crate::nodes::planned;
 use crate::progress::{Mode, Reporter};
@@ -37,7 +39,13 @@ pub(crate) fn fileio(args: &FileioArgs, context: &Context) -> ExitCode {
 }
 
 fn carry(args: &FileioArgs, context: &Context) -> Result<Exit, Failure> {
-    let read = sysbench::read(&args.arguments);
+    let mut read = sysbench::read(&args.arguments);
+    if read.is_err()
+        && let Some((fault, rest)) = misplaced(&args.arguments)
+    {
+        let more = sysbench::read(&rest).err().unwrap_or_default();
+        read = Err([fault].into_iter().chain(more).collect());
+    }
     let version = matches!(&read, Ok(command) if matches!(command.action, Action::Version));
     if called_by_other_name() && !version {
         // In place of sysbench's Lua interpreter.
@@ -70,14 +78,95 @@ fn carry(args: &FileioArgs, context: &Context) -> Result<Exit, Failure> {
     }
 }
 
-/// Removes the files that `prepare` creates, and nothing else.
-fn cleanup(args: &FileioArgs, command: &Command, context: &Context) -> Result<Exit, Failure> {
-    if !args.nodes.node.is_empty() {
-        let fault = Diagnostic::error("`cleanup` works on this host only, and `--node` was given");
-        let hint = "run `iodyno fileio cleanup` on each node, or remove the files with `ssh`";
-        return Err(Failure::input(vec![fault.hint(hint)]));
+/// iodyno's own flags among sysbench's arguments, with the command as it has to be written, and the other arguments.
+fn misplaced(arguments: &[String]) -> Option<(Diagnostic, Vec<String>)> {
+    let flags = FileioArgs::augment_args(clap::Command::new("fileio"));
+    let own = |word: &str| {
+        let name = word.strip_prefix("--")?;
+        let name = name.split_once('=').map_or(name, |(name, _)| name);
+        let mut flags = flags.get_arguments();
+        flags.find(|flag| !flag.is_hide_set() && flag.get_long() == Some(name))
+    };
+    let (mut first, mut rest, mut names) = (Vec::new(), Vec::new(), Vec::new());
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let Some(flag) = own(word) else {
+            rest.push(word.clone());
+            continue;
+        };
+        let name = format!("`--{}`", flag.get_long().unwrap_or_default());
+        if !names.contains(&name) {
+            names.push(name);
+        }
+        first.push(quoted(word));
+        if flag.get_action().takes_values() && !word.contains('=') {
+            first.extend(words.next().map(|value| quoted(value)));
+        }
     }
+    let (last, before) = names.split_last()?;
+    let names = match before {
+        [] => format!("{last} belongs"),
+        _ => format!("{} and {last} belong", before.join(", ")),
+    };
+    let program = match called_by_other_name() {
+        true => "sysbench",
+        false => "iodyno fileio",
+    };
+    first.extend(rest.iter().map(|word| quoted(word)));
+    let fault = format!("{names} directly after `{program}`, before sysbench's arguments");
+    let hint = format!("write `{program} {}`", on_one_line(&first.join(" ")));
+    Some((Diagnostic::error(fault).hint(hint), rest))
+}
+
+/// The commands that remove the files on nodes other than this host.
+fn elsewhere(args: &FileioArgs, nodes: &[PlannedNode], folder: &Path) -> Vec<Diagnostic> {
+    let on = match args.on.as_slice() {
+        [] => vec![folder.display().to_string()],
+        _ => {
+            let paths = named_paths(&args.on, folder);
+            paths
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect()
+        }
+    };
+    let on = on.iter().map(|path| format!("--on {}", quoted(path)));
+    let rest = args.arguments.iter().map(|word| quoted(word));
+    let words: Vec<String> = on.chain(rest).collect();
+    let there = format!("iodyno fileio {}", words.join(" "));
+    let faults = nodes.iter().filter_map(|node| {
+        let why = format!("`cleanup` does not work on node `{}`", node.name);
+        let fault = Diagnostic::error(format!("{why}, which is not this host"));
+        match node.at.parse().ok()? {
+            NodeAddress::Local | NodeAddress::Fio(None) => None,
+            NodeAddress::Ssh(at) | NodeAddress::Fio(Some(at)) => {
+                let port = at.port.map(|port| format!("-p {port} "));
+                let user = at.user.map(|user| format!("{user}@"));
+                let hint = format!(
+                    "log in there and run it: `ssh {}{}{} {}`",
+                    port.unwrap_or_default(),
+                    user.unwrap_or_default(),
+                    at.host,
+                    quoted(&there)
+                );
+                Some(fault.hint(on_one_line(&hint)))
+            }
+            NodeAddress::Vm(_) => {
+                Some(fault.hint("leave the node out: its disks are removed with it"))
+            }
+        }
+    });
+    faults.collect()
+}
+
+/// Removes the files that `prepare` creates, and nothing else. Nodes on this host have the same files.
+fn cleanup(args: &FileioArgs, command: &Command, context: &Context) -> Result<Exit, Failure> {
     let folder = working_folder()?;
+    let nodes = planned(&args.nodes.node).map_err(Failure::input)?;
+    let faults = elsewhere(args, &nodes, &folder);
+    if !faults.is_empty() {
+        return Err(Failure::input(faults));
+    }
     let found = FoundPaths::look(named_paths(&args.on, &folder), context)?;
     let configurations =
         configurations(&args.on, &folder, |path| found.error(path)).map_err(Failure::input)?;

@@ -69,6 +69,11 @@ fn file_operations_run_on_several_nodes_with_rows_for_each() {
     let arguments = ["fs", "run", "create_empty", "--dir", "d", "--max-ops", "50"];
     let nodes = ["--node", "a=local", "--node", "b=local"];
     let ran = home.iodyno(&[&arguments[..], &nodes].concat()).succeeds();
+    assert!(
+        !ran.stderr.contains("another iodyno trial"),
+        "{}",
+        ran.stderr
+    );
     let opening = "Running benchmark: create_empty";
     assert_eq!(ran.stdout.matches(opening).count(), 1, "{}", ran.stdout);
     ran.prints("starts ")
@@ -103,11 +108,21 @@ fn sysbench_fileio_runs_on_several_nodes_and_prints_one_result() {
         .tells("a  started")
         .tells("starts ");
     assert_eq!(ran.stdout.matches("Threads started!").count(), 1);
-    home.iodyno(&[&["fileio"], &nodes[..], &options, &["cleanup"]].concat())
+    // Nothing is removed before all nodes are known to be this host.
+    let remote = ["--node", "c=ssh://ada@h:2222"];
+    home.iodyno(&[&["fileio"], &nodes[..], &remote, &options, &["cleanup"]].concat())
         .exits(2)
-        .tells("`cleanup` works on this host only");
-    home.iodyno(&[&["fileio"], &options[..], &["cleanup"]].concat())
+        .tells("`cleanup` does not work on node `c`, which is not this host")
+        .tells("ssh -p 2222 ada@h 'iodyno fileio --on ")
+        .tells(" --file-total-size=1M --file-num=4 cleanup'`");
+    home.iodyno(&[&["fileio"], &options[..], &nodes, &["cleanup"]].concat())
+        .exits(2)
+        .tells("`--node` belongs directly after `iodyno fileio`, before sysbench's arguments")
+        .tells("`iodyno fileio --node a=local --node b=local --file-total-size=1M --file-num=4 cleanup`");
+    assert!(home.work().join("test_file.3").exists());
+    home.iodyno(&[&["fileio"], &nodes[..], &options, &["cleanup"]].concat())
         .succeeds();
+    assert!(!home.work().join("test_file.3").exists());
 }
 
 #[test]
@@ -194,7 +209,10 @@ fn an_experiment_has_nodes_of_its_own() {
     let text = "[node.a]\nat = \"local\"\n[node.b]\nat = \"local\"\n[node.host]\nat = \"local\"\njobs = false\n\
                 [workload.both]\nfio = \"s.fio\"\n[workload.one]\nfio = \"s.fio\"\nnodes = \"b\"\n";
     home.file("x.toml", text);
+    home.iodyno(&["run", "x.toml", "--rounds", "2", "--dry-run"])
+        .prints("a round takes at least 6.00 s, and 2 rounds 12.0 s of virtual time");
     home.iodyno(&["run", "x.toml", "--rounds", "1"]).succeeds();
+    home.iodyno(&["list"]).succeeds().prints("simulated");
     let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
     let trials = shown["trials"].as_array().unwrap();
     let of = |name: &str| {
