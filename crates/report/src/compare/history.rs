@@ -298,7 +298,7 @@ mod tests {
     fn text_has_a_line_for_each_run_change_and_the_newest_run() {
         let style = Style {
             color: false,
-            width: 110,
+            width: 130,
             unicode: true,
         };
         let text = history(&sample(), &|_| 0, style);
