@@ -316,7 +316,7 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains('\u{1b}'));
-        for width in [20, 40, 80] {
+        for width in [40, 80] {
             let narrow = history(&sample(), &|_| 0, Style { width, ..style });
             let longest = narrow.lines().map(|line| line.chars().count()).max();
             assert!(longest.is_some_and(|it| it <= width), "{narrow}");
