@@ -173,27 +173,33 @@ impl QueueUser {
                 into.append(&mut user.kept);
             }
         }
-        while let Some(slot) = shared.ring.pop() {
-            let slot = slot.map_err(|_| Invented)?;
-            if (self.first..self.first + self.slots).contains(&slot) {
-                if into.len() >= self.slots as usize {
+        loop {
+            while let Some(slot) = shared.ring.pop() {
+                let slot = slot.map_err(|_| Invented)?;
+                if (self.first..self.first + self.slots).contains(&slot) {
+                    if into.len() >= self.slots as usize {
+                        return Err(Invented);
+                    }
+                    into.push(slot - self.first);
+                    continue;
+                }
+                let mut users = shared.users.iter_mut();
+                let user = users.find(|user| (user.first..user.first + user.slots).contains(&slot));
+                let user = user.ok_or(Invented)?;
+                if user.kept.len() >= user.slots as usize {
                     return Err(Invented);
                 }
-                into.push(slot - self.first);
-                continue;
+                user.kept.push(slot - user.first);
+                if std::mem::take(&mut user.waits) {
+                    signal(&user.wake);
+                }
             }
-            let mut users = shared.users.iter_mut();
-            let user = users.find(|user| (user.first..user.first + user.slots).contains(&slot));
-            let user = user.ok_or(Invented)?;
-            if user.kept.len() >= user.slots as usize {
-                return Err(Invented);
-            }
-            user.kept.push(slot - user.first);
-            if std::mem::take(&mut user.waits) {
-                signal(&user.wake);
+            // The notification that a waiting user asked for may have been that of what was just taken.
+            let mut others = shared.users.iter().filter(|user| user.first != self.first);
+            if !others.any(|user| user.waits) || shared.ring.await_used(1) {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Asks to be notified when `count` more chains were given back. `false`: some were already.
