@@ -12,7 +12,7 @@ fn measured() -> Home {
     for (name, latency) in [("slow", "300us"), ("fast", "200us")] {
         let text = format!(
             "[t]\nioengine=sim\nsim_latency=lognormal:{latency}:0.3\nrw=randread\nbs=4k\nsize=16m\n\
-             runtime=150ms\ntime_based\n"
+             runtime=1500ms\ntime_based\n"
         );
         home.file(&format!("{name}.fio"), &text);
     }
