@@ -486,7 +486,7 @@ fn golden_plan() {
     let done = home.iodyno(&[
         "fs",
         "run",
-        "delete_10k_2MB",
+        "delete_small_dir_2MiB",
         "--threads",
         "2",
         "--dry-run",

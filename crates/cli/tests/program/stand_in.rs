@@ -24,7 +24,13 @@ fn named(home: &Home, name: &str, copied: bool) -> PathBuf {
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join(name);
     match copied {
-        true => drop(std::fs::copy(env!("CARGO_BIN_EXE_iodyno"), &path).unwrap()),
+        // Not by this process: a child that another test starts meanwhile would have the copy open for writing, and a program in
+        // use for that cannot be started.
+        true => {
+            let mut copy = std::process::Command::new("cp");
+            let copied = copy.arg(env!("CARGO_BIN_EXE_iodyno")).arg(&path).status();
+            assert!(copied.unwrap().success());
+        }
         false => symlink(env!("CARGO_BIN_EXE_iodyno"), &path).unwrap(),
     }
     path

@@ -193,7 +193,10 @@ struct Busy(Child);
 impl Busy {
     fn start(home: &Home, name: &str) -> Busy {
         let program = home.work().join(name);
-        std::fs::copy("/bin/sh", &program).unwrap();
+        // Not by this process: a child that another test starts meanwhile would have the copy open for writing, and a program in
+        // use for that cannot be started.
+        let copied = Command::new("cp").arg("/bin/sh").arg(&program).status();
+        assert!(copied.unwrap().success());
         let mut command = Command::new(program);
         command.args(["-c", "while :; do :; done"]);
         Busy(command.stdin(Stdio::null()).spawn().unwrap())
