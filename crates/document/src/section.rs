@@ -154,7 +154,7 @@ impl<'d> Section<'d> {
             });
         }
         let names = || words.iter().map(|(word, _)| *word);
-        // Another number is no typing error: `raid5` does not mean `raid1`.
+        // A name with another number is not suggested: `raid5` does not mean `raid1`.
         let numbered = |word: &str| {
             word.trim_end_matches(|c: char| c.is_ascii_digit())
                 .to_owned()

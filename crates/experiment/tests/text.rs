@@ -1322,7 +1322,7 @@ fn an_array_in_place_of_one_value_is_reported_once_with_the_axis_to_write() {
         let hint = format!("for a trial of each value, write the array as {axis}");
         assert_eq!(found[0].hint.as_deref(), Some(hint.as_str()));
     }
-    // What has no axes has no such hint.
+    // A value that cannot have an axis does not get this hint.
     let faults = read_with(&format!("baseline = [\"a\"]\n{WORK}"), &[]).unwrap_err();
     assert!(!faults.iter().any(|it| it.message.contains("one value")));
     // The axis that is named is accepted.

@@ -305,7 +305,7 @@ impl Guest {
         self.puts(READ, node, &io_body(handle, offset, size), size)
     }
 
-    /// Leaves without a word. The server of this guest ends as well.
+    /// Closes the connection without FUSE_DESTROY. The server of this guest ends as well.
     fn leaves(mut self) -> std::io::Result<()> {
         self.socket.shutdown(Shutdown::Both).unwrap();
         self.server.take().unwrap().join().unwrap()
@@ -604,7 +604,7 @@ fn chains_that_break_the_rules_end_in_errors_and_the_server_lives() {
     assert_eq!(guest.waits(1, 1), [(slot, 0)]);
     guest.rings[1].free.push_back(slot);
     assert_eq!(guest.asks(STATFS, ROOT, &[], 80).unwrap().len(), 80);
-    // A head that is no descriptor breaks the ring, and only the ring: another guest is served.
+    // A head beyond the descriptor table breaks only this ring: another guest is served.
     let error = EventFd::new(0).unwrap();
     guest.front.set_vring_err(1, &error).unwrap();
     let failed = events(error);

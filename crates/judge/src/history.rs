@@ -12,9 +12,6 @@ use iodyno_stats::{ChangePointOptions, change_points, geometric_mean, prediction
 
 use crate::repeats;
 
-/// Number of runs without a change after which their level is the one to compare with.
-pub const STEADY_RUNS: usize = 5;
-
 /// The probability that a further steady run lies within its prediction.
 const LEVEL: f64 = 0.99;
 
@@ -221,7 +218,7 @@ fn newest(speeds: &[f64], levels: &[Level], margin: f64) -> NewestRun {
     };
     let steady = levels.iter().rev().find_map(|level| {
         let end = level.end.min(before.len());
-        (end.saturating_sub(level.start) >= STEADY_RUNS).then_some((level.start, end))
+        (end.saturating_sub(level.start) >= History::STEADY_RUNS).then_some((level.start, end))
     });
     let Some((start, end)) = steady else {
         return too_few;

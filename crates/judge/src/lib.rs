@@ -30,7 +30,7 @@ pub use compare::{
 pub use curves::curves;
 pub use doctor::examine;
 pub use findings::findings;
-pub use history::{STEADY_RUNS, history};
+pub use history::history;
 pub use observe::{ByNode, JOB, NODE, observe, observe_imported, observe_jobs, observe_nodes};
 pub use repeats::{noise_floor, repeats};
 pub use search::{Probe, next_load, search_answer};

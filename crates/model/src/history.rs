@@ -25,6 +25,11 @@ pub struct History {
     pub newest: NewestRun,
 }
 
+impl History {
+    /// Number of runs without a change after which their level is the one to compare with.
+    pub const STEADY_RUNS: usize = 5;
+}
+
 /// The trials of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HistoryPoint {

@@ -130,8 +130,9 @@ pub fn newest_words(history: &History) -> String {
     let newest = &history.newest;
     let Some(expected) = &newest.expected else {
         return format!(
-            "{}: {last} cannot be judged: that needs at least 5 runs of one level before it",
-            newest.verdict.name()
+            "{}: {last} cannot be judged: that needs at least {} runs of one level before it",
+            newest.verdict.name(),
+            History::STEADY_RUNS
         );
     };
     let (low, high) = expected.interval.unwrap_or((1.0, 1.0));
