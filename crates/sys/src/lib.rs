@@ -9,6 +9,7 @@
 
 mod aio;
 mod backend;
+pub mod bpf;
 mod clock;
 #[cfg(feature = "testing")]
 pub mod counting;
