@@ -64,6 +64,12 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
         cpu: cpu(workload, trial, &clones),
         servers: server_uses(trial),
         devices: device_summaries(workload, trial),
+        device_times: (trial.parts.iter())
+            .flat_map(|part| {
+                let times = part.host.device_times.iter().flatten();
+                times.map(|times| (part.node.clone(), times.clone()))
+            })
+            .collect(),
         shares: shares(workload, trial),
         behaviour,
         series,
@@ -146,17 +152,22 @@ fn common(workload: &Workload, trial: &Trial) -> Option<Point> {
 
 /// What one of several nodes did.
 fn node(workload: &Workload, part: &Part, by_frames: &HashMap<&str, u64>) -> NodeSummary {
-    let clones: Vec<&CloneResult> = part.clones.iter().collect();
-    let asked: Vec<f64> = workload.jobs.iter().flat_map(asked).collect();
     NodeSummary {
         name: part.node.clone(),
-        rows: rows(&clones, &asked, resolution(&clones)),
+        rows: node_rows(workload, part),
         measured_ns: part.measured_from_ns().zip(part.measured_until_ns()),
         longest_stall_ns: match &part.stalls {
             Some(stalls) => stalls.longest_ns(),
             None => by_frames.get(part.node.as_str()).copied().unwrap_or(0),
         },
     }
+}
+
+/// The rows of one node.
+pub(crate) fn node_rows(workload: &Workload, part: &Part) -> Vec<Row> {
+    let clones: Vec<&CloneResult> = part.clones.iter().collect();
+    let asked: Vec<f64> = workload.jobs.iter().flat_map(asked).collect();
+    rows(&clones, &asked, resolution(&clones))
 }
 
 /// Summary of all clones together, with every percentile that any job requests.

@@ -528,11 +528,13 @@ impl<'a> TrialRun<'a> {
                     }),
                     false => own,
                 };
-                (iodyno_judge::servers(&own), unseen(&own.telemetry))
+                let times = iodyno_judge::device_times(workload, &own);
+                (iodyno_judge::servers(&own), times, unseen(&own.telemetry))
             })
             .collect();
-        for (part, (servers, unseen)) in trial.parts.iter_mut().zip(sampled) {
+        for (part, (servers, times, unseen)) in trial.parts.iter_mut().zip(sampled) {
             part.host.servers = servers;
+            part.host.device_times = times;
             part.notes.extend(unseen);
         }
         trial.findings = iodyno_judge::findings(workload, &trial);

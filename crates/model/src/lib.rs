@@ -109,9 +109,10 @@ pub use operations::{
 };
 pub use pacing::{Arrival, DirectionRate, Flow, LatencyTarget, Pacing, ThinkTime};
 pub use part::{
-    BadBlock, ClockOffset, ClockRate, CloneResult, ControlGroupUse, CpuUse, DepthUse, DeviceUse,
-    DirectionResult, EndedBy, EngineUsed, ErrorCount, FileState, HostUse, MissedOps, OpInFlight,
-    Part, RunningStats, SampleStats, ServerUse, Settled, Stalls, Step, StepTime, VerifyResult,
+    BadBlock, ClockOffset, ClockRate, CloneResult, ControlGroupUse, CpuUse, DepthUse, DeviceTimes,
+    DeviceUse, DirectionResult, EndedBy, EngineUsed, ErrorCount, FileState, HostUse, MissedOps,
+    OpInFlight, Part, RunningStats, SampleStats, ServerUse, Settled, StageTimes, Stalls, Step,
+    StepTime, VerifyResult,
 };
 pub use plan::{
     BoundPlan, Configuration, FilePolicy, Plan, RoundOrder, Sampling, Settling, Source, Stopping,
@@ -131,9 +132,9 @@ pub use summary::{
     Row, SampledNode, Summary,
 };
 pub use telemetry::{
-    ARC, CGROUP, CPU, DISK, LOAD, MEMORY, NETWORK, OTHERS, POOL, PRESSURE, PROCESS, RECLAIM,
-    Reading, Sample, SamplerCost, SeriesColumn, SeriesGap, SeriesKind, SeriesRow, SeriesShape,
-    SeriesUnit, Telemetry, TelemetryBatch, Thinner,
+    ARC, BLOCK_BINS, CGROUP, CPU, DISK, LOAD, MEMORY, NETWORK, OTHERS, POOL, PRESSURE, PROCESS,
+    RECLAIM, Reading, Sample, SamplerCost, SeriesColumn, SeriesGap, SeriesKind, SeriesRow,
+    SeriesShape, SeriesUnit, Telemetry, TelemetryBatch, Thinner, block_bin_from,
 };
 pub use trial::{Outcome, Trial, TrialState};
 pub use verify::{BlockPattern, Checksum, HeaderFormat, LoadState, Verify, VerifyTrim};

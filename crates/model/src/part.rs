@@ -554,6 +554,9 @@ pub struct HostUse {
     /// Processes that the user named, one entry per name: servers under test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<ServerUse>,
+    /// Times of requests at the devices; `None`: they were not traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_times: Option<Vec<DeviceTimes>>,
     /// Limits of the harness's control groups that took effect; `None`: no CPU quota and no memory limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_group: Option<ControlGroupUse>,
@@ -610,6 +613,50 @@ impl ServerUse {
             0 => 0.0,
             span => self.cpu_ns() as f64 / span as f64,
         }
+    }
+}
+
+/// Times of the requests of a device in one direction, counted in the kernel over the measured time. They include requests of others.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeviceTimes {
+    /// Kernel name.
+    pub device: String,
+    /// `read`, `write`, `discard` or `flush`.
+    pub direction: String,
+    /// Number of requests that completed.
+    pub requests: u64,
+    /// Requests by completed ops of the jobs in this direction; `None`: there were no such ops.
+    pub requests_per_op: Option<f64>,
+    /// Mean service latency of these ops, ns.
+    pub op_ns: Option<f64>,
+    /// From the creation of a request to its issue to the driver.
+    pub queue: StageTimes,
+    /// From the issue to the completion.
+    pub service: StageTimes,
+}
+
+/// Times of requests in one stage.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct StageTimes {
+    /// The exact mean, ns.
+    pub mean_ns: f64,
+    /// Percentiles, ns, from bins that are at most a quarter wide.
+    pub p50_ns: f64,
+    /// The same.
+    pub p99_ns: f64,
+    /// The same.
+    pub p999_ns: f64,
+}
+
+impl DeviceTimes {
+    /// The rest of an op's time, ns: system call, file system, caches, completion. `None` if an op is not one request (between 0.95 and
+    /// 1.05), because then its time is not a sum of these.
+    pub fn above_ns(&self) -> Option<f64> {
+        let one = self
+            .requests_per_op
+            .is_some_and(|per_op| (0.95..=1.05).contains(&per_op));
+        let rest = self.op_ns? - self.queue.mean_ns - self.service.mean_ns;
+        (one && rest >= 0.0).then_some(rest)
     }
 }
 

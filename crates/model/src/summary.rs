@@ -3,8 +3,8 @@
 //! Built by `judge` and formatted by `report`. Not stored, because it follows from the trial.
 
 use crate::{
-    Behaviour, Direction, DirectionResult, EndedBy, EngineUsed, ErrorCount, Histogram, HostUse,
-    ServerUse, SteadyResult, VerifyResult,
+    Behaviour, DeviceTimes, Direction, DirectionResult, EndedBy, EngineUsed, ErrorCount, Histogram,
+    HostUse, ServerUse, SteadyResult, VerifyResult,
 };
 
 /// A latency percentile and its limitations.
@@ -202,6 +202,8 @@ pub struct Summary {
     pub servers: Vec<ServerUse>,
     /// Devices, top first.
     pub devices: Vec<DeviceSummary>,
+    /// Times of requests at the devices with the name of their node, if they were traced.
+    pub device_times: Vec<(String, DeviceTimes)>,
     /// Reads and writes of the lowest devices and of the jobs; empty if no device is known or no file was used.
     pub shares: Vec<DeviceShare>,
     /// The measured time, frame by frame.

@@ -11,7 +11,8 @@ mod thin;
 use serde::{Deserialize, Serialize};
 
 pub use columns::{
-    ARC, CGROUP, CPU, DISK, LOAD, MEMORY, NETWORK, OTHERS, POOL, PRESSURE, PROCESS, RECLAIM,
+    ARC, BLOCK_BINS, CGROUP, CPU, DISK, LOAD, MEMORY, NETWORK, OTHERS, POOL, PRESSURE, PROCESS,
+    RECLAIM, block_bin_from,
 };
 pub use thin::Thinner;
 
@@ -27,6 +28,9 @@ pub enum SeriesKind {
     Load,
     /// Block devices: [`DISK`].
     Disk,
+    /// Times of requests at block devices by device, direction and stage (`vda read queue`, `vda read device`):
+    /// [`SeriesColumn::block`]. Only if it was asked for.
+    Block,
     /// Pressure stall information by resource (`cpu`, `io`, `memory`, `irq`): [`PRESSURE`].
     Pressure,
     /// Memory: [`MEMORY`].
@@ -49,11 +53,12 @@ pub enum SeriesKind {
 
 impl SeriesKind {
     /// Every kind, in display order.
-    pub const ALL: [SeriesKind; 13] = [
+    pub const ALL: [SeriesKind; 14] = [
         SeriesKind::Cpu,
         SeriesKind::Interrupts,
         SeriesKind::Load,
         SeriesKind::Disk,
+        SeriesKind::Block,
         SeriesKind::Pressure,
         SeriesKind::Memory,
         SeriesKind::Reclaim,
@@ -72,6 +77,7 @@ impl SeriesKind {
             SeriesKind::Interrupts => "interrupts",
             SeriesKind::Load => "load",
             SeriesKind::Disk => "disk",
+            SeriesKind::Block => "block",
             SeriesKind::Pressure => "pressure",
             SeriesKind::Memory => "memory",
             SeriesKind::Reclaim => "reclaim",

@@ -33,6 +33,7 @@ use crate::timeline::{Timeline, VIRTUAL_START_NS};
 use crate::verify_records::{ClonePlaces, Recorder, recorded_places};
 use crate::wanted::{self, Wanted};
 use crate::worker::Signal;
+use iodyno_telemetry::may_trace_block;
 
 /// A clone that waits for its thread.
 #[derive(Debug)]
@@ -90,6 +91,12 @@ pub(crate) fn prepare(
         .map_err(|fault| Unready::Unprepared(vec![fault]))?;
     // A layout changes the environment, so it is read after the layout.
     exports::admit(plan)?;
+    if samples(plan) && plan.sampling.block_trace {
+        may_trace_block().map_err(|error| {
+            let fault = Diagnostic::error(format!("--trace block: {error}"));
+            Unready::Unprepared(vec![fault])
+        })?;
+    }
     let beside = wanted.iter().all(Wanted::ready) && !Site::lays_out(plan);
     let paths = wanted.iter().map(|wanted| wanted.path.clone());
     let environment = read_environment(paths.chain(Site::folder(plan)).collect(), beside);
@@ -273,6 +280,11 @@ fn make(
     Ok(())
 }
 
+/// Whether the host is sampled.
+fn samples(plan: &BoundPlan) -> bool {
+    !plan.workload.in_virtual_time() && plan.sampling.every_ns > 0
+}
+
 /// Begins to sample the host before the layout. `None`, or a note: see [`BackgroundSampler::open`].
 fn sample_layout(
     plan: &BoundPlan,
@@ -280,7 +292,7 @@ fn sample_layout(
     servers: &[u32],
     messages: &MessageSender,
 ) -> (Option<BackgroundSampler>, Option<String>) {
-    if plan.workload.in_virtual_time() || plan.sampling.every_ns == 0 {
+    if !samples(plan) {
         return (None, None);
     }
     let targets = environment::targets(&Roots::host(), paths);

@@ -182,6 +182,7 @@ fn scope(sampling: &Sampling, targets: &[TargetInfo], servers: &[u32]) -> Scope 
     Scope {
         every: Duration::from_nanos(sampling.every_ns.max(Sampling::LEAST_NS)),
         devices: Devices::Named(counters::devices(targets)),
+        block_trace: sampling.block_trace,
         pools: Pools::Named(pools::below(targets)),
         processes: (sampling.processes.iter())
             .map(|name| ProcessName {

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
     let scope = Scope {
         every,
         devices: Devices::All,
+        block_trace: false,
         pools: Pools::All,
         processes: Vec::new(),
         servers: Vec::new(),

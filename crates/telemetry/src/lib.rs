@@ -15,5 +15,5 @@ mod source;
 mod text;
 
 pub use collector::Collector;
-pub use samplers::{PoolReport, PoolRow, pool_reports};
+pub use samplers::{PoolReport, PoolRow, may_trace_block, pool_reports};
 pub use scope::{Devices, Pools, ProcessName, Scope};

@@ -45,6 +45,8 @@ pub struct Scope {
     pub every: Duration,
     /// Disks, partitions and mappings.
     pub devices: Devices,
+    /// Count the times of requests at the named devices in the kernel.
+    pub block_trace: bool,
     /// Pools.
     pub pools: Pools,
     /// The processes under test.

@@ -35,6 +35,7 @@ fn a_sample_allocates_its_rows_and_nothing_else() {
     write(root, "net/dev", interface);
     for devices in [Devices::All, Devices::Named(vec!["vda".to_owned()])] {
         let scope = Scope {
+            block_trace: false,
             every: Duration::from_secs(1),
             devices,
             pools: Pools::Named(Vec::new()),

@@ -70,6 +70,7 @@ fn watched(roots: &Roots, environment: &Environment, span: Nanos) -> Telemetry {
     let mut collector = Collector::open(
         roots,
         &Scope {
+            block_trace: false,
             every: EVERY,
             devices: Devices::Named(counters::devices(&environment.targets)),
             pools: Pools::Named(Vec::new()),

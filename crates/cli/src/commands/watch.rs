@@ -94,6 +94,7 @@ impl<'a> Monitor<'a> {
         let mut collector = Collector::open(
             &roots,
             &Scope {
+                block_trace: false,
                 every,
                 devices: Devices::All,
                 pools: Pools::All,

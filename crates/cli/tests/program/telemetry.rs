@@ -1,6 +1,7 @@
 //! Telemetry: sampled with every trial, shown, attributed to servers, and judged.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
@@ -422,7 +423,7 @@ fn the_cpu_wait_of_a_worker_next_to_a_busy_loop_is_recorded() {
     busy.kill().unwrap();
     busy.wait().unwrap();
     let share = trial["cpu"]["worker_run_delay_share"].as_f64();
-    match std::path::Path::new("/proc/self/schedstat").exists() {
+    match Path::new("/proc/self/schedstat").exists() {
         // The length of the wait depends on the scheduler.
         true => assert!(share.is_some_and(|share| share > 0.0), "{share:?}"),
         false => skip("the kernel has no schedstat"),
@@ -446,8 +447,7 @@ impl Group {
         });
         let mut tops = two.chain([format!("/sys/fs/cgroup/{controller}")]);
         let made = tops.find_map(|top| {
-            let folder = std::path::Path::new(&top)
-                .join(format!("iodyno-test-{name}-{}", std::process::id()));
+            let folder = Path::new(&top).join(format!("iodyno-test-{name}-{}", std::process::id()));
             std::fs::create_dir(&folder).ok()?;
             let group = Group(folder);
             let limited =
@@ -530,4 +530,77 @@ fn a_memory_limit_of_the_control_group_is_recorded() {
         node["host"]["control_group"]["memory_limit_hits"].is_u64(),
         "{node}"
     );
+}
+
+#[test]
+fn requests_are_traced_at_the_devices_and_not_compared_with_untraced_ones() {
+    let home = Home::new();
+    let Some(disk) = FileSystem::ext4(&home, 256) else {
+        return;
+    };
+    let job =
+        "[t]\nioengine=psync\nrw=randread\nbs=4k\nsize=16m\nruntime=2500ms\ntime_based\ndirect=1\n";
+    home.file("job.fio", job);
+    let on = format!("ext4={}", disk.folder.display());
+    let run = ["run", "job.fio", "--on", &on, "--sample-every", "200ms"];
+    let traced = home.iodyno(&[&run[..], &["--trace", "block"]].concat());
+    if traced.stderr.contains("cannot trace block devices") {
+        return crate::harness::skip("this kernel does not describe its types");
+    }
+    traced.succeeds();
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    let times = shown["trials"][0]["device_times"]
+        .as_array()
+        .unwrap()
+        .clone();
+    let device = disk.device().trim_start_matches("/dev/");
+    let of = |times: &&Value| times["device"] == device && times["direction"] == "read";
+    let read = times.iter().find(of).unwrap();
+    assert!(read["requests"].as_u64().unwrap() > 0, "{read}");
+    let mean = |stage: &str| read[stage]["mean_ns"].as_f64().unwrap();
+    assert!(mean("service") > mean("queue"), "{read}");
+    assert!(read["op_ns"].as_f64().unwrap() > mean("service"), "{read}");
+    let text = home.iodyno(&["show", "last"]).succeeds().stdout;
+    assert!(
+        text.contains(&format!("requests {device} read: ")),
+        "{text}"
+    );
+    let rows = home
+        .iodyno(&["show", "last", "--series", "block"])
+        .succeeds();
+    assert!(
+        rows.stdout.contains(&format!("{device} read device")),
+        "{}",
+        rows.stdout
+    );
+    home.iodyno(&run).succeeds();
+    let compared = home.iodyno(&["compare", "1", "2"]).succeeds().stdout;
+    assert!(compared.contains("requests traced"), "{compared}");
+}
+
+#[test]
+fn tracing_without_the_permission_names_the_capability_before_anything_is_written() {
+    let home = Home::new();
+    home.file("job.fio", JOB);
+    let mut command = match crate::harness::root() {
+        true => {
+            let mut command = home.program(Path::new("setpriv"));
+            command
+                .arg("--bounding-set=-all")
+                .arg(env!("CARGO_BIN_EXE_iodyno"));
+            command
+        }
+        false => home.program(Path::new(env!("CARGO_BIN_EXE_iodyno"))),
+    };
+    command.args(["run", "job.fio", "--trace", "block"]);
+    let done = Running::of(command).done();
+    if done.stderr.contains("setpriv") || done.stderr.contains("/sys/kernel/btf") {
+        return crate::harness::skip(&done.stderr);
+    }
+    assert!(done.stderr.contains("CAP_BPF"), "{}", done.stderr);
+    let left: Vec<_> = std::fs::read_dir(home.work()).unwrap().collect();
+    assert!(!left.iter().any(|entry| {
+        let name = entry.as_ref().unwrap().file_name();
+        name.to_string_lossy().starts_with("t.0")
+    }));
 }

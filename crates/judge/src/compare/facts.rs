@@ -8,7 +8,7 @@ use iodyno_units::{Bytes, Nanos, fio_size_factor};
 
 use super::comparability::differ_in_counts;
 use super::words;
-use crate::observe::{FULLNESS, SETTLED, default_option, known_default};
+use crate::observe::{FULLNESS, SETTLED, TRACED, default_option, known_default};
 
 /// Result of comparing the facts of two sides.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -157,6 +157,10 @@ fn default_value(
     with: &[&Observation],
     without: &[&Observation],
 ) -> Option<String> {
+    let own = |side: &[&Observation]| side.iter().all(|o| o.source.is_none());
+    if name == TRACED && own(without) {
+        return Some("no".to_owned());
+    }
     if class != FactClass::Workload || !without.iter().all(|o| o.options_complete) {
         return None;
     }

@@ -22,6 +22,8 @@ pub(crate) const FULLNESS: &str = "fullness";
 
 /// Whether the host was idle, with empty caches, before the trial.
 pub(crate) const SETTLED: &str = "settled";
+/// Whether requests at block devices were traced, which costs CPU time.
+pub(crate) const TRACED: &str = "requests traced";
 
 /// Options that the kernel's mount layer handles for every file system.
 const COMMON_OPTIONS: [&str; 16] = [
@@ -374,6 +376,13 @@ fn host(trial: &Trial, found: &mut Vec<Fact>) {
         SETTLED,
         Values::of(settled.map(|settled| settled.to_string())),
     );
+    // Only of traced trials: see `default_value` of the comparison.
+    let traced = trial
+        .parts
+        .iter()
+        .filter(|part| part.host.device_times.is_some());
+    let traced = traced.map(|_| "yes".to_owned());
+    add(found, FactClass::Host, TRACED, Values::of(traced));
     add(
         found,
         FactClass::Program,

@@ -19,7 +19,7 @@ use iodyno_model::{
 };
 
 pub use by_node::ByNode;
-pub(crate) use facts::{FULLNESS, SETTLED};
+pub(crate) use facts::{FULLNESS, SETTLED, TRACED};
 pub(crate) use figures::completion_ns;
 pub(crate) use options::{default_option, known_default};
 

@@ -4,6 +4,7 @@
 //! quotients of them, and all are computed here: one file per family, most of them a table of names and formulas. A
 //! quotient with a denominator of 0 is unknown, never 0.
 
+mod block;
 mod cpu;
 mod disk;
 mod host;
@@ -22,6 +23,7 @@ use std::collections::BTreeMap;
 
 use iodyno_model::{FigureColumn, FigureRow, FigureTable, SeriesKind, SeriesUnit, Telemetry};
 
+pub use block::device_times;
 pub(crate) use cpu::{DISJOINT, share};
 pub use interrupts::balance;
 pub(crate) use interrupts::cpu_number;
@@ -52,6 +54,7 @@ pub fn figures(telemetry: &Telemetry, kind: SeriesKind, every_ns: Option<u64>) -
         SeriesKind::Interrupts => interrupts::drawn(&series),
         SeriesKind::Load => each(&series, kind, host::LOAD),
         SeriesKind::Disk => each(&series, kind, disk::DISK),
+        SeriesKind::Block => block::drawn(&series),
         SeriesKind::Pressure => each(&series, kind, host::PRESSURE),
         SeriesKind::Memory => each(&series, kind, host::MEMORY),
         SeriesKind::Reclaim => each(&series, kind, host::RECLAIM),

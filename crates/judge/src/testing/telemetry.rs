@@ -127,6 +127,7 @@ fn columns(kind: SeriesKind, rows: &[(&'static str, Named)]) -> Vec<SeriesColumn
         SeriesKind::Cgroup => CGROUP,
         SeriesKind::Process => PROCESS,
         SeriesKind::Others => OTHERS,
+        SeriesKind::Block => return SeriesColumn::block(),
         SeriesKind::Interrupts => {
             let cpus = rows.first().map_or(&[][..], |(_, named)| named);
             let column = |(name, _): &(&str, u64)| SeriesColumn {

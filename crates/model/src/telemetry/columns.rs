@@ -180,7 +180,30 @@ pub const OTHERS: &Columns = &[
     ("written_bytes", Bytes, Count),
 ];
 
+/// The number of bins of a histogram of [`SeriesColumn::block`]; the last one also counts what is longer.
+pub const BLOCK_BINS: usize = 128;
+
+/// The shortest time of such a bin, ns. Bins up to 7 are of 1 ns; above, each octave has 4.
+pub const fn block_bin_from(bin: usize) -> u64 {
+    match bin {
+        0..8 => bin as u64,
+        _ => ((4 + bin % 4) as u64) << (bin / 4 - 1),
+    }
+}
+
 impl SeriesColumn {
+    /// Times of requests at block devices: their sum, and a column of counts for each bin, with its shortest time as its name.
+    pub fn block() -> Vec<SeriesColumn> {
+        let sum = ("sum".to_owned(), Nanos);
+        let bins = (0..BLOCK_BINS).map(|bin| (block_bin_from(bin).to_string(), Number));
+        let column = |(name, unit)| SeriesColumn {
+            name,
+            unit,
+            reading: Count,
+        };
+        std::iter::once(sum).chain(bins).map(column).collect()
+    }
+
     /// The columns of a table.
     pub fn of(table: &Columns) -> Vec<SeriesColumn> {
         let column = |(name, unit, reading): &(&str, SeriesUnit, Reading)| SeriesColumn {
@@ -189,5 +212,19 @@ impl SeriesColumn {
             reading: *reading,
         };
         table.iter().map(column).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_follow_each_other_and_are_at_most_a_quarter_wide() {
+        for bin in 1..=BLOCK_BINS {
+            let (from, to) = (block_bin_from(bin - 1), block_bin_from(bin));
+            assert!(from < to, "{bin}");
+            assert!(from < 8 || (to - from) * 4 <= from, "{bin}");
+        }
     }
 }

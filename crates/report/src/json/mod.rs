@@ -11,10 +11,10 @@ mod tests;
 mod work;
 
 use iodyno_model::{
-    Comparison, DeviceShare, DeviceSummary, Direction, DirectionFrame, EndedBy, ErrorCount,
-    Finding, Frame, GroupSummary, Histogram, MissedOps, NodeStalls, NodeSummary, OpInFlight, Point,
-    Quantile, Row, SampledNode, SearchAnswer, ServerUse, SteadyResult, StepTime, Summary, Trial,
-    Workload, errno_name, printable,
+    Comparison, DeviceShare, DeviceSummary, DeviceTimes, Direction, DirectionFrame, EndedBy,
+    ErrorCount, Finding, Frame, GroupSummary, Histogram, MissedOps, NodeStalls, NodeSummary,
+    OpInFlight, Point, Quantile, Row, SampledNode, SearchAnswer, ServerUse, StageTimes,
+    SteadyResult, StepTime, Summary, Trial, Workload, errno_name, printable,
 };
 use serde::Serialize;
 
@@ -120,6 +120,8 @@ object!(TrialDocument<'a>(view in &'a TrialView<'a>) {
     // Processes under test.
     servers [opt]: Some(list(&view.summary.servers, ServerView)).filter(|it| !it.is_empty()),
     devices: list(&view.summary.devices, DeviceView),
+    // Times of requests at the devices, if they were traced.
+    device_times [opt]: Some(list(&view.summary.device_times, TimesView)).filter(|it| !it.is_empty()),
     // Bytes of the lowest devices ÷ bytes of the jobs.
     device_shares: list(&view.summary.shares, ShareView),
     behaviour: view.summary.behaviour,
@@ -366,6 +368,29 @@ object!(ServerView<'a>(server in &'a ServerUse) {
     memory_bytes: server.memory,
     read_bytes: server.read_bytes,
     written_bytes: server.written_bytes,
+});
+
+object!(TimesView<'a>(times in &'a (String, DeviceTimes)) {
+    node [opt]: Some(&times.0).filter(|node| !node.is_empty()),
+    device: times.1.device,
+    direction: times.1.direction,
+    requests: times.1.requests,
+    requests_per_op: times.1.requests_per_op,
+    // Mean service latency of the jobs' ops in this direction.
+    op_ns: times.1.op_ns,
+    // The rest of it, if an op is one request.
+    above_ns: times.1.above_ns(),
+    // From the creation of a request to its issue.
+    queue: StageView(&times.1.queue),
+    // From its issue to its completion.
+    service: StageView(&times.1.service),
+});
+
+object!(StageView<'a>(stage in &'a StageTimes) {
+    mean_ns: stage.mean_ns,
+    p50_ns: stage.p50_ns,
+    p99_ns: stage.p99_ns,
+    p999_ns: stage.p999_ns,
 });
 
 object!(ShareView<'a>(share in &'a DeviceShare) {

@@ -97,6 +97,7 @@ fn facts(
         ("server", layers::servers(summary)),
         ("device", one(device(summary))),
         ("layers", layers::layers(summary, trial)),
+        ("requests", layers::device_times(summary)),
         ("verify", one(verify(summary))),
         ("syncs", one(syncs(workload, trial, findings))),
         ("steps", one(steps(trial, cycles.as_ref()))),

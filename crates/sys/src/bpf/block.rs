@@ -19,10 +19,9 @@ use super::btf::{Btf, BtfError};
 use super::{Attached, LoadError, Map, MapKind};
 use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use Size::{Eight, Four};
+use iodyno_model::BLOCK_BINS as BINS;
 use thiserror::Error;
 
-/// The number of bins of a histogram; the last one also counts what is longer.
-pub const BINS: usize = 256;
 /// Devices that can be traced at once.
 pub const MOST_DEVICES: usize = 8;
 /// Hardware queues of a device, and requests in flight in each: others are not seen.
@@ -78,7 +77,7 @@ impl Direction {
 pub struct Stage {
     /// Their sum, ns.
     pub sum_ns: u64,
-    /// How many were in each bin: see [`bin_from`].
+    /// How many were in each bin: see [`iodyno_model::block_bin_from`].
     pub bins: [u64; BINS],
 }
 
@@ -91,26 +90,21 @@ pub struct Requests {
     pub device: Stage,
 }
 
-/// The shortest time of a bin, ns. Bins up to 15 are of 1 ns; above, each octave has 8.
-#[must_use]
-pub const fn bin_from(bin: usize) -> u64 {
-    match bin {
-        0..16 => bin as u64,
-        _ => ((8 + bin % 8) as u64) << (bin / 8 - 1),
-    }
-}
-
 /// Why block devices cannot be traced.
 #[derive(Debug, Error)]
 pub enum TraceError {
     /// The kernel does not describe its types.
-    #[error("this kernel cannot trace block devices: {TYPES}: {0} (it was built without CONFIG_DEBUG_INFO_BTF)")]
+    #[error(
+        "this kernel cannot trace block devices: {TYPES}: {0} (it was built without CONFIG_DEBUG_INFO_BTF)"
+    )]
     NoTypes(io::Error),
     /// It describes them differently.
     #[error("this kernel cannot trace block devices: {0}")]
     Types(#[from] BtfError),
     /// Without CAP_BPF.
-    #[error("tracing block devices needs the capability CAP_BPF and CAP_PERFMON: {0} (run as root, or: sudo setcap cap_bpf,cap_perfmon+ep on the program)")]
+    #[error(
+        "tracing block devices needs the capability CAP_BPF and CAP_PERFMON: {0} (run as root, or: sudo setcap cap_bpf,cap_perfmon+ep on the program)"
+    )]
     NotPermitted(io::Error),
     /// The kernel refused a program.
     #[error("the kernel refused the program that traces block devices: {0}: {1}")]
@@ -169,10 +163,19 @@ pub struct BlockTrace {
 }
 
 impl BlockTrace {
-    /// Begins to count the requests of these devices.
+    /// Finds out whether this process may trace, without tracing a device.
     ///
     /// # Errors
-    /// A missing permission; a kernel without the tracepoints; too many devices.
+    /// As `begin`.
+    pub fn probe() -> Result<(), TraceError> {
+        // The kernel gives these numbers to no device.
+        BlockTrace::begin(&[Device { major: 0, minor: 0 }]).map(drop)
+    }
+
+    /// Begins to count the requests of these devices, of which there is at least one.
+    ///
+    /// # Errors
+    /// A missing permission; a kernel without the tracepoints; no devices, or too many.
     pub fn begin(devices: &[Device]) -> Result<BlockTrace, TraceError> {
         if devices.len() > MOST_DEVICES {
             return Err(TraceError::TooMany(devices.len()));
@@ -180,9 +183,9 @@ impl BlockTrace {
         let btf = Btf::parse(&std::fs::read(TYPES).map_err(TraceError::NoTypes)?)?;
         let fields = Fields::of(&btf)?;
         let places = (devices.len() as u32) << (QUEUES_BITS + TAGS_BITS);
-        let issued = Map::new(MapKind::Array, places.max(1), 8).map_err(TraceError::of)?;
+        let issued = Map::new(MapKind::Array, places, 8).map_err(TraceError::of)?;
         let keys = devices.len() * Direction::ALL.len();
-        let counts = Map::new(MapKind::PerCpuArray, keys.max(1) as u32, WORDS as u32 * 8);
+        let counts = Map::new(MapKind::PerCpuArray, keys as u32, WORDS as u32 * 8);
         let counts = counts.map_err(TraceError::of)?;
         let licence = c"Dual MIT/GPL";
         let programs = (
@@ -218,7 +221,9 @@ impl BlockTrace {
                 sum_ns: self.values[sum as usize],
                 bins: [0; BINS],
             };
-            stage.bins.copy_from_slice(&self.values[bins as usize..][..BINS]);
+            stage
+                .bins
+                .copy_from_slice(&self.values[bins as usize..][..BINS]);
             stage
         };
         Ok(Requests {
@@ -377,11 +382,11 @@ fn count(a: &mut Assembler, time: Reg, sum: i16, bins: i16) {
     a.load(Eight, R1, R0, sum * 8);
     a.alu(Alu::Add, R1, time);
     a.store(Eight, R0, sum * 8, R1);
-    // R2 = floor(log2(time)), for times from 16 ns on.
+    // R2 = floor(log2(time)), for times from 8 ns on.
     let bin = a.label();
     a.alu(Alu::Move, R1, time);
     let small = a.label();
-    a.alu_number(Alu::Move, R3, 16);
+    a.alu_number(Alu::Move, R3, 8);
     a.jump_if_reg(If::Below, R1, R3, small);
     a.alu_number(Alu::Move, R2, 0);
     for bits in [32, 16, 8, 4, 2, 1] {
@@ -394,14 +399,14 @@ fn count(a: &mut Assembler, time: Reg, sum: i16, bins: i16) {
         a.alu_number(Alu::Add, R2, bits);
         a.place(below);
     }
-    // R1 = 8 × (log2 − 2) + the next three bits: see `bin_from`.
+    // R1 = 4 × (log2 − 1) + the next two bits: see `block_bin_from`.
     a.alu(Alu::Move, R1, time);
     a.alu(Alu::Move, R3, R2);
-    a.alu_number(Alu::Sub, R3, 3);
+    a.alu_number(Alu::Sub, R3, 2);
     a.alu(Alu::ShiftRight, R1, R3);
-    a.alu_number(Alu::And, R1, 7);
-    a.alu_number(Alu::Sub, R2, 2);
-    a.alu_number(Alu::ShiftLeft, R2, 3);
+    a.alu_number(Alu::And, R1, 3);
+    a.alu_number(Alu::Sub, R2, 1);
+    a.alu_number(Alu::ShiftLeft, R2, 2);
     a.alu(Alu::Add, R1, R2);
     a.place(small);
     a.jump_if(If::Below, R1, BINS as u32, bin);
@@ -422,16 +427,9 @@ mod tests {
     use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
     use std::process::Command;
 
-    use super::*;
+    use iodyno_model::block_bin_from;
 
-    #[test]
-    fn bins_follow_each_other_and_are_at_most_an_eighth_wide() {
-        for bin in 1..BINS {
-            let (from, to) = (bin_from(bin - 1), bin_from(bin));
-            assert!(from < to, "{bin}");
-            assert!(from < 16 || (to - from) * 8 <= from, "{bin}");
-        }
-    }
+    use super::*;
 
     /// A loop device of a file, detached when dropped.
     struct Loop {
@@ -456,7 +454,9 @@ mod tests {
 
     impl Drop for Loop {
         fn drop(&mut self) {
-            let _ = Command::new("losetup").args(["--detach", &self.path]).status();
+            let _ = Command::new("losetup")
+                .args(["--detach", &self.path])
+                .status();
         }
     }
 
@@ -464,7 +464,10 @@ mod tests {
     fn every_write_to_a_device_is_counted_with_its_times() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("image");
-        std::fs::File::create(&file).unwrap().set_len(1 << 20).unwrap();
+        std::fs::File::create(&file)
+            .unwrap()
+            .set_len(1 << 20)
+            .unwrap();
         let device = match Loop::on(&file) {
             Ok(device) => device,
             Err(error) => {
@@ -483,7 +486,10 @@ mod tests {
             major: libc::major(number),
             minor: libc::minor(number),
         };
-        let other = Device { major: 4095, minor: 1 };
+        let other = Device {
+            major: 4095,
+            minor: 1,
+        };
         let mut trace = match BlockTrace::begin(&[other, of]) {
             Ok(trace) => trace,
             Err(error @ (TraceError::NotPermitted(_) | TraceError::NoTypes(_))) => {
@@ -508,10 +514,19 @@ mod tests {
         assert!(writes.device.sum_ns > 0);
         assert!(writes.device.sum_ns + writes.queue.sum_ns <= took);
         let within = writes.device.bins.iter().enumerate();
-        let least: u64 = within.map(|(bin, count)| bin_from(bin) * count).sum();
+        let least: u64 = within.map(|(bin, count)| block_bin_from(bin) * count).sum();
         assert!(least <= writes.device.sum_ns, "{least}");
+        // Each is shorter than the beginning of the next bin.
+        let within = writes.device.bins.iter().enumerate();
+        let most: u64 = within
+            .map(|(bin, count)| block_bin_from(bin + 1) * count)
+            .sum();
+        assert!(most > writes.device.sum_ns, "{most}");
         let none = trace.read(0, Direction::Write).unwrap();
         assert_eq!(none.device.sum_ns, 0);
-        assert!(trace.read(2, Direction::Write).is_err(), "there are two devices");
+        assert!(
+            trace.read(2, Direction::Write).is_err(),
+            "there are two devices"
+        );
     }
 }

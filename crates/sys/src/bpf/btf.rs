@@ -64,7 +64,8 @@ impl Btf {
             let start = header.checked_add(offset)?;
             bytes.get(start..start.checked_add(length)?)
         };
-        let types = section(word(8)?, word(12)?).ok_or(BtfError::Malformed("its types end early"))?;
+        let types =
+            section(word(8)?, word(12)?).ok_or(BtfError::Malformed("its types end early"))?;
         let strings =
             section(word(16)?, word(20)?).ok_or(BtfError::Malformed("its names end early"))?;
         let words = types

@@ -170,7 +170,9 @@ impl Map {
         // SAFETY: the kernel reads a key of 4 bytes, and writes one value for each possible CPU, for which there is room.
         unsafe { bpf(Command::MapLookup, &mut attributes)? };
         for value in values.chunks_exact(words) {
-            into.iter_mut().zip(value).for_each(|(sum, word)| *sum += word);
+            into.iter_mut()
+                .zip(value)
+                .for_each(|(sum, word)| *sum += word);
         }
         Ok(())
     }
@@ -204,7 +206,12 @@ enum LoadError {
 
 impl Attached {
     /// Loads a program and attaches it to a tracepoint, given as the id of the type `btf_trace_…`.
-    fn load(name: &str, code: &[u64], tracepoint: u32, licence: &CStr) -> Result<Attached, LoadError> {
+    fn load(
+        name: &str,
+        code: &[u64],
+        tracepoint: u32,
+        licence: &CStr,
+    ) -> Result<Attached, LoadError> {
         let mut log = vec![0u8; LOG];
         let mut attributes = ProgramLoad {
             kind: TRACING,
@@ -220,7 +227,11 @@ impl Attached {
         };
         // The last byte stays 0.
         let named = name.as_bytes().iter().take(15);
-        attributes.name.iter_mut().zip(named).for_each(|(to, from)| *to = *from);
+        attributes
+            .name
+            .iter_mut()
+            .zip(named)
+            .for_each(|(to, from)| *to = *from);
         // SAFETY: code, licence, log outlive the call, and their lengths are those in the structure.
         let loaded = unsafe { bpf_fd(Command::ProgramLoad, &mut attributes) };
         let program = loaded.map_err(|error| {

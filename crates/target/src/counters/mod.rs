@@ -93,8 +93,9 @@ impl Snapshot {
                 )
             }),
             clock_drift_ns: drift_ns(earlier.wall, self.wall, span.as_nanos() as i128),
-            // Named processes are sampled and have no counters here.
+            // Named processes are sampled, and requests traced: they have no counters here.
             servers: Vec::new(),
+            device_times: None,
             control_group: self.groups.since(&earlier.groups),
         }
     }

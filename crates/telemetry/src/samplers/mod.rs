@@ -2,6 +2,7 @@
 
 mod arc;
 mod background;
+mod block;
 mod cgroup;
 mod cpu;
 mod disk;
@@ -22,6 +23,7 @@ mod reclaim;
 
 use iodyno_target::Roots;
 
+pub use block::may_trace_block;
 pub use pool_text::{PoolReport, PoolRow, pool_reports};
 
 use crate::sampler::Sampler;
@@ -44,6 +46,9 @@ pub(crate) fn open(roots: &Roots, scope: &Scope) -> Vec<Box<dyn Sampler>> {
     if !none {
         let disk = disk::Disk::open(roots, &scope.devices, &pool_devices);
         all.push(Box::new(disk));
+    }
+    if scope.block_trace {
+        all.extend(block::Block::open(roots, &scope.devices).map(boxed));
     }
     all.push(Box::new(pressure::Pressure::open(roots)));
     all.push(Box::new(memory::Memory::open(roots, page_size)));

@@ -16,6 +16,7 @@ fn scope(processes: &[&str], own: &[u32]) -> Scope {
     Scope {
         every: Duration::from_secs(1),
         devices: Devices::All,
+        block_trace: false,
         pools: Pools::Named(Vec::new()),
         processes: processes
             .iter()

@@ -43,6 +43,7 @@ fn scope(pools: Pools, every: Duration) -> Scope {
     Scope {
         every,
         devices: Devices::Named(Vec::new()),
+        block_trace: false,
         pools,
         processes: Vec::new(),
         servers: Vec::new(),

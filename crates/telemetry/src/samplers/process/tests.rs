@@ -11,6 +11,7 @@ fn scope(names: &[ProcessName], servers: &[u32]) -> Scope {
     Scope {
         every: Duration::from_secs(1),
         devices: Devices::Named(Vec::new()),
+        block_trace: false,
         pools: Pools::Named(Vec::new()),
         processes: names.to_vec(),
         servers: servers.to_vec(),
