@@ -27,7 +27,7 @@ Examples:
   iodyno fio --output-format=json --output=result.json job.fio
 
 Write `--store`, `--color` and `-v` before `fio`; `--sample NAME` (a server process whose CPU time is
-measured) and `--sample-every TIME` directly after it; `--no-store`, `-q` (no warnings), `--destroy`
+measured), `--sample-every TIME` and `--trace block` directly after it; `--no-store`, `-q` (no warnings), `--destroy`
 and `--dry-run` (print what a run would do) anywhere. IODYNO_STORE, IODYNO_NO_STORE=1 and IODYNO_QUIET=1 do the same in scripts that cannot be
 changed. A device that contains data is written only with `--destroy`, unless iodyno wrote that data.
 `iodyno check FILE` checks a job file.")]
@@ -96,7 +96,7 @@ Examples:
 
 Write `--store`, `--color` and `-v` before `fileio`; `--no-store`, `-q` (no warnings), `--on`, `--node`,
 `--node-binary`, `--rounds`, `--no-settle`, `--name`, `--dry-run` (print what a run would do), `--sample NAME` (a server process whose
-CPU time is measured) and `--sample-every TIME` directly after it.
+CPU time is measured), `--sample-every TIME` and `--trace block` directly after it.
 IODYNO_STORE, IODYNO_NO_STORE=1 and IODYNO_QUIET=1 do the same in scripts that cannot be changed.
 `iodyno show last` shows the trial.")]
 pub(crate) struct FileioArgs {

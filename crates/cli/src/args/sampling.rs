@@ -19,7 +19,7 @@ pub(crate) struct SamplingArgs {
 
     /// Count the times of requests at the block devices below the targets, in the kernel.
     ///
-    /// Adds about 1 µs of CPU time to each request. Needs CAP_BPF and CAP_PERFMON.
+    /// Adds up to 1 µs of CPU time to each request. Needs CAP_BPF and CAP_PERFMON.
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) trace: Option<TraceChoice>,
 }

@@ -422,6 +422,7 @@ fn count(a: &mut Assembler, time: Reg, sum: i16, bins: i16) {
 }
 
 #[cfg(test)]
+#[allow(clippy::print_stderr, reason = "tests print why they were skipped")]
 mod tests {
     use std::fs::OpenOptions;
     use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -471,7 +472,7 @@ mod tests {
         let device = match Loop::on(&file) {
             Ok(device) => device,
             Err(error) => {
-                eprintln!("skipped: no loop device: {error}");
+                eprintln!("SKIPPED: no loop device: {error}");
                 return;
             }
         };
@@ -493,7 +494,7 @@ mod tests {
         let mut trace = match BlockTrace::begin(&[other, of]) {
             Ok(trace) => trace,
             Err(error @ (TraceError::NotPermitted(_) | TraceError::NoTypes(_))) => {
-                eprintln!("skipped: {error}");
+                eprintln!("SKIPPED: {error}");
                 return;
             }
             Err(error) => panic!("{error}"),

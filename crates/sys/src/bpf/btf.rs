@@ -182,6 +182,7 @@ impl Btf {
 }
 
 #[cfg(test)]
+#[allow(clippy::print_stderr, reason = "tests print why they were skipped")]
 mod tests {
     use proptest::prelude::*;
 
@@ -237,7 +238,7 @@ mod tests {
     #[test]
     fn the_description_of_this_kernel_has_the_fields_of_requests() {
         let Ok(bytes) = std::fs::read("/sys/kernel/btf/vmlinux") else {
-            eprintln!("skipped: this kernel does not describe its types (/sys/kernel/btf/vmlinux)");
+            eprintln!("SKIPPED: this kernel does not describe its types (/sys/kernel/btf/vmlinux)");
             return;
         };
         let btf = Btf::parse(&bytes).unwrap();

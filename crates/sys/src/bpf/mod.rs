@@ -237,8 +237,8 @@ impl Attached {
         let program = loaded.map_err(|error| {
             let text = String::from_utf8_lossy(&log);
             let lines = text.trim_end_matches('\0').lines();
-            let told = lines.filter(|line| !line.starts_with("processed "));
-            LoadError::Refused(error, told.last().unwrap_or_default().to_owned())
+            let mut told = lines.filter(|line| !line.starts_with("processed "));
+            LoadError::Refused(error, told.next_back().unwrap_or_default().to_owned())
         })?;
         let mut attributes = TracepointOpen {
             program: program.as_raw_fd() as u32,

@@ -141,6 +141,7 @@ l2_misses                       4    8797
 
     fn open(folder: &std::path::Path, pools: Pools) -> Option<Box<dyn Sampler>> {
         let scope = Scope {
+            block_trace: false,
             every: Duration::from_secs(1),
             devices: Devices::All,
             pools,

@@ -97,6 +97,7 @@ impl Host {
 
     pub(crate) fn open(&self, devices: Devices) -> Collector {
         let scope = Scope {
+            block_trace: false,
             every: Duration::from_secs(1),
             devices,
             pools: Pools::Named(Vec::new()),

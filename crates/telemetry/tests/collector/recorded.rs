@@ -116,6 +116,7 @@ fn grown(from: &[(String, [u64; 2])], to: &[(String, [u64; 2])], name: &str) -> 
 fn the_times_of_this_hosts_cpus_are_reported() {
     let used = |cpus: &[(String, [u64; 2])]| -> u64 { cpus.iter().flat_map(|cpu| cpu.1).sum() };
     let scope = Scope {
+        block_trace: false,
         every: Duration::from_millis(200),
         devices: Devices::All,
         pools: Pools::Named(Vec::new()),
