@@ -58,6 +58,8 @@ pub struct Settings {
     pub writeback: bool,
     /// Honour `O_DIRECT` of the client; otherwise it is removed.
     pub direct_io: bool,
+    /// Each read and write takes longer by this.
+    pub delay: Duration,
 }
 
 /// The reply of a request, as its buffers see it.

@@ -6,15 +6,18 @@
 //!
 //! # The policy `adaptive`
 //!
-//! A hand-off costs about as much as a cached read, and a queue's thread that works a slow request itself lets all others wait. Therefore:
+//! A hand-off costs about as much as a cached read, and a queue's thread that waits for storage lets all other requests wait. What the pool
+//! saves is this waiting; the CPU time of a request is the same in each thread, and a pool saves of it only where there are processors that
+//! neither the client nor the queue's thread uses. Therefore:
 //!
-//! - Requests whose smoothed service time is at most the cost of a hand-off (measured when the pool starts) are worked inline.
-//! - Of slower ones, the queue's thread keeps as many as it can work while the pool's threads are woken for others that wait, and hands over
+//! - Requests are worked inline whose smoothed service time, or whose part of it that the pool could save, is at most the cost of a hand-off
+//!   (measured when the pool starts).
+//! - Of the others, the queue's thread keeps as many as it can work while the pool's threads are woken for others that wait, and hands over
 //!   the rest.
 //! - If the client has one request in flight at a time, there is nothing that could wait, and the hand-off would only add to the latency.
 //!   Then the request is worked inline, unless it is so slow ([`ALONE_AT_MOST`]) that what it gains is less than what is lost if another
 //!   request arrives. A client has more in flight if a request is there before the one that is worked was answered.
-//! - Some requests of classes that are little slower than a hand-off are worked inline, so that an estimate that was raised by a busy host
+//! - Some requests of classes that would save little more than a hand-off are worked inline, so that an estimate that was raised by a busy host
 //!   can fall again.
 
 use std::fmt;
@@ -31,6 +34,8 @@ const TRIED: u32 = 32;
 const TRIED_AT_MOST: u64 = 4;
 /// A batch's inline work is interrupted after this many hand-offs, and the rest is divided anew.
 const INTERRUPTED_AFTER: u64 = 4;
+/// A pool saves CPU time on hosts with at least this many processors: one for the client, one for the queue's thread, and as many others.
+const SPARE_CPUS: usize = 4;
 /// The weight of a new value in an estimate is one by this.
 const WEIGHT: u64 = 8;
 
@@ -132,16 +137,23 @@ impl Class {
 #[derive(Debug)]
 pub struct Estimates {
     hand_off_ns: AtomicU64,
+    cpus: usize,
     /// 0: unknown.
     service_ns: [AtomicU64; CLASSES],
+    /// The part of it in which the thread waited: for storage or for a lock. [`UNKNOWN`]: unknown.
+    waited_ns: [AtomicU64; CLASSES],
 }
 
+const UNKNOWN: u64 = u64::MAX;
+
 impl Estimates {
-    /// Nothing is known but the cost of a hand-off, ns.
+    /// Nothing is known but the cost of a hand-off, ns, and the number of processors that the server may use.
     #[must_use]
-    pub fn new(hand_off_ns: u64) -> Estimates {
+    pub fn new(hand_off_ns: u64, cpus: usize) -> Estimates {
         Estimates {
             hand_off_ns: hand_off_ns.max(1).into(),
+            cpus,
+            waited_ns: [const { AtomicU64::new(UNKNOWN) }; CLASSES],
             service_ns: [const { AtomicU64::new(0) }; CLASSES],
         }
     }
@@ -164,21 +176,46 @@ impl Estimates {
         (ns > 0).then_some(ns)
     }
 
-    /// Takes a service time into account. What is much longer than before counts as a part of it only, because a thread may have been
+    /// Whether it matters how long requests of a class wait: they take longer than a hand-off.
+    #[must_use]
+    pub fn asks_for_waits(&self, class: Class) -> bool {
+        self.service_ns(class).is_none_or(|ns| ns > self.hand_off_ns())
+    }
+
+    /// What a request of a class saves the others if the pool works it, ns, if that is known.
+    #[must_use]
+    pub fn saved_ns(&self, class: Class) -> Option<u64> {
+        let service = self.service_ns(class)?;
+        let waited = self.waited_ns[usize::from(class.index)].load(Ordering::Relaxed);
+        match waited {
+            _ if self.cpus >= SPARE_CPUS => Some(service),
+            UNKNOWN => None,
+            waited => Some(waited.min(service)),
+        }
+    }
+
+    /// Takes a service time into account, and how long the thread waited in it, if that was measured. What is much longer than before counts as a part of it only, because a thread may have been
     /// preempted.
-    pub fn record(&self, class: Class, ns: u64) {
-        let place = &self.service_ns[usize::from(class.index)];
+    pub fn record(&self, class: Class, service_ns: u64, waited_ns: Option<u64>) {
+        let at = usize::from(class.index);
+        self.smooth(&self.service_ns[at], 0, service_ns.max(1));
+        if let Some(ns) = waited_ns {
+            self.smooth(&self.waited_ns[at], UNKNOWN, ns);
+        }
+    }
+
+    fn smooth(&self, place: &AtomicU64, unknown: u64, ns: u64) {
         let old = place.load(Ordering::Relaxed);
-        let ns = ns.max(1);
         // Of two values that arrive at the same time, one may be lost.
         let new = match old {
-            0 => ns,
+            _ if old == unknown => ns,
             _ => {
                 let limited = ns.min(4 * old.max(self.hand_off_ns()));
-                (old * (WEIGHT - 1) + limited) / WEIGHT
+                // Rounded up, so that it also reaches a larger value in small steps.
+                (old * (WEIGHT - 1) + limited).div_ceil(WEIGHT)
             }
         };
-        place.store(new.max(1), Ordering::Relaxed);
+        place.store(new, Ordering::Relaxed);
     }
 }
 
@@ -267,11 +304,7 @@ impl Dispatcher {
     #[must_use]
     pub fn interrupted(&self, worked_ns: u64, next: Class, estimates: &Estimates) -> bool {
         let long = worked_ns > INTERRUPTED_AFTER * estimates.hand_off_ns();
-        let slow = |ns| ns > estimates.hand_off_ns();
-        self.policy == Policy::Adaptive
-            && long
-            && !next.instant
-            && estimates.service_ns(next).is_none_or(slow)
+        self.policy == Policy::Adaptive && long && !next.instant && !self.fast(next, estimates)
     }
 
     /// Whether the client has one request in flight at a time.
@@ -284,10 +317,10 @@ impl Dispatcher {
         now == 1 && self.concurrency < 20
     }
 
-    /// Whether requests take no longer than a hand-off.
+    /// Whether requests save no more than a hand-off costs.
     fn fast(&self, class: Class, estimates: &Estimates) -> bool {
-        let fast = |service| service <= estimates.hand_off_ns();
-        estimates.service_ns(class).is_some_and(fast)
+        let little = |ns: Option<u64>| ns.is_some_and(|ns| ns <= estimates.hand_off_ns());
+        little(estimates.service_ns(class)) || little(estimates.saved_ns(class))
     }
 
     fn keeps(&mut self, class: Class, kept: &mut Kept, estimates: &Estimates) -> bool {
@@ -332,7 +365,7 @@ mod tests {
 
     fn divided(policy: &str, batch: &[Class], in_flight: usize) -> (Vec<usize>, Vec<usize>) {
         let mut division = Division::default();
-        let estimates = Estimates::new(HAND_OFF_NS);
+        let estimates = Estimates::new(HAND_OFF_NS, 2);
         let mut dispatcher = Dispatcher::new(policy.parse().unwrap());
         let situation = Situation {
             in_flight,
@@ -401,10 +434,10 @@ mod tests {
     #[test]
     fn adaptive_hands_over_what_is_slow_and_works_what_is_fast() {
         let (read, write) = (Class::of(READ, 4096), Class::of(WRITE, 4096));
-        let estimates = Estimates::new(16_000);
+        let estimates = Estimates::new(16_000, 2);
         for _ in 0..200 {
-            estimates.record(read, 5_000);
-            estimates.record(write, 900_000);
+            estimates.record(read, 5_000, Some(5_000 - 3_000));
+            estimates.record(write, 900_000, Some(900_000 - 3_000));
         }
         let mut division = Division::default();
         let mut dispatcher = Dispatcher::new(Policy::Adaptive);
@@ -432,8 +465,8 @@ mod tests {
     fn adaptive_works_a_single_request_inline_unless_it_is_very_slow() {
         let read = Class::of(READ, 4096);
         for (service_ns, inline) in [(200_000, true), (2_000_000, false)] {
-            let estimates = Estimates::new(16_000);
-            (0..500).for_each(|_| estimates.record(read, service_ns));
+            let estimates = Estimates::new(16_000, 2);
+            (0..500).for_each(|_| estimates.record(read, service_ns, Some(service_ns)));
             let mut division = Division::default();
             let mut dispatcher = Dispatcher::new(Policy::Adaptive);
             dispatcher.divide(&[read], Situation::default(), &estimates, &mut division);
@@ -450,15 +483,28 @@ mod tests {
     }
 
     #[test]
+    fn long_computations_are_handed_over_only_where_processors_are_spare() {
+        let read = Class::of(READ, 1 << 20);
+        for (cpus, pooled) in [(2, vec![]), (8, vec![0, 1, 2, 3])] {
+            let estimates = Estimates::new(16_000, cpus);
+            (0..100).for_each(|_| estimates.record(read, 150_000, Some(0)));
+            let mut division = Division::default();
+            let mut dispatcher = Dispatcher::new(Policy::Adaptive);
+            dispatcher.divide(&[read; 4], Situation::default(), &estimates, &mut division);
+            assert_eq!(division.pooled, pooled, "{cpus} processors");
+        }
+    }
+
+    #[test]
     fn one_preempted_request_does_not_make_a_class_slow_but_a_slower_device_does() {
         let read = Class::of(READ, 4096);
-        let estimates = Estimates::new(16_000);
-        (0..100).for_each(|_| estimates.record(read, 5_000));
-        estimates.record(read, 50_000_000);
+        let estimates = Estimates::new(16_000, 2);
+        (0..100).for_each(|_| estimates.record(read, 5_000, Some(5_000 - 3_000)));
+        estimates.record(read, 50_000_000, Some(50_000_000 - 3_000));
         assert!(estimates.service_ns(read).unwrap() < 16_000);
-        (0..60).for_each(|_| estimates.record(read, 2_000_000));
+        (0..60).for_each(|_| estimates.record(read, 2_000_000, Some(2_000_000 - 3_000)));
         assert!(estimates.service_ns(read).unwrap() > 1_500_000);
-        (0..100).for_each(|_| estimates.record(read, 5_000));
+        (0..100).for_each(|_| estimates.record(read, 5_000, Some(5_000 - 3_000)));
         assert!(estimates.service_ns(read).unwrap() < 16_000);
     }
 }

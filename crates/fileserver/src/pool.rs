@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 /// How often the cost of a hand-off is measured.
 const HAND_OFFS: usize = 101;
-/// Limits of what is believed, ns: a busy host measures its load.
-const LEAST_NS: u64 = 4_000;
+/// Limits of what is believed, ns: a busy host measures its load; and a job that begins soon still costs two changes of threads and a
+/// notification of its own.
+const LEAST_NS: u64 = 12_000;
 const MOST_NS: u64 = 40_000;
 /// When a hand-off of the calibration is given up.
 const GIVEN_UP: Duration = Duration::from_secs(1);

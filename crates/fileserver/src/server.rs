@@ -1,18 +1,24 @@
 //! What all clients of a server share: its settings, policy, pool, estimates and counts; and the way of a batch through them.
 
 use std::io;
+use std::num::NonZero;
 use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
+use iodyno_sys::thread::{Usage, quick_thread_usage};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::thread::set_thread_groups;
+use rustix::thread::{set_current_timer_slack, set_thread_groups};
 
 use crate::folder::{Answered, Exchange, Folder, Settings};
 use crate::policy::{Class, Dispatcher, Division, Estimates, HAND_OFF_NS, Policy, Situation};
 use crate::pool::{Job, Pool};
 use crate::request::{Head, opcode};
 use crate::stats::{Stats, Worked};
+
+/// The client is told of replies within a batch after this many hand-offs: a notification costs about half of one.
+const TOLD_AFTER: u64 = 4;
 
 /// A file server without its transports.
 pub struct FileServer {
@@ -49,6 +55,10 @@ impl FileServer {
             return Err(io::ErrorKind::NotADirectory.into());
         }
         Folder::open(&settings)?;
+        if !settings.delay.is_zero() {
+            // A sleep ends up to 50 µs late otherwise. Threads that are started later inherit it.
+            set_current_timer_slack(NonZero::new(1))?;
+        }
         let threads = policy.threads(threads);
         let pool = match threads {
             0 => None,
@@ -60,9 +70,19 @@ impl FileServer {
             policy,
             threads,
             pool,
-            estimates: Estimates::new(measured.unwrap_or(HAND_OFF_NS)),
+            estimates: Estimates::new(
+                measured.unwrap_or(HAND_OFF_NS),
+                thread::available_parallelism().map_or(1, NonZero::get),
+            ),
             stats: Stats::default(),
         })
+    }
+
+    /// The delay of slower storage.
+    fn delays(&self, number: u32) {
+        if !self.settings.delay.is_zero() && matches!(number, opcode::READ | opcode::WRITE) {
+            thread::sleep(self.settings.delay);
+        }
     }
 
     /// What was counted since the start, as JSON.
@@ -158,8 +178,8 @@ impl Lane {
                         rest = Some(nth);
                         break;
                     }
-                    // Replies wait for each other no longer than a hand-off takes.
-                    if worked - told > estimates.hand_off_ns() {
+                    // A reply waits for others, but not much longer than some hand-offs take.
+                    if worked - told > TOLD_AFTER * estimates.hand_off_ns() {
                         tell();
                         told = worked;
                     }
@@ -186,6 +206,16 @@ impl Lane {
     }
 }
 
+/// How long a thread waited in a time, by its usage before and after. Time in which it was ready to run and had no processor does not count,
+/// unless it waited too.
+fn waited_ns(before: &Usage, after: &Usage, service_ns: u64) -> u64 {
+    let worked = |usage: &Usage| usage.user_ns + usage.system_ns;
+    match after.voluntary > before.voluntary {
+        true => service_ns.saturating_sub(worked(after).saturating_sub(worked(before))),
+        false => 0,
+    }
+}
+
 fn class<R: Request>(request: &R) -> Class {
     Class::of(request.head().opcode(), request.head().data())
 }
@@ -193,13 +223,18 @@ fn class<R: Request>(request: &R) -> Class {
 impl Client {
     fn answer<R: Request>(&self, mut request: R, inline: bool) {
         let head = *request.head();
+        let class = Class::of(head.opcode(), head.data());
+        let estimates = &self.server.estimates;
+        let asks = self.server.policy == Policy::Adaptive && estimates.asks_for_waits(class);
+        let before = asks.then(quick_thread_usage);
         let start = Instant::now();
+        self.server.delays(head.opcode());
         let answered = self.folder.answer(&head, &mut request);
         let service_ns = start.elapsed().as_nanos() as u64;
         let queueing_ns = start.duration_since(request.taken()).as_nanos() as u64;
         if head.is_answered() && !answered.failed && head.opcode() != opcode::INIT {
-            let class = Class::of(head.opcode(), head.data());
-            self.server.estimates.record(class, service_ns);
+            let waited = before.map(|before| waited_ns(&before, &quick_thread_usage(), service_ns));
+            estimates.record(class, service_ns, waited);
         }
         self.server.stats.worked(Worked {
             opcode: head.opcode(),

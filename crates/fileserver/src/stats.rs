@@ -278,7 +278,7 @@ mod tests {
         }
         stats.batch(1);
         stats.batch(5);
-        let text = stats.json(Policy::Pool(16), 16, &Estimates::new(12_345));
+        let text = stats.json(Policy::Pool(16), 16, &Estimates::new(12_345, 2));
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(json["dispatch"], "pool:16");
         assert_eq!(json["hand_off_ns"], 12_345);

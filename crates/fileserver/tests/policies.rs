@@ -100,7 +100,7 @@ fn duration(policy: &str, law: Law, depth: u64) -> u64 {
         now: 0,
         begun: 0,
     };
-    let estimates = Estimates::new(HANDED_OVER + WOKEN);
+    let estimates = Estimates::new(HANDED_OVER + WOKEN, 2);
     let mut dispatcher = Dispatcher::new(policy);
     let mut division = Division::default();
     let class = Class::of(READ, 4096);
@@ -167,7 +167,7 @@ fn duration(policy: &str, law: Law, depth: u64) -> u64 {
                 continue;
             }
             Event::Worked(service) | Event::Pooled(service) => {
-                estimates.record(class, service);
+                estimates.record(class, service, Some(service - WORKED));
                 done += 1;
                 if sent < REQUESTS {
                     sent += 1;

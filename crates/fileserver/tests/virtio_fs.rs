@@ -67,6 +67,7 @@ fn settings(folder: &Path) -> Settings {
         xattr: true,
         writeback: false,
         direct_io: true,
+        delay: Duration::ZERO,
     }
 }
 

@@ -25,6 +25,14 @@ pub struct Usage {
 
 /// Usage of the calling thread so far.
 pub fn thread_usage() -> Usage {
+    Usage {
+        run_delay_ns: run_delay_ns(),
+        ..quick_thread_usage()
+    }
+}
+
+/// The same by one system call, without `run_delay_ns`.
+pub fn quick_thread_usage() -> Usage {
     // SAFETY: all zero bits are a valid rusage, which the kernel fills; it outlives the call.
     let raw = unsafe {
         let mut raw: libc::rusage = std::mem::zeroed();
@@ -39,7 +47,7 @@ pub fn thread_usage() -> Usage {
         involuntary: raw.ru_nivcsw as u64,
         minor_faults: raw.ru_minflt as u64,
         major_faults: raw.ru_majflt as u64,
-        run_delay_ns: run_delay_ns(),
+        run_delay_ns: None,
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 use iodyno_fileserver::{Cache, Policy};
+use iodyno_units::Nanos;
 
 /// Serve a folder as a file system of virtual machines (virtio-fs) or of this host (FUSE).
 ///
@@ -60,6 +61,10 @@ pub(crate) struct ServeFsArgs {
     /// Honour O_DIRECT of clients. Otherwise their direct I/O uses the page cache of this host.
     #[arg(long)]
     pub(crate) allow_direct_io: bool,
+
+    /// Make each read and write take longer by this, as slower storage would, to try policies: `200us`, `2ms`.
+    #[arg(long, value_name = "TIME", default_value = "0ns")]
+    pub(crate) delay: Nanos,
 
     /// How the process is confined.
     #[arg(long, value_enum, default_value_t = SandboxChoice::None)]

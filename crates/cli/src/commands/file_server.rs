@@ -30,6 +30,7 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
         xattr: args.xattr,
         writeback: args.writeback,
         direct_io: args.allow_direct_io,
+        delay: args.delay.into(),
     };
     let mut faults = Vec::new();
     let server = FileServer::start(settings, args.dispatch, args.threads).map_err(|error| {
