@@ -26,8 +26,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The hand-off cost that is assumed until it was measured, ns.
 pub const HAND_OFF_NS: u64 = 16_000;
-/// A single request is worked inline if it takes at most this many hand-offs. The hand-off of a slower one adds at most 2 % to it.
-const ALONE_AT_MOST: u64 = 50;
+/// A single request is worked inline if it takes at most this many hand-offs. The hand-off of a slower one adds at most 0.4 % to it.
+const ALONE_AT_MOST: u64 = 250;
 /// One of this many requests is tried inline ...
 const TRIED: u32 = 32;
 /// ... if its class takes at most this many hand-offs.
@@ -55,13 +55,15 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// The threads of the pool, if `wanted` were asked for.
+    /// The threads of the pool, if these were asked for.
     #[must_use]
-    pub fn threads(self, wanted: u16) -> u16 {
+    pub fn threads(self, wanted: Option<u16>) -> u16 {
         match self {
             Policy::Inline => 0,
             Policy::Pool(threads) => threads,
-            _ => wanted,
+            // Only requests that wait get there, and each needs a thread while it waits.
+            Policy::Adaptive => wanted.unwrap_or(64),
+            Policy::InlineOrPool(_) | Policy::Threshold(_) => wanted.unwrap_or(16),
         }
     }
 }
@@ -87,12 +89,14 @@ impl FromStr for Policy {
                 "`{text}` is not a policy: use `inline`, `pool:N`, `inline-or-pool:N`, `threshold:N` or `adaptive`"
             )
         };
-        let number = |digits: &str| {
-            let number: u16 = digits.parse().map_err(|_| unknown())?;
-            match number {
-                1..=1024 => Ok(number),
-                _ => Err(format!("the number of `{text}` is not between 1 and 1024")),
+        let number = |digits: &str| match digits.parse::<u64>() {
+            Ok(number @ 1..=1024) => Ok(number as u16),
+            Err(_)
+                if digits.is_empty() || digits.contains(|digit: char| !digit.is_ascii_digit()) =>
+            {
+                Err(unknown())
             }
+            _ => Err(format!("the number of `{text}` is not between 1 and 1024")),
         };
         match text.split_once(':') {
             None if text == "inline" => Ok(Policy::Inline),
@@ -179,7 +183,8 @@ impl Estimates {
     /// Whether it matters how long requests of a class wait: they take longer than a hand-off.
     #[must_use]
     pub fn asks_for_waits(&self, class: Class) -> bool {
-        self.service_ns(class).is_none_or(|ns| ns > self.hand_off_ns())
+        self.service_ns(class)
+            .is_none_or(|ns| ns > self.hand_off_ns())
     }
 
     /// What a request of a class saves the others if the pool works it, ns, if that is known.
@@ -198,6 +203,12 @@ impl Estimates {
     /// preempted.
     pub fn record(&self, class: Class, service_ns: u64, waited_ns: Option<u64>) {
         let at = usize::from(class.index);
+        let known = self.service_ns[at].load(Ordering::Relaxed);
+        let limit = self.hand_off_ns();
+        // That fast requests are fast is known, and threads that share the estimates would take them from each other.
+        if known > 0 && known <= limit / 2 && service_ns <= limit / 2 {
+            return;
+        }
         self.smooth(&self.service_ns[at], 0, service_ns.max(1));
         if let Some(ns) = waited_ns {
             self.smooth(&self.waited_ns[at], UNKNOWN, ns);
@@ -464,7 +475,7 @@ mod tests {
     #[test]
     fn adaptive_works_a_single_request_inline_unless_it_is_very_slow() {
         let read = Class::of(READ, 4096);
-        for (service_ns, inline) in [(200_000, true), (2_000_000, false)] {
+        for (service_ns, inline) in [(2_000_000, true), (20_000_000, false)] {
             let estimates = Estimates::new(16_000, 2);
             (0..500).for_each(|_| estimates.record(read, service_ns, Some(service_ns)));
             let mut division = Division::default();

@@ -3,6 +3,7 @@
 use std::io;
 use std::num::NonZero;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
@@ -28,6 +29,10 @@ pub struct FileServer {
     pool: Option<Pool>,
     estimates: Estimates,
     stats: Stats,
+    /// Processors that the server may use.
+    cpus: usize,
+    /// Queues whose thread is awake.
+    awake: AtomicUsize,
 }
 
 impl FileServer {
@@ -36,7 +41,11 @@ impl FileServer {
     ///
     /// # Errors
     /// The folder cannot be opened, or a thread not be started.
-    pub fn start(settings: Settings, policy: Policy, threads: u16) -> io::Result<FileServer> {
+    pub fn start(
+        settings: Settings,
+        policy: Policy,
+        threads: Option<u16>,
+    ) -> io::Result<FileServer> {
         if rustix::process::geteuid().is_root() {
             match set_thread_groups(&[]) {
                 // In a user namespace they may be beyond change; then they are those of the user who made it.
@@ -65,17 +74,23 @@ impl FileServer {
             threads => Some(Pool::start(threads)?),
         };
         let measured = pool.as_ref().and_then(Pool::hand_off_ns);
+        let cpus = thread::available_parallelism().map_or(1, NonZero::get);
         Ok(FileServer {
+            cpus,
+            awake: AtomicUsize::new(0),
             settings,
             policy,
             threads,
             pool,
-            estimates: Estimates::new(
-                measured.unwrap_or(HAND_OFF_NS),
-                thread::available_parallelism().map_or(1, NonZero::get),
-            ),
+            estimates: Estimates::new(measured.unwrap_or(HAND_OFF_NS), cpus),
             stats: Stats::default(),
         })
+    }
+
+    /// Whether there are processors for the clients of all queues that are worked. Then a client that is told of the first reply of a batch
+    /// works at the same time; otherwise it would take the processor from the rest of the batch.
+    fn client_has_cpu(&self) -> bool {
+        2 * self.awake.load(Ordering::Relaxed) <= self.cpus
     }
 
     /// The delay of slower storage.
@@ -141,6 +156,20 @@ impl Lane {
         }
     }
 
+    /// Its thread goes to sleep or wakes up.
+    pub(crate) fn awake(&self, awake: bool) {
+        let count = &self.client.server.awake;
+        match awake {
+            true => count.fetch_add(1, Ordering::Relaxed),
+            false => count.fetch_sub(1, Ordering::Relaxed),
+        };
+    }
+
+    /// Whether a queue's thread that has no work may look for more for a moment without taking a processor from its client.
+    pub(crate) fn may_spin(&self) -> bool {
+        self.client.server.client_has_cpu()
+    }
+
     /// Works a batch. `early`: as in [`Situation`]. `in_flight` returns how many requests of this queue the pool has; `tell` tells the client what was answered.
     pub(crate) fn work<R: Request>(
         &mut self,
@@ -187,6 +216,9 @@ impl Lane {
                 if let Some(request) = requests[*at].take() {
                     self.client.answer(request, true);
                 }
+                if nth == 0 && server.client_has_cpu() {
+                    tell();
+                }
             }
             tell();
             let Some(nth) = rest else {
@@ -223,16 +255,17 @@ fn class<R: Request>(request: &R) -> Class {
 impl Client {
     fn answer<R: Request>(&self, mut request: R, inline: bool) {
         let head = *request.head();
+        let adaptive = self.server.policy == Policy::Adaptive;
         let class = Class::of(head.opcode(), head.data());
         let estimates = &self.server.estimates;
-        let asks = self.server.policy == Policy::Adaptive && estimates.asks_for_waits(class);
+        let asks = adaptive && estimates.asks_for_waits(class);
         let before = asks.then(quick_thread_usage);
         let start = Instant::now();
         self.server.delays(head.opcode());
         let answered = self.folder.answer(&head, &mut request);
         let service_ns = start.elapsed().as_nanos() as u64;
         let queueing_ns = start.duration_since(request.taken()).as_nanos() as u64;
-        if head.is_answered() && !answered.failed && head.opcode() != opcode::INIT {
+        if adaptive && head.is_answered() && !answered.failed && head.opcode() != opcode::INIT {
             let waited = before.map(|before| waited_ns(&before, &quick_thread_usage(), service_ns));
             estimates.record(class, service_ns, waited);
         }

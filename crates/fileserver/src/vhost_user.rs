@@ -212,8 +212,8 @@ impl Ring {
         Ok(true)
     }
 
-    /// Takes the requests that are in the ring. If there are none, the client tells of the next ones.
-    fn take(self: &Arc<Ring>, batch: &mut Vec<Taken>) {
+    /// Takes the requests that are in the ring. If there are none, and its thread is going to sleep, the client tells of the next ones.
+    fn take(self: &Arc<Ring>, batch: &mut Vec<Taken>, sleeps: bool) {
         let mut state = self.state();
         loop {
             if !state.runs() {
@@ -246,7 +246,7 @@ impl Ring {
                     Err(()) => state.used(index, 0),
                 }
             }
-            if !batch.is_empty() {
+            if !batch.is_empty() || !sleeps {
                 return;
             }
             match state.queue.enable_notification(&*memory) {
@@ -393,13 +393,62 @@ impl Request for Taken {
     }
 }
 
+/// How long a ring's thread looks for more requests before it sleeps: about as long as a client that sleeps needs for its next request.
+const SPINS: Duration = Duration::from_micros(20);
+/// After this many spins in a row that found nothing it does not spin ...
+const SPINS_IN_VAIN: u32 = 3;
+/// ... for this many times that the ring is empty, and then tries again once.
+const SLEEPS: u32 = 64;
+
+/// Whether spins find requests.
+#[derive(Debug, Default)]
+struct Spin {
+    in_vain: u32,
+    slept: u32,
+}
+
+impl Spin {
+    /// Whether to spin now.
+    fn pays(&mut self) -> bool {
+        if self.in_vain < SPINS_IN_VAIN {
+            return true;
+        }
+        self.slept += 1;
+        if self.slept >= SLEEPS {
+            self.slept = 0;
+            self.in_vain = SPINS_IN_VAIN - 1;
+        }
+        self.slept == 0
+    }
+
+    fn ended(&mut self, found: bool) {
+        self.in_vain = match found {
+            true => 0,
+            false => self.in_vain + 1,
+        };
+    }
+}
+
 /// The thread of a ring.
 fn run(ring: &Arc<Ring>, mut lane: Lane) {
     let mut batch = Vec::with_capacity(MOST_TAKEN);
+    let mut spin = Spin::default();
     // It fails only if the kernel lacks memory; then the ring is not served any more.
     while let Ok(true) = ring.wait() {
+        lane.awake(true);
         loop {
-            ring.take(&mut batch);
+            ring.take(&mut batch, false);
+            if batch.is_empty() && lane.may_spin() && spin.pays() {
+                let start = Instant::now();
+                while batch.is_empty() && start.elapsed() < SPINS {
+                    std::hint::spin_loop();
+                    ring.take(&mut batch, false);
+                }
+                spin.ended(!batch.is_empty());
+            }
+            if batch.is_empty() {
+                ring.take(&mut batch, true);
+            }
             if batch.is_empty() {
                 break;
             }
@@ -409,6 +458,7 @@ fn run(ring: &Arc<Ring>, mut lane: Lane) {
         }
         // Of chains that could not be answered.
         ring.tell();
+        lane.awake(false);
     }
     ring.state().give_up();
 }
@@ -705,5 +755,30 @@ impl VhostUserBackendReqHandlerMut for Device {
 
     fn set_log_base(&mut self, _log: &VhostUserLog, _file: File) -> Result<()> {
         unsupported()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_stops_to_spin_where_it_finds_nothing_and_tries_again_at_times() {
+        let mut spin = Spin::default();
+        let mut spun = 0;
+        for _ in 0..SPINS_IN_VAIN + 3 * SLEEPS {
+            if spin.pays() {
+                spin.ended(false);
+                spun += 1;
+            }
+        }
+        assert_eq!(spun, SPINS_IN_VAIN + 3);
+        // One success is sufficient to go on.
+        (0..SLEEPS).filter(|_| spin.pays()).for_each(drop);
+        spin.ended(true);
+        for _ in 0..10 {
+            assert!(spin.pays());
+            spin.ended(true);
+        }
     }
 }

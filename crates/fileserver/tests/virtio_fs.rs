@@ -72,7 +72,7 @@ fn settings(folder: &Path) -> Settings {
 }
 
 fn server(settings: Settings, policy: &str) -> Arc<FileServer> {
-    Arc::new(FileServer::start(settings, policy.parse().unwrap(), 4).unwrap())
+    Arc::new(FileServer::start(settings, policy.parse().unwrap(), Some(4)).unwrap())
 }
 
 impl Guest {

@@ -38,9 +38,9 @@ pub(crate) struct ServeFsArgs {
     #[arg(long, value_name = "POLICY", default_value_t = Policy::Adaptive)]
     pub(crate) dispatch: Policy,
 
-    /// Threads of the pool, except for `--dispatch pool:N`.
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) threads: u16,
+    /// Threads of the pool: by default 64 for `adaptive`, and 16 for `inline-or-pool` and `threshold`. Not for `inline` and `pool:N`.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
 
     /// What clients may cache.
     #[arg(long, value_enum, default_value_t = CacheChoice::Auto)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use iodyno_fileserver::front::{self, Stop};
 use iodyno_fileserver::fuse::{self, Mounted};
-use iodyno_fileserver::{FileServer, Settings};
+use iodyno_fileserver::{FileServer, Policy, Settings};
 use iodyno_model::Diagnostic;
 use iodyno_serve::front::Listener;
 
@@ -33,6 +33,14 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
         delay: args.delay.into(),
     };
     let mut faults = Vec::new();
+    if let (Some(threads), Policy::Inline | Policy::Pool(_)) = (args.threads, args.dispatch) {
+        let fault = format!(
+            "`--threads {threads}` has no meaning with `--dispatch {}`",
+            args.dispatch
+        );
+        let hint = "omit it: `inline` has no pool, and `pool:N` names its threads";
+        faults.push(Diagnostic::error(fault).hint(hint));
+    }
     let server = FileServer::start(settings, args.dispatch, args.threads).map_err(|error| {
         faults.push(cannot(
             &format!("serve `{}`", args.folder.display()),
