@@ -268,6 +268,13 @@ fn draw_panel<B: DrawingBackend>(panel: &Panel, area: &Area<B>) -> Result<(), Pi
             chart.draw_series([label]).map_err(failed)?;
         }
     }
+    for mark in panel.marks.iter().filter(|mark| mark.vertical_axis) {
+        let at = clamp(up, y.position(mark.from));
+        let line = PathElement::new([(across.0, at), (across.1, at)], RGBColor(110, 110, 110));
+        chart.draw_series([line]).map_err(failed)?;
+        let label = Text::new(mark.text.clone(), (across.0, at), ("sans-serif", 12));
+        chart.draw_series([label]).map_err(failed)?;
+    }
     if let Some(cells) = &panel.cells {
         let most = cells.counts.iter().flatten().copied().fold(1.0, f64::max);
         let most = most.log10().max(1.0);

@@ -104,7 +104,7 @@ fn chart(panels: &[Panel], stacked: bool) -> Value {
         for mark in &panel.marks {
             let shape = shape(mark, stacked);
             if !shapes.contains(&shape) {
-                annotations.extend(annotation(mark));
+                annotations.extend(annotation(mark, &panel.x));
                 shapes.push(shape);
             }
         }
@@ -308,11 +308,16 @@ fn shape(mark: &Mark, stacked: bool) -> Value {
     shape
 }
 
-fn annotation(mark: &Mark) -> Option<Value> {
+fn annotation(mark: &Mark, x: &Axis) -> Option<Value> {
+    // Unlike shapes, annotations of logarithmic axes are placed by the logarithm.
+    let at = match x.scale {
+        Scale::Log => mark.from.log10(),
+        _ => mark.from,
+    };
     (!mark.text.is_empty() && !mark.vertical_axis).then(|| {
         json!({
             "text": escaped(&mark.text), "showarrow": false, "xref": "x", "yref": "paper",
-            "x": mark.from, "y": 1, "xanchor": "left", "yanchor": "top", "font": { "size": 11 },
+            "x": at, "y": 1, "xanchor": "left", "yanchor": "top", "font": { "size": 11 },
         })
     })
 }

@@ -4,9 +4,15 @@ use std::collections::BTreeSet;
 
 use iodyno_judge::testing::observations::{observation, rounds};
 use iodyno_judge::testing::operations::{create_empty_trial, frame};
-use iodyno_model::{Behaviour, Comparison, Direction, Observation, Question, Regime};
+use iodyno_judge::testing::telemetry::recording;
+use iodyno_model::{
+    Behaviour, Bound, Comparison, Direction, Estimated, Finding, FindingKind, Observation,
+    Question, Regime, Search, SearchAnswer, SearchAxis, SearchPoint, SeriesKind, Weight,
+};
 
-use crate::kinds::{Course, Distribution, curve, heatmap, latency, throughput, trials, verdicts};
+use crate::kinds::{
+    Course, Distribution, curve, heatmap, latency, search, telemetry, throughput, trials, verdicts,
+};
 use crate::plotly::{charts, script};
 use crate::{Content, Figure, Form, Format, Page, Scale, Section, page, picture};
 
@@ -71,7 +77,83 @@ fn all() -> Vec<Figure> {
         heatmap("trial 1", Direction::Op, &frames().collect::<Vec<_>>()).unwrap(),
         throughput(&[course]).unwrap(),
         curve(&curves).unwrap(),
+        search(&[searched()]).unwrap(),
+        host(&[]),
     ]
+}
+
+fn searched() -> SearchAnswer {
+    let bound = Bound::parse("p99 < 2ms").unwrap();
+    let point = |load: f64, value: f64| SearchPoint {
+        load,
+        kept: u32::from(value < 2e6),
+        lost: u32::from(value >= 2e6),
+        value: Some(value),
+        attained: Some(load),
+    };
+    SearchAnswer {
+        configuration: "ext4".to_owned(),
+        workload: "read".to_owned(),
+        search: Search {
+            axis: SearchAxis::Rate,
+            until: bound,
+        },
+        highest: Some(Estimated {
+            value: 2000.0,
+            interval: Some((1900.0, 2100.0)),
+            level: 0.95,
+        }),
+        knee: None,
+        trials: 3,
+        complete: true,
+        curve: vec![point(1000.0, 4e5), point(2000.0, 1.8e6), point(4000.0, 9e6)],
+        notes: Vec::new(),
+    }
+}
+
+/// The telemetry of ten seconds, with these findings.
+fn host(findings: &[Finding]) -> Figure {
+    let disk = |second: u32| vec![("vda", vec![("reads", 100 + u64::from(second))])];
+    let series = recording().seconds(SeriesKind::Disk, 10, disk).done();
+    let table = iodyno_judge::figures(&series, SeriesKind::Disk, None);
+    telemetry("trial 1", &[table], findings).unwrap()
+}
+
+#[test]
+fn a_finding_is_marked_at_its_time_and_numbered_in_the_caption() {
+    let finding = |text: &str, spans_ns: &[(i64, i64)]| Finding {
+        kind: FindingKind::OtherIo,
+        weight: Weight::Warning,
+        text: text.to_owned(),
+        threshold: String::new(),
+        remedy: None,
+        spans_ns: spans_ns.to_vec(),
+    };
+    let second = 1_000_000_000;
+    let early = (second, 3 * second);
+    let figure = host(&[
+        finding("rsync wrote", &[early, (6 * second, 7 * second)]),
+        finding("the whole trial", &[]),
+        finding("throttled", &[early]),
+    ]);
+    let marks: Vec<(f64, f64, &str)> = (figure.panels[0].marks.iter())
+        .map(|mark| (mark.from, mark.to, mark.text.as_str()))
+        .collect();
+    assert_eq!(marks, [(1.0, 3.0, "[1][2]"), (6.0, 7.0, "")]);
+    let caption = " [1] rsync wrote. the whole trial. [2] throttled.";
+    assert!(figure.caption.ends_with(caption), "{}", figure.caption);
+}
+
+#[test]
+fn a_search_shows_its_bound_and_the_highest_load() {
+    let figure = search(&[searched()]).unwrap();
+    let panel = &figure.panels[0];
+    assert_eq!(panel.curves[0].points.len(), 3);
+    let marks: Vec<(bool, f64, f64)> = (panel.marks.iter())
+        .map(|mark| (mark.vertical_axis, mark.from, mark.to))
+        .collect();
+    let bound = panel.y.place(2e6).unwrap();
+    assert_eq!(marks, [(true, bound, bound), (false, 1900.0, 2100.0)]);
 }
 
 #[test]

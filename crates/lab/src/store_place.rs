@@ -100,6 +100,7 @@ fn finding(weight: Weight, text: String) -> Finding {
         text: format!("{text}: results are written there every second"),
         threshold: "a file system or device in common; a warning where a job on this file system syncs or changes metadata".to_owned(),
         remedy: Some("keep the store elsewhere with `--store PATH`".to_owned()),
+        spans_ns: Vec::new(),
     }
 }
 

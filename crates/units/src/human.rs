@@ -34,7 +34,14 @@ impl fmt::Display for Significant {
 /// A number of items: `1 file`, `2 files`, `10 000 files`. `noun` is the singular of a noun whose plural
 /// ends in `s`.
 pub fn counted(number: u64, noun: &str) -> String {
-    let ending = if number == 1 { "" } else { "s" };
+    let sibilant = ["s", "x", "z", "ch", "sh"]
+        .iter()
+        .any(|end| noun.ends_with(end));
+    let ending = match (number, sibilant) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
     format!("{} {noun}{ending}", grouped(number))
 }
 

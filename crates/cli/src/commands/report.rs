@@ -1,7 +1,7 @@
 //! `iodyno report` and `iodyno plot`: runs as a page or a text, and their figures as pictures.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
+use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
 
 use iodyno_figure::kinds::{self, Course, Distribution, MOST_PANELS};
@@ -19,6 +19,7 @@ use crate::args::{PlotArgs, ReportArgs, ReportFormat};
 use crate::commands::compare::{Judged, judge, runs, shown};
 use crate::commands::export::write_file;
 use crate::commands::history::histories;
+use crate::commands::searches_of;
 use crate::commands::series::{telemetry, trials as numbered};
 use crate::context::Context;
 use crate::exit::Exit;
@@ -37,6 +38,11 @@ const COLUMNS: usize = 110;
 
 /// Writes a report.
 pub(crate) fn report(args: &ReportArgs, context: &Context) -> Result<Exit, Failure> {
+    if args.output.is_none() && args.format == ReportFormat::Html && stdout().is_terminal() {
+        let fault = Diagnostic::error("the page is not for a terminal");
+        let hint = "name a file with `-o report.html`, or choose `--format markdown`";
+        return Err(Failure::input(vec![fault.hint(hint)]));
+    }
     let store = context.store_to_read()?;
     let results = Results::read(&args.runs, &store)?;
     let text = match args.format {
@@ -230,7 +236,25 @@ impl Results {
             let (_, workload) = self.runs[chosen.run].plan.cell(chosen.key.cell);
             text += &Drawn::new(workload, &trial).text_in_full(style);
         }
+        if text.is_empty() {
+            text = self.failures();
+        }
         Ok(text)
+    }
+
+    /// Why there are no results: the reason of each trial, each once.
+    fn failures(&self) -> String {
+        let mut reasons: Vec<&str> = Vec::new();
+        for trial in self.runs.iter().flat_map(|run| &run.trials) {
+            let reason = trial.reason.as_deref().unwrap_or_default();
+            if !reason.is_empty() && !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+        match reasons.is_empty() {
+            true => "No trial was completed.\n".to_owned(),
+            false => format!("No trial was completed: {}.\n", reasons.join("; ")),
+        }
     }
 
     fn verdicts(&self) -> Option<Figure> {
@@ -255,6 +279,15 @@ impl Results {
             );
         }
         kinds::curve(&iodyno_judge::curves(&self.trials, &axes))
+    }
+
+    /// The loads that searches tried.
+    fn searches(&self, store: &SqliteStore) -> Result<Option<Figure>, Failure> {
+        let mut answers = Vec::new();
+        for run in &self.runs {
+            answers.extend(searches_of(store, run)?);
+        }
+        Ok(kinds::search(&answers))
     }
 
     /// The runs of the store with the same work on the same host.
@@ -307,7 +340,6 @@ impl Results {
             .filter(|kind| series.kinds().contains(kind));
         let tables: Vec<_> = tables.map(|kind| figures(&series, kind, None)).collect();
         let findings = store.trial(chosen.key)?.findings;
-        let findings: Vec<String> = findings.into_iter().map(|it| it.text).collect();
         Ok(kinds::telemetry(&chosen.title(), &tables, &findings))
     }
 
@@ -339,7 +371,10 @@ impl Results {
             Kind::Verdicts => self.verdicts(),
             Kind::Trials => self.every_trial(),
             Kind::Latency => kinds::latency(&self.latencies),
-            Kind::Curve => self.curves(),
+            Kind::Curve => match self.curves() {
+                None => self.searches(store)?,
+                curves => curves,
+            },
             Kind::History => self.history(store)?,
             Kind::Series => self.throughput(&chosen, store)?,
             Kind::Heatmap => match first {
@@ -404,6 +439,7 @@ impl Results {
         add("Throughput over time", one(self.throughput(some, store)?));
         add("Host", hosts);
         add("Axes", one(self.curves()));
+        add("Searches", one(self.searches(store)?));
         add("History", one(self.history(store)?));
         add("Environment", self.environment());
         add("Plan", self.plans());

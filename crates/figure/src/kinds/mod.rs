@@ -8,7 +8,7 @@ mod telemetry;
 mod throughput;
 
 pub use comparison::{trials, verdicts};
-pub use curve::curve;
+pub use curve::{curve, search};
 pub use history::history;
 pub use latency::{Distribution, heatmap, latency};
 pub use telemetry::telemetry;

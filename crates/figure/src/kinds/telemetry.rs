@@ -1,6 +1,6 @@
 //! Telemetry of the host: a panel for each figure, below each other, with one horizontal axis.
 
-use iodyno_model::{FigureTable, SeriesKind, SeriesUnit};
+use iodyno_model::{FigureTable, Finding, SeriesKind, SeriesUnit};
 
 use super::{left_out, thinned};
 use crate::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point};
@@ -31,8 +31,8 @@ const SHOWN: [(SeriesKind, &[&str]); 12] = [
     (SeriesKind::Others, &["rB/s", "wB/s"]),
 ];
 
-/// The series of one trial. `title`: the trial; `tables`: its figures; `findings`: its findings, in words. `None` without samples.
-pub fn telemetry(title: &str, tables: &[FigureTable], findings: &[String]) -> Option<Figure> {
+/// The series of one trial. `title`: the trial; `tables`: its figures; `findings`: its findings, which are numbered where their time is known. `None` without samples.
+pub fn telemetry(title: &str, tables: &[FigureTable], findings: &[Finding]) -> Option<Figure> {
     let mut panels = Vec::new();
     let mut all = 0;
     let mut thin = false;
@@ -65,7 +65,21 @@ pub fn telemetry(title: &str, tables: &[FigureTable], findings: &[String]) -> Op
         true => " Of long series, only the extremes of each period are drawn.",
         false => "",
     };
-    let findings: String = findings.iter().map(|it| format!(" {it}.")).collect();
+    let pins = pins(findings);
+    for panel in &mut panels {
+        panel.marks.extend(pins.iter().cloned());
+    }
+    let mut pinned = 0;
+    let findings = findings
+        .iter()
+        .map(|finding| match finding.spans_ns.is_empty() {
+            true => format!(" {}.", finding.text),
+            false => {
+                pinned += 1;
+                format!(" [{pinned}] {}.", finding.text)
+            }
+        });
+    let findings: String = findings.collect();
     (!panels.is_empty()).then(|| Figure {
         kind: Kind::Telemetry,
         title: format!("Host during the trial: {title}"),
@@ -76,6 +90,38 @@ pub fn telemetry(title: &str, tables: &[FigureTable], findings: &[String]) -> Op
         shared_x: true,
         panels,
     })
+}
+
+/// The times of findings, labelled with their numbers at the first one.
+fn pins(findings: &[Finding]) -> Vec<Mark> {
+    let mut marks: Vec<Mark> = Vec::new();
+    let timed = findings
+        .iter()
+        .filter(|finding| !finding.spans_ns.is_empty());
+    for (place, finding) in timed.enumerate() {
+        let label = format!("[{}]", place + 1);
+        for (nth, (from, to)) in finding.spans_ns.iter().enumerate() {
+            let text = match nth {
+                0 => label.clone(),
+                _ => String::new(),
+            };
+            let (from, to) = (*from as f64 / 1e9, *to as f64 / 1e9);
+            let same = marks
+                .iter_mut()
+                .find(|mark| (mark.from, mark.to) == (from, to));
+            // Labels of one place would cover each other.
+            match same {
+                Some(mark) => mark.text += &text,
+                None => marks.push(Mark {
+                    vertical_axis: false,
+                    from,
+                    to,
+                    text,
+                }),
+            }
+        }
+    }
+    marks
 }
 
 /// The subjects of a table by their names, so that each has the same colour in all panels.

@@ -7,10 +7,12 @@
 //! at a number that is common for limits. A rate that falls to a constant level and stays there counts at any number:
 //! the burst credit is used up, or the device limits itself.
 
-use iodyno_model::{DeviceUse, Finding, FindingKind, Part, Point, Regime, SeriesKind, Weight};
+use iodyno_model::{
+    DeviceUse, Finding, FindingKind, Part, Point, Regime, Sample, SeriesKind, SeriesShape, Weight,
+};
 use iodyno_units::{Bytes, Nanos};
 
-use super::{Evidence, finding, remedied};
+use super::{Evidence, during, finding, remedied};
 use crate::devices;
 use crate::series::{View, sum};
 
@@ -256,17 +258,7 @@ fn limit_reached(
 ) -> Option<Finding> {
     let mut samples: Vec<Allowed> = Vec::new();
     for (shape, sample) in evidence.telemetry.of(SeriesKind::Cgroup) {
-        let row = View::of(shape, sample).find(|row| row.subject() == subject);
-        let values = row.and_then(|row| Some((row.value(count)?, row.value(limit)?)));
-        if let Some((done, limit)) = values.filter(|(_, limit)| *limit > 0.0) {
-            let seconds = sample.span_ns as f64 / 1e9;
-            let allowed = limit * seconds;
-            samples.push(Allowed {
-                done,
-                allowed,
-                seconds,
-            });
-        }
+        samples.extend(allowed(shape, sample, subject, count, limit));
     }
     let at_limit: Vec<&Allowed> = samples.iter().filter(|sample| sample.at_limit()).collect();
     let most = at_limit.len() as f64 * 100.0 >= MOST_PERCENT * samples.len() as f64;
@@ -282,6 +274,10 @@ fn limit_reached(
     if samples.len() < super::LEAST_SAMPLES as usize {
         return None;
     }
+    let spans_ns = evidence.spans_ns(SeriesKind::Cgroup, |shape, sample| {
+        let allowed = allowed(shape, sample, subject, count, limit);
+        allowed.is_some_and(|allowed| allowed.at_limit())
+    });
     let words = |amount: f64| {
         let rate = amount / capped.seconds;
         match count.ends_with("bytes") {
@@ -289,7 +285,7 @@ fn limit_reached(
             false => format!("{rate:.0} {called}/s"),
         }
     };
-    Some(remedied(
+    let found = remedied(
         finding(
             FindingKind::DeviceCapped,
             Weight::Warning,
@@ -304,7 +300,26 @@ fn limit_reached(
             ),
         ),
         "lift the limit (io.max, blkio.throttle.*), or compare below it",
-    ))
+    );
+    Some(during(found, spans_ns))
+}
+
+/// What a device did in a sample, and what its limit allows; `None` without a limit.
+fn allowed(
+    shape: &SeriesShape,
+    sample: &Sample,
+    subject: &str,
+    count: &str,
+    limit: &str,
+) -> Option<Allowed> {
+    let row = View::of(shape, sample).find(|row| row.subject() == subject)?;
+    let (done, limit) = (row.value(count)?, row.value(limit)?);
+    let seconds = sample.span_ns as f64 / 1e9;
+    (limit > 0.0).then_some(Allowed {
+        done,
+        allowed: limit * seconds,
+        seconds,
+    })
 }
 
 /// The amount of I/O, and the amount that a limit allows in this time.

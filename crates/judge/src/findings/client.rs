@@ -1,12 +1,13 @@
 //! Detects that the client and not the storage limited the figure, and lists features that it lacked.
 
 use iodyno_model::{
-    CloneResult, Direction, EngineKind, Finding, FindingKind, Job, SeriesKind, Weight,
+    CloneResult, Direction, EngineKind, Finding, FindingKind, Job, Sample, SeriesKind, SeriesShape,
+    Weight,
 };
 
 use iodyno_units::Nanos;
 
-use super::{Evidence, finding, list, remedied};
+use super::{Evidence, during, finding, list, remedied};
 use crate::series::{View, share};
 
 /// A worker that computes for this fraction of its time does not wait for the storage: a faster device would not
@@ -178,9 +179,7 @@ fn host_saturated(evidence: &Evidence) -> Option<Finding> {
     }
     let (mut samples, mut full, mut sum, mut cpus) = (0u32, 0u32, 0.0, 0);
     for (shape, sample) in evidence.telemetry.of(SeriesKind::Cpu) {
-        let all = View::all(shape, sample);
-        let busy = || Some(share(&all, "user")? + share(&all, "system")? + share(&all, "irq")?);
-        let Some(busy) = busy() else {
+        let Some(busy) = busy_cpus(shape, sample) else {
             continue;
         };
         samples += 1;
@@ -210,7 +209,10 @@ fn host_saturated(evidence: &Evidence) -> Option<Finding> {
             "other processes on this host affect the figure",
         ),
     };
-    Some(remedied(
+    let spans_ns = evidence.spans_ns(SeriesKind::Cpu, |shape, sample| {
+        busy_cpus(shape, sample).is_some_and(|busy| busy >= HOST_PERCENT)
+    });
+    let found = remedied(
         finding(
             FindingKind::ClientSaturated,
             weight,
@@ -229,7 +231,14 @@ fn host_saturated(evidence: &Evidence) -> Option<Finding> {
             Weight::Note => "stop other processes: top shows them",
             _ => "use fewer jobs or a cheaper engine (io_uring), or measure from another host",
         },
-    ))
+    );
+    Some(during(found, spans_ns))
+}
+
+/// The share of all CPUs' time in which they worked, in percent.
+fn busy_cpus(shape: &SeriesShape, sample: &Sample) -> Option<f64> {
+    let all = View::all(shape, sample);
+    Some(share(&all, "user")? + share(&all, "system")? + share(&all, "irq")?)
 }
 
 fn busy_percent(clone: &CloneResult) -> f64 {

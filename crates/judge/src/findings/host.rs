@@ -3,7 +3,7 @@
 use iodyno_model::{Environment, Finding, FindingKind, HostUse, Part, SeriesKind, Weight};
 use iodyno_units::Nanos;
 
-use super::{Evidence, finding, remedied};
+use super::{Evidence, during, finding, remedied};
 use crate::series::{View, share};
 
 /// Percentage of all CPU time that the hypervisor took. Stolen time adds to latencies: at 1 % it reaches the
@@ -97,7 +97,11 @@ fn steal_in_stretches(evidence: &Evidence) -> Option<Finding> {
     }
     let percent = f64::from(stretches) * 100.0 / f64::from(samples.max(1));
     (stretches >= LEAST_STRETCHES && percent >= STRETCHES_PERCENT).then(|| {
-        remedied(
+        let spans_ns = evidence.spans_ns(SeriesKind::Cpu, |shape, sample| {
+            let mut cpus = View::of(shape, sample);
+            cpus.any(|cpu| share(&cpu, "steal").is_some_and(|stolen| stolen >= STRETCH_PERCENT))
+        });
+        let found = remedied(
             finding(
                 FindingKind::Steal,
                 Weight::Note,
@@ -110,7 +114,8 @@ fn steal_in_stretches(evidence: &Evidence) -> Option<Finding> {
                 ),
             ),
             "it affects the tail of the latencies: repeat while the other guests are idle",
-        )
+        );
+        during(found, spans_ns)
     })
 }
 

@@ -3,7 +3,7 @@
 use iodyno_model::{Finding, FindingKind, Job, SeriesKind, Weight};
 use iodyno_units::Bytes;
 
-use super::{Evidence, finding, remedied};
+use super::{Evidence, during, finding, remedied};
 use crate::series::{View, sum, totals};
 use crate::work;
 
@@ -100,11 +100,25 @@ fn pressure(evidence: &Evidence) -> Option<Finding> {
         }
         true => return None,
     };
+    let spans_ns = evidence.spans_ns(SeriesKind::Reclaim, |shape, sample| {
+        View::of(shape, sample).any(|row| {
+            let at_least = |column, least| row.per_second(column).is_some_and(|rate| rate >= least);
+            let swapped =
+                ["swapped_in", "swapped_out"].map(|column| row.per_second(column).unwrap_or(0.0));
+            match weight {
+                Weight::Note => at_least("scanned_kswapd", KSWAPD_PER_SECOND),
+                _ => {
+                    at_least("stalls", STALLS_PER_SECOND)
+                        || swapped.iter().sum::<f64>() >= SWAP_PER_SECOND
+                }
+            }
+        })
+    });
     let stalled = evidence.pressure_percent("memory");
     let stalled = stalled.map_or(String::new(), |(some, _)| {
         format!("; tasks waited for memory in {some:.1} % of the time")
     });
-    Some(remedied(
+    let found = remedied(
         finding(
             FindingKind::MemoryPressure,
             weight,
@@ -126,7 +140,8 @@ fn pressure(evidence: &Evidence) -> Option<Finding> {
                  free memory"
             }
         },
-    ))
+    );
+    Some(during(found, spans_ns))
 }
 
 /// `balance_dirty_pages` makes writers sleep from the middle between the background threshold and the limit
@@ -166,7 +181,11 @@ fn throttled(evidence: &Evidence) -> Option<Finding> {
     let stalled = stalled.map_or(String::new(), |(some, _)| {
         format!("; tasks waited for I/O in {some:.0} % of the time")
     });
-    Some(remedied(
+    let spans_ns = evidence.spans_ns(SeriesKind::Memory, |shape, sample| {
+        let rows = View::of(shape, sample).find_map(|row| dirty(&row));
+        rows.is_some_and(|(dirty, middle)| dirty > middle)
+    });
+    let found = remedied(
         finding(
             FindingKind::DirtyThrottled,
             weight,
@@ -183,7 +202,8 @@ fn throttled(evidence: &Evidence) -> Option<Finding> {
         ),
         "set direct=1 or end_fsync=1, or run until memory has no effect on the rate; vm.dirty_bytes and \
          vm.dirty_background_bytes set the limits",
-    ))
+    );
+    Some(during(found, spans_ns))
 }
 
 /// Bytes that are dirty or in write-back, and the number of bytes from which writers wait.

@@ -28,7 +28,8 @@ mod tests;
 mod virtual_machine;
 
 use iodyno_model::{
-    CloneResult, Finding, FindingKind, Job, SeriesKind, Summary, Telemetry, Trial, Weight, Workload,
+    CloneResult, Finding, FindingKind, Job, Sample, SeriesKind, SeriesShape, Summary, Telemetry,
+    Trial, Weight, Workload,
 };
 
 pub(crate) use host::{FAST_SOURCES, STEAL_PERCENT};
@@ -86,6 +87,26 @@ impl<'a> Evidence<'a> {
         samples.count() as u32 == LEAST_SAMPLES
     }
 
+    /// The time of the samples of a series in which a condition holds; successive samples are one span.
+    fn spans_ns(
+        &self,
+        kind: SeriesKind,
+        holds: impl Fn(&SeriesShape, &Sample) -> bool,
+    ) -> Vec<(i64, i64)> {
+        let mut spans: Vec<(i64, i64)> = Vec::new();
+        for (shape, sample) in self.telemetry.of(kind) {
+            if !holds(shape, sample) {
+                continue;
+            }
+            let from = sample.at_ns - sample.span_ns as i64;
+            match spans.last_mut() {
+                Some(last) if from <= last.1 => last.1 = last.1.max(sample.at_ns),
+                _ => spans.push((from, sample.at_ns)),
+            }
+        }
+        spans
+    }
+
     /// The jobs that used files, once per clone.
     fn jobs_that_ran(&self) -> impl Iterator<Item = &'a Job> {
         self.clones_on_files().map(|(_, job)| job)
@@ -141,6 +162,7 @@ fn finding(
         text,
         threshold: threshold.into(),
         remedy: None,
+        spans_ns: Vec::new(),
     }
 }
 
@@ -148,6 +170,14 @@ fn finding(
 fn remedied(finding: Finding, remedy: impl Into<String>) -> Finding {
     Finding {
         remedy: Some(remedy.into()),
+        ..finding
+    }
+}
+
+/// Adds when the condition held.
+fn during(finding: Finding, spans_ns: Vec<(i64, i64)>) -> Finding {
+    Finding {
+        spans_ns,
         ..finding
     }
 }

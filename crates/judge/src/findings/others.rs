@@ -3,8 +3,8 @@
 use iodyno_model::{Direction, Finding, FindingKind, SeriesKind, StackLayer, Weight};
 use iodyno_units::Bytes;
 
-use super::{Evidence, finding, list, remedied};
-use crate::series::{Total, sum, totals};
+use super::{Evidence, during, finding, list, remedied};
+use crate::series::{Total, View, sum, totals};
 use crate::work;
 
 /// The devices transferred this much more than the jobs, as a fraction of the jobs' bytes. Metadata, journals and
@@ -81,7 +81,11 @@ fn of_direction(
         ),
         false => return None,
     };
-    Some(remedied(
+    let spans_ns = evidence.spans_ns(SeriesKind::Others, |shape, sample| {
+        let moved = |row: View| row.count(column).is_some_and(|bytes| bytes > 0);
+        View::of(shape, sample).any(moved)
+    });
+    let found = remedied(
         finding(
             FindingKind::OtherIo,
             weight,
@@ -95,7 +99,8 @@ fn of_direction(
             ),
         ),
         "stop the process, or move it to another device; name a server under test with --sample",
-    ))
+    );
+    Some(during(found, spans_ns))
 }
 
 /// Bytes transferred by the processes under test.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use iodyno_model::{Finding, FindingKind, SeriesKind, Weight};
 
-use super::{Evidence, finding, remedied};
+use super::{Evidence, during, finding, remedied};
 use crate::series::View;
 
 /// A process is saturated at this percentage of the CPU time that its threads can use; the same limit as for a
@@ -34,9 +34,16 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
             processes.entry(view.subject()).or_default().add(&view);
         }
     }
-    let found = processes
-        .iter()
-        .filter_map(|(name, process)| process.judged(name));
+    let found = processes.iter().filter_map(|(name, process)| {
+        let found = process.judged(name)?;
+        let spans_ns = evidence.spans_ns(SeriesKind::Process, |shape, sample| {
+            let mut alone = Process::default();
+            let own = View::of(shape, sample).filter(|view| view.subject() == *name);
+            own.for_each(|view| alone.add(&view));
+            alone.by_threads + alone.one_core > 0
+        });
+        Some(during(found, spans_ns))
+    });
     found.collect()
 }
 

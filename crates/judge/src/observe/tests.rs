@@ -468,6 +468,7 @@ fn flags(kind: FindingKind, weight: Weight) -> Finding {
         text: format!("{kind:?} at {weight:?}"),
         threshold: "some".to_owned(),
         remedy: None,
+        spans_ns: Vec::new(),
     }
 }
 

@@ -73,6 +73,7 @@ fn contains_layers_servers_costs_and_thresholds() {
         text: "rsync[99] moved 1 GiB".to_owned(),
         threshold: "5 % of the device's bytes".to_owned(),
         remedy: None,
+        spans_ns: Vec::new(),
     }];
     let view = TrialView {
         workload: &workload,

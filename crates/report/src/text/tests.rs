@@ -366,6 +366,7 @@ fn notes_are_on_one_line_unless_they_are_shown_with_their_thresholds() {
         text: format!("{kind:?}: 61.2 requests"),
         threshold: "twice as many as the device works on at a time".to_owned(),
         remedy: Some("lower iodepth".to_owned()),
+        spans_ns: Vec::new(),
     };
     let findings = [
         finding(FindingKind::QueueSaturated, Weight::Warning),

@@ -168,6 +168,7 @@ pub fn trial(key: TrialKey, outcome: Outcome) -> Trial {
             text: "2 s are few".to_owned(),
             threshold: "10 s".to_owned(),
             remedy: None,
+            spans_ns: Vec::new(),
         }],
     }
 }

@@ -105,6 +105,8 @@ fn writers_that_wait_for_writeback_are_throttled() {
         &["the rate at which the storage takes"],
     );
     check("below the middle", writer(false, 20, 300 * MIB), &[], &[]);
+    let early = found(writer(false, 8, 310 * MIB));
+    assert_eq!(early[0].spans_ns, [(0, 8 * SECOND as i64)]);
     check(
         "just long enough",
         writer(false, 4, 310 * MIB),
