@@ -26,7 +26,7 @@ help:
 	@echo "                 sysbench where they are installed (FIO=PATH, PEBBLE=PATH, SYSBENCH=PATH select them)"
 
 build:
-	cargo build --release --locked
+	cargo build --release --locked $$(.ci/features)
 
 # Without building, so that root does not compile: run `make build` first.
 install:

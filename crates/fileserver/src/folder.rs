@@ -1,31 +1,35 @@
 //! A shared folder: carries out requests of FUSE on the files below it.
 //!
-//! The passthrough file system is that of the crate `fuse-backend-rs`. It names files by descriptors and single names, so that neither
-//! symbolic links nor `..` lead out of the folder. `READ` and `WRITE` are carried out here, by its trait, because they are frequent and need
-//! no copy of their data. All other requests are copied before they are checked and carried out, so that a client cannot change
-//! them in between.
+//! The passthrough file system is that of the crate `virtiofsd`. It names files by descriptors and single names, so that neither
+//! symbolic links nor `..` lead out of the folder. `READ` and `WRITE` are carried out here, on the descriptors of its open files
+//! ([`crate::files`]), because they are frequent and need no copy of their data. All other requests are copied before they are checked and
+//! carried out ([`crate::scratch`]), so that a client cannot change them in between.
 
-use std::io::{self, Read, Write};
+use std::fs::File;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fuse_backend_rs::abi::fuse_abi::FsOptions;
-use fuse_backend_rs::api::filesystem::{Context, FileSystem, ZeroCopyReader, ZeroCopyWriter};
-use fuse_backend_rs::api::server::Server;
-use fuse_backend_rs::file_traits::FileReadWriteVolatile;
-use fuse_backend_rs::passthrough::{CachePolicy, Config, PassthroughFs};
-use fuse_backend_rs::transport::{FuseBuf, Reader, Writer};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+use rustix::thread::set_thread_groups;
+use virtiofsd::file_traits::FileReadWriteAtVolatile;
+use virtiofsd::oslib::WritevFlags;
+use virtiofsd::passthrough::{CachePolicy, Config, InodeFileHandlesMode, PassthroughFs};
+use virtiofsd::server::Server;
+use vm_memory::VolatileSlice;
 
-use crate::request::{HEADER, Head, MOST_DATA, REPLY_HEADER, WRITE_HEADER, opcode, reply_header};
+use crate::buffers::{Buffers, between, copied_in, copied_out};
+use crate::files::{Files, Shared};
+use crate::request::{HEADER, Head, REPLY_HEADER, WRITE_HEADER, opcode, reply_header};
+use crate::scratch;
 
-/// The version of FUSE's protocol that is spoken.
-const MAJOR: u32 = 7;
-const MINOR: u32 = 38;
-/// Clients with older versions are refused: their structures are shorter.
-const OLDEST_MINOR: u32 = 27;
+/// Descriptors that are kept for the server itself: sockets, events, the threads of its pool.
+const OWN_DESCRIPTORS: u64 = 256;
+/// Buffers that one call of preadv(2) takes.
+const MOST_PARTS: usize = 1024;
 /// How long clients may keep names and attributes with [`Cache::Auto`]: 1 s, as with other servers; with [`Cache::Always`] a day.
 const AUTO: Duration = Duration::from_secs(1);
 const ALWAYS: Duration = Duration::from_secs(86_400);
@@ -43,6 +47,17 @@ pub enum Cache {
     Always,
 }
 
+/// How the server keeps files and folders that a client knows and has not open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Handles {
+    /// Each by a descriptor.
+    Never,
+    /// By a file handle where the file system has them, otherwise by a descriptor.
+    Prefer,
+    /// By a file handle; those of other file systems cannot be used.
+    Mandatory,
+}
+
 /// What is shared, and how.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -58,6 +73,10 @@ pub struct Settings {
     pub writeback: bool,
     /// Honour `O_DIRECT` of the client; otherwise it is removed.
     pub direct_io: bool,
+    /// Tell the client which folders are the roots of other file systems, so that it gives their files device numbers of their own.
+    pub submounts: bool,
+    /// How files that the client knows are kept.
+    pub handles: Handles,
     /// Each read and write takes longer by this.
     pub delay: Duration,
 }
@@ -73,28 +92,28 @@ pub(crate) struct Answered {
 
 /// A request and its reply in the buffers of a transport.
 pub(crate) trait Exchange {
-    /// The whole request.
-    fn request(&mut self) -> Option<Reader<'_>>;
-    /// The reply, at its beginning.
-    fn reply(&mut self) -> Option<Writer<'_>>;
+    /// Where the whole request is, at least as long as its [`Head`] says. `None`: not in the memory of the client.
+    fn request(&mut self) -> Option<Buffers<'_>>;
+    /// Where its reply belongs.
+    fn reply(&mut self) -> Option<Buffers<'_>>;
 }
 
 /// A shared folder, as one client sees it: its nodes and open files.
 pub(crate) struct Folder {
-    files: Arc<PassthroughFs>,
-    server: Server<Arc<PassthroughFs>>,
+    files: Arc<Files>,
+    server: Server<Shared>,
     read_only: bool,
 }
 
 impl Folder {
-    /// Opens a folder for a new client.
+    /// Opens a folder for a new client. `submounts`: it can be told of the roots of other file systems.
     ///
     /// # Errors
-    /// It cannot be opened.
-    pub(crate) fn open(settings: &Settings) -> io::Result<Folder> {
-        let root = settings
-            .folder
-            .to_str()
+    /// It cannot be opened, or does not support what is wanted.
+    pub(crate) fn open(settings: &Settings, submounts: bool) -> io::Result<Folder> {
+        // Other than the crate, which takes a symbolic link for a file.
+        let root = settings.folder.canonicalize()?;
+        let root = (root.to_str())
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "its path is not UTF-8"))?;
         let (cache_policy, timeout) = match settings.cache {
             Cache::Never => (CachePolicy::Never, Duration::ZERO),
@@ -102,6 +121,10 @@ impl Folder {
             Cache::Auto => (CachePolicy::Auto, AUTO),
             Cache::Always => (CachePolicy::Always, ALWAYS),
         };
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(1 << 30);
+        let descriptors = limit.saturating_sub(OWN_DESCRIPTORS).max(64);
+        // Each open file that is read or written has two.
+        let copies = descriptors / 4;
         let config = Config {
             root_dir: root.to_owned(),
             cache_policy,
@@ -110,11 +133,19 @@ impl Folder {
             writeback: settings.writeback && !settings.read_only,
             xattr: settings.xattr,
             allow_direct_io: settings.direct_io,
+            readdirplus: settings.cache != Cache::Never,
+            announce_submounts: submounts && settings.submounts,
+            inode_file_handles: match settings.handles {
+                Handles::Never => InodeFileHandlesMode::Never,
+                Handles::Prefer => InodeFileHandlesMode::Prefer,
+                Handles::Mandatory => InodeFileHandlesMode::Mandatory,
+            },
+            guest_fd_limit: descriptors - copies,
             ..Config::default()
         };
-        let files = Arc::new(PassthroughFs::new(config)?);
+        let files = Arc::new(Files::new(PassthroughFs::new(config)?, copies as usize));
         Ok(Folder {
-            server: Server::new(Arc::clone(&files)),
+            server: Server::new(Shared(Arc::clone(&files))),
             files,
             read_only: settings.read_only,
         })
@@ -144,9 +175,9 @@ impl Folder {
         match head.opcode() {
             opcode::READ => self.read(head, exchange),
             opcode::WRITE => self.write(head, exchange),
-            opcode::INIT => self.init(head, exchange),
             opcode::DESTROY => {
-                self.files.destroy();
+                // The crate does not answer it.
+                self.server.destroy();
                 reply(head, &[], exchange)
             }
             _ => self.other(head, exchange),
@@ -154,106 +185,65 @@ impl Folder {
     }
 
     fn read(&self, head: &Head, exchange: &mut impl Exchange) -> Result<u32, Errno> {
-        const OWNED: u32 = 1 << 1;
-        let mut writer = exchange.reply().ok_or(Errno::INVAL)?;
-        let data = writer.split_at(REPLY_HEADER).map_err(|_| Errno::INVAL)?;
-        let mut data = Outgoing(data);
-        let owned = head.u32_at(HEADER + 20) & OWNED != 0;
-        let length = (self.files)
-            .read(
-                &context(head),
-                head.u64_at(16),
-                head.u64_at(HEADER),
-                &mut data,
-                head.data(),
-                head.u64_at(HEADER + 8),
-                owned.then(|| head.u64_at(HEADER + 24)),
-                head.u32_at(HEADER + 32),
-            )
-            .map_err(|error| errno(&error))?;
-        (writer.write_all(&reply_header(head.unique(), 0, length)))
-            .and_then(|()| writer.commit(Some(&data.0)))
-            .map_err(|error| errno(&error))?;
+        let buffers = exchange.reply().ok_or(Errno::INVAL)?;
+        let end = REPLY_HEADER + head.data() as usize;
+        let data = between(&buffers, REPLY_HEADER, end);
+        let length = self.with_file(head, |file| {
+            in_steps(data.clone(), head, |parts, offset| {
+                file.read_vectored_at_volatile(parts, offset, None)
+            })
+        })?;
+        copied_in(&buffers, &reply_header(head.unique(), 0, length));
         Ok((REPLY_HEADER + length) as u32)
     }
 
     fn write(&self, head: &Head, exchange: &mut impl Exchange) -> Result<u32, Errno> {
-        const DELAYED: u32 = 1;
-        const OWNED: u32 = 1 << 1;
+        /// From the client's cache, which has the offset right.
+        const CACHED: u32 = 1;
+        const KILL_SUIDGID: u32 = 1 << 2;
+        let how = head.u32_at(HEADER + 20);
+        let append = rustix::fs::OFlags::APPEND.bits() & head.u32_at(HEADER + 32) != 0;
+        let flags = (append && how & CACHED == 0).then_some(WritevFlags::RWF_APPEND);
         let written = {
-            let mut message = exchange.request().ok_or(Errno::INVAL)?;
-            let data = message.split_at(WRITE_HEADER).map_err(|_| Errno::INVAL)?;
-            let flags = head.u32_at(HEADER + 20);
-            (self.files)
-                .write(
-                    &context(head),
-                    head.u64_at(16),
-                    head.u64_at(HEADER),
-                    &mut Incoming(data),
-                    head.data(),
-                    head.u64_at(HEADER + 8),
-                    (flags & OWNED != 0).then(|| head.u64_at(HEADER + 24)),
-                    flags & DELAYED != 0,
-                    head.u32_at(HEADER + 32),
-                    flags,
-                )
-                .map_err(|error| errno(&error))?
+            let buffers = exchange.request().ok_or(Errno::INVAL)?;
+            let end = WRITE_HEADER + head.data() as usize;
+            let data = between(&buffers, WRITE_HEADER, end);
+            let write = |file: &File| {
+                in_steps(data.clone(), head, |parts, offset| {
+                    file.write_vectored_at_volatile(parts, offset, flags)
+                })
+            };
+            match how & KILL_SUIDGID {
+                0 => self.with_file(head, write)?,
+                _ => (self.files.lend_to_write(head, write)).map_err(|error| errno(&error))?,
+            }
         };
         reply(head, &(written as u64).to_le_bytes(), exchange)
     }
 
-    /// Agrees on the protocol. The crate's own answer limits writes to a page if it is used without its virtual file system.
-    fn init(&self, head: &Head, exchange: &mut impl Exchange) -> Result<u32, Errno> {
-        const EXTENDED: u64 = 1 << 30;
-        let (major, minor) = (head.u32_at(HEADER), head.u32_at(HEADER + 4));
-        if major < MAJOR || (major == MAJOR && minor < OLDEST_MINOR) {
-            return Err(Errno::PROTO);
-        }
-        let mut bytes = [0; 64];
-        bytes[..4].copy_from_slice(&MAJOR.to_ne_bytes());
-        bytes[4..8].copy_from_slice(&MINOR.to_ne_bytes());
-        if major > MAJOR {
-            // The client asks again.
-            return reply(head, &bytes, exchange);
-        }
-        let mut offered = u64::from(head.u32_at(HEADER + 12));
-        if offered & EXTENDED != 0 && head.length() >= HEADER + 20 {
-            offered |= u64::from(head.u32_at(HEADER + 16)) << 32;
-        }
-        let capable = FsOptions::from_bits_truncate(offered);
-        let wanted = (self.files.init(capable)).map_err(|error| errno(&error))?
-            | FsOptions::ASYNC_READ
-            | FsOptions::ATOMIC_O_TRUNC
-            | FsOptions::BIG_WRITES
-            | FsOptions::AUTO_INVAL_DATA
-            | FsOptions::ASYNC_DIO
-            | FsOptions::PARALLEL_DIROPS
-            | FsOptions::MAX_PAGES;
-        // Memory of files is not mapped into the client.
-        let agreed = (capable & wanted & !FsOptions::PERFILE_DAX).bits() & !EXTENDED;
-        let extended = if agreed >> 32 != 0 { EXTENDED } else { 0 };
-        let words = [
-            (8, head.u32_at(HEADER + 8)),
-            (12, (agreed | extended) as u32),
-            (20, MOST_DATA),
-            (24, 1),
-            (32, (agreed >> 32) as u32),
-        ];
-        for (at, word) in words {
-            bytes[at..at + 4].copy_from_slice(&word.to_ne_bytes());
-        }
-        // Requests in the background, and those from which on the client slows down.
-        bytes[16..18].copy_from_slice(&1024u16.to_ne_bytes());
-        bytes[18..20].copy_from_slice(&768u16.to_ne_bytes());
-        bytes[28..30].copy_from_slice(&((MOST_DATA / 4096) as u16).to_ne_bytes());
-        reply(head, &bytes, exchange)
+    /// Calls `with` with the file that a read or write is for.
+    fn with_file(
+        &self,
+        head: &Head,
+        with: impl Fn(&File) -> io::Result<usize>,
+    ) -> Result<usize, Errno> {
+        let done = match self.files.file(head) {
+            Ok(open) => with(&open.file),
+            Err(error) => match Errno::from_io_error(&error) {
+                // There are too many to have two of each.
+                Some(Errno::MFILE | Errno::NFILE) => self.files.lend(head, with),
+                _ => Err(error),
+            },
+        };
+        done.map_err(|error| errno(&error))
     }
 
     fn other(&self, head: &Head, exchange: &mut impl Exchange) -> Result<u32, Errno> {
         let mut message = vec![0; head.length()];
-        (exchange.request().ok_or(Errno::INVAL)?)
-            .read_exact(&mut message)
-            .map_err(|_| Errno::INVAL)?;
+        let buffers = exchange.request().ok_or(Errno::INVAL)?;
+        if copied_out(&between(&buffers, 0, message.len()), &mut message) < message.len() {
+            return Err(Errno::INVAL);
+        }
         // A client may have changed it since its header was checked.
         let copied = Head::of(&message, message.len(), head.writable).ok_or(Errno::INVAL)?;
         let same = copied.opcode() == head.opcode() && copied.unique() == head.unique();
@@ -263,25 +253,42 @@ impl Folder {
         if !same || copied.names_refused(&message) {
             return Err(Errno::INVAL);
         }
-        let message = Reader::from_fuse_buffer(FuseBuf::new(&mut message));
-        let message = message.map_err(|_| Errno::INVAL)?;
-        let writer = match exchange.reply() {
-            Some(writer) => writer,
-            None => return Err(Errno::INVAL),
-        };
-        let written = self.server.handle_message(message, writer, None, None);
-        written
-            .map(|length| length as u32)
-            .map_err(|_| Errno::INVAL)
+        let done = scratch::carry_out(&self.server, &message, head.writable, || exchange.reply());
+        if copied.creates() {
+            // The crate lets the thread keep the groups of a request whose user and group are those of the server.
+            let _ = set_thread_groups(&[]);
+        }
+        done
     }
 }
 
-fn context(head: &Head) -> Context {
-    Context {
-        uid: head.u32_at(24),
-        gid: head.u32_at(28),
-        pid: head.u32_at(32) as i32,
+/// Reads or writes data from an offset on, until all is done or a step does nothing.
+fn in_steps(
+    mut data: Buffers<'_>,
+    head: &Head,
+    step: impl Fn(&[&VolatileSlice<'_>], u64) -> io::Result<usize>,
+) -> io::Result<usize> {
+    let start = head.u64_at(HEADER + 8);
+    let end = start.checked_add(head.data().into());
+    // The crate panics at what is not a file offset.
+    if end.is_none_or(|end| end > i64::MAX as u64) {
+        return Err(Errno::INVAL.into());
     }
+    let mut done = 0;
+    while !data.is_empty() {
+        let parts: Vec<&VolatileSlice<'_>> = data.iter().take(MOST_PARTS).collect();
+        match step(&parts, start + done as u64) {
+            Ok(0) => break,
+            Ok(count) => {
+                done += count;
+                data = between(&data, count, usize::MAX);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) if done > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
 }
 
 fn errno(error: &io::Error) -> Errno {
@@ -292,9 +299,11 @@ fn errno(error: &io::Error) -> Errno {
 fn reply(head: &Head, data: &[u8], exchange: &mut impl Exchange) -> Result<u32, Errno> {
     let mut bytes = reply_header(head.unique(), 0, data.len()).to_vec();
     bytes.extend(data);
-    let mut writer = exchange.reply().ok_or(Errno::INVAL)?;
-    writer.write_all(&bytes).map_err(|error| errno(&error))?;
-    Ok(bytes.len() as u32)
+    let buffers = exchange.reply().ok_or(Errno::INVAL)?;
+    match copied_in(&buffers, &bytes) == bytes.len() {
+        true => Ok(bytes.len() as u32),
+        false => Err(Errno::INVAL),
+    }
 }
 
 /// Writes a reply that failed, if there is room for one and the client waits for it.
@@ -303,57 +312,9 @@ fn refuse(head: &Head, errno: Errno, exchange: &mut impl Exchange) -> u32 {
         return 0;
     }
     let bytes = reply_header(head.unique(), errno.raw_os_error(), 0);
-    let written = exchange.reply().map(|mut writer| writer.write_all(&bytes));
-    match written {
-        Some(Ok(())) => bytes.len() as u32,
-        _ => 0,
-    }
-}
-
-/// The data of a `READ`, in the buffers of its reply.
-struct Outgoing<'a>(Writer<'a>);
-
-impl ZeroCopyWriter for Outgoing<'_> {
-    fn write_from(
-        &mut self,
-        file: &mut dyn FileReadWriteVolatile,
-        count: usize,
-        offset: u64,
-    ) -> io::Result<usize> {
-        self.0.write_from_at(file, count, offset)
-    }
-
-    fn available_bytes(&self) -> usize {
-        self.0.available_bytes()
-    }
-}
-
-impl Write for Outgoing<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-/// The data of a `WRITE`, in the buffers of its request.
-struct Incoming<'a>(Reader<'a>);
-
-impl ZeroCopyReader for Incoming<'_> {
-    fn read_to(
-        &mut self,
-        file: &mut dyn FileReadWriteVolatile,
-        count: usize,
-        offset: u64,
-    ) -> io::Result<usize> {
-        self.0.read_to_at(file, count, offset)
-    }
-}
-
-impl Read for Incoming<'_> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        self.0.read(bytes)
+    let written = exchange.reply().map(|buffers| copied_in(&buffers, &bytes));
+    match written == Some(bytes.len()) {
+        true => bytes.len() as u32,
+        false => 0,
     }
 }

@@ -5,22 +5,22 @@
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fuse_backend_rs::transport::{FuseBuf, FuseDevWriter, Reader, Writer};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
+use crate::buffers::Buffers;
 use crate::folder::{Answered, Exchange};
 use crate::front::Stop;
 use crate::request::{HEADER, Head, MOST_DATA, MOST_OTHER, REPLY_HEADER, WRITE_HEADER, opcode};
-use crate::server::{FileServer, Lane, Request};
+use crate::server::{FileServer, Lane, Request, prepare_thread};
 
 /// Requests of a batch, and buffers that are kept.
 const MOST_TAKEN: usize = 64;
@@ -98,7 +98,9 @@ pub fn serve(mounted: &Mounted, server: &Arc<FileServer>, stop: &Stop) -> io::Re
         idle: Condvar::new(),
         buffers: Mutex::default(),
     });
-    let mut lane = Lane::new(Arc::new(server.client()?), false);
+    prepare_thread();
+    // The kernel asks for other file systems only virtio-fs.
+    let mut lane = Lane::new(Arc::new(server.client(false)?), false);
     let mut batch = Vec::with_capacity(MOST_TAKEN);
     let ended = loop {
         match shared.take(&mut batch) {
@@ -245,15 +247,14 @@ impl Message {
 }
 
 impl Exchange for Message {
-    fn request(&mut self) -> Option<Reader<'_>> {
+    fn request(&mut self) -> Option<Buffers<'_>> {
         let message = &mut self.buffer[self.start..self.start + self.length];
-        Reader::from_fuse_buffer(FuseBuf::new(message)).ok()
+        Some(vec![message.into()])
     }
 
-    fn reply(&mut self) -> Option<Writer<'_>> {
+    fn reply(&mut self) -> Option<Buffers<'_>> {
         let reply = &mut self.buffer[self.reply..self.reply + self.head.writable];
-        let writer = FuseDevWriter::new(self.shared.device.as_raw_fd(), reply);
-        writer.ok().map(Writer::FuseDev)
+        Some(vec![reply.into()])
     }
 }
 
@@ -271,7 +272,12 @@ impl Request for Message {
         self.shared.in_flight().pooled += 1;
     }
 
-    fn answered(mut self, _answered: Answered, _told: bool) {
+    fn answered(mut self, answered: Answered, _told: bool) {
+        if answered.written > 0 {
+            let end = self.reply + answered.written as usize;
+            // It fails if the request was interrupted or the file system unmounted: then nobody waits.
+            let _ = (&*self.shared.device).write(&self.buffer[self.reply..end]);
+        }
         {
             let mut kept = self.shared.buffers();
             if kept.len() < MOST_TAKEN {

@@ -5,16 +5,19 @@
 //! counted. [`vhost_user`] serves a virtual machine monitor, on a socket of [`front`], and
 //! [`fuse`] this host.
 
+mod buffers;
+mod files;
 pub mod folder;
 pub mod front;
 pub mod fuse;
 pub mod policy;
 mod pool;
 pub mod request;
+mod scratch;
 pub mod server;
 pub mod stats;
 pub mod vhost_user;
 
-pub use folder::{Cache, Settings};
+pub use folder::{Cache, Handles, Settings};
 pub use policy::Policy;
 pub use server::FileServer;

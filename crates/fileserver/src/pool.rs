@@ -106,6 +106,7 @@ impl Drop for Pool {
 }
 
 fn work(shared: &Shared) {
+    crate::server::prepare_thread();
     let mut state = shared.state();
     loop {
         if let Some(job) = state.jobs.pop_front() {

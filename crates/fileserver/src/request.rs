@@ -45,6 +45,8 @@ pub mod opcode {
     pub const READDIRPLUS: u32 = 44;
     pub const RENAME2: u32 = 45;
     pub const LSEEK: u32 = 46;
+    pub const SYNCFS: u32 = 50;
+    pub const TMPFILE: u32 = 51;
 
     /// The name of an opcode in the kernel's header, without `FUSE_`.
     #[must_use]
@@ -87,6 +89,8 @@ pub mod opcode {
             READDIRPLUS => "READDIRPLUS",
             RENAME2 => "RENAME2",
             LSEEK => "LSEEK",
+            SYNCFS => "SYNCFS",
+            TMPFILE => "TMPFILE",
             _ => "OTHER",
         }
     }
@@ -95,8 +99,8 @@ pub mod opcode {
 use opcode::{
     ACCESS, BATCH_FORGET, CREATE, DESTROY, FLUSH, FORGET, FSYNC, FSYNCDIR, GETATTR, GETXATTR, INIT,
     INTERRUPT, LINK, LISTXATTR, LOOKUP, LSEEK, MKDIR, MKNOD, OPEN, OPENDIR, READ, READDIR,
-    READDIRPLUS, READLINK, RELEASE, RELEASEDIR, RENAME, RENAME2, RMDIR, STATFS, SYMLINK, UNLINK,
-    WRITE,
+    READDIRPLUS, READLINK, RELEASE, RELEASEDIR, RENAME, RENAME2, RMDIR, STATFS, SYMLINK, SYNCFS,
+    TMPFILE, UNLINK, WRITE,
 };
 
 /// Bytes of the header of a request.
@@ -105,6 +109,9 @@ pub const HEADER: usize = 40;
 pub const REPLY_HEADER: usize = 16;
 /// Bytes before the data of a `WRITE`, and the most that [`Head`] copies.
 pub const WRITE_HEADER: usize = 80;
+/// Bytes of what a reply tells of a node, and of an open file.
+const ENTRY: usize = 128;
+const OPENED: usize = 16;
 /// Bytes of a request's data.
 pub const MOST_DATA: u32 = 1 << 20;
 /// Bytes of a request without data, in which attributes and names are; and of the list of `BATCH_FORGET`.
@@ -171,6 +178,24 @@ impl Head {
         self.u64_at(8)
     }
 
+    /// The node that it is for.
+    #[must_use]
+    pub fn node(&self) -> u64 {
+        self.u64_at(16)
+    }
+
+    /// The handle of a read or write.
+    #[must_use]
+    pub fn handle(&self) -> u64 {
+        self.u64_at(HEADER)
+    }
+
+    /// Whether it creates a file or folder that belongs to the user it names.
+    #[must_use]
+    pub fn creates(&self) -> bool {
+        matches!(self.opcode(), MKNOD | MKDIR | SYMLINK | CREATE | TMPFILE)
+    }
+
     /// Bytes of data that are read or written.
     #[must_use]
     pub fn data(&self) -> u32 {
@@ -217,14 +242,17 @@ impl Head {
                     && self.data() as usize <= length.saturating_sub(WRITE_HEADER)
             }
             BATCH_FORGET => self.u32_at(HEADER) as usize * 16 <= length - HEADER - 8,
+            // What the client does not get to know, it would never forget or release.
+            LOOKUP | MKNOD | MKDIR | SYMLINK | LINK => ENTRY <= room,
+            OPEN | OPENDIR => OPENED <= room,
+            CREATE => ENTRY + OPENED <= room,
             _ => true,
         };
         if !fits {
             return Some(Errno::INVAL);
         }
         // An id that the client could not map means "unchanged" to the calls that take it.
-        let creates = matches!(opcode, MKNOD | MKDIR | SYMLINK | CREATE);
-        if creates && (self.u32_at(24) == u32::MAX || self.u32_at(28) == u32::MAX) {
+        if self.creates() && (self.u32_at(24) == u32::MAX || self.u32_at(28) == u32::MAX) {
             return Some(Errno::OVERFLOW);
         }
         (read_only && self.changes()).then_some(Errno::ROFS)
@@ -238,7 +266,7 @@ impl Head {
             OPEN | OPENDIR => self.u32_at(HEADER) & CHANGING != 0,
             LOOKUP | FORGET | GETATTR | READLINK | READ | STATFS | RELEASE | FSYNC | GETXATTR
             | LISTXATTR | FLUSH | INIT | READDIR | RELEASEDIR | FSYNCDIR | ACCESS | INTERRUPT
-            | DESTROY | BATCH_FORGET | READDIRPLUS | LSEEK => false,
+            | DESTROY | BATCH_FORGET | READDIRPLUS | LSEEK | SYNCFS => false,
             _ => true,
         }
     }

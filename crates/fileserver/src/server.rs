@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use iodyno_sys::thread::{Usage, quick_thread_usage};
+use iodyno_sys::thread::{Usage, own_directory, quick_thread_usage};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{set_current_timer_slack, set_thread_groups};
@@ -63,7 +63,7 @@ impl FileServer {
         if !std::fs::metadata(&settings.folder)?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
-        Folder::open(&settings)?;
+        Folder::open(&settings, true)?;
         if !settings.delay.is_zero() {
             // A sleep ends up to 50 µs late otherwise. Threads that are started later inherit it.
             set_current_timer_slack(NonZero::new(1))?;
@@ -106,13 +106,18 @@ impl FileServer {
         (self.stats).json(self.policy, self.threads, &self.estimates)
     }
 
-    /// A new client of this server.
-    pub(crate) fn client(self: &Arc<FileServer>) -> io::Result<Client> {
+    /// A new client of this server. `submounts`: as of [`Folder::open`].
+    pub(crate) fn client(self: &Arc<FileServer>, submounts: bool) -> io::Result<Client> {
         Ok(Client {
-            folder: Folder::open(&self.settings)?,
+            folder: Folder::open(&self.settings, submounts)?,
             server: Arc::clone(self),
         })
     }
+}
+
+/// To be called first by each thread that works requests: some change its working directory or mask of permissions for a moment.
+pub(crate) fn prepare_thread() {
+    own_directory();
 }
 
 /// A client of a server, with its nodes and open files.

@@ -22,7 +22,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use fuse_backend_rs::transport::{Reader, VirtioFsWriter, Writer};
 use iodyno_serve::client_memory::{ClientMemory, MOST_REGIONS, event, signal, unsupported};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use vhost::vhost_user::message::{
@@ -36,11 +35,12 @@ use vhost::vhost_user::{
 };
 use virtio_queue::desc::split::Descriptor;
 use virtio_queue::{DescriptorChain, Queue, QueueOwnedT, QueueT};
-use vm_memory::{Bytes, GuestMemoryMmap};
+use vm_memory::{Bytes, GuestAddress, GuestMemory, GuestMemoryMmap};
 
+use crate::buffers::Buffers;
 use crate::folder::{Answered, Exchange};
 use crate::request::{Head, WRITE_HEADER};
-use crate::server::{Client, FileServer, Lane, Request};
+use crate::server::{Client, FileServer, Lane, Request, prepare_thread};
 
 /// Rings: one for requests that must not wait, and those of a client's processors.
 const MOST_RINGS: u64 = 17;
@@ -68,7 +68,7 @@ pub fn serve(
     let socket = stream.try_clone()?;
     let rings = (0..MOST_RINGS).map(|_| Ring::new().map(Arc::new));
     let device = Arc::new(Mutex::new(Device {
-        client: Arc::new(server.client()?),
+        client: Arc::new(server.client(true)?),
         stopping,
         owned: false,
         features: 0,
@@ -300,7 +300,11 @@ impl State {
 struct Taken {
     ring: Arc<Ring>,
     memory: Arc<GuestMemoryMmap>,
-    chain: DescriptorChain<Arc<GuestMemoryMmap>>,
+    index: u16,
+    /// Its buffers: those that are read before those that are written.
+    parts: Vec<(GuestAddress, usize)>,
+    /// The number of those that are read.
+    readable: usize,
     head: Head,
     taken: Instant,
     pooled: bool,
@@ -315,9 +319,13 @@ impl Taken {
     ) -> std::result::Result<Taken, ()> {
         let mut beginning = [0; WRITE_HEADER];
         let (mut copied, mut readable, mut writable) = (0, 0, 0);
-        for part in chain.clone() {
+        let index = chain.head_index();
+        let mut parts = Vec::with_capacity(4);
+        let mut read = 0;
+        for part in chain {
             let part: Descriptor = part;
             let length = part.len() as usize;
+            parts.push((part.addr(), length));
             if part.is_write_only() {
                 writable += length;
                 continue;
@@ -331,27 +339,35 @@ impl Taken {
             memory.read_slice(into, part.addr()).map_err(|_| ())?;
             copied += wanted;
             readable += length;
+            read = parts.len();
         }
         let head = Head::of(&beginning[..copied], readable, writable).ok_or(())?;
         Ok(Taken {
             ring,
             memory,
-            chain,
+            index,
+            parts,
+            readable: read,
             head,
             taken,
             pooled: false,
         })
     }
+
+    fn buffers(&self, parts: &[(GuestAddress, usize)]) -> Option<Buffers<'_>> {
+        let parts = parts.iter().filter(|(_, length)| *length > 0);
+        let found = parts.map(|(start, length)| self.memory.get_slice(*start, *length).ok());
+        found.collect()
+    }
 }
 
 impl Exchange for Taken {
-    fn request(&mut self) -> Option<Reader<'_>> {
-        Reader::from_descriptor_chain(&*self.memory, self.chain.clone()).ok()
+    fn request(&mut self) -> Option<Buffers<'_>> {
+        self.buffers(&self.parts[..self.readable])
     }
 
-    fn reply(&mut self) -> Option<Writer<'_>> {
-        let writer = VirtioFsWriter::new(&*self.memory, self.chain.clone());
-        writer.ok().map(Writer::VirtioFs)
+    fn reply(&mut self) -> Option<Buffers<'_>> {
+        self.buffers(&self.parts[self.readable..])
     }
 }
 
@@ -379,7 +395,7 @@ impl Request for Taken {
             let next = state.queue.next_avail();
             state.early |= available.is_ok_and(|index| index.0 != next);
         }
-        state.used(self.chain.head_index(), answered.written);
+        state.used(self.index, answered.written);
         let event = match told {
             true => state.told(),
             false => None,
@@ -431,6 +447,7 @@ impl Spin {
 
 /// The thread of a ring.
 fn run(ring: &Arc<Ring>, mut lane: Lane) {
+    prepare_thread();
     let mut batch = Vec::with_capacity(MOST_TAKEN);
     let mut spin = Spin::default();
     // It fails only if the kernel lacks memory; then the ring is not served any more.

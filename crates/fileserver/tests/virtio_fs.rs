@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::net::Shutdown;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use iodyno_fileserver::request::opcode::{
-    CREATE, DESTROY, FORGET, GETATTR, INIT, LOOKUP, MKDIR, OPEN, READ, RENAME, STATFS, SYMLINK,
-    UNLINK, WRITE,
+    CREATE, DESTROY, FORGET, GETATTR, INIT, LOOKUP, MKDIR, OPEN, READ, RELEASE, RENAME, STATFS,
+    SYMLINK, UNLINK, WRITE,
 };
-use iodyno_fileserver::{Cache, FileServer, Settings, vhost_user};
+use iodyno_fileserver::{Cache, FileServer, Handles, Settings, vhost_user};
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 use vhost::vhost_user::message::VhostUserProtocolFeatures;
@@ -67,6 +68,8 @@ fn settings(folder: &Path) -> Settings {
         xattr: true,
         writeback: false,
         direct_io: true,
+        submounts: true,
+        handles: Handles::Never,
         delay: Duration::ZERO,
     }
 }
@@ -110,11 +113,17 @@ impl Guest {
         for number in 0..2 {
             guest.ring(number);
         }
-        let init = [7u32, 38, 1 << 17, u32::MAX];
-        let init: Vec<u8> = init.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let agreed = guest.asks(INIT, 0, &init, 64).unwrap();
-        assert_eq!(agreed[20..24], (1u32 << 20).to_ne_bytes());
+        guest.initialise();
         guest
+    }
+
+    fn initialise(&mut self) {
+        const CREATE_SUPP_GROUP: u32 = 1 << 2;
+        let words = [7, 38, 1 << 17, u32::MAX, CREATE_SUPP_GROUP];
+        let mut init: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        init.resize(64, 0);
+        let agreed = self.asks(INIT, 0, &init, 64).unwrap();
+        assert_eq!(agreed[20..24], (1u32 << 20).to_ne_bytes());
     }
 
     fn share(&mut self) {
@@ -648,6 +657,258 @@ fn random_messages_are_answered_or_refused() {
         assert_eq!(replies[0].0, slot, "seed {seed}");
         guest.rings[1].free.push_back(slot);
     }
+    // One of them may have been the end of the file system.
+    guest.initialise();
     assert_eq!(guest.asks(STATFS, ROOT, &[], 80).unwrap().len(), 80);
+    guest.leaves().unwrap();
+}
+
+/// Descriptors of this process that lead into a folder.
+fn descriptors(folder: &Path) -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    let targets = open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    targets.filter(|target| target.starts_with(folder)).count()
+}
+
+#[test]
+fn what_is_released_and_forgotten_has_no_descriptors() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut guest = Guest::of(&server(settings(folder.path()), "adaptive"));
+    // That of the folder itself.
+    assert_eq!(descriptors(folder.path()), 1);
+    let files: Vec<(u64, u64)> = (0..50)
+        .map(|nth| guest.create(&format!("{nth}")).unwrap())
+        .collect();
+    for file in &files {
+        guest.puts_write(*file, 0, &block(file.0));
+    }
+    guest.kick(1);
+    for (slot, length) in guest.waits(1, files.len()) {
+        guest.reply(slot, length).unwrap();
+    }
+    assert_eq!(descriptors(folder.path()), 1 + 3 * files.len());
+    for (node, handle) in &files {
+        let mut released = handle.to_ne_bytes().to_vec();
+        released.resize(24, 0);
+        guest.asks(RELEASE, *node, &released, 0).unwrap();
+        // It is known no more.
+        let slot = guest.puts_read((*node, *handle), 0, 4096);
+        guest.kick(1);
+        let replies = guest.waits(1, 1);
+        assert_eq!(guest.reply(slot, replies[0].1), Err(Errno::BADF));
+    }
+    assert_eq!(descriptors(folder.path()), 1 + files.len());
+    for (node, _) in &files {
+        let slot = guest.puts(FORGET, *node, &1u64.to_ne_bytes(), 0);
+        guest.kick(1);
+        assert_eq!(guest.waits(1, 1), [(slot, 0)]);
+        guest.rings[1].free.push_back(slot);
+    }
+    assert_eq!(descriptors(folder.path()), 1);
+    // A handle belongs to one node.
+    let (first, second) = (guest.create("a").unwrap(), guest.create("b").unwrap());
+    for file in [(second.0, first.1), (first.0, first.1), (second.0, first.1)] {
+        let slot = guest.puts_read(file, 0, 4096);
+        guest.kick(1);
+        let replies = guest.waits(1, 1);
+        let expected = match file == first {
+            true => Ok(vec![]),
+            false => Err(Errno::BADF),
+        };
+        assert_eq!(guest.reply(slot, replies[0].1), expected);
+    }
+    guest.leaves().unwrap();
+    assert_eq!(descriptors(folder.path()), 0);
+}
+
+#[test]
+fn a_file_that_is_opened_to_append_is_appended_to_unless_the_client_cached_the_data() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "0123").unwrap();
+    let mut guest = Guest::of(&server(settings(folder.path()), "inline"));
+    let node = guest.lookup(ROOT, "file").unwrap();
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::APPEND;
+    let opened = [flags.bits().to_ne_bytes(), [0; 4]].concat();
+    let handle = u64_at(&guest.asks(OPEN, node, &opened, 16).unwrap(), 0);
+    for (how, expected) in [(0u32, &b"0123xy"[..]), (1, b"xy23xy")] {
+        let mut body = io_body(handle, 0, 2);
+        body[20..24].copy_from_slice(&how.to_ne_bytes());
+        body[32..36].copy_from_slice(&flags.bits().to_ne_bytes());
+        body.extend(b"xy");
+        guest.asks(WRITE, node, &body, 8).unwrap();
+        assert_eq!(std::fs::read(folder.path().join("file")).unwrap(), expected);
+    }
+    guest.leaves().unwrap();
+}
+
+#[test]
+fn a_folder_that_is_exchanged_for_a_link_again_and_again_leads_nowhere() {
+    let home = tempfile::tempdir().unwrap();
+    let (shared, outside) = (home.path().join("shared"), home.path().join("outside"));
+    std::fs::create_dir_all(shared.join("a")).unwrap();
+    std::fs::create_dir(&outside).unwrap();
+    std::fs::write(outside.join("secret"), "x").unwrap();
+    symlink(&outside, shared.join("b")).unwrap();
+    let ended = Arc::<AtomicBool>::default();
+    let exchanges = {
+        let (ended, shared) = (Arc::clone(&ended), shared.clone());
+        thread::spawn(move || {
+            let mut count = 0u64;
+            while !ended.load(Ordering::Relaxed) {
+                let flags = rustix::fs::RenameFlags::EXCHANGE;
+                let (a, b) = (shared.join("a"), shared.join("b"));
+                rustix::fs::renameat_with(rustix::fs::CWD, a, rustix::fs::CWD, b, flags).unwrap();
+                count += 1;
+            }
+            count
+        })
+    };
+    let mut guest = Guest::of(&server(settings(&shared), "adaptive"));
+    let made = |name: &str| [&0o755u32.to_ne_bytes()[..], &[0; 4], name.as_bytes(), b"\0"].concat();
+    let mut folders = 0;
+    for nth in 0..1000 {
+        let node = guest.lookup(ROOT, "a").unwrap();
+        assert!(guest.lookup(node, "secret").is_err());
+        let created = guest.asks(MKDIR, node, &made(&nth.to_string()), 128);
+        match created {
+            Ok(_) => folders += 1,
+            Err(error) => assert_eq!(error, Errno::NOTDIR),
+        }
+        let removed = guest.asks(UNLINK, node, b"secret\0", 0);
+        assert!(removed.is_err());
+    }
+    ended.store(true, Ordering::Relaxed);
+    assert!(exchanges.join().unwrap() > 0);
+    guest.leaves().unwrap();
+    let names = |path: &Path| std::fs::read_dir(path).unwrap().count();
+    assert_eq!(names(&outside), 1);
+    let own = ["a", "b"].map(|name| shared.join(name));
+    let own = own.iter().find(|path| !path.is_symlink()).unwrap();
+    assert_eq!(names(own), folders);
+}
+
+#[expect(clippy::print_stdout, reason = "a skipped test prints the reason")]
+fn skip(reason: &str) {
+    println!("SKIPPED: {reason}");
+}
+
+fn root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        skip("it needs root");
+    }
+    root
+}
+
+#[test]
+fn roots_of_other_file_systems_are_told_of_and_their_parents_are_not_reached() {
+    use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
+    let home = tempfile::tempdir().unwrap();
+    let shared = home.path().join("shared");
+    let outside = home.path().join("outside/inner");
+    for folder in [&shared.join("mounted"), &shared.join("bound"), &outside] {
+        std::fs::create_dir_all(folder).unwrap();
+    }
+    std::fs::write(home.path().join("outside/secret"), "x").unwrap();
+    let mounted = [shared.join("mounted"), shared.join("bound")];
+    if !root() {
+        return;
+    }
+    let made = mount("none", &mounted[0], "tmpfs", MountFlags::empty(), None)
+        .and_then(|()| mount_bind(&outside, &mounted[1]));
+    let unmounted = || {
+        for place in &mounted {
+            let _ = unmount(place, UnmountFlags::DETACH);
+        }
+    };
+    if made.is_err() {
+        unmounted();
+        skip("file systems cannot be mounted here");
+        return;
+    }
+    for submounts in [true, false] {
+        let settings = Settings {
+            submounts,
+            ..settings(&shared)
+        };
+        let mut guest = Guest::of(&server(settings, "inline"));
+        let mut marked = |name: &str| {
+            let entry = guest.asks(LOOKUP, ROOT, &[name.as_bytes(), b"\0"].concat(), 128);
+            let entry = entry.unwrap();
+            assert_eq!(guest.lookup(u64_at(&entry, 0), ".."), Err(Errno::INVAL));
+            assert_eq!(guest.lookup(u64_at(&entry, 0), "secret"), Err(Errno::NOENT));
+            entry[124..128] == 1u32.to_ne_bytes()
+        };
+        assert_eq!(marked("mounted"), submounts);
+        assert_eq!(marked("bound"), submounts);
+        guest.leaves().unwrap();
+    }
+    unmounted();
+}
+
+#[test]
+fn many_files_need_no_descriptors_where_the_file_system_has_handles() {
+    let folder = tempfile::tempdir().unwrap();
+    for nth in 0..300 {
+        std::fs::write(folder.path().join(nth.to_string()), "").unwrap();
+    }
+    if !root() {
+        return;
+    }
+    for (handles, most) in [(Handles::Never, 301), (Handles::Prefer, 0)] {
+        let settings = Settings {
+            handles,
+            ..settings(folder.path())
+        };
+        let mut guest = Guest::of(&server(settings, "inline"));
+        for nth in 0..300 {
+            guest.lookup(ROOT, &nth.to_string()).unwrap();
+        }
+        let found = descriptors(folder.path());
+        if handles == Handles::Prefer && found == 301 {
+            skip("the file system of temporary files has no file handles");
+        } else {
+            assert_eq!(found, most, "{handles:?}");
+        }
+        guest.leaves().unwrap();
+    }
+}
+
+#[test]
+fn no_thread_keeps_the_groups_of_a_request() {
+    let folder = tempfile::tempdir().unwrap();
+    if !root() {
+        return;
+    }
+    let server = server(settings(folder.path()), "inline");
+    let mut guest = Guest::of(&server);
+    // A group that nobody has: an extension of 16 bytes behind the name, which is padded.
+    const GROUP: u32 = 41_420;
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CREATE;
+    for (nth, user) in [0u32, 1234].into_iter().enumerate() {
+        let words = [flags.bits(), 0o100_644, 0, 0];
+        let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        body.extend([b'0' + nth as u8, 0]);
+        for word in [16, 32, 1, GROUP] {
+            body.extend(word.to_ne_bytes());
+        }
+        let mut bytes = message(CREATE, 99, ROOT, &body);
+        bytes[24..28].copy_from_slice(&user.to_ne_bytes());
+        let slot = guest.puts(CREATE, ROOT, &body, 144);
+        let place = guest.place(1, slot);
+        guest.write(place + 24, &bytes[24..28]);
+        guest.kick(1);
+        let replies = guest.waits(1, 1);
+        guest.reply(slot, replies[0].1).unwrap();
+        let owner = folder.path().join(nth.to_string()).metadata().unwrap();
+        assert_eq!(std::os::unix::fs::MetadataExt::uid(&owner), user);
+    }
+    for task in std::fs::read_dir("/proc/self/task").unwrap() {
+        // It may have ended.
+        let status = std::fs::read_to_string(task.unwrap().path().join("status"));
+        let status = status.unwrap_or_default();
+        let groups = status.lines().find(|line| line.starts_with("Groups:"));
+        assert!(!groups.unwrap_or_default().contains(&GROUP.to_string()));
+    }
     guest.leaves().unwrap();
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
-use iodyno_fileserver::{Cache, Policy};
+use iodyno_fileserver::{Cache, Handles, Policy};
 use iodyno_units::Nanos;
 
 /// Serve a folder as a file system of virtual machines (virtio-fs) or of this host (FUSE).
@@ -62,6 +62,15 @@ pub(crate) struct ServeFsArgs {
     #[arg(long)]
     pub(crate) allow_direct_io: bool,
 
+    /// Do not tell clients which folders are the roots of other file systems. Otherwise their files have device numbers of their own in a guest.
+    #[arg(long)]
+    pub(crate) no_announce_submounts: bool,
+
+    /// How files that clients know and have not open are kept: by a descriptor each, or by a file handle, so that the limit of open files
+    /// does not limit them. File handles need root (CAP_DAC_READ_SEARCH).
+    #[arg(long, value_enum, default_value_t = HandlesChoice::Never)]
+    pub(crate) inode_file_handles: HandlesChoice,
+
     /// Make each read and write take longer by this, as slower storage would, to try policies: `200us`, `2ms`.
     #[arg(long, value_name = "TIME", default_value = "0ns")]
     pub(crate) delay: Nanos,
@@ -86,6 +95,27 @@ pub(crate) enum CacheChoice {
     Metadata,
     /// Nothing.
     Never,
+}
+
+/// How a file server keeps the files that its clients know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HandlesChoice {
+    /// By descriptors.
+    Never,
+    /// By file handles where the file system has them.
+    Prefer,
+    /// By file handles only.
+    Mandatory,
+}
+
+impl From<HandlesChoice> for Handles {
+    fn from(choice: HandlesChoice) -> Handles {
+        match choice {
+            HandlesChoice::Never => Handles::Never,
+            HandlesChoice::Prefer => Handles::Prefer,
+            HandlesChoice::Mandatory => Handles::Mandatory,
+        }
+    }
 }
 
 /// How the process of a file server is confined.

@@ -13,8 +13,8 @@ const WITHOUT_EFFECT: [&str; 21] = [
     "--syslog",
     "--no-killpriv-v2",
     "--no-readdirplus",
-    "--no-announce-submounts",
-    "-o no_announce_submounts",
+    "--announce-submounts",
+    "-o announce_submounts",
     "-o no_flock",
     "-o no_killpriv_v2",
     "-o no_posix_acl",
@@ -64,6 +64,7 @@ pub(super) fn translated(words: impl IntoIterator<Item = OsString>) -> Vec<OsStr
                 | "--thread-pool-threshold"
                 | "--log-level"
                 | "--rlimit-nofile"
+                | "--inode-file-handles"
         );
         let value = match (given, takes) {
             (Some(value), _) => value,
@@ -100,6 +101,10 @@ impl Serve {
             "--sandbox" | "-o sandbox" => self.more.extend(["--sandbox".into(), value]),
             "--xattr" | "-o xattr" => self.more.push("--xattr".into()),
             "--writeback" | "-o writeback" => self.more.push("--writeback".into()),
+            "--no-announce-submounts" | "-o no_announce_submounts" => {
+                self.more.push("--no-announce-submounts".into());
+            }
+            "--inode-file-handles" => self.more.extend([name.into(), value]),
             "--readonly" => self.more.push("--readonly".into()),
             "--allow-direct-io" | "-o allow_direct_io" => {
                 self.more.push("--allow-direct-io".into());
@@ -169,6 +174,14 @@ mod tests {
             (
                 "--shared-dir=/d --thread-pool-size=8 --thread-pool-threshold=3",
                 "serve fs /d --threads 8 --dispatch threshold:3",
+            ),
+            (
+                "--shared-dir=/d --announce-submounts --inode-file-handles=prefer",
+                "serve fs /d --inode-file-handles prefer",
+            ),
+            (
+                "-o source=/d,no_announce_submounts",
+                "serve fs /d --no-announce-submounts",
             ),
             // What is not known.
             (

@@ -30,6 +30,8 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
         xattr: args.xattr,
         writeback: args.writeback,
         direct_io: args.allow_direct_io,
+        submounts: !args.no_announce_submounts,
+        handles: args.inode_file_handles.into(),
         delay: args.delay.into(),
     };
     let mut faults = Vec::new();

@@ -1,0 +1,244 @@
+//! The file system of the crate `virtiofsd`, with the descriptors of its open files: it lends a file only to a reader or writer of data
+//! that it calls, so that the first I/O on a handle takes a copy of its descriptor, which is kept until the handle is released.
+//!
+//! # What must hold
+//!
+//! A copy is made only while its handle is known to the crate: it is made and kept under a lock, and a released handle is removed under the
+//! same lock after the crate has released it.
+
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+use virtiofsd::filesystem::{
+    Context, Entry, Extensions, FileSystem, FsOptions, GetxattrReply, ListxattrReply, OpenOptions,
+    SetattrValid, SetxattrFlags, ZeroCopyReader, ZeroCopyWriter,
+};
+use virtiofsd::oslib::{ReadvFlags, WritevFlags};
+use virtiofsd::passthrough::PassthroughFs;
+use virtiofsd::{fuse, soft_idmap};
+
+use crate::request::Head;
+
+/// An open file of a client.
+#[derive(Debug)]
+pub(crate) struct Open {
+    node: u64,
+    /// A descriptor of its own for the same open file.
+    pub(crate) file: File,
+}
+
+/// The files of one client, and its copies of descriptors by handle.
+pub(crate) struct Files {
+    inner: PassthroughFs,
+    open: RwLock<HashMap<u64, Arc<Open>>>,
+    /// Copies that may be kept.
+    most: usize,
+}
+
+impl Files {
+    pub(crate) fn new(inner: PassthroughFs, most: usize) -> Files {
+        Files {
+            inner,
+            open: RwLock::default(),
+            most,
+        }
+    }
+
+    fn open(&self) -> RwLockReadGuard<'_, HashMap<u64, Arc<Open>>> {
+        self.open.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self) -> RwLockWriteGuard<'_, HashMap<u64, Arc<Open>>> {
+        self.open.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The open file of a read or write.
+    ///
+    /// # Errors
+    /// There is no such handle of this node, or no descriptor is free.
+    pub(crate) fn file(&self, head: &Head) -> io::Result<Arc<Open>> {
+        let (node, handle) = (head.node(), head.handle());
+        let known = self.open().get(&handle).cloned();
+        if let Some(open) = known {
+            return match open.node == node {
+                true => Ok(open),
+                false => Err(rustix::io::Errno::BADF.into()),
+            };
+        }
+        let mut table = self.change();
+        if table.len() >= self.most {
+            return Err(rustix::io::Errno::MFILE.into());
+        }
+        let mut taken = None;
+        self.lend(head, |file| {
+            taken = Some(file.try_clone()?);
+            Ok(0)
+        })?;
+        let file = taken.ok_or(rustix::io::Errno::BADF)?;
+        let open = Arc::new(Open { node, file });
+        // Another thread may have been faster.
+        Ok(Arc::clone(table.entry(handle).or_insert(open)))
+    }
+
+    /// Calls `with` with the file that a read or write is for, which stays open as long.
+    ///
+    /// # Errors
+    /// There is no such handle of this node; those of `with`.
+    pub(crate) fn lend(
+        &self,
+        head: &Head,
+        with: impl FnMut(&File) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let (node, handle) = (head.node(), head.handle());
+        (self.inner).read(head.context(), node, handle, Borrower(with), 0, 0, None, 0)
+    }
+
+    /// As [`Self::lend`], with what the crate does round a write that ends set-user-id bits.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn lend_to_write(
+        &self,
+        head: &Head,
+        with: impl FnMut(&File) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let (node, handle) = (head.node(), head.handle());
+        (self.inner).write(
+            head.context(),
+            node,
+            handle,
+            Borrower(with),
+            0,
+            0,
+            None,
+            false,
+            true,
+            0,
+        )
+    }
+}
+
+/// Gets a file from the crate in place of a reader or writer of data.
+struct Borrower<F>(F);
+
+impl<F: FnMut(&File) -> io::Result<usize>> ZeroCopyWriter for Borrower<F> {
+    fn read_from_file_at(
+        &mut self,
+        file: &File,
+        _count: usize,
+        _offset: u64,
+        _flags: Option<ReadvFlags>,
+    ) -> io::Result<usize> {
+        (self.0)(file)
+    }
+}
+
+impl<F: FnMut(&File) -> io::Result<usize>> ZeroCopyReader for Borrower<F> {
+    fn write_to_file_at(
+        &mut self,
+        file: &File,
+        _count: usize,
+        _offset: u64,
+        _flags: Option<WritevFlags>,
+    ) -> io::Result<usize> {
+        (self.0)(file)
+    }
+}
+
+/// What the crate's server works on.
+pub(crate) struct Shared(pub(crate) Arc<Files>);
+
+macro_rules! passed_on {
+    ($(fn $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;)*) => {
+        $(fn $name(&self, $($argument: $kind),*) $(-> $result)? {
+            self.0.inner.$name($($argument),*)
+        })*
+    };
+}
+
+impl FileSystem for Shared {
+    type Inode = u64;
+    type Handle = u64;
+    type DirIter = <PassthroughFs as FileSystem>::DirIter;
+
+    fn init(&self, capable: FsOptions) -> io::Result<FsOptions> {
+        let agreed = self.0.inner.init(capable);
+        self.0.change().clear();
+        agreed
+    }
+
+    fn destroy(&self) {
+        self.0.inner.destroy();
+        self.0.change().clear();
+    }
+
+    fn release(
+        &self,
+        context: Context,
+        node: u64,
+        flags: u32,
+        handle: u64,
+        flush: bool,
+        unlock: bool,
+        owner: Option<u64>,
+    ) -> io::Result<()> {
+        let inner = &self.0.inner;
+        inner.release(context, node, flags, handle, flush, unlock, owner)?;
+        self.0.change().remove(&handle);
+        Ok(())
+    }
+
+    // The crate does not tell folders from files here.
+    fn releasedir(&self, context: Context, node: u64, flags: u32, handle: u64) -> io::Result<()> {
+        self.0.inner.releasedir(context, node, flags, handle)?;
+        self.0.change().remove(&handle);
+        Ok(())
+    }
+
+    passed_on! {
+        fn lookup(context: Context, parent: u64, name: &CStr) -> io::Result<Entry>;
+        fn forget(context: Context, node: u64, count: u64);
+        fn batch_forget(context: Context, requests: Vec<(u64, u64)>);
+        fn getattr(context: Context, node: u64, handle: Option<u64>) -> io::Result<(fuse::Attr, Duration)>;
+        fn setattr(context: Context, node: u64, attributes: fuse::SetattrIn, handle: Option<u64>, valid: SetattrValid) -> io::Result<(fuse::Attr, Duration)>;
+        fn readlink(context: Context, node: u64) -> io::Result<Vec<u8>>;
+        fn symlink(context: Context, target: &CStr, parent: u64, name: &CStr, more: Extensions) -> io::Result<Entry>;
+        fn mknod(context: Context, parent: u64, name: &CStr, mode: u32, device: u32, umask: u32, more: Extensions) -> io::Result<Entry>;
+        fn mkdir(context: Context, parent: u64, name: &CStr, mode: u32, umask: u32, more: Extensions) -> io::Result<Entry>;
+        fn unlink(context: Context, parent: u64, name: &CStr) -> io::Result<()>;
+        fn rmdir(context: Context, parent: u64, name: &CStr) -> io::Result<()>;
+        fn rename(context: Context, from: u64, name: &CStr, to: u64, renamed: &CStr, flags: u32) -> io::Result<()>;
+        fn link(context: Context, node: u64, parent: u64, name: &CStr) -> io::Result<Entry>;
+        fn open(context: Context, node: u64, privileged: bool, flags: u32) -> io::Result<(Option<u64>, OpenOptions)>;
+        fn create(context: Context, parent: u64, name: &CStr, mode: u32, privileged: bool, flags: u32, umask: u32, more: Extensions) -> io::Result<(Entry, Option<u64>, OpenOptions)>;
+        fn flush(context: Context, node: u64, handle: u64, owner: u64) -> io::Result<()>;
+        fn fsync(context: Context, node: u64, data: bool, handle: u64) -> io::Result<()>;
+        fn fallocate(context: Context, node: u64, handle: u64, mode: u32, offset: u64, length: u64) -> io::Result<()>;
+        fn statfs(context: Context, node: u64) -> io::Result<libc::statvfs64>;
+        fn setxattr(context: Context, node: u64, name: &CStr, value: &[u8], flags: u32, more: SetxattrFlags) -> io::Result<()>;
+        fn getxattr(context: Context, node: u64, name: &CStr, size: u32) -> io::Result<GetxattrReply>;
+        fn listxattr(context: Context, node: u64, size: u32) -> io::Result<ListxattrReply>;
+        fn removexattr(context: Context, node: u64, name: &CStr) -> io::Result<()>;
+        fn opendir(context: Context, node: u64, flags: u32) -> io::Result<(Option<u64>, OpenOptions)>;
+        fn readdir(context: Context, node: u64, handle: u64, size: u32, offset: u64) -> io::Result<Self::DirIter>;
+        fn fsyncdir(context: Context, node: u64, data: bool, handle: u64) -> io::Result<()>;
+        fn access(context: Context, node: u64, mask: u32) -> io::Result<()>;
+        fn lseek(context: Context, node: u64, handle: u64, offset: u64, whence: u32) -> io::Result<u64>;
+        fn copyfilerange(context: Context, from: u64, handle: u64, offset: u64, to: u64, other: u64, at: u64, length: u64, flags: u64) -> io::Result<usize>;
+        fn syncfs(context: Context, node: u64) -> io::Result<()>;
+    }
+}
+
+impl Head {
+    fn context(&self) -> Context {
+        Context {
+            uid: soft_idmap::GuestUid::from(self.u32_at(24)),
+            gid: soft_idmap::GuestGid::from(self.u32_at(28)),
+            pid: self.u32_at(32) as i32,
+        }
+    }
+}
