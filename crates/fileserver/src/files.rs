@@ -97,6 +97,20 @@ impl Files {
         (self.inner).read(head.context(), node, handle, Borrower(with), 0, 0, None, 0)
     }
 
+    /// A descriptor of its own for the open file of a node and handle, asked for by a request.
+    ///
+    /// # Errors
+    /// There is no such handle, or no descriptor is free.
+    pub(crate) fn descriptor(&self, head: &Head, node: u64, handle: u64) -> io::Result<File> {
+        let mut taken = None;
+        let take = |file: &File| {
+            taken = Some(file.try_clone()?);
+            Ok(0)
+        };
+        (self.inner).read(head.context(), node, handle, Borrower(take), 0, 0, None, 0)?;
+        taken.ok_or_else(|| rustix::io::Errno::BADF.into())
+    }
+
     /// As [`Self::lend`], with what the crate does round a write that ends set-user-id bits.
     ///
     /// # Errors

@@ -151,6 +151,11 @@ impl Folder {
         })
     }
 
+    /// As of [`Files::descriptor`].
+    pub(crate) fn descriptor(&self, head: &Head, node: u64, handle: u64) -> io::Result<File> {
+        self.files.descriptor(head, node, handle)
+    }
+
     /// Carries out a request and writes its reply.
     pub(crate) fn answer(&self, head: &Head, exchange: &mut impl Exchange) -> Answered {
         let done = match head.refused(self.read_only) {

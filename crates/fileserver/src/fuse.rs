@@ -1,294 +1,181 @@
-//! A shared folder as a file system of this host: the server's side of FUSE.
-//!
-//! One thread reads requests from `/dev/fuse`, as many as there are, and dispatches them as a batch. A request and its reply are in one
-//! buffer, so that the data of both are aligned as direct I/O needs it.
+//! A shared folder as a file system of this host, by FUSE. The transports are those of [`iodyno_serve::fuse`]: each thread of a session is a
+//! queue of the server.
 
-use std::ffi::CString;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
-use rustix::fs::OFlags;
-use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use iodyno_serve::fuse::{
+    Message, Mounted, Session, Transport, Used, Wanted, Worker, unmount_stale,
+};
+use rustix::mount::MountFlags;
 
 use crate::buffers::Buffers;
 use crate::folder::{Answered, Exchange};
 use crate::front::Stop;
-use crate::request::{HEADER, Head, MOST_DATA, MOST_OTHER, REPLY_HEADER, WRITE_HEADER, opcode};
-use crate::server::{FileServer, Lane, Request, prepare_thread};
+use crate::passthrough::Passthrough;
+use crate::request::Head;
+use crate::server::{Client, FileServer, Lane, Request, prepare_thread};
 
-/// Requests of a batch, and buffers that are kept.
-const MOST_TAKEN: usize = 64;
-const PAGE: usize = 4096;
-/// Room of a request, of its reply, and for their alignment.
-const BUFFER: usize = MOST_DATA as usize + MOST_OTHER + 4 * PAGE;
-/// Bytes of replies whose length the request does not tell.
-const SMALL: usize = 2 * PAGE;
-/// How long requests in flight may take when the server ends.
-const LAST_REQUESTS: Duration = Duration::from_secs(10);
+/// Requests of a batch.
+const BATCH: usize = 64;
 
-/// A mounted file system, which is unmounted when this is dropped. Programs that use it keep it until they leave it.
-#[derive(Debug)]
-pub struct Mounted {
-    path: PathBuf,
-    device: Arc<File>,
-}
-
-impl Mounted {
-    /// Mounts a file system on an empty folder. What a server that was killed left mounted there is unmounted before. `shared` is the
-    /// folder that will be served.
-    ///
-    /// # Errors
-    /// The folder is not empty, or is within the shared one; this process may not mount, or there is no FUSE.
-    pub fn on(path: &Path, shared: &Path) -> io::Result<Mounted> {
-        if let Err(error) = path.metadata()
-            && Errno::from_io_error(&error) == Some(Errno::NOTCONN)
-        {
-            unmount(path, UnmountFlags::DETACH)?;
-        }
-        let refused = |text| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-        if std::fs::read_dir(path)?.next().is_some() {
-            return refused("it is not an empty folder");
-        }
-        let (path, shared) = (path.canonicalize()?, shared.canonicalize()?);
-        // The server would wait for itself.
-        if path.starts_with(&shared) {
-            return refused("it is within the folder that is served");
-        }
-        let device = (OpenOptions::new().read(true).write(true))
-            .custom_flags(OFlags::NONBLOCK.bits() as i32)
-            .open("/dev/fuse")?;
-        let options = format!(
-            "fd={},rootmode={:o},user_id={},group_id={},max_read={MOST_DATA},default_permissions,allow_other",
-            device.as_raw_fd(),
-            shared.metadata()?.mode() & 0o170_000,
-            rustix::process::geteuid().as_raw(),
-            rustix::process::getegid().as_raw(),
-        );
-        let options = CString::new(options).map_err(io::Error::other)?;
-        let flags = MountFlags::NODEV | MountFlags::NOSUID;
-        mount("iodyno", &path, "fuse.iodyno", flags, options.as_c_str())?;
-        Ok(Mounted {
-            path,
-            device: Arc::new(device),
-        })
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        // It may be unmounted already.
-        let _ = unmount(&self.path, UnmountFlags::DETACH);
-    }
-}
-
-/// Serves a mounted file system until it is unmounted or the server is stopped. Then requests in flight are answered.
+/// Mounts a file system on an empty folder. What a server that was killed left mounted there is unmounted before. `shared` is the
+/// folder that will be served.
 ///
 /// # Errors
-/// Those of the folder and of `/dev/fuse`; requests do not end while the server is stopping.
-pub fn serve(mounted: &Mounted, server: &Arc<FileServer>, stop: &Stop) -> io::Result<()> {
-    let shared = Arc::new(Shared {
-        device: Arc::clone(&mounted.device),
-        in_flight: Mutex::default(),
-        idle: Condvar::new(),
-        buffers: Mutex::default(),
-    });
-    prepare_thread();
+/// The folder is not empty, or is within the shared one; this process may not mount, or there is no FUSE.
+pub fn mount(path: &Path, shared: &Path) -> io::Result<Mounted> {
+    unmount_stale(path)?;
+    let refused = |text| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    if std::fs::read_dir(path)?.next().is_some() {
+        return refused("it is not an empty folder");
+    }
+    let (path, shared) = (path.canonicalize()?, shared.canonicalize()?);
+    // The server would wait for itself.
+    if path.starts_with(&shared) {
+        return refused("it is within the folder that is served");
+    }
+    let mode = shared.metadata()?.mode() & 0o170_000;
+    let options = ",default_permissions,allow_other";
+    Mounted::on(&path, mode, options, MountFlags::empty())
+}
+
+/// Serves a mounted file system until it is unmounted or the server is stopped. Then requests in flight are answered. `passthrough`: the
+/// kernel reads and writes the files itself. `ready` gets how requests come, when they do.
+///
+/// # Errors
+/// Those of the folder and of the session; requests do not end while the server is stopping; the kernel does not have what is demanded.
+pub fn serve(
+    mounted: Mounted,
+    server: &Arc<FileServer>,
+    (transport, passthrough): (Transport, bool),
+    stop: &Stop,
+    ready: impl FnOnce(&Used),
+) -> io::Result<()> {
     // The kernel asks for other file systems only virtio-fs.
-    let mut lane = Lane::new(Arc::new(server.client(false)?), false);
-    let mut batch = Vec::with_capacity(MOST_TAKEN);
-    let ended = loop {
-        match shared.take(&mut batch) {
-            Ok(true) => {}
-            // It was unmounted.
-            Ok(false) => break Ok(()),
-            Err(error) => break Err(error),
-        }
-        if !batch.is_empty() {
-            // Whether the next request is there already could only be told by another system call.
-            lane.work(&mut batch, false, || shared.in_flight().pooled, || ());
-            if !stop.is_stopped() {
-                continue;
-            }
-        }
-        match stop.wait(&*mounted.device) {
-            Ok(true) => {}
-            Ok(false) => break Ok(()),
-            Err(error) => break Err(error),
-        }
+    let client = Arc::new(server.client(false)?);
+    let wanted = Wanted {
+        transport,
+        passthrough,
+        batch: BATCH,
     };
-    shared.drain()?;
-    ended
+    let files = passthrough.then(|| Arc::new(Passthrough::new(mounted.device())));
+    let worker = || {
+        Ok(Queue {
+            lane: Lane::new(Arc::clone(&client), false),
+            client: Arc::clone(&client),
+            files: files.clone(),
+            pooled: Arc::default(),
+            requests: Vec::with_capacity(BATCH),
+        })
+    };
+    let session = Session::start(mounted, wanted, worker)?;
+    if passthrough && !session.passes_through() {
+        session.end()?;
+        return Err(io::Error::other(
+            "the kernel does not offer passthrough of files (Linux 6.9, CONFIG_FUSE_PASSTHROUGH)",
+        ));
+    }
+    ready(session.used());
+    let waited = stop.wait(session.ended());
+    session.end()?;
+    waited.map(drop)
 }
 
-#[derive(Debug)]
-struct Shared {
-    device: Arc<File>,
-    in_flight: Mutex<InFlight>,
-    /// No request is in flight.
-    idle: Condvar,
-    buffers: Mutex<Vec<Vec<u8>>>,
+/// What a thread of a session works with.
+struct Queue {
+    lane: Lane,
+    client: Arc<Client>,
+    files: Option<Arc<Passthrough>>,
+    /// Its requests that the pool has.
+    pooled: Arc<AtomicUsize>,
+    requests: Vec<Taken>,
 }
 
-#[derive(Debug, Default)]
-struct InFlight {
-    all: usize,
-    /// By the pool.
-    pooled: usize,
-}
-
-impl Shared {
-    fn in_flight(&self) -> MutexGuard<'_, InFlight> {
-        (self.in_flight.lock()).unwrap_or_else(PoisonError::into_inner)
+impl Worker for Queue {
+    fn start(&mut self) {
+        prepare_thread();
     }
 
-    fn buffers(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
-        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes the requests that are there. Returns whether the file system is still mounted.
-    fn take(self: &Arc<Shared>, batch: &mut Vec<Message>) -> io::Result<bool> {
-        let now = Instant::now();
-        while batch.len() < MOST_TAKEN {
-            let kept = self.buffers().pop();
-            // Pages are used only when something is written to them.
-            let mut buffer = kept.unwrap_or_else(|| vec![0; BUFFER]);
-            let start = aligned(&buffer, 0, WRITE_HEADER);
-            match (&*self.device).read(&mut buffer[start..]) {
-                Ok(length) => {
-                    let Some(message) = Message::new(Arc::clone(self), buffer, start, length, now)
-                    else {
-                        // The kernel does not send this.
-                        return Err(io::ErrorKind::InvalidData.into());
-                    };
-                    self.in_flight().all += 1;
-                    batch.push(message);
-                }
-                Err(error) => {
-                    self.buffers().push(buffer);
-                    match Errno::from_io_error(&error) {
-                        Some(Errno::AGAIN) => return Ok(true),
-                        // The request was interrupted.
-                        Some(Errno::INTR | Errno::NOENT) => {}
-                        Some(Errno::NODEV) => return Ok(!batch.is_empty()),
-                        _ => return Err(error),
-                    }
-                }
-            }
-        }
-        Ok(true)
-    }
-
-    /// Waits until no request is in flight.
-    fn drain(&self) -> io::Result<()> {
-        let busy = |in_flight: &mut InFlight| in_flight.all > 0;
-        let waited = (self.idle).wait_timeout_while(self.in_flight(), LAST_REQUESTS, busy);
-        match waited.unwrap_or_else(PoisonError::into_inner).1.timed_out() {
-            true => Err(io::ErrorKind::TimedOut.into()),
-            false => Ok(()),
-        }
+    fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) {
+        let mut requests = std::mem::take(&mut self.requests);
+        requests.extend(batch.drain(..).filter_map(|message| self.taken(message)));
+        self.lane.awake(true);
+        let pooled = || self.pooled.load(Ordering::Relaxed);
+        self.lane.work(&mut requests, false, pooled, flush);
+        self.lane.awake(false);
+        self.requests = requests;
     }
 }
 
-/// The first place behind `from` such that what is behind a header of this length is aligned.
-fn aligned(buffer: &[u8], from: usize, header: usize) -> usize {
-    let address = buffer.as_ptr() as usize;
-    (address + from + header).next_multiple_of(PAGE) - address - header
+impl Queue {
+    /// `None`: the kernel does not send this. It is answered by an error.
+    fn taken(&self, mut message: Message) -> Option<Taken> {
+        let writable = message.reply().len();
+        let request = message.request();
+        let head = Head::of(request, request.len(), writable)?;
+        let files = self.files.as_ref();
+        Some(Taken {
+            message,
+            head,
+            pooled: false,
+            in_pool: Arc::clone(&self.pooled),
+            files: files.map(|files| (Arc::clone(files), Arc::clone(&self.client))),
+        })
+    }
 }
 
 /// A request and its reply.
-struct Message {
-    shared: Arc<Shared>,
-    buffer: Vec<u8>,
-    start: usize,
-    length: usize,
-    reply: usize,
+struct Taken {
+    message: Message,
     head: Head,
-    taken: Instant,
+    /// The pool has it, and how many it has of its queue.
     pooled: bool,
+    in_pool: Arc<AtomicUsize>,
+    /// The kernel uses files itself, which this client has open.
+    files: Option<(Arc<Passthrough>, Arc<Client>)>,
 }
 
-impl Message {
-    fn new(
-        shared: Arc<Shared>,
-        buffer: Vec<u8>,
-        start: usize,
-        length: usize,
-        taken: Instant,
-    ) -> Option<Message> {
-        let message = &buffer[start..start + length];
-        let header = Head::of(message, length, 0)?;
-        let asked = match header.opcode() {
-            opcode::READ | opcode::READDIR | opcode::READDIRPLUS => header.u32_at(HEADER + 16),
-            opcode::GETXATTR | opcode::LISTXATTR => header.u32_at(HEADER),
-            _ => 0,
-        };
-        let room = (asked.min(MOST_DATA) as usize).max(SMALL);
-        let reply = aligned(&buffer, start + length, REPLY_HEADER);
-        // The data of a write fill the buffer; its reply is short.
-        let writable = (REPLY_HEADER + room).min(buffer.len().checked_sub(reply)?);
-        let head = Head::of(message, length, writable)?;
-        Some(Message {
-            shared,
-            buffer,
-            start,
-            length,
-            reply,
-            head,
-            taken,
-            pooled: false,
-        })
-    }
-}
-
-impl Exchange for Message {
+impl Exchange for Taken {
     fn request(&mut self) -> Option<Buffers<'_>> {
-        let message = &mut self.buffer[self.start..self.start + self.length];
-        Some(vec![message.into()])
+        Some(vec![self.message.request().into()])
     }
 
     fn reply(&mut self) -> Option<Buffers<'_>> {
-        let reply = &mut self.buffer[self.reply..self.reply + self.head.writable];
-        Some(vec![reply.into()])
+        Some(vec![self.message.reply().into()])
     }
 }
 
-impl Request for Message {
+impl Request for Taken {
     fn head(&self) -> &Head {
         &self.head
     }
 
     fn taken(&self) -> Instant {
-        self.taken
+        self.message.taken()
     }
 
     fn handed_over(&mut self) {
         self.pooled = true;
-        self.shared.in_flight().pooled += 1;
+        self.in_pool.fetch_add(1, Ordering::Relaxed);
     }
 
     fn answered(mut self, answered: Answered, _told: bool) {
-        if answered.written > 0 {
-            let end = self.reply + answered.written as usize;
-            // It fails if the request was interrupted or the file system unmounted: then nobody waits.
-            let _ = (&*self.shared.device).write(&self.buffer[self.reply..end]);
+        let written = answered.written as usize;
+        if let Some((files, client)) = &self.files {
+            let reply = self.message.reply();
+            let length = written.min(reply.len());
+            files.answered(&self.head, &mut reply[..length], |node, handle| {
+                client.descriptor(&self.head, node, handle)
+            });
         }
-        {
-            let mut kept = self.shared.buffers();
-            if kept.len() < MOST_TAKEN {
-                kept.push(std::mem::take(&mut self.buffer));
-            }
-        }
-        let mut in_flight = self.shared.in_flight();
-        in_flight.all -= 1;
-        in_flight.pooled -= usize::from(self.pooled);
-        if in_flight.all == 0 {
-            self.shared.idle.notify_all();
+        self.message.answer(written);
+        if self.pooled {
+            self.in_pool.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

@@ -3,13 +3,14 @@
 //! [`policy`] decides which requests a queue's thread works itself and which a pool works. It is pure, as is [`request`], which reads
 //! and checks the headers of requests. [`folder`] carries requests out, [`server`] is what all transports share, and [`stats`] what is
 //! counted. [`vhost_user`] serves a virtual machine monitor, on a socket of [`front`], and
-//! [`fuse`] this host.
+//! [`fuse`] this host, where the kernel may read and write files itself ([`passthrough`]).
 
 mod buffers;
 mod files;
 pub mod folder;
 pub mod front;
 pub mod fuse;
+mod passthrough;
 pub mod policy;
 mod pool;
 pub mod request;

@@ -1,5 +1,6 @@
 //! What all clients of a server share: its settings, policy, pool, estimates and counts; and the way of a batch through them.
 
+use std::fs::File;
 use std::io;
 use std::num::NonZero;
 use std::sync::Arc;
@@ -258,6 +259,11 @@ fn class<R: Request>(request: &R) -> Class {
 }
 
 impl Client {
+    /// A descriptor of the open file of a node and handle, asked for by a request.
+    pub(crate) fn descriptor(&self, head: &Head, node: u64, handle: u64) -> io::Result<File> {
+        self.folder.descriptor(head, node, handle)
+    }
+
     fn answer<R: Request>(&self, mut request: R, inline: bool) {
         let head = *request.head();
         let adaptive = self.server.policy == Policy::Adaptive;

@@ -17,7 +17,7 @@ use iodyno_mirror::PolicyKind;
 use iodyno_mirror::core::Settings;
 use iodyno_model::{Engine, EngineKind, ExportServer, ExportUri};
 use iodyno_serve::front::{Front, Listener, Service};
-use iodyno_serve::fuse::FuseFront;
+use iodyno_serve::fuse::{FuseFront, Transport};
 use iodyno_serve::legs::{self, Purpose};
 use iodyno_serve::nbd::Export;
 use iodyno_serve::virtio_blk::Disk;
@@ -376,7 +376,7 @@ fn serve(paths: &[PathBuf], front: &Path, at: &Path) {
         Some("nbd") => (Some(start(Service::Nbd(export))), None),
         Some("vhost-user") => (Some(start(Service::VhostUser(disk))), None),
         // Without root it ends here, and is left out.
-        _ => match FuseFront::start(at, export, handle.clone()) {
+        _ => match FuseFront::start(at, export, &handle, Transport::Auto) {
             Ok(file) => (None, Some(file)),
             Err(_) => return,
         },

@@ -3,7 +3,8 @@
 //! [`legs`] opens legs by the guard and reads what is stored on them; [`format`] writes superblocks: it makes mirrors and changes
 //! their legs. [`queue`] is the thread that runs the state machine of `iodyno_mirror` and performs its orders. [`nbd`] is the
 //! protocol, without sockets; [`front`] serves it on a socket. [`vhost_user`] serves a virtual machine monitor, whose requests
-//! [`virtio_blk`] reads, in the [`client_memory`] that it shares. [`fuse`] serves a file of this host. [`control`] changes and compares the legs of a mirror that is served.
+//! [`virtio_blk`] reads, in the [`client_memory`] that it shares. [`fuse`] has
+//! the transports of FUSE, and serves a mirror as a file of this host. [`control`] changes and compares the legs of a mirror that is served.
 
 pub mod client_memory;
 pub mod control;

@@ -6,6 +6,8 @@ use clap::{Args, ValueEnum, ValueHint};
 use iodyno_fileserver::{Cache, Handles, Policy};
 use iodyno_units::Nanos;
 
+use super::FuseTransport;
+
 /// Serve a folder as a file system of virtual machines (virtio-fs) or of this host (FUSE).
 ///
 /// With `--socket` it takes the place of virtiofsd: the socket is that of qemu's `vhost-user-fs-pci`. Clients are served one after the other, until SIGINT
@@ -31,6 +33,15 @@ pub(crate) struct ServeFsArgs {
     /// Mount the folder on this empty folder by FUSE, in place of a socket. Needs root.
     #[arg(long, value_name = "MNT", value_hint = ValueHint::DirPath, conflicts_with = "socket")]
     pub(crate) mount: Option<PathBuf>,
+
+    /// How the kernel sends requests for the folder of `--mount`.
+    #[arg(long, value_enum, value_name = "TRANSPORT", default_value_t = FuseTransport::Auto, requires = "mount")]
+    pub(crate) fuse_transport: FuseTransport,
+
+    /// Let the kernel read and write the files of `--mount` itself (FUSE passthrough): the server opens them, and does not see their I/O.
+    /// Needs Linux 6.9. O_DIRECT is honoured, and files are cached once, as files of this host.
+    #[arg(long, requires = "mount", conflicts_with_all = ["writeback", "delay"])]
+    pub(crate) passthrough: bool,
 
     /// Which requests of a batch the thread of its queue works, and which a pool: inline (all by the queue's thread), pool:N (all by a pool of
     /// N threads), inline-or-pool:N (batches of at most N requests inline), threshold:N (the first N requests of a batch inline) or

@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueHint};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use iodyno_mirror::PolicyKind;
 use iodyno_model::SimDisk;
+use iodyno_serve::fuse::Transport;
 use iodyno_units::{Bytes, Nanos};
 
 /// Make mirrors and manage their legs.
@@ -223,6 +224,10 @@ pub(crate) struct ServeMirrorArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) fuse: Option<PathBuf>,
 
+    /// How the kernel sends requests for the file of `--fuse`.
+    #[arg(long, value_enum, value_name = "TRANSPORT", default_value_t = FuseTransport::Auto, requires = "fuse")]
+    pub(crate) fuse_transport: FuseTransport,
+
     /// Start even if legs in sync are missing. They have to be copied to completely when they return.
     #[arg(long)]
     pub(crate) degraded: bool,
@@ -240,6 +245,28 @@ pub(crate) struct ServeMirrorArgs {
     /// Copy at most this much per second to legs that are behind, or after a crash.
     #[arg(long, value_name = "BYTES", default_value = "200MiB", value_parser = resync_rate)]
     pub(crate) resync_rate: Bytes,
+}
+
+/// How the kernel sends requests of a mounted file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FuseTransport {
+    /// By io_uring if the kernel has it and it is enabled, otherwise by /dev/fuse.
+    Auto,
+    /// By /dev/fuse.
+    Device,
+    /// By io_uring: needs Linux 6.14 and `echo Y > /sys/module/fuse/parameters/enable_uring`.
+    #[value(name = "io_uring")]
+    IoUring,
+}
+
+impl From<FuseTransport> for Transport {
+    fn from(choice: FuseTransport) -> Transport {
+        match choice {
+            FuseTransport::Auto => Transport::Auto,
+            FuseTransport::Device => Transport::Device,
+            FuseTransport::IoUring => Transport::IoUring,
+        }
+    }
 }
 
 fn leg_timeout(text: &str) -> Result<Nanos, String> {

@@ -33,7 +33,7 @@ pub(crate) use foreign::{FileioArgs, FioArgs};
 pub(crate) use fs::{FsArgs, FsCommand, FsListArgs, FsRunArgs, FsShowArgs};
 pub(crate) use host::{DoctorArgs, WatchArgs};
 pub(crate) use mirror::{
-    MirrorAddArgs, MirrorArgs, MirrorCommand, MirrorCreateArgs, MirrorRemoveArgs,
+    FuseTransport, MirrorAddArgs, MirrorArgs, MirrorCommand, MirrorCreateArgs, MirrorRemoveArgs,
     MirrorReplaceArgs, MirrorScrubArgs, MirrorStatusArgs, ServeArgs, ServeCommand, ServeMirrorArgs,
 };
 pub(crate) use nodes::NodesArgs;

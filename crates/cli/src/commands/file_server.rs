@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use iodyno_fileserver::front::{self, Stop};
-use iodyno_fileserver::fuse::{self, Mounted};
+use iodyno_fileserver::fuse;
 use iodyno_fileserver::{FileServer, Policy, Settings};
 use iodyno_model::Diagnostic;
 use iodyno_serve::front::Listener;
 
-use super::serve::leave;
-use crate::args::{SandboxChoice, ServeFsArgs};
+use super::serve::{NO_IO_URING, leave};
+use crate::args::{FuseTransport, SandboxChoice, ServeFsArgs};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{Failure, chain, reason};
@@ -69,7 +69,7 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
         return Err(Failure::input(faults));
     };
     let mount = |path: &PathBuf| {
-        Mounted::on(path, &args.folder).map_err(|error| {
+        fuse::mount(path, &args.folder).map_err(|error| {
             let what = format!("mount the folder on `{}`", path.display());
             Failure::input(vec![cannot(&what, &error)])
         })
@@ -94,7 +94,7 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
         let (folder, place) = (args.folder.display(), place.display());
         context.note(&format!("serving {folder} on {place}"));
     };
-    let ended = match (&clients, &mounted) {
+    let ended = match (&clients, mounted) {
         (Some((_, clients)), _) => {
             args.socket.iter().for_each(|path| serving(path));
             front::serve(clients, &server, &stop, |error| {
@@ -103,14 +103,20 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
             })
         }
         (None, Some(mounted)) => {
-            args.mount.iter().for_each(|path| serving(path));
-            fuse::serve(mounted, &server, &stop)
+            let how = (args.fuse_transport.into(), args.passthrough);
+            fuse::serve(mounted, &server, how, &stop, |used| {
+                context.note(&format!("FUSE by {used}"));
+                args.mount.iter().for_each(|path| serving(path));
+            })
         }
         (None, None) => Ok(()),
     };
     ended.map_err(|error| Failure {
         exit: Exit::WorkloadFailed,
-        faults: vec![cannot("serve clients", &error)],
+        faults: vec![match args.fuse_transport {
+            FuseTransport::IoUring => cannot("serve clients", &error).hint(NO_IO_URING),
+            _ => cannot("serve clients", &error),
+        }],
     })?;
     Ok(Exit::Fine)
 }

@@ -15,7 +15,7 @@ use iodyno_serve::virtio_blk::Disk as GuestDisk;
 use iodyno_serve::{name_process, queue, stay_in_memory};
 use iodyno_sim::Disk;
 
-use crate::args::{ServeArgs, ServeCommand, ServeMirrorArgs};
+use crate::args::{FuseTransport, ServeArgs, ServeCommand, ServeMirrorArgs};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{Failure, chain, reason};
@@ -116,8 +116,14 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     })
     .map_err(|error| cannot("watch for signals", &error))?;
     let mount = |path: &PathBuf| {
-        FuseFront::start(path, export, handle.clone())
-            .map_err(|error| cannot(&format!("mount the mirror on `{}`", path.display()), &error))
+        FuseFront::start(path, export, &handle, args.fuse_transport.into()).map_err(|error| {
+            let what = format!("cannot mount the mirror on `{}`", path.display());
+            let fault = Diagnostic::error(format!("{what}: {}", reason(&error)));
+            Failure::one(match args.fuse_transport {
+                FuseTransport::IoUring => fault.hint(NO_IO_URING),
+                _ => fault,
+            })
+        })
     };
     let file = args.fuse.as_ref().map(mount).transpose()?;
     let start = |(listener, service)| Front::start(listener, service, handle.clone());
@@ -126,6 +132,9 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     drop(handle);
     for line in behind {
         context.note(&line);
+    }
+    if let Some(used) = file.as_ref().and_then(FuseFront::transport) {
+        context.note(&format!("FUSE by {used}"));
     }
     if !args.delay.is_empty() {
         let disks: Vec<String> = args.delay.iter().map(ToString::to_string).collect();
@@ -206,6 +215,9 @@ fn listen(
         false => Err(Failure::input(faults)),
     }
 }
+
+/// What to do if FUSE over io_uring is demanded and fails.
+pub(super) const NO_IO_URING: &str = "use `--fuse-transport device`, or as root: `echo Y > /sys/module/fuse/parameters/enable_uring`";
 
 /// Exits although a leg hangs: two requests could not end the server. What was acknowledged is on the other legs.
 #[allow(clippy::exit)]

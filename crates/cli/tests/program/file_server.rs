@@ -4,14 +4,15 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::harness::{Home, Running, fio, root, skip};
+use crate::harness::{Home, Running, fio, fuse_transports, wait_for};
 
 /// A server of the folder `shared`.
 fn serve(home: &Home, more: &[&str]) -> Running {
@@ -67,20 +68,29 @@ fn a_folder_that_cannot_be_served_is_named_with_all_other_faults() {
     home.iodyno(&arguments).exits(2).tells("between 1 and 1024");
 }
 
-/// A server that mounts the folder `shared` on `mnt`, which shows the file `there`. `None`: file systems cannot be mounted by FUSE here.
-fn mounted(home: &Home, more: &[&str]) -> Option<Running> {
-    if !root() || !Path::new("/dev/fuse").exists() {
-        skip("mounting by FUSE needs root and /dev/fuse");
-        return None;
-    }
+/// A server that mounts the folder `shared` on `mnt`, which shows the file `there`.
+fn mounted(home: &Home, transport: &str, more: &[&str]) -> Running {
     for folder in ["shared", "mnt"] {
         // What a killed server left mounted cannot be looked at.
         let _ = std::fs::create_dir(home.work().join(folder));
     }
     home.file("shared/there", "a file\n");
-    let server = home.start(&[&["serve", "fs", "shared", "--mount", "mnt"], more].concat());
+    let arguments = [
+        "serve",
+        "fs",
+        "shared",
+        "--mount",
+        "mnt",
+        "--fuse-transport",
+        transport,
+    ];
+    let server = home.start(&[&arguments[..], more].concat());
+    server.wait_until_it_tells(match transport {
+        "device" => "FUSE by /dev/fuse\n",
+        _ => "FUSE by io_uring (",
+    });
     server.wait_until_it_tells("serving shared on mnt");
-    Some(server)
+    server
 }
 
 fn ends(server: Running, home: &Home) {
@@ -92,11 +102,11 @@ fn ends(server: Running, home: &Home) {
 
 #[test]
 fn a_mounted_folder_is_read_and_changed_as_the_folder_itself() {
-    for policy in ["inline", "pool:4", "adaptive"] {
+    let policies = ["inline", "pool:4", "adaptive"];
+    let each = (fuse_transports().iter()).flat_map(|by| policies.map(|policy| (*by, policy)));
+    for (transport, policy) in each {
         let home = Home::new();
-        let Some(server) = mounted(&home, &["--dispatch", policy]) else {
-            return;
-        };
+        let server = mounted(&home, transport, &["--dispatch", policy]);
         let (mnt, shared) = (home.work().join("mnt"), home.work().join("shared"));
         assert_eq!(std::fs::read(mnt.join("there")).unwrap(), b"a file\n");
         std::fs::create_dir(mnt.join("folder")).unwrap();
@@ -146,11 +156,12 @@ fn a_mounted_folder_is_read_and_changed_as_the_folder_itself() {
 
 #[test]
 fn links_of_a_mounted_folder_are_followed_by_the_client_only() {
-    let home = Home::new();
-    home.file("secret", "hidden");
-    let Some(server) = mounted(&home, &["--readonly"]) else {
+    let Some(transport) = fuse_transports().last() else {
         return;
     };
+    let home = Home::new();
+    home.file("secret", "hidden");
+    let server = mounted(&home, transport, &["--readonly"]);
     let (mnt, shared) = (home.work().join("mnt"), home.work().join("shared"));
     symlink("../secret", shared.join("out")).unwrap();
     symlink("there", shared.join("in")).unwrap();
@@ -177,29 +188,113 @@ fn links_of_a_mounted_folder_are_followed_by_the_client_only() {
 
 #[test]
 fn a_folder_is_mounted_only_on_an_empty_one_outside_of_it_and_again_after_a_kill() {
-    let home = Home::new();
-    let Some(server) = mounted(&home, &[]) else {
-        return;
-    };
-    server.signal(Signal::KILL);
-    server.done();
-    let mnt = home.work().join("mnt");
-    let gone = std::fs::read_dir(&mnt).unwrap_err();
-    assert_eq!(gone.raw_os_error(), Some(107), "{gone}");
-    let Some(server) = mounted(&home, &[]) else {
-        return;
-    };
-    assert_eq!(std::fs::read(mnt.join("there")).unwrap(), b"a file\n");
-    ends(server, &home);
-    std::fs::create_dir(home.work().join("shared/below")).unwrap();
-    for (place, why) in [
-        ("shared/below", "within the folder that is served"),
-        ("shared", "not an empty folder"),
-        ("shared/there", "Not a directory"),
-    ] {
-        let refused = home.iodyno(&["serve", "fs", "shared", "--mount", place]);
-        refused.exits(2).tells(why);
+    for transport in fuse_transports() {
+        let home = Home::new();
+        let server = mounted(&home, transport, &[]);
+        server.signal(Signal::KILL);
+        server.done();
+        let mnt = home.work().join("mnt");
+        let gone = std::fs::read_dir(&mnt).unwrap_err();
+        // ENOTCONN, or ECONNABORTED if the request was sent before the kernel knew.
+        assert!(matches!(gone.raw_os_error(), Some(103 | 107)), "{gone}");
+        let server = mounted(&home, transport, &[]);
+        assert_eq!(std::fs::read(mnt.join("there")).unwrap(), b"a file\n");
+        ends(server, &home);
+        std::fs::create_dir(home.work().join("shared/below")).unwrap();
+        for (place, why) in [
+            ("shared/below", "within the folder that is served"),
+            ("shared", "not an empty folder"),
+            ("shared/there", "Not a directory"),
+        ] {
+            let refused = home.iodyno(&["serve", "fs", "shared", "--mount", place]);
+            refused.exits(2).tells(why);
+        }
     }
+}
+
+#[test]
+fn a_server_ends_when_its_folder_is_unmounted_and_while_files_are_open() {
+    for transport in fuse_transports() {
+        let home = Home::new();
+        let mnt = home.work().join("mnt");
+        let server = mounted(&home, transport, &[]);
+        rustix::mount::unmount(&mnt, rustix::mount::UnmountFlags::empty()).unwrap();
+        server.done().succeeds();
+        // What was written and not synced is not lost with the mount.
+        let server = mounted(&home, transport, &["--writeback"]);
+        let mut file = File::create(mnt.join("open")).unwrap();
+        file.write_all(&[7; 100_000]).unwrap();
+        ends(server, &home);
+        let written = std::fs::read(home.work().join("shared/open")).unwrap();
+        assert!(written == [7; 100_000], "{} bytes", written.len());
+        assert!(file.sync_all().is_err());
+        assert!(file.metadata().is_err());
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_while_it_waits_leaves_a_server_that_serves_others() {
+    for transport in fuse_transports() {
+        let home = Home::new();
+        let more = [
+            "--delay",
+            "300ms",
+            "--dispatch",
+            "pool:2",
+            "--cache",
+            "never",
+        ];
+        let server = mounted(&home, transport, &more);
+        let there = home.work().join("mnt/there");
+        for signal in ["-INT", "-KILL"] {
+            let mut reader = Command::new("cat")
+                .arg(&there)
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap();
+            let wchan = format!("/proc/{}/wchan", reader.id());
+            wait_for("the reader waits for the server, or has ended", || {
+                let place = std::fs::read_to_string(&wchan).unwrap_or_default();
+                let ended = reader.try_wait().is_ok_and(|ended| ended.is_some());
+                (ended || place.contains("request_wait_answer")).then_some(())
+            });
+            let id = reader.id().to_string();
+            let _ = Command::new("kill").args([signal, &id]).status();
+            reader.wait().unwrap();
+            assert_eq!(std::fs::read(&there).unwrap(), b"a file\n");
+        }
+        ends(server, &home);
+    }
+}
+
+#[test]
+fn a_transport_that_is_demanded_and_not_there_is_named() {
+    if fuse_transports() != ["device"] {
+        // It is there, or nothing can be mounted.
+        return;
+    }
+    let home = Home::new();
+    std::fs::create_dir(home.work().join("shared")).unwrap();
+    std::fs::create_dir(home.work().join("mnt")).unwrap();
+    let arguments = [
+        "serve",
+        "fs",
+        "shared",
+        "--mount",
+        "mnt",
+        "--fuse-transport",
+    ];
+    let refused = home.iodyno(&[&arguments[..], &["io_uring"]].concat());
+    refused
+        .exits(4)
+        .tells("enable_uring")
+        .tells("--fuse-transport device");
+    assert_eq!(
+        std::fs::read_dir(home.work().join("mnt")).unwrap().count(),
+        0
+    );
+    let server = mounted(&home, "device", &[]);
+    ends(server, &home);
 }
 
 #[test]

@@ -6,17 +6,8 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::harness::{Home, root, skip};
+use crate::harness::{Home, fuse_transports, skip};
 use crate::nbd::{MIB, leg, mirror, noise, serve, stop};
-
-/// Whether a file system can be mounted by FUSE here.
-fn mounts() -> bool {
-    let able = root() && Path::new("/dev/fuse").exists();
-    if !able {
-        skip("mounting by FUSE needs root and /dev/fuse");
-    }
-    able
-}
 
 /// Runs a command, which succeeds. Returns what it prints.
 fn does(home: &Home, words: &[&str]) -> String {
@@ -29,9 +20,12 @@ fn does(home: &Home, words: &[&str]) -> String {
 
 #[test]
 fn a_mirror_is_a_file_whose_bytes_are_on_every_leg() {
-    if !mounts() {
-        return;
+    for transport in fuse_transports() {
+        bytes_are_on_every_leg(transport);
     }
+}
+
+fn bytes_are_on_every_leg(transport: &str) {
     let home = Home::new();
     let paths = ["a", "b"].map(|name| leg(&home, name, 9));
     mirror(&home, &["create", "a", "b"]).succeeds();
@@ -41,7 +35,15 @@ fn a_mirror_is_a_file_whose_bytes_are_on_every_leg() {
     ];
     home.iodyno(&refused).exits(2).tells("is not an empty file");
     assert_eq!(std::fs::read(full).unwrap(), b"something");
-    let server = serve(&home, &["a", "b"], &["--fuse", "disk"]);
+    let server = serve(
+        &home,
+        &["a", "b"],
+        &["--fuse", "disk", "--fuse-transport", transport],
+    );
+    server.wait_until_it_tells(match transport {
+        "device" => "FUSE by /dev/fuse\n",
+        _ => "FUSE by io_uring (",
+    });
     let path = home.work().join("disk");
     let file = std::fs::OpenOptions::new()
         .read(true)
@@ -87,21 +89,28 @@ fn a_mirror_is_a_file_whose_bytes_are_on_every_leg() {
 
 #[test]
 fn a_file_system_on_a_mirror_is_clean_although_the_server_was_killed_once() {
-    if !mounts() {
-        return;
-    }
     for tool in ["losetup", "mkfs.ext4", "e2fsck"] {
         if Command::new(tool).arg("--version").output().is_err() {
             return skip(&format!("{tool} is not installed"));
         }
     }
+    for transport in fuse_transports() {
+        a_killed_server_leaves_a_clean_file_system(transport);
+    }
+}
+
+fn a_killed_server_leaves_a_clean_file_system(transport: &str) {
     let home = Home::new();
     for name in ["a", "b"] {
         leg(&home, name, 65);
     }
     mirror(&home, &["create", "a", "b"]).succeeds();
     let attach = ["losetup", "--find", "--show", "--direct-io=on", "disk"];
-    let server = serve(&home, &["a", "b"], &["--fuse", "disk"]);
+    let server = serve(
+        &home,
+        &["a", "b"],
+        &["--fuse", "disk", "--fuse-transport", transport],
+    );
     let device = does(&home, &attach);
     does(&home, &["mkfs.ext4", "-q", &device]);
     let point = home.work().join("point");
@@ -122,7 +131,11 @@ fn a_file_system_on_a_mirror_is_clean_although_the_server_was_killed_once() {
     first.unwrap();
     assert!(failed.is_err());
     // What was mounted is replaced.
-    let server = serve(&home, &["a", "b"], &["--fuse", "disk"]);
+    let server = serve(
+        &home,
+        &["a", "b"],
+        &["--fuse", "disk", "--fuse-transport", transport],
+    );
     let device = does(&home, &attach);
     does(&home, &["mount", &device, "point"]);
     let read = std::fs::read(point.join("first"));

@@ -474,3 +474,18 @@ pub(crate) fn skip(why: &str) {
 pub(crate) fn root() -> bool {
     rustix::process::geteuid().is_root()
 }
+
+/// The transports of FUSE that can be used here, by the values of `--fuse-transport`; none if nothing can be mounted.
+pub(crate) fn fuse_transports() -> &'static [&'static str] {
+    if !root() || !Path::new("/dev/fuse").exists() {
+        skip("mounting by FUSE needs root and /dev/fuse");
+        return &[];
+    }
+    match std::fs::read_to_string("/sys/module/fuse/parameters/enable_uring").as_deref() {
+        Ok("Y\n") => &["device", "io_uring"],
+        _ => {
+            skip("FUSE over io_uring needs Y in /sys/module/fuse/parameters/enable_uring");
+            &["device"]
+        }
+    }
+}

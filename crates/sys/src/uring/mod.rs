@@ -1,6 +1,7 @@
 //! io_uring: entries written in place, registered files and buffers, one kernel entry per turn.
 
 mod abi;
+pub mod fuse;
 mod nvme;
 mod rings;
 

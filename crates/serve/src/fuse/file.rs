@@ -1,30 +1,30 @@
 //! A mirror as one file of this host: the server's side of FUSE, for a file system that consists of one file.
 //!
 //! Source: the kernel's `include/uapi/linux/fuse.h`, version 7.31 and later. The file system is mounted on an empty file, which then has
-//! the length of the mirror. `losetup --direct-io=on` makes a block device of it. One thread reads requests and writes replies.
+//! the length of the mirror. `losetup --direct-io=on` makes a block device of it. Threads of a session read requests and send them to the thread
+//! of the mirror, which writes replies to `/dev/fuse` itself.
 //!
 //! The file is not cached: each read and write of it is one of the mirror. Of a write, whole units of the mirror are written; a write that
 //! begins within a unit, or is shorter, is refused, because it would not be atomic.
 
 use std::collections::HashMap;
-use std::ffi::CString;
-use std::fs::{File, OpenOptions};
-use std::io::{self, IoSlice, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::fs::OpenOptions;
+use std::io;
+use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use iodyno_mirror::core::Access;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::mount::MountFlags;
 
+use super::{
+    HEADER, MOST_DATA, Message, Mounted, Session, Transport, Used, WRITE_HEADER, Wanted, Worker,
+};
+use super::{u32_at, u64_at, unmount_stale};
 use crate::nbd::Export;
-use crate::queue::{Handle, Reply, ReplyTo, Request};
+use crate::queue::{Direct, Handle, Reply, ReplyTo, Request};
 
 const FORGET: u32 = 2;
 const GETATTR: u32 = 3;
@@ -37,7 +37,6 @@ const RELEASE: u32 = 18;
 const FSYNC: u32 = 20;
 const FLUSH: u32 = 25;
 const INIT: u32 = 26;
-const INTERRUPT: u32 = 36;
 const DESTROY: u32 = 38;
 const BATCH_FORGET: u32 = 42;
 const FALLOCATE: u32 = 43;
@@ -51,15 +50,17 @@ const INIT_FLAGS: u32 = 1 | 1 << 5 | 1 << 15 | 1 << 22;
 const OPEN_FLAGS: u32 = 1 | 1 << 6;
 /// Requests of direct I/O that the kernel sends at the same time.
 const MOST_REQUESTS: u16 = 256;
-/// Bytes of a request's data.
-const MOST_BYTES: u32 = 1 << 20;
-/// Bytes of a page, and of the headers before the data of a write.
+/// Bytes of a page.
 const PAGE: u32 = 4096;
-const HEADER: usize = 40;
+/// Requests of a batch: each has a buffer of more than 1 MiB, which is in memory if all memory of the process is.
+const BATCH: usize = 16;
 /// Requests in flight.
 const MOST_IN_FLIGHT: usize = 1024;
 /// Bytes of requests in flight; one request may exceed it.
 const MOST_BYTES_IN_FLIGHT: usize = 64 << 20;
+/// Buffers that are kept for other requests, and their longest length, bytes.
+const MOST_SPARE: usize = 64;
+const LONGEST_SPARE: usize = 64 << 10;
 /// The kernel keeps attributes for this time, s: they do not change.
 const ATTRIBUTES_VALID: u64 = 3600;
 /// `mode` of fallocate: keep the length, punch a hole, zero a range.
@@ -67,15 +68,14 @@ const KEEP_SIZE: u32 = 1;
 const PUNCH_HOLE: u32 = 2;
 const ZERO_RANGE: u32 = 16;
 
-/// A mounted file, served by a thread.
+/// A mounted file, served by threads.
 #[derive(Debug)]
 pub struct FuseFront {
     path: PathBuf,
     /// The empty file was made here.
     created: bool,
-    stopping: Arc<AtomicBool>,
-    wake: Arc<OwnedFd>,
-    thread: Option<JoinHandle<()>>,
+    session: Option<Session>,
+    requests: Arc<Requests>,
 }
 
 impl FuseFront {
@@ -83,13 +83,14 @@ impl FuseFront {
     /// is unmounted before.
     ///
     /// # Errors
-    /// There is something else at this path, this process may not mount, or there is no FUSE.
-    pub fn start(path: &Path, export: Export, handle: Handle) -> io::Result<FuseFront> {
-        if let Err(error) = path.metadata()
-            && error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error())
-        {
-            unmount(path, UnmountFlags::DETACH)?;
-        }
+    /// There is something else at this path, this process may not mount, or there is no FUSE; the transport is not there.
+    pub fn start(
+        path: &Path,
+        export: Export,
+        handle: &Handle,
+        transport: Transport,
+    ) -> io::Result<FuseFront> {
+        unmount_stale(path)?;
         let created = match path.symlink_metadata() {
             Ok(found) if found.is_file() && found.len() == 0 => false,
             Ok(_) => {
@@ -104,73 +105,52 @@ impl FuseFront {
             }
             Err(error) => return Err(error),
         };
-        FuseFront::serve(path, export, handle, created).inspect_err(|_| {
-            if created {
-                // The first error counts.
-                let _ = std::fs::remove_file(path);
-            }
-        })
-    }
-
-    fn serve(path: &Path, export: Export, handle: Handle, created: bool) -> io::Result<FuseFront> {
-        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-        let device = (OpenOptions::new().read(true).write(true))
-            .custom_flags(nonblock)
-            .open("/dev/fuse")?;
-        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
-        let options = format!(
-            "fd={},rootmode=100600,user_id={},group_id={},max_read={MOST_BYTES}",
-            device.as_raw_fd(),
-            user.as_raw(),
-            group.as_raw()
-        );
-        let options = CString::new(options).map_err(io::Error::other)?;
-        let flags = MountFlags::NODEV | MountFlags::NOSUID | MountFlags::NOATIME;
-        mount("iodyno", path, "fuse.iodyno", flags, options.as_c_str())?;
-        let stopping = Arc::new(AtomicBool::new(false));
-        let (reply, replies) = ReplyTo::waking(Arc::clone(&wake), MOST_IN_FLIGHT);
-        let mut session = Session {
-            device,
-            file: ServedFile {
-                export,
-                user: user.as_raw(),
-                group: group.as_raw(),
-            },
-            handle,
-            reply,
-            replies,
-            wake: Arc::clone(&wake),
-            stopping: Arc::clone(&stopping),
-            in_flight: HashMap::new(),
-            next: 0,
-            bytes: 0,
-        };
         let mut front = FuseFront {
             path: path.to_owned(),
             created,
-            stopping,
-            wake,
-            thread: None,
+            session: None,
+            requests: Arc::default(),
         };
-        let run = move || {
-            // It fails when the file system is unmounted: then nobody uses it.
-            let _ = session.run();
+        let mounted = Mounted::on(path, 0o100_600, "", MountFlags::NOATIME)?;
+        let wanted = Wanted {
+            transport,
+            passthrough: false,
+            batch: BATCH,
         };
-        front.thread = Some(thread::Builder::new().name("fuse".to_owned()).spawn(run)?);
+        let file = ServedFile {
+            export,
+            user: rustix::process::geteuid().as_raw(),
+            group: rustix::process::getegid().as_raw(),
+        };
+        // Nobody sends to the channel.
+        let (reply, _) = ReplyTo::new(1);
+        let reply = reply.directly(Arc::clone(&front.requests) as Arc<dyn Direct>);
+        let worker = || {
+            Ok(FileWorker {
+                file,
+                handle: handle.clone(),
+                reply: reply.clone(),
+                requests: Arc::clone(&front.requests),
+            })
+        };
+        front.session = Some(Session::start(mounted, wanted, worker)?);
         Ok(front)
+    }
+
+    /// How requests come from the kernel.
+    #[must_use]
+    pub fn transport(&self) -> Option<&Used> {
+        self.session.as_ref().map(Session::used)
     }
 }
 
 impl Drop for FuseFront {
     /// Unmounts the file, when the mirror has ended. Who still has it open gets errors.
     fn drop(&mut self) {
-        // It may be unmounted already.
-        let _ = unmount(&self.path, UnmountFlags::DETACH);
-        self.stopping.store(true, Ordering::Relaxed);
-        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        self.requests.end();
+        if let Some(session) = self.session.take() {
+            // It has failed if somebody unmounted the file: then nobody uses it.
+            let _ = session.end();
         }
         if self.created {
             let _ = std::fs::remove_file(&self.path);
@@ -178,24 +158,85 @@ impl Drop for FuseFront {
     }
 }
 
-struct Session {
-    device: File,
-    file: ServedFile,
-    handle: Handle,
-    reply: ReplyTo,
-    replies: Receiver<Reply>,
-    wake: Arc<OwnedFd>,
-    stopping: Arc<AtomicBool>,
+/// The requests that the mirror has.
+#[derive(Debug, Default)]
+struct Requests {
+    table: Mutex<Table>,
+    /// There is room for more, or the mirror has ended.
+    room: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Table {
     in_flight: HashMap<u64, InFlight>,
     next: u64,
     /// Of all requests in flight.
     bytes: usize,
+    spare: Vec<Vec<u8>>,
+    ended: bool,
 }
 
+#[derive(Debug)]
 struct InFlight {
-    unique: u64,
+    message: Message,
     answer: Answer,
     bytes: usize,
+}
+
+impl Requests {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until there is room. Returns the table, unless the mirror has ended.
+    fn table_with_room(&self) -> Option<MutexGuard<'_, Table>> {
+        let full = |table: &mut Table| {
+            let room = table.bytes < MOST_BYTES_IN_FLIGHT && table.in_flight.len() < MOST_IN_FLIGHT;
+            !room && !table.ended
+        };
+        let table =
+            (self.room.wait_while(self.table(), full)).unwrap_or_else(PoisonError::into_inner);
+        (!table.ended).then_some(table)
+    }
+
+    /// The mirror has ended: what it had is answered by an error, as all later requests are.
+    fn end(&self) {
+        let mut table = self.table();
+        table.ended = true;
+        let dropped = std::mem::take(&mut table.in_flight);
+        drop(table);
+        self.room.notify_all();
+        drop(dropped);
+    }
+}
+
+impl Direct for Requests {
+    fn try_send(&self, reply: Reply) -> Option<Reply> {
+        let mut table = self.table();
+        let ended = table.in_flight.remove(&reply.cookie)?;
+        table.bytes -= ended.bytes;
+        drop(table);
+        self.room.notify_all();
+        let (message, errno) = (ended.message, reply.errno);
+        match ended.answer {
+            _ if errno != 0 => message.answer_with(errno, &[]),
+            Answer::Nothing => message.answer_with(0, &[]),
+            Answer::Written(length) => {
+                message.answer_with(0, &u64::from(length).to_ne_bytes());
+            }
+            Answer::Read { skip, length } => {
+                message.answer_with(0, &reply.data[skip as usize..][..length as usize]);
+            }
+        }
+        let buffer = reply.into_buffer();
+        if buffer.capacity() <= LONGEST_SPARE {
+            let mut table = self.table();
+            if table.spare.len() < MOST_SPARE {
+                table.spare.push(buffer);
+            }
+        }
+        None
+    }
 }
 
 /// What the reply to a request has, if it succeeds.
@@ -211,124 +252,70 @@ enum Answer {
     },
 }
 
-impl Session {
-    fn run(&mut self) -> io::Result<()> {
-        let mut buffer = vec![0; (MOST_BYTES + PAGE) as usize];
-        loop {
-            let reading = self.has_room();
-            let mut watched = vec![PollFd::new(&self.wake, PollFlags::IN)];
-            if reading {
-                watched.push(PollFd::new(&self.device, PollFlags::IN));
-            }
-            match poll(&mut watched, None) {
-                Err(Errno::INTR) => continue,
-                other => other?,
-            };
-            let woken = !watched[0].revents().is_empty();
-            if woken {
-                let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
-                while let Ok(reply) = self.replies.try_recv() {
-                    self.answer(&reply)?;
-                }
-                if self.stopping.load(Ordering::Relaxed) {
-                    return Ok(());
-                }
-            }
-            while self.has_room() {
-                match self.device.read(&mut buffer) {
-                    Ok(length) => self.take(&buffer[..length])?,
-                    Err(error) => match Errno::from_io_error(&error) {
-                        Some(Errno::AGAIN) => break,
-                        // The request was interrupted.
-                        Some(Errno::INTR | Errno::NOENT) => {}
-                        // ENODEV: it was unmounted.
-                        _ => return Err(error),
-                    },
-                }
-            }
+/// Reads requests and sends them to the mirror.
+struct FileWorker {
+    file: ServedFile,
+    handle: Handle,
+    reply: ReplyTo,
+    requests: Arc<Requests>,
+}
+
+impl Worker for FileWorker {
+    fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) {
+        for message in batch.drain(..) {
+            self.take(message);
         }
+        flush();
     }
+}
 
-    fn has_room(&self) -> bool {
-        self.bytes < MOST_BYTES_IN_FLIGHT && self.in_flight.len() < MOST_IN_FLIGHT
-    }
-
-    fn take(&mut self, message: &[u8]) -> io::Result<()> {
-        let Some((unique, wanted)) = self.file.request(message) else {
-            // The kernel does not send this.
-            return Err(io::ErrorKind::InvalidData.into());
+impl FileWorker {
+    fn take(&self, mut message: Message) {
+        // What is not a request is dropped: the kernel does not send it.
+        let asked = match self.file.request(message.request()) {
+            None => return,
+            Some(Asked::Silence) => return message.answer(0),
+            Some(Asked::Now(Ok(bytes))) => return message.answer_with(0, &bytes),
+            Some(Asked::Now(Err(errno))) => {
+                return message.answer_with(errno.raw_os_error(), &[]);
+            }
+            Some(Asked::Access(access)) => access,
         };
-        match wanted {
-            Wanted::Silence => Ok(()),
-            Wanted::Now(Ok(bytes)) => self.send(unique, 0, &bytes),
-            Wanted::Now(Err(errno)) => self.send(unique, errno.raw_os_error(), &[]),
-            Wanted::Access {
-                access,
-                offset,
-                length,
-                payload,
-                holes,
-                answer,
-            } => {
-                let cookie = self.next;
-                self.next += 1;
-                let bytes = match access {
-                    Access::Read => length as usize,
-                    _ => payload.len(),
-                };
-                self.bytes += bytes;
-                let in_flight = InFlight {
-                    unique,
-                    answer,
-                    bytes,
-                };
-                self.in_flight.insert(cookie, in_flight);
-                self.handle.request(Request {
-                    access,
-                    offset,
-                    length,
-                    payload,
-                    holes,
-                    cookie,
-                    reply: self.reply.clone(),
-                });
-                Ok(())
-            }
-        }
-    }
-
-    fn answer(&mut self, reply: &Reply) -> io::Result<()> {
-        let Some(ended) = self.in_flight.remove(&reply.cookie) else {
-            return Ok(());
+        let Some(mut table) = self.requests.table_with_room() else {
+            return;
         };
-        self.bytes -= ended.bytes;
-        if reply.errno != 0 {
-            return self.send(ended.unique, reply.errno, &[]);
+        let mut payload = table.spare.pop().unwrap_or_default();
+        drop(table);
+        payload.clear();
+        payload.extend_from_slice(&message.request()[asked.payload]);
+        message.give_back();
+        let bytes = match asked.access {
+            Access::Read => asked.length as usize,
+            _ => payload.len(),
+        };
+        let mut table = self.requests.table();
+        if table.ended {
+            return;
         }
-        match ended.answer {
-            Answer::Nothing => self.send(ended.unique, 0, &[]),
-            Answer::Written(length) => self.send(ended.unique, 0, &u64::from(length).to_le_bytes()),
-            Answer::Read { skip, length } => {
-                let data = &reply.data[skip as usize..][..length as usize];
-                self.send(ended.unique, 0, data)
-            }
-        }
-    }
-
-    fn send(&mut self, unique: u64, errno: i32, data: &[u8]) -> io::Result<()> {
-        let mut header = Vec::with_capacity(16);
-        header.extend((16 + data.len() as u32).to_ne_bytes());
-        header.extend((-errno).to_ne_bytes());
-        header.extend(unique.to_ne_bytes());
-        match self
-            .device
-            .write_vectored(&[IoSlice::new(&header), IoSlice::new(data)])
-        {
-            Ok(_) => Ok(()),
-            // The request was interrupted.
-            Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => Ok(()),
-            Err(error) => Err(error),
-        }
+        let cookie = table.next;
+        table.next += 1;
+        table.bytes += bytes;
+        let in_flight = InFlight {
+            message,
+            answer: asked.answer,
+            bytes,
+        };
+        table.in_flight.insert(cookie, in_flight);
+        drop(table);
+        self.handle.request(Request {
+            access: asked.access,
+            offset: asked.offset,
+            length: asked.length,
+            payload,
+            holes: asked.holes,
+            cookie,
+            reply: self.reply.clone(),
+        });
     }
 }
 
@@ -342,54 +329,58 @@ struct ServedFile {
 
 /// What a request asks for.
 #[derive(Debug, PartialEq, Eq)]
-enum Wanted {
+enum Asked {
     /// It has no reply.
     Silence,
     /// It is answered at once.
     Now(Result<Vec<u8>, Errno>),
-    /// An access to the mirror; as in [`crate::queue::Request`].
-    Access {
-        access: Access,
-        offset: u64,
-        length: u32,
-        payload: Vec<u8>,
-        holes: bool,
-        answer: Answer,
-    },
+    /// An access to the mirror.
+    Access(MirrorAccess),
+}
+
+/// As in [`crate::queue::Request`].
+#[derive(Debug, PartialEq, Eq)]
+struct MirrorAccess {
+    access: Access,
+    offset: u64,
+    length: u32,
+    /// Where in the message the bytes of a write are; empty: zeros.
+    payload: Range<usize>,
+    holes: bool,
+    answer: Answer,
 }
 
 impl ServedFile {
-    /// The number of a request, and what it asks for. `None`: this is not a request.
-    fn request(&self, message: &[u8]) -> Option<(u64, Wanted)> {
+    /// What a request asks for. `None`: this is not a request.
+    fn request(&self, message: &[u8]) -> Option<Asked> {
         let (header, body) = message.split_at_checked(HEADER)?;
-        let (kind, unique) = (u32_at(header, 4)?, u64_at(header, 8)?);
-        let wanted = match kind {
-            FORGET | BATCH_FORGET | INTERRUPT => Wanted::Silence,
-            INIT => Wanted::Now(init(body)),
-            GETATTR => Wanted::Now(Ok(self.attributes())),
-            SETATTR => Wanted::Now(self.changed(body)),
+        let asked = match u32_at(header, 4)? {
+            FORGET | BATCH_FORGET => Asked::Silence,
+            INIT => Asked::Now(init(body)),
+            GETATTR => Asked::Now(Ok(self.attributes())),
+            SETATTR => Asked::Now(self.changed(body)),
             OPEN => {
                 let mut opened = vec![0; 16];
                 opened[8..12].copy_from_slice(&OPEN_FLAGS.to_ne_bytes());
-                Wanted::Now(Ok(opened))
+                Asked::Now(Ok(opened))
             }
-            RELEASE | FLUSH | DESTROY => Wanted::Now(Ok(Vec::new())),
-            STATFS => Wanted::Now(Ok(self.space())),
-            READ => self.read(body).unwrap_or(Wanted::Now(Err(Errno::INVAL))),
-            WRITE => self.write(body).unwrap_or(Wanted::Now(Err(Errno::INVAL))),
-            FSYNC => Wanted::Access {
+            RELEASE | FLUSH | DESTROY => Asked::Now(Ok(Vec::new())),
+            STATFS => Asked::Now(Ok(self.space())),
+            READ => self.read(body).unwrap_or(Asked::Now(Err(Errno::INVAL))),
+            WRITE => self.write(body).unwrap_or(Asked::Now(Err(Errno::INVAL))),
+            FSYNC => Asked::Access(MirrorAccess {
                 access: Access::Flush,
                 offset: 0,
                 length: 0,
-                payload: Vec::new(),
+                payload: 0..0,
                 holes: false,
                 answer: Answer::Nothing,
-            },
-            FALLOCATE => (self.zeros(body)).unwrap_or(Wanted::Now(Err(Errno::OPNOTSUPP))),
+            }),
+            FALLOCATE => (self.zeros(body)).unwrap_or(Asked::Now(Err(Errno::OPNOTSUPP))),
             // The kernel does not ask again.
-            _ => Wanted::Now(Err(Errno::NOSYS)),
+            _ => Asked::Now(Err(Errno::NOSYS)),
         };
-        Some((unique, wanted))
+        Some(asked)
     }
 
     fn attributes(&self) -> Vec<u8> {
@@ -443,12 +434,12 @@ impl ServedFile {
         bytes
     }
 
-    fn read(&self, body: &[u8]) -> Option<Wanted> {
+    fn read(&self, body: &[u8]) -> Option<Asked> {
         let (offset, size) = (u64_at(body, 8)?, u32_at(body, 16)?);
         let length =
-            (self.export.length.saturating_sub(offset)).min(u64::from(size.min(MOST_BYTES)));
+            (self.export.length.saturating_sub(offset)).min(u64::from(size.min(MOST_DATA)));
         if length == 0 {
-            return Some(Wanted::Now(Ok(Vec::new())));
+            return Some(Asked::Now(Ok(Vec::new())));
         }
         // What is read is rounded to whole units.
         let unit = u64::from(self.export.unit);
@@ -456,41 +447,41 @@ impl ServedFile {
             offset / unit * unit,
             (offset + length).next_multiple_of(unit),
         );
-        Some(Wanted::Access {
+        Some(Asked::Access(MirrorAccess {
             access: Access::Read,
             offset: start,
             length: (end - start) as u32,
-            payload: Vec::new(),
+            payload: 0..0,
             holes: false,
             answer: Answer::Read {
                 skip: (offset - start) as u32,
                 length: length as u32,
             },
-        })
+        }))
     }
 
-    fn write(&self, body: &[u8]) -> Option<Wanted> {
+    fn write(&self, body: &[u8]) -> Option<Asked> {
         let (offset, size) = (u64_at(body, 8)?, u32_at(body, 16)?);
         let data = body.get(HEADER..)?;
         if data.len() != size as usize {
             return None;
         }
         if size == 0 {
-            return Some(Wanted::Now(Ok(vec![0; 8])));
+            return Some(Asked::Now(Ok(vec![0; 8])));
         }
         // The kernel divides long writes by the pages of their memory. What remains comes again.
         let whole = size - size % self.export.unit;
         match self.inside(offset, whole.into())? {
             _ if whole == 0 => None,
-            true => Some(Wanted::Access {
+            true => Some(Asked::Access(MirrorAccess {
                 access: Access::Write { fua: false },
                 offset,
                 length: whole,
-                payload: data[..whole as usize].to_vec(),
+                payload: WRITE_HEADER..WRITE_HEADER + whole as usize,
                 holes: false,
                 answer: Answer::Written(whole),
-            }),
-            false => Some(Wanted::Now(Err(Errno::NOSPC))),
+            })),
+            false => Some(Asked::Now(Err(Errno::NOSPC))),
         }
     }
 
@@ -503,7 +494,7 @@ impl ServedFile {
     }
 
     /// Zeros in place of data, which may be holes if they were punched.
-    fn zeros(&self, body: &[u8]) -> Option<Wanted> {
+    fn zeros(&self, body: &[u8]) -> Option<Asked> {
         let (offset, length) = (u64_at(body, 8)?, u64_at(body, 16)?);
         let holes = match u32_at(body, 24)? & !KEEP_SIZE {
             PUNCH_HOLE if self.export.trims => true,
@@ -512,28 +503,18 @@ impl ServedFile {
         };
         let length = u32::try_from(length).ok().filter(|length| *length > 0)?;
         match self.inside(offset, length.into()) {
-            Some(true) => Some(Wanted::Access {
+            Some(true) => Some(Asked::Access(MirrorAccess {
                 access: Access::Write { fua: false },
                 offset,
                 length,
-                payload: Vec::new(),
+                payload: 0..0,
                 holes,
                 answer: Answer::Nothing,
-            }),
-            Some(false) => Some(Wanted::Now(Err(Errno::NOSPC))),
-            None => Some(Wanted::Now(Err(Errno::INVAL))),
+            })),
+            Some(false) => Some(Asked::Now(Err(Errno::NOSPC))),
+            None => Some(Asked::Now(Err(Errno::INVAL))),
         }
     }
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    let word = bytes.get(at..)?.first_chunk()?;
-    Some(u32::from_ne_bytes(*word))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    let word = bytes.get(at..)?.first_chunk()?;
-    Some(u64::from_ne_bytes(*word))
 }
 
 fn init(body: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -550,10 +531,10 @@ fn init(body: &[u8]) -> Result<Vec<u8>, Errno> {
     }
     bytes.extend(MOST_REQUESTS.to_ne_bytes());
     bytes.extend((MOST_REQUESTS / 4 * 3).to_ne_bytes());
-    for word in [MOST_BYTES, 1] {
+    for word in [MOST_DATA, 1] {
         bytes.extend(word.to_ne_bytes());
     }
-    bytes.extend(((MOST_BYTES / PAGE) as u16).to_ne_bytes());
+    bytes.extend(((MOST_DATA / PAGE) as u16).to_ne_bytes());
     bytes.resize(64, 0);
     Ok(bytes)
 }
@@ -586,16 +567,14 @@ mod tests {
         bytes
     }
 
-    fn asked(kind: u32, words: &[u64], data: &[u8]) -> Wanted {
-        let (unique, wanted) = FILE.request(&message(kind, words, data)).unwrap();
-        assert_eq!(unique, 77);
-        wanted
+    fn asked(kind: u32, words: &[u64], data: &[u8]) -> Asked {
+        FILE.request(&message(kind, words, data)).unwrap()
     }
 
     #[test]
     fn reads_are_rounded_to_units_and_end_at_the_end() {
         let read = |offset, size| match asked(READ, &[0, offset, size, 0, 0], &[]) {
-            Wanted::Access {
+            Asked::Access(MirrorAccess {
                 access: Access::Read,
                 offset,
                 length,
@@ -605,8 +584,8 @@ mod tests {
                         length: useful,
                     },
                 ..
-            } => (offset, length, skip, useful),
-            Wanted::Now(Ok(bytes)) if bytes.is_empty() => (0, 0, 0, 0),
+            }) => (offset, length, skip, useful),
+            Asked::Now(Ok(bytes)) if bytes.is_empty() => (0, 0, 0, 0),
             other => panic!("{other:?}"),
         };
         assert_eq!(read(4096, 4096), (4096, 4096, 0, 4096));
@@ -615,14 +594,14 @@ mod tests {
         assert_eq!(read((1 << 20) - 5, 4096), ((1 << 20) - 512, 512, 507, 5));
         assert_eq!(read(1 << 20, 4096), (0, 0, 0, 0));
         assert_eq!(read(u64::MAX, 4096), (0, 0, 0, 0));
-        assert_eq!(read(0, 4 << 20), (0, MOST_BYTES, 0, MOST_BYTES));
+        assert_eq!(read(0, 4 << 20), (0, MOST_DATA, 0, MOST_DATA));
     }
 
     #[test]
     fn writes_and_zeros_outside_of_the_file_or_its_units_are_refused() {
         let result = |wanted| match wanted {
-            Wanted::Now(Err(errno)) => Err(errno),
-            Wanted::Access { length, holes, .. } => Ok((length, holes)),
+            Asked::Now(Err(errno)) => Err(errno),
+            Asked::Access(MirrorAccess { length, holes, .. }) => Ok((length, holes)),
             other => panic!("{other:?}"),
         };
         let end = 1 << 20;
@@ -658,18 +637,18 @@ mod tests {
 
     #[test]
     fn the_file_has_its_length_and_cannot_be_changed() {
-        let Wanted::Now(Ok(attributes)) = asked(GETATTR, &[0, 0], &[]) else {
+        let Asked::Now(Ok(attributes)) = asked(GETATTR, &[0, 0], &[]) else {
             panic!("no attributes");
         };
         assert_eq!(attributes.len(), 104);
         assert_eq!(u64_at(&attributes, 24), Some(1 << 20));
         assert_eq!(u32_at(&attributes, 76), Some(0o100_600));
         let truncated = asked(SETATTR, &[1 << 3, 0, 5], &[]);
-        assert_eq!(truncated, Wanted::Now(Err(Errno::PERM)));
+        assert_eq!(truncated, Asked::Now(Err(Errno::PERM)));
         let same = asked(SETATTR, &[1 << 3, 0, 1 << 20], &[]);
-        assert_eq!(same, Wanted::Now(Ok(attributes)));
-        assert_eq!(asked(1, &[], b"x\0"), Wanted::Now(Err(Errno::NOSYS)));
-        assert_eq!(asked(FORGET, &[1], &[]), Wanted::Silence);
+        assert_eq!(same, Asked::Now(Ok(attributes)));
+        assert_eq!(asked(1, &[], b"x\0"), Asked::Now(Err(Errno::NOSYS)));
+        assert_eq!(asked(FORGET, &[1], &[]), Asked::Silence);
     }
 
     #[test]
@@ -677,13 +656,13 @@ mod tests {
         let init = |major: u64, minor: u64| {
             asked(INIT, &[minor << 32 | major, u64::from(u32::MAX) << 32], &[])
         };
-        let Wanted::Now(Ok(agreed)) = init(7, 45) else {
+        let Asked::Now(Ok(agreed)) = init(7, 45) else {
             panic!("refused");
         };
         assert_eq!(agreed.len(), 64);
         assert_eq!(u32_at(&agreed, 12), Some(INIT_FLAGS));
-        assert_eq!(u32_at(&agreed, 20), Some(MOST_BYTES));
-        assert_eq!(init(7, 12), Wanted::Now(Err(Errno::PROTO)));
+        assert_eq!(u32_at(&agreed, 20), Some(MOST_DATA));
+        assert_eq!(init(7, 12), Asked::Now(Err(Errno::PROTO)));
     }
 
     proptest! {
@@ -694,9 +673,10 @@ mod tests {
             data in proptest::collection::vec(any::<u8>(), 0..1100),
         ) {
             let bytes = message(kind, &words, &data);
-            if let Some((_, Wanted::Access { access, offset, length, answer, .. })) = FILE.request(&bytes) {
+            if let Some(Asked::Access(MirrorAccess { access, offset, length, payload, answer, .. })) = FILE.request(&bytes) {
                 prop_assert!(offset + u64::from(length) <= FILE.export.length);
                 prop_assert!(access == Access::Flush || length > 0);
+                prop_assert!(payload.is_empty() || payload.len() == length as usize && payload.end <= bytes.len());
                 if let Answer::Read { skip, length: useful } = answer {
                     prop_assert!(skip + useful <= length);
                 }

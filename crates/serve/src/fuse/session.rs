@@ -1,0 +1,792 @@
+//! The threads that get requests of a mounted file system, and the ways of replies.
+//!
+//! One thread reads `/dev/fuse`: all requests, or with io_uring those to forget nodes only. The kernel's queues of io_uring, one for each
+//! CPU, are shared among as many threads as there are CPUs online. Each thread has a [`Worker`], which it gives all requests that are there as a
+//! batch.
+//!
+//! # What must hold
+//!
+//! - Each request that expects a reply gets one: a [`Message`] that is dropped answers EIO.
+//! - A reply to a request of `/dev/fuse` may be written by any thread. Entries of a ring go back to its thread, which is woken only if it sleeps.
+//! - io_uring is agreed on only when all rings have been made; if the kernel refuses an entry, it goes on by `/dev/fuse`.
+//! - What a request asks for is not interrupted when its process gets a signal: requests to interrupt others are dropped. The process ends when it
+//!   has its reply.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, IoSlice, Read, Write};
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use iodyno_sys::fuse::{FuseEntry, FuseRing};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
+
+use super::init::{Agreed, agree};
+use super::mount::Mounted;
+use super::{MOST_DATA, REPLY_HEADER, Transport, Used, WRITE_HEADER, Wanted};
+use super::{reply_header, u32_at, u64_at};
+
+const FORGET: u32 = 2;
+const INIT: u32 = 26;
+const INTERRUPT: u32 = 36;
+const BATCH_FORGET: u32 = 42;
+
+const PAGE: usize = 4096;
+/// Room of a request, of its reply, and for their alignment. A long request has a short reply.
+const BUFFER: usize = MOST_DATA as usize + 4 * PAGE;
+/// Entries of a ring for each CPU that is online, and for all of them. CPUs that are not online need one each.
+const ENTRIES: usize = 32;
+const ALL_ENTRIES: usize = 256;
+/// How long the kernel may take to ask for the protocol.
+const ASKS: Duration = Duration::from_secs(10);
+/// How long requests in flight may take when the session ends.
+const LAST_REQUESTS: Duration = Duration::from_secs(10);
+
+/// Works requests. Each thread of a session has one.
+pub trait Worker: Send + 'static {
+    /// Called first by the thread.
+    fn start(&mut self) {}
+
+    /// Works a batch, which is empty afterwards. `flush` sends what this thread has answered, in place of the end of the batch.
+    fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn());
+}
+
+/// A request with the room for its reply. Dropped, it is answered by EIO.
+pub struct Message {
+    shared: Arc<Shared>,
+    place: Option<Place>,
+    opcode: u32,
+    unique: u64,
+    taken: Instant,
+}
+
+enum Place {
+    Device {
+        buffer: Vec<u8>,
+        request: Range<usize>,
+        reply: usize,
+    },
+    /// The request of a [`Place::Device`] is not needed any more.
+    Read,
+    Ring {
+        entry: FuseEntry,
+        back: Arc<Back>,
+    },
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (opcode, unique) = (self.opcode, self.unique);
+        write!(f, "Message({opcode}, {unique})")
+    }
+}
+
+impl Message {
+    /// The whole request; empty if it was given back.
+    pub fn request(&mut self) -> &mut [u8] {
+        match &mut self.place {
+            Some(Place::Device {
+                buffer, request, ..
+            }) => &mut buffer[request.clone()],
+            Some(Place::Ring { entry, .. }) => entry.request(),
+            Some(Place::Read) | None => &mut [],
+        }
+    }
+
+    /// The room for its reply, which begins with a header. The data behind the header are aligned. It does not overlap the request.
+    pub fn reply(&mut self) -> &mut [u8] {
+        match &mut self.place {
+            Some(Place::Device { buffer, reply, .. }) => &mut buffer[*reply..],
+            Some(Place::Ring { entry, .. }) => entry.reply(),
+            Some(Place::Read) | None => &mut [],
+        }
+    }
+
+    /// When it was taken.
+    #[must_use]
+    pub fn taken(&self) -> Instant {
+        self.taken
+    }
+
+    /// Answers with the first bytes of the room for the reply. 0: it has no reply.
+    pub fn answer(mut self, length: usize) {
+        match self.place.take() {
+            Some(Place::Device {
+                mut buffer,
+                request,
+                reply,
+            }) => {
+                if length > 0 {
+                    let (before, room) = buffer.split_at_mut(reply);
+                    let agreed = match self.opcode {
+                        INIT => agree(&before[request], room, self.shared.wanted()),
+                        _ => None,
+                    };
+                    self.shared.write(&[IoSlice::new(&room[..length])]);
+                    if let Some(agreed) = agreed {
+                        self.shared.change(|state| state.agreed = Some(agreed));
+                    } else if self.opcode == INIT && u32_at(room, 4) != Some(0) {
+                        self.shared.disagreed();
+                    }
+                }
+                self.shared.keep(buffer);
+            }
+            Some(Place::Ring { entry, back }) => back.give(entry, length),
+            Some(Place::Read) | None => {}
+        }
+    }
+
+    /// Gives the request back, if it is in a buffer that others can use. It is then answered by [`Self::answer_with`].
+    pub fn give_back(&mut self) {
+        if let Some(Place::Device { .. }) = self.place
+            && let Some(Place::Device { buffer, .. }) = self.place.replace(Place::Read)
+        {
+            self.shared.keep(buffer);
+        }
+    }
+
+    /// Answers with an error, or 0 and data.
+    pub fn answer_with(mut self, errno: i32, data: &[u8]) {
+        let header = reply_header(self.unique, errno, data.len());
+        if let Some(Place::Read) = self.place {
+            self.place = None;
+            let parts = [IoSlice::new(&header), IoSlice::new(data)];
+            return self.shared.write(&parts);
+        }
+        let length = REPLY_HEADER + data.len();
+        let room = self.reply();
+        room[..REPLY_HEADER].copy_from_slice(&header);
+        room[REPLY_HEADER..length].copy_from_slice(data);
+        self.answer(length);
+    }
+
+    fn is_answered(&self) -> bool {
+        !matches!(self.opcode, FORGET | BATCH_FORGET | INTERRUPT)
+    }
+}
+
+impl Drop for Message {
+    fn drop(&mut self) {
+        match self.place.take() {
+            Some(Place::Ring { entry, back }) => back.give(entry, 0),
+            Some(place) => {
+                if self.is_answered() {
+                    let header = reply_header(self.unique, Errno::IO.raw_os_error(), 0);
+                    self.shared.write(&[IoSlice::new(&header)]);
+                }
+                if self.opcode == INIT {
+                    self.shared.disagreed();
+                }
+                if let Place::Device { buffer, .. } = place {
+                    self.shared.keep(buffer);
+                }
+            }
+            None => {}
+        }
+        if self.shared.in_flight.fetch_sub(1, Ordering::AcqRel) == 1
+            && self.shared.stopping.load(Ordering::Acquire)
+        {
+            // Under the lock, so that it is not between a look and a wait.
+            self.shared.change(|_| ());
+        }
+    }
+}
+
+/// The first place behind `from` such that what is behind a header of this length is aligned.
+fn aligned(buffer: &[u8], from: usize, header: usize) -> usize {
+    let address = buffer.as_ptr() as usize;
+    (address + from + header).next_multiple_of(PAGE) - address - header
+}
+
+/// What all threads of a session share.
+struct Shared {
+    device: Arc<File>,
+    /// There are rings.
+    io_uring: AtomicBool,
+    passthrough: bool,
+    state: Mutex<State>,
+    changed: Condvar,
+    in_flight: AtomicUsize,
+    stopping: AtomicBool,
+    buffers: Mutex<Vec<Vec<u8>>>,
+    /// Buffers that are kept, and requests of a batch.
+    batch: usize,
+    /// Can be read when the session has ended.
+    ended: OwnedFd,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    agreed: Option<Agreed>,
+    /// Rings whose entries the kernel has.
+    registered: usize,
+    /// Why the kernel did not take the entries of one.
+    refused: Option<io::Error>,
+    ended: bool,
+    failed: Option<io::Error>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wanted(&self) -> Agreed {
+        Agreed {
+            io_uring: self.io_uring.load(Ordering::Acquire),
+            passthrough: self.passthrough,
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state());
+        self.changed.notify_all();
+    }
+
+    fn wait_while(
+        &self,
+        limit: Duration,
+        condition: impl Fn(&State) -> bool,
+    ) -> MutexGuard<'_, State> {
+        let waited = (self.changed)
+            .wait_timeout_while(self.state(), limit, |state| condition(state))
+            .unwrap_or_else(PoisonError::into_inner);
+        waited.0
+    }
+
+    /// Writes a reply. It fails if the request was interrupted or the file system unmounted: then nobody waits.
+    fn write(&self, parts: &[IoSlice<'_>]) {
+        let _ = (&*self.device).write_vectored(parts);
+    }
+
+    fn buffers(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, buffer: Vec<u8>) {
+        let mut kept = self.buffers();
+        if kept.len() < self.batch {
+            kept.push(buffer);
+        }
+    }
+
+    fn ended(&self, result: io::Result<()>) {
+        self.change(|state| {
+            state.ended = true;
+            if let (Err(error), None) = (result, &state.failed) {
+                state.failed = Some(error);
+            }
+        });
+        wake(&self.ended);
+    }
+
+    fn disagreed(&self) {
+        let text = "the kernel and the server do not agree on a protocol";
+        self.ended(Err(io::Error::other(text)));
+    }
+
+    fn message(self: &Arc<Shared>, place: Place, taken: Instant) -> Message {
+        self.in_flight.fetch_add(1, Ordering::AcqRel);
+        let mut message = Message {
+            shared: Arc::clone(self),
+            place: Some(place),
+            opcode: 0,
+            unique: 0,
+            taken,
+        };
+        let request = message.request();
+        let (opcode, unique) = (u32_at(request, 4), u64_at(request, 8));
+        (message.opcode, message.unique) = (opcode.unwrap_or(0), unique.unwrap_or(0));
+        message
+    }
+
+    /// Takes the requests that are there. Returns whether the file system is still mounted.
+    fn take(self: &Arc<Shared>, batch: &mut Vec<Message>) -> io::Result<bool> {
+        let now = Instant::now();
+        while batch.len() < self.batch {
+            let kept = self.buffers().pop();
+            // Pages are used only when something is written to them.
+            let mut buffer = kept.unwrap_or_else(|| vec![0; BUFFER]);
+            let start = aligned(&buffer, 0, WRITE_HEADER);
+            match (&*self.device).read(&mut buffer[start..]) {
+                Ok(length) => {
+                    let request = start..start + length;
+                    let reply = aligned(&buffer, request.end, REPLY_HEADER);
+                    if reply + REPLY_HEADER > buffer.len() || length < super::HEADER {
+                        // The kernel does not send this.
+                        return Err(io::ErrorKind::InvalidData.into());
+                    }
+                    let place = Place::Device {
+                        buffer,
+                        request,
+                        reply,
+                    };
+                    let message = self.message(place, now);
+                    if message.opcode != INTERRUPT {
+                        batch.push(message);
+                    }
+                }
+                Err(error) => {
+                    self.keep(buffer);
+                    match Errno::from_io_error(&error) {
+                        Some(Errno::AGAIN) => return Ok(true),
+                        // The request was interrupted.
+                        Some(Errno::INTR | Errno::NOENT) => {}
+                        Some(Errno::NODEV) => return Ok(!batch.is_empty()),
+                        _ => return Err(error),
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Serves what is read from `/dev/fuse`.
+    fn serve_device(
+        self: &Arc<Shared>,
+        worker: &mut impl Worker,
+        wake: &OwnedFd,
+    ) -> io::Result<()> {
+        let mut batch = Vec::with_capacity(self.batch);
+        while !self.stopping.load(Ordering::Acquire) {
+            if !self.take(&mut batch)? {
+                return Ok(());
+            }
+            if !batch.is_empty() {
+                worker.work(&mut batch, &|| ());
+                continue;
+            }
+            let mut watched = [
+                PollFd::new(wake, PollFlags::IN),
+                PollFd::new(&*self.device, PollFlags::IN),
+            ];
+            match poll(&mut watched, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn wake(eventfd: &OwnedFd) {
+    // It fails only if its counter is full, and then who waits for it wakes up anyway.
+    let _ = rustix::io::write(eventfd, &1u64.to_ne_bytes());
+}
+
+/// The way of replies back to the thread of a ring.
+struct Back {
+    given: Mutex<Given>,
+    wake: OwnedFd,
+}
+
+#[derive(Default)]
+struct Given {
+    replies: Vec<(FuseEntry, usize)>,
+    /// The thread sleeps, or is about to.
+    asleep: bool,
+}
+
+impl Back {
+    fn given(&self) -> MutexGuard<'_, Given> {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn give(&self, entry: FuseEntry, length: usize) {
+        let mut given = self.given();
+        given.replies.push((entry, length));
+        if std::mem::take(&mut given.asleep) {
+            drop(given);
+            wake(&self.wake);
+        }
+    }
+
+    /// Takes the replies, of which the list is empty. `asleep`: the thread sleeps next, unless there are some.
+    fn take(&self, replies: &mut Vec<(FuseEntry, usize)>, asleep: bool) {
+        let mut given = self.given();
+        std::mem::swap(&mut given.replies, replies);
+        given.asleep = asleep;
+    }
+}
+
+/// A ring and its thread's way to it.
+struct RingThread {
+    shared: Arc<Shared>,
+    back: Arc<Back>,
+    queues: Vec<(u16, u32)>,
+}
+
+impl RingThread {
+    /// Serves the queues, when the kernel has agreed on it.
+    fn run(&self, worker: &mut impl Worker, made: Sender<io::Result<()>>) {
+        worker.start();
+        let ring = self.make();
+        let _ = made.send(ring.as_ref().map(|_| ()).map_err(copy));
+        // Who waits for all of them ends.
+        drop(made);
+        let Ok(mut ring) = ring else {
+            return;
+        };
+        let agreed = loop {
+            let state =
+                (self.shared).wait_while(ASKS, |state| state.agreed.is_none() && !state.ended);
+            let stopped = state.ended || self.shared.stopping.load(Ordering::Acquire);
+            match state.agreed {
+                None if !stopped => {}
+                agreed => break agreed.unwrap_or_default(),
+            }
+        };
+        if !agreed.io_uring {
+            return;
+        }
+        let registered = ring.register();
+        let failed = registered.is_err();
+        self.shared.change(|state| match registered {
+            Ok(()) => state.registered += 1,
+            Err(error) => state.refused = Some(error),
+        });
+        if !failed && let Err(error) = self.serve(ring, worker) {
+            self.shared.ended(Err(error));
+        }
+    }
+
+    fn make(&self) -> io::Result<FuseRing> {
+        let device = self.shared.device.as_fd().try_clone_to_owned()?;
+        let wake = self.back.wake.try_clone()?;
+        FuseRing::new(device, wake, &self.queues, MOST_DATA as usize)
+    }
+
+    fn serve(&self, ring: FuseRing, worker: &mut impl Worker) -> io::Result<()> {
+        let entries: usize = self
+            .queues
+            .iter()
+            .map(|(_, entries)| *entries as usize)
+            .sum();
+        let ring = RefCell::new(ring);
+        let (mut taken, mut batch) = (Vec::with_capacity(entries), Vec::with_capacity(entries));
+        let replies = RefCell::new(Vec::with_capacity(entries));
+        // Entries that are with workers.
+        let out = AtomicUsize::new(0);
+        let commit = |asleep: bool| {
+            let (mut replies, mut ring) = (replies.borrow_mut(), ring.borrow_mut());
+            self.back.take(&mut replies, asleep);
+            out.fetch_sub(replies.len(), Ordering::Relaxed);
+            for (entry, length) in replies.drain(..) {
+                ring.commit(entry, length);
+            }
+        };
+        loop {
+            commit(true);
+            let stopping = self.shared.stopping.load(Ordering::Acquire);
+            if stopping && out.load(Ordering::Relaxed) == 0 {
+                return ring.borrow_mut().submit();
+            }
+            if !ring.borrow_mut().turn(true, &mut taken)? {
+                return Ok(());
+            }
+            out.fetch_add(taken.len(), Ordering::Relaxed);
+            let now = Instant::now();
+            batch.extend(taken.drain(..).map(|entry| {
+                let back = Arc::clone(&self.back);
+                self.shared.message(Place::Ring { entry, back }, now)
+            }));
+            match stopping {
+                // Nobody gets more than those in flight.
+                true => batch.clear(),
+                false if batch.is_empty() => {}
+                false => {
+                    self.back.given().asleep = false;
+                    worker.work(&mut batch, &|| {
+                        commit(false);
+                        // The next turn fails as well.
+                        let _ = ring.borrow_mut().submit();
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// A file system that is served.
+pub struct Session {
+    mounted: Mounted,
+    shared: Arc<Shared>,
+    /// Wakes the thread of `/dev/fuse`.
+    wake: OwnedFd,
+    backs: Vec<Arc<Back>>,
+    threads: Vec<JoinHandle<()>>,
+    used: Used,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Session({:?}, {})", self.mounted, self.used)
+    }
+}
+
+impl Session {
+    /// Serves a mounted file system by threads, each with a worker, and waits until the kernel has agreed on the protocol.
+    ///
+    /// # Errors
+    /// A thread cannot be started, or the kernel does not agree; io_uring is demanded, and not there.
+    pub fn start<W: Worker>(
+        mounted: Mounted,
+        wanted: Wanted,
+        mut worker: impl FnMut() -> io::Result<W>,
+    ) -> io::Result<Session> {
+        let quiet = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let shared = Arc::new(Shared {
+            device: Arc::clone(&mounted.device),
+            io_uring: AtomicBool::new(false),
+            passthrough: wanted.passthrough,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            in_flight: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+            buffers: Mutex::default(),
+            batch: wanted.batch,
+            ended: eventfd(0, quiet)?,
+        });
+        let mut session = Session {
+            mounted,
+            wake: eventfd(0, quiet)?,
+            backs: Vec::new(),
+            threads: Vec::new(),
+            used: Used::Device(None),
+            shared,
+        };
+        match session.begin(wanted.transport, &mut worker) {
+            Ok(used) => {
+                session.used = used;
+                Ok(session)
+            }
+            Err(error) => {
+                // The first error counts.
+                let _ = session.end();
+                Err(error)
+            }
+        }
+    }
+
+    fn begin<W: Worker>(
+        &mut self,
+        transport: Transport,
+        worker: &mut impl FnMut() -> io::Result<W>,
+    ) -> io::Result<Used> {
+        let rings = match transport {
+            Transport::Device => Ok(0),
+            _ => queues()
+                .map_err(io::Error::other)
+                .and_then(|queues| self.start_rings(queues, worker)),
+        };
+        let (rings, mut missing) = match rings {
+            Ok(rings) => (rings, None),
+            Err(error) if transport == Transport::IoUring => return Err(error),
+            Err(error) => (0, Some(error)),
+        };
+        self.shared.io_uring.store(rings > 0, Ordering::Release);
+        self.start_device(worker()?)?;
+        let mut state = self.shared.wait_while(ASKS, |state| {
+            let ready = match state.agreed {
+                None => false,
+                Some(agreed) => {
+                    !agreed.io_uring || state.refused.is_some() || state.registered == rings
+                }
+            };
+            !ready && !state.ended
+        });
+        match state.agreed {
+            None => {
+                let failed = state.failed.take();
+                let text = "the kernel does not ask for the protocol";
+                return Err(failed.unwrap_or_else(|| io::Error::other(text)));
+            }
+            Some(agreed) if rings > 0 && !agreed.io_uring => {
+                missing = Some(io::Error::other("the kernel does not offer it"));
+            }
+            Some(_) => missing = state.refused.take().or(missing),
+        }
+        match (missing, rings) {
+            (Some(error), _) if transport == Transport::IoUring => Err(error),
+            (Some(error), _) => Ok(Used::Device(Some(error.to_string()))),
+            (None, 0) => Ok(Used::Device(None)),
+            (None, rings) => Ok(Used::IoUring(rings)),
+        }
+    }
+
+    /// Starts a thread for each list of queues, and waits until all rings are made. Returns their number.
+    fn start_rings<W: Worker>(
+        &mut self,
+        queues: Vec<Vec<(u16, u32)>>,
+        worker: &mut impl FnMut() -> io::Result<W>,
+    ) -> io::Result<usize> {
+        let (made, results) = channel();
+        let count = queues.len();
+        for (number, queues) in queues.into_iter().enumerate() {
+            let back = Arc::new(Back {
+                given: Mutex::default(),
+                wake: eventfd(0, EventfdFlags::CLOEXEC)?,
+            });
+            self.backs.push(Arc::clone(&back));
+            let thread = RingThread {
+                shared: Arc::clone(&self.shared),
+                back,
+                queues,
+            };
+            let (made, mut worker) = (made.clone(), worker()?);
+            let named = thread::Builder::new().name(format!("fuse-{number}"));
+            self.threads
+                .push(named.spawn(move || thread.run(&mut worker, made))?);
+        }
+        drop(made);
+        results.iter().collect::<io::Result<Vec<()>>>()?;
+        Ok(count)
+    }
+
+    fn start_device(&mut self, mut worker: impl Worker) -> io::Result<()> {
+        let (shared, wake) = (Arc::clone(&self.shared), self.wake.try_clone()?);
+        let named = thread::Builder::new().name("fuse".to_owned());
+        let run = move || {
+            worker.start();
+            let result = shared.serve_device(&mut worker, &wake);
+            shared.ended(result);
+        };
+        self.threads.push(named.spawn(run)?);
+        Ok(())
+    }
+
+    /// How requests come.
+    #[must_use]
+    pub fn used(&self) -> &Used {
+        &self.used
+    }
+
+    /// Whether the kernel reads and writes files in place of the server that the server names.
+    #[must_use]
+    pub fn passes_through(&self) -> bool {
+        let agreed = self.shared.state().agreed;
+        agreed.is_some_and(|agreed| agreed.passthrough)
+    }
+
+    /// Can be read when the session has ended: somebody unmounted it, or a thread failed.
+    #[must_use]
+    pub fn ended(&self) -> BorrowedFd<'_> {
+        self.shared.ended.as_fd()
+    }
+
+    /// Unmounts the file system, while requests are still answered, and ends the session when those in flight are. Programs that still use files
+    /// get errors from then on.
+    ///
+    /// # Errors
+    /// Those by which a thread ended the session; requests do not end.
+    pub fn end(mut self) -> io::Result<()> {
+        if !self.shared.state().ended {
+            self.mounted.unmount();
+        }
+        self.stop_threads();
+        let busy = |_: &State| self.shared.in_flight.load(Ordering::Acquire) > 0;
+        let mut state = self.shared.wait_while(LAST_REQUESTS, busy);
+        if busy(&state) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let failed = state.failed.take();
+        drop(state);
+        for thread in self.threads.drain(..) {
+            // A panic of a worker has answered its requests.
+            let _ = thread.join();
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn stop_threads(&self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        self.shared.change(|_| ());
+        wake(&self.wake);
+        self.backs.iter().for_each(|back| wake(&back.wake));
+    }
+}
+
+fn copy(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
+/// The queues of each thread, with how many entries each queue gets. Or why there is no FUSE over io_uring.
+fn queues() -> Result<Vec<Vec<(u16, u32)>>, String> {
+    const ENABLED: &str = "/sys/module/fuse/parameters/enable_uring";
+    let enabled = std::fs::read_to_string(ENABLED);
+    match enabled.as_deref().map(str::trim) {
+        Ok("Y") => {}
+        Ok(_) => return Err(format!("{ENABLED} is not Y")),
+        Err(_) => return Err("this kernel does not have it (Linux 6.14)".to_owned()),
+    }
+    let read = |name: &str| {
+        let path = Path::new("/sys/devices/system/cpu").join(name);
+        let list = std::fs::read_to_string(&path).ok();
+        list.and_then(|list| cpus(&list))
+            .ok_or_else(|| format!("{} cannot be read", path.display()))
+    };
+    Ok(shares(read("possible")?.len(), &read("online")?))
+}
+
+/// Divides the queues of this number of CPUs among threads, one for each that is online.
+fn shares(possible: usize, online: &[u16]) -> Vec<Vec<(u16, u32)>> {
+    let count = online.len().max(1);
+    let entries = (ALL_ENTRIES / count).clamp(4, ENTRIES) as u32;
+    let mut threads = vec![Vec::new(); count];
+    let mut next = 0;
+    for queue in 0..possible as u16 {
+        match online.iter().position(|cpu| *cpu == queue) {
+            Some(at) => threads[at].push((queue, entries)),
+            None => {
+                threads[next % count].push((queue, 1));
+                next += 1;
+            }
+        }
+    }
+    threads.retain(|queues| !queues.is_empty());
+    threads
+}
+
+/// The numbers of a list such as `0-3,8`.
+fn cpus(list: &str) -> Option<Vec<u16>> {
+    let mut found = Vec::new();
+    for part in list.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        found.extend(first.parse().ok()?..=last.parse::<u16>().ok()?);
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_queue_has_a_thread_and_entries() {
+        assert_eq!(cpus("0-3,8\n"), Some(vec![0, 1, 2, 3, 8]));
+        assert_eq!(cpus("0\n"), Some(vec![0]));
+        assert_eq!(cpus("a"), None);
+        assert_eq!(
+            shares(4, &[0, 2]),
+            [vec![(0, 32), (1, 1)], vec![(2, 32), (3, 1)]]
+        );
+        let many: Vec<u16> = (0..128).collect();
+        let threads = shares(240, &many);
+        assert_eq!(threads.len(), 128);
+        let mut queues: Vec<u16> = threads.iter().flatten().map(|(queue, _)| *queue).collect();
+        queues.sort_unstable();
+        assert_eq!(queues, (0..240).collect::<Vec<u16>>());
+        assert!(threads.iter().all(|queues| queues[0].1 == 4));
+    }
+}

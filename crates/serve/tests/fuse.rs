@@ -1,0 +1,149 @@
+//! Sessions of FUSE on real mounts, with a server that answers nothing but what a mount needs.
+#![allow(clippy::print_stderr)]
+
+use std::io;
+use std::path::Path;
+
+use iodyno_serve::fuse::{
+    Message, Mounted, Session, Transport, Used, Wanted, Worker, unmount_stale,
+};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::mount::{MountFlags, UnmountFlags, unmount};
+
+const GETATTR: u32 = 3;
+const STATFS: u32 = 17;
+const INIT: u32 = 26;
+const STATX: u32 = 52;
+
+/// Answers that the root is a folder, and drops the other requests. That there is no space is said by
+/// another thread.
+struct Folder;
+
+impl Worker for Folder {
+    fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) {
+        for mut message in batch.drain(..) {
+            let opcode = u32::from_ne_bytes(*message.request()[4..].first_chunk().unwrap());
+            let mut words = [0u32; 26];
+            match opcode {
+                INIT => {
+                    words[..2].copy_from_slice(&[7, 38]);
+                    // The longest write, and its pages.
+                    (words[5], words[7]) = (1 << 20, 256);
+                    message.answer_with(0, &bytes(&words[..16]));
+                }
+                GETATTR => {
+                    // Number, mode and links.
+                    (words[4], words[19], words[20]) = (1, 0o40_755, 2);
+                    message.answer_with(0, &bytes(&words));
+                }
+                STATFS => {
+                    message.give_back();
+                    let answer = move || message.answer_with(38, &[]);
+                    std::thread::spawn(answer).join().unwrap();
+                }
+                // The kernel asks by GETATTR then.
+                STATX => message.answer_with(38, &[]),
+                _ => drop(message),
+            }
+        }
+        flush();
+    }
+}
+
+fn bytes(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+/// A session on a folder, by each transport that there is.
+fn each_transport(test: impl Fn(&Path, Session)) {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        eprintln!("SKIPPED: mounting by FUSE needs root and /dev/fuse");
+        return;
+    }
+    for transport in [Transport::Device, Transport::IoUring] {
+        let home = tempfile::tempdir().unwrap();
+        let mounted = Mounted::on(home.path(), 0o40_000, "", MountFlags::empty()).unwrap();
+        let wanted = Wanted {
+            transport,
+            passthrough: false,
+            batch: 4,
+        };
+        match Session::start(mounted, wanted, || Ok(Folder)) {
+            Ok(session) => {
+                let rings = matches!(session.used(), Used::IoUring(1..));
+                assert_eq!(rings, transport == Transport::IoUring);
+                test(home.path(), session);
+            }
+            Err(error) if transport == Transport::IoUring => {
+                eprintln!("SKIPPED: FUSE over io_uring: {error}");
+            }
+            Err(error) => panic!("{error}"),
+        }
+        // Nothing is mounted any more.
+        assert!(std::fs::read_dir(home.path()).unwrap().next().is_none());
+    }
+}
+
+#[test]
+fn a_request_that_is_dropped_fails_and_others_are_answered_by_any_thread() {
+    each_transport(|path, session| {
+        assert!(path.metadata().unwrap().is_dir());
+        for _ in 0..100 {
+            let refused = std::fs::read_dir(path).unwrap_err();
+            assert_eq!(refused.raw_os_error(), Some(5), "{refused}");
+            let space = rustix::fs::statfs(path).unwrap_err();
+            assert_eq!(space.raw_os_error(), 38);
+        }
+        session.end().unwrap();
+    });
+}
+
+#[test]
+fn a_session_ends_when_its_file_system_is_unmounted_by_others() {
+    each_transport(|path, session| {
+        assert!(path.metadata().unwrap().is_dir());
+        unmount(path, UnmountFlags::empty()).unwrap();
+        let mut ended = [PollFd::from_borrowed_fd(session.ended(), PollFlags::IN)];
+        while let Err(error) = poll(&mut ended, None) {
+            assert_eq!(error, rustix::io::Errno::INTR);
+        }
+        session.end().unwrap();
+    });
+}
+
+#[test]
+fn only_what_a_dead_server_left_is_unmounted() {
+    each_transport(|path, session| {
+        // Its server refuses to open it, and it stays.
+        unmount_stale(path).unwrap();
+        assert!(path.metadata().unwrap().is_dir());
+        assert!(std::fs::read_dir(path).is_err());
+        session.end().unwrap();
+    });
+    let missing = tempfile::tempdir().unwrap().path().join("missing");
+    unmount_stale(&missing).unwrap();
+}
+
+#[test]
+fn a_server_that_does_not_agree_on_the_protocol_is_told_so() {
+    struct Silent;
+    impl Worker for Silent {
+        fn work(&mut self, batch: &mut Vec<Message>, _flush: &dyn Fn()) {
+            batch.clear();
+        }
+    }
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        eprintln!("SKIPPED: mounting by FUSE needs root and /dev/fuse");
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let mounted = Mounted::on(home.path(), 0o40_000, "", MountFlags::empty()).unwrap();
+    let wanted = Wanted {
+        transport: Transport::Auto,
+        passthrough: false,
+        batch: 4,
+    };
+    let started: io::Result<Session> = Session::start(mounted, wanted, || Ok(Silent));
+    assert!(started.is_err());
+    assert!(std::fs::read_dir(home.path()).unwrap().next().is_none());
+}
