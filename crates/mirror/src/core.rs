@@ -12,6 +12,8 @@
 //!   durable on the others before any write or flush that it missed is acknowledged ([`Mirror::ack`] waits for it). If all
 //!   legs fail, none is dropped, the client gets the error, and the regions need copying.
 //! - *Halt.* If no leg accepts the record of a drop, nothing is acknowledged any more until the mirror is started again.
+//! - *Published.* What queues read without this object is as [`shared`](crate::shared) says. It is published at the end of each event,
+//!   before its orders are carried out.
 //! - *Exclusion.* Writes, copies and scrubbed ranges that overlap are carried out one after the other, in order of arrival.
 //!
 //! # Terms
@@ -23,6 +25,7 @@
 //! until the next start. A leg that was dropped comes online again only by [`Event::Return`], when its last op has returned.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use uuid::Uuid;
 
@@ -30,6 +33,7 @@ use crate::assembly::{Assembly, Part};
 use crate::intent::{self, Bits};
 use crate::legs::LegSet;
 use crate::ranges::Ranges;
+use crate::shared::Published;
 use crate::superblock::{BLOCK, COPIES, DATA, LOG, LegState, MOST_LEGS, Member};
 
 /// Number of an operating system's error.
@@ -98,6 +102,15 @@ pub struct OpId {
 pub enum Event {
     /// A client's request arrived.
     Request(Request),
+    /// A read that a queue sent to a leg itself has failed. It is read from another leg, and the failed one is repaired.
+    Failed {
+        /// The read.
+        request: Request,
+        /// The leg that failed.
+        leg: usize,
+        /// Its error.
+        error: Errno,
+    },
     /// An op has ended. Unknown ops are ignored: those of a leg that was given up.
     Done {
         /// Which.
@@ -494,6 +507,9 @@ pub struct Mirror {
     halted: bool,
     stopping: bool,
     stop: StopStep,
+    published: Arc<Published>,
+    /// Regions whose `needs_copy` has changed and was not published yet.
+    changed: Vec<usize>,
 }
 
 impl Mirror {
@@ -551,7 +567,12 @@ impl Mirror {
         }
         let behind = legs.iter().filter(|leg| leg.online);
         let rebuild = behind.map(|leg| leg.copied).min().unwrap_or(length);
+        let published = Arc::new(Published::new(assembly.geometry));
+        let changed = (0..count).filter(|region| regions[*region].needs_copy);
+        let changed: Vec<usize> = changed.collect();
         Mirror {
+            published,
+            changed,
             assembly,
             settings,
             legs,
@@ -593,12 +614,34 @@ impl Mirror {
     /// Begins: records the legs' states and writes the log to all legs. Requests may come before that has ended.
     pub fn start(&mut self, orders: &mut Vec<Order>) {
         self.work(orders);
+        self.publish();
+    }
+
+    /// What queues may read without this object, from the start on.
+    pub fn published(&self) -> Arc<Published> {
+        Arc::clone(&self.published)
+    }
+
+    fn publish(&mut self) {
+        let (legs, closed) = (self.in_sync(), self.halted || self.stopping);
+        if self.changed.is_empty() && self.published.has(legs, closed) {
+            return;
+        }
+        let regions = self.changed.iter();
+        let regions = regions.map(|region| (*region, self.regions[*region].needs_copy));
+        self.published.publish(legs, closed, regions);
+        self.changed.clear();
     }
 
     /// Takes an event and adds what is to be done to `orders`.
     pub fn handle(&mut self, event: Event, choose: &mut impl Choose, orders: &mut Vec<Order>) {
         match event {
-            Event::Request(request) => self.request(request, choose, orders),
+            Event::Request(request) => self.request(request, LegSet::NONE, EIO, choose, orders),
+            Event::Failed {
+                request,
+                leg,
+                error,
+            } => self.request(request, LegSet::one(leg), error, choose, orders),
             Event::Done { op, result } => self.done(op, result, choose, orders),
             Event::Lost { leg } => self.drop_others(LegSet::one(leg), orders),
             Event::Tick => self.tick(orders),
@@ -619,6 +662,7 @@ impl Mirror {
             self.done(op, Err(EIO), choose, orders);
             self.work(orders);
         }
+        self.publish();
     }
 
     /// Whether an op is waited for. If not, it was given up, and must not change any memory but its own.
@@ -1017,7 +1061,15 @@ impl Mirror {
 
     // ---- Requests ----
 
-    fn request(&mut self, request: Request, choose: &mut impl Choose, orders: &mut Vec<Order>) {
+    /// A read was `tried` on these legs, of which the last one returned `error`.
+    fn request(
+        &mut self,
+        request: Request,
+        tried: LegSet,
+        error: Errno,
+        choose: &mut impl Choose,
+        orders: &mut Vec<Order>,
+    ) {
         let geometry = &self.assembly.geometry;
         let (unit, length) = (u64::from(geometry.unit), u64::from(request.length));
         let end = request.offset.checked_add(length);
@@ -1039,10 +1091,10 @@ impl Mirror {
             Access::Read => {
                 let task = self.add_task(Work::Read {
                     request,
-                    tried: LegSet::NONE,
+                    tried,
                     leg: 0,
                 });
-                self.read(task, request, LegSet::NONE, EIO, choose, orders);
+                self.read(task, request, tried, error, choose, orders);
             }
             Access::Write { fua } => {
                 let task = self.add_task(Work::Write {
@@ -1196,6 +1248,7 @@ impl Mirror {
         } else if !region.needs_copy {
             region.needs_copy = true;
             self.to_copy += 1;
+            self.changed.push(index);
         }
         self.first_to_copy = self.first_to_copy.min(index);
     }
@@ -1662,6 +1715,7 @@ impl Mirror {
             if !region.stuck && !copying.again {
                 region.needs_copy = false;
                 self.to_copy -= 1;
+                self.changed.push(copying.region);
             }
         }
     }

@@ -16,6 +16,15 @@ impl LegSet {
         LegSet(1 << leg)
     }
 
+    /// A bit for each leg, the lowest for leg 0.
+    pub(crate) fn bits(self) -> u16 {
+        self.0
+    }
+
+    pub(crate) fn from_bits(bits: u16) -> LegSet {
+        LegSet(bits)
+    }
+
     /// Whether it has no leg.
     pub fn is_empty(self) -> bool {
         self.0 == 0

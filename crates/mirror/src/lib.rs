@@ -2,7 +2,7 @@
 //!
 //! A *leg* is one member of a mirror. A [`ReadPolicy`] chooses the leg that serves a read from what it sees of each leg
 //! ([`LegView`]). A [`LegQueue`] sorts, merges and limits what is issued to a leg. Both get the time as an
-//! argument, so that a real mirror and a simulated one use the same objects.
+//! argument, so that a real mirror and a simulated one use the same objects. What several queues of a mirror share is [`shared`].
 //!
 //! What is stored on a leg: the [`superblock`] and the write-intent log ([`intent`]). [`assembly`] decides which legs belong together.
 
@@ -13,6 +13,7 @@ mod legs;
 mod policy;
 mod queue;
 mod ranges;
+pub mod shared;
 pub mod superblock;
 
 pub use legs::LegSet;

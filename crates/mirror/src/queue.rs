@@ -1,6 +1,9 @@
 //! The queue in front of a leg.
 
+use std::sync::Arc;
+
 use crate::LegView;
+use crate::shared::Marks;
 
 /// Settings of a [`LegQueue`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +129,10 @@ struct Issued {
 /// ended. Nothing is allocated after the queue was made, as long as the numbers stay below its capacity.
 ///
 /// Requests that overlap may be issued in any order: the caller serialises those for which it matters.
-#[derive(Debug, Clone)]
+///
+/// A leg may have several queues, each for one thread, which share its [`Marks`]. Requests are sorted and merged within a queue. The limit
+/// of commands is then that of a [`Board`](crate::shared::Board), and not that of the settings.
+#[derive(Debug)]
 pub struct LegQueue {
     settings: QueueSettings,
     requests: Vec<Request>,
@@ -136,10 +142,7 @@ pub struct LegQueue {
     pending_bytes: u64,
     queued_bytes: u64,
     moves: u32,
-    last: (u64, u64),
-    done_end: u64,
-    done_at: u64,
-    costs: Costs,
+    marks: Arc<Marks>,
     totals: Totals,
 }
 
@@ -154,18 +157,20 @@ const UNUSED: Request = Request {
 impl LegQueue {
     /// A queue for requests with numbers below `capacity`.
     pub fn new(settings: QueueSettings, capacity: u32) -> LegQueue {
+        LegQueue::sharing(settings, capacity, Arc::default())
+    }
+
+    /// One of several queues of a leg.
+    pub fn sharing(settings: QueueSettings, capacity: u32, marks: Arc<Marks>) -> LegQueue {
         LegQueue {
             requests: vec![UNUSED; capacity as usize],
             sorted: Vec::with_capacity(capacity as usize),
-            issued: Vec::with_capacity(settings.active as usize),
+            issued: Vec::with_capacity(settings.active.min(capacity) as usize),
             pending: 0,
             pending_bytes: 0,
             queued_bytes: 0,
             moves: 0,
-            last: (0, 0),
-            done_end: 0,
-            done_at: 0,
-            costs: Costs::default(),
+            marks,
             totals: Totals::default(),
             settings,
         }
@@ -188,7 +193,7 @@ impl LegQueue {
         }
         let before = at.checked_sub(1).map(|at| self.sorted[at].2 as usize);
         let follows = before.is_some_and(|before| self.requests[before].end() == offset)
-            || self.last.1 == offset
+            || self.marks.last().1 == offset
             || self.issued.iter().any(|one| one.command.end() == offset);
         self.moves += u32::from(!follows);
         self.sorted.insert(at, waiting);
@@ -228,13 +233,13 @@ impl LegQueue {
         self.queued_bytes -= command.length;
         self.pending += command.requests;
         self.pending_bytes += command.length;
-        let moves = command.offset != self.last.1;
+        let moves = command.offset != self.marks.last().1;
         self.issued.push(Issued {
             command,
             at: now,
             moves,
         });
-        self.last = (command.offset, command.end());
+        self.marks.issued(command.offset, command.end());
         self.totals.requests += u64::from(command.requests);
         self.totals.commands += 1;
         self.totals.moves += u64::from(moves);
@@ -244,7 +249,7 @@ impl LegQueue {
     /// Index in `sorted` of the request that is next.
     fn start(&self) -> usize {
         let period = self.sorted[0].0;
-        let ahead = (period, self.last.1, 0);
+        let ahead = (period, self.marks.last().1, 0);
         let at = self.sorted.partition_point(|&other| other < ahead);
         match self.sorted.get(at) {
             Some(waiting) if waiting.0 == period => at,
@@ -288,9 +293,7 @@ impl LegQueue {
             .iter()
             .position(|one| one.command.first == first)?;
         let Issued { command, at, moves } = self.issued.swap_remove(at);
-        let busy = now.saturating_sub(self.done_at.max(at));
-        self.costs.add(moves, command.length, busy);
-        (self.done_at, self.done_end) = (now, command.end());
+        (self.marks).done(moves, command.length, command.end(), at, now);
         self.pending -= command.requests;
         self.pending_bytes -= command.length;
         let mut next = Some(first);
@@ -318,69 +321,27 @@ impl LegQueue {
             queued_bytes: self.queued_bytes,
             moves: self.moves,
             commands: self.issued.len() as u32,
-            last_offset: self.last.0,
-            last_end: self.last.1,
-            done_end: self.done_end,
-            move_ns: self.costs.move_ns,
-            byte_ns: self.costs.byte_ns,
+            ..self.marks.view()
         }
+    }
+
+    /// Whether requests wait.
+    pub fn waits(&self) -> bool {
+        !self.sorted.is_empty()
+    }
+
+    /// Takes out a waiting request. `None`: none waits.
+    pub fn withdraw(&mut self) -> Option<u32> {
+        let (_, _, number) = self.sorted.pop()?;
+        let request = self.requests[number as usize];
+        self.queued_bytes -= request.length;
+        self.moves -= u32::from(request.moves);
+        Some(number)
     }
 
     /// What was issued so far.
     pub fn totals(&self) -> Totals {
         self.totals
-    }
-}
-
-/// Estimates what a move and the transfer of a byte cost on a leg: the least-squares fit of
-/// busy time = move_ns · (0 or 1) + byte_ns · bytes over the last commands, with exponential weights.
-#[derive(Debug, Clone, Default)]
-struct Costs {
-    move_ns: f64,
-    byte_ns: f64,
-    /// Weighted sums: of moves, moves × bytes, bytes², moves × time, bytes × time.
-    sums: [f64; 5],
-}
-
-impl Costs {
-    /// Weight of a new command; the memory is some 64 commands.
-    const WEIGHT: f64 = 1.0 / 64.0;
-    /// Weight of the last estimate, which decides what the commands leave open: with moves only, or with one length
-    /// only, the two costs cannot be told apart.
-    const INERTIA: f64 = 0.02;
-
-    fn add(&mut self, moves: bool, bytes: u64, busy_ns: u64) {
-        let (moves, bytes, busy) = (f64::from(u8::from(moves)), bytes as f64, busy_ns as f64);
-        let terms = [
-            moves,
-            moves * bytes,
-            bytes * bytes,
-            moves * busy,
-            bytes * busy,
-        ];
-        for (sum, term) in self.sums.iter_mut().zip(terms) {
-            *sum += Self::WEIGHT * (term - *sum);
-        }
-        let [mm, mb, bb, mt, bt] = self.sums;
-        if bb == 0.0 {
-            return;
-        }
-        let (mm, mt) = (mm + Self::INERTIA, mt + Self::INERTIA * self.move_ns);
-        let inertia = Self::INERTIA * bb;
-        let (bb, bt) = (bb + inertia, bt + inertia * self.byte_ns);
-        let determinant = mm * bb - mb * mb;
-        let (move_ns, byte_ns) = (
-            (mt * bb - bt * mb) / determinant,
-            (bt * mm - mt * mb) / determinant,
-        );
-        // Costs are not negative: then the other one explains everything.
-        (self.move_ns, self.byte_ns) = if byte_ns < 0.0 {
-            (mt / mm, 0.0)
-        } else if move_ns < 0.0 {
-            (0.0, bt / bb)
-        } else {
-            (move_ns, byte_ns)
-        };
     }
 }
 

@@ -147,6 +147,7 @@ pub(super) mod op {
     pub(in super::super) const FSYNC: u8 = 3;
     pub(in super::super) const READ_FIXED: u8 = 4;
     pub(in super::super) const WRITE_FIXED: u8 = 5;
+    pub(in super::super) const POLL_ADD: u8 = 6;
     pub(in super::super) const TIMEOUT: u8 = 11;
     pub(in super::super) const ASYNC_CANCEL: u8 = 14;
     pub(in super::super) const FALLOCATE: u8 = 17;
@@ -160,6 +161,9 @@ pub(super) const COMMAND: usize = 48;
 pub(super) const COMMAND_BYTES: usize = 80;
 pub(super) const SQE_FIXED_FILE: u8 = 1 << 0;
 pub(super) const SQE_ASYNC: u8 = 1 << 4;
+/// The events of a poll that are waited for, as the kernel reads them.
+pub(super) const POLL_IN: u32 = (libc::POLLIN as u32).to_le();
+pub(super) const POLL_OUT: u32 = (libc::POLLOUT as u32).to_le();
 pub(super) const FSYNC_DATASYNC: u32 = 1;
 pub(super) const CANCEL_ALL: u32 = 1 << 0;
 pub(super) const CANCEL_ANY: u32 = 1 << 2;

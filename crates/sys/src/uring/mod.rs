@@ -57,7 +57,20 @@ impl UringBackend {
         arena: Arena,
         engine: &Engine,
     ) -> Result<UringBackend, BackendError> {
-        let slots = arena.slots();
+        UringBackend::with_polls(files, arena, engine, 0)
+    }
+
+    /// The same, with room for this number of polls at a time ([`UringBackend::prep_poll`]).
+    ///
+    /// # Errors
+    /// As of [`Self::new`].
+    pub fn with_polls(
+        files: Vec<File>,
+        arena: Arena,
+        engine: &Engine,
+        polls: u32,
+    ) -> Result<UringBackend, BackendError> {
+        let slots = arena.slots() + polls;
         match Rings::new(slots, engine) {
             Ok(rings) => Ok(UringBackend::with_rings(rings, files, arena, engine)),
             Err(source) => Err(BackendError {
@@ -217,6 +230,20 @@ impl UringBackend {
         self.place(slot, op, self.rw_flags.write | file::RWF_DSYNC);
     }
 
+    /// Waits once until a file can be read, or with `write` be written. It ends with a completion whose slot is the number of slots and
+    /// `number` together. It needs no slot. Also a file that is not registered has to be among the files of this backend.
+    pub fn prep_poll(&mut self, number: u32, file: u32, write: bool) {
+        let user_data = u64::from(self.arena.slots()) + u64::from(number);
+        *self.rings.next() = Sqe {
+            opcode: op::POLL_ADD,
+            flags: self.sqe_flags & abi::SQE_FIXED_FILE,
+            fd: self.file_words[file as usize],
+            op_flags: if write { abi::POLL_OUT } else { abi::POLL_IN },
+            user_data,
+            ..Sqe::default()
+        };
+    }
+
     #[inline]
     fn place(&mut self, slot: Slot, op: &Op, write_flags: u32) {
         let file = op.file as usize;
@@ -323,8 +350,15 @@ impl Backend for UringBackend {
         completions.returned = completed;
         let (arena, submitted) = (&mut self.arena, &self.submitted);
         self.rings.reap(max, |slot, result| {
-            arena.take_back(slot);
-            completions.push(slot, result, submitted[slot as usize], completed);
+            // A poll has no slot.
+            let since = match submitted.get(slot as usize) {
+                Some(since) => {
+                    arena.take_back(slot);
+                    *since
+                }
+                None => entered,
+            };
+            completions.push(slot, result, since, completed);
         });
         Ok(())
     }
@@ -434,6 +468,24 @@ mod tests {
             slots.sort_unstable();
             assert_eq!(slots, [0, 1, 2]);
         }
+    }
+
+    #[test]
+    fn a_poll_ends_when_its_file_can_be_read_and_needs_no_slot() {
+        let Some((mut backend, mut write)) = on_a_pipe(true) else {
+            return;
+        };
+        let mut completions = Completions::with_capacity(8);
+        (0..4).for_each(|slot| backend.buffer(slot).fill(slot as u8));
+        backend.prep_poll(2, 0, false);
+        backend.turn(0, 8, None, &mut completions).unwrap();
+        assert_eq!(completions.list, []);
+        write.write_all(&[7; 8]).unwrap();
+        let deadline = MonotonicClock.now() + 60_000_000_000;
+        (backend.turn(1, 8, Some(deadline), &mut completions)).unwrap();
+        let ended: Vec<_> = completions.list.iter().map(|end| end.slot).collect();
+        assert_eq!(ended, [4 + 2]);
+        assert!(completions.list[0].result & i32::from(libc::POLLIN) != 0);
     }
 
     #[test]

@@ -1,0 +1,404 @@
+//! What the threads of a mirror share without locks. The thread that runs the state machine writes, and carries out everything but
+//! reads; the thread of a queue may read from a leg itself.
+//!
+//! # What must hold
+//!
+//! - *Reads of queues.* A queue reads from a leg that [`Published::readable`] returned after the request arrived. Then the read returns what
+//!   was acknowledged before: a leg that misses a write is taken out before the write is acknowledged, and a region in which legs may
+//!   differ is marked before the client learns of it.
+//! - *Order.* When a region is copied to all legs but one, which is dropped, nobody may see the region as equal and the leg as
+//!   in sync. The state machine takes legs out, marks regions, unmarks regions, and lets legs in, in this order. A queue looks at
+//!   regions first and then at the legs.
+//! - *Places.* At most [`QueueSettings::active`](crate::QueueSettings) commands of all queues together are issued to a leg. Who ends a
+//!   command while other queues wait passes its place on to the next of them, in turn, and wakes it. A place is never free while a queue
+//!   waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::superblock::{Geometry, MOST_LEGS};
+use crate::{LegQueue, LegSet, LegView};
+
+/// Queues of a mirror at most, with that of the state machine.
+pub const MOST_QUEUES: usize = 64;
+
+/// The mirror was halted, or stops: no read begins any more.
+const CLOSED: u32 = 1 << 31;
+
+/// The legs and regions as the state machine has them.
+#[derive(Debug)]
+pub struct Published {
+    geometry: Geometry,
+    /// Legs in sync, and [`CLOSED`].
+    legs: AtomicU32,
+    /// A bit for each region in which legs may differ.
+    regions: Box<[AtomicU64]>,
+}
+
+impl Published {
+    pub(crate) fn new(geometry: Geometry) -> Published {
+        let words = geometry.regions().div_ceil(64);
+        Published {
+            geometry,
+            legs: AtomicU32::new(CLOSED),
+            regions: (0..words).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// Legs that may serve a read of this range, all with the same content. None: the state machine has to decide.
+    pub fn readable(&self, offset: u64, length: u32) -> LegSet {
+        let (unit, bytes) = (u64::from(self.geometry.unit), u64::from(length));
+        let Some(end) = offset.checked_add(bytes) else {
+            return LegSet::NONE;
+        };
+        let aligned = offset.is_multiple_of(unit) && bytes.is_multiple_of(unit);
+        if !aligned || length == 0 || end > self.geometry.length {
+            return LegSet::NONE;
+        }
+        let mut regions = offset / self.geometry.region..end.div_ceil(self.geometry.region);
+        // Before the legs: see the module.
+        if regions.any(|region| self.differs(region)) {
+            return LegSet::NONE;
+        }
+        match self.legs.load(Ordering::Acquire) {
+            legs if legs & CLOSED != 0 => LegSet::NONE,
+            legs => LegSet::from_bits(legs as u16),
+        }
+    }
+
+    fn differs(&self, region: u64) -> bool {
+        let word = &self.regions[(region / 64) as usize];
+        word.load(Ordering::Acquire) & (1 << (region % 64)) != 0
+    }
+
+    /// Legs that serve reads. Those that began are carried out also if the mirror was halted or stops.
+    pub fn in_sync(&self) -> LegSet {
+        LegSet::from_bits(self.legs.load(Ordering::Acquire) as u16)
+    }
+
+    /// Whether these legs are published.
+    pub(crate) fn has(&self, legs: LegSet, closed: bool) -> bool {
+        self.legs.load(Ordering::Relaxed) == word(legs, closed)
+    }
+
+    /// Publishes the legs in sync, whether no more reads begin, and regions with whether legs may differ in them. For one thread.
+    pub(crate) fn publish(
+        &self,
+        legs: LegSet,
+        closed: bool,
+        regions: impl Iterator<Item = (usize, bool)> + Clone,
+    ) {
+        let stay = word(legs.and(self.in_sync()), closed);
+        self.legs.store(stay, Ordering::Release);
+        for marking in [true, false] {
+            for (region, _) in regions.clone().filter(|(_, differs)| *differs == marking) {
+                let (word, bit) = (&self.regions[region / 64], 1 << (region % 64));
+                match marking {
+                    true => word.fetch_or(bit, Ordering::Release),
+                    false => word.fetch_and(!bit, Ordering::Release),
+                };
+            }
+        }
+        self.legs.store(word(legs, closed), Ordering::Release);
+    }
+}
+
+fn word(legs: LegSet, closed: bool) -> u32 {
+    u32::from(legs.bits()) | if closed { CLOSED } else { 0 }
+}
+
+/// Places and counters of all legs, for the policies of all queues.
+#[derive(Debug)]
+pub struct Board {
+    active: u32,
+    legs: Vec<BoardLeg>,
+}
+
+#[derive(Debug)]
+struct BoardLeg {
+    marks: Arc<Marks>,
+    /// Places that are taken or were passed on.
+    taken: AtomicU32,
+    /// A bit for each queue that waits for a place.
+    waiting: AtomicU64,
+    queues: Box<[Cell]>,
+}
+
+/// What one queue has at a leg. Only that queue writes it, except for the places.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Cell {
+    /// Places that were passed on to it.
+    granted: AtomicU32,
+    /// How often it began to wait, less how often that has ended. Only for this queue.
+    asked: AtomicU32,
+    pending: AtomicU32,
+    queued: AtomicU32,
+    moves: AtomicU32,
+    commands: AtomicU32,
+    pending_bytes: AtomicU64,
+    queued_bytes: AtomicU64,
+}
+
+impl Board {
+    /// For this number of queues, at most [`MOST_QUEUES`], and of commands that are issued to a leg at a time.
+    pub fn new(queues: usize, active: u32) -> Board {
+        assert!((1..=MOST_QUEUES).contains(&queues), "number of queues");
+        let leg = |_| BoardLeg {
+            marks: Arc::default(),
+            taken: AtomicU32::new(0),
+            waiting: AtomicU64::new(0),
+            queues: (0..queues).map(|_| Cell::default()).collect(),
+        };
+        Board {
+            active,
+            legs: (0..MOST_LEGS).map(leg).collect(),
+        }
+    }
+
+    /// Number of queues.
+    pub fn queues(&self) -> usize {
+        self.legs[0].queues.len()
+    }
+
+    /// What the queues of a leg share, for [`LegQueue::sharing`].
+    pub fn marks(&self, leg: usize) -> Arc<Marks> {
+        Arc::clone(&self.legs[leg].marks)
+    }
+
+    /// Takes a place for a command. `false`: there is none, and the queue will be woken when it has one.
+    pub fn take(&self, queue: usize, leg: usize) -> bool {
+        if self.take_granted(queue, leg) || self.take_free(leg) {
+            return true;
+        }
+        let (one, bit) = (&self.legs[leg], 1 << queue);
+        let asked = &one.queues[queue].asked;
+        if one.waiting.fetch_or(bit, Ordering::SeqCst) & bit == 0 {
+            asked.fetch_add(1, Ordering::Relaxed);
+        }
+        // A place may have become free before the bit was seen.
+        if !self.take_free(leg) {
+            return self.take_granted(queue, leg);
+        }
+        // If the bit is gone, a place was passed on as well; it is used next, or given back.
+        if one.waiting.fetch_and(!bit, Ordering::SeqCst) & bit != 0 {
+            asked.fetch_sub(1, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Takes a place that was passed on to the queue.
+    pub fn take_granted(&self, queue: usize, leg: usize) -> bool {
+        let cell = &self.legs[leg].queues[queue];
+        if cell.granted.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        cell.granted.fetch_sub(1, Ordering::SeqCst);
+        cell.asked.fetch_sub(1, Ordering::Relaxed);
+        true
+    }
+
+    fn take_free(&self, leg: usize) -> bool {
+        let more = |taken: u32| (taken < self.active).then_some(taken + 1);
+        let taken = &self.legs[leg].taken;
+        (taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more)).is_ok()
+    }
+
+    /// Gives back a place, or passes it on. Returns the queue that has to be woken, which may be this one.
+    pub fn give_back(&self, queue: usize, leg: usize) -> Option<usize> {
+        let one = &self.legs[leg];
+        loop {
+            let waiting = one.waiting.load(Ordering::SeqCst);
+            if waiting != 0 {
+                let after = waiting & (u64::MAX << queue) & !(1 << queue);
+                let next = if after == 0 { waiting } else { after }.trailing_zeros() as usize;
+                let bit = 1 << next;
+                if one.waiting.fetch_and(!bit, Ordering::SeqCst) & bit != 0 {
+                    one.queues[next].granted.fetch_add(1, Ordering::SeqCst);
+                    return Some(next);
+                }
+                continue;
+            }
+            one.taken.fetch_sub(1, Ordering::SeqCst);
+            // A queue may have begun to wait before the place was free.
+            if one.waiting.load(Ordering::SeqCst) == 0 || !self.take_free(leg) {
+                return None;
+            }
+        }
+    }
+
+    /// The queue ends, with no place taken. Calls `wake` for queues that get places which were passed on to it.
+    pub fn leave(&self, queue: usize, mut wake: impl FnMut(usize)) {
+        let bit = 1 << queue;
+        for (leg, one) in self.legs.iter().enumerate() {
+            let asked = &one.queues[queue].asked;
+            if one.waiting.fetch_and(!bit, Ordering::SeqCst) & bit != 0 {
+                asked.fetch_sub(1, Ordering::Relaxed);
+            }
+            while asked.load(Ordering::Relaxed) > 0 {
+                if !self.take_granted(queue, leg) {
+                    // Another thread has taken the bit and passes on its place now.
+                    std::thread::yield_now();
+                } else if let Some(next) = self.give_back(queue, leg) {
+                    wake(next);
+                }
+            }
+            self.count(queue, leg, &LegView::default());
+        }
+    }
+
+    /// Publishes what a queue has at a leg.
+    pub fn counted(&self, queue: usize, leg: usize, own: &LegQueue) {
+        self.count(queue, leg, &own.view(true, true));
+    }
+
+    fn count(&self, queue: usize, leg: usize, view: &LegView) {
+        let cell = &self.legs[leg].queues[queue];
+        cell.pending.store(view.pending, Ordering::Relaxed);
+        cell.queued.store(view.queued, Ordering::Relaxed);
+        cell.moves.store(view.moves, Ordering::Relaxed);
+        // After it, nothing of this queue is in flight: see `Board::commands`.
+        cell.commands.store(view.commands, Ordering::Release);
+        let (pending, queued) = (view.pending_bytes, view.queued_bytes);
+        cell.pending_bytes.store(pending, Ordering::Relaxed);
+        cell.queued_bytes.store(queued, Ordering::Relaxed);
+    }
+
+    /// Commands that all queues but that of the state machine, 0, have issued to a leg.
+    pub fn commands_of_others(&self, leg: usize) -> u32 {
+        let others = self.legs[leg].queues.iter().skip(1);
+        others
+            .map(|cell| cell.commands.load(Ordering::Acquire))
+            .sum()
+    }
+
+    /// What a policy sees of a leg.
+    pub fn view(&self, leg: usize, readable: bool, rotational: bool) -> LegView {
+        let one = &self.legs[leg];
+        let mut view = LegView {
+            readable,
+            rotational,
+            ..one.marks.view()
+        };
+        for cell in &one.queues {
+            view.pending += cell.pending.load(Ordering::Relaxed);
+            view.queued += cell.queued.load(Ordering::Relaxed);
+            view.moves += cell.moves.load(Ordering::Relaxed);
+            view.commands += cell.commands.load(Ordering::Relaxed);
+            view.pending_bytes += cell.pending_bytes.load(Ordering::Relaxed);
+            view.queued_bytes += cell.queued_bytes.load(Ordering::Relaxed);
+        }
+        view
+    }
+}
+
+/// Where a leg is, and what it costs: shared by its queues. Queues that write at the same time may lose one another's update; places
+/// are then a little off, and the averages of costs bear that.
+#[derive(Debug, Default)]
+pub struct Marks {
+    last_offset: AtomicU64,
+    last_end: AtomicU64,
+    done_end: AtomicU64,
+    done_at: AtomicU64,
+    /// The costs, as the bits of `f64`; see [`Costs`].
+    costs: [AtomicU64; 7],
+}
+
+impl Marks {
+    pub(crate) fn last(&self) -> (u64, u64) {
+        let (offset, end) = (&self.last_offset, &self.last_end);
+        (offset.load(Ordering::Relaxed), end.load(Ordering::Relaxed))
+    }
+
+    /// A command was issued.
+    pub(crate) fn issued(&self, offset: u64, end: u64) {
+        self.last_offset.store(offset, Ordering::Relaxed);
+        self.last_end.store(end, Ordering::Relaxed);
+    }
+
+    /// A command has ended at `now`, which was issued `at`.
+    pub(crate) fn done(&self, moves: bool, length: u64, end: u64, at: u64, now: u64) {
+        let busy = now.saturating_sub(self.done_at.load(Ordering::Relaxed).max(at));
+        let mut costs = Costs(
+            self.costs
+                .each_ref()
+                .map(|cost| f64::from_bits(cost.load(Ordering::Relaxed))),
+        );
+        costs.add(moves, length, busy);
+        for (own, cost) in self.costs.iter().zip(costs.0) {
+            own.store(cost.to_bits(), Ordering::Relaxed);
+        }
+        self.done_at.store(now, Ordering::Relaxed);
+        self.done_end.store(end, Ordering::Relaxed);
+    }
+
+    pub(crate) fn view(&self) -> LegView {
+        let cost = |number: usize| f64::from_bits(self.costs[number].load(Ordering::Relaxed));
+        let (last_offset, last_end) = self.last();
+        LegView {
+            last_offset,
+            last_end,
+            done_end: self.done_end.load(Ordering::Relaxed),
+            move_ns: cost(0),
+            byte_ns: cost(1),
+            ..LegView::default()
+        }
+    }
+}
+
+/// Estimates what a move and the transfer of a byte cost on a leg: the least-squares fit of
+/// busy time = move_ns · (0 or 1) + byte_ns · bytes over the last commands, with exponential weights.
+///
+/// The two costs, ns, and weighted sums: of moves, moves × bytes, bytes², moves × time, bytes × time.
+#[derive(Debug)]
+struct Costs([f64; 7]);
+
+impl Costs {
+    /// Weight of a new command; the memory is some 64 commands.
+    const WEIGHT: f64 = 1.0 / 64.0;
+    /// Weight of the last estimate, which decides what the commands leave open: with moves only, or with one length
+    /// only, the two costs cannot be told apart.
+    const INERTIA: f64 = 0.02;
+
+    fn add(&mut self, moves: bool, bytes: u64, busy_ns: u64) {
+        let (moves, bytes, busy) = (f64::from(u8::from(moves)), bytes as f64, busy_ns as f64);
+        let terms = [
+            moves,
+            moves * bytes,
+            bytes * bytes,
+            moves * busy,
+            bytes * busy,
+        ];
+        let [move_ns, byte_ns, sums @ ..] = &mut self.0;
+        for (sum, term) in sums.iter_mut().zip(terms) {
+            *sum += Self::WEIGHT * (term - *sum);
+        }
+        let [mm, mb, bb, mt, bt] = *sums;
+        if bb == 0.0 {
+            return;
+        }
+        let (mm, mt) = (mm + Self::INERTIA, mt + Self::INERTIA * *move_ns);
+        let inertia = Self::INERTIA * bb;
+        let (bb, bt) = (bb + inertia, bt + inertia * *byte_ns);
+        let determinant = mm * bb - mb * mb;
+        // It is positive, except if queues lost an update of one another.
+        if determinant <= 0.0 {
+            return;
+        }
+        let (movement, byte) = (
+            (mt * bb - bt * mb) / determinant,
+            (bt * mm - mt * mb) / determinant,
+        );
+        // Costs are not negative: then the other one explains everything.
+        (*move_ns, *byte_ns) = if byte < 0.0 {
+            (mt / mm, 0.0)
+        } else if movement < 0.0 {
+            (0.0, bt / bb)
+        } else {
+            (movement, byte)
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests;
