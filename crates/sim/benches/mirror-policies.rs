@@ -238,7 +238,31 @@ fn cells(kind: &str, disk: &DiskSettings, times: (f64, f64)) -> Vec<Cell> {
                 );
             }
         }
-        add("70/30 random", equal, with(Access::Mixed { writes: 0.3 }));
+        add(
+            "70/30 random",
+            equal.clone(),
+            with(Access::Mixed { writes: 0.3 }),
+        );
+        // Blocks of 4 KiB without records: 32 and 2 in flight in each mirror.
+        let blocks = |flight: u32| ReadersSettings {
+            threads: flight * MIRRORS as u32,
+            files: 1,
+            file: MIRRORS * (11 << 30),
+            record: 4096,
+            prefetch: 0,
+            ..with(Access::Random(4096))
+        };
+        let hot_spot = ReadersSettings {
+            skew: 0.9,
+            parts: 100,
+            ..blocks(32)
+        };
+        add("blocks, hot spot", equal.clone(), hot_spot.clone());
+        add("blocks, hot spot, unequal", unequal.clone(), hot_spot);
+        add("blocks, 32 in flight", equal.clone(), blocks(32));
+        add("blocks, 32 in flight, unequal", unequal.clone(), blocks(32));
+        add("blocks, 2 in flight", equal, blocks(2));
+        add("blocks, 2 in flight, unequal", unequal, blocks(2));
     }
     cells
 }

@@ -45,8 +45,10 @@ pub struct ReadersSettings {
     pub access: Access,
     /// Whether sequential threads start at the begin of their files, or at random places.
     pub together: bool,
-    /// Share of the random ops that go to the first tenth of the files' length; the others go anywhere. 0: all are uniform.
+    /// Share of the random ops that go to the hot part of the files; the others go anywhere. 0: all are uniform.
     pub skew: f64,
+    /// The hot part of a file is the first of this many equal parts.
+    pub parts: u64,
     /// Length of a record, the unit of all transfers, bytes.
     pub record: u64,
     /// Bytes that lie on one mirror before the next one follows.
@@ -68,6 +70,7 @@ impl Default for ReadersSettings {
             access: Access::Sequential(1 << 20),
             together: false,
             skew: 0.0,
+            parts: 10,
             record: 128 << 10,
             stripe: 512 << 10,
             prefetch: 16 << 20,
@@ -332,14 +335,22 @@ impl<D: Device> Readers<D> {
                 let length = block.div_ceil(record);
                 let places = records / length;
                 let hot = thread.random.random::<f64>() < self.settings.skew;
-                let places = if hot { places / 10 } else { places };
+                let places = if hot {
+                    places / self.settings.parts
+                } else {
+                    places
+                };
                 let first = thread.random.random_range(0..places.max(1)) * length;
                 thread.op = (first, first + length);
                 true
             }
             Access::Mixed { writes } => {
                 let hot = thread.random.random::<f64>() < self.settings.skew;
-                let places = if hot { records / 10 } else { records };
+                let places = if hot {
+                    records / self.settings.parts
+                } else {
+                    records
+                };
                 let first = thread.random.random_range(0..places.max(1));
                 thread.op = (first, first + 1);
                 thread.write = thread.random.random::<f64>() < writes;
