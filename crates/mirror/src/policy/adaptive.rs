@@ -7,19 +7,23 @@ use crate::superblock::MOST_LEGS;
 
 use super::{LegView, PolicyKind, ReadPolicy, ReadRequest, least, readable};
 
-/// Each leg keeps to a part of the mirror, as long as all legs are busy; reads go to the leg that ends them first, as soon as one has
-/// little to do.
+/// Each leg keeps to a part of the mirror, as long as all legs have enough to do; reads go to the leg that ends them first, as soon as
+/// one has little to do.
 ///
-/// The leg with the smallest sum of two costs serves the read; both are times.
+/// The leg with the smallest sum of these costs serves the read. A cost of 1 is the time that the read alone takes on the fastest leg.
 ///
-/// - *Delay*: how much later the leg is expected to end the read than the best leg, from the work in its queue
-///   ([`LegView::work_ns`]) and its costs of a move and of a byte. While every leg has work, a delay does not reduce the throughput: it
-///   counts by [`Adaptive::DELAY`] only. It counts fully when a leg is idle; in between by e^(−w/(c · m)), where w is the
-///   least work of a leg, c [`Adaptive::IDLE`], and m the cost of a move on the fastest leg.
-/// - *Movement*, on rotating legs: [`Adaptive::DISTANCE`] · m · √(distance to the centre of the leg / length of the range in use).
+/// - *Load*: −[`Adaptive::LOAD`] / √t, where t is the expected time until the leg has ended the read, from the work in its queue
+///   ([`LegView::work_ns`]) and its costs of a move and of a byte. A leg without work is preferred to all others. The more work all legs
+///   have, the less a difference costs: it then no longer reduces the throughput.
+/// - *Movement*, on rotating legs: [`Adaptive::DISTANCE`] · √(distance to the centre of the leg / length of the range in use).
 ///   The centre is a moving average of the offsets that the leg served, so that legs divide the range in use among them, and busy parts
-///   of it are divided more finely. On all legs, a read that continues the last one of the leg has −[`Adaptive::CONTINUES`] · m.
-///   While a leg is idle, distances do not count, and a read that continues saves what it really does: m.
+///   of it are divided more finely. On all legs, a read that continues the last one of the leg has −[`Adaptive::CONTINUES`].
+///   While a leg is idle, distances do not count, and a read that continues saves what it really does: 1. In between, both count by
+///   1 − e^(−w/[`Adaptive::IDLE`]), where w is the work of the leg that ends the read first.
+///
+/// The costs of a leg are learned from the time between two ends ([`LegView::move_ns`]). With few requests in flight, a leg that
+/// serves several at a time is underestimated: its latency is taken for its rate. With d requests on average when it gets one, this one
+/// included, the expected time is therefore multiplied by d / (d + 1).
 ///
 /// A leg that is expected to be much slower than another one, and idle, gets a read after [`Adaptive::PROBE`] reads without one: a leg
 /// that recovers is noticed.
@@ -28,7 +32,7 @@ use super::{LegView, PolicyKind, ReadPolicy, ReadRequest, least, readable};
 /// differently. Queues that choose at the same time may lose one another's update; the averages bear that, and one queue alone loses
 /// none.
 ///
-/// The constants were chosen by simulation, on the default disks and the seeds 1–5 of `crates/sim/benches/mirror-policies.rs`, and
+/// The constants were chosen by simulation, on the default disks and the seeds 1–3 of `crates/sim/benches/mirror-policies.rs`, and
 /// frozen before its held-out disks and seeds were tried. They are ratios: nothing depends on the speed of the legs.
 #[derive(Debug, Clone, Default)]
 pub struct Adaptive {
@@ -50,6 +54,8 @@ struct Served {
 struct LegReads {
     /// Moving average of the offsets, as the bits of an `f64`; NaN: no read yet.
     centre: AtomicU64,
+    /// Moving average of the requests of the leg when it gets a read, this one included, as the bits of an `f64`.
+    depth: AtomicU64,
     /// End of the last read.
     next: AtomicU64,
     /// Number of reads of the mirror when the leg got its last one.
@@ -71,6 +77,7 @@ impl Default for LegReads {
     fn default() -> LegReads {
         LegReads {
             centre: AtomicU64::new(f64::NAN.to_bits()),
+            depth: AtomicU64::new(1_f64.to_bits()),
             next: AtomicU64::new(0),
             at: AtomicU64::new(0),
         }
@@ -81,6 +88,10 @@ impl LegReads {
     fn centre(&self) -> Option<f64> {
         let centre = f64::from_bits(self.centre.load(Ordering::Relaxed));
         (!centre.is_nan()).then_some(centre)
+    }
+
+    fn depth(&self) -> f64 {
+        f64::from_bits(self.depth.load(Ordering::Relaxed))
     }
 }
 
@@ -109,16 +120,16 @@ impl Costs {
 }
 
 impl Adaptive {
-    /// Weight of a delay while all legs are busy.
-    pub const DELAY: f64 = 0.005;
-    /// Weight of a distance, in movements.
+    /// Weight of the load of a leg.
+    pub const LOAD: f64 = 20.0;
+    /// Weight of a distance.
     pub const DISTANCE: f64 = 7.0;
-    /// Weight of a read that continues the last one, in movements.
+    /// Weight of a read that continues the last one.
     pub const CONTINUES: f64 = 8.0;
-    /// Work of a leg that is nearly idle, in movements.
+    /// Work of a leg that is nearly idle.
     pub const IDLE: f64 = 0.1;
-    /// Weight of a read in the centre of its leg.
-    pub const CENTRE: f64 = 0.02;
+    /// Weight of a read in the moving averages of its leg.
+    pub const AVERAGE: f64 = 0.02;
     /// Number of reads after which a slow leg gets one.
     pub const PROBE: u64 = 100;
     /// A leg is slow if a read alone takes this many times as long as on the fastest leg.
@@ -137,21 +148,26 @@ impl Adaptive {
     }
 
     fn cheapest(&self, request: &ReadRequest, legs: &[LegView]) -> Option<usize> {
+        let served = |leg: usize| &self.served.legs[leg];
         let work = |leg: usize| Costs::of(&legs[leg]).time(legs[leg].moves, legs[leg].bytes());
-        let end = |leg: usize| work(leg) + Costs::of(&legs[leg]).time(1, request.length);
+        let alone = |leg: usize| Costs::of(&legs[leg]).time(1, request.length);
+        let end = |leg: usize| {
+            let depth = served(leg).depth();
+            (work(leg) + alone(leg)) * depth / (depth + 1.0)
+        };
         let soonest = least(legs, end)?;
-        let movements = readable(legs).map(|leg| Costs::of(&legs[leg]).movement);
-        let movement = movements.fold(f64::INFINITY, f64::min);
-        let idle = (-work(soonest) / (Self::IDLE * movement).max(1.0)).exp();
+        let fastest = readable(legs).map(alone).fold(f64::INFINITY, f64::min);
+        let idle = (-work(soonest) / (Self::IDLE * fastest).max(1.0)).exp();
         let lowest = self.served.lowest.load(Ordering::Relaxed);
         let highest = self.served.highest.load(Ordering::Relaxed);
         let range = highest.saturating_sub(lowest).max(1) as f64;
         least(legs, |leg| {
-            let served = &self.served.legs[leg];
-            let (centre, next) = (served.centre(), served.next.load(Ordering::Relaxed));
-            let delay = (end(leg) - end(soonest)) * (Self::DELAY + idle);
+            let (centre, next) = (
+                served(leg).centre(),
+                served(leg).next.load(Ordering::Relaxed),
+            );
             let continues = [next, legs[leg].done_end].contains(&request.offset);
-            let movements = match (continues, legs[leg].rotational, centre) {
+            let movement = match (continues, legs[leg].rotational, centre) {
                 (true, ..) => -idle - Self::CONTINUES * (1.0 - idle),
                 (false, true, Some(centre)) => {
                     let distance = (centre - request.offset as f64).abs() / range;
@@ -159,7 +175,7 @@ impl Adaptive {
                 }
                 _ => 0.0,
             };
-            delay + movements * movement
+            movement - Self::LOAD * (fastest / end(leg)).sqrt()
         })
     }
 }
@@ -180,8 +196,11 @@ impl ReadPolicy for Adaptive {
             None => self.cheapest(request, legs)?,
         };
         let leg_reads = &served.legs[leg];
+        let depth = leg_reads.depth();
+        let depth = depth + Self::AVERAGE * (f64::from(legs[leg].requests() + 1) - depth);
+        (leg_reads.depth).store(depth.to_bits(), Ordering::Relaxed);
         let centre = leg_reads.centre().unwrap_or(offset as f64);
-        let centre = centre + Self::CENTRE * (offset as f64 - centre);
+        let centre = centre + Self::AVERAGE * (offset as f64 - centre);
         (leg_reads.centre).store(centre.to_bits(), Ordering::Relaxed);
         leg_reads.next.store(offset + length, Ordering::Relaxed);
         leg_reads.at.store(reads, Ordering::Relaxed);

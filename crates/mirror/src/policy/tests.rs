@@ -267,17 +267,55 @@ fn adaptive_takes_the_leg_that_ends_a_read_first_if_one_is_idle() {
 
 #[test]
 fn adaptive_separates_two_streams_that_share_a_leg_if_another_is_idle() {
-    let mut policy = Adaptive::default();
-    for turn in 0..20 {
-        let mut two = queues(&[1, 0]);
-        // Both streams were served by leg 0 so far: each continues its last command, and the other one waits there.
-        let next = (turn % 2) << 30 | (turn / 2 + 1) << 20;
-        two[0].done_end = next;
-        if policy.choose(&read(next), &two, 0) == Some(1) {
-            return;
+    // The idle leg was not used before, or for the other end of the mirror.
+    for elsewhere in [None, Some(1000 << 30)] {
+        let mut policy = Adaptive::default();
+        for offset in elsewhere {
+            assert_eq!(policy.choose(&read(offset), &queues(&[9, 0]), 0), Some(1));
         }
+        let separated = (0..20).any(|turn| {
+            let mut two = queues(&[1, 0]);
+            // Both streams were served by leg 0 so far: each continues its last command, and the other one waits there.
+            let next = (turn % 2) << 30 | (turn / 2 + 1) << 20;
+            two[0].done_end = next;
+            policy.choose(&read(next), &two, 0) == Some(1)
+        });
+        assert!(separated, "20 reads went to the busy leg: {elsewhere:?}");
     }
-    panic!("20 reads went to the busy leg");
+}
+
+#[test]
+fn adaptive_gives_a_leg_with_little_to_do_reads_from_the_part_of_another() {
+    // Leg 0 serves a busy part at the start, leg 1 the rest; both have work.
+    for (waiting, chosen) in [([12, 9], 0), ([28, 3], 1)] {
+        let mut policy = Adaptive::default();
+        assert_eq!(policy.choose(&read(0), &queues(&[0, 9]), 0), Some(0));
+        assert_eq!(policy.choose(&read(50 << 30), &queues(&[9, 0]), 0), Some(1));
+        let found = policy.choose(&read(1 << 30), &queues(&waiting), 0);
+        assert_eq!(found, Some(chosen), "{waiting:?}");
+    }
+}
+
+#[test]
+fn adaptive_trusts_the_cost_of_a_leg_less_if_it_has_few_requests() {
+    // Leg 0 ended one of several requests every 40 µs, leg 1 needed 220 µs for each, one at a time.
+    let view = |queued: u32, move_ns: f64| LegView {
+        queued,
+        moves: queued,
+        rotational: false,
+        move_ns,
+        done_end: 7,
+        ..LegView::default()
+    };
+    let mut policy = Adaptive::default();
+    for _ in 0..200 {
+        policy.choose(&read(1 << 30), &[view(5, 40e3), view(9, 220e3)], 0);
+    }
+    // Five times its cost, but not five times its time.
+    let found = policy.choose(&read(9 << 30), &[view(4, 40e3), view(0, 220e3)], 0);
+    assert_eq!(found, Some(1));
+    let found = policy.choose(&read(17 << 30), &[view(1, 40e3), view(0, 220e3)], 0);
+    assert_eq!(found, Some(0));
 }
 
 #[test]
