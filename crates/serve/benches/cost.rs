@@ -174,7 +174,7 @@ fn served(paths: &[PathBuf], folder: &Path, loads: &[Load]) -> Vec<(f64, f64)> {
         trims: true,
     };
     let mirror = found.mirror(Settings::default());
-    let (handle, inbox) = queue::channel().expect("a channel");
+    let (handle, inbox) = queue::channel(4).expect("a channel");
     let stop = handle.clone();
     let socket = folder.join("socket");
     let listener = Listener::unix(&socket).expect("a socket");

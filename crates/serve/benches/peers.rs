@@ -369,7 +369,7 @@ fn serve(paths: &[PathBuf], front: &Path, at: &Path) {
     };
     let disk = Disk::new(export, found.assembly.mirror);
     let mirror = found.mirror(Settings::default());
-    let (handle, inbox) = queue::channel().expect("a channel");
+    let (handle, inbox) = queue::channel(4).expect("a channel");
     let listener = || Listener::unix(at).expect("a socket");
     let start = |service| Front::start(listener(), service, handle.clone()).expect("a front");
     let (_front, _file) = match front.to_str() {

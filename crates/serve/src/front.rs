@@ -1,27 +1,28 @@
-//! The NBD server: a socket, and two threads for each connection, one that reads requests and one that writes replies. The reply to a
-//! request that is alone in its connection is written by the thread of the mirror, if the socket has room for it: waking the other
-//! thread would take longer.
+//! The NBD server: a socket, and a thread for each connection, which receives requests, reads from legs itself ([`Reader`]), and sends
+//! replies. Short replies of the thread of the mirror are sent by that thread, if the socket has room for them: waking another one
+//! would take longer.
 //!
-//! A connection may have a limited number of requests and bytes in flight, and so may all together; a reader waits until replies were
-//! sent. When a
-//! connection ends, its requests in flight end as well, and their replies are dropped.
+//! A connection may have a limited number of requests and bytes in flight, and so may all together; then it receives no more requests until
+//! replies were sent. When a connection ends, its requests in flight end as well, and their replies are dropped.
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use iodyno_mirror::core::Access;
-use rustix::net::SendFlags;
+use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use crate::nbd::{self, Command, Export};
 use crate::queue::{Direct, Handle, Reply, ReplyTo, Request};
+use crate::reader::{Ended, Outcome, Reader};
 use crate::vhost_user;
 use crate::virtio_blk::Disk;
 
@@ -130,13 +131,11 @@ impl Stream {
         })
     }
 
-    /// Writes without waiting; returns how much.
-    fn try_write(&self, bytes: &[u8]) -> rustix::io::Result<usize> {
+    /// Writes both without waiting; returns how much.
+    fn try_write(&self, first: &[u8], second: &[u8]) -> rustix::io::Result<usize> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        match self {
-            Stream::Unix(stream) => rustix::net::send(stream, bytes, flags),
-            Stream::Tcp(stream) => rustix::net::send(stream, bytes, flags),
-        }
+        let bytes = [IoSlice::new(first), IoSlice::new(second)];
+        rustix::net::sendmsg(self, &bytes, &mut SendAncillaryBuffer::default(), flags)
     }
 
     fn shutdown(&self, how: Shutdown) {
@@ -151,6 +150,15 @@ impl Stream {
         match self {
             Stream::Unix(stream) => stream.set_read_timeout(limit),
             Stream::Tcp(stream) => stream.set_read_timeout(limit),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Unix(stream) => stream.as_fd(),
+            Stream::Tcp(stream) => stream.as_fd(),
         }
     }
 }
@@ -325,78 +333,24 @@ impl Shared {
     }
 }
 
-/// What a connection has in flight.
-#[derive(Debug, Default)]
-struct Budget {
-    used: Mutex<Used>,
-    freed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Used {
-    requests: usize,
-    bytes: usize,
-    /// Buffers of requests that have ended, for the next ones, and their bytes.
-    spare: Vec<Vec<u8>>,
-    spare_bytes: usize,
-}
-
-impl Used {
-    fn ended(&mut self, bytes: usize, buffer: Vec<u8>) {
-        self.requests -= 1;
-        self.bytes -= bytes;
-        let kept = self.spare_bytes + buffer.capacity();
-        if kept <= SPARE_BYTES {
-            self.spare_bytes = kept;
-            self.spare.push(buffer);
-        }
-    }
-}
-
-impl Budget {
-    /// Returns whether nothing else is in flight, and a buffer of any length.
-    fn take(&self, bytes: usize) -> (bool, Vec<u8>) {
-        let full = |used: &mut Used| {
-            used.requests >= MOST_REQUESTS || (used.requests > 0 && used.bytes + bytes > MOST_BYTES)
-        };
-        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let used = self.freed.wait_while(used, full);
-        let mut used = used.unwrap_or_else(PoisonError::into_inner);
-        used.requests += 1;
-        used.bytes += bytes;
-        let buffer = used.spare.pop().unwrap_or_default();
-        used.spare_bytes -= buffer.capacity();
-        (used.requests == 1, buffer)
-    }
-
-    fn give(&self, bytes: usize, buffer: Vec<u8>) {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        used.ended(bytes, buffer);
-        drop(used);
-        self.freed.notify_one();
-    }
-}
-
 /// Bytes that all connections have in flight.
 #[derive(Debug, Default)]
-struct Memory {
-    used: Mutex<usize>,
-    freed: Condvar,
-}
+struct Memory(AtomicUsize);
 
 impl Memory {
-    /// Waits until there is enough, unless the request is `alone` in its connection: clients that do not read their replies must
-    /// not stop the others.
-    fn take(&self, bytes: usize, alone: bool) {
-        let full = |used: &mut usize| !alone && *used + bytes > MOST_BYTES_OF_ALL;
-        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let used = self.freed.wait_while(used, full);
-        *used.unwrap_or_else(PoisonError::into_inner) += bytes;
+    /// Takes some, if there is enough, or the request is `alone` in its connection: clients that do not read their replies must not stop
+    /// the others.
+    fn take(&self, bytes: usize, alone: bool) -> bool {
+        let used = self.0.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let taken = alone || used <= MOST_BYTES_OF_ALL;
+        if !taken {
+            self.give(bytes);
+        }
+        taken
     }
 
     fn give(&self, bytes: usize) {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner) -= bytes;
-        self.freed.notify_all();
+        self.0.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -417,189 +371,474 @@ fn serve(mut stream: Stream, export: &Export, shared: &Shared) -> io::Result<()>
         return Ok(());
     }
     stream.read_within(None)?;
-    let budget = Arc::new(Budget::default());
-    let (reply, replies) = ReplyTo::new(MOST_REQUESTS);
-    let writer = {
-        let (stream, budget) = (stream.try_clone()?, Arc::clone(&budget));
-        let memory = Arc::clone(&shared.memory);
-        let write = move || send_replies(stream, &replies, &budget, &memory);
-        thread::Builder::new()
-            .name("replies".to_owned())
-            .spawn(write)?
+    let mut reader = Reader::new(&shared.handle, 1).map_err(io::Error::other)?;
+    reader.set_stream(&stream).map_err(io::Error::other)?;
+    (reader.exchange(SOCKET, &stream)).map_err(io::Error::other)?;
+    let (reply, replies) = ReplyTo::waking(Arc::clone(reader.wake()), MOST_REQUESTS);
+    let line = Line::new(
+        stream.try_clone()?,
+        Arc::clone(&shared.memory),
+        Arc::clone(reader.wake()),
+    );
+    let line = Arc::new(line);
+    let mut connection = Connection {
+        input: Input {
+            stream,
+            bytes: Vec::with_capacity(64 << 10),
+            at: 0,
+        },
+        export: *export,
+        handle: shared.handle.clone(),
+        reply: reply.directly(Arc::clone(&line) as Arc<dyn Direct>),
+        replies,
+        reader,
+        line,
+        waiting: None,
+        ready: Vec::with_capacity(2 * TOGETHER),
     };
-    let direct = reply.directly(Arc::new(Alone {
-        stream: stream.try_clone()?,
-        budget: Arc::clone(&budget),
-        memory: Arc::clone(&shared.memory),
-        sender: reply.clone(),
-        bytes: Mutex::default(),
-    }));
-    let ended = receive(stream, export, shared, &budget, reply, direct);
-    // The writer ends when the last request has ended.
-    let _ = writer.join();
-    ended
+    let served = connection.run();
+    if served.is_err() {
+        // The client broke the protocol, or has gone.
+        connection.line.out().gone = true;
+    }
+    served.and(connection.finish())
 }
 
-fn receive(
+/// The number by which the reader of a connection watches its socket.
+const SOCKET: u32 = 0;
+/// How long a request waits before it asks again for memory that other connections have, ns.
+const MEMORY_NS: u64 = 10_000_000;
+
+/// Requests with at most this many bytes are received by the ring as a whole.
+const WHOLE: usize = 64 << 10;
+
+/// What is received: what the ring got, and then the rest from the socket.
+struct Input {
     stream: Stream,
-    export: &Export,
-    shared: &Shared,
-    budget: &Budget,
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Input {
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.at..]
+    }
+
+    /// Adds what was received.
+    fn add(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.at);
+        self.at = 0;
+        self.bytes.extend(bytes);
+    }
+
+    /// What is there of the next request.
+    fn next(&self) -> Next {
+        let Some(payload) = nbd::payload(self.rest()) else {
+            return Next::Part;
+        };
+        let whole = nbd::HEADER + payload as usize;
+        match self.rest().len() >= whole {
+            true => Next::Whole,
+            false if whole > WHOLE => Next::Long,
+            false => Next::Part,
+        }
+    }
+}
+
+/// What was received of a request.
+#[derive(PartialEq, Eq)]
+enum Next {
+    Whole,
+    /// The rest is long: it is received from the socket to where it belongs.
+    Long,
+    Part,
+}
+
+impl Read for Input {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.rest().is_empty() {
+            return self.stream.read(into);
+        }
+        let count = into.len().min(self.rest().len());
+        into[..count].copy_from_slice(&self.rest()[..count]);
+        self.at += count;
+        Ok(count)
+    }
+}
+
+/// The way of replies to a client, for its thread and that of the mirror.
+#[derive(Debug)]
+struct Line {
+    stream: Stream,
+    memory: Arc<Memory>,
+    /// Wakes the thread of the connection.
+    wake: Arc<OwnedFd>,
+    /// What the connection has in flight.
+    requests: AtomicUsize,
+    bytes: AtomicUsize,
+    /// The thread of the connection waits until less is in flight.
+    full: AtomicBool,
+    out: Mutex<Out>,
+}
+
+#[derive(Debug, Default)]
+struct Out {
+    /// Bytes that the socket had no room for, from `sent` on.
+    rest: Vec<u8>,
+    sent: usize,
+    /// Nothing is sent any more.
+    gone: bool,
+    /// Buffers of requests that have ended, for the next ones, and their bytes.
+    spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
+}
+
+impl Out {
+    /// Whether bytes wait for room.
+    fn waits(&self) -> bool {
+        !self.gone && self.sent < self.rest.len()
+    }
+
+    fn write(&mut self, stream: &Stream, first: &[u8], second: &[u8]) -> usize {
+        match stream.try_write(first, second) {
+            Ok(sent) => sent,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => 0,
+            Err(_) => {
+                self.gone = true;
+                // The thread of the connection must not wait for a client that has gone.
+                stream.shutdown(Shutdown::Both);
+                0
+            }
+        }
+    }
+}
+
+impl Line {
+    fn new(stream: Stream, memory: Arc<Memory>, wake: Arc<OwnedFd>) -> Line {
+        Line {
+            stream,
+            memory,
+            wake,
+            requests: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            full: AtomicBool::new(false),
+            out: Mutex::default(),
+        }
+    }
+
+    fn out(&self) -> MutexGuard<'_, Out> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends both; what has no room waits. Returns whether it waits.
+    fn send(&self, first: &[u8], second: &[u8]) -> bool {
+        let mut out = self.out();
+        let sent = match out.gone || out.waits() {
+            true => 0,
+            false => out.write(&self.stream, first, second),
+        };
+        if out.gone {
+            return false;
+        }
+        if sent < first.len() + second.len() {
+            out.rest.extend(&first[sent.min(first.len())..]);
+            out.rest.extend(&second[sent.saturating_sub(first.len())..]);
+        }
+        out.waits()
+    }
+
+    /// Sends what waits, as far as there is room.
+    fn send_rest(&self) {
+        let mut out = self.out();
+        let rest = std::mem::take(&mut out.rest);
+        let from = out.sent;
+        out.sent += out.write(&self.stream, &rest[from..], &[]);
+        out.rest = rest;
+        if !out.waits() {
+            out.rest.clear();
+            out.sent = 0;
+        }
+    }
+
+    /// Counts a request as in flight.
+    fn begins(&self, bytes: usize) {
+        self.requests.fetch_add(1, Ordering::SeqCst);
+        self.bytes.fetch_add(bytes, Ordering::SeqCst);
+    }
+
+    /// A request has ended, and returns its buffer.
+    fn ended(&self, bytes: usize, buffer: Vec<u8>) {
+        let mut out = self.out();
+        let kept = out.spare_bytes + buffer.capacity();
+        if kept <= SPARE_BYTES && buffer.capacity() > 0 {
+            out.spare_bytes = kept;
+            out.spare.push(buffer);
+        }
+        drop(out);
+        self.memory.give(bytes);
+        self.bytes.fetch_sub(bytes, Ordering::SeqCst);
+        self.requests.fetch_sub(1, Ordering::SeqCst);
+        if self.full.swap(false, Ordering::SeqCst) {
+            self.rouse();
+        }
+    }
+
+    fn rouse(&self) {
+        // It fails only if its counter is full, and then the thread wakes up anyway.
+        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+    }
+
+    /// A buffer of any content.
+    fn buffer(&self) -> Vec<u8> {
+        let mut out = self.out();
+        let buffer = out.spare.pop().unwrap_or_default();
+        out.spare_bytes -= buffer.capacity();
+        buffer
+    }
+
+    /// Whether another request may be in flight. If not, the thread of the connection is woken when one has ended.
+    fn has_room(&self) -> bool {
+        let has_room = || {
+            let waits = self.out().rest.len();
+            self.requests.load(Ordering::SeqCst) < MOST_REQUESTS
+                && self.bytes.load(Ordering::SeqCst) + waits < MOST_BYTES
+        };
+        has_room() || {
+            self.full.store(true, Ordering::SeqCst);
+            has_room()
+        }
+    }
+}
+
+impl Direct for Line {
+    /// Long replies are sent by the thread of the connection: they would hold up the mirror.
+    fn try_send(&self, reply: Reply) -> Option<Reply> {
+        if reply.data.len() > TOGETHER {
+            return Some(reply);
+        }
+        let header = nbd::reply_header(reply.cookie, reply.errno);
+        if self.send(&header, &reply.data) {
+            self.rouse();
+        }
+        self.ended(reply.length as usize, reply.into_buffer());
+        None
+    }
+}
+
+/// The thread of a connection.
+struct Connection {
+    input: Input,
+    export: Export,
+    handle: Handle,
     reply: ReplyTo,
-    direct: ReplyTo,
-) -> io::Result<()> {
-    let mut stream = BufReader::with_capacity(64 << 10, stream);
-    while let Some(request) = nbd::request(&mut stream, export)? {
-        let holes = matches!(request.command, Command::WriteZeroes { holes: true, .. });
+    replies: Receiver<Reply>,
+    reader: Reader,
+    line: Arc<Line>,
+    /// A request that waits for memory. Its bytes were not received.
+    waiting: Option<nbd::Request>,
+    /// Replies that are sent together.
+    ready: Vec<u8>,
+}
+
+impl Connection {
+    fn run(&mut self) -> io::Result<()> {
+        loop {
+            while self.has_requests() && self.line.has_room() {
+                if self.is_long() && self.reader.is_busy() {
+                    // This thread will wait for the client: see the reader.
+                    break;
+                }
+                let next = match self.waiting.take() {
+                    Some(request) => Some(request),
+                    None => nbd::request(&mut self.input, &self.export)?,
+                };
+                let Some(request) = next.filter(|next| next.command != Command::Disconnect) else {
+                    return Ok(());
+                };
+                let bytes = length(&request);
+                let alone = self.line.requests.load(Ordering::SeqCst) == 0;
+                if !self.line.memory.take(bytes, alone) {
+                    self.waiting = Some(request);
+                    break;
+                }
+                self.line.begins(bytes);
+                if let Err(error) = self.begin(&request) {
+                    self.line.ended(bytes, Vec::new());
+                    return Err(error);
+                }
+            }
+            if !self.has_requests() && self.line.has_room() {
+                self.reader.receive();
+            }
+            let limit = self.waiting.is_some().then_some(MEMORY_NS);
+            self.turn(limit)?;
+            if let Some(bytes) = self.reader.received() {
+                if bytes.is_empty() {
+                    // Within a request, the client has not closed its connection properly.
+                    return match self.input.rest().is_empty() {
+                        true => Ok(()),
+                        false => Err(io::ErrorKind::UnexpectedEof.into()),
+                    };
+                }
+                self.input.add(bytes);
+            }
+        }
+    }
+
+    /// Whether requests were received that have not begun.
+    fn has_requests(&self) -> bool {
+        self.waiting.is_some() || self.input.next() != Next::Part
+    }
+
+    /// Whether the next request has bytes that are received from the socket.
+    fn is_long(&self) -> bool {
+        match &self.waiting {
+            Some(request) => self.input.rest().len() < request.payload as usize,
+            None => self.input.next() == Next::Long,
+        }
+    }
+
+    /// Waits until something happens, and sends replies.
+    fn turn(&mut self, limit: Option<u64>) -> io::Result<()> {
+        if self.line.out().waits() {
+            self.reader.watch(SOCKET, true);
+        }
+        self.reader.turn(limit).map_err(io::Error::other)?;
+        if self.reader.ready().is_some() {
+            self.line.send_rest();
+        }
+        if self.reader.woken() {
+            while let Ok(reply) = self.replies.try_recv() {
+                let header = nbd::reply_header(reply.cookie, reply.errno);
+                self.line.send(&header, &reply.data);
+                self.line.ended(reply.length as usize, reply.into_buffer());
+            }
+        }
+        while let Some(ended) = self.reader.ended() {
+            self.read(&ended);
+        }
+        self.send_ready();
+        Ok(())
+    }
+
+    fn send_ready(&mut self) {
+        if !self.ready.is_empty() {
+            self.line.send(&self.ready, &[]);
+            self.ready.clear();
+        }
+    }
+
+    /// A read has ended, or goes on in the thread of the mirror.
+    fn read(&mut self, ended: &Ended) {
+        match ended.outcome {
+            Outcome::Read { .. } => {
+                let header = nbd::reply_header(ended.cookie, 0);
+                let bytes = self.reader.bytes(ended);
+                match bytes.len() <= TOGETHER {
+                    true => {
+                        self.ready.extend(header);
+                        self.ready.extend(bytes);
+                    }
+                    false => {
+                        self.line.send(&header, bytes);
+                    }
+                }
+                if self.ready.len() >= TOGETHER {
+                    self.send_ready();
+                }
+                self.line.ended(ended.length as usize, Vec::new());
+            }
+            Outcome::HandedOver(failed) => {
+                let (offset, length, payload) = (ended.offset, ended.length, self.line.buffer());
+                let request = self.request(Access::Read, offset, length, payload, ended.cookie);
+                self.handle.request(Request { failed, ..request });
+            }
+        }
+    }
+
+    fn request(
+        &self,
+        access: Access,
+        offset: u64,
+        length: u32,
+        payload: Vec<u8>,
+        cookie: u64,
+    ) -> Request {
+        Request {
+            access,
+            offset,
+            length,
+            payload,
+            holes: false,
+            cookie,
+            reply: self.reply.clone(),
+            queue: self.reader.queue(),
+            failed: None,
+        }
+    }
+
+    /// Begins a request, which counts as in flight.
+    fn begin(&mut self, request: &nbd::Request) -> io::Result<()> {
+        let (cookie, offset, length) = (request.cookie, request.offset, request.length);
         let access = match request.command {
+            Command::Read if self.reader.read(cookie, offset, length) => return Ok(()),
             Command::Read => Access::Read,
             // Without a payload, zeros are written.
             Command::Write { fua } | Command::WriteZeroes { fua, .. } => Access::Write { fua },
-            Command::Flush => Access::Flush,
-            Command::Disconnect => return Ok(()),
+            Command::Flush | Command::Disconnect => Access::Flush,
             Command::Invalid(errno) => {
                 // A client that sends more than any valid write would keep this thread busy.
                 if request.payload > nbd::MOST_BYTES {
                     return Err(io::ErrorKind::InvalidData.into());
                 }
-                nbd::discard(&mut stream, request.payload.into())?;
-                let (alone, buffer) = budget.take(0);
-                shared.memory.take(0, alone);
-                let refusal = Reply {
-                    cookie: request.cookie,
-                    errno: errno as i32,
-                    data: Vec::new(),
-                    spare: buffer,
-                    length: 0,
-                    sent: 0,
-                };
-                if !reply.send(refusal) {
-                    return Ok(());
-                }
-                continue;
+                nbd::discard(&mut self.input, request.payload.into())?;
+                (self.line).send(&nbd::reply_header(cookie, errno as i32), &[]);
+                self.line.ended(0, Vec::new());
+                return Ok(());
             }
         };
         let (offset, length) = match access {
             Access::Flush => (0, 0),
-            _ => (request.offset, request.length),
+            _ => (offset, length),
         };
-        let (alone, mut payload) = budget.take(length as usize);
-        shared.memory.take(length as usize, alone);
+        let mut payload = self.line.buffer();
         if access != Access::Read {
             payload.resize(request.payload as usize, 0);
-            stream.read_exact(&mut payload)?;
+            self.input.read_exact(&mut payload)?;
         }
-        shared.handle.request(Request {
-            access,
-            offset,
-            length,
-            payload,
-            holes,
-            cookie: request.cookie,
-            reply: direct.clone(),
-        });
+        let holes = matches!(request.command, Command::WriteZeroes { holes: true, .. });
+        let request = self.request(access, offset, length, payload, cookie);
+        self.handle.request(Request { holes, ..request });
+        Ok(())
     }
-    Ok(())
-}
 
-/// Sends the reply to a request that is alone in its connection.
-#[derive(Debug)]
-struct Alone {
-    stream: Stream,
-    budget: Arc<Budget>,
-    memory: Arc<Memory>,
-    /// To the thread that sends the other replies.
-    sender: ReplyTo,
-    /// The reply that is being sent.
-    bytes: Mutex<Vec<u8>>,
-}
-
-impl Direct for Alone {
-    /// As long as only this request is in flight, no other thread writes: replies count as in flight until they were written. A request
-    /// that comes meanwhile cannot be refused before this returns, because [`Budget::take`] waits for it.
-    fn try_send(&self, reply: Reply) -> Option<Reply> {
-        let mut used = (self.budget.used.lock()).unwrap_or_else(PoisonError::into_inner);
-        if used.requests != 1 || reply.data.len() > TOGETHER {
-            return Some(reply);
-        }
-        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        bytes.clear();
-        bytes.extend(nbd::reply_header(reply.cookie, reply.errno));
-        bytes.extend(&reply.data);
-        match self.stream.try_write(&bytes) {
-            Ok(sent) if sent == bytes.len() => {
-                let length = reply.length as usize;
-                used.ended(length, reply.into_buffer());
-                self.budget.freed.notify_one();
-                self.memory.give(length);
-                None
+    /// Waits until all requests have ended, and if the client is still there, until their replies were sent.
+    fn finish(&mut self) -> io::Result<()> {
+        loop {
+            // This thread is woken when the next one has ended.
+            self.line.full.store(true, Ordering::SeqCst);
+            if self.line.requests.load(Ordering::SeqCst) == 0 && !self.line.out().waits() {
+                return Ok(());
             }
-            Ok(sent) => {
-                // Before the lock is released, so that nothing comes in between.
-                let _ = self.sender.send(Reply { sent, ..reply });
-                None
-            }
-            // The other thread waits until the client reads, or finds that it has gone.
-            Err(_) => Some(reply),
+            self.turn(None)?;
         }
     }
 }
 
-/// Sends replies until there can be no more, those that are ready at once by one call. If the client has gone, they are dropped.
-fn send_replies(mut stream: Stream, replies: &Receiver<Reply>, budget: &Budget, memory: &Memory) {
-    let mut gone = false;
-    let mut ready = Vec::with_capacity(2 * TOGETHER);
-    let mut ended: Vec<Reply> = Vec::new();
-    while let Ok(first) = replies.recv() {
-        let mut sent = add(&mut stream, &mut ready, &first, gone);
-        ended.push(first);
-        while ready.len() < TOGETHER
-            && let Ok(next) = replies.try_recv()
-        {
-            sent = sent.and_then(|()| add(&mut stream, &mut ready, &next, gone));
-            ended.push(next);
+/// Bytes that a request needs while it is in flight.
+fn length(request: &nbd::Request) -> usize {
+    match request.command {
+        Command::Read | Command::Write { .. } | Command::WriteZeroes { .. } => {
+            request.length as usize
         }
-        sent = sent.and_then(|()| send(&mut stream, &mut ready, gone));
-        if sent.is_err() && !gone {
-            gone = true;
-            // The reader must not wait for a client that has gone.
-            stream.shutdown(Shutdown::Both);
-        }
-        for reply in ended.drain(..) {
-            let length = reply.length as usize;
-            budget.give(length, reply.into_buffer());
-            memory.give(length);
-        }
+        _ => 0,
     }
-}
-
-/// Adds a reply to those that are ready; the bytes of a long one are sent without a copy.
-fn add(stream: &mut Stream, ready: &mut Vec<u8>, reply: &Reply, gone: bool) -> io::Result<()> {
-    let at = ready.len();
-    ready.extend(nbd::reply_header(reply.cookie, reply.errno));
-    if reply.data.len() <= TOGETHER {
-        ready.extend(&reply.data);
-        ready.drain(at..at + reply.sent);
-        return Ok(());
-    }
-    send(stream, ready, gone)?;
-    match gone {
-        true => Ok(()),
-        false => stream.write_all(&reply.data),
-    }
-}
-
-fn send(stream: &mut Stream, ready: &mut Vec<u8>, gone: bool) -> io::Result<()> {
-    let sent = match gone {
-        true => Ok(()),
-        false => stream.write_all(ready),
-    };
-    ready.clear();
-    sent
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+
     use super::*;
 
     #[test]
@@ -607,44 +846,69 @@ mod tests {
         const REPLIES: u64 = 60;
         const LENGTH: usize = 20_000;
         let (own, mut client) = UnixStream::pair().unwrap();
-        let (budget, memory) = (Arc::<Budget>::default(), Arc::<Memory>::default());
-        let (reply, replies) = ReplyTo::new(MOST_REQUESTS);
-        let direct = reply.directly(Arc::new(Alone {
-            stream: Stream::Unix(own.try_clone().unwrap()),
-            budget: Arc::clone(&budget),
-            memory: Arc::clone(&memory),
-            sender: reply.clone(),
-            bytes: Mutex::default(),
-        }));
-        drop(reply);
+        let memory = Arc::<Memory>::default();
+        let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
+        let line = Line::new(Stream::Unix(own), Arc::clone(&memory), wake);
         for cookie in 0..REPLIES {
-            let (alone, _) = budget.take(LENGTH);
-            memory.take(LENGTH, alone);
-            assert!(direct.send(Reply {
+            assert!(memory.take(LENGTH, false));
+            line.begins(LENGTH);
+            let unsent = line.try_send(Reply {
                 cookie,
                 errno: 0,
                 data: vec![cookie as u8; LENGTH],
                 spare: Vec::new(),
                 length: LENGTH as u32,
-                sent: 0,
-            }));
+            });
+            assert!(unsent.is_none());
         }
-        drop(direct);
-        let left = budget.used.lock().unwrap().requests;
-        assert!((1..REPLIES as usize).contains(&left), "{left} wait");
-        let writer = {
-            let (budget, memory) = (Arc::clone(&budget), Arc::clone(&memory));
-            thread::spawn(move || send_replies(Stream::Unix(own), &replies, &budget, &memory))
-        };
-        for cookie in 0..REPLIES {
-            let mut answer = vec![0; 16 + LENGTH];
-            client.read_exact(&mut answer).unwrap();
-            assert_eq!(answer[..16], nbd::reply_header(cookie, 0));
-            assert!(answer[16..].iter().all(|byte| *byte == cookie as u8));
+        assert!(line.out().waits(), "the socket has no room for all");
+        // The thread of the connection was told.
+        assert_eq!(rustix::io::read(&*line.wake, &mut [0; 8]), Ok(8));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while line.out().waits() {
+                    let writable = PollFd::new(&line.stream, PollFlags::OUT);
+                    poll(&mut [writable], None).unwrap();
+                    line.send_rest();
+                }
+            });
+            for cookie in 0..REPLIES {
+                let mut answer = vec![0; 16 + LENGTH];
+                client.read_exact(&mut answer).unwrap();
+                assert_eq!(answer[..16], nbd::reply_header(cookie, 0));
+                assert!(answer[16..].iter().all(|byte| *byte == cookie as u8));
+            }
+        });
+        let left = (line.requests.into_inner(), line.bytes.into_inner());
+        assert_eq!((left, memory.0.load(Ordering::Relaxed)), ((0, 0), 0));
+    }
+
+    #[test]
+    fn a_connection_with_enough_in_flight_is_told_when_a_request_has_ended() {
+        let (own, _client) = UnixStream::pair().unwrap();
+        let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
+        let line = Line::new(Stream::Unix(own), Arc::default(), wake);
+        let told = || rustix::io::read(&*line.wake, &mut [0; 8]).is_ok();
+        for _ in 0..MOST_REQUESTS {
+            assert!(line.has_room());
+            assert!(line.memory.take(1, false));
+            line.begins(1);
         }
-        writer.join().unwrap();
-        let used = budget.used.lock().unwrap();
-        assert_eq!((used.requests, used.bytes), (0, 0));
-        assert_eq!(*memory.used.lock().unwrap(), 0);
+        line.ended(1, Vec::new());
+        assert!(!told() && line.has_room());
+        assert!(line.memory.take(1, false));
+        line.begins(1);
+        assert!(!line.has_room());
+        line.ended(1, Vec::new());
+        assert!(told() && line.has_room());
+    }
+
+    #[test]
+    fn a_request_that_is_alone_gets_memory_although_others_have_all() {
+        let memory = Memory::default();
+        assert!(memory.take(MOST_BYTES_OF_ALL, false));
+        assert!(!memory.take(1, false) && memory.take(1, true));
+        memory.give(MOST_BYTES_OF_ALL);
+        assert!(memory.take(MOST_BYTES_OF_ALL - 1, false));
     }
 }

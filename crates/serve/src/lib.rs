@@ -1,7 +1,8 @@
 //! Servers of storage: a mirror on real legs, and the servers of NBD, vhost-user and FUSE in front of it.
 //!
 //! [`legs`] opens legs by the guard and reads what is stored on them; [`format`] writes superblocks: it makes mirrors and changes
-//! their legs. [`queue`] is the thread that runs the state machine of `iodyno_mirror` and performs its orders. [`nbd`] is the
+//! their legs. [`queue`] is the thread that runs the state machine of `iodyno_mirror` and performs its orders; the threads of queues read from
+//! legs by a [`reader`]. [`nbd`] is the
 //! protocol, without sockets; [`front`] serves it on a socket. [`vhost_user`] serves a virtual machine monitor, whose requests
 //! [`virtio_blk`] reads, in the [`client_memory`] that it shares. [`fuse`] has
 //! the transports of FUSE, and serves a mirror as a file of this host. [`control`] changes and compares the legs of a mirror that is served.
@@ -14,6 +15,7 @@ pub mod fuse;
 pub mod legs;
 pub mod nbd;
 pub mod queue;
+pub mod reader;
 pub mod vhost_user;
 pub mod virtio_blk;
 

@@ -184,12 +184,23 @@ pub struct Request {
     pub payload: u32,
 }
 
+/// Bytes of a request before those of a write.
+pub const HEADER: usize = 28;
+
+/// How many bytes follow the header of a request that begins here. `None`: the header is not complete.
+pub fn payload(bytes: &[u8]) -> Option<u32> {
+    let header: &[u8; HEADER] = bytes.first_chunk()?;
+    let kind = u16::from_be_bytes([header[6], header[7]]);
+    let length = u32::from_be_bytes([header[24], header[25], header[26], header[27]]);
+    Some(if kind == CMD_WRITE { length } else { 0 })
+}
+
 /// The next request. `None`: the client has closed the connection.
 ///
 /// # Errors
 /// Those of the stream; [`io::ErrorKind::InvalidData`] if this is not a request.
 pub fn request(stream: &mut impl Read, export: &Export) -> io::Result<Option<Request>> {
-    let mut header = [0; 28];
+    let mut header = [0; HEADER];
     let first = loop {
         match stream.read(&mut header) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

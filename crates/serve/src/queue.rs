@@ -1,5 +1,8 @@
 //! The thread of a mirror: it runs the state machine, performs its orders on the legs, and answers requests.
 //!
+//! The threads of queues read from legs without it ([`crate::reader`]); it is queue 0 of the mirror, carries out all other requests, and
+//! those reads that need it.
+//!
 //! Requests come by a channel, and an eventfd that the ring reads wakes the thread. Each leg has a queue
 //! ([`LegQueue`]), which limits, sorts and merges reads and writes of data; flushes and blocks of the superblock and the log bypass it.
 //!
@@ -9,6 +12,9 @@
 //!   they read is dropped: no buffer of a client is ever given to the kernel.
 //! - The bytes of a write are copied from the client once, and from this copy to the slot of each leg, so that all legs get the same.
 //! - FUA is a write with RWF_DSYNC; of a hole, fdatasync of the leg follows.
+//! - At most as many commands are issued to a leg as it has places, which all queues share ([`Board`]). Flushes, superblocks, the log and
+//!   repetitions need none.
+//! - A leg is taken back only when no queue has a command in flight on it.
 //! - Nothing is allocated for a request: it brings its buffer and gets it back with the reply, and lists are used again. Channels have a
 //!   fixed capacity; fronts limit what they have in flight, so that replies never wait.
 //!
@@ -26,13 +32,15 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use iodyno_mirror::core::{
     Access, Buffer, Choose, Errno, Event, Mirror, Notice, Op, OpId, OpKind, Order,
     Request as MirrorRequest,
 };
+use iodyno_mirror::shared::{Board, MOST_QUEUES, Published};
 use iodyno_mirror::superblock::{DATA, Geometry, Member};
 use iodyno_mirror::{
     LegQueue, LegSet, LegView, PolicyKind, QueueSettings, ReadPolicy, ReadRequest, Transfer,
@@ -48,7 +56,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use uuid::Uuid;
 
 /// The longest op of a leg, and the longest part of a request, bytes.
-const SLOT_BYTES: u32 = 1 << 20;
+pub(crate) const SLOT_BYTES: u32 = 1 << 20;
 /// Slots of a leg beyond those of its queue: for flushes, superblocks and the log.
 const EXTRA_SLOTS: u32 = 6;
 /// Lanes beyond those of the legs at the start. Each needs 16 MiB.
@@ -58,7 +66,7 @@ const MOST_MESSAGES: usize = 1024;
 /// Between two ticks of the mirror, ns: regions that were not written in between are cleaned.
 const TICK_NS: u64 = 5_000_000_000;
 /// Between two looks at silent legs, ns.
-const LOOK_NS: u64 = 1_000_000_000;
+pub(crate) const LOOK_NS: u64 = 1_000_000_000;
 /// Between two credits for copying, ns.
 const CREDIT_NS: u64 = 100_000_000;
 
@@ -98,6 +106,10 @@ pub struct Request {
     pub cookie: u64,
     /// Where the reply goes. If it is gone, the reply is dropped.
     pub reply: ReplyTo,
+    /// The queue that it comes from, whose policy chooses the leg of a read.
+    pub queue: u32,
+    /// Of a read that its queue sent to a leg itself: the leg that failed, and its error.
+    pub failed: Option<(usize, Errno)>,
 }
 
 /// Where replies go.
@@ -110,7 +122,7 @@ pub struct ReplyTo {
 
 /// Sends replies without another thread.
 pub trait Direct: std::fmt::Debug + Send + Sync {
-    /// Sends a reply if it can be sent at once and completely, or so that the rest follows; otherwise returns it.
+    /// Sends a reply if it can do so without waiting; otherwise returns it.
     fn try_send(&self, reply: Reply) -> Option<Reply>;
 }
 
@@ -174,8 +186,6 @@ pub struct Reply {
     pub spare: Vec<u8>,
     /// Length of the request, bytes.
     pub length: u32,
-    /// Bytes of the answer in the client's protocol that were sent already.
-    pub sent: usize,
 }
 
 impl Reply {
@@ -271,14 +281,143 @@ pub struct LegStatus {
 enum Message {
     Request(Request),
     Ask(Ask),
+    /// A leg does not answer to a queue.
+    Silent(usize),
     Stop,
+}
+
+/// What the queues of a mirror share. Queue 0 is that of its thread.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    board: Board,
+    published: OnceLock<Arc<Published>>,
+    leg_timeout_ns: AtomicU64,
+    /// Changes of the table so far.
+    generation: AtomicU32,
+    table: Mutex<Table>,
+    /// The event that wakes each queue.
+    wakes: Vec<Arc<OwnedFd>>,
+    /// Queues that no thread has.
+    free: Mutex<Vec<usize>>,
+}
+
+/// What queues read of the legs when it has changed.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) legs: Vec<TableLeg>,
+    /// The policy of each queue whose thread does not have it. `None`: the queue does not read itself.
+    pub(crate) policies: Vec<Option<Box<dyn ReadPolicy>>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct TableLeg {
+    /// `None`: it is missing or was removed.
+    pub(crate) file: Option<OwnedFd>,
+    pub(crate) rotational: bool,
+}
+
+impl Queues {
+    fn new(queues: u32) -> io::Result<Queues> {
+        let queues = (queues as usize + 1).min(MOST_QUEUES);
+        // Rings read them, and wait for that.
+        let wakes = (0..queues).map(|_| Ok(Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?)));
+        Ok(Queues {
+            board: Board::new(queues, QueueSettings::default().active),
+            published: OnceLock::new(),
+            leg_timeout_ns: AtomicU64::new(u64::MAX),
+            generation: AtomicU32::new(0),
+            table: Mutex::default(),
+            wakes: wakes.collect::<io::Result<_>>()?,
+            free: Mutex::new((1..queues).rev().collect()),
+        })
+    }
+
+    pub(crate) fn board(&self) -> &Board {
+        &self.board
+    }
+
+    /// `None`: the mirror has not begun.
+    pub(crate) fn published(&self) -> Option<&Published> {
+        self.published.get().map(|published| &**published)
+    }
+
+    pub(crate) fn in_sync(&self) -> LegSet {
+        self.published().map_or(LegSet::NONE, Published::in_sync)
+    }
+
+    pub(crate) fn leg_timeout_ns(&self) -> u64 {
+        self.leg_timeout_ns.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the table, and wakes all queues.
+    fn change(&self, change: impl FnOnce(&mut Table)) {
+        let mut table = self.table();
+        change(&mut table);
+        self.generation.fetch_add(1, Ordering::Release);
+        drop(table);
+        self.rouse_all();
+    }
+
+    fn free(&self) -> MutexGuard<'_, Vec<usize>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Commands that a queue may have in its ring without waiting for its own.
+    pub(crate) fn slots(&self) -> usize {
+        // Before the mirror has begun, its legs are not known.
+        self.table().legs.len().max(2) * QueueSettings::default().active as usize
+    }
+
+    /// A queue that no thread has.
+    pub(crate) fn enter(&self) -> Option<usize> {
+        self.free().pop()
+    }
+
+    /// The event of a queue, or a new one.
+    pub(crate) fn wake(&self, queue: Option<usize>) -> Result<Arc<OwnedFd>, BackendError> {
+        let made = match queue {
+            Some(queue) => return Ok(Arc::clone(&self.wakes[queue])),
+            None => eventfd(0, EventfdFlags::CLOEXEC),
+        };
+        made.map(Arc::new)
+            .map_err(|errno| BackendError::new("create an eventfd", errno.into()))
+    }
+
+    /// The thread of a queue ends; nothing of it is in flight. It returns the policy that it had.
+    pub(crate) fn leave(&self, queue: Option<usize>, policy: Option<Box<dyn ReadPolicy>>) {
+        let Some(queue) = queue else { return };
+        self.board.leave(queue, |next| self.rouse(next));
+        if let Some(own) = self.table().policies.get_mut(queue) {
+            // A newer one was made if the legs have changed.
+            *own = own.take().or(policy);
+        }
+        self.free().push(queue);
+    }
+
+    /// Wakes the thread of a queue.
+    pub(crate) fn rouse(&self, queue: usize) {
+        // It fails only if its counter is full, and then the thread wakes up anyway.
+        let _ = rustix::io::write(&*self.wakes[queue], &1u64.to_ne_bytes());
+    }
+
+    fn rouse_all(&self) {
+        (1..self.wakes.len()).for_each(|queue| self.rouse(queue));
+    }
 }
 
 /// Sends requests to a mirror from any thread.
 #[derive(Debug, Clone)]
 pub struct Handle {
     messages: SyncSender<Message>,
-    wake: Arc<OwnedFd>,
+    queues: Arc<Queues>,
 }
 
 impl Handle {
@@ -297,10 +436,18 @@ impl Handle {
         self.send(Message::Stop);
     }
 
+    pub(crate) fn queues(&self) -> &Arc<Queues> {
+        &self.queues
+    }
+
+    /// Reports that a leg does not answer to a queue.
+    pub(crate) fn silent(&self, leg: usize) {
+        self.send(Message::Silent(leg));
+    }
+
     fn send(&self, message: Message) {
         if self.messages.send(message).is_ok() {
-            // It fails only if its counter is full, and then the thread wakes up anyway.
-            let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+            self.queues.rouse(0);
         }
     }
 }
@@ -309,23 +456,23 @@ impl Handle {
 #[derive(Debug)]
 pub struct Inbox {
     messages: Receiver<Message>,
-    wake: Arc<OwnedFd>,
+    queues: Arc<Queues>,
 }
 
-/// A channel to a mirror.
+/// A channel to a mirror, of which up to `queues` threads can read by a [`Reader`](crate::reader::Reader).
 ///
 /// # Errors
 /// As eventfd(2).
-pub fn channel() -> io::Result<(Handle, Inbox)> {
-    let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+pub fn channel(queues: u32) -> io::Result<(Handle, Inbox)> {
+    let queues = Arc::new(Queues::new(queues)?);
     let (sender, receiver) = sync_channel(MOST_MESSAGES);
     let handle = Handle {
         messages: sender,
-        wake: Arc::clone(&wake),
+        queues: Arc::clone(&queues),
     };
     let inbox = Inbox {
         messages: receiver,
-        wake,
+        queues,
     };
     Ok((handle, inbox))
 }
@@ -449,12 +596,13 @@ struct Open {
     length: u32,
     parts: u32,
     errno: Errno,
+    queue: u32,
 }
 
 /// Chooses legs by the policy, which sees the queues.
 struct Chooser<'a> {
     policy: &'a mut dyn ReadPolicy,
-    queues: &'a [LegQueue],
+    board: &'a Board,
     rotational: &'a [bool],
     views: &'a mut Vec<LegView>,
     now: u64,
@@ -463,8 +611,8 @@ struct Chooser<'a> {
 impl Choose for Chooser<'_> {
     fn choose(&mut self, offset: u64, length: u32, legs: LegSet) -> usize {
         self.views.clear();
-        let queues = self.queues.iter().zip(self.rotational).enumerate();
-        let views = queues.map(|(leg, (queue, rotational))| queue.view(legs.has(leg), *rotational));
+        let rotational = self.rotational.iter().enumerate();
+        let views = rotational.map(|(leg, rotates)| self.board.view(leg, legs.has(leg), *rotates));
         self.views.extend(views);
         let request = ReadRequest {
             offset,
@@ -488,9 +636,24 @@ fn leg_file(descriptor: OwnedFd) -> File {
     }
 }
 
+fn copy_of(descriptor: &OwnedFd) -> Result<OwnedFd, BackendError> {
+    (descriptor.try_clone())
+        .map_err(|error| BackendError::new("duplicate the descriptor of a leg", error))
+}
+
+/// The queue of this thread for a leg.
+fn leg_queue(shared: &Queues, leg: usize) -> LegQueue {
+    let settings = QueueSettings {
+        // The limit is that of all queues.
+        active: u32::MAX,
+        ..QueueSettings::default()
+    };
+    LegQueue::sharing(settings, 1024, shared.board.marks(leg))
+}
+
 /// A file of the ring that is not used.
 fn placeholder(inbox: &Inbox) -> Result<File, BackendError> {
-    let descriptor = (inbox.wake.try_clone())
+    let descriptor = (inbox.queues.wakes[0].try_clone())
         .map_err(|error| BackendError::new("duplicate the eventfd", error))?;
     Ok(File {
         descriptor,
@@ -501,7 +664,9 @@ fn placeholder(inbox: &Inbox) -> Result<File, BackendError> {
 struct Server<'a> {
     mirror: Mirror,
     settings: Settings,
-    policy: Box<dyn ReadPolicy>,
+    shared: Arc<Queues>,
+    /// Of this queue; of all queues if the others do not read themselves.
+    policies: Vec<Box<dyn ReadPolicy>>,
     names: Vec<String>,
     paths: Vec<Option<PathBuf>>,
     views: Vec<LegView>,
@@ -552,8 +717,8 @@ impl<'a> Server<'a> {
         inbox: Inbox,
         notice: &'a mut dyn FnMut(Notice, &[String]),
     ) -> Result<Server<'a>, BackendError> {
-        let queue = QueueSettings::default();
-        let each = queue.active + EXTRA_SLOTS;
+        let shared = Arc::clone(&inbox.queues);
+        let each = QueueSettings::default().active + EXTRA_SLOTS;
         let count = legs.len() as u32;
         let lanes = count + SPARE_LANES;
         let slots = lanes * each + 1;
@@ -567,6 +732,7 @@ impl<'a> Server<'a> {
         let names = legs.iter().map(|leg| leg.name.clone()).collect();
         let paths = legs.iter().map(|leg| leg.path.clone()).collect();
         let mut files = Vec::new();
+        let mut copies = Vec::new();
         let mut of_leg = Vec::new();
         let mut spare = Vec::new();
         let mut free_slots = Vec::new();
@@ -578,6 +744,7 @@ impl<'a> Server<'a> {
                     descriptor: Some(descriptor),
                     ..
                 }) => {
+                    copies.push(Some(copy_of(&descriptor)?));
                     files.push(leg_file(descriptor));
                     of_leg.push(Some(lane));
                     free_slots.push(own);
@@ -586,6 +753,7 @@ impl<'a> Server<'a> {
                     files.push(placeholder(&inbox)?);
                     spare.push((lane, own));
                     if missing.is_some() {
+                        copies.push(None);
                         of_leg.push(None);
                         free_slots.push(Vec::new());
                     }
@@ -597,9 +765,12 @@ impl<'a> Server<'a> {
         let arena = Arena::new(slots, SLOT_BYTES as usize, 0, false)
             .map_err(|error| BackendError::new("get memory for buffers", error))?;
         let engine = Engine::new(EngineKind::IoUring, slots);
-        Ok(Server {
+        let queues = (0..count as usize).map(|leg| leg_queue(&shared, leg));
+        let queues = queues.collect();
+        let mut server = Server {
             settings,
-            policy: settings.policy.build(count as usize, settings.seed),
+            shared,
+            policies: Vec::new(),
             names,
             paths,
             views: Vec::new(),
@@ -608,7 +779,7 @@ impl<'a> Server<'a> {
             delays,
             files: of_leg,
             spare,
-            queues: (0..count).map(|_| LegQueue::new(queue, 1024)).collect(),
+            queues,
             direct: (0..count).map(|_| VecDeque::new()).collect(),
             entries: Vec::new(),
             free_entries: Vec::new(),
@@ -633,7 +804,32 @@ impl<'a> Server<'a> {
             task: Task::Serve,
             stopped: false,
             mirror,
-        })
+        };
+        let timeout = settings.leg_timeout_ns;
+        (server.shared.leg_timeout_ns).store(timeout, Ordering::Relaxed);
+        let published = server.mirror.published();
+        // There is one server of a channel.
+        let _ = server.shared.published.set(published);
+        server.build_policies(count as usize);
+        let rotational = server.rotational.clone();
+        server.shared.change(|table| {
+            let legs = copies.into_iter().zip(rotational);
+            let leg = |(file, rotational)| TableLeg { file, rotational };
+            table.legs = legs.map(leg).collect();
+        });
+        Ok(server)
+    }
+
+    /// Makes the policies of all queues for this number of legs.
+    fn build_policies(&mut self, legs: usize) {
+        let (queues, seed) = (self.shared.board.queues(), self.settings.seed);
+        let mut policies = self.settings.policy.build_queues(queues as u32, legs, seed);
+        if self.delays.iter().all(Option::is_none) {
+            let others = policies.drain(1..).map(Some);
+            self.shared.table().policies = std::iter::once(None).chain(others).collect();
+        }
+        // Otherwise this thread has the models of the disks, and reads for all queues.
+        self.policies = policies;
     }
 
     fn run(&mut self, task: Task) -> Result<(), BackendError> {
@@ -712,6 +908,11 @@ impl<'a> Server<'a> {
                 Message::Stop => self.events.push_back(Event::Stop),
                 Message::Request(request) => self.accept(request),
                 Message::Ask(ask) => self.asked(ask),
+                Message::Silent(leg) => {
+                    if self.mirror.online().has(leg) {
+                        self.events.push_back(Event::Lost { leg });
+                    }
+                }
             }
         }
     }
@@ -742,6 +943,7 @@ impl<'a> Server<'a> {
                 length: request.length,
                 parts: parts as u32,
                 errno: 0,
+                queue: request.queue,
             },
         );
         for part in 0..parts {
@@ -760,20 +962,36 @@ impl<'a> Server<'a> {
             } else {
                 (whole - at).min(SLOT_BYTES as usize)
             };
-            self.events.push_back(Event::Request(MirrorRequest {
+            let part = MirrorRequest {
                 id,
                 access: request.access,
                 offset: request.offset.saturating_add(at as u64),
                 length: length as u32,
-            }));
+            };
+            self.events.push_back(match request.failed {
+                Some((leg, error)) => Event::Failed {
+                    request: part,
+                    leg,
+                    error,
+                },
+                None => Event::Request(part),
+            });
         }
     }
 
     fn handle_events(&mut self) {
         while let Some(event) = self.events.pop_front() {
+            let policy = match event {
+                Event::Request(request) if self.policies.len() > 1 => {
+                    let part = self.parts.get(&request.id);
+                    let open = part.and_then(|part| self.requests.get(&part.request));
+                    open.map_or(0, |open| open.queue as usize)
+                }
+                _ => 0,
+            };
             let mut chooser = Chooser {
-                policy: &mut *self.policy,
-                queues: &self.queues,
+                policy: &mut *self.policies[policy],
+                board: &self.shared.board,
                 rotational: &self.rotational,
                 views: &mut self.views,
                 now: self.clock.now(),
@@ -811,7 +1029,14 @@ impl<'a> Server<'a> {
     fn noticed(&mut self, notice: Notice) {
         (self.notice)(notice, &self.names);
         match notice {
-            Notice::Dropped(leg) | Notice::Removed(leg) => self.forget(leg),
+            Notice::Dropped(leg) => {
+                self.forget(leg);
+                self.shared.rouse_all();
+            }
+            Notice::Removed(leg) => {
+                self.forget(leg);
+                self.shared.change(|table| table.legs[leg].file = None);
+            }
             Notice::Scrubbed { .. } if self.task != Task::Serve => {
                 self.events.push_back(Event::Stop);
             }
@@ -873,7 +1098,8 @@ impl<'a> Server<'a> {
 
     fn in_flight(&self, leg: usize) -> u32 {
         let flights = self.flights.iter().flatten();
-        flights.filter(|flight| flight.leg == leg).count() as u32
+        let own = flights.filter(|flight| flight.leg == leg).count() as u32;
+        own + self.shared.board.commands_of_others(leg)
     }
 
     fn change(&mut self, reply: Sender<Result<(), Errno>>, event: impl FnOnce(u64) -> Event) {
@@ -888,6 +1114,10 @@ impl<'a> Server<'a> {
         let (Some(descriptor), Some((lane, slots))) = (leg.descriptor, self.spare.pop()) else {
             return answer(&reply, Err(EMFILE));
         };
+        let Ok(copy) = copy_of(&descriptor) else {
+            self.spare.push((lane, slots));
+            return answer(&reply, Err(EMFILE));
+        };
         let file = leg_file(descriptor);
         if self.backend.replace_file(lane, file).is_err() {
             self.spare.push((lane, slots));
@@ -900,10 +1130,10 @@ impl<'a> Server<'a> {
         self.delays.push(leg.delay);
         self.files.push(Some(lane));
         self.free_slots.push(slots);
-        (self.queues).push(LegQueue::new(QueueSettings::default(), 1024));
+        let count = self.queues.len() + 1;
+        self.queues.push(leg_queue(&self.shared, count - 1));
         self.direct.push(VecDeque::new());
-        let (count, seed) = (self.queues.len(), self.settings.seed);
-        self.policy = self.settings.policy.build(count, seed);
+        self.build_policies(count);
         self.change(reply, |id| Event::Add { id, uuid });
         if self.mirror.assembly().parts.len() < self.queues.len() {
             // It was refused.
@@ -915,10 +1145,15 @@ impl<'a> Server<'a> {
             self.files.pop();
             self.queues.pop();
             self.direct.pop();
-            self.policy = self.settings.policy.build(count - 1, seed);
+            self.build_policies(count - 1);
             let slots = self.free_slots.pop().unwrap_or_default();
-            self.free_lane(lane, slots);
+            return self.free_lane(lane, slots);
         }
+        let leg = TableLeg {
+            file: Some(copy),
+            rotational: self.rotational[count - 1],
+        };
+        self.shared.change(|table| table.legs.push(leg));
     }
 
     /// Frees the lanes of legs that were removed and have returned their last op.
@@ -956,7 +1191,10 @@ impl<'a> Server<'a> {
             in_flight: self.in_flight(leg),
         };
         let legs: Vec<LegStatus> = self.mirror.members().map(leg).collect();
-        let known: u32 = legs.iter().map(|leg| leg.in_flight).sum();
+        let members = self.mirror.members().map(|(leg, _)| leg);
+        let members: Vec<usize> = members.collect();
+        let removed = (0..self.files.len()).filter(|leg| !members.contains(leg));
+        let in_flight_removed = removed.map(|leg| self.in_flight(leg)).sum();
         Status {
             mirror: assembly.mirror,
             generation: assembly.generation,
@@ -966,13 +1204,14 @@ impl<'a> Server<'a> {
             redundant: self.mirror.redundant(),
             scrubbed: self.mirror.scrubbed(),
             legs,
-            in_flight_removed: self.flights.iter().flatten().count() as u32 - known,
+            in_flight_removed,
         }
     }
 
     /// Drops what waits for a leg that was given up.
     fn forget(&mut self, leg: usize) {
-        self.queues[leg] = LegQueue::new(QueueSettings::default(), 0);
+        self.queues[leg] = leg_queue(&self.shared, leg);
+        self.shared.board.counted(0, leg, &self.queues[leg]);
         self.direct[leg].clear();
         let mut issued = vec![false; self.entries.len()];
         for flight in self.flights.iter().flatten() {
@@ -1036,6 +1275,7 @@ impl<'a> Server<'a> {
             Some(offset) => {
                 let (length, now) = (op.length.into(), self.clock.now());
                 self.queues[op.leg].push(number, transfer, offset, length, now);
+                (self.shared.board).counted(0, op.leg, &self.queues[op.leg]);
             }
         }
     }
@@ -1063,7 +1303,6 @@ impl<'a> Server<'a> {
             data,
             spare,
             length: open.length,
-            sent: 0,
         });
     }
 
@@ -1092,10 +1331,27 @@ impl<'a> Server<'a> {
                     break;
                 }
             }
+            // It does not need them any more.
+            while !self.queues[leg].waits() && self.shared.board.take_granted(0, leg) {
+                self.give_back(leg);
+            }
         }
     }
 
-    /// Issues the next op of a leg in a slot; `false`: nothing waits.
+    /// Gives back a place of a leg.
+    fn give_back(&self, leg: usize) {
+        // This thread looks at its own queue in any case.
+        if let Some(next) = self
+            .shared
+            .board
+            .give_back(0, leg)
+            .filter(|next| *next != 0)
+        {
+            self.shared.rouse(next);
+        }
+    }
+
+    /// Issues the next op of a leg in a slot; `false`: nothing waits, or there is no place.
     fn issue_next(&mut self, leg: usize, slot: u32) -> bool {
         let now = self.clock.now();
         let mut entries = self.lists.pop().unwrap_or_default();
@@ -1104,17 +1360,17 @@ impl<'a> Server<'a> {
                 entries.push(entry);
                 None
             }
-            None => match self.queues[leg].issue(now) {
-                None => {
-                    self.lists.push(entries);
-                    return false;
-                }
-                Some(command) => {
-                    let following = |number: &u32| self.queues[leg].next_request(*number);
-                    entries.extend(std::iter::successors(Some(command.first), following));
-                    Some(command.first)
-                }
-            },
+            None if self.queues[leg].waits() && self.shared.board.take(0, leg) => {
+                let command = self.queues[leg].issue(now).expect("one waits");
+                (self.shared.board).counted(0, leg, &self.queues[leg]);
+                let following = |number: &u32| self.queues[leg].next_request(*number);
+                entries.extend(std::iter::successors(Some(command.first), following));
+                Some(command.first)
+            }
+            None => {
+                self.lists.push(entries);
+                return false;
+            }
         };
         let entry = |number: &u32| self.entries[*number as usize].as_ref().expect("in use");
         let first = entry(&entries[0]);
@@ -1249,7 +1505,11 @@ impl<'a> Server<'a> {
         let flight = self.flights[slot as usize].take().expect("in flight");
         self.free_slots[flight.leg].push(slot);
         if let Some(command) = flight.command {
-            self.queues[flight.leg].complete(command, at);
+            let queue = &mut self.queues[flight.leg];
+            // The queue was forgotten if the leg was dropped.
+            queue.complete(command, at);
+            self.shared.board.counted(0, flight.leg, queue);
+            self.give_back(flight.leg);
         }
         // One bad sector does not fail what was merged with it. A flush that failed is never repeated.
         let transfers = matches!(flight.kind, KernelKind::Read | KernelKind::Write);

@@ -1,7 +1,8 @@
 //! A disk for the guests of a virtual machine monitor: the server's side of vhost-user, for block devices.
 //!
 //! Source: "Vhost-user Protocol" of QEMU's documentation, and VIRTIO 1.2, section 2.7, for the rings. The crate `vhost` reads and checks
-//! the messages, `virtio-queue` the rings; [`crate::virtio_blk`] reads the requests. One thread serves a connection with all its rings.
+//! the messages, `virtio-queue` the rings; [`crate::virtio_blk`] reads the requests. One thread serves a connection with all its rings, and
+//! reads from legs itself ([`crate::reader`]).
 //!
 //! # What must hold
 //!
@@ -14,14 +15,12 @@
 use std::fs::File;
 use std::io;
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use iodyno_mirror::core::Access;
 use vhost::vhost_user::message::{
     VhostTransferStateDirection, VhostTransferStatePhase, VhostUserConfigFlags, VhostUserInflight,
     VhostUserLog, VhostUserMemoryRegion, VhostUserProtocolFeatures, VhostUserShMemConfig,
@@ -32,10 +31,12 @@ use vhost::vhost_user::{
     BackendReqHandler, Error, GpuBackend, Result, VhostUserBackendReqHandlerMut,
 };
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
+use vm_memory::GuestAddress;
 
 use crate::client_memory::{ClientMemory, MOST_REGIONS, event, signal, unsupported};
 use crate::queue::{Handle, Reply, ReplyTo, Request};
-use crate::virtio_blk::{Disk, MOST_QUEUES, Place, Wanted};
+use crate::reader::{Ended, Outcome, Reader};
+use crate::virtio_blk::{Disk, MOST_QUEUES, Place, Room, Segments, Table, Wanted};
 
 /// Descriptors of a ring.
 const MOST_DESCRIPTORS: u16 = 1024;
@@ -43,6 +44,13 @@ const MOST_DESCRIPTORS: u16 = 1024;
 const MOST_IN_FLIGHT: usize = MOST_DESCRIPTORS as usize * MOST_QUEUES as usize;
 /// Bytes of the requests of a connection in flight; one request may exceed it.
 const MOST_BYTES: usize = 64 << 20;
+/// Bytes of the buffers that a connection keeps for its next requests.
+const SPARE_BYTES: usize = 4 << 20;
+/// Between two looks at whether the server ends, while a ring is stopped, ns.
+const LOOK_NS: u64 = 100_000_000;
+/// Numbers of what the reader watches: the socket, and the event of each ring.
+const SOCKET: u32 = 0;
+const FIRST_RING: u32 = 1;
 
 const F_INDIRECT: u64 = 1 << 28;
 const F_EVENT_IDX: u64 = 1 << 29;
@@ -59,11 +67,22 @@ pub fn serve(
     stopping: Arc<AtomicBool>,
 ) -> io::Result<()> {
     let socket = stream.try_clone()?;
-    let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-    let (reply, replies) = ReplyTo::waking(Arc::clone(&wake), MOST_IN_FLIGHT);
+    let watched = FIRST_RING + u32::from(MOST_QUEUES);
+    let mut reader = Reader::new(&handle, watched).map_err(io::Error::other)?;
+    reader.exchange(SOCKET, &socket).map_err(io::Error::other)?;
+    let (reply, replies) = ReplyTo::waking(Arc::clone(reader.wake()), MOST_IN_FLIGHT);
     let rings = (0..MOST_QUEUES).map(|_| Ring::new());
+    #[allow(
+        clippy::arc_with_non_send_sync,
+        reason = "the crate `vhost` demands it; one thread has the device"
+    )]
     let device = Arc::new(Mutex::new(Device {
         disk,
+        reader,
+        said: false,
+        spare: Vec::new(),
+        spare_bytes: 0,
+        sent: Segments::default(),
         handle,
         reply,
         replies,
@@ -76,34 +95,25 @@ pub fn serve(
         bytes: 0,
     }));
     let mut messages = BackendReqHandler::from_stream(stream, Arc::clone(&device));
-    let ended = run(&socket, &mut messages, &device, &wake);
+    let ended = run(&mut messages, &device);
     // Other descriptors of this socket are open: the client has to learn of the end now.
     let _ = socket.shutdown(Shutdown::Both);
     ended
 }
 
-fn run(
-    socket: &UnixStream,
-    messages: &mut BackendReqHandler<Mutex<Device>>,
-    device: &Mutex<Device>,
-    wake: &OwnedFd,
-) -> io::Result<()> {
+fn run(messages: &mut BackendReqHandler<Mutex<Device>>, device: &Mutex<Device>) -> io::Result<()> {
     loop {
         let said = {
             let mut device = locked(device);
-            let Some((said, woken)) = device.wait(socket, wake)? else {
-                continue;
-            };
-            if woken {
-                let _ = rustix::io::read(wake, &mut [0; 8]);
-                while let Ok(reply) = device.replies.try_recv() {
-                    device.answer(&reply);
-                }
-            }
+            device.wait(None)?;
             device.look_at_all();
-            said
+            std::mem::take(&mut device.said)
         };
         if said {
+            // A message may come slowly: see the reader.
+            while locked(device).reader.is_busy() {
+                locked(device).wait(None)?;
+            }
             messages.handle_request().map_err(io::Error::other)?;
             // It may have started a ring that has requests already.
             locked(device).look_at_all();
@@ -126,7 +136,7 @@ struct Ring {
     enabled: bool,
     broken: bool,
     /// Requests in flight, by the head of their chain, and their number.
-    in_flight: Vec<Option<InFlight>>,
+    in_flight: Vec<InFlight>,
     count: u32,
     /// Some of them were answered, and the client was not yet told.
     answered: bool,
@@ -134,8 +144,10 @@ struct Ring {
     due: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct InFlight {
+    /// If not, it only keeps its lists.
+    used: bool,
     place: Place,
     bytes: usize,
 }
@@ -150,7 +162,7 @@ impl Ring {
             placed: false,
             enabled: false,
             broken: false,
-            in_flight: (0..MOST_DESCRIPTORS).map(|_| None).collect(),
+            in_flight: (0..MOST_DESCRIPTORS).map(|_| InFlight::default()).collect(),
             count: 0,
             answered: false,
             due: false,
@@ -172,6 +184,14 @@ impl Ring {
 #[derive(Debug)]
 struct Device {
     disk: Disk,
+    reader: Reader,
+    /// The client has sent a message.
+    said: bool,
+    /// Buffers of requests that have ended, for the next ones, and their bytes.
+    spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
+    /// What a request sends; the list is used again.
+    sent: Segments,
     handle: Handle,
     reply: ReplyTo,
     replies: Receiver<Reply>,
@@ -194,33 +214,87 @@ impl Device {
 
     // ---- Requests ----
 
-    /// Waits for a message, a reply, or a request in a ring that runs. Returns whether the first two are there; `None`: a signal came.
-    fn wait(&mut self, socket: &UnixStream, wake: &OwnedFd) -> io::Result<Option<(bool, bool)>> {
-        let mut watched = vec![
-            PollFd::new(socket, PollFlags::IN),
-            PollFd::new(wake, PollFlags::IN),
-        ];
-        let running = |ring: &&mut Ring| ring.runs();
-        let rings: Vec<&mut Ring> = self.rings.iter_mut().filter(running).collect();
-        let kicks = rings.iter().filter_map(|ring| ring.kick.as_ref());
-        watched.extend(kicks.map(|kick| PollFd::new(kick, PollFlags::IN)));
-        match poll(&mut watched, None) {
-            Err(rustix::io::Errno::INTR) => return Ok(None),
-            other => other?,
-        };
-        let ready: Vec<bool> = watched.iter().map(|it| !it.revents().is_empty()).collect();
-        drop(watched);
-        for (ring, _) in rings
-            .into_iter()
-            .zip(&ready[2..])
-            .filter(|(_, ready)| **ready)
-        {
+    /// Waits for a message, a reply, the end of a read, or a request in a ring that runs, but at most this long, ns. Answers what has ended.
+    fn wait(&mut self, most_ns: Option<u64>) -> io::Result<()> {
+        if !self.said {
+            self.reader.watch(SOCKET, false);
+        }
+        for (number, ring) in (FIRST_RING..).zip(&self.rings) {
+            if ring.runs() {
+                self.reader.watch(number, false);
+            }
+        }
+        self.reader.turn(most_ns).map_err(io::Error::other)?;
+        while let Some(number) = self.reader.ready() {
+            let Some(ring) = number.checked_sub(FIRST_RING) else {
+                self.said = true;
+                continue;
+            };
+            let ring = &mut self.rings[ring as usize];
             ring.due = true;
             if let Some(kick) = &ring.kick {
                 let _ = rustix::io::read(kick, &mut [0; 8]);
             }
         }
-        Ok(Some((ready[0], ready[1])))
+        if self.reader.woken() {
+            while let Ok(reply) = self.replies.try_recv() {
+                let result = match reply.errno {
+                    0 => Ok(&reply.data[..]),
+                    errno => Err(errno),
+                };
+                if let Some((number, head, written)) = self.answered(reply.cookie, result) {
+                    self.used(number, head, written);
+                }
+                self.keep(reply.into_buffer());
+            }
+        }
+        while let Some(ended) = self.reader.ended() {
+            self.read(&ended);
+        }
+        Ok(())
+    }
+
+    /// A read has ended, or goes on in the thread of the mirror.
+    fn read(&mut self, ended: &Ended) {
+        match ended.outcome {
+            Outcome::Read { .. } => {
+                let (number, head) = of_cookie(ended.cookie);
+                let bytes = self.reader.bytes(ended);
+                let in_flight = &mut self.rings[number].in_flight[usize::from(head)];
+                let written = in_flight.place.answer(self.memory.guest(), Ok(bytes));
+                self.ended(number, head);
+                self.used(number, head, written);
+            }
+            Outcome::HandedOver(failed) => {
+                let buffer = self.buffer();
+                self.handle.request(Request {
+                    access: Access::Read,
+                    offset: ended.offset,
+                    length: ended.length,
+                    payload: buffer,
+                    holes: false,
+                    cookie: ended.cookie,
+                    reply: self.reply.clone(),
+                    queue: self.reader.queue(),
+                    failed,
+                });
+            }
+        }
+    }
+
+    /// A buffer of any content.
+    fn buffer(&mut self) -> Vec<u8> {
+        let buffer = self.spare.pop().unwrap_or_default();
+        self.spare_bytes -= buffer.capacity();
+        buffer
+    }
+
+    fn keep(&mut self, buffer: Vec<u8>) {
+        let kept = self.spare_bytes + buffer.capacity();
+        if kept <= SPARE_BYTES && buffer.capacity() > 0 {
+            self.spare_bytes = kept;
+            self.spare.push(buffer);
+        }
     }
 
     /// Takes what is in the rings, and tells the client what was answered.
@@ -271,74 +345,108 @@ impl Device {
             return Step::Full;
         }
         let ring = &mut self.rings[number];
-        let chain = match ring.queue.iter(self.memory.guest()) {
-            Ok(mut chains) => chains.next(),
+        let head = match ring.queue.iter(self.memory.guest()) {
+            Ok(mut chains) => chains.next().map(|chain| chain.head_index()),
             Err(_) => {
                 ring.give_up();
                 return Step::Empty;
             }
         };
-        let Some(chain) = chain else {
-            return Step::Empty;
-        };
-        let head = chain.head_index();
+        match head {
+            Some(head) => self.begin(number, head),
+            None => Step::Empty,
+        }
+    }
+
+    /// Begins the request whose chain begins with this descriptor.
+    fn begin(&mut self, number: usize, head: u16) -> Step {
+        let buffer = self.buffer();
+        let ring = &mut self.rings[number];
         let through = Disk::writes_through(self.features, self.writeback);
-        let free =
-            matches!(ring.in_flight.get(usize::from(head)), Some(None)) && head < ring.queue.size();
-        let taken = (self.disk.request(self.memory.guest(), chain, through)).filter(|_| free);
-        let Some(taken) = taken else {
+        let table = Table {
+            at: GuestAddress(ring.queue.desc_table()),
+            size: ring.queue.size(),
+        };
+        let in_flight = (ring.in_flight.get_mut(usize::from(head)))
+            .filter(|in_flight| !in_flight.used && head < table.size);
+        let wanted = in_flight.and_then(|in_flight| {
+            let room = Room {
+                sent: &mut self.sent,
+                place: &mut in_flight.place,
+                buffer,
+            };
+            let memory = self.memory.guest();
+            let request = self.disk.request(memory, table, head, through, room);
+            request.map(|wanted| (wanted, in_flight))
+        });
+        let Some((wanted, in_flight)) = wanted else {
             ring.give_up();
             return Step::Empty;
         };
-        let bytes = taken.wanted.bytes();
-        let place = taken.place;
-        match taken.wanted {
+        let bytes = wanted.bytes();
+        match wanted {
             Wanted::Refused(status) => {
-                let written = place.refuse(self.memory.guest(), status);
+                let written = in_flight.place.refuse(self.memory.guest(), status);
                 self.used(number, head, written);
             }
             Wanted::Id => {
-                let written = place.answer(self.memory.guest(), Ok(&self.disk.id));
+                let id = Ok(&self.disk.id[..]);
+                let written = in_flight.place.answer(self.memory.guest(), id);
                 self.used(number, head, written);
             }
             Wanted::Access {
                 access,
                 offset,
                 length,
-                payload,
+                buffer,
                 holes,
             } => {
                 self.bytes += bytes;
-                ring.in_flight[usize::from(head)] = Some(InFlight { place, bytes });
+                (in_flight.used, in_flight.bytes) = (true, bytes);
                 ring.count += 1;
+                let cookie = (number as u64) << 32 | u64::from(head);
+                if access == Access::Read && self.reader.read(cookie, offset, length) {
+                    self.keep(buffer);
+                    return Step::Taken;
+                }
                 self.handle.request(Request {
                     access,
                     offset,
                     length,
-                    payload,
+                    payload: buffer,
                     holes,
-                    cookie: (number as u64) << 32 | u64::from(head),
+                    cookie,
                     reply: self.reply.clone(),
+                    queue: self.reader.queue(),
+                    failed: None,
                 });
             }
         }
         Step::Taken
     }
 
-    fn answer(&mut self, reply: &Reply) {
-        let (number, head) = ((reply.cookie >> 32) as usize, reply.cookie as u16);
+    /// Answers a request. Returns its ring, its chain and the bytes that were written; `None`: it is not in flight.
+    fn answered(
+        &mut self,
+        cookie: u64,
+        result: std::result::Result<&[u8], i32>,
+    ) -> Option<(usize, u16, u32)> {
+        let (number, head) = of_cookie(cookie);
+        let in_flight = &mut self.rings[number].in_flight[usize::from(head)];
+        if !in_flight.used {
+            return None;
+        }
+        let written = in_flight.place.answer(self.memory.guest(), result);
+        self.ended(number, head);
+        Some((number, head, written))
+    }
+
+    fn ended(&mut self, number: usize, head: u16) {
         let ring = &mut self.rings[number];
-        let Some(ended) = ring.in_flight[usize::from(head)].take() else {
-            return;
-        };
+        let in_flight = &mut ring.in_flight[usize::from(head)];
+        in_flight.used = false;
         ring.count -= 1;
-        self.bytes -= ended.bytes;
-        let result = match reply.errno {
-            0 => Ok(&reply.data[..]),
-            errno => Err(errno),
-        };
-        let written = ended.place.answer(self.memory.guest(), result);
-        self.used(number, head, written);
+        self.bytes -= in_flight.bytes;
     }
 
     /// Gives a chain back to the client.
@@ -366,10 +474,9 @@ impl Device {
     /// Waits until all requests of a ring have been answered.
     fn drain(&mut self, number: usize) -> Result<()> {
         while self.rings[number].count > 0 {
-            match self.replies.recv_timeout(Duration::from_millis(100)) {
-                Ok(reply) => self.answer(&reply),
-                Err(RecvTimeoutError::Timeout) if !self.stopping.load(Ordering::Relaxed) => {}
-                Err(_) => return Err(Error::Disconnected),
+            self.wait(Some(LOOK_NS)).map_err(Error::ReqHandlerError)?;
+            if self.stopping.load(Ordering::Relaxed) {
+                return Err(Error::Disconnected);
             }
         }
         self.notify();
@@ -387,6 +494,11 @@ impl Device {
         self.ring(number)?.queue.set_ready(false);
         self.drain(number as usize)
     }
+}
+
+/// Ring and head of a request.
+fn of_cookie(cookie: u64) -> (usize, u16) {
+    ((cookie >> 32) as usize, cookie as u16)
 }
 
 /// What became of the next request.
@@ -519,13 +631,16 @@ impl VhostUserBackendReqHandlerMut for Device {
     }
 
     fn set_vring_kick(&mut self, index: u8, file: Option<File>) -> Result<()> {
-        let kick = event(file)?;
-        let ring = self.ring(index.into())?;
         // Without one the ring would have to be polled.
-        if kick.is_none() {
+        let Some(kick) = event(file)? else {
             return unsupported();
-        }
-        ring.kick = kick;
+        };
+        self.ring(index.into())?;
+        let watched = FIRST_RING + u32::from(index);
+        (self.reader.exchange(watched, &kick))
+            .map_err(|error| Error::ReqHandlerError(io::Error::other(error)))?;
+        let ring = self.ring(index.into())?;
+        ring.kick = Some(kick);
         ring.queue.set_ready(true);
         ring.due = true;
         Ok(())

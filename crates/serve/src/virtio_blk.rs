@@ -2,11 +2,11 @@
 //!
 //! Source: Virtual I/O Device (VIRTIO) 1.2, section 5.2. What a client writes is never trusted: a chain is read once, its lengths are
 //! limited before anything is allocated, and its addresses are checked by each access. The data of a write are copied before the
-//! request goes on, because a client may change them meanwhile.
+//! request goes on, because a client may change them meanwhile. Lists and buffers are used again.
 
 use iodyno_mirror::core::{Access, Errno};
 use uuid::Uuid;
-use virtio_queue::DescriptorChain;
+use virtio_queue::desc::split::Descriptor;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use crate::nbd::{Export, MOST_BYTES};
@@ -113,19 +113,18 @@ impl Disk {
         }
     }
 
-    /// Reads a request. `None`: it has no place for a status, so that it cannot be answered.
+    /// Reads the request whose chain begins with `head`. `None`: it has no place for a status, so that it cannot be answered.
     pub fn request(
         &self,
         memory: &GuestMemoryMmap,
-        chain: DescriptorChain<&GuestMemoryMmap>,
+        table: Table,
+        head: u16,
         through: bool,
-    ) -> Option<Taken> {
-        let (sent, place) = parts(chain)?;
-        let wanted = self.parsed(memory, &sent, &place, through);
-        Some(Taken {
-            wanted: wanted.unwrap_or_else(Wanted::Refused),
-            place,
-        })
+        room: Room<'_>,
+    ) -> Option<Wanted> {
+        parts(Chain::new(memory, table, head), room.sent, room.place)?;
+        let wanted = self.parsed(memory, room.sent, room.place, through, room.buffer);
+        Some(wanted.unwrap_or_else(Wanted::Refused))
     }
 
     fn parsed(
@@ -134,33 +133,36 @@ impl Disk {
         sent: &Segments,
         place: &Place,
         through: bool,
+        mut buffer: Vec<u8>,
     ) -> Result<Wanted, u8> {
         if sent.0.len() > MOST_SEGMENTS as usize + 1 || place.data.0.len() > MOST_SEGMENTS as usize
         {
             return Err(STATUS_IOERR);
         }
         // The header may have any number of segments, and the data may begin in its last one.
-        let header: [u8; 16] = (sent.read(memory, 0, 16)?.try_into()).map_err(|_| STATUS_IOERR)?;
+        let mut header = [0; 16];
+        sent.read(memory, 0, &mut header)?;
         let u32_at = |at: usize| u32::from_le_bytes(std::array::from_fn(|n| header[at + n]));
         let sector = u64::from(u32_at(12)) << 32 | u64::from(u32_at(8));
         let fua = through;
         match u32_at(0) {
             IN => {
                 let (offset, length) = self.range(sector, place.data.length())?;
-                Ok(Wanted::access(Access::Read, offset, length))
+                Ok(Wanted::access(Access::Read, offset, length, buffer))
             }
             OUT => {
                 let (offset, length) = self.range(sector, sent.length() - 16)?;
-                let payload = sent.read(memory, 16, length as usize)?;
+                buffer.resize(length as usize, 0);
+                sent.read(memory, 16, &mut buffer)?;
                 Ok(Wanted::Access {
                     access: Access::Write { fua },
                     offset,
                     length,
-                    payload,
+                    buffer,
                     holes: false,
                 })
             }
-            FLUSH => Ok(Wanted::access(Access::Flush, 0, 0)),
+            FLUSH => Ok(Wanted::access(Access::Flush, 0, 0, buffer)),
             GET_ID if place.data.length() >= ID_BYTES as u64 => Ok(Wanted::Id),
             GET_ID => Err(STATUS_IOERR),
             DISCARD if !self.export.trims => Err(STATUS_UNSUPP),
@@ -169,7 +171,8 @@ impl Disk {
                 if sent.length() != 16 + 16 {
                     return Err(STATUS_UNSUPP);
                 }
-                let range = sent.read(memory, 16, 16)?;
+                let mut range = [0; 16];
+                sent.read(memory, 16, &mut range)?;
                 let u32_at = |at: usize| u32::from_le_bytes(std::array::from_fn(|n| range[at + n]));
                 let sector = u64::from(u32_at(4)) << 32 | u64::from(u32_at(0));
                 let (sectors, flags) = (u32_at(8), u32_at(12));
@@ -184,12 +187,13 @@ impl Disk {
                     return Err(STATUS_IOERR);
                 }
                 let (offset, length) = self.within(sector, u64::from(sectors) * SECTOR)?;
+                // Without bytes, zeros are written: then all legs are equal.
+                buffer.clear();
                 Ok(Wanted::Access {
                     access: Access::Write { fua },
                     offset,
                     length,
-                    // Without a payload, zeros are written: then all legs are equal.
-                    payload: Vec::new(),
+                    buffer,
                     holes: kind == DISCARD || (flags & 1 != 0 && self.export.trims),
                 })
             }
@@ -218,21 +222,111 @@ impl Disk {
     }
 }
 
+/// Room for a request, of any content.
+#[derive(Debug)]
+pub struct Room<'a> {
+    /// For what it sends, while it is read.
+    pub sent: &'a mut Segments,
+    /// For the place of its answer.
+    pub place: &'a mut Place,
+    /// For the bytes of a write; that of others is passed on.
+    pub buffer: Vec<u8>,
+}
+
+/// The table of a ring's descriptors, in the memory of the client.
+#[derive(Debug, Clone, Copy)]
+pub struct Table {
+    /// Where it begins.
+    pub at: GuestAddress,
+    /// Its entries.
+    pub size: u16,
+}
+
+/// The descriptors of a chain. It ends early if the chain is not valid.
+struct Chain<'a> {
+    memory: &'a GuestMemoryMmap,
+    table: Table,
+    next: u16,
+    /// Descriptors that may follow: more are a loop.
+    rest: u16,
+    indirect: bool,
+}
+
+impl<'a> Chain<'a> {
+    fn new(memory: &'a GuestMemoryMmap, table: Table, head: u16) -> Chain<'a> {
+        Chain {
+            memory,
+            table,
+            next: head,
+            rest: table.size,
+            indirect: false,
+        }
+    }
+
+    /// The descriptor whose turn it is.
+    fn here(&self) -> Option<Descriptor> {
+        let entry = size_of::<Descriptor>() as u64;
+        let inside = self.rest > 0 && self.next < self.table.size;
+        let at = (self.table.at.0.checked_add(u64::from(self.next) * entry)).filter(|_| inside)?;
+        self.memory.read_obj(GuestAddress(at)).ok()
+    }
+}
+
+impl Iterator for Chain<'_> {
+    type Item = Descriptor;
+
+    fn next(&mut self) -> Option<Descriptor> {
+        let mut descriptor = self.here()?;
+        if descriptor.refers_to_indirect_table() {
+            // The rest of the chain is there. A table refers to no other one.
+            let entry = size_of::<Descriptor>() as u32;
+            let whole = descriptor.len().is_multiple_of(entry) && !self.indirect;
+            let size = u16::try_from(descriptor.len() / entry).ok();
+            let size = size.filter(|_| whole)?;
+            let table = Table {
+                at: descriptor.addr(),
+                size,
+            };
+            *self = Chain {
+                indirect: true,
+                ..Chain::new(self.memory, table, 0)
+            };
+            descriptor = self
+                .here()
+                .filter(|first| !first.refers_to_indirect_table())?;
+        }
+        self.rest = match descriptor.has_next() {
+            true => self.rest - 1,
+            false => 0,
+        };
+        self.next = descriptor.next();
+        Some(descriptor)
+    }
+}
+
 /// Parts of a client's memory: addresses, and lengths in bytes.
 #[derive(Debug, Default)]
-struct Segments(Vec<(GuestAddress, u32)>);
+pub struct Segments(Vec<(GuestAddress, u32)>);
 
 impl Segments {
     fn length(&self) -> u64 {
         self.0.iter().map(|(_, length)| u64::from(*length)).sum()
     }
 
+    /// Adds one. Beyond what any request may have, the last one is replaced.
+    fn add(&mut self, segment: (GuestAddress, u32)) {
+        if self.0.len() > MOST_SEGMENTS as usize + 2 {
+            self.0.pop();
+        }
+        self.0.push(segment);
+    }
+
     /// Copies a range.
-    fn read(&self, memory: &GuestMemoryMmap, skip: usize, length: usize) -> Result<Vec<u8>, u8> {
+    fn read(&self, memory: &GuestMemoryMmap, skip: usize, bytes: &mut [u8]) -> Result<(), u8> {
+        let length = bytes.len();
         if self.length() < (skip + length) as u64 {
             return Err(STATUS_IOERR);
         }
-        let mut bytes = vec![0; length];
         let (mut skip, mut done) = (skip, 0);
         for (address, segment) in &self.0 {
             let segment = *segment as usize;
@@ -246,7 +340,7 @@ impl Segments {
             }
             done += count;
         }
-        Ok(bytes)
+        Ok(())
     }
 
     /// Writes bytes, as many as fit.
@@ -262,15 +356,6 @@ impl Segments {
     }
 }
 
-/// A request that was read.
-#[derive(Debug)]
-pub struct Taken {
-    /// What it asks for.
-    pub wanted: Wanted,
-    /// Where the answer goes.
-    pub place: Place,
-}
-
 /// What a request asks for.
 #[derive(Debug)]
 pub enum Wanted {
@@ -282,8 +367,8 @@ pub enum Wanted {
         offset: u64,
         /// Length, bytes.
         length: u32,
-        /// The bytes of a write; empty: zeros.
-        payload: Vec<u8>,
+        /// The bytes of a write; empty: zeros. Of others, any content.
+        buffer: Vec<u8>,
         /// Whether zeros may be holes.
         holes: bool,
     },
@@ -294,12 +379,12 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    fn access(access: Access, offset: u64, length: u32) -> Wanted {
+    fn access(access: Access, offset: u64, length: u32, buffer: Vec<u8>) -> Wanted {
         Wanted::Access {
             access,
             offset,
             length,
-            payload: Vec::new(),
+            buffer,
             holes: false,
         }
     }
@@ -308,14 +393,18 @@ impl Wanted {
     pub fn bytes(&self) -> usize {
         match self {
             Wanted::Access { access, length, .. } if *access == Access::Read => *length as usize,
-            Wanted::Access { payload, .. } => payload.len(),
+            Wanted::Access {
+                access: Access::Write { .. },
+                buffer,
+                ..
+            } => buffer.len(),
             _ => 0,
         }
     }
 }
 
 /// Where the answer to a request goes in the memory of the client.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Place {
     data: Segments,
     status: GuestAddress,
@@ -351,17 +440,19 @@ impl Place {
 }
 
 /// The parts that a chain sends, and the place for its answer: its last byte is the status. `None`: it has none, or is not valid.
-fn parts(chain: DescriptorChain<&GuestMemoryMmap>) -> Option<(Segments, Place)> {
-    let (mut sent, mut data) = (Segments::default(), Segments::default());
+fn parts(chain: Chain<'_>, sent: &mut Segments, place: &mut Place) -> Option<()> {
+    sent.0.clear();
+    let data = &mut place.data;
+    data.0.clear();
     let mut more = true;
     for descriptor in chain {
         more = descriptor.has_next();
         let part = (descriptor.addr(), descriptor.len());
         match descriptor.is_write_only() {
-            true => data.0.push(part),
+            true => data.add(part),
             // What a device reads comes first.
             false if !data.0.is_empty() => return None,
-            false => sent.0.push(part),
+            false => sent.add(part),
         }
     }
     // The chain goes on, but it is a loop, or leaves the table.
@@ -369,11 +460,11 @@ fn parts(chain: DescriptorChain<&GuestMemoryMmap>) -> Option<(Segments, Place)> 
         return None;
     }
     let (address, length) = data.0.pop()?;
-    let status = GuestAddress(address.0.checked_add(u64::from(length).checked_sub(1)?)?);
+    place.status = GuestAddress(address.0.checked_add(u64::from(length).checked_sub(1)?)?);
     if length > 1 {
         data.0.push((address, length - 1));
     }
-    Some((sent, Place { data, status }))
+    Some(())
 }
 
 #[cfg(test)]

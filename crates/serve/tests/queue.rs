@@ -56,7 +56,7 @@ fn served<T>(
         leg.delay = delay.map(|disk| Box::new(Disk::of(&disk.parse().unwrap(), 1)));
     }
     let mirror = found.mirror(Settings::default());
-    let (handle, inbox) = queue::channel().unwrap();
+    let (handle, inbox) = queue::channel(4).unwrap();
     let settings = queue::Settings {
         policy: PolicyKind::Adaptive,
         leg_timeout_ns: u64::MAX,
@@ -124,6 +124,8 @@ fn request(access: Access, offset: u64, length: u32, payload: Vec<u8>, reply: &R
         holes: false,
         cookie: offset,
         reply: reply.clone(),
+        queue: 0,
+        failed: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Subcommand, ValueEnum, ValueHint, value_parser};
 use iodyno_mirror::PolicyKind;
 use iodyno_model::SimDisk;
 use iodyno_serve::fuse::Transport;
@@ -227,6 +227,14 @@ pub(crate) struct ServeMirrorArgs {
     /// How the kernel sends requests for the file of `--fuse`.
     #[arg(long, value_enum, value_name = "TRANSPORT", default_value_t = FuseTransport::Auto, requires = "fuse")]
     pub(crate) fuse_transport: FuseTransport,
+
+    /// Number of queues: connections that read from legs on threads of their own, from 0 to 63.
+    ///
+    /// Each connection by NBD, and each client of vhost-user with all of its rings, takes a free queue. Each queue has a state of the read
+    /// policy of its own, and needs 10 MiB of memory for each leg, at most 40 MiB. Other connections, writes, and reads of ranges in
+    /// which legs may differ are served by the thread of the mirror.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u32).range(0..=63))]
+    pub(crate) queues: u32,
 
     /// Start even if legs in sync are missing. They have to be copied to completely when they return.
     #[arg(long)]

@@ -386,7 +386,7 @@ fn scrub(args: &MirrorScrubArgs, context: &Context) -> Result<Exit, Failure> {
     }
     let open = legs::descriptors(&found.assembly, &legs).map_err(Failure::one)?;
     let mirror = found.mirror(Settings::default());
-    let (handle, inbox) = queue::channel().map_err(no_ring)?;
+    let (handle, inbox) = queue::channel(0).map_err(no_ring)?;
     let interrupted = Arc::new(Mutex::new(false));
     let seen = Arc::clone(&interrupted);
     let _watch = signals::watch(move |caught| {

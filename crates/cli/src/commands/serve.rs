@@ -99,7 +99,8 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
             reason(error)
         )))
     };
-    let (handle, inbox) = queue::channel().map_err(|error| cannot("create an eventfd", &error))?;
+    let (handle, inbox) =
+        queue::channel(args.queues).map_err(|error| cannot("create an eventfd", &error))?;
     let stopper = handle.clone();
     let control = Control::start(uuid, geometry, legs, served.clone(), handle.clone());
     if let Err(error) = &control {

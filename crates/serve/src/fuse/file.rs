@@ -315,6 +315,8 @@ impl FileWorker {
             holes: asked.holes,
             cookie,
             reply: self.reply.clone(),
+            queue: 0,
+            failed: None,
         });
     }
 }

@@ -1,5 +1,4 @@
 use proptest::prelude::*;
-use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::Address;
 
 use super::*;
@@ -16,8 +15,6 @@ const DISK: Disk = Disk {
 };
 const MEMORY: usize = 4 << 20;
 const TABLE: u64 = 0;
-const AVAILABLE: u64 = 0x1000;
-const USED: u64 = 0x2000;
 const INDIRECT: u64 = 0x3000;
 const HEADER: u64 = 0x4000;
 const STATUS: u64 = 0x5000;
@@ -41,22 +38,30 @@ fn put(memory: &GuestMemoryMmap, table: u64, descriptors: &[(u64, u32, u16, u16)
     }
 }
 
-/// What is taken from a ring that offers the chain that begins with descriptor 0.
+struct Taken {
+    wanted: Wanted,
+    place: Place,
+}
+
+/// The request whose chain begins with descriptor 0.
 fn taken(memory: &GuestMemoryMmap, disk: &Disk, through: bool) -> Option<Taken> {
-    let mut queue = Queue::new(64).unwrap();
-    queue
-        .try_set_desc_table_address(GuestAddress(TABLE))
-        .unwrap();
-    queue
-        .try_set_avail_ring_address(GuestAddress(AVAILABLE))
-        .unwrap();
-    queue.try_set_used_ring_address(GuestAddress(USED)).unwrap();
-    queue.set_ready(true);
-    memory
-        .write_slice(&[0, 0, 1, 0, 0, 0], GuestAddress(AVAILABLE))
-        .unwrap();
-    let chain = queue.iter(memory).unwrap().next().unwrap();
-    disk.request(memory, chain, through)
+    let table = super::Table {
+        at: GuestAddress(TABLE),
+        size: 64,
+    };
+    // What earlier requests left.
+    let mut sent = Segments(vec![(GuestAddress(1), 2)]);
+    let mut place = Place {
+        data: Segments(vec![(GuestAddress(3), 4)]),
+        status: GuestAddress(5),
+    };
+    let room = Room {
+        sent: &mut sent,
+        place: &mut place,
+        buffer: vec![7; 2000],
+    };
+    let wanted = disk.request(memory, table, 0, through, room);
+    wanted.map(|wanted| Taken { wanted, place })
 }
 
 fn header(memory: &GuestMemoryMmap, kind: u32, sector: u64) {
@@ -167,9 +172,7 @@ fn the_data_of_a_write_are_gathered_from_segments_of_any_length_and_copied() {
     let zeros = [0; 2048];
     memory.write_slice(&zeros, GuestAddress(HEADER)).unwrap();
     match taken.wanted {
-        Wanted::Access {
-            offset, payload, ..
-        } => assert_eq!((offset, payload), (1024, data)),
+        Wanted::Access { offset, buffer, .. } => assert_eq!((offset, buffer), (1024, data)),
         other => panic!("{other:?}"),
     }
     assert_eq!(taken.place.answer(&memory, Err(5)), 1);
@@ -225,11 +228,11 @@ fn ranges_are_discarded_and_zeroed_with_the_flags_of_the_protocol() {
             Wanted::Access {
                 offset,
                 length,
-                payload,
+                buffer,
                 holes,
                 ..
             } => {
-                assert!(payload.is_empty());
+                assert!(buffer.is_empty());
                 Ok((offset, length, holes))
             }
             Wanted::Refused(status) => Err(status),
