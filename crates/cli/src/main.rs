@@ -85,6 +85,7 @@ fn main() -> ExitCode {
         Command::List(args) => commands::list(args, &context),
         Command::Show(args) => commands::show(args, &context),
         Command::Compare(args) => commands::compare(args, &context),
+        Command::Explain(args) => commands::explain(args, &context),
         Command::Name(args) => commands::name(args, &context),
         Command::Delete(args) => commands::delete(args, &context),
         Command::History(args) => commands::history(args, &context),

@@ -11,7 +11,7 @@ use iodyno_store::{SqliteStore, Store};
 use iodyno_units::counted;
 
 use crate::args::ExperimentArgs;
-use crate::commands::{Judged, closing, judge};
+use crate::commands::{Judged, closing, judge, reasons};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::experiment::{Begin, EndedRun, RunObserver, carry_out};
@@ -78,6 +78,13 @@ pub(crate) fn measure(
         false => {
             if let Some(judged) = &verdict {
                 write_out(judged.text(&Shown::default(), context.style_out()) + "\n")?;
+                if let Judged::Compared(_) = judged {
+                    let run = store.run(ended_run.end.handle.id)?;
+                    let runs = std::slice::from_ref(&run);
+                    let why = reasons(store, runs, None, context.style_out());
+                    // The verdict does not depend on it.
+                    write_out(why.map(|why| why + "\n").unwrap_or_default())?;
+                }
                 if plan.table.is_some() {
                     let run = store.run(ended_run.end.handle.id)?;
                     let trials = observations(store, &run)?;

@@ -8,6 +8,7 @@ mod compare;
 mod curves;
 mod devices;
 mod doctor;
+mod explain;
 mod findings;
 mod history;
 mod kind;
@@ -29,6 +30,7 @@ pub use compare::{
 };
 pub use curves::curves;
 pub use doctor::examine;
+pub use explain::{costs, explain};
 pub use findings::findings;
 pub use history::history;
 pub use observe::{ByNode, JOB, NODE, observe, observe_imported, observe_jobs, observe_nodes};

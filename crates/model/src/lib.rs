@@ -15,6 +15,7 @@ mod environment;
 mod errno;
 mod errors;
 mod examination;
+mod explanation;
 mod export;
 mod files;
 mod finding;
@@ -76,6 +77,9 @@ pub use environment::{
 pub use errno::errno_name;
 pub use errors::ErrorPolicy;
 pub use examination::{Check, CheckState, FigureColumn, FigureRow, FigureTable};
+pub use explanation::{
+    Cause, Change, Contrast, Costs, DeviceCosts, Equation, Explained, Explanation, HostCores, Term,
+};
 pub use export::{ExportServer, ExportUri};
 pub use files::{Amount, Fallocate, FileService, Files};
 pub use finding::{Finding, FindingKind, Weight};

@@ -11,6 +11,7 @@ mod csv;
 pub mod diagnostic;
 mod digits;
 pub mod doctor;
+pub mod explain;
 pub mod fio;
 pub mod fsbench;
 pub mod imported;

@@ -13,6 +13,7 @@ mod autocorrelation;
 mod bootstrap;
 mod change_points;
 mod compare;
+mod correlation;
 mod distributions;
 mod effect;
 mod energy;
@@ -45,6 +46,7 @@ pub use change_points::{ChangePoint, ChangePointOptions, Segment, Segmentation, 
 pub use compare::{
     PairedComparison, UnpairedComparison, compare_paired, compare_unpaired, log_ratios,
 };
+pub use correlation::rank_correlation;
 pub use distributions::{normal_cdf, normal_quantile, student_t_quantile, student_t_two_sided_p};
 pub use effect::cliffs_delta;
 pub use equivalence::{

@@ -41,8 +41,9 @@ pub(crate) use percent::Percent;
 pub(crate) use run::RunArgs;
 pub(crate) use sampling::{SamplingArgs, each_once};
 pub(crate) use stored::{
-    CompareArgs, CompareFormat, DeleteArgs, ExportArgs, ExportFormat, FailOn, Format, HistoryArgs,
-    ImportArgs, ListArgs, NameArgs, PlotArgs, ReportArgs, ReportFormat, ShowArgs, UnitChoice,
+    CompareArgs, CompareFormat, DeleteArgs, ExplainArgs, ExplainFormat, ExportArgs, ExportFormat,
+    FailOn, Format, HistoryArgs, ImportArgs, ListArgs, NameArgs, PlotArgs, ReportArgs,
+    ReportFormat, ShowArgs, UnitChoice,
 };
 pub(crate) use tools::{CheckArgs, CleanArgs, CompletionsArgs, ManArgs, NodeArgs};
 
@@ -66,6 +67,7 @@ Examples:
   iodyno list                             List the stored runs
   iodyno show last                        Show the last run
   iodyno compare last                     Compare the configurations of the last run
+  iodyno explain last                     Show what makes a configuration slower
   iodyno show last --series disk          Show disk statistics during the last run
   iodyno doctor /mnt/data                 Check whether the host is fit for benchmarks
 
@@ -133,6 +135,7 @@ pub(crate) enum Command {
     List(ListArgs),
     Show(ShowArgs),
     Compare(CompareArgs),
+    Explain(ExplainArgs),
     #[command(alias = "rename")]
     Name(NameArgs),
     #[command(aliases = ["rm", "remove"])]

@@ -442,3 +442,59 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) fail_on: Option<FailOn>,
 }
+
+/// Explain why one configuration is faster than another.
+///
+/// Splits the ratio of each comparison into parts that add up to it: CPU time and waits of the workers, requests at the devices and
+/// their times, syncs. Parts that account for the ratio come first, each with its share, the test over all rounds, and
+/// candidates for its cause: settings and statistics of the host that differ as well. A comparison that is not
+/// comparable is explained in the same way.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  iodyno explain last                     Explain all comparisons of the last run
+  iodyno explain last zfs randread        Only the candidate `zfs` in the row `randread`
+  iodyno explain 5 --against 3            Explain run 5 against run 3
+  iodyno explain 7 --metric read.mean --format markdown")]
+pub(crate) struct ExplainArgs {
+    /// The run: a number, `last`, `last~1`, a name, or the beginning of an id.
+    #[arg(value_name = "RUN")]
+    pub(crate) run: String,
+
+    /// Explain only comparisons with these names: of configurations, workloads, or other values of columns and rows.
+    #[arg(value_name = "CELL")]
+    pub(crate) cells: Vec<String>,
+
+    /// Explain the run against this one, the baseline.
+    #[arg(long, value_name = "RUN")]
+    pub(crate) against: Option<String>,
+
+    /// Metric to explain [default: that of the comparison].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) metric: Option<String>,
+
+    /// The value of the compared dimension that the others are compared with [default: the first].
+    #[arg(long, value_name = "VALUE")]
+    pub(crate) baseline: Option<String>,
+
+    /// Output format.
+    #[arg(long, value_enum, default_value_t = ExplainFormat::Text)]
+    pub(crate) format: ExplainFormat,
+
+    /// Print JSON; short for `--format json`.
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+}
+
+/// Formats of `explain`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExplainFormat {
+    /// Text for people.
+    Text,
+    /// Markdown.
+    Markdown,
+    /// AsciiDoc.
+    Asciidoc,
+    /// JSON.
+    Json,
+}

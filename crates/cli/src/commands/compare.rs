@@ -12,6 +12,7 @@ use iodyno_report::{Style, compare as draw};
 use iodyno_store::{Run, SqliteStore, Store};
 
 use crate::args::{CompareArgs, CompareFormat, FailOn, UnitChoice};
+use crate::commands::explain::reasons;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -123,7 +124,15 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         CompareFormat::Text if table.is_some() => {
             draw::closing_table(comparison, &shown, context.style_out())
         }
-        CompareFormat::Text => judged.text(&shown, context.style_out()),
+        CompareFormat::Text => {
+            let text = judged.text(&shown, context.style_out());
+            // Those of single jobs or nodes have no host of their own.
+            let why = match by {
+                (false, false) => reasons(&store, &runs, Some(&question), context.style_out())?,
+                _ => String::new(),
+            };
+            text + &why
+        }
         CompareFormat::Markdown => draw::markdown(comparison, &shown),
         CompareFormat::Asciidoc => draw::asciidoc(comparison, &shown),
         CompareFormat::Csv => draw::csv(comparison),
@@ -631,7 +640,7 @@ fn noise(again: &Comparison) -> Option<draw::Again> {
     })
 }
 
-fn faults(error: &iodyno_judge::CompareError) -> Vec<Diagnostic> {
+pub(super) fn faults(error: &iodyno_judge::CompareError) -> Vec<Diagnostic> {
     let faults = error.faults.iter();
     faults
         .map(|fault| Diagnostic::error(fault.to_string()))
@@ -656,7 +665,7 @@ fn headings(runs: &[Run]) -> BTreeMap<String, String> {
     pairs.filter(|_| own).collect()
 }
 
-fn title(runs: &[Run]) -> String {
+pub(super) fn title(runs: &[Run]) -> String {
     match runs {
         [run] => format!("{}, {}", run.plan.name, run_name(run)),
         [baseline, others @ ..] => {

@@ -6,6 +6,7 @@ mod compare;
 mod completions;
 mod delete;
 mod doctor;
+mod explain;
 mod export;
 #[cfg(feature = "fileserver")]
 mod file_server;
@@ -32,6 +33,7 @@ pub(crate) use compare::{Judged, closing, compare, judge, searches_of};
 pub(crate) use completions::completions;
 pub(crate) use delete::{delete, name};
 pub(crate) use doctor::doctor;
+pub(crate) use explain::{explain, reasons};
 pub(crate) use export::export;
 pub(crate) use fileio::fileio;
 pub(crate) use fio::fio;

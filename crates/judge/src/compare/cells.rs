@@ -25,6 +25,9 @@ pub(super) struct Prepared<'r, 't, 'a> {
     gathered: Vec<Vec<Gathered<'a>>>,
 }
 
+/// The name of a row, and the trials of its baseline and of a candidate.
+pub(super) type TwoSides<'p, 'a> = (&'p Vec<String>, &'p Gathered<'a>, &'p Gathered<'a>);
+
 /// A cell before the correction for multiple comparisons.
 pub(super) struct Draft {
     /// Purpose of its row.
@@ -106,6 +109,14 @@ impl<'a> Prepared<'_, '_, 'a> {
         common.map_or(String::new(), |name| {
             format!("; both sides have {name}: add `--metric {name}`")
         })
+    }
+
+    /// The name of the row, and the trials of the baseline and of a column that count; `None` for a family.
+    pub(super) fn two(&self, column: usize) -> Option<TwoSides<'_, 'a>> {
+        match self.gathered.as_slice() {
+            [sides] => Some((&self.asked.row.name, &sides[0], &sides[column])),
+            _ => None,
+        }
     }
 
     /// The trials of a column that count.

@@ -31,7 +31,7 @@ mod verdict;
 mod whole;
 mod words;
 
-use iodyno_model::{Claim, Comparison, Observation, Question};
+use iodyno_model::{Claim, Comparison, Difference, Observation, Pairing, Question};
 
 pub use claims::check_claims;
 pub use defaults::{default_rows, distinguishing_runs, likeliest_axis};
@@ -41,6 +41,7 @@ pub use projection::{
     TooFewRounds, can_decide, comparable, default_rounds, primaries, question_of, widest_interval,
     without_searches,
 };
+pub(crate) use sides::Counted;
 pub(crate) use words::regimes;
 
 /// Compares trials as `question` requests, and checks printed `claims` against them.
@@ -53,6 +54,27 @@ pub fn compare(
     question: &Question,
     claims: &[Claim],
 ) -> Result<Comparison, CompareError> {
+    let (mut comparison, _) = compared(name, observations, question)?;
+    comparison.claims = check_claims(claims, observations);
+    Ok(comparison)
+}
+
+/// A candidate in a row by the row's first metric, with the trials behind it.
+pub(crate) struct Cell<'a> {
+    /// Its place in the comparison: row and candidate.
+    pub(crate) place: (usize, usize),
+    /// The trials of the baseline and of the candidate that count, with their values; if they are paired, in the same order.
+    pub(crate) sides: (Vec<Counted<'a>>, Vec<Counted<'a>>),
+    /// The facts in which the sides differ, with the attribute under test.
+    pub(crate) differing: Vec<Difference>,
+}
+
+/// A comparison without claims, and the trials of its cells. Families and further metrics have none.
+pub(crate) fn compared<'a>(
+    name: &str,
+    observations: &'a [Observation],
+    question: &Question,
+) -> Result<(Comparison, Vec<Cell<'a>>), CompareError> {
     let question = normalised(question);
     let table = grouping::group(observations, &question)?;
     let question = Question {
@@ -71,9 +93,25 @@ pub fn compare(
         &floors,
         (&table.columns, &question),
     );
-    let mut comparison = whole::comparison(name, &question, &table, built);
-    comparison.claims = check_claims(claims, observations);
-    Ok(comparison)
+    let mut with_trials: Vec<Cell> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    for (row, prepared) in prepared.iter().enumerate() {
+        for (candidate, facts) in built[row].facts.iter().enumerate() {
+            let Some((name, baseline, side)) = prepared.two(candidate + 1) else {
+                continue;
+            };
+            if seen.insert((name.clone(), candidate)) {
+                let paired = built[row].row.cells[candidate].pairing == Pairing::Paired;
+                with_trials.push(Cell {
+                    place: (row, candidate),
+                    sides: sides::both(baseline, side, paired),
+                    differing: facts.differing.clone(),
+                });
+            }
+        }
+    }
+    let comparison = whole::comparison(name, &question, &table, built);
+    Ok((comparison, with_trials))
 }
 
 /// A dimension cannot be used for both columns and rows: each row would have one column. Dimensions that are printed

@@ -6,17 +6,17 @@ use iodyno_model::{Metric, Observation, Verdict};
 use iodyno_units::counted;
 
 /// Run and round, which are common to trials that are paired.
-pub(super) type Together<'a> = (&'a str, u32);
+pub(crate) type Together<'a> = (&'a str, u32);
 
 /// A trial that counts.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Counted<'a> {
+pub(crate) struct Counted<'a> {
     /// Run and round; `None` if rounds do not apply.
-    pub(super) together: Option<Together<'a>>,
+    pub(crate) together: Option<Together<'a>>,
     /// In the metric's unit.
-    pub(super) value: f64,
+    pub(crate) value: f64,
     /// The trial.
-    pub(super) observation: &'a Observation,
+    pub(crate) observation: &'a Observation,
 }
 
 /// The trials of one side by one metric.
@@ -56,6 +56,23 @@ impl Gathered<'_> {
             }
         }
     }
+}
+
+/// The trials of both sides that count; `paired`: those of the rounds that both have, in the same order.
+pub(super) fn both<'a>(
+    baseline: &Gathered<'a>,
+    candidate: &Gathered<'a>,
+    paired: bool,
+) -> (Vec<Counted<'a>>, Vec<Counted<'a>>) {
+    if !paired {
+        return (baseline.counted.clone(), candidate.counted.clone());
+    }
+    let partner = |one: &Counted<'a>| {
+        let mut others = candidate.counted.iter();
+        let partner = others.find(|other| one.together.is_some() && other.together == one.together);
+        partner.map(|partner| (*one, *partner))
+    };
+    baseline.counted.iter().filter_map(partner).unzip()
 }
 
 /// The trials of a side that count by `metric`: none if any trial withholds it. If a round was repeated, its last

@@ -207,7 +207,7 @@ fn throttled(evidence: &Evidence) -> Option<Finding> {
 }
 
 /// Bytes that are dirty or in write-back, and the number of bytes from which writers wait.
-fn dirty(row: &View) -> Option<(u64, u64)> {
+pub(crate) fn dirty(row: &View) -> Option<(u64, u64)> {
     let dirty = sum([row.count("dirty")?, row.count("writeback")?]);
     let (background, limit) = (row.count("dirty_background")?, row.count("dirty_limit")?);
     (limit > 0).then(|| (dirty, background.midpoint(limit)))

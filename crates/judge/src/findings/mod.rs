@@ -34,6 +34,7 @@ use iodyno_model::{
 
 pub(crate) use host::{FAST_SOURCES, STEAL_PERCENT};
 pub(crate) use interrupts::on_one_cpu;
+pub(crate) use memory::dirty;
 
 use crate::observe::ByNode;
 use crate::series::{measured, totals};

@@ -52,6 +52,7 @@ pub use searches::{
 };
 pub use text::{claims, closing_table, text};
 pub use words::{Counts, summary_counts, verdict_words};
+pub(crate) use words::{short as verdict_short, tag as verdict_tag};
 
 /// How tables print a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

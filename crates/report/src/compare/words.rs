@@ -101,7 +101,7 @@ fn unit(pairing: Pairing) -> &'static str {
 }
 
 /// The text at the beginning of a verdict.
-pub(super) fn short(verdict: &Verdict) -> &'static str {
+pub(crate) fn short(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "FASTER",
         Verdict::Slower => "SLOWER",
@@ -115,7 +115,7 @@ pub(super) fn short(verdict: &Verdict) -> &'static str {
 }
 
 /// The name of a verdict in CSV and JSON.
-pub(super) fn tag(verdict: &Verdict) -> &'static str {
+pub(crate) fn tag(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "faster",
         Verdict::Slower => "slower",

@@ -1,0 +1,258 @@
+//! What may be behind a part of the ratio: facts that differ and series that differ, by what they act on.
+//!
+//! A fact is named only beside a measured quantity on which it acts, and as a candidate: that both differ does not show that one is the reason
+//! of the other.
+
+use iodyno_model::{Cause, Change, Contrast, Difference, FactClass, Observation};
+
+use super::quantity::{Quantity, SERIES};
+
+/// What a fact or a series acts on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Acts {
+    /// Bytes of the jobs for each op.
+    Bytes,
+    /// How much reaches the devices.
+    Amount,
+    /// The size of requests at the devices.
+    Size,
+    /// The time of requests.
+    Time,
+    /// CPU time of workers and servers.
+    Cpu,
+    /// Waits for a CPU.
+    CpuWait,
+    /// Waits above the devices.
+    Waits,
+    /// Syncs.
+    Syncs,
+    /// Ops and requests in parallel.
+    Parallel,
+}
+
+use Acts::{Amount, Bytes, Cpu, CpuWait, Parallel, Size, Syncs, Time, Waits};
+
+/// What each quantity is changed by.
+fn changed_by(quantity: Quantity) -> &'static [Acts] {
+    match quantity {
+        Quantity::Workers | Quantity::Overlap => &[Parallel],
+        Quantity::Work => &[Bytes],
+        Quantity::Rest => &[Syncs, Waits],
+        Quantity::UserCpu | Quantity::KernelCpu | Quantity::ServerCpu => &[Cpu],
+        Quantity::CpuWait => &[CpuWait],
+        Quantity::OtherWaits | Quantity::LimitTime | Quantity::LimitInterval => &[Waits],
+        Quantity::LimitWaits => &[Waits, Amount],
+        Quantity::InSyncs | Quantity::Syncs => &[Syncs],
+        Quantity::SyncTime => &[Syncs, Time],
+        Quantity::BesideSyncs => &[],
+        Quantity::AtDevice(_) | Quantity::InQueue(_) | Quantity::InDevice(_) => &[Amount, Time],
+        Quantity::Bytes => &[Bytes],
+        Quantity::Amplification(_) => &[Amount],
+        Quantity::Requests(3) => &[Syncs, Amount],
+        Quantity::Requests(_) => &[Amount, Size],
+        Quantity::BetweenLayers(_)
+        | Quantity::Await(_)
+        | Quantity::QueueTime(_)
+        | Quantity::DeviceTime(_)
+        | Quantity::ByteTime(_)
+        | Quantity::ByteInterval(_)
+        | Quantity::Interval(_) => &[Time, Size],
+        Quantity::Series(_) => &[],
+    }
+}
+
+/// Facts by name, and what they act on. Options of layers begin with the kind of the layer.
+const FACTS: &[(&str, &[Acts])] = &[
+    ("bs", &[Bytes, Size]),
+    ("block", &[Bytes, Size]),
+    ("rw", &[Amount, Size, Time]),
+    ("size", &[Amount, Time]),
+    ("file size", &[Amount, Time]),
+    ("memory", &[Amount, Waits]),
+    ("direct", &[Amount, Size, Cpu, Waits, Syncs]),
+    ("open flags", &[Amount, Size, Cpu, Waits, Syncs]),
+    ("content", &[Amount, Cpu]),
+    ("depth", &[Parallel, Time]),
+    ("jobs", &[Parallel, Time, CpuWait]),
+    ("threads", &[Parallel, Time, CpuWait]),
+    ("engine", &[Cpu, Parallel]),
+    ("rate", &[Waits]),
+    ("sync", &[Syncs, Waits, Amount]),
+    ("fsync", &[Syncs, Amount]),
+    ("fdatasync", &[Syncs, Amount]),
+    ("end_fsync", &[Syncs]),
+    ("cpus", &[Cpu, CpuWait]),
+    ("cpus_allowed", &[Cpu, CpuWait]),
+    ("cpu", &[Cpu]),
+    ("governor", &[Cpu]),
+    ("virtualisation", &[Cpu, Time, CpuWait]),
+    ("kernel", &[Cpu, Waits]),
+    ("iodyno", &[Cpu]),
+    ("requests traced", &[Cpu]),
+    ("settled", &[Amount]),
+    ("throttle", &[Waits, Time]),
+    ("delay", &[Time]),
+    ("dm", &[Time, Waits]),
+    ("md", &[Amount, Time]),
+    ("loop", &[Amount, Size, Time]),
+    ("zram", &[Time, Cpu]),
+    ("layers", &[Amount, Size, Time, Waits]),
+    ("stack", &[Amount, Size, Time, Waits]),
+    ("device", &[Time]),
+    ("scheduler", &[Time, Size]),
+    ("nr_requests", &[Time, Waits]),
+    ("max_sectors_kb", &[Size]),
+    ("read_ahead_kb", &[Amount, Size]),
+    ("write cache", &[Time, Syncs]),
+    ("setup", &[Amount, Time, Cpu, CpuWait, Waits]),
+    ("env", &[Amount, Time, Cpu, CpuWait, Waits]),
+];
+
+/// What a fact acts on.
+fn acts(fact: &Difference) -> &'static [Acts] {
+    let kind = fact.name.split('.').next().unwrap_or_default();
+    let named = |name: &str| FACTS.iter().find(|(known, _)| *known == name);
+    if let Some((_, acts)) = named(&fact.name).or_else(|| named(kind)) {
+        return acts;
+    }
+    if fact.name.starts_with("fsync") {
+        return &[Syncs, Amount];
+    }
+    match fact.class {
+        // File systems with their options.
+        FactClass::Target => &[Amount, Size, Cpu, Waits, Syncs],
+        FactClass::Host => &[Cpu, CpuWait],
+        FactClass::Program => &[Cpu],
+        FactClass::Workload => &[Amount],
+        FactClass::Ending => &[],
+    }
+}
+
+/// Facts of targets that all trials of one side have and none of the other: the options of a layer that only one side has.
+pub(super) fn one_sided(baseline: &[&Observation], candidate: &[&Observation]) -> Vec<Difference> {
+    let all = |name: &str, side: &[&Observation]| -> Option<String> {
+        let value = |trial: &&Observation| {
+            let mut facts = trial.facts.iter();
+            let fact = facts.find(|fact| fact.name == name)?;
+            Some(fact.value.clone())
+        };
+        let values: Option<Vec<String>> = side.iter().map(value).collect();
+        values?.into_iter().next()
+    };
+    let none = |name: &str, side: &[&Observation]| {
+        let mut facts = side.iter().flat_map(|trial| &trial.facts);
+        !facts.any(|fact| fact.name == name)
+    };
+    let mut found: Vec<Difference> = Vec::new();
+    let facts = baseline
+        .iter()
+        .chain(candidate)
+        .flat_map(|trial| &trial.facts);
+    for fact in facts.filter(|fact| fact.class == FactClass::Target) {
+        let name = fact.name.as_str();
+        let absent = || "none".to_owned();
+        let values = match (none(name, baseline), none(name, candidate)) {
+            (true, false) => all(name, candidate).map(|value| (absent(), value)),
+            (false, true) => all(name, baseline).map(|value| (value, absent())),
+            _ => None,
+        };
+        // An option that is not given, or has no effect, tells nothing.
+        let telling = |values: &(String, String)| {
+            let empty = ["none", "default", "no limit", "all"];
+            ![&values.0, &values.1]
+                .iter()
+                .all(|it| empty.contains(&it.as_str()))
+        };
+        if let Some(values) = values.filter(telling)
+            && found.iter().all(|known| known.name != fact.name)
+        {
+            found.push(Difference {
+                name: fact.name.clone(),
+                class: fact.class,
+                values,
+                axis: true,
+            });
+        }
+    }
+    found
+}
+
+/// Whether the fact can be behind a change of the quantity.
+pub(super) fn concerns(fact: &Difference, quantity: Quantity) -> bool {
+    let own = acts(fact);
+    changed_by(quantity).iter().any(|acts| own.contains(acts))
+}
+
+/// Series that can be behind a quantity, by name; a larger value makes ops slower.
+const BEHIND: &[(&str, &[Acts])] = &[
+    ("other_bytes", &[Time]),
+    ("read_request_size", &[Size]),
+    ("write_request_size", &[Size]),
+    ("read_amplification", &[Amount, Waits]),
+    ("write_amplification", &[Amount, Waits]),
+    ("io_limit", &[Waits, Time]),
+    ("dirty_throttled", &[Waits]),
+    ("reclaims", &[Waits, Cpu]),
+    ("refaults", &[Amount]),
+    ("memory_limit", &[Waits, Amount]),
+    ("cpu_quota", &[Waits, CpuWait]),
+    ("other_cpus", &[CpuWait, Cpu]),
+    ("stolen_cpus", &[CpuWait, Cpu]),
+    ("worker_switches", &[Cpu]),
+    ("interrupts", &[CpuWait]),
+    ("device_in_flight", &[Time]),
+];
+
+/// The facts and series that differ and can be behind a term. `slower`: the term makes the candidate slower.
+pub(super) fn behind(
+    quantity: Quantity,
+    slower: bool,
+    differing: &[Difference],
+    series: &[(Quantity, Contrast)],
+) -> Vec<Cause> {
+    let acts = changed_by(quantity);
+    let measured = series.iter().filter_map(|(own, contrast)| {
+        let Quantity::Series(place) = own else {
+            return None;
+        };
+        let name = SERIES[*place].name;
+        let (_, of) = BEHIND.iter().find(|(known, _)| *known == name)?;
+        let fits = contrast.differs
+            && is_notable(contrast)
+            && grows(contrast) == slower
+            && of.iter().any(|it| acts.contains(it));
+        fits.then(|| Cause::Series(contrast.clone()))
+    });
+    let facts = differing
+        .iter()
+        .filter(|fact| concerns(fact, quantity))
+        .map(cause);
+    // What was measured comes first: it is nearer to the term than a setting.
+    measured.chain(facts).collect()
+}
+
+pub(super) fn cause(fact: &Difference) -> Cause {
+    Cause::Fact {
+        name: fact.name.clone(),
+        values: fact.values.clone(),
+        axis: fact.axis,
+    }
+}
+
+fn grows(contrast: &Contrast) -> bool {
+    contrast.change.is_some_and(|change| match change {
+        Change::Ratio(ratio) => ratio.value > 1.0,
+        Change::Difference(difference) => difference.value > 0.0,
+    })
+}
+
+/// A smaller ratio is not worth a line.
+const LEAST_RATIO: f64 = 1.05;
+
+/// Whether the difference is large enough to be named.
+pub(super) fn is_notable(contrast: &Contrast) -> bool {
+    contrast.change.is_some_and(|change| match change {
+        Change::Ratio(ratio) => ratio.value.max(ratio.value.recip()) >= LEAST_RATIO,
+        Change::Difference(difference) => difference.value != 0.0,
+    })
+}

@@ -1,0 +1,290 @@
+//! The sentences of an explanation.
+
+use iodyno_model::{Cause, Change, Contrast, Explained, Pairing, SeriesUnit, Term};
+use iodyno_units::significant;
+
+use crate::compare::verdict_short;
+use crate::series::Scale;
+
+/// Causes named beside a term, at most.
+const MOST_CAUSES: usize = 4;
+
+/// The end of longer values is left out.
+const LONGEST_VALUE: usize = 64;
+
+/// `randread: zfs against ext4, iops: 0.36× [0.34, 0.38], SLOWER`.
+pub(super) fn title(explained: &Explained) -> String {
+    let row: Vec<&str> = explained
+        .row
+        .iter()
+        .map(String::as_str)
+        .filter(|name| !name.is_empty())
+        .collect();
+    let row = match row.is_empty() {
+        true => String::new(),
+        false => format!("{}: ", row.join(" ")),
+    };
+    let (baseline, candidate) = &explained.columns;
+    let ratio = explained.ratio.map_or("no ratio".to_owned(), |ratio| {
+        let interval = ratio.interval.map_or(String::new(), |(low, high)| {
+            format!(" [{}, {}]", significant(low), significant(high))
+        });
+        format!("{}×{interval}", significant(ratio.value))
+    });
+    // The reasons of a verdict are in the comparison.
+    let verdict = verdict_short(&explained.verdict);
+    format!(
+        "{row}{candidate} against {baseline} by {}: {ratio}, {verdict}",
+        explained.metric.name
+    )
+}
+
+/// Why the candidate differs, in a sentence: the largest part of the ratio, its share, and candidates for its cause.
+pub fn headline(explained: &Explained) -> String {
+    let candidate = &explained.columns.1;
+    if let Some(why) = &explained.without {
+        return format!("not explained: {why}");
+    }
+    let Some(ratio) = explained.ratio.map(|ratio| ratio.value) else {
+        return "not explained: there is no ratio".to_owned();
+    };
+    let Some(share) = explained.explained else {
+        let differing = explained.series.len();
+        return match differing {
+            0 => "no difference to explain".to_owned(),
+            _ => format!(
+                "no difference to explain; {} nevertheless",
+                match differing {
+                    1 => "1 quantity differs".to_owned(),
+                    count => format!("{count} quantities differ"),
+                }
+            ),
+        };
+    };
+    let speed = format!("{candidate} is {}×", significant(ratio));
+    let weak = match explained.rounds_needed {
+        Some(needed) => format!(
+            " (with {} the direction alone counts: {needed} would show it)",
+            rounds(explained)
+        ),
+        None => String::new(),
+    };
+    if explained.is_unexplained() {
+        let known = match share > 0.0 {
+            true => format!(
+                "{:.0} % of it follows from what was measured",
+                share * 100.0
+            ),
+            false => "nothing that was measured accounts for it".to_owned(),
+        };
+        let most = explained.terms.first();
+        let most = most.filter(|term| term.share.is_some_and(|share| share > 0.0));
+        let most = most.map_or(String::new(), |term| {
+            format!("; the largest part is {}", part(term, ratio))
+        });
+        return format!("{speed}: unexplained, {known}{most}{weak}");
+    }
+    let mut reasons = explained.reasons();
+    let first = reasons.next();
+    let mut text = first.map_or(String::new(), |term| {
+        let causes = named(term).map_or(String::new(), |causes| {
+            format!("; candidate cause: {causes}")
+        });
+        format!("{}{causes}", part(term, ratio))
+    });
+    if let Some(second) = reasons.next() {
+        text += &format!("; then {}", part(second, ratio));
+    }
+    format!("{speed}: {text}{weak}")
+}
+
+/// `3.10× as much of reads at the devices per op (2.9 of 2.8×)`.
+fn part(term: &Term, ratio: f64) -> String {
+    let contrast = &term.contrast;
+    let (one, other) = contrast.medians;
+    let values = format!(
+        "{} → {}",
+        with_unit(one, contrast.unit),
+        with_unit(other, contrast.unit)
+    );
+    let larger = |value: f64| value.max(value.recip());
+    let of = format!(
+        "{} of {}×",
+        significant(larger(term.factor.value)),
+        significant(larger(ratio))
+    );
+    format!("{}, {values} ({of})", contrast.words)
+}
+
+fn rounds(explained: &Explained) -> String {
+    match explained.pairing {
+        Pairing::Paired => iodyno_units::counted(explained.n.into(), "round"),
+        Pairing::Unpaired | Pairing::Runs => {
+            format!(
+                "{} a side",
+                iodyno_units::counted(explained.n.into(), "trial")
+            )
+        }
+    }
+}
+
+/// The candidates for the cause of a term, short ones.
+fn named(term: &Term) -> Option<String> {
+    let all: Vec<String> = term.causes.iter().map(cause).collect();
+    match all.as_slice() {
+        [] => None,
+        few if few.len() <= MOST_CAUSES => Some(few.join("; ")),
+        many => Some(format!(
+            "{}; {} more",
+            many[..MOST_CAUSES].join("; "),
+            many.len() - MOST_CAUSES
+        )),
+    }
+}
+
+fn cause(cause: &Cause) -> String {
+    match cause {
+        Cause::Fact { name, values, .. } => {
+            format!("{name}: {} → {}", short(&values.0), short(&values.1))
+        }
+        Cause::Series(contrast) => {
+            let (one, other) = contrast.medians;
+            format!(
+                "{} {} → {}",
+                contrast.words,
+                with_unit(one, contrast.unit),
+                with_unit(other, contrast.unit)
+            )
+        }
+    }
+}
+
+fn short(value: &str) -> String {
+    match value.char_indices().nth(LONGEST_VALUE) {
+        None => value.to_owned(),
+        Some((end, _)) => format!("{}…", &value[..end]),
+    }
+}
+
+/// What stands below a term.
+pub(super) fn causes(term: &Term) -> Option<String> {
+    let named = named(term)?;
+    Some(format!("candidate causes: {named}"))
+}
+
+/// Remarks below the tables.
+pub(super) fn remarks(explained: &Explained) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if let (Some(needed), true) = (explained.rounds_needed, explained.without.is_none()) {
+        remarks.push(format!(
+            "{} cannot show a difference over {} tested quantities at once, {needed} can; a quantity counts as different here if it is in \
+             every round",
+            rounds(explained),
+            explained.tested
+        ));
+    }
+    let facts: Vec<String> = explained.other_facts.iter().map(cause).collect();
+    if !facts.is_empty() {
+        remarks.push(format!(
+            "facts that differ and act on none of these parts: {}",
+            facts.join("; ")
+        ));
+    }
+    if !explained.lacking.is_empty() {
+        remarks.push(format!("not known: {}", explained.lacking.join("; ")));
+    }
+    remarks
+}
+
+/// The part's name; one that tells only where the time went is marked.
+pub(super) fn quantity(term: &Term) -> String {
+    match term.open {
+        true => format!("{} (where, not why)", term.contrast.words),
+        false => term.contrast.words.clone(),
+    }
+}
+
+/// `12.3 µs`.
+pub(super) fn with_unit(value: f64, unit: SeriesUnit) -> String {
+    let scale = Scale::of(unit, value);
+    let text = match (unit, value != 0.0 && value.abs() < 0.1) {
+        (SeriesUnit::Number, true) => significant(value).to_string(),
+        _ => scale.draw(Some(value)),
+    };
+    match scale.unit {
+        "" => text,
+        unit => format!("{text} {unit}"),
+    }
+}
+
+/// `3.10× [2.90, 3.30]`, or `+12.3 µs` where a side has none.
+pub(super) fn change(contrast: &Contrast) -> String {
+    match contrast.change {
+        None => String::new(),
+        Some(Change::Ratio(ratio)) => {
+            let interval = ratio.interval.map_or(String::new(), |(low, high)| {
+                format!(" [{}, {}]", significant(low), significant(high))
+            });
+            format!("{}×{interval}", significant(ratio.value))
+        }
+        Some(Change::Difference(difference)) => {
+            let sign = match difference.value < 0.0 {
+                true => "−",
+                false => "+",
+            };
+            format!("{sign}{}", with_unit(difference.value.abs(), contrast.unit))
+        }
+    }
+}
+
+pub(super) fn p(contrast: &Contrast) -> String {
+    contrast.adjusted_p.map_or(String::new(), |p| match p {
+        p if p < 0.001 => "<0.001".to_owned(),
+        p => format!("{p:.3}"),
+    })
+}
+
+/// `10/10`: in how many rounds it changed in this direction.
+pub(super) fn alike(contrast: &Contrast) -> String {
+    format!("{}/{}", contrast.agreeing.0, contrast.agreeing.1)
+}
+
+/// `−0.82 0.10`: the correlation with the metric over the trials of each side.
+pub(super) fn correlation(contrast: &Contrast) -> String {
+    let one = |value: Option<f64>| {
+        value.map_or("-".to_owned(), |value| {
+            format!("{value:.1}").replace('-', "−")
+        })
+    };
+    format!("{} {}", one(contrast.within.0), one(contrast.within.1))
+}
+
+/// `0.38×`.
+pub(super) fn factor(value: f64) -> String {
+    format!("{}×", significant(value))
+}
+
+/// `95 %`; empty without a difference.
+pub(super) fn share(share: Option<f64>) -> String {
+    share.map_or(String::new(), |share| {
+        format!("{:.0} %", share * 100.0).replace('-', "−")
+    })
+}
+
+/// `+3 %`.
+pub(super) fn signed_percent(share: f64) -> String {
+    match share {
+        share if share.abs() < 0.005 => "0 %".to_owned(),
+        share => format!("{:+.0} %", share * 100.0).replace('-', "−"),
+    }
+}
+
+/// `why: randread: zfs is 0.36×: …`.
+pub(super) fn line(explained: &Explained) -> String {
+    let row: Vec<&str> = explained.row.iter().map(String::as_str).collect();
+    let row = row.join(" ");
+    match row.trim() {
+        "" => format!("why: {}", headline(explained)),
+        row => format!("why: {row}: {}", headline(explained)),
+    }
+}
