@@ -4,7 +4,7 @@
 //! their legs. [`queue`] is the thread that runs the state machine of `iodyno_mirror` and performs its orders; the threads of queues read from
 //! legs by a [`reader`]. [`nbd`] is the
 //! protocol, without sockets; [`front`] serves it on a socket. [`vhost_user`] serves a virtual machine monitor, whose requests
-//! [`virtio_blk`] reads, in the [`client_memory`] that it shares. [`fuse`] has
+//! [`virtio_blk`] reads, in the [`client_memory`] that it shares; [`inflight`] records those in flight for the next server. [`fuse`] has
 //! the transports of FUSE, and serves a mirror as a file of this host. [`control`] changes and compares the legs of a mirror that is served.
 
 pub mod client_memory;
@@ -12,6 +12,7 @@ pub mod control;
 pub mod format;
 pub mod front;
 pub mod fuse;
+pub mod inflight;
 pub mod legs;
 pub mod nbd;
 pub mod queue;

@@ -8,10 +8,13 @@
 //!
 //! - Nothing in the memory of a client is used after its connection has ended. Requests in flight end as well; their answers are dropped.
 //! - A ring is stopped when all its requests in flight were answered.
+//! - If the client keeps a record of requests in flight ([`crate::inflight`]), each is recorded before it begins, until its answer can be
+//!   seen. A ring that starts with requests in its record carries them out first, in order of arrival.
 //! - A ring whose client breaks the rules is not used any more: its error event is signalled, and the other rings go on.
 //!
 //! A client that shortens a file of the memory that it shares ends the server (SIGBUS). It has to be a program that this user trusts.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::net::Shutdown;
@@ -34,6 +37,7 @@ use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::GuestAddress;
 
 use crate::client_memory::{ClientMemory, MOST_REGIONS, event, signal, unsupported};
+use crate::inflight::InFlightRecord;
 use crate::queue::{Handle, Reply, ReplyTo, Request};
 use crate::reader::{Ended, Outcome, Reader};
 use crate::virtio_blk::{Disk, MOST_QUEUES, Place, Room, Segments, Table, Wanted};
@@ -92,6 +96,7 @@ pub fn serve(
         writeback: true,
         memory: ClientMemory::default(),
         rings: rings.collect::<io::Result<_>>()?,
+        record: None,
         bytes: 0,
     }));
     let mut messages = BackendReqHandler::from_stream(stream, Arc::clone(&device));
@@ -142,6 +147,8 @@ struct Ring {
     answered: bool,
     /// There may be requests to take.
     due: bool,
+    /// Requests that another server has left, by the head of their chain: they are carried out first.
+    left: VecDeque<u16>,
 }
 
 #[derive(Debug, Default)]
@@ -166,6 +173,7 @@ impl Ring {
             count: 0,
             answered: false,
             due: false,
+            left: VecDeque::new(),
         })
     }
 
@@ -202,6 +210,8 @@ struct Device {
     writeback: bool,
     memory: ClientMemory,
     rings: Vec<Ring>,
+    /// What the client keeps for the next server.
+    record: Option<InFlightRecord>,
     /// Of all requests in flight.
     bytes: usize,
 }
@@ -345,6 +355,9 @@ impl Device {
             return Step::Full;
         }
         let ring = &mut self.rings[number];
+        if let Some(head) = ring.left.pop_front() {
+            return self.begin(number, head);
+        }
         let head = match ring.queue.iter(self.memory.guest()) {
             Ok(mut chains) => chains.next().map(|chain| chain.head_index()),
             Err(_) => {
@@ -369,6 +382,9 @@ impl Device {
         };
         let in_flight = (ring.in_flight.get_mut(usize::from(head)))
             .filter(|in_flight| !in_flight.used && head < table.size);
+        if let Some(record) = self.record.as_mut().filter(|_| in_flight.is_some()) {
+            record.begins(number as u16, head);
+        }
         let wanted = in_flight.and_then(|in_flight| {
             let room = Room {
                 sent: &mut self.sent,
@@ -452,9 +468,15 @@ impl Device {
     /// Gives a chain back to the client.
     fn used(&mut self, number: usize, head: u16, written: u32) {
         let ring = &mut self.rings[number];
+        if let Some(record) = &self.record {
+            record.ends(number as u16, head);
+        }
         match ring.queue.add_used(self.memory.guest(), head, written) {
             Ok(()) => ring.answered = true,
-            Err(_) => ring.give_up(),
+            Err(_) => return ring.give_up(),
+        }
+        if let Some(record) = &self.record {
+            record.ended(number as u16, head, ring.queue.next_used());
         }
     }
 
@@ -490,9 +512,37 @@ impl Device {
         ring.ok_or(Error::InvalidParam)
     }
 
+    /// A ring starts. What another server has left of it is carried out first; the client knows only what has ended.
+    fn take_over(&mut self, number: usize) {
+        let ring = &mut self.rings[number];
+        let Some(record) = self
+            .record
+            .as_mut()
+            .filter(|_| ring.placed && ring.count == 0)
+        else {
+            return;
+        };
+        let used = ring.queue.next_used();
+        ring.left = record.left(number as u16, used).into();
+        if !ring.left.is_empty() {
+            // Each of them was taken from the ring.
+            let taken = ring.left.len() as u16;
+            ring.queue.set_next_avail(used.wrapping_add(taken));
+        }
+    }
+
     fn stop(&mut self, number: u32) -> Result<()> {
         self.ring(number)?.queue.set_ready(false);
         self.drain(number as usize)
+    }
+}
+
+/// Queues and descriptors of a record of requests in flight.
+fn record_size(record: &VhostUserInflight) -> Result<(u16, u16)> {
+    let (queues, descriptors) = (record.num_queues, record.queue_size);
+    match (1..=MOST_QUEUES).contains(&queues) && (1..=MOST_DESCRIPTORS).contains(&descriptors) {
+        true => Ok((queues, descriptors)),
+        false => Err(Error::InvalidParam),
     }
 }
 
@@ -553,6 +603,7 @@ impl VhostUserBackendReqHandlerMut for Device {
         Ok(VhostUserProtocolFeatures::MQ
             | VhostUserProtocolFeatures::CONFIG
             | VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS
+            | VhostUserProtocolFeatures::INFLIGHT_SHMFD
             | VhostUserProtocolFeatures::RESET_DEVICE)
     }
 
@@ -639,6 +690,7 @@ impl VhostUserBackendReqHandlerMut for Device {
         let watched = FIRST_RING + u32::from(index);
         (self.reader.exchange(watched, &kick))
             .map_err(|error| Error::ReqHandlerError(io::Error::other(error)))?;
+        self.take_over(index.into());
         let ring = self.ring(index.into())?;
         ring.kick = Some(kick);
         ring.queue.set_ready(true);
@@ -692,15 +744,21 @@ impl VhostUserBackendReqHandlerMut for Device {
         unsupported()
     }
 
-    fn get_inflight_fd(
-        &mut self,
-        _inflight: &VhostUserInflight,
-    ) -> Result<(VhostUserInflight, File)> {
-        unsupported()
+    fn get_inflight_fd(&mut self, wanted: &VhostUserInflight) -> Result<(VhostUserInflight, File)> {
+        let (queues, descriptors) = record_size(wanted)?;
+        let made = InFlightRecord::create(queues, descriptors);
+        let (record, file, length) = made.map_err(Error::ReqHandlerError)?;
+        self.record = Some(record);
+        let told = VhostUserInflight::new(length, 0, queues, descriptors);
+        Ok((told, file))
     }
 
-    fn set_inflight_fd(&mut self, _inflight: &VhostUserInflight, _file: File) -> Result<()> {
-        unsupported()
+    fn set_inflight_fd(&mut self, record: &VhostUserInflight, file: File) -> Result<()> {
+        let (queues, descriptors) = record_size(record)?;
+        let (offset, length) = (record.mmap_offset, record.mmap_size);
+        let opened = InFlightRecord::open(file, offset, length, queues, descriptors);
+        self.record = Some(opened.map_err(Error::ReqHandlerError)?);
+        Ok(())
     }
 
     fn set_device_state_fd(
