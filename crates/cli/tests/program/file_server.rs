@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::harness::{Home, Running, fio, fuse_transports, wait_for};
+use crate::harness::{Home, Running, fio, fuse_transports, skip, wait_for};
 
 /// A server of the folder `shared`.
 fn serve(home: &Home, more: &[&str]) -> Running {
@@ -263,6 +263,57 @@ fn a_process_that_is_killed_while_it_waits_leaves_a_server_that_serves_others() 
             reader.wait().unwrap();
             assert_eq!(std::fs::read(&there).unwrap(), b"a file\n");
         }
+        ends(server, &home);
+    }
+}
+
+#[test]
+fn files_that_pass_through_are_read_and_written_without_the_server() {
+    for transport in fuse_transports() {
+        let home = Home::new();
+        let kind = rustix::fs::statfs(&home.work()).unwrap().f_type;
+        if kind == 0x794c_7630 {
+            return skip("files of overlayfs do not pass through");
+        }
+        let server = mounted(&home, transport, &["--passthrough", "--stats", "t"]);
+        let (mnt, shared) = (home.work().join("mnt"), home.work().join("shared"));
+        let data: Vec<u8> = (0..300_001u32).map(|at| ((at * 7) >> 5) as u8).collect();
+        // Created, written and read by several descriptors of different modes, one after the other and at the same time.
+        std::fs::write(mnt.join("long"), &data).unwrap();
+        assert!(std::fs::read(shared.join("long")).unwrap() == data);
+        let first = File::open(mnt.join("long")).unwrap();
+        let mut second = File::options().append(true).open(mnt.join("long")).unwrap();
+        second.write_all(b"more").unwrap();
+        assert_eq!(first.metadata().unwrap().len(), 300_005);
+        let mut read = [0; 10];
+        first.read_exact_at(&mut read[..6], 299_999).unwrap();
+        assert_eq!(read[2..6], *b"more");
+        second.set_len(5).unwrap();
+        assert_eq!(first.read_at(&mut read, 0).unwrap(), 5);
+        assert_eq!(shared.join("long").metadata().unwrap().len(), 5);
+        std::fs::remove_file(mnt.join("long")).unwrap();
+        assert_eq!(first.read_at(&mut read, 3).unwrap(), 2);
+        drop((first, second));
+        // Emptied as it is opened again; and what others write is seen at once.
+        std::fs::write(mnt.join("there"), b"other\n").unwrap();
+        assert_eq!(std::fs::read(shared.join("there")).unwrap(), b"other\n");
+        std::fs::write(shared.join("there"), b"third\n").unwrap();
+        assert_eq!(std::fs::read(mnt.join("there")).unwrap(), b"third\n");
+        let mut text = String::new();
+        let mut told = UnixStream::connect(home.work().join("t")).unwrap();
+        told.read_to_string(&mut text).unwrap();
+        let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let counted: BTreeSet<&str> = (told["opcodes"].as_array().unwrap().iter())
+            .filter_map(|counts| counts["opcode"].as_str())
+            .collect();
+        assert!(
+            counted.contains("OPEN") && counted.contains("CREATE"),
+            "{told}"
+        );
+        assert!(
+            !counted.contains("READ") && !counted.contains("WRITE"),
+            "{told}"
+        );
         ends(server, &home);
     }
 }

@@ -1,7 +1,6 @@
 //! Mirrors as files of this host: the server of FUSE.
 
 use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Signal;
