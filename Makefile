@@ -68,7 +68,7 @@ deny:
 	@cargo deny --version >/dev/null 2>&1 || cargo install --locked cargo-deny@$(DENY)
 	cargo deny --locked check bans licenses sources
 
-# For nodes: without the file server. Links musl and SQLite statically, which needs musl's C compiler. Without debug information the file
+# For nodes: without the file server and reports. Links musl and SQLite statically, which needs musl's C compiler. Without debug information the file
 # is small enough to copy around.
 static:
 	@command -v musl-gcc >/dev/null || { \

@@ -89,7 +89,9 @@ fn main() -> ExitCode {
         Command::Name(args) => commands::name(args, &context),
         Command::Delete(args) => commands::delete(args, &context),
         Command::History(args) => commands::history(args, &context),
+        #[cfg(feature = "charts")]
         Command::Report(args) => commands::report(args, &context),
+        #[cfg(feature = "charts")]
         Command::Plot(args) => commands::plot(args, &context),
         Command::Export(args) => commands::export(args, &context),
         Command::Import(args) => commands::import(args, &context),

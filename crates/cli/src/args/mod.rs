@@ -12,6 +12,8 @@ mod host;
 mod mirror;
 mod nodes;
 mod percent;
+#[cfg(feature = "charts")]
+mod report;
 mod run;
 mod sampling;
 mod stored;
@@ -38,12 +40,13 @@ pub(crate) use mirror::{
 };
 pub(crate) use nodes::NodesArgs;
 pub(crate) use percent::Percent;
+#[cfg(feature = "charts")]
+pub(crate) use report::{PlotArgs, ReportArgs, ReportFormat};
 pub(crate) use run::RunArgs;
 pub(crate) use sampling::{SamplingArgs, each_once};
 pub(crate) use stored::{
     CompareArgs, CompareFormat, DeleteArgs, ExplainArgs, ExplainFormat, ExportArgs, ExportFormat,
-    FailOn, Format, HistoryArgs, ImportArgs, ListArgs, NameArgs, PlotArgs, ReportArgs,
-    ReportFormat, ShowArgs, UnitChoice,
+    FailOn, Format, HistoryArgs, ImportArgs, ListArgs, NameArgs, ShowArgs, UnitChoice,
 };
 pub(crate) use tools::{CheckArgs, CleanArgs, CompletionsArgs, ManArgs, NodeArgs};
 
@@ -141,7 +144,9 @@ pub(crate) enum Command {
     #[command(aliases = ["rm", "remove"])]
     Delete(DeleteArgs),
     History(HistoryArgs),
+    #[cfg(feature = "charts")]
     Report(ReportArgs),
+    #[cfg(feature = "charts")]
     Plot(PlotArgs),
     Export(ExportArgs),
     Import(ImportArgs),

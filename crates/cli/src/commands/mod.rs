@@ -19,6 +19,7 @@ mod list;
 mod man;
 mod mirror;
 mod node;
+#[cfg(feature = "charts")]
 mod report;
 mod run;
 mod schema;
@@ -44,6 +45,7 @@ pub(crate) use list::list;
 pub(crate) use man::man;
 pub(crate) use mirror::mirror;
 pub(crate) use node::node;
+#[cfg(feature = "charts")]
 pub(crate) use report::{plot, report};
 pub(crate) use run::{destroyed, finished, run, working_folder};
 pub(crate) use schema::schema;

@@ -32,6 +32,7 @@ mod nbd_engine;
 mod nodes;
 mod printed;
 mod replay;
+#[cfg(feature = "charts")]
 mod report;
 mod results;
 mod resume;
