@@ -4,9 +4,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Parser;
+#[cfg(feature = "charts")]
+use iodyno_model::Plan;
 use iodyno_model::{CandidateResult, Comparison, EqualRate, Pairing, Verdict, Work};
 use iodyno_store::Run;
 
+#[cfg(feature = "charts")]
+use crate::args::FsCommand;
 use crate::args::{Cli, Command, RunArgs};
 
 /// A remark with the command that compares the work of separate runs in one run; `None` if no verdict requires it, or
@@ -153,6 +157,30 @@ fn named_twice(targets: &[OsString]) -> bool {
     each_once(names.iter()).len() < names.len()
 }
 
+/// A stored command, as it is typed.
+pub(crate) fn typed(words: &[String]) -> String {
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    words.join(" ")
+}
+
+/// The command that does a run again, with its seed.
+#[cfg(feature = "charts")]
+pub(crate) fn again(plan: &Plan) -> String {
+    let seed = match Cli::try_parse_from(&plan.command).map(|cli| cli.command) {
+        Ok(Command::Run(args)) if args.resume.is_none() => Some(args.experiment.seed),
+        Ok(Command::Fs(args)) => match args.command {
+            FsCommand::Run(args) => Some(args.experiment.seed),
+            FsCommand::List(_) | FsCommand::Show(_) => None,
+        },
+        _ => None,
+    };
+    let command = typed(&plan.command);
+    match seed {
+        Some(None) => format!("{command} --seed {}", plan.seed),
+        _ => command,
+    }
+}
+
 /// A word, quoted for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_./=:@%+,-".contains(c);
@@ -241,5 +269,31 @@ mod tests {
         }
         assert!(command(&["iodyno".to_owned(), "list".to_owned()]).is_none());
         assert_eq!(quoted("it's 5 %"), r"'it'\''s 5 %'");
+    }
+
+    #[cfg(feature = "charts")]
+    #[test]
+    fn a_run_is_done_again_with_its_seed() {
+        for (words, expected) in [
+            (vec!["run", "a b.fio"], "iodyno run 'a b.fio' --seed 7"),
+            (
+                vec!["run", "a.fio", "--seed", "9"],
+                "iodyno run a.fio --seed 9",
+            ),
+            (
+                vec!["fs", "run", "create_empty"],
+                "iodyno fs run create_empty --seed 7",
+            ),
+            (vec!["fio", "--name=x"], "iodyno fio --name=x"),
+            (vec!["import", "a.txt"], "iodyno import a.txt"),
+        ] {
+            let words = std::iter::once("iodyno").chain(words);
+            let plan = Plan {
+                command: words.map(str::to_owned).collect(),
+                seed: 7,
+                ..Plan::new("x".to_owned(), Vec::new(), Vec::new())
+            };
+            assert_eq!(again(&plan), expected);
+        }
     }
 }

@@ -7,6 +7,8 @@ use iodyno_model::{Better, Metric, SeriesUnit, Unit};
 pub enum Scale {
     /// In proportion to their differences.
     Linear,
+    /// The same for numbers of a sequence, such as rounds: only whole numbers have labels.
+    Whole,
     /// In proportion to their ratios; only values above 0.
     Log,
     /// Percentiles, 0 ≤ p < 100, by the number of nines: each step divides the rest by ten.
@@ -107,7 +109,7 @@ impl Axis {
         let shown = match self.scale {
             Scale::Log => value > 0.0,
             Scale::Nines => (0.0..100.0).contains(&value),
-            Scale::Linear | Scale::Names(_) => true,
+            Scale::Linear | Scale::Whole | Scale::Names(_) => true,
         };
         (shown && value.is_finite()).then_some(match self.scale {
             Scale::Nines => nines(value),
@@ -177,7 +179,7 @@ impl Axis {
     pub(crate) fn position(&self, value: f64) -> f64 {
         match self.scale {
             Scale::Log => value.log10(),
-            Scale::Linear | Scale::Nines | Scale::Names(_) => value,
+            Scale::Linear | Scale::Whole | Scale::Nines | Scale::Names(_) => value,
         }
     }
 
@@ -192,6 +194,12 @@ impl Axis {
                 each.filter(|(at, _)| *at <= high).collect()
             }
             Scale::Linear => linear(low, high),
+            Scale::Whole => {
+                let step = whole_step(high - low);
+                let numbers = (low / step).ceil() as i64..=(high / step).floor() as i64;
+                let each = numbers.map(|count| count as f64 * step);
+                each.map(|at| (at, number(at, 0))).collect()
+            }
             Scale::Log => logarithmic(low, high),
         }
     }
@@ -218,6 +226,13 @@ fn linear(low: f64, high: f64) -> Vec<(f64, String)> {
             (at, number(at, decimals))
         })
         .collect()
+}
+
+/// The distance between labels of whole numbers, for at most about 15.
+pub(crate) fn whole_step(span: f64) -> f64 {
+    let decades = (0..15).map(|power| 10_f64.powi(power));
+    let mut steps = decades.flat_map(|decade| [1.0, 2.0, 5.0].map(|factor| factor * decade));
+    steps.find(|step| span / step <= 15.0).unwrap_or(1e15)
 }
 
 /// Powers of ten, with 2 and 5 between them if there are few. Positions are logarithms.

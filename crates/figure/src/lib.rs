@@ -74,10 +74,25 @@ pub struct Figure {
     pub title: String,
     /// What a reader needs to know: how to read it, and what was left out.
     pub caption: String,
+    /// Remarks below the caption, as a list.
+    pub notes: Vec<String>,
     /// From top to bottom; at least one.
     pub panels: Vec<Panel>,
     /// Whether all panels have the same horizontal axis.
     pub shared_x: bool,
+}
+
+impl Figure {
+    /// Whether curves have a legend also where a panel has a single one: the figure has several sides, or colours that mean
+    /// something.
+    pub(crate) fn has_sides(&self) -> bool {
+        let mut curves = self.panels.iter().flat_map(|panel| &panel.curves);
+        let Some(first) = curves.next() else {
+            return false;
+        };
+        // The colour of an interval is its verdict.
+        first.form == Form::Intervals || curves.any(|curve| curve.name != first.name)
+    }
 }
 
 /// One coordinate system.
@@ -204,6 +219,9 @@ pub struct Mark {
     /// Description; empty: none.
     pub text: String,
 }
+
+/// Lines of at most this many points have symbols, too: a line of one point would not be visible.
+pub(crate) const FEW: usize = 30;
 
 /// Colours that people with any colour blindness can tell apart, by Okabe and Ito, "Color Universal Design" (2008); the yellow, which is
 /// not visible on white, and black are left out.

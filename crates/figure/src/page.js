@@ -21,10 +21,21 @@
     return changed;
   };
 
-  const settings = { responsive: true, displaylogo: false };
+  // The smallest numbers have the colour that is next to that of the page. Shades are logarithms: the cursor shows the numbers.
+  const shaded = (trace, paper) =>
+    trace.type !== "heatmap"
+      ? trace
+      : {
+          ...trace,
+          reversescale: paper || !dark.matches,
+          customdata: trace.z.map((row) => row.map((shade) => (shade === null ? null : Math.round(10 ** shade)))),
+        };
+
+  const settings = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
   const draw = (paper) =>
     charts.forEach(({ chart }, number) => {
-      Plotly.react(`chart-${number}`, chart.data, themed(chart.layout, paper), settings);
+      const data = chart.data.map((trace) => shaded(trace, paper));
+      Plotly.react(`chart-${number}`, data, themed(chart.layout, paper), settings);
     });
   draw(false);
   dark.addEventListener("change", () => draw(false));
@@ -34,8 +45,19 @@
   for (const button of document.querySelectorAll("button.copy")) {
     button.addEventListener("click", async () => {
       const text = button.parentElement.querySelector("template").content.textContent;
-      await navigator.clipboard.writeText(text);
-      button.textContent = "Copied";
+      try {
+        await navigator.clipboard.writeText(text);
+        button.textContent = "Copied";
+      } catch {
+        // The browser forbids it: the text is shown to be copied by hand.
+        const field = document.createElement("textarea");
+        field.value = text;
+        field.readOnly = true;
+        field.rows = 8;
+        button.after(field);
+        field.select();
+        button.textContent = "Press Ctrl+C to copy";
+      }
       setTimeout(() => (button.textContent = "Copy as Markdown"), 2000);
     });
   }

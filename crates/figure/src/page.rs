@@ -123,7 +123,10 @@ fn part(content: &Content, drawn: &mut Vec<Value>) -> Markup {
         },
         Content::Figure(figure) => html! {
             figure.chart {
-                figcaption { strong { (figure.title) } " " (figure.caption) }
+                figcaption {
+                    strong { (figure.title) } " " (figure.caption)
+                    @if !figure.notes.is_empty() { ul { @for note in &figure.notes { li { (note) } } } }
+                }
                 @for chart in charts(figure) { (place(&chart, figure, drawn)) }
             }
         },

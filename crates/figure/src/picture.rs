@@ -9,7 +9,7 @@ use plotters::style::{FontStyle, register_font};
 use thiserror::Error;
 
 use crate::axis::Scale;
-use crate::{Axis, COLOURS, Figure, Form, Panel, Point};
+use crate::{Axis, COLOURS, FEW, Figure, Form, Panel, Point};
 
 /// Sizes in pixels.
 const WIDTH: u32 = 1200;
@@ -88,7 +88,10 @@ pub fn picture(figure: &Figure, format: Format) -> Result<Vec<u8>, PictureError>
 
 fn height(figure: &Figure, panel: &Panel) -> u32 {
     match &panel.y.scale {
-        Scale::Names(names) => 130 + ROW * names.len() as u32,
+        // With room for a legend.
+        Scale::Names(names) => {
+            130 + ROW * names.len() as u32 + 18 * panel.curves.len().min(LEGEND) as u32
+        }
         _ if figure.shared_x => STACKED,
         _ => PANEL,
     }
@@ -109,7 +112,11 @@ fn draw<B: DrawingBackend>(figure: &Figure, area: &Area<B>) -> Result<(), Pictur
     let mut below = area;
     for panel in &figure.panels {
         let (own, rest) = below.split_vertically(height(figure, panel));
-        draw_panel(panel, &own)?;
+        let named = match figure.shared_x {
+            true => panel.curves.len() > 1,
+            false => figure.has_sides(),
+        };
+        draw_panel(panel, &own, height(figure, panel), named)?;
         below = rest;
     }
     below.present().map_err(failed)
@@ -187,7 +194,13 @@ impl ValueFormatter<f64> for Labelled {
     }
 }
 
-fn draw_panel<B: DrawingBackend>(panel: &Panel, area: &Area<B>) -> Result<(), PictureError> {
+/// `height`: that of the area, pixels. `named`: whether there is a legend.
+fn draw_panel<B: DrawingBackend>(
+    panel: &Panel,
+    area: &Area<B>,
+    height: u32,
+    named: bool,
+) -> Result<(), PictureError> {
     let (x, y) = (&panel.x, &panel.y);
     let points = || panel.curves.iter().flat_map(|curve| &curve.points);
     let edges = |pick: fn(&crate::Cells) -> &Vec<f64>| {
@@ -205,9 +218,16 @@ fn draw_panel<B: DrawingBackend>(panel: &Panel, area: &Area<B>) -> Result<(), Pi
             .filter_map(|point| point.interval);
         intervals.flat_map(|(low, high)| [low, high])
     };
+    // Ratios are read by their distance from the marked 1.
+    let ratios = panel.curves.iter().any(|it| it.form == Form::Intervals);
+    let marked = panel
+        .marks
+        .iter()
+        .filter(|mark| ratios && !mark.vertical_axis);
     let xs = points()
         .map(|it| it.x)
         .chain(ends(Form::Intervals))
+        .chain(marked.flat_map(|mark| [mark.from, mark.to]))
         .chain(edges(|it| &it.x));
     let ys = points()
         .filter_map(|it| it.y)
@@ -220,6 +240,12 @@ fn draw_panel<B: DrawingBackend>(panel: &Panel, area: &Area<B>) -> Result<(), Pi
         Scale::Names(_) => (up.1, up.0),
         _ => up,
     };
+    // Above everything that is drawn, there is room for the legend.
+    let legend = match named && (height > STACKED || matches!(y.scale, Scale::Names(_))) {
+        true => f64::from(14 + 18 * panel.curves.len().min(LEGEND) as u32) / f64::from(height),
+        false => 0.0,
+    };
+    let up = (up.0, up.0 + (up.1 - up.0) / (1.0 - legend.min(0.5)));
     let widest = y_ticks
         .iter()
         .map(|(_, text)| text.chars().count() as u32)
@@ -298,7 +324,11 @@ fn draw_panel<B: DrawingBackend>(panel: &Panel, area: &Area<B>) -> Result<(), Pi
         let (red, green, blue) = COLOURS[curve.colour % COLOURS.len()];
         let colour = RGBColor(red, green, blue);
         let at = |point: &Point| Some((x.position(point.x), y.position(point.y?)));
-        let symbols = matches!(curve.form, Form::Points | Form::Intervals | Form::Measured);
+        let symbols = match curve.form {
+            Form::Points | Form::Intervals | Form::Measured => true,
+            Form::Line => curve.points.len() <= FEW,
+            Form::Steps => false,
+        };
         let mut drawn = Vec::new();
         if matches!(curve.form, Form::Line | Form::Steps | Form::Measured) {
             let mut line: Vec<(f64, f64)> = Vec::new();
@@ -321,7 +351,7 @@ fn draw_panel<B: DrawingBackend>(panel: &Panel, area: &Area<B>) -> Result<(), Pi
             drawn.push(PathElement::new(ends.to_vec(), colour.stroke_width(2)));
         }
         let drawn = chart.draw_series(drawn).map_err(failed)?;
-        if place < LEGEND && panel.curves.len() > 1 {
+        if place < LEGEND && named {
             drawn.label(curve.name.clone()).legend(move |(x, y)| {
                 Rectangle::new([(x, y - 5), (x + 14, y + 5)], colour.filled())
             });
@@ -332,7 +362,7 @@ fn draw_panel<B: DrawingBackend>(panel: &Panel, area: &Area<B>) -> Result<(), Pi
             chart.draw_series(symbols).map_err(failed)?;
         }
     }
-    if panel.curves.len() > 1 {
+    if named {
         chart
             .configure_series_labels()
             .position(SeriesLabelPosition::UpperRight)

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::axis::{NINES, nines};
-use crate::{Axis, COLOURS, Cells, Curve, Figure, Form, Mark, Panel, Point, Scale};
+use crate::axis::{NINES, nines, whole_step};
+use crate::{Axis, COLOURS, Cells, Curve, FEW, Figure, Form, Mark, Panel, Point, Scale};
 
 /// Symbols, by the index of a colour: colours alone do not identify a curve in print.
 const SYMBOLS: [&str; 6] = ["circle", "square", "diamond", "triangle-up", "x", "cross"];
@@ -47,7 +47,7 @@ pub(crate) fn charts(figure: &Figure) -> Vec<Chart> {
         return vec![Chart {
             title: String::new(),
             height: 60 + STACKED * figure.panels.len() as u64,
-            json: chart(&figure.panels, true),
+            json: chart(&figure.panels, true, false),
         }];
     }
     let panels = figure.panels.iter();
@@ -58,12 +58,13 @@ pub(crate) fn charts(figure: &Figure) -> Vec<Chart> {
                 Scale::Names(names) => 110 + ROW * names.len() as u64,
                 _ => PANEL,
             },
-            json: chart(std::slice::from_ref(panel), false),
+            json: chart(std::slice::from_ref(panel), false, figure.has_sides()),
         })
         .collect()
 }
 
-fn chart(panels: &[Panel], stacked: bool) -> Value {
+/// `named`: whether it has a legend.
+fn chart(panels: &[Panel], stacked: bool, named: bool) -> Value {
     let mut data = Vec::new();
     let mut layout = Map::new();
     let mut shapes = Vec::new();
@@ -89,14 +90,14 @@ fn chart(panels: &[Panel], stacked: bool) -> Value {
                 .iter()
                 .map(|curve| trace(curve, &x, &y, stacked)),
         );
-        let mut vertical = axis(&panel.y);
+        let mut vertical = axis(&panel.y, along(panel, true));
         if stacked {
             let height = 1.0 / all;
             let top = 1.0 - height * place as f64;
             vertical["domain"] = json!([top - height * 0.72, top]);
             vertical["title"] = Value::Null;
             annotations.push(json!({
-                "text": escaped(&panel.y.title_of(&panel.title)), "showarrow": false, "xref": "paper", "yref": "paper",
+                "text": escaped(&panel.y.title_of(&panel.title)) + &names(&panel.curves), "showarrow": false, "xref": "paper", "yref": "paper",
                 "x": 0, "y": top, "xanchor": "left", "yanchor": "bottom", "font": { "size": 12 },
             }));
         }
@@ -110,8 +111,9 @@ fn chart(panels: &[Panel], stacked: bool) -> Value {
         }
     }
     if let Some(last) = panels.last() {
-        let mut horizontal = axis(&last.x);
+        let mut horizontal = axis(&last.x, along(last, false));
         if stacked {
+            horizontal["rangemode"] = "tozero".into();
             horizontal["anchor"] = format!(
                 "y{}",
                 match panels.len() {
@@ -132,13 +134,6 @@ fn chart(panels: &[Panel], stacked: bool) -> Value {
         "hovermode".to_owned(),
         if stacked { "x" } else { "closest" }.into(),
     );
-    let named = panels
-        .iter()
-        .map(|panel| panel.curves.len())
-        .max()
-        .unwrap_or(0)
-        > 1
-        && !stacked;
     layout.insert("showlegend".to_owned(), named.into());
     layout.insert(
         "legend".to_owned(),
@@ -155,16 +150,50 @@ fn chart(panels: &[Panel], stacked: bool) -> Value {
     json!({ "data": data, "layout": layout })
 }
 
-fn axis(axis: &Axis) -> Value {
+/// The names of curves in their colours, as markup, in place of a legend; empty for a single one.
+fn names(curves: &[Curve]) -> String {
+    if curves.len() < 2 {
+        return String::new();
+    }
+    let each = curves.iter().map(|curve| {
+        let (colour, name) = (colour(curve.colour), escaped(&curve.name));
+        format!("  <span style=\"color: {colour}\">⬤ {name}</span>")
+    });
+    each.collect()
+}
+
+/// The range of a panel's points along one of its axes.
+fn along(panel: &Panel, vertical: bool) -> (f64, f64) {
+    let points = panel.curves.iter().flat_map(|curve| &curve.points);
+    let values = points.flat_map(|point| match (vertical, point.interval) {
+        (true, _) => [point.y, None],
+        (false, Some((low, high))) => [Some(low), Some(high)],
+        (false, None) => [Some(point.x), None],
+    });
+    let edges = panel.cells.iter().flat_map(|cells| match vertical {
+        true => &cells.y,
+        false => &cells.x,
+    });
+    let values = values.flatten().chain(edges.copied());
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+        (low.min(value), high.max(value))
+    })
+}
+
+/// `low`, `high`: the range of the values along it.
+fn axis(axis: &Axis, (low, high): (f64, f64)) -> Value {
     let mut json =
         json!({ "title": { "text": escaped(&axis.title) }, "automargin": true, "zeroline": false });
     match &axis.scale {
         Scale::Linear if axis.from_zero => json["rangemode"] = "tozero".into(),
         Scale::Linear => {}
+        Scale::Whole => json["dtick"] = whole_step(high - low).into(),
         Scale::Log => {
             json["type"] = "log".into();
-            // Labels at 1, 2 and 5.
-            json["dtick"] = "D2".into();
+            // Labels at 1, 2 and 5, of which a narrow range may have none.
+            if high.log10() - low.log10() > 0.5 {
+                json["dtick"] = "D2".into();
+            }
         }
         Scale::Nines => {
             json["tickvals"] = NINES
@@ -204,6 +233,7 @@ fn trace(curve: &Curve, x: &str, y: &str, stacked: bool) -> Value {
         "yaxis": y,
         "mode": match curve.form {
             Form::Points | Form::Intervals => "markers",
+            Form::Line if points.len() <= FEW => "lines+markers",
             Form::Line | Form::Steps => "lines",
             Form::Measured => "lines+markers",
         },
@@ -272,7 +302,7 @@ fn cells(cells: &Cells) -> Value {
         "zmax": most.max(1.0),
         "colorscale": "Cividis",
         "reversescale": true,
-        "hovertemplate": "%{x} s, %{y:.3~g}<extra></extra>",
+        "hovertemplate": "%{x} s, %{y:.3~g}: %{customdata}<extra></extra>",
         "colorbar": { "title": { "text": cells.unit }, "tickvals": ticks, "ticktext": texts, "thickness": 12 },
     })
 }

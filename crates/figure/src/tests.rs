@@ -39,6 +39,7 @@ fn all() -> Vec<Figure> {
         .map(|done| Distribution {
             panel: done.direction.name().to_owned(),
             name: "ext4".to_owned(),
+            colour: 0,
             histogram: done.service.clone(),
         })
         .collect();
@@ -47,7 +48,8 @@ fn all() -> Vec<Figure> {
         panel: "create".to_owned(),
         name: "ext4, trial 1".to_owned(),
         colour: 0,
-        frames: frames().collect(),
+        rates: Vec::new(),
+        ramp: None,
         behaviour: Behaviour {
             regimes: [(0, 9), (9, 30)]
                 .map(|(start, end)| Regime {
@@ -75,7 +77,7 @@ fn all() -> Vec<Figure> {
         trials(&comparison, &observations).unwrap(),
         latency(&distributions).unwrap(),
         heatmap("trial 1", Direction::Op, &frames().collect::<Vec<_>>()).unwrap(),
-        throughput(&[course]).unwrap(),
+        throughput(&[course.of_frames(&frames().collect::<Vec<_>>())]).unwrap(),
         curve(&curves).unwrap(),
         search(&[searched()]).unwrap(),
         host(&[]),
@@ -120,7 +122,7 @@ fn host(findings: &[Finding]) -> Figure {
 }
 
 #[test]
-fn a_finding_is_marked_at_its_time_and_numbered_in_the_caption() {
+fn a_finding_is_marked_at_its_time_and_numbered_in_the_notes() {
     let finding = |text: &str, spans_ns: &[(i64, i64)]| Finding {
         kind: FindingKind::OtherIo,
         weight: Weight::Warning,
@@ -140,8 +142,8 @@ fn a_finding_is_marked_at_its_time_and_numbered_in_the_caption() {
         .map(|mark| (mark.from, mark.to, mark.text.as_str()))
         .collect();
     assert_eq!(marks, [(1.0, 3.0, "[1][2]"), (6.0, 7.0, "")]);
-    let caption = " [1] rsync wrote. the whole trial. [2] throttled.";
-    assert!(figure.caption.ends_with(caption), "{}", figure.caption);
+    let notes = ["[1] rsync wrote", "the whole trial", "[2] throttled"];
+    assert_eq!(figure.notes, notes);
 }
 
 #[test]
@@ -204,6 +206,52 @@ fn ratios_and_their_intervals_are_those_of_the_comparison() {
     );
     let chart = &charts(&figure)[0].json;
     assert_eq!(chart["data"][0]["x"][0].as_f64().unwrap(), 2.0);
+}
+
+#[test]
+fn axes_have_labels_where_values_are() {
+    let (comparison, observations) = two_sides();
+    // Ratios between 0.98 and 1.05 are between the labels 1 and 2 of a logarithmic axis.
+    let mut figure = verdicts(&comparison).unwrap();
+    for point in figure.panels[0]
+        .curves
+        .iter_mut()
+        .flat_map(|it| &mut it.points)
+    {
+        (point.x, point.interval) = (1.02, Some((0.98, 1.05)));
+    }
+    assert!(charts(&figure)[0].json["layout"]["xaxis"]["dtick"].is_null());
+    // Rounds are whole numbers.
+    let figure = trials(&comparison, &observations).unwrap();
+    assert_eq!(charts(&figure)[0].json["layout"]["xaxis"]["dtick"], 1.0);
+    let ticks = figure.panels[0].x.ticks(0.6, 3.4);
+    let texts: Vec<&str> = ticks.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(texts, ["1", "2", "3"]);
+}
+
+#[test]
+fn several_subjects_of_a_panel_are_named_in_their_colours() {
+    let mut figure = host(&[]);
+    let curves = &mut figure.panels[0].curves;
+    curves.truncate(1);
+    let mut other = curves[0].clone();
+    (other.name, other.colour) = ("<b>".to_owned(), 1);
+    curves.push(other);
+    let first = curves[0].name.clone();
+    let chart = &charts(&figure)[0].json;
+    let text = chart["layout"]["annotations"][0]["text"].as_str().unwrap();
+    assert!(text.contains(&format!("⬤ {first}</span>")), "{text}");
+    assert!(
+        text.contains("rgb(213, 94, 0)\">⬤ &lt;b&gt;</span>"),
+        "{text}"
+    );
+}
+
+#[test]
+fn one_trial_a_side_is_not_drawn() {
+    let (comparison, mut observations) = two_sides();
+    observations.retain(|trial| trial.round == Some(0));
+    assert_eq!(trials(&comparison, &observations), None);
 }
 
 #[test]

@@ -16,8 +16,8 @@ fn format(unix_ms: u64, offset_s: i32, pattern: &str) -> String {
         .unwrap_or_default()
 }
 
-/// `2026-11-21 20:09`.
-pub(crate) fn minute(unix_ms: u64, offset_s: i32) -> String {
+/// `2026-11-21 20:09`, in the zone `offset_s` seconds east of Greenwich; empty for times beyond the calendar.
+pub fn minute(unix_ms: u64, offset_s: i32) -> String {
     format(unix_ms, offset_s, "%Y-%m-%d %H:%M")
 }
 

@@ -27,4 +27,5 @@ mod table;
 pub mod text;
 pub mod watch;
 
+pub use clock::minute;
 pub use style::{Style, safe_text};

@@ -8,12 +8,13 @@ use iodyno_figure::kinds::{self, Course, Distribution, MOST_PANELS};
 use iodyno_figure::{Content, Figure, Format as Picture, Kind, Page, Section, picture};
 use iodyno_judge::figures;
 use iodyno_model::{
-    Comparison, Diagnostic, Direction, Observation, SeriesKind, Trial, TrialKey, TrialState,
+    Comparison, Diagnostic, Direction, Histogram, Observation, SeriesKind, Trial, TrialKey,
+    TrialState,
 };
 use iodyno_report::compare::Shown;
 use iodyno_report::{Style, compare as draw};
 use iodyno_store::{Run, SqliteStore, Store, StoreError};
-use iodyno_units::{counted, grouped};
+use iodyno_units::{Nanos, counted, grouped};
 
 use crate::args::{PlotArgs, ReportArgs, ReportFormat};
 use crate::commands::compare::{Judged, judge, runs, shown};
@@ -24,6 +25,7 @@ use crate::commands::series::{telemetry, trials as numbered};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::interleaved::again;
 use crate::observations::{default_question, name_runs, run_name};
 use crate::plan_text::plan_text;
 use crate::screen::write_out;
@@ -46,7 +48,7 @@ pub(crate) fn report(args: &ReportArgs, context: &Context) -> Result<Exit, Failu
     let store = context.store_to_read()?;
     let results = Results::read(&args.runs, &store)?;
     let text = match args.format {
-        ReportFormat::Html => iodyno_figure::page(&results.page(&store)?),
+        ReportFormat::Html => iodyno_figure::page(&results.page(&store, context)?),
         ReportFormat::Markdown => results.text(false, &store)?,
         ReportFormat::Asciidoc => results.text(true, &store)?,
     };
@@ -101,9 +103,27 @@ struct Results {
     /// `None` if there is nothing to compare in a single run.
     judged: Option<Judged>,
     /// The latencies of all trials of each cell.
-    latencies: Vec<Distribution>,
+    latencies: Vec<(Cell, Direction, Histogram)>,
     /// The trials with the median result: one of each cell.
     medians: Vec<Chosen>,
+    /// Where figures show each cell.
+    places: BTreeMap<Cell, Place>,
+    /// The imported trials with a series that have the median result: one of each cell.
+    imported: Vec<Course>,
+}
+
+/// The index of a run, and that of a cell in its plan.
+type Cell = (usize, u32);
+
+/// The place of a cell in the figures.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    /// The panel.
+    panel: String,
+    /// The name in its legend.
+    name: String,
+    /// The index of the colour.
+    colour: usize,
 }
 
 /// A trial that stands for its cell.
@@ -123,6 +143,10 @@ impl Chosen {
     fn title(&self) -> String {
         format!("{} on {}, trial {}", self.workload, self.side, self.number)
     }
+
+    fn cell(&self) -> Cell {
+        (self.run, self.key.cell)
+    }
 }
 
 impl Results {
@@ -131,6 +155,8 @@ impl Results {
         let mut trials = Vec::new();
         let mut latencies = Vec::new();
         let mut medians = Vec::new();
+        // Of each cell the trial in `trials` that tells its dimensions, and its names.
+        let mut cells_seen: Vec<(Cell, usize, [String; 2])> = Vec::new();
         for (place, run) in runs.iter().enumerate() {
             let name = run_name(run);
             if let Some(imported) = &run.plan.imported {
@@ -152,7 +178,12 @@ impl Results {
                     _ => format!("{}, {name}", configuration.name),
                 };
                 if seen.unusable.is_none() && seen.probe.is_none() {
-                    add_latencies(&mut latencies, &workload.name, &side, &trial);
+                    let cell = (place, stored.key.cell);
+                    add_latencies(&mut latencies, cell, &trial);
+                    if !cells_seen.iter().any(|(known, ..)| *known == cell) {
+                        let names = [workload.name.clone(), side.clone()];
+                        cells_seen.push((cell, trials.len(), names));
+                    }
                     let primary = seen.primary.as_ref().and_then(|it| seen.figure(&it.name));
                     let chosen = Chosen {
                         run: place,
@@ -185,13 +216,45 @@ impl Results {
             (Err(_), [_]) => None,
             (Err(failure), _) => return Err(failure),
         };
+        let comparison = judged.as_ref().and_then(Judged::comparison);
+        let places = places(&cells_seen, &trials, comparison);
+        let imported = imported_courses(&runs, &trials, comparison);
         Ok(Results {
             runs,
             trials,
             judged,
             latencies,
             medians,
+            places,
+            imported,
         })
+    }
+
+    fn place(&self, cell: Cell) -> Place {
+        let place = self.places.get(&cell).cloned();
+        place.unwrap_or_else(|| {
+            let (configuration, workload) = self.runs[cell.0].plan.cell(cell.1);
+            Place {
+                panel: workload.name.clone(),
+                name: configuration.name.clone(),
+                colour: 0,
+            }
+        })
+    }
+
+    fn latency(&self) -> Option<Figure> {
+        let distributions = self.latencies.iter().map(|(cell, direction, histogram)| {
+            let place = self.place(*cell);
+            Distribution {
+                panel: format!("{} {}", place.panel, direction.name())
+                    .trim()
+                    .to_owned(),
+                name: place.name,
+                colour: place.colour,
+                histogram: histogram.clone(),
+            }
+        });
+        kinds::latency(&distributions.collect::<Vec<_>>())
     }
 
     fn names(&self) -> Vec<String> {
@@ -303,30 +366,29 @@ impl Results {
         chosen: &[Chosen],
         store: &SqliteStore,
     ) -> Result<Option<Figure>, Failure> {
-        let mut sides: Vec<&str> = Vec::new();
-        let mut courses = Vec::new();
+        let mut courses = self.imported.clone();
         for it in chosen {
-            let colour = sides.iter().position(|side| *side == it.side);
-            let colour = colour.unwrap_or_else(|| {
-                sides.push(&it.side);
-                sides.len() - 1
-            });
             let trial = load(store, it.key, Series::Counts)?;
             let (_, workload) = self.runs[it.run].plan.cell(it.key.cell);
-            courses.push(Course {
-                panel: it.workload.clone(),
-                name: format!("{}, trial {}", it.side, it.number),
-                colour,
+            let place = self.place(it.cell());
+            let course = Course {
+                panel: place.panel,
+                name: format!("{}, trial {}", place.name, it.number),
+                colour: place.colour,
+                rates: Vec::new(),
+                ramp: None,
                 behaviour: iodyno_judge::summary(workload, &trial).behaviour,
-                frames: trial.frames,
-            });
+            };
+            courses.push(course.of_frames(&trial.frames));
         }
         Ok(kinds::throughput(&courses))
     }
 
     fn heatmaps(&self, chosen: &Chosen, store: &SqliteStore) -> Result<Vec<Figure>, Failure> {
         let trial = load(store, chosen.key, Series::Whole)?;
+        let cycles = has_cycles(&trial);
         let each = Direction::EVERY.into_iter();
+        let each = each.filter(|direction| !cycles || *direction == Direction::Op);
         let drawn =
             each.filter_map(|direction| kinds::heatmap(&chosen.title(), direction, &trial.frames));
         Ok(drawn.take(MOST_DIRECTIONS).collect())
@@ -370,7 +432,7 @@ impl Results {
         let figure = match kind {
             Kind::Verdicts => self.verdicts(),
             Kind::Trials => self.every_trial(),
-            Kind::Latency => kinds::latency(&self.latencies),
+            Kind::Latency => self.latency(),
             Kind::Curve => match self.curves() {
                 None => self.searches(store)?,
                 curves => curves,
@@ -389,9 +451,10 @@ impl Results {
         figure.ok_or_else(|| {
             let names = self.names().join(" and ");
             let why = match kind {
-                Kind::Verdicts | Kind::Trials => "it compares nothing",
+                Kind::Verdicts => "it compares nothing",
+                Kind::Trials => "it compares nothing, or has one trial of each side",
                 Kind::Latency | Kind::Heatmap | Kind::Series => "it has no trial with such data",
-                Kind::Telemetry => "no telemetry is stored with it",
+                Kind::Telemetry => "it has no telemetry with at least two samples",
                 Kind::Curve => "it has no axis with at least three numeric values",
                 Kind::History => "no other stored run has the same work on the same host",
             };
@@ -400,7 +463,7 @@ impl Results {
         })
     }
 
-    fn page(&self, store: &SqliteStore) -> Result<Page, Failure> {
+    fn page(&self, store: &SqliteStore, context: &Context) -> Result<Page, Failure> {
         let mut sections = vec![self.results(store)?];
         let mut add = |title: &str, content: Vec<Content>| {
             if !content.is_empty() {
@@ -410,28 +473,40 @@ impl Results {
         };
         let one = |figure: Option<Figure>| figure.into_iter().map(Content::Figure).collect();
         add("Trials", one(self.every_trial()));
-        add("Latency", one(kinds::latency(&self.latencies)));
-        let left_out = match self.medians.len().saturating_sub(MOST_TRIALS) {
-            0 => None,
-            more => Some(Content::Paragraph(format!(
-                "The first {MOST_TRIALS} of {} are shown. `iodyno plot RUN KIND --trial N` draws each other trial; {} more.",
-                counted(
-                    self.medians.len() as u64,
-                    "pair of configuration and workload"
-                ),
-                grouped(more as u64)
-            ))),
-        };
+        add("Latency", one(self.latency()));
+        let all = self.medians.len();
+        let left_out = (all > MOST_TRIALS).then(|| {
+            Content::Paragraph(format!(
+                "{MOST_TRIALS} of the {} pairs of configuration and workload are shown. `iodyno plot RUN KIND --trial N` draws any trial.",
+                grouped(all as u64)
+            ))
+        });
         let few = &self.medians[..self.medians.len().min(MOST_TRIALS)];
         let mut heatmaps: Vec<Content> = left_out.clone().into_iter().collect();
-        let mut hosts: Vec<Content> = left_out.into_iter().collect();
+        let mut hosts: Vec<Content> = left_out.clone().into_iter().collect();
         for chosen in few {
-            heatmaps.extend(
-                self.heatmaps(chosen, store)?
-                    .into_iter()
-                    .map(Content::Figure),
-            );
-            hosts.extend(self.telemetry(chosen, store)?.map(Content::Figure));
+            let drawn = self.heatmaps(chosen, store)?;
+            let long = drawn
+                .into_iter()
+                .filter(|figure| columns(figure) >= LEAST_COLUMNS);
+            heatmaps.extend(long.map(Content::Figure));
+            match self.telemetry(chosen, store)? {
+                Some(figure) => hosts.push(Content::Figure(figure)),
+                None => {
+                    let findings = store.trial(chosen.key)?.findings;
+                    let texts: Vec<String> = findings.into_iter().map(|it| it.text).collect();
+                    if !texts.is_empty() {
+                        let title = format!("Findings of {}:", chosen.title());
+                        hosts.extend([Content::Paragraph(title), Content::List(texts)]);
+                    }
+                }
+            }
+        }
+        // Only the note on what is left out.
+        for content in [&mut heatmaps, &mut hosts] {
+            if content.len() < 2 && left_out.is_some() {
+                content.clear();
+            }
         }
         add("Latency over time", heatmaps);
         let most = MOST_PANELS * self.sides();
@@ -454,7 +529,7 @@ impl Results {
         Ok(Page {
             title,
             about: about.collect::<Vec<String>>().join(" "),
-            facts: self.facts(),
+            facts: self.facts(context),
             sections,
         })
     }
@@ -468,20 +543,7 @@ impl Results {
     fn results(&self, store: &SqliteStore) -> Result<Section, Failure> {
         let mut content = Vec::new();
         if let Some(comparison) = self.comparison() {
-            let rows = comparison.rows.iter();
-            let rows = rows.filter(|row| !row.exploratory && !row.no_difference);
-            let words = rows.flat_map(|row| {
-                row.cells.iter().map(|cell| {
-                    let name = row.name.join(" ");
-                    let name = if name.is_empty() {
-                        name
-                    } else {
-                        format!("{name}: ")
-                    };
-                    format!("{name}{}: {}", cell.side.column, draw::verdict_words(cell))
-                })
-            });
-            content.push(Content::List(words.collect()));
+            content.push(Content::List(draw::sentences(comparison)));
             content.extend(self.verdicts().map(Content::Figure));
             content.push(Content::Table {
                 html: draw::html(comparison, &self.shown()),
@@ -516,12 +578,14 @@ impl Results {
         };
         let mut content = Vec::new();
         for run in &self.runs {
-            content.push(Content::Paragraph(format!(
-                "{}, run again with:",
-                run_name(run)
-            )));
-            content.push(Content::Preformatted(run.plan.command.join(" ")));
-            if run.plan.imported.is_none() {
+            let measured = run.plan.imported.is_none();
+            let what = match measured {
+                true => "to run it again",
+                false => "imported by",
+            };
+            content.push(Content::Paragraph(format!("{}, {what}:", run_name(run))));
+            content.push(Content::Preformatted(again(&run.plan)));
+            if measured {
                 let text = plan_text(&run.plan, &FoundPaths::default(), None, "", style);
                 content.push(Content::Preformatted(text));
             }
@@ -529,23 +593,32 @@ impl Results {
         content
     }
 
-    fn facts(&self) -> Vec<(String, String)> {
+    fn facts(&self, context: &Context) -> Vec<(String, String)> {
         let mut facts = Vec::new();
         for run in &self.runs {
             let summary = &run.summary;
-            facts.push((
-                run_name(run),
-                match run.plan.imported.is_some() {
-                    true => format!("imported, id {}", summary.id),
-                    false => format!(
-                        "{}, {} of {} completed, id {}",
-                        summary.state.name(),
-                        summary.trials_completed,
-                        counted(summary.trials_planned, "trial"),
-                        summary.id
-                    ),
-                },
-            ));
+            let ms = summary.started_unix_ms;
+            let begun = iodyno_report::minute(ms, context.utc_offset_s(ms));
+            let parts = match run.plan.imported.is_some() {
+                true => vec![format!("imported {begun}")],
+                false => {
+                    let took = summary.duration_ms.map(|ms| Nanos(ms * 1_000_000));
+                    let host = summary.host.as_ref();
+                    let planned = counted(summary.trials_planned, "trial");
+                    [
+                        Some(format!("started {begun}")),
+                        host.map(|host| format!("on {host}")),
+                        took.map(|took| format!("took {took}")),
+                        Some(summary.state.name().to_owned()),
+                        Some(format!("{} of {planned}", summary.trials_completed)),
+                    ]
+                    .into_iter()
+                    .flatten()
+                    .collect()
+                }
+            };
+            let text = format!("{}, id {}", parts.join(", "), summary.id);
+            facts.push((run_name(run), text));
         }
         let version = env!("CARGO_PKG_VERSION");
         facts.push(("report by".to_owned(), format!("iodyno {version}")));
@@ -576,29 +649,131 @@ impl Results {
         };
         text += &format!("\n{heading} Environment\n\n{table}\n{heading} Command\n\n");
         for run in &self.runs {
-            text += &format!("{}\n{}\n{}\n", code.0, run.plan.command.join(" "), code.1);
+            text += &format!("{}\n{}\n{}\n", code.0, again(&run.plan), code.1);
         }
         Ok(text)
     }
 }
 
+/// A report draws latency over time from this number of seconds on; `plot` from two on.
+const LEAST_COLUMNS: usize = 5;
+
+fn columns(figure: &Figure) -> usize {
+    let cells = figure.panels.first().and_then(|panel| panel.cells.as_ref());
+    cells.map_or(0, |cells| cells.x.len().saturating_sub(1))
+}
+
 /// Directions of a trial with a figure of their own, at most.
 const MOST_DIRECTIONS: usize = 2;
 
-fn add_latencies(all: &mut Vec<Distribution>, workload: &str, side: &str, trial: &Trial) {
+fn add_latencies(all: &mut Vec<(Cell, Direction, Histogram)>, cell: Cell, trial: &Trial) {
+    let cycles = has_cycles(trial);
     let clones = trial.parts.iter().flat_map(|part| &part.clones);
-    for done in clones.flat_map(|clone| &clone.directions) {
-        let panel = format!("{workload}, {}", done.direction.name());
+    let directions = clones.flat_map(|clone| &clone.directions);
+    for done in directions.filter(|done| !cycles || done.direction == Direction::Op) {
         let known = all
             .iter_mut()
-            .find(|it| it.panel == panel && it.name == side);
+            .find(|it| (it.0, it.1) == (cell, done.direction));
         match known {
-            Some(known) => known.histogram.merge(&done.service),
-            None => all.push(Distribution {
-                panel,
-                name: side.to_owned(),
-                histogram: done.service.clone(),
-            }),
+            Some((.., histogram)) => histogram.merge(&done.service),
+            None => all.push((cell, done.direction, done.service.clone())),
         }
     }
+}
+
+/// Whether it does file operations: of their steps, only the timed ones together are drawn.
+fn has_cycles(trial: &Trial) -> bool {
+    let clones = trial.parts.iter().flat_map(|part| &part.clones);
+    let mut directions = clones.flat_map(|clone| &clone.directions);
+    directions.any(|done| done.direction == Direction::Op && !done.service.is_empty())
+}
+
+/// Rows of the comparison become panels and its columns colours, so that what is compared is in one panel. Otherwise, workloads
+/// are panels and configurations colours. `cells`: with the index of one of its trials, its workload and its side.
+fn places(
+    cells: &[(Cell, usize, [String; 2])],
+    trials: &[Observation],
+    comparison: Option<&Comparison>,
+) -> BTreeMap<Cell, Place> {
+    let compared = comparison.and_then(|comparison| {
+        let of_cell = |(cell, trial, _): &(Cell, usize, [String; 2])| {
+            Some((*cell, compared_at(trials.get(*trial)?, comparison)?))
+        };
+        let places: BTreeMap<Cell, Place> = cells.iter().map(of_cell).collect::<Option<_>>()?;
+        // Cells that the comparison combines have a panel each.
+        let distinct: BTreeSet<&Place> = places.values().collect();
+        (distinct.len() == places.len()).then_some(places)
+    });
+    compared.unwrap_or_else(|| {
+        let mut sides: Vec<&str> = Vec::new();
+        for (.., [_, side]) in cells {
+            if !sides.contains(&side.as_str()) {
+                sides.push(side);
+            }
+        }
+        let own = cells.iter().map(|(cell, _, [workload, side])| {
+            let place = Place {
+                panel: workload.clone(),
+                name: side.clone(),
+                colour: sides.iter().position(|it| it == side).unwrap_or_default(),
+            };
+            (*cell, place)
+        });
+        own.collect()
+    })
+}
+
+/// The row and the column of a trial; `None` if the comparison has none for it.
+fn compared_at(trial: &Observation, comparison: &Comparison) -> Option<Place> {
+    let question = &comparison.question;
+    let name = trial.dimension(&question.columns);
+    let rows = question.rows.iter().map(|row| trial.dimension(row));
+    let rows: Vec<&str> = rows.filter(|value| !value.is_empty()).collect();
+    Some(Place {
+        panel: rows.join(" "),
+        name: name.to_owned(),
+        colour: comparison.columns.iter().position(|it| it == name)?,
+    })
+}
+
+/// The series of imported trials: of each row and column the trial with the median result.
+fn imported_courses(
+    runs: &[Run],
+    trials: &[Observation],
+    comparison: Option<&Comparison>,
+) -> Vec<Course> {
+    let imported = runs.iter().filter_map(|run| run.plan.imported.as_ref());
+    let read = imported.flat_map(|imported| imported.trials.iter());
+    let seen = trials.iter().filter(|trial| trial.source.is_some());
+    let mut found: Vec<(Place, Vec<(f64, Course)>)> = Vec::new();
+    for (trial, seen) in read.zip(seen) {
+        let primary = seen.primary.as_ref().and_then(|it| seen.figure(&it.name));
+        let (Some(primary), None) = (primary, &seen.unusable) else {
+            continue;
+        };
+        let place = comparison.and_then(|it| compared_at(seen, it));
+        let place = place.unwrap_or_else(|| Place {
+            panel: trial.workload.clone(),
+            name: trial.configuration.clone(),
+            colour: 0,
+        });
+        let course = Course {
+            panel: place.panel.clone(),
+            name: format!("{}, line {}", place.name, trial.at.line),
+            colour: place.colour,
+            rates: trial.series.iter().map(|it| (it.end_ns, it.rate)).collect(),
+            ramp: None,
+            behaviour: seen.behaviour.clone(),
+        };
+        match found.iter_mut().find(|(known, _)| *known == place) {
+            Some((_, own)) => own.push((primary.value, course)),
+            None => found.push((place, vec![(primary.value, course)])),
+        }
+    }
+    let medians = found.into_iter().filter_map(|(_, mut own)| {
+        own.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let middle = own.len().checked_sub(1)? / 2;
+        Some(own.swap_remove(middle).1)
+    });
+    medians.collect()
 }

@@ -13,6 +13,7 @@ use crate::commands::series::{series, trials};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::interleaved::typed;
 use crate::screen::write_out;
 use crate::trials::{Drawn, FioForm, load, run_json};
 
@@ -73,7 +74,7 @@ fn text_of_import(run: &Run, imported: &Imported, context: &Context) -> Result<E
         "run {} `{}` was imported by: {}\n",
         run.summary.alias,
         on_one_line(&run.summary.name),
-        on_one_line(&run.plan.command.join(" "))
+        on_one_line(&typed(&run.plan.command))
     ))?;
     Ok(Exit::Fine)
 }
@@ -100,7 +101,7 @@ fn text(store: &SqliteStore, run: &Run, context: &Context) -> Result<(), Failure
         summary.trials_completed,
         counted(summary.trials_planned, "trial"),
         extended(&run.plan.looks),
-        on_one_line(&run.plan.command.join(" "))
+        on_one_line(&typed(&run.plan.command))
     ))
 }
 

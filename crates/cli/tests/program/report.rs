@@ -1,6 +1,7 @@
 //! Reports and figures, on simulated devices: the page as a browser shows it.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -53,9 +54,27 @@ fn the_page_has_the_figures_of_the_comparison() {
     );
     // A trial per round and side.
     let trials = charts.iter().find(|it| it["kind"] == "trials").unwrap();
-    for side in trials["chart"]["data"].as_array().unwrap() {
-        assert_eq!(side["x"].as_array().unwrap().len(), 10);
+    let sides = trials["chart"]["data"].as_array().unwrap();
+    let row = &json["rows"][0];
+    for (drawn, side) in sides
+        .iter()
+        .zip([&row["baseline"], &row["cells"][0]["candidate"]])
+    {
+        let values = side["values"].as_array().unwrap();
+        let heights = drawn["y"].as_array().unwrap();
+        assert_eq!((heights.len(), values.len()), (10, 10));
+        // The axis is in thousands.
+        for (height, value) in heights.iter().zip(values) {
+            close(number(height) * 1000.0, number(value));
+        }
     }
+    // The table and the text have the figures of the comparison, too.
+    let words = row["cells"][0]["words"].as_str().unwrap();
+    let interval = words.split(['[', ']']).nth(1).unwrap();
+    assert!(
+        page.matches(interval).count() >= 3,
+        "{interval}: sentence, table, and its Markdown"
+    );
     // A report is not overwritten.
     home.iodyno(&["report", "last", "-o", "report.html"])
         .exits(2)
@@ -100,24 +119,23 @@ fn figures_are_drawn_as_pictures() {
         .tells("let it end in `.svg` or `.png`");
     home.iodyno(&["plot", "last", "telemetry", "-o", "x.svg"])
         .exits(2)
-        .tells("no telemetry is stored with it");
+        .tells("it has no telemetry with at least two samples");
     home.iodyno(&["plot", "last", "curve", "-o", "x.svg"])
         .exits(2)
         .tells("no axis with at least three numeric values");
 }
 
-#[test]
-fn a_browser_draws_every_chart_without_an_error() {
-    let home = measured();
-    home.iodyno(&["report", "last", "-o", "report.html"])
-        .succeeds();
-    let page = home.work().join("report.html");
-    let count = charts(&fs::read_to_string(&page).unwrap()).len();
+/// A page in a browser after its scripts have run, and the lines of its console. `None` without a browser.
+fn browse(home: &Home, page: &Path) -> Option<(String, Vec<String>)> {
     let run = Command::new("chromium")
         .args([
             "--headless=new",
             "--no-sandbox",
             "--disable-gpu",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--no-first-run",
             "--enable-logging=stderr",
         ])
         .args(["--virtual-time-budget=10000", "--dump-dom"])
@@ -127,23 +145,73 @@ fn a_browser_draws_every_chart_without_an_error() {
         ))
         .arg(format!("file://{}", page.display()))
         .output();
-    let Ok(run) = run else {
-        return skip("chromium is not installed");
+    let run = run.ok()?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let log = text(&run.stderr);
+    let console = log.lines().filter(|line| line.contains("CONSOLE"));
+    let console = console.map(str::to_owned).collect();
+    Some((text(&run.stdout), console))
+}
+
+/// Asserts that each chart of a page is drawn, without a message on the console. Returns the page as the browser has it.
+fn is_drawn(home: &Home, name: &str) -> Option<String> {
+    let page = home.work().join(name);
+    let count = charts(&fs::read_to_string(&page).unwrap()).len();
+    let Some((dom, console)) = browse(home, &page) else {
+        skip("chromium is not installed");
+        return None;
     };
-    let dom = String::from_utf8_lossy(&run.stdout);
-    // Each chart has several layers, one of them for its title and legend.
-    assert_eq!(
-        dom.matches("class=\"plot js-plotly-plot\"").count(),
-        count,
-        "{}",
-        run.status
+    assert_eq!(dom.matches("class=\"plot js-plotly-plot\"").count(), count);
+    assert!(console.is_empty(), "{console:?}");
+    Some(dom)
+}
+
+#[test]
+fn a_browser_draws_every_chart_without_an_error() {
+    let home = measured();
+    home.iodyno(&["report", "last", "-o", "report.html"])
+        .succeeds();
+    is_drawn(&home, "report.html");
+}
+
+/// File names, descriptions and imported texts come from others.
+#[test]
+fn a_browser_takes_names_and_imported_texts_for_text() {
+    const NAME: &str =
+        "<img src=x onerror=document.title=1><script>document.title=1</script>%{x}|`";
+    let home = Home::new();
+    let quoted = serde_json::to_string(NAME).unwrap();
+    let text = format!(
+        "name = \"plan\"\nabout = {quoted}\nrounds = 2\n[configuration.a]\ntarget = \"sim:hdd\"\n\
+         [configuration.\"b<b>&amp;\"]\ntarget = \"sim:flash\"\n[workload.{quoted}]\n\
+         fio = {{ rw = \"randread\", bs = \"4k\", size = \"1g\", description = {quoted} }}\nduration = \"2s\"\n"
     );
-    let log = String::from_utf8_lossy(&run.stderr);
-    let said: Vec<&str> = log
-        .lines()
-        .filter(|line| line.contains("CONSOLE"))
-        .collect();
-    assert!(said.is_empty(), "{said:?}");
+    home.file("plan.toml", &text);
+    home.iodyno(&["run", "plan.toml", "-q"]).succeeds();
+    home.iodyno(&["name", "1", NAME]).succeeds();
+    let output = format!(
+        "{NAME}: (groupid=0, jobs=1): err= 0: pid=7: {NAME}\n  read: IOPS=100, BW=400KiB/s (410kB/s)(4000KiB/10000msec)\n"
+    );
+    home.file("<img src=y onerror=document.title=1>.txt", &output);
+    home.iodyno(&["import", "<img src=y onerror=document.title=1>.txt"])
+        .succeeds();
+    for run in ["1", "2"] {
+        let file = format!("{run}.html");
+        home.iodyno(&["report", run, "-o", &file]).succeeds();
+        let page = fs::read_to_string(home.work().join(&file)).unwrap();
+        assert!(page.contains("&lt;img"));
+        let Some(dom) = is_drawn(&home, &file) else {
+            return;
+        };
+        // The script of the charts has markup in its texts.
+        let body = dom.split("<script").map(|part| {
+            let (_, text) = part.split_once("</script>").unwrap_or(("", part));
+            text
+        });
+        let body = body.collect::<String>();
+        assert!(body.contains("&lt;img") && !body.contains("<img"));
+        assert!(!dom.contains("<title>1<"));
+    }
 }
 
 #[test]

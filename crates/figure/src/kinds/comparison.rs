@@ -83,6 +83,7 @@ pub fn verdicts(comparison: &Comparison) -> Option<Figure> {
             percent(margin),
             left_out(all, names.len(), "row")
         ),
+        notes: Vec::new(),
         shared_x: false,
         panels: vec![Panel {
             title: String::new(),
@@ -102,7 +103,8 @@ pub fn verdicts(comparison: &Comparison) -> Option<Figure> {
 }
 
 /// The value of each trial that counts, by its round: one panel for each row, one colour for each column. Trials without a round
-/// are in their order. Families have no values of their own. `trials`: those that the question chooses.
+/// are in their order. Families have no values of their own. `trials`: those that the question chooses. `None` if no side has
+/// several trials.
 pub fn trials(comparison: &Comparison, trials: &[Observation]) -> Option<Figure> {
     let metrics = metrics_differ(comparison);
     let rounds = trials.iter().any(|trial| trial.round.is_some());
@@ -147,7 +149,8 @@ pub fn trials(comparison: &Comparison, trials: &[Observation]) -> Option<Figure>
             }
         });
         let curves: Vec<Curve> = curves.filter(|it| !it.points.is_empty()).collect();
-        if curves.is_empty() {
+        // A single trial of each side is in the table already.
+        if curves.iter().all(|curve| curve.points.len() < 2) {
             continue;
         }
         all += 1;
@@ -157,7 +160,7 @@ pub fn trials(comparison: &Comparison, trials: &[Observation]) -> Option<Figure>
         let y = Axis::of_metric(&row.metric, largest);
         let mut panel = Panel {
             title: format!("{} ({})", row_name(row, metrics), better(&row.metric)),
-            x: Axis::plain(if rounds { "round" } else { "trial" }, Scale::Linear),
+            x: Axis::plain(if rounds { "round" } else { "trial" }, Scale::Whole),
             y,
             curves,
             cells: None,
@@ -180,6 +183,7 @@ pub fn trials(comparison: &Comparison, trials: &[Observation]) -> Option<Figure>
             },
             left_out(all, panels.len(), "row")
         ),
+        notes: Vec::new(),
         shared_x: false,
         panels,
     })

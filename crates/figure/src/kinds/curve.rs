@@ -33,6 +33,7 @@ pub fn curve(curves: &[AxisCurve]) -> Option<Figure> {
              the ends.{}",
             left_out(all, shown, "axis")
         ),
+        notes: Vec::new(),
         shared_x: false,
         panels,
     })
@@ -52,6 +53,7 @@ pub fn search(answers: &[SearchAnswer]) -> Option<Figure> {
              in most trials, with its interval, and the knee: the load with the largest ratio of rate to mean latency, up to its neighbours.{}",
             left_out(all, shown, "search")
         ),
+        notes: Vec::new(),
         shared_x: false,
         panels: panels.into_iter().map(searched).collect(),
     })

@@ -12,19 +12,19 @@ use crate::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point, Scale};
 pub fn history(histories: &[History]) -> Option<Figure> {
     let long: Vec<&History> = histories.iter().filter(|it| it.points.len() > 1).collect();
     let panels: Vec<Panel> = long.iter().take(MOST_PANELS).map(|it| panel(it)).collect();
-    let words = long.iter().take(MOST_PANELS).flat_map(|it| {
+    let notes = long.iter().take(MOST_PANELS).flat_map(|it| {
         let changes = it.changes.iter().map(|change| change_words(it, change));
         let all = changes.chain([newest_words(it)]);
-        all.map(|words| format!(" {}: {words}.", name(it)))
+        all.map(|words| format!("{}: {words}", name(it)))
     });
     (!panels.is_empty()).then(|| Figure {
         kind: Kind::History,
         title: "Results over runs of the same work on the same host".to_owned(),
         caption: format!(
-            "Medians of the runs with their confidence intervals, in the order of time. A vertical line is a change of level.{}{}",
-            left_out(long.len(), panels.len(), "history"),
-            words.collect::<String>()
+            "Medians of the runs with their confidence intervals, in the order of time. A vertical line is a change of level.{}",
+            left_out(long.len(), panels.len(), "history")
         ),
+        notes: notes.collect(),
         shared_x: false,
         panels,
     })
@@ -56,7 +56,7 @@ fn panel(history: &History) -> Panel {
     let name = name(history);
     let mut panel = Panel {
         title: format!("{name}: {} ({})", metric.name, better(metric)),
-        x: Axis::plain("run, from the oldest", Scale::Linear),
+        x: Axis::plain("run, from the oldest", Scale::Whole),
         y: Axis::of_metric(metric, tops.fold(0.0, f64::max)).zero(),
         curves: vec![Curve {
             name,

@@ -22,10 +22,12 @@ const ROWS_A_DECADE: f64 = 20.0;
 /// The latencies of one side in one panel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Distribution {
-    /// The panel: workload and direction.
+    /// The panel: what is compared in it, and the direction.
     pub panel: String,
     /// The side: its name in the legend.
     pub name: String,
+    /// Index of the colour of the side.
+    pub colour: usize,
     /// Service latency of all its trials.
     pub histogram: Histogram,
 }
@@ -33,12 +35,8 @@ pub struct Distribution {
 /// Cumulative distributions up to p99.99, as far as at least 10 ops are above; one panel for each workload and direction. `None` without
 /// ops.
 pub fn latency(distributions: &[Distribution]) -> Option<Figure> {
-    let mut names: Vec<&str> = Vec::new();
     let mut panels: Vec<(&str, Vec<&Distribution>)> = Vec::new();
     for it in distributions.iter().filter(|it| !it.histogram.is_empty()) {
-        if !names.contains(&it.name.as_str()) {
-            names.push(&it.name);
-        }
         match panels.iter_mut().find(|(panel, _)| *panel == it.panel) {
             Some((_, own)) => own.push(it),
             None => panels.push((&it.panel, vec![it])),
@@ -52,10 +50,7 @@ pub fn latency(distributions: &[Distribution]) -> Option<Figure> {
         .map(|(title, own)| {
             let typical = own.iter().map(|it| it.histogram.percentile_ns(50.0));
             let typical = typical.max().unwrap_or(0);
-            let curves = own.iter().map(|it| {
-                let colour = names.iter().position(|name| *name == it.name);
-                cumulative(it, colour.unwrap_or_default())
-            });
+            let curves = own.iter().map(|it| cumulative(it));
             let mut panel = Panel {
                 title: title.to_owned(),
                 x: Axis::of_unit("service latency", SeriesUnit::Nanos, typical as f64).log(),
@@ -74,14 +69,15 @@ pub fn latency(distributions: &[Distribution]) -> Option<Figure> {
         caption: format!(
             "The share of ops that took at most this time, all trials together; each step upwards is one more nine. Further left is \
              faster. Lines end where fewer than 10 ops are above.{}",
-            left_out(all, shown, "workload")
+            left_out(all, shown, "panel")
         ),
+        notes: Vec::new(),
         shared_x: false,
         panels,
     })
 }
 
-fn cumulative(it: &Distribution, colour: usize) -> Curve {
+fn cumulative(it: &Distribution) -> Curve {
     let count = it.histogram.count() as f64;
     let mut points = vec![Point::new(it.histogram.min_ns() as f64, 0.0)];
     let mut seen = 0;
@@ -109,15 +105,18 @@ fn cumulative(it: &Distribution, colour: usize) -> Curve {
     }
     Curve {
         name: it.name.clone(),
-        colour,
+        colour: it.colour,
         form: Form::Line,
         points,
     }
 }
 
-/// The ops of one direction by time and service latency. `title`: the trial. `None` without ops.
+/// The ops of one direction by time and service latency. `title`: the trial. `None` without ops, or with less than two seconds.
 pub fn heatmap(title: &str, direction: Direction, frames: &[Frame]) -> Option<Figure> {
     let frames = Frame::of_all_nodes(frames);
+    if frames.len() < 2 {
+        return None;
+    }
     let own = |frame: &Frame| -> Vec<Histogram> {
         frame.of(direction).map(|it| it.service.clone()).collect()
     };
@@ -158,10 +157,11 @@ pub fn heatmap(title: &str, direction: Direction, frames: &[Frame]) -> Option<Fi
         kind: Kind::Heatmap,
         title: format!("Latency over time: {title}"),
         caption: format!(
-            "Ops of `{}` by the second in which they completed and by service latency; darker is more, on a logarithmic \
+            "Ops of `{}` by the second in which they completed and by service latency. The colour is their number, on a logarithmic \
              scale.{combined}",
             direction.name()
         ),
+        notes: Vec::new(),
         shared_x: false,
         panels: vec![Panel {
             title: String::new(),
@@ -174,22 +174,24 @@ pub fn heatmap(title: &str, direction: Direction, frames: &[Frame]) -> Option<Fi
                 counts,
                 unit: "ops",
             }),
-            marks: ramp(&frames),
+            marks: ramp_of(&frames).map(ramp).into_iter().collect(),
         }],
     })
 }
 
-/// The time of the ramp.
-pub(super) fn ramp(frames: &[Frame]) -> Vec<Mark> {
+/// Start and end of the ramp, ns.
+pub(super) fn ramp_of(frames: &[Frame]) -> Option<(u64, u64)> {
     let ramp = || frames.iter().filter(|frame| frame.step == Step::Ramp);
     let from = ramp().map(|frame| frame.start_ns).min();
-    let to = ramp().map(|frame| frame.end_ns).max();
-    let both = from.zip(to);
-    let mark = both.map(|(from, to)| Mark {
+    from.zip(ramp().map(|frame| frame.end_ns).max())
+}
+
+/// The time of the ramp.
+pub(super) fn ramp((from, to): (u64, u64)) -> Mark {
+    Mark {
         vertical_axis: false,
         from: from as f64 / 1e9,
         to: to as f64 / 1e9,
         text: "ramp".to_owned(),
-    });
-    mark.into_iter().collect()
+    }
 }

@@ -7,6 +7,8 @@ use crate::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point};
 
 /// Panels of telemetry, at most.
 const MOST: usize = 16;
+/// Remarks of series in the text, at most.
+const REMARKS: usize = 6;
 /// Subjects of a panel, at most: those with the largest values.
 const SUBJECTS: usize = 6;
 
@@ -31,7 +33,7 @@ const SHOWN: [(SeriesKind, &[&str]); 12] = [
     (SeriesKind::Others, &["rB/s", "wB/s"]),
 ];
 
-/// The series of one trial. `title`: the trial; `tables`: its figures; `findings`: its findings, which are numbered where their time is known. `None` without samples.
+/// The series of one trial. `title`: the trial; `tables`: its figures; `findings`: its findings, which are numbered where their time is known. `None` without two samples.
 pub fn telemetry(title: &str, tables: &[FigureTable], findings: &[Finding]) -> Option<Figure> {
     let mut panels = Vec::new();
     let mut all = 0;
@@ -39,7 +41,7 @@ pub fn telemetry(title: &str, tables: &[FigureTable], findings: &[Finding]) -> O
     let place = |table: &&FigureTable| SHOWN.iter().position(|(kind, _)| *kind == table.kind);
     let mut tables: Vec<&FigureTable> = tables.iter().collect();
     tables.sort_by_key(|table| place(table).unwrap_or(SHOWN.len()));
-    for table in tables {
+    for table in &tables {
         let subjects = subjects(table);
         let names = SHOWN.iter().find(|(kind, _)| *kind == table.kind);
         let asked: &[&str] = names.map_or(&[], |(_, names)| names);
@@ -73,20 +75,37 @@ pub fn telemetry(title: &str, tables: &[FigureTable], findings: &[Finding]) -> O
     let findings = findings
         .iter()
         .map(|finding| match finding.spans_ns.is_empty() {
-            true => format!(" {}.", finding.text),
+            true => finding.text.clone(),
             false => {
                 pinned += 1;
-                format!(" [{pinned}] {}.", finding.text)
+                format!("[{pinned}] {}", finding.text)
             }
         });
-    let findings: String = findings.collect();
-    (!panels.is_empty()).then(|| Figure {
+    let mut notes: Vec<String> = findings.collect();
+    let remarks = |table: &&FigureTable| -> Vec<String> {
+        let own = table.remarks.iter();
+        let own = own.map(|(at, text)| {
+            let at = *at as f64 / 1e9;
+            format!("{}, at {at:.1} s: {text}", table.kind.name())
+        });
+        own.collect()
+    };
+    let remarks: Vec<String> = tables.iter().flat_map(remarks).collect();
+    let more = remarks.len().saturating_sub(REMARKS);
+    notes.extend(remarks.into_iter().take(REMARKS));
+    notes.extend(
+        (more > 0).then(|| format!("{more} more such remarks: `iodyno show --series all`")),
+    );
+    let lines = panels.iter().flat_map(|panel| &panel.curves);
+    let drawn = lines.map(|curve| curve.points.len()).max() > Some(1);
+    drawn.then(|| Figure {
         kind: Kind::Telemetry,
         title: format!("Host during the trial: {title}"),
         caption: format!(
-            "Rates and means of each sample.{thin}{}{findings}",
+            "Rates and means of each sample, with one cursor for all.{thin}{} Findings whose time is known have a number, which marks it.",
             left_out(all, panels.len(), "figure")
         ),
+        notes,
         shared_x: true,
         panels,
     })
@@ -183,11 +202,12 @@ fn panel(table: &FigureTable, column: usize, names: &[&str]) -> Option<(Panel, b
         _ => format!(" (the {SUBJECTS} largest of {all})"),
     };
     let axis = Axis::of_unit(&figure.name, figure.unit, largest).zero();
-    let marks = table.remarks.iter().map(|(at, text)| Mark {
+    // Their texts are in the notes: long ones would cover each other.
+    let marks = table.remarks.iter().map(|(at, _)| Mark {
         vertical_axis: false,
         from: *at as f64 / 1e9,
         to: *at as f64 / 1e9,
-        text: text.clone(),
+        text: String::new(),
     });
     let mut panel = Panel {
         title: format!("{}: {}{more}", table.kind.name(), figure.name),

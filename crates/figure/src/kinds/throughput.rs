@@ -3,7 +3,7 @@
 use iodyno_model::{Behaviour, Direction, Frame, Step};
 use iodyno_units::{Nanos, Rate};
 
-use super::latency::ramp;
+use super::latency::{ramp, ramp_of};
 use super::{MOST_PANELS, left_out, thinned};
 use crate::{Axis, Curve, Figure, Form, Kind, Mark, Panel, Point};
 use iodyno_model::SeriesUnit;
@@ -19,24 +19,47 @@ const COUNTED: [Direction; 4] = [
 /// The throughput of one side in one panel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Course {
-    /// The panel: the workload.
+    /// The panel: what is compared in it.
     pub panel: String,
     /// The side: its name in the legend, with the trial.
     pub name: String,
     /// Index of the colour of the side.
     pub colour: usize,
-    /// The frames of the trial.
-    pub frames: Vec<Frame>,
+    /// The rate of each second: its end, ns, and ops per second.
+    pub rates: Vec<(u64, f64)>,
+    /// Start and end of the ramp, ns.
+    pub ramp: Option<(u64, u64)>,
     /// Its regimes.
     pub behaviour: Behaviour,
+}
+
+impl Course {
+    /// Sets rates and ramp to those of the frames of a trial.
+    pub fn of_frames(self, frames: &[Frame]) -> Course {
+        let frames = Frame::of_all_nodes(frames);
+        let drawn = |frame: &&Frame| matches!(frame.step, Step::Ramp | Step::Measure);
+        let drawn: Vec<&Frame> = frames.iter().filter(drawn).collect();
+        let longest = drawn.iter().map(|frame| frame.span_ns()).max().unwrap_or(0);
+        // The rate of the last moments would be chance.
+        let whole = drawn.into_iter().filter(|it| it.span_ns() * 2 > longest);
+        let rates = whole.map(|frame| {
+            let ops = COUNTED.into_iter().map(|direction| frame.ops(direction));
+            let rate = ops.sum::<u64>() as f64 * 1e9 / frame.span_ns() as f64;
+            (frame.end_ns, rate)
+        });
+        Course {
+            rates: rates.collect(),
+            ramp: ramp_of(&frames),
+            ..self
+        }
+    }
 }
 
 /// Ops per second by time, one panel for each workload. With several levels, their means are drawn as steps. `None` if no trial
 /// has two seconds.
 pub fn throughput(courses: &[Course]) -> Option<Figure> {
     let mut panels: Vec<(&str, Vec<&Course>)> = Vec::new();
-    let drawn = |it: &&Course| Frame::of_all_nodes(&it.frames).len() > 1;
-    for it in courses.iter().filter(drawn) {
+    for it in courses.iter().filter(|it| it.rates.len() > 1) {
         match panels.iter_mut().find(|(panel, _)| *panel == it.panel) {
             Some((_, own)) => own.push(it),
             None => panels.push((&it.panel, vec![it])),
@@ -52,13 +75,10 @@ pub fn throughput(courses: &[Course]) -> Option<Figure> {
             let mut curves = Vec::new();
             let mut marks: Vec<Mark> = Vec::new();
             for course in &own {
-                let frames = Frame::of_all_nodes(&course.frames);
                 if marks.is_empty() {
-                    marks = ramp(&frames);
+                    marks.extend(course.ramp.map(ramp));
                 }
-                let (line, fewer) = thinned(rates(&course.name, &frames), |point| {
-                    point.y.unwrap_or_default()
-                });
+                let (line, fewer) = thinned(points(course), |point| point.y.unwrap_or_default());
                 thin |= fewer;
                 curves.push(Curve {
                     name: course.name.clone(),
@@ -72,7 +92,7 @@ pub fn throughput(courses: &[Course]) -> Option<Figure> {
             let largest = heights.filter_map(|point| point.y).fold(0.0, f64::max);
             let mut panel = Panel {
                 title: title.to_owned(),
-                x: Axis::seconds("time"),
+                x: Axis::seconds("time").zero(),
                 y: Axis::of_unit("ops", SeriesUnit::PerSecond, largest).zero(),
                 curves,
                 cells: None,
@@ -93,31 +113,20 @@ pub fn throughput(courses: &[Course]) -> Option<Figure> {
         caption: format!(
             "Of each side the trial whose result is the median. Steps are the means of regimes, where the level changed; the shaded \
              time is the ramp, which is not measured.{thin}{}",
-            left_out(all, shown, "workload")
+            left_out(all, shown, "panel")
         ),
+        notes: Vec::new(),
         shared_x: false,
         panels,
     })
 }
 
-fn rates(name: &str, frames: &[Frame]) -> Vec<Point> {
-    let measured = frames
-        .iter()
-        .filter(|frame| matches!(frame.step, Step::Ramp | Step::Measure) && frame.span_ns() > 0);
-    measured
-        .map(|frame| {
-            let ops: u64 = COUNTED
-                .into_iter()
-                .map(|direction| frame.ops(direction))
-                .sum();
-            let rate = ops as f64 * 1e9 / frame.span_ns() as f64;
-            let end = frame.end_ns;
-            Point {
-                text: format!("{name}: {}/s at {}", Rate(rate), Nanos(end)),
-                ..Point::new(end as f64, rate)
-            }
-        })
-        .collect()
+fn points(course: &Course) -> Vec<Point> {
+    let points = course.rates.iter().map(|(end, rate)| Point {
+        text: format!("{}: {}/s at {}", course.name, Rate(*rate), Nanos(*end)),
+        ..Point::new(*end as f64, *rate)
+    });
+    points.collect()
 }
 
 /// The means of several regimes.

@@ -102,7 +102,7 @@ fn result(result: &Option<ResultView>) -> String {
 fn claims(claims: &Claims) -> Table {
     let others = ["printed", "from the trials", "stands"];
     let columns = std::iter::once(Column::left("row"));
-    let mut table = Table::new(columns.chain(others.map(Column::right)));
+    let mut table = Table::new(columns.chain(others.map(Column::left)));
     for row in &claims.rows {
         let recomputed = row.recomputed.as_ref();
         let standing = [row.standing().to_owned()].into_iter();

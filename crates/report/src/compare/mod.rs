@@ -51,7 +51,7 @@ pub use searches::{
     searches_json, searches_markdown,
 };
 pub use text::{claims, closing_table, text};
-pub use words::{Counts, summary_counts, verdict_words};
+pub use words::{Counts, sentences, summary_counts, verdict_words};
 pub(crate) use words::{short as verdict_short, tag as verdict_tag};
 
 /// How tables print a comparison.

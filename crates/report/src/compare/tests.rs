@@ -47,6 +47,24 @@ fn a_family_is_marked_in_every_format_for_people() {
 }
 
 #[test]
+fn verdicts_are_sentences_and_rows_with_the_same_one_share_it() {
+    let undecided = |name: &str| {
+        let verdict = Verdict::CannotDecide {
+            n: 3,
+            smallest_p: 0.1,
+            needed_p: 0.01,
+            least: 9,
+        };
+        let cells = vec![cell(side("xfs", None), None, verdict)];
+        row(name, Metric::iops(Metric::IOPS), side("ext4", None), cells)
+    };
+    let mut comparison = two_file_systems();
+    comparison.rows.truncate(1);
+    comparison.rows.extend([undecided("a"), undecided("b")]);
+    insta::assert_snapshot!(sentences(&comparison).join("\n"));
+}
+
+#[test]
 fn a_row_has_both_medians_the_ratio_and_the_verdict() {
     insta::assert_snapshot!(text(&two_file_systems(), plain(120)));
 }

@@ -7,12 +7,82 @@ use iodyno_model::{
 use iodyno_units::percent;
 
 use super::figures::{change, p_is, possible_p, ratio};
+use crate::style::sanitize;
 
 /// A verdict in one line, without the candidate's name: `FASTER 1.66× [1.45, 1.90], 10 rounds, p=0.002`.
 ///
 /// p is the adjusted one if there is one. The text is not wrapped and contains characters beyond ASCII.
 pub fn verdict_words(cell: &CandidateResult) -> String {
     words(cell, &cell.verdict)
+}
+
+/// The primary verdicts as sentences for someone who was not there: one for each, or for rows that have the same one.
+pub fn sentences(comparison: &Comparison) -> Vec<String> {
+    let baseline = comparison.columns.first().map_or("", String::as_str);
+    let mut found: Vec<(Vec<String>, String)> = Vec::new();
+    let rows = comparison.rows.iter();
+    for row in rows.filter(|row| !row.exploratory && !row.no_difference) {
+        let mut name = row_name(row, &comparison.question);
+        name.retain(|part| !part.is_empty());
+        for cell in &row.cells {
+            let text = sentence(cell, baseline);
+            match found.iter_mut().find(|(_, known)| *known == text) {
+                Some((names, _)) => names.push(name.join(" ")),
+                None => found.push((vec![name.join(" ")], text)),
+            }
+        }
+    }
+    let texts = found.into_iter().map(|(mut names, text)| {
+        names.retain(|name| !name.is_empty());
+        match names.is_empty() {
+            true => text,
+            false => format!("{}: {text}", names.join(", ")),
+        }
+    });
+    texts.map(|text| sanitize(&text)).collect()
+}
+
+fn sentence(cell: &CandidateResult, baseline: &str) -> String {
+    let candidate = &cell.side.column;
+    let times = || match cell.ratio.as_ref() {
+        None => String::new(),
+        Some(found) => {
+            let level = found.interval.map_or(String::new(), |_| {
+                format!(", with {} confidence", percent(found.level))
+            });
+            format!(": {} the speed{level}", ratio(found))
+        }
+    };
+    let evidence = || {
+        let p = cell.adjusted_p.or(cell.p).map(p_is);
+        let parts = [Some(amount(cell.pairing, cell.n)), p];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        parts.join(", ")
+    };
+    match &cell.verdict {
+        Verdict::Faster | Verdict::Slower => format!(
+            "{candidate} is {} than {baseline}{}; {}",
+            short(&cell.verdict),
+            times(),
+            evidence()
+        ),
+        Verdict::DifferentButSmall => format!(
+            "{candidate} is different from {baseline}, but by less than the margin of {}{}; {}",
+            percent(cell.margin),
+            times(),
+            evidence()
+        ),
+        Verdict::Equivalent => format!(
+            "{candidate} and {baseline} are EQUIVALENT: they differ by less than the margin of {}",
+            percent(cell.margin)
+        ),
+        Verdict::Inconclusive { .. }
+        | Verdict::CannotDecide { .. }
+        | Verdict::NotComparable { .. }
+        | Verdict::NoData { .. } => {
+            format!("{candidate} against {baseline}: {}", verdict_words(cell))
+        }
+    }
 }
 
 /// The name of a row: a value for each dimension of the rows. A family is marked, because a workload can have its name.
