@@ -4,10 +4,11 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 IODYNO := $(TARGET)/release/iodyno
 STATIC := $(shell uname -m)-unknown-linux-musl
 DENY := 0.20.2
+MDBOOK := 0.5.4
 PREFIX := /usr/local
 LINKS := $(PREFIX)/libexec/iodyno
 
-.PHONY: help build install install-links guest-kernel guest-zfs demo test test-long check deny static bench
+.PHONY: help build install install-links guest-kernel guest-zfs demo test test-long check deny static book bench
 
 help:
 	@echo "make build       build $(IODYNO)"
@@ -22,6 +23,7 @@ help:
 	@echo "make check       run all checks of .ci/run: formatting, lints, dependencies, all tests"
 	@echo "make deny        check licences, sources and duplicates of dependencies"
 	@echo "make static      build one file for any Linux guest, in $(TARGET)/$(STATIC)/release"
+	@echo "make book        build the documentation as a book, in $(TARGET)/book"
 	@echo "make bench       measure the cost of statistics, storing, judging and of an op; compare with fio, pebble and"
 	@echo "                 sysbench where they are installed (FIO=PATH, PEBBLE=PATH, SYSBENCH=PATH select them)"
 
@@ -77,6 +79,12 @@ static:
 	  echo "Rust's standard library for $(STATIC) is missing: \`rustup target add $(STATIC)\`" >&2; exit 1; }
 	CARGO_PROFILE_RELEASE_STRIP=debuginfo cargo build --release --locked -p iodyno --no-default-features --target $(STATIC)
 	@echo "static: $(TARGET)/$(STATIC)/release/iodyno"
+
+# Pages with links to one another, from docs/.
+book:
+	@mdbook --version >/dev/null 2>&1 || cargo install --locked mdbook@$(MDBOOK)
+	mdbook build --dest-dir $(abspath $(TARGET))/book
+	@echo "book: $(TARGET)/book/index.html"
 
 bench: build
 	@cargo bench --locked -q -p iodyno-stats --bench million

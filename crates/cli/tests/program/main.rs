@@ -3,6 +3,7 @@
 //! One test binary, so that it is linked once. Each module tests one aspect of the program.
 
 mod check;
+mod docs;
 mod engines;
 mod experiments;
 mod faults;
