@@ -112,7 +112,7 @@ fn run(messages: &mut BackendReqHandler<Mutex<Device>>, device: &Mutex<Device>) 
             let mut device = locked(device);
             device.wait(None)?;
             device.look_at_all();
-            std::mem::take(&mut device.said)
+            device.said
         };
         if said {
             // A message may come slowly: see the reader.
@@ -120,8 +120,11 @@ fn run(messages: &mut BackendReqHandler<Mutex<Device>>, device: &Mutex<Device>) 
                 locked(device).wait(None)?;
             }
             messages.handle_request().map_err(io::Error::other)?;
+            let mut device = locked(device);
+            // Only now: until here the socket is not watched, and the message counted once.
+            device.said = false;
             // It may have started a ring that has requests already.
-            locked(device).look_at_all();
+            device.look_at_all();
         }
     }
 }

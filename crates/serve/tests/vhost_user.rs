@@ -187,8 +187,7 @@ impl Memory {
 
 /// A connection whose ring runs.
 struct Connection {
-    /// The connection, as long as this value is there.
-    _frontend: Frontend,
+    frontend: Frontend,
     kick: EventFd,
     call: EventFd,
 }
@@ -245,7 +244,7 @@ impl Connection {
         frontend.set_vring_kick(0, &kick).unwrap();
         frontend.set_vring_enable(0, true).unwrap();
         let connection = Connection {
-            _frontend: frontend,
+            frontend,
             kick,
             call,
         };
@@ -336,6 +335,25 @@ fn a_client_that_connects_again_goes_on_with_its_ring() {
             let mut own = InFlightRecord::open(file, 0, told.0, 1, DESCRIPTORS).unwrap();
             assert!(own.left(0, memory.used()).is_empty());
             record = Some(kept);
+        }
+    });
+}
+
+#[test]
+fn rings_go_on_although_messages_come_while_reads_are_in_flight() {
+    served(|socket| {
+        let memory = Memory::new();
+        let (mut connection, _) = Connection::new(socket, &memory, None);
+        let all: Vec<u16> = (0..10).collect();
+        for round in 0..100 {
+            for number in &all {
+                memory.prepare(*number, IN, u64::from(*number) * 7, 99);
+            }
+            memory.offer(round * 10, &all);
+            connection.kick.write(1).unwrap();
+            assert!(connection.frontend.get_queue_num().unwrap() > 0);
+            connection.await_used(&memory, (round + 1) * 10);
+            assert!(all.iter().all(|number| memory.data(*number) == 0));
         }
     });
 }
