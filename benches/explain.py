@@ -8,7 +8,8 @@ it, is one of those that the script expects. Needs root, and the tools that the 
     benches/explain.py IODYNO [NAME...]
 
 Environment: BENCH_DIR (where everything is done, in a folder of its own that is removed; a file system in memory keeps the host's own disk
-out of the results), DISK_DIR (the same for the one that needs a disk).
+out of the results), DISK_DIR (the same for the two that need a disk), BENCH_STORE (a store that keeps the results: a pair that it has is not
+measured again).
 """
 
 import json
@@ -17,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 EXPERIMENTS = Path(__file__).resolve().parent.parent / "experiments" / "explain"
@@ -27,13 +29,13 @@ PAIRS = {
     "throttled": [("other_waits", "io_limit"), ("other_waits", "throttle.read_iops"), ("read_await", "throttle.read_iops")],
     "half-the-cpus": [("wait_for_cpu", "cpus_allowed")],
     "buffered": [("device_read_time", "direct"), ("read_requests", "direct"), ("read_amplification", "direct")],
-    "compressed": [("write_amplification", "btrfs.mount"), ("write_requests", "btrfs.mount")],
+    "compressed": [("limit_waits", "write_amplification"), ("write_amplification", "btrfs.mount"), ("write_requests", "btrfs.mount")],
     "small-blocks": [("device_read_time", "bs"), ("read_requests", "bs")],
-    "fsync": [("time_in_syncs", "fsync")],
+    "fsync": [("time_in_syncs", "sync")],
     "other-io": [("read_await", "other_bytes")],
     "delayed": [("read_await", "delay.read"), ("layers_read_time", "delay.read")],
     "memory": [("device_read_time", "memory"), ("read_requests", "memory"), ("read_amplification", "memory"), ("read_amplification", "refaults"), ("read_requests", "refaults")],
-    "busy-cpu": [("wait_for_cpu", "other_cpus")],
+    "busy-cpu": [("wait_for_cpu", "other_cpus"), ("read_await", "other_cpus")],
 }
 
 
@@ -53,21 +55,37 @@ def names(cause):
     return cause["fact"]["name"] if "fact" in cause else cause["series"]["name"]
 
 
+def known(program, *arguments):
+    """The explanation of a pair that the store has; `None` if it has not."""
+    ended = subprocess.run([str(program), "explain", *arguments, "--json"], capture_output=True, text=True)
+    return json.loads(ended.stdout) if ended.returncode == 0 else None
+
+
 def measure(program, name, folder):
     """The explanation of one pair."""
     experiment = EXPERIMENTS / f"{name}.toml"
     start = ["run", experiment, "--set", f"folder={folder}"]
+    asked = ["little", "--against", "much"] if name == "memory" else [f"explain-{name}"]
+    found = known(program, *asked)
+    if found:
+        return found
     if name != "memory":
         run(program, *start)
-        return json.loads(run(program, "explain", "last", "--json"))
+        return known(program, *asked)
     GROUP.mkdir(exist_ok=True)
     try:
         (GROUP / "memory.limit_in_bytes").write_text(str(96 << 20))
         run(program, *start, "--name", "much")
         run(program, *start, "--name", "little", group=GROUP)
     finally:
-        GROUP.rmdir()
-    return json.loads(run(program, "explain", "little", "--against", "much", "--json"))
+        # Processes that undo the storage may end a little later.
+        for _ in range(100):
+            try:
+                GROUP.rmdir()
+                break
+            except OSError:
+                time.sleep(0.1)
+    return known(program, *asked)
 
 
 def main():
@@ -76,7 +94,7 @@ def main():
     print("| difference | speed | named first | share | candidate causes | also named | right |")
     print("|---|---|---|---|---|---|---|")
     for name in chosen:
-        where = os.environ.get("DISK_DIR" if name == "other-io" else "BENCH_DIR", "/tmp")
+        where = os.environ.get("DISK_DIR" if name in ("other-io", "memory") else "BENCH_DIR", "/tmp")
         folder = Path(tempfile.mkdtemp(prefix="iodyno-explain-", dir=where))
         os.environ["IODYNO_STORE"] = os.environ.get("BENCH_STORE", str(folder / "store.db"))
         try:

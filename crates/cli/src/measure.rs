@@ -78,12 +78,16 @@ pub(crate) fn measure(
         false => {
             if let Some(judged) = &verdict {
                 write_out(judged.text(&Shown::default(), context.style_out()) + "\n")?;
-                if let Judged::Compared(_) = judged {
+                if let Judged::Compared(comparison) = judged {
                     let run = store.run(ended_run.end.handle.id)?;
                     let runs = std::slice::from_ref(&run);
-                    let why = reasons(store, runs, None, context.style_out());
+                    let style = context.style_out();
                     // The verdict does not depend on it.
-                    write_out(why.map(|why| why + "\n").unwrap_or_default())?;
+                    match reasons(store, runs, &comparison.question, style) {
+                        Ok(why) if why.is_empty() => {}
+                        Ok(why) => write_out(why + "\n")?,
+                        Err(failure) => context.tell(&failure.faults),
+                    }
                 }
                 if plan.table.is_some() {
                     let run = store.run(ended_run.end.handle.id)?;

@@ -20,6 +20,8 @@ pub struct Costs {
     pub depth: f64,
     /// Whether each worker has at most one op in flight, so that its CPU time is part of the op's time.
     pub one_at_a_time: bool,
+    /// Whether all jobs bypass the page cache, so that what devices move beyond the jobs' bytes is not the jobs' read-ahead or write-back.
+    pub direct: bool,
     /// Mean service latency of an op, ns.
     pub op_ns: f64,
     /// Time of a worker for each op, ns: the measured time of all workers ÷ ops.
@@ -50,7 +52,7 @@ pub struct Costs {
     pub traced: Option<[(f64, f64); 4]>,
     /// Share of lookups that ZFS's cache served.
     pub arc_hits: Option<f64>,
-    /// Bytes that other processes read and wrote for each op.
+    /// Bytes that other processes of the host read and wrote for each op, on any device.
     pub others: Option<[f64; 2]>,
     /// Interrupts for each op.
     pub interrupts: Option<f64>,
@@ -72,6 +74,17 @@ pub struct Costs {
     pub io_limit: Option<f64>,
     /// Number of regimes of its course, at least 1.
     pub regimes: f64,
+}
+
+impl Costs {
+    /// Bytes of other processes at the lowest devices for each op, read and written, at most: what these moved beyond the jobs' bytes and
+    /// other processes moved at all. `None`: not known, or not to be told from what the jobs cause.
+    pub fn others_at_devices(&self) -> Option<[f64; 2]> {
+        let (lowest, others) = (self.lowest?, self.others?);
+        self.direct.then(|| {
+            [0, 1].map(|kind| (lowest.bytes[kind] - self.bytes[kind]).clamp(0.0, others[kind]))
+        })
+    }
 }
 
 /// CPUs of the host by use.

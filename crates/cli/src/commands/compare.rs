@@ -128,7 +128,9 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
             let text = judged.text(&shown, context.style_out());
             // Those of single jobs or nodes have no host of their own.
             let why = match by {
-                (false, false) => reasons(&store, &runs, Some(&question), context.style_out())?,
+                (false, false) => {
+                    reasons(&store, &runs, &comparison.question, context.style_out())?
+                }
                 _ => String::new(),
             };
             text + &why

@@ -19,10 +19,7 @@ pub(crate) fn explain(args: &ExplainArgs, context: &Context) -> Result<Exit, Fai
     let store = context.store_to_read()?;
     let names: Vec<String> = args.against.iter().chain([&args.run]).cloned().collect();
     let runs = runs(&names, &store)?;
-    let mut trials = trials(&store, &runs)?;
-    let observed: Vec<Observation> = trials.iter().map(|(trial, _)| trial.clone()).collect();
-    let default = default_question(&runs, &observed);
-    trials.retain(|(trial, _)| trial.probe.is_none());
+    let default = default_question(&runs, &observed(&store, &runs)?);
     let question = Question {
         baseline: args.baseline.clone().or(default.baseline),
         metrics: match &args.metric {
@@ -36,7 +33,7 @@ pub(crate) fn explain(args: &ExplainArgs, context: &Context) -> Result<Exit, Fai
         },
         ..default
     };
-    let mut explanation = explained(&runs, trials, &question)?;
+    let mut explanation = explained(&runs, &store, &question)?;
     choose(&mut explanation, &args.cells)?;
     let format = match args.json {
         true => ExplainFormat::Json,
@@ -51,41 +48,51 @@ pub(crate) fn explain(args: &ExplainArgs, context: &Context) -> Result<Exit, Fai
     Ok(Exit::Fine)
 }
 
-/// The trials of some runs with what their ops cost.
-pub(crate) fn trials(
-    store: &SqliteStore,
-    runs: &[Run],
-) -> Result<Vec<(Observation, Option<Costs>)>, Failure> {
-    let mut trials = Vec::new();
+/// The observations of some runs, with the names of the runs.
+fn observed(store: &SqliteStore, runs: &[Run]) -> Result<Vec<Observation>, Failure> {
+    let mut all = Vec::new();
     for run in runs {
-        let mut observed = observations(store, run)?;
-        name_runs(runs, &mut observed);
-        if run.plan.imported.is_some() {
-            trials.extend(observed.into_iter().map(|observation| (observation, None)));
-            continue;
-        }
-        let ended = run
-            .trials
-            .iter()
-            .filter(|it| it.state != TrialState::Running);
-        for (stored, observation) in ended.zip(observed) {
-            let mut trial = load(store, stored.key, Series::Counts)?;
-            trial.telemetry = telemetry(store, run, stored.key)?;
-            let (_, workload) = run.plan.cell(stored.key.cell);
-            trials.push((observation, iodyno_judge::costs(workload, &trial)));
-        }
+        all.extend(observations(store, run)?);
     }
-    Ok(trials)
+    name_runs(runs, &mut all);
+    Ok(all)
 }
 
-/// Explains the comparison that a question asks for.
+/// What the ops of each trial of a run cost, in the order of its observations.
+fn costs_of(store: &SqliteStore, run: &Run, count: usize) -> Result<Vec<Option<Costs>>, Failure> {
+    if run.plan.imported.is_some() {
+        return Ok(vec![None; count]);
+    }
+    let ended = run
+        .trials
+        .iter()
+        .filter(|it| it.state != TrialState::Running);
+    let costs = ended.map(|stored| {
+        let mut trial = load(store, stored.key, Series::Counts)?;
+        trial.telemetry = telemetry(store, run, stored.key)?;
+        let (_, workload) = run.plan.cell(stored.key.cell);
+        Ok(iodyno_judge::costs(workload, &trial))
+    });
+    costs.collect()
+}
+
+/// Explains the comparison that a question asks for. Trials of searches are not compared.
 pub(crate) fn explained(
     runs: &[Run],
-    trials: Vec<(Observation, Option<Costs>)>,
+    store: &SqliteStore,
     question: &Question,
 ) -> Result<Explanation, Failure> {
-    let (observations, costs): (Vec<_>, Vec<_>) = trials.into_iter().unzip();
-    iodyno_judge::explain(&title(runs), &observations, &costs, question)
+    let (mut trials, mut costs) = (Vec::new(), Vec::new());
+    for run in runs {
+        let own = observations(store, run)?;
+        costs.extend(costs_of(store, run, own.len())?);
+        trials.extend(own);
+    }
+    name_runs(runs, &mut trials);
+    let compared = trials.into_iter().zip(costs);
+    let compared = compared.filter(|(trial, _)| trial.probe.is_none());
+    let (trials, costs): (Vec<_>, Vec<_>) = compared.unzip();
+    iodyno_judge::explain(&title(runs), &trials, &costs, question)
         .map_err(|error| Failure::input(faults(&error)))
 }
 
@@ -122,18 +129,13 @@ fn choose(explanation: &mut Explanation, cells: &[String]) -> Result<(), Failure
     }
 }
 
-/// The lines below the verdicts of a comparison: each difference in a sentence; empty without any. `question`: that of the run if it is
-/// `None`.
+/// The lines below the verdicts of a comparison: each difference in a sentence; empty without any.
 pub(crate) fn reasons(
     store: &SqliteStore,
     runs: &[Run],
-    question: Option<&Question>,
+    question: &Question,
     style: Style,
 ) -> Result<String, Failure> {
-    let mut trials = trials(store, runs)?;
-    let observed: Vec<Observation> = trials.iter().map(|(trial, _)| trial.clone()).collect();
-    let default = default_question(runs, &observed);
-    trials.retain(|(trial, _)| trial.probe.is_none());
-    let explanation = explained(runs, trials, question.unwrap_or(&default))?;
+    let explanation = explained(runs, store, question)?;
     Ok(draw::reasons(&explanation, style))
 }

@@ -18,6 +18,7 @@ use iodyno_units::{Nanos, counted, grouped};
 
 use crate::args::{PlotArgs, ReportArgs, ReportFormat};
 use crate::commands::compare::{Judged, judge, runs, shown};
+use crate::commands::explain;
 use crate::commands::export::write_file;
 use crate::commands::history::histories;
 use crate::commands::searches_of;
@@ -472,6 +473,7 @@ impl Results {
             }
         };
         let one = |figure: Option<Figure>| figure.into_iter().map(Content::Figure).collect();
+        add("Why", self.reasons(store)?);
         add("Trials", one(self.every_trial()));
         add("Latency", one(self.latency()));
         let all = self.medians.len();
@@ -556,6 +558,18 @@ impl Results {
             title: "Results".to_owned(),
             content,
         })
+    }
+
+    /// Why the sides differ.
+    fn reasons(&self, store: &SqliteStore) -> Result<Vec<Content>, Failure> {
+        let Some(Judged::Compared(comparison)) = &self.judged else {
+            return Ok(Vec::new());
+        };
+        let explanation = explain::explained(&self.runs, store, &comparison.question)?;
+        Ok(vec![Content::Table {
+            html: iodyno_report::explain::html(&explanation),
+            markdown: iodyno_report::explain::markdown(&explanation),
+        }])
     }
 
     fn environment(&self) -> Vec<Content> {

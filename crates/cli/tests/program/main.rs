@@ -6,6 +6,7 @@ mod check;
 mod docs;
 mod engines;
 mod experiments;
+mod explain;
 mod faults;
 mod file_engines;
 #[cfg(feature = "fileserver")]

@@ -18,6 +18,8 @@ enum Acts {
     Size,
     /// The time of requests.
     Time,
+    /// The time that requests wait for others at the device.
+    Queue,
     /// CPU time of workers and servers.
     Cpu,
     /// Waits for a CPU.
@@ -30,7 +32,7 @@ enum Acts {
     Parallel,
 }
 
-use Acts::{Amount, Bytes, Cpu, CpuWait, Parallel, Size, Syncs, Time, Waits};
+use Acts::{Amount, Bytes, Cpu, CpuWait, Parallel, Queue, Size, Syncs, Time, Waits};
 
 /// What each quantity is changed by.
 fn changed_by(quantity: Quantity) -> &'static [Acts] {
@@ -56,14 +58,14 @@ fn changed_by(quantity: Quantity) -> &'static [Acts] {
         | Quantity::DeviceTime(_)
         | Quantity::ByteTime(_)
         | Quantity::ByteInterval(_)
-        | Quantity::Interval(_) => &[Time, Size],
+        | Quantity::Interval(_) => &[Time, Size, Queue],
         Quantity::Series(_) => &[],
     }
 }
 
 /// Facts by name, and what they act on. Options of layers begin with the kind of the layer.
 const FACTS: &[(&str, &[Acts])] = &[
-    ("bs", &[Bytes, Size]),
+    ("bs", &[Bytes, Size, Amount]),
     ("block", &[Bytes, Size]),
     ("rw", &[Amount, Size, Time]),
     ("size", &[Amount, Time]),
@@ -90,6 +92,7 @@ const FACTS: &[(&str, &[Acts])] = &[
     ("iodyno", &[Cpu]),
     ("requests traced", &[Cpu]),
     ("settled", &[Amount]),
+    ("fullness", &[]),
     ("throttle", &[Waits, Time]),
     ("delay", &[Time]),
     ("dm", &[Time, Waits]),
@@ -196,14 +199,15 @@ const BEHIND: &[(&str, &[Acts])] = &[
     ("refaults", &[Amount]),
     ("memory_limit", &[Waits, Amount]),
     ("cpu_quota", &[Waits, CpuWait]),
-    ("other_cpus", &[CpuWait, Cpu]),
+    // Interrupts, and threads of the kernel that do the work of a device, need a CPU as well.
+    ("other_cpus", &[CpuWait, Cpu, Time]),
     ("stolen_cpus", &[CpuWait, Cpu]),
     ("worker_switches", &[Cpu]),
-    ("interrupts", &[CpuWait]),
-    ("device_in_flight", &[Time]),
+    ("device_in_flight", &[Queue]),
 ];
 
-/// The facts and series that differ and can be behind a term. `slower`: the term makes the candidate slower.
+/// The facts and series that differ and can be behind a term: attributes under test, then what was measured, then other facts. `slower`: the
+/// term makes the candidate slower.
 pub(super) fn behind(
     quantity: Quantity,
     slower: bool,
@@ -211,24 +215,21 @@ pub(super) fn behind(
     series: &[(Quantity, Contrast)],
 ) -> Vec<Cause> {
     let acts = changed_by(quantity);
-    let measured = series.iter().filter_map(|(own, contrast)| {
-        let Quantity::Series(place) = own else {
-            return None;
-        };
-        let name = SERIES[*place].name;
-        let (_, of) = BEHIND.iter().find(|(known, _)| *known == name)?;
+    let measured = BEHIND.iter().filter_map(|(name, of)| {
+        let named =
+            |own: &Quantity| matches!(own, Quantity::Series(it) if SERIES[*it].name == *name);
+        let (_, contrast) = series.iter().find(|(own, _)| named(own))?;
         let fits = contrast.differs
             && is_notable(contrast)
             && grows(contrast) == slower
             && of.iter().any(|it| acts.contains(it));
         fits.then(|| Cause::Series(contrast.clone()))
     });
-    let facts = differing
-        .iter()
-        .filter(|fact| concerns(fact, quantity))
-        .map(cause);
-    // What was measured comes first: it is nearer to the term than a setting.
-    measured.chain(facts).collect()
+    let facts = |axis: bool| {
+        let own = differing.iter().filter(move |fact| fact.axis == axis);
+        own.filter(|fact| concerns(fact, quantity)).map(cause)
+    };
+    facts(true).chain(measured).chain(facts(false)).collect()
 }
 
 pub(super) fn cause(fact: &Difference) -> Cause {

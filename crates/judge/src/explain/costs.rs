@@ -48,6 +48,7 @@ pub fn costs(workload: &Workload, trial: &Trial) -> Option<Costs> {
         workers: worker_time_ns / span_ns,
         depth: clones.iter().map(depth).sum(),
         one_at_a_time: clones.iter().all(|clone| clone.engine.depth <= 1),
+        direct: !workload.jobs.iter().any(work::buffered),
         op_ns: op_ns(workload, &clones, ops),
         worker_ns: worker_time_ns / ops,
         bytes: [Direction::Read, Direction::Write, Direction::Trim].map(moved),

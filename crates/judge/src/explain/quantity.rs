@@ -171,7 +171,7 @@ impl Quantity {
             ByteInterval(kind) => {
                 format!("interval between KiB of {} at the devices", plural(kind))
             }
-            Overlap => "requests that an op does not wait for one by one".to_owned(),
+            Overlap => "requests of a worker in parallel".to_owned(),
             Series(place) => SERIES[place].words.to_owned(),
         }
     }
@@ -332,9 +332,12 @@ pub(super) const SERIES: &[SeriesOfTrial] = &[
     },
     SeriesOfTrial {
         name: "other_bytes",
-        words: "bytes of other processes per op",
-        unit: SeriesUnit::Bytes,
-        value: |it| Some(it.others?.iter().sum()),
+        words: "I/O of other processes at the devices, at most",
+        unit: SeriesUnit::BytesPerSecond,
+        value: |it| {
+            let bytes: f64 = it.others_at_devices()?.iter().sum();
+            Some(bytes * it.ops / it.seconds)
+        },
     },
     SeriesOfTrial {
         name: "reclaims",

@@ -116,8 +116,10 @@ impl Mode {
                 let of_side = |side: &[&Costs]| mean(side, |it| of(&device(it), kind));
                 (of_side(candidate) / of_side(baseline)).ln().abs()
             };
+            // The mean request is not one of the jobs if others have requests as well.
             devices
                 && all().all(known)
+                && all().all(|it| own_requests(it, kind) == 1.0)
                 && change(|it, kind| it.ns[kind] / it.bytes[kind])
                     < change(|it, kind| it.ns[kind] / it.requests[kind])
         };
@@ -361,25 +363,20 @@ fn device_parts(costs: &Costs, mode: Mode) -> Vec<Part> {
 }
 
 /// Requests and bytes of other processes below this share of the device's are not told from those of the jobs.
-const LEAST_OTHERS: f64 = 0.02;
+const LEAST_OTHERS: f64 = 0.1;
 
 /// The share of a device's requests that are those of the jobs: an op does not wait for requests of other processes themselves. Their bytes
 /// are known and not their number: the jobs' requests are taken to be as large as their ops, if these are smaller than the mean.
 fn own_requests(costs: &Costs, kind: usize) -> f64 {
     let lowest = costs.lowest.unwrap_or_default();
-    let others = costs.others.filter(|_| kind < 2);
+    let others = costs.others_at_devices().filter(|_| kind < 2);
     let others = others.map_or(0.0, |all| all[kind]);
-    if kind > 1 || lowest.bytes[kind] <= 0.0 || others < LEAST_OTHERS * lowest.bytes[kind] {
+    if kind > 1 || costs.bytes[kind] <= 0.0 || others < LEAST_OTHERS * lowest.bytes[kind] {
         return 1.0;
     }
-    let own = (lowest.bytes[kind] - others).max(0.0);
     let mean = lowest.bytes[kind] / lowest.requests[kind];
-    let size = match costs.bytes[kind] > 0.0 {
-        true => costs.bytes[kind].min(mean),
-        false => mean,
-    };
-    // Samples of other processes do not begin and end with the measured time.
-    (own / size / lowest.requests[kind]).clamp(0.01, 1.0)
+    let size = costs.bytes[kind].min(mean);
+    ((lowest.bytes[kind] - others) / size / lowest.requests[kind]).clamp(0.0, 1.0)
 }
 
 /// A contribution to the logarithm of the ratio of speed.

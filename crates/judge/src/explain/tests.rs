@@ -22,6 +22,7 @@ fn reads() -> Costs {
         workers: 1.0,
         depth: 1.0,
         one_at_a_time: true,
+        direct: true,
         bytes: [4096.0, 0.0, 0.0],
         cpu_ns: Some((2_000.0, 8_000.0)),
         delay_ns: Some(0.0),
@@ -431,7 +432,8 @@ fn quantities_that_only_one_side_has_differ_by_an_amount() {
     let Some(Change::Difference(by)) = found.change else {
         panic!("{found:?}");
     };
-    assert_eq!(by.value, 8192.0);
+    let rate = by.value / 8192.0;
+    assert!((6_000.0..7_000.0).contains(&rate), "{rate}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod json;
 mod tests;
 mod words;
 
-use iodyno_model::{Contrast, Explained, Explanation};
+use iodyno_model::{Contrast, Explained, Explanation, Term};
 
 pub use json::json;
 pub use words::headline;
@@ -134,7 +134,8 @@ fn tables(explained: &Explained) -> Vec<(String, Table)> {
             ];
             cells.extend(figures(&term.contrast));
             table.row(cells);
-            if let Some(causes) = causes(term) {
+            let large = term.share.is_none_or(|share| share >= Term::LEAST_SHARE);
+            if let Some(causes) = causes(term).filter(|_| large) {
                 table.text(format!("       {causes}"), 9, Paint::Dim);
             }
         }
@@ -184,10 +185,9 @@ const MOST_REASONS: usize = 6;
 
 /// A line for each comparison with a difference, to stand below the verdicts; empty without any. Each ends with a newline.
 pub fn reasons(explanation: &Explanation, style: Style) -> String {
-    let with_difference = explanation
-        .comparisons
-        .iter()
-        .filter(|it| it.explained.is_some());
+    // Of simulated devices nothing is known that could be the reason.
+    let known = |it: &&Explained| it.explained.is_some() && it.terms.iter().any(|term| !term.open);
+    let with_difference = explanation.comparisons.iter().filter(known);
     let lines: Vec<String> = with_difference.map(words::line).collect();
     let mut text = String::new();
     for line in lines.iter().take(MOST_REASONS) {

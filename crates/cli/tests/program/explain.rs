@@ -1,0 +1,82 @@
+//! `iodyno explain`, on simulated devices in virtual time: exact figures.
+
+use crate::harness::Home;
+
+/// Reads that take 300 µs or 200 µs, by one worker or by four.
+fn home() -> Home {
+    let home = Home::new();
+    let job = |latency: &str, jobs: u32| {
+        format!(
+            "[t]\nioengine=sim\nsim_latency=lognormal:{latency}:0.3\nrw=randread\nbs=4k\nsize=16m\n\
+             numjobs={jobs}\nruntime=150ms\ntime_based\n"
+        )
+    };
+    home.file("one.fio", &job("300us", 1));
+    home.file("fast.fio", &job("200us", 1));
+    home.file("four.fio", &job("300us", 4));
+    let run = ["run", "one.fio", "fast.fio", "four.fio", "--seed", "7"];
+    home.iodyno(&run).succeeds();
+    home
+}
+
+#[test]
+fn more_workers_are_named_and_a_faster_device_without_counters_is_unexplained() {
+    let home = home();
+    let json = home
+        .iodyno(&["explain", "last", "--json"])
+        .succeeds()
+        .json();
+    assert_eq!(json["schema"], "iodyno.explanation/1");
+    let comparisons = json["comparisons"].as_array().unwrap();
+    let of = |candidate: &str| {
+        let mut found = comparisons.iter().filter(|it| it["candidate"] == candidate);
+        found.next().unwrap()
+    };
+    let four = &of("four")["parts"][0];
+    assert_eq!(four["quantity"]["name"], "workers");
+    assert_eq!(four["explains"], true);
+    assert!((four["speed"]["value"].as_f64().unwrap() - 4.0).abs() < 0.1);
+    assert!((four["share"].as_f64().unwrap() - 1.0).abs() < 0.05);
+    let causes = four["candidate_causes"].as_array().unwrap();
+    let names: Vec<_> = causes.iter().map(|it| &it["fact"]["name"]).collect();
+    assert!(names.iter().any(|name| **name == "jobs"), "{names:?}");
+
+    let fast = of("fast");
+    assert_eq!(fast["parts"][0]["quantity"]["name"], "other_waits");
+    assert_eq!(fast["parts"][0]["open"], true);
+    assert!(fast["headline"].as_str().unwrap().contains("unexplained"));
+    // The parts add up to the ratio.
+    for it in comparisons {
+        let parts = it["parts"].as_array().unwrap().iter();
+        let sum: f64 = parts
+            .map(|part| part["speed"]["value"].as_f64().unwrap().ln())
+            .sum();
+        let ratio = it["speed"]["value"].as_f64().unwrap().ln();
+        assert!((sum - ratio).abs() < 0.02, "{it}");
+    }
+}
+
+#[test]
+fn cells_select_comparisons_and_unknown_ones_are_named() {
+    let home = home();
+    let text = home.iodyno(&["explain", "last", "four"]).succeeds();
+    let text = text.prints("workers, 1 → 4").stdout;
+    assert!(!text.contains("fast against"), "{text}");
+    let narrow = text.lines().map(|line| line.chars().count()).max();
+    assert!(narrow.is_some_and(|width| width <= 100), "{text}");
+    home.iodyno(&["explain", "last", "fore"])
+        .exits(2)
+        .tells("no comparison has the name `fore`")
+        .tells("fast, one");
+    let page = home.iodyno(&["explain", "last", "--format", "markdown"]);
+    page.succeeds().prints("**four against one by iops");
+}
+
+#[test]
+fn verdicts_have_a_line_with_the_reason() {
+    let home = home();
+    home.iodyno(&["compare", "last"])
+        .succeeds()
+        .prints("why: ")
+        .prints("workers, 1 → 4");
+}
