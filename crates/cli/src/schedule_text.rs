@@ -430,6 +430,11 @@ fn layer(layer: &Layer) -> String {
             let options = options.chain(pinned(&mirror.pinning));
             with("mirror".to_owned(), options.collect())
         }
+        Layer::Virtiofs(server) | Layer::Fuse(server) => {
+            let options = [format!("by `{}`", server.command)].into_iter();
+            let options = options.chain(pinned(&server.pinning));
+            with(layer.kind().to_owned(), options.collect())
+        }
         Layer::Vm(vm) => {
             let disk = vm.disk();
             let disks = vec![

@@ -137,6 +137,7 @@ pub(crate) const TABLE: &[Key] = &[
     key("unit", Kind::Words(&["MB/s", "MiB/s"]), "Unit of bandwidths."),
     key("digits", Kind::Count(0, 9), "Number of decimal places.").default("three significant digits"),
     key("title", Kind::Text, "A line above the table."),
+    key("regret", Kind::Switch, "Add how far each column is from the best one of each cell.").default("`false`"),
 ];
 
 /// The keys of `[node.NAME]`.
@@ -169,6 +170,8 @@ pub(crate) const CONFIGURATION: &[Key] = &[
     key("md", Kind::Table(MD), "An array of the kernel's md on all devices below."),
     key("dm", Kind::Table(DM), "A device of the device mapper on each device below."),
     key("mirror", Kind::Table(MIRROR), "A mirror on the files or devices below, which iodyno serves."),
+    key("virtiofs", Kind::Table(VIRTIOFS), "A virtio-fs server of the folder below, whose clients the jobs are."),
+    key("fuse", Kind::Table(FUSE), "The folder below, mounted by a FUSE server."),
     key("sim", Kind::Table(SIM), "Settings of simulated storage."),
     key("vm", Kind::Table(VM), "Virtual machines, whose disks are the files or devices below. The layers above are made in them, and the trials run in them."),
     key("fill", Kind::Size(0), "Amount of random data written to a new target before its first trial.").default("none"),
@@ -184,7 +187,7 @@ pub(crate) const CONFIGURATION: &[Key] = &[
 ];
 
 /// The kinds of layers; each is a table of [`CONFIGURATION`] with its options.
-pub(crate) const KINDS: [&str; 18] = [
+pub(crate) const KINDS: [&str; 20] = [
     "directory",
     "device",
     "file",
@@ -202,6 +205,8 @@ pub(crate) const KINDS: [&str; 18] = [
     "md",
     "dm",
     "mirror",
+    "virtiofs",
+    "fuse",
     "vm",
 ];
 
@@ -350,6 +355,18 @@ const MIRROR: &[Key] = &[
     key("policy", Kind::Words(PolicyKind::NAMES), "How the leg of a read is chosen.").default("`\"adaptive\"`"),
     key("delay", Kind::Text, "Simulated disks whose time the legs take at least: `\"hdd\"` or `\"flash\"` for all, `\"hdd + hdd*2\"` for each.").default("none"),
     key("queues", Kind::Count(1, 64), "Number of queues of a simulated mirror, each with a policy of its own. Jobs use them in turn.").default("`1`"),
+    PINNING[0], PINNING[1],
+];
+
+#[rustfmt::skip]
+const VIRTIOFS: &[Key] = &[
+    key("server", Kind::Text, "Command of the server, with `{socket}` for the path of its socket and `{folder}` for that of the folder below. `iodyno` is this program.").default("`\"iodyno serve fs {folder} --socket {socket} --dispatch adaptive\"`"),
+    PINNING[0], PINNING[1],
+];
+
+#[rustfmt::skip]
+const FUSE: &[Key] = &[
+    key("server", Kind::Text, "Command of the server, with `{mount}` for the mount point and `{folder}` for the path of the folder below. `iodyno` is this program.").default("`\"iodyno serve fs {folder} --mount {mount} --dispatch adaptive\"`"),
     PINNING[0], PINNING[1],
 ];
 

@@ -8,8 +8,9 @@ use iodyno_document::{Node, Report, Table, listed};
 use iodyno_mirror::PolicyKind;
 use iodyno_model::{
     Acceleration, Diagnostic, DiskAio, DiskCache, DiskInterface, DiskOrigin, DmTarget,
-    FileSystemKind, FlakeyFault, Layer, Limits, MdLayer, MdLevel, MirrorLayer, NfsLayer, Pinning,
-    Provision, SimDisk, Target, VdevGroup, VmDisk, VmImage, VmLayer, ZfsLayer, ZfsOrigin, closest,
+    FileSystemKind, FlakeyFault, FolderServer, Layer, Limits, MdLayer, MdLevel, MirrorLayer,
+    NfsLayer, Pinning, Provision, SimDisk, Target, VdevGroup, VmDisk, VmImage, VmLayer, ZfsLayer,
+    ZfsOrigin, closest,
 };
 use iodyno_units::Bytes;
 
@@ -49,7 +50,7 @@ fn needs(kind: &str) -> Needs {
     match kind {
         "directory" | "device" => Needs::Path,
         "zram" | "tmpfs" => Needs::Nothing,
-        "file" | "overlay" | "nfs" => Needs::Folder,
+        "file" | "overlay" | "nfs" | "virtiofs" | "fuse" => Needs::Folder,
         "loop" => Needs::Files,
         "ext4" | "xfs" | "btrfs" | "md" | "dm" => Needs::Devices,
         "zfs" | "delay" | "mirror" => Needs::DevicesOrFiles,
@@ -181,9 +182,13 @@ fn queue_without_devices(layers: &[Layer], configuration: &Keyed<'_>, report: &m
 
 /// The top layer, if the trials use an existing file system through it.
 fn existing(layers: &[Layer]) -> Option<&'static str> {
-    let mut above = layers
-        .iter()
-        .filter(|layer| !matches!(layer, Layer::Throttle(_)));
+    let mut above = layers.iter().filter(|layer| {
+        let passes_on = matches!(
+            layer,
+            Layer::Throttle(_) | Layer::Virtiofs(_) | Layer::Fuse(_)
+        );
+        !passes_on
+    });
     match (above.next()?, above.next()) {
         (top @ Layer::Directory { .. }, _) => Some(top.kind()),
         (top @ Layer::Overlay { .. }, Some(Layer::Directory { .. })) => Some(top.kind()),
@@ -415,10 +420,11 @@ fn built(
             return None;
         }
         let in_guest = layers.iter().any(|below| matches!(below, Layer::Vm(_)));
-        if in_guest && ["delay", "mirror", "throttle", "vm"].contains(&kind) {
+        if in_guest && ["delay", "mirror", "throttle", "virtiofs", "fuse", "vm"].contains(&kind) {
             let message = format!("`{kind}` cannot be made in a virtual machine");
             let hint = match kind {
                 "vm" => "name `vm` once",
+                "virtiofs" => "to share a folder with guests, use `vm.share`",
                 _ => "put it below `vm`, or leave it out",
             };
             report.error(at.clone(), message, hint);
@@ -451,6 +457,15 @@ fn built(
         layers.push(layer);
     }
     layers.reverse();
+    let below_top = layers.iter().skip(1);
+    if below_top
+        .clone()
+        .any(|layer| matches!(layer, Layer::Virtiofs(_)))
+    {
+        let message = "`virtiofs` is not the top layer of the target";
+        let hint = "put it first: jobs use its socket; `fuse` gives a folder for other layers, and `vm.share` shares one with guests";
+        report.error(at.clone(), message, hint);
+    }
     zones_below(&layers, at, report);
     let nfs = layers
         .iter()
@@ -735,6 +750,14 @@ fn layer(
                 pinning: pinning(keyed, ["cpus", "numa"], report),
             })
         }
+        "virtiofs" => {
+            let names = ["{folder}", "{socket}"];
+            Layer::Virtiofs(server(keyed, FolderServer::VIRTIOFS, names, report))
+        }
+        "fuse" => {
+            let names = ["{folder}", "{mount}"];
+            Layer::Fuse(server(keyed, FolderServer::FUSE, names, report))
+        }
         "vm" => Layer::Vm(vm(keyed, folder, report)),
         "delay" => Layer::Delay {
             read_ns: whole(keyed, "read", MILLISECOND, report).unwrap_or_default(),
@@ -743,6 +766,28 @@ fn layer(
         },
         _ => return None,
     })
+}
+
+/// The server of a folder: its command, by default `usual`, which has these names.
+fn server(
+    keyed: &Keyed<'_>,
+    usual: &str,
+    names: [&str; 2],
+    report: &mut Report<'_>,
+) -> FolderServer {
+    let command = keyed.text("server", report);
+    if let Some(text) = &command
+        && !names.iter().all(|name| text.value.contains(name))
+    {
+        let key = keyed.full("server");
+        let [folder, place] = names;
+        let message = format!("`{key}` lacks `{folder}` or `{place}`: `{}`", text.value);
+        report.error(text.at.clone(), message, format!("write `{usual}`"));
+    }
+    FolderServer {
+        command: command.map_or_else(|| usual.to_owned(), |text| text.value),
+        pinning: pinning(keyed, ["cpus", "numa"], report),
+    }
 }
 
 /// The simulated disks of a mirror's legs.

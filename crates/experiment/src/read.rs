@@ -22,7 +22,9 @@ use crate::params::{
     As, Variable, Variables, mentions, parameters, replaced, replaced_entry, replaced_table,
 };
 use crate::simulated::simulate;
-use crate::workloads::{Reader, TOOLS, check_passthrough, ignored_option, is_option, renamed};
+use crate::workloads::{
+    Reader, TOOLS, check_clients, check_passthrough, ignored_option, is_option, renamed,
+};
 
 /// What a text is read with.
 pub struct Context<'a> {
@@ -578,6 +580,7 @@ impl File<'_, '_, '_> {
                 workload.nodes = own_nodes.clone();
                 nodes.check_pair((&workload, &instance.at), configurations, self.report);
                 check_passthrough((&workload, &instance.at), configurations, self.report);
+                check_clients((&workload, &instance.at), configurations, self.report);
                 workload.dimensions = instance.dimensions.clone();
                 workload.rounds = keyed
                     .count("rounds", self.report)
@@ -1032,5 +1035,6 @@ fn closing_table(file: &Table, report: &mut Report<'_>) -> Option<ClosingTable> 
             _ => BandwidthUnit::Scaled,
         },
         digits: keyed.count("digits", report).map(|digits| digits as u32),
+        regret: keyed.switch("regret", report).unwrap_or_default(),
     })
 }

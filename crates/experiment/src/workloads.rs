@@ -508,3 +508,66 @@ pub(crate) fn check_passthrough(
         }
     }
 }
+
+/// Reports that a workload runs on a server of virtio-fs, and does what a client of one cannot do.
+pub(crate) fn check_clients(
+    (workload, at): (&Workload, &Range<usize>),
+    configurations: &[Configuration],
+    report: &mut Report<'_>,
+) {
+    let Some((why, hint)) = workload.jobs.iter().find_map(no_client) else {
+        return;
+    };
+    let runs = |it: &&Configuration| workload.only.is_empty() || workload.only.contains(&it.name);
+    for configuration in configurations.iter().filter(runs) {
+        if configuration
+            .provision()
+            .is_some_and(|it| it.virtiofs().is_some())
+        {
+            let message = format!(
+                "`{}` cannot be a client of the virtio-fs server of `{}`: {why}",
+                workload.name, configuration.name
+            );
+            report.error(at.clone(), message, hint);
+        }
+    }
+}
+
+/// Why a job cannot run by the engine `virtiofs`, and what to do.
+fn no_client(job: &Job) -> Option<(String, &'static str)> {
+    const FILES: &str = "use jobs of fio, or the layer `fuse`, whose folder all tools can use";
+    let Some(blocks) = job.work.blocks() else {
+        return Some(("only jobs of fio can".to_owned(), FILES));
+    };
+    let (engine, files) = (&blocks.engine, &blocks.files);
+    match engine.kind {
+        EngineKind::Psync
+        | EngineKind::Sync
+        | EngineKind::Pvsync2
+        | EngineKind::Libaio
+        | EngineKind::IoUring
+        | EngineKind::Posixaio => {}
+        EngineKind::Virtiofs => {
+            let why = "`uri` names another server".to_owned();
+            let hint = "name an engine for files: `psync` for one request in flight, `libaio` for `iodepth`";
+            return Some((why, hint));
+        }
+        kind => {
+            let why = format!(
+                "the engine `{}` does not send its requests to one",
+                kind.name()
+            );
+            let hint = "use `psync` for one request in flight or `libaio` for `iodepth`, or leave the pair out with `only`";
+            return Some((why, hint));
+        }
+    }
+    if blocks.replay.is_some() {
+        return Some(("it replays a trace".to_owned(), FILES));
+    }
+    files.pre_read.then(|| {
+        (
+            "`pre_read` has no cache to fill".to_owned(),
+            "remove `pre_read`",
+        )
+    })
+}

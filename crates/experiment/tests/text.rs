@@ -6,8 +6,8 @@ use std::path::Path;
 use iodyno_experiment::{Context, Experiment, read};
 use iodyno_fio::Host;
 use iodyno_model::{
-    Diagnostic, DiskAio, DiskCache, DiskInterface, DmTarget, FilePolicy, Layer, MdLayer, MdLevel,
-    Pinning, Target, VmDisk, VmLayer, Workload,
+    Diagnostic, DiskAio, DiskCache, DiskInterface, DmTarget, FilePolicy, FolderServer, Layer,
+    MdLayer, MdLevel, Pinning, Target, VmDisk, VmLayer, Workload,
 };
 
 /// A host without files, except a job file.
@@ -1716,4 +1716,91 @@ fn keys_for_real_storage_are_refused_on_a_simulated_target_and_the_reverse() {
         let found = faults(&text);
         assert!(found[0].contains(expected), "{workload}: {found:?}");
     }
+}
+
+#[test]
+fn the_server_of_a_folder_has_a_usual_command_and_names_its_places() {
+    let with = |lines: &str| {
+        format!("[configuration.c]\n{lines}\n[workload.w]\nfio = {{ size = \"1m\" }}\n")
+    };
+    let layers = |lines: &str| match &valid(&with(lines)).configurations[0].target {
+        Target::Made(provision) => provision.layers.clone(),
+        other => panic!("{other:?}"),
+    };
+    let usual = layers("target = \"virtiofs on /x\"");
+    let [Layer::Virtiofs(server), Layer::Directory { .. }] = usual.as_slice() else {
+        panic!("{usual:?}");
+    };
+    assert_eq!(server.command, FolderServer::VIRTIOFS);
+    let own = layers(
+        "target = \"fuse on tmpfs\"\ntmpfs.size = \"1GiB\"\nfuse = { server = \"f {mount} {folder}\", cpus = \"1\" }",
+    );
+    let [Layer::Fuse(server), Layer::Tmpfs { .. }] = own.as_slice() else {
+        panic!("{own:?}");
+    };
+    assert_eq!(
+        (server.command.as_str(), server.pinning.cpus.as_deref()),
+        ("f {mount} {folder}", Some("1"))
+    );
+    for (lines, message) in [
+        (
+            "target = \"virtiofs on /x\"\nvirtiofs.server = \"fsd {folder}\"",
+            "3:19 `virtiofs.server` lacks `{folder}` or `{socket}`: `fsd {folder}`",
+        ),
+        (
+            "target = \"fuse on /x\"\nfuse.server = \"fsd {folder} {socket}\"",
+            "3:15 `fuse.server` lacks `{folder}` or `{mount}`: `fsd {folder} {socket}`",
+        ),
+        (
+            "target = \"virtiofs on file on /x\"\nfile.size = \"1GiB\"",
+            "2:10 `virtiofs` needs a folder below it",
+        ),
+        (
+            "target = \"overlay on virtiofs on /x\"",
+            "2:10 `virtiofs` is not the top layer of the target",
+        ),
+        (
+            "target = \"fuse on ext4 on vm on file on /x\"\nfile.size = \"1GiB\"",
+            "2:10 `fuse` cannot be made in a virtual machine",
+        ),
+        (
+            "target = \"virtiofs on /x\"\nvirtiofs.dispatch = \"inline\"",
+            "3:10 `virtiofs` has no key `dispatch`",
+        ),
+    ] {
+        let found = faults(&with(lines));
+        assert!(found.iter().any(|it| it.starts_with(message)), "{found:?}");
+    }
+}
+
+#[test]
+fn work_that_no_client_of_virtio_fs_can_do_is_an_error_where_it_runs() {
+    let with = |work: &str| {
+        format!(
+            "[configuration.c]\ntarget = \"virtiofs on /x\"\n[configuration.d]\ntarget = \"directory on /x\"\n{work}"
+        )
+    };
+    for (work, message) in [
+        (
+            "[workload.w]\nfs = \"create_empty\"\n",
+            "`w` cannot be a client of the virtio-fs server of `c`: only jobs of fio can",
+        ),
+        (
+            "[workload.w]\nfio = { ioengine = \"mmap\", size = \"1m\" }\n",
+            "`w` cannot be a client of the virtio-fs server of `c`: the engine `mmap` does not send its requests to one",
+        ),
+        (
+            "[workload.w]\nfio = { ioengine = \"virtiofs\", uri = \"virtiofs:///s\", size = \"1m\" }\n",
+            "`w` cannot be a client of the virtio-fs server of `c`: `uri` names another server",
+        ),
+    ] {
+        let found = faults(&with(work));
+        assert!(found.iter().any(|it| it.contains(message)), "{found:?}");
+        valid(&with(
+            &work.replace("[workload.w]\n", "[workload.w]\nonly = \"d\"\n"),
+        ));
+    }
+    valid(&with(
+        "[workload.w]\nfio = { ioengine = \"libaio\", iodepth = 16, size = \"1m\" }\n",
+    ));
 }

@@ -72,7 +72,9 @@ fn finish_export(draft: &Draft, report: &mut Report, kind: EngineKind) {
     };
     let hint = match kind {
         EngineKind::VhostUserBlk => "write `uri=vhost-user-blk:///SOCKET`",
-        EngineKind::Virtiofs => "write `uri=virtiofs:///SOCKET`",
+        EngineKind::Virtiofs => {
+            "write `uri=virtiofs:///SOCKET`; on the layer `virtiofs` of an experiment, use `psync` or `libaio`"
+        }
         _ => {
             "write `uri=nbd+unix:///NAME?socket=PATH` or `uri=nbd://HOST:PORT/NAME`; the name may be empty"
         }

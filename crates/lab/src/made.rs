@@ -7,13 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
 
 use iodyno_model::{
     BoundPlan, CommandRun, Configuration, Diagnostic, FilePolicy, Files, Fresh, Layer, MadeTarget,
     Pinning, Plan, Provision, RunId, Severity, Target, Trial, TrialKey, Work, Workload,
+    server_program,
 };
 use iodyno_runner::{
     Guest, Node, ProvisionRequest, Provisioned, StopFlag, TornDown, TrialEnd, carry_out,
@@ -208,6 +209,8 @@ struct Live {
     about: MadeTarget,
     /// The virtual machines that carry out its trials; none: the node itself does.
     guests: Vec<Guest>,
+    /// The socket of the server that shares it; `None`: its files are used.
+    share: Option<PathBuf>,
     /// The latest trial on it.
     latest: Option<TrialKey>,
     /// The files that exist on it, by [`files_of`].
@@ -234,6 +237,7 @@ impl Live {
                 commands: made.commands,
             },
             guests: made.guests,
+            share: made.share,
             latest: None,
             laid_out: BTreeSet::new(),
             snapshot: false,
@@ -252,6 +256,8 @@ pub(crate) struct Ready {
     pub(crate) about: MadeTarget,
     /// The virtual machines that carry out its trials, with the node that reaches them; none: the run's nodes do.
     pub(crate) guests: Vec<Guest>,
+    /// The socket of the server that shares it; `None`: its files are used.
+    pub(crate) share: Option<PathBuf>,
     /// Whether it was made for this trial.
     pub(crate) anew: bool,
 }
@@ -264,10 +270,38 @@ impl Ready {
 
     /// The plan of a trial on this target.
     pub(crate) fn bind(&self, mut plan: BoundPlan) -> BoundPlan {
-        plan.configuration.target = Target::Path(self.path.clone());
-        // What it contains was written by this run.
-        plan.destroy.push(self.path.clone());
+        // A server of virtio-fs is found by its socket.
+        let servers = plan.configuration.provision().into_iter();
+        let servers = servers.flat_map(|provision| &provision.layers);
+        let servers: Vec<String> = servers
+            .filter_map(|layer| match layer {
+                Layer::Fuse(server) => Some(server_program(&server.command)),
+                _ => None,
+            })
+            .map(|program| program.rsplit('/').next().unwrap_or(program).to_owned())
+            .collect();
+        for name in servers {
+            // The other configurations have servers of this name, too.
+            if !plan.sampling.processes.contains(&name) {
+                plan.sampling.processes.push(name.clone());
+                plan.sampling.made_for.insert(name, self.token.clone());
+            }
+        }
+        on_target(&mut plan, &self.path, self.share.as_deref());
         plan
+    }
+}
+
+/// Binds a plan to a target that was made. Where a server shares it, the jobs are its clients.
+fn on_target(plan: &mut BoundPlan, path: &Path, share: Option<&Path>) {
+    plan.configuration.target = Target::Path(path.to_owned());
+    // What it contains was written by this run.
+    plan.destroy.push(path.to_owned());
+    let Some(socket) = share else { return };
+    for job in &mut plan.workload.jobs {
+        if let Some(blocks) = job.work.blocks_mut() {
+            blocks.engine = blocks.engine.of_share(socket);
+        }
     }
 }
 
@@ -471,6 +505,7 @@ impl<'a> OnNode<'a> {
                 token: live.token.clone(),
                 about: live.about.clone(),
                 guests: live.guests.clone(),
+                share: live.share.clone(),
                 anew: !usable,
             }
         }))
@@ -651,6 +686,11 @@ impl<'a> OnNode<'a> {
             }
             _ => {}
         }
+        if let Some(live) = self.find(place)
+            && live.share.is_some()
+        {
+            node.renew(&live.token, stop)?;
+        }
         match self.find(place) {
             // The files of a virtual machine's disks are in use.
             Some(live) if plan.settling.drop_caches && live.guests.is_empty() => {
@@ -680,12 +720,14 @@ impl<'a> OnNode<'a> {
         if bound.workload.jobs.is_empty() || !live.laid_out.insert(files_of(&bound.workload)) {
             return Ok(());
         }
-        bound.configuration.target = Target::Path(live.path.clone());
-        bound.destroy.push(live.path.clone());
+        on_target(&mut bound, &live.path, live.share.as_deref());
         bound.protected = self.protected.to_vec();
         let step = format!("laying out the files of {}", workload.name);
         let (node, stop) = (self.node, self.stop);
         tell(Told::Step(place, node.says(&step)));
+        if live.share.is_some() && live.latest.is_some() {
+            node.node.renew(&live.token, stop)?;
+        }
         let failed = |why: String| vec![Diagnostic::error(format!("{step}: {why}"))];
         on_each(&live.guests, node.node, |node| {
             match carry_out(&bound, node, stop, &mut |_| {}) {

@@ -175,6 +175,8 @@ fn folder(provision: &Provision) -> bool {
                 | Layer::FileSystem { .. }
                 | Layer::Overlay { .. }
                 | Layer::Nfs(_)
+                | Layer::Virtiofs(_)
+                | Layer::Fuse(_)
         ),
         None => true,
     }

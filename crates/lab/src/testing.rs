@@ -140,6 +140,8 @@ pub(crate) struct FakeNode<'a> {
     pub(crate) unmakeable: fn(&str, usize) -> bool,
     /// The number of virtual machines of the storage that is made.
     pub(crate) guests: usize,
+    /// Whether a server shares each target by virtio-fs.
+    pub(crate) share: bool,
     /// Where it waits for the other node while it makes and undoes storage.
     pub(crate) meeting: Option<&'a Meeting>,
     /// Undoing storage fails.
@@ -168,6 +170,7 @@ impl<'a> FakeNode<'a> {
             existing: Locked::default(),
             unmakeable: |_, _| false,
             guests: 0,
+            share: false,
             meeting: None,
             undoing_fails: None,
         }
@@ -393,6 +396,7 @@ impl Node for FakeNode<'_> {
                     shared: false,
                 })
                 .collect(),
+            share: self.share.then(|| PathBuf::from("/made/share")),
         })
     }
 
@@ -412,6 +416,11 @@ impl Node for FakeNode<'_> {
 
     fn empty_caches(&self, token: &str, _: &StopFlag) -> Result<(), Vec<Diagnostic>> {
         self.log("empty caches of", token);
+        Ok(())
+    }
+
+    fn renew(&self, token: &str, _: &StopFlag) -> Result<(), Vec<Diagnostic>> {
+        self.log("renew servers of", token);
         Ok(())
     }
 

@@ -31,6 +31,9 @@ pub struct ClosingTable {
     pub unit: BandwidthUnit,
     /// Decimal places of the values; `None`: significant digits.
     pub digits: Option<u32>,
+    /// Whether the distance of each column from the best one of each cell follows it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub regret: bool,
 }
 
 impl ClosingTable {
@@ -87,6 +90,7 @@ impl ClosingTable {
             metrics: texts(metrics),
             unit,
             digits: None,
+            regret: false,
         })
     }
 }

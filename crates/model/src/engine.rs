@@ -1,6 +1,7 @@
 //! I/O engines: the interfaces through which ops reach the kernel.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -405,6 +406,22 @@ fn every_op() -> u32 {
 }
 
 impl Engine {
+    /// The engine of a client of the server with this socket that keeps as many requests in flight. Settings of other engines are left
+    /// out.
+    pub fn of_share(&self, socket: &Path) -> Engine {
+        Engine {
+            depth_low: self.depth_low,
+            batch_submit: self.batch_submit,
+            batch_complete_min: self.batch_complete_min,
+            batch_complete_max: self.batch_complete_max,
+            direct: self.direct,
+            o_sync: self.o_sync,
+            o_dsync: self.o_dsync,
+            export: Some(ExportUri::of_share(socket)),
+            ..Engine::new(EngineKind::Virtiofs, self.depth)
+        }
+    }
+
     /// An engine with default settings.
     pub fn new(kind: EngineKind, depth: u32) -> Engine {
         Engine {

@@ -4,7 +4,7 @@
 //! `vhost-user-blk:///PATH` and `virtiofs:///PATH` are our own.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,14 @@ const VHOST_USER: &str = "vhost-user-blk";
 const VIRTIOFS: &str = "virtiofs";
 
 impl ExportUri {
+    /// The folder that the server of virtio-fs with this socket shares.
+    pub fn of_share(socket: &Path) -> ExportUri {
+        ExportUri {
+            server: ExportServer::Virtiofs(socket.to_owned()),
+            export: String::new(),
+        }
+    }
+
     /// Whether a text is meant as such a URI, right or wrong.
     pub fn is_meant(text: &str) -> bool {
         let schemes = ["nbd", "nbd+unix", "nbds", "nbds+unix", VHOST_USER, VIRTIOFS];

@@ -88,9 +88,31 @@ pub enum Layer {
     Dm(DmTarget),
     /// A mirror on the files or devices below, which iodyno serves itself: one block device.
     Mirror(MirrorLayer),
+    /// A server shares the folder below by virtio-fs. Jobs are its client: they run by the engine `virtiofs` on its socket.
+    Virtiofs(FolderServer),
+    /// A server mounts the folder below by FUSE.
+    Fuse(FolderServer),
     /// Virtual machines, whose disks are the files or devices below. The layers above are made in each of them, and the trials
     /// run in all of them at once.
     Vm(VmLayer),
+}
+
+/// The server of a folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FolderServer {
+    /// Its command: see [`crate::server_command`], with `{folder}`, and `{socket}` or `{mount}`.
+    pub command: String,
+    /// Where its processes run.
+    #[serde(flatten)]
+    pub pinning: Pinning,
+}
+
+impl FolderServer {
+    /// The command of `virtiofs` by default.
+    pub const VIRTIOFS: &'static str =
+        "iodyno serve fs {folder} --socket {socket} --dispatch adaptive";
+    /// The command of `fuse` by default.
+    pub const FUSE: &'static str = "iodyno serve fs {folder} --mount {mount} --dispatch adaptive";
 }
 
 /// A mirror, and the server of it.
@@ -409,6 +431,14 @@ impl Provision {
         faults
     }
 
+    /// The server whose clients its jobs are; `None`: they use files.
+    pub fn virtiofs(&self) -> Option<&FolderServer> {
+        match self.layers.first() {
+            Some(Layer::Virtiofs(server)) => Some(server),
+            _ => None,
+        }
+    }
+
     /// Whether it can be returned to a snapshot: its top layer takes them.
     pub fn has_snapshots(&self) -> bool {
         let btrfs = FileSystemKind::Btrfs;
@@ -446,6 +476,8 @@ impl Layer {
             Layer::Md(_) => "md",
             Layer::Dm(_) => "dm",
             Layer::Mirror(_) => "mirror",
+            Layer::Virtiofs(_) => "virtiofs",
+            Layer::Fuse(_) => "fuse",
             Layer::Vm(_) => "vm",
         }
     }

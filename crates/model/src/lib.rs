@@ -39,6 +39,7 @@ mod part;
 mod plan;
 pub mod printable;
 mod priority;
+mod regret;
 mod replay;
 mod run;
 mod search;
@@ -101,8 +102,8 @@ pub use job::{
 };
 pub use key::{RunId, TrialKey};
 pub use layer::{
-    CommandRun, FileSystemKind, Fresh, Layer, Limits, MirrorLayer, NfsLayer, Pinning, Provision,
-    VdevGroup, ZfsLayer, ZfsOrigin,
+    CommandRun, FileSystemKind, FolderServer, Fresh, Layer, Limits, MirrorLayer, NfsLayer, Pinning,
+    Provision, VdevGroup, ZfsLayer, ZfsOrigin,
 };
 pub use mapped::{DmTarget, FlakeyFault, MdLayer, MdLevel};
 pub use metric::{Better, Figure, Metric, Unit, Withheld};
@@ -123,6 +124,7 @@ pub use plan::{
     Target, Workload, nodes_of,
 };
 pub use priority::{IoPriority, PriorityResult, PriorityShare};
+pub use regret::{CellRegret, ColumnRegret, RatioToBest, Regret};
 pub use replay::Replay;
 pub use run::{DirectionTotal, RunState, RunSummary, TrialSummary};
 pub use search::{Bound, Search, SearchAnswer, SearchAxis, SearchPoint};

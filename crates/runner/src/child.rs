@@ -153,6 +153,10 @@ impl<L: Launcher> Node for L {
         storage::change(self, StorageWork::EmptyCaches(token.to_owned()), stop)
     }
 
+    fn renew(&self, token: &str, stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
+        storage::change(self, StorageWork::Renew(token.to_owned()), stop)
+    }
+
     fn tear_down(&self, tokens: &[String], stop: &StopFlag) -> Vec<TornDown> {
         match tokens {
             [] => Vec::new(),

@@ -162,6 +162,8 @@ pub enum StorageWork {
     RollBack(String),
     /// Empty those of its caches that are not part of the page cache.
     EmptyCaches(String),
+    /// Make the servers of the target with this token ready for the next trial.
+    Renew(String),
     /// Undo the targets with these tokens.
     TearDown(Vec<String>),
     /// Undo the targets whose process has died.

@@ -161,6 +161,14 @@ pub trait Node: Sync {
         Ok(())
     }
 
+    /// Makes the servers of the storage with this token ready for the next trial.
+    ///
+    /// # Errors
+    /// It failed; the storage cannot be used any more.
+    fn renew(&self, _token: &str, _stop: &StopFlag) -> Result<(), Vec<Diagnostic>> {
+        Ok(())
+    }
+
     /// Undoes the storage with these tokens, each in reverse order, and returns what was done for each; does nothing if it does
     /// not exist. If `stop` is set, it continues in the background after a short time, which is a fault with the severity of
     /// a warning.

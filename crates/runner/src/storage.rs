@@ -252,6 +252,7 @@ pub(crate) fn carry_out(
         StorageWork::EmptyCaches(token) => {
             StorageAnswer::Changed(layers::empty_caches(&token, &stop))
         }
+        StorageWork::Renew(token) => StorageAnswer::Changed(layers::renew(&token, &stop)),
         StorageWork::TearDown(tokens) => StorageAnswer::TornDown(layers::tear_down(&tokens)),
         StorageWork::Clean { dry_run } => StorageAnswer::Cleaned(layers::clean(dry_run, &mut told)),
     }

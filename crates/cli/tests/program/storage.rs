@@ -122,3 +122,42 @@ fn a_mirror_is_made_written_through_its_block_device_and_undone() {
     }
     nothing_is_left(&home);
 }
+
+#[test]
+fn a_folder_is_shared_by_each_server_and_its_jobs_are_clients_or_use_the_mount() {
+    if !root() {
+        return skip("only root mounts");
+    }
+    let home = Home::new();
+    home.file(
+        "x.toml",
+        "rounds = 1\nsettle = false\n[configuration.a]\ntarget = 'virtiofs on .'\n[configuration.b]\ntarget = 'virtiofs on .'\n\
+         virtiofs.server = 'iodyno serve fs {folder} --socket {socket} --dispatch pool:2'\n[configuration.c]\ntarget = 'fuse on .'\n\
+         [workload.w]\nfiles = 'shared'\nfio = { rw = 'randrw', bs = '4k', size = '1m', ioengine = 'libaio', iodepth = 4, verify = 'crc32c' }\n",
+    );
+    let done = home.iodyno(&["run", "x.toml", "--json"]);
+    if done.stderr.contains("`/dev/fuse`") {
+        return skip(&done.stderr);
+    }
+    let run = done.succeeds().json();
+    let trials = run["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 3);
+    for trial in trials {
+        assert_eq!(trial["outcome"]["state"], "completed", "{trial}");
+        let node = &trial["nodes"][0];
+        let facts = &node["environment"]["made"]["facts"];
+        let (layers, engine) = match trial["configuration"].as_str() {
+            Some("c") => ("fuse on directory", "libaio"),
+            _ => ("virtiofs on directory", "virtiofs"),
+        };
+        assert_eq!(facts["layers"], layers);
+        let kind = layers.split(' ').next().unwrap();
+        let version = facts[format!("{kind}.version")].as_str().unwrap();
+        assert!(version.starts_with("iodyno "), "{version}");
+        assert!(
+            node.to_string().contains(&format!("\"{engine}\"")),
+            "{node}"
+        );
+    }
+    nothing_is_left(&home);
+}

@@ -1,5 +1,6 @@
 use iodyno_model::{
-    DiskOrigin, Layer, MirrorLayer, Outcome, Pinning, PlannedNode, TrialState, VmDisk, VmLayer,
+    DiskOrigin, EngineKind, FolderServer, Layer, MirrorLayer, Outcome, Pinning, PlannedNode,
+    TrialState, VmDisk, VmLayer,
 };
 
 use super::*;
@@ -467,6 +468,47 @@ fn servers_of_a_configuration_are_sampled_in_its_trials_only() {
             _ => &["nfsd"],
         };
         assert_eq!(bound.sampling.processes, expected);
+    }
+}
+
+#[test]
+fn jobs_on_a_shared_folder_are_clients_of_a_server_that_is_started_anew_for_each_trial() {
+    let plan = plan(1, 2, 1, Fresh::Round);
+    let (store, mut node) = (FakeStore::default(), FakeNode::new(|_| Act::Complete));
+    node.share = true;
+    carry_out(&plan, &store, &node);
+    for bound in &*node.bound.borrow() {
+        let engine = bound.workload.jobs[0].work.engine().unwrap();
+        assert_eq!(engine.kind, EngineKind::Virtiofs);
+        let uri = engine.export.as_ref().map(ToString::to_string);
+        assert_eq!(uri.as_deref(), Some("virtiofs:///made/share"));
+        let planned = plan.workloads[0].jobs[0].work.engine().unwrap();
+        assert_eq!(engine.depth, planned.depth);
+    }
+    let done = node.storage.borrow();
+    let renewed = done.iter().filter(|it| it.starts_with("renew servers of"));
+    assert_eq!(renewed.count(), 2, "{done:?}");
+}
+
+#[test]
+fn the_server_of_a_mounted_folder_is_sampled_and_not_those_of_other_targets() {
+    let mut plan = plan(2, 1, 1, Fresh::Round);
+    let mut provision = on_folder();
+    let server = FolderServer {
+        command: "/opt/fsd {folder} {mount}".to_owned(),
+        pinning: Pinning::default(),
+    };
+    provision.layers.insert(0, Layer::Fuse(server));
+    plan.configurations[1].target = Target::Made(Box::new(provision));
+    let (store, node) = (FakeStore::default(), FakeNode::new(|_| Act::Complete));
+    carry_out(&plan, &store, &node);
+    for bound in &*node.bound.borrow() {
+        let sampled = bound.configuration.name == "c1";
+        assert_eq!(
+            bound.sampling.processes.contains(&"fsd".to_owned()),
+            sampled
+        );
+        assert_eq!(bound.sampling.made_for.contains_key("fsd"), sampled);
     }
 }
 

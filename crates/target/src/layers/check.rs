@@ -15,7 +15,7 @@ use crate::space::{self, Need};
 
 use super::action::Hands;
 use super::host::word;
-use super::{Maker, ProvisionRequest, admit, mapped, throttle, vm, zfs};
+use super::{Maker, ProvisionRequest, admit, mapped, served, throttle, vm, zfs};
 
 /// The smallest device or file of a ZFS pool, bytes.
 const LEAST_VDEV: u64 = 64 << 20;
@@ -74,9 +74,14 @@ pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
                 | Layer::Tmpfs { .. },
                 below,
             ) => ("to be the lowest layer", below == Shape::Nothing),
-            (Layer::File { .. } | Layer::Overlay { .. } | Layer::Nfs(_), below) => {
-                ("a folder below it", below == Shape::Folder)
-            }
+            (
+                Layer::File { .. }
+                | Layer::Overlay { .. }
+                | Layer::Nfs(_)
+                | Layer::Virtiofs(_)
+                | Layer::Fuse(_),
+                below,
+            ) => ("a folder below it", below == Shape::Folder),
             (Layer::Loop { .. }, below) => (
                 "files below it, as in `loop on file`",
                 matches!(below, Shape::Files(_)),
@@ -122,7 +127,9 @@ pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
             | Layer::Tmpfs { .. }
             | Layer::FileSystem { .. }
             | Layer::Overlay { .. }
-            | Layer::Nfs(_) => Shape::Folder,
+            | Layer::Nfs(_)
+            | Layer::Virtiofs(_)
+            | Layer::Fuse(_) => Shape::Folder,
             Layer::Device { paths } => Shape::Devices(paths.len() as u32),
             Layer::Zram { count, .. } => Shape::Devices(*count),
             Layer::File { count, .. } => Shape::Files(*count),
@@ -178,7 +185,9 @@ pub(super) fn tools(layer: &Layer) -> &'static [(&'static str, &'static str)] {
     match layer {
         Layer::Directory { .. } | Layer::File { .. } | Layer::Zram { .. } => &[],
         // What ZFS lacks is said with its alternatives.
-        Layer::Zfs(_) | Layer::Throttle(_) | Layer::Vm(_) => &[],
+        // What ZFS or a server lacks is said with its alternatives.
+        Layer::Zfs(_) | Layer::Throttle(_) | Layer::Virtiofs(_) | Layer::Vm(_) => &[],
+        Layer::Fuse(_) => &[UNMOUNT],
         Layer::Device { .. } => &[("wipefs", "util-linux"), ("blkdiscard", "util-linux")],
         Layer::Loop { .. } => &[("losetup", "mount")],
         Layer::Tmpfs { .. } | Layer::Overlay { .. } => &[MOUNT, UNMOUNT],
@@ -215,7 +224,7 @@ fn kernel(layer: &Layer, roots: &Roots) -> Option<(PathBuf, &'static str)> {
             roots.sys.join("class/zram-control/hot_add"),
             "run `modprobe zram`",
         )),
-        Layer::Delay { .. } | Layer::Mirror(_) => {
+        Layer::Delay { .. } | Layer::Mirror(_) | Layer::Fuse(_) => {
             Some((roots.dev.join("fuse"), "run `modprobe fuse`"))
         }
         Layer::Md(md) => Some((
@@ -322,7 +331,11 @@ impl Maker<'_> {
                 continue;
             }
             devices = match layer {
-                Layer::FileSystem { .. } | Layer::Tmpfs { .. } | Layer::Overlay { .. } => 0,
+                Layer::FileSystem { .. }
+                | Layer::Tmpfs { .. }
+                | Layer::Overlay { .. }
+                | Layer::Virtiofs(_)
+                | Layer::Fuse(_) => 0,
                 Layer::Zfs(zfs) if zfs.volume.is_none() => 0,
                 Layer::File { count, .. } | Layer::Zram { count, .. } => *count as usize,
                 Layer::Device { paths } => paths.len(),
@@ -352,7 +365,7 @@ impl Maker<'_> {
         let privileged = |layer: &&Layer| {
             !matches!(
                 layer,
-                Layer::Directory { .. } | Layer::File { .. } | Layer::Vm(_)
+                Layer::Directory { .. } | Layer::File { .. } | Layer::Virtiofs(_) | Layer::Vm(_)
             )
         };
         // In a guest, everyone is root.
@@ -429,6 +442,12 @@ impl Maker<'_> {
                 broken.chain(self.pinning_faults(pinning)).collect()
             }
             Layer::Mirror(mirror) => self.pinning_faults(&mirror.pinning),
+            Layer::Virtiofs(server) | Layer::Fuse(server) => {
+                let mounts = self.folders.mounts.join(&request.token);
+                let mut faults = served::faults(self.host, layer, provision, &mounts);
+                faults.extend(self.pinning_faults(&server.pinning));
+                faults
+            }
             Layer::Vm(vm) => {
                 let mounts = self.folders.mounts.join(&request.token);
                 let mut faults = vm::faults(self.host, provision, &mounts, devices);

@@ -12,6 +12,7 @@ mod host;
 mod mapped;
 mod mirror;
 mod nfs;
+mod served;
 #[cfg(test)]
 mod tests;
 mod throttle;
@@ -92,6 +93,9 @@ pub struct Provisioned {
     /// The virtual machines that carry the trials out. The layers above them are not made yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub guests: Vec<Guest>,
+    /// The socket of the server that shares `path` by virtio-fs: jobs use it in place of the folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<PathBuf>,
 }
 
 /// What a layer gives to the one above it.
@@ -176,6 +180,14 @@ pub fn roll_back(token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnos
 /// A command failed; the target cannot be used any more.
 pub fn empty_caches(token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
     on_this_host(|maker| maker.empty_caches(token, stop))
+}
+
+/// Makes the servers of a target ready for the next trial: one of virtio-fs is started anew, because it usually ends with its client.
+///
+/// # Errors
+/// It cannot be started; the target cannot be used any more.
+pub fn renew(token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
+    on_this_host(|maker| maker.renew(token, stop))
 }
 
 /// Undoes targets at the same time. There is nothing to undo for a token without a target. If something remains, so does the
@@ -265,6 +277,7 @@ impl Maker<'_> {
             throttled: Vec::new(),
             flakey: Vec::new(),
             guests: Vec::new(),
+            share: None,
         };
         match making.all() {
             Ok(path) => Ok(Provisioned {
@@ -272,6 +285,7 @@ impl Maker<'_> {
                 facts: making.facts,
                 commands: making.hands.commands,
                 guests: making.guests,
+                share: making.share,
             }),
             Err(fault) => {
                 let mut faults = vec![fault];
@@ -343,6 +357,15 @@ impl Maker<'_> {
         hands.mark = format!("{token}/caches");
         let links = self.folders.mounts.join(token).join("devices");
         zfs::empty_caches(&mut hands, &journal, &links).map_err(|fault| vec![fault])
+    }
+
+    fn renew(&self, token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
+        let Some(journal) = self.open(token)? else {
+            return Err(vec![no_target(token)]);
+        };
+        let guard = self.guard(&[]);
+        let mut hands = self.hands(&guard, &journal, stop);
+        served::renew(&mut hands, &journal).map_err(|fault| vec![fault])
     }
 
     fn snapshot(&self, token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
@@ -512,6 +535,8 @@ struct Making<'a, 'b> {
     /// The mapped devices that are to fail once the target is complete, each with its table.
     flakey: Vec<(String, String)>,
     guests: Vec<Guest>,
+    /// The socket of the top layer.
+    share: Option<PathBuf>,
 }
 
 impl Making<'_, '_> {
@@ -701,6 +726,8 @@ impl Making<'_, '_> {
             Layer::Md(md) => self.md(&name, md, below),
             Layer::Dm(target) => self.dm(&name, target, below),
             Layer::Mirror(mirror) => self.mirror(&name, mirror, below),
+            Layer::Virtiofs(server) => self.virtiofs(&name, server, below),
+            Layer::Fuse(server) => self.fuse(&name, server, below),
             Layer::Vm(vm) => {
                 let above = self
                     .request
@@ -1196,7 +1223,8 @@ impl Making<'_, '_> {
             Layer::FileSystem { .. }
             | Layer::Tmpfs { .. }
             | Layer::Overlay { .. }
-            | Layer::Nfs(_) => {
+            | Layer::Nfs(_)
+            | Layer::Fuse(_) => {
                 let path = &made.paths()[0];
                 let mounts = mounts::own(&roots);
                 let found = mounts

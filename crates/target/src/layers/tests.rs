@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use iodyno_guest::port::PortError;
 use iodyno_model::{
-    Acceleration, CommandRun, DiskAio, DiskCache, DmTarget, FileSystemKind, FlakeyFault, Layer,
-    Limits, MdLayer, MdLevel, Pinning, Provision, VdevGroup, VmDisk, VmLayer, ZfsLayer, ZfsOrigin,
+    Acceleration, CommandRun, DiskAio, DiskCache, DmTarget, FileSystemKind, FlakeyFault,
+    FolderServer, Layer, Limits, MdLayer, MdLevel, Pinning, Provision, VdevGroup, VmDisk, VmLayer,
+    ZfsLayer, ZfsOrigin,
 };
 use rustix::process::Signal;
 
@@ -26,7 +27,7 @@ use crate::roots::{Roots, names};
 const GIB: u64 = 1 << 30;
 const TOKEN: &str = "t-1";
 /// The number of [`provisions`].
-const KINDS: usize = 8;
+const KINDS: usize = 9;
 
 /// A command or server whose process runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -370,6 +371,15 @@ impl Host for World {
             self.host.mount("0:98", &point, "fuse", "nbdfuse");
             fs::write(file, "")?;
         }
+        if let [program, place, _] = invocation.words.as_slice() {
+            match program.as_str() {
+                "fsd" => fs::write(place, "")?,
+                "fused" => {
+                    self.host.mount("0:97", place, "fuse", "fused");
+                }
+                _ => {}
+            }
+        }
         self.processes.borrow_mut().push(Process {
             pid: 1000 + self.passed.get() as u32,
             mark: invocation.mark.clone(),
@@ -645,7 +655,19 @@ fn provisions(world: &World) -> Vec<Provision> {
             image(2),
             directory(world),
         ]),
+        plain(vec![
+            Layer::Virtiofs(server("fsd {socket} {folder}")),
+            Layer::Fuse(server("fused {mount} {folder}")),
+            Layer::Tmpfs { size: GIB },
+        ]),
     ]
+}
+
+fn server(command: &str) -> FolderServer {
+    FolderServer {
+        command: command.to_owned(),
+        pinning: Pinning::default(),
+    }
 }
 
 fn request(provision: Provision) -> ProvisionRequest {
@@ -1217,6 +1239,54 @@ fn the_cache_of_a_pool_is_emptied_and_other_targets_have_none() {
     world.commands.borrow_mut().clear();
     world.maker().empty_caches(TOKEN, &|| false).unwrap();
     assert_eq!(*world.commands.borrow(), Vec::<String>::new());
+}
+
+#[test]
+fn a_server_of_virtio_fs_is_started_anew_for_each_trial_and_undone_with_its_step() {
+    let world = World::new();
+    let before = world.state();
+    let provision = provisions(&world).pop().unwrap();
+    let made = make(&world, provision).unwrap();
+    let socket = made.share.unwrap();
+    assert!(socket.exists() && made.path.is_dir());
+    assert_eq!(made.facts["virtiofs.server"], "fsd {socket} {folder}");
+    assert_eq!(made.facts["layers"], "virtiofs on fuse on tmpfs");
+    let servers = |world: &World| -> Vec<(u32, String)> {
+        let processes = world.processes.borrow();
+        (processes.iter())
+            .map(|process| (process.pid, process.mark.clone()))
+            .collect()
+    };
+    let first = servers(&world);
+    fs::remove_file(&socket).unwrap();
+    world.maker().renew(TOKEN, &|| false).unwrap();
+    assert!(socket.exists());
+    // The one of FUSE goes on. The new one is found by the step of the old one.
+    let second = servers(&world);
+    assert_eq!((first.len(), second.len()), (2, 2));
+    assert_eq!(first[0], second[0]);
+    assert_ne!(first[1].0, second[1].0);
+    assert_eq!(first[1].1, second[1].1);
+    let undone = world.maker().tear_down(TOKEN);
+    assert!(undone.faults.is_empty(), "{:?}", undone.faults);
+    assert_eq!((world.state(), servers(&world).len()), (before, 0));
+    // Others have no servers that end.
+    make(&world, provisions(&world).remove(0)).unwrap();
+    world.commands.borrow_mut().clear();
+    world.maker().renew(TOKEN, &|| false).unwrap();
+    assert_eq!(*world.commands.borrow(), Vec::<String>::new());
+}
+
+#[test]
+fn a_virtio_fs_server_below_another_layer_is_an_error() {
+    let world = World::new();
+    let mut provision = provisions(&world).pop().unwrap();
+    provision.layers.swap(0, 1);
+    let faults = make(&world, provision).unwrap_err();
+    assert!(
+        faults[0].contains("`virtiofs` has to be the top layer"),
+        "{faults:?}"
+    );
 }
 
 #[test]

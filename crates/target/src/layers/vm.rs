@@ -9,11 +9,11 @@ use std::time::Duration;
 use iodyno_guest::port::PortError;
 use iodyno_guest::{
     ACCELERATION_LIMIT, BOOT_LIMIT, Boot, GuestError, Image, Kernel, Machine, ModuleTree,
-    disk_path, end_of, modules_of, share_path, ssh,
+    disk_path, modules_of, share_path, ssh,
 };
 use iodyno_model::{
     Acceleration, Diagnostic, DiskBackend, DiskCache, DiskInterface, DiskOrigin, Layer, Provision,
-    VmDisk, VmLayer, server_command, server_program,
+    VmDisk, VmLayer, server_program,
 };
 use iodyno_units::Bytes;
 use rustix::fs::Access;
@@ -23,14 +23,13 @@ use crate::roots::{Roots, text};
 
 use super::action::Action;
 use super::host::{Host, word};
-use super::{Making, PAUSE, TRIES, check, vm_image, zfs};
+use super::served::{LONGEST_SOCKET, is_installed};
+use super::{Making, check, vm_image, zfs};
 
 /// The module of OpenZFS.
 const ZFS: &str = "zfs";
 /// The program that makes overlays.
 pub(super) const QEMU_IMG: &str = "qemu-img";
-/// The longest path of a unix socket, bytes.
-const LONGEST_SOCKET: usize = 107;
 
 /// A kernel with an initramfs of this program.
 #[derive(Debug, Clone)]
@@ -108,8 +107,9 @@ pub(super) fn faults(
             fault(wrong.message, wrong.hint);
         }
     }
-    for program in vm.servers().map(server_program) {
-        if host.program(program).is_none() {
+    for command in vm.servers() {
+        let program = server_program(command);
+        if !is_installed(host, command) {
             let message =
                 format!("`{program}`, a server of the virtual machines, is not installed");
             fault(
@@ -411,8 +411,8 @@ impl Making<'_, '_> {
         for (name, folder) in vm.names().iter().zip(folders) {
             let path = below.join(name);
             self.step(Action::Folder { path: path.clone() })?;
-            let socket = folder.join("share");
-            self.server_of_guest(text, vm, socket.clone(), ("{folder}", &path))?;
+            let socket = Self::share_socket(folder);
+            self.serve_socket(text, &vm.pinning, &socket, ("{folder}", &path))?;
             sockets.push(socket);
         }
         Ok(sockets)
@@ -435,57 +435,10 @@ impl Making<'_, '_> {
         for (number, path) in below.iter().enumerate() {
             let folder = &folders[number / each.max(1)];
             let socket = folder.join(format!("disk{}", number % each.max(1)));
-            self.server_of_guest(&text, vm, socket.clone(), ("{file}", path))?;
+            self.serve_socket(&text, &vm.pinning, &socket, ("{file}", path))?;
             sockets.push(socket);
         }
         Ok(sockets)
-    }
-
-    /// Starts a server with a socket, and waits for that.
-    fn server_of_guest(
-        &mut self,
-        text: &str,
-        vm: &VmLayer,
-        socket: PathBuf,
-        (name, path): (&str, &Path),
-    ) -> Result<(), Diagnostic> {
-        let log = socket.with_extension("log");
-        let words = [socket.as_path(), path].map(word);
-        let [Ok(at), Ok(path)] = words else {
-            let why = words.into_iter().find_map(Result::err).unwrap_or_default();
-            return Err(Diagnostic::error(why));
-        };
-        let command = server_command(text, &[("{socket}", &at), (name, &path)]);
-        self.step(Action::Server {
-            command: vm.pinning.command(&command),
-            log: log.clone(),
-            point: socket.clone(),
-        })?;
-        let mark = self.hands.mark.clone();
-        // A process that has just been started has no environment yet.
-        let mut gone = 0;
-        for _ in 0..TRIES {
-            if socket.exists() {
-                return Ok(());
-            }
-            gone = match self.hands.host.marked(&mark).is_empty() {
-                true => gone + 1,
-                false => 0,
-            };
-            if gone > 2 || (self.hands.stop)() {
-                break;
-            }
-            self.hands.host.sleep(PAUSE);
-        }
-        let cause = match end_of(&log) {
-            Some(said) if !said.is_empty() => {
-                format!("\n  cause: {}", said.join("\n         "))
-            }
-            _ => String::new(),
-        };
-        let message = format!("`{}` made no socket{cause}", command.join(" "));
-        Err(Diagnostic::error(message)
-            .hint("it has to make the socket within 10 s and stay in the foreground"))
     }
 
     /// Makes the image file of a disk from a golden one, as the virtual machines' layer says.
