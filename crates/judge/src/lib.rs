@@ -26,7 +26,7 @@ pub use behaviour::behaviour;
 pub use compare::{
     CompareError, QuestionError, TooFewRounds, can_decide, check_claims, chosen, comparable,
     compare, default_rounds, default_rows, distinguishing_runs, likeliest_axis, primaries,
-    question_of, widest_interval, without_searches,
+    question_of, regret, widest_interval, without_searches,
 };
 pub use curves::curves;
 pub use doctor::examine;

@@ -35,6 +35,7 @@ mod power;
 mod ranks;
 mod sample;
 mod shift;
+mod sign_flips;
 mod signed_rank;
 mod steady_state;
 mod u_distribution;
@@ -72,6 +73,7 @@ pub use power::{
 };
 pub use sample::{QuantileKind, Sample};
 pub use shift::hodges_lehmann_shift;
+pub use sign_flips::{mean_and_error, simultaneous_reach};
 pub use signed_rank::{
     SIGNED_RANK_EXACT_LIMIT, SignedRank, hodges_lehmann, signed_rank, smallest_p_signed_rank,
 };

@@ -312,6 +312,11 @@ pub(crate) struct CompareArgs {
         conflicts_with_all = ["cols", "rows", "metric", "unit", "mean"])]
     pub(crate) layout: Option<String>,
 
+    /// Print how far each configuration, or other value of the compared dimension, is from the best one of each row: its worst
+    /// ratio and the geometric mean, with intervals, and the rows in which it is SLOWER.
+    #[arg(long, conflicts_with_all = ["layout", "unit", "mean", "fail_on"])]
+    pub(crate) regret: bool,
+
     /// Dimension to compare: `configuration`, `workload`, `run`, `engine`, `bs`, …
     ///
     /// Of several dimensions separated by commas, the first is compared, and the others form columns below each of its

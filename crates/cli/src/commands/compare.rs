@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use iodyno_judge::Probe;
 use iodyno_model::{
     Claim, ClosingTable, Comparison, Diagnostic, Direction, FactClass, Metric, Observation,
-    Question, Repeated, RunState, SearchAnswer,
+    Question, Regret, Repeated, RunState, SearchAnswer,
 };
 use iodyno_report::compare::{BandwidthUnit, Shown};
 use iodyno_report::{Style, compare as draw};
@@ -74,6 +74,11 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         in_order_of_plans(&mut trials, &runs);
         (shown.bandwidth, shown.digits) = (table.unit, table.digits);
     }
+    if args.regret {
+        in_order_of_plans(&mut trials, &runs);
+        let regret = regret(&runs, &trials, &question)?;
+        return print_regret(&regret, args, context);
+    }
     let mut judged = judge(&runs, &mut trials, &question)?;
     judged.mark_provisional(&runs);
     if let (Judged::Compared(comparison), Some(table)) = (&mut judged, &table)
@@ -121,8 +126,14 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         return Ok(judged.exit(args.fail_on));
     };
     write_out(match format {
-        CompareFormat::Text if table.is_some() => {
-            draw::closing_table(comparison, &shown, context.style_out())
+        CompareFormat::Text if let Some(table) = &table => {
+            let mut text = draw::closing_table(comparison, &shown, context.style_out());
+            if table.regret {
+                let regret = regret(&runs, &trials, &comparison.question)?;
+                text += "\n";
+                text += &draw::regret(&regret, context.style_out());
+            }
+            text
         }
         CompareFormat::Text => {
             let text = judged.text(&shown, context.style_out());
@@ -142,6 +153,41 @@ pub(crate) fn compare(args: &CompareArgs, context: &Context) -> Result<Exit, Fai
         CompareFormat::Benchstat => draw::benchstat(&trials, &comparison.question),
     })?;
     Ok(judged.exit(args.fail_on))
+}
+
+/// How far each column is from the best of each row.
+pub(super) fn regret(
+    runs: &[Run],
+    trials: &[Observation],
+    question: &Question,
+) -> Result<Regret, Failure> {
+    let own: Vec<Observation> = (trials.iter())
+        .filter(|trial| trial.probe.is_none() && !trial.again)
+        .cloned()
+        .collect();
+    iodyno_judge::regret(&title(runs), &own, question)
+        .map_err(|error| Failure::input(faults(&error)))
+}
+
+fn print_regret(regret: &Regret, args: &CompareArgs, context: &Context) -> Result<Exit, Failure> {
+    let format = match args.json {
+        true => CompareFormat::Json,
+        false => args.format,
+    };
+    write_out(match format {
+        CompareFormat::Text => draw::regret(regret, context.style_out()),
+        CompareFormat::Markdown => draw::regret_markdown(regret),
+        CompareFormat::Asciidoc => draw::regret_asciidoc(regret),
+        CompareFormat::Csv => draw::regret_csv(regret),
+        CompareFormat::Json => draw::regret_json(regret),
+        CompareFormat::Benchstat => {
+            let fault = Diagnostic::error("`--regret` cannot be printed for benchstat");
+            return Err(Failure::input(vec![
+                fault.hint("leave `--regret` or `--format benchstat` out"),
+            ]));
+        }
+    })?;
+    Ok(Exit::Fine)
 }
 
 /// Errors for flags that arrange a comparison, if there are only searches.
@@ -450,7 +496,12 @@ pub(crate) fn closing(
         digits: table.digits,
         ..Shown::default()
     };
-    Ok(Some(draw::closing_table(&comparison, &shown, style)))
+    let mut text = draw::closing_table(&comparison, &shown, style);
+    if table.regret {
+        text += "\n";
+        text += &draw::regret(&regret(runs, &trials, &question)?, style);
+    }
+    Ok(Some(text))
 }
 
 /// Compares the trials of some runs. With a single column, an A/A baseline is compared with itself, and

@@ -17,7 +17,7 @@ use iodyno_store::{Run, SqliteStore, Store, StoreError};
 use iodyno_units::{Nanos, counted, grouped};
 
 use crate::args::{PlotArgs, ReportArgs, ReportFormat};
-use crate::commands::compare::{Judged, judge, runs, shown};
+use crate::commands::compare::{Judged, judge, regret, runs, shown};
 use crate::commands::explain;
 use crate::commands::export::write_file;
 use crate::commands::history::histories;
@@ -551,6 +551,14 @@ impl Results {
                 html: draw::html(comparison, &self.shown()),
                 markdown: draw::markdown(comparison, &self.shown()),
             });
+            let tables = self.runs.iter().map(|run| run.plan.table.as_ref());
+            if tables.flatten().any(|table| table.regret) {
+                let regret = regret(&self.runs, &self.trials, &comparison.question)?;
+                content.push(Content::Table {
+                    html: draw::regret_html(&regret),
+                    markdown: draw::regret_markdown(&regret),
+                });
+            }
         } else {
             content.push(Content::Preformatted(self.plain(store)?));
         }

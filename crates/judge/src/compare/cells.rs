@@ -345,15 +345,13 @@ fn without_data(side: Side, level: &Level, margin: f64, why: &str) -> CandidateR
     }
 }
 
-/// The cell's verdict from its numbers alone.
-fn decided(
+/// The numbers of a sample, and the threshold of the next look for an unadjusted p.
+pub(super) fn numbers(
     sample: &Sample,
-    side: Side,
     level: &Level,
     floor: f64,
     question: &Question,
-) -> CandidateResult {
-    let margin = question.margin;
+) -> (Numbers, f64) {
     let ratio = statistics::ratio(sample, level.level);
     let n = u32::try_from(sample.n()).unwrap_or(u32::MAX);
     let smallest_p = statistics::smallest_p(sample);
@@ -373,15 +371,29 @@ fn decided(
         adjusted_p: level.adjusted_p.unwrap_or(1.0),
         alpha: question.alpha_at_look(),
         share: level.share,
-        equivalence_p: statistics::equivalence_p(sample, margin),
+        equivalence_p: statistics::equivalence_p(sample, question.margin),
         smallest_p,
         least: match smallest_p > level.share {
             true => statistics::least(sample.pairing, next),
             false => n,
         },
-        margin,
+        margin: question.margin,
         floor,
     };
+    (numbers, next)
+}
+
+/// The cell's verdict from its numbers alone.
+fn decided(
+    sample: &Sample,
+    side: Side,
+    level: &Level,
+    floor: f64,
+    question: &Question,
+) -> CandidateResult {
+    let margin = question.margin;
+    let (numbers, next) = numbers(sample, level, floor, question);
+    let Numbers { n, ratio, .. } = numbers;
     let by_numbers = decide(&numbers, || statistics::more(sample, margin, 1.0 - next));
     let mut notes = sample.notes.clone();
     let verdict = match by_numbers {

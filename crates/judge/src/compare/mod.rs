@@ -21,6 +21,7 @@ mod grouping;
 mod levels;
 mod metrics;
 mod projection;
+mod regret;
 mod runs;
 mod sample;
 mod sides;
@@ -41,6 +42,7 @@ pub use projection::{
     TooFewRounds, can_decide, comparable, default_rounds, primaries, question_of, widest_interval,
     without_searches,
 };
+pub use regret::regret;
 pub(crate) use sides::Counted;
 pub(crate) use words::regimes;
 

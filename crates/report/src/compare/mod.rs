@@ -22,6 +22,7 @@ mod json;
 mod markup;
 mod pivot;
 mod progress;
+mod regret;
 mod repeats;
 mod searches;
 mod text;
@@ -44,6 +45,7 @@ pub(crate) use json::Document;
 pub use json::json;
 pub use markup::{asciidoc, html, markdown};
 pub use progress::progress_line;
+pub use regret::{regret, regret_asciidoc, regret_csv, regret_html, regret_json, regret_markdown};
 pub use repeats::{Again, repeats};
 pub(crate) use searches::AnswerView;
 pub use searches::{

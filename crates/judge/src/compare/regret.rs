@@ -1,0 +1,657 @@
+//! How far each column is from the best one of each cell: its smallest and its mean ratio, with intervals.
+//!
+//! To choose the best by the same trials favours those that were lucky, so that equal columns seem to be worse than the best
+//! ("winner's curse"). Therefore:
+//!
+//! - Each ratio is to the column that is best by all *other* rounds. Such a choice can miss the best, and never finds a better one, so
+//!   that ratios are not too low; between equal columns, their logarithms lie around 0.
+//! - The upper end of the mean is that of these ratios. They have most rounds of each choice in common and so vary together:
+//!   the interval has half of the usual α.
+//! - The lower end of the mean is the lower one of two: of the ratios to the best by *all* rounds, which are not too high; and of
+//!   resampled rounds with a choice of their own, which counts that the best may be another column.
+//! - The smallest ratio is at most each single one. So the smallest of the lower ends of all pairs of columns in all cells is its lower
+//!   end, without a correction for their number. Its upper end is the smallest of their upper ends, which hold for all pairs together.
+
+use std::collections::BTreeMap;
+
+use iodyno_model::{
+    Better, CellRegret, ColumnRegret, Estimated, Metric, Observation, Pairing, Question,
+    RatioToBest, Regret, Verdict,
+};
+use iodyno_stats::{
+    Bootstrap, BootstrapKind, Sample as Sorted, benjamini_hochberg, benjamini_hochberg_levels,
+    bootstrap, hodges_lehmann, mean_and_error, simultaneous_reach,
+};
+use iodyno_units::counted;
+
+use super::cells::numbers;
+use super::error::CompareError;
+use super::grouping::Kinship;
+use super::levels::Level;
+use super::metrics::{self, Role};
+use super::sample::Sample;
+use super::sides::{Together, gather};
+use super::statistics;
+use super::verdict::decide;
+
+/// Number of resamples of the rounds.
+const RESAMPLES: usize = 1000;
+/// Of random signs: the same trials have the same result.
+const SEED: u64 = 1;
+/// The least rounds of a cell.
+const LEAST: usize = 2;
+
+/// The distance of each column from the best one of each cell.
+///
+/// # Errors
+/// All errors of the question at once; see [`super::compare`].
+pub fn regret(
+    name: &str,
+    observations: &[Observation],
+    question: &Question,
+) -> Result<Regret, CompareError> {
+    let question = super::normalised(question);
+    let table = super::grouping::group(observations, &question)?;
+    let mut notes = Vec::new();
+    let mut cells: Vec<Cell<'_>> = Vec::new();
+    let mut known: Vec<&[String]> = Vec::new();
+    let asked = metrics::rows(&table, &question);
+    for asked in &asked {
+        // Of each row the first metric, which decides.
+        let row = asked.row;
+        if row.kinship == Kinship::Family
+            || asked.role == Role::Floor
+            || known.contains(&row.name.as_slice())
+        {
+            continue;
+        }
+        known.push(&row.name);
+        for (workload, own) in asked.workloads.iter().zip(&asked.own) {
+            let mut name = row.name.clone();
+            name.extend((asked.workloads.len() > 1).then(|| workload.name.clone()));
+            let sides: Vec<BTreeMap<Together<'_>, f64>> = (workload.columns.iter())
+                .map(|trials| logs(trials, own))
+                .collect();
+            cells.push(Cell {
+                name,
+                metric: own.clone(),
+                sides,
+            });
+        }
+    }
+    let rounds = common_rounds(&mut cells, &table.columns, &mut notes);
+    let logs: Vec<Vec<Vec<f64>>> = cells.iter().map(|cell| cell.logs(&rounds)).collect();
+    Ok(judged(
+        name,
+        &question,
+        &table.columns,
+        &cells,
+        &logs,
+        notes,
+    ))
+}
+
+/// The values of a cell.
+struct Cell<'a> {
+    name: Vec<String>,
+    metric: Metric,
+    /// By column, then by round: logarithms of the speed.
+    sides: Vec<BTreeMap<Together<'a>, f64>>,
+}
+
+impl<'a> Cell<'a> {
+    /// The rounds that all columns have.
+    fn rounds(&self) -> Vec<Together<'a>> {
+        let Some((first, others)) = self.sides.split_first() else {
+            return Vec::new();
+        };
+        let all = |round: &&Together<'a>| others.iter().all(|side| side.contains_key(*round));
+        first.keys().filter(all).copied().collect()
+    }
+
+    fn logs(&self, rounds: &[Together<'a>]) -> Vec<Vec<f64>> {
+        let of_side = |side: &BTreeMap<Together<'a>, f64>| {
+            let values = rounds.iter().filter_map(|round| side.get(round));
+            values.copied().collect()
+        };
+        self.sides.iter().map(of_side).collect()
+    }
+}
+
+/// The logarithms of the speeds of a side, by round.
+fn logs<'a>(trials: &[&'a Observation], metric: &Metric) -> BTreeMap<Together<'a>, f64> {
+    let gathered = gather(trials.iter().copied(), metric);
+    let usable = gathered.counted.iter().filter(|it| it.value > 0.0);
+    usable
+        .filter_map(|it| {
+            let log = it.value.ln();
+            Some((
+                it.together?,
+                match metric.better {
+                    Better::Higher => log,
+                    Better::Lower => -log,
+                },
+            ))
+        })
+        .collect()
+}
+
+/// The rounds that all cells have. Cells with less than half of the rounds of the others are left out.
+fn common_rounds<'a>(
+    cells: &mut Vec<Cell<'a>>,
+    columns: &[String],
+    notes: &mut Vec<String>,
+) -> Vec<Together<'a>> {
+    let most = cells.iter().map(|cell| cell.rounds().len()).max();
+    let least = (most.unwrap_or(0).div_ceil(2)).max(LEAST);
+    cells.retain(|cell| {
+        let rounds = cell.rounds().len();
+        if rounds < least {
+            let lacking = cell.sides.iter().zip(columns);
+            let lacking = lacking.min_by_key(|(side, _)| side.len());
+            let lacking = lacking.map_or("", |(_, column)| column);
+            notes.push(format!(
+                "{} left out: {} with values of all columns, fewest of {lacking}",
+                cell.name.join(" "),
+                counted(rounds as u64, "round"),
+            ));
+        }
+        rounds >= least
+    });
+    let mut all = cells.first().map(Cell::rounds).unwrap_or_default();
+    let whole = |round: &Together<'a>| {
+        let mut sides = cells.iter().flat_map(|cell| &cell.sides);
+        sides.all(|side| side.contains_key(round))
+    };
+    all.retain(whole);
+    let lost = most.unwrap_or(0).saturating_sub(all.len());
+    if lost > 0 && !cells.is_empty() {
+        notes.push(format!(
+            "{} without values of all cells left out",
+            counted(lost as u64, "round")
+        ));
+    }
+    all
+}
+
+fn judged(
+    name: &str,
+    question: &Question,
+    columns: &[String],
+    cells: &[Cell<'_>],
+    logs: &[Vec<Vec<f64>>],
+    mut notes: Vec<String>,
+) -> Regret {
+    let level = 1.0 - question.alpha_at_look();
+    let rounds = logs
+        .first()
+        .and_then(|cell| cell.first())
+        .map_or(0, Vec::len);
+    let mut regret = Regret {
+        name: name.to_owned(),
+        dimension: question.columns.clone(),
+        rounds: u32::try_from(rounds).unwrap_or(u32::MAX),
+        margin: question.margin,
+        level,
+        columns: Vec::new(),
+        cells: Vec::new(),
+        notes: Vec::new(),
+    };
+    if rounds < LEAST {
+        notes.push(
+            "too few rounds with values of all cells for a distance from the best".to_owned(),
+        );
+        regret.notes = notes;
+        return regret;
+    }
+    let matrix = Matrix::new(logs);
+    regret.cells = (cells.iter().enumerate())
+        .map(|(place, cell)| CellRegret {
+            name: cell.name.clone(),
+            metric: cell.metric.clone(),
+            best: columns[matrix.best[place]].clone(),
+            ratios: Vec::new(),
+        })
+        .collect();
+    for (column, name) in columns.iter().enumerate() {
+        let ratios = matrix.ratios(column, question);
+        let slower = |ratio: &&RatioToBest| ratio.verdict == Verdict::Slower;
+        let (worst, cell) = matrix.worst(column, level);
+        regret.columns.push(ColumnRegret {
+            column: name.clone(),
+            worst,
+            worst_cell: cells[cell].name.join(" "),
+            mean: matrix.mean(column, level),
+            slower: ratios.iter().filter(slower).count() as u32,
+            best: matrix.best.iter().filter(|best| **best == column).count() as u32,
+        });
+        for (cell, ratio) in regret.cells.iter_mut().zip(ratios) {
+            cell.ratios.push(ratio);
+        }
+    }
+    if regret.columns.iter().any(|it| it.mean.interval.is_none()) {
+        notes.push("too few rounds for intervals".to_owned());
+    }
+    regret.notes = notes;
+    regret
+}
+
+/// Logarithms of speeds by cell, column and round; each round relative to its mean, which a disturbance of the whole round moves.
+struct Matrix<'a> {
+    logs: &'a [Vec<Vec<f64>>],
+    relative: Vec<Vec<Vec<f64>>>,
+    rounds: usize,
+    /// The best column of each cell by all rounds.
+    best: Vec<usize>,
+    /// The best column of each cell by all rounds but one.
+    others: Vec<Vec<usize>>,
+}
+
+impl<'a> Matrix<'a> {
+    fn new(logs: &'a [Vec<Vec<f64>>]) -> Matrix<'a> {
+        let rounds = logs
+            .first()
+            .and_then(|cell| cell.first())
+            .map_or(0, Vec::len);
+        let relative: Vec<Vec<Vec<f64>>> = logs.iter().map(|cell| relative(cell, rounds)).collect();
+        let all: Vec<usize> = (0..rounds).collect();
+        let without = |round: usize| -> Vec<usize> {
+            all.iter()
+                .copied()
+                .filter(|other| *other != round)
+                .collect()
+        };
+        let best = relative.iter().map(|cell| best_of(cell, &all)).collect();
+        let others = relative
+            .iter()
+            .map(|cell| {
+                (0..rounds)
+                    .map(|round| best_of(cell, &without(round)))
+                    .collect()
+            })
+            .collect();
+        Matrix {
+            logs,
+            relative,
+            rounds,
+            best,
+            others,
+        }
+    }
+
+    /// Log-ratios of a column to the best of a cell by the other rounds.
+    fn to_best(&self, cell: usize, column: usize) -> Vec<f64> {
+        let logs = &self.logs[cell];
+        (0..self.rounds)
+            .map(|round| logs[column][round] - logs[self.others[cell][round]][round])
+            .collect()
+    }
+
+    fn mean(&self, column: usize, level: f64) -> Estimated {
+        let cells = self.logs.len();
+        let over_cells = |of_cell: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
+            let of_round = |round| (0..cells).map(|cell| of_cell(cell, round)).sum::<f64>();
+            (0..self.rounds)
+                .map(|round| of_round(round) / cells as f64)
+                .collect()
+        };
+        let own = |cell: usize, round: usize| self.logs[cell][column][round];
+        let by_others = over_cells(&|cell, round| {
+            own(cell, round) - self.logs[cell][self.others[cell][round]][round]
+        });
+        let by_all =
+            over_cells(&|cell, round| own(cell, round) - self.logs[cell][self.best[cell]][round]);
+        let low = ends(&by_all, level).zip(self.resampled(column, level));
+        let low = low.map(|((low, _), resampled)| low.min(resampled));
+        let high = ends(&by_others, (1.0 + level) / 2.0).map(|ends| ends.1);
+        estimated(&by_others, low.zip(high), level)
+    }
+
+    /// The lower end of the mean over resampled rounds, each with its own best of each cell.
+    fn resampled(&self, column: usize, level: f64) -> Option<f64> {
+        let rounds: Vec<f64> = (0..self.rounds).map(|round| round as f64).collect();
+        let statistic = |rounds: &[f64]| {
+            let of_cell = |cell: &Vec<Vec<f64>>| {
+                let sum = |side: &Vec<f64>| -> f64 {
+                    rounds.iter().map(|round| side[*round as usize]).sum()
+                };
+                let best = cell.iter().map(sum).fold(f64::NEG_INFINITY, f64::max);
+                sum(&cell[column]) - best
+            };
+            let sum: f64 = self.relative.iter().map(of_cell).sum();
+            sum / (self.relative.len() * rounds.len()) as f64
+        };
+        let settings = Bootstrap {
+            resamples: RESAMPLES,
+            level,
+            kind: BootstrapKind::Percentile,
+            ..Bootstrap::default()
+        };
+        let found = bootstrap(&rounds, statistic, &settings).ok()?;
+        Some(found.interval?.low)
+    }
+
+    /// The smallest ratio of a column, and its cell by all rounds.
+    fn worst(&self, column: usize, level: f64) -> (Estimated, usize) {
+        let columns = self.logs.first().map_or(0, Vec::len);
+        let others = (0..columns).filter(|other| *other != column);
+        let pairs: Vec<(usize, usize, Vec<f64>)> = (0..self.logs.len())
+            .flat_map(|cell| others.clone().map(move |other| (cell, other)))
+            .map(|(cell, other)| {
+                let logs = &self.logs[cell];
+                let both = logs[column].iter().zip(&logs[other]);
+                (cell, other, both.map(|(own, other)| own - other).collect())
+            })
+            .collect();
+        let lowest = |rounds: &[usize]| {
+            let centre = |pair: &(usize, usize, Vec<f64>)| median(&pair.2, rounds);
+            let mut pairs = pairs.iter();
+            let first = pairs.next();
+            pairs.fold(first, |found, pair| match found {
+                Some(found) if centre(found) <= centre(pair) => Some(found),
+                _ => Some(pair),
+            })
+        };
+        let all: Vec<usize> = (0..self.rounds).collect();
+        let by_others: Vec<f64> = (0..self.rounds)
+            .map(|round| {
+                let without: Vec<usize> = all
+                    .iter()
+                    .copied()
+                    .filter(|other| *other != round)
+                    .collect();
+                lowest(&without).map_or(0.0, |pair| pair.2[round])
+            })
+            .collect();
+        let low = pairs
+            .iter()
+            .map(|pair| ends(&pair.2, level).map(|ends| ends.0));
+        let low: Option<Vec<f64>> = low.collect();
+        let low = low.and_then(|ends| ends.into_iter().reduce(f64::min));
+        let samples: Vec<Vec<f64>> = pairs.iter().map(|pair| pair.2.clone()).collect();
+        let reach = simultaneous_reach(&samples, (1.0 + level) / 2.0, SEED).ok();
+        let high = reach.and_then(|reach| {
+            let ends = samples.iter().filter_map(|sample| {
+                let (mean, error) = mean_and_error(sample).ok()?;
+                Some(mean + reach * error)
+            });
+            ends.reduce(f64::min)
+        });
+        let cell = lowest(&all).map_or(0, |pair| pair.0);
+        (estimated(&by_others, low.zip(high), level), cell)
+    }
+
+    /// The column in each cell, with verdicts that are corrected over the cells.
+    fn ratios(&self, column: usize, question: &Question) -> Vec<RatioToBest> {
+        let samples: Vec<Sample> = (0..self.logs.len())
+            .map(|cell| Sample {
+                baseline: vec![1.0; self.rounds],
+                candidate: self
+                    .to_best(cell, column)
+                    .into_iter()
+                    .map(f64::exp)
+                    .collect(),
+                pairing: Pairing::Paired,
+                better: Better::Higher,
+                members: Vec::new(),
+                notes: Vec::new(),
+                reasons: Vec::new(),
+            })
+            .collect();
+        let p: Vec<f64> = samples
+            .iter()
+            .map(|sample| statistics::p(sample).unwrap_or(1.0))
+            .collect();
+        let alpha = question.alpha_at_look();
+        let adjusted = benjamini_hochberg(&p).unwrap_or_default();
+        let levels = benjamini_hochberg_levels(&p, alpha).unwrap_or_default();
+        let thresholds = adjusted.into_iter().zip(levels);
+        let judged = samples.iter().zip(thresholds);
+        judged
+            .map(|(sample, (adjusted_p, level))| {
+                let level = Level {
+                    adjusted_p: Some(adjusted_p),
+                    level,
+                    share: 1.0 - level,
+                };
+                let (numbers, next) = numbers(sample, &level, 0.0, question);
+                let more = || statistics::more(sample, question.margin, 1.0 - next);
+                let verdict = match decide(&numbers, more) {
+                    // Nothing is better than the best: the other rounds chose another one.
+                    Verdict::Faster => Verdict::inconclusive(None),
+                    other => other,
+                };
+                let ratio = numbers.ratio.unwrap_or(Estimated {
+                    value: 1.0,
+                    interval: None,
+                    level: level.level,
+                });
+                RatioToBest {
+                    ratio,
+                    adjusted_p,
+                    verdict,
+                }
+            })
+            .collect()
+    }
+}
+
+/// The values of each round without their mean over the columns.
+fn relative(cell: &[Vec<f64>], rounds: usize) -> Vec<Vec<f64>> {
+    let mean = |round: usize| {
+        let sum: f64 = cell.iter().map(|side| side[round]).sum();
+        sum / cell.len().max(1) as f64
+    };
+    let means: Vec<f64> = (0..rounds).map(mean).collect();
+    let of_side = |side: &Vec<f64>| {
+        let both = side.iter().zip(&means);
+        both.map(|(value, mean)| value - mean).collect()
+    };
+    cell.iter().map(of_side).collect()
+}
+
+/// The column with the largest median in these rounds; the first of equal ones.
+fn best_of(cell: &[Vec<f64>], rounds: &[usize]) -> usize {
+    let medians = cell.iter().map(|side| median(side, rounds)).enumerate();
+    let best = medians.reduce(|best, other| match other.1 > best.1 {
+        true => other,
+        false => best,
+    });
+    best.map_or(0, |(column, _)| column)
+}
+
+fn median(values: &[f64], rounds: &[usize]) -> f64 {
+    let chosen: Vec<f64> = rounds.iter().map(|round| values[*round]).collect();
+    Sorted::new(&chosen).map_or(0.0, |sample| sample.median())
+}
+
+/// The ends of the interval of the centre.
+fn ends(values: &[f64], level: f64) -> Option<(f64, f64)> {
+    let interval = hodges_lehmann(values, level).ok()?.interval?;
+    Some((interval.low, interval.high))
+}
+
+/// A ratio of at most 1, by its logarithms and the ends of its interval.
+fn estimated(logs: &[f64], ends: Option<(f64, f64)>, level: f64) -> Estimated {
+    let centre = hodges_lehmann(logs, level).map_or(0.0, |centre| centre.value);
+    let ends = ends.map(|(low, high)| (low.min(0.0), high.max(low).min(0.0)));
+    let value = match ends {
+        Some((low, high)) => centre.clamp(low, high),
+        None => centre.min(0.0),
+    };
+    Estimated {
+        value: value.exp(),
+        interval: ends.map(|(low, high)| (low.exp(), high.exp())),
+        level,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_distr::{Distribution, Normal};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::*;
+    use crate::testing::observations::rounds;
+
+    const COLUMNS: usize = 4;
+    const CELLS: usize = 6;
+    const ROUNDS: usize = 10;
+    const LEVEL: f64 = 0.95;
+
+    /// Logarithms of speeds with these centres: (cell, column) → logarithm. Rounds are disturbed as a whole, and cells differ in noise.
+    fn logs(centre: &dyn Fn(usize, usize) -> f64, noise: f64, seed: u64) -> Vec<Vec<Vec<f64>>> {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let law = Normal::new(0.0, 1.0).unwrap();
+        (0..CELLS)
+            .map(|cell| {
+                let whole: Vec<f64> = (0..ROUNDS).map(|_| 0.1 * law.sample(&mut random)).collect();
+                let own = noise * (0.5 + random.random::<f64>());
+                (0..COLUMNS)
+                    .map(|column| {
+                        let of_round = |round: &f64| {
+                            centre(cell, column) + round + own * law.sample(&mut random)
+                        };
+                        whole.iter().map(of_round).collect()
+                    })
+                    .collect()
+            })
+            .collect()
+    }
+
+    /// The share of simulated runs in which the intervals of the mean and of the smallest ratio of a column contain the truth.
+    fn coverage(centre: &dyn Fn(usize, usize) -> f64, column: usize, noise: f64) -> (f64, f64) {
+        const TIMES: u64 = 200;
+        let to_best = |cell: usize| {
+            let all = (0..COLUMNS).map(|other| centre(cell, other));
+            centre(cell, column) - all.fold(f64::NEG_INFINITY, f64::max)
+        };
+        let mean = (0..CELLS).map(to_best).sum::<f64>() / CELLS as f64;
+        let worst = (0..CELLS).map(to_best).fold(f64::INFINITY, f64::min);
+        let holds = |found: Estimated, log: f64| {
+            let (low, high) = found.interval.unwrap();
+            low <= log.exp() + 1e-12 && log.exp() <= high + 1e-12
+        };
+        let (mut means, mut worsts) = (0, 0);
+        for seed in 0..TIMES {
+            let logs = logs(centre, noise, seed);
+            let matrix = Matrix::new(&logs);
+            means += u64::from(holds(matrix.mean(column, LEVEL), mean));
+            worsts += u64::from(holds(matrix.worst(column, LEVEL).0, worst));
+        }
+        (means as f64 / TIMES as f64, worsts as f64 / TIMES as f64)
+    }
+
+    #[test]
+    fn intervals_of_equal_columns_contain_1_in_95_of_100() {
+        for noise in [0.01, 0.1] {
+            let (mean, worst) = coverage(&|_, _| 0.0, 0, noise);
+            assert!(mean >= LEVEL && worst >= LEVEL, "{noise}: {mean} {worst}");
+        }
+    }
+
+    #[test]
+    fn intervals_of_different_columns_contain_the_truth_in_95_of_100() {
+        // Column 0 is 20 % slower in one cell, as fast as column 1 in two, and slightly slower or faster in the others.
+        let centre = |cell: usize, column: usize| match (cell, column) {
+            (0, 0) => -0.2,
+            (1 | 2, 0 | 1) => 0.1,
+            (_, 0) => 0.004 * (cell as f64 - 4.0),
+            (_, column) => -0.01 * column as f64,
+        };
+        for column in [0, 1, 3] {
+            let (mean, worst) = coverage(&centre, column, 0.02);
+            assert!(mean >= LEVEL && worst >= LEVEL, "{column}: {mean} {worst}");
+        }
+    }
+
+    #[test]
+    fn the_best_column_by_the_same_rounds_would_be_the_winners_curse() {
+        let mut naive = 0.0;
+        let mut honest = 0.0;
+        for seed in 0..50 {
+            let logs = logs(&|_, _| 0.0, 0.05, seed);
+            let matrix = Matrix::new(&logs);
+            let all: Vec<usize> = (0..ROUNDS).collect();
+            naive += median(&matrix.relative[0][0], &all)
+                - median(&matrix.relative[0][matrix.best[0]], &all);
+            honest += Sorted::new(&matrix.to_best(0, 0)).unwrap().mean();
+        }
+        assert!(naive / 50.0 < -0.01, "{naive}");
+        assert!((honest / 50.0).abs() < 0.01, "{honest}");
+    }
+
+    fn trials(slow: f64) -> Vec<Observation> {
+        let noise = |seed: usize| 1.0 + 0.002 * ((seed * 7919 % 13) as f64 - 6.0);
+        let side = |name: &str, workload: &str, speed: f64| {
+            let values: Vec<f64> = (0..12)
+                .map(|round| speed * noise(round + name.len() * 5 + workload.len()))
+                .collect();
+            rounds(name, workload, &values)
+        };
+        [
+            side("a", "seq", 1000.0),
+            side("bb", "seq", 800.0),
+            side("a", "random", 1000.0 * slow),
+            side("bb", "random", 1000.0),
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn a_column_that_loses_a_cell_has_the_ratio_of_that_cell() {
+        let found = regret("run", &trials(0.7), &Question::default()).unwrap();
+        assert_eq!((found.rounds, found.cells.len()), (12, 2));
+        let [a, b] = found.columns.as_slice() else {
+            panic!("{found:?}");
+        };
+        assert!((a.worst.value - 0.7).abs() < 0.01, "{a:?}");
+        assert!((a.mean.value - 0.7f64.sqrt()).abs() < 0.01, "{a:?}");
+        assert_eq!((a.worst_cell.as_str(), a.slower, a.best), ("random", 1, 1));
+        assert!((b.worst.value - 0.8).abs() < 0.01, "{b:?}");
+        assert_eq!(b.worst_cell, "seq");
+        let verdicts: Vec<&Verdict> = (found.cells.iter())
+            .map(|cell| &cell.ratios[0].verdict)
+            .collect();
+        assert_eq!(verdicts, [&Verdict::Equivalent, &Verdict::Slower]);
+    }
+
+    #[test]
+    fn a_cell_without_a_column_and_rounds_without_a_cell_are_left_out_and_told() {
+        let mut all = trials(1.0);
+        all.retain(|trial| {
+            let (side, work) = (
+                trial.dimension("configuration"),
+                trial.dimension("workload"),
+            );
+            !(side == "a" && work == "random") && trial.round != Some(3)
+        });
+        let found = regret("run", &all, &Question::default()).unwrap();
+        assert_eq!((found.rounds, found.cells.len()), (11, 1));
+        assert_eq!(
+            found.notes,
+            ["random left out: 0 rounds with values of all columns, fewest of a"]
+        );
+        let mut one = trials(1.0);
+        one.retain(|trial| trial.round != Some(3) || trial.dimension("workload") != "seq");
+        let found = regret("run", &one, &Question::default()).unwrap();
+        assert_eq!((found.rounds, found.cells.len()), (11, 2));
+        assert_eq!(
+            found.notes,
+            ["1 round without values of all cells left out"]
+        );
+    }
+
+    #[test]
+    fn without_enough_rounds_there_is_no_interval_and_no_verdict() {
+        let mut few = trials(0.7);
+        few.retain(|trial| trial.round.is_some_and(|round| round < 4));
+        let found = regret("run", &few, &Question::default()).unwrap();
+        assert!(found.columns.iter().all(|it| it.worst.interval.is_none()));
+        let ratio = &found.cells[1].ratios[0];
+        assert!(matches!(ratio.verdict, Verdict::CannotDecide { .. }));
+        few.clear();
+        assert!(regret("run", &few, &Question::default()).is_err());
+    }
+}
