@@ -14,6 +14,7 @@ use crate::harness::{Done, Home, Running, alive, children, processes, root, skip
 const REDUCED: &[(&str, &[&str])] = &[
     ("quickstart", &["size=4m", "duration=100ms", "direct=0"]),
     ("virtiofs-suite", &["size=1m", "runtime=100ms"]),
+    ("dispatch-policies", &["size=1m", "runtime=100ms"]),
     (
         "zvol-vs-file",
         &["size=128MiB", "extent=2m", "duration=100ms"],
@@ -43,8 +44,8 @@ const REDUCED: &[(&str, &[&str])] = &[
 ];
 /// Kills of each experiment in `make test-long`. `IODYNO_TEST_KILLS=20` kills each of them twenty times.
 const KILLS: u64 = 2;
-/// Has too many trials for `make test-long`; it runs if a number of kills is given.
-const LONGEST: &str = "mirror-workloads";
+/// Have too many trials for `make test-long`; they run if a number of kills is given.
+const LONGEST: [&str; 2] = ["mirror-workloads", "dispatch-policies"];
 /// Number of rounds: few, so that many kills meet the making and undoing of storage.
 const ROUNDS: &str = "2";
 
@@ -56,7 +57,7 @@ fn killed_experiments_leave_nothing_and_are_resumed_in_their_order() {
     let given = std::env::var("IODYNO_TEST_KILLS").ok();
     let kills = given.as_ref().map_or(KILLS, |kills| kills.parse().unwrap());
     for (name, settings) in REDUCED {
-        if *name != LONGEST || given.is_some() {
+        if !LONGEST.contains(name) || given.is_some() {
             killed(name, settings, kills);
         }
     }
