@@ -7,6 +7,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use iodyno_mirror::PolicyKind;
@@ -17,13 +19,18 @@ use iodyno_serve::inflight::InFlightRecord;
 use iodyno_serve::legs::{self, Purpose};
 use iodyno_serve::nbd::Export;
 use iodyno_serve::queue::{self, Task};
+use iodyno_serve::vhost_user;
 use iodyno_serve::virtio_blk::Disk;
+use iodyno_sys::counting::{CountingAllocator, count_this_thread, counted_allocations};
 use vhost::vhost_user::message::{
     VhostUserInflight, VhostUserProtocolFeatures, VhostUserVirtioFeatures,
 };
 use vhost::vhost_user::{Frontend, VhostUserFrontend};
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const LENGTH: u64 = 16 << 20;
 const MEMORY: u64 = 1 << 20;
@@ -42,6 +49,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Serves a mirror of two files at a socket during `work`. `None`: there is no io_uring here.
 fn served<T>(work: impl FnOnce(&Path) -> T) -> Option<T> {
+    served_with(|socket, _, _| work(socket))
+}
+
+/// The same, with the mirror and its disk.
+fn served_with<T>(work: impl FnOnce(&Path, &queue::Handle, Disk) -> T) -> Option<T> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let paths = ["a", "b"].map(|name| folder.path().join(name));
     for path in &paths {
@@ -80,8 +92,9 @@ fn served<T>(work: impl FnOnce(&Path) -> T) -> Option<T> {
         let stop = Stop(handle.clone());
         let server = scope
             .spawn(move || queue::run(mirror, open, settings, Task::Serve, inbox, &mut |_, _| ()));
-        let front = Front::start(listener, Service::VhostUser(disk), handle).unwrap();
-        let result = work(&socket);
+        let front = Front::start(listener, Service::VhostUser(disk), handle.clone()).unwrap();
+        let result = work(&socket, &handle, disk);
+        drop(handle);
         drop(stop);
         let ended = server.join().unwrap();
         front.stop();
@@ -199,7 +212,14 @@ impl Connection {
         memory: &Memory,
         record: Option<(VhostUserInflight, File)>,
     ) -> (Connection, (VhostUserInflight, File)) {
-        let stream = UnixStream::connect(socket).unwrap();
+        Connection::of(UnixStream::connect(socket).unwrap(), memory, record)
+    }
+
+    fn of(
+        stream: UnixStream,
+        memory: &Memory,
+        record: Option<(VhostUserInflight, File)>,
+    ) -> (Connection, (VhostUserInflight, File)) {
         let mut frontend = Frontend::from_stream(stream, 1);
         frontend.set_owner().unwrap();
         let features = frontend.get_features().unwrap();
@@ -356,4 +376,46 @@ fn rings_go_on_although_messages_come_while_reads_are_in_flight() {
             assert!(all.iter().all(|number| memory.data(*number) == 0));
         }
     });
+}
+
+#[test]
+fn thousands_of_requests_allocate_nothing_in_the_thread_of_a_client() {
+    let counted = served_with(|_, handle, disk| {
+        let (own, client) = UnixStream::pair().unwrap();
+        let stopping = Arc::new(AtomicBool::new(false));
+        let handle = handle.clone();
+        let server = std::thread::spawn(move || {
+            count_this_thread();
+            vhost_user::serve(own, disk, handle, stopping)
+        });
+        let memory = Memory::new();
+        let (connection, _) = Connection::of(client, &memory, None);
+        let all: Vec<u16> = (0..10).collect();
+        let rounds = |from: u16, to: u16| {
+            for round in from..to {
+                for number in &all {
+                    let kind = if (number + round) % 3 == 0 { OUT } else { IN };
+                    memory.prepare(*number, kind, u64::from(*number) * 7, 99);
+                }
+                memory.offer(round * 10, &all);
+                connection.kick.write(1).unwrap();
+                connection.await_used(&memory, (round + 1) * 10);
+            }
+        };
+        // All lists have their length, and all regions are marked in the log.
+        rounds(0, 50);
+        let before = counted_allocations();
+        rounds(50, 350);
+        let during = counted_allocations() - before;
+        drop(connection);
+        // Its client has gone.
+        let _ = server.join().unwrap();
+        (before, during)
+    });
+    let Some((before, during)) = counted else {
+        return;
+    };
+    assert!(before > 0, "the thread is counted");
+    // A list may become longer than before.
+    assert!(during <= 20, "{during} allocations for 3000 requests");
 }
