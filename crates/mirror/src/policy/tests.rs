@@ -270,7 +270,7 @@ fn adaptive_separates_two_streams_that_share_a_leg_if_another_is_idle() {
     // The idle leg was not used before, or for the other end of the mirror.
     for elsewhere in [None, Some(1000 << 30)] {
         let mut policy = Adaptive::default();
-        for offset in elsewhere {
+        if let Some(offset) = elsewhere {
             assert_eq!(policy.choose(&read(offset), &queues(&[9, 0]), 0), Some(1));
         }
         let separated = (0..20).any(|turn| {
