@@ -271,7 +271,7 @@ fn a_process_that_is_killed_while_it_waits_leaves_a_server_that_serves_others() 
 fn files_that_pass_through_are_read_and_written_without_the_server() {
     for transport in fuse_transports() {
         let home = Home::new();
-        let kind = rustix::fs::statfs(&home.work()).unwrap().f_type;
+        let kind = rustix::fs::statfs(home.work()).unwrap().f_type;
         if kind == 0x794c_7630 {
             return skip("files of overlayfs do not pass through");
         }
