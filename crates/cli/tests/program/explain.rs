@@ -67,7 +67,7 @@ fn cells_select_comparisons_and_unknown_ones_are_named() {
     home.iodyno(&["explain", "last", "fore"])
         .exits(2)
         .tells("no comparison has the name `fore`")
-        .tells("fast, one");
+        .tells("there are fast, default, four");
     let page = home.iodyno(&["explain", "last", "--format", "markdown"]);
     page.succeeds().prints("**four against one by iops");
 }

@@ -52,8 +52,8 @@ fn changed_by(quantity: Quantity) -> &'static [Acts] {
         Quantity::Amplification(_) => &[Amount],
         Quantity::Requests(3) => &[Syncs, Amount],
         Quantity::Requests(_) => &[Amount, Size],
-        Quantity::BetweenLayers(_)
-        | Quantity::Await(_)
+        Quantity::BetweenLayers(_) => &[Amount, Time],
+        Quantity::Await(_)
         | Quantity::QueueTime(_)
         | Quantity::DeviceTime(_)
         | Quantity::ByteTime(_)
