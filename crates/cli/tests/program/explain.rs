@@ -69,7 +69,8 @@ fn cells_select_comparisons_and_unknown_ones_are_named() {
         .tells("no comparison has the name `fore`")
         .tells("there are fast, default, four");
     let page = home.iodyno(&["explain", "last", "--format", "markdown"]);
-    page.succeeds().prints("**four against one by iops");
+    page.succeeds()
+        .prints("**default: four against one by iops");
 }
 
 #[test]
