@@ -53,7 +53,7 @@ impl Priorities {
             let applies = share.direction == issue.direction
                 && share
                     .block
-                    .is_none_or(|block| block == issue.op.length.into());
+                    .is_none_or(|block| block == u64::from(issue.op.length));
             if !applies {
                 continue;
             }

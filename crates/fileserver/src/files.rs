@@ -6,13 +6,17 @@
 //! A copy is made only while its handle is known to the crate: it is made and kept under a lock, and a released handle is removed under the
 //! same lock after the crate has released it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
+use rustix::fs::{OFlags, fcntl_getfl};
 use virtiofsd::filesystem::{
     Context, Entry, Extensions, FileSystem, FsOptions, GetxattrReply, ListxattrReply, OpenOptions,
     SetattrValid, SetxattrFlags, ZeroCopyReader, ZeroCopyWriter,
@@ -29,6 +33,36 @@ pub(crate) struct Open {
     node: u64,
     /// A descriptor of its own for the same open file.
     pub(crate) file: File,
+    /// Its I/O goes past the page cache.
+    pub(crate) direct: bool,
+    /// The device of its file system.
+    device: u64,
+    /// Whether [`Files::does_not_try`] was called for this file system.
+    waits: AtomicBool,
+}
+
+impl Open {
+    fn of(node: u64, file: File, files: &Files) -> io::Result<Open> {
+        let device = file.metadata()?.dev();
+        Ok(Open {
+            node,
+            direct: fcntl_getfl(&file)?.contains(OFlags::DIRECT),
+            waits: files.waiting().contains(&device).into(),
+            device,
+            file,
+        })
+    }
+
+    /// Whether reads that do not wait for storage can be tried.
+    pub(crate) fn tries(&self) -> bool {
+        !self.waits.load(Ordering::Relaxed)
+    }
+}
+
+impl AsFd for Open {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
 }
 
 /// The files of one client, and its copies of descriptors by handle.
@@ -37,6 +71,8 @@ pub(crate) struct Files {
     open: RwLock<HashMap<u64, Arc<Open>>>,
     /// Copies that may be kept.
     most: usize,
+    /// Devices of file systems without reads that do not wait (`RWF_NOWAIT`).
+    waiting: Mutex<HashSet<u64>>,
 }
 
 impl Files {
@@ -45,7 +81,18 @@ impl Files {
             inner,
             open: RwLock::default(),
             most,
+            waiting: Mutex::default(),
         }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file system of this file has no reads that do not wait for storage.
+    pub(crate) fn does_not_try(&self, open: &Open) {
+        open.waits.store(true, Ordering::Relaxed);
+        self.waiting().insert(open.device);
     }
 
     fn open(&self) -> RwLockReadGuard<'_, HashMap<u64, Arc<Open>>> {
@@ -79,7 +126,7 @@ impl Files {
             Ok(0)
         })?;
         let file = taken.ok_or(rustix::io::Errno::BADF)?;
-        let open = Arc::new(Open { node, file });
+        let open = Arc::new(Open::of(node, file, self)?);
         // Another thread may have been faster.
         Ok(Arc::clone(table.entry(handle).or_insert(open)))
     }

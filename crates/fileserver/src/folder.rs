@@ -12,24 +12,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use iodyno_sys::TransferMemory;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::set_thread_groups;
 use virtiofsd::file_traits::FileReadWriteAtVolatile;
-use virtiofsd::oslib::WritevFlags;
+use virtiofsd::oslib::{ReadvFlags, WritevFlags};
 use virtiofsd::passthrough::{CachePolicy, Config, InodeFileHandlesMode, PassthroughFs};
 use virtiofsd::server::Server;
 use vm_memory::VolatileSlice;
 
 use crate::buffers::{Buffers, between, copied_in, copied_out};
-use crate::files::{Files, Shared};
+use crate::files::{Files, Open, Shared};
 use crate::request::{HEADER, Head, REPLY_HEADER, WRITE_HEADER, opcode, reply_header};
 use crate::scratch;
 
 /// Descriptors that are kept for the server itself: sockets, events, the threads of its pool.
 const OWN_DESCRIPTORS: u64 = 256;
 /// Buffers that one call of preadv(2) takes.
-const MOST_PARTS: usize = 1024;
+pub(crate) const MOST_PARTS: usize = 1024;
 /// How long clients may keep names and attributes with [`Cache::Auto`]: 1 s, as with other servers; with [`Cache::Always`] a day.
 const AUTO: Duration = Duration::from_secs(1);
 const ALWAYS: Duration = Duration::from_secs(86_400);
@@ -96,6 +97,22 @@ pub(crate) trait Exchange {
     fn request(&mut self) -> Option<Buffers<'_>>;
     /// Where its reply belongs.
     fn reply(&mut self) -> Option<Buffers<'_>>;
+    /// Gives away this many bytes of the place of the reply, from a place on, until they are given back. `None`: the kernel does not take so
+    /// many parts.
+    fn lend(&mut self, from: usize, length: usize) -> Option<TransferMemory>;
+    /// The end of [`Self::lend`].
+    fn give_back(&mut self, memory: TransferMemory);
+}
+
+/// How far a read or write is.
+#[derive(Debug, Default)]
+pub(crate) struct Begun {
+    /// Its file, if it was looked for and is open.
+    pub(crate) open: Option<Arc<Open>>,
+    /// Bytes that are done.
+    done: usize,
+    /// No more can be done.
+    ended: bool,
 }
 
 /// A shared folder, as one client sees it: its nodes and open files.
@@ -156,12 +173,84 @@ impl Folder {
         self.files.descriptor(head, node, handle)
     }
 
-    /// Carries out a request and writes its reply.
-    pub(crate) fn answer(&self, head: &Head, exchange: &mut impl Exchange) -> Answered {
+    /// The open file of a read or write that can be worked in steps. Others are answered at once.
+    pub(crate) fn opened(&self, head: &Head) -> Begun {
+        let data = matches!(head.opcode(), opcode::READ | opcode::WRITE);
+        let open = match data && !head.ends_privileges() && head.refused(self.read_only).is_none() {
+            true => self.files.file(head).ok(),
+            false => None,
+        };
+        Begun {
+            open,
+            ..Begun::default()
+        }
+    }
+
+    /// Answers a read if the page cache has all that it reads. Otherwise `begun` has what it had, and the rest is to be read by [`Self::answer`].
+    pub(crate) fn try_cached(
+        &self,
+        head: &Head,
+        begun: &mut Begun,
+        exchange: &mut impl Exchange,
+    ) -> Option<Answered> {
+        let open = Arc::clone(begun.open.as_ref()?);
+        let data = between(
+            &exchange.reply()?,
+            REPLY_HEADER,
+            REPLY_HEADER + head.data() as usize,
+        );
+        let read = |parts: &[&VolatileSlice<'_>], offset| {
+            let flags = Some(ReadvFlags::RWF_NOWAIT);
+            open.file.read_vectored_at_volatile(parts, offset, flags)
+        };
+        match in_steps(data, head, begun, read) {
+            Ok(()) => {}
+            Err(error) => {
+                if Errno::from_io_error(&error) == Some(Errno::OPNOTSUPP) {
+                    self.files.does_not_try(&open);
+                }
+                return None;
+            }
+        }
+        begun.ended.then(|| self.answer(head, begun, exchange))
+    }
+
+    /// Answers a read whose transfer has ended, and does what it has left.
+    pub(crate) fn transferred(
+        &self,
+        head: &Head,
+        begun: &mut Begun,
+        result: io::Result<usize>,
+        exchange: &mut impl Exchange,
+    ) -> Answered {
+        match result.map_err(|error| errno(&error)) {
+            Ok(count) => {
+                begun.done = count;
+                begun.ended = count == 0 || count >= head.data() as usize;
+            }
+            // It did not begin.
+            Err(Errno::AGAIN | Errno::INTR | Errno::CANCELED) => {}
+            Err(errno) => {
+                return Answered {
+                    written: refuse(head, errno, exchange),
+                    failed: true,
+                };
+            }
+        }
+        self.answer(head, begun, exchange)
+    }
+
+    /// Carries out a request, or what is left of it, and writes its reply.
+    pub(crate) fn answer(
+        &self,
+        head: &Head,
+        begun: &mut Begun,
+        exchange: &mut impl Exchange,
+    ) -> Answered {
         let done = match head.refused(self.read_only) {
             Some(errno) => Err(errno),
             // A defect of the file system ends one request only.
-            None => catch_unwind(AssertUnwindSafe(|| self.carry_out(head, exchange)))
+            None => catch_unwind(AssertUnwindSafe(|| self.carry_out(head, begun, exchange)))
                 .unwrap_or(Err(Errno::IO)),
         };
         match done {
@@ -176,10 +265,15 @@ impl Folder {
         }
     }
 
-    fn carry_out(&self, head: &Head, exchange: &mut impl Exchange) -> Result<u32, Errno> {
+    fn carry_out(
+        &self,
+        head: &Head,
+        begun: &mut Begun,
+        exchange: &mut impl Exchange,
+    ) -> Result<u32, Errno> {
         match head.opcode() {
-            opcode::READ => self.read(head, exchange),
-            opcode::WRITE => self.write(head, exchange),
+            opcode::READ => self.read(head, begun, exchange),
+            opcode::WRITE => self.write(head, begun, exchange),
             opcode::DESTROY => {
                 // The crate does not answer it.
                 self.server.destroy();
@@ -189,58 +283,73 @@ impl Folder {
         }
     }
 
-    fn read(&self, head: &Head, exchange: &mut impl Exchange) -> Result<u32, Errno> {
+    fn read(
+        &self,
+        head: &Head,
+        begun: &mut Begun,
+        exchange: &mut impl Exchange,
+    ) -> Result<u32, Errno> {
         let buffers = exchange.reply().ok_or(Errno::INVAL)?;
         let end = REPLY_HEADER + head.data() as usize;
         let data = between(&buffers, REPLY_HEADER, end);
-        let length = self.with_file(head, |file| {
-            in_steps(data.clone(), head, |parts, offset| {
-                file.read_vectored_at_volatile(parts, offset, None)
-            })
+        self.work(head, begun, data, |file, parts, offset| {
+            file.read_vectored_at_volatile(parts, offset, None)
         })?;
-        copied_in(&buffers, &reply_header(head.unique(), 0, length));
-        Ok((REPLY_HEADER + length) as u32)
+        copied_in(&buffers, &reply_header(head.unique(), 0, begun.done));
+        Ok((REPLY_HEADER + begun.done) as u32)
     }
 
-    fn write(&self, head: &Head, exchange: &mut impl Exchange) -> Result<u32, Errno> {
-        /// From the client's cache, which has the offset right.
-        const CACHED: u32 = 1;
-        const KILL_SUIDGID: u32 = 1 << 2;
-        let how = head.u32_at(HEADER + 20);
-        let append = rustix::fs::OFlags::APPEND.bits() & head.u32_at(HEADER + 32) != 0;
-        let flags = (append && how & CACHED == 0).then_some(WritevFlags::RWF_APPEND);
-        let written = {
-            let buffers = exchange.request().ok_or(Errno::INVAL)?;
-            let end = WRITE_HEADER + head.data() as usize;
-            let data = between(&buffers, WRITE_HEADER, end);
-            let write = |file: &File| {
-                in_steps(data.clone(), head, |parts, offset| {
-                    file.write_vectored_at_volatile(parts, offset, flags)
-                })
-            };
-            match how & KILL_SUIDGID {
-                0 => self.with_file(head, write)?,
-                _ => (self.files.lend_to_write(head, write)).map_err(|error| errno(&error))?,
-            }
-        };
-        reply(head, &(written as u64).to_le_bytes(), exchange)
-    }
-
-    /// Calls `with` with the file that a read or write is for.
-    fn with_file(
+    fn write(
         &self,
         head: &Head,
-        with: impl Fn(&File) -> io::Result<usize>,
-    ) -> Result<usize, Errno> {
-        let done = match self.files.file(head) {
-            Ok(open) => with(&open.file),
-            Err(error) => match Errno::from_io_error(&error) {
-                // There are too many to have two of each.
-                Some(Errno::MFILE | Errno::NFILE) => self.files.lend(head, with),
-                _ => Err(error),
-            },
+        begun: &mut Begun,
+        exchange: &mut impl Exchange,
+    ) -> Result<u32, Errno> {
+        let flags = head.appends().then_some(WritevFlags::RWF_APPEND);
+        let buffers = exchange.request().ok_or(Errno::INVAL)?;
+        let data = between(&buffers, WRITE_HEADER, WRITE_HEADER + head.data() as usize);
+        self.work(head, begun, data, |file, parts, offset| {
+            file.write_vectored_at_volatile(parts, offset, flags)
+        })?;
+        reply(head, &(begun.done as u64).to_le_bytes(), exchange)
+    }
+
+    /// Reads or writes what is left by steps that wait for storage.
+    fn work(
+        &self,
+        head: &Head,
+        begun: &mut Begun,
+        data: Buffers<'_>,
+        step: impl Fn(&File, &[&VolatileSlice<'_>], u64) -> io::Result<usize>,
+    ) -> Result<(), Errno> {
+        let open = match &begun.open {
+            Some(open) => Ok(Arc::clone(open)),
+            None if head.ends_privileges() => Err(Errno::NFILE.into()),
+            None => self.files.file(head),
         };
-        done.map_err(|error| errno(&error))
+        let mut with = |file: &File| {
+            let data = data.clone();
+            in_steps(data, head, begun, |parts, offset| step(file, parts, offset)).map(|()| 0)
+        };
+        let done = match open {
+            Ok(open) => with(&open.file),
+            Err(_) if head.ends_privileges() => self.files.lend_to_write(head, with),
+            // There are too many to have two descriptors of each.
+            Err(error)
+                if matches!(
+                    Errno::from_io_error(&error),
+                    Some(Errno::MFILE | Errno::NFILE)
+                ) =>
+            {
+                self.files.lend(head, with)
+            }
+            Err(error) => Err(error),
+        };
+        match done {
+            // What was done counts; the client meets the error when it goes on.
+            Err(_) if begun.done > 0 => Ok(()),
+            done => done.map(drop).map_err(|error| errno(&error)),
+        }
     }
 
     fn other(&self, head: &Head, exchange: &mut impl Exchange) -> Result<u32, Errno> {
@@ -267,33 +376,39 @@ impl Folder {
     }
 }
 
-/// Reads or writes data from an offset on, until all is done or a step does nothing.
+/// Reads or writes what is left of data, until all is done or a step does nothing.
 fn in_steps(
     mut data: Buffers<'_>,
     head: &Head,
+    begun: &mut Begun,
     step: impl Fn(&[&VolatileSlice<'_>], u64) -> io::Result<usize>,
-) -> io::Result<usize> {
+) -> io::Result<()> {
     let start = head.u64_at(HEADER + 8);
     let end = start.checked_add(head.data().into());
     // The crate panics at what is not a file offset.
     if end.is_none_or(|end| end > i64::MAX as u64) {
         return Err(Errno::INVAL.into());
     }
-    let mut done = 0;
-    while !data.is_empty() {
+    if begun.done > 0 {
+        data = between(&data, begun.done, usize::MAX);
+    }
+    while !begun.ended && !data.is_empty() {
         let parts: Vec<&VolatileSlice<'_>> = data.iter().take(MOST_PARTS).collect();
-        match step(&parts, start + done as u64) {
+        match step(&parts, start + begun.done as u64) {
             Ok(0) => break,
             Ok(count) => {
-                done += count;
+                begun.done += count;
+                if begun.done >= head.data() as usize {
+                    break;
+                }
                 data = between(&data, count, usize::MAX);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) if done > 0 => break,
             Err(error) => return Err(error),
         }
     }
-    Ok(done)
+    begun.ended = true;
+    Ok(())
 }
 
 fn errno(error: &io::Error) -> Errno {

@@ -2,6 +2,7 @@
 //! queue of the server.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::time::Instant;
 use iodyno_serve::fuse::{
     Message, Mounted, Session, Transport, Used, Wanted, Worker, unmount_stale,
 };
+use iodyno_sys::TransferMemory;
 use rustix::mount::MountFlags;
 
 use crate::buffers::Buffers;
@@ -88,7 +90,7 @@ pub fn serve(
 
 /// What a thread of a session works with.
 struct Queue {
-    lane: Lane,
+    lane: Lane<Taken>,
     client: Arc<Client>,
     files: Option<Arc<Passthrough>>,
     /// Its requests that the pool has.
@@ -101,14 +103,26 @@ impl Worker for Queue {
         prepare_thread();
     }
 
-    fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) {
+    fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) -> io::Result<()> {
         let mut requests = std::mem::take(&mut self.requests);
         requests.extend(batch.drain(..).filter_map(|message| self.taken(message)));
         self.lane.awake(true);
         let pooled = || self.pooled.load(Ordering::Relaxed);
-        self.lane.work(&mut requests, false, pooled, flush);
+        let worked = self.lane.work(&mut requests, false, pooled, flush);
         self.lane.awake(false);
         self.requests = requests;
+        worked
+    }
+
+    fn pending(&self) -> Option<BorrowedFd<'_>> {
+        self.lane.ended().filter(|_| self.lane.in_flight() > 0)
+    }
+
+    fn go_on(&mut self) -> io::Result<()> {
+        self.lane.awake(true);
+        let reaped = self.lane.reap();
+        self.lane.awake(false);
+        reaped.map(drop)
     }
 }
 
@@ -147,6 +161,14 @@ impl Exchange for Taken {
 
     fn reply(&mut self) -> Option<Buffers<'_>> {
         Some(vec![self.message.reply().into()])
+    }
+
+    fn lend(&mut self, from: usize, length: usize) -> Option<TransferMemory> {
+        self.message.lend(from, length)
+    }
+
+    fn give_back(&mut self, memory: TransferMemory) {
+        self.message.end_loan(memory);
     }
 }
 

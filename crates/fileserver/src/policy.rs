@@ -109,10 +109,22 @@ impl FromStr for Policy {
     }
 }
 
+/// How a request can be worked without blocking the thread of its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Not at all.
+    Blocks,
+    /// By a read of what the page cache has, which is tried: this many bytes.
+    Cached(u32),
+    /// By a transfer that the kernel works while the thread goes on.
+    Direct,
+}
+
 /// Requests whose service times are taken to be alike: those of an opcode and of similar sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Class {
     index: u8,
+    way: Way,
     /// It takes no time worth mentioning and must not wait behind others: `FORGET` and its like.
     instant: bool,
 }
@@ -132,7 +144,28 @@ impl Class {
         };
         Class {
             index: (opcode.min(63) * 4 + size) as u8,
+            way: Way::Blocks,
             instant: matches!(opcode, FORGET | BATCH_FORGET | INTERRUPT),
+        }
+    }
+
+    /// The same for a file that can be read from the page cache without blocking.
+    #[must_use]
+    pub fn cached(self, bytes: u32) -> Class {
+        Class {
+            way: Way::Cached(bytes),
+            ..self
+        }
+    }
+
+    /// The same for direct I/O, which takes another time.
+    #[must_use]
+    pub fn direct(self) -> Class {
+        Class {
+            // FUSE has no opcodes from 47 on that transfer data.
+            index: self.index | 1 << 7,
+            way: Way::Direct,
+            ..self
         }
     }
 }
@@ -146,7 +179,18 @@ pub struct Estimates {
     service_ns: [AtomicU64; CLASSES],
     /// The part of it in which the thread waited: for storage or for a lock. [`UNKNOWN`]: unknown.
     waited_ns: [AtomicU64; CLASSES],
+    /// The share of reads that the page cache had, smoothed, of [`ALL`].
+    hits: AtomicU64,
+    /// How long it took to copy a byte of them, smoothed, 2^-20 ns.
+    copying: AtomicU64,
 }
+
+/// All reads were hits.
+const ALL: u64 = 1 << 10;
+/// Reads are tried in the page cache while at least this share of them is there: a try that fails costs about an eighth of a hand-off.
+const HITS: u64 = ALL / 8;
+/// Bytes from which on the time of a hit is that of copying.
+const COPIED: u32 = 32 << 10;
 
 const UNKNOWN: u64 = u64::MAX;
 
@@ -159,7 +203,33 @@ impl Estimates {
             cpus,
             waited_ns: [const { AtomicU64::new(UNKNOWN) }; CLASSES],
             service_ns: [const { AtomicU64::new(0) }; CLASSES],
+            hits: ALL.into(),
+            // 10 GB/s, until it was measured.
+            copying: AtomicU64::new((1 << 20) / 10),
         }
+    }
+
+    /// Takes into account whether the page cache had what was read, and how long the copy took.
+    pub fn tried(&self, hit: bool, bytes: u32, ns: u64) {
+        let old = self.hits.load(Ordering::Relaxed);
+        let now = if hit { ALL } else { 0 };
+        // The share does not get stuck where rounding would keep it.
+        if old != now {
+            let new = (old * (4 * WEIGHT - 1) + now) / (4 * WEIGHT);
+            let new = if hit { new + 1 } else { new };
+            self.hits.store(new.min(ALL), Ordering::Relaxed);
+        }
+        if hit && bytes >= COPIED {
+            let old = self.copying.load(Ordering::Relaxed);
+            let per_byte = ((ns << 20) / u64::from(bytes)).min(4 * old + 1);
+            let new = (old * (WEIGHT - 1) + per_byte).div_ceil(WEIGHT);
+            self.copying.store(new, Ordering::Relaxed);
+        }
+    }
+
+    /// How long it probably takes to copy this many bytes, ns.
+    fn copy_ns(&self, bytes: u32) -> u64 {
+        (u64::from(bytes) * self.copying.load(Ordering::Relaxed)) >> 20
     }
 
     /// The cost of a hand-off, ns.
@@ -236,6 +306,10 @@ impl Estimates {
 pub struct Division {
     /// By the pool, in order.
     pub pooled: Vec<usize>,
+    /// By the kernel, as transfers that are all started with one system call.
+    pub transferred: Vec<usize>,
+    /// By the queue's thread if the page cache has them, otherwise by the pool; in order.
+    pub tried: Vec<usize>,
     /// By the queue's thread, in order.
     pub inline: Vec<usize>,
 }
@@ -280,33 +354,42 @@ impl Dispatcher {
         division: &mut Division,
     ) {
         division.pooled.clear();
+        division.transferred.clear();
+        division.tried.clear();
         division.inline.clear();
         let counted = batch.iter().filter(|class| !class.instant).count();
         let alone = self.alone(counted, situation);
-        let fast = |class: &Class| self.fast(*class, estimates);
+        let waits = |class: &&Class| {
+            !class.instant && class.way == Way::Blocks && !self.fast(**class, estimates)
+        };
         let mut kept = Kept {
             alone,
-            others: (situation.waiting + counted) as u64
-                - batch
-                    .iter()
-                    .filter(|class| !class.instant && fast(class))
-                    .count() as u64,
+            others: (situation.waiting + batch.iter().filter(waits).count()) as u64,
             worked_ns: 0,
         };
-        let mut before = 0;
-        for (at, class) in batch.iter().enumerate() {
-            let inline = class.instant
-                || match self.policy {
-                    Policy::Inline => true,
-                    Policy::Pool(_) => false,
-                    Policy::InlineOrPool(most) => counted <= most.into(),
-                    Policy::Threshold(most) => before < usize::from(most),
-                    Policy::Adaptive => self.keeps(*class, &mut kept, estimates),
-                };
-            before += usize::from(!class.instant);
-            match inline {
-                true => division.inline.push(at),
-                false => division.pooled.push(at),
+        // What must not wait is worked first.
+        division
+            .inline
+            .extend((0..batch.len()).filter(|at| batch[*at].instant));
+        let others = (0..batch.len()).filter(|at| !batch[*at].instant);
+        for (before, at) in others.enumerate() {
+            let class = batch[at];
+            let place = |inline| match inline {
+                true => Place::Inline,
+                false => Place::Pooled,
+            };
+            let place = match self.policy {
+                Policy::Inline => Place::Inline,
+                Policy::Pool(_) => Place::Pooled,
+                Policy::InlineOrPool(most) => place(counted <= most.into()),
+                Policy::Threshold(most) => place(before < usize::from(most)),
+                Policy::Adaptive => self.place(class, &mut kept, estimates),
+            };
+            match place {
+                Place::Inline => division.inline.push(at),
+                Place::Pooled => division.pooled.push(at),
+                Place::Transferred => division.transferred.push(at),
+                Place::Tried => division.tried.push(at),
             }
         }
     }
@@ -334,6 +417,44 @@ impl Dispatcher {
         little(estimates.service_ns(class)) || little(estimates.saved_ns(class))
     }
 
+    /// Where `adaptive` lets a request be worked.
+    fn place(&mut self, class: Class, kept: &mut Kept, estimates: &Estimates) -> Place {
+        let service = estimates.service_ns(class);
+        let hand_off = estimates.hand_off_ns();
+        // Another request that arrives meanwhile would not wait long.
+        let little = service.is_none_or(|ns| ns <= ALONE_AT_MOST * hand_off);
+        match class.way {
+            Way::Cached(_) | Way::Direct if kept.alone && little => Place::Inline,
+            Way::Cached(bytes) => {
+                let hits = estimates.hits.load(Ordering::Relaxed) >= HITS;
+                // Where processors are spare, long copies are worked by them.
+                let long = estimates.cpus >= SPARE_CPUS
+                    && estimates.copy_ns(bytes) > INTERRUPTED_AFTER * hand_off;
+                match !long && (hits || self.tries()) {
+                    true => Place::Tried,
+                    false => Place::Pooled,
+                }
+            }
+            Way::Direct => {
+                let retried = service.is_some_and(|ns| ns <= TRIED_AT_MOST * hand_off);
+                match self.fast(class, estimates) || (retried && self.tries()) {
+                    true => Place::Inline,
+                    false => Place::Transferred,
+                }
+            }
+            Way::Blocks => match self.keeps(class, kept, estimates) {
+                true => Place::Inline,
+                false => Place::Pooled,
+            },
+        }
+    }
+
+    /// Whether to try what probably does not pay.
+    fn tries(&mut self) -> bool {
+        self.tried = (self.tried + 1) % TRIED;
+        self.tried == 0
+    }
+
     fn keeps(&mut self, class: Class, kept: &mut Kept, estimates: &Estimates) -> bool {
         if self.fast(class, estimates) {
             return true;
@@ -350,12 +471,17 @@ impl Dispatcher {
             kept.worked_ns += service;
             return true;
         }
-        if service > TRIED_AT_MOST * hand_off {
-            return false;
-        }
-        self.tried = (self.tried + 1) % TRIED;
-        self.tried == 0
+        service <= TRIED_AT_MOST * hand_off && self.tries()
     }
+}
+
+/// Where one request is worked, as in [`Division`].
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Inline,
+    Pooled,
+    Transferred,
+    Tried,
 }
 
 /// What `adaptive` remembers within a batch.
@@ -410,9 +536,9 @@ mod tests {
         assert_eq!(divided("pool:2", &batch, 9), (vec![1, 3], vec![0, 2]));
         assert_eq!(
             divided("inline-or-pool:2", &batch, 0),
-            (vec![], vec![0, 1, 2, 3])
+            (vec![], vec![0, 2, 1, 3])
         );
-        assert_eq!(divided("threshold:1", &batch, 0), (vec![3], vec![0, 1, 2]));
+        assert_eq!(divided("threshold:1", &batch, 0), (vec![3], vec![0, 2, 1]));
     }
 
     #[test]
@@ -503,6 +629,68 @@ mod tests {
             let mut dispatcher = Dispatcher::new(Policy::Adaptive);
             dispatcher.divide(&[read; 4], Situation::default(), &estimates, &mut division);
             assert_eq!(division.pooled, pooled, "{cpus} processors");
+        }
+    }
+
+    /// Which of a batch are transferred, tried, handed over and worked inline by `adaptive`, for a client that has several in flight.
+    fn ways(batch: &[Class], estimates: &Estimates) -> [Vec<usize>; 4] {
+        let mut division = Division::default();
+        let mut dispatcher = Dispatcher::new(Policy::Adaptive);
+        let busy = Situation {
+            in_flight: 8,
+            ..Situation::default()
+        };
+        dispatcher.divide(batch, busy, estimates, &mut division);
+        [
+            division.transferred,
+            division.tried,
+            division.pooled,
+            division.inline,
+        ]
+    }
+
+    #[test]
+    fn adaptive_transfers_direct_reads_and_tries_reads_in_the_cache() {
+        let (read, write) = (Class::of(READ, 4096), Class::of(WRITE, 4096));
+        let large = Class::of(READ, 8192).direct();
+        let batch = [read.direct(), read.cached(4096), write, large];
+        let estimates = Estimates::new(16_000, 2);
+        let divided = [vec![0, 3], vec![1], vec![2], vec![]];
+        assert_eq!(ways(&batch, &estimates), divided);
+        // Direct I/O on a file system in memory takes no longer than a system call.
+        (0..50).for_each(|_| estimates.record(read.direct(), 5_000, Some(0)));
+        let divided = [vec![3], vec![1], vec![2], vec![0]];
+        assert_eq!(ways(&batch, &estimates), divided);
+        // The time of direct I/O is not that of cached reads.
+        assert_eq!(estimates.service_ns(read), None);
+        // A client with one request in flight gains nothing from either.
+        let mut division = Division::default();
+        for class in [read.direct(), read.cached(4096)] {
+            let mut dispatcher = Dispatcher::new(Policy::Adaptive);
+            dispatcher.divide(&[class], Situation::default(), &estimates, &mut division);
+            assert_eq!(division.inline, [0], "{class:?}");
+        }
+    }
+
+    #[test]
+    fn reads_are_tried_in_the_cache_while_some_are_there_and_again_at_times() {
+        let estimates = Estimates::new(16_000, 2);
+        let batch = [Class::of(READ, 4096).cached(4096); 64];
+        let tried = |estimates: &Estimates| ways(&batch, estimates)[1].len();
+        assert_eq!(tried(&estimates), 64);
+        (0..200).for_each(|_| estimates.tried(false, 4096, 1_000));
+        assert_eq!(tried(&estimates), 64 / TRIED as usize);
+        (0..20).for_each(|_| estimates.tried(true, 4096, 1_000));
+        assert_eq!(tried(&estimates), 64);
+    }
+
+    #[test]
+    fn long_copies_are_handed_over_where_processors_are_spare() {
+        let batch = [4096, 64 << 10, 1 << 20].map(|bytes| Class::of(READ, bytes).cached(bytes));
+        for (cpus, per_mib, tried) in [(8, 100_000, 2), (2, 100_000, 3), (8, 20_000, 3)] {
+            let estimates = Estimates::new(16_000, cpus);
+            (0..50).for_each(|_| estimates.tried(true, 1 << 20, per_mib));
+            assert_eq!(ways(&batch, &estimates)[1].len(), tried, "{cpus} {per_mib}");
         }
     }
 

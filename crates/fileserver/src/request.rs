@@ -3,6 +3,7 @@
 //! Source: the kernel's `include/uapi/linux/fuse.h`. The bytes come from a client that is not trusted, and are copied before they are
 //! checked, so that it cannot change them afterwards.
 
+pub use iodyno_serve::fuse::{HEADER, MOST_DATA, REPLY_HEADER, WRITE_HEADER, reply_header};
 use rustix::io::Errno;
 
 /// The opcodes that this crate knows by name.
@@ -103,21 +104,13 @@ use opcode::{
     TMPFILE, UNLINK, WRITE,
 };
 
-/// Bytes of the header of a request.
-pub const HEADER: usize = 40;
-/// Bytes of the header of a reply.
-pub const REPLY_HEADER: usize = 16;
-/// Bytes before the data of a `WRITE`, and the most that [`Head`] copies.
-pub const WRITE_HEADER: usize = 80;
 /// Bytes of what a reply tells of a node, and of an open file.
 const ENTRY: usize = 128;
 const OPENED: usize = 16;
-/// Bytes of a request's data.
-pub const MOST_DATA: u32 = 1 << 20;
 /// Bytes of a request without data, in which attributes and names are; and of the list of `BATCH_FORGET`.
 pub const MOST_OTHER: usize = 256 << 10;
 
-/// The beginning of a request, in memory of this process.
+/// The beginning of a request, at most [`WRITE_HEADER`] bytes, in memory of this process.
 #[derive(Debug, Clone, Copy)]
 pub struct Head {
     bytes: [u8; WRITE_HEADER],
@@ -203,6 +196,21 @@ impl Head {
             READ | WRITE => self.u32_at(HEADER + 16),
             _ => 0,
         }
+    }
+
+    /// Whether a write goes to the end of its file. What the client's cache collected has its place.
+    #[must_use]
+    pub fn appends(&self) -> bool {
+        const CACHED: u32 = 1;
+        let append = rustix::fs::OFlags::APPEND.bits() & self.u32_at(HEADER + 32) != 0;
+        self.opcode() == WRITE && append && self.u32_at(HEADER + 20) & CACHED == 0
+    }
+
+    /// Whether a write ends the set-user-id bits of its file.
+    #[must_use]
+    pub fn ends_privileges(&self) -> bool {
+        const KILL_SUIDGID: u32 = 1 << 2;
+        self.opcode() == WRITE && self.u32_at(HEADER + 20) & KILL_SUIDGID != 0
     }
 
     /// Whether the client waits for a reply.
@@ -298,16 +306,6 @@ mod libc_flags {
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-/// The header of a reply without data.
-#[must_use]
-pub fn reply_header(unique: u64, errno: i32, data: usize) -> [u8; REPLY_HEADER] {
-    let mut bytes = [0; REPLY_HEADER];
-    bytes[..4].copy_from_slice(&((REPLY_HEADER + data) as u32).to_ne_bytes());
-    bytes[4..8].copy_from_slice(&(-errno).to_ne_bytes());
-    bytes[8..].copy_from_slice(&unique.to_ne_bytes());
-    bytes
 }
 
 #[cfg(test)]

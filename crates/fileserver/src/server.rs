@@ -3,24 +3,29 @@
 use std::fs::File;
 use std::io;
 use std::num::NonZero;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
 use iodyno_sys::thread::{Usage, own_directory, quick_thread_usage};
+use iodyno_sys::{Transferred, Transfers};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{set_current_timer_slack, set_thread_groups};
 
-use crate::folder::{Answered, Exchange, Folder, Settings};
+use crate::files::Open;
+use crate::folder::{Answered, Begun, Exchange, Folder, Settings};
 use crate::policy::{Class, Dispatcher, Division, Estimates, HAND_OFF_NS, Policy, Situation};
 use crate::pool::{Job, Pool};
-use crate::request::{Head, opcode};
+use crate::request::{HEADER, Head, REPLY_HEADER, opcode};
 use crate::stats::{Stats, Worked};
 
 /// The client is told of replies within a batch after this many hand-offs: a notification costs about half of one.
 const TOLD_AFTER: u64 = 4;
+/// Transfers of a queue in flight. More than these go to the pool.
+const MOST_TRANSFERS: u16 = 256;
 
 /// A file server without its transports.
 pub struct FileServer {
@@ -139,22 +144,48 @@ pub(crate) trait Request: Exchange + Send + 'static {
     fn answered(self, answered: Answered, told: bool);
 }
 
+/// A request on its way.
+struct Work<R> {
+    request: R,
+    begun: Begun,
+}
+
+/// A transfer in flight.
+struct Started<R> {
+    work: Work<R>,
+    start: Instant,
+}
+
+/// Where the kernel transfers data for a queue.
+enum Ring<R> {
+    /// It was not needed so far.
+    Unused,
+    There(Transfers<Arc<Open>, Started<R>>),
+    /// This host or this policy has none.
+    Missing,
+}
+
 /// One queue of a client: what its thread keeps.
-pub(crate) struct Lane {
+pub(crate) struct Lane<R> {
     client: Arc<Client>,
     dispatcher: Dispatcher,
     division: Division,
     classes: Vec<Class>,
+    ring: Ring<R>,
 }
 
-impl Lane {
-    /// `prompt`: its requests are never handed over.
-    pub(crate) fn new(client: Arc<Client>, prompt: bool) -> Lane {
+impl<R: Request> Lane<R> {
+    /// To be used by one thread only, which makes its ring. `prompt`: its requests are never handed over.
+    pub(crate) fn new(client: Arc<Client>, prompt: bool) -> Lane<R> {
         let policy = match prompt {
             true => Policy::Inline,
             false => client.server.policy,
         };
         Lane {
+            ring: match policy == Policy::Adaptive && client.server.settings.delay.is_zero() {
+                true => Ring::Unused,
+                false => Ring::Missing,
+            },
             client,
             dispatcher: Dispatcher::new(policy),
             division: Division::default(),
@@ -173,39 +204,91 @@ impl Lane {
 
     /// Whether a queue's thread that has no work may look for more for a moment without taking a processor from its client.
     pub(crate) fn may_spin(&self) -> bool {
-        self.client.server.client_has_cpu()
+        self.client.server.client_has_cpu() && self.in_flight() == 0
+    }
+
+    /// Transfers in flight. They are answered by [`Self::reap`] only.
+    pub(crate) fn in_flight(&self) -> usize {
+        match &self.ring {
+            Ring::There(ring) => ring.in_flight(),
+            _ => 0,
+        }
+    }
+
+    /// It can be read when a transfer has ended.
+    pub(crate) fn ended(&self) -> Option<BorrowedFd<'_>> {
+        match &self.ring {
+            Ring::There(ring) => Some(ring.descriptor()),
+            _ => None,
+        }
+    }
+
+    /// Starts the transfers that wait and answers those that have ended. Returns whether there was one.
+    ///
+    /// # Errors
+    /// The kernel cannot be entered. Then no transfer is answered any more.
+    pub(crate) fn reap(&mut self) -> io::Result<bool> {
+        let Ring::There(ring) = &mut self.ring else {
+            return Ok(false);
+        };
+        let client = &self.client;
+        let mut found = false;
+        loop {
+            found |= ring.turn(|done| client.transferred(done))?;
+            if !ring.is_behind() {
+                return Ok(found);
+            }
+        }
     }
 
     /// Works a batch. `early`: as in [`Situation`]. `in_flight` returns how many requests of this queue the pool has; `tell` tells the client what was answered.
-    pub(crate) fn work<R: Request>(
+    ///
+    /// # Errors
+    /// As [`Self::reap`].
+    pub(crate) fn work(
         &mut self,
         batch: &mut Vec<R>,
         mut early: bool,
         in_flight: impl Fn() -> usize,
         tell: impl Fn(),
-    ) {
+    ) -> io::Result<()> {
         let server = Arc::clone(&self.client.server);
         server.stats.batch(batch.len());
-        let mut requests: Vec<Option<R>> = batch.drain(..).map(Some).collect();
+        let steps = !matches!(self.ring, Ring::Missing);
+        let begun = |request: &R| match steps {
+            true => self.client.folder.opened(request.head()),
+            false => Begun::default(),
+        };
+        let works = batch.drain(..).map(|request| {
+            Some(Work {
+                begun: begun(&request),
+                request,
+            })
+        });
+        let mut works: Vec<Option<Work<R>>> = works.collect();
         loop {
             self.classes.clear();
-            (self.classes).extend(requests.iter().flatten().map(class));
+            (self.classes).extend(works.iter().flatten().map(Work::class));
             let (classes, estimates) = (&self.classes, &server.estimates);
             let situation = Situation {
-                in_flight: in_flight(),
+                in_flight: in_flight() + self.in_flight(),
                 waiting: server.pool.as_ref().map_or(0, Pool::waiting),
                 early,
             };
             (self.dispatcher).divide(classes, situation, estimates, &mut self.division);
-            if let Some(pool) = &server.pool {
-                let places = self.division.pooled.iter();
-                let taken = places.filter_map(|at| requests[*at].take());
-                pool.hand_over(taken.map(|request| self.job(request)));
-            }
+            let mut division = std::mem::take(&mut self.division);
+            self.start(&mut works, &mut division);
+            let pooled = division.pooled.iter();
+            self.hand_over(pooled.filter_map(|at| works[*at].take()));
+            // Only now, so that the pool is at work while this thread submits.
+            self.reap()?;
+            let missed = division.tried.iter();
+            let missed = missed.filter_map(|at| self.client.try_cached(works[*at].take()?));
+            self.hand_over(missed);
             let start = Instant::now();
             let mut told = 0;
             let mut rest = None;
-            for (nth, at) in self.division.inline.iter().enumerate() {
+            for (nth, at) in division.inline.iter().enumerate() {
                 let worked = start.elapsed().as_nanos() as u64;
                 if nth > 0 && server.pool.is_some() {
                     let next = self.classes[*at];
@@ -219,28 +302,71 @@ impl Lane {
                         told = worked;
                     }
                 }
-                if let Some(request) = requests[*at].take() {
-                    self.client.answer(request, true);
+                if let Some(work) = works[*at].take() {
+                    self.client.answer(work, true);
                 }
                 if nth == 0 && server.client_has_cpu() {
                     tell();
                 }
             }
             tell();
-            let Some(nth) = rest else {
-                return;
+            let left = rest.map(|nth| {
+                let places = division.inline[nth..].iter();
+                places.map(|at| works[*at].take()).collect()
+            });
+            self.division = division;
+            let Some(left) = left else {
+                return Ok(());
             };
             // The rest is a batch of its own.
             early = true;
-            let places = self.division.inline[nth..].iter();
-            requests = places.map(|at| requests[*at].take()).collect();
+            works = left;
         }
     }
 
-    fn job<R: Request>(&self, mut request: R) -> Job {
-        request.handed_over();
-        let client = Arc::clone(&self.client);
-        Box::new(move || client.answer(request, false))
+    /// Prepares the transfers of a division. Those that cannot be transferred go to the pool.
+    fn start(&mut self, works: &mut [Option<Work<R>>], division: &mut Division) {
+        if matches!(self.ring, Ring::Unused) && !division.transferred.is_empty() {
+            self.ring = Transfers::new(MOST_TRANSFERS).map_or(Ring::Missing, Ring::There);
+        }
+        for at in division.transferred.drain(..) {
+            let started = match (&mut self.ring, works[at].take()) {
+                (Ring::There(ring), Some(work)) => self.client.start(ring, work),
+                (_, work) => Err(work),
+            };
+            if let Err(work) = started {
+                works[at] = work;
+                division.pooled.push(at);
+            }
+        }
+    }
+
+    fn hand_over(&self, works: impl Iterator<Item = Work<R>>) {
+        let jobs = works.map(|mut work| {
+            work.request.handed_over();
+            let client = Arc::clone(&self.client);
+            let job: Job = Box::new(move || client.answer(work, false));
+            job
+        });
+        match &self.client.server.pool {
+            Some(pool) => pool.hand_over(jobs),
+            None => jobs.for_each(|job| job()),
+        }
+    }
+}
+
+impl<R: Request> Work<R> {
+    fn class(&self) -> Class {
+        let head = self.request.head();
+        let class = Class::of(head.opcode(), head.data());
+        match &self.begun.open {
+            Some(open) if head.opcode() == opcode::READ => match (open.direct, open.tries()) {
+                (true, _) => class.direct(),
+                (false, true) => class.cached(head.data()),
+                (false, false) => class,
+            },
+            _ => class,
+        }
     }
 }
 
@@ -254,8 +380,12 @@ fn waited_ns(before: &Usage, after: &Usage, service_ns: u64) -> u64 {
     }
 }
 
-fn class<R: Request>(request: &R) -> Class {
-    Class::of(request.head().opcode(), request.head().data())
+/// How a request was worked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Worker {
+    Queue,
+    Pool,
+    Kernel,
 }
 
 impl Client {
@@ -264,33 +394,105 @@ impl Client {
         self.folder.descriptor(head, node, handle)
     }
 
-    fn answer<R: Request>(&self, mut request: R, inline: bool) {
-        let head = *request.head();
+    fn answer<R: Request>(&self, mut work: Work<R>, inline: bool) {
+        let head = *work.request.head();
         let adaptive = self.server.policy == Policy::Adaptive;
-        let class = Class::of(head.opcode(), head.data());
+        let class = work.class();
         let estimates = &self.server.estimates;
         let asks = adaptive && estimates.asks_for_waits(class);
         let before = asks.then(quick_thread_usage);
         let start = Instant::now();
         self.server.delays(head.opcode());
-        let answered = self.folder.answer(&head, &mut request);
+        let answered = (self.folder).answer(&head, &mut work.begun, &mut work.request);
         let service_ns = start.elapsed().as_nanos() as u64;
-        let queueing_ns = start.duration_since(request.taken()).as_nanos() as u64;
         if adaptive && head.is_answered() && !answered.failed && head.opcode() != opcode::INIT {
             let waited = before.map(|before| waited_ns(&before, &quick_thread_usage(), service_ns));
             estimates.record(class, service_ns, waited);
         }
+        let worker = match inline {
+            true => Worker::Queue,
+            false => Worker::Pool,
+        };
+        self.count(&work.request, answered, worker, start, service_ns);
+        work.request.answered(answered, !inline);
+    }
+
+    /// Answers a read from the page cache, or returns it.
+    fn try_cached<R: Request>(&self, mut work: Work<R>) -> Option<Work<R>> {
+        let head = *work.request.head();
+        let start = Instant::now();
+        let found = (self.folder).try_cached(&head, &mut work.begun, &mut work.request);
+        let service_ns = start.elapsed().as_nanos() as u64;
+        (self.server.estimates).tried(found.is_some(), head.data(), service_ns);
+        let Some(answered) = found else {
+            return Some(work);
+        };
+        self.count(&work.request, answered, Worker::Queue, start, service_ns);
+        work.request.answered(answered, false);
+        None
+    }
+
+    /// Prepares a transfer, or returns what cannot be transferred.
+    fn start<R: Request>(
+        &self,
+        ring: &mut Transfers<Arc<Open>, Started<R>>,
+        mut work: Work<R>,
+    ) -> Result<(), Option<Work<R>>> {
+        let head = *work.request.head();
+        let Some(open) = work.begun.open.clone() else {
+            return Err(Some(work));
+        };
+        let lent = (work.request).lend(REPLY_HEADER, head.data() as usize);
+        let Some(memory) = lent else {
+            return Err(Some(work));
+        };
+        let started = Started {
+            work,
+            start: Instant::now(),
+        };
+        let refused = ring.start(open, memory, head.u64_at(HEADER + 8), started);
+        refused.map_err(|(_, memory, mut started)| {
+            started.work.request.give_back(memory);
+            Some(started.work)
+        })
+    }
+
+    /// Answers what was transferred.
+    fn transferred<R: Request>(&self, done: Transferred<Arc<Open>, Started<R>>) {
+        let Started { mut work, start } = done.item;
+        work.request.give_back(done.memory);
+        let head = *work.request.head();
+        let class = work.class();
+        let (begun, request) = (&mut work.begun, &mut work.request);
+        let answered = self.folder.transferred(&head, begun, done.result, request);
+        let service_ns = start.elapsed().as_nanos() as u64;
+        if !answered.failed {
+            (self.server.estimates).record(class, service_ns, Some(service_ns));
+        }
+        self.count(&work.request, answered, Worker::Kernel, start, service_ns);
+        work.request.answered(answered, false);
+    }
+
+    fn count<R: Request>(
+        &self,
+        request: &R,
+        answered: Answered,
+        worker: Worker,
+        start: Instant,
+        service_ns: u64,
+    ) {
+        let head = request.head();
         self.server.stats.worked(Worked {
             opcode: head.opcode(),
-            inline,
+            inline: worker == Worker::Queue,
+            transferred: worker == Worker::Kernel,
             failed: answered.failed,
             bytes: match answered.failed {
                 true => 0,
                 false => head.data().into(),
             },
-            queueing_ns,
+            queueing_ns: start.duration_since(request.taken()).as_nanos() as u64,
             service_ns,
         });
-        request.answered(answered, !inline);
     }
 }

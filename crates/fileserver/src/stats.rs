@@ -89,6 +89,7 @@ fn upper(bucket: usize) -> u64 {
 struct OfOpcode {
     failed: AtomicU64,
     inline: AtomicU64,
+    transferred: AtomicU64,
     count: AtomicU64,
     bytes: AtomicU64,
     queueing: Times,
@@ -110,6 +111,8 @@ pub struct Worked {
     pub opcode: u32,
     /// By the thread of its queue.
     pub inline: bool,
+    /// By the kernel, while that thread went on.
+    pub transferred: bool,
     /// It ended with an error that is not part of normal operation: neither `ENOENT` nor a missing feature counts.
     pub failed: bool,
     /// Bytes of data that were read or written.
@@ -125,6 +128,7 @@ impl Default for Stats {
         let of_opcode = || OfOpcode {
             failed: AtomicU64::new(0),
             inline: AtomicU64::new(0),
+            transferred: AtomicU64::new(0),
             count: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             queueing: Times::new(),
@@ -145,6 +149,8 @@ impl Stats {
         of.count.fetch_add(1, Ordering::Relaxed);
         of.failed.fetch_add(worked.failed.into(), Ordering::Relaxed);
         of.inline.fetch_add(worked.inline.into(), Ordering::Relaxed);
+        of.transferred
+            .fetch_add(worked.transferred.into(), Ordering::Relaxed);
         of.bytes.fetch_add(worked.bytes, Ordering::Relaxed);
         of.queueing.record(worked.queueing_ns);
         of.service.record(worked.service_ns);
@@ -169,6 +175,7 @@ impl Stats {
             count: load(&of.count),
             failed: load(&of.failed),
             inline: load(&of.inline),
+            transferred: load(&of.transferred),
             bytes: load(&of.bytes),
             queueing: of.queueing.seen(),
             service: of.service.seen(),
@@ -184,6 +191,7 @@ impl Stats {
             hand_off_ns: estimates.hand_off_ns(),
             requests: opcodes.iter().map(|of| of.count).sum(),
             inline: opcodes.iter().map(|of| of.inline).sum(),
+            transferred: opcodes.iter().map(|of| of.transferred).sum(),
             batches: BatchesSeen {
                 count: of_batches,
                 mean: load(&self.batched) as f64 / of_batches.max(1) as f64,
@@ -208,6 +216,7 @@ struct Seen {
     hand_off_ns: u64,
     requests: u64,
     inline: u64,
+    transferred: u64,
     batches: BatchesSeen,
     opcodes: Vec<OpcodeSeen>,
 }
@@ -233,6 +242,7 @@ struct OpcodeSeen {
     count: u64,
     failed: u64,
     inline: u64,
+    transferred: u64,
     bytes: u64,
     queueing: TimesSeen,
     service: TimesSeen,
@@ -270,6 +280,7 @@ mod tests {
             stats.worked(Worked {
                 opcode: opcode::READ,
                 inline: at % 4 == 0,
+                transferred: at % 4 == 1,
                 failed: at == 0,
                 bytes: 4096,
                 queueing_ns: 10,

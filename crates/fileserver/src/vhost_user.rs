@@ -15,7 +15,7 @@
 use std::fs::File;
 use std::io;
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,6 +23,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use iodyno_serve::client_memory::{ClientMemory, MOST_REGIONS, event, signal, unsupported};
+use iodyno_sys::TransferMemory;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use vhost::vhost_user::message::{
     VhostTransferStateDirection, VhostTransferStatePhase, VhostUserConfigFlags, VhostUserInflight,
@@ -35,10 +36,10 @@ use vhost::vhost_user::{
 };
 use virtio_queue::desc::split::Descriptor;
 use virtio_queue::{DescriptorChain, Queue, QueueOwnedT, QueueT};
-use vm_memory::{Bytes, GuestAddress, GuestMemory, GuestMemoryMmap};
+use vm_memory::{Address, Bytes, GuestAddress, GuestMemory, GuestMemoryMmap};
 
 use crate::buffers::Buffers;
-use crate::folder::{Answered, Exchange};
+use crate::folder::{Answered, Exchange, MOST_PARTS};
 use crate::request::{Head, WRITE_HEADER};
 use crate::server::{Client, FileServer, Lane, Request, prepare_thread};
 
@@ -187,17 +188,20 @@ impl Ring {
         changed
     }
 
-    /// Waits until there may be requests. Returns whether its thread goes on.
-    fn wait(&self) -> io::Result<bool> {
+    /// Waits until there may be requests, or a transfer has ended. Returns whether its thread goes on.
+    fn wait(&self, transfers: Option<BorrowedFd<'_>>, in_flight: usize) -> io::Result<bool> {
         let kick = {
             let state = self.state();
-            if state.ended {
+            // What is in flight is answered by its thread.
+            if state.ended && in_flight == 0 {
                 return Ok(false);
             }
             state.kick.clone().filter(|_| state.runs())
         };
         let mut watched = vec![PollFd::new(&self.wake, PollFlags::IN)];
         watched.extend(kick.iter().map(|kick| PollFd::new(&**kick, PollFlags::IN)));
+        let transfers = transfers.filter(|_| in_flight > 0);
+        watched.extend((transfers.iter()).map(|ended| PollFd::new(ended, PollFlags::IN)));
         match poll(&mut watched, None) {
             Err(rustix::io::Errno::INTR) => return Ok(true),
             other => other?,
@@ -369,6 +373,25 @@ impl Exchange for Taken {
     fn reply(&mut self) -> Option<Buffers<'_>> {
         self.buffers(&self.parts[self.readable..])
     }
+
+    fn lend(&mut self, from: usize, length: usize) -> Option<TransferMemory> {
+        let parts = &self.parts[self.readable..];
+        let (mut skipped, mut left) = (from, length);
+        let mut ranges = Vec::with_capacity(parts.len());
+        for (start, bytes) in parts {
+            let before = skipped.min(*bytes);
+            let within = (bytes - before).min(left);
+            (skipped, left) = (skipped - before, left - within);
+            if within > 0 {
+                ranges.push((start.checked_add(before as u64)?, within));
+            }
+        }
+        let whole = left == 0 && ranges.len() <= MOST_PARTS;
+        whole.then(|| TransferMemory::Client(Arc::clone(&self.memory), ranges))
+    }
+
+    // Nobody else has it meanwhile: the parts are as they were.
+    fn give_back(&mut self, _memory: TransferMemory) {}
 }
 
 impl Request for Taken {
@@ -445,39 +468,60 @@ impl Spin {
     }
 }
 
-/// The thread of a ring.
-fn run(ring: &Arc<Ring>, mut lane: Lane) {
+/// The thread of a ring. `prompt`: it is for requests that must not wait.
+fn run(ring: &Arc<Ring>, client: Arc<Client>, prompt: bool) {
     prepare_thread();
+    let mut lane = Lane::new(client, prompt);
+    // It fails only if the kernel lacks memory; then the ring is not served any more.
+    let _ = serve_ring(ring, &mut lane);
+    ring.state().give_up();
+}
+
+fn serve_ring(ring: &Arc<Ring>, lane: &mut Lane<Taken>) -> io::Result<()> {
     let mut batch = Vec::with_capacity(MOST_TAKEN);
     let mut spin = Spin::default();
-    // It fails only if the kernel lacks memory; then the ring is not served any more.
-    while let Ok(true) = ring.wait() {
+    while ring.wait(lane.ended(), lane.in_flight())? {
         lane.awake(true);
-        loop {
-            ring.take(&mut batch, false);
-            if batch.is_empty() && lane.may_spin() && spin.pays() {
-                let start = Instant::now();
-                while batch.is_empty() && start.elapsed() < SPINS {
-                    std::hint::spin_loop();
-                    ring.take(&mut batch, false);
-                }
-                spin.ended(!batch.is_empty());
-            }
-            if batch.is_empty() {
-                ring.take(&mut batch, true);
-            }
-            if batch.is_empty() {
-                break;
-            }
-            let in_flight = || ring.pooled.load(Ordering::Relaxed);
-            let early = std::mem::take(&mut ring.state().early);
-            lane.work(&mut batch, early, in_flight, || ring.tell());
-        }
-        // Of chains that could not be answered.
-        ring.tell();
+        let worked = work_ring(ring, lane, &mut batch, &mut spin);
         lane.awake(false);
+        worked?;
     }
-    ring.state().give_up();
+    Ok(())
+}
+
+/// Works until there are no requests.
+fn work_ring(
+    ring: &Arc<Ring>,
+    lane: &mut Lane<Taken>,
+    batch: &mut Vec<Taken>,
+    spin: &mut Spin,
+) -> io::Result<()> {
+    if lane.reap()? {
+        ring.tell();
+    }
+    loop {
+        ring.take(batch, false);
+        if batch.is_empty() && lane.may_spin() && spin.pays() {
+            let start = Instant::now();
+            while batch.is_empty() && start.elapsed() < SPINS {
+                std::hint::spin_loop();
+                ring.take(batch, false);
+            }
+            spin.ended(!batch.is_empty());
+        }
+        if batch.is_empty() {
+            ring.take(batch, true);
+        }
+        if batch.is_empty() {
+            break;
+        }
+        let in_flight = || ring.pooled.load(Ordering::Relaxed);
+        let early = std::mem::take(&mut ring.state().early);
+        lane.work(batch, early, in_flight, || ring.tell())?;
+    }
+    // Of chains that could not be answered.
+    ring.tell();
+    Ok(())
 }
 
 /// What a client has set up.
@@ -509,9 +553,9 @@ impl Device {
         }
         let ring = Arc::clone(&self.rings[number]);
         // The first ring is for requests that must not wait.
-        let lane = Lane::new(Arc::clone(&self.client), number == 0);
+        let client = Arc::clone(&self.client);
         let thread = thread::Builder::new().name(format!("ring {number}"));
-        let thread = thread.spawn(move || run(&ring, lane))?;
+        let thread = thread.spawn(move || run(&ring, client, number == 0))?;
         self.threads.push((number, thread));
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::net::Shutdown;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use iodyno_fileserver::request::opcode::{
     SYMLINK, UNLINK, WRITE,
 };
 use iodyno_fileserver::{Cache, FileServer, Handles, Settings, vhost_user};
-use rustix::fs::MemfdFlags;
+use rustix::fs::{MemfdFlags, OFlags};
 use rustix::io::Errno;
 use vhost::vhost_user::message::VhostUserProtocolFeatures;
 use vhost::vhost_user::{Frontend, VhostUserFrontend};
@@ -35,11 +35,17 @@ const USER: u64 = 0x7000_0000_0000;
 const MEMORY: u64 = 32 << 20;
 /// Descriptors of a ring, and the memory of each of its requests.
 const SIZE: u16 = 64;
+const EACH: u16 = 8;
+/// Where the parts of a ring are.
+const AVAILABLE: u64 = 0x2000;
+const USED: u64 = 0x3000;
+const SLOTS: u64 = 0x5000;
 const SLOT: u64 = 128 << 10;
+const PAGE: u64 = 4096;
 const ROOT: u64 = 1;
 const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 << 29 | 1 << 28;
 
-/// A ring of the guest. Request `n` has the descriptors from 4 `n` on.
+/// A ring of the guest. Request `n` has the descriptors from 8 `n` on.
 struct Ring {
     start: u64,
     available: u16,
@@ -142,15 +148,15 @@ impl Guest {
         let (call, kick) = (EventFd::new(0).unwrap(), EventFd::new(0).unwrap());
         let user = |at: u64| USER + start + at;
         let front = &mut self.front;
-        front.set_vring_num(number, SIZE * 4).unwrap();
+        front.set_vring_num(number, SIZE * EACH).unwrap();
         front.set_vring_base(number, 0).unwrap();
         let places = VringConfigData {
-            queue_max_size: SIZE * 4,
-            queue_size: SIZE * 4,
+            queue_max_size: SIZE * EACH,
+            queue_size: SIZE * EACH,
             flags: 0,
             desc_table_addr: user(0),
-            avail_ring_addr: user(0x1000),
-            used_ring_addr: user(0x2000),
+            avail_ring_addr: user(AVAILABLE),
+            used_ring_addr: user(USED),
             log_addr: None,
         };
         front.set_vring_addr(number, &places).unwrap();
@@ -170,14 +176,14 @@ impl Guest {
 
     /// Where the request of a slot is, and behind it its reply.
     fn place(&self, ring: usize, slot: u16) -> u64 {
-        self.rings[ring].start + 0x4000 + u64::from(slot) * SLOT
+        self.rings[ring].start + SLOTS + u64::from(slot) * SLOT
     }
 
     /// A chain of parts: an address, a length, and whether the server writes it.
     fn offer(&mut self, ring: usize, slot: u16, parts: &[(u64, u32, bool)]) {
         let start = self.rings[ring].start;
         for (nth, (address, length, written)) in parts.iter().enumerate() {
-            let index = slot * 4 + nth as u16;
+            let index = slot * EACH + nth as u16;
             let last = nth + 1 == parts.len();
             let flags = u16::from(!last) | u16::from(*written) << 1;
             let mut bytes = address.to_le_bytes().to_vec();
@@ -186,18 +192,22 @@ impl Guest {
             bytes.extend((index + 1).to_le_bytes());
             self.write(start + u64::from(index) * 16, &bytes);
         }
-        self.offer_head(ring, slot * 4);
+        self.offer_head(ring, slot * EACH);
     }
 
     fn offer_head(&mut self, ring: usize, head: u16) {
         let (start, available) = (self.rings[ring].start, self.rings[ring].available);
-        let entry = start + 0x1000 + 4 + u64::from(available % (SIZE * 4)) * 2;
+        let entry = start + AVAILABLE + 4 + u64::from(available % (SIZE * EACH)) * 2;
         self.write(entry, &head.to_le_bytes());
         self.rings[ring].available = available.wrapping_add(1);
         let index = self.rings[ring].available;
         std::sync::atomic::fence(Ordering::SeqCst);
         (self.memory)
-            .store(index, GuestAddress(start + 0x1002), Ordering::Release)
+            .store(
+                index,
+                GuestAddress(start + AVAILABLE + 2),
+                Ordering::Release,
+            )
             .unwrap();
     }
 
@@ -219,16 +229,23 @@ impl Guest {
         let place = self.place(1, slot);
         let bytes = message(kind, self.next, node, body);
         self.next += 1;
-        self.write(place, &bytes);
         let reply = place + SLOT / 2;
-        // Headers and data are apart, as Linux has them.
-        let mut parts = vec![(place, 40, false)];
-        if bytes.len() > 40 {
-            parts.push((place + 40, bytes.len() as u32 - 40, false));
+        // Headers and data are apart, as Linux has them, and data are aligned for direct I/O.
+        let mut parts = Vec::new();
+        for (start, from, to) in [
+            (place, 0, 40),
+            (place + 40, 40, 80),
+            (place + PAGE, 80, usize::MAX),
+        ] {
+            let part = &bytes[from.min(bytes.len())..to.min(bytes.len())];
+            if !part.is_empty() {
+                self.write(start, part);
+                parts.push((start, part.len() as u32, false));
+            }
         }
         parts.push((reply, 16, true));
         if room > 0 {
-            parts.push((reply + 16, room, true));
+            parts.push((reply + PAGE, room, true));
         }
         self.offer(1, slot, &parts);
         slot
@@ -243,15 +260,15 @@ impl Guest {
         let mut replies = Vec::new();
         loop {
             let start = self.rings[ring].start;
-            let at = GuestAddress(start + 0x2002);
+            let at = GuestAddress(start + USED + 2);
             let index: u16 = self.memory.load(at, Ordering::Acquire).unwrap();
             while self.rings[ring].used != index {
                 let used = self.rings[ring].used;
-                let entry = start + 0x2000 + 4 + u64::from(used % (SIZE * 4)) * 8;
+                let entry = start + USED + 4 + u64::from(used % (SIZE * EACH)) * 8;
                 let bytes = self.read(entry, 8);
                 let head = u32::from_le_bytes(bytes[..4].try_into().unwrap());
                 let length = u32::from_le_bytes(bytes[4..].try_into().unwrap());
-                replies.push((head as u16 / 4, length));
+                replies.push((head as u16 / EACH, length));
                 self.rings[ring].used = used.wrapping_add(1);
             }
             assert!(replies.len() <= count);
@@ -259,7 +276,7 @@ impl Guest {
                 return replies;
             }
             // The next reply is to be told of.
-            let event = start + 0x1000 + 4 + 2 * u64::from(SIZE * 4);
+            let event = start + AVAILABLE + 4 + 2 * u64::from(SIZE * EACH);
             self.write(event, &self.rings[ring].used.to_le_bytes());
             std::sync::atomic::fence(Ordering::SeqCst);
             let now: u16 = self.memory.load(at, Ordering::Acquire).unwrap();
@@ -271,9 +288,11 @@ impl Guest {
 
     /// The data of a reply, or its error.
     fn reply(&mut self, slot: u16, length: u32) -> Result<Vec<u8>, Errno> {
-        let reply = self.read(self.place(1, slot) + SLOT / 2, length as usize);
+        let place = self.place(1, slot) + SLOT / 2;
+        let mut reply = self.read(place, 16);
         self.rings[1].free.push_back(slot);
         assert!(length >= 16, "{length}");
+        reply.extend(self.read(place + PAGE, length as usize - 16));
         assert_eq!(reply[..4], length.to_ne_bytes());
         match i32::from_ne_bytes(reply[4..8].try_into().unwrap()) {
             0 => Ok(reply[16..].to_vec()),
@@ -296,13 +315,21 @@ impl Guest {
 
     /// Creates a file and returns its node and handle.
     fn create(&mut self, name: &str) -> Result<(u64, u64), Errno> {
-        let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CREATE;
+        let flags = OFlags::RDWR | OFlags::CREATE;
         let words = [flags.bits(), 0o100_644, 0, 0];
         let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         body.extend(name.as_bytes());
         body.push(0);
         let created = self.asks(CREATE, ROOT, &body, 144)?;
         Ok((u64_at(&created, 0), u64_at(&created, 128)))
+    }
+
+    /// Looks a file up and opens it. Returns its node and handle.
+    fn open(&mut self, name: &str, flags: OFlags) -> Result<(u64, u64), Errno> {
+        let node = self.lookup(ROOT, name)?;
+        let opened = [flags.bits().to_ne_bytes(), [0; 4]].concat();
+        let opened = self.asks(OPEN, node, &opened, 16)?;
+        Ok((node, u64_at(&opened, 0)))
     }
 
     fn puts_write(&mut self, (node, handle): (u64, u64), offset: u64, data: &[u8]) -> u16 {
@@ -356,11 +383,7 @@ fn io_body(handle: u64, offset: u64, size: u32) -> Vec<u8> {
     body.extend(offset.to_ne_bytes());
     body.extend(size.to_ne_bytes());
     body.resize(32, 0);
-    body.extend(
-        (rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CREATE)
-            .bits()
-            .to_ne_bytes(),
-    );
+    body.extend((OFlags::RDWR | OFlags::CREATE).bits().to_ne_bytes());
     body.resize(40, 0);
     body
 }
@@ -415,18 +438,10 @@ fn every_policy_stores_and_returns_what_a_guest_writes() {
         assert!(std::fs::read(folder.path().join("data")).unwrap() == expected);
         assert_eq!(guest.asks(DESTROY, 0, &[], 0), Ok(vec![]));
         guest.leaves().unwrap();
-        let stats: serde_json::Value = serde_json::from_str(&server.stats()).unwrap();
-        let of = |name: &str| {
-            let opcodes = stats["opcodes"].as_array().unwrap();
-            opcodes
-                .iter()
-                .find(|of| of["opcode"] == name)
-                .unwrap()
-                .clone()
-        };
-        assert_eq!(of("READ")["bytes"], 1024 * 4096, "{stats}");
-        assert_eq!(of("WRITE")["count"], 1024);
-        let inline = of("WRITE")["inline"].as_u64().unwrap();
+        assert_eq!(counted(&server, "READ")["bytes"], 1024 * 4096);
+        let written = counted(&server, "WRITE");
+        assert_eq!(written["count"], 1024);
+        let inline = written["inline"].as_u64().unwrap();
         match policy {
             "inline" => assert_eq!(inline, 1024),
             "pool:4" => assert_eq!(inline, 0),
@@ -515,9 +530,21 @@ fn a_server_that_only_reads_changes_nothing() {
 
 #[test]
 fn a_ring_is_stopped_and_memory_exchanged_only_after_all_replies() {
+    for (policy, flags) in [
+        ("pool:4", OFlags::RDWR),
+        ("adaptive", OFlags::RDWR | OFlags::DIRECT),
+    ] {
+        stops_and_exchanges(policy, flags);
+    }
+}
+
+fn stops_and_exchanges(policy: &str, flags: OFlags) {
     let folder = tempfile::tempdir().unwrap();
-    let mut guest = Guest::of(&server(settings(folder.path()), "pool:4"));
-    let file = guest.create("data").unwrap();
+    std::fs::write(folder.path().join("data"), "").unwrap();
+    let mut guest = Guest::of(&server(settings(folder.path()), policy));
+    let Ok(file) = guest.open("data", flags) else {
+        return skip("the file system of temporary files has no direct I/O");
+    };
     for round in 0..20u64 {
         for nth in 0..32 {
             guest.puts_write(file, nth * 4096, &block(round));
@@ -536,7 +563,7 @@ fn a_ring_is_stopped_and_memory_exchanged_only_after_all_replies() {
         let start = guest.rings[1].start;
         let used = |guest: &Guest| -> u16 {
             (guest.memory)
-                .load(GuestAddress(start + 0x2002), Ordering::Acquire)
+                .load(GuestAddress(start + USED + 2), Ordering::Acquire)
                 .unwrap()
         };
         // Each request that was taken was answered, and no other one.
@@ -726,10 +753,8 @@ fn a_file_that_is_opened_to_append_is_appended_to_unless_the_client_cached_the_d
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "0123").unwrap();
     let mut guest = Guest::of(&server(settings(folder.path()), "inline"));
-    let node = guest.lookup(ROOT, "file").unwrap();
-    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::APPEND;
-    let opened = [flags.bits().to_ne_bytes(), [0; 4]].concat();
-    let handle = u64_at(&guest.asks(OPEN, node, &opened, 16).unwrap(), 0);
+    let flags = OFlags::RDWR | OFlags::APPEND;
+    let (node, handle) = guest.open("file", flags).unwrap();
     for (how, expected) in [(0u32, &b"0123xy"[..]), (1, b"xy23xy")] {
         let mut body = io_body(handle, 0, 2);
         body[20..24].copy_from_slice(&how.to_ne_bytes());
@@ -785,6 +810,128 @@ fn a_folder_that_is_exchanged_for_a_link_again_and_again_leads_nowhere() {
     let own = ["a", "b"].map(|name| shared.join(name));
     let own = own.iter().find(|path| !path.is_symlink()).unwrap();
     assert_eq!(names(own), folders);
+}
+
+/// The counts of an opcode in what a server tells.
+fn counted(server: &FileServer, name: &str) -> serde_json::Value {
+    let stats: serde_json::Value = serde_json::from_str(&server.stats()).unwrap();
+    let opcodes = stats["opcodes"].as_array().unwrap();
+    let found = opcodes.iter().find(|of| of["opcode"] == name);
+    found.unwrap().clone()
+}
+
+#[test]
+fn direct_reads_are_transferred_by_the_kernel_with_the_errors_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    std::fs::write(&path, "").unwrap();
+    let server = server(settings(folder.path()), "adaptive");
+    let mut guest = Guest::of(&server);
+    let Ok(file) = guest.open("data", OFlags::RDWR | OFlags::DIRECT) else {
+        return skip("the file system of temporary files has no direct I/O");
+    };
+    if iodyno_sys::Transfers::<File, ()>::new(1).is_err() {
+        return skip("there is no io_uring");
+    }
+    for nth in 0..32 {
+        guest.puts_write(file, nth * PAGE, &block(nth));
+    }
+    guest.kick(1);
+    for (slot, length) in guest.waits(1, 32) {
+        assert_eq!(u64_at(&guest.reply(slot, length).unwrap(), 0), PAGE);
+    }
+    // The file ends within a page.
+    let end = 31 * PAGE + 100;
+    File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_len(end)
+        .unwrap();
+    let slots: Vec<u16> = (0..33)
+        .map(|nth| guest.puts_read(file, nth * PAGE, 4096))
+        .collect();
+    guest.kick(1);
+    for (slot, length) in guest.waits(1, slots.len()) {
+        let nth = slots.iter().position(|own| *own == slot).unwrap() as u64;
+        let expected = match nth {
+            0..31 => block(nth),
+            31 => block(nth)[..100].to_vec(),
+            _ => vec![],
+        };
+        assert!(guest.reply(slot, length).unwrap() == expected, "{nth}");
+    }
+    // A thread would wait for itself if it transferred writes.
+    assert_eq!(counted(&server, "WRITE")["transferred"], 0);
+    assert!(counted(&server, "READ")["transferred"].as_u64() > Some(0));
+    // A misaligned request has the error of the file, not a detour by the page cache; alone and with others.
+    let own = (File::options().read(true))
+        .custom_flags(OFlags::DIRECT.bits() as i32)
+        .open(&path)
+        .unwrap();
+    let mut buffer = vec![0; 2 * PAGE as usize];
+    let aligned = buffer.as_ptr().align_offset(PAGE as usize);
+    let alike = rustix::io::pread(&own, &mut buffer[aligned..aligned + 1000], 1);
+    for count in [1, 4] {
+        for _ in 0..count {
+            guest.puts_read(file, 1, 1000);
+        }
+        guest.kick(1);
+        for (slot, length) in guest.waits(1, count) {
+            let read = guest.reply(slot, length).map(|data| data.len());
+            assert_eq!(read, alike);
+        }
+    }
+    guest.leaves().unwrap();
+}
+
+#[test]
+fn reads_that_the_page_cache_has_are_worked_by_the_queue_and_the_rest_by_the_pool() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let data: Vec<u8> = (0..256).flat_map(block).collect();
+    std::fs::write(&path, &data).unwrap();
+    let own = File::open(&path).unwrap();
+    own.sync_all().unwrap();
+    let server = server(settings(folder.path()), "adaptive");
+    let mut guest = Guest::of(&server);
+    let file = guest.open("data", OFlags::RDONLY).unwrap();
+    let mut reads = |lengths: &[u32]| {
+        let mut at = 0;
+        let mut asked = Vec::new();
+        for length in lengths {
+            asked.push((
+                guest.puts_read(file, at, *length),
+                at as usize,
+                *length as usize,
+            ));
+            at += u64::from(*length);
+        }
+        guest.kick(1);
+        for (slot, length) in guest.waits(1, asked.len()) {
+            let (_, at, wanted) = asked.iter().find(|(own, ..)| *own == slot).unwrap();
+            assert!(guest.reply(slot, length).unwrap() == data[*at..at + wanted]);
+        }
+    };
+    reads(&[4096; 32]);
+    let mut buffer = [0; 4096];
+    let flags = rustix::io::ReadWriteFlags::NOWAIT;
+    let mut there = [std::io::IoSliceMut::new(&mut buffer)];
+    match rustix::io::preadv2(&own, &mut there, 0, flags) {
+        Ok(4096) => assert!(counted(&server, "READ")["inline"].as_u64() > Some(0)),
+        Ok(_) => {}
+        Err(error) => skip(&format!("no reads without waiting: {error}")),
+    }
+    // Half of each request is not in the cache any more.
+    for at in 0..16 {
+        let (at, half) = (
+            at * (56 << 10) + (28 << 10),
+            std::num::NonZero::new(28 << 10),
+        );
+        rustix::fs::fadvise(&own, at, half, rustix::fs::Advice::DontNeed).unwrap();
+    }
+    reads(&[56 << 10; 16]);
+    guest.leaves().unwrap();
 }
 
 #[expect(clippy::print_stdout, reason = "a skipped test prints the reason")]
@@ -884,7 +1031,7 @@ fn no_thread_keeps_the_groups_of_a_request() {
     let mut guest = Guest::of(&server);
     // A group that nobody has: an extension of 16 bytes behind the name, which is padded.
     const GROUP: u32 = 41_420;
-    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CREATE;
+    let flags = OFlags::RDWR | OFlags::CREATE;
     for (nth, user) in [0u32, 1234].into_iter().enumerate() {
         let words = [flags.bits(), 0o100_644, 0, 0];
         let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();

@@ -1,12 +1,18 @@
 //! Sessions of FUSE on real mounts, with a server that answers nothing but what a mount needs.
 #![allow(clippy::print_stderr)]
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 
 use iodyno_serve::fuse::{
-    Message, Mounted, Session, Transport, Used, Wanted, Worker, unmount_stale,
+    Message, Mounted, REPLY_HEADER, Session, Transport, Used, Wanted, Worker, reply_header,
+    unmount_stale,
 };
+use iodyno_sys::{Transferred, Transfers};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::mount::{MountFlags, UnmountFlags, unmount};
 
@@ -14,13 +20,15 @@ const GETATTR: u32 = 3;
 const STATFS: u32 = 17;
 const INIT: u32 = 26;
 const STATX: u32 = 52;
+/// Bytes of a reply that tells of space.
+const SPACE: usize = 80;
 
 /// Answers that the root is a folder, and drops the other requests. That there is no space is said by
 /// another thread.
 struct Folder;
 
 impl Worker for Folder {
-    fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) {
+    fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) -> io::Result<()> {
         for mut message in batch.drain(..) {
             let opcode = u32::from_ne_bytes(*message.request()[4..].first_chunk().unwrap());
             let mut words = [0u32; 26];
@@ -47,6 +55,7 @@ impl Worker for Folder {
             }
         }
         flush();
+        Ok(())
     }
 }
 
@@ -111,6 +120,113 @@ fn a_session_ends_when_its_file_system_is_unmounted_by_others() {
     });
 }
 
+/// As [`Folder`], but what space there is comes from a pipe, by a transfer to the memory of the request.
+struct Piped {
+    pipe: Arc<File>,
+    /// Made by its thread.
+    transfers: Option<Transfers<Arc<File>, Message>>,
+    started: Sender<()>,
+}
+
+impl Worker for Piped {
+    fn start(&mut self) {
+        self.transfers = Some(Transfers::new(4).unwrap());
+    }
+
+    fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) -> io::Result<()> {
+        let opcode = |message: &mut Message| {
+            u32::from_ne_bytes(*message.request()[4..].first_chunk().unwrap())
+        };
+        for mut message in batch.extract_if(.., |message| opcode(message) == STATFS) {
+            let header = reply_header(
+                u64::from_ne_bytes(*message.request()[8..].first_chunk().unwrap()),
+                0,
+                SPACE,
+            );
+            message.reply()[..REPLY_HEADER].copy_from_slice(&header);
+            let memory = message.lend(REPLY_HEADER, SPACE).unwrap();
+            assert!(message.request().is_empty() && message.reply().is_empty());
+            let pipe = Arc::clone(&self.pipe);
+            let started = self
+                .transfers
+                .as_mut()
+                .unwrap()
+                .start(pipe, memory, u64::MAX, message);
+            assert!(started.is_ok());
+            self.go_on()?;
+            self.started.send(()).unwrap();
+        }
+        Folder.work(batch, flush)
+    }
+
+    fn pending(&self) -> Option<BorrowedFd<'_>> {
+        let transfers = self.transfers.as_ref().unwrap();
+        (transfers.in_flight() > 0).then(|| transfers.descriptor())
+    }
+
+    fn go_on(&mut self) -> io::Result<()> {
+        let answer = |mut done: Transferred<Arc<File>, Message>| {
+            done.item.end_loan(done.memory);
+            done.item.answer(REPLY_HEADER + done.result.unwrap());
+        };
+        self.transfers.as_mut().unwrap().turn(answer).map(drop)
+    }
+}
+
+#[test]
+fn a_session_ends_when_transfers_to_the_memory_of_requests_have_ended() {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        eprintln!("SKIPPED: mounting by FUSE needs root and /dev/fuse");
+        return;
+    }
+    if let Err(error) = Transfers::<File, ()>::new(1) {
+        eprintln!("SKIPPED: no io_uring: {error}");
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let mounted = Mounted::on(home.path(), 0o40_000, "", MountFlags::empty()).unwrap();
+    let wanted = Wanted {
+        transport: Transport::Device,
+        passthrough: false,
+        batch: 4,
+    };
+    let (read, mut write) = io::pipe().unwrap();
+    let pipe = Arc::new(File::from(OwnedFd::from(read)));
+    let (started, starts) = channel();
+    let worker = || {
+        Ok(Piped {
+            pipe: Arc::clone(&pipe),
+            transfers: None,
+            started: started.clone(),
+        })
+    };
+    let session = Session::start(mounted, wanted, worker).unwrap();
+    let ended = session.ended().try_clone_to_owned().unwrap();
+    let space = |blocks: u64| {
+        let mut bytes = [0; SPACE];
+        bytes[..8].copy_from_slice(&blocks.to_ne_bytes());
+        bytes
+    };
+    std::thread::scope(|scope| {
+        let asks = || scope.spawn(|| rustix::fs::statfs(home.path()).unwrap().f_blocks);
+        let first = asks();
+        starts.recv().unwrap();
+        write.write_all(&space(7)).unwrap();
+        assert_eq!(first.join().unwrap(), 7);
+        let second = asks();
+        starts.recv().unwrap();
+        let ends = scope.spawn(|| session.end());
+        // Its thread takes no more requests, but has one.
+        let mut watched = [PollFd::new(&ended, PollFlags::IN)];
+        while let Err(error) = poll(&mut watched, None) {
+            assert_eq!(error, rustix::io::Errno::INTR);
+        }
+        write.write_all(&space(8)).unwrap();
+        assert_eq!(second.join().unwrap(), 8);
+        ends.join().unwrap().unwrap();
+    });
+}
+
 #[test]
 fn only_what_a_dead_server_left_is_unmounted() {
     each_transport(|path, session| {
@@ -128,8 +244,9 @@ fn only_what_a_dead_server_left_is_unmounted() {
 fn a_server_that_does_not_agree_on_the_protocol_is_told_so() {
     struct Silent;
     impl Worker for Silent {
-        fn work(&mut self, batch: &mut Vec<Message>, _flush: &dyn Fn()) {
+        fn work(&mut self, batch: &mut Vec<Message>, _flush: &dyn Fn()) -> io::Result<()> {
             batch.clear();
+            Ok(())
         }
     }
     if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {

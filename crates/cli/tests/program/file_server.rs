@@ -155,6 +155,28 @@ fn a_mounted_folder_is_read_and_changed_as_the_folder_itself() {
 }
 
 #[test]
+fn direct_io_of_a_mounted_folder_is_verified() {
+    for transport in fuse_transports() {
+        let home = Home::new();
+        let server = mounted(&home, transport, &["--allow-direct-io"]);
+        let job = [
+            "--name=v",
+            "--directory=mnt",
+            "--rw=randrw",
+            "--bsrange=4k-128k",
+            "--blockalign=4k",
+            "--size=4m",
+            "--numjobs=3",
+            "--ioengine=psync",
+            "--direct=1",
+            "--verify=crc32c",
+        ];
+        home.iodyno(&fio(&[], &job)).succeeds();
+        ends(server, &home);
+    }
+}
+
+#[test]
 fn links_of_a_mounted_folder_are_followed_by_the_client_only() {
     let Some(transport) = fuse_transports().last() else {
         return;

@@ -261,11 +261,12 @@ struct FileWorker {
 }
 
 impl Worker for FileWorker {
-    fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) {
+    fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) -> io::Result<()> {
         for message in batch.drain(..) {
             self.take(message);
         }
         flush();
+        Ok(())
     }
 }
 

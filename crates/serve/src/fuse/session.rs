@@ -9,6 +9,7 @@
 //! - Each request that expects a reply gets one: a [`Message`] that is dropped answers EIO.
 //! - A reply to a request of `/dev/fuse` may be written by any thread. Entries of a ring go back to its thread, which is woken only if it sleeps.
 //! - io_uring is agreed on only when all rings have been made; if the kernel refuses an entry, it goes on by `/dev/fuse`.
+//! - The memory of a request that was lent to a transfer is freed only when the transfer has ended; the thread of `/dev/fuse` waits for all of them.
 //! - What a request asks for is not interrupted when its process gets a signal: requests to interrupt others are dropped. The process ends when it
 //!   has its reply.
 
@@ -25,6 +26,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use iodyno_sys::TransferMemory;
 use iodyno_sys::fuse::{FuseEntry, FuseRing};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
@@ -56,7 +58,24 @@ pub trait Worker: Send + 'static {
     fn start(&mut self) {}
 
     /// Works a batch, which is empty afterwards. `flush` sends what this thread has answered, in place of the end of the batch.
-    fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn());
+    ///
+    /// # Errors
+    /// They end the session.
+    fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) -> io::Result<()>;
+
+    /// Can be read when something of its own has ended, such as a transfer; then [`Self::go_on`] is called. `None`: it waits for nothing. Only the
+    /// thread of `/dev/fuse` asks, also when the session ends: it waits until there is nothing. Only its messages can be lent.
+    fn pending(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Goes on with what has ended.
+    ///
+    /// # Errors
+    /// They end the session.
+    fn go_on(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A request with the room for its reply. Dropped, it is answered by EIO.
@@ -71,6 +90,11 @@ pub struct Message {
 enum Place {
     Device {
         buffer: Vec<u8>,
+        request: Range<usize>,
+        reply: usize,
+    },
+    /// The buffer of a [`Place::Device`] is lent.
+    Lent {
         request: Range<usize>,
         reply: usize,
     },
@@ -97,7 +121,7 @@ impl Message {
                 buffer, request, ..
             }) => &mut buffer[request.clone()],
             Some(Place::Ring { entry, .. }) => entry.request(),
-            Some(Place::Read) | None => &mut [],
+            Some(Place::Lent { .. } | Place::Read) | None => &mut [],
         }
     }
 
@@ -106,8 +130,42 @@ impl Message {
         match &mut self.place {
             Some(Place::Device { buffer, reply, .. }) => &mut buffer[*reply..],
             Some(Place::Ring { entry, .. }) => entry.reply(),
-            Some(Place::Read) | None => &mut [],
+            Some(Place::Lent { .. } | Place::Read) | None => &mut [],
         }
+    }
+
+    /// Lends this many bytes of the room for its reply, from a place on. Until [`Self::end_loan`], neither request nor reply is there. `None`: the
+    /// memory belongs to a ring.
+    pub fn lend(&mut self, from: usize, length: usize) -> Option<TransferMemory> {
+        match self.place.take() {
+            Some(Place::Device {
+                buffer,
+                request,
+                reply,
+            }) => {
+                let start = reply + from;
+                self.place = Some(Place::Lent { request, reply });
+                Some(TransferMemory::Own(buffer, start..start + length))
+            }
+            other => {
+                self.place = other;
+                None
+            }
+        }
+    }
+
+    /// Takes back what was lent.
+    pub fn end_loan(&mut self, memory: TransferMemory) {
+        self.place = match (self.place.take(), memory) {
+            (Some(Place::Lent { request, reply }), TransferMemory::Own(buffer, _)) => {
+                Some(Place::Device {
+                    buffer,
+                    request,
+                    reply,
+                })
+            }
+            (place, _) => place,
+        };
     }
 
     /// When it was taken.
@@ -140,6 +198,8 @@ impl Message {
                 self.shared.keep(buffer);
             }
             Some(Place::Ring { entry, back }) => back.give(entry, length),
+            // Dropped, it fails.
+            lent @ Some(Place::Lent { .. }) => self.place = lent,
             Some(Place::Read) | None => {}
         }
     }
@@ -361,19 +421,30 @@ impl Shared {
                 return Ok(());
             }
             if !batch.is_empty() {
-                worker.work(&mut batch, &|| ());
+                worker.work(&mut batch, &|| ())?;
                 continue;
             }
-            let mut watched = [
-                PollFd::new(wake, PollFlags::IN),
-                PollFd::new(&*self.device, PollFlags::IN),
-            ];
-            match poll(&mut watched, None) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+            wait(worker, &[wake.as_fd(), self.device.as_fd()])?;
         }
         Ok(())
+    }
+}
+
+/// Waits until one of some descriptors can be read, or a worker goes on.
+fn wait(worker: &mut impl Worker, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let pending = worker.pending();
+    let all = pending.iter().chain(descriptors);
+    let mut watched: Vec<_> = all
+        .map(|descriptor| PollFd::new(descriptor, PollFlags::IN))
+        .collect();
+    match poll(&mut watched, None) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let goes_on = pending.is_some() && !watched[0].revents().is_empty();
+    match goes_on {
+        true => worker.go_on(),
+        false => Ok(()),
     }
 }
 
@@ -508,7 +579,7 @@ impl RingThread {
                         commit(false);
                         // The next turn fails as well.
                         let _ = ring.borrow_mut().submit();
-                    });
+                    })?;
                 }
             }
         }
@@ -658,6 +729,11 @@ impl Session {
             worker.start();
             let result = shared.serve_device(&mut worker, &wake);
             shared.ended(result);
+            while worker.pending().is_some() {
+                if let Err(error) = wait(&mut worker, &[]) {
+                    return shared.ended(Err(error));
+                }
+            }
         };
         self.threads.push(named.spawn(run)?);
         Ok(())

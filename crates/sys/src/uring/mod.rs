@@ -4,6 +4,7 @@ mod abi;
 pub mod fuse;
 mod nvme;
 mod rings;
+mod transfers;
 
 use std::os::fd::AsRawFd;
 
@@ -17,6 +18,7 @@ use crate::{
 use abi::{Sqe, op, setup};
 pub use nvme::NvmeBackend;
 use rings::Rings;
+pub use transfers::{TransferMemory, Transferred, Transfers};
 
 /// An io_uring with its files and buffers.
 #[derive(Debug)]

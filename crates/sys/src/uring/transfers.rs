@@ -1,0 +1,335 @@
+//! Reads of servers, from files into the memory of their clients. A thread starts many of them with one system call, and none
+//! blocks it.
+//!
+//! There are no writes: the kernel ends a direct write in the context of the thread that started it, so that this thread would wait for
+//! itself if it called what waits for writes in flight on the file, such as ftruncate(2) or a write behind its end.
+//!
+//! What is in flight is owned here: file and memory stay until the kernel has finished with them.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+
+use iodyno_model::{Engine, EngineKind};
+use vm_memory::{GuestAddress, GuestMemory, GuestMemoryMmap};
+
+use super::abi::{self, Sqe, op};
+use super::rings::Rings;
+use crate::Slot;
+
+/// The memory of a transfer.
+#[derive(Debug)]
+pub enum TransferMemory {
+    /// Ranges of the memory that a client shares: where each begins, and its bytes.
+    Client(Arc<GuestMemoryMmap>, Vec<(GuestAddress, usize)>),
+    /// A range of bytes of this process.
+    Own(Vec<u8>, Range<usize>),
+}
+
+impl TransferMemory {
+    /// Where the kernel finds it. `None`: a range is not within it.
+    fn vectors(&mut self) -> Option<Vec<libc::iovec>> {
+        let vector = |start: *mut u8, length| libc::iovec {
+            iov_base: start.cast(),
+            iov_len: length,
+        };
+        match self {
+            TransferMemory::Client(memory, ranges) => {
+                let ranges = ranges.iter();
+                let found = ranges.map(|(start, length)| {
+                    let slice = memory.get_slice(*start, *length).ok()?;
+                    Some(vector(slice.ptr_guard_mut().as_ptr(), *length))
+                });
+                found.collect()
+            }
+            TransferMemory::Own(bytes, range) => {
+                let bytes = bytes.get_mut(range.clone())?;
+                Some(vec![vector(bytes.as_mut_ptr(), bytes.len())])
+            }
+        }
+    }
+}
+
+/// A transfer that has ended.
+#[derive(Debug)]
+pub struct Transferred<F, T> {
+    /// The file, as it was given.
+    pub file: F,
+    /// The memory, as it was given.
+    pub memory: TransferMemory,
+    /// What the caller gave for it.
+    pub item: T,
+    /// Bytes, or the error.
+    pub result: io::Result<usize>,
+}
+
+struct InFlight<F, T> {
+    file: F,
+    memory: TransferMemory,
+    item: T,
+    /// The kernel may read them until the end.
+    _vectors: Vec<libc::iovec>,
+}
+
+/// The transfers of one thread.
+pub struct Transfers<F, T> {
+    rings: Rings,
+    /// Signalled by the kernel when something has ended. The descriptor of a ring whose completions are deferred to its thread is not
+    /// readable then.
+    ended: OwnedFd,
+    slots: Vec<Option<InFlight<F, T>>>,
+    free: Vec<Slot>,
+}
+
+// SAFETY: the rings and vectors point to memory that is owned here. The kernel refuses another thread if the ring is for one thread only.
+unsafe impl<F: Send, T: Send> Send for Transfers<F, T> {}
+
+impl<F: AsFd, T> Transfers<F, T> {
+    /// Room for this many in flight. To be used by the thread that calls this.
+    ///
+    /// # Errors
+    /// There is no io_uring, or no memory.
+    pub fn new(most: u16) -> io::Result<Transfers<F, T>> {
+        let most = u32::from(most);
+        let rings = Rings::new(most, &Engine::new(EngineKind::IoUring, most))?;
+        // SAFETY: the arguments are plain numbers.
+        let descriptor = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel just created the descriptor; nothing else owns it.
+        let ended = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        let mut registered = ended.as_raw_fd();
+        rings.register(abi::register::EVENTFD, (&raw mut registered).cast(), 1)?;
+        Ok(Transfers {
+            rings,
+            ended,
+            slots: (0..most).map(|_| None).collect(),
+            free: (0..most).rev().map(|slot| slot as Slot).collect(),
+        })
+    }
+
+    /// Transfers in flight.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// It can be read when a transfer has ended; then [`Self::turn`] finds it.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
+    }
+
+    /// Prepares a transfer, which begins with the next turn.
+    ///
+    /// # Errors
+    /// There is no room, or the memory is not what it says: all is given back.
+    pub fn start(
+        &mut self,
+        file: F,
+        mut memory: TransferMemory,
+        offset: u64,
+        item: T,
+    ) -> Result<(), (F, TransferMemory, T)> {
+        let vectors = memory.vectors().filter(|vectors| !vectors.is_empty());
+        let (Some(vectors), true) = (vectors, self.rings.room() > 0) else {
+            return Err((file, memory, item));
+        };
+        let Some(slot) = self.free.pop() else {
+            return Err((file, memory, item));
+        };
+        let (opcode, addr, len) = match &vectors[..] {
+            [one] if one.iov_len <= 1 << 30 => (op::READ, one.iov_base as u64, one.iov_len),
+            many => (op::READV, many.as_ptr() as u64, many.len()),
+        };
+        *self.rings.next() = Sqe {
+            opcode,
+            fd: file.as_fd().as_raw_fd(),
+            off: offset,
+            addr,
+            len: len as u32,
+            user_data: slot as u64,
+            ..Sqe::default()
+        };
+        self.slots[slot as usize] = Some(InFlight {
+            file,
+            memory,
+            item,
+            _vectors: vectors,
+        });
+        Ok(())
+    }
+
+    /// Submits what was started, by one system call, and calls `ended` for each transfer that has ended. Does not wait. Returns whether there was one.
+    ///
+    /// # Errors
+    /// Those of io_uring_enter(2).
+    pub fn turn(&mut self, mut ended: impl FnMut(Transferred<F, T>)) -> io::Result<bool> {
+        if self.in_flight() == 0 {
+            return Ok(false);
+        }
+        let mut count = [0u8; 8];
+        // SAFETY: the buffer has this length. Nothing to read is not an error here.
+        unsafe {
+            libc::read(
+                self.ended.as_raw_fd(),
+                count.as_mut_ptr().cast(),
+                count.len(),
+            )
+        };
+        self.rings.enter(0, None)?;
+        let (slots, free) = (&mut self.slots, &mut self.free);
+        let before = free.len();
+        self.rings.reap(u32::MAX, |slot, result| {
+            let Some(done) = slots[slot as usize].take() else {
+                return;
+            };
+            free.push(slot);
+            let result = match result {
+                0.. => Ok(result as usize),
+                _ => Err(io::Error::from_raw_os_error(-result)),
+            };
+            ended(Transferred {
+                file: done.file,
+                memory: done.memory,
+                item: done.item,
+                result,
+            });
+        });
+        Ok(free.len() > before)
+    }
+
+    /// Whether some were not accepted by the kernel yet: another turn is needed.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.rings.pending() > 0
+    }
+}
+
+impl<F, T> Drop for Transfers<F, T> {
+    fn drop(&mut self) {
+        // The kernel may still use what is in flight: it is never freed.
+        for slot in self.slots.drain(..).flatten() {
+            std::mem::forget(slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+
+    use vm_memory::Bytes;
+
+    use super::*;
+
+    type Files = Transfers<Arc<File>, u32>;
+
+    /// All that end, by their numbers, in that order.
+    fn ended(transfers: &mut Files) -> Vec<Transferred<Arc<File>, u32>> {
+        let mut all = Vec::new();
+        while transfers.in_flight() > 0 {
+            transfers.turn(|done| all.push(done)).unwrap();
+            std::thread::yield_now();
+        }
+        all.sort_by_key(|done| done.item);
+        all
+    }
+
+    #[expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
+    fn transfers(most: u16) -> Option<Files> {
+        Files::new(most)
+            .inspect_err(|error| eprintln!("SKIPPED: no io_uring: {error}"))
+            .ok()
+    }
+
+    #[test]
+    fn data_go_to_ranges_of_the_memory_of_a_client() {
+        let Some(mut transfers) = transfers(8) else {
+            return;
+        };
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        file.write_all_at(b"0123456789", 0).unwrap();
+        let memory: GuestMemoryMmap =
+            GuestMemoryMmap::from_ranges(&[(GuestAddress(0x1000), 0x1000)]).unwrap();
+        let memory = Arc::new(memory);
+        let at = |offset| GuestAddress(0x1000 + offset);
+        let client = |ranges: &[(u64, usize)]| {
+            let ranges = ranges.iter().map(|(offset, length)| (at(*offset), *length));
+            TransferMemory::Client(Arc::clone(&memory), ranges.collect())
+        };
+        let reads = [
+            (client(&[(0, 3), (10, 2)]), 4),
+            (client(&[(20, 8)]), 7),
+            (client(&[(40, 8)]), 10),
+        ];
+        for (item, (memory, offset)) in (0..).zip(reads) {
+            let started = transfers.start(Arc::clone(&file), memory, offset, item);
+            assert!(started.is_ok());
+        }
+        let counts = ended(&mut transfers).into_iter();
+        let counts: Vec<usize> = counts.map(|done| done.result.unwrap()).collect();
+        assert_eq!(counts, [5, 3, 0]);
+        let mut bytes = [0; 28];
+        memory.read_slice(&mut bytes, at(0)).unwrap();
+        assert_eq!(
+            (&bytes[..3], &bytes[10..12], &bytes[20..23]),
+            (&b"456"[..], &b"78"[..], &b"789"[..])
+        );
+        // Outside of the memory.
+        let given = transfers.start(file, client(&[(0xfff, 2)]), 0, 9);
+        assert_eq!(given.unwrap_err().2, 9);
+    }
+
+    #[test]
+    fn more_than_there_is_room_for_is_given_back_and_errors_are_those_of_the_file() {
+        let Some(mut transfers) = transfers(4) else {
+            return;
+        };
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        file.set_len(128).unwrap();
+        let own = || TransferMemory::Own(vec![7; 64], 16..48);
+        for item in 0..4 {
+            let started = transfers.start(Arc::clone(&file), own(), 0, item);
+            assert!(started.is_ok());
+        }
+        let given = transfers.start(file, own(), 0, 4);
+        assert_eq!(given.unwrap_err().2, 4);
+        for done in ended(&mut transfers) {
+            assert_eq!(done.result.unwrap(), 32);
+            let TransferMemory::Own(bytes, range) = done.memory else {
+                panic!("it is another one");
+            };
+            assert!((0..64).all(|at| bytes[at] == if range.contains(&at) { 0 } else { 7 }));
+        }
+        let unreadable = File::options().write(true).open("/dev/null").unwrap();
+        let started = transfers.start(Arc::new(unreadable), own(), 0, 5);
+        assert!(started.is_ok());
+        let done = ended(&mut transfers);
+        let error = done[0].result.as_ref().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EBADF));
+    }
+
+    #[test]
+    fn its_descriptor_can_be_read_when_a_transfer_ended() {
+        let Some(mut transfers) = transfers(1) else {
+            return;
+        };
+        let (read, write) = std::io::pipe().unwrap();
+        let read = Arc::new(File::from(std::os::fd::OwnedFd::from(read)));
+        let started = transfers.start(read, TransferMemory::Own(vec![0; 1], 0..1), u64::MAX, 0);
+        assert!(started.is_ok());
+        transfers.turn(|_| panic!("nothing was written")).unwrap();
+        io::Write::write_all(&mut &write, b"x").unwrap();
+        let descriptor = transfers.descriptor();
+        let mut watched = [rustix::event::PollFd::new(
+            &descriptor,
+            rustix::event::PollFlags::IN,
+        )];
+        rustix::event::poll(&mut watched, None).unwrap();
+        assert_eq!(ended(&mut transfers).len(), 1);
+    }
+}
