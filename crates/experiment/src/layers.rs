@@ -777,11 +777,13 @@ fn server(
 ) -> FolderServer {
     let command = keyed.text("server", report);
     if let Some(text) = &command
-        && !names.iter().all(|name| text.value.contains(name))
+        && let Some(name) = names.iter().find(|name| !text.value.contains(**name))
     {
-        let key = keyed.full("server");
-        let [folder, place] = names;
-        let message = format!("`{key}` lacks `{folder}` or `{place}`: `{}`", text.value);
+        let message = format!(
+            "`{}` lacks `{name}`: `{}`",
+            keyed.full("server"),
+            text.value
+        );
         report.error(text.at.clone(), message, format!("write `{usual}`"));
     }
     FolderServer {

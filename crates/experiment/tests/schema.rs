@@ -1,9 +1,10 @@
-//! The schema accepts every shipped experiment and refuses texts with mistakes.
+//! The schema accepts every shipped experiment, as its reader does, and refuses texts with mistakes.
 
 use std::path::{Path, PathBuf};
 
 use iodyno_document::{Node, Report, Value as Toml, parse};
-use iodyno_experiment::schema;
+use iodyno_experiment::{Context, read, schema};
+use iodyno_fio::SystemHost;
 use serde_json::{Map, Value, json};
 
 /// The keywords of JSON Schema that the schema uses, as far as it uses them. Another keyword is an error of this test.
@@ -131,9 +132,11 @@ fn is_accepted(text: &str) -> bool {
 /// The experiments that are shipped.
 fn shipped() -> Vec<(PathBuf, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
-    let files = std::fs::read_dir(&folder)
-        .unwrap()
-        .map(|file| file.unwrap().path());
+    let files = [folder.clone(), folder.join("explain")].map(|folder| {
+        let entries = std::fs::read_dir(folder).unwrap();
+        entries.map(|entry| entry.unwrap().path())
+    });
+    let files = files.into_iter().flatten();
     let files = files.filter(|file| file.extension().is_some_and(|ending| ending == "toml"));
     files
         .map(|file| (file.clone(), std::fs::read_to_string(file).unwrap()))
@@ -143,9 +146,31 @@ fn shipped() -> Vec<(PathBuf, String)> {
 #[test]
 fn accepts_the_shipped_experiments() {
     let shipped = shipped();
-    assert_eq!(shipped.len(), 9);
+    assert_eq!(shipped.len(), 20);
     for (file, text) in shipped {
         assert!(is_accepted(&text), "{}", file.display());
+    }
+}
+
+#[test]
+fn the_shipped_experiments_have_no_errors() {
+    for (file, text) in shipped() {
+        let folder = ("folder".to_owned(), "/x".to_owned());
+        let settings: Vec<_> = text
+            .contains("${folder}")
+            .then_some(folder)
+            .into_iter()
+            .collect();
+        let context = Context {
+            source: &file.display().to_string(),
+            folder: file.parent().unwrap(),
+            settings: &settings,
+            nodes: &[],
+            host: &SystemHost,
+        };
+        if let Err(faults) = read(&text, &context) {
+            panic!("{}: {faults:#?}", file.display());
+        }
     }
 }
 

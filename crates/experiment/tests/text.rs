@@ -1745,11 +1745,11 @@ fn the_server_of_a_folder_has_a_usual_command_and_names_its_places() {
     for (lines, message) in [
         (
             "target = \"virtiofs on /x\"\nvirtiofs.server = \"fsd {folder}\"",
-            "3:19 `virtiofs.server` lacks `{folder}` or `{socket}`: `fsd {folder}`",
+            "3:19 `virtiofs.server` lacks `{socket}`: `fsd {folder}`",
         ),
         (
             "target = \"fuse on /x\"\nfuse.server = \"fsd {folder} {socket}\"",
-            "3:15 `fuse.server` lacks `{folder}` or `{mount}`: `fsd {folder} {socket}`",
+            "3:15 `fuse.server` lacks `{mount}`: `fsd {folder} {socket}`",
         ),
         (
             "target = \"virtiofs on file on /x\"\nfile.size = \"1GiB\"",
@@ -1765,7 +1765,7 @@ fn the_server_of_a_folder_has_a_usual_command_and_names_its_places() {
         ),
         (
             "target = \"virtiofs on /x\"\nvirtiofs.dispatch = \"inline\"",
-            "3:10 `virtiofs` has no key `dispatch`",
+            "3:10 unknown key `dispatch`",
         ),
     ] {
         let found = faults(&with(lines));
