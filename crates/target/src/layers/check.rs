@@ -184,7 +184,6 @@ pub(super) fn tools(layer: &Layer) -> &'static [(&'static str, &'static str)] {
     const UNMOUNT: (&str, &str) = ("umount", "mount");
     match layer {
         Layer::Directory { .. } | Layer::File { .. } | Layer::Zram { .. } => &[],
-        // What ZFS lacks is said with its alternatives.
         // What ZFS or a server lacks is said with its alternatives.
         Layer::Zfs(_) | Layer::Throttle(_) | Layer::Virtiofs(_) | Layer::Vm(_) => &[],
         Layer::Fuse(_) => &[UNMOUNT],

@@ -114,21 +114,23 @@ impl Hands<'_> {
         (what, hint): (&str, &'static str),
         ready: &dyn Fn() -> bool,
     ) -> Result<(), Diagnostic> {
+        let mut ended = false;
         for tick in 1..=TICKS {
             if ready() {
                 return Ok(());
             }
-            let ended = tick % LOOK == 0 && self.host.marked(&self.mark).is_empty();
+            ended = tick % LOOK == 0 && self.host.marked(&self.mark).is_empty();
             if ended || (self.stop)() {
                 break;
             }
             self.host.sleep(TICK);
         }
+        let ended = if ended { "ended and " } else { "" };
         let cause = match end_of(log) {
             Some(said) if !said.is_empty() => format!("\n  cause: {}", said.join("\n         ")),
             _ => String::new(),
         };
-        let message = format!("`{}` {what}{cause}", command.join(" "));
+        let message = format!("`{}` {ended}{what}{cause}", command.join(" "));
         Err(Diagnostic::error(message).hint(hint))
     }
 
