@@ -26,10 +26,15 @@ fn of_axis(trials: &[Observation], axis: &str, axes: &BTreeSet<String>) -> Vec<A
             && trial.probe.is_none()
             && !trial.dimension(axis).is_empty()
     });
+    let own: Vec<&Observation> = own.collect();
+    let embeds = |dimension: &str| {
+        let contains = |it: &&Observation| it.dimension(dimension).contains(it.dimension(axis));
+        own.iter().all(contains)
+    };
     // By what is the same along the axis, then by the value of the axis.
     let mut lines: BTreeMap<String, Vec<(String, Vec<Observation>)>> = BTreeMap::new();
-    for trial in own {
-        let line = lines.entry(name(trial, axis, axes)).or_default();
+    for &trial in &own {
+        let line = lines.entry(name(trial, axis, axes, &embeds)).or_default();
         let text = trial.dimension(axis);
         match line.iter_mut().find(|(known, _)| known == text) {
             Some((_, trials)) => trials.push(trial.clone()),
@@ -80,8 +85,13 @@ fn knee(points: &[AxisPoint]) -> Option<usize> {
 }
 
 /// What a trial shares with the others along an axis: its configuration and workload without the value of this axis in their
-/// names, and the values of the other axes.
-fn name(trial: &Observation, axis: &str, axes: &BTreeSet<String>) -> String {
+/// names, and the values of the other axes. `embeds`: whether all names of this dimension contain the value of the axis.
+fn name(
+    trial: &Observation,
+    axis: &str,
+    axes: &BTreeSet<String>,
+    embeds: &dyn Fn(&str) -> bool,
+) -> String {
     let values = axes
         .iter()
         .map(|axis| trial.dimension(axis))
@@ -95,7 +105,14 @@ fn name(trial: &Observation, axis: &str, axes: &BTreeSet<String>) -> String {
         {
             name = short;
         }
-        name.to_owned()
+        // A name that was given contains the value anywhere: `qd16`.
+        let value = trial.dimension(axis);
+        match name.rfind(value) {
+            Some(at) if embeds(dimension) && name == trial.dimension(dimension) => {
+                format!("{}{}", &name[..at], &name[at + value.len()..])
+            }
+            _ => name.to_owned(),
+        }
     };
     let mut parts = vec![
         plain(Observation::WORKLOAD),
@@ -174,6 +191,20 @@ mod tests {
             .is_empty()
         );
         assert!(drawn("iodepth", &[("1", 1.0), ("2", 2.0)]).is_empty());
+    }
+
+    #[test]
+    fn names_that_were_given_may_contain_the_value_anywhere() {
+        let mut all = trials("iodepth", &[("1", 1.0), ("4", 4.0), ("16", 9.0)]);
+        for trial in &mut all {
+            let name = format!("qd{}x", trial.dimension("iodepth"));
+            trial.dimensions.insert("workload".to_owned(), name);
+        }
+        let found = curves(&all, &BTreeSet::from(["iodepth".to_owned()]));
+        assert_eq!(found.len(), 1);
+        // The 4 of ext4 is not the depth.
+        assert_eq!(found[0].name, "qdx, ext4");
+        assert_eq!(found[0].points.len(), 3);
     }
 
     #[test]
