@@ -426,8 +426,10 @@ impl Shared {
         stream: &UnixStream,
     ) -> Result<Uuid, Refused> {
         let shown = new.display();
-        if let Some((uuid, _)) = legs.iter().find(|(_, leg)| legs::same(&leg.path, new)) {
+        if let Some((uuid, leg)) = legs.iter().find(|(_, leg)| legs::same(&leg.path, new)) {
             let uuid = *uuid;
+            // It may have been dropped because somebody made it shorter.
+            format::fits(leg, self.geometry)?;
             let explain = |errno| match errno {
                 code::EBUSY => {
                     let text =
@@ -640,7 +642,7 @@ fn other(doing: &str, what: &Path, errno: Errno) -> Refused {
 pub fn described(notice: Notice, names: &[String]) -> String {
     let range = |offset: u64, length: u32| format!("{length} bytes at byte {offset}");
     match notice {
-        Notice::Dropped(leg) => format!("warning: {} failed and is behind: it gets no more I/O", names[leg]),
+        Notice::Dropped(leg) => format!("warning: {} failed and is behind: it gets no more I/O until `iodyno mirror add` takes it back, or `replace` replaces it", names[leg]),
         Notice::Removed(leg) => format!("{} was removed", names[leg]),
         Notice::InSync(leg) => format!("{} is in sync", names[leg]),
         Notice::Repaired { leg, offset, length } => {

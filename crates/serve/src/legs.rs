@@ -34,10 +34,11 @@ pub struct Leg {
 impl Leg {
     /// Length, bytes.
     pub fn length(&self) -> u64 {
-        self.admitted.length.max(match self.admitted.kind {
-            Kind::File => self.file.metadata().map_or(0, |metadata| metadata.len()),
-            _ => 0,
-        })
+        let now = match self.admitted.kind {
+            Kind::File => self.file.metadata().ok(),
+            _ => None,
+        };
+        now.map_or(self.admitted.length, |metadata| metadata.len())
     }
 
     /// Alignment of direct I/O, bytes.
@@ -217,6 +218,12 @@ fn open_one(path: &Path, purpose: Purpose<'_>, guard: &Guard) -> Result<Leg, Ref
                     "cannot open `{shown}`: its file system does not support O_DIRECT"
                 ))
                 .hint("use a file on another file system, such as ext4 or XFS, or a device")
+            }
+            (AdmitError::Failed { source, .. }, _)
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
+                Diagnostic::error(format!("cannot open `{shown}`: there is no such file"))
+                    .hint("check the name; a file that shall become a leg is made with `truncate -s SIZE`")
             }
             (_, Purpose::Use) if error.needs_destroy() => Diagnostic::error(format!(
                 "`{shown}` is not a leg of a mirror, or was overwritten: {}",

@@ -14,6 +14,7 @@
 //! - FUA is a write with RWF_DSYNC; of a hole, fdatasync of the leg follows.
 //! - At most as many commands are issued to a leg as it has places, which all queues share ([`Board`]). Flushes, superblocks, the log and
 //!   repetitions need none.
+//! - A leg that is a file is not written while it is shorter than the mirror: the op fails.
 //! - A leg is taken back only when no queue has a command in flight on it.
 //! - Nothing is allocated for a request: it brings its buffer and gets it back with the reply, and lists are used again. Channels have a
 //!   fixed capacity; fronts limit what they have in flight, so that replies never wait.
@@ -53,6 +54,7 @@ use iodyno_sys::{
     Op as KernelOp, OpKind as KernelKind, UringBackend,
 };
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
 use uuid::Uuid;
 
 /// The longest op of a leg, and the longest part of a request, bytes.
@@ -641,6 +643,16 @@ fn copy_of(descriptor: &OwnedFd) -> Result<OwnedFd, BackendError> {
         .map_err(|error| BackendError::new("duplicate the descriptor of a leg", error))
 }
 
+/// A leg that is a file, whose length can change while it is used.
+fn regular(descriptor: &OwnedFd) -> Result<Option<OwnedFd>, BackendError> {
+    let found = rustix::fs::fstat(descriptor)
+        .map_err(|error| BackendError::new("look at a leg", error.into()))?;
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile => copy_of(descriptor).map(Some),
+        _ => Ok(None),
+    }
+}
+
 /// The queue of this thread for a leg.
 fn leg_queue(shared: &Queues, leg: usize) -> LegQueue {
     let settings = QueueSettings {
@@ -676,6 +688,8 @@ struct Server<'a> {
     delays: Vec<Option<Box<Disk>>>,
     /// Index of each leg among the ring's files, which is that of its lane.
     files: Vec<Option<u32>>,
+    /// The legs that are files.
+    regular: Vec<Option<OwnedFd>>,
     /// Lanes that no leg uses, with their slots.
     spare: Vec<(u32, Vec<u32>)>,
     queues: Vec<LegQueue>,
@@ -733,6 +747,7 @@ impl<'a> Server<'a> {
         let paths = legs.iter().map(|leg| leg.path.clone()).collect();
         let mut files = Vec::new();
         let mut copies = Vec::new();
+        let mut regulars = Vec::new();
         let mut of_leg = Vec::new();
         let mut spare = Vec::new();
         let mut free_slots = Vec::new();
@@ -745,6 +760,7 @@ impl<'a> Server<'a> {
                     ..
                 }) => {
                     copies.push(Some(copy_of(&descriptor)?));
+                    regulars.push(regular(&descriptor)?);
                     files.push(leg_file(descriptor));
                     of_leg.push(Some(lane));
                     free_slots.push(own);
@@ -754,6 +770,7 @@ impl<'a> Server<'a> {
                     spare.push((lane, own));
                     if missing.is_some() {
                         copies.push(None);
+                        regulars.push(None);
                         of_leg.push(None);
                         free_slots.push(Vec::new());
                     }
@@ -778,6 +795,7 @@ impl<'a> Server<'a> {
             zeroes,
             delays,
             files: of_leg,
+            regular: regulars,
             spare,
             queues,
             direct: (0..count).map(|_| VecDeque::new()).collect(),
@@ -871,6 +889,9 @@ impl<'a> Server<'a> {
                 break;
             }
             self.submit();
+            if !self.events.is_empty() {
+                continue;
+            }
             let ends = self
                 .delays
                 .iter()
@@ -1114,7 +1135,7 @@ impl<'a> Server<'a> {
         let (Some(descriptor), Some((lane, slots))) = (leg.descriptor, self.spare.pop()) else {
             return answer(&reply, Err(EMFILE));
         };
-        let Ok(copy) = copy_of(&descriptor) else {
+        let (Ok(copy), Ok(regular)) = (copy_of(&descriptor), regular(&descriptor)) else {
             self.spare.push((lane, slots));
             return answer(&reply, Err(EMFILE));
         };
@@ -1129,6 +1150,7 @@ impl<'a> Server<'a> {
         self.zeroes.push(leg.zeroes);
         self.delays.push(leg.delay);
         self.files.push(Some(lane));
+        self.regular.push(regular);
         self.free_slots.push(slots);
         let count = self.queues.len() + 1;
         self.queues.push(leg_queue(&self.shared, count - 1));
@@ -1143,6 +1165,7 @@ impl<'a> Server<'a> {
             self.zeroes.pop();
             self.delays.pop();
             self.files.pop();
+            self.regular.pop();
             self.queues.pop();
             self.direct.pop();
             self.build_policies(count - 1);
@@ -1165,6 +1188,7 @@ impl<'a> Server<'a> {
                 && self.in_flight(leg) == 0
             {
                 self.files[leg] = None;
+                self.regular[leg] = None;
                 let slots = std::mem::take(&mut self.free_slots[leg]);
                 self.free_lane(lane, slots);
             }
@@ -1414,11 +1438,26 @@ impl<'a> Server<'a> {
             delayed: transfers && self.delays[leg].is_some(),
             ended: None,
         });
+        if kind != KernelKind::Read && self.is_short(leg) {
+            self.ended(slot, Err(EIO), now);
+            return true;
+        }
         let op = self.prepare(slot);
         if transfers && let Some(disk) = &mut self.delays[leg] {
             disk.submit(now, slot, &op);
         }
         true
+    }
+
+    /// Whether a leg is a file that somebody made shorter. A write would make it longer again, with zeros where the data were.
+    fn is_short(&self, leg: usize) -> bool {
+        let Some(file) = &self.regular[leg] else {
+            return false;
+        };
+        // A server of the network is not asked: it may not answer.
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let needed = DATA + self.mirror.assembly().geometry.length;
+        statx(file, "", flags, StatxFlags::SIZE).is_ok_and(|found| found.stx_size < needed)
     }
 
     /// Ends what the simulated disks of legs have ended.

@@ -6,14 +6,14 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use iodyno_mirror::PolicyKind;
 use iodyno_mirror::core::{Access, Settings};
 use iodyno_serve::format;
 use iodyno_serve::legs::{self, Leg, Purpose};
-use iodyno_serve::queue::{self, Handle, Reply, ReplyTo, Request, Task};
+use iodyno_serve::queue::{self, Ask, Handle, Reply, ReplyTo, Request, Task};
 use iodyno_sim::Disk;
 use iodyno_sys::counting::{CountingAllocator, count_this_thread, counted_allocations};
 
@@ -211,6 +211,41 @@ fn a_trimmed_range_is_a_hole_also_in_a_leg_that_is_a_device() {
         trimmed + (u64::from(RANGE.1) / 1024) < full,
         "{full} {trimmed}"
     );
+}
+
+#[test]
+fn a_leg_that_was_truncated_is_dropped_and_not_filled_with_zeros_by_a_later_write() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let paths = ["a", "b"].map(|name| folder.path().join(name));
+    let found = served(&paths, None, |handle| {
+        let (reply, replies) = ReplyTo::new(1);
+        let done = |access, offset, payload: Vec<u8>| {
+            handle.request(request(access, offset, 4096, payload, &reply));
+            replies.recv_timeout(PATIENCE).ok()
+        };
+        let write = Access::Write { fua: false };
+        for block in 0..64 {
+            assert_eq!(done(write, block * 4096, vec![7; 4096])?.errno, 0);
+        }
+        let short = File::options().write(true).open(&paths[1]).unwrap();
+        short.set_len(1 << 20).unwrap();
+        // Far beyond the new end.
+        assert_eq!(done(write, 12 << 20, vec![8; 4096])?.errno, 0);
+        for block in 0..64 {
+            let read = done(Access::Read, block * 4096, Vec::new())?;
+            assert!(read.errno == 0 && read.data.iter().all(|byte| *byte == 7));
+        }
+        let length = short.metadata().unwrap().len();
+        let (ask, status) = channel();
+        handle.ask(Ask::Status(ask));
+        Some((length, status.recv_timeout(PATIENCE).ok()?))
+    });
+    let Some((length, status)) = found else {
+        return;
+    };
+    assert_eq!(length, 1 << 20, "nothing was written to it");
+    let online: Vec<bool> = status.legs.iter().map(|leg| leg.online).collect();
+    assert_eq!(online, [true, false]);
 }
 
 /// Whether the device has a command that makes zeros.
