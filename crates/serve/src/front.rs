@@ -82,13 +82,14 @@ impl Listener {
     /// The URI by which clients name it.
     pub fn uri(&self, service: &Service) -> String {
         match self {
-            Listener::Unix(_, path) => match service {
-                Service::Nbd(_) => format!("nbd+unix:///?socket={}", path.display()),
-                Service::VhostUser(_) => {
-                    let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-                    format!("vhost-user-blk://{}", path.display())
+            Listener::Unix(_, path) => {
+                // Who asks for the state of the mirror may be in another folder.
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                match service {
+                    Service::Nbd(_) => format!("nbd+unix:///?socket={}", path.display()),
+                    Service::VhostUser(_) => format!("vhost-user-blk://{}", path.display()),
                 }
-            },
+            }
             Listener::Tcp(listener) => match listener.local_addr() {
                 Ok(address) => format!("nbd://{address}"),
                 Err(_) => "nbd://".to_owned(),

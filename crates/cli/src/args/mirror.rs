@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum, ValueHint, value_parser};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint, value_parser};
 use iodyno_mirror::PolicyKind;
 use iodyno_model::SimDisk;
 use iodyno_serve::fuse::Transport;
@@ -194,6 +194,7 @@ Examples:
   nbdcopy disk.img 'nbd+unix:///?socket=/run/mirror.sock'
   iodyno serve mirror --leg /a/leg --degraded --tcp 127.0.0.1:10809
   iodyno serve mirror --leg /a/leg --leg /b/leg --vhost-user /run/disk.sock")]
+#[command(group(ArgGroup::new("place").args(["socket", "tcp", "vhost_user", "fuse"]).required(true).multiple(true)))]
 pub(crate) struct ServeMirrorArgs {
     /// A leg of the mirror; repeat for each.
     #[arg(long = "leg", required = true, value_name = "LEG", value_hint = ValueHint::FilePath)]
@@ -205,7 +206,7 @@ pub(crate) struct ServeMirrorArgs {
     pub(crate) policy: PolicyKind,
 
     /// Listen on this Unix socket by NBD; only this user may connect to it.
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, required_unless_present_any = ["tcp", "vhost_user", "fuse"])]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) socket: Option<PathBuf>,
 
     /// Listen on this TCP address by NBD, without any authentication.

@@ -304,6 +304,9 @@ fn text(state: &State) -> String {
         };
         text += &format!("  {}  {}{copied}{dropped}  {path}\n", leg.uuid, leg.state);
     }
+    if state.served.is_none() && state.marked_regions.is_some_and(|marked| marked > 0) {
+        text += "not served by this user; the marked regions may differ between the legs, and are copied when it is started\n";
+    }
     if let Some(served) = &state.served {
         text += &format!(
             "served by process {} at {}\n",

@@ -1,7 +1,7 @@
 //! `iodyno serve`: serves storage until it is told to stop. Here, a mirror; folders are in [`super::file_server`].
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{PathBuf, absolute};
 
 use iodyno_mirror::core::{Notice, Settings};
 use iodyno_mirror::superblock::LegState;
@@ -80,7 +80,8 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     let mut served: Vec<String> = (listeners.iter())
         .map(|(listener, service)| listener.uri(service))
         .collect();
-    served.extend(args.fuse.as_ref().map(|path| path.display().to_string()));
+    let mounted = (args.fuse.as_ref()).map(|path| absolute(path).unwrap_or_else(|_| path.clone()));
+    served.extend(mounted.map(|path| path.display().to_string()));
     context.tell(&stay_in_memory(args.vhost_user.is_some()));
     let uuid = found.assembly.mirror;
     let of = |leg: usize| {
@@ -206,6 +207,7 @@ fn listen(
                     std::io::ErrorKind::AddrInUse => fault.hint(
                         "another server listens there, or a file has that name: choose another one",
                     ),
+                    std::io::ErrorKind::NotFound => fault.hint("make its folder first"),
                     _ => fault,
                 });
             }
