@@ -346,7 +346,7 @@ fn legs_are_added_replaced_removed_and_compared_while_they_are_served() {
 }
 
 #[test]
-fn what_a_leg_cannot_read_is_read_from_another_one_and_rewritten() {
+fn a_leg_whose_file_was_made_shorter_is_dropped_and_its_content_read_from_another_one() {
     let home = Home::new();
     let paths = ["a", "b"].map(|name| leg(&home, name, 9));
     mirror(&home, &["create", "a", "b"]).succeeds();
@@ -368,7 +368,22 @@ fn what_a_leg_cannot_read_is_read_from_another_one_and_rewritten() {
             assert!(client.read(offset, 64 << 10) == bytes[at..at + (64 << 10)]);
         }
     }
-    running.wait_until_it_tells("was rewritten");
+    running.wait_until_it_tells("failed and is behind");
+    stop(running);
+    assert_eq!(paths[0].metadata().unwrap().len(), 4 * MIB);
+    assert!(data(&paths[1]) == bytes);
+}
+
+#[test]
+fn ranges_that_differ_are_found_and_overwritten_by_a_scrub() {
+    let home = Home::new();
+    let paths = ["a", "b"].map(|name| leg(&home, name, 9));
+    mirror(&home, &["create", "a", "b"]).succeeds();
+    let running = serve(&home, &["a", "b"], &[]);
+    let mut client = client(&home);
+    let bytes = noise(5, 8 * MIB as usize);
+    client.write(0, &bytes);
+    client.flush();
     stop(running);
     assert!(data(&paths[0]) == bytes);
     // Without checksums, the user decides which leg is right.
