@@ -43,11 +43,18 @@ impl Failure {
 
     /// A file cannot be read, written or created. `doing` is the verb: `read`.
     pub(crate) fn file(doing: &str, path: &Path, error: &io::Error) -> Failure {
-        Failure::one(Diagnostic::error(format!(
+        let fault = Diagnostic::error(format!(
             "cannot {doing} `{}`: {}",
             path.display(),
             reason(error)
-        )))
+        ));
+        Failure::one(match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                fault.hint("no file is overwritten: remove it, or choose another name")
+            }
+            io::ErrorKind::NotFound if doing == "create" => fault.hint("make its folder first"),
+            _ => fault,
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! `iodyno serve`: serves storage until it is told to stop. Here, a mirror; folders are in [`super::file_server`].
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{PathBuf, absolute};
 
@@ -20,6 +21,9 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{Failure, chain, reason};
 use crate::signals::{self, Caught};
+
+/// Ranges that a leg failed to read, of which each has a line; of further ones, those whose number is a power of two.
+const RANGES_EACH: u64 = 8;
 
 /// Runs a command of `serve`.
 pub(crate) fn serve(args: &ServeArgs, context: &Context) -> Result<Exit, Failure> {
@@ -153,9 +157,23 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
         seed: 1,
     };
     let mut halted = false;
+    // By leg: the ranges that it failed to read.
+    let mut repaired: BTreeMap<usize, u64> = BTreeMap::new();
     let mut notice = |notice: Notice, names: &[String]| {
         halted |= notice == Notice::Halted;
-        context.note(&described(notice, names));
+        let line = described(notice, names);
+        let Notice::Repaired { leg, .. } = notice else {
+            return context.note(&line);
+        };
+        let count = repaired.entry(leg).or_default();
+        *count += 1;
+        match *count {
+            ..=RANGES_EACH => context.note(&line),
+            count if count.is_power_of_two() => {
+                context.note(&format!("{line} ({count} ranges so far)"))
+            }
+            _ => {}
+        }
     };
     let ended = queue::run(
         mirror,

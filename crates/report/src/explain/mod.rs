@@ -153,11 +153,11 @@ fn tables(explained: &Explained) -> Vec<(String, Table)> {
     }
     if !explained.identities.is_empty() {
         let mut table = Table::new([
-            Column::left("equation").wrap(30),
-            Column::right(format!("{baseline}: left")).end(8),
+            Column::left("equation: left, right side").wrap(30),
+            Column::right(baseline).end(8),
             Column::right("right"),
             Column::right("off by"),
-            Column::right(format!("{candidate}: left")).end(8),
+            Column::right(candidate).end(8),
             Column::right("right"),
             Column::right("off by"),
         ]);
