@@ -62,6 +62,7 @@ pub(crate) fn history(args: &HistoryArgs, context: &Context) -> Result<Exit, Fai
 }
 
 /// The histories of the workloads of these runs. `known`: the trials of the runs, which are not read again.
+#[cfg(feature = "charts")]
 pub(crate) fn histories(
     runs: &[Run],
     known: &[Observation],

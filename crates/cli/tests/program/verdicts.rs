@@ -105,7 +105,7 @@ fio = { ioengine = "sim", rw = "read", bs = "1m", size = "4g", numjobs = 2, runt
     // Twice the rate of the medium, 130 MB/s.
     home.iodyno(&["compare", "last"])
         .succeeds()
-        .prints("247.6 MiB/s")
+        .prints("247.8 MiB/s")
         .prints("FASTER")
         .prints("differs: sim_device");
 }
