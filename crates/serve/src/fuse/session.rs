@@ -51,6 +51,8 @@ const ALL_ENTRIES: usize = 256;
 const ASKS: Duration = Duration::from_secs(10);
 /// How long requests in flight may take when the session ends.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
+/// Between two looks whether all threads have ended.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
 /// Works requests. Each thread of a session has one.
 pub trait Worker: Send + 'static {
@@ -275,6 +277,9 @@ struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     in_flight: AtomicUsize,
+    /// Threads end when there is nothing to do.
+    draining: AtomicBool,
+    /// Threads take no requests any more.
     stopping: AtomicBool,
     buffers: Mutex<Vec<Vec<u8>>>,
     /// Buffers that are kept, and requests of a batch.
@@ -417,6 +422,9 @@ impl Shared {
     ) -> io::Result<()> {
         let mut batch = Vec::with_capacity(self.batch);
         while !self.stopping.load(Ordering::Acquire) {
+            // A write(2) of a reply first makes the requests readable that waited for it. So all are there when none is in flight.
+            let last = self.draining.load(Ordering::Acquire)
+                && self.in_flight.load(Ordering::Acquire) == 0;
             if !self.take(&mut batch)? {
                 return Ok(());
             }
@@ -424,7 +432,12 @@ impl Shared {
                 worker.work(&mut batch, &|| ())?;
                 continue;
             }
+            if last {
+                return Ok(());
+            }
             wait(worker, &[wake.as_fd(), self.device.as_fd()])?;
+            // It does not block.
+            let _ = rustix::io::read(wake, &mut [0; 8]);
         }
         Ok(())
     }
@@ -557,10 +570,15 @@ impl RingThread {
         loop {
             commit(true);
             let stopping = self.shared.stopping.load(Ordering::Acquire);
-            if stopping && out.load(Ordering::Relaxed) == 0 {
+            let none_out = out.load(Ordering::Relaxed) == 0;
+            if stopping && none_out {
                 return ring.borrow_mut().submit();
             }
-            if !ring.borrow_mut().turn(true, &mut taken)? {
+            let last = none_out && self.shared.draining.load(Ordering::Acquire);
+            if !ring.borrow_mut().turn(!last, &mut taken)? {
+                return Ok(());
+            }
+            if last && taken.is_empty() {
                 return Ok(());
             }
             out.fetch_add(taken.len(), Ordering::Relaxed);
@@ -621,6 +639,7 @@ impl Session {
             state: Mutex::default(),
             changed: Condvar::new(),
             in_flight: AtomicUsize::new(0),
+            draining: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             buffers: Mutex::default(),
             batch: wanted.batch,
@@ -764,12 +783,21 @@ impl Session {
     /// # Errors
     /// Those by which a thread ended the session; requests do not end.
     pub fn end(mut self) -> io::Result<()> {
-        if !self.shared.state().ended {
+        let limit = Instant::now() + LAST_REQUESTS;
+        let (ended, agreed) = {
+            let state = self.shared.state();
+            (state.ended, state.agreed.is_some())
+        };
+        if !ended {
             self.mounted.unmount();
+        }
+        if agreed && !ended {
+            self.drain(limit);
         }
         self.stop_threads();
         let busy = |_: &State| self.shared.in_flight.load(Ordering::Acquire) > 0;
-        let mut state = self.shared.wait_while(LAST_REQUESTS, busy);
+        let left = limit.saturating_duration_since(Instant::now());
+        let mut state = self.shared.wait_while(left, busy);
         if busy(&state) {
             return Err(io::ErrorKind::TimedOut.into());
         }
@@ -782,9 +810,23 @@ impl Session {
         failed.map_or(Ok(()), Err)
     }
 
+    /// Serves until there is nothing to do: syncfs(2) begins the writes of a FUSE file system and need not wait for them. Programs that go on
+    /// using its files are served until the limit.
+    fn drain(&self, limit: Instant) {
+        self.shared.draining.store(true, Ordering::Release);
+        while !self.threads.iter().all(JoinHandle::is_finished) && Instant::now() < limit {
+            self.wake_threads();
+            thread::sleep(BETWEEN_LOOKS);
+        }
+    }
+
     fn stop_threads(&self) {
         self.shared.stopping.store(true, Ordering::Release);
         self.shared.change(|_| ());
+        self.wake_threads();
+    }
+
+    fn wake_threads(&self) {
         wake(&self.wake);
         self.backs.iter().for_each(|back| wake(&back.wake));
     }
