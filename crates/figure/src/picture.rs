@@ -15,6 +15,8 @@ use crate::{Axis, COLOURS, FEW, Figure, Form, Panel, Point};
 const WIDTH: u32 = 1200;
 const PANEL: u32 = 380;
 const STACKED: u32 = 190;
+/// The width of their axis, with the room of a legend, by that of what is drawn.
+const BESIDE: f64 = 1.2;
 const ROW: u32 = 26;
 const HEAD: u32 = 64;
 /// Width of a character of the labels, about.
@@ -113,7 +115,7 @@ fn draw<B: DrawingBackend>(figure: &Figure, area: &Area<B>) -> Result<(), Pictur
     for panel in &figure.panels {
         let (own, rest) = below.split_vertically(height(figure, panel));
         let named = match figure.shared_x {
-            true => panel.curves.len() > 1,
+            true => panel.curves.iter().any(|curve| !curve.name.is_empty()),
             false => figure.has_sides(),
         };
         draw_panel(panel, &own, height(figure, panel), named)?;
@@ -235,13 +237,19 @@ fn draw_panel<B: DrawingBackend>(
         .chain(edges(|it| &it.y));
     let (across, up) = (range(x, xs), range(y, ys));
     let (x_ticks, y_ticks) = (x.ticks(across.0, across.1), y.ticks(up.0, up.1));
+    // Stacked panels have the room for their legends on the right, all alike.
+    let stacked = height <= STACKED && !matches!(y.scale, Scale::Names(_));
+    let across = match stacked {
+        true => (across.0, across.0 + (across.1 - across.0) * BESIDE),
+        false => across,
+    };
     // The first name is at the top.
     let up = match y.scale {
         Scale::Names(_) => (up.1, up.0),
         _ => up,
     };
     // Above everything that is drawn, there is room for the legend.
-    let legend = match named && (height > STACKED || matches!(y.scale, Scale::Names(_))) {
+    let legend = match named && !stacked {
         true => f64::from(14 + 18 * panel.curves.len().min(LEGEND) as u32) / f64::from(height),
         false => 0.0,
     };
