@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use iodyno_model::{Diagnostic, History, NewestVerdict, Observation, Question, TrialState};
+use iodyno_model::{Diagnostic, NewestVerdict, Observation, Question, TrialState};
 use iodyno_report::compare as draw;
 use iodyno_store::{Run, SqliteStore, Store};
 
@@ -67,7 +67,7 @@ pub(crate) fn histories(
     runs: &[Run],
     known: &[Observation],
     store: &SqliteStore,
-) -> Result<Vec<History>, Failure> {
+) -> Result<Vec<iodyno_model::History>, Failure> {
     let workloads = runs.iter().flat_map(|run| &run.plan.workloads);
     let workloads = workloads.map(|workload| workload.name.as_str()).collect();
     let mut found = trials(&workloads, runs, store)?.trials;
