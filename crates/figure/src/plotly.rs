@@ -190,9 +190,16 @@ fn axis(axis: &Axis, (low, high): (f64, f64)) -> Value {
         Scale::Whole => json["dtick"] = whole_step(high - low).into(),
         Scale::Log => {
             json["type"] = "log".into();
-            // Labels at 1, 2 and 5, of which a narrow range may have none.
-            if high.log10() - low.log10() > 0.5 {
-                json["dtick"] = "D2".into();
+            let (low, high) = (low.log10(), high.log10());
+            match high - low {
+                // Labels at 1, 2 and 5, of which the last two are digits only.
+                span if span > 1.5 => json["dtick"] = "D2".into(),
+                span => {
+                    let ticks = axis.ticks(low - span / 20.0, high + span / 20.0);
+                    let (at, texts): (Vec<f64>, Vec<String>) = ticks.into_iter().unzip();
+                    json["tickvals"] = at.iter().map(|at| 10_f64.powf(*at)).collect();
+                    json["ticktext"] = texts.into();
+                }
             }
         }
         Scale::Nines => {

@@ -183,12 +183,12 @@ fn tables(explained: &Explained) -> Vec<(String, Table)> {
 /// Lines below verdicts, at most.
 const MOST_REASONS: usize = 6;
 
-/// A line for each comparison with a difference, to stand below the verdicts; empty without any. Each ends with a newline.
+/// A line for each comparison whose difference has a reason, to stand below the verdicts; empty without any. Each ends with a newline.
 pub fn reasons(explanation: &Explanation, style: Style) -> String {
-    // Of simulated devices nothing is known that could be the reason.
-    let known = |it: &&Explained| it.explained.is_some() && it.terms.iter().any(|term| !term.open);
-    let with_difference = explanation.comparisons.iter().filter(known);
-    let lines: Vec<String> = with_difference.map(words::line).collect();
+    // What is unexplained, such as all of simulated devices, `iodyno explain` tells.
+    let known = |it: &&Explained| it.explained.is_some() && !it.is_unexplained();
+    let with_reason = explanation.comparisons.iter().filter(known);
+    let lines: Vec<String> = with_reason.map(words::line).collect();
     let mut text = String::new();
     for line in lines.iter().take(MOST_REASONS) {
         text += &style.paragraph(line, 2, None);
