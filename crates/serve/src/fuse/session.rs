@@ -788,10 +788,9 @@ impl Session {
             let state = self.shared.state();
             (state.ended, state.agreed.is_some())
         };
-        if !ended {
-            self.mounted.unmount();
-        }
+        // Before the kernel has agreed on the protocol, an open of the folder would wait for it.
         if agreed && !ended {
+            self.mounted.unmount();
             self.drain(limit);
         }
         self.stop_threads();
