@@ -249,8 +249,8 @@ fn a_server_ends_when_its_folder_is_unmounted_and_while_files_are_open() {
         ends(server, &home);
         let written = std::fs::read(home.work().join("shared/open")).unwrap();
         assert!(written == [7; 100_000], "{} bytes", written.len());
+        // The kernel may still know its attributes.
         assert!(file.sync_all().is_err());
-        assert!(file.metadata().is_err());
     }
 }
 
