@@ -18,6 +18,7 @@ mod interleaved;
 mod logging;
 mod measure;
 mod nodes;
+mod notify;
 mod observations;
 mod plan_text;
 mod progress;

@@ -68,6 +68,16 @@ pub(crate) fn watch(mut on_signal: impl FnMut(Caught) + Send + 'static) -> io::R
     Ok(Watch(handle))
 }
 
+/// The signal of a system call that a filter does not allow.
+#[cfg(feature = "fileserver")]
+pub(crate) const FILTERED: i32 = signal_hook::consts::SIGSYS;
+
+/// The name of a signal.
+#[cfg(feature = "fileserver")]
+pub(crate) fn name(signal: i32) -> String {
+    Signal::try_from(signal).map_or(format!("signal {signal}"), |known| known.to_string())
+}
+
 /// The mask of ignored signals; empty if /proc is not mounted.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -18,13 +18,17 @@ use rustix::process::{Resource, getrlimit};
 use rustix::thread::set_thread_groups;
 use virtiofsd::file_traits::FileReadWriteAtVolatile;
 use virtiofsd::oslib::{ReadvFlags, WritevFlags};
-use virtiofsd::passthrough::{CachePolicy, Config, InodeFileHandlesMode, PassthroughFs};
+use virtiofsd::passthrough::{
+    CachePolicy, Config, InodeFileHandlesMode, NegotiationMode, PassthroughFs,
+};
 use virtiofsd::server::Server;
+use virtiofsd::soft_idmap::cmdline::IdMap;
 use vm_memory::VolatileSlice;
 
 use crate::buffers::{Buffers, between, copied_in, copied_out};
 use crate::files::{Files, Open, Shared};
 use crate::request::{HEADER, Head, REPLY_HEADER, WRITE_HEADER, opcode, reply_header};
+use crate::sandbox::Inside;
 use crate::scratch;
 
 /// Descriptors that are kept for the server itself: sockets, events, the threads of its pool.
@@ -78,8 +82,30 @@ pub struct Settings {
     pub submounts: bool,
     /// How files that the client knows are kept.
     pub handles: Handles,
+    /// Whether clients check access by POSIX ACLs.
+    pub posix_acl: NegotiationMode,
+    /// How ids of users and of groups are translated between clients and this host.
+    pub uids: Vec<IdMap>,
+    /// The same for groups.
+    pub gids: Vec<IdMap>,
+    /// The sandbox that this process has entered. Then the folder is its root.
+    pub inside: Option<Arc<Inside>>,
     /// Each read and write takes longer by this.
     pub delay: Duration,
+}
+
+impl Settings {
+    /// Opens the folder as for a client, and closes it.
+    ///
+    /// # Errors
+    /// It cannot be opened or is not a folder; ids cannot be translated so.
+    pub fn check(&self) -> io::Result<()> {
+        let root = self.inside.as_ref().map(|inside| &inside.root);
+        if !std::fs::metadata(root.unwrap_or(&self.folder))?.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Folder::open(self, true).map(drop)
+    }
 }
 
 /// The reply of a request, as its buffers see it.
@@ -128,8 +154,17 @@ impl Folder {
     /// # Errors
     /// It cannot be opened, or does not support what is wanted.
     pub(crate) fn open(settings: &Settings, submounts: bool) -> io::Result<Folder> {
+        let inside = settings.inside.as_ref();
         // Other than the crate, which takes a symbolic link for a file.
-        let root = settings.folder.canonicalize()?;
+        let root = match inside {
+            Some(inside) => inside.root.clone(),
+            None => settings.folder.canonicalize()?,
+        };
+        let copied = |file: fn(&Inside) -> &File| match inside {
+            Some(inside) => file(inside).try_clone().map(Some),
+            None => Ok(None),
+        };
+        let xattr = settings.xattr || settings.posix_acl != NegotiationMode::Never;
         let root = (root.to_str())
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "its path is not UTF-8"))?;
         let (cache_policy, timeout) = match settings.cache {
@@ -148,7 +183,7 @@ impl Folder {
             attr_timeout: timeout,
             entry_timeout: timeout,
             writeback: settings.writeback && !settings.read_only,
-            xattr: settings.xattr,
+            xattr,
             allow_direct_io: settings.direct_io,
             readdirplus: settings.cache != Cache::Never,
             announce_submounts: submounts && settings.submounts,
@@ -157,6 +192,12 @@ impl Folder {
                 Handles::Prefer => InodeFileHandlesMode::Prefer,
                 Handles::Mandatory => InodeFileHandlesMode::Mandatory,
             },
+            posix_acl: settings.posix_acl,
+            uid_map: Some(settings.uids.clone()),
+            gid_map: Some(settings.gids.clone()),
+            mountinfo_prefix: inside.and_then(|inside| inside.prefix.clone()),
+            proc_sfd_rawfd: copied(|inside| &inside.descriptors)?,
+            proc_mountinfo_rawfd: copied(|inside| &inside.mounts)?,
             guest_fd_limit: descriptors - copies,
             ..Config::default()
         };

@@ -66,10 +66,7 @@ impl FileServer {
         };
         // Otherwise clients get EMFILE earlier.
         let _ = setrlimit(Resource::Nofile, raised);
-        if !std::fs::metadata(&settings.folder)?.is_dir() {
-            return Err(io::ErrorKind::NotADirectory.into());
-        }
-        Folder::open(&settings, true)?;
+        settings.check()?;
         if !settings.delay.is_zero() {
             // A sleep ends up to 50 µs late otherwise. Threads that are started later inherit it.
             set_current_timer_slack(NonZero::new(1))?;

@@ -17,7 +17,7 @@ use iodyno_fileserver::request::opcode::{
     CREATE, DESTROY, FORGET, GETATTR, INIT, LOOKUP, MKDIR, OPEN, READ, RELEASE, RENAME, STATFS,
     SYMLINK, UNLINK, WRITE,
 };
-use iodyno_fileserver::{Cache, FileServer, Handles, Settings, vhost_user};
+use iodyno_fileserver::{Cache, FileServer, Handles, NegotiationMode, Settings, vhost_user};
 use rustix::fs::{MemfdFlags, OFlags};
 use rustix::io::Errno;
 use vhost::vhost_user::message::VhostUserProtocolFeatures;
@@ -76,6 +76,10 @@ fn settings(folder: &Path) -> Settings {
         direct_io: true,
         submounts: true,
         handles: Handles::Never,
+        posix_acl: NegotiationMode::Never,
+        uids: Vec::new(),
+        gids: Vec::new(),
+        inside: None,
         delay: Duration::ZERO,
     }
 }

@@ -1,7 +1,7 @@
 //! Synchronous system calls on open files.
 
 use std::io;
-use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 
 use iodyno_model::Engine;
 
@@ -145,6 +145,20 @@ pub(crate) fn seek_write(file: &OwnedFd, from: &[u8], offset: u64) -> i32 {
     }
     // SAFETY: the buffer is ours and has the length given.
     transferred(unsafe { libc::write(file.as_raw_fd(), from.as_ptr().cast(), from.len()) })
+}
+
+/// A copy of a descriptor that this process inherited, by its number. The number itself stays open.
+///
+/// # Errors
+/// As dup(2): `EBADF` if it is not open.
+pub fn inherited(number: i32) -> io::Result<OwnedFd> {
+    // SAFETY: the arguments are plain numbers; the call changes nothing but the table of descriptors, to which it adds one.
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
+    if copy < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it was just made, and nobody else knows its number.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
 /// close: 0, or −errno. The descriptor is closed in both cases, even with EINTR.

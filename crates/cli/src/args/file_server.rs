@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
-use iodyno_fileserver::{Cache, Handles, Policy};
+use iodyno_fileserver::seccomp::Violation;
+use iodyno_fileserver::{
+    Cache, GidMap, Handles, IdMap, NegotiationMode, Policy, SandboxMode, UidMap,
+};
 use iodyno_units::Nanos;
 
 use super::FuseTransport;
@@ -19,16 +22,21 @@ Examples:
   iodyno serve fs /srv/share --socket /run/share.sock
   iodyno serve fs /srv/share --socket /run/share.sock --dispatch pool:16 --readonly
   iodyno serve fs /srv/share --mount /mnt/share
+  iodyno serve fs /srv/share --socket /run/share.sock --sandbox chroot --seccomp log
   iodyno serve fs /srv/share --socket /run/share.sock --stats /run/stats.sock
   nc -U /run/stats.sock                   Print what was counted")]
 pub(crate) struct ServeFsArgs {
     /// The folder to share.
-    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(crate) folder: PathBuf,
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, required_unless_present = "print_capabilities")]
+    pub(crate) folder: Option<PathBuf>,
 
     /// Listen on this Unix socket by vhost-user; only this user may connect to it.
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, required_unless_present = "mount")]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, required_unless_present_any = ["mount", "fd", "print_capabilities"])]
     pub(crate) socket: Option<PathBuf>,
+
+    /// Accept clients on this inherited descriptor, a Unix socket that listens already, in place of `--socket`.
+    #[arg(long, value_name = "N", conflicts_with_all = ["socket", "mount"])]
+    pub(crate) fd: Option<i32>,
 
     /// Mount the folder on this empty folder by FUSE, in place of a socket. Needs root.
     #[arg(long, value_name = "MNT", value_hint = ValueHint::DirPath, conflicts_with = "socket")]
@@ -86,9 +94,41 @@ pub(crate) struct ServeFsArgs {
     #[arg(long, value_name = "TIME", default_value = "0ns")]
     pub(crate) delay: Nanos,
 
-    /// How the process is confined.
-    #[arg(long, value_enum, default_value_t = SandboxChoice::None)]
-    pub(crate) sandbox: SandboxChoice,
+    /// Support POSIX ACLs, and pass extended attributes on: never, auto (if the client's kernel has them) or always (others are refused).
+    /// Without a value, always.
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = AclChoice::Never, default_missing_value = "always", num_args = 0..=1, require_equals = true)]
+    pub(crate) posix_acl: AclChoice,
+
+    /// What the process can see. By default `namespace` for clients of a socket, and `none` with `--mount`.
+    #[arg(long, value_enum, value_name = "SANDBOX")]
+    pub(crate) sandbox: Option<SandboxChoice>,
+
+    /// What happens if the process makes a system call that a file server does not need.
+    #[arg(long, value_enum, value_name = "ACTION", default_value_t = SeccompChoice::Kill)]
+    pub(crate) seccomp: SeccompChoice,
+
+    /// Map a range of users of this host into the namespace of the server: `:FIRST_INSIDE:FIRST_OF_HOST:COUNT:`. For users other than root,
+    /// with `--sandbox namespace`; ranges need newuidmap(1) and /etc/subuid. May be given several times.
+    #[arg(long, value_name = "MAP", conflicts_with = "mount")]
+    pub(crate) uid_map: Vec<UidMap>,
+
+    /// The same for groups.
+    #[arg(long, value_name = "MAP", conflicts_with = "mount")]
+    pub(crate) gid_map: Vec<GidMap>,
+
+    /// Translate users between clients and this host, in the server itself: `map:CLIENT:HOST:COUNT`, or in one direction
+    /// `guest:FROM:TO:COUNT`, `host:FROM:TO:COUNT`, many to one `squash-guest:FROM:TO:COUNT`, `squash-host:FROM:TO:COUNT`, or
+    /// refuse users of clients: `forbid-guest:FROM:COUNT`. May be given several times.
+    #[arg(long, value_name = "MAP")]
+    pub(crate) translate_uid: Vec<IdMap>,
+
+    /// The same for groups.
+    #[arg(long, value_name = "MAP")]
+    pub(crate) translate_gid: Vec<IdMap>,
+
+    /// Print what it can do as JSON, as libvirt asks for it, and exit.
+    #[arg(long)]
+    pub(crate) print_capabilities: bool,
 
     /// Tell what was counted on this Unix socket: each connection gets one JSON document, with requests, times and batches.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
@@ -129,11 +169,71 @@ impl From<HandlesChoice> for Handles {
     }
 }
 
-/// How the process of a file server is confined.
+/// What the process of a file server can see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SandboxChoice {
-    /// Not at all: use a container or a mount namespace if clients are not trusted.
+    /// Only the folder, in namespaces of its own for mounts, processes, the network and, if this is not root, users.
+    Namespace,
+    /// Only the folder, which becomes its root. Needs root.
+    Chroot,
+    /// All that its user can see.
     None,
+}
+
+impl From<SandboxChoice> for SandboxMode {
+    fn from(choice: SandboxChoice) -> SandboxMode {
+        match choice {
+            SandboxChoice::Namespace => SandboxMode::Namespace,
+            SandboxChoice::Chroot => SandboxMode::Chroot,
+            SandboxChoice::None => SandboxMode::None,
+        }
+    }
+}
+
+/// What happens at a system call that is not allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SeccompChoice {
+    /// All system calls are allowed.
+    None,
+    /// It is killed.
+    Kill,
+    /// The kernel logs the call and carries it out.
+    Log,
+    /// It gets the signal SIGSYS.
+    Trap,
+}
+
+impl SeccompChoice {
+    /// What the filter does, if there is one.
+    pub(crate) fn violation(self) -> Option<Violation> {
+        match self {
+            SeccompChoice::None => None,
+            SeccompChoice::Kill => Some(Violation::Kill),
+            SeccompChoice::Log => Some(Violation::Log),
+            SeccompChoice::Trap => Some(Violation::Trap),
+        }
+    }
+}
+
+/// When POSIX ACLs are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AclChoice {
+    /// They are not.
+    Never,
+    /// If the client supports them.
+    Auto,
+    /// Clients that do not support them are refused.
+    Always,
+}
+
+impl From<AclChoice> for NegotiationMode {
+    fn from(choice: AclChoice) -> NegotiationMode {
+        match choice {
+            AclChoice::Never => NegotiationMode::Never,
+            AclChoice::Auto => NegotiationMode::Auto,
+            AclChoice::Always => NegotiationMode::Always,
+        }
+    }
 }
 
 impl From<CacheChoice> for Cache {

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 
 /// Options whose effect is that of `serve fs` in any case, or that only select what virtiofsd prints.
-const WITHOUT_EFFECT: [&str; 21] = [
+const WITHOUT_EFFECT: [&str; 22] = [
     "-f",
     "-d",
     "--foreground",
@@ -23,6 +23,7 @@ const WITHOUT_EFFECT: [&str; 21] = [
     "-o no_writeback",
     "-o no_xattr",
     "-o no_allow_direct_io",
+    "-o no_security_label",
     "-o readdirplus",
     "-o log_level",
     "-o norace",
@@ -65,6 +66,13 @@ pub(super) fn translated(words: impl IntoIterator<Item = OsString>) -> Vec<OsStr
                 | "--log-level"
                 | "--rlimit-nofile"
                 | "--inode-file-handles"
+                | "--fd"
+                | "--socket"
+                | "--seccomp"
+                | "--uid-map"
+                | "--gid-map"
+                | "--translate-uid"
+                | "--translate-gid"
         );
         let value = match (given, takes) {
             (Some(value), _) => value,
@@ -89,7 +97,12 @@ impl Serve {
     fn set(&mut self, name: &str, value: OsString, text: &str) {
         match name {
             "--shared-dir" | "-o source" => self.folder = Some(value),
-            "--socket-path" => self.more.extend(["--socket".into(), value]),
+            "--socket-path" | "--socket" => self.more.extend(["--socket".into(), value]),
+            "--fd" | "--seccomp" | "--uid-map" | "--gid-map" | "--translate-uid"
+            | "--translate-gid" => self.more.extend([name.into(), value]),
+            "--print-capabilities" => self.more.push(name.into()),
+            "--posix-acl" if value.is_empty() => self.more.push(name.into()),
+            "-o posix_acl" => self.more.push("--posix-acl".into()),
             "--cache" | "-o cache" => {
                 let value = if value == "none" {
                     "never".into()
@@ -183,10 +196,20 @@ mod tests {
                 "-o source=/d,no_announce_submounts",
                 "serve fs /d --no-announce-submounts",
             ),
+            // As libvirt starts it.
+            (
+                "--fd=31 --shared-dir /d --cache always --sandbox chroot --posix-acl --uid-map :0:100000:65536:",
+                "serve fs /d --fd 31 --cache always --sandbox chroot --posix-acl --uid-map :0:100000:65536:",
+            ),
+            (
+                "--fd 31 -o source=/d,posix_acl,xattr --seccomp=log --posix-acl=auto --translate-gid=map:0:5:1",
+                "serve fs /d --fd 31 --posix-acl --xattr --seccomp log --posix-acl=auto --translate-gid map:0:5:1",
+            ),
+            ("--print-capabilities", "serve fs --print-capabilities"),
             // What is not known.
             (
-                "--shared-dir=/d --fd=3 -o modcaps=+sys_admin --thread-pool-size=x",
-                "serve fs /d --fd=3 -o modcaps=+sys_admin --threads x",
+                "--shared-dir=/d --tag=t -o modcaps=+sys_admin --thread-pool-size=x",
+                "serve fs /d --tag=t -o modcaps=+sys_admin --threads x",
             ),
         ] {
             let words = given.split_whitespace().map(OsString::from);

@@ -5,26 +5,43 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use iodyno_fileserver::front::{self, Stop};
-use iodyno_fileserver::fuse;
-use iodyno_fileserver::{FileServer, Policy, Settings};
+use iodyno_fileserver::sandbox::{self, Ended, Outside, Side};
+use iodyno_fileserver::{FileServer, Policy, Settings, fuse, seccomp};
 use iodyno_model::Diagnostic;
 use iodyno_serve::front::Listener;
 
 use super::serve::{NO_IO_URING, leave};
-use crate::args::{FuseTransport, SandboxChoice, ServeFsArgs};
+use crate::args::{AclChoice, FuseTransport, SandboxChoice, ServeFsArgs};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{Failure, chain, reason};
+use crate::notify::Manager;
+use crate::screen::write_out;
 use crate::signals::{self, Caught};
+
+/// What libvirt asks for: the features of its description of vhost-user back ends that are here.
+const CAPABILITIES: &str = r#"{
+  "type": "fs",
+  "features": [
+    "posix-acl-negotiation-mode",
+    "separate-options"
+  ]
+}
+"#;
 
 /// Serves a folder.
 pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failure> {
-    let cannot = |what: &str, error: &std::io::Error| {
-        Diagnostic::error(format!("cannot {what}: {}", reason(error)))
+    let Some(folder) = args.folder.as_ref().filter(|_| !args.print_capabilities) else {
+        write_out(CAPABILITIES)?;
+        return Ok(Exit::Fine);
     };
-    let SandboxChoice::None = args.sandbox;
-    let settings = Settings {
-        folder: args.folder.clone(),
+    let sandbox = match (args.sandbox, &args.mount) {
+        (Some(choice), _) => choice,
+        (None, None) => SandboxChoice::Namespace,
+        (None, Some(_)) => SandboxChoice::None,
+    };
+    let mut settings = Settings {
+        folder: folder.clone(),
         cache: args.cache.into(),
         read_only: args.readonly,
         xattr: args.xattr,
@@ -32,23 +49,17 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
         direct_io: args.allow_direct_io,
         submounts: !args.no_announce_submounts,
         handles: args.inode_file_handles.into(),
+        posix_acl: args.posix_acl.into(),
+        uids: args.translate_uid.clone(),
+        gids: args.translate_gid.clone(),
+        inside: None,
         delay: args.delay.into(),
     };
-    let mut faults = Vec::new();
-    if let (Some(threads), Policy::Inline | Policy::Pool(_)) = (args.threads, args.dispatch) {
-        let fault = format!(
-            "`--threads {threads}` has no meaning with `--dispatch {}`",
-            args.dispatch
-        );
-        let hint = "omit it: `inline` has no pool, and `pool:N` names its threads";
-        faults.push(Diagnostic::error(fault).hint(hint));
+    let mut faults = contradictions(args, sandbox);
+    if let Err(error) = settings.check() {
+        let what = format!("serve `{}`", folder.display());
+        faults.push(cannot(&what, &error));
     }
-    let server = FileServer::start(settings, args.dispatch, args.threads).map_err(|error| {
-        faults.push(cannot(
-            &format!("serve `{}`", args.folder.display()),
-            &error,
-        ));
-    });
     let mut listen = |path: &Path| {
         let listener = listener(path);
         listener
@@ -63,13 +74,42 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
             })
             .ok()
     };
-    let clients = args.socket.as_deref().and_then(&mut listen);
-    let readers = args.stats.as_deref().and_then(&mut listen);
-    let (Ok(server), true) = (server, faults.is_empty()) else {
+    let (socket, mut clients) = args.socket.as_deref().and_then(&mut listen).unzip();
+    let (told, readers) = args.stats.as_deref().and_then(&mut listen).unzip();
+    if let Some(number) = args.fd {
+        match inherited(number) {
+            Ok(listener) => clients = Some(listener),
+            Err(error) => {
+                let fault = cannot(&format!("accept clients on `--fd {number}`"), &error);
+                let hint = "give the number of a descriptor that is a Unix socket and listens";
+                faults.push(fault.hint(hint));
+            }
+        }
+    }
+    if !faults.is_empty() {
         return Err(Failure::input(faults));
-    };
+    }
+    let sockets = (socket, told);
+    let mut link = None;
+    if let (Some(clients), true) = (&clients, sandbox != SandboxChoice::None) {
+        match sandbox::split().map_err(|error| Failure::one(cannot("start a process", &error)))? {
+            Side::Outside(outside) => return wait(&outside, args, context),
+            Side::Inside(inside) => link = Some(inside),
+        }
+        // Their files are not those of the folder that have the same names.
+        std::mem::forget(sockets);
+        let maps = (args.uid_map.clone(), args.gid_map.clone());
+        let entered = sandbox::enter(sandbox.into(), folder, maps, clients);
+        settings.inside = Some(Arc::new(entered.map_err(not_entered)?));
+        sandbox::drop_capabilities(settings.handles)
+            .map_err(|error| Failure::one(cannot("give up capabilities", &error)))?;
+    }
+    let server = FileServer::start(settings, args.dispatch, args.threads).map_err(|error| {
+        let what = format!("serve `{}`", folder.display());
+        Failure::input(vec![cannot(&what, &error)])
+    })?;
     let mount = |path: &PathBuf| {
-        fuse::mount(path, &args.folder).map_err(|error| {
+        fuse::mount(path, folder).map_err(|error| {
             let what = format!("mount the folder on `{}`", path.display());
             Failure::input(vec![cannot(&what, &error)])
         })
@@ -77,26 +117,40 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
     let mounted = args.mount.as_ref().map(mount).transpose()?;
     let server = Arc::new(server);
     let stop = Stop::new().map_err(|error| Failure::one(cannot("create an eventfd", &error)))?;
-    let stopper = stop.clone();
+    // In a sandbox, the process outside tells it.
+    let manager = match link {
+        None => Manager::find(),
+        Some(_) => Manager::default(),
+    };
+    let (stopper, told) = (stop.clone(), manager.clone());
     let _watch = signals::watch(move |caught| match caught {
-        Caught::Stop(_) => stopper.stop(),
+        Caught::Stop(_) => {
+            told.stopping();
+            stopper.stop();
+        }
         Caught::Exit => leave(),
         Caught::Status => {}
     })
     .map_err(|error| Failure::one(cannot("watch for signals", &error)))?;
-    let mut _stats = None;
-    if let Some((socket, listener)) = readers {
-        _stats = Some(socket);
-        (front::tell(listener, &server, &stop))
-            .map_err(|error| Failure::one(cannot("start a thread", &error)))?;
+    let no_thread = |error: std::io::Error| Failure::one(cannot("start a thread", &error));
+    if let Some(link) = &link {
+        link.obey(stop.clone()).map_err(no_thread)?;
     }
-    let serving = |place: &Path| {
-        let (folder, place) = (args.folder.display(), place.display());
-        context.note(&format!("serving {folder} on {place}"));
-    };
+    if let Some(listener) = readers {
+        front::tell(listener, &server, &stop).map_err(no_thread)?;
+    }
+    if let Some(violation) = args.seccomp.violation() {
+        seccomp::restrict(violation, args.mount.is_some()).map_err(|error| {
+            let fault = cannot("restrict system calls", &error);
+            Failure::one(fault.hint("use `--seccomp none`"))
+        })?;
+    }
     let ended = match (&clients, mounted) {
-        (Some((_, clients)), _) => {
-            args.socket.iter().for_each(|path| serving(path));
+        (Some(clients), _) => {
+            match &link {
+                Some(link) => link.is_ready(),
+                None => serving(args, &manager, context),
+            }
             front::serve(clients, &server, &stop, |error| {
                 let text = format!("a client was disconnected: {}", chain(&error));
                 context.tell(&[Diagnostic::warning(text)]);
@@ -106,7 +160,7 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
             let how = (args.fuse_transport.into(), args.passthrough);
             fuse::serve(mounted, &server, how, &stop, |used| {
                 context.note(&format!("FUSE by {used}"));
-                args.mount.iter().for_each(|path| serving(path));
+                serving(args, &manager, context);
             })
         }
         (None, None) => Ok(()),
@@ -119,6 +173,135 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
         }],
     })?;
     Ok(Exit::Fine)
+}
+
+fn cannot(what: &str, error: &std::io::Error) -> Diagnostic {
+    Diagnostic::error(format!("cannot {what}: {}", reason(error)))
+}
+
+/// Options that have no meaning together.
+fn contradictions(args: &ServeFsArgs, sandbox: SandboxChoice) -> Vec<Diagnostic> {
+    let mut faults = Vec::new();
+    let mut fault = |text: String, hint: &str| faults.push(Diagnostic::error(text).hint(hint));
+    if let (Some(threads), Policy::Inline | Policy::Pool(_)) = (args.threads, args.dispatch) {
+        fault(
+            format!(
+                "`--threads {threads}` has no meaning with `--dispatch {}`",
+                args.dispatch
+            ),
+            "omit it: `inline` has no pool, and `pool:N` names its threads",
+        );
+    }
+    if args.mount.is_some() && sandbox != SandboxChoice::None {
+        fault(
+            "a server with `--mount` cannot be in a sandbox: it has to unmount the folder at its end".to_owned(),
+            "omit `--sandbox`, or serve a socket with `--socket`",
+        );
+    }
+    let root = rustix::process::geteuid().is_root();
+    if sandbox == SandboxChoice::Chroot && !root {
+        fault(
+            "`--sandbox chroot` needs root".to_owned(),
+            "use `--sandbox namespace`",
+        );
+    }
+    let maps = !args.uid_map.is_empty() || !args.gid_map.is_empty();
+    if maps && (root || sandbox != SandboxChoice::Namespace) {
+        fault(
+            "`--uid-map` and `--gid-map` are for users other than root, with `--sandbox namespace`"
+                .to_owned(),
+            "use `--translate-uid` and `--translate-gid`, which need no namespace",
+        );
+    }
+    let translated = !args.translate_uid.is_empty() || !args.translate_gid.is_empty();
+    if translated && args.posix_acl != AclChoice::Never {
+        fault(
+            "`--translate-uid` and `--translate-gid` cannot be combined with `--posix-acl`: the ids within ACLs are not translated".to_owned(),
+            "omit one of them",
+        );
+    }
+    faults
+}
+
+/// Tells the user and the service manager that requests are served.
+fn serving(args: &ServeFsArgs, manager: &Manager, context: &Context) {
+    let folder = (args.folder.as_deref()).unwrap_or(Path::new("")).display();
+    let place = match (args.socket.as_ref().or(args.mount.as_ref()), args.fd) {
+        (Some(path), _) => path.display().to_string(),
+        (None, number) => format!("descriptor {}", number.unwrap_or(-1)),
+    };
+    context.note(&format!("serving {folder} on {place}"));
+    manager.ready();
+}
+
+/// Waits for a server in a sandbox, from outside of it.
+fn wait(outside: &Outside, args: &ServeFsArgs, context: &Context) -> Result<Exit, Failure> {
+    let failed = |fault| Failure {
+        exit: Exit::WorkloadFailed,
+        faults: vec![fault],
+    };
+    let stop = outside
+        .stopper()
+        .map_err(|error| failed(cannot("copy a descriptor", &error)))?;
+    let manager = Manager::find();
+    let told = manager.clone();
+    let _watch = signals::watch(move |caught| match caught {
+        Caught::Stop(_) => {
+            told.stopping();
+            stop();
+        }
+        Caught::Exit => leave(),
+        Caught::Status => {}
+    })
+    .map_err(|error| failed(cannot("watch for signals", &error)))?;
+    let ready = outside.is_ready();
+    if ready {
+        serving(args, &manager, context);
+    }
+    let ended = outside
+        .wait()
+        .map_err(|error| failed(cannot("wait for the server", &error)))?;
+    match ended {
+        Ended::Exited(0) => Ok(Exit::Fine),
+        // It has told why, or could not: the process that maps ids says nothing.
+        Ended::Exited(code) if !ready && !args.uid_map.is_empty() | !args.gid_map.is_empty() => {
+            let fault = format!("the server in the sandbox ended (exit code {code})");
+            let hint = "if nothing else was said, newuidmap(1) or newgidmap(1) is missing or refused the map: see /etc/subuid and /etc/subgid";
+            Err(failed(Diagnostic::error(fault).hint(hint)))
+        }
+        Ended::Exited(code) => Ok([Exit::BadInput, Exit::Interrupted]
+            .into_iter()
+            .find(|exit| exit.code() == code)
+            .unwrap_or(Exit::WorkloadFailed)),
+        Ended::Killed(signal) => {
+            let fault = Diagnostic::error(format!(
+                "the server was killed by {}",
+                signals::name(signal)
+            ));
+            Err(failed(match signal {
+                signals::FILTERED => fault.hint(
+                    "a system call was made that the filter does not allow: `--seccomp log` has the kernel log it; please report it",
+                ),
+                _ => fault,
+            }))
+        }
+    }
+}
+
+/// The failure of a process that cannot enter its sandbox.
+fn not_entered(error: std::io::Error) -> Failure {
+    let fault = cannot("enter the sandbox", &error);
+    Failure::one(fault.hint(
+        "use `--sandbox chroot` as root, or `--sandbox none` in a container: others may forbid namespaces",
+    ))
+}
+
+/// A copy of an inherited socket that listens.
+fn inherited(number: i32) -> std::io::Result<UnixListener> {
+    let socket = UnixListener::from(iodyno_fileserver::inherited(number)?);
+    // Also that it is a Unix socket.
+    socket.local_addr()?;
+    Ok(socket)
 }
 
 /// A socket whose file is removed when the first of both is dropped, and a copy that accepts.

@@ -20,6 +20,7 @@ use crate::args::{FuseTransport, ServeArgs, ServeCommand, ServeMirrorArgs};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{Failure, chain, reason};
+use crate::notify::Manager;
 use crate::signals::{self, Caught};
 
 /// Ranges that a leg failed to read, of which each has a line; of further ones, those whose number is a power of two.
@@ -115,8 +116,13 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
         );
         context.tell(&[Diagnostic::warning(text)]);
     }
+    let manager = Manager::find();
+    let told = manager.clone();
     let _watch = signals::watch(move |caught| match caught {
-        Caught::Stop(_) => stopper.stop(),
+        Caught::Stop(_) => {
+            told.stopping();
+            stopper.stop();
+        }
         Caught::Exit => leave(),
         Caught::Status => {}
     })
@@ -150,6 +156,7 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
         ));
     }
     context.note(&format!("serving {}", served.join(" and ")));
+    manager.ready();
     let settings = queue::Settings {
         policy: args.policy,
         leg_timeout_ns: args.leg_timeout.0,

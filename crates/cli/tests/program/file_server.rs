@@ -6,13 +6,13 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
-use crate::harness::{Home, Running, fio, fuse_transports, skip, wait_for};
+use crate::harness::{Home, Running, alive, children, fio, fuse_transports, root, skip, wait_for};
 
 /// A server of the folder `shared`.
 fn serve(home: &Home, more: &[&str]) -> Running {
@@ -398,4 +398,259 @@ fn the_engine_virtiofs_verifies_what_every_policy_stored() {
         server.signal(Signal::TERM);
         server.done().succeeds();
     }
+}
+
+/// The process that serves requests, below the one that was started.
+fn worker(server: &Running) -> Pid {
+    let mut last = server.pid();
+    while let Some(child) = children(last).first() {
+        last = *child;
+    }
+    last
+}
+
+/// A line of the status of a process.
+fn status(of: Pid, name: &str) -> String {
+    let path = format!("/proc/{}/status", of.as_raw_nonzero());
+    let text = std::fs::read_to_string(path).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_server_in_a_sandbox_serves_and_sees_nothing_but_its_folder() {
+    if !root() {
+        return skip("sandboxes of all kinds need root");
+    }
+    for sandbox in ["namespace", "chroot"] {
+        let home = Home::new();
+        std::fs::create_dir(home.work().join("shared")).unwrap();
+        // Its name in the folder is that of the socket outside.
+        home.file("shared/s", "a file of the user\n");
+        let more = ["--sandbox", sandbox, "--stats", "t", "--inode-file-handles"];
+        let server = serve(&home, &[&more[..], &["prefer"]].concat());
+        let inner = worker(&server);
+        let seen = format!("/proc/{}/root", inner.as_raw_nonzero());
+        let folder = home.work().join("shared").metadata().unwrap();
+        let top = std::fs::metadata(&seen).unwrap();
+        assert_eq!((top.dev(), top.ino()), (folder.dev(), folder.ino()));
+        assert!(!Path::new(&seen).join("etc").exists());
+        assert_eq!(status(inner, "Seccomp:"), "2");
+        assert_eq!(status(inner, "NoNewPrivs:"), "1");
+        // CAP_SYS_ADMIN is the bit 21, CAP_CHOWN the bit 0.
+        let capabilities = u64::from_str_radix(&status(inner, "CapPrm:"), 16).unwrap();
+        assert_eq!(capabilities & (1 << 21 | 1), 1);
+        let network = |pid: Pid| {
+            std::fs::read_link(format!("/proc/{}/ns/net", pid.as_raw_nonzero())).unwrap()
+        };
+        let own = network(rustix::process::getpid());
+        assert_eq!(network(inner) != own, sandbox == "namespace");
+        let uri = format!("--uri=virtiofs://{}", home.work().join("s").display());
+        let job = [
+            "--name=t",
+            "--ioengine=virtiofs",
+            &uri,
+            "--directory=/",
+            "--rw=randrw",
+            "--bsrange=4k-128k",
+            "--blockalign=4k",
+            "--iodepth=16",
+            "--numjobs=2",
+            "--size=2m",
+            "--verify=crc32c",
+        ];
+        home.iodyno(&fio(&[], &job)).succeeds();
+        let mut text = String::new();
+        let mut told = UnixStream::connect(home.work().join("t")).unwrap();
+        told.read_to_string(&mut text).unwrap();
+        assert!(text.contains("\"WRITE\""), "{text}");
+        server.signal(Signal::TERM);
+        server.done().succeeds();
+        for socket in ["s", "t"] {
+            assert!(!home.work().join(socket).exists());
+        }
+        let kept = std::fs::read(home.work().join("shared/s")).unwrap();
+        assert_eq!(kept, b"a file of the user\n");
+    }
+}
+
+#[test]
+fn a_server_in_a_sandbox_that_is_killed_is_reported() {
+    if !root() {
+        return skip("a sandbox needs root or namespaces of users");
+    }
+    let home = Home::new();
+    let server = serve(&home, &[]);
+    rustix::process::kill_process(worker(&server), Signal::KILL).unwrap();
+    server.done().exits(4).tells("killed by SIGKILL");
+    assert!(!home.work().join("s").exists());
+    // And if the process outside is killed, that in the sandbox ends.
+    let server = serve(&home, &["--sandbox", "chroot"]);
+    let inner = worker(&server);
+    server.signal(Signal::KILL);
+    server.done();
+    wait_for("the end of the server", || (!alive(inner)).then_some(()));
+}
+
+#[test]
+fn a_sandbox_that_cannot_be_is_named() {
+    let home = Home::new();
+    for folder in ["shared", "mnt"] {
+        std::fs::create_dir(home.work().join(folder)).unwrap();
+    }
+    let serve = ["serve", "fs", "shared"];
+    for (more, why) in [
+        (
+            &["--mount", "mnt", "--sandbox", "chroot"][..],
+            "cannot be in a sandbox",
+        ),
+        (
+            &["--socket", "s", "--sandbox", "none", "--uid-map", ":0:1:1:"],
+            "`--uid-map` and `--gid-map`",
+        ),
+        (
+            &[
+                "--socket",
+                "s",
+                "--translate-uid",
+                "map:0:1:1",
+                "--posix-acl",
+            ],
+            "ids within ACLs",
+        ),
+        (
+            &["--socket", "s", "--translate-uid", "to:0:1:1"],
+            "Invalid ID map prefix to",
+        ),
+        (&["--fd", "77"], "`--fd 77`: Bad file descriptor"),
+    ] {
+        home.iodyno(&[&serve[..], more].concat())
+            .exits(2)
+            .tells(why);
+    }
+    assert!(!home.work().join("s").exists());
+}
+
+#[test]
+fn a_link_named_virtiofsd_serves_an_inherited_socket_as_libvirt_starts_it() {
+    let home = Home::new();
+    let link = home.work().join("virtiofsd");
+    symlink(env!("CARGO_BIN_EXE_iodyno"), &link).unwrap();
+    std::fs::create_dir(home.work().join("shared")).unwrap();
+    let printed = home.program(&link).arg("--print-capabilities").output();
+    let text = String::from_utf8(printed.unwrap().stdout).unwrap();
+    let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(told["type"], "fs");
+    let features = told["features"].as_array().unwrap();
+    assert!(features.contains(&"separate-options".into()));
+    // DEVICE_STATE is not offered.
+    assert!(!features.contains(&"migrate-precopy".into()));
+    let path = home.work().join("s");
+    let listener = UnixListener::bind(&path).unwrap();
+    let mut server = home.program(&link);
+    server.args(["--fd=0", "--shared-dir", "shared", "--cache", "never"]);
+    server.args(["--sandbox", if root() { "chroot" } else { "none" }]);
+    server.stdin(Stdio::from(std::os::fd::OwnedFd::from(listener)));
+    let server = Running::of(server);
+    server.wait_until_it_tells("serving shared on descriptor 0");
+    let uri = format!("--uri=virtiofs://{}", path.display());
+    let write = ["--rw=write", "--size=1m", "--filename=/new", "--name=t"];
+    let job = [&write[..], &["--ioengine=virtiofs", &uri]].concat();
+    home.iodyno(&fio(&[], &job)).succeeds();
+    let new = home.work().join("shared/new").metadata().unwrap();
+    assert_eq!(new.len(), 1 << 20);
+    server.signal(Signal::TERM);
+    server.done().succeeds();
+}
+
+#[test]
+fn the_service_manager_learns_when_a_server_is_ready_and_when_it_ends() {
+    let home = Home::new();
+    std::fs::create_dir(home.work().join("shared")).unwrap();
+    let manager = UnixDatagram::bind(home.work().join("notify")).unwrap();
+    let watchdog = std::time::Duration::from_secs(60);
+    manager.set_read_timeout(Some(watchdog)).unwrap();
+    let news = || {
+        let mut text = [0; 64];
+        let length = manager.recv(&mut text).unwrap();
+        String::from_utf8(text[..length].to_vec()).unwrap()
+    };
+    let sandboxes: &[&str] = match root() {
+        true => &["namespace", "chroot", "none"],
+        false => &["none"],
+    };
+    for sandbox in sandboxes {
+        let arguments = ["serve", "fs", "shared", "--socket", "s", "--sandbox"];
+        let mut server = home.command(&[&arguments[..], &[sandbox]].concat());
+        server.env("NOTIFY_SOCKET", home.work().join("notify"));
+        let server = Running::of(server);
+        assert_eq!(news(), "READY=1");
+        assert!(UnixStream::connect(home.work().join("s")).is_ok());
+        server.signal(Signal::TERM);
+        assert_eq!(news(), "STOPPING=1");
+        server.done().succeeds();
+    }
+}
+
+#[test]
+fn ids_are_translated_between_clients_and_the_host() {
+    if fuse_transports().is_empty() || !root() {
+        return skip("folders can be mounted by root only");
+    }
+    let home = Home::new();
+    let shared = home.work().join("shared");
+    std::fs::create_dir(&shared).unwrap();
+    // The user of the host has to have access.
+    std::fs::set_permissions(&shared, PermissionsExt::from_mode(0o777)).unwrap();
+    let more = ["--translate-uid", "map:0:4711:1", "--translate-gid"];
+    let server = mounted(&home, "device", &[&more[..], &["map:0:4712:1"]].concat());
+    let ids = |name: &str| {
+        let found = home.work().join(name).metadata().unwrap();
+        (found.uid(), found.gid())
+    };
+    std::fs::create_dir(home.work().join("mnt/new")).unwrap();
+    assert_eq!(ids("shared/new"), (4711, 4712));
+    assert_eq!(ids("mnt/new"), (0, 0));
+    ends(server, &home);
+}
+
+#[test]
+fn access_lists_of_clients_are_those_of_the_host() {
+    if fuse_transports().is_empty() || !root() {
+        return skip("folders can be mounted by root only");
+    }
+    let home = Home::new();
+    // Version 2; read and write for the owner, read for user 1234, nothing for the group, the mask, and nothing for others.
+    let entries: [(u16, u16, u32); 5] = [
+        (1, 6, u32::MAX),
+        (2, 4, 1234),
+        (4, 0, u32::MAX),
+        (16, 4, u32::MAX),
+        (32, 0, u32::MAX),
+    ];
+    let mut list = 2u32.to_le_bytes().to_vec();
+    for (tag, permissions, id) in entries {
+        list.extend(tag.to_le_bytes());
+        list.extend(permissions.to_le_bytes());
+        list.extend(id.to_le_bytes());
+    }
+    let name = "system.posix_acl_access";
+    let set = |path: &str| {
+        let path = home.work().join(path);
+        rustix::fs::setxattr(path, name, &list, rustix::fs::XattrFlags::empty())
+    };
+    home.file("own", "");
+    if set("own").is_err() {
+        return skip("this file system has no access lists");
+    }
+    let server = mounted(&home, "device", &["--posix-acl=always"]);
+    set("mnt/there").unwrap();
+    let mut found = [0; 64];
+    let length = rustix::fs::getxattr(home.work().join("shared/there"), name, &mut found);
+    assert_eq!(&found[..length.unwrap()], list);
+    ends(server, &home);
+    // Without the option they are neither read nor changed.
+    let server = mounted(&home, "device", &["--xattr"]);
+    assert!(set("mnt/there").is_err());
+    ends(server, &home);
 }
