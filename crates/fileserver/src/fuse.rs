@@ -21,6 +21,7 @@ use crate::front::Stop;
 use crate::passthrough::Passthrough;
 use crate::request::Head;
 use crate::server::{Client, FileServer, Lane, Request, prepare_thread};
+use crate::stats;
 
 /// Requests of a batch.
 const BATCH: usize = 64;
@@ -82,6 +83,10 @@ pub fn serve(
             "the kernel does not offer passthrough of files (Linux 6.9, CONFIG_FUSE_PASSTHROUGH)",
         ));
     }
+    server.uses(match session.used() {
+        Used::Device(_) => stats::Transport::Device,
+        Used::IoUring(_) => stats::Transport::IoUring,
+    });
     ready(session.used());
     let waited = stop.wait(session.ended());
     session.end()?;

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io;
 use std::num::NonZero;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ use crate::folder::{Answered, Begun, Exchange, Folder, Settings};
 use crate::policy::{Class, Dispatcher, Division, Estimates, HAND_OFF_NS, Policy, Situation};
 use crate::pool::{Job, Pool};
 use crate::request::{HEADER, Head, REPLY_HEADER, opcode};
-use crate::stats::{Stats, Worked};
+use crate::stats::{Stats, Transport, Worked};
 
 /// The client is told of replies within a batch after this many hand-offs: a notification costs about half of one.
 const TOLD_AFTER: u64 = 4;
@@ -35,6 +35,7 @@ pub struct FileServer {
     pool: Option<Pool>,
     estimates: Estimates,
     stats: Stats,
+    transport: OnceLock<Transport>,
     /// Processors that the server may use.
     cpus: usize,
     /// Queues whose thread is awake.
@@ -87,6 +88,7 @@ impl FileServer {
             pool,
             estimates: Estimates::new(measured.unwrap_or(HAND_OFF_NS), cpus),
             stats: Stats::default(),
+            transport: OnceLock::new(),
         })
     }
 
@@ -106,7 +108,14 @@ impl FileServer {
     /// What was counted since the start, as JSON.
     #[must_use]
     pub fn stats(&self) -> String {
-        (self.stats).json(self.policy, self.threads, &self.estimates)
+        let transport = self.transport.get().copied();
+        (self.stats).json(transport, self.policy, self.threads, &self.estimates)
+    }
+
+    /// How the requests of its clients come.
+    pub(crate) fn uses(&self, transport: Transport) {
+        // It is the same for all.
+        let _ = self.transport.set(transport);
     }
 
     /// A new client of this server. `submounts`: as of [`Folder::open`].

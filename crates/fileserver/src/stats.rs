@@ -53,12 +53,10 @@ impl Times {
             });
             at.map_or(0, |at| upper(at).min(most_ns))
         };
+        let total_ns = self.total_ns.load(Ordering::Relaxed);
         TimesSeen {
-            mean_ns: self
-                .total_ns
-                .load(Ordering::Relaxed)
-                .checked_div(count)
-                .unwrap_or(0),
+            total_ns,
+            mean_ns: total_ns.checked_div(count).unwrap_or(0),
             p50_ns: quantile(0.5),
             p90_ns: quantile(0.9),
             p99_ns: quantile(0.99),
@@ -94,6 +92,19 @@ struct OfOpcode {
     bytes: AtomicU64,
     queueing: Times,
     service: Times,
+}
+
+/// How requests come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// By the rings of a virtual machine monitor.
+    VhostUser,
+    /// By `/dev/fuse`.
+    Device,
+    /// By FUSE over io_uring.
+    #[serde(rename = "io_uring")]
+    IoUring,
 }
 
 /// What a server has counted since its start.
@@ -165,7 +176,13 @@ impl Stats {
 
     /// What was counted, as JSON.
     #[must_use]
-    pub fn json(&self, policy: Policy, threads: u16, estimates: &Estimates) -> String {
+    pub fn json(
+        &self,
+        transport: Option<Transport>,
+        policy: Policy,
+        threads: u16,
+        estimates: &Estimates,
+    ) -> String {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let opcodes = self.opcodes.iter().enumerate();
         let opcodes = opcodes.filter(|(_, of)| load(&of.count) > 0);
@@ -186,6 +203,7 @@ impl Stats {
         let sizes = batches.filter(|(_, count)| load(count) > 0);
         let seen = Seen {
             schema: 1,
+            transport,
             dispatch: policy.to_string(),
             threads,
             hand_off_ns: estimates.hand_off_ns(),
@@ -211,6 +229,7 @@ impl Stats {
 #[derive(Debug, Serialize)]
 struct Seen {
     schema: u32,
+    transport: Option<Transport>,
     dispatch: String,
     threads: u16,
     hand_off_ns: u64,
@@ -250,6 +269,7 @@ struct OpcodeSeen {
 
 #[derive(Debug, Serialize)]
 struct TimesSeen {
+    total_ns: u64,
     mean_ns: u64,
     p50_ns: u64,
     p90_ns: u64,
@@ -289,9 +309,12 @@ mod tests {
         }
         stats.batch(1);
         stats.batch(5);
-        let text = stats.json(Policy::Pool(16), 16, &Estimates::new(12_345, 2));
+        let estimates = Estimates::new(12_345, 2);
+        let text = stats.json(Some(Transport::IoUring), Policy::Pool(16), 16, &estimates);
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(json["dispatch"], "pool:16");
+        assert_eq!(json["transport"], "io_uring");
+        assert_eq!(json["opcodes"][0]["service"]["total_ns"], 5_050_000);
         assert_eq!(json["hand_off_ns"], 12_345);
         assert_eq!(
             (&json["requests"], &json["inline"]),

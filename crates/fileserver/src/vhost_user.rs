@@ -42,6 +42,7 @@ use crate::buffers::Buffers;
 use crate::folder::{Answered, Exchange, MOST_PARTS};
 use crate::request::{Head, WRITE_HEADER};
 use crate::server::{Client, FileServer, Lane, Request, prepare_thread};
+use crate::stats::Transport;
 
 /// Rings: one for requests that must not wait, and those of a client's processors.
 const MOST_RINGS: u64 = 17;
@@ -67,6 +68,7 @@ pub fn serve(
     stopping: Arc<AtomicBool>,
 ) -> io::Result<()> {
     let socket = stream.try_clone()?;
+    server.uses(Transport::VhostUser);
     let rings = (0..MOST_RINGS).map(|_| Ring::new().map(Arc::new));
     let device = Arc::new(Mutex::new(Device {
         client: Arc::new(server.client(true)?),

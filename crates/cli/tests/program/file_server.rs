@@ -464,6 +464,7 @@ fn a_server_in_a_sandbox_serves_and_sees_nothing_but_its_folder() {
         let mut told = UnixStream::connect(home.work().join("t")).unwrap();
         told.read_to_string(&mut text).unwrap();
         assert!(text.contains("\"WRITE\""), "{text}");
+        assert!(text.contains("\"transport\": \"vhost-user\""), "{text}");
         server.signal(Signal::TERM);
         server.done().succeeds();
         for socket in ["s", "t"] {
