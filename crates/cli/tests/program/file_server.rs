@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -654,4 +655,49 @@ fn access_lists_of_clients_are_those_of_the_host() {
     let server = mounted(&home, "device", &["--xattr"]);
     assert!(set("mnt/there").is_err());
     ends(server, &home);
+}
+
+#[test]
+fn a_server_without_root_is_confined_by_a_namespace_of_its_own_users() {
+    let home = Home::new();
+    let shared = home.work().join("shared");
+    std::fs::create_dir(&shared).unwrap();
+    let mut server = home.command(&["serve", "fs", "shared", "--socket", "s"]);
+    if root() {
+        home.open_to_all();
+        std::fs::set_permissions(&shared, PermissionsExt::from_mode(0o777)).unwrap();
+        server.uid(65534).gid(65534);
+    }
+    // Hosts may forbid namespaces of users, or this user to run the program.
+    let mut unshared = Command::new("unshare");
+    unshared.args(["--user", "--map-root-user", "--mount", "--pid", "--fork"]);
+    unshared.args(["mount", "-t", "proc", "proc", "/proc"]);
+    if root() {
+        unshared.uid(65534).gid(65534);
+    }
+    if !unshared.output().is_ok_and(|done| done.status.success()) {
+        return skip("this host does not allow namespaces of users");
+    }
+    // It may not be able to reach the program.
+    let mut asked = home.command(&["--version"]);
+    if root() {
+        asked.uid(65534).gid(65534);
+    }
+    if asked.output().is_err() {
+        return skip("the program cannot be run by another user");
+    }
+    let server = Running::of(server);
+    server.wait_until_it_tells("serving shared on s");
+    let uri = format!("--uri=virtiofs://{}", home.work().join("s").display());
+    let write = ["--rw=write", "--size=1m", "--filename=/new", "--name=t"];
+    let job = [&write[..], &["--ioengine=virtiofs", &uri]].concat();
+    home.iodyno(&fio(&[], &job)).succeeds();
+    let new = shared.join("new").metadata().unwrap();
+    assert_eq!(new.len(), 1 << 20);
+    // The client asked as root, which is the user of the server there.
+    assert_eq!(new.uid(), home.work().join("s").metadata().unwrap().uid());
+    assert_eq!(status(worker(&server), "Seccomp:"), "2");
+    server.signal(Signal::TERM);
+    server.done().succeeds();
+    assert!(!home.work().join("s").exists());
 }
