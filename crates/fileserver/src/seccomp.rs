@@ -1,7 +1,7 @@
 //! The system calls that a server may make: a filter of seccomp(2).
 //!
-//! It lists what requests need, and what starting and ending the threads that work them takes. What io_uring does for the server passes no
-//! filter; the server asks it for reads only.
+//! It lists what requests need, and what starting and ending the threads that work them takes. What io_uring does for a server passes no
+//! filter, so that it is allowed only to those that use it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -100,10 +100,6 @@ const ALLOWED: &[i64] = &[
     libc::SYS_sendto,
     libc::SYS_setsockopt,
     libc::SYS_shutdown,
-    // io_uring.
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
-    libc::SYS_io_uring_setup,
     // Memory.
     libc::SYS_brk,
     libc::SYS_madvise,
@@ -160,21 +156,35 @@ const OLDER: &[i64] = &[];
 /// What a server needs that mounts its folder: it unmounts it at the end, and tells the kernel of files that it passes through.
 const MOUNTED: &[i64] = &[libc::SYS_ioctl, libc::SYS_umount2];
 
+/// What a server needs that reads by io_uring, or gets requests by it.
+const IO_URING: &[i64] = &[
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_io_uring_setup,
+];
+
+/// What not every server needs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Its folder is mounted.
+    pub mounted: bool,
+    /// It uses io_uring.
+    pub io_uring: bool,
+}
+
 /// Restricts all threads of this process, and those that they start, to the system calls of a server. It cannot be undone.
 ///
 /// # Errors
 /// The kernel has no filters, or this architecture is not known.
-pub fn restrict(violation: Violation, mounted: bool) -> io::Result<()> {
+pub fn restrict(violation: Violation, needs: Needs) -> io::Result<()> {
     let action = match violation {
         Violation::Kill => SeccompAction::KillProcess,
         Violation::Log => SeccompAction::Log,
         Violation::Trap => SeccompAction::Trap,
     };
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(io::Error::other)?;
-    let more = match mounted {
-        true => MOUNTED,
-        false => &[],
-    };
+    let more = [(needs.mounted, MOUNTED), (needs.io_uring, IO_URING)];
+    let more = (more.iter().filter(|(needed, _)| *needed)).flat_map(|(_, calls)| *calls);
     let calls = ALLOWED.iter().chain(OLDER).chain(more);
     let rules: BTreeMap<i64, Vec<_>> = calls.map(|call| (*call, Vec::new())).collect();
     let filter = SeccompFilter::new(rules, action, SeccompAction::Allow, arch);

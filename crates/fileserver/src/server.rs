@@ -112,6 +112,13 @@ impl FileServer {
         (self.stats).json(transport, self.policy, self.threads, &self.estimates)
     }
 
+    /// Whether it lets the kernel transfer direct reads by io_uring, where a client asks for them.
+    #[must_use]
+    pub fn transfers(&self) -> bool {
+        let settings = &self.settings;
+        self.policy == Policy::Adaptive && settings.delay.is_zero() && settings.direct_io
+    }
+
     /// How the requests of its clients come.
     pub(crate) fn uses(&self, transport: Transport) {
         // It is the same for all.

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 
-use iodyno_fileserver::seccomp::{Violation, restrict};
+use iodyno_fileserver::seccomp::{Needs, Violation, restrict};
 
 /// Names the kind of a process that restricts itself.
 const KIND: &str = "IODYNO_TEST_FILTER";
@@ -31,7 +31,7 @@ fn a_call_that_is_not_allowed_ends_the_process() {
             return;
         }
     };
-    restrict(violation, false).unwrap();
+    restrict(violation, Needs::default()).unwrap();
     // Files can be opened, and threads be started.
     File::open("/").unwrap();
     std::thread::spawn(|| File::open("/").unwrap())

@@ -140,7 +140,12 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
         front::tell(listener, &server, &stop).map_err(no_thread)?;
     }
     if let Some(violation) = args.seccomp.violation() {
-        seccomp::restrict(violation, args.mount.is_some()).map_err(|error| {
+        let mounted = args.mount.is_some();
+        let needs = seccomp::Needs {
+            mounted,
+            io_uring: mounted || server.transfers(),
+        };
+        seccomp::restrict(violation, needs).map_err(|error| {
             let fault = cannot("restrict system calls", &error);
             Failure::one(fault.hint("use `--seccomp none`"))
         })?;
