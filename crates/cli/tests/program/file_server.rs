@@ -701,3 +701,38 @@ fn a_server_without_root_is_confined_by_a_namespace_of_its_own_users() {
     server.done().succeeds();
     assert!(!home.work().join("s").exists());
 }
+
+#[test]
+fn direct_reads_pass_the_filter_whether_or_not_the_kernel_transfers_them() {
+    for more in [&[][..], &["--allow-direct-io"]] {
+        let home = Home::new();
+        let sandbox = if root() { "namespace" } else { "none" };
+        let server = serve(
+            &home,
+            &[more, &["--sandbox", sandbox, "--stats", "t"]].concat(),
+        );
+        let uri = format!("--uri=virtiofs://{}", home.work().join("s").display());
+        let job = [
+            "--name=t",
+            "--ioengine=virtiofs",
+            &uri,
+            "--filename=/f",
+            "--rw=randread",
+            "--bs=4k",
+            "--direct=1",
+            "--iodepth=16",
+            "--size=4m",
+        ];
+        home.iodyno(&fio(&[], &job)).succeeds();
+        let mut text = String::new();
+        let mut told = UnixStream::connect(home.work().join("t")).unwrap();
+        told.read_to_string(&mut text).unwrap();
+        let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+        // File systems in memory have direct I/O that is worked inline.
+        if more.is_empty() {
+            assert_eq!(told["transferred"], 0);
+        }
+        server.signal(Signal::TERM);
+        server.done().succeeds();
+    }
+}
