@@ -124,6 +124,12 @@ pub enum Event {
         /// Which.
         leg: usize,
     },
+    /// A leg became shorter than the mirror: nobody knows what it has lost. Unless it is the last one in sync, it is dropped, and
+    /// copied to completely when it is taken back.
+    Shortened {
+        /// Which.
+        leg: usize,
+    },
     /// Some time has passed. Regions that were not written between two ticks are cleaned.
     Tick,
     /// Bytes that may be copied for resyncing in addition.
@@ -247,11 +253,51 @@ pub enum Order {
     Stopped,
 }
 
+/// Why a leg was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// It failed an op.
+    Failed(Failure),
+    /// It does not answer.
+    Silent,
+    /// It became shorter than the mirror.
+    Short,
+}
+
+/// A write or flush that a leg failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failure {
+    /// What it was.
+    pub change: Change,
+    /// Its error.
+    pub error: Errno,
+}
+
+/// What an op changes on a leg.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// It writes data of a client.
+    Write,
+    /// It copies data from another leg.
+    Copy,
+    /// It writes a block of the write-intent log.
+    Log,
+    /// It writes a copy of the superblock.
+    Superblock,
+    /// It makes writes durable.
+    Flush,
+}
+
 /// What the operator should know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notice {
-    /// A leg failed and is behind now.
-    Dropped(usize),
+    /// A leg is behind now.
+    Dropped {
+        /// The leg.
+        leg: usize,
+        /// Why.
+        cause: Cause,
+    },
     /// A leg was removed from the mirror.
     Removed(usize),
     /// A leg has been copied to and is in sync.
@@ -380,6 +426,21 @@ enum Work {
     },
 }
 
+impl Work {
+    /// What its ops in flight change; `None`: they read.
+    fn change(&self) -> Option<Change> {
+        match self {
+            Work::Read { .. } => None,
+            Work::Write { .. } => Some(Change::Write),
+            Work::Flush { .. } => Some(Change::Flush),
+            Work::Copy { writing, .. } => writing.then_some(Change::Copy),
+            Work::Log { .. } => Some(Change::Log),
+            Work::Record { .. } => Some(Change::Superblock),
+            Work::Scrub { repairing, .. } => repairing.then_some(Change::Copy),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Task {
     work: Work,
@@ -409,6 +470,8 @@ struct Leg {
     promoted: bool,
     /// Copy of the superblock that is written first, so that the other one stays valid.
     first_copy: usize,
+    /// The last write or flush that it failed.
+    failure: Option<Failure>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -535,6 +598,7 @@ impl Mirror {
                 flushing: false,
                 promoted: false,
                 first_copy: 1 - valid[leg],
+                failure: None,
             })
             .collect();
         let log = logs.iter().map(|block| {
@@ -643,7 +707,8 @@ impl Mirror {
                 error,
             } => self.request(request, LegSet::one(leg), error, choose, orders),
             Event::Done { op, result } => self.done(op, result, choose, orders),
-            Event::Lost { leg } => self.drop_others(LegSet::one(leg), orders),
+            Event::Lost { leg } => self.drop_other(leg, Cause::Silent, orders),
+            Event::Shortened { leg } => self.shortened(leg, orders),
             Event::Tick => self.tick(orders),
             Event::Credit(bytes) => self.credit = self.credit.saturating_add(bytes),
             Event::Add { id, uuid } => self.add(id, uuid, orders),
@@ -830,11 +895,16 @@ impl Mirror {
             return;
         };
         self.free_ops.push(op.slot);
-        let fan = &mut self.task(task).fan;
+        let Task { work, fan } = self.tasks[task as usize].as_mut().expect("task in use");
         fan.pending.remove(leg);
         match result {
             Ok(()) => fan.ok.add(leg),
-            Err(errno) => fan.error = errno,
+            Err(error) => {
+                fan.error = error;
+                if let Some(change) = work.change() {
+                    self.legs[leg].failure = Some(Failure { change, error });
+                }
+            }
         }
         if fan.pending.is_empty() {
             let fan = std::mem::take(fan);
@@ -890,12 +960,17 @@ impl Mirror {
             return false;
         }
         for leg in fan.issued.without(fan.ok).and(self.online()).iter() {
-            self.drop_leg(leg, orders);
+            self.drop_leg(leg, self.failed(leg), orders);
         }
         true
     }
 
-    fn drop_leg(&mut self, leg: usize, orders: &mut Vec<Order>) {
+    /// The cause if a leg is dropped because of a write or flush that it failed just now.
+    fn failed(&self, leg: usize) -> Cause {
+        Cause::Failed(self.legs[leg].failure.expect("it failed"))
+    }
+
+    fn drop_leg(&mut self, leg: usize, cause: Cause, orders: &mut Vec<Order>) {
         let length = self.assembly.geometry.length;
         let one = &mut self.legs[leg];
         one.online = false;
@@ -904,8 +979,21 @@ impl Mirror {
             one.state = LegState::Behind { copied: length };
         }
         self.version += 1;
-        orders.push(Order::Notice(Notice::Dropped(leg)));
+        orders.push(Order::Notice(Notice::Dropped { leg, cause }));
         self.give_up(leg);
+    }
+
+    /// A leg became shorter.
+    fn shortened(&mut self, leg: usize, orders: &mut Vec<Order>) {
+        self.drop_other(leg, Cause::Short, orders);
+        let Some(one) = self.legs.get_mut(leg) else {
+            return;
+        };
+        let nothing = LegState::Behind { copied: 0 };
+        if !one.online && !one.removed && one.state != nothing {
+            (one.state, one.copied) = (nothing, 0);
+            self.version += 1;
+        }
     }
 
     // ---- Changes of the legs ----
@@ -938,6 +1026,7 @@ impl Mirror {
             flushing: false,
             promoted: false,
             first_copy: 0,
+            failure: None,
         });
         self.bring_online(self.legs.len() - 1);
         self.ack(id, orders);
@@ -1032,13 +1121,18 @@ impl Mirror {
         }
     }
 
-    /// Drops these legs, except the last leg in sync. That one is waited for: a write of it that was given up could overwrite
+    /// Drops these legs, which failed a write or flush, except the last leg in sync. That one is waited for: a write of it that was given up could overwrite
     /// a later one.
     fn drop_others(&mut self, legs: LegSet, orders: &mut Vec<Order>) {
-        for leg in legs.and(self.online()).iter() {
-            if !self.in_sync().without(LegSet::one(leg)).is_empty() {
-                self.drop_leg(leg, orders);
-            }
+        for leg in legs.iter() {
+            self.drop_other(leg, self.failed(leg), orders);
+        }
+    }
+
+    fn drop_other(&mut self, leg: usize, cause: Cause, orders: &mut Vec<Order>) {
+        let others = self.in_sync().without(LegSet::one(leg));
+        if self.online().has(leg) && !others.is_empty() {
+            self.drop_leg(leg, cause, orders);
         }
     }
 
@@ -1396,7 +1490,7 @@ impl Mirror {
             return;
         }
         if !fan.ok.has(leg) {
-            return self.drop_leg(leg, orders);
+            return self.drop_leg(leg, self.failed(leg), orders);
         }
         let whole = bytes == self.assembly.geometry.length;
         let copied = self.to_copy + self.stuck == 0 && self.copies == 0;

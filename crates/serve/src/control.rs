@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use iodyno_mirror::core::{Errno, Notice};
+use iodyno_mirror::core::{Cause, Change, Errno, Failure, Notice};
 use iodyno_mirror::superblock::{Geometry, LegState};
 use iodyno_model::Diagnostic;
 use iodyno_target::layers::socket_name;
@@ -638,11 +638,32 @@ fn other(doing: &str, what: &Path, errno: Errno) -> Refused {
     fault(format!("cannot {doing} `{}`: {error}", what.display()))
 }
 
+/// Why a leg was dropped.
+fn reason(cause: Cause) -> String {
+    let Failure { change, error } = match cause {
+        Cause::Failed(failure) => failure,
+        Cause::Silent => return "it does not answer".to_owned(),
+        Cause::Short => return "it became shorter: all of it has to be copied".to_owned(),
+    };
+    let doing = match change {
+        Change::Write => "write data",
+        Change::Copy => "write data that were copied from another leg",
+        Change::Log => "write the write-intent log",
+        Change::Superblock => "write the superblock",
+        Change::Flush => "flush",
+    };
+    format!("cannot {doing}: {}", io::Error::from_raw_os_error(error))
+}
+
 /// A notice of a running mirror, in one line.
 pub fn described(notice: Notice, names: &[String]) -> String {
     let range = |offset: u64, length: u32| format!("{length} bytes at byte {offset}");
     match notice {
-        Notice::Dropped(leg) => format!("warning: {} failed and is behind: it gets no more I/O until `iodyno mirror add` takes it back, or `replace` replaces it", names[leg]),
+        Notice::Dropped { leg, cause } => format!(
+            "warning: {} failed and is behind ({}): it gets no more I/O until `iodyno mirror add` takes it back, or `replace` replaces it",
+            names[leg],
+            reason(cause)
+        ),
         Notice::Removed(leg) => format!("{} was removed", names[leg]),
         Notice::InSync(leg) => format!("{} is in sync", names[leg]),
         Notice::Repaired { leg, offset, length } => {

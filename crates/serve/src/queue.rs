@@ -14,7 +14,8 @@
 //! - FUA is a write with RWF_DSYNC; of a hole, fdatasync of the leg follows.
 //! - At most as many commands are issued to a leg as it has places, which all queues share ([`Board`]). Flushes, superblocks, the log and
 //!   repetitions need none.
-//! - A leg that is a file is not written while it is shorter than the mirror: the op fails.
+//! - A leg that is a file is not written while it is shorter than the mirror: the op fails. Such a leg, and one that returns less than
+//!   was read, is reported to the mirror as shortened before the op ends.
 //! - A leg is taken back only when no queue has a command in flight on it.
 //! - Nothing is allocated for a request: it brings its buffer and gets it back with the reply, and lists are used again. Channels have a
 //!   fixed capacity; fronts limit what they have in flight, so that replies never wait.
@@ -285,6 +286,8 @@ enum Message {
     Ask(Ask),
     /// A leg does not answer to a queue.
     Silent(usize),
+    /// A queue found that a leg became shorter.
+    Shortened(usize),
     Stop,
 }
 
@@ -445,6 +448,11 @@ impl Handle {
     /// Reports that a leg does not answer to a queue.
     pub(crate) fn silent(&self, leg: usize) {
         self.send(Message::Silent(leg));
+    }
+
+    /// Reports that a leg became shorter.
+    pub(crate) fn shortened(&self, leg: usize) {
+        self.send(Message::Shortened(leg));
     }
 
     fn send(&self, message: Message) {
@@ -934,6 +942,7 @@ impl<'a> Server<'a> {
                         self.events.push_back(Event::Lost { leg });
                     }
                 }
+                Message::Shortened(leg) => self.events.push_back(Event::Shortened { leg }),
             }
         }
     }
@@ -1050,7 +1059,7 @@ impl<'a> Server<'a> {
     fn noticed(&mut self, notice: Notice) {
         (self.notice)(notice, &self.names);
         match notice {
-            Notice::Dropped(leg) => {
+            Notice::Dropped { leg, .. } => {
                 self.forget(leg);
                 self.shared.rouse_all();
             }
@@ -1439,6 +1448,7 @@ impl<'a> Server<'a> {
             ended: None,
         });
         if kind != KernelKind::Read && self.is_short(leg) {
+            self.events.push_back(Event::Shortened { leg });
             self.ended(slot, Err(EIO), now);
             return true;
         }
@@ -1524,8 +1534,13 @@ impl<'a> Server<'a> {
         let result = match whole {
             true => Ok(()),
             false if completion.result < 0 => Err(-completion.result),
-            // The leg became shorter.
-            false => Err(EIO),
+            false => {
+                if flight.kind == KernelKind::Read {
+                    let leg = flight.leg;
+                    self.events.push_back(Event::Shortened { leg });
+                }
+                Err(EIO)
+            }
         };
         if result.is_ok() && flight.kind == KernelKind::Trim && flight.fua {
             (flight.kind, flight.fua) = (KernelKind::Fdatasync, false);

@@ -560,8 +560,11 @@ impl Reader {
         let error = match completion.result {
             _ if flight.done == flight.length => None,
             result if result < 0 => Some(-result),
-            // The leg became shorter.
-            _ => Some(5),
+            _ => {
+                // Before its reads are handed over.
+                self.handle.shortened(flight.leg);
+                Some(5)
+            }
         };
         let mut at = 0;
         let mut reads = flight.reads;

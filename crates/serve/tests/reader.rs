@@ -278,7 +278,7 @@ fn what_a_queue_cannot_read_is_read_from_another_leg_and_a_short_leg_is_dropped(
             let notices = served.notices.lock().unwrap();
             notices
                 .iter()
-                .any(|notice| matches!(notice, Notice::Dropped(1)))
+                .any(|notice| matches!(notice, Notice::Dropped { leg: 1, .. }))
         };
         while !is_dropped() {
             std::thread::yield_now();

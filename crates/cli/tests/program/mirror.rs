@@ -11,6 +11,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::process::Signal;
 
 use crate::harness::{Home, root, skip, wait_for};
+use crate::mirror_ext4::Loop;
 use crate::nbd::{FUA, MIB, client, kills, leg, mirror, noise, serve, stop};
 
 /// The data of a leg.
@@ -368,10 +369,80 @@ fn a_leg_whose_file_was_made_shorter_is_dropped_and_its_content_read_from_anothe
             assert!(client.read(offset, 64 << 10) == bytes[at..at + (64 << 10)]);
         }
     }
-    running.wait_until_it_tells("failed and is behind");
+    running.wait_until_it_tells("failed and is behind (it became shorter");
     stop(running);
     assert_eq!(paths[0].metadata().unwrap().len(), 4 * MIB);
     assert!(data(&paths[1]) == bytes);
+}
+
+#[test]
+fn a_leg_that_became_shorter_and_longer_again_is_copied_to_completely() {
+    for found_by_a_write in [true, false] {
+        let home = Home::new();
+        let paths = ["a", "b"].map(|name| leg(&home, name, 9));
+        mirror(&home, &["create", "a", "b"]).succeeds();
+        let running = serve(&home, &["a", "b"], &["--policy", "round-robin"]);
+        let mut client = client(&home);
+        let mut bytes = noise(5, 8 * MIB as usize);
+        client.write(0, &bytes);
+        client.flush();
+        let file = OpenOptions::new().write(true).open(&paths[0]).unwrap();
+        file.set_len(4 * MIB).unwrap();
+        if found_by_a_write {
+            bytes[..4096].copy_from_slice(&noise(6, 4096));
+            client.write(0, &bytes[..4096]);
+        } else {
+            // Each leg has a turn.
+            for _ in 0..2 {
+                assert!(client.read(7 * MIB, 4096) == bytes[7 << 20..][..4096]);
+            }
+        }
+        running.wait_until_it_tells("`a` failed and is behind (it became shorter");
+        mirror(&home, &["add", "--leg", "b", "a"]).exits(2);
+        file.set_len(9 * MIB).unwrap();
+        mirror(&home, &["add", "--leg", "b", "a"]).prints("was taken back");
+        running.wait_until_it_tells("`a` is in sync");
+        stop(running);
+        for path in &paths {
+            assert!(data(path) == bytes, "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn what_a_leg_fails_to_read_is_read_from_another_one_and_rewritten() {
+    let home = Home::new();
+    let paths = ["a", "b"].map(|name| leg(&home, name, 9));
+    let Some(device) = Loop::on(&paths[0]) else {
+        return skip("a device that fails reads needs root, losetup and loop devices");
+    };
+    let created = ["create", &device.0, "b", "--destroy", &device.0];
+    mirror(&home, &created).succeeds();
+    let running = serve(&home, &[&device.0, "b"], &["--policy", "round-robin"]);
+    let mut client = client(&home);
+    let bytes = noise(5, 8 * MIB as usize);
+    client.write(0, &bytes);
+    client.flush();
+    // A loop device fails reads beyond the end of its file, until they are written.
+    let length = 64 << 10;
+    let offset = 8 * MIB - length;
+    let file = OpenOptions::new().write(true).open(&paths[0]).unwrap();
+    file.set_len(9 * MIB - length).unwrap();
+    // Each leg has a turn.
+    for _ in 0..2 {
+        assert!(client.read(offset, length as usize) == bytes[offset as usize..]);
+    }
+    running.wait_until_it_tells(&format!(
+        "`{}` failed to read {length} bytes at byte {offset} and was rewritten",
+        device.0
+    ));
+    let status = mirror(&home, &["status", &device.0, "b"]).exits(0);
+    assert!(!status.stdout.contains("behind"), "{status:?}");
+    stop(running);
+    drop(device);
+    for path in &paths {
+        assert!(data(path) == bytes, "{}", path.display());
+    }
 }
 
 #[test]
@@ -434,6 +505,9 @@ fn a_leg_on_a_full_disk_is_dropped_and_copied_to_later() {
     for (number, part) in bytes.chunks(MIB as usize).enumerate() {
         first.write(number as u64 * MIB, part);
     }
+    running.wait_until_it_tells(
+        "`small/b` failed and is behind (cannot write data: No space left on device",
+    );
     // The drop is durable before the acknowledgement.
     running.signal(Signal::KILL);
     running.done();
@@ -486,7 +560,7 @@ fn a_leg_that_hangs_is_dropped_and_taken_back_when_it_works_again() {
     let bytes = noise(2, 8 * MIB as usize);
     client.write(0, &bytes);
     client.flush();
-    running.wait_until_it_tells("`frozen/b` failed and is behind");
+    running.wait_until_it_tells("`frozen/b` failed and is behind (it does not answer)");
     assert!(client.read(0, bytes.len()) == bytes);
     let add = || mirror(&home, &["add", "--leg", "a", "frozen/b"]);
     add().exits(2).tells("has not returned all requests");

@@ -18,10 +18,10 @@ fn run(words: &[&str]) -> Option<String> {
 }
 
 /// A loop device, detached when it is dropped.
-struct Loop(String);
+pub(crate) struct Loop(pub(crate) String);
 
 impl Loop {
-    fn on(file: &Path) -> Option<Loop> {
+    pub(crate) fn on(file: &Path) -> Option<Loop> {
         let file = file.to_str().unwrap();
         run(&["losetup", "--find", "--show", "--direct-io=on", file]).map(Loop)
     }
