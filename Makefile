@@ -8,7 +8,7 @@ MDBOOK := 0.5.4
 PREFIX := /usr/local
 LINKS := $(PREFIX)/libexec/iodyno
 
-.PHONY: help build install install-links guest-kernel guest-zfs demo test test-long check deny static book bench
+.PHONY: help build install install-links guest-kernel guest-zfs demo test test-long interleavings check deny static book bench
 
 help:
 	@echo "make build       build $(IODYNO)"
@@ -23,6 +23,7 @@ help:
 	@echo "make check       run all checks of .ci/run: formatting, lints, dependencies, all tests"
 	@echo "make deny        check licences, sources and duplicates of dependencies"
 	@echo "make static      build one file for any Linux guest, in $(TARGET)/$(STATIC)/release"
+	@echo "make interleavings  check what threads of a mirror share without locks, by loom (a part of test-long)"
 	@echo "make book        build the documentation as a book, in $(TARGET)/book"
 	@echo "make bench       measure the cost of statistics, storing, judging and of an op; compare with fio, pebble and"
 	@echo "                 sysbench where they are installed (FIO=PATH, PEBBLE=PATH, SYSBENCH=PATH select them)"
@@ -61,6 +62,10 @@ test:
 
 test-long:
 	@.ci/test-long --locked
+
+# What threads of a mirror share without locks, checked by loom.
+interleavings:
+	@RUSTFLAGS="$(RUSTFLAGS) --cfg loom" cargo test --locked -p iodyno-mirror --lib interleavings
 
 check:
 	@.ci/run

@@ -12,15 +12,23 @@
 //! - *Places.* At most [`QueueSettings::active`](crate::QueueSettings) commands of all queues together are issued to a leg. Who ends a
 //!   command while other queues wait passes its place on to the next of them, in turn, and wakes it. A place is never free while a queue
 //!   waits.
+//! - *Wake-ups.* What was put somewhere before [`Alarm::raise`] is seen by the thread of the mirror when it looks after [`Alarm::listen`], or
+//!   the thread is woken after that.
+//!
+//! `shared/interleavings.rs` checks these with the interleavings of few preemptions and all values that the orderings permit to be read (`make interleavings`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence, yield_now};
 
 use crate::superblock::{Geometry, MOST_LEGS};
 use crate::{LegQueue, LegSet, LegView};
 
 /// Queues of a mirror at most, with that of the state machine.
 pub const MOST_QUEUES: usize = 64;
+
+/// Legs of a board. A checker of interleavings needs one, and its time grows with them.
+const LEGS: usize = if cfg!(all(test, loom)) { 1 } else { MOST_LEGS };
 
 /// The mirror was halted, or stops: no read begins any more.
 const CLOSED: u32 = 1 << 31;
@@ -107,6 +115,35 @@ fn word(legs: LegSet, closed: bool) -> u32 {
     u32::from(legs.bits()) | if closed { CLOSED } else { 0 }
 }
 
+/// Spares wake-ups of a thread that looks in any case. The thread listens, then looks at what may have come, and waits; it mutes the alarm
+/// when it has been woken, until it listens again.
+#[derive(Debug)]
+pub struct Alarm(AtomicBool);
+
+impl Default for Alarm {
+    fn default() -> Alarm {
+        Alarm(AtomicBool::new(false))
+    }
+}
+
+impl Alarm {
+    /// There is something to look at. Returns whether the thread has to be woken.
+    pub fn raise(&self) -> bool {
+        !self.0.swap(true, Ordering::AcqRel)
+    }
+
+    /// Of the thread: what is put anywhere after the thread has looked there wakes it.
+    pub fn listen(&self) {
+        self.0.swap(false, Ordering::AcqRel);
+    }
+
+    /// Of the thread: it does not have to be woken.
+    pub fn mute(&self) {
+        // With a store, the thread would not see what was put before the raises that it overwrites.
+        self.0.swap(true, Ordering::AcqRel);
+    }
+}
+
 /// Places and counters of all legs, for the policies of all queues.
 #[derive(Debug)]
 pub struct Board {
@@ -152,7 +189,7 @@ impl Board {
         };
         Board {
             active,
-            legs: (0..MOST_LEGS).map(leg).collect(),
+            legs: (0..LEGS).map(leg).collect(),
         }
     }
 
@@ -176,7 +213,8 @@ impl Board {
         if one.waiting.fetch_or(bit, Ordering::SeqCst) & bit == 0 {
             asked.fetch_add(1, Ordering::Relaxed);
         }
-        // A place may have become free before the bit was seen.
+        // A place may have become free before the bit was seen: the other side is in `give_back`.
+        fence(Ordering::SeqCst);
         if !self.take_free(leg) {
             return self.take_granted(queue, leg);
         }
@@ -221,6 +259,7 @@ impl Board {
             }
             one.taken.fetch_sub(1, Ordering::SeqCst);
             // A queue may have begun to wait before the place was free.
+            fence(Ordering::SeqCst);
             if one.waiting.load(Ordering::SeqCst) == 0 || !self.take_free(leg) {
                 return None;
             }
@@ -238,7 +277,7 @@ impl Board {
             while asked.load(Ordering::Relaxed) > 0 {
                 if !self.take_granted(queue, leg) {
                     // Another thread has taken the bit and passes on its place now.
-                    std::thread::yield_now();
+                    yield_now();
                 } else if let Some(next) = self.give_back(queue, leg) {
                     wake(next);
                 }
@@ -400,5 +439,21 @@ impl Costs {
     }
 }
 
-#[cfg(test)]
+/// Atomics, or those of the checker.
+mod atomics {
+    #[cfg(all(test, loom))]
+    pub(super) use loom::{
+        sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
+        thread::yield_now,
+    };
+    #[cfg(not(all(test, loom)))]
+    pub(super) use std::{
+        sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
+        thread::yield_now,
+    };
+}
+
+#[cfg(all(test, loom))]
+mod interleavings;
+#[cfg(all(test, not(loom)))]
 mod tests;

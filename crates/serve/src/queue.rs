@@ -42,7 +42,7 @@ use iodyno_mirror::core::{
     Access, Buffer, Choose, Errno, Event, Mirror, Notice, Op, OpId, OpKind, Order,
     Request as MirrorRequest,
 };
-use iodyno_mirror::shared::{Board, MOST_QUEUES, Published};
+use iodyno_mirror::shared::{Alarm, Board, MOST_QUEUES, Published};
 use iodyno_mirror::superblock::{DATA, Geometry, Member};
 use iodyno_mirror::{
     LegQueue, LegSet, LegView, PolicyKind, QueueSettings, ReadPolicy, ReadRequest, Transfer,
@@ -300,6 +300,8 @@ pub(crate) struct Queues {
     /// Changes of the table so far.
     generation: AtomicU32,
     table: Mutex<Table>,
+    /// Whether the thread of the mirror has to be woken for a message.
+    alarm: Alarm,
     /// The event that wakes each queue.
     wakes: Vec<Arc<OwnedFd>>,
     /// Queues that no thread has.
@@ -332,6 +334,7 @@ impl Queues {
             leg_timeout_ns: AtomicU64::new(u64::MAX),
             generation: AtomicU32::new(0),
             table: Mutex::default(),
+            alarm: Alarm::default(),
             wakes: wakes.collect::<io::Result<_>>()?,
             free: Mutex::new((1..queues).rev().collect()),
         })
@@ -456,7 +459,7 @@ impl Handle {
     }
 
     fn send(&self, message: Message) {
-        if self.messages.send(message).is_ok() {
+        if self.messages.send(message).is_ok() && self.queues.alarm.raise() {
             self.queues.rouse(0);
         }
     }
@@ -698,6 +701,8 @@ struct Server<'a> {
     files: Vec<Option<u32>>,
     /// The legs that are files.
     regular: Vec<Option<OwnedFd>>,
+    /// Those that are long enough, of the writes that are issued together.
+    long: LegSet,
     /// Lanes that no leg uses, with their slots.
     spare: Vec<(u32, Vec<u32>)>,
     queues: Vec<LegQueue>,
@@ -804,6 +809,7 @@ impl<'a> Server<'a> {
             delays,
             files: of_leg,
             regular: regulars,
+            long: LegSet::NONE,
             spare,
             queues,
             direct: (0..count).map(|_| VecDeque::new()).collect(),
@@ -886,6 +892,9 @@ impl<'a> Server<'a> {
                 let bytes = self.settings.resync_rate / (1_000_000_000 / CREDIT_NS);
                 self.events.push_back(Event::Credit(bytes.max(1)));
             }
+            self.handle_events();
+            // Before it looks at messages, and then waits.
+            self.shared.alarm.listen();
             self.receive();
             self.handle_events();
             if self.stopped {
@@ -910,6 +919,7 @@ impl<'a> Server<'a> {
             let most = self.flights.len() as u32;
             self.backend
                 .turn(1, most, Some(deadline), &mut completions)?;
+            self.shared.alarm.mute();
             for completion in &completions.list {
                 self.completed(completion);
             }
@@ -1357,6 +1367,7 @@ impl<'a> Server<'a> {
                 },
             );
         }
+        self.long = LegSet::NONE;
         for leg in 0..self.queues.len() {
             while let Some(slot) = self.free_slots[leg].pop() {
                 if !self.issue_next(leg, slot) {
@@ -1460,14 +1471,19 @@ impl<'a> Server<'a> {
     }
 
     /// Whether a leg is a file that somebody made shorter. A write would make it longer again, with zeros where the data were.
-    fn is_short(&self, leg: usize) -> bool {
-        let Some(file) = &self.regular[leg] else {
+    fn is_short(&mut self, leg: usize) -> bool {
+        let Some(file) = self.regular[leg].as_ref().filter(|_| !self.long.has(leg)) else {
             return false;
         };
         // A server of the network is not asked: it may not answer.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let needed = DATA + self.mirror.assembly().geometry.length;
-        statx(file, "", flags, StatxFlags::SIZE).is_ok_and(|found| found.stx_size < needed)
+        let found = statx(file, "", flags, StatxFlags::SIZE);
+        let short = found.is_ok_and(|found| found.stx_size < needed);
+        if !short {
+            self.long.add(leg);
+        }
+        short
     }
 
     /// Ends what the simulated disks of legs have ended.
