@@ -23,7 +23,8 @@ pub(crate) fn too_large(
     for (configuration, capacity) in made {
         for workload in workloads {
             let here = workload.only.is_empty() || workload.only.contains(&configuration.name);
-            let needed = needed(workload);
+            let on_devices = configuration.provision().is_some_and(gives_devices);
+            let needed = needed(workload, on_devices);
             if here && needed > capacity.bytes {
                 let message = format!(
                     "the files of `{}` do not fit on `{}`: they need {}, and it has at most {}",
@@ -119,19 +120,31 @@ fn usable(provision: &Provision, size: u64, count: u32) -> u64 {
     redundant.unwrap_or(all)
 }
 
-/// The least space that the files of a workload need, bytes.
-fn needed(workload: &Workload) -> u64 {
+/// Whether jobs use the devices of made storage, not files on it.
+fn gives_devices(provision: &Provision) -> bool {
+    provision.layers.first().is_some_and(Layer::gives_devices)
+}
+
+/// The least space that the files of a workload need, bytes; `on_devices`: all jobs and their clones use the same ones.
+fn needed(workload: &Workload, on_devices: bool) -> u64 {
     let mut files: BTreeMap<String, u64> = BTreeMap::new();
-    for (name, bytes) in workload.jobs.iter().filter_map(of_job) {
+    for (name, bytes) in workload
+        .jobs
+        .iter()
+        .filter_map(|job| of_job(job, on_devices))
+    {
         let largest = files.entry(name).or_default();
         *largest = bytes.max(*largest);
     }
-    files.into_values().fold(0, u64::saturating_add)
+    match on_devices {
+        true => files.into_values().max().unwrap_or(0),
+        false => files.into_values().fold(0, u64::saturating_add),
+    }
 }
 
 /// What tells the files of a job from those of others, and their size, bytes. `None`: it has none, or their size depends on
 /// the target.
-fn of_job(job: &Job) -> Option<(String, u64)> {
+fn of_job(job: &Job, on_devices: bool) -> Option<(String, u64)> {
     match &job.work {
         Work::Blocks(blocks) => {
             let none = blocks.engine.kind.without_files();
@@ -144,6 +157,7 @@ fn of_job(job: &Job) -> Option<(String, u64)> {
             let files = &blocks.files;
             Some(match files.names.is_empty() {
                 false => (format!("{:?}", files.names), size),
+                true if on_devices => (job.name.clone(), size),
                 true if files.format.contains("$jobname") || files.format.is_empty() => {
                     (job.name.clone(), size.saturating_mul(u64::from(job.clones)))
                 }

@@ -3,7 +3,7 @@
 //! median of some rounds in which the servers take turns. Servers that are not installed, or need root, are left out. What the kernel's
 //! threads of a loop device need is not part of the server's CPU time.
 //!
-//! The file is in /dev/shm, so that what is printed is overhead. Compare columns of one run only, and not with the load of another host.
+//! The file is in /dev/shm, or PEERS_DIR, so that what is printed is overhead. Compare columns of one run only, and not with the load of another host.
 #![allow(clippy::print_stdout, reason = "prints its results")]
 
 use std::fs::{File, OpenOptions};
@@ -323,8 +323,9 @@ fn main() {
         let paths: Vec<PathBuf> = arguments.map(PathBuf::from).collect();
         return serve(&paths[..1], &paths[1], &paths[2]);
     }
-    let folder = PathBuf::from(format!("/dev/shm/iodyno-peers-{}", std::process::id()));
-    std::fs::create_dir(&folder).expect("a folder in /dev/shm");
+    let parent = std::env::var("PEERS_DIR").unwrap_or_else(|_| "/dev/shm".to_owned());
+    let folder = PathBuf::from(format!("{parent}/iodyno-peers-{}", std::process::id()));
+    std::fs::create_dir(&folder).expect("a folder");
     let servers = servers(&folder);
     let load = || std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("load before: {}", load().trim());

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint, value_parser};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
 use iodyno_mirror::PolicyKind;
 use iodyno_model::SimDisk;
 use iodyno_serve::fuse::Transport;
@@ -210,7 +210,7 @@ pub(crate) struct ServeMirrorArgs {
     pub(crate) socket: Option<PathBuf>,
 
     /// Listen on this TCP address by NBD, without any authentication.
-    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "socket")]
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "socket", value_parser = address)]
     pub(crate) tcp: Option<SocketAddr>,
 
     /// Permit an address of `--tcp` that is not a loopback address.
@@ -234,7 +234,7 @@ pub(crate) struct ServeMirrorArgs {
     /// Each connection by NBD, and each client of vhost-user with all of its rings, takes a free queue. Each queue has a state of the read
     /// policy of its own, and needs 10 MiB of memory for each leg, at most 40 MiB. Other connections, writes, and reads of ranges in
     /// which legs may differ are served by the thread of the mirror.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u32).range(0..=63))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = queues)]
     pub(crate) queues: u32,
 
     /// Start even if legs in sync are missing. They have to be copied to completely when they return.
@@ -276,6 +276,20 @@ impl From<FuseTransport> for Transport {
             FuseTransport::IoUring => Transport::IoUring,
         }
     }
+}
+
+/// Of clients, beside that of the thread of a mirror.
+const MOST_QUEUES: u32 = iodyno_mirror::shared::MOST_QUEUES as u32 - 1;
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    (text.parse()).map_err(|_| {
+        "expected an IP address and a port, such as `127.0.0.1:10809` or `[::1]:10809`".to_owned()
+    })
+}
+
+fn queues(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|queues| *queues <= MOST_QUEUES);
+    number.ok_or_else(|| format!("expected a number from 0 to {MOST_QUEUES}, such as `4`"))
 }
 
 fn leg_timeout(text: &str) -> Result<Nanos, String> {

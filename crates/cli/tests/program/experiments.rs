@@ -705,6 +705,14 @@ fn files_that_do_not_fit_in_made_storage_are_reported_before_a_run() {
     home.iodyno(&["check", "y.toml"])
         .succeeds()
         .prints("they need 16 MiB, and it has at most 15 MiB");
+    // All clones use the device, each in its own part.
+    let text = text.replace(
+        "size = \"16m\"",
+        "size = \"15m\", numjobs = 4, offset_increment = \"25%\"",
+    );
+    home.file("z.toml", &text);
+    let checked = home.iodyno(&["check", "z.toml"]).succeeds();
+    assert!(!checked.stdout.contains("do not fit"), "{checked:?}");
 }
 
 #[test]

@@ -209,6 +209,15 @@ fn legs_in_use_other_content_and_other_hosts_are_refused() {
         "b",
     ];
     home.iodyno(&open).exits(2).tells("--public");
+    for (flag, value, example) in [
+        ("--tcp", "localhost", "such as `127.0.0.1:10809`"),
+        ("--queues", "x", "from 0 to 63, such as `4`"),
+        ("--queues", "64", "from 0 to 63"),
+    ] {
+        home.iodyno(&["serve", "mirror", "--leg", "a", flag, value])
+            .exits(2)
+            .tells(example);
+    }
     let running = serve(&home, &["a", "b"], &[]);
     home.iodyno(&serve_a).exits(3).tells("in use");
     let create = ["create", "a", "b", "--destroy", "a", "--destroy", "b"];

@@ -58,9 +58,8 @@ const BATCH: usize = 16;
 const MOST_IN_FLIGHT: usize = 1024;
 /// Bytes of requests in flight; one request may exceed it.
 const MOST_BYTES_IN_FLIGHT: usize = 64 << 20;
-/// Buffers that are kept for other requests, and their longest length, bytes.
-const MOST_SPARE: usize = 64;
-const LONGEST_SPARE: usize = 64 << 10;
+/// Bytes of buffers that are kept for other requests.
+const SPARE_BYTES: usize = 16 << 20;
 /// The kernel keeps attributes for this time, s: they do not change.
 const ATTRIBUTES_VALID: u64 = 3600;
 /// `mode` of fallocate: keep the length, punch a hole, zero a range.
@@ -172,7 +171,9 @@ struct Table {
     next: u64,
     /// Of all requests in flight.
     bytes: usize,
+    /// Buffers of requests that have ended, for the next ones, and their bytes.
     spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
     ended: bool,
 }
 
@@ -181,6 +182,27 @@ struct InFlight {
     message: Message,
     answer: Answer,
     bytes: usize,
+}
+
+impl Table {
+    /// A buffer of any content: one that has room for this many bytes, if there is one.
+    fn buffer(&mut self, needed: usize) -> Vec<u8> {
+        let fits = |buffer: &Vec<u8>| buffer.capacity() >= needed;
+        let buffer = match self.spare.iter().rposition(fits) {
+            Some(at) => self.spare.swap_remove(at),
+            None => self.spare.pop().unwrap_or_default(),
+        };
+        self.spare_bytes -= buffer.capacity();
+        buffer
+    }
+
+    fn keep(&mut self, buffer: Vec<u8>) {
+        let kept = self.spare_bytes + buffer.capacity();
+        if kept <= SPARE_BYTES && buffer.capacity() > 0 {
+            self.spare_bytes = kept;
+            self.spare.push(buffer);
+        }
+    }
 }
 
 impl Requests {
@@ -228,13 +250,7 @@ impl Direct for Requests {
                 message.answer_with(0, &reply.data[skip as usize..][..length as usize]);
             }
         }
-        let buffer = reply.into_buffer();
-        if buffer.capacity() <= LONGEST_SPARE {
-            let mut table = self.table();
-            if table.spare.len() < MOST_SPARE {
-                table.spare.push(buffer);
-            }
-        }
+        self.table().keep(reply.into_buffer());
         None
     }
 }
@@ -285,26 +301,26 @@ impl FileWorker {
         let Some(mut table) = self.requests.table_with_room() else {
             return;
         };
-        let mut payload = table.spare.pop().unwrap_or_default();
+        let needed = match asked.access {
+            Access::Read => asked.length as usize,
+            _ => asked.payload.len(),
+        };
+        let mut payload = table.buffer(needed);
         drop(table);
         payload.clear();
         payload.extend_from_slice(&message.request()[asked.payload]);
         message.give_back();
-        let bytes = match asked.access {
-            Access::Read => asked.length as usize,
-            _ => payload.len(),
-        };
         let mut table = self.requests.table();
         if table.ended {
             return;
         }
         let cookie = table.next;
         table.next += 1;
-        table.bytes += bytes;
+        table.bytes += needed;
         let in_flight = InFlight {
             message,
             answer: asked.answer,
-            bytes,
+            bytes: needed,
         };
         table.in_flight.insert(cookie, in_flight);
         drop(table);
@@ -666,6 +682,26 @@ mod tests {
         assert_eq!(u32_at(&agreed, 12), Some(INIT_FLAGS));
         assert_eq!(u32_at(&agreed, 20), Some(MOST_DATA));
         assert_eq!(init(7, 12), Asked::Now(Err(Errno::PROTO)));
+    }
+
+    #[test]
+    fn long_requests_use_the_buffers_of_earlier_ones() {
+        let mut table = Table::default();
+        for length in [1 << 20, 4096] {
+            table.keep(Vec::with_capacity(length));
+        }
+        let long = table.buffer(1 << 20);
+        assert!(long.capacity() >= 1 << 20);
+        assert!(table.buffer(512).capacity() < 1 << 20);
+        assert_eq!((table.buffer(512).capacity(), table.spare_bytes), (0, 0));
+        table.keep(long);
+        // Those beyond the limit are freed.
+        for _ in 0..2 * SPARE_BYTES / (1 << 20) {
+            table.keep(Vec::with_capacity(1 << 20));
+        }
+        let kept: usize = table.spare.iter().map(Vec::capacity).sum();
+        assert_eq!(kept, table.spare_bytes);
+        assert!(kept <= SPARE_BYTES && kept > SPARE_BYTES - (2 << 20));
     }
 
     proptest! {
