@@ -95,14 +95,6 @@ impl Disk {
         }
     }
 
-    /// The disk was made shorter, and longer again.
-    fn cut(&mut self, from: u64) {
-        for sector in from..DATA / SECTOR + SECTORS as u64 {
-            self.cache.remove(&sector);
-            self.durable.insert(sector, Content::Data(GARBAGE));
-        }
-    }
-
     /// Makes writes durable that were completed before the flush was issued.
     fn flush(&mut self, issued: u64) {
         let durable = &mut self.durable;
@@ -179,7 +171,6 @@ struct Counts {
     returned: u64,
     direct: u64,
     handed_over: u64,
-    cut: u64,
 }
 
 /// How legs misbehave in a life.
@@ -234,7 +225,6 @@ struct Life {
     trouble: Trouble,
     stopping: bool,
     stopped: bool,
-    halted: bool,
     scrubbed: Option<(u64, u64)>,
     /// Answers to comparisons that were ordered.
     compared: VecDeque<(u32, bool)>,
@@ -404,7 +394,6 @@ impl World {
             trouble: Trouble::None,
             stopping: false,
             stopped: false,
-            halted: false,
             scrubbed: None,
             compared: VecDeque::new(),
         })
@@ -652,10 +641,7 @@ impl World {
                     Notice::Dropped { .. } => self.counts.drops += 1,
                     Notice::InSync(_) => self.counts.resyncs += 1,
                     Notice::Repaired { .. } => self.counts.repairs += 1,
-                    Notice::Halted => {
-                        self.counts.halts += 1;
-                        life.halted = true;
-                    }
+                    Notice::Halted => self.counts.halts += 1,
                     Notice::Scrubbed { differ, unread } => life.scrubbed = Some((differ, unread)),
                     Notice::Unreadable { .. } | Notice::Differs { .. } | Notice::Removed(_) => {}
                 },
@@ -1068,33 +1054,11 @@ impl World {
                     }
                 }
                 45 => self.change(life, orders),
-                46 if !self.calm && self.chance(20) => self.cut(life, orders),
                 _ => {
                     self.complete(life, orders);
                 }
             }
         }
-    }
-
-    /// Somebody makes a leg shorter, and longer again when that is recorded. Until then it could not be started with.
-    fn cut(&mut self, life: &mut Life, orders: &mut Vec<Order>) {
-        let leg = self.random.random_range(0..life.disk.len());
-        let others = life.mirror.in_sync().without(LegSet::one(leg));
-        let in_use = life.flying.iter().any(|one| one.op.leg == leg)
-            || life.direct.iter().any(|one| one.leg == leg);
-        let member = life.mirror.members().any(|(member, _)| member == leg);
-        if others.is_empty() || in_use || life.halted || !member {
-            return;
-        }
-        let Some(disk) = self.disks.get_mut(life.disk[leg]) else {
-            return;
-        };
-        let from = self.random.random_range(0..SECTORS as u64);
-        disk.cut(DATA / SECTOR + from);
-        life.trouble = Trouble::None;
-        self.event(life, Event::Shortened { leg }, orders);
-        self.drain(life, orders);
-        self.counts.cut += 1;
     }
 
     /// Legs that never failed do not differ.
@@ -1176,7 +1140,6 @@ fn crashes(wanted: u64) {
         total.returned += counts.returned;
         total.direct += counts.direct;
         total.handed_over += counts.handed_over;
-        total.cut += counts.cut;
     }
     println!("{seed} cases: {total:?}");
     // The simulation reaches what it is meant to test.
@@ -1191,7 +1154,6 @@ fn crashes(wanted: u64) {
         ("legs taken back", total.returned),
         ("reads of queues", total.direct),
         ("reads that were handed over", total.handed_over),
-        ("legs made shorter", total.cut),
     ] {
         assert!(count > wanted / 200, "{what}: only {count}");
     }
