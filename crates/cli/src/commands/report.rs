@@ -569,15 +569,20 @@ impl Results {
     }
 
     /// Why the sides differ.
-    fn reasons(&self, store: &SqliteStore) -> Result<Vec<Content>, Failure> {
+    fn explanation(&self, store: &SqliteStore) -> Result<Option<Explanation>, Failure> {
         let Some(Judged::Compared(comparison)) = &self.judged else {
-            return Ok(Vec::new());
+            return Ok(None);
         };
         let explanation = explain::explained(&self.runs, store, &comparison.question)?;
-        Ok(vec![Content::Table {
+        Ok(Some(explanation).filter(|it| !it.comparisons.is_empty()))
+    }
+
+    fn reasons(&self, store: &SqliteStore) -> Result<Vec<Content>, Failure> {
+        let table = |explanation| Content::Table {
             html: iodyno_report::explain::html(&explanation),
             markdown: iodyno_report::explain::markdown(&explanation),
-        }])
+        };
+        Ok(self.explanation(store)?.map(table).into_iter().collect())
     }
 
     fn environment(&self) -> Vec<Content> {
@@ -669,6 +674,13 @@ impl Results {
         } else {
             facts.markdown()
         };
+        if let Some(explanation) = self.explanation(store)? {
+            let why = match asciidoc {
+                true => iodyno_report::explain::asciidoc(&explanation),
+                false => iodyno_report::explain::markdown(&explanation),
+            };
+            text += &format!("\n{heading} Why\n\n{why}");
+        }
         text += &format!("\n{heading} Environment\n\n{table}\n{heading} Command\n\n");
         for run in &self.runs {
             text += &format!("{}\n{}\n{}\n", code.0, again(&run.plan), code.1);

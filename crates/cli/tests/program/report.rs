@@ -91,10 +91,12 @@ fn a_report_can_be_pasted() {
     home.iodyno(&["report", "last", "--format", "markdown"])
         .succeeds()
         .prints("| configuration | slow | fast |")
+        .prints("## Why")
         .prints("## Environment")
         .prints("iodyno run slow.fio fast.fio --seed 7");
     home.iodyno(&["report", "last", "--format", "asciidoc"])
         .succeeds()
+        .prints("== Why")
         .prints("|===");
 }
 
