@@ -394,12 +394,16 @@ fn layer(layer: &Layer) -> String {
         Layer::Delay {
             read_ns,
             write_ns,
+            disks,
             pinning,
         } => {
-            let spans = [
-                format!("reads {}", Nanos(*read_ns)),
-                format!("writes {}", Nanos(*write_ns)),
-            ];
+            let spans = match &disks[..] {
+                [] => vec![
+                    format!("reads {}", Nanos(*read_ns)),
+                    format!("writes {}", Nanos(*write_ns)),
+                ],
+                disks => vec![format!("as {}", disks.join(" + "))],
+            };
             let options = spans.into_iter().chain(pinned(pinning));
             with("delay".to_owned(), options.collect())
         }

@@ -323,6 +323,7 @@ const THROTTLE: &[Key] = &[
 const DELAY: &[Key] = &[
     key("read", Kind::Time(Nanos(0)), "Delay of a read.").default("`\"0s\"`"),
     key("write", Kind::Time(Nanos(0)), "Delay of a write.").default("`\"0s\"`"),
+    key("disk", Kind::Text, "Simulated disks whose time the devices take at least, in place of `read` and `write`: `\"hdd\"` or `\"flash\"` for all, `\"hdd + hdd*2\"` for each.").default("none"),
     PINNING[0], PINNING[1],
 ];
 

@@ -746,7 +746,7 @@ fn layer(
                     .word("policy", report)
                     .unwrap_or(PolicyKind::Adaptive.name())
                     .to_owned(),
-                delay: delays(keyed, report),
+                delay: disks(keyed, "delay", keyed.count("legs", report), report),
                 pinning: pinning(keyed, ["cpus", "numa"], report),
             })
         }
@@ -762,6 +762,15 @@ fn layer(
         "delay" => Layer::Delay {
             read_ns: whole(keyed, "read", MILLISECOND, report).unwrap_or_default(),
             write_ns: whole(keyed, "write", MILLISECOND, report).unwrap_or_default(),
+            disks: {
+                for key in ["read", "write"] {
+                    if let (Some(at), Some(_)) = (keyed.at(key), keyed.at("disk")) {
+                        let message = format!("`delay.{key}` has no effect with `delay.disk`");
+                        report.error(at, message, "leave one of them out");
+                    }
+                }
+                disks(keyed, "disk", None, report)
+            },
             pinning: pinning(keyed, ["cpus", "numa"], report),
         },
         _ => return None,
@@ -792,9 +801,14 @@ fn server(
     }
 }
 
-/// The simulated disks of a mirror's legs.
-fn delays(keyed: &Keyed<'_>, report: &mut Report<'_>) -> Vec<String> {
-    let Some(text) = keyed.text("delay", report) else {
+/// The simulated disks that a key names: one for all devices, or one for each of `count`, if that is known.
+fn disks(
+    keyed: &Keyed<'_>,
+    key: &'static str,
+    count: Option<u64>,
+    report: &mut Report<'_>,
+) -> Vec<String> {
+    let Some(text) = keyed.text(key, report) else {
         return Vec::new();
     };
     let disks: Result<Vec<SimDisk>, String> = text
@@ -802,17 +816,18 @@ fn delays(keyed: &Keyed<'_>, report: &mut Report<'_>) -> Vec<String> {
         .split('+')
         .map(|disk| disk.trim().parse())
         .collect();
-    let wrong = match (disks, keyed.count("legs", report)) {
+    let wrong = match (disks, count) {
         (Err(message), _) => message,
-        (Ok(disks), Some(legs)) if disks.len() > 1 && disks.len() as u64 != legs => {
+        (Ok(disks), Some(count)) if disks.len() > 1 && disks.len() as u64 != count => {
             format!(
-                "`mirror.delay` names {} disks, and `mirror.legs` is {legs}",
+                "`{}` names {} disks, and `mirror.legs` is {count}",
+                keyed.full(key),
                 disks.len()
             )
         }
         (Ok(disks), _) => return disks.iter().map(ToString::to_string).collect(),
     };
-    let hint = "write `\"hdd\"` for all legs, or a disk for each: `\"hdd + hdd*2\"`";
+    let hint = "write `\"hdd\"` for all, or a disk for each: `\"hdd + hdd*2\"`";
     report.error(text.at.clone(), wrong, hint);
     Vec::new()
 }

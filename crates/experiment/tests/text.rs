@@ -1693,6 +1693,14 @@ fn keys_for_real_storage_are_refused_on_a_simulated_target_and_the_reverse() {
             "`mirror.delay` names 2 disks, and `mirror.legs` is 3",
         ),
         (
+            "target = 'delay on file on /mnt'\nfile.size = '1GiB'\ndelay = { read = '2ms', disk = 'hdd' }",
+            "`delay.read` has no effect with `delay.disk`",
+        ),
+        (
+            "target = 'delay on file on /mnt'\nfile.size = '1GiB'\ndelay.disk = 'drum'",
+            "`drum` is not a simulated disk",
+        ),
+        (
             "target = 'sim:hdd'\n[configuration.d]\ntarget = '/mnt'",
             "`c` and `d` are simulated and real storage",
         ),

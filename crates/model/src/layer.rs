@@ -78,6 +78,9 @@ pub enum Layer {
         read_ns: u64,
         /// Delay of a write, ns.
         write_ns: u64,
+        /// Simulated disks whose time the devices take instead: one for all, or one for each.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        disks: Vec<String>,
         /// Where its server processes run.
         #[serde(flatten)]
         pinning: Pinning,

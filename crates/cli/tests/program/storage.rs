@@ -98,7 +98,8 @@ fn a_mirror_is_made_written_through_its_block_device_and_undone() {
         "x.toml",
         "rounds = 1\nsettle = false\n[configuration.'mirror-${policy}']\ntarget = 'mirror on file on .'\n\
          mirror.policy = '${policy}'\nmirror.legs = 3\nfile.size = '16MiB'\naxis.policy = ['md-raid1', 'adaptive']\n\
-         [workload.w]\nfio = { rw = 'randrw', bs = '4k', size = '8m', direct = 1, verify = 'crc32c', fsync = 64 }\n",
+         [configuration.disks]\ntarget = 'mirror on delay on file on .'\ndelay.disk = 'flash + flash*2 + flash'\nmirror.legs = 3\n\
+         file.size = '16MiB'\n[workload.w]\nfio = { rw = 'randrw', bs = '4k', size = '8m', direct = 1, verify = 'crc32c', fsync = 64 }\n",
     );
     let done = home.iodyno(&["run", "x.toml", "--json"]);
     for missing in ["/dev/loop-control", "/dev/fuse"] {
@@ -108,17 +109,21 @@ fn a_mirror_is_made_written_through_its_block_device_and_undone() {
     }
     let run = done.succeeds().json();
     let trials = run["trials"].as_array().unwrap();
-    assert_eq!(trials.len(), 2);
+    assert_eq!(trials.len(), 3);
     for trial in trials {
         assert_eq!(trial["outcome"]["state"], "completed");
         let made = &trial["nodes"][0]["environment"]["made"];
-        assert_eq!(made["facts"]["layers"], "mirror on file on directory");
+        let (layers, slow) = match trial["configuration"].as_str() {
+            Some("disks") => ("mirror on delay on file on directory", 1),
+            _ => ("mirror on file on directory", 0),
+        };
+        assert_eq!(made["facts"]["layers"], layers);
         let commands = made["commands"].to_string();
-        assert_eq!(
-            commands.matches("disk2.img --destroy").count(),
-            1,
-            "{commands}"
-        );
+        // With the delay, the mirror is made of loop devices.
+        let legs = [("disk2.img --destroy", 1), ("flash*2", slow)];
+        for (part, times) in legs {
+            assert_eq!(commands.matches(part).count(), times, "{commands}");
+        }
     }
     nothing_is_left(&home);
 }

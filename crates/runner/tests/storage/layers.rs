@@ -386,6 +386,7 @@ fn delay() {
     let slow = Layer::Delay {
         read_ns: 3_000_000,
         write_ns: 0,
+        disks: Vec::new(),
         pinning: Pinning::default(),
     };
     let layers = vec![slow, image(64, 1), directory(folder.path())];

@@ -115,6 +115,16 @@ pub(super) fn shapes(layers: &[Layer]) -> Vec<Diagnostic> {
                 below != Shape::Nothing,
             ),
         };
+        if let (Layer::Delay { disks, .. }, Shape::Files(count) | Shape::Devices(count)) =
+            (layer, below)
+            && !matches!(disks.len(), 0 | 1)
+            && disks.len() != count as usize
+        {
+            let named = disks.len();
+            let message =
+                format!("`delay.disk` names {named} disks, and there are {count} below it");
+            faults.push(Diagnostic::error(message).hint("name one disk for all, or one for each"));
+        }
         if !fits {
             let message = format!(
                 "`{kind}` needs {needs}, and there is {} below it",
@@ -207,6 +217,9 @@ pub(super) fn tools(layer: &Layer) -> &'static [(&'static str, &'static str)] {
         }
         Layer::Dm(_) => &[("dmsetup", "dmsetup")],
         Layer::Mirror(_) => &[("losetup", "mount"), ("umount", "mount")],
+        Layer::Delay { disks, .. } if !disks.is_empty() => {
+            &[("losetup", "mount"), ("umount", "mount")]
+        }
         Layer::Delay { .. } => &[
             ("nbdkit", "nbdkit"),
             ("nbdfuse", "libnbd-bin"),
@@ -432,6 +445,7 @@ impl Maker<'_> {
                 read_ns,
                 write_ns,
                 pinning,
+                ..
             } => {
                 let spans = [read_ns, write_ns].into_iter();
                 let broken = spans.filter(|ns| *ns % DELAY_UNIT_NS != 0).map(|ns| {

@@ -1,10 +1,10 @@
 //! A mirror as a layer: legs are made of the files or devices below, and this program serves them as a file by FUSE. A loop device makes a
 //! block device of that.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use iodyno_model::{Diagnostic, Layer, MirrorLayer};
+use iodyno_model::{Diagnostic, Layer, MirrorLayer, Pinning};
 
 use crate::roots::text;
 
@@ -18,11 +18,46 @@ impl Making<'_, '_> {
         mirror: &MirrorLayer,
         below: &Storage,
     ) -> Result<Storage, Diagnostic> {
+        let device = self.mirror_of(name, mirror, &below.words()?)?;
+        Ok(Storage::Devices(vec![device]))
+    }
+
+    /// A device for each file or device below that takes the time of a simulated disk: a mirror with one leg.
+    pub(super) fn simulated_time(
+        &mut self,
+        name: &str,
+        disks: &[String],
+        pinning: &Pinning,
+        below: &Storage,
+    ) -> Result<Storage, Diagnostic> {
+        let mut devices = Vec::new();
+        for (number, (leg, disk)) in below
+            .words()?
+            .into_iter()
+            .zip(disks.iter().cycle())
+            .enumerate()
+        {
+            let mirror = MirrorLayer {
+                // There is one leg to choose.
+                policy: "modulo".to_owned(),
+                delay: vec![disk.clone()],
+                pinning: pinning.clone(),
+            };
+            devices.push(self.mirror_of(&format!("{name}-{number}"), &mirror, &[leg])?);
+        }
+        Ok(Storage::Devices(devices))
+    }
+
+    fn mirror_of(
+        &mut self,
+        name: &str,
+        mirror: &MirrorLayer,
+        legs: &[String],
+    ) -> Result<PathBuf, Diagnostic> {
         let program = std::env::current_exe().map_err(|error| {
             Diagnostic::error(format!("the path of this program is not known: {error}"))
         })?;
         let program = word(&program).map_err(Diagnostic::error)?;
-        let legs = below.words()?;
         let layers = &self.request.provision.layers;
         // Files and devices that are new read as zeros.
         let equal = !layers
@@ -30,7 +65,7 @@ impl Making<'_, '_> {
             .any(|layer| matches!(layer, Layer::Device { .. }));
         let mut create = vec![program.as_str(), "mirror", "create"];
         create.extend(equal.then_some("--assume-clean"));
-        for leg in &legs {
+        for leg in legs {
             // They were made for this target, or the guard has admitted them for it.
             create.extend([leg.as_str(), "--destroy", leg]);
         }
@@ -44,7 +79,7 @@ impl Making<'_, '_> {
         for disk in &mirror.delay {
             serve.extend(["--delay".to_owned(), disk.clone()]);
         }
-        for leg in &legs {
+        for leg in legs {
             serve.extend(["--leg".to_owned(), leg.clone()]);
         }
         self.serve(&serve, mirror, &point, &file)?;
@@ -53,7 +88,7 @@ impl Making<'_, '_> {
             self.add_facts("mirror", vec![("server cpus", cpus)]);
         }
         if !equal {
-            self.await_resync(&program, &legs)?;
+            self.await_resync(&program, legs)?;
         }
         // The server tells the unit of the mirror as the block size of its file system.
         let unit = rustix::fs::statfs(&file).map_err(|error| {
@@ -61,8 +96,7 @@ impl Making<'_, '_> {
         })?;
         let unit = u32::try_from(unit.f_bsize).unwrap_or(512);
         let sector = (unit > 512).then_some(unit);
-        let device = self.attach(&file, true, sector)?;
-        Ok(Storage::Devices(vec![device]))
+        self.attach(&file, true, sector)
     }
 
     /// Starts the server, and waits until its file has a length: it is empty until the mirror is mounted on it.

@@ -721,8 +721,12 @@ impl Making<'_, '_> {
             Layer::Delay {
                 read_ns,
                 write_ns,
+                disks,
                 pinning,
-            } => self.delay(&name, [*read_ns, *write_ns], pinning, below),
+            } => match &disks[..] {
+                [] => self.delay(&name, [*read_ns, *write_ns], pinning, below),
+                disks => self.simulated_time(&name, disks, pinning, below),
+            },
             Layer::Md(md) => self.md(&name, md, below),
             Layer::Dm(target) => self.dm(&name, target, below),
             Layer::Mirror(mirror) => self.mirror(&name, mirror, below),

@@ -605,6 +605,7 @@ fn provisions(world: &World) -> Vec<Provision> {
     let delay = Layer::Delay {
         read_ns: 2_000_000,
         write_ns: 0,
+        disks: Vec::new(),
         pinning: Pinning::default(),
     };
     vec![
@@ -1404,11 +1405,25 @@ fn impossible_targets_are_refused_with_all_faults_before_anything_is_made() {
     let delay = Layer::Delay {
         read_ns: 1_500_000,
         write_ns: 2_000_000,
+        disks: Vec::new(),
         pinning: Pinning::default(),
     };
     check(
         vec![delay, image(1), directory(&world)],
         &["`delay` cannot wait for 1.50 ms"],
+    );
+    let delay = Layer::Delay {
+        read_ns: 0,
+        write_ns: 0,
+        disks: vec!["hdd".to_owned(), "hdd*2".to_owned()],
+        pinning: Pinning::default(),
+    };
+    check(
+        vec![delay, image(3), directory(&world)],
+        &[
+            "`delay.disk` names 2 disks, and there are 3 below it",
+            "the top layer `delay` gives 3 devices, and trials use one",
+        ],
     );
     let missing = world.host.path("missing");
     let wanted = Layer::Directory {
@@ -1577,6 +1592,7 @@ fn virtual_machines_are_refused_with_all_faults_and_leave_the_layers_above_to_th
     let delay = Layer::Delay {
         read_ns: 1_000_000,
         write_ns: 0,
+        disks: Vec::new(),
         pinning: Pinning::default(),
     };
     assert_eq!(
