@@ -332,6 +332,7 @@ pub struct Dispatcher {
     /// Requests of this queue that the client has in flight, smoothed, in sixteenths.
     concurrency: usize,
     tried: u32,
+    tried_slow: u32,
 }
 
 impl Dispatcher {
@@ -342,6 +343,7 @@ impl Dispatcher {
             policy,
             concurrency: 16,
             tried: 0,
+            tried_slow: 0,
         }
     }
 
@@ -436,8 +438,13 @@ impl Dispatcher {
                 }
             }
             Way::Direct => {
-                let retried = service.is_some_and(|ns| ns <= TRIED_AT_MOST * hand_off);
-                match self.fast(class, estimates) || (retried && self.tries()) {
+                // Only inline work tells how long it holds the thread.
+                let cheap = service.is_none_or(|ns| ns <= TRIED_AT_MOST * hand_off);
+                let tries = |own: &mut Dispatcher| match cheap {
+                    true => own.tries(),
+                    false => own.tries_slow(),
+                };
+                match self.fast(class, estimates) || tries(self) {
                     true => Place::Inline,
                     false => Place::Transferred,
                 }
@@ -453,6 +460,12 @@ impl Dispatcher {
     fn tries(&mut self) -> bool {
         self.tried = (self.tried + 1) % TRIED;
         self.tried == 0
+    }
+
+    /// The same for what costs more if it does not pay.
+    fn tries_slow(&mut self) -> bool {
+        self.tried_slow = (self.tried_slow + 1) % (TRIED * TRIED);
+        self.tried_slow == 0
     }
 
     fn keeps(&mut self, class: Class, kept: &mut Kept, estimates: &Estimates) -> bool {
@@ -657,6 +670,12 @@ mod tests {
         let estimates = Estimates::new(16_000, 2);
         let divided = [vec![0, 3], vec![1], vec![2], vec![]];
         assert_eq!(ways(&batch, &estimates), divided);
+        // Some are measured, fewer where it is known that they wait for long.
+        let unknown = vec![read.direct(); 4 * TRIED as usize];
+        assert_eq!(ways(&unknown, &estimates)[3].len(), 4);
+        estimates.record(read.direct(), 90_000, Some(80_000));
+        let slow = vec![read.direct(); 4 * (TRIED * TRIED) as usize];
+        assert_eq!(ways(&slow, &estimates)[3].len(), 4);
         // Direct I/O on a file system in memory takes no longer than a system call.
         (0..50).for_each(|_| estimates.record(read.direct(), 5_000, Some(0)));
         let divided = [vec![3], vec![1], vec![2], vec![0]];

@@ -475,13 +475,11 @@ impl Client {
         let Started { mut work, start } = done.item;
         work.request.give_back(done.memory);
         let head = *work.request.head();
-        let class = work.class();
         let (begun, request) = (&mut work.begun, &mut work.request);
         let answered = self.folder.transferred(&head, begun, done.result, request);
         let service_ns = start.elapsed().as_nanos() as u64;
-        if !answered.failed {
-            (self.server.estimates).record(class, service_ns, Some(service_ns));
-        }
+        // How long it took tells nothing of how long it would have held the queue's thread: file systems in memory work transfers by threads of
+        // the kernel, one after the other.
         self.count(&work.request, answered, Worker::Kernel, start, service_ns);
         work.request.answered(answered, false);
     }
