@@ -167,7 +167,7 @@ impl Headings {
 }
 
 /// The mark that ends a block of verbatim text, if this line opens one.
-fn opens_fence<'t>(line: &str, above: &str) -> Option<&'t str> {
+pub(crate) fn opens_fence<'t>(line: &str, above: &str) -> Option<&'t str> {
     let text = line.trim_start();
     if text.starts_with("```") {
         return Some("```");

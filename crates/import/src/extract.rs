@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use iodyno_model::{Claim, ImportedTable, ImportedTrial};
+use iodyno_model::{Claim, Contradiction, ImportedTable, ImportedTrial};
 
 /// An extracted part of a text.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +26,8 @@ pub(crate) enum ExtractContent {
     Unread(String),
     /// A remark, reported once even if it applies to several results.
     Remark(String),
+    /// Figures that exclude each other.
+    Contradiction(Box<Contradiction>),
     /// A recognised part without figures: a heading, a progress line.
     Known,
 }
@@ -63,6 +65,13 @@ impl Extract {
         Extract {
             lines: 0..0,
             what: ExtractContent::Remark(text.into()),
+        }
+    }
+
+    pub(crate) fn contradiction(found: Contradiction) -> Extract {
+        Extract {
+            lines: 0..0,
+            what: ExtractContent::Contradiction(Box::new(found)),
         }
     }
 

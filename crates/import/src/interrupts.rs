@@ -1,12 +1,13 @@
 //! `/proc/interrupts`, complete or filtered by `grep`.
 
 use iodyno_model::ImportedTable;
+use iodyno_units::grouped;
 
 use super::extract::Extract;
 use super::lines::Lines;
 
 /// The name of the form in results.
-const FORM: &str = "/proc/interrupts";
+pub(crate) const FORM: &str = "/proc/interrupts";
 /// With fewer interrupts than this, their distribution over CPUs is not judged.
 const MIN_INTERRUPTS: f64 = 1000.0;
 /// A CPU with at least this share receives nearly all interrupts of a source.
@@ -26,19 +27,12 @@ impl Row {
     fn label(&self) -> String {
         format!("{} {}", self.id, self.what).trim_end().to_owned()
     }
-
-    /// The short name: `99 (blkif)`.
-    fn short(&self) -> String {
-        match self.what.split_whitespace().next_back() {
-            Some(name) => format!("{} ({name})", self.id),
-            None => self.id.clone(),
-        }
-    }
 }
 
 /// All listings.
 pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
-    let mut found = Vec::new();
+    let mut found: Vec<Extract> = Vec::new();
+    let mut listings: Vec<ImportedTable> = Vec::new();
     let mut number = 1;
     while number <= lines.count() {
         let cpus = head(lines.get(number));
@@ -58,7 +52,9 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
                 found.push(Extract::unread(start..number, why));
             }
             (_, false) => {
-                let table = table(lines, start, cpus, &rows);
+                let mut table = table(lines, start, cpus, &rows);
+                listings.push(table.clone());
+                table.remarks.extend(judged(&table, &listings).remarks());
                 found.push(Extract::table(start..number, table));
             }
         }
@@ -119,8 +115,6 @@ fn table(lines: &Lines<'_>, start: u32, cpus: Option<Vec<String>>, rows: &[Row])
         remarks.push("without its head: CPUs are numbered from 0".to_owned());
         (0..width).map(|cpu| format!("CPU{cpu}")).collect()
     });
-    remarks.extend(rows.iter().filter_map(|row| one_takes_all(row, &columns)));
-    remarks.extend(totals(rows, &columns));
     ImportedTable {
         form: FORM.to_owned(),
         subject: String::new(),
@@ -138,62 +132,176 @@ fn table(lines: &Lines<'_>, start: u32, cpus: Option<Vec<String>>, rows: &[Row])
     }
 }
 
-/// A source whose interrupts are received by one CPU while others receive none.
-fn one_takes_all(row: &Row, columns: &[String]) -> Option<String> {
-    let total: f64 = row.counts.iter().sum();
-    let (cpu, most) = row
-        .counts
-        .iter()
-        .enumerate()
-        .max_by(|a, b| a.1.total_cmp(b.1))?;
-    if row.counts.len() < 2 || total < MIN_INTERRUPTS || most / total < ALL {
-        return None;
-    }
-    Some(format!(
-        "{}: {} on {}: {} of {}",
-        row.short(),
-        percent(*most, total),
-        columns.get(cpu)?,
-        grouped(*most),
-        grouped(total)
-    ))
+/// The interrupts of one source in a period.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SourceCounts {
+    /// `99 (blkif)`.
+    pub(crate) name: String,
+    pub(crate) total: f64,
+    /// The CPU that received most, and how many.
+    busiest: (String, f64),
+    /// The number of CPUs.
+    cpus: usize,
 }
 
-/// The total of each CPU.
-fn totals(rows: &[Row], columns: &[String]) -> Option<String> {
-    let sums: Vec<f64> = (0..columns.len())
-        .map(|cpu| {
-            let whole = rows.iter().filter(|row| row.counts.len() == columns.len());
-            whole.map(|row| row.counts[cpu]).sum()
-        })
-        .collect();
-    let total: f64 = sums.iter().sum();
-    if total <= 0.0 {
-        return None;
+impl SourceCounts {
+    /// Whether one CPU received nearly all while there are others.
+    pub(crate) fn is_on_one_cpu(&self) -> bool {
+        self.cpus > 1 && self.total >= MIN_INTERRUPTS && self.busiest.1 / self.total >= ALL
     }
-    let words: Vec<String> = columns
-        .iter()
-        .zip(&sums)
-        .map(|(name, sum)| format!("{name} {} ({})", grouped(*sum), percent(*sum, total)))
-        .collect();
-    Some(format!("in all by CPU: {}", words.join(", ")))
+
+    pub(crate) fn in_words(&self) -> String {
+        let (cpu, most) = &self.busiest;
+        format!(
+            "{}: {} on {cpu}: {} of {}",
+            self.name,
+            percent(*most, self.total),
+            grouped(*most as u64),
+            grouped(self.total as u64)
+        )
+    }
+
+    /// Whether both are queues of one device: their names differ only in numbers.
+    pub(crate) fn is_queue_of_the_same(&self, other: &SourceCounts) -> bool {
+        let (one, two) = (own_name(&self.name), own_name(&other.name));
+        let plain =
+            |name: &str| -> String { name.chars().filter(|c| !c.is_ascii_digit()).collect() };
+        one != two && plain(one) == plain(two)
+    }
+}
+
+/// `blkif` of `99 (blkif)`.
+fn own_name(short: &str) -> &str {
+    let name = short.split_once(" (").map_or(short, |(_, name)| name);
+    name.trim_end_matches(')')
+}
+
+/// What a listing tells about the distribution of interrupts over CPUs.
+pub(crate) struct Judged<'t> {
+    /// Sources with interrupts.
+    pub(crate) sources: Vec<SourceCounts>,
+    /// The interrupts of all of them.
+    pub(crate) total: f64,
+    /// The period: `since boot`.
+    pub(crate) since: String,
+    table: &'t ImportedTable,
+    /// The interrupts of each CPU.
+    by_cpu: Vec<f64>,
+}
+
+/// Judges a listing: the interrupts since the last listing of the same CPUs before it, or since boot if there is none.
+pub(crate) fn judged<'t>(table: &'t ImportedTable, all: &[ImportedTable]) -> Judged<'t> {
+    let earlier = all.iter().rev().find(|other| {
+        other.form == FORM
+            && other.at.source == table.at.source
+            && other.at.line < table.at.line
+            && other.columns == table.columns
+            && differences(table, other).is_some()
+    });
+    let (rows, since) = match earlier.and_then(|it| Some((differences(table, it)?, it.at.line))) {
+        Some((rows, line)) => (rows, format!("since the listing on line {line}")),
+        None => (counts(table), "since boot".to_owned()),
+    };
+    let mut by_cpu = vec![0.0; table.columns.len()];
+    let mut sources = Vec::new();
+    for (label, counts) in rows {
+        // `ERR:` and `MIS:` have one count for all CPUs.
+        if counts.len() == by_cpu.len() {
+            by_cpu
+                .iter_mut()
+                .zip(&counts)
+                .for_each(|(sum, count)| *sum += count);
+        }
+        let most = counts.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+        let total: f64 = counts.iter().sum();
+        if let (Some((cpu, most)), true) = (most, total > 0.0) {
+            sources.push(SourceCounts {
+                name: short(label),
+                total,
+                busiest: (table.columns.get(cpu).cloned().unwrap_or_default(), *most),
+                cpus: counts.len(),
+            });
+        }
+    }
+    Judged {
+        total: sources.iter().map(|it| it.total).sum(),
+        sources,
+        since,
+        table,
+        by_cpu,
+    }
+}
+
+fn counts(table: &ImportedTable) -> Vec<(&str, Vec<f64>)> {
+    let rows = table.rows.iter();
+    rows.map(|(label, values)| (label.as_str(), values.iter().flatten().copied().collect()))
+        .collect()
+}
+
+/// The counts of the sources of a listing since an earlier one; `None` if it has none of them, or one became smaller: the host was started
+/// in between.
+fn differences<'t>(
+    table: &'t ImportedTable,
+    earlier: &ImportedTable,
+) -> Option<Vec<(&'t str, Vec<f64>)>> {
+    let before = counts(earlier);
+    let mut common = false;
+    let mut rows = counts(table);
+    for (label, counts) in &mut rows {
+        // A source that is new has counted from 0.
+        let Some((_, old)) = before.iter().find(|(own, _)| own == label) else {
+            continue;
+        };
+        common = true;
+        if old.len() != counts.len() {
+            return None;
+        }
+        for (count, old) in counts.iter_mut().zip(old) {
+            *count -= old;
+            if *count < 0.0 {
+                return None;
+            }
+        }
+    }
+    common.then_some(rows)
+}
+
+/// `99 xen-dyn-event blkif` → `99 (blkif)`.
+fn short(label: &str) -> String {
+    match label.split_once(' ') {
+        Some((id, what)) => {
+            let name = what.split_whitespace().next_back().unwrap_or(what);
+            format!("{id} ({name})")
+        }
+        None => label.to_owned(),
+    }
+}
+
+impl Judged<'_> {
+    /// The period, the sources that one CPU serves, and the total of each CPU.
+    fn remarks(&self) -> Vec<String> {
+        let mut remarks = vec![match self.since.as_str() {
+            "since boot" => "one listing: counts since boot, and not of a test alone".to_owned(),
+            since => format!("interrupts {since}"),
+        }];
+        let alone = self.sources.iter().filter(|it| it.is_on_one_cpu());
+        remarks.extend(alone.map(SourceCounts::in_words));
+        let total: f64 = self.by_cpu.iter().sum();
+        if total > 0.0 {
+            let cpus = self.table.columns.iter().zip(&self.by_cpu);
+            let words: Vec<String> = cpus
+                .map(|(name, sum)| {
+                    format!("{name} {} ({})", grouped(*sum as u64), percent(*sum, total))
+                })
+                .collect();
+            remarks.push(format!("in all by CPU: {}", words.join(", ")));
+        }
+        remarks
+    }
 }
 
 fn percent(part: f64, whole: f64) -> String {
     format!("{:.1} %", part / whole * 100.0)
-}
-
-/// `20281233` → `20 281 233`.
-fn grouped(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(' ');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 #[cfg(test)]
@@ -230,19 +338,20 @@ mod tests {
         assert_eq!(values[0], Some(20281233.0));
         assert_eq!(values[7], Some(55041.0));
         let remarks = &table.remarks;
-        assert_eq!(remarks.len(), 4, "{remarks:?}");
+        assert_eq!(remarks.len(), 5, "{remarks:?}");
+        assert!(remarks[1].contains("since boot"), "{remarks:?}");
         assert_eq!(
-            remarks[1],
+            remarks[2],
             "99 (blkif): 99.7 % on CPU0: 20 281 233 of 20 336 274"
         );
         assert_eq!(
-            remarks[2],
+            remarks[3],
             "100 (vif0-q0-tx): 100.0 % on CPU5: 4 188 616 of 4 188 672"
         );
         let sum: f64 = table.rows.iter().filter_map(|(_, row)| row[0]).sum();
         assert_eq!(sum, 26530026.0);
         assert!(
-            remarks[3].starts_with("in all by CPU: CPU0 26 530 026 ("),
+            remarks[4].starts_with("in all by CPU: CPU0 26 530 026 ("),
             "{remarks:?}"
         );
     }
@@ -264,10 +373,34 @@ mod tests {
         assert_eq!(
             table.remarks,
             [
-                "24 (virtio0-req.0): 99.8 % on CPU1: 1 995 of 2 000",
-                "in all by CPU: CPU0 41 (2.0 %), CPU1 1 995 (98.0 %)"
+                "one listing: counts since boot, and not of a test alone",
+                "24 (virtio0-req.0): 99.8 % on CPU1: 1995 of 2000",
+                "in all by CPU: CPU0 41 (2.0 %), CPU1 1995 (98.0 %)"
             ]
         );
+    }
+
+    #[test]
+    fn judges_a_second_listing_by_what_was_counted_since_the_first() {
+        let listing = |one: u32, other: u32| {
+            format!("      CPU0 CPU1\n 24:  {one}  {other}  PCI-MSI 49152-edge virtio0-req.0\n\n")
+        };
+        let text = listing(900_000, 5) + &listing(900_010, 4995) + &listing(10, 20);
+        let remarks: Vec<Vec<String>> = tables(&text).into_iter().map(|it| it.remarks).collect();
+        assert!(
+            remarks[0][1].starts_with("24 (virtio0-req.0): 100.0 % on CPU0"),
+            "{remarks:?}"
+        );
+        assert_eq!(
+            remarks[1],
+            [
+                "interrupts since the listing on line 1",
+                "24 (virtio0-req.0): 99.8 % on CPU1: 4990 of 5000",
+                "in all by CPU: CPU0 10 (0.2 %), CPU1 4990 (99.8 %)"
+            ]
+        );
+        // The host was started in between.
+        assert!(remarks[2][0].contains("since boot"), "{remarks:?}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod benchstat;
 mod clean;
 mod command;
 mod context;
+mod contradictions;
 mod extract;
 mod fio;
 mod fsbench;

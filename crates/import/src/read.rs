@@ -10,6 +10,7 @@ use iodyno_model::{
 };
 
 use super::command;
+use super::contradictions::{self, Checked, Source};
 use super::extract::{Extract, ExtractContent};
 use super::label::Label;
 use super::lines::Lines;
@@ -45,6 +46,9 @@ pub fn read(texts: &[Text<'_>], options: &Options) -> Imported {
         imported.tables.append(&mut piece.tables);
         imported.claims.append(&mut piece.claims);
         imported.unread.append(&mut piece.unread);
+        if copy_of.is_none() {
+            imported.contradictions.append(&mut piece.contradictions);
+        }
         for remark in piece.remarks {
             if remarks.insert(remark.clone()) {
                 imported.remarks.push(remark);
@@ -106,9 +110,11 @@ fn read_one(
         ExtractContent::Claim(claim) => imported.claims.push(*claim),
         ExtractContent::Unread(why) => imported.unread.push(unread(&lines, at.start, why)),
         ExtractContent::Remark(text) => imported.remarks.push(text),
+        ExtractContent::Contradiction(found) => imported.contradictions.push(*found),
         ExtractContent::Known => {}
     });
     imported.unread.extend(stretches(&lines, &claimed));
+    let statements = contradictions::statements(&lines, &claimed);
     drop(claimed);
     places.sort_by_key(|(line, _)| *line);
     let mut places: Vec<Placed> = places.into_iter().map(|(_, placed)| placed).collect();
@@ -123,15 +129,29 @@ fn read_one(
     }
     let commands = command::commands(&lines);
     let naming = Naming::of(&trials, &places, &lines, &label, name);
+    let mut results = Vec::new();
     for placed in &places {
         let Some(mut trial) = trials.get(placed.trial as usize) else {
             continue;
         };
         naming.by_heading(placed, &mut trial);
         command::apply(&commands, &mut trial, &lines);
+        if !statements.is_empty() {
+            results.push(Checked::of(&trial));
+        }
         naming.by_label(&mut trial);
         take(placed, trial);
     }
+    let source = Source {
+        lines: &lines,
+        results,
+        tables: &imported.tables,
+        commands: &commands,
+    };
+    imported
+        .contradictions
+        .extend(source.contradictions(&statements));
+    imported.contradictions.sort_by_key(|it| it.at.line);
     imported
 }
 

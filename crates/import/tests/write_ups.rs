@@ -8,6 +8,8 @@ use iodyno_model::{ImportedTrial, Kind};
 
 const FSBENCH: &str = include_str!("data/ext4-zfs-fsbench.txt");
 const SYSBENCH: &str = include_str!("data/zfs-sysbench.txt");
+const MIRRORS: &str = include_str!("data/zfs-mirror-table.txt");
+const ZVOLS: &str = include_str!("data/falcon-zvol-tables.adoc");
 
 fn import(source: &str, text: &str) -> Read {
     read(&[Text { source, text }], &Options::default()).into()
@@ -355,4 +357,52 @@ fn treats_repeated_short_results_as_another_run_and_long_ones_as_a_copy() {
         let found = (imported.trials.len(), imported.duplicates.len());
         assert_eq!(found, (2, 0), "{line}");
     }
+}
+
+#[test]
+fn finds_the_statements_that_their_own_figures_contradict() {
+    let found = |text| -> Vec<(u32, u32, String)> {
+        let contradictions = import("a.txt", text).rest.contradictions.into_iter();
+        contradictions
+            .map(|it| (it.at.line, it.against.line, it.shown))
+            .collect()
+    };
+    let expected = |all: &[(u32, u32, &str)]| -> Vec<(u32, u32, String)> {
+        let all = all.iter();
+        all.map(|(at, against, shown)| (*at, *against, (*shown).to_owned()))
+            .collect()
+    };
+    assert_eq!(
+        found(FSBENCH),
+        expected(&[
+            (
+                25,
+                14,
+                "386 438 to 422 736 ops in 3 trials, lines 14, 17, 20"
+            ),
+            (311, 311, "2000 × 1.91 MiB is 3.73 GiB"),
+            (347, 315, "longer in 1 of 3 trials: 3.78 s"),
+        ])
+    );
+    assert_eq!(
+        found(ZVOLS),
+        expected(&[(15, 34, "`volsize` has a size of 20.0 GiB")])
+    );
+    assert_eq!(
+        found(SYSBENCH),
+        expected(&[
+            (
+                3,
+                28,
+                "the result has 1 thread, mode rndrw: it was not measured with the options of this command"
+            ),
+            (
+                67,
+                76,
+                "since boot, one CPU received nearly all interrupts of 1 of 20 sources: 99 (blkif): 99.7 % on CPU0: 20 281 233 of \
+                 20 336 274"
+            ),
+        ])
+    );
+    assert_eq!(found(MIRRORS), []);
 }

@@ -132,6 +132,19 @@ pub struct ClaimSubject {
     pub geomean: bool,
 }
 
+/// A statement of a source that the source's own figures contradict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contradiction {
+    /// Location of the statement.
+    pub at: SourceLine,
+    /// The statement as printed, without its line breaks.
+    pub statement: String,
+    /// Location of the figures.
+    pub against: SourceLine,
+    /// What they show.
+    pub shown: String,
+}
+
 /// A section of the source that could not be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unread {
@@ -163,6 +176,9 @@ pub struct Imported {
     /// Printed comparisons.
     #[serde(default)]
     pub claims: Vec<Claim>,
+    /// Statements that the figures of their own source contradict. Empty in runs that were imported before this was recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contradictions: Vec<Contradiction>,
     /// Duplicate results, which count once.
     #[serde(default)]
     pub duplicates: Vec<Duplicate>,

@@ -93,8 +93,8 @@ pub use history::{
 };
 pub use identity::{Identity, Inode, KnownTarget};
 pub use import::{
-    Claim, ClaimRules, ClaimSubject, Duplicate, Imported, ImportedPoint, ImportedTable,
-    ImportedTrial, ImportedTrials, Unread,
+    Claim, ClaimRules, ClaimSubject, Contradiction, Duplicate, Imported, ImportedPoint,
+    ImportedTable, ImportedTrial, ImportedTrials, Unread,
 };
 pub use job::{
     After, ExitScope, Job, JobEnd, Logs, PercentilesOf, Placement, Reporting, Span,

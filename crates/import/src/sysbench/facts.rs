@@ -1,7 +1,7 @@
 //! Facts about a sysbench run, in fio's terms, so that it can be compared with fio's runs.
 
 use iodyno_model::{Fact, FactClass, Figure, ImportedTrial, Kind, Metric};
-use iodyno_units::{Bytes, Nanos};
+use iodyno_units::{Bytes, Nanos, counted, grouped, percent};
 
 use super::preamble::Preamble;
 use super::result::Result;
@@ -11,12 +11,11 @@ pub(super) fn fill(
     trial: &mut ImportedTrial,
     preamble: &Preamble,
     mode: Option<&str>,
-    threads: Option<u32>,
+    (threads, result): (Option<u32>, &Result),
 ) {
     let jobs = threads.map(|threads| threads.to_string());
-    if let (None, Some(jobs)) = (preamble.threads, &jobs) {
-        let remark = format!("{jobs} thread(s), by the events that each had in the mean");
-        trial.remarks.push(remark);
+    if let (None, Some(threads)) = (preamble.threads, threads) {
+        trial.remarks.extend(derived_in_words(threads, result));
     }
     let dimensions = [
         ("rw", mode.and_then(pattern).map(str::to_owned)),
@@ -60,6 +59,11 @@ pub(super) fn fill(
     }
 }
 
+/// Whether the text is the name of a mode of the test.
+pub(crate) fn is_mode(text: &str) -> bool {
+    pattern(text).is_some()
+}
+
 /// fio's name of a mode.
 fn pattern(mode: &str) -> Option<&'static str> {
     Some(match mode {
@@ -82,14 +86,60 @@ fn block(bytes: u64) -> String {
     bytes.to_string()
 }
 
-/// As printed, or all events ÷ the events per thread.
+/// As printed, or as derived.
 pub(super) fn threads(preamble: &Preamble, result: &Result) -> Option<u32> {
-    let by_events = || {
-        let (mean, _) = result.thread_events.filter(|(mean, _)| *mean > 0.0)?;
-        let threads = (result.events? / mean).round();
-        (1.0..=65536.0).contains(&threads).then_some(threads as u32)
+    preamble.threads.or_else(|| derived(result))
+}
+
+/// The largest difference of a quotient from the number of threads. Numbers are printed with four decimals.
+const ROUNDING: f64 = 0.01;
+
+/// The number of threads, from all events ÷ events of a thread or, without these, from the sum of the latencies ÷ the time of a thread
+/// in events.
+fn derived(result: &Result) -> Option<u32> {
+    let quotient = |all: Option<f64>, mean: Option<(f64, f64)>| {
+        let threads = all? / mean.filter(|(mean, _)| *mean > 0.0)?.0;
+        let whole = threads.round();
+        let fits = (1.0..=65536.0).contains(&whole) && (threads / whole - 1.0).abs() <= ROUNDING;
+        fits.then_some(whole as u32)
     };
-    preamble.threads.or_else(by_events)
+    let busy = result.sum.map(|ms| ms / 1e3);
+    quotient(result.events, result.thread_events).or_else(|| quotient(busy, result.thread_time))
+}
+
+/// What shows the number of threads: `1 thread: it had all 7 123 125 events, and their latencies add up to 292.3 s in 300.0 s`.
+fn derived_in_words(threads: u32, result: &Result) -> Option<String> {
+    let events = result.events.zip(result.thread_events);
+    let mut shown = events.map(|(all, (mean, deviation))| match threads {
+        1 => format!(
+            "one had all {} events, with a deviation of {deviation}",
+            grouped(all as u64)
+        ),
+        _ => format!(
+            "each had {mean:.0} of {} events in the mean",
+            grouped(all as u64)
+        ),
+    });
+    if let (Some(sum), Some(time)) = (result.sum, result.total_time.filter(|time| *time > 0.0)) {
+        let sum = sum / 1e3;
+        let share = percent(sum / (f64::from(threads) * time));
+        let busy = format!(
+            "the latencies add up to {sum:.1} s in {time:.1} s, {share} of the time of {}",
+            counted(u64::from(threads), "thread")
+        );
+        shown = Some(shown.map_or(busy.clone(), |shown| format!("{shown}; {busy}")));
+    }
+    Some(format!(
+        "{}: {}",
+        counted(u64::from(threads), "thread"),
+        shown?
+    ))
+}
+
+/// Why the printed number of threads cannot be that of the result.
+pub(super) fn other_threads(preamble: &Preamble, result: &Result) -> Option<String> {
+    let (printed, derived) = (preamble.threads?, derived(result)?);
+    (printed != derived).then(|| derived_in_words(derived, result))?
 }
 
 /// Whether time or work ended it.

@@ -15,7 +15,7 @@ pub(super) fn fill(trial: &mut ImportedTrial, preamble: &Preamble, result: &Resu
     rates(trial, result);
     latencies(trial, result);
     let threads = facts::threads(preamble, result);
-    facts::fill(trial, preamble, mode.as_deref(), threads);
+    facts::fill(trial, preamble, mode.as_deref(), (threads, result));
     facts::ending(trial, preamble, result);
     trial
         .remarks

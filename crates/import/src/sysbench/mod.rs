@@ -8,16 +8,21 @@ mod fsyncs;
 mod preamble;
 mod result;
 
+use iodyno_model::Contradiction;
+
 use super::extract::Extract;
 use super::fsbench::configuration;
 use super::lines::Lines;
+
+pub(super) use self::facts::is_mode;
+pub(super) use self::preamble::{PrepareOptions, is_run_command, prepare_options};
 
 use self::apart::Apart;
 use self::preamble::Preamble;
 use self::result::Result;
 
 /// The name of the form in results.
-const FORM: &str = "sysbench fileio";
+pub(super) const FORM: &str = "sysbench fileio";
 /// The largest number of lines between the beginning of a result and its figures if nothing marks the beginning,
 /// without progress lines.
 const FARTHEST: u32 = 60;
@@ -50,6 +55,14 @@ pub(super) fn read(lines: &Lines<'_>) -> Vec<Extract> {
         figures::fill(&mut trial, &preamble, &result);
         if let Some(apart) = apart {
             apart.fill(&mut trial);
+        }
+        if let Some(shown) = facts::other_threads(&preamble, &result) {
+            found.push(Extract::contradiction(Contradiction {
+                at: lines.at(start),
+                statement: format!("{} threads", preamble.threads.unwrap_or_default()),
+                against: lines.at(number),
+                shown,
+            }));
         }
         found.push(Extract::trial(start..end, trial));
     }

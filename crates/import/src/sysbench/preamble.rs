@@ -50,10 +50,46 @@ pub(super) fn begins(text: &str) -> bool {
 }
 
 /// A command line of `run`, not of `prepare`.
-pub(super) fn is_run_command(text: &str) -> bool {
+pub(crate) fn is_run_command(text: &str) -> bool {
     let words: Vec<&str> = text.split_whitespace().collect();
     let command = is_called(&words, "sysbench") || is_called(&words, "iodyno");
     command && words.contains(&"run") && words.iter().any(|word| word.contains("fileio"))
+}
+
+/// The options of a `prepare` command that a result can contradict.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct PrepareOptions {
+    pub(crate) threads: Option<u32>,
+    pub(crate) mode: Option<String>,
+    pub(crate) block_bytes: Option<u64>,
+}
+
+/// The options of a line, if it is a `prepare` command of sysbench's fileio test.
+pub(crate) fn prepare_options(text: &str) -> Option<PrepareOptions> {
+    if !text.contains("sysbench") || !text.contains("prepare") {
+        return None;
+    }
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let is_fileio = words.iter().any(|word| word.contains("fileio"));
+    if !is_called(&words, "sysbench") || !is_fileio || !words.contains(&"prepare") {
+        return None;
+    }
+    let mut options = PrepareOptions::default();
+    for (name, value) in options_of(&words) {
+        match name {
+            "threads" | "num-threads" => options.threads = value.parse().ok(),
+            "file-test-mode" => options.mode = Some(value.to_owned()),
+            "file-block-size" => options.block_bytes = bytes(value),
+            _ => {}
+        }
+    }
+    Some(options)
+}
+
+/// `--name=value` of a command line.
+fn options_of<'t>(words: &[&'t str]) -> impl Iterator<Item = (&'t str, &'t str)> {
+    let words = words.iter().map(|word| word.trim_start_matches('-'));
+    words.filter_map(|word| word.split_once('='))
 }
 
 fn is_called(words: &[&str], program: &str) -> bool {
@@ -140,10 +176,7 @@ impl Preamble {
     fn command(&mut self, text: &str) {
         let words: Vec<&str> = text.split_whitespace().collect();
         self.ours |= is_called(&words, "iodyno");
-        for word in words {
-            let Some((name, value)) = word.trim_start_matches('-').split_once('=') else {
-                continue;
-            };
+        for (name, value) in options_of(&words) {
             match name {
                 "threads" | "num-threads" => self.threads = value.parse().ok(),
                 "time" | "max-time" => {
