@@ -376,24 +376,26 @@ fn finds_the_statements_that_their_own_figures_contradict() {
         found(FSBENCH),
         expected(&[
             (
-                25,
+                24,
                 14,
                 "386 438 to 422 736 ops in 3 trials, lines 14, 17, 20"
             ),
             (311, 311, "2000 × 1.91 MiB is 3.73 GiB"),
-            (347, 315, "longer in 1 of 3 trials: 3.78 s"),
+            (351, 315, "longer in 1 of 3 trials: 3.78 s"),
+            (404, 404, "2000 × 1.91 MiB is 3.73 GiB"),
+            (444, 408, "longer in 1 of 3 trials: 3.78 s"),
         ])
     );
     assert_eq!(
         found(ZVOLS),
-        expected(&[(15, 34, "`volsize` has a size of 20.0 GiB")])
+        expected(&[(16, 32, "`volsize` has a size of 20 GiB")])
     );
     assert_eq!(
         found(SYSBENCH),
         expected(&[
             (
                 3,
-                28,
+                31,
                 "the result has 1 thread, mode rndrw: it was not measured with the options of this command"
             ),
             (
