@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Estimated, Metric, Pairing, SeriesUnit, Verdict};
+use crate::{Contradiction, Estimated, Metric, Pairing, SeriesUnit, Verdict};
 
 /// What the ops of a trial cost: totals of the measured time, divided by the ops. `None`: not known.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -270,4 +270,7 @@ pub struct Explanation {
     pub name: String,
     /// The rows and candidates, in the order of the comparison.
     pub comparisons: Vec<Explained>,
+    /// Statements of imported write-ups that their own figures contradict.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contradictions: Vec<Contradiction>,
 }

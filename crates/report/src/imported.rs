@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use iodyno_model::{Figure, Imported, ImportedTable, SourceLine, Unit};
+use iodyno_model::{Contradiction, Figure, Imported, ImportedTable, SourceLine, Unit};
 use iodyno_units::{Bytes, counted};
 
 use crate::compare::value;
@@ -215,6 +215,10 @@ fn said(imported: &Imported, style: Style) -> String {
     }
     texts.extend(imported.remarks.iter().cloned());
     let mut text = remarks(&texts, style);
+    for found in &imported.contradictions {
+        let line = format!("! {}", contradiction(found));
+        text += &style.paragraph(&line, 2, Paint::Yellow);
+    }
     for unread in &imported.unread {
         let line = format!(
             "not read, {}: {}: {}",
@@ -225,6 +229,20 @@ fn said(imported: &Imported, style: Style) -> String {
         text += &style.paragraph(&format!("! {line}"), 2, Paint::Yellow);
     }
     text
+}
+
+/// A statement, and what the figures of its write-up show.
+pub(crate) fn contradiction(found: &Contradiction) -> String {
+    let against = match found.against.line == found.at.line {
+        true => String::new(),
+        false => format!(", line {}", found.against.line),
+    };
+    format!(
+        "{}: \"{}\" contradicts the write-up's own figures{against}: {}",
+        place(&found.at),
+        found.statement,
+        found.shown
+    )
 }
 
 /// Remarks on trials. If several differ only in their numbers, the first one is printed with their count.

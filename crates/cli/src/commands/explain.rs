@@ -92,12 +92,29 @@ pub(crate) fn explained(
     let compared = trials.into_iter().zip(costs);
     let compared = compared.filter(|(trial, _)| trial.probe.is_none());
     let (trials, costs): (Vec<_>, Vec<_>) = compared.unzip();
-    iodyno_judge::explain(&title(runs), &trials, &costs, question)
-        .map_err(|error| Failure::input(faults(&error)))
+    let imported = runs.iter().filter_map(|run| run.plan.imported.as_ref());
+    let contradictions: Vec<_> = imported.flat_map(|it| it.contradictions.clone()).collect();
+    let name = title(runs);
+    match iodyno_judge::explain(&name, &trials, &costs, question) {
+        Ok(explanation) => Ok(Explanation {
+            contradictions,
+            ..explanation
+        }),
+        // A write-up can contradict itself without a comparison.
+        Err(_) if !contradictions.is_empty() => Ok(Explanation {
+            name,
+            comparisons: Vec::new(),
+            contradictions,
+        }),
+        Err(error) => Err(Failure::input(faults(&error))),
+    }
 }
 
 /// Keeps the comparisons that have all of these names.
 fn choose(explanation: &mut Explanation, cells: &[String]) -> Result<(), Failure> {
+    if cells.is_empty() {
+        return Ok(());
+    }
     let has = |it: &Explained, name: &String| it.columns.1 == *name || it.row.contains(name);
     let unknown: Vec<Diagnostic> = cells
         .iter()

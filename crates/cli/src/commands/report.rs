@@ -8,8 +8,8 @@ use iodyno_figure::kinds::{self, Course, Distribution, MOST_PANELS};
 use iodyno_figure::{Content, Figure, Format as Picture, Kind, Page, Section, picture};
 use iodyno_judge::figures;
 use iodyno_model::{
-    Comparison, Diagnostic, Direction, Histogram, Observation, SeriesKind, Trial, TrialKey,
-    TrialState,
+    Comparison, Diagnostic, Direction, Explanation, Histogram, Observation, SeriesKind, Trial,
+    TrialKey, TrialState,
 };
 use iodyno_report::compare::Shown;
 use iodyno_report::{Style, compare as draw};
@@ -574,7 +574,8 @@ impl Results {
             return Ok(None);
         };
         let explanation = explain::explained(&self.runs, store, &comparison.question)?;
-        Ok(Some(explanation).filter(|it| !it.comparisons.is_empty()))
+        Ok(Some(explanation)
+            .filter(|it| !it.comparisons.is_empty() || !it.contradictions.is_empty()))
     }
 
     fn reasons(&self, store: &SqliteStore) -> Result<Vec<Content>, Failure> {

@@ -57,6 +57,26 @@ fn more_workers_are_named_and_a_faster_device_without_counters_is_unexplained() 
 }
 
 #[test]
+fn a_write_up_that_contradicts_itself_is_told_its_lines() {
+    let home = Home::new();
+    let result = "fsbench/delete_2k_1MB  2000 1000 ops/sec\n";
+    home.file("w.md", &format!("# ext4\n{result}\n2000 files get deleted in under a second.\nThey were deleted in under 1 second.\n"));
+    let told = "w.md line 5: \"They were deleted in under 1 second.\" contradicts the write-up's own figures";
+    home.iodyno(&["import", "w.md"]).succeeds().prints(told);
+    for format in ["text", "markdown", "asciidoc"] {
+        home.iodyno(&["explain", "last", "--format", format])
+            .succeeds()
+            .prints("2.00 s");
+    }
+    let json = home
+        .iodyno(&["explain", "last", "--json"])
+        .succeeds()
+        .json();
+    assert_eq!(json["contradictions"][0]["against_line"], 2);
+    assert_eq!(json["contradictions"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn cells_select_comparisons_and_unknown_ones_are_named() {
     let home = home();
     let text = home.iodyno(&["explain", "last", "four"]).succeeds();

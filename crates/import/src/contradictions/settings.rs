@@ -70,8 +70,9 @@ impl Attribute {
     }
 }
 
-/// Words of sentences about conditions or other tests.
-const CONDITIONS: [&str; 14] = [
+/// Words of sentences about conditions or other tests; fio prints `Starting 4 processes`, of all its groups.
+const CONDITIONS: [&str; 15] = [
+    "starting",
     "if",
     "or",
     "when",

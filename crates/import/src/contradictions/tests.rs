@@ -189,6 +189,7 @@ fn a_setting_in_prose_is_compared_with_the_commands_of_its_section() {
         ("There are 4 jobs.", false),
         ("There are 16 threads.", true),
         ("The host has 2 threads per core.", false),
+        ("Starting 16 processes", false),
         ("It was run for 60 seconds.", false),
         ("It ran for 5 minutes.", true),
         ("If the queue depth is 3, it is slow.", false),

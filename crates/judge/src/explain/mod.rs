@@ -76,6 +76,7 @@ pub fn explain(
         of_cell(cell, head, &by_trial, question)
     });
     Ok(Explanation {
+        contradictions: Vec::new(),
         name: comparison.name.clone(),
         comparisons: explained.collect(),
     })

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use iodyno_model::{Cause, Change, Contrast, Equation, Estimated, Explained, Explanation, Term};
+use iodyno_model::{
+    Cause, Change, Contradiction, Contrast, Equation, Estimated, Explained, Explanation, Term,
+};
 
 use super::words::headline;
 use crate::compare::{metric_unit, verdict_tag};
@@ -18,6 +20,16 @@ object!(Document<'a>(it in &'a Explanation) {
     schema: "iodyno.explanation/1",
     name: it.name,
     comparisons: list(&it.comparisons, ComparisonView),
+    // Statements of imported write-ups that their own figures contradict.
+    contradictions: list(&it.contradictions, ContradictionView),
+});
+
+object!(ContradictionView<'a>(it in &'a Contradiction) {
+    source: it.at.source,
+    line: it.at.line,
+    statement: it.statement,
+    against_line: it.against.line,
+    shown: it.shown,
 });
 
 object!(ComparisonView<'a>(it in &'a Explained) {

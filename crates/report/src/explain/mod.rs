@@ -13,6 +13,7 @@ use iodyno_model::{Contrast, Explained, Explanation, Term};
 pub use json::json;
 pub use words::headline;
 
+use crate::imported::contradiction;
 use crate::style::{Paint, Style, trimmed};
 use crate::table::{Cell, Column, Markup, Table};
 use words::{
@@ -42,7 +43,13 @@ pub fn text(explanation: &Explanation, style: Style) -> String {
             text += &style.paragraph(&format!("! {remark}"), 2, Paint::Yellow);
         }
     }
-    if explanation.comparisons.is_empty() {
+    if !explanation.contradictions.is_empty() {
+        text += "\n";
+    }
+    for found in &explanation.contradictions {
+        text += &style.paragraph(&format!("! {}", contradiction(found)), 2, Paint::Yellow);
+    }
+    if explanation.comparisons.is_empty() && explanation.contradictions.is_empty() {
         text += &style.paragraph("nothing to explain", 0, Paint::Yellow);
     }
     trimmed(&style.plain(&text))
@@ -81,6 +88,11 @@ fn draw(explanation: &Explanation, markup: Markup) -> String {
         if !remarks.is_empty() {
             blocks.push(markup.list(&remarks));
         }
+    }
+    let contradictions = explanation.contradictions.iter().map(contradiction);
+    let contradictions: Vec<String> = contradictions.map(|text| markup.escape(&text)).collect();
+    if !contradictions.is_empty() {
+        blocks.push(markup.list(&contradictions));
     }
     blocks.join("\n")
 }

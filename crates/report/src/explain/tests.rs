@@ -75,6 +75,7 @@ fn explanation() -> Explanation {
         without: None,
     };
     Explanation {
+        contradictions: Vec::new(),
         name: "test, run 1".to_owned(),
         comparisons: vec![explained],
     }
