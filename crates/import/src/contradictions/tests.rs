@@ -292,8 +292,8 @@ proptest! {
             prop_assert_eq!(contradictions(&text), [], "{}", words);
         }
         // With a difference of more than a unit of its last digit it does.
-        let wrong = rounded + 3 * 10_u64.pow(rounded.to_string().bytes().rev().take_while(|c| *c == b'0').count() as u32);
-        let zeros = |number: u64| number.to_string().bytes().rev().take_while(|c| *c == b'0').count();
+        let zeros = |number: u64| number.to_string().bytes().rev().take_while(|c| *c == b'0').count() as u32;
+        let wrong = rounded + 3 * 10_u64.pow(zeros(rounded));
         if zeros(wrong) == zeros(rounded) {
             let text = format!("# a\n{}\nIn all, {wrong} files were created.\n", created(ops));
             prop_assert_eq!(contradictions(&text).len(), 1, "{}", wrong);

@@ -292,6 +292,8 @@ impl Host {
             samples.map(|(_, sample)| sample.span_ns as f64).sum()
         };
         let others_ns = covered(SeriesKind::Others);
+        let gaps = trial.telemetry.gaps.iter();
+        let unread = gaps.filter(|gap| gap.kind == SeriesKind::Others).count() > 0;
         if others_ns > 0.0 {
             let of_all = totals(telemetry, SeriesKind::Others);
             let moved = |column: &str| -> f64 {
@@ -299,6 +301,9 @@ impl Host {
                 per_op(counts.sum::<f64>() * 1e9 / others_ns)
             };
             host.others = Some([moved("read_bytes"), moved("written_bytes")]);
+        } else if covered(SeriesKind::Disk) > 0.0 && !unread {
+            // Only processes with I/O have rows.
+            host.others = Some([0.0; 2]);
         }
         if covered(SeriesKind::Interrupts) > 0.0 {
             let sources = totals(telemetry, SeriesKind::Interrupts);

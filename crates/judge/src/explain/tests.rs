@@ -1,11 +1,13 @@
 //! Explanations of made-up trials.
 
 use iodyno_model::{
-    Cause, Change, Costs, DeviceCosts, Explained, FactClass, Metric, Observation, Question, Verdict,
+    Cause, Change, Costs, DeviceCosts, Explained, FactClass, Metric, Observation, Question,
+    SeriesKind, Verdict,
 };
 
 use super::explain;
 use crate::testing::observations::{fact, figure, imported, rounds};
+use crate::testing::telemetry::{Recording, recording};
 
 /// A trial of one worker: reads of 4 KiB with one request each, 100 µs: 2 + 8 µs of CPU, 80 µs at the device, 10 µs elsewhere.
 fn reads() -> Costs {
@@ -142,6 +144,35 @@ fn a_slower_device_is_named_by_the_time_of_a_request() {
     assert_eq!(first(&found), ("read_await", 100.0));
     factors_add_up(&found);
     assert!(!found.is_unexplained());
+}
+
+#[test]
+fn traced_requests_are_split_into_queue_and_device() {
+    let traced = |queue: f64, service: f64, op_ns: f64| {
+        let costs = with_device(reads(), |device| device.ns[0] = queue + service);
+        let mut times = [(0.0, 0.0); 4];
+        times[0] = (queue, service);
+        Costs {
+            traced: Some(times),
+            ..costs
+        }
+        .taking(op_ns)
+    };
+    let baseline = traced(20_000.0, 60_000.0, 100_000.0);
+    for (candidate, expected) in [
+        (traced(180_000.0, 60_000.0, 260_000.0), "read_queue_await"),
+        (traced(20_000.0, 220_000.0, 260_000.0), "read_service_await"),
+    ] {
+        let found = explained(&baseline, &candidate);
+        assert_eq!(first(&found), (expected, 100.0));
+        factors_add_up(&found);
+    }
+    // Without the trace of one side, requests are not told apart.
+    let untraced = with_device(reads(), |device| device.ns[0] = 240_000.0).taking(260_000.0);
+    assert_eq!(
+        first(&explained(&baseline, &untraced)),
+        ("read_await", 100.0)
+    );
 }
 
 #[test]
@@ -452,4 +483,27 @@ fn the_costs_of_a_trial_are_those_of_its_counters() {
     assert_eq!(device.busy, 0.97);
     // Without telemetry, what is only sampled is unknown.
     assert_eq!((costs.interrupts, costs.others), (None, None));
+}
+
+#[test]
+fn without_rows_of_other_processes_they_did_no_io_if_they_were_looked_for() {
+    let (workload, mut trial) = crate::testing::four_clones();
+    let mut others = |telemetry: Recording| {
+        trial.telemetry = telemetry.done();
+        super::costs(&workload, &trial).unwrap().others
+    };
+    let disks = || recording().seconds(SeriesKind::Disk, 3, |_| vec![("sda", vec![("reads", 5)])]);
+    let fio = || {
+        disks().seconds(SeriesKind::Others, 3, |_| {
+            vec![("fio", vec![("read_bytes", 1 << 30)])]
+        })
+    };
+    assert_eq!(others(recording()), None);
+    assert_eq!(others(disks()), Some([0.0, 0.0]));
+    assert!(others(fio()).is_some_and(|bytes| bytes[0] > 0.0 && bytes[1] == 0.0));
+    // They could not be read.
+    assert_eq!(
+        others(disks().gap(0, SeriesKind::Others, "not permitted")),
+        None
+    );
 }
