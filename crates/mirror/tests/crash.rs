@@ -95,6 +95,14 @@ impl Disk {
         }
     }
 
+    /// The disk was made shorter, and longer again.
+    fn cut(&mut self, from: u64) {
+        for sector in from..DATA / SECTOR + SECTORS as u64 {
+            self.cache.remove(&sector);
+            self.durable.insert(sector, Content::Data(GARBAGE));
+        }
+    }
+
     /// Makes writes durable that were completed before the flush was issued.
     fn flush(&mut self, issued: u64) {
         let durable = &mut self.durable;
@@ -171,6 +179,7 @@ struct Counts {
     returned: u64,
     direct: u64,
     handed_over: u64,
+    cut: u64,
 }
 
 /// How legs misbehave in a life.
@@ -193,6 +202,8 @@ struct World {
     left_out: bool,
     /// Whether legs never fail, so that even unacknowledged data must not change once it was read.
     calm: bool,
+    /// Whether a leg is too short to be started with.
+    short: bool,
     /// Disks whose removal was acknowledged, or that never became legs.
     gone: HashSet<usize>,
     /// Disks whose addition or removal was asked for and perhaps recorded.
@@ -225,6 +236,7 @@ struct Life {
     trouble: Trouble,
     stopping: bool,
     stopped: bool,
+    halted: bool,
     scrubbed: Option<(u64, u64)>,
     /// Answers to comparisons that were ordered.
     compared: VecDeque<(u32, bool)>,
@@ -279,6 +291,7 @@ impl World {
             expected: vec![expected; SECTORS],
             left_out: false,
             calm,
+            short: false,
             gone: HashSet::new(),
             changing: HashSet::new(),
             next: 1,
@@ -394,6 +407,7 @@ impl World {
             trouble: Trouble::None,
             stopping: false,
             stopped: false,
+            halted: false,
             scrubbed: None,
             compared: VecDeque::new(),
         })
@@ -641,7 +655,10 @@ impl World {
                     Notice::Dropped { .. } => self.counts.drops += 1,
                     Notice::InSync(_) => self.counts.resyncs += 1,
                     Notice::Repaired { .. } => self.counts.repairs += 1,
-                    Notice::Halted => self.counts.halts += 1,
+                    Notice::Halted => {
+                        self.counts.halts += 1;
+                        life.halted = true;
+                    }
                     Notice::Scrubbed { differ, unread } => life.scrubbed = Some((differ, unread)),
                     Notice::Unreadable { .. } | Notice::Differs { .. } | Notice::Removed(_) => {}
                 },
@@ -1001,6 +1018,9 @@ fn case(seed: u64) -> Counts {
             world.stop(&mut life, &mut orders);
         }
         world.crash(life);
+        if world.short {
+            break;
+        }
         world.after_crash();
     }
     world.counts
@@ -1054,11 +1074,35 @@ impl World {
                     }
                 }
                 45 => self.change(life, orders),
+                46 if !self.calm && self.chance(20) => self.cut(life, orders),
                 _ => {
                     self.complete(life, orders);
                 }
             }
         }
+    }
+
+    /// Somebody makes a leg shorter, and longer again when that is recorded. Until then no mirror starts with it: if the mirror
+    /// halts because no other leg accepts the record, the leg stays short.
+    fn cut(&mut self, life: &mut Life, orders: &mut Vec<Order>) {
+        let leg = self.random.random_range(0..life.disk.len());
+        let others = life.mirror.in_sync().without(LegSet::one(leg));
+        let in_use = life.flying.iter().any(|one| one.op.leg == leg)
+            || life.direct.iter().any(|one| one.leg == leg);
+        let member = life.mirror.members().any(|(member, _)| member == leg);
+        if others.is_empty() || in_use || life.halted || !member {
+            return;
+        }
+        let Some(disk) = self.disks.get_mut(life.disk[leg]) else {
+            return;
+        };
+        let from = self.random.random_range(0..SECTORS as u64);
+        disk.cut(DATA / SECTOR + from);
+        life.trouble = Trouble::None;
+        self.event(life, Event::Shortened { leg }, orders);
+        self.drain(life, orders);
+        self.short |= life.halted;
+        self.counts.cut += 1;
     }
 
     /// Legs that never failed do not differ.
@@ -1140,6 +1184,7 @@ fn crashes(wanted: u64) {
         total.returned += counts.returned;
         total.direct += counts.direct;
         total.handed_over += counts.handed_over;
+        total.cut += counts.cut;
     }
     println!("{seed} cases: {total:?}");
     // The simulation reaches what it is meant to test.
@@ -1154,6 +1199,7 @@ fn crashes(wanted: u64) {
         ("legs taken back", total.returned),
         ("reads of queues", total.direct),
         ("reads that were handed over", total.handed_over),
+        ("legs made shorter", total.cut),
     ] {
         assert!(count > wanted / 200, "{what}: only {count}");
     }
