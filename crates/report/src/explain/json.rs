@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use iodyno_model::{
-    Cause, Change, Contradiction, Contrast, Equation, Estimated, Explained, Explanation, Term,
+    Cause, Change, Contradiction, Contrast, Equation, Explained, Explanation, Term,
 };
 
 use super::words::headline;
-use crate::compare::{metric_unit, verdict_tag};
+use crate::compare::{EstimatedView, metric_unit, verdict_tag};
 use crate::json::{list, object, print};
 
 /// `schema` = `iodyno.explanation/1`. Values are in the unit of their quantity; ratios of quantities are candidate ÷ baseline, `speed` is a ratio
@@ -87,13 +87,6 @@ object!(ContrastView<'a>(it in &'a Contrast) {
     differs: it.differs,
     rounds_alike: [it.agreeing.0, it.agreeing.1],
     correlation_with_metric: [it.within.0, it.within.1],
-});
-
-object!(EstimatedView<'a>(it in &'a Estimated) {
-    value: it.value,
-    low: it.interval.map(|interval| interval.0),
-    high: it.interval.map(|interval| interval.1),
-    level: it.level,
 });
 
 object!(EquationView<'a>(it in &'a Equation) {
