@@ -1,5 +1,6 @@
 //! `iodyno explain`: why one configuration is faster than another.
 
+use iodyno_judge::QuestionError;
 use iodyno_model::{Costs, Diagnostic, Explained, Explanation, Observation, Question, TrialState};
 use iodyno_report::{Style, explain as draw};
 use iodyno_store::{Run, SqliteStore};
@@ -100,14 +101,24 @@ pub(crate) fn explained(
             contradictions,
             ..explanation
         }),
-        // A write-up can contradict itself without a comparison.
-        Err(_) if !contradictions.is_empty() => Ok(Explanation {
-            name,
-            comparisons: Vec::new(),
-            contradictions,
-        }),
+        // A write-up of one configuration can contradict itself.
+        Err(error) if !contradictions.is_empty() && error.faults.iter().all(is_alone) => {
+            Ok(Explanation {
+                name,
+                comparisons: Vec::new(),
+                contradictions,
+            })
+        }
         Err(error) => Err(Failure::input(faults(&error))),
     }
+}
+
+/// Whether there is nothing to compare, and nothing wrong with the question.
+fn is_alone(fault: &QuestionError) -> bool {
+    matches!(
+        fault,
+        QuestionError::NoTrials | QuestionError::OneColumn { .. }
+    )
 }
 
 /// Keeps the comparisons that have all of these names.

@@ -68,6 +68,9 @@ fn a_write_up_that_contradicts_itself_is_told_its_lines() {
             .succeeds()
             .prints("2.00 s");
     }
+    home.iodyno(&["explain", "last", "--baseline", "zfs"])
+        .exits(2)
+        .tells("`zfs`");
     let json = home
         .iodyno(&["explain", "last", "--json"])
         .succeeds()
