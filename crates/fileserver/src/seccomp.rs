@@ -82,7 +82,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_setgroups,
     libc::SYS_setresgid,
     libc::SYS_setresuid,
-    // Descriptors and sockets. There is no call that makes a socket or connects one.
+    // Descriptors and sockets. Calls that make or connect sockets are left out.
     libc::SYS_accept4,
     libc::SYS_close,
     libc::SYS_dup,
@@ -175,7 +175,7 @@ pub struct Needs {
 /// Restricts all threads of this process, and those that they start, to the system calls of a server. It cannot be undone.
 ///
 /// # Errors
-/// The kernel has no filters, or this architecture is not known.
+/// The kernel does not support filters, or this architecture is not supported.
 pub fn restrict(violation: Violation, needs: Needs) -> io::Result<()> {
     let action = match violation {
         Violation::Kill => SeccompAction::KillProcess,

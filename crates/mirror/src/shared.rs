@@ -453,6 +453,13 @@ mod atomics {
     };
 }
 
+#[cfg(test)]
+fn legs(numbers: &[usize]) -> LegSet {
+    let mut legs = LegSet::NONE;
+    numbers.iter().for_each(|leg| legs.add(*leg));
+    legs
+}
+
 #[cfg(all(test, loom))]
 mod interleavings;
 #[cfg(all(test, not(loom)))]

@@ -17,6 +17,7 @@ pub mod legs;
 pub mod nbd;
 pub mod queue;
 pub mod reader;
+mod spare;
 pub mod vhost_user;
 pub mod virtio_blk;
 

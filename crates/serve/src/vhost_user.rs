@@ -40,6 +40,7 @@ use crate::client_memory::{ClientMemory, MOST_REGIONS, event, signal, unsupporte
 use crate::inflight::InFlightRecord;
 use crate::queue::{Handle, Reply, ReplyTo, Request};
 use crate::reader::{Ended, Outcome, Reader};
+use crate::spare::Spare;
 use crate::virtio_blk::{Disk, MOST_QUEUES, Place, Room, Segments, Table, Wanted};
 
 /// Descriptors of a ring.
@@ -84,8 +85,7 @@ pub fn serve(
         disk,
         reader,
         said: false,
-        spare: Vec::new(),
-        spare_bytes: 0,
+        spare: Spare::default(),
         sent: Segments::default(),
         handle,
         reply,
@@ -198,9 +198,7 @@ struct Device {
     reader: Reader,
     /// The client has sent a message.
     said: bool,
-    /// Buffers of requests that have ended, for the next ones, and their bytes.
-    spare: Vec<Vec<u8>>,
-    spare_bytes: usize,
+    spare: Spare<SPARE_BYTES>,
     /// What a request sends; the list is used again.
     sent: Segments,
     handle: Handle,
@@ -258,7 +256,7 @@ impl Device {
                 if let Some((number, head, written)) = self.answered(reply.cookie, result) {
                     self.used(number, head, written);
                 }
-                self.keep(reply.into_buffer());
+                self.spare.keep(reply.into_buffer());
             }
         }
         while let Some(ended) = self.reader.ended() {
@@ -279,7 +277,7 @@ impl Device {
                 self.used(number, head, written);
             }
             Outcome::HandedOver(failed) => {
-                let buffer = self.buffer();
+                let buffer = self.spare.take(0);
                 self.handle.request(Request {
                     access: Access::Read,
                     offset: ended.offset,
@@ -292,21 +290,6 @@ impl Device {
                     failed,
                 });
             }
-        }
-    }
-
-    /// A buffer of any content.
-    fn buffer(&mut self) -> Vec<u8> {
-        let buffer = self.spare.pop().unwrap_or_default();
-        self.spare_bytes -= buffer.capacity();
-        buffer
-    }
-
-    fn keep(&mut self, buffer: Vec<u8>) {
-        let kept = self.spare_bytes + buffer.capacity();
-        if kept <= SPARE_BYTES && buffer.capacity() > 0 {
-            self.spare_bytes = kept;
-            self.spare.push(buffer);
         }
     }
 
@@ -376,7 +359,7 @@ impl Device {
 
     /// Begins the request whose chain begins with this descriptor.
     fn begin(&mut self, number: usize, head: u16) -> Step {
-        let buffer = self.buffer();
+        let buffer = self.spare.take(0);
         let ring = &mut self.rings[number];
         let through = Disk::writes_through(self.features, self.writeback);
         let table = Table {
@@ -425,7 +408,7 @@ impl Device {
                 ring.count += 1;
                 let cookie = (number as u64) << 32 | u64::from(head);
                 if access == Access::Read && self.reader.read(cookie, offset, length) {
-                    self.keep(buffer);
+                    self.spare.keep(buffer);
                     return Step::Taken;
                 }
                 self.handle.request(Request {

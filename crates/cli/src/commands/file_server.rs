@@ -184,17 +184,17 @@ fn cannot(what: &str, error: &std::io::Error) -> Diagnostic {
     Diagnostic::error(format!("cannot {what}: {}", reason(error)))
 }
 
-/// Options that have no meaning together.
+/// Options that cannot be combined.
 fn contradictions(args: &ServeFsArgs, sandbox: SandboxChoice) -> Vec<Diagnostic> {
     let mut faults = Vec::new();
     let mut fault = |text: String, hint: &str| faults.push(Diagnostic::error(text).hint(hint));
     if let (Some(threads), Policy::Inline | Policy::Pool(_)) = (args.threads, args.dispatch) {
         fault(
             format!(
-                "`--threads {threads}` has no meaning with `--dispatch {}`",
+                "`--threads {threads}` has no effect with `--dispatch {}`",
                 args.dispatch
             ),
-            "omit it: `inline` has no pool, and `pool:N` names its threads",
+            "omit it: `inline` does not use a pool, and `pool:N` states its number of threads",
         );
     }
     if args.mount.is_some() && sandbox != SandboxChoice::None {

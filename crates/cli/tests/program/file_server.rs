@@ -371,27 +371,31 @@ fn a_transport_that_is_demanded_and_not_there_is_named() {
     ends(server, &home);
 }
 
+/// Writes a file with each of some clones, of which each has a queue of its own, and verifies them.
+fn verify(home: &Home, clones: u32, size: &str) {
+    let job = [
+        "--name=t".to_owned(),
+        "--ioengine=virtiofs".to_owned(),
+        format!("--uri=virtiofs://{}", home.work().join("s").display()),
+        "--directory=/".to_owned(),
+        "--rw=randrw".to_owned(),
+        "--bsrange=4k-128k".to_owned(),
+        "--blockalign=4k".to_owned(),
+        "--iodepth=16".to_owned(),
+        format!("--numjobs={clones}"),
+        format!("--size={size}"),
+        "--verify=crc32c".to_owned(),
+    ];
+    let job: Vec<&str> = job.iter().map(String::as_str).collect();
+    home.iodyno(&fio(&[], &job)).succeeds();
+}
+
 #[test]
 fn the_engine_virtiofs_verifies_what_every_policy_stored() {
     for policy in ["inline", "pool:4", "threshold:3", "adaptive"] {
         let home = Home::new();
         let server = serve(&home, &["--dispatch", policy, "--allow-direct-io"]);
-        let uri = format!("--uri=virtiofs://{}", home.work().join("s").display());
-        // Each clone has a queue of its own.
-        let job = [
-            "--name=t",
-            "--ioengine=virtiofs",
-            &uri,
-            "--directory=/",
-            "--rw=randrw",
-            "--bsrange=4k-128k",
-            "--blockalign=4k",
-            "--iodepth=16",
-            "--numjobs=3",
-            "--size=4m",
-            "--verify=crc32c",
-        ];
-        home.iodyno(&fio(&[], &job)).succeeds();
+        verify(&home, 3, "4m");
         assert_eq!(
             home.work().join("shared/t.2.0").metadata().unwrap().len(),
             4 << 20
@@ -446,21 +450,7 @@ fn a_server_in_a_sandbox_serves_and_sees_nothing_but_its_folder() {
         };
         let own = network(rustix::process::getpid());
         assert_eq!(network(inner) != own, sandbox == "namespace");
-        let uri = format!("--uri=virtiofs://{}", home.work().join("s").display());
-        let job = [
-            "--name=t",
-            "--ioengine=virtiofs",
-            &uri,
-            "--directory=/",
-            "--rw=randrw",
-            "--bsrange=4k-128k",
-            "--blockalign=4k",
-            "--iodepth=16",
-            "--numjobs=2",
-            "--size=2m",
-            "--verify=crc32c",
-        ];
-        home.iodyno(&fio(&[], &job)).succeeds();
+        verify(&home, 2, "2m");
         let mut text = String::new();
         let mut told = UnixStream::connect(home.work().join("t")).unwrap();
         told.read_to_string(&mut text).unwrap();
@@ -643,7 +633,7 @@ fn access_lists_of_clients_are_those_of_the_host() {
     };
     home.file("own", "");
     if set("own").is_err() {
-        return skip("this file system has no access lists");
+        return skip("this file system does not support access lists");
     }
     let server = mounted(&home, "device", &["--posix-acl=always"]);
     set("mnt/there").unwrap();

@@ -11,12 +11,6 @@ const GEOMETRY: Geometry = Geometry {
     unit: 512,
 };
 
-fn legs(numbers: &[usize]) -> LegSet {
-    let mut legs = LegSet::NONE;
-    numbers.iter().for_each(|leg| legs.add(*leg));
-    legs
-}
-
 /// Checks all interleavings in which threads are interrupted at most this often, apart from where they wait.
 fn check(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();

@@ -10,12 +10,6 @@ const GEOMETRY: Geometry = Geometry {
     unit: 512,
 };
 
-fn legs(numbers: &[usize]) -> LegSet {
-    let mut legs = LegSet::NONE;
-    numbers.iter().for_each(|leg| legs.add(*leg));
-    legs
-}
-
 #[test]
 fn a_queue_reads_whole_units_of_equal_regions_from_legs_in_sync() {
     let published = Published::new(GEOMETRY);

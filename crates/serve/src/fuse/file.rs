@@ -25,6 +25,7 @@ use super::{
 use super::{u32_at, u64_at, unmount_stale};
 use crate::nbd::Export;
 use crate::queue::{Direct, Handle, Reply, ReplyTo, Request};
+use crate::spare::Spare;
 
 const FORGET: u32 = 2;
 const GETATTR: u32 = 3;
@@ -171,9 +172,7 @@ struct Table {
     next: u64,
     /// Of all requests in flight.
     bytes: usize,
-    /// Buffers of requests that have ended, for the next ones, and their bytes.
-    spare: Vec<Vec<u8>>,
-    spare_bytes: usize,
+    spare: Spare<SPARE_BYTES>,
     ended: bool,
 }
 
@@ -182,27 +181,6 @@ struct InFlight {
     message: Message,
     answer: Answer,
     bytes: usize,
-}
-
-impl Table {
-    /// A buffer of any content: one that has room for this many bytes, if there is one.
-    fn buffer(&mut self, needed: usize) -> Vec<u8> {
-        let fits = |buffer: &Vec<u8>| buffer.capacity() >= needed;
-        let buffer = match self.spare.iter().rposition(fits) {
-            Some(at) => self.spare.swap_remove(at),
-            None => self.spare.pop().unwrap_or_default(),
-        };
-        self.spare_bytes -= buffer.capacity();
-        buffer
-    }
-
-    fn keep(&mut self, buffer: Vec<u8>) {
-        let kept = self.spare_bytes + buffer.capacity();
-        if kept <= SPARE_BYTES && buffer.capacity() > 0 {
-            self.spare_bytes = kept;
-            self.spare.push(buffer);
-        }
-    }
 }
 
 impl Requests {
@@ -250,7 +228,7 @@ impl Direct for Requests {
                 message.answer_with(0, &reply.data[skip as usize..][..length as usize]);
             }
         }
-        self.table().keep(reply.into_buffer());
+        self.table().spare.keep(reply.into_buffer());
         None
     }
 }
@@ -305,7 +283,7 @@ impl FileWorker {
             Access::Read => asked.length as usize,
             _ => asked.payload.len(),
         };
-        let mut payload = table.buffer(needed);
+        let mut payload = table.spare.take(needed);
         drop(table);
         payload.clear();
         payload.extend_from_slice(&message.request()[asked.payload]);
@@ -682,26 +660,6 @@ mod tests {
         assert_eq!(u32_at(&agreed, 12), Some(INIT_FLAGS));
         assert_eq!(u32_at(&agreed, 20), Some(MOST_DATA));
         assert_eq!(init(7, 12), Asked::Now(Err(Errno::PROTO)));
-    }
-
-    #[test]
-    fn long_requests_use_the_buffers_of_earlier_ones() {
-        let mut table = Table::default();
-        for length in [1 << 20, 4096] {
-            table.keep(Vec::with_capacity(length));
-        }
-        let long = table.buffer(1 << 20);
-        assert!(long.capacity() >= 1 << 20);
-        assert!(table.buffer(512).capacity() < 1 << 20);
-        assert_eq!((table.buffer(512).capacity(), table.spare_bytes), (0, 0));
-        table.keep(long);
-        // Those beyond the limit are freed.
-        for _ in 0..2 * SPARE_BYTES / (1 << 20) {
-            table.keep(Vec::with_capacity(1 << 20));
-        }
-        let kept: usize = table.spare.iter().map(Vec::capacity).sum();
-        assert_eq!(kept, table.spare_bytes);
-        assert!(kept <= SPARE_BYTES && kept > SPARE_BYTES - (2 << 20));
     }
 
     proptest! {
