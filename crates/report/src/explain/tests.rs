@@ -154,3 +154,20 @@ fn names_cannot_become_markup() {
         "{page}"
     );
 }
+
+#[test]
+fn long_values_of_a_cause_begin_where_they_differ() {
+    let mut all = explanation();
+    let command = |policy: &str| {
+        format!(
+            "iodyno serve fs {{folder}} --socket {{socket}} --stats {{stats}} --dispatch {policy} --delay 200us"
+        )
+    };
+    let values = (command("inline"), command("pool:16"));
+    let name = "virtiofs.command".to_owned();
+    let axis = true;
+    all.comparisons[0].terms[0].causes = vec![Cause::Fact { name, values, axis }];
+    let expected = "virtiofs.command: … inline --delay 200us → … pool:16 --delay 200us";
+    let text = text(&all, style(200));
+    assert!(text.contains(expected), "{text}");
+}

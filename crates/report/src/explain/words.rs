@@ -145,7 +145,8 @@ fn named(term: &Term) -> Option<String> {
 fn cause(cause: &Cause) -> String {
     match cause {
         Cause::Fact { name, values, .. } => {
-            format!("{name}: {} → {}", short(&values.0), short(&values.1))
+            let [one, other] = short([&values.0, &values.1]);
+            format!("{name}: {one} → {other}")
         }
         Cause::Series(contrast) => {
             let (one, other) = contrast.medians;
@@ -159,11 +160,27 @@ fn cause(cause: &Cause) -> String {
     }
 }
 
-fn short(value: &str) -> String {
-    match value.char_indices().nth(LONGEST_VALUE) {
-        None => value.to_owned(),
-        Some((end, _)) => format!("{}…", &value[..end]),
-    }
+/// Two values that differ, short enough for a sentence: of long ones, the words with which both begin are left out.
+fn short(values: [&str; 2]) -> [String; 2] {
+    let is_long = |value: &str| value.chars().nth(LONGEST_VALUE).is_some();
+    let common = match values.into_iter().any(is_long) {
+        true => {
+            let pairs = values[0]
+                .split_inclusive(' ')
+                .zip(values[1].split_inclusive(' '));
+            let equal = pairs.take_while(|(one, other)| one == other);
+            equal.map(|(word, _)| word.len()).sum()
+        }
+        false => 0,
+    };
+    values.map(|value| {
+        let rest = &value[common..];
+        let begin = if common > 0 { "… " } else { "" };
+        match rest.char_indices().nth(LONGEST_VALUE) {
+            None => format!("{begin}{rest}"),
+            Some((end, _)) => format!("{begin}{}…", &rest[..end]),
+        }
+    })
 }
 
 /// What stands below a term.
