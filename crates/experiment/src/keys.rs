@@ -361,13 +361,13 @@ const MIRROR: &[Key] = &[
 
 #[rustfmt::skip]
 const VIRTIOFS: &[Key] = &[
-    key("server", Kind::Text, "Command of the server, with `{socket}` for the path of its socket and `{folder}` for that of the folder below. `iodyno` is this program.").default("`\"iodyno serve fs {folder} --socket {socket} --dispatch adaptive\"`"),
+    key("server", Kind::Text, "Command of the server, with `{socket}` for the path of its socket and `{folder}` for that of the folder below. `iodyno` is this program. What `iodyno serve fs --stats {stats}` counts is sampled.").default("`\"iodyno serve fs {folder} --socket {socket} --stats {stats} --dispatch adaptive\"`"),
     PINNING[0], PINNING[1],
 ];
 
 #[rustfmt::skip]
 const FUSE: &[Key] = &[
-    key("server", Kind::Text, "Command of the server, with `{mount}` for the mount point and `{folder}` for the path of the folder below. `iodyno` is this program.").default("`\"iodyno serve fs {folder} --mount {mount} --dispatch adaptive\"`"),
+    key("server", Kind::Text, "Command of the server, with `{mount}` for the mount point and `{folder}` for the path of the folder below. `iodyno` is this program. What `iodyno serve fs --stats {stats}` counts is sampled.").default("`\"iodyno serve fs {folder} --mount {mount} --stats {stats} --dispatch adaptive\"`"),
     PINNING[0], PINNING[1],
 ];
 

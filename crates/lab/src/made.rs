@@ -211,6 +211,8 @@ struct Live {
     guests: Vec<Guest>,
     /// The socket of the server that shares it; `None`: its files are used.
     share: Option<PathBuf>,
+    /// The sockets on which its file servers tell what they counted.
+    stats: Vec<PathBuf>,
     /// The latest trial on it.
     latest: Option<TrialKey>,
     /// The files that exist on it, by [`files_of`].
@@ -238,6 +240,7 @@ impl Live {
             },
             guests: made.guests,
             share: made.share,
+            stats: made.stats,
             latest: None,
             laid_out: BTreeSet::new(),
             snapshot: false,
@@ -258,6 +261,8 @@ pub(crate) struct Ready {
     pub(crate) guests: Vec<Guest>,
     /// The socket of the server that shares it; `None`: its files are used.
     pub(crate) share: Option<PathBuf>,
+    /// The sockets on which its file servers tell what they counted.
+    pub(crate) stats: Vec<PathBuf>,
     /// Whether it was made for this trial.
     pub(crate) anew: bool,
 }
@@ -287,6 +292,7 @@ impl Ready {
                 plan.sampling.made_for.insert(name, self.token.clone());
             }
         }
+        plan.sampling.stats = self.stats.clone();
         on_target(&mut plan, &self.path, self.share.as_deref());
         plan
     }
@@ -506,6 +512,7 @@ impl<'a> OnNode<'a> {
                 about: live.about.clone(),
                 guests: live.guests.clone(),
                 share: live.share.clone(),
+                stats: live.stats.clone(),
                 anew: !usable,
             }
         }))

@@ -397,6 +397,7 @@ impl Node for FakeNode<'_> {
                 })
                 .collect(),
             share: self.share.then(|| PathBuf::from("/made/share")),
+            stats: Vec::new(),
         })
     }
 

@@ -367,6 +367,7 @@ impl<'a> TrialRun<'a> {
             // Servers under test are processes of the host.
             for (_, guest) in &mut plans {
                 guest.sampling.processes.clear();
+                guest.sampling.stats.clear();
             }
             host.sampling.processes = bound.sampling.processes.clone();
             let provision = self.plan.cell(self.key.cell).0.provision();
@@ -387,6 +388,7 @@ impl<'a> TrialRun<'a> {
                 if let Some(made) = self.made.get(&self.nodes[place].host) {
                     let own = own.iter().map(|name| (name.clone(), made.token.clone()));
                     host.sampling.made_for.extend(own);
+                    host.sampling.stats.clone_from(&made.stats);
                 }
                 (place, host)
             }));

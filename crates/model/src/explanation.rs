@@ -52,6 +52,8 @@ pub struct Costs {
     pub traced: Option<[(f64, f64); 4]>,
     /// Share of lookups that ZFS's cache served.
     pub arc_hits: Option<f64>,
+    /// The requests of the file server.
+    pub requests: Option<RequestCosts>,
     /// Bytes that other processes of the host read and wrote for each op, on any device.
     pub others: Option<[f64; 2]>,
     /// Interrupts for each op.
@@ -96,6 +98,21 @@ pub struct HostCores {
     pub others: f64,
     /// Stolen by the hypervisor.
     pub stolen: f64,
+}
+
+/// The requests of the file servers below a target.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct RequestCosts {
+    /// Requests for each op.
+    pub count: f64,
+    /// Share of the requests that the threads of the queues worked themselves.
+    pub inline: f64,
+    /// Mean number of requests that a thread takes at a time.
+    pub batch: f64,
+    /// Time between taking a request and beginning to work it, for each op, ns.
+    pub queueing_ns: f64,
+    /// Time from then to the reply, for each op, ns.
+    pub service_ns: f64,
 }
 
 /// The requests of some devices, by read, write, discard and flush.

@@ -103,7 +103,7 @@ pub enum Layer {
 /// The server of a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FolderServer {
-    /// Its command: see [`crate::server_command`], with `{folder}`, and `{socket}` or `{mount}`.
+    /// Its command: see [`crate::server_command`], with `{folder}`, and `{socket}` or `{mount}`; `{stats}` is the path of a socket for what it counted.
     pub command: String,
     /// Where its processes run.
     #[serde(flatten)]
@@ -113,9 +113,10 @@ pub struct FolderServer {
 impl FolderServer {
     /// The command of `virtiofs` by default.
     pub const VIRTIOFS: &'static str =
-        "iodyno serve fs {folder} --socket {socket} --dispatch adaptive";
+        "iodyno serve fs {folder} --socket {socket} --stats {stats} --dispatch adaptive";
     /// The command of `fuse` by default.
-    pub const FUSE: &'static str = "iodyno serve fs {folder} --mount {mount} --dispatch adaptive";
+    pub const FUSE: &'static str =
+        "iodyno serve fs {folder} --mount {mount} --stats {stats} --dispatch adaptive";
 }
 
 /// A mirror, and the server of it.

@@ -79,7 +79,8 @@ pub use errno::errno_name;
 pub use errors::ErrorPolicy;
 pub use examination::{Check, CheckState, FigureColumn, FigureRow, FigureTable};
 pub use explanation::{
-    Cause, Change, Contrast, Costs, DeviceCosts, Equation, Explained, Explanation, HostCores, Term,
+    Cause, Change, Contrast, Costs, DeviceCosts, Equation, Explained, Explanation, HostCores,
+    RequestCosts, Term,
 };
 pub use export::{ExportServer, ExportUri};
 pub use files::{Amount, Fallocate, FileService, Files};
@@ -139,8 +140,8 @@ pub use summary::{
 };
 pub use telemetry::{
     ARC, BLOCK_BINS, CGROUP, CPU, DISK, LOAD, MEMORY, NETWORK, OTHERS, POOL, PRESSURE, PROCESS,
-    RECLAIM, Reading, Sample, SamplerCost, SeriesColumn, SeriesGap, SeriesKind, SeriesRow,
-    SeriesShape, SeriesUnit, Telemetry, TelemetryBatch, Thinner, block_bin_from,
+    RECLAIM, REQUESTS, Reading, Sample, SamplerCost, SeriesColumn, SeriesGap, SeriesKind,
+    SeriesRow, SeriesShape, SeriesUnit, Telemetry, TelemetryBatch, Thinner, block_bin_from,
 };
 pub use trial::{Outcome, Trial, TrialState};
 pub use verify::{BlockPattern, Checksum, HeaderFormat, LoadState, Verify, VerifyTrim};

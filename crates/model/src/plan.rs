@@ -263,6 +263,9 @@ pub struct Sampling {
     /// The tokens of storage, by names of `processes`: of these, only those that were started to make that storage are sampled.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub made_for: BTreeMap<String, String>,
+    /// The sockets on which the file servers of the storage tell what they counted ([`crate::SeriesKind::Requests`]).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stats: Vec<PathBuf>,
     /// Count the times of requests at the block devices below the targets, in the kernel ([`crate::SeriesKind::Block`]).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub block_trace: bool,
@@ -281,6 +284,7 @@ impl Default for Sampling {
             every_ns: Sampling::EVERY_NS,
             processes: Vec::new(),
             made_for: BTreeMap::new(),
+            stats: Vec::new(),
             block_trace: false,
         }
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use columns::{
     ARC, BLOCK_BINS, CGROUP, CPU, DISK, LOAD, MEMORY, NETWORK, OTHERS, POOL, PRESSURE, PROCESS,
-    RECLAIM, block_bin_from,
+    RECLAIM, REQUESTS, block_bin_from,
 };
 pub use thin::Thinner;
 
@@ -47,13 +47,15 @@ pub enum SeriesKind {
     Cgroup,
     /// Processes that the user named (`virtiofsd[1234]`): [`PROCESS`].
     Process,
+    /// Requests at the file server of a layer by opcode (`READ`), and of all opcodes (`all`): [`REQUESTS`].
+    Requests,
     /// Processes that are neither the harness's nor named, with I/O of their own (`rsync[99]`): [`OTHERS`].
     Others,
 }
 
 impl SeriesKind {
     /// Every kind, in display order.
-    pub const ALL: [SeriesKind; 14] = [
+    pub const ALL: [SeriesKind; 15] = [
         SeriesKind::Cpu,
         SeriesKind::Interrupts,
         SeriesKind::Load,
@@ -67,6 +69,7 @@ impl SeriesKind {
         SeriesKind::Arc,
         SeriesKind::Cgroup,
         SeriesKind::Process,
+        SeriesKind::Requests,
         SeriesKind::Others,
     ];
 
@@ -86,6 +89,7 @@ impl SeriesKind {
             SeriesKind::Arc => "arc",
             SeriesKind::Cgroup => "cgroup",
             SeriesKind::Process => "process",
+            SeriesKind::Requests => "requests",
             SeriesKind::Others => "others",
         }
     }

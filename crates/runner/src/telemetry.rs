@@ -191,6 +191,7 @@ fn scope(sampling: &Sampling, targets: &[TargetInfo], servers: &[u32]) -> Scope 
             })
             .collect(),
         servers: servers.to_vec(),
+        stats: sampling.stats.clone(),
         own: [Some(std::process::id()), parent]
             .into_iter()
             .flatten()

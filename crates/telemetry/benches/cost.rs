@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         pools: Pools::All,
         processes: Vec::new(),
         servers: Vec::new(),
+        stats: Vec::new(),
         own: vec![std::process::id()],
     };
     let mut collector = Collector::open(&Roots::host(), &scope);

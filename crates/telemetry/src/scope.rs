@@ -1,5 +1,6 @@
 //! The scope of sampling.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The block devices to sample.
@@ -53,6 +54,8 @@ pub struct Scope {
     pub processes: Vec<ProcessName>,
     /// Processes that serve what the jobs use; sampled with all their descendants.
     pub servers: Vec<u32>,
+    /// Sockets on which file servers tell what they counted.
+    pub stats: Vec<PathBuf>,
     /// Processes of iodyno itself: their I/O is not that of others.
     pub own: Vec<u32>,
 }

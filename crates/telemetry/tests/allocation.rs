@@ -41,6 +41,7 @@ fn a_sample_allocates_its_rows_and_nothing_else() {
             pools: Pools::Named(Vec::new()),
             processes: Vec::new(),
             servers: Vec::new(),
+            stats: Vec::new(),
             own: Vec::new(),
         };
         let attempt = || {

@@ -38,6 +38,7 @@ impl SamplingArgs {
             every_ns: self.sample_every.0,
             processes: each_once(&self.sample),
             made_for: Default::default(),
+            stats: Vec::new(),
             block_trace: self.trace == Some(TraceChoice::Block),
         }
     }

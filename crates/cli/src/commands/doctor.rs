@@ -76,6 +76,7 @@ fn watched(roots: &Roots, environment: &Environment, span: Nanos) -> Telemetry {
             pools: Pools::Named(Vec::new()),
             processes: Vec::new(),
             servers: Vec::new(),
+            stats: Vec::new(),
             own: vec![std::process::id()],
         },
     );

@@ -103,6 +103,7 @@ impl<'a> Monitor<'a> {
                     .map(Into::into)
                     .collect(),
                 servers: Vec::new(),
+                stats: Vec::new(),
                 own: vec![std::process::id()],
             },
         );

@@ -137,7 +137,7 @@ fn a_folder_is_shared_by_each_server_and_its_jobs_are_clients_or_use_the_mount()
     home.file(
         "x.toml",
         "rounds = 1\nsettle = false\n[configuration.a]\ntarget = 'virtiofs on .'\n[configuration.b]\ntarget = 'virtiofs on .'\n\
-         virtiofs.server = 'iodyno serve fs {folder} --socket {socket} --dispatch pool:2'\n[configuration.c]\ntarget = 'fuse on .'\n\
+         virtiofs.server = 'iodyno serve fs {folder} --socket {socket} --stats {stats} --dispatch pool:2'\n[configuration.c]\ntarget = 'fuse on .'\n\
          [workload.w]\nfiles = 'shared'\nfio = { rw = 'randrw', bs = '4k', size = '1m', ioengine = 'libaio', iodepth = 4, verify = 'crc32c' }\n",
     );
     let done = home.iodyno(&["run", "x.toml", "--json"]);
@@ -161,5 +161,21 @@ fn a_folder_is_shared_by_each_server_and_its_jobs_are_clients_or_use_the_mount()
         assert!(version.starts_with("iodyno "), "{version}");
         assert_eq!(trial["groups"][0]["engines"][0]["name"], engine);
     }
+    // The requests of each server were counted.
+    let told = home.iodyno(&["show", "last", "--series", "requests", "--json"]);
+    let told = told.succeeds().json();
+    let trials = told["trials"].as_array().unwrap();
+    for trial in trials {
+        let rows = trial["figures"][0]["rows"].as_array().unwrap();
+        let of = |name: &str| {
+            let rows = rows.iter().filter(|row| row["subject"] == name);
+            rows.filter_map(|row| row["values"][1].as_f64())
+                .sum::<f64>()
+        };
+        for name in ["all", "READ", "WRITE"] {
+            assert!(of(name) > 0.0, "{name}: {trial}");
+        }
+    }
+    assert_eq!(trials.len(), 3);
     nothing_is_left(&home);
 }

@@ -13,7 +13,7 @@ const REMARKS: usize = 6;
 const SUBJECTS: usize = 6;
 
 /// The figures that a report shows of each series, by their column names; other series have their first column.
-const SHOWN: [(SeriesKind, &[&str]); 12] = [
+const SHOWN: [(SeriesKind, &[&str]); 13] = [
     (SeriesKind::Cpu, &["%user", "%system", "%iowait", "%steal"]),
     (
         SeriesKind::Disk,
@@ -22,6 +22,7 @@ const SHOWN: [(SeriesKind, &[&str]); 12] = [
         ],
     ),
     (SeriesKind::Process, &["cores"]),
+    (SeriesKind::Requests, &["%inline", "service", "batch"]),
     (SeriesKind::Pressure, &["some"]),
     (SeriesKind::Memory, &["dirty", "writeback"]),
     (SeriesKind::Interrupts, &["total/s"]),

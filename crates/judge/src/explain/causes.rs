@@ -198,6 +198,8 @@ const BEHIND: &[(&str, &[Acts])] = &[
     ("reclaims", &[Waits, Cpu]),
     ("refaults", &[Amount]),
     ("memory_limit", &[Waits, Amount]),
+    ("server_queueing", &[Waits]),
+    ("server_service", &[Waits]),
     ("cpu_quota", &[Waits, CpuWait]),
     // Interrupts, and threads of the kernel that do the work of a device, need a CPU as well.
     ("other_cpus", &[CpuWait, Cpu, Time]),

@@ -4,8 +4,8 @@
 //! a rate over the samples within it.
 
 use iodyno_model::{
-    CloneResult, Costs, Course, DeviceCosts, DeviceUse, Direction, HostCores, Part, SeriesKind,
-    StackLayer, Telemetry, Trial, Workload,
+    CloneResult, Costs, Course, DeviceCosts, DeviceUse, Direction, HostCores, Part, RequestCosts,
+    SeriesKind, StackLayer, Telemetry, Trial, Workload,
 };
 
 use crate::series::{View, measured, totals};
@@ -79,6 +79,7 @@ pub fn costs(workload: &Workload, trial: &Trial) -> Option<Costs> {
             Course::Regimes => figures.behaviour.regimes.len().max(1) as f64,
             _ => 1.0,
         },
+        requests: requests(&telemetry, span_ns, ops),
         others: host.others,
         interrupts: host.interrupts,
         busiest_cpu: host.busiest_cpu,
@@ -247,6 +248,21 @@ fn traced(trial: &Trial, ops: f64) -> Option<[(f64, f64); 4]> {
         }
     }
     Some(sum)
+}
+
+/// The requests of the file servers.
+fn requests(telemetry: &Telemetry, span_ns: f64, ops: f64) -> Option<RequestCosts> {
+    let rows = totals(telemetry, SeriesKind::Requests);
+    let all = rows.iter().find(|row| row.subject == "all")?;
+    let requests = all.count("requests") as f64;
+    let per_op = |column| all.per_second(column) * span_ns / 1e9 / ops;
+    (requests > 0.0).then(|| RequestCosts {
+        count: per_op("requests"),
+        inline: all.count("inline") as f64 / requests,
+        batch: requests / all.count("batches").max(1) as f64,
+        queueing_ns: per_op("queueing_time"),
+        service_ns: per_op("service_time"),
+    })
 }
 
 fn arc_hits(trial: &Trial) -> Option<f64> {

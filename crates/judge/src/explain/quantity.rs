@@ -331,6 +331,36 @@ pub(super) const SERIES: &[SeriesOfTrial] = &[
         value: |it| Some(it.arc_hits? * 100.0),
     },
     SeriesOfTrial {
+        name: "server_requests",
+        words: "requests at the file server per op",
+        unit: SeriesUnit::Number,
+        value: |it| Some(it.requests?.count),
+    },
+    SeriesOfTrial {
+        name: "server_inline",
+        words: "requests that the queue's thread of the file server worked itself",
+        unit: SeriesUnit::Percent,
+        value: |it| Some(it.requests?.inline * 100.0),
+    },
+    SeriesOfTrial {
+        name: "server_batch",
+        words: "requests that the file server took at a time",
+        unit: SeriesUnit::Number,
+        value: |it| Some(it.requests?.batch),
+    },
+    SeriesOfTrial {
+        name: "server_queueing",
+        words: "time in the queue of the file server per op",
+        unit: SeriesUnit::Nanos,
+        value: |it| Some(it.requests?.queueing_ns),
+    },
+    SeriesOfTrial {
+        name: "server_service",
+        words: "time of work in the file server per op",
+        unit: SeriesUnit::Nanos,
+        value: |it| Some(it.requests?.service_ns),
+    },
+    SeriesOfTrial {
         name: "other_bytes",
         words: "I/O of other processes at the devices, at most",
         unit: SeriesUnit::BytesPerSecond,

@@ -507,3 +507,33 @@ fn without_rows_of_other_processes_they_did_no_io_if_they_were_looked_for() {
         None
     );
 }
+
+#[test]
+fn the_requests_of_a_file_server_are_told_per_op() {
+    let (workload, mut trial) = crate::testing::four_clones();
+    let row = |requests, inline, batches| {
+        vec![
+            ("requests", requests),
+            ("inline", inline),
+            ("queueing_time", requests * 1000),
+            ("service_time", requests * 20_000),
+            ("batches", batches),
+        ]
+    };
+    let told = recording().seconds(SeriesKind::Requests, 3, |_| {
+        vec![("all", row(1000, 250, 100)), ("READ", row(900, 250, 0))]
+    });
+    trial.telemetry = told.done();
+    let costs = super::costs(&workload, &trial).unwrap();
+    let requests = costs.requests.unwrap();
+    assert_eq!((requests.inline, requests.batch), (0.25, 10.0));
+    let per_second = requests.count * costs.ops / costs.seconds;
+    assert!((per_second - 1000.0).abs() < 1e-6, "{per_second}");
+    assert!((requests.service_ns / requests.count - 20_000.0).abs() < 1e-6);
+    assert!((requests.queueing_ns / requests.count - 1000.0).abs() < 1e-6);
+    // A server that worked nothing has no shares.
+    trial.telemetry = recording()
+        .seconds(SeriesKind::Requests, 3, |_| vec![("all", row(0, 0, 0))])
+        .done();
+    assert_eq!(super::costs(&workload, &trial).unwrap().requests, None);
+}

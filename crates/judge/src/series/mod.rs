@@ -63,6 +63,7 @@ pub fn figures(telemetry: &Telemetry, kind: SeriesKind, every_ns: Option<u64>) -
         SeriesKind::Arc => each(&series, kind, zfs::ARC),
         SeriesKind::Cgroup => each(&series, kind, disk::CGROUP),
         SeriesKind::Process => each(&series, kind, processes::PROCESS),
+        SeriesKind::Requests => processes::requests(&series),
         SeriesKind::Others => each(&series, kind, processes::OTHERS),
     };
     FigureTable {

@@ -1,8 +1,9 @@
-//! Processes that the user named, and other processes with I/O.
+//! Processes that the user named, the requests of file servers, and other processes with I/O.
 
-use iodyno_model::SeriesUnit::{Bytes, BytesPerSecond, Number, PerSecond, Percent};
+use iodyno_model::SeriesUnit::{Bytes, BytesPerSecond, Nanos, Number, PerSecond, Percent};
+use iodyno_model::{SeriesKind, Telemetry};
 
-use super::Formula;
+use super::{Drawn, Formula, each};
 
 /// Percentages are of one core.
 pub(super) const PROCESS: &[Formula] = &[
@@ -20,6 +21,29 @@ pub(super) const PROCESS: &[Formula] = &[
     ("wB/s", BytesPerSecond, |row| {
         row.per_second("written_bytes")
     }),
+];
+
+/// The requests of file servers. Opcodes without a request in a sample have no row there.
+pub(super) fn requests(series: &Telemetry) -> Drawn {
+    let (columns, mut rows) = each(series, SeriesKind::Requests, REQUESTS);
+    rows.retain(|row| row.subject == "all" || row.values.first() != Some(&Some(0.0)));
+    (columns, rows)
+}
+
+/// Shares of the requests, means of their times, and requests per batch.
+const REQUESTS: &[Formula] = &[
+    ("req/s", PerSecond, |row| row.per_second("requests")),
+    ("B/s", BytesPerSecond, |row| row.per_second("bytes")),
+    ("%inline", Percent, |row| {
+        Some(row.each("inline", "requests")? * 100.0)
+    }),
+    ("%io_uring", Percent, |row| {
+        Some(row.each("transferred", "requests")? * 100.0)
+    }),
+    ("queue", Nanos, |row| row.each("queueing_time", "requests")),
+    ("service", Nanos, |row| row.each("service_time", "requests")),
+    ("batch", Number, |row| row.each("requests", "batches")),
+    ("errors/s", PerSecond, |row| row.per_second("failed")),
 ];
 
 /// Bytes of the storage.

@@ -2,8 +2,8 @@
 
 use iodyno_model::{
     ARC, CGROUP, CPU, DISK, LOAD, MEMORY, NETWORK, OTHERS, POOL, PRESSURE, PROCESS, RECLAIM,
-    Reading, Sample, SeriesColumn, SeriesGap, SeriesKind, SeriesRow, SeriesShape, SeriesUnit,
-    Telemetry,
+    REQUESTS, Reading, Sample, SeriesColumn, SeriesGap, SeriesKind, SeriesRow, SeriesShape,
+    SeriesUnit, Telemetry,
 };
 
 /// Values by column.
@@ -126,6 +126,7 @@ fn columns(kind: SeriesKind, rows: &[(&'static str, Named)]) -> Vec<SeriesColumn
         SeriesKind::Arc => ARC,
         SeriesKind::Cgroup => CGROUP,
         SeriesKind::Process => PROCESS,
+        SeriesKind::Requests => REQUESTS,
         SeriesKind::Others => OTHERS,
         SeriesKind::Block => return SeriesColumn::block(),
         SeriesKind::Interrupts => {

@@ -174,6 +174,19 @@ pub const PROCESS: &Columns = &[
     ("written_bytes", Bytes, Count),
 ];
 
+/// The statistics of `iodyno serve fs` (`--stats`). Those that were worked inline and those that were transferred by io_uring are parts of
+/// all requests; the others were worked by the pool. Times are sums over requests; only the row of all opcodes has batches.
+pub const REQUESTS: &Columns = &[
+    ("requests", Number, Count),
+    ("inline", Number, Count),
+    ("transferred", Number, Count),
+    ("failed", Number, Count),
+    ("bytes", Bytes, Count),
+    ("queueing_time", Nanos, Count),
+    ("service_time", Nanos, Count),
+    ("batches", Number, Count),
+];
+
 /// /proc/PID/io of other processes: bytes are storage I/O.
 pub const OTHERS: &Columns = &[
     ("read_bytes", Bytes, Count),

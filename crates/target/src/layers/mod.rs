@@ -96,6 +96,9 @@ pub struct Provisioned {
     /// The socket of the server that shares `path` by virtio-fs: jobs use it in place of the folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<PathBuf>,
+    /// The sockets on which its file servers tell what they counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stats: Vec<PathBuf>,
 }
 
 /// What a layer gives to the one above it.
@@ -278,6 +281,7 @@ impl Maker<'_> {
             flakey: Vec::new(),
             guests: Vec::new(),
             share: None,
+            stats: Vec::new(),
         };
         match making.all() {
             Ok(path) => Ok(Provisioned {
@@ -286,6 +290,7 @@ impl Maker<'_> {
                 commands: making.hands.commands,
                 guests: making.guests,
                 share: making.share,
+                stats: making.stats,
             }),
             Err(fault) => {
                 let mut faults = vec![fault];
@@ -537,6 +542,8 @@ struct Making<'a, 'b> {
     guests: Vec<Guest>,
     /// The socket of the top layer.
     share: Option<PathBuf>,
+    /// The sockets on which file servers tell what they counted.
+    stats: Vec<PathBuf>,
 }
 
 impl Making<'_, '_> {

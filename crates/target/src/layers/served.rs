@@ -32,6 +32,8 @@ const WITH_VERSION: [&str; 2] = [OWN, "virtiofsd"];
 
 /// The name of a socket in the folder of its layer.
 const SOCKET: &str = "share";
+/// In a command: the path of the socket on which a server tells what it counted.
+const STATS: &str = "{stats}";
 
 /// The words of a server's command. The first one, `iodyno`, is this program.
 pub(super) fn command_words(
@@ -56,6 +58,11 @@ pub(super) fn command_words(
         *first = word(&program).map_err(Diagnostic::error)?;
     }
     Ok(words)
+}
+
+/// The socket of the statistics of a server, beside its own socket or its mount point.
+fn stats_socket(of: &Path) -> PathBuf {
+    of.with_extension("stats")
 }
 
 /// Whether the program of a server's command is there.
@@ -174,6 +181,7 @@ pub(super) fn renew(hands: &mut Hands<'_>, journal: &Journal) -> Result<(), Diag
     hands.mark = journal.mark(number);
     hands.end_processes(&hands.mark);
     let _ = std::fs::remove_file(socket);
+    let _ = std::fs::remove_file(stats_socket(socket));
     hands.start(command, log)?;
     hands.await_socket(command, log, socket)
 }
@@ -188,13 +196,24 @@ impl Making<'_, '_> {
         below: (&str, &Path),
     ) -> Result<(), Diagnostic> {
         let log = socket.with_extension("log");
-        let command = command_words(text, &[("{socket}", socket), below])?;
+        let stats = stats_socket(socket);
+        let values = [("{socket}", socket), (STATS, stats.as_path()), below];
+        let command = command_words(text, &values)?;
         self.step(Action::Server {
             command: pinning.command(&command),
             log: log.clone(),
             point: socket.to_owned(),
         })?;
-        self.hands.await_socket(&command, &log, socket)
+        self.hands.await_socket(&command, &log, socket)?;
+        self.tells(text, stats);
+        Ok(())
+    }
+
+    /// Records where a server tells what it counted, if it was asked to.
+    fn tells(&mut self, command: &str, stats: PathBuf) {
+        if command.contains(STATS) {
+            self.stats.push(stats);
+        }
     }
 
     /// Shares a folder by virtio-fs. What lies on it is still the folder: jobs reach it by the socket.
@@ -225,7 +244,12 @@ impl Making<'_, '_> {
         let point = self.mount_point(name)?;
         let log = point.with_extension("log");
         self.tell_server("fuse", server);
-        let values = [("{folder}", folder.as_path()), ("{mount}", point.as_path())];
+        let stats = stats_socket(&point);
+        let values = [
+            ("{folder}", folder.as_path()),
+            ("{mount}", point.as_path()),
+            (STATS, stats.as_path()),
+        ];
         let command = command_words(&server.command, &values)?;
         self.step(Action::Server {
             command: server.pinning.command(&command),
@@ -237,6 +261,7 @@ impl Making<'_, '_> {
         let mounted = || mounts::own(roots).iter().any(|mount| mount.point == point);
         let what = ("mounted nothing", hint);
         self.hands.await_server(&command, &log, what, &mounted)?;
+        self.tells(&server.command, stats);
         self.tell_cpus("fuse", server);
         Ok(Storage::Folder(point))
     }

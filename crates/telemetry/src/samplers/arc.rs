@@ -147,6 +147,7 @@ l2_misses                       4    8797
             pools,
             processes: Vec::new(),
             servers: Vec::new(),
+            stats: Vec::new(),
             own: Vec::new(),
         };
         Arc::open(&Roots::below(folder), &scope)

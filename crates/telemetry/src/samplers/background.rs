@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use iodyno_model::SeriesKind;
+use iodyno_model::{SeriesColumn, SeriesKind, SeriesRow};
 
 use crate::sampler::{Read, Readings, Sampler};
 use crate::source::thread_cpu_ns;
@@ -29,7 +29,7 @@ struct Answer {
 /// The outcome of a reading, and the readings.
 type Answered = (Result<Read, String>, Readings);
 
-/// A sampler on a background thread. Its counts have 64 bits, no slack and unknown start values.
+/// A sampler on a background thread. Its counts have 64 bits and no slack.
 pub(crate) struct BackgroundSampler {
     kind: SeriesKind,
     thread: Result<Thread, String>,
@@ -41,6 +41,8 @@ pub(crate) struct BackgroundSampler {
     wait: Duration,
     missed: Vec<String>,
     cpu_ns: u64,
+    /// The start value of the counts of a new row; `None`: unknown.
+    began_at: Option<u64>,
 }
 
 struct Thread {
@@ -54,7 +56,11 @@ impl BackgroundSampler {
         BackgroundSampler::with_wait(WAIT, sampler)
     }
 
-    fn with_wait(wait: Duration, mut sampler: impl Sampler + 'static) -> BackgroundSampler {
+    /// As [`BackgroundSampler::of`], with this wait of a sample for a reading.
+    pub(crate) fn with_wait(
+        wait: Duration,
+        mut sampler: impl Sampler + 'static,
+    ) -> BackgroundSampler {
         let kind = sampler.kind();
         // At most one request is outstanding, so sending never blocks.
         let (requests, requested) = mpsc::sync_channel::<Readings>(1);
@@ -90,7 +96,14 @@ impl BackgroundSampler {
             wait,
             missed: Vec::new(),
             cpu_ns: 0,
+            began_at: None,
         }
+    }
+
+    /// The counts of a new row start at this value.
+    pub(crate) fn beginning_at(mut self, value: u64) -> BackgroundSampler {
+        self.began_at = Some(value);
+        self
     }
 
     /// The requested reading, if it arrives within that time.
@@ -148,6 +161,10 @@ impl Sampler for BackgroundSampler {
 
     fn missed(&mut self) -> Vec<String> {
         std::mem::take(&mut self.missed)
+    }
+
+    fn began_at(&self, _row: &SeriesRow, _column: &SeriesColumn) -> Option<u64> {
+        self.began_at
     }
 
     fn background_cpu_ns(&mut self) -> u64 {

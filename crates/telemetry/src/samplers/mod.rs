@@ -20,6 +20,7 @@ mod process;
 mod process_tree;
 mod processes;
 mod reclaim;
+mod requests;
 
 use iodyno_target::Roots;
 
@@ -59,6 +60,7 @@ pub(crate) fn open(roots: &Roots, scope: &Scope) -> Vec<Box<dyn Sampler>> {
     all.extend(cgroup::Cgroup::open(roots, &scope.devices).map(boxed));
     let named = process::Process::open(roots, scope, page_size);
     all.extend(named.map(boxed));
+    all.extend(requests::open(scope));
     let meter = others::HostMeter;
     all.push(Box::new(others::Others::open(meter, roots, scope)));
     all

@@ -103,6 +103,7 @@ impl Host {
             pools: Pools::Named(Vec::new()),
             processes: Vec::new(),
             servers: Vec::new(),
+            stats: Vec::new(),
             own: Vec::new(),
         };
         Collector::open(&Roots::below(self.folder.path()), &scope)

@@ -122,6 +122,7 @@ fn the_times_of_this_hosts_cpus_are_reported() {
         pools: Pools::Named(Vec::new()),
         processes: Vec::new(),
         servers: Vec::new(),
+        stats: Vec::new(),
         own: Vec::new(),
     };
     let mut collector = Collector::open(&Roots::host(), &scope);

@@ -23,6 +23,7 @@ fn scope(processes: &[&str], own: &[u32]) -> Scope {
             .map(|name| (*name).to_owned().into())
             .collect(),
         servers: Vec::new(),
+        stats: Vec::new(),
         own: own.to_vec(),
     }
 }

@@ -47,6 +47,7 @@ fn scope(pools: Pools, every: Duration) -> Scope {
         pools,
         processes: Vec::new(),
         servers: Vec::new(),
+        stats: Vec::new(),
         own: Vec::new(),
     }
 }

@@ -15,6 +15,7 @@ fn scope(names: &[ProcessName], servers: &[u32]) -> Scope {
         pools: Pools::Named(Vec::new()),
         processes: names.to_vec(),
         servers: servers.to_vec(),
+        stats: Vec::new(),
         own: Vec::new(),
     }
 }
