@@ -3,11 +3,18 @@
 //! The newest superblock counts. Superblocks of one line follow each other, because a line has one mirror at a time; those of
 //! another line count if they precede the fork. Two legs that call themselves in sync and of which none precedes the other were
 //! written without each other, and neither may be overwritten: split brain.
+//!
+//! The log tells what a leg lacks only if the leg still is what it was when it was written to last. A leg that is not given is
+//! therefore recorded as behind from the start: when it returns, all of it is copied. So is a leg that was dropped and has an
+//! older superblock than then.
 
 use uuid::Uuid;
 
 use crate::intent::Bits;
 use crate::superblock::{Fork, Geometry, LegState, MOST_FORKS, Member, Superblock};
+
+/// Nothing of the leg counts.
+const NOTHING: LegState = LegState::Behind { copied: 0 };
 
 /// A leg of an assembled mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,8 +102,8 @@ pub enum Fault {
     NoneInSync,
 }
 
-/// Assembles the mirror of these legs. With `degraded`, legs in sync may be missing: they will be behind, and the mirror
-/// forks a line with this number, which must be new.
+/// Assembles the mirror of these legs. With `degraded`, legs in sync may be missing, and the mirror forks a line with this number,
+/// which must be new. All missing legs will be behind from the start.
 ///
 /// # Errors
 /// All faults; without legs, [`Fault::NoneInSync`].
@@ -135,20 +142,23 @@ pub fn assemble(given: &[Superblock], degraded: Option<u64>) -> Result<Assembly,
     }
     let mut forks = false;
     for part in &mut assembly.parts {
-        let behind = |copied| LegState::Behind { copied };
-        match (part.given, part.member.state) {
-            (None, LegState::InSync) => {
+        let Some(own) = part.given.map(|leg| &given[leg]) else {
+            if part.member.state == LegState::InSync {
                 if degraded.is_none() {
                     let uuid = part.member.uuid;
                     faults.push(Fault::Missing { uuid });
                 }
                 forks = true;
-                part.member.state = behind(newest.geometry.length);
             }
-            // It was written by another line.
-            (Some(leg), _) if !given[leg].precedes(newest) => part.member.state = behind(0),
-            _ => {}
+            part.member.state = NOTHING;
+            continue;
+        };
+        let behind = part.member.state != LegState::InSync;
+        // It was written by another line, or restored from a copy after it was dropped.
+        if !own.precedes(newest) || (behind && own.generation < part.member.seen) {
+            part.member.state = NOTHING;
         }
+        part.member.seen = own.generation;
     }
     if !faults.is_empty() {
         return Err(faults);
@@ -272,6 +282,7 @@ mod tests {
             state.map(|state| Member {
                 uuid: uuid(index),
                 state,
+                seen: 0,
             })
         });
         Superblock {
@@ -318,8 +329,6 @@ mod tests {
         Ok(parts.map(|part| (part.member.state, part.given)).collect())
     }
 
-    const ALL: LegState = LegState::Behind { copied: 8192 };
-
     #[test]
     fn all_legs_in_sync_are_assembled_in_the_order_of_the_table() {
         let given = [two(1, 5, [IN, IN]), two(0, 5, [IN, IN])];
@@ -344,7 +353,10 @@ mod tests {
         let given = [two(1, 5, [IN, IN])];
         let fault = Fault::Missing { uuid: uuid(0) };
         assert_eq!(check(&given, false), Err(vec![fault]));
-        assert_eq!(check(&given, true), Ok(vec![(ALL, None), (IN, Some(0))]));
+        assert_eq!(
+            check(&given, true),
+            Ok(vec![(NOTHING, None), (IN, Some(0))])
+        );
         let assembly = assemble(&given, Some(100)).expect("permitted");
         let fork = Fork {
             line: 1,
@@ -352,8 +364,8 @@ mod tests {
         };
         assert_eq!((assembly.line, &assembly.forks[..]), (100, &[fork][..]));
         let behind = [two(0, 5, [IN, OUT])];
-        let parts = Ok(vec![(IN, Some(0)), (OUT, None)]);
-        assert_eq!(check(&behind, false), parts, "it was missing before");
+        let parts = Ok(vec![(IN, Some(0)), (NOTHING, None)]);
+        assert_eq!(check(&behind, false), parts, "it was behind before");
         let assembly = assemble(&behind, Some(100)).expect("needs no permission");
         assert_eq!(assembly.line, 1, "nobody can start the other leg alone");
     }
@@ -384,9 +396,19 @@ mod tests {
             forked(three(0, 9, [IN, OUT, OUT]), 2, 5),
             forked(three(2, 8, [OUT, IN, OUT]), 3, 5),
         ];
-        let none = LegState::Behind { copied: 0 };
-        let parts = vec![(IN, Some(0)), (OUT, None), (none, Some(1))];
+        let parts = vec![(IN, Some(0)), (NOTHING, None), (NOTHING, Some(1))];
         assert_eq!(check(&given, false), Ok(parts));
+    }
+
+    #[test]
+    fn a_dropped_leg_from_an_old_copy_is_copied_completely() {
+        let mut newest = two(0, 9, [IN, OUT]);
+        newest.members[1].seen = 7;
+        for (generation, state) in [(6, NOTHING), (7, OUT), (8, OUT)] {
+            let given = [newest.clone(), two(1, generation, [IN, IN])];
+            let parts = Ok(vec![(IN, Some(0)), (state, Some(1))]);
+            assert_eq!(check(&given, false), parts, "{generation}");
+        }
     }
 
     #[test]

@@ -291,6 +291,8 @@ pub enum Change {
 /// What the operator should know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notice {
+    /// The state of the legs is recorded for the first time: those that are missing are behind.
+    Recorded,
     /// A leg is behind now.
     Dropped {
         /// The leg.
@@ -470,8 +472,12 @@ struct Leg {
     promoted: bool,
     /// Copy of the superblock that is written first, so that the other one stays valid.
     first_copy: usize,
+    /// A generation that both copies have at least.
+    seen: u64,
     /// The last write or flush that it failed.
     failure: Option<Failure>,
+    /// Why it was dropped, or is not what it should be.
+    cause: Option<Cause>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -598,7 +604,9 @@ impl Mirror {
                 flushing: false,
                 promoted: false,
                 first_copy: 1 - valid[leg],
+                seen: part.member.seen,
                 failure: None,
+                cause: None,
             })
             .collect();
         let log = logs.iter().map(|block| {
@@ -775,9 +783,21 @@ impl Mirror {
                         copied: copied.max(leg.copied),
                     },
                 };
-                let uuid = part.member.uuid;
-                (index, Member { uuid, state })
+                let (uuid, seen) = (part.member.uuid, leg.seen);
+                (index, Member { uuid, state, seen })
             })
+    }
+
+    /// Whether every request fails because no leg accepted the record of a drop. What [`Self::members`] says may not be recorded then.
+    pub fn halted(&self) -> bool {
+        self.halted
+    }
+
+    /// Why a leg was dropped, became too short, or, if the mirror halted, what it failed.
+    pub fn cause(&self, leg: usize) -> Option<Cause> {
+        let leg = &self.legs[leg];
+        let failed = leg.failure.filter(|_| self.halted).map(Cause::Failed);
+        leg.cause.or(failed)
     }
 
     /// What was assembled, with the latest generation.
@@ -974,6 +994,7 @@ impl Mirror {
         let length = self.assembly.geometry.length;
         let one = &mut self.legs[leg];
         one.online = false;
+        one.cause = Some(cause);
         (one.flushing, one.promoted) = (false, false);
         if one.state == LegState::InSync {
             one.state = LegState::Behind { copied: length };
@@ -989,6 +1010,7 @@ impl Mirror {
         let Some(one) = self.legs.get_mut(leg) else {
             return;
         };
+        one.cause = Some(Cause::Short);
         let nothing = LegState::Behind { copied: 0 };
         if !one.online && !one.removed && one.state != nothing {
             (one.state, one.copied) = (nothing, 0);
@@ -1014,7 +1036,11 @@ impl Mirror {
         }
         let state = LegState::Behind { copied: 0 };
         self.assembly.parts.push(Part {
-            member: Member { uuid, state },
+            member: Member {
+                uuid,
+                state,
+                seen: 0,
+            },
             given: Some(self.legs.len()),
         });
         self.legs.push(Leg {
@@ -1026,7 +1052,9 @@ impl Mirror {
             flushing: false,
             promoted: false,
             first_copy: 0,
+            seen: 0,
             failure: None,
+            cause: None,
         });
         self.bring_online(self.legs.len() - 1);
         self.ack(id, orders);
@@ -1098,6 +1126,7 @@ impl Mirror {
     fn bring_online(&mut self, leg: usize) {
         let one = &mut self.legs[leg];
         one.online = true;
+        one.cause = None;
         self.rebuild = self.rebuild.min(one.copied);
         self.rebuild_stuck = false;
         self.version += 1;
@@ -1571,7 +1600,7 @@ impl Mirror {
     /// record. Until then it does not claim to be in sync, which the others may not know if the power fails.
     fn record(&mut self, orders: &mut Vec<Order>) {
         for (part, leg) in self.assembly.parts.iter_mut().zip(&self.legs) {
-            part.member.state = leg.state;
+            (part.member.state, part.member.seen) = (leg.state, leg.seen);
         }
         self.assembly.generation += 1;
         self.recording = true;
@@ -1626,8 +1655,14 @@ impl Mirror {
         }
         self.end_task(task);
         self.recording = false;
+        for leg in fan.ok.iter() {
+            self.legs[leg].seen = self.assembly.generation;
+        }
         if !self.settle(&fan, orders) {
             return self.halt(orders);
+        }
+        if self.recorded == 0 {
+            orders.push(Order::Notice(Notice::Recorded));
         }
         self.recorded = version;
         self.assembly.complete = self.assembly.generation;

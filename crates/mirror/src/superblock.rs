@@ -21,7 +21,7 @@
 //!      this field zero (u32)         128  legs of 32 bytes each:
 //!  24  generation (u64)                    0  UUID (16 bytes)
 //!  32  UUID of the mirror                 16  state: 1 in sync, 2 behind (u32)
-//!  48  UUID of this leg                   20  zero (u32)
+//!  48  UUID of this leg                   20  generation that it has at least (u32)
 //!  64  length of the data (u64)           24  behind: bytes copied (u64)
 //!  88  newest generation that all legs that got writes have (u64)
 //!  96  line (u64)                       1024  forks of 16 bytes each:
@@ -120,6 +120,9 @@ pub struct Member {
     pub uuid: Uuid,
     /// Its content.
     pub state: LegState,
+    /// A generation that its own superblock has at least, unless it was restored from a copy. Stored up to `u32::MAX`, which is
+    /// still a lower bound.
+    pub seen: u64,
 }
 
 /// A line that ended when the mirror was started without one of its legs.
@@ -195,6 +198,11 @@ impl Superblock {
         for (index, member) in self.members.iter().enumerate() {
             let at = LEGS + index * LEG;
             block[at..at + 16].copy_from_slice(member.uuid.as_bytes());
+            put32(
+                &mut block,
+                at + 20,
+                member.seen.try_into().unwrap_or(u32::MAX),
+            );
             match member.state {
                 LegState::InSync => put32(&mut block, at + 16, IN_SYNC),
                 LegState::Behind { copied } => {
@@ -315,6 +323,7 @@ fn member(block: &[u8; BLOCK], at: usize, length: u64) -> Option<Member> {
     Some(Member {
         uuid: uuid(block, at),
         state,
+        seen: get32(block, at + 20).into(),
     })
 }
 
@@ -370,6 +379,7 @@ mod tests {
                     .map(|(index, state)| Member {
                         uuid: Uuid::from_u128(index as u128 + 1),
                         state,
+                        seen: generation >> (32 + index),
                     })
                     .collect();
                 Superblock {
@@ -460,6 +470,7 @@ mod tests {
             members: vec![Member {
                 uuid: leg,
                 state: LegState::InSync,
+                seen: 0,
             }],
         };
         let (zero, valid) = ([0; BLOCK], superblock.encode());

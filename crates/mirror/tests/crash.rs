@@ -5,6 +5,13 @@
 //! of each write in flight any subset of its sectors arrives. Legs also fail writes, flushes and reads, all at once or one of
 //! them, lose sectors, and stop to answer. Legs are added, removed and taken back while the mirror runs.
 //!
+//! Legs also become shorter, and longer again when that is recorded; if the mirror halts before, it is not started with them until it was
+//! started without them. Starts leave out legs, also legs in sync (`--degraded`). These return, unchanged or after they were made
+//! shorter and longer meanwhile. Legs that were dropped are restored from a copy that was made before a life.
+//!
+//! Not simulated, because nothing notices it: a leg that is made shorter and longer between two looks at its length, or while no
+//! mirror is served; and a copy that is not older than the last update of the superblock that the leg got.
+//!
 //! Queues read from legs without the state machine, as `iodyno_mirror::shared` permits it: the leg is chosen at once and read at any later
 //! time, whatever happened to it meanwhile. What fails, or is on a leg that was dropped, goes to the state machine.
 //!
@@ -55,7 +62,7 @@ impl Content {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Disk {
     durable: HashMap<u64, Content>,
     /// Contents that were written since, oldest first, with the number of completed ops of this disk.
@@ -180,6 +187,10 @@ struct Counts {
     direct: u64,
     handed_over: u64,
     cut: u64,
+    cut_away: u64,
+    short: u64,
+    degraded: u64,
+    restored: u64,
 }
 
 /// How legs misbehave in a life.
@@ -202,8 +213,10 @@ struct World {
     left_out: bool,
     /// Whether legs never fail, so that even unacknowledged data must not change once it was read.
     calm: bool,
-    /// Whether a leg is too short to be started with.
-    short: bool,
+    /// Disks that are too short: no mirror is started with them.
+    short: HashSet<usize>,
+    /// Copies of disks, made before a life.
+    copies: HashMap<usize, Disk>,
     /// Disks whose removal was acknowledged, or that never became legs.
     gone: HashSet<usize>,
     /// Disks whose addition or removal was asked for and perhaps recorded.
@@ -250,6 +263,7 @@ impl World {
         // Some mirrors begin with a leg of any content.
         let behind = random.random_range(0..3) == 0;
         let member = |leg: usize| Member {
+            seen: 1,
             uuid: Uuid::from_u128(leg as u128 + 1),
             state: match behind && leg + 1 == legs {
                 true => LegState::Behind { copied: 0 },
@@ -291,7 +305,8 @@ impl World {
             expected: vec![expected; SECTORS],
             left_out: false,
             calm,
-            short: false,
+            short: HashSet::new(),
+            copies: HashMap::new(),
             gone: HashSet::new(),
             changing: HashSet::new(),
             next: 1,
@@ -346,33 +361,92 @@ impl World {
         }
     }
 
-    /// Assembles the mirror of all disks, or sometimes of all but one that is not needed.
+    /// Assembles the mirror of all disks that are long enough, or sometimes of all but one that is not needed.
     fn assemble(&mut self) -> Option<(Assembly, Vec<usize>)> {
-        let (all, whole) = self.assemble_all()?;
-        let mut given = whole.clone();
-        let in_sync = |leg: usize| all.parts[leg].member.state == LegState::InSync;
-        let count = (0..all.parts.len()).filter(|leg| in_sync(*leg)).count();
-        let leg = self.random.random_range(0..all.parts.len());
-        let needed = in_sync(leg) && (count == 1 || self.calm);
-        if !needed
-            && self.chance(10)
-            && let Some(at) = all.parts[leg].given
-        {
-            given.remove(at);
+        let (mut all, mut whole) = self.assemble_all()?;
+        if self.restore(&all, &whole) {
+            (all, whole) = self.assemble_all()?;
         }
+        let disk = |leg: usize| all.parts[leg].given.map(|at| whole[at]);
+        let in_sync = |leg: usize| all.parts[leg].member.state == LegState::InSync;
+        let is_short = |disk: &usize| self.short.contains(disk);
+        let long = |leg: &usize| !disk(*leg).as_ref().is_some_and(is_short);
+        let legs = 0..all.parts.len();
+        let count = legs.filter(|leg| in_sync(*leg) && long(leg)).count();
+        let any_short = whole.iter().any(is_short);
+        let leg = self.random.random_range(0..all.parts.len());
+        let needed = in_sync(leg) && (count <= 1 || self.calm);
+        let left_out = (!needed && self.chance(10)).then(|| disk(leg)).flatten();
+        let stays = |disk: &&usize| !self.short.contains(*disk) && Some(**disk) != left_out;
+        let given: Vec<usize> = whole.iter().filter(stays).copied().collect();
         let line = self.random.random();
         match assembly::assemble(&self.superblocks(&given), Some(line)) {
             Ok(assembly) => {
-                self.left_out |= given.len() < whole.len() && in_sync(leg);
+                let missing = |leg: &usize| disk(*leg).is_some_and(|disk| !given.contains(&disk));
+                let missing = (0..all.parts.len()).filter(missing);
+                let degraded = missing.filter(|leg| in_sync(*leg)).count() > 0;
+                self.left_out |= degraded;
+                self.counts.degraded += u64::from(degraded);
+                self.counts.short += u64::from(any_short);
                 Some((assembly, given))
             }
+            // Only legs that are too short have everything.
+            Err(_) if any_short => None,
             // The leg that was left out knows which of the others is right.
             Err(_) => Some((all, whole)),
         }
     }
 
+    /// Restores legs that are behind from copies that are surely older, sometimes. Returns whether there was one.
+    fn restore(&mut self, all: &Assembly, whole: &[usize]) -> bool {
+        let generation = |disk: &Disk| {
+            let copies = COPIES.map(|copy| disk.block(copy));
+            let stored = Superblock::newest([copies[0].as_ref(), copies[1].as_ref()]);
+            stored.map(|(superblock, _)| superblock.generation).ok()
+        };
+        let mut restored = false;
+        for part in &all.parts {
+            let Some(disk) = part.given.map(|at| whole[at]) else {
+                continue;
+            };
+            let behind = part.member.state != LegState::InSync;
+            let own = generation(&self.disks[disk]);
+            let copied = self.copies.get(&disk).and_then(generation);
+            // The last update may have reached the leg without its knowledge.
+            let older = matches!((own, copied), (Some(own), Some(copied)) if copied + 1 < own);
+            if behind && older && self.chance(30) {
+                self.disks[disk] = self.copies[&disk].clone();
+                self.counts.restored += 1;
+                restored = true;
+            }
+        }
+        restored
+    }
+
+    /// The mirror that runs has recorded which legs it was started without: these may change.
+    fn recorded(&mut self, life: &Life) {
+        // They were cut before, and are made longer now.
+        self.short.clear();
+        for disk in 0..self.disks.len() {
+            if !life.disk.contains(&disk) && !self.gone.contains(&disk) && self.chance(50) {
+                self.cut_disk(disk);
+                self.counts.cut_away += 1;
+            }
+        }
+    }
+
+    /// Somebody makes a leg shorter.
+    fn cut_disk(&mut self, disk: usize) {
+        let from = self.random.random_range(0..SECTORS as u64);
+        self.disks[disk].cut(DATA / SECTOR + from);
+    }
+
     fn start(&mut self, orders: &mut Vec<Order>) -> Option<Life> {
         let (assembly, given) = self.assemble()?;
+        if self.chance(20) {
+            let disk = given[self.random.random_range(0..given.len())];
+            self.copies.insert(disk, self.disks[disk].clone());
+        }
         let logs = given.iter().map(|disk| {
             let block = self.disks[*disk].block(LOG);
             assembly.decode_log(block.as_ref(), 0)
@@ -652,6 +726,7 @@ impl World {
                 }
                 Order::Free { task } => life.own.retain(|(owner, _), _| *owner != task),
                 Order::Notice(notice) => match notice {
+                    Notice::Recorded => self.recorded(life),
                     Notice::Dropped { .. } => self.counts.drops += 1,
                     Notice::InSync(_) => self.counts.resyncs += 1,
                     Notice::Repaired { .. } => self.counts.repairs += 1,
@@ -1018,9 +1093,6 @@ fn case(seed: u64) -> Counts {
             world.stop(&mut life, &mut orders);
         }
         world.crash(life);
-        if world.short {
-            break;
-        }
         world.after_crash();
     }
     world.counts
@@ -1074,7 +1146,7 @@ impl World {
                     }
                 }
                 45 => self.change(life, orders),
-                46 if !self.calm && self.chance(20) => self.cut(life, orders),
+                46 if !self.calm && self.chance(60) => self.cut(life, orders),
                 _ => {
                     self.complete(life, orders);
                 }
@@ -1082,8 +1154,8 @@ impl World {
         }
     }
 
-    /// Somebody makes a leg shorter, and longer again when that is recorded. Until then no mirror starts with it: if the mirror
-    /// halts because no other leg accepts the record, the leg stays short.
+    /// Somebody makes a leg shorter, and longer again when that is recorded. If the mirror halts because no other leg accepts the
+    /// record, the leg stays short.
     fn cut(&mut self, life: &mut Life, orders: &mut Vec<Order>) {
         let leg = self.random.random_range(0..life.disk.len());
         let others = life.mirror.in_sync().without(LegSet::one(leg));
@@ -1093,15 +1165,22 @@ impl World {
         if others.is_empty() || in_use || life.halted || !member {
             return;
         }
-        let Some(disk) = self.disks.get_mut(life.disk[leg]) else {
+        let disk = life.disk[leg];
+        if disk == usize::MAX {
             return;
-        };
-        let from = self.random.random_range(0..SECTORS as u64);
-        disk.cut(DATA / SECTOR + from);
-        life.trouble = Trouble::None;
+        }
+        self.cut_disk(disk);
+        match self.random.random_range(0..4) {
+            0..2 => life.trouble = Trouble::None,
+            // The mirror halts.
+            2 => life.trouble = Trouble::All(100),
+            _ => {}
+        }
         self.event(life, Event::Shortened { leg }, orders);
         self.drain(life, orders);
-        self.short |= life.halted;
+        if life.halted {
+            self.short.insert(disk);
+        }
         self.counts.cut += 1;
     }
 
@@ -1185,6 +1264,10 @@ fn crashes(wanted: u64) {
         total.direct += counts.direct;
         total.handed_over += counts.handed_over;
         total.cut += counts.cut;
+        total.cut_away += counts.cut_away;
+        total.short += counts.short;
+        total.degraded += counts.degraded;
+        total.restored += counts.restored;
     }
     println!("{seed} cases: {total:?}");
     // The simulation reaches what it is meant to test.
@@ -1200,6 +1283,10 @@ fn crashes(wanted: u64) {
         ("reads of queues", total.direct),
         ("reads that were handed over", total.handed_over),
         ("legs made shorter", total.cut),
+        ("legs made shorter while they were away", total.cut_away),
+        ("starts without a leg that is too short", total.short),
+        ("starts without a leg in sync", total.degraded),
+        ("legs restored from a copy", total.restored),
     ] {
         assert!(count > wanted / 200, "{what}: only {count}");
     }

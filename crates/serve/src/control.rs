@@ -131,6 +131,8 @@ pub struct LegLine {
     pub online: Option<bool>,
     /// Requests that it has not answered; `None`: not served.
     pub in_flight: Option<u32>,
+    /// Why the server dropped it, or else what is wrong with it.
+    pub problem: Option<String>,
 }
 
 /// What only the server of a mirror knows.
@@ -140,6 +142,8 @@ pub struct Served {
     pub pid: u32,
     /// Where clients connect.
     pub uris: Vec<String>,
+    /// Whether no leg accepted the record that one failed: then every request fails.
+    pub halted: bool,
     /// Bytes that are still to be copied.
     pub to_copy_bytes: u64,
     /// How far the scrub in progress has come, bytes.
@@ -347,17 +351,15 @@ impl Shared {
     fn state(&self) -> Result<State, Refused> {
         let status = self.status()?;
         let legs = status.legs.iter().map(|leg| {
-            let (state, copied_bytes) = match leg.member.state {
-                LegState::InSync => ("in sync", None),
-                LegState::Behind { copied } => ("behind", Some(copied)),
-            };
+            let (state, copied_bytes) = state_of(leg.member.state);
             LegLine {
                 uuid: leg.member.uuid.to_string(),
                 path: leg.path.clone(),
-                state: state.to_owned(),
+                state,
                 copied_bytes,
                 online: Some(leg.online),
                 in_flight: Some(leg.in_flight),
+                problem: leg.cause.map(reason),
             }
         });
         Ok(State {
@@ -372,6 +374,7 @@ impl Shared {
             served: Some(Served {
                 pid: std::process::id(),
                 uris: self.uris.clone(),
+                halted: status.halted,
                 to_copy_bytes: status.to_copy,
                 scrubbed_bytes: status.scrubbed,
             }),
@@ -635,7 +638,17 @@ mod code {
 
 fn other(doing: &str, what: &Path, errno: Errno) -> Refused {
     let error = io::Error::from_raw_os_error(errno);
-    fault(format!("cannot {doing} `{}`: {error}", what.display()))
+    Diagnostic::error(format!("cannot {doing} `{}`: {error}", what.display()))
+        .hint("`iodyno mirror status` shows what is wrong with the legs")
+        .into()
+}
+
+/// A state as it is shown, and the bytes that were copied to a leg that is behind.
+pub fn state_of(state: LegState) -> (String, Option<u64>) {
+    match state {
+        LegState::InSync => ("in sync".to_owned(), None),
+        LegState::Behind { copied } => ("behind".to_owned(), Some(copied)),
+    }
 }
 
 /// Why a leg was dropped.
@@ -659,6 +672,7 @@ fn reason(cause: Cause) -> String {
 pub fn described(notice: Notice, names: &[String]) -> String {
     let range = |offset: u64, length: u32| format!("{length} bytes at byte {offset}");
     match notice {
+        Notice::Recorded => "the state of the legs is recorded".to_owned(),
         Notice::Dropped { leg, cause } => format!(
             "warning: {} failed and is behind ({}): it gets no more I/O until `iodyno mirror add` takes it back, or `replace` replaces it",
             names[leg],

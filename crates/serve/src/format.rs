@@ -58,6 +58,7 @@ pub fn create(paths: &[PathBuf], destroy: &[PathBuf], assumed: bool) -> Result<C
     let members: Vec<Member> = (0..legs.len())
         .map(|index| Member {
             uuid: Uuid::now_v7(),
+            seen: 0,
             state: match index == 0 || equal {
                 true => LegState::InSync,
                 false => LegState::Behind { copied: 0 },
@@ -203,6 +204,7 @@ pub fn change(
             member: Member {
                 uuid: Uuid::now_v7(),
                 state: LegState::Behind { copied: 0 },
+                seen: 0,
             },
             given: Some(given.len()),
         });

@@ -383,9 +383,12 @@ pub fn assemble(legs: &[Leg], degraded: bool) -> Result<Found, Vec<Diagnostic>> 
         let needed = DATA + geometry.length;
         if leg.length() < needed {
             let length = leg.length();
-            faults.push(Diagnostic::error(format!(
+            let text = format!(
                 "`{shown}` became too short: it has {length} bytes, and the mirror needs {needed}"
-            )));
+            );
+            faults.push(Diagnostic::error(text).hint(
+                "start the mirror without it, with `--degraded` if it is in sync, before you make it longer: then all of it is copied. Otherwise, what it lost would be read as zeros",
+            ));
         }
         if leg.alignment() > geometry.unit {
             faults.push(Diagnostic::error(format!(

@@ -15,7 +15,8 @@
 //! - At most as many commands are issued to a leg as it has places, which all queues share ([`Board`]). Flushes, superblocks, the log and
 //!   repetitions need none.
 //! - A leg that is a file is not written while it is shorter than the mirror: the op fails. Such a leg, and one that returns less than
-//!   was read, is reported to the mirror as shortened before the op ends.
+//!   was read, is reported to the mirror as shortened before the op ends. So is one that is found to be shorter every second, which may
+//!   have been dropped before.
 //! - A leg is taken back only when no queue has a command in flight on it.
 //! - Nothing is allocated for a request: it brings its buffer and gets it back with the reply, and lists are used again. Channels have a
 //!   fixed capacity; fronts limit what they have in flight, so that replies never wait.
@@ -39,7 +40,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use iodyno_mirror::core::{
-    Access, Buffer, Choose, Errno, Event, Mirror, Notice, Op, OpId, OpKind, Order,
+    Access, Buffer, Cause, Choose, Errno, Event, Mirror, Notice, Op, OpId, OpKind, Order,
     Request as MirrorRequest,
 };
 use iodyno_mirror::shared::{Alarm, Board, MOST_QUEUES, Published};
@@ -256,6 +257,8 @@ pub struct Status {
     pub marked: usize,
     /// Whether all legs are in sync and no region may differ.
     pub redundant: bool,
+    /// Whether no leg accepted the record of a drop: then the states of the legs may not be recorded.
+    pub halted: bool,
     /// How far the comparison in progress has come, bytes.
     pub scrubbed: Option<u64>,
     /// The legs in the order of the table.
@@ -277,6 +280,8 @@ pub struct LegStatus {
     pub online: bool,
     /// Its ops in flight.
     pub in_flight: u32,
+    /// Why it was dropped, or else what is wrong with it.
+    pub cause: Option<Cause>,
 }
 
 /// What the thread is told.
@@ -927,9 +932,15 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// Legs that do not answer are given up.
+    /// Legs that do not answer, or became shorter, are given up.
     fn look(&mut self, now: u64) {
         self.reclaim();
+        self.long = LegSet::NONE;
+        for leg in 0..self.regular.len() {
+            if self.is_short(leg) {
+                self.events.push_back(Event::Shortened { leg });
+            }
+        }
         let mut silent = LegSet::NONE;
         for flight in self.flights.iter().flatten() {
             if now.saturating_sub(flight.since) > self.settings.leg_timeout_ns {
@@ -1232,6 +1243,7 @@ impl<'a> Server<'a> {
             path: self.paths[leg].clone(),
             online: online.has(leg),
             in_flight: self.in_flight(leg),
+            cause: self.mirror.cause(leg),
         };
         let legs: Vec<LegStatus> = self.mirror.members().map(leg).collect();
         let members = self.mirror.members().map(|(leg, _)| leg);
@@ -1244,7 +1256,8 @@ impl<'a> Server<'a> {
             geometry: assembly.geometry,
             to_copy: self.mirror.to_copy(),
             marked: self.mirror.marked(),
-            redundant: self.mirror.redundant(),
+            redundant: self.mirror.redundant() && !self.mirror.halted(),
+            halted: self.mirror.halted(),
             scrubbed: self.mirror.scrubbed(),
             legs,
             in_flight_removed,

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use iodyno_mirror::PolicyKind;
 use iodyno_mirror::assembly::Assembly;
 use iodyno_mirror::core::{Notice, Settings};
-use iodyno_mirror::superblock::{Geometry, LegState, Superblock};
+use iodyno_mirror::superblock::{Geometry, LegState, Member, Superblock};
 use iodyno_model::Diagnostic;
-use iodyno_serve::control::{Client, LegLine, Request, Said, State, described};
+use iodyno_serve::control::{Client, LegLine, Request, Said, State, described, state_of};
 use iodyno_serve::format::{self, Change};
 use iodyno_serve::legs::{self, Leg, Purpose, Refused};
 use iodyno_serve::queue;
@@ -154,15 +154,7 @@ fn asked(server: Client, request: &Request, mut said: impl FnMut(Said)) -> Resul
 }
 
 fn changed(superblock: &Superblock) -> Result<Exit, Failure> {
-    let in_sync = |member: &&_| {
-        matches!(
-            member,
-            iodyno_mirror::superblock::Member {
-                state: LegState::InSync,
-                ..
-            }
-        )
-    };
+    let in_sync = |member: &&Member| member.state == LegState::InSync;
     let behind = superblock.members.len() - superblock.members.iter().filter(in_sync).count();
     let (mirror, legs) = (
         superblock.mirror,
@@ -175,7 +167,10 @@ fn changed(superblock: &Superblock) -> Result<Exit, Failure> {
 // ---- Status ----
 
 fn status(args: &MirrorStatusArgs, context: &Context) -> Result<Exit, Failure> {
-    if let Some(state) = live(args)? {
+    if let Some(mut state) = live(args)? {
+        if state.served.as_ref().is_some_and(|served| served.halted) {
+            tell_recorded(&mut state);
+        }
         match args.json {
             true => write_out(context.json(&state))?,
             false => write_out(text(&state))?,
@@ -236,6 +231,24 @@ fn live(args: &MirrorStatusArgs) -> Result<Option<State>, Failure> {
     Ok(state)
 }
 
+/// The server of a mirror that halted could not record what it knows. The next start will see what is stored.
+fn tell_recorded(state: &mut State) {
+    let paths = state.legs.iter().filter_map(|leg| leg.path.clone());
+    let open = |path: PathBuf| legs::open(&[path], Purpose::Look).ok()?.pop();
+    let open: Vec<Leg> = paths.filter_map(open).collect();
+    let Some(recorded) = newest(&open) else {
+        return;
+    };
+    state.generation = recorded.generation;
+    for leg in &mut state.legs {
+        let is_leg = |member: &&Member| member.uuid.to_string() == leg.uuid;
+        let recorded = recorded.members.iter().find(is_leg);
+        if let Some(member) = recorded {
+            (leg.state, leg.copied_bytes) = state_of(member.state);
+        }
+    }
+}
+
 fn failed(faults: Vec<Diagnostic>) -> Failure {
     Failure {
         exit: Exit::CheckFailed,
@@ -260,21 +273,26 @@ fn lines(recorded: &Superblock, legs: &[Leg]) -> Vec<LegLine> {
     members
         .map(|member| {
             let given = legs.iter().find(|leg| of(leg, member.uuid));
-            let (state, copied_bytes) = match member.state {
-                LegState::InSync => ("in sync", None),
-                LegState::Behind { copied } => ("behind", Some(copied)),
-            };
+            let (state, copied_bytes) = state_of(member.state);
             LegLine {
                 uuid: member.uuid.to_string(),
                 path: given.map(|leg| leg.path.clone()),
-                state: state.to_owned(),
+                state,
                 copied_bytes,
                 online: None,
                 in_flight: None,
+                problem: None,
             }
         })
         .collect()
 }
+
+/// What to do if a mirror halted.
+const HALTED: &str = "\
+halted: no leg accepted the record that another one failed. Every request fails, and the states above are those that are stored
+  Stop the server, and start it again when the legs can be written. A leg that became shorter has lost data although it is stored as
+  in sync: start without it (`--degraded`), and make it longer only then. If all legs in sync became shorter, restore from a backup
+";
 
 fn text(state: &State) -> String {
     let mut text = format!(
@@ -302,7 +320,13 @@ fn text(state: &State) -> String {
             Some(false) => ", gets no I/O",
             _ => "",
         };
-        text += &format!("  {}  {}{copied}{dropped}  {path}\n", leg.uuid, leg.state);
+        let problem = leg.problem.as_ref();
+        let problem = problem.map_or(String::new(), |problem| format!(" ({problem})"));
+        let state = &leg.state;
+        text += &format!(
+            "  {}  {state}{copied}{dropped}{problem}  {path}\n",
+            leg.uuid
+        );
     }
     if state.served.is_none() && state.marked_regions.is_some_and(|marked| marked > 0) {
         text += "not served by this user; the marked regions may differ between the legs, and are copied when it is started\n";
@@ -313,7 +337,10 @@ fn text(state: &State) -> String {
             served.pid,
             served.uris.join(", ")
         );
-        if served.to_copy_bytes > 0 {
+        if served.halted {
+            text += HALTED;
+        }
+        if served.to_copy_bytes > 0 && !served.halted {
             text += &format!("  {} to be copied\n", Bytes(served.to_copy_bytes));
         }
         if let Some(bytes) = served.scrubbed_bytes {
@@ -413,15 +440,13 @@ fn scrub(args: &MirrorScrubArgs, context: &Context) -> Result<Exit, Failure> {
     let mut bad = false;
     let mut ended = None;
     let mut notice = |notice: Notice, names: &[String]| {
-        bad |= !matches!(
-            notice,
-            Notice::Scrubbed { .. } | Notice::InSync(_) | Notice::Repaired { .. }
-        );
-        if let Notice::Scrubbed { differ, unread } = notice {
-            ended = Some((differ, unread));
-        } else {
-            context.note(&described(notice, names));
+        match notice {
+            Notice::Recorded => return,
+            Notice::Scrubbed { differ, unread } => return ended = Some((differ, unread)),
+            Notice::InSync(_) | Notice::Repaired { .. } => {}
+            _ => bad = true,
         }
+        context.note(&described(notice, names));
     };
     let run = queue::run(
         mirror,

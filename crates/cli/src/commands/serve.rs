@@ -155,8 +155,6 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
             disks.join(", ")
         ));
     }
-    context.note(&format!("serving {}", served.join(" and ")));
-    manager.ready();
     let settings = queue::Settings {
         policy: args.policy,
         leg_timeout_ns: args.leg_timeout.0,
@@ -168,6 +166,11 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     let mut repaired: BTreeMap<usize, u64> = BTreeMap::new();
     let mut notice = |notice: Notice, names: &[String]| {
         halted |= notice == Notice::Halted;
+        // Before that, a leg that is missing would be taken for one in sync if it came back after a crash.
+        if notice == Notice::Recorded {
+            context.note(&format!("serving {}", served.join(" and ")));
+            return manager.ready();
+        }
         let line = described(notice, names);
         let Notice::Repaired { leg, .. } = notice else {
             return context.note(&line);

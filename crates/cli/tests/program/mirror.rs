@@ -10,7 +10,7 @@ use std::process::Command;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::process::Signal;
 
-use crate::harness::{Home, root, skip, wait_for};
+use crate::harness::{Home, Running, root, skip, wait_for};
 use crate::mirror_ext4::Loop;
 use crate::nbd::{FUA, MIB, client, kills, leg, mirror, noise, serve, stop};
 
@@ -173,6 +173,97 @@ fn a_leg_that_was_left_out_is_copied_to_and_split_brain_is_refused() {
         ])
         .exits(2);
     assert!(split.stderr.contains("split brain"), "{split:?}");
+}
+
+/// The server is killed if `kill`, otherwise stopped.
+fn end(running: Running, kill: bool) {
+    if kill {
+        running.signal(Signal::KILL);
+        running.done();
+    } else {
+        stop(running);
+    }
+}
+
+/// What happens to the file of a leg while the mirror is served without it.
+type Away = fn(&File);
+
+/// Somebody makes it shorter, and longer again.
+const CUT: Away = |file| {
+    file.set_len(4 * MIB).unwrap();
+    file.set_len(9 * MIB).unwrap();
+};
+
+/// Something else is written to it.
+const OVERWRITTEN: Away = |file| {
+    file.write_all_at(&noise(77, MIB as usize), 6 * MIB)
+        .unwrap()
+};
+
+#[test]
+fn a_leg_that_was_not_there_at_a_start_is_copied_to_completely_when_it_returns() {
+    for (away, kill) in [
+        (CUT, false),
+        (CUT, true),
+        (OVERWRITTEN, false),
+        (OVERWRITTEN, true),
+    ] {
+        let home = Home::new();
+        let paths = ["a", "b"].map(|name| leg(&home, name, 9));
+        mirror(&home, &["create", "a", "b"]).succeeds();
+        let running = serve(&home, &["a", "b"], &[]);
+        let mut bytes = noise(31, 8 * MIB as usize);
+        client(&home).write(0, &bytes);
+        stop(running);
+        let running = serve(&home, &["a"], &["--degraded"]);
+        // It is recorded when the server tells that it serves.
+        let file = OpenOptions::new().write(true).open(&paths[1]).unwrap();
+        away(&file);
+        bytes[..4096].copy_from_slice(&noise(32, 4096));
+        client(&home).write(0, &bytes[..4096]);
+        end(running, kill);
+        let running = serve(&home, &["b", "a"], &[]);
+        running.wait_until_it_tells("`b` is in sync");
+        stop(running);
+        for path in &paths {
+            assert!(data(path) == bytes, "{}", path.display());
+        }
+        // Each of them alone has everything.
+        let running = serve(&home, &["b"], &["--degraded"]);
+        assert!(client(&home).read(0, bytes.len()) == bytes);
+        stop(running);
+    }
+}
+
+#[test]
+fn a_leg_that_is_too_short_at_a_start_is_copied_to_completely_after_a_start_without_it() {
+    let home = Home::new();
+    let paths = ["a", "b"].map(|name| leg(&home, name, 9));
+    mirror(&home, &["create", "a", "b"]).succeeds();
+    let running = serve(&home, &["a", "b"], &[]);
+    let bytes = noise(33, 8 * MIB as usize);
+    client(&home).write(0, &bytes);
+    stop(running);
+    let file = OpenOptions::new().write(true).open(&paths[1]).unwrap();
+    file.set_len(4 * MIB).unwrap();
+    let both = [
+        "serve", "mirror", "--socket", "s", "--leg", "a", "--leg", "b",
+    ];
+    home.iodyno(&both)
+        .exits(2)
+        .tells("`b` became too short")
+        .tells("start the mirror without it");
+    stop(serve(&home, &["a"], &["--degraded"]));
+    mirror(&home, &["status", "a"]).prints("behind from byte 0");
+    // It cannot be started with before it is long enough.
+    home.iodyno(&both).exits(2);
+    file.set_len(9 * MIB).unwrap();
+    let running = serve(&home, &["a", "b"], &[]);
+    running.wait_until_it_tells("`b` is in sync");
+    stop(running);
+    for path in &paths {
+        assert!(data(path) == bytes, "{}", path.display());
+    }
 }
 
 #[test]
@@ -419,6 +510,43 @@ fn a_leg_that_became_shorter_and_longer_again_is_copied_to_completely() {
 }
 
 #[test]
+fn the_status_of_a_mirror_that_halted_is_what_is_stored() {
+    let home = Home::new();
+    let paths = ["a", "b"].map(|name| leg(&home, name, 9));
+    mirror(&home, &["create", "a", "b"]).succeeds();
+    let running = serve(&home, &["a", "b"], &[]);
+    let mut client = client(&home);
+    client.write(0, &noise(5, 8 * MIB as usize));
+    client.flush();
+    let stored = mirror(&home, &["status", "--json", "a"]).exits(0).json();
+    // None of them can record that the other one became shorter.
+    for path in &paths {
+        let file = OpenOptions::new().write(true).open(path).unwrap();
+        file.set_len(4 * MIB).unwrap();
+    }
+    running.wait_until_it_tells("error: no leg accepts the record");
+    let error = client.call(0, 1, 0, 4096, &noise(6, 4096)).unwrap();
+    assert_eq!(error.unwrap_err(), 5);
+    let status = mirror(&home, &["status", "b"]).exits(1);
+    let status = status.prints("halted: no leg accepted the record");
+    assert!(!status.stdout.contains("behind"), "{status:?}");
+    let halted = mirror(&home, &["status", "--json", "a"]).exits(1).json();
+    assert_eq!(halted["served"]["halted"], true);
+    assert_eq!(halted["generation"], stored["generation"]);
+    let dropped = halted["legs"].as_array().unwrap();
+    for leg in dropped {
+        assert_eq!(leg["state"], "in sync");
+        let problem = leg["problem"].as_str().unwrap();
+        assert!(problem.starts_with("it became shorter"), "{problem}");
+    }
+    let online = dropped.iter().filter(|leg| leg["online"] == true);
+    assert_eq!(online.count(), 1, "{halted}");
+    mirror(&home, &["add", "--leg", "a", "a"]).exits(2);
+    running.signal(Signal::TERM);
+    running.done().exits(4);
+}
+
+#[test]
 fn what_a_leg_fails_to_read_is_read_from_another_one_and_rewritten() {
     let home = Home::new();
     let paths = ["a", "b"].map(|name| leg(&home, name, 9));
@@ -530,6 +658,69 @@ fn a_leg_on_a_full_disk_is_dropped_and_copied_to_later() {
     stop(running);
     assert!(data(&small.join("b")) == bytes);
     drop(unmounted);
+}
+
+#[test]
+fn a_leg_that_was_dropped_and_is_not_what_it_was_any_more_is_copied_to_completely() {
+    // It misses a start and is made shorter and longer, or is restored from an old copy.
+    for old_copy in [false, true] {
+        let home = Home::new();
+        leg(&home, "a", 33);
+        let small = home.work().join("small");
+        std::fs::create_dir(&small).unwrap();
+        let mount = |options: &str| {
+            let mounted = Command::new("mount")
+                .args(["-t", "tmpfs", "-o", options, "tmpfs"])
+                .arg(&small)
+                .output();
+            mounted.is_ok_and(|output| output.status.success())
+        };
+        if !root() || !mount("size=64m") {
+            return skip("a small file system needs root");
+        }
+        let _unmounted = Unmounted(&small);
+        let path = small.join("b");
+        File::create(&path).unwrap().set_len(33 * MIB).unwrap();
+        let created = mirror(&home, &["create", "a", "small/b"]);
+        if created.stderr.contains("O_DIRECT") {
+            return skip("tmpfs without O_DIRECT");
+        }
+        created.succeeds();
+        let copy = std::fs::read(&path).unwrap();
+        let running = serve(&home, &["a", "small/b"], &[]);
+        let mut bytes = noise(41, 32 * MIB as usize);
+        client(&home).write(0, &bytes[..16 * MIB as usize]);
+        // Its regions are not marked any more.
+        stop(running);
+        // Half of the leg is on a disk that is full now.
+        assert!(mount("remount,size=20m"));
+        let running = serve(&home, &["a", "small/b"], &[]);
+        let mut first = client(&home);
+        for (number, part) in (16..).zip(bytes[16 << 20..].chunks(MIB as usize)) {
+            first.write(number * MIB, part);
+        }
+        running.wait_until_it_tells("`small/b` failed and is behind (cannot write data");
+        drop(first);
+        stop(running);
+        mirror(&home, &["status", "a"]).prints("behind in the marked regions");
+        assert!(mount("remount,size=64m"));
+        if old_copy {
+            std::fs::write(&path, &copy).unwrap();
+        } else {
+            let running = serve(&home, &["a"], &[]);
+            let file = OpenOptions::new().write(true).open(&path).unwrap();
+            file.set_len(4 * MIB).unwrap();
+            file.set_len(33 * MIB).unwrap();
+            bytes[..4096].copy_from_slice(&noise(42, 4096));
+            client(&home).write(0, &bytes[..4096]);
+            stop(running);
+        }
+        let running = serve(&home, &["a", "small/b"], &[]);
+        running.wait_until_it_tells("`small/b` is in sync");
+        stop(running);
+        assert!(data(&home.work().join("a")) == bytes);
+        assert!(data(&path) == bytes, "old copy: {old_copy}");
+    }
 }
 
 #[test]
