@@ -12,6 +12,7 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 
 use rustix::fs::MemfdFlags;
@@ -33,10 +34,10 @@ const E_IN_FLIGHT: usize = 0;
 const E_NEXT: usize = 6;
 const E_COUNTER: usize = 8;
 
-/// See the module.
-#[derive(Debug)]
+/// See the module. Its clones are the same memory, for threads that have different queues.
+#[derive(Debug, Clone)]
 pub struct InFlightRecord {
-    map: MmapRegion,
+    map: Arc<MmapRegion>,
     queues: u16,
     descriptors: u16,
     /// Requests that were recorded so far.
@@ -77,7 +78,7 @@ impl InFlightRecord {
         let file = FileOffset::new(file, offset);
         let map = MmapRegion::from_file(file, needed).map_err(io::Error::other)?;
         let record = InFlightRecord {
-            map,
+            map: Arc::new(map),
             queues,
             descriptors,
             counter: 0,

@@ -3,8 +3,8 @@
 //! [`legs`] opens legs by the guard and reads what is stored on them; [`format`] writes superblocks: it makes mirrors and changes
 //! their legs. [`queue`] is the thread that runs the state machine of `iodyno_mirror` and performs its orders; the threads of queues read from
 //! legs by a [`reader`]. [`nbd`] is the
-//! protocol, without sockets; [`front`] serves it on a socket. [`vhost_user`] serves a virtual machine monitor, whose requests
-//! [`virtio_blk`] reads, in the [`client_memory`] that it shares; [`inflight`] records those in flight for the next server. [`fuse`] has
+//! protocol, without sockets; [`front`] serves it on a socket. [`vhost_user`] serves a virtual machine monitor: threads have its rings, whose
+//! requests [`virtio_blk`] reads, in the [`client_memory`] that it shares; [`inflight`] records those in flight for the next server. [`fuse`] has
 //! the transports of FUSE, and serves a mirror as a file of this host. [`control`] changes and compares the legs of a mirror that is served.
 
 pub mod client_memory;
@@ -17,6 +17,7 @@ pub mod legs;
 pub mod nbd;
 pub mod queue;
 pub mod reader;
+mod rings;
 mod spare;
 pub mod vhost_user;
 pub mod virtio_blk;

@@ -148,8 +148,16 @@ impl Reader {
     /// # Errors
     /// Those of io_uring and of eventfd(2).
     pub fn new(handle: &Handle, watched: u32) -> Result<Reader, BackendError> {
+        Reader::with(handle, handle.queues().enter(), watched)
+    }
+
+    /// The same, with this queue, or without one.
+    pub(crate) fn with(
+        handle: &Handle,
+        number: Option<usize>,
+        watched: u32,
+    ) -> Result<Reader, BackendError> {
         let queues = Arc::clone(handle.queues());
-        let number = queues.enter();
         let wake = queues.wake(number);
         let made = wake.and_then(|wake| {
             let slots = match number {

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use iodyno_mirror::PolicyKind;
@@ -33,8 +33,11 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const LENGTH: u64 = 16 << 20;
-const MEMORY: u64 = 1 << 20;
-/// Descriptors of the ring; each request has three.
+/// Of each ring. The memory of a guest is longer.
+const RING: u64 = 1 << 20;
+const RINGS: u16 = 4;
+const MEMORY: u64 = RING * RINGS as u64;
+/// Descriptors of a ring; each request has three.
 const DESCRIPTORS: u16 = 32;
 const TABLE: u64 = 0;
 const AVAILABLE: u64 = 0x1000;
@@ -77,7 +80,8 @@ fn served_with<T>(work: impl FnOnce(&Path, &queue::Handle, Disk) -> T) -> Option
     };
     let disk = Disk::new(export, found.assembly.mirror);
     let mirror = found.mirror(Settings::default());
-    let (handle, inbox) = queue::channel(2).unwrap();
+    // Of four rings, two share a thread.
+    let (handle, inbox) = queue::channel(3).unwrap();
     let settings = queue::Settings {
         policy: PolicyKind::RoundRobin,
         leg_timeout_ns: u64::MAX,
@@ -116,24 +120,53 @@ impl Drop for Stop {
     }
 }
 
-/// The memory of a guest with one ring.
-struct Memory(File);
+/// The part of a guest's memory that a ring has.
+struct Memory {
+    file: File,
+    /// Its start, and the address of the guest.
+    base: u64,
+}
 
 impl Memory {
     fn new() -> Memory {
+        Memory::named("guest")
+    }
+
+    /// Its name is in the list of mappings.
+    fn named(name: &str) -> Memory {
         let flags = rustix::fs::MemfdFlags::CLOEXEC;
-        let file = File::from(rustix::fs::memfd_create("guest", flags).unwrap());
-        file.set_len(MEMORY).unwrap();
-        Memory(file)
+        let file = File::from(rustix::fs::memfd_create(name, flags).unwrap());
+        file.set_len(2 * MEMORY).unwrap();
+        Memory { file, base: 0 }
+    }
+
+    /// The part of another ring of the same guest.
+    fn of_ring(&self, number: u16) -> Memory {
+        Memory {
+            file: self.file.try_clone().unwrap(),
+            base: u64::from(number) * RING,
+        }
+    }
+
+    /// The region of the guest, of this length.
+    fn region(&self, length: u64) -> VhostUserMemoryRegionInfo {
+        VhostUserMemoryRegionInfo {
+            guest_phys_addr: 0,
+            memory_size: length,
+            // The addresses of this client are those of the guest.
+            userspace_addr: 0,
+            mmap_offset: 0,
+            mmap_handle: self.file.as_raw_fd(),
+        }
     }
 
     fn write(&self, at: u64, bytes: &[u8]) {
-        self.0.write_all_at(bytes, at).unwrap();
+        self.file.write_all_at(bytes, self.base + at).unwrap();
     }
 
     fn read<const N: usize>(&self, at: u64) -> [u8; N] {
         let mut bytes = [0; N];
-        self.0.read_exact_at(&mut bytes, at).unwrap();
+        self.file.read_exact_at(&mut bytes, self.base + at).unwrap();
         bytes
     }
 
@@ -153,7 +186,7 @@ impl Memory {
             (STATUSES + n, 1, 2),
         ]) {
             let descriptor = 3 * number + place;
-            let mut bytes = address.to_le_bytes().to_vec();
+            let mut bytes = (self.base + address).to_le_bytes().to_vec();
             bytes.extend(length.to_le_bytes());
             bytes.extend(u16::to_le_bytes(flags));
             bytes.extend((descriptor + 1).to_le_bytes());
@@ -198,11 +231,30 @@ impl Memory {
     }
 }
 
-/// A connection whose ring runs.
-struct Connection {
-    frontend: Frontend,
+/// The events of a ring that runs.
+struct Events {
     kick: EventFd,
     call: EventFd,
+}
+
+impl Events {
+    /// Waits until this number of requests have ended.
+    fn await_used(&self, memory: &Memory, used: u16) {
+        let begun = Instant::now();
+        while memory.used() != used {
+            // The server tells of each end.
+            while self.call.read().is_err() {
+                assert!(begun.elapsed() < PATIENCE, "{} have ended", memory.used());
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+/// A connection whose first ring runs.
+struct Connection {
+    frontend: Frontend,
+    events: Events,
 }
 
 impl Connection {
@@ -220,7 +272,7 @@ impl Connection {
         memory: &Memory,
         record: Option<(VhostUserInflight, File)>,
     ) -> (Connection, (VhostUserInflight, File)) {
-        let mut frontend = Frontend::from_stream(stream, 1);
+        let mut frontend = Frontend::from_stream(stream, RINGS.into());
         frontend.set_owner().unwrap();
         let features = frontend.get_features().unwrap();
         let event_index = 1 << 29;
@@ -231,57 +283,62 @@ impl Connection {
         assert!(protocol.contains(VhostUserProtocolFeatures::INFLIGHT_SHMFD));
         frontend.set_protocol_features(protocol).unwrap();
         let record = record.unwrap_or_else(|| {
-            let wanted = VhostUserInflight::new(0, 0, 1, DESCRIPTORS);
+            let wanted = VhostUserInflight::new(0, 0, RINGS, DESCRIPTORS);
             frontend.get_inflight_fd(&wanted).unwrap()
         });
         frontend
             .set_inflight_fd(&record.0, record.1.as_raw_fd())
             .unwrap();
-        let region = VhostUserMemoryRegionInfo {
-            guest_phys_addr: 0,
-            memory_size: MEMORY,
-            // The addresses of this client are those of the guest.
-            userspace_addr: 0,
-            mmap_offset: 0,
-            mmap_handle: memory.0.as_raw_fd(),
-        };
-        frontend.set_mem_table(&[region]).unwrap();
-        let [kick, call] = [(); 2].map(|()| EventFd::new(EFD_NONBLOCK).unwrap());
-        frontend.set_vring_num(0, DESCRIPTORS).unwrap();
-        // What QEMU knows after the server has gone.
-        frontend.set_vring_base(0, memory.used()).unwrap();
-        let ring = VringConfigData {
-            queue_max_size: DESCRIPTORS,
-            queue_size: DESCRIPTORS,
-            flags: 0,
-            desc_table_addr: TABLE,
-            used_ring_addr: USED,
-            avail_ring_addr: AVAILABLE,
-            log_addr: None,
-        };
-        frontend.set_vring_addr(0, &ring).unwrap();
-        frontend.set_vring_call(0, &call).unwrap();
-        frontend.set_vring_kick(0, &kick).unwrap();
-        frontend.set_vring_enable(0, true).unwrap();
-        let connection = Connection {
-            frontend,
-            kick,
-            call,
-        };
-        (connection, record)
+        frontend.set_mem_table(&[memory.region(MEMORY)]).unwrap();
+        let events = run_ring(&mut frontend, 0, memory);
+        (Connection { frontend, events }, record)
     }
 
-    /// Waits until this number of requests have ended.
-    fn await_used(&self, memory: &Memory, used: u16) {
-        let begun = Instant::now();
-        while memory.used() != used {
-            // The server tells of each end.
-            while self.call.read().is_err() {
-                assert!(begun.elapsed() < PATIENCE, "{} have ended", memory.used());
-                std::thread::yield_now();
-            }
-        }
+    /// Another ring runs.
+    fn add(&mut self, number: u16, memory: &Memory) -> Events {
+        run_ring(&mut self.frontend, number, memory)
     }
+
+    /// Waits until the server has done what the messages before ask for.
+    fn barrier(&mut self) {
+        assert!(self.frontend.get_queue_num().unwrap() > 0);
+    }
+}
+
+/// A ring begins to run.
+fn run_ring(frontend: &mut Frontend, number: u16, memory: &Memory) -> Events {
+    let index = usize::from(number);
+    let [kick, call] = [(); 2].map(|()| EventFd::new(EFD_NONBLOCK).unwrap());
+    frontend.set_vring_num(index, DESCRIPTORS).unwrap();
+    // What QEMU knows after the server has gone.
+    frontend.set_vring_base(index, memory.used()).unwrap();
+    let ring = VringConfigData {
+        queue_max_size: DESCRIPTORS,
+        queue_size: DESCRIPTORS,
+        flags: 0,
+        desc_table_addr: memory.base + TABLE,
+        used_ring_addr: memory.base + USED,
+        avail_ring_addr: memory.base + AVAILABLE,
+        log_addr: None,
+    };
+    frontend.set_vring_addr(index, &ring).unwrap();
+    frontend.set_vring_call(index, &call).unwrap();
+    frontend.set_vring_kick(index, &kick).unwrap();
+    frontend.set_vring_enable(index, true).unwrap();
+    Events { kick, call }
+}
+
+/// Lengths of the mappings of a guest's memory in this process, bytes.
+fn mapped(name: &str) -> Vec<u64> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let ours = maps.lines().filter(|line| line.contains(name));
+    let length = |line: &str| {
+        let range = line.split_whitespace().next().unwrap();
+        let (from, to) = range.split_once('-').unwrap();
+        let [from, to] = [from, to].map(|text| u64::from_str_radix(text, 16).unwrap());
+        to - from
+    };
+    ours.map(length).collect()
 }
 
 #[test]
@@ -296,16 +353,16 @@ fn requests_that_a_killed_server_left_are_carried_out_once_and_in_order() {
         memory.prepare(4, OUT, 3, 14);
         memory.prepare(5, OUT, 0, 12);
         memory.offer(0, &[3, 0, 1, 2, 5, 4]);
-        let (mut record, file, length) = InFlightRecord::create(1, DESCRIPTORS).unwrap();
+        let (mut record, file, length) = InFlightRecord::create(RINGS, DESCRIPTORS).unwrap();
         for number in [3, 0, 1, 2, 5] {
             record.begins(0, 3 * number);
         }
         record.ends(0, 3 * 3);
         memory.set_ended(0, 3);
-        let inflight = VhostUserInflight::new(length, 0, 1, DESCRIPTORS);
+        let inflight = VhostUserInflight::new(length, 0, RINGS, DESCRIPTORS);
         let kept = (inflight, file.try_clone().unwrap());
         let (connection, _) = Connection::new(socket, &memory, Some(kept));
-        connection.await_used(&memory, 6);
+        connection.events.await_used(&memory, 6);
         let mut ended: Vec<u16> = (1..6).map(|place| memory.ended(place)).collect();
         ended.sort_unstable();
         assert_eq!(ended, [0, 1, 2, 4, 5]);
@@ -318,8 +375,8 @@ fn requests_that_a_killed_server_left_are_carried_out_once_and_in_order() {
         for (number, block, value) in [(0, 0, 12), (1, 2, 0), (2, 3, 14)] {
             memory.prepare(number, IN, block, 99);
             memory.offer(6 + number, &[number]);
-            connection.kick.write(1).unwrap();
-            connection.await_used(&memory, 7 + number);
+            connection.events.kick.write(1).unwrap();
+            connection.events.await_used(&memory, 7 + number);
             assert_eq!(
                 (memory.status(number), memory.data(number)),
                 (0, value),
@@ -340,19 +397,19 @@ fn a_client_that_connects_again_goes_on_with_its_ring() {
                 let before = life * 20 + number * 2;
                 memory.prepare(number, OUT, number.into(), (before + 1) as u8);
                 memory.offer(before, &[number]);
-                connection.kick.write(1).unwrap();
-                connection.await_used(&memory, before + 1);
+                connection.events.kick.write(1).unwrap();
+                connection.events.await_used(&memory, before + 1);
                 assert_eq!(memory.status(number), 0);
                 memory.prepare(number, IN, number.into(), 0);
                 memory.offer(before + 1, &[number]);
-                connection.kick.write(1).unwrap();
-                connection.await_used(&memory, before + 2);
+                connection.events.kick.write(1).unwrap();
+                connection.events.await_used(&memory, before + 2);
                 assert_eq!(memory.data(number), (before + 1) as u8);
             }
             let told = (kept.0.mmap_size, kept.0.num_queues, kept.0.queue_size);
-            assert_eq!((told.1, told.2), (1, DESCRIPTORS));
+            assert_eq!((told.1, told.2), (RINGS, DESCRIPTORS));
             let file = kept.1.try_clone().unwrap();
-            let mut own = InFlightRecord::open(file, 0, told.0, 1, DESCRIPTORS).unwrap();
+            let mut own = InFlightRecord::open(file, 0, told.0, RINGS, DESCRIPTORS).unwrap();
             assert!(own.left(0, memory.used()).is_empty());
             record = Some(kept);
         }
@@ -370,11 +427,178 @@ fn rings_go_on_although_messages_come_while_reads_are_in_flight() {
                 memory.prepare(*number, IN, u64::from(*number) * 7, 99);
             }
             memory.offer(round * 10, &all);
-            connection.kick.write(1).unwrap();
+            connection.events.kick.write(1).unwrap();
             assert!(connection.frontend.get_queue_num().unwrap() > 0);
-            connection.await_used(&memory, (round + 1) * 10);
+            connection.events.await_used(&memory, (round + 1) * 10);
             assert!(all.iter().all(|number| memory.data(*number) == 0));
         }
+    });
+}
+
+#[test]
+fn what_a_killed_server_left_in_each_ring_is_carried_out_by_the_thread_of_the_ring() {
+    served(|socket| {
+        let memory = Memory::new();
+        let rings: Vec<Memory> = (0..RINGS).map(|number| memory.of_ring(number)).collect();
+        let (mut record, file, length) = InFlightRecord::create(RINGS, DESCRIPTORS).unwrap();
+        // Each ring has its own block, which is written twice.
+        for (number, ring) in (0u16..).zip(&rings) {
+            ring.prepare(0, OUT, number.into(), 100 + number as u8);
+            ring.prepare(1, OUT, number.into(), 200 + number as u8);
+            ring.offer(0, &[0, 1]);
+            record.begins(number, 0);
+            record.begins(number, 3);
+        }
+        let inflight = VhostUserInflight::new(length, 0, RINGS, DESCRIPTORS);
+        let kept = (inflight, file.try_clone().unwrap());
+        let (mut connection, _) = Connection::new(socket, &rings[0], Some(kept));
+        let others = (1..RINGS).map(|number| connection.add(number, &rings[usize::from(number)]));
+        let others: Vec<Events> = others.collect();
+        let events: Vec<&Events> = std::iter::once(&connection.events).chain(&others).collect();
+        for (number, ring) in rings.iter().enumerate() {
+            events[number].await_used(ring, 2);
+            ring.prepare(2, IN, number as u64, 0);
+            ring.offer(2, &[2]);
+            events[number].kick.write(1).unwrap();
+            events[number].await_used(ring, 3);
+            assert_eq!((ring.status(2), ring.data(2)), (0, 200 + number as u8));
+            assert!(record.left(number as u16, 3).is_empty());
+        }
+    });
+}
+
+/// A guest that writes and reads blocks of its own by a ring until it is told to stop. Returns the number of requests.
+fn load(ring: &Memory, events: &Events, number: u16, stop: &AtomicBool) -> u16 {
+    let mut offered = 0u16;
+    let mut value = 0u8;
+    while !stop.load(Ordering::Relaxed) {
+        value = value.wrapping_add(1);
+        for kind in [OUT, IN] {
+            let all: Vec<u16> = (0..5).collect();
+            for place in &all {
+                let block = u64::from(number) * 100 + u64::from(*place);
+                ring.prepare(*place, kind, block, if kind == OUT { value } else { 0 });
+            }
+            ring.offer(offered, &all);
+            offered = offered.wrapping_add(5);
+            events.kick.write(1).unwrap();
+            events.await_used(ring, offered);
+            for place in &all {
+                assert_eq!((ring.status(*place), ring.data(*place)), (0, value));
+            }
+        }
+    }
+    offered
+}
+
+#[test]
+fn rings_are_drained_before_they_stop_and_before_memory_is_unmapped() {
+    served(|socket| {
+        let name = "guest-drained";
+        let memory = Memory::named(name);
+        let rings: Vec<Memory> = (0..RINGS).map(|number| memory.of_ring(number)).collect();
+        let (mut connection, kept) = Connection::new(socket, &rings[0], None);
+        let mut record = {
+            let file = kept.1.try_clone().unwrap();
+            InFlightRecord::open(file, 0, kept.0.mmap_size, RINGS, DESCRIPTORS).unwrap()
+        };
+        let others = (1..RINGS).map(|number| connection.add(number, &rings[usize::from(number)]));
+        let others: Vec<Events> = others.collect();
+        let stop = AtomicBool::new(false);
+        let first = Events {
+            kick: connection.events.kick.try_clone().unwrap(),
+            call: connection.events.call.try_clone().unwrap(),
+        };
+        let all: Vec<&Events> = std::iter::once(&first).chain(&others).collect();
+        std::thread::scope(|scope| {
+            let stop = Halt(&stop);
+            for (number, (ring, events)) in (0u16..).zip(rings.iter().zip(&all)) {
+                let stop = stop.0;
+                scope.spawn(move || load(ring, events, number, stop));
+            }
+            for round in 0..40u64 {
+                // All memory is exchanged.
+                let length = MEMORY * (1 + round % 2);
+                let table = [memory.region(length)];
+                connection.frontend.set_mem_table(&table).unwrap();
+                connection.barrier();
+                assert_eq!(mapped(name), [length], "{round}");
+                // A part of it comes and goes.
+                let more = VhostUserMemoryRegionInfo {
+                    guest_phys_addr: 1 << 40,
+                    userspace_addr: 1 << 40,
+                    ..memory.region(RING)
+                };
+                connection.frontend.add_mem_region(&more).unwrap();
+                connection.barrier();
+                assert_eq!(mapped(name).len(), 2, "{round}");
+                connection.frontend.remove_mem_region(&more).unwrap();
+                connection.barrier();
+                assert_eq!(mapped(name), [length], "{round}");
+                // A ring stops, and goes on.
+                let number = (round % u64::from(RINGS)) as u16;
+                let index = usize::from(number);
+                let base = connection.frontend.get_vring_base(index).unwrap() as u16;
+                assert_eq!(base, rings[index].used(), "all that were taken have ended");
+                assert!(record.left(number, base).is_empty());
+                let frontend = &mut connection.frontend;
+                frontend.set_vring_base(index, base).unwrap();
+                frontend.set_vring_call(index, &all[index].call).unwrap();
+                frontend.set_vring_kick(index, &all[index].kick).unwrap();
+                connection.barrier();
+            }
+        });
+    });
+}
+
+/// Tells the load to stop, also when a check has failed.
+struct Halt<'a>(&'a AtomicBool);
+
+impl Drop for Halt<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_client_that_leaves_with_requests_in_flight_leaves_no_memory_mapped() {
+    served_with(|socket, handle, disk| {
+        let name = "guest-left";
+        for round in 0..20 {
+            let (own, client) = UnixStream::pair().unwrap();
+            let handle = handle.clone();
+            let stopping = Arc::new(AtomicBool::new(false));
+            let server = std::thread::spawn(move || vhost_user::serve(own, disk, handle, stopping));
+            let memory = Memory::named(name);
+            let rings: Vec<Memory> = (0..RINGS).map(|number| memory.of_ring(number)).collect();
+            let (mut connection, _) = Connection::of(client, &rings[0], None);
+            let others =
+                (1..RINGS).map(|number| connection.add(number, &rings[usize::from(number)]));
+            let others: Vec<Events> = others.collect();
+            connection.barrier();
+            assert_eq!(mapped(name), [MEMORY], "{round}");
+            let all = std::iter::once(&connection.events).chain(&others);
+            for (ring, events) in rings.iter().zip(all) {
+                for place in 0..10 {
+                    let kind = if place % 2 == 0 { IN } else { OUT };
+                    ring.prepare(place, kind, place.into(), 1);
+                }
+                ring.offer(0, &(0..10).collect::<Vec<_>>());
+                events.kick.write(1).unwrap();
+            }
+            drop(connection);
+            // Its client has gone.
+            let _ = server.join().unwrap();
+            assert_eq!(mapped(name), [0; 0], "{round}");
+        }
+        // Its queues are free again, and the mirror goes on.
+        let memory = Memory::new();
+        let (connection, _) = Connection::new(socket, &memory, None);
+        memory.prepare(0, IN, 50, 99);
+        memory.offer(0, &[0]);
+        connection.events.kick.write(1).unwrap();
+        connection.events.await_used(&memory, 1);
+        assert_eq!((memory.status(0), memory.data(0)), (0, 0));
     });
 }
 
@@ -398,8 +622,8 @@ fn thousands_of_requests_allocate_nothing_in_the_thread_of_a_client() {
                     memory.prepare(*number, kind, u64::from(*number) * 7, 99);
                 }
                 memory.offer(round * 10, &all);
-                connection.kick.write(1).unwrap();
-                connection.await_used(&memory, (round + 1) * 10);
+                connection.events.kick.write(1).unwrap();
+                connection.events.await_used(&memory, (round + 1) * 10);
             }
         };
         // All lists have their length, and all regions are marked in the log.

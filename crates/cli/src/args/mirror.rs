@@ -229,11 +229,11 @@ pub(crate) struct ServeMirrorArgs {
     #[arg(long, value_enum, value_name = "TRANSPORT", default_value_t = FuseTransport::Auto, requires = "fuse")]
     pub(crate) fuse_transport: FuseTransport,
 
-    /// Number of queues: connections that read from legs on threads of their own, from 0 to 63.
+    /// Number of queues: threads that read from legs themselves, from 0 to 63.
     ///
-    /// Each connection by NBD, and each client of vhost-user with all of its rings, takes a free queue. Each queue has a state of the read
-    /// policy of its own, and needs 10 MiB of memory for each leg, at most 40 MiB. Other connections, writes, and reads of ranges in
-    /// which legs may differ are served by the thread of the mirror.
+    /// Each connection by NBD and each ring of a client of vhost-user takes a free queue. Rings without one share those of their client. Each
+    /// queue has a state of the read policy of its own, and needs 10 MiB of memory for each leg, at most 40 MiB. Other connections, writes,
+    /// and reads of ranges in which legs may differ are served by the thread of the mirror.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = queues)]
     pub(crate) queues: u32,
 

@@ -137,7 +137,7 @@ fn a_disk_is_written_only_if_it_is_named_and_holds_what_was_written() {
     let server = serve(&home, &["a", "b"], &["--vhost-user", "v"]);
     let uri = uri(&home);
     let data = |leg: &PathBuf| std::fs::read(leg).unwrap()[MIB as usize..].to_vec();
-    // Two clones have a queue each; long requests have several segments.
+    // Four clones have a ring each; long requests have several segments.
     let write = [
         "--rw=randwrite",
         "--bsrange=4k-1m",
@@ -145,9 +145,9 @@ fn a_disk_is_written_only_if_it_is_named_and_holds_what_was_written() {
         "--iodepth=8",
         "--fsync=16",
         "--verify=crc32c",
-        "--numjobs=2",
-        "--size=8m",
-        "--offset_increment=8m",
+        "--numjobs=4",
+        "--size=4m",
+        "--offset_increment=4m",
     ];
     let refused = job(&home, &[], &write).exits(1);
     refused.tells(&format!("--destroy '{uri}'"));
@@ -156,7 +156,7 @@ fn a_disk_is_written_only_if_it_is_named_and_holds_what_was_written() {
     let written = written.succeeds().json();
     for job in written["jobs"].as_array().unwrap() {
         assert_eq!(job["error"], 0);
-        assert_eq!(job["write"]["io_bytes"], 8 * MIB);
+        assert_eq!(job["write"]["io_bytes"], 4 * MIB);
         assert!(job["sync"]["total_ios"].as_u64().unwrap() > 0);
     }
     // Without a size, the disk as a whole.
@@ -173,6 +173,36 @@ fn a_disk_is_written_only_if_it_is_named_and_holds_what_was_written() {
     for leg in &legs {
         assert!(data(leg).iter().all(|byte| *byte == 0));
     }
+}
+
+#[test]
+fn each_ring_has_a_thread_of_its_own_while_queues_are_free() {
+    let home = Home::new();
+    leg(&home, "a", 9);
+    mirror(&home, &["create", "a"]).succeeds();
+    let server = serve(&home, &["a"], &["--vhost-user", "v", "--queues", "3"]);
+    let uri = uri(&home);
+    home.file(
+        "job.fio",
+        &format!("[t]\nioengine=vhost-user-blk\nuri={uri}\nrw=randread\nnumjobs=4\nruntime=1h\ntime_based\n"),
+    );
+    let run = home.start(&["run", "job.fio"]);
+    run.wait_until_it_measures(&home);
+    let tasks = format!("/proc/{}/task", server.pid().as_raw_nonzero());
+    let names = || {
+        let tasks = std::fs::read_dir(&tasks).unwrap();
+        let names = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")));
+        names.map(Result::unwrap).collect::<Vec<_>>()
+    };
+    let count = |name: &str| names().iter().filter(|own| own.trim() == name).count();
+    // That of the connection has two rings.
+    assert_eq!((count("client"), count("ring")), (1, 2), "{:?}", names());
+    run.signal(Signal::INT);
+    run.done();
+    server.wait_for("the end of the threads", || {
+        (count("client") + count("ring") == 0).then_some(())
+    });
+    stop(server);
 }
 
 #[test]
