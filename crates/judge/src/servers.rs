@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use iodyno_model::{SeriesKind, ServerUse, Trial};
+use iodyno_model::{LegUse, SeriesKind, ServerUse, Trial};
 
 use crate::series::{View, measured};
 
@@ -24,6 +24,13 @@ pub fn servers(trial: &Trial) -> Vec<ServerUse> {
             sum.system_ns = sum.system_ns.saturating_add(system);
             add(&mut sum.read_bytes, view.count("read_bytes"));
             add(&mut sum.written_bytes, view.count("written_bytes"));
+            if let (Some(requests), Some(commands)) =
+                (view.count("leg_requests"), view.count("leg_commands"))
+            {
+                let legs = sum.legs.get_or_insert_default();
+                legs.requests = legs.requests.saturating_add(requests);
+                legs.commands = legs.commands.saturating_add(commands);
+            }
             let gauges = now.entry(name).or_default();
             let gauge = |column| view.count(column).unwrap_or(0);
             gauges.0 = gauges.0.saturating_add(gauge("threads"));
@@ -39,6 +46,17 @@ pub fn servers(trial: &Trial) -> Vec<ServerUse> {
     }
     let charged = sums.into_iter().filter(|(_, sum)| sum.span_ns > 0);
     charged.map(|(name, sum)| sum.into_use(name)).collect()
+}
+
+/// Requests to the legs of mirrors, real or simulated, by commands that contained them. `None`: there were none.
+pub(crate) fn requests_per_command(trial: &Trial, servers: &[ServerUse]) -> Option<f64> {
+    let simulated = trial.parts.iter().filter_map(|part| part.host.legs);
+    let real = servers.iter().filter_map(|server| server.legs);
+    let all = simulated.chain(real);
+    let (requests, commands) = all.fold((0, 0), |(requests, commands), legs| {
+        (requests + legs.requests, commands + legs.commands)
+    });
+    (commands > 0).then(|| requests as f64 / commands as f64)
 }
 
 /// `virtiofsd` of `virtiofsd[1234]`.
@@ -61,6 +79,7 @@ struct Sum<'a> {
     memory: u64,
     read_bytes: Option<u64>,
     written_bytes: Option<u64>,
+    legs: Option<LegUse>,
     span_ns: u64,
 }
 
@@ -82,6 +101,7 @@ impl Sum<'_> {
             memory: self.memory,
             read_bytes: self.read_bytes,
             written_bytes: self.written_bytes,
+            legs: self.legs,
             span_ns: self.span_ns,
         }
     }
@@ -135,6 +155,7 @@ mod tests {
             memory: 6 << 20,
             read_bytes: Some(20 * 150),
             written_bytes: Some(0),
+            legs: Some(LegUse::default()),
             span_ns: 20 * SECOND,
         };
         assert_eq!(*virtiofsd, expected);
@@ -157,6 +178,29 @@ mod tests {
             .map(|server| (server.span_ns, server.cores()))
             .collect();
         assert_eq!(spans, [(10 * SECOND, 0.8), (20 * SECOND, 0.5)]);
+    }
+
+    #[test]
+    fn requests_to_legs_are_those_of_the_measured_time() {
+        let rows = |_| {
+            let mut mirror = process(50, 0, 1, 0);
+            mirror.extend([("leg_requests", 300), ("leg_commands", 100)]);
+            vec![("iodyno-mirror[5]", mirror)]
+        };
+        let mut trial = trial(recording().seconds(Process, 30, rows));
+        let found = servers(&trial);
+        let expected = LegUse {
+            requests: 20 * 300,
+            commands: 20 * 100,
+        };
+        assert_eq!(found[0].legs, Some(expected));
+        assert_eq!(requests_per_command(&trial, &found), Some(3.0));
+        assert_eq!(requests_per_command(&trial, &[]), None);
+        trial.parts[0].host.legs = Some(LegUse {
+            requests: 10,
+            commands: 4,
+        });
+        assert_eq!(requests_per_command(&trial, &[]), Some(2.5));
     }
 
     #[test]

@@ -143,7 +143,6 @@ pub struct LegQueue {
     queued_bytes: u64,
     moves: u32,
     marks: Arc<Marks>,
-    totals: Totals,
 }
 
 const UNUSED: Request = Request {
@@ -171,7 +170,6 @@ impl LegQueue {
             queued_bytes: 0,
             moves: 0,
             marks,
-            totals: Totals::default(),
             settings,
         }
     }
@@ -239,10 +237,7 @@ impl LegQueue {
             at: now,
             moves,
         });
-        self.marks.issued(command.offset, command.end());
-        self.totals.requests += u64::from(command.requests);
-        self.totals.commands += 1;
-        self.totals.moves += u64::from(moves);
+        (self.marks).issued(command.offset, command.end(), command.requests, moves);
         Some(command)
     }
 
@@ -339,9 +334,9 @@ impl LegQueue {
         Some(number)
     }
 
-    /// What was issued so far.
+    /// What was issued so far, by all queues of the leg.
     pub fn totals(&self) -> Totals {
-        self.totals
+        self.marks.totals()
     }
 }
 

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence, yield_now};
 
 use crate::superblock::{Geometry, MOST_LEGS};
-use crate::{LegQueue, LegSet, LegView};
+use crate::{LegQueue, LegSet, LegView, Totals};
 
 /// Queues of a mirror at most, with that of the state machine.
 pub const MOST_QUEUES: usize = 64;
@@ -311,6 +311,11 @@ impl Board {
             .sum()
     }
 
+    /// What all queues have issued to all legs so far.
+    pub fn totals(&self) -> Totals {
+        self.legs.iter().map(|leg| leg.marks.totals()).sum()
+    }
+
     /// What a policy sees of a leg.
     pub fn view(&self, leg: usize, readable: bool, rotational: bool) -> LegView {
         let one = &self.legs[leg];
@@ -339,6 +344,8 @@ pub struct Marks {
     last_end: AtomicU64,
     done_end: AtomicU64,
     done_at: AtomicU64,
+    /// See [`Totals`].
+    totals: [AtomicU64; 3],
     /// The costs, as the bits of `f64`; see [`Costs`].
     costs: [AtomicU64; 7],
 }
@@ -349,8 +356,12 @@ impl Marks {
         (offset.load(Ordering::Relaxed), end.load(Ordering::Relaxed))
     }
 
-    /// A command was issued.
-    pub(crate) fn issued(&self, offset: u64, end: u64) {
+    /// A command was issued, which contains this number of requests.
+    pub(crate) fn issued(&self, offset: u64, end: u64, requests: u32, moves: bool) {
+        let add = [u64::from(requests), 1, u64::from(moves)];
+        for (sum, add) in self.totals.iter().zip(add) {
+            sum.fetch_add(add, Ordering::Relaxed);
+        }
         self.last_offset.store(offset, Ordering::Relaxed);
         self.last_end.store(end, Ordering::Relaxed);
     }
@@ -369,6 +380,17 @@ impl Marks {
         }
         self.done_at.store(now, Ordering::Relaxed);
         self.done_end.store(end, Ordering::Relaxed);
+    }
+
+    /// What all queues have issued so far.
+    pub(crate) fn totals(&self) -> Totals {
+        let [requests, commands, moves] =
+            (self.totals.each_ref()).map(|sum| sum.load(Ordering::Relaxed));
+        Totals {
+            requests,
+            commands,
+            moves,
+        }
     }
 
     pub(crate) fn view(&self) -> LegView {

@@ -116,9 +116,9 @@ pub use operations::{
 pub use pacing::{Arrival, DirectionRate, Flow, LatencyTarget, Pacing, ThinkTime};
 pub use part::{
     BadBlock, ClockOffset, ClockRate, CloneResult, ControlGroupUse, CpuUse, DepthUse, DeviceTimes,
-    DeviceUse, DirectionResult, EndedBy, EngineUsed, ErrorCount, FileState, HostUse, MissedOps,
-    OpInFlight, Part, RunningStats, SampleStats, ServerUse, Settled, StageTimes, Stalls, Step,
-    StepTime, VerifyResult,
+    DeviceUse, DirectionResult, EndedBy, EngineUsed, ErrorCount, FileState, HostUse, LegUse,
+    MissedOps, OpInFlight, Part, RunningStats, SampleStats, ServerUse, Settled, StageTimes, Stalls,
+    Step, StepTime, VerifyResult,
 };
 pub use plan::{
     BoundPlan, Configuration, FilePolicy, Plan, RoundOrder, Sampling, Settling, Source, Stopping,

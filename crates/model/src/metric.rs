@@ -64,6 +64,9 @@ impl Metric {
     /// Cores that all processes under test kept busy.
     pub const SERVER_CORES: &'static str = "server_cores";
 
+    /// Requests to the legs of mirrors by commands that contained them; 1: none were merged.
+    pub const REQUESTS_PER_COMMAND: &'static str = "requests_per_command";
+
     /// In a list of metrics: every metric that both sides have.
     pub const EVERY: &'static str = "all";
 
@@ -73,7 +76,7 @@ impl Metric {
                                operations also setup, drain, loop.iops, ops_from_mean, op with .iops, \
                                .mean, .min, .max, .p50, .p99, …, and steps (create, unlink, sync_folder, …) \
                                with .mean, .max, .p50, .p99, …; of fileio also op with .mean, .min, .max, \
-                               .p95, …; of processes named with --sample server_cpu_per_op, server_cores";
+                               .p95, …; of processes named with --sample server_cpu_per_op, server_cores; of mirrors requests_per_command";
 
     /// Whether a trial of iodyno can have a metric of this name, to detect typing errors before a long run. A particular trial
     /// may lack it: a job that never writes has no `write.iops`, and a percentile may be withheld.
@@ -89,6 +92,7 @@ impl Metric {
             Metric::RATE_FROM_MEAN,
             Metric::SERVER_CPU_PER_OP,
             Metric::SERVER_CORES,
+            Metric::REQUESTS_PER_COMMAND,
         ];
         if whole.contains(&name) {
             return true;
@@ -187,6 +191,7 @@ mod tests {
             "unlink.p99.9",
             "server_cpu_per_op",
             "server_cores",
+            "requests_per_command",
         ] {
             assert!(Metric::is_own(name), "{name}");
         }

@@ -554,6 +554,9 @@ pub struct HostUse {
     /// Processes that the user named, one entry per name: servers under test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<ServerUse>,
+    /// What was sent to simulated disks, from the start of the jobs; `None`: there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub legs: Option<LegUse>,
     /// Times of requests at the devices; `None`: they were not traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_times: Option<Vec<DeviceTimes>>,
@@ -596,9 +599,21 @@ pub struct ServerUse {
     /// Bytes written to the storage; `None` if the host does not report them.
     #[serde(default)]
     pub written_bytes: Option<u64>,
+    /// What it sent to the legs of a mirror; `None`: it is not one of iodyno's servers of mirrors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub legs: Option<LegUse>,
     /// Time covered by these figures, ns: shorter than the measured time, because the samples do not start
     /// and end with it.
     pub span_ns: u64,
+}
+
+/// What was sent to the legs of mirrors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LegUse {
+    /// Requests.
+    pub requests: u64,
+    /// Commands that contained them: each has one, or several that were merged.
+    pub commands: u64,
 }
 
 impl ServerUse {

@@ -1,7 +1,7 @@
 //! Gives the clones of a trial the simulated disks and mirrors that they share.
 
-use iodyno_engine::{CloneSpec, SharedDevice};
-use iodyno_model::{Diagnostic, SimDevice, SimTarget};
+use iodyno_engine::{CloneSpec, SharedDevice, SharedLegs};
+use iodyno_model::{Diagnostic, LegUse, SimDevice, SimTarget};
 
 use crate::faults::fault;
 use crate::prepare::Waiting;
@@ -41,6 +41,31 @@ pub(crate) fn connect(
         }
     }
     Ok(())
+}
+
+/// The disks of all devices that these clones share.
+pub(crate) fn legs(clones: &[Waiting]) -> Vec<SharedLegs> {
+    let mut found: Vec<SharedLegs> = Vec::new();
+    let simulated = clones
+        .iter()
+        .filter_map(|clone| clone.spec.as_ref()?.simulated.as_ref());
+    for device in simulated.filter_map(|simulated| simulated.device.as_ref()) {
+        let legs = device.legs();
+        if !found.iter().any(|other| other.same(&legs)) {
+            found.push(legs);
+        }
+    }
+    found
+}
+
+/// What they were given so far; `None`: there are none.
+pub(crate) fn use_of(legs: &[SharedLegs]) -> Option<LegUse> {
+    let mut sum = LegUse::default();
+    for totals in legs.iter().map(SharedLegs::totals) {
+        sum.requests += totals.requests;
+        sum.commands += totals.commands;
+    }
+    (!legs.is_empty()).then_some(sum)
 }
 
 /// The disk or mirror that a clone is to use and has not got.

@@ -41,6 +41,8 @@ const LAST_OPS: Duration = Duration::from_secs(5);
 pub enum Request {
     /// The state.
     Status,
+    /// What was read from the legs and written to them.
+    Counts,
     /// Adds a leg, or takes back one that was dropped.
     Add {
         /// Its path.
@@ -74,6 +76,13 @@ pub enum Request {
 pub enum Said {
     /// The state.
     State(State),
+    /// See [`Request::Counts`].
+    Counts {
+        /// Requests.
+        requests: u64,
+        /// Commands to the legs; each has one request or several, which were merged.
+        commands: u64,
+    },
     /// Legs differ in a range, or a range was rewritten.
     Found(String),
     /// Bytes that are done, and all bytes.
@@ -318,6 +327,12 @@ impl Shared {
             Request::Status => {
                 let state = self.state()?;
                 let _ = say(stream, &Said::State(state));
+                Ok(())
+            }
+            Request::Counts => {
+                let totals = self.handle.queues().board().totals();
+                let (requests, commands) = (totals.requests, totals.commands);
+                let _ = say(stream, &Said::Counts { requests, commands });
                 Ok(())
             }
             Request::Scrub { from } => self.scrub(from.as_deref(), stream),

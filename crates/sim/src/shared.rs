@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use iodyno_mirror::UnknownPolicy;
+use iodyno_mirror::{Totals, UnknownPolicy};
 use iodyno_model::{SimDevice, SimTarget};
 use iodyno_sys::{Device, DeviceEnd, Op, Slot, Waker};
 
@@ -83,9 +83,31 @@ impl SharedDevice {
         Ok(Some(shared.collect()))
     }
 
+    /// What its disks are given, also when all users have ended.
+    pub fn legs(&self) -> SharedLegs {
+        SharedLegs(Arc::clone(&self.state))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // A user that panicked has left the device between two calls.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The disks of a simulated device.
+#[derive(Debug, Clone)]
+pub struct SharedLegs(Arc<Mutex<State>>);
+
+impl SharedLegs {
+    /// What they were given so far.
+    pub fn totals(&self) -> Totals {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.volume.totals()
+    }
+
+    /// Whether both are those of one device.
+    pub fn same(&self, other: &SharedLegs) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
@@ -300,6 +322,23 @@ mod tests {
             (first.take_ended(u64::MAX), second.next_end()),
             (None, None)
         );
+    }
+
+    #[test]
+    fn what_the_disks_were_given_is_told_after_the_end_of_all_users() {
+        let mut two = users("hdd", 2);
+        let legs = two[0].legs();
+        assert!(legs.same(&two[1].legs()));
+        // The second request waits while ten are at the disk; those that are adjacent are merged.
+        for slot in 0..14 {
+            two[0].submit(0, slot, &op(Read, u64::from(slot) * 4096, 4096));
+        }
+        while let Some(now) = two[0].next_end() {
+            while two[0].take_ended(now).is_some() {}
+        }
+        drop(two);
+        let totals = legs.totals();
+        assert_eq!((totals.requests, totals.commands), (14, 11));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use iodyno_mirror::{PolicyKind, QueueSettings, UnknownPolicy};
+use iodyno_mirror::{PolicyKind, QueueSettings, Totals, UnknownPolicy};
 use iodyno_model::{SimDevice, SimRecords, SimTarget};
 use iodyno_sys::{Device, DeviceEnd, Op, OpKind, Slot};
 
@@ -140,6 +140,11 @@ impl Volume {
             ended: VecDeque::new(),
             next_stream: 0,
         })
+    }
+
+    /// What its disks were given so far.
+    pub(crate) fn totals(&self) -> Totals {
+        self.mirrors.iter().map(SimMirror::totals).sum()
     }
 
     /// What it consists of.

@@ -66,6 +66,14 @@ pub(super) fn figures(
         };
         measured.add(metric, cores);
     }
+    if let Some(requests) = crate::servers::requests_per_command(trial, &summary.servers) {
+        let metric = Metric {
+            name: Metric::REQUESTS_PER_COMMAND.to_owned(),
+            unit: Unit::Other(String::new()),
+            better: Better::Higher,
+        };
+        measured.add(metric, requests);
+    }
     measured.primary = match (&workload.metric, work::all_operations(workload)) {
         (Some(planned), _) => Some(planned.clone()),
         (None, true) => Some(measured.best_of_cycles(workload, trial, kind)),

@@ -3,6 +3,7 @@
 use iodyno_model::SeriesUnit::{Bytes, BytesPerSecond, Nanos, Number, PerSecond, Percent};
 use iodyno_model::{SeriesKind, Telemetry};
 
+use super::view::over;
 use super::{Drawn, Formula, each};
 
 /// Percentages are of one core.
@@ -20,6 +21,10 @@ pub(super) const PROCESS: &[Formula] = &[
     ("rB/s", BytesPerSecond, |row| row.per_second("read_bytes")),
     ("wB/s", BytesPerSecond, |row| {
         row.per_second("written_bytes")
+    }),
+    ("%merged", Percent, |row| {
+        let (requests, commands) = (row.value("leg_requests")?, row.value("leg_commands")?);
+        over((requests - commands) * 100.0, requests)
     }),
 ];
 

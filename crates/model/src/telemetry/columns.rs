@@ -172,6 +172,9 @@ pub const PROCESS: &Columns = &[
     ("writes", Number, Count),
     ("read_bytes", Bytes, Count),
     ("written_bytes", Bytes, Count),
+    // Of iodyno's servers of mirrors.
+    ("leg_requests", Number, Count),
+    ("leg_commands", Number, Count),
 ];
 
 /// The statistics of `iodyno serve fs` (`--stats`). Those that were worked inline and those that were transferred by io_uring are parts of

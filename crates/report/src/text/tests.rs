@@ -324,6 +324,7 @@ fn stacked_devices_have_one_line_each_and_servers_their_cpu_time() {
         read_bytes: Some(11 << 30),
         written_bytes: (processes == 1).then_some(0),
         span_ns: 19_000_000_000,
+        ..ServerUse::default()
     };
     summary.servers = vec![
         server("qemu-system-x86_64", 2, 1),

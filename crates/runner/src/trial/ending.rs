@@ -3,7 +3,7 @@
 //! Invariant: stuck storage does not delay the part. It is not accessed before the part is sent.
 
 use iodyno_engine::WrittenBlocks;
-use iodyno_model::{EndedBy, Outcome, Part, SamplerCost, Step, StepTime};
+use iodyno_model::{EndedBy, HostUse, Outcome, Part, SamplerCost, Step, StepTime};
 use iodyno_target::Roots;
 use iodyno_target::stack;
 
@@ -16,6 +16,7 @@ use crate::operations::Site;
 use crate::protocol::{Event, Message, TrialEnd};
 use crate::seeds;
 use crate::shared_files;
+use crate::simulated;
 use crate::stalls::stalls;
 use crate::stuck::StuckGuard;
 use crate::telemetry::BackgroundSampler;
@@ -281,7 +282,10 @@ impl Trial<'_> {
             environment: std::mem::take(&mut self.prepared.environment),
             clones: ended.into_iter().map(|ended| ended.result).collect(),
             steps,
-            host: host.unwrap_or_default(),
+            host: HostUse {
+                legs: simulated::use_of(&self.prepared.simulated),
+                ..host.unwrap_or_default()
+            },
             files: std::mem::take(&mut self.prepared.states),
             notes: std::mem::take(&mut self.prepared.notes),
             settled: None,

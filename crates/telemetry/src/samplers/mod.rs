@@ -9,6 +9,7 @@ mod disk;
 mod interrupts;
 mod load;
 mod memory;
+mod mirror;
 mod network;
 mod others;
 mod pool;

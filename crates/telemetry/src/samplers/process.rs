@@ -12,10 +12,11 @@ use std::collections::HashMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use iodyno_model::{PROCESS, SeriesColumn, SeriesKind, SeriesRow};
+use iodyno_model::{MirrorLayer, PROCESS, SeriesColumn, SeriesKind, SeriesRow};
 use iodyno_target::Roots;
 use iodyno_target::counters::NS_A_TICK;
 
+use super::mirror::Mirror;
 use super::process_tree::ProcessTree;
 use super::processes::{Processes, Stat};
 use crate::sampler::{Read, Readings, Sampler};
@@ -28,7 +29,7 @@ const YOUNG: u8 = 3;
 /// Time between examinations of all processes.
 const EXAMINE_ALL_EVERY: Duration = Duration::from_secs(10);
 /// In the order of [`PROCESS`].
-type Values = [Option<u64>; 8];
+type Values = [Option<u64>; 10];
 
 /// A process with a requested name.
 struct MatchedProcess {
@@ -36,12 +37,20 @@ struct MatchedProcess {
     /// Index of its name; servers come after all names.
     name: usize,
     row: String,
+    /// Where it tells what it sends to legs, if it serves a mirror.
+    mirror: Option<Mirror>,
     /// It started since the previous search: all its counts are since its start.
     newborn: bool,
     /// Its I/O cannot be read, which was reported in a gap.
     unreadable: bool,
     /// The last reading, and whether its I/O could be read; `None`: it has exited.
     now: Option<(Stat, bool)>,
+}
+
+impl MatchedProcess {
+    fn legs(&self) -> Option<[u64; 2]> {
+        self.mirror.as_ref()?.counts()
+    }
 }
 
 /// Named processes.
@@ -120,9 +129,12 @@ impl Process {
                     Some(named) => named.name.clone(),
                     None => self.processes.name(pid),
                 };
+                let mirror = (name == MirrorLayer::PROCESS)
+                    .then(|| Mirror::of(&iodyno_target::socket_folder(), pid));
                 self.found.push(MatchedProcess {
                     pid,
                     name: place,
+                    mirror: mirror.flatten(),
                     row: format!("{name}[{pid}]"),
                     newborn: before.is_none() && !first,
                     unreadable: false,
@@ -191,7 +203,7 @@ impl Process {
             fill.row(
                 |there| there.name == row,
                 || SeriesRow::new(row),
-                values(&stat, io, self.page_size),
+                values(&stat, io, self.page_size, found.legs()),
             );
         }
         fill.done();
@@ -234,7 +246,8 @@ impl Sampler for Process {
 }
 
 /// The values of a process, in the order of [`PROCESS`].
-fn values(stat: &Stat, io: Option<[u64; 4]>, page_size: u64) -> Values {
+fn values(stat: &Stat, io: Option<[u64; 4]>, page_size: u64, legs: Option<[u64; 2]>) -> Values {
+    let [requests, commands] = legs.map_or([None; 2], |counts| counts.map(Some));
     let [reads, writes, read_bytes, written_bytes] =
         io.map_or([None; 4], |counts| counts.map(Some));
     [
@@ -246,6 +259,8 @@ fn values(stat: &Stat, io: Option<[u64; 4]>, page_size: u64) -> Values {
         writes,
         read_bytes,
         written_bytes,
+        requests,
+        commands,
     ]
 }
 
