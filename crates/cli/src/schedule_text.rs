@@ -430,7 +430,9 @@ fn layer(layer: &Layer) -> String {
                 [] => String::new(),
                 disks => format!("delayed as {}", disks.join(" + ")),
             };
+            let queues = mirror.queues.map(|number| counted(number.into(), "queue"));
             let options = [mirror.policy.clone(), delay].into_iter();
+            let options = options.chain(queues);
             let options = options.chain(pinned(&mirror.pinning));
             with("mirror".to_owned(), options.collect())
         }

@@ -355,7 +355,7 @@ const MIRROR: &[Key] = &[
     key("legs", Kind::Count(1, 16), "Number of legs, if the layers below are made.").default("`file.count` or `zram.count`, or 2"),
     key("policy", Kind::Words(PolicyKind::NAMES), "How the leg of a read is chosen.").default("`\"adaptive\"`"),
     key("delay", Kind::Text, "Simulated disks whose time the legs take at least: `\"hdd\"` or `\"flash\"` for all, `\"hdd + hdd*2\"` for each.").default("none"),
-    key("queues", Kind::Count(1, 64), "Number of queues of a simulated mirror, each with a policy of its own. Jobs use them in turn.").default("`1`"),
+    key("queues", Kind::Count(1, 64), "Number of queues, each with a policy of its own. Simulated: jobs use them in turn. Real: the mirror has to be the top layer, and each clone of a job is a client of it by vhost-user-blk, with a ring; rings take the queues in turn.").default("simulated: `1`; real: a block device with one"),
     PINNING[0], PINNING[1],
 ];
 

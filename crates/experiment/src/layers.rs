@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use iodyno_document::{Node, Report, Table, listed};
 use iodyno_mirror::PolicyKind;
 use iodyno_model::{
-    Acceleration, Diagnostic, DiskAio, DiskCache, DiskInterface, DiskOrigin, DmTarget,
+    Acceleration, Diagnostic, DiskAio, DiskCache, DiskInterface, DiskOrigin, DmTarget, EngineKind,
     FileSystemKind, FlakeyFault, FolderServer, Layer, Limits, MdLayer, MdLevel, MirrorLayer,
     NfsLayer, Pinning, Provision, SimDisk, Target, VdevGroup, VmDisk, VmImage, VmLayer, ZfsLayer,
     ZfsOrigin, closest,
@@ -20,6 +20,8 @@ use crate::simulated;
 
 /// Legs of a mirror, if nothing names a number.
 const LEGS: u32 = 2;
+/// Queues of a real mirror; its own thread has another one.
+const REAL_QUEUES: u32 = iodyno_mirror::shared::MOST_QUEUES as u32 - 1;
 /// The largest sector of a loop device, bytes.
 const SECTOR: u64 = 4096;
 
@@ -162,6 +164,15 @@ pub(crate) fn target(
         report.error(at, message, hint);
     }
     let provision = provision(layers, configuration, report);
+    if provision.client_engine() == Some(EngineKind::VhostUserBlk) {
+        for key in ["fill", "precondition"] {
+            if let Some(at) = configuration.at(key) {
+                let message = format!("`{key}` cannot be used with `mirror.queues`");
+                let hint = "write by a workload, or leave `mirror.queues` out";
+                report.error(at, message, hint);
+            }
+        }
+    }
     for (message, hint) in provision.golden_faults() {
         report.error(configuration.whole(), message, hint);
     }
@@ -466,6 +477,11 @@ fn built(
         let hint = "put it first: jobs use its socket; `fuse` gives a folder for other layers, and `vm.share` shares one with guests";
         report.error(at.clone(), message, hint);
     }
+    let of_jobs = |layer: &Layer| matches!(layer, Layer::Mirror(it) if it.queues.is_some());
+    if layers.iter().skip(1).any(of_jobs) {
+        let (message, hint) = MirrorLayer::NOT_ON_TOP;
+        report.error(at.clone(), message, hint);
+    }
     zones_below(&layers, at, report);
     let nfs = layers
         .iter()
@@ -737,9 +753,12 @@ fn layer(
         "md" => Layer::Md(md(keyed, report)),
         "dm" => Layer::Dm(dm(keyed, report)),
         "mirror" => {
-            if let Some(at) = keyed.at("queues") {
-                let message = "`mirror.queues` has no effect: the mirror is not simulated";
-                report.error(at, message, "leave it out: it has one queue");
+            let queues = keyed.count("queues", report).map(|queues| queues as u32);
+            if queues.is_some_and(|queues| queues > REAL_QUEUES)
+                && let Some(at) = keyed.at("queues")
+            {
+                let message = format!("a real mirror has at most {REAL_QUEUES} queues");
+                report.error(at, message, "write a lower number");
             }
             Layer::Mirror(MirrorLayer {
                 policy: keyed
@@ -747,6 +766,7 @@ fn layer(
                     .unwrap_or(PolicyKind::Adaptive.name())
                     .to_owned(),
                 delay: disks(keyed, "delay", keyed.count("legs", report), report),
+                queues,
                 pinning: pinning(keyed, ["cpus", "numa"], report),
             })
         }

@@ -509,23 +509,25 @@ pub(crate) fn check_passthrough(
     }
 }
 
-/// Reports that a workload runs on a server of virtio-fs, and does what a client of one cannot do.
+/// Reports that a workload runs on a server whose clients the jobs are, and does what a client of it cannot do.
 pub(crate) fn check_clients(
     (workload, at): (&Workload, &Range<usize>),
     configurations: &[Configuration],
     report: &mut Report<'_>,
 ) {
-    let Some((why, hint)) = workload.jobs.iter().find_map(no_client) else {
-        return;
-    };
     let runs = |it: &&Configuration| workload.only.is_empty() || workload.only.contains(&it.name);
     for configuration in configurations.iter().filter(runs) {
-        if configuration
-            .provision()
-            .is_some_and(|it| it.virtiofs().is_some())
-        {
+        let Some(engine) = configuration.provision().and_then(|it| it.client_engine()) else {
+            continue;
+        };
+        let mut jobs = workload.jobs.iter();
+        if let Some((why, hint)) = jobs.find_map(|job| no_client(job, engine)) {
+            let server = match engine {
+                EngineKind::Virtiofs => "virtio-fs server",
+                _ => "mirror",
+            };
             let message = format!(
-                "`{}` cannot be a client of the virtio-fs server of `{}`: {why}",
+                "`{}` cannot be a client of the {server} of `{}`: {why}",
                 workload.name, configuration.name
             );
             report.error(at.clone(), message, hint);
@@ -533,11 +535,16 @@ pub(crate) fn check_clients(
     }
 }
 
-/// Why a job cannot run by the engine `virtiofs`, and what to do.
-fn no_client(job: &Job) -> Option<(String, &'static str)> {
-    const FILES: &str = "use jobs of fio, or the layer `fuse`, whose folder all tools can use";
+/// Why a job cannot run by this engine of clients in place of its own, and what to do.
+fn no_client(job: &Job, client: EngineKind) -> Option<(String, &'static str)> {
+    let others = match client {
+        EngineKind::Virtiofs => {
+            "use jobs of fio, or the layer `fuse`, whose folder all tools can use"
+        }
+        _ => "use jobs of fio, or leave `mirror.queues` out: all tools can use a block device",
+    };
     let Some(blocks) = job.work.blocks() else {
-        return Some(("only jobs of fio can".to_owned(), FILES));
+        return Some(("only jobs of fio can".to_owned(), others));
     };
     let (engine, files) = (&blocks.engine, &blocks.files);
     match engine.kind {
@@ -547,7 +554,7 @@ fn no_client(job: &Job) -> Option<(String, &'static str)> {
         | EngineKind::Libaio
         | EngineKind::IoUring
         | EngineKind::Posixaio => {}
-        EngineKind::Virtiofs => {
+        kind if kind == client => {
             let why = "`uri` names another server".to_owned();
             let hint = "name an engine for files: `psync` for one request in flight, `libaio` for `iodepth`";
             return Some((why, hint));
@@ -562,7 +569,7 @@ fn no_client(job: &Job) -> Option<(String, &'static str)> {
         }
     }
     if blocks.replay.is_some() {
-        return Some(("it replays a trace".to_owned(), FILES));
+        return Some(("it replays a trace".to_owned(), others));
     }
     files.pre_read.then(|| {
         (

@@ -1681,8 +1681,16 @@ fn keys_for_real_storage_are_refused_on_a_simulated_target_and_the_reverse() {
             "`sim` has no effect",
         ),
         (
-            "target = 'mirror on file on /mnt'\nfile.size = '1GiB'\nmirror.queues = 2",
-            "`mirror.queues` has no effect",
+            "target = 'ext4 on mirror on file on /mnt'\nfile.size = '1GiB'\nmirror.queues = 2",
+            "`mirror.queues` needs the mirror as the top layer",
+        ),
+        (
+            "target = 'mirror on file on /mnt'\nfile.size = '1GiB'\nmirror.queues = 64",
+            "a real mirror has at most 63 queues",
+        ),
+        (
+            "target = 'mirror on file on /mnt'\nfile.size = '1GiB'\nmirror.queues = 2\nfill = '1MiB'",
+            "`fill` cannot be used with `mirror.queues`",
         ),
         (
             "target = 'mirror on file on /mnt'\nfile.size = '1GiB'\nmirror.delay = 'hdd + disk'",
@@ -1778,6 +1786,33 @@ fn the_server_of_a_folder_has_a_usual_command_and_names_its_places() {
     ] {
         let found = faults(&with(lines));
         assert!(found.iter().any(|it| it.starts_with(message)), "{found:?}");
+    }
+}
+
+#[test]
+fn jobs_are_clients_of_a_mirror_with_queues_if_they_can_be() {
+    let with = |work: &str| {
+        format!(
+            "[configuration.c]\ntarget = \"mirror on file on /x\"\nmirror.queues = 2\nfile.size = \"1GiB\"\n[workload.w]\n{work}\n"
+        )
+    };
+    valid(&with(
+        "fio = { ioengine = \"libaio\", iodepth = 16, size = \"1m\" }",
+    ));
+    for (work, why) in [
+        ("fs = \"create_empty\"", "only jobs of fio can"),
+        (
+            "fio = { ioengine = \"mmap\", size = \"1m\" }",
+            "the engine `mmap`",
+        ),
+        (
+            "fio = { ioengine = \"vhost-user-blk\", uri = \"vhost-user-blk:///s\", size = \"1m\" }",
+            "`uri` names another server",
+        ),
+    ] {
+        let found = faults(&with(work));
+        let message = format!("`w` cannot be a client of the mirror of `c`: {why}");
+        assert!(found.iter().any(|it| it.contains(&message)), "{found:?}");
     }
 }
 

@@ -2,8 +2,8 @@
 
 use iodyno_model::{
     Amount, BlockPattern, BlockSizes, Checksum, Content, Direction, Distribution, EngineKind,
-    ExportServer, ExportUri, Fallocate, HeaderFormat, IoPriority, Job, MixSequence, Order, Pattern,
-    PerDirection, Place, PriorityShare, ThinkTime, Verify, VerifyTrim, Work, WriteZones,
+    Fallocate, HeaderFormat, IoPriority, Job, MixSequence, Order, Pattern, PerDirection, Place,
+    PriorityShare, ThinkTime, Verify, VerifyTrim, Work, WriteZones,
 };
 use iodyno_options::Problem;
 use iodyno_units::Nanos;
@@ -65,11 +65,6 @@ fn contradiction(report: &mut Report, draft: &Draft, option: &str, message: &str
 /// The export of an engine that has one.
 fn finish_export(draft: &Draft, report: &mut Report, kind: EngineKind) {
     let name = kind.name();
-    let of = |uri: &ExportUri| match uri.server {
-        ExportServer::Unix(_) | ExportServer::Tcp { .. } => EngineKind::Nbd,
-        ExportServer::VhostUser(_) => EngineKind::VhostUserBlk,
-        ExportServer::Virtiofs(_) => EngineKind::Virtiofs,
-    };
     let hint = match kind {
         EngineKind::VhostUserBlk => "write `uri=vhost-user-blk:///SOCKET`",
         EngineKind::Virtiofs => {
@@ -85,7 +80,7 @@ fn finish_export(draft: &Draft, report: &mut Report, kind: EngineKind) {
             let message = format!("the engine `{name}` needs the URI of an export");
             contradiction(report, draft, "ioengine", &message, hint);
         }
-        Some(uri) if of(uri) != kind => {
+        Some(uri) if uri.engine() != kind => {
             let message = format!("the engine `{name}` cannot use `{uri}`");
             contradiction(report, draft, "uri", &message, hint);
         }

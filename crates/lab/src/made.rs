@@ -12,9 +12,9 @@ use std::sync::mpsc;
 use std::thread;
 
 use iodyno_model::{
-    BoundPlan, CommandRun, Configuration, Diagnostic, FilePolicy, Files, Fresh, Layer, MadeTarget,
-    Pinning, Plan, Provision, RunId, Severity, Target, Trial, TrialKey, Work, Workload,
-    server_program,
+    BoundPlan, CommandRun, Configuration, Diagnostic, EngineKind, ExportUri, FilePolicy, Files,
+    Fresh, Layer, MadeTarget, Pinning, Plan, Provision, RunId, Severity, Target, Trial, TrialKey,
+    Work, Workload, server_program,
 };
 use iodyno_runner::{
     Guest, Node, ProvisionRequest, Provisioned, StopFlag, TornDown, TrialEnd, carry_out,
@@ -209,8 +209,8 @@ struct Live {
     about: MadeTarget,
     /// The virtual machines that carry out its trials; none: the node itself does.
     guests: Vec<Guest>,
-    /// The socket of the server that shares it; `None`: its files are used.
-    share: Option<PathBuf>,
+    /// The server whose clients the jobs are; `None`: they use the path.
+    share: Option<ExportUri>,
     /// The sockets on which its file servers tell what they counted.
     stats: Vec<PathBuf>,
     /// The latest trial on it.
@@ -259,8 +259,8 @@ pub(crate) struct Ready {
     pub(crate) about: MadeTarget,
     /// The virtual machines that carry out its trials, with the node that reaches them; none: the run's nodes do.
     pub(crate) guests: Vec<Guest>,
-    /// The socket of the server that shares it; `None`: its files are used.
-    pub(crate) share: Option<PathBuf>,
+    /// The server whose clients the jobs are; `None`: they use the path.
+    pub(crate) share: Option<ExportUri>,
     /// The sockets on which its file servers tell what they counted.
     pub(crate) stats: Vec<PathBuf>,
     /// Whether it was made for this trial.
@@ -293,20 +293,23 @@ impl Ready {
             }
         }
         plan.sampling.stats = self.stats.clone();
-        on_target(&mut plan, &self.path, self.share.as_deref());
+        on_target(&mut plan, &self.path, self.share.as_ref());
         plan
     }
 }
 
-/// Binds a plan to a target that was made. Where a server shares it, the jobs are its clients.
-fn on_target(plan: &mut BoundPlan, path: &Path, share: Option<&Path>) {
+/// Binds a plan to a target that was made. Where it has a server, the jobs are its clients.
+fn on_target(plan: &mut BoundPlan, path: &Path, share: Option<&ExportUri>) {
     plan.configuration.target = Target::Path(path.to_owned());
     // What it contains was written by this run.
     plan.destroy.push(path.to_owned());
-    let Some(socket) = share else { return };
+    let Some(server) = share else { return };
+    if server.engine() == EngineKind::VhostUserBlk {
+        plan.destroy.push(PathBuf::from(server.to_string()));
+    }
     for job in &mut plan.workload.jobs {
         if let Some(blocks) = job.work.blocks_mut() {
-            blocks.engine = blocks.engine.of_share(socket);
+            blocks.engine = blocks.engine.of_client(server);
         }
     }
 }
@@ -727,7 +730,7 @@ impl<'a> OnNode<'a> {
         if bound.workload.jobs.is_empty() || !live.laid_out.insert(files_of(&bound.workload)) {
             return Ok(());
         }
-        on_target(&mut bound, &live.path, live.share.as_deref());
+        on_target(&mut bound, &live.path, live.share.as_ref());
         bound.protected = self.protected.to_vec();
         let step = format!("laying out the files of {}", workload.name);
         let (node, stop) = (self.node, self.stop);

@@ -11,9 +11,9 @@ use iodyno_judge::testing as made_up;
 use iodyno_judge::testing::telemetry::recording;
 use iodyno_model::{
     Admission, Behaviour, BoundPlan, CommandRun, Comparison, Configuration, Diagnostic, Direction,
-    EngineKind, Figure, Forecast, Frame, Identity, Kind, KnownTarget, Metric, Observation, Outcome,
-    Part, Plan, Question, RunId, SeriesKind, Settling, StackLayer, Target, TargetInfo, TargetUse,
-    TelemetryBatch, Trial, TrialKey, Workload,
+    EngineKind, ExportUri, Figure, Forecast, Frame, Identity, Kind, KnownTarget, Metric,
+    Observation, Outcome, Part, Plan, Question, RunId, SeriesKind, Settling, StackLayer, Target,
+    TargetInfo, TargetUse, TelemetryBatch, Trial, TrialKey, Workload,
 };
 use iodyno_runner::{
     Command, EngineSupport, Event, Examination, Examined, Guest, Hello, Later, Message, Node,
@@ -396,7 +396,9 @@ impl Node for FakeNode<'_> {
                     shared: false,
                 })
                 .collect(),
-            share: self.share.then(|| PathBuf::from("/made/share")),
+            share: self
+                .share
+                .then(|| ExportUri::of_share(Path::new("/made/share"))),
             stats: Vec::new(),
         })
     }

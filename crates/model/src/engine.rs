@@ -1,7 +1,6 @@
 //! I/O engines: the interfaces through which ops reach the kernel.
 
 use std::fmt;
-use std::path::Path;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -406,9 +405,8 @@ fn every_op() -> u32 {
 }
 
 impl Engine {
-    /// The engine of a client of the server with this socket that keeps as many requests in flight. Settings of other engines are left
-    /// out.
-    pub fn of_share(&self, socket: &Path) -> Engine {
+    /// The engine of a client of this server that keeps as many requests in flight. Settings of other engines are left out.
+    pub fn of_client(&self, server: &ExportUri) -> Engine {
         Engine {
             depth_low: self.depth_low,
             batch_submit: self.batch_submit,
@@ -417,8 +415,8 @@ impl Engine {
             direct: self.direct,
             o_sync: self.o_sync,
             o_dsync: self.o_dsync,
-            export: Some(ExportUri::of_share(socket)),
-            ..Engine::new(EngineKind::Virtiofs, self.depth)
+            export: Some(server.clone()),
+            ..Engine::new(server.engine(), self.depth)
         }
     }
 

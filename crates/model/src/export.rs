@@ -9,6 +9,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::EngineKind;
+
 /// What a URI of an unknown kind lacks.
 const SCHEMES: &str =
     "it does not begin with `nbd://`, `nbd+unix://`, `vhost-user-blk://` or `virtiofs://`";
@@ -53,6 +55,23 @@ impl ExportUri {
         ExportUri {
             server: ExportServer::Virtiofs(socket.to_owned()),
             export: String::new(),
+        }
+    }
+
+    /// The disk of the server of vhost-user-blk with this socket.
+    pub fn of_disk(socket: &Path) -> ExportUri {
+        ExportUri {
+            server: ExportServer::VhostUser(socket.to_owned()),
+            export: String::new(),
+        }
+    }
+
+    /// The engine that uses it.
+    pub fn engine(&self) -> EngineKind {
+        match self.server {
+            ExportServer::VhostUser(_) => EngineKind::VhostUserBlk,
+            ExportServer::Virtiofs(_) => EngineKind::Virtiofs,
+            ExportServer::Unix(_) | ExportServer::Tcp { .. } => EngineKind::Nbd,
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DiskOrigin, DmTarget, MdLayer, VmLayer};
+use crate::{DiskOrigin, DmTarget, EngineKind, MdLayer, VmLayer};
 
 /// One layer of a target. Layers are listed from the top down, as in `ext4 on loop on file on FOLDER`. The lowest layer is a
 /// [`Layer::Directory`], a [`Layer::Device`], [`Layer::Zram`] or [`Layer::Tmpfs`].
@@ -89,7 +89,8 @@ pub enum Layer {
     Md(MdLayer),
     /// A device of the device mapper on each device below.
     Dm(DmTarget),
-    /// A mirror on the files or devices below, which iodyno serves itself: one block device.
+    /// A mirror on the files or devices below, which iodyno serves itself: one block device, or with queues a disk whose clients the jobs
+    /// are.
     Mirror(MirrorLayer),
     /// A server shares the folder below by virtio-fs. Jobs are its client: they run by the engine `virtiofs` on its socket.
     Virtiofs(FolderServer),
@@ -128,6 +129,9 @@ pub struct MirrorLayer {
     /// their own time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delay: Vec<String>,
+    /// Queues of the server, whose clients the jobs are by vhost-user-blk; `None`: a block device, which has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queues: Option<u32>,
     /// Where its server processes run.
     #[serde(flatten)]
     pub pinning: Pinning,
@@ -136,6 +140,11 @@ pub struct MirrorLayer {
 impl MirrorLayer {
     /// The name of the process that serves a mirror.
     pub const PROCESS: &'static str = "iodyno-mirror";
+    /// What is wrong with queues of a mirror below other layers, and what to do.
+    pub const NOT_ON_TOP: (&'static str, &'static str) = (
+        "`mirror.queues` needs the mirror as the top layer: the jobs are its clients by vhost-user-blk, and the block device that other layers use has one queue",
+        "put `mirror` first in `target`, or leave `mirror.queues` out; for guests, serve a mirror with `--queues` by `vm.disk.command`",
+    );
 }
 
 /// An export of NFS, and its mount.
@@ -435,7 +444,16 @@ impl Provision {
         faults
     }
 
-    /// The server whose clients its jobs are; `None`: they use files.
+    /// The engine by which its jobs are clients of its top layer; `None`: they use files or devices.
+    pub fn client_engine(&self) -> Option<EngineKind> {
+        match self.layers.first()? {
+            Layer::Virtiofs(_) => Some(EngineKind::Virtiofs),
+            Layer::Mirror(mirror) if mirror.queues.is_some() => Some(EngineKind::VhostUserBlk),
+            _ => None,
+        }
+    }
+
+    /// The server of virtio-fs whose clients its jobs are.
     pub fn virtiofs(&self) -> Option<&FolderServer> {
         match self.layers.first() {
             Some(Layer::Virtiofs(server)) => Some(server),
@@ -494,8 +512,8 @@ impl Layer {
             | Layer::Zram { .. }
             | Layer::Delay { .. }
             | Layer::Md(_)
-            | Layer::Dm(_)
-            | Layer::Mirror(_) => true,
+            | Layer::Dm(_) => true,
+            Layer::Mirror(mirror) => mirror.queues.is_none(),
             Layer::Vm(vm) => vm.share.is_none(),
             Layer::Zfs(zfs) => zfs.volume.is_some() && zfs.origin != ZfsOrigin::Copy,
             _ => false,

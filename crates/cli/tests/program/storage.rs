@@ -129,6 +129,44 @@ fn a_mirror_is_made_written_through_its_block_device_and_undone() {
 }
 
 #[test]
+fn jobs_are_clients_of_a_mirror_with_queues_which_is_made_and_undone() {
+    let home = Home::new();
+    home.file(
+        "x.toml",
+        "rounds = 1\nsettle = false\n[configuration.'${queues}']\ntarget = 'mirror on file on .'\n\
+         mirror = { legs = 3, queues = '${queues}' }\nfile.size = '32MiB'\naxis.queues = [1, 4]\n[workload.w]\n\
+         fio = { ioengine = 'libaio', iodepth = 8, rw = 'randrw', bs = '4k', size = '4m', offset_increment = '4m', numjobs = 4, direct = 1, verify = 'crc32c', fsync = 64 }\n\
+         [workload.r]\nfio = { ioengine = 'libaio', iodepth = 32, rw = 'read', bs = '4k', size = '4m', offset_increment = '4m', numjobs = 4, direct = 1, time_based = 1, runtime = '3s' }\n",
+    );
+    let run = home.iodyno(&["run", "x.toml", "--json"]).succeeds().json();
+    let trials = run["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 4);
+    for trial in trials {
+        assert_eq!(trial["outcome"]["state"], "completed", "{trial}");
+        let made = &trial["nodes"][0]["environment"]["made"];
+        assert_eq!(made["facts"]["layers"], "mirror on file on directory");
+        let commands = made["commands"].to_string();
+        assert!(!commands.contains("losetup"), "{commands}");
+        let engine = &trial["groups"][0]["engines"][0]["name"];
+        assert_eq!(engine, "vhost-user-blk");
+    }
+    // Of the reads, which last for some samples.
+    let merges = home.iodyno(&[
+        "compare",
+        "last",
+        "--metric",
+        "requests_per_command",
+        "--json",
+    ]);
+    assert!(
+        merges.stdout.contains("requests_per_command"),
+        "{}",
+        merges.stdout
+    );
+    nothing_is_left(&home);
+}
+
+#[test]
 fn a_folder_is_shared_by_each_server_and_its_jobs_are_clients_or_use_the_mount() {
     if !root() {
         return skip("only root mounts");

@@ -454,6 +454,7 @@ fn servers_of_a_configuration_are_sampled_in_its_trials_only() {
     let mut provision = on_folder();
     provision.sample = vec!["nfsd".to_owned(), "virtiofsd".to_owned()];
     let mirror = MirrorLayer {
+        queues: None,
         policy: "modulo".to_owned(),
         delay: Vec::new(),
         pinning: Pinning::default(),

@@ -216,6 +216,7 @@ pub(super) fn tools(layer: &Layer) -> &'static [(&'static str, &'static str)] {
             &[("cryptsetup", "cryptsetup-bin"), ("dmsetup", "dmsetup")]
         }
         Layer::Dm(_) => &[("dmsetup", "dmsetup")],
+        Layer::Mirror(mirror) if mirror.queues.is_some() => &[],
         Layer::Mirror(_) => &[("losetup", "mount"), ("umount", "mount")],
         Layer::Delay { disks, .. } if !disks.is_empty() => {
             &[("losetup", "mount"), ("umount", "mount")]
@@ -236,6 +237,7 @@ fn kernel(layer: &Layer, roots: &Roots) -> Option<(PathBuf, &'static str)> {
             roots.sys.join("class/zram-control/hot_add"),
             "run `modprobe zram`",
         )),
+        Layer::Mirror(mirror) if mirror.queues.is_some() => None,
         Layer::Delay { .. } | Layer::Mirror(_) | Layer::Fuse(_) => {
             Some((roots.dev.join("fuse"), "run `modprobe fuse`"))
         }
@@ -374,11 +376,12 @@ impl Maker<'_> {
     }
 
     fn needs_root(&self, provision: &Provision) -> Option<Diagnostic> {
-        let privileged = |layer: &&Layer| {
-            !matches!(
-                layer,
-                Layer::Directory { .. } | Layer::File { .. } | Layer::Virtiofs(_) | Layer::Vm(_)
-            )
+        let privileged = |layer: &&Layer| match layer {
+            Layer::Directory { .. } | Layer::File { .. } | Layer::Virtiofs(_) | Layer::Vm(_) => {
+                false
+            }
+            Layer::Mirror(mirror) => mirror.queues.is_none(),
+            _ => true,
         };
         // In a guest, everyone is root.
         let above = provision.vm().map_or(0, |(_, above)| above.len());
@@ -454,7 +457,12 @@ impl Maker<'_> {
                 });
                 broken.chain(self.pinning_faults(pinning)).collect()
             }
-            Layer::Mirror(mirror) => self.pinning_faults(&mirror.pinning),
+            Layer::Mirror(mirror) => {
+                let mounts = self.folders.mounts.join(&request.token);
+                let mut faults = served::faults(self.host, layer, provision, &mounts);
+                faults.extend(self.pinning_faults(&mirror.pinning));
+                faults
+            }
             Layer::Virtiofs(server) | Layer::Fuse(server) => {
                 let mounts = self.folders.mounts.join(&request.token);
                 let mut faults = served::faults(self.host, layer, provision, &mounts);

@@ -1,14 +1,15 @@
-//! A mirror as a layer: legs are made of the files or devices below, and this program serves them as a file by FUSE. A loop device makes a
-//! block device of that.
+//! A mirror as a layer: legs are made of the files or devices below, and this program serves them. Without queues, it serves a file by FUSE,
+//! of which a loop device makes a block device; with queues, a disk by vhost-user-blk, whose clients the jobs are.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use iodyno_model::{Diagnostic, Layer, MirrorLayer, Pinning};
+use iodyno_model::{Diagnostic, ExportUri, Layer, MirrorLayer, Pinning};
 
 use crate::roots::text;
 
 use super::host::word;
+use super::served::SOCKET;
 use super::{Action, COMMAND, MAKE, Making, PAUSE, Storage, TRIES};
 
 impl Making<'_, '_> {
@@ -18,8 +19,26 @@ impl Making<'_, '_> {
         mirror: &MirrorLayer,
         below: &Storage,
     ) -> Result<Storage, Diagnostic> {
-        let device = self.mirror_of(name, mirror, &below.words()?)?;
-        Ok(Storage::Devices(vec![device]))
+        let legs = below.words()?;
+        let Some(queues) = mirror.queues else {
+            return Ok(Storage::Devices(vec![self.mirror_of(name, mirror, &legs)?]));
+        };
+        let equal = self.create(&legs)?;
+        let socket = self.mount_point(name)?.join(SOCKET);
+        let mut command = self.command(mirror, &legs)?;
+        command.extend(["--queues".to_owned(), queues.to_string()]);
+        command.extend(["--vhost-user".to_owned(), own_word(&socket)?]);
+        let log = socket.with_extension("log");
+        self.step(Action::Server {
+            command: mirror.pinning.command(&command),
+            point: socket.clone(),
+            log: log.clone(),
+        })?;
+        self.hands.await_socket(&command, &log, &socket)?;
+        self.started(mirror, &legs, equal)?;
+        self.share = Some(ExportUri::of_disk(&socket));
+        // Jobs do not use the legs: they reach the mirror by the socket.
+        Ok(below.clone())
     }
 
     /// A device for each file or device below that takes the time of a simulated disk: a mirror with one leg.
@@ -41,6 +60,7 @@ impl Making<'_, '_> {
                 // There is one leg to choose.
                 policy: "modulo".to_owned(),
                 delay: vec![disk.clone()],
+                queues: None,
                 pinning: pinning.clone(),
             };
             devices.push(self.mirror_of(&format!("{name}-{number}"), &mirror, &[leg])?);
@@ -48,16 +68,9 @@ impl Making<'_, '_> {
         Ok(Storage::Devices(devices))
     }
 
-    fn mirror_of(
-        &mut self,
-        name: &str,
-        mirror: &MirrorLayer,
-        legs: &[String],
-    ) -> Result<PathBuf, Diagnostic> {
-        let program = std::env::current_exe().map_err(|error| {
-            Diagnostic::error(format!("the path of this program is not known: {error}"))
-        })?;
-        let program = word(&program).map_err(Diagnostic::error)?;
+    /// Makes a mirror of these legs. Returns whether they are equal.
+    fn create(&mut self, legs: &[String]) -> Result<bool, Diagnostic> {
+        let program = program()?;
         let layers = &self.request.provision.layers;
         // Files and devices that are new read as zeros.
         let equal = !layers
@@ -70,26 +83,53 @@ impl Making<'_, '_> {
             create.extend([leg.as_str(), "--destroy", leg]);
         }
         self.run(&create)?;
-        let point = self.mount_point(&format!("{name}-server"))?;
-        let file = point.join("disk");
-        let mut serve = vec![program.clone()];
+        Ok(equal)
+    }
+
+    /// The command of the server, without the place where it serves.
+    fn command(&self, mirror: &MirrorLayer, legs: &[String]) -> Result<Vec<String>, Diagnostic> {
+        let mut serve = vec![program()?];
         serve.extend(["serve", "mirror", "--resync-rate", "16GiB", "--policy"].map(str::to_owned));
-        serve.extend([mirror.policy.clone(), "--fuse".to_owned()]);
-        serve.push(word(&file).map_err(Diagnostic::error)?);
+        serve.push(mirror.policy.clone());
         for disk in &mirror.delay {
             serve.extend(["--delay".to_owned(), disk.clone()]);
         }
         for leg in legs {
             serve.extend(["--leg".to_owned(), leg.clone()]);
         }
-        self.serve(&serve, mirror, &point, &file)?;
+        Ok(serve)
+    }
+
+    /// The server runs.
+    fn started(
+        &mut self,
+        mirror: &MirrorLayer,
+        legs: &[String],
+        equal: bool,
+    ) -> Result<(), Diagnostic> {
         if !mirror.pinning.is_none() {
             let cpus = self.hands.cpus_of(&self.hands.mark);
             self.add_facts("mirror", vec![("server cpus", cpus)]);
         }
-        if !equal {
-            self.await_resync(&program, legs)?;
+        match equal {
+            true => Ok(()),
+            false => self.await_resync(&program()?, legs),
         }
+    }
+
+    fn mirror_of(
+        &mut self,
+        name: &str,
+        mirror: &MirrorLayer,
+        legs: &[String],
+    ) -> Result<PathBuf, Diagnostic> {
+        let equal = self.create(legs)?;
+        let point = self.mount_point(&format!("{name}-server"))?;
+        let file = point.join("disk");
+        let mut command = self.command(mirror, legs)?;
+        command.extend(["--fuse".to_owned(), own_word(&file)?]);
+        self.serve(&command, mirror, &point, &file)?;
+        self.started(mirror, legs, equal)?;
         // The server tells the unit of the mirror as the block size of its file system.
         let unit = rustix::fs::statfs(&file).map_err(|error| {
             Diagnostic::error(format!("cannot examine `{}`: {error}", file.display()))
@@ -145,4 +185,16 @@ impl Making<'_, '_> {
             self.hands.host.sleep(PAUSE);
         }
     }
+}
+
+/// This program.
+fn program() -> Result<String, Diagnostic> {
+    let program = std::env::current_exe().map_err(|error| {
+        Diagnostic::error(format!("the path of this program is not known: {error}"))
+    })?;
+    own_word(&program)
+}
+
+fn own_word(path: &Path) -> Result<String, Diagnostic> {
+    word(path).map_err(Diagnostic::error)
 }

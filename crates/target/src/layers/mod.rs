@@ -26,7 +26,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use iodyno_model::{
-    CommandRun, Diagnostic, FileSystemKind, Layer, Limits, Pinning, Provision, ZfsLayer, ZfsOrigin,
+    CommandRun, Diagnostic, ExportUri, FileSystemKind, Layer, Limits, Pinning, Provision, ZfsLayer,
+    ZfsOrigin,
 };
 use serde::{Deserialize, Serialize};
 
@@ -93,9 +94,9 @@ pub struct Provisioned {
     /// The virtual machines that carry the trials out. The layers above them are not made yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub guests: Vec<Guest>,
-    /// The socket of the server that shares `path` by virtio-fs: jobs use it in place of the folder.
+    /// The server whose clients the jobs are: they use it in place of `path`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub share: Option<PathBuf>,
+    pub share: Option<ExportUri>,
     /// The sockets on which its file servers tell what they counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stats: Vec<PathBuf>,
@@ -540,8 +541,8 @@ struct Making<'a, 'b> {
     /// The mapped devices that are to fail once the target is complete, each with its table.
     flakey: Vec<(String, String)>,
     guests: Vec<Guest>,
-    /// The socket of the top layer.
-    share: Option<PathBuf>,
+    /// The server of the top layer.
+    share: Option<ExportUri>,
     /// The sockets on which file servers tell what they counted.
     stats: Vec<PathBuf>,
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use iodyno_guest::end_of;
 use iodyno_model::{
-    Diagnostic, FolderServer, Layer, Pinning, Provision, server_command, server_program,
+    Diagnostic, EngineKind, ExportUri, FolderServer, Layer, MirrorLayer, Pinning, Provision,
+    server_command, server_program,
 };
 
 use crate::journal::Journal;
@@ -31,7 +32,7 @@ const OWN: &str = "iodyno";
 const WITH_VERSION: [&str; 2] = [OWN, "virtiofsd"];
 
 /// The name of a socket in the folder of its layer.
-const SOCKET: &str = "share";
+pub(super) const SOCKET: &str = "share";
 /// In a command: the path of the socket on which a server tells what it counted.
 const STATS: &str = "{stats}";
 
@@ -71,18 +72,42 @@ pub(super) fn is_installed(host: &dyn Host, command: &str) -> bool {
     program == OWN || host.program(program).is_some()
 }
 
-/// What the host lacks for the server of a folder. `mounts`: where the target's mount points are.
+/// What the host lacks for the server of a folder, or for the socket of a mirror. `mounts`: where the target's mount points are.
 pub(super) fn faults(
     host: &dyn Host,
     layer: &Layer,
     provision: &Provision,
     mounts: &Path,
 ) -> Vec<Diagnostic> {
-    let (Layer::Virtiofs(server) | Layer::Fuse(server)) = layer else {
-        return Vec::new();
+    let mut faults = Vec::new();
+    let mut no_socket = || {
+        let socket = mounts.join("99").join(SOCKET);
+        if socket.as_os_str().len() > LONGEST_SOCKET {
+            let message = format!(
+                "the path of the socket `{}` is longer than {LONGEST_SOCKET} bytes",
+                socket.display()
+            );
+            faults.push(Diagnostic::error(message).hint("set XDG_STATE_HOME to a shorter path"));
+        }
+    };
+    let server = match layer {
+        Layer::Virtiofs(server) => {
+            no_socket();
+            server
+        }
+        Layer::Fuse(server) => server,
+        Layer::Mirror(mirror) => {
+            if mirror.queues.is_some() {
+                no_socket();
+                let (message, hint) = MirrorLayer::NOT_ON_TOP;
+                let below = provision.client_engine() != Some(EngineKind::VhostUserBlk);
+                faults.extend(below.then(|| Diagnostic::error(message).hint(hint)));
+            }
+            return faults;
+        }
+        _ => return faults,
     };
     let kind = layer.kind();
-    let mut faults = Vec::new();
     if !is_installed(host, &server.command) {
         let program = server_program(&server.command);
         let message = format!("`{program}`, the server of `{kind}`, is not installed");
@@ -93,14 +118,6 @@ pub(super) fn faults(
             _ => "install it, or leave `fuse.server` out",
         };
         faults.push(Diagnostic::error(message).hint(hint));
-    }
-    let socket = mounts.join("99").join(SOCKET);
-    if kind == "virtiofs" && socket.as_os_str().len() > LONGEST_SOCKET {
-        let message = format!(
-            "the path of the socket `{}` is longer than {LONGEST_SOCKET} bytes",
-            socket.display()
-        );
-        faults.push(Diagnostic::error(message).hint("set XDG_STATE_HOME to a shorter path"));
     }
     if kind == "virtiofs" && provision.virtiofs().is_none() {
         let message = "`virtiofs` has to be the top layer: jobs use its socket";
@@ -145,7 +162,7 @@ impl Hands<'_> {
     ///
     /// # Errors
     /// See [`Hands::await_server`].
-    fn await_socket(
+    pub(super) fn await_socket(
         &self,
         command: &[String],
         log: &Path,
@@ -229,7 +246,7 @@ impl Making<'_, '_> {
         let below_it = ("{folder}", folder.as_path());
         self.serve_socket(&server.command, &server.pinning, &socket, below_it)?;
         self.tell_cpus("virtiofs", server);
-        self.share = Some(socket);
+        self.share = Some(ExportUri::of_share(&socket));
         Ok(below.clone())
     }
 

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use iodyno_guest::port::PortError;
 use iodyno_model::{
-    Acceleration, CommandRun, DiskAio, DiskCache, DmTarget, FileSystemKind, FlakeyFault,
-    FolderServer, Layer, Limits, MdLayer, MdLevel, Pinning, Provision, VdevGroup, VmDisk, VmLayer,
-    ZfsLayer, ZfsOrigin,
+    Acceleration, CommandRun, DiskAio, DiskCache, DmTarget, ExportServer, FileSystemKind,
+    FlakeyFault, FolderServer, Layer, Limits, MdLayer, MdLevel, Pinning, Provision, VdevGroup,
+    VmDisk, VmLayer, ZfsLayer, ZfsOrigin,
 };
 use rustix::process::Signal;
 
@@ -1248,7 +1248,9 @@ fn a_server_of_virtio_fs_is_started_anew_for_each_trial_and_undone_with_its_step
     let before = world.state();
     let provision = provisions(&world).pop().unwrap();
     let made = make(&world, provision).unwrap();
-    let socket = made.share.unwrap();
+    let Some(ExportServer::Virtiofs(socket)) = made.share.map(|share| share.server) else {
+        panic!("the jobs have no server");
+    };
     assert!(socket.exists() && made.path.is_dir());
     assert_eq!(made.facts["virtiofs.server"], "fsd {socket} {folder}");
     assert_eq!(made.facts["layers"], "virtiofs on fuse on tmpfs");
