@@ -184,6 +184,7 @@ pub(crate) struct Lane<R> {
     dispatcher: Dispatcher,
     division: Division,
     classes: Vec<Class>,
+    works: Vec<Option<Work<R>>>,
     ring: Ring<R>,
 }
 
@@ -203,6 +204,7 @@ impl<R: Request> Lane<R> {
             dispatcher: Dispatcher::new(policy),
             division: Division::default(),
             classes: Vec::new(),
+            works: Vec::new(),
         }
     }
 
@@ -272,13 +274,14 @@ impl<R: Request> Lane<R> {
             true => self.client.folder.opened(request.head()),
             false => Begun::default(),
         };
-        let works = batch.drain(..).map(|request| {
+        let mut works = std::mem::take(&mut self.works);
+        works.clear();
+        works.extend(batch.drain(..).map(|request| {
             Some(Work {
                 begun: begun(&request),
                 request,
             })
-        });
-        let mut works: Vec<Option<Work<R>>> = works.collect();
+        }));
         loop {
             self.classes.clear();
             (self.classes).extend(works.iter().flatten().map(Work::class));
@@ -298,12 +301,13 @@ impl<R: Request> Lane<R> {
             let missed = division.tried.iter();
             let missed = missed.filter_map(|at| self.client.try_cached(works[*at].take()?));
             self.hand_over(missed);
+            // The end of a request is the start of the next one, except where the client was told in between: then it may have had the processor.
             let start = Instant::now();
-            let mut told = 0;
+            let (mut now, mut told) = (start, 0);
             let mut rest = None;
             for (nth, at) in division.inline.iter().enumerate() {
-                let worked = start.elapsed().as_nanos() as u64;
                 if nth > 0 && server.pool.is_some() {
+                    let worked = now.duration_since(start).as_nanos() as u64;
                     let next = self.classes[*at];
                     if (self.dispatcher).interrupted(worked, next, estimates) {
                         rest = Some(nth);
@@ -312,14 +316,16 @@ impl<R: Request> Lane<R> {
                     // A reply waits for others, but not much longer than some hand-offs take.
                     if worked - told > TOLD_AFTER * estimates.hand_off_ns() {
                         tell();
+                        now = Instant::now();
                         told = worked;
                     }
                 }
                 if let Some(work) = works[*at].take() {
-                    self.client.answer(work, true);
+                    now = self.client.answer(work, true, now);
                 }
-                if nth == 0 && server.client_has_cpu() {
+                if nth == 0 && division.inline.len() > 1 && server.client_has_cpu() {
                     tell();
+                    now = Instant::now();
                 }
             }
             tell();
@@ -329,6 +335,7 @@ impl<R: Request> Lane<R> {
             });
             self.division = division;
             let Some(left) = left else {
+                self.works = works;
                 return Ok(());
             };
             // The rest is a batch of its own.
@@ -358,7 +365,9 @@ impl<R: Request> Lane<R> {
         let jobs = works.map(|mut work| {
             work.request.handed_over();
             let client = Arc::clone(&self.client);
-            let job: Job = Box::new(move || client.answer(work, false));
+            let job: Job = Box::new(move || {
+                client.answer(work, false, Instant::now());
+            });
             job
         });
         match &self.client.server.pool {
@@ -407,17 +416,18 @@ impl Client {
         self.folder.descriptor(head, node, handle)
     }
 
-    fn answer<R: Request>(&self, mut work: Work<R>, inline: bool) {
+    /// Carries a request out, whose work starts now, and answers it. Returns when that was done.
+    fn answer<R: Request>(&self, mut work: Work<R>, inline: bool, start: Instant) -> Instant {
         let head = *work.request.head();
         let adaptive = self.server.policy == Policy::Adaptive;
         let class = work.class();
         let estimates = &self.server.estimates;
         let asks = adaptive && estimates.asks_for_waits(class);
         let before = asks.then(quick_thread_usage);
-        let start = Instant::now();
         self.server.delays(head.opcode());
         let answered = (self.folder).answer(&head, &mut work.begun, &mut work.request);
-        let service_ns = start.elapsed().as_nanos() as u64;
+        let end = Instant::now();
+        let service_ns = end.duration_since(start).as_nanos() as u64;
         if adaptive && head.is_answered() && !answered.failed && head.opcode() != opcode::INIT {
             let waited = before.map(|before| waited_ns(&before, &quick_thread_usage(), service_ns));
             estimates.record(class, service_ns, waited);
@@ -428,6 +438,7 @@ impl Client {
         };
         self.count(&work.request, answered, worker, start, service_ns);
         work.request.answered(answered, !inline);
+        end
     }
 
     /// Answers a read from the page cache, or returns it.
