@@ -123,9 +123,9 @@ pub(crate) trait Exchange {
     fn request(&mut self) -> Option<Buffers<'_>>;
     /// Where its reply belongs.
     fn reply(&mut self) -> Option<Buffers<'_>>;
-    /// Gives away this many bytes of the place of the reply, from a place on, until they are given back. `None`: the kernel does not take so
-    /// many parts.
-    fn lend(&mut self, from: usize, length: usize) -> Option<TransferMemory>;
+    /// Gives away this many bytes of the request (`of_request`) or of the place of the reply, from a place on, until they are given back. `None`:
+    /// the kernel does not take so many parts.
+    fn lend(&mut self, of_request: bool, from: usize, length: usize) -> Option<TransferMemory>;
     /// The end of [`Self::lend`].
     fn give_back(&mut self, memory: TransferMemory);
 }
@@ -217,7 +217,7 @@ impl Folder {
     /// The open file of a read or write that can be worked in steps. Others are answered at once.
     pub(crate) fn opened(&self, head: &Head) -> Begun {
         let data = matches!(head.opcode(), opcode::READ | opcode::WRITE);
-        let open = match data && !head.ends_privileges() && head.refused(self.read_only).is_none() {
+        let open = match data && head.refused(self.read_only).is_none() {
             true => self.files.file(head).ok(),
             false => None,
         };
@@ -256,14 +256,14 @@ impl Folder {
         begun.ended.then(|| self.answer(head, begun, exchange))
     }
 
-    /// Answers a read whose transfer has ended, and does what it has left.
+    /// Answers a read or write whose transfer has ended. `None`: a rest is left for [`Self::answer`].
     pub(crate) fn transferred(
         &self,
         head: &Head,
         begun: &mut Begun,
         result: io::Result<usize>,
         exchange: &mut impl Exchange,
-    ) -> Answered {
+    ) -> Option<Answered> {
         match result.map_err(|error| errno(&error)) {
             Ok(count) => {
                 begun.done = count;
@@ -272,13 +272,13 @@ impl Folder {
             // It did not begin.
             Err(Errno::AGAIN | Errno::INTR | Errno::CANCELED) => {}
             Err(errno) => {
-                return Answered {
+                return Some(Answered {
                     written: refuse(head, errno, exchange),
                     failed: true,
-                };
+                });
             }
         }
-        self.answer(head, begun, exchange)
+        begun.ended.then(|| self.answer(head, begun, exchange))
     }
 
     /// Carries out a request, or what is left of it, and writes its reply.
@@ -363,9 +363,11 @@ impl Folder {
         data: Buffers<'_>,
         step: impl Fn(&File, &[&VolatileSlice<'_>], u64) -> io::Result<usize>,
     ) -> Result<(), Errno> {
+        // The kernel has done this already if it transferred them.
+        let ends_privileges = head.ends_privileges() && !begun.ended;
         let open = match &begun.open {
+            _ if ends_privileges => Err(Errno::NFILE.into()),
             Some(open) => Ok(Arc::clone(open)),
-            None if head.ends_privileges() => Err(Errno::NFILE.into()),
             None => self.files.file(head),
         };
         let mut with = |file: &File| {
@@ -374,7 +376,7 @@ impl Folder {
         };
         let done = match open {
             Ok(open) => with(&open.file),
-            Err(_) if head.ends_privileges() => self.files.lend_to_write(head, with),
+            Err(_) if ends_privileges => self.files.lend_to_write(head, with),
             // There are too many to have two descriptors of each.
             Err(error)
                 if matches!(

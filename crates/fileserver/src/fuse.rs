@@ -168,8 +168,8 @@ impl Exchange for Taken {
         Some(vec![self.message.reply().into()])
     }
 
-    fn lend(&mut self, from: usize, length: usize) -> Option<TransferMemory> {
-        self.message.lend(from, length)
+    fn lend(&mut self, of_request: bool, from: usize, length: usize) -> Option<TransferMemory> {
+        self.message.lend(of_request, from, length)
     }
 
     fn give_back(&mut self, memory: TransferMemory) {

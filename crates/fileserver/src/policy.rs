@@ -117,7 +117,10 @@ pub enum Way {
     /// By a read of what the page cache has, which is tried: this many bytes.
     Cached(u32),
     /// By a transfer that the kernel works while the thread goes on.
-    Direct,
+    Direct {
+        /// To the file.
+        write: bool,
+    },
 }
 
 /// Requests whose service times are taken to be alike: those of an opcode and of similar sizes.
@@ -158,13 +161,13 @@ impl Class {
         }
     }
 
-    /// The same for direct I/O, which takes another time.
+    /// The same for direct I/O, which takes another time. `write`: to the file.
     #[must_use]
-    pub fn direct(self) -> Class {
+    pub fn direct(self, write: bool) -> Class {
         Class {
             // FUSE has no opcodes from 47 on that transfer data.
             index: self.index | 1 << 7,
-            way: Way::Direct,
+            way: Way::Direct { write },
             ..self
         }
     }
@@ -323,6 +326,9 @@ pub struct Situation {
     pub waiting: usize,
     /// Requests of the batch were there before the last one that the queue's thread worked was answered.
     pub early: bool,
+    /// Writes are transferred by the kernel for this queue. The kernel ends them in the queue's thread, which must not wait for a file meanwhile:
+    /// the file may be held by who waits for these writes.
+    pub writing: bool,
 }
 
 /// The policy of one queue, with what it remembers.
@@ -394,6 +400,12 @@ impl Dispatcher {
                 Place::Tried => division.tried.push(at),
             }
         }
+        let write = |at: &usize| batch[*at].way == Way::Direct { write: true };
+        if situation.writing || division.transferred.iter().any(write) {
+            let (instant, waiting) = (division.inline.drain(..)).partition(|at| batch[*at].instant);
+            division.inline = instant;
+            division.pooled.extend::<Vec<usize>>(waiting);
+        }
     }
 
     /// Whether the rest of the inline work of a batch is to be divided anew: it took this long so far, and the next request is slow.
@@ -426,7 +438,7 @@ impl Dispatcher {
         // Another request that arrives meanwhile would not wait long.
         let little = service.is_none_or(|ns| ns <= ALONE_AT_MOST * hand_off);
         match class.way {
-            Way::Cached(_) | Way::Direct if kept.alone && little => Place::Inline,
+            Way::Cached(_) | Way::Direct { .. } if kept.alone && little => Place::Inline,
             Way::Cached(bytes) => {
                 let hits = estimates.hits.load(Ordering::Relaxed) >= HITS;
                 // Where processors are spare, long copies are worked by them.
@@ -437,7 +449,7 @@ impl Dispatcher {
                     false => Place::Pooled,
                 }
             }
-            Way::Direct => {
+            Way::Direct { .. } => {
                 // Only inline work tells how long it holds the thread.
                 let cheap = service.is_none_or(|ns| ns <= TRIED_AT_MOST * hand_off);
                 let tries = |own: &mut Dispatcher| match cheap {
@@ -665,30 +677,57 @@ mod tests {
     #[test]
     fn adaptive_transfers_direct_reads_and_tries_reads_in_the_cache() {
         let (read, write) = (Class::of(READ, 4096), Class::of(WRITE, 4096));
-        let large = Class::of(READ, 8192).direct();
-        let batch = [read.direct(), read.cached(4096), write, large];
+        let direct = read.direct(false);
+        let large = Class::of(READ, 8192).direct(false);
+        let batch = [direct, read.cached(4096), write, large];
         let estimates = Estimates::new(16_000, 2);
         let divided = [vec![0, 3], vec![1], vec![2], vec![]];
         assert_eq!(ways(&batch, &estimates), divided);
         // Some are measured, fewer where it is known that they wait for long.
-        let unknown = vec![read.direct(); 4 * TRIED as usize];
+        let unknown = vec![direct; 4 * TRIED as usize];
         assert_eq!(ways(&unknown, &estimates)[3].len(), 4);
-        estimates.record(read.direct(), 90_000, Some(80_000));
-        let slow = vec![read.direct(); 4 * (TRIED * TRIED) as usize];
+        estimates.record(direct, 90_000, Some(80_000));
+        let slow = vec![direct; 4 * (TRIED * TRIED) as usize];
         assert_eq!(ways(&slow, &estimates)[3].len(), 4);
         // Direct I/O on a file system in memory takes no longer than a system call.
-        (0..50).for_each(|_| estimates.record(read.direct(), 5_000, Some(0)));
+        (0..50).for_each(|_| estimates.record(direct, 5_000, Some(0)));
         let divided = [vec![3], vec![1], vec![2], vec![0]];
         assert_eq!(ways(&batch, &estimates), divided);
         // The time of direct I/O is not that of cached reads.
         assert_eq!(estimates.service_ns(read), None);
         // A client with one request in flight gains nothing from either.
         let mut division = Division::default();
-        for class in [read.direct(), read.cached(4096)] {
+        for class in [direct, read.cached(4096)] {
             let mut dispatcher = Dispatcher::new(Policy::Adaptive);
             dispatcher.divide(&[class], Situation::default(), &estimates, &mut division);
             assert_eq!(division.inline, [0], "{class:?}");
         }
+    }
+
+    #[test]
+    fn a_queue_with_transfers_to_files_in_flight_works_nothing_that_could_wait_for_them() {
+        let (read, write) = (Class::of(READ, 4096), Class::of(WRITE, 4096).direct(true));
+        let forget = Class::of(FORGET, 0);
+        let estimates = Estimates::new(16_000, 2);
+        (0..50).for_each(|_| estimates.record(read, 5_000, Some(0)));
+        let batch = [read, write, read.cached(4096), forget];
+        let divided = [vec![1], vec![2], vec![0], vec![3]];
+        assert_eq!(ways(&batch, &estimates), divided);
+        // Alone, but not the only one.
+        let mut division = Division::default();
+        let mut dispatcher = Dispatcher::new(Policy::Adaptive);
+        let writing = |writing| Situation {
+            writing,
+            ..Situation::default()
+        };
+        for (situation, inline) in [(writing(true), 0), (writing(false), 1)] {
+            dispatcher.divide(&[read], situation, &estimates, &mut division);
+            assert_eq!(division.inline.len(), inline);
+            assert_eq!(division.pooled.len(), 1 - inline);
+        }
+        // Fast ones are worked inline, and then there is nothing to wait for.
+        (0..50).for_each(|_| estimates.record(write, 5_000, Some(0)));
+        assert_eq!(ways(&batch, &estimates)[3], [3, 0, 1]);
     }
 
     #[test]

@@ -3,23 +3,25 @@
 use std::fs::File;
 use std::io;
 use std::num::NonZero;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Instant;
 
 use iodyno_sys::thread::{Usage, own_directory, quick_thread_usage};
-use iodyno_sys::{Transferred, Transfers};
+use iodyno_sys::{Credentials, Transfer, Transferred, Transfers};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::thread::{set_current_timer_slack, set_thread_groups};
+use rustix::thread::{
+    CapabilitySet, capabilities, set_capabilities, set_current_timer_slack, set_thread_groups,
+};
 
 use crate::files::Open;
 use crate::folder::{Answered, Begun, Exchange, Folder, Settings};
 use crate::policy::{Class, Dispatcher, Division, Estimates, HAND_OFF_NS, Policy, Situation};
 use crate::pool::{Job, Pool};
-use crate::request::{HEADER, Head, REPLY_HEADER, opcode};
+use crate::request::{HEADER, Head, REPLY_HEADER, WRITE_HEADER, opcode};
 use crate::stats::{Stats, Transport, Worked};
 
 /// The client is told of replies within a batch after this many hand-offs: a notification costs about half of one.
@@ -173,9 +175,41 @@ struct Started<R> {
 enum Ring<R> {
     /// It was not needed so far.
     Unused,
-    There(Transfers<Arc<Open>, Started<R>>),
+    There(Box<Transfers<Arc<Open>, Started<R>>>),
     /// This host or this policy has none.
     Missing,
+}
+
+/// The credentials of writes that end the set-user-id bits of their file: those of the server without the right to keep these bits.
+enum Unprivileged {
+    /// They were not needed so far.
+    Unused,
+    There(Credentials),
+    /// The ring cannot know them. The pool works such writes.
+    Missing,
+}
+
+impl Unprivileged {
+    fn of(ring: &Transfers<impl AsFd, impl Sized>) -> Unprivileged {
+        match registered(ring) {
+            Ok(known) => Unprivileged::There(known),
+            Err(_) => Unprivileged::Missing,
+        }
+    }
+}
+
+fn registered(ring: &Transfers<impl AsFd, impl Sized>) -> io::Result<Credentials> {
+    let own = capabilities(None)?;
+    if !own.effective.contains(CapabilitySet::FSETID) {
+        return ring.credentials();
+    }
+    let mut less = own;
+    less.effective.remove(CapabilitySet::FSETID);
+    set_capabilities(None, less)?;
+    let known = ring.credentials();
+    // It was permitted a moment ago.
+    set_capabilities(None, own)?;
+    known
 }
 
 /// One queue of a client: what its thread keeps.
@@ -186,6 +220,7 @@ pub(crate) struct Lane<R> {
     classes: Vec<Class>,
     works: Vec<Option<Work<R>>>,
     ring: Ring<R>,
+    unprivileged: Unprivileged,
 }
 
 impl<R: Request> Lane<R> {
@@ -205,6 +240,7 @@ impl<R: Request> Lane<R> {
             division: Division::default(),
             classes: Vec::new(),
             works: Vec::new(),
+            unprivileged: Unprivileged::Unused,
         }
     }
 
@@ -230,6 +266,11 @@ impl<R: Request> Lane<R> {
         }
     }
 
+    /// Whether there are writes among them.
+    fn writing(&self) -> bool {
+        matches!(&self.ring, Ring::There(ring) if ring.writes_in_flight() > 0)
+    }
+
     /// It can be read when a transfer has ended.
     pub(crate) fn ended(&self) -> Option<BorrowedFd<'_>> {
         match &self.ring {
@@ -248,12 +289,19 @@ impl<R: Request> Lane<R> {
         };
         let client = &self.client;
         let mut found = false;
-        loop {
-            found |= ring.turn(|done| client.transferred(done))?;
-            if !ring.is_behind() {
-                return Ok(found);
+        let mut rests = Vec::new();
+        let turned = loop {
+            match ring.turn(|done| rests.extend(client.transferred(done))) {
+                Ok(ended) => found |= ended,
+                Err(error) => break Err(error),
             }
-        }
+            if !ring.is_behind() {
+                break Ok(found);
+            }
+        };
+        // They wait for storage.
+        self.hand_over(rests.into_iter());
+        turned
     }
 
     /// Works a batch. `early`: as in [`Situation`]. `in_flight` returns how many requests of this queue the pool has; `tell` tells the client what was answered.
@@ -290,6 +338,7 @@ impl<R: Request> Lane<R> {
                 in_flight: in_flight() + self.in_flight(),
                 waiting: server.pool.as_ref().map_or(0, Pool::waiting),
                 early,
+                writing: self.writing(),
             };
             (self.dispatcher).divide(classes, situation, estimates, &mut self.division);
             let mut division = std::mem::take(&mut self.division);
@@ -347,11 +396,16 @@ impl<R: Request> Lane<R> {
     /// Prepares the transfers of a division. Those that cannot be transferred go to the pool.
     fn start(&mut self, works: &mut [Option<Work<R>>], division: &mut Division) {
         if matches!(self.ring, Ring::Unused) && !division.transferred.is_empty() {
-            self.ring = Transfers::new(MOST_TRANSFERS).map_or(Ring::Missing, Ring::There);
+            self.ring = match Transfers::new(MOST_TRANSFERS) {
+                Ok(ring) => Ring::There(Box::new(ring)),
+                Err(_) => Ring::Missing,
+            };
         }
         for at in division.transferred.drain(..) {
             let started = match (&mut self.ring, works[at].take()) {
-                (Ring::There(ring), Some(work)) => self.client.start(ring, work),
+                (Ring::There(ring), Some(work)) => {
+                    self.client.start(ring, &mut self.unprivileged, work)
+                }
                 (_, work) => Err(work),
             };
             if let Err(work) = started {
@@ -381,12 +435,10 @@ impl<R: Request> Work<R> {
     fn class(&self) -> Class {
         let head = self.request.head();
         let class = Class::of(head.opcode(), head.data());
+        let write = head.opcode() == opcode::WRITE;
         match &self.begun.open {
-            Some(open) if head.opcode() == opcode::READ => match (open.direct, open.tries()) {
-                (true, _) => class.direct(),
-                (false, true) => class.cached(head.data()),
-                (false, false) => class,
-            },
+            Some(open) if open.direct => class.direct(write),
+            Some(open) if !write && open.tries() => class.cached(head.data()),
             _ => class,
         }
     }
@@ -460,13 +512,40 @@ impl Client {
     fn start<R: Request>(
         &self,
         ring: &mut Transfers<Arc<Open>, Started<R>>,
+        unprivileged: &mut Unprivileged,
         mut work: Work<R>,
     ) -> Result<(), Option<Work<R>>> {
         let head = *work.request.head();
         let Some(open) = work.begun.open.clone() else {
             return Err(Some(work));
         };
-        let lent = (work.request).lend(REPLY_HEADER, head.data() as usize);
+        let write = head.opcode() == opcode::WRITE;
+        let credentials = match head.ends_privileges() {
+            false => None,
+            true => {
+                if matches!(unprivileged, Unprivileged::Unused) {
+                    *unprivileged = Unprivileged::of(ring);
+                }
+                match unprivileged {
+                    Unprivileged::There(known) => Some(*known),
+                    _ => return Err(Some(work)),
+                }
+            }
+        };
+        let (transfer, from) = match write {
+            true => {
+                let append = head.appends();
+                (
+                    Transfer::Write {
+                        append,
+                        credentials,
+                    },
+                    WRITE_HEADER,
+                )
+            }
+            false => (Transfer::Read, REPLY_HEADER),
+        };
+        let lent = (work.request).lend(write, from, head.data() as usize);
         let Some(memory) = lent else {
             return Err(Some(work));
         };
@@ -474,25 +553,30 @@ impl Client {
             work,
             start: Instant::now(),
         };
-        let refused = ring.start(open, memory, head.u64_at(HEADER + 8), started);
+        let place = (transfer, head.u64_at(HEADER + 8));
+        let refused = ring.start(open, memory, place, started);
         refused.map_err(|(_, memory, mut started)| {
             started.work.request.give_back(memory);
             Some(started.work)
         })
     }
 
-    /// Answers what was transferred.
-    fn transferred<R: Request>(&self, done: Transferred<Arc<Open>, Started<R>>) {
+    /// Answers what was transferred, or returns it if a rest is left.
+    fn transferred<R: Request>(&self, done: Transferred<Arc<Open>, Started<R>>) -> Option<Work<R>> {
         let Started { mut work, start } = done.item;
         work.request.give_back(done.memory);
         let head = *work.request.head();
         let (begun, request) = (&mut work.begun, &mut work.request);
-        let answered = self.folder.transferred(&head, begun, done.result, request);
+        let answered = (self.folder).transferred(&head, begun, done.result, request);
+        let Some(answered) = answered else {
+            return Some(work);
+        };
         let service_ns = start.elapsed().as_nanos() as u64;
         // How long it took tells nothing of how long it would have held the queue's thread: file systems in memory work transfers by threads of
         // the kernel, one after the other.
         self.count(&work.request, answered, Worker::Kernel, start, service_ns);
         work.request.answered(answered, false);
+        None
     }
 
     fn count<R: Request>(

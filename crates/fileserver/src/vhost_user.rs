@@ -387,8 +387,9 @@ impl Exchange for Taken {
         self.buffers(&self.parts[self.readable..])
     }
 
-    fn lend(&mut self, from: usize, length: usize) -> Option<TransferMemory> {
-        let parts = &self.parts[self.readable..];
+    fn lend(&mut self, of_request: bool, from: usize, length: usize) -> Option<TransferMemory> {
+        let (request, reply) = self.parts.split_at(self.readable);
+        let parts = if of_request { request } else { reply };
         let (mut skipped, mut left) = (from, length);
         let mut ranges = Vec::with_capacity(parts.len());
         for (start, bytes) in parts {

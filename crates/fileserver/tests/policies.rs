@@ -148,6 +148,7 @@ fn duration(policy: &str, law: Law, depth: u64) -> u64 {
                         in_flight,
                         waiting: ready,
                         early: !std::mem::take(&mut slept),
+                        writing: false,
                     };
                     dispatcher.divide(&classes, situation, &estimates, &mut division);
                     let mut time = now;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::net::Shutdown;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{OpenOptionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use iodyno_fileserver::request::opcode::{
-    CREATE, DESTROY, FORGET, GETATTR, INIT, LOOKUP, MKDIR, OPEN, READ, RELEASE, RENAME, STATFS,
-    SYMLINK, UNLINK, WRITE,
+    CREATE, DESTROY, FORGET, GETATTR, INIT, LOOKUP, MKDIR, OPEN, READ, RELEASE, RENAME, SETATTR,
+    STATFS, SYMLINK, UNLINK, WRITE,
 };
 use iodyno_fileserver::{Cache, FileServer, Handles, NegotiationMode, Settings, vhost_user};
 use rustix::fs::{MemfdFlags, OFlags};
@@ -825,7 +825,7 @@ fn counted(server: &FileServer, name: &str) -> serde_json::Value {
 }
 
 #[test]
-fn direct_reads_are_transferred_by_the_kernel_with_the_errors_of_the_file() {
+fn direct_io_is_transferred_by_the_kernel_with_the_errors_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     std::fs::write(&path, "").unwrap();
@@ -865,9 +865,9 @@ fn direct_reads_are_transferred_by_the_kernel_with_the_errors_of_the_file() {
         };
         assert!(guest.reply(slot, length).unwrap() == expected, "{nth}");
     }
-    // A thread would wait for itself if it transferred writes.
-    assert_eq!(counted(&server, "WRITE")["transferred"], 0);
-    assert!(counted(&server, "READ")["transferred"].as_u64() > Some(0));
+    for kind in ["READ", "WRITE"] {
+        assert!(counted(&server, kind)["transferred"].as_u64() > Some(0));
+    }
     // A misaligned request has the error of the file, not a detour by the page cache; alone and with others.
     let own = (File::options().read(true))
         .custom_flags(OFlags::DIRECT.bits() as i32)
@@ -884,6 +884,95 @@ fn direct_reads_are_transferred_by_the_kernel_with_the_errors_of_the_file() {
         for (slot, length) in guest.waits(1, count) {
             let read = guest.reply(slot, length).map(|data| data.len());
             assert_eq!(read, alike);
+        }
+    }
+    guest.leaves().unwrap();
+}
+
+#[test]
+fn transferred_writes_go_to_the_end_and_end_privileges_as_others_do() {
+    if !root() {
+        return;
+    }
+    const KILL_SUIDGID: u32 = 1 << 2;
+    let folder = tempfile::tempdir().unwrap();
+    for (name, more, how, mode, length) in [
+        ("kept", OFlags::empty(), 0, 0o6755, 8 * PAGE),
+        ("ended", OFlags::empty(), KILL_SUIDGID, 0o755, 8 * PAGE),
+        ("appended", OFlags::APPEND, 0, 0o6755, 40 * PAGE),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, vec![0; 8 * PAGE as usize]).unwrap();
+        let permissions = std::fs::Permissions::from_mode(0o6755);
+        std::fs::set_permissions(&path, permissions).unwrap();
+        let server = server(settings(folder.path()), "adaptive");
+        let mut guest = Guest::of(&server);
+        let flags = OFlags::RDWR | OFlags::DIRECT | more;
+        let Ok((node, handle)) = guest.open(name, flags) else {
+            return skip("the file system of temporary files has no direct I/O");
+        };
+        if iodyno_sys::Transfers::<File, ()>::new(1).is_err() {
+            return skip("there is no io_uring");
+        }
+        for nth in 0..32 {
+            let mut body = io_body(handle, nth % 8 * PAGE, PAGE as u32);
+            body[20..24].copy_from_slice(&how.to_ne_bytes());
+            body[32..36].copy_from_slice(&flags.bits().to_ne_bytes());
+            body.extend(block(1));
+            guest.puts(WRITE, node, &body, 8);
+        }
+        guest.kick(1);
+        for (slot, length) in guest.waits(1, 32) {
+            assert_eq!(u64_at(&guest.reply(slot, length).unwrap(), 0), PAGE);
+        }
+        assert!(counted(&server, "WRITE")["transferred"].as_u64() > Some(0));
+        let found = std::fs::metadata(&path).unwrap();
+        assert_eq!(found.mode() & 0o7777, mode, "{name}");
+        assert_eq!(found.len(), length, "{name}");
+        let data = std::fs::read(&path).unwrap();
+        let written = data.chunks(PAGE as usize).filter(|page| **page == block(1));
+        assert_eq!(
+            written.count() as u64,
+            if more.is_empty() { 8 } else { 32 },
+            "{name}"
+        );
+        guest.leaves().unwrap();
+    }
+}
+
+#[test]
+fn a_queue_does_not_wait_for_the_writes_that_it_has_in_flight() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("data"), vec![0; 32 * PAGE as usize]).unwrap();
+    let mut guest = Guest::of(&server(settings(folder.path()), "adaptive"));
+    let Ok(file) = guest.open("data", OFlags::RDWR | OFlags::DIRECT) else {
+        return skip("the file system of temporary files has no direct I/O");
+    };
+    const SIZE_IS_SET: u32 = 1 << 3;
+    let truncated = |pages: u64| {
+        let mut body = vec![0; 88];
+        body[..4].copy_from_slice(&SIZE_IS_SET.to_ne_bytes());
+        body[16..24].copy_from_slice(&(pages * PAGE).to_ne_bytes());
+        body
+    };
+    // One at a time, the queue works them itself, and learns that they are fast.
+    for nth in 0..32 {
+        guest
+            .asks(SETATTR, file.0, &truncated(31 + nth % 2), 104)
+            .unwrap();
+    }
+    for round in 0..50 {
+        for nth in 0..16 {
+            guest.puts_write(file, nth * PAGE, &block(nth));
+        }
+        // This one waits in the kernel until no write is in flight.
+        guest.puts(SETATTR, file.0, &truncated(31 + round % 2), 104);
+        for nth in 0..8 {
+            guest.puts_read(file, nth * PAGE, 4096);
+        }
+        guest.kick(1);
+        for (slot, length) in guest.waits(1, 25) {
+            guest.reply(slot, length).unwrap();
         }
     }
     guest.leaves().unwrap();

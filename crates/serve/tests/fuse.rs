@@ -12,7 +12,7 @@ use iodyno_serve::fuse::{
     Message, Mounted, REPLY_HEADER, Session, Transport, Used, Wanted, Worker, reply_header,
     unmount_stale,
 };
-use iodyno_sys::{Transferred, Transfers};
+use iodyno_sys::{Transfer, Transferred, Transfers};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::mount::{MountFlags, UnmountFlags, unmount};
 
@@ -144,14 +144,15 @@ impl Worker for Piped {
                 SPACE,
             );
             message.reply()[..REPLY_HEADER].copy_from_slice(&header);
-            let memory = message.lend(REPLY_HEADER, SPACE).unwrap();
+            let memory = message.lend(false, REPLY_HEADER, SPACE).unwrap();
             assert!(message.request().is_empty() && message.reply().is_empty());
             let pipe = Arc::clone(&self.pipe);
-            let started = self
-                .transfers
-                .as_mut()
-                .unwrap()
-                .start(pipe, memory, u64::MAX, message);
+            let started = self.transfers.as_mut().unwrap().start(
+                pipe,
+                memory,
+                (Transfer::Read, u64::MAX),
+                message,
+            );
             assert!(started.is_ok());
             self.go_on()?;
             self.started.send(()).unwrap();

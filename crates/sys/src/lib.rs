@@ -41,6 +41,8 @@ pub use sim::{Device, DeviceEnd, LawDevice, SimBackend};
 pub use sync::{
     Psync, Pvsync2, SeekSync, SpaceCalls, SyncBackend, SyncCalls, SyncExecutor, SystemCalls,
 };
-pub use uring::{NvmeBackend, TransferMemory, Transferred, Transfers, UringBackend, fuse};
+pub use uring::{
+    Credentials, NvmeBackend, Transfer, TransferMemory, Transferred, Transfers, UringBackend, fuse,
+};
 pub use vhost_user::VhostUserBackend;
 pub use virtual_clock::{VirtualClock, Waker};

@@ -136,16 +136,16 @@ impl Message {
         }
     }
 
-    /// Lends this many bytes of the room for its reply, from a place on. Until [`Self::end_loan`], neither request nor reply is there. `None`: the
-    /// memory belongs to a ring.
-    pub fn lend(&mut self, from: usize, length: usize) -> Option<TransferMemory> {
+    /// Lends this many bytes of the request (`of_request`) or of the room for its reply, from a place on. Until [`Self::end_loan`], neither of them is
+    /// there. `None`: the memory belongs to a ring.
+    pub fn lend(&mut self, of_request: bool, from: usize, length: usize) -> Option<TransferMemory> {
         match self.place.take() {
             Some(Place::Device {
                 buffer,
                 request,
                 reply,
             }) => {
-                let start = reply + from;
+                let start = from + if of_request { request.start } else { reply };
                 self.place = Some(Place::Lent { request, reply });
                 Some(TransferMemory::Own(buffer, start..start + length))
             }

@@ -141,11 +141,13 @@ pub(super) mod register {
     pub(in super::super) const FILES: u32 = 2;
     pub(in super::super) const EVENTFD: u32 = 4;
     pub(in super::super) const FILES_UPDATE: u32 = 6;
+    pub(in super::super) const PERSONALITY: u32 = 9;
     pub(in super::super) const RING_FDS: u32 = 20;
 }
 
 pub(super) mod op {
     pub(in super::super) const READV: u8 = 1;
+    pub(in super::super) const WRITEV: u8 = 2;
     pub(in super::super) const FSYNC: u8 = 3;
     pub(in super::super) const READ_FIXED: u8 = 4;
     pub(in super::super) const WRITE_FIXED: u8 = 5;

@@ -18,7 +18,7 @@ use crate::{
 use abi::{Sqe, op, setup};
 pub use nvme::NvmeBackend;
 use rings::Rings;
-pub use transfers::{TransferMemory, Transferred, Transfers};
+pub use transfers::{Credentials, Transfer, TransferMemory, Transferred, Transfers};
 
 /// An io_uring with its files and buffers.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
-//! Reads of servers, from files into the memory of their clients. A thread starts many of them with one system call, and none
+//! Reads and writes of servers, between files and the memory of their clients. A thread starts many of them with one system call, and none
 //! blocks it.
 //!
-//! There are no writes: the kernel ends a direct write in the context of the thread that started it, so that this thread would wait for
-//! itself if it called what waits for writes in flight on the file, such as ftruncate(2) or a write behind its end.
+//! The kernel ends a direct write in the context of the thread that started it. While writes are in flight, this thread must not call what
+//! waits for them, such as ftruncate(2) or a write behind the end of the file, and nothing that waits for a thread which does: it would wait for itself.
 //!
 //! What is in flight is owned here: file and memory stay until the kernel has finished with them.
 
@@ -51,6 +51,24 @@ impl TransferMemory {
     }
 }
 
+/// Credentials that the ring of a [`Transfers`] knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Credentials(u16);
+
+/// What is transferred.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transfer {
+    /// From the file to the memory.
+    Read,
+    /// From the memory to the file: to its end if `append`; with the credentials of the thread if none are given.
+    Write {
+        /// `RWF_APPEND`.
+        append: bool,
+        /// Other credentials.
+        credentials: Option<Credentials>,
+    },
+}
+
 /// A transfer that has ended.
 #[derive(Debug)]
 pub struct Transferred<F, T> {
@@ -66,6 +84,7 @@ pub struct Transferred<F, T> {
 
 struct InFlight<F, T> {
     file: F,
+    write: bool,
     memory: TransferMemory,
     item: T,
     /// The kernel may read them until the end.
@@ -80,6 +99,8 @@ pub struct Transfers<F, T> {
     ended: OwnedFd,
     slots: Vec<Option<InFlight<F, T>>>,
     free: Vec<Slot>,
+    /// Writes in flight.
+    writes: usize,
 }
 
 // SAFETY: the rings and vectors point to memory that is owned here. The kernel refuses another thread if the ring is for one thread only.
@@ -107,13 +128,29 @@ impl<F: AsFd, T> Transfers<F, T> {
             ended,
             slots: (0..most).map(|_| None).collect(),
             free: (0..most).rev().map(|slot| slot as Slot).collect(),
+            writes: 0,
         })
+    }
+
+    /// Lets the ring know the credentials that the calling thread has now.
+    ///
+    /// # Errors
+    /// There is no memory, or a filter forbids it.
+    pub fn credentials(&self) -> io::Result<Credentials> {
+        let number = (self.rings).register(abi::register::PERSONALITY, std::ptr::null_mut(), 0)?;
+        Ok(Credentials(number as u16))
     }
 
     /// Transfers in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// Writes among them.
+    #[must_use]
+    pub fn writes_in_flight(&self) -> usize {
+        self.writes
     }
 
     /// It can be read when a transfer has ended; then [`Self::turn`] finds it.
@@ -130,7 +167,7 @@ impl<F: AsFd, T> Transfers<F, T> {
         &mut self,
         file: F,
         mut memory: TransferMemory,
-        offset: u64,
+        (transfer, offset): (Transfer, u64),
         item: T,
     ) -> Result<(), (F, TransferMemory, T)> {
         let vectors = memory.vectors().filter(|vectors| !vectors.is_empty());
@@ -140,9 +177,26 @@ impl<F: AsFd, T> Transfers<F, T> {
         let Some(slot) = self.free.pop() else {
             return Err((file, memory, item));
         };
+        let write = transfer != Transfer::Read;
         let (opcode, addr, len) = match &vectors[..] {
-            [one] if one.iov_len <= 1 << 30 => (op::READ, one.iov_base as u64, one.iov_len),
-            many => (op::READV, many.as_ptr() as u64, many.len()),
+            [one] if one.iov_len <= 1 << 30 => {
+                let opcode = if write { op::WRITE } else { op::READ };
+                (opcode, one.iov_base as u64, one.iov_len)
+            }
+            many => {
+                let opcode = if write { op::WRITEV } else { op::READV };
+                (opcode, many.as_ptr() as u64, many.len())
+            }
+        };
+        let (op_flags, personality) = match transfer {
+            Transfer::Read => (0, 0),
+            Transfer::Write {
+                append,
+                credentials,
+            } => {
+                let flags = if append { libc::RWF_APPEND } else { 0 };
+                (flags as u32, credentials.map_or(0, |known| known.0))
+            }
         };
         *self.rings.next() = Sqe {
             opcode,
@@ -150,11 +204,15 @@ impl<F: AsFd, T> Transfers<F, T> {
             off: offset,
             addr,
             len: len as u32,
+            op_flags,
+            personality,
             user_data: slot as u64,
             ..Sqe::default()
         };
+        self.writes += usize::from(write);
         self.slots[slot as usize] = Some(InFlight {
             file,
+            write,
             memory,
             item,
             _vectors: vectors,
@@ -180,13 +238,14 @@ impl<F: AsFd, T> Transfers<F, T> {
             )
         };
         self.rings.enter(0, None)?;
-        let (slots, free) = (&mut self.slots, &mut self.free);
+        let (slots, free, writes) = (&mut self.slots, &mut self.free, &mut self.writes);
         let before = free.len();
         self.rings.reap(u32::MAX, |slot, result| {
             let Some(done) = slots[slot as usize].take() else {
                 return;
             };
             free.push(slot);
+            *writes -= usize::from(done.write);
             let result = match result {
                 0.. => Ok(result as usize),
                 _ => Err(io::Error::from_raw_os_error(-result)),
@@ -246,6 +305,53 @@ mod tests {
             .ok()
     }
 
+    fn read_at(offset: u64) -> (Transfer, u64) {
+        (Transfer::Read, offset)
+    }
+
+    #[test]
+    fn data_come_from_ranges_of_the_memory_of_a_client_and_are_appended_where_that_is_asked_for() {
+        let Some(mut transfers) = transfers(8) else {
+            return;
+        };
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let memory: GuestMemoryMmap =
+            GuestMemoryMmap::from_ranges(&[(GuestAddress(0x1000), 0x1000)]).unwrap();
+        let memory = Arc::new(memory);
+        (memory.write_slice(b"0123456789", GuestAddress(0x1000))).unwrap();
+        let mut write = |ranges: &[(u64, usize)], offset, append| {
+            let at = ranges
+                .iter()
+                .map(|(at, length)| (GuestAddress(0x1000 + at), *length));
+            let given = TransferMemory::Client(Arc::clone(&memory), at.collect());
+            let transfer = Transfer::Write {
+                append,
+                credentials: None,
+            };
+            let started = transfers.start(Arc::clone(&file), given, (transfer, offset), 0);
+            assert!(started.is_ok());
+            assert_eq!(transfers.writes_in_flight(), 1);
+            let written = ended(&mut transfers).remove(0).result.unwrap();
+            assert_eq!(transfers.writes_in_flight(), 0);
+            written
+        };
+        assert_eq!(write(&[(2, 3), (8, 2)], 1, false), 5);
+        assert_eq!(write(&[(0, 2)], 0, true), 2);
+        assert_eq!(std::fs::read(path_of(&file)).unwrap(), b"\x0023489\x30\x31");
+        let known = transfers.credentials().unwrap();
+        let given = TransferMemory::Own(b"x".to_vec(), 0..1);
+        let transfer = Transfer::Write {
+            append: false,
+            credentials: Some(known),
+        };
+        assert!((transfers.start(file, given, (transfer, 0), 0)).is_ok());
+        assert_eq!(ended(&mut transfers)[0].result.as_ref().unwrap(), &1);
+    }
+
+    fn path_of(file: &File) -> String {
+        format!("/proc/self/fd/{}", file.as_raw_fd())
+    }
+
     #[test]
     fn data_go_to_ranges_of_the_memory_of_a_client() {
         let Some(mut transfers) = transfers(8) else {
@@ -267,7 +373,7 @@ mod tests {
             (client(&[(40, 8)]), 10),
         ];
         for (item, (memory, offset)) in (0..).zip(reads) {
-            let started = transfers.start(Arc::clone(&file), memory, offset, item);
+            let started = transfers.start(Arc::clone(&file), memory, read_at(offset), item);
             assert!(started.is_ok());
         }
         let counts = ended(&mut transfers).into_iter();
@@ -280,7 +386,7 @@ mod tests {
             (&b"456"[..], &b"78"[..], &b"789"[..])
         );
         // Outside of the memory.
-        let given = transfers.start(file, client(&[(0xfff, 2)]), 0, 9);
+        let given = transfers.start(file, client(&[(0xfff, 2)]), read_at(0), 9);
         assert_eq!(given.unwrap_err().2, 9);
     }
 
@@ -293,10 +399,10 @@ mod tests {
         file.set_len(128).unwrap();
         let own = || TransferMemory::Own(vec![7; 64], 16..48);
         for item in 0..4 {
-            let started = transfers.start(Arc::clone(&file), own(), 0, item);
+            let started = transfers.start(Arc::clone(&file), own(), read_at(0), item);
             assert!(started.is_ok());
         }
-        let given = transfers.start(file, own(), 0, 4);
+        let given = transfers.start(file, own(), read_at(0), 4);
         assert_eq!(given.unwrap_err().2, 4);
         for done in ended(&mut transfers) {
             assert_eq!(done.result.unwrap(), 32);
@@ -306,7 +412,7 @@ mod tests {
             assert!((0..64).all(|at| bytes[at] == if range.contains(&at) { 0 } else { 7 }));
         }
         let unreadable = File::options().write(true).open("/dev/null").unwrap();
-        let started = transfers.start(Arc::new(unreadable), own(), 0, 5);
+        let started = transfers.start(Arc::new(unreadable), own(), read_at(0), 5);
         assert!(started.is_ok());
         let done = ended(&mut transfers);
         let error = done[0].result.as_ref().unwrap_err();
@@ -320,7 +426,12 @@ mod tests {
         };
         let (read, write) = std::io::pipe().unwrap();
         let read = Arc::new(File::from(std::os::fd::OwnedFd::from(read)));
-        let started = transfers.start(read, TransferMemory::Own(vec![0; 1], 0..1), u64::MAX, 0);
+        let started = transfers.start(
+            read,
+            TransferMemory::Own(vec![0; 1], 0..1),
+            read_at(u64::MAX),
+            0,
+        );
         assert!(started.is_ok());
         transfers.turn(|_| panic!("nothing was written")).unwrap();
         io::Write::write_all(&mut &write, b"x").unwrap();
