@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -18,8 +18,10 @@ use iodyno_fileserver::request::opcode::{
     STATFS, SYMLINK, UNLINK, WRITE,
 };
 use iodyno_fileserver::{Cache, FileServer, Handles, NegotiationMode, Settings, vhost_user};
+use iodyno_serve::fuse::{Message, Mounted, Session, Transport, Wanted, Worker};
 use rustix::fs::{MemfdFlags, OFlags};
 use rustix::io::Errno;
+use rustix::mount::MountFlags;
 use vhost::vhost_user::message::VhostUserProtocolFeatures;
 use vhost::vhost_user::{Frontend, VhostUserFrontend};
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
@@ -1025,6 +1027,135 @@ fn reads_that_the_page_cache_has_are_worked_by_the_queue_and_the_rest_by_the_poo
     }
     reads(&[56 << 10; 16]);
     guest.leaves().unwrap();
+}
+
+/// The file system of a file whose reads end when the test answers them.
+struct Hanging(Sender<Message>);
+
+impl Worker for Hanging {
+    fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) -> std::io::Result<()> {
+        const NOT_CACHED: u32 = 1;
+        const UNKNOWN: i32 = 38;
+        for mut message in batch.drain(..) {
+            let kind = u32::from_ne_bytes(*message.request()[4..].first_chunk().unwrap());
+            let mut words = [0u32; 26];
+            match kind {
+                INIT => {
+                    words[..2].copy_from_slice(&[7, 38]);
+                    // The longest write, and its pages.
+                    (words[5], words[7]) = (1 << 20, 256);
+                    message.answer_with(0, &bytes(&words[..16]));
+                }
+                GETATTR => {
+                    // Number, length, mode and links.
+                    (words[4], words[6], words[19], words[20]) = (1, 1 << 16, 0o100_600, 1);
+                    message.answer_with(0, &bytes(&words));
+                }
+                OPEN => {
+                    words[2] = NOT_CACHED;
+                    message.answer_with(0, &bytes(&words[..4]));
+                }
+                // The test may have ended.
+                READ => drop(self.0.send(message)),
+                RELEASE => message.answer_with(0, &[]),
+                _ => message.answer_with(UNKNOWN, &[]),
+            }
+        }
+        flush();
+        Ok(())
+    }
+}
+
+fn bytes(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+/// Runs a test with a guest of each policy, its open file `hangs`, and the reads of it that wait for an answer. The folder has a file `data` too.
+fn with_storage_that_hangs(
+    policies: &[&str],
+    test: impl Fn(&mut Guest, (u64, u64), &Receiver<Message>),
+) {
+    if !root() || !Path::new("/dev/fuse").exists() {
+        return skip("mounting by FUSE needs root and /dev/fuse");
+    }
+    for policy in policies {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("data"), block(1)).unwrap();
+        let path = folder.path().join("hangs");
+        std::fs::write(&path, "").unwrap();
+        let mounted = Mounted::on(&path, 0o100_600, "", MountFlags::empty()).unwrap();
+        let wanted = Wanted {
+            transport: Transport::Device,
+            passthrough: false,
+            batch: 4,
+        };
+        let (sender, reads) = channel();
+        let worker = || Ok(Hanging(sender.clone()));
+        let session = Session::start(mounted, wanted, worker).unwrap();
+        let mut guest = Guest::of(&server(settings(folder.path()), policy));
+        let file = guest.open("hangs", OFlags::RDONLY).unwrap();
+        test(&mut guest, file, &reads);
+        guest.leaves().unwrap();
+        session.end().unwrap();
+    }
+}
+
+#[test]
+fn requests_beside_one_that_hangs_are_answered() {
+    with_storage_that_hangs(&["pool:4", "adaptive"], |guest, file, reads| {
+        let data = guest.open("data", OFlags::RDONLY).unwrap();
+        for _ in 0..3 {
+            let hangs = guest.puts_read(file, 0, 4096);
+            for _ in 0..8 {
+                guest.puts_read(data, 0, 4096);
+            }
+            guest.puts(GETATTR, data.0, &[0; 16], 104);
+            guest.kick(1);
+            let read = reads.recv_timeout(END).unwrap();
+            for (slot, length) in guest.waits(1, 9) {
+                assert_ne!(slot, hangs);
+                guest.reply(slot, length).unwrap();
+            }
+            read.answer_with(0, &block(2));
+            let (slot, length) = guest.waits(1, 1)[0];
+            assert_eq!(slot, hangs);
+            assert!(guest.reply(slot, length).unwrap() == block(2));
+        }
+    });
+}
+
+#[test]
+fn a_single_request_that_hangs_holds_its_queue_only_and_only_until_it_ends() {
+    with_storage_that_hangs(&["inline", "adaptive"], |guest, file, reads| {
+        let hangs = guest.puts_read(file, 0, 4096);
+        guest.kick(1);
+        // It is in the kernel now.
+        let read = reads.recv_timeout(END).unwrap();
+        let behind: Vec<u16> = (0..4)
+            .map(|_| guest.puts(GETATTR, ROOT, &[0; 16], 104))
+            .collect();
+        guest.kick(1);
+        // The queue of requests that must not wait.
+        let place = guest.place(0, 0);
+        let asked = message(GETATTR, 1 << 40, ROOT, &[0; 16]);
+        guest.write(place, &asked);
+        let parts = [
+            (place, asked.len() as u32, false),
+            (place + PAGE, 16 + 104, true),
+        ];
+        guest.offer(0, 0, &parts);
+        guest.kick(0);
+        assert_eq!(guest.waits(0, 1), [(0, 120)]);
+        read.answer_with(0, &block(2));
+        let mut answered: Vec<u16> = (guest.waits(1, 5).iter())
+            .map(|(slot, length)| {
+                guest.reply(*slot, *length).unwrap();
+                *slot
+            })
+            .collect();
+        answered.sort_unstable();
+        assert_eq!(answered, [&[hangs], &behind[..]].concat());
+    });
 }
 
 #[expect(clippy::print_stdout, reason = "a skipped test prints the reason")]
