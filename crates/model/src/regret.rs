@@ -32,12 +32,12 @@ pub struct Regret {
 pub struct ColumnRegret {
     /// Its value.
     pub column: String,
-    /// The smallest of its ratios to the best.
-    pub worst: Estimated,
+    /// The smallest of its ratios to the best; `None`: the rounds are too few for an interval.
+    pub worst: Option<Estimated>,
     /// The cell in which its ratio is smallest.
     pub worst_cell: String,
-    /// The geometric mean of its ratios to the best.
-    pub mean: Estimated,
+    /// The geometric mean of its ratios to the best; `None`: the rounds are too few for an interval.
+    pub mean: Option<Estimated>,
     /// Number of cells in which it is SLOWER than the best.
     pub slower: u32,
     /// Number of cells in which no other column is better by all rounds.

@@ -119,6 +119,13 @@ impl<'a> Prepared<'_, '_, 'a> {
         }
     }
 
+    /// Whether a column has no trial in this row while another candidate has: a plan need not have every column in every row.
+    pub(super) fn is_nowhere(&self, column: usize) -> bool {
+        let columns = &self.asked.row.columns;
+        let mut candidates = columns.iter().skip(1);
+        columns[column].is_empty() && candidates.any(|trials| !trials.is_empty())
+    }
+
     /// The trials of a column that count.
     fn trials(&self, column: usize) -> Vec<&'a Observation> {
         let counted = self
@@ -235,7 +242,7 @@ pub(super) fn floors(
         .collect()
 }
 
-/// All rows with their verdicts.
+/// All rows with their verdicts, without the cells of [`Prepared::is_nowhere`].
 pub(super) fn rows(
     prepared: &[Prepared],
     drafts: &[Draft],
@@ -263,6 +270,9 @@ pub(super) fn rows(
         .collect();
     for (draft, level) in drafts.iter().zip(levels) {
         let prepared = &prepared[draft.row];
+        if prepared.is_nowhere(draft.column) {
+            continue;
+        }
         let built = &mut built[draft.row];
         let trials = (prepared.trials(0), prepared.trials(draft.column));
         let names = (columns[0].as_str(), columns[draft.column].as_str());

@@ -33,6 +33,7 @@ mod whole;
 mod words;
 
 use iodyno_model::{Claim, Comparison, Difference, Observation, Pairing, Question};
+use iodyno_units::counted;
 
 pub use claims::check_claims;
 pub use defaults::{default_rows, distinguishing_runs, likeliest_axis};
@@ -98,21 +99,37 @@ pub(crate) fn compared<'a>(
     let mut with_trials: Vec<Cell> = Vec::new();
     let mut seen = std::collections::HashSet::new();
     for (row, prepared) in prepared.iter().enumerate() {
-        for (candidate, facts) in built[row].facts.iter().enumerate() {
-            let Some((name, baseline, side)) = prepared.two(candidate + 1) else {
+        let built = &built[row];
+        for (place, (cell, facts)) in built.row.cells.iter().zip(&built.facts).enumerate() {
+            let columns = &mut table.columns.iter();
+            let column = columns.position(|column| *column == cell.side.column);
+            let Some((name, baseline, side)) = column.and_then(|column| prepared.two(column))
+            else {
                 continue;
             };
-            if seen.insert((name.clone(), candidate)) {
-                let paired = built[row].row.cells[candidate].pairing == Pairing::Paired;
+            if seen.insert((name.clone(), column)) {
+                let paired = cell.pairing == Pairing::Paired;
                 with_trials.push(Cell {
-                    place: (row, candidate),
+                    place: (row, place),
                     sides: sides::both(baseline, side, paired),
                     differing: facts.differing.clone(),
                 });
             }
         }
     }
-    let comparison = whole::comparison(name, &question, &table, built);
+    let mut comparison = whole::comparison(name, &question, &table, built);
+    let nowhere = prepared.iter().flat_map(|row| {
+        let candidates = 1..table.columns.len();
+        candidates.filter(|column| row.is_nowhere(*column))
+    });
+    let nowhere = nowhere.count() as u64;
+    if nowhere > 0 {
+        comparison.notes.push(format!(
+            "left out: {} of a row and a {} without trials",
+            counted(nowhere, "pair"),
+            question.columns
+        ));
+    }
     Ok((comparison, with_trials))
 }
 

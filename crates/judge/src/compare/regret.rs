@@ -20,7 +20,7 @@ use iodyno_model::{
 };
 use iodyno_stats::{
     Bootstrap, BootstrapKind, Sample as Sorted, benjamini_hochberg, benjamini_hochberg_levels,
-    bootstrap, hodges_lehmann, mean_and_error, simultaneous_reach,
+    bootstrap, hodges_lehmann, mean_and_error, simultaneous_reach, smallest_p_signed_rank,
 };
 use iodyno_units::counted;
 
@@ -219,9 +219,9 @@ fn judged(
         let (worst, cell) = matrix.worst(column, level);
         regret.columns.push(ColumnRegret {
             column: name.clone(),
-            worst,
+            worst: with_interval(worst),
             worst_cell: cells[cell].name.join(" "),
-            mean: matrix.mean(column, level),
+            mean: with_interval(matrix.mean(column, level)),
             slower: ratios.iter().filter(slower).count() as u32,
             best: matrix.best.iter().filter(|best| **best == column).count() as u32,
         });
@@ -229,11 +229,29 @@ fn judged(
             cell.ratios.push(ratio);
         }
     }
-    if regret.columns.iter().any(|it| it.mean.interval.is_none()) {
-        notes.push("too few rounds for intervals".to_owned());
+    let mut columns = regret.columns.iter();
+    if columns.any(|it| it.mean.is_none() || it.worst.is_none()) {
+        notes.push(format!(
+            "{} cannot tell the geometric means and the worst ratios: at least {} can",
+            counted(rounds as u64, "round"),
+            needed(level)
+        ));
     }
     regret.notes = notes;
     regret
+}
+
+/// The least rounds with which the upper end of a mean exists: it has half of the usual α.
+fn needed(level: f64) -> usize {
+    let half = (1.0 - level) / 2.0;
+    let mut rounds = LEAST..;
+    let found = rounds.find(|rounds| smallest_p_signed_rank(*rounds) <= half);
+    found.unwrap_or(usize::MAX)
+}
+
+/// Without an interval, the estimate would be mistaken for the result.
+fn with_interval(estimated: Estimated) -> Option<Estimated> {
+    estimated.interval.is_some().then_some(estimated)
 }
 
 /// Logarithms of speeds by cell, column and round; each round relative to its mean, which a disturbance of the whole round moves.
@@ -606,10 +624,13 @@ mod tests {
         let [a, b] = found.columns.as_slice() else {
             panic!("{found:?}");
         };
-        assert!((a.worst.value - 0.7).abs() < 0.01, "{a:?}");
-        assert!((a.mean.value - 0.7f64.sqrt()).abs() < 0.01, "{a:?}");
+        assert!((a.worst.unwrap().value - 0.7).abs() < 0.01, "{a:?}");
+        assert!(
+            (a.mean.unwrap().value - 0.7f64.sqrt()).abs() < 0.01,
+            "{a:?}"
+        );
         assert_eq!((a.worst_cell.as_str(), a.slower, a.best), ("random", 1, 1));
-        assert!((b.worst.value - 0.8).abs() < 0.01, "{b:?}");
+        assert!((b.worst.unwrap().value - 0.8).abs() < 0.01, "{b:?}");
         assert_eq!(b.worst_cell, "seq");
         let verdicts: Vec<&Verdict> = (found.cells.iter())
             .map(|cell| &cell.ratios[0].verdict)
@@ -644,14 +665,31 @@ mod tests {
     }
 
     #[test]
-    fn without_enough_rounds_there_is_no_interval_and_no_verdict() {
-        let mut few = trials(0.7);
-        few.retain(|trial| trial.round.is_some_and(|round| round < 4));
-        let found = regret("run", &few, &Question::default()).unwrap();
-        assert!(found.columns.iter().all(|it| it.worst.interval.is_none()));
-        let ratio = &found.cells[1].ratios[0];
+    fn without_enough_rounds_it_tells_the_number_of_rounds_that_are_needed() {
+        let of_rounds = |count: u32| {
+            let mut few = trials(0.7);
+            few.retain(|trial| trial.round.is_some_and(|round| round < count));
+            regret("run", &few, &Question::default()).unwrap()
+        };
+        let needed = needed(of_rounds(2).level) as u32;
+        for rounds in 2..needed {
+            let few = of_rounds(rounds);
+            assert!(few.columns.iter().any(|it| it.mean.is_none()), "{rounds}");
+            let note = format!(
+                "{rounds} rounds cannot tell the geometric means and the worst ratios: at least {needed} can"
+            );
+            assert_eq!(few.notes, [note]);
+        }
+        let enough = of_rounds(needed);
+        let columns = &enough.columns;
+        assert!(
+            columns
+                .iter()
+                .all(|it| it.mean.is_some() && it.worst.is_some())
+        );
+        assert!(enough.notes.is_empty(), "{:?}", enough.notes);
+        let ratio = &of_rounds(4).cells[1].ratios[0];
         assert!(matches!(ratio.verdict, Verdict::CannotDecide { .. }));
-        few.clear();
-        assert!(regret("run", &few, &Question::default()).is_err());
+        assert!(regret("run", &[], &Question::default()).is_err());
     }
 }

@@ -87,12 +87,14 @@ fn totals(regret: &Regret) -> Table {
         Column::right("slower in"),
     ];
     let mut table = Table::new(columns);
+    let estimate = |it: &Option<Estimated>| it.as_ref().map_or("?".to_owned(), ratio);
     for column in &regret.columns {
+        let worst_cell = column.worst.map_or("", |_| column.worst_cell.as_str());
         table.row([
             sanitize(&column.column),
-            ratio(&column.mean),
-            ratio(&column.worst),
-            sanitize(&column.worst_cell),
+            estimate(&column.mean),
+            estimate(&column.worst),
+            sanitize(worst_cell),
             column.best.to_string(),
             column.slower.to_string(),
         ]);
@@ -158,10 +160,10 @@ pub fn regret_csv(regret: &Regret) -> String {
         "level",
     ];
     let mut table = Table::new(heads.map(Column::left));
-    let three = |estimated: &Estimated| {
-        let interval = estimated.interval;
+    let three = |estimated: Option<Estimated>| {
+        let interval = estimated.and_then(|it| it.interval);
         [
-            number(Some(estimated.value)),
+            number(estimated.map(|it| it.value)),
             number(interval.map(|interval| interval.0)),
             number(interval.map(|interval| interval.1)),
         ]
@@ -177,8 +179,8 @@ pub fn regret_csv(regret: &Regret) -> String {
         let ends = [String::new(), String::new(), number(Some(regret.level))];
         let groups = [
             names,
-            three(&column.mean),
-            three(&column.worst),
+            three(column.mean),
+            three(column.worst),
             counts,
             none(),
             ends,
@@ -200,7 +202,14 @@ pub fn regret_csv(regret: &Regret) -> String {
                 tag(&ratio.verdict).to_owned(),
                 number(Some(ratio.ratio.level)),
             ];
-            let groups = [names, none(), none(), counts, three(&ratio.ratio), ends];
+            let groups = [
+                names,
+                none(),
+                none(),
+                counts,
+                three(Some(ratio.ratio)),
+                ends,
+            ];
             table.row(groups.into_iter().flatten());
         }
     }
@@ -228,8 +237,9 @@ object!(RegretView<'a>(regret in &'a Regret) {
 object!(ColumnView<'a>(column in &'a ColumnRegret) {
     column: column.column,
     // Ratios of speed to the best of each cell.
-    mean: EstimatedView(&column.mean),
-    worst: EstimatedView(&column.worst),
+    // Null: the rounds are too few.
+    mean: column.mean.as_ref().map(EstimatedView),
+    worst: column.worst.as_ref().map(EstimatedView),
     worst_cell: column.worst_cell,
     // Number of cells.
     best: column.best,
@@ -267,9 +277,9 @@ mod tests {
     fn sample() -> Regret {
         let column = |column: &str, worst, slower| ColumnRegret {
             column: column.to_owned(),
-            worst,
+            worst: Some(worst),
             worst_cell: "tmpfs randread-psync".to_owned(),
-            mean: estimated(0.91, 0.95, 0.98),
+            mean: Some(estimated(0.91, 0.95, 0.98)),
             slower,
             best: 2 - slower,
         };
@@ -341,6 +351,26 @@ mod tests {
             let longest = text.lines().map(|line| line.chars().count()).max();
             assert!(longest <= Some(width), "{text}");
         }
+    }
+
+    #[test]
+    fn too_few_rounds_have_no_figure_that_the_cells_contradict() {
+        let mut few = sample();
+        for column in &mut few.columns {
+            (column.mean, column.worst) = (None, None);
+        }
+        let style = Style {
+            color: false,
+            width: 120,
+            unicode: true,
+        };
+        let text = regret(&few, style);
+        let totals: Vec<&str> = text.lines().filter(|line| line.contains(" ? ")).collect();
+        assert!(totals[0].starts_with("adaptive"), "{text}");
+        assert!(!text.contains("×"), "{text}");
+        let json: serde_json::Value = serde_json::from_str(&regret_json(&few)).unwrap();
+        assert!(json["columns"][1]["worst"].is_null());
+        assert!(regret_csv(&few).contains(",pool:16,,,,,,,,tmpfs"));
     }
 
     #[test]

@@ -145,6 +145,10 @@ fn table(view: &ViewModel, shown: &[usize], squeeze: Squeeze, style: Style) -> T
         for row in &section.rows {
             let label = style.plain(&label(row));
             let results = shown.iter().map(|index| row.results[*index].as_ref());
+            // None of these candidates was compared here.
+            if !shown.is_empty() && results.clone().all(|result| result.is_none()) {
+                continue;
+            }
             let mut cells: Vec<Cell> = match squeeze {
                 Squeeze::TwoLines => {
                     let mut lead = vec![Cell::from(left(&label, label_width))];

@@ -47,6 +47,47 @@ fn combines_the_workloads_of_a_row_to_a_family() {
 }
 
 #[test]
+fn leaves_out_pairs_that_the_plan_does_not_have() {
+    // `btrfs` runs on the host only, `md` in the guest only.
+    let trials = [
+        rounds("iodyno", "guest", &around(1000.0)),
+        rounds("md", "guest", &differently_around(900.0)),
+        rounds("iodyno", "host", &around(800.0)),
+        rounds("btrfs", "host", &differently_around(400.0)),
+    ]
+    .concat();
+    let comparison = compared(&trials, &Question::default());
+    let rows: Vec<(&str, Vec<&str>)> = (comparison.rows.iter())
+        .map(|row| {
+            let candidates = row.cells.iter().map(|cell| cell.side.column.as_str());
+            (row.name[0].as_str(), candidates.collect())
+        })
+        .collect();
+    assert_eq!(rows, [("guest", vec!["md"]), ("host", vec!["btrfs"])]);
+    assert!(!comparison.inconclusive(), "{comparison:?}");
+    assert!(
+        comparison
+            .notes
+            .contains(&"left out: 2 pairs of a row and a configuration without trials".to_owned()),
+        "{:?}",
+        comparison.notes
+    );
+}
+
+#[test]
+fn tells_that_the_only_candidate_has_no_trial() {
+    let trials = [
+        rounds("ext4", "create", &around(1000.0)),
+        rounds("zfs", "create", &differently_around(900.0)),
+        rounds("ext4", "delete", &around(800.0)),
+    ]
+    .concat();
+    let comparison = compared(&trials, &Question::default());
+    let verdict = &comparison.rows[1].cells[0].verdict;
+    assert!(matches!(verdict, Verdict::NoData { .. }), "{verdict:?}");
+}
+
+#[test]
 fn combines_imported_workloads_to_a_family_by_trial() {
     let trials = [
         imported("ext4", "a", &[10.0, 11.0, 12.0]),
