@@ -217,6 +217,10 @@ fn conclusion(
         (None, _, RunState::Interrupted | RunState::Failed) if trials > 1 => {
             format!("  Next: iodyno run --resume {alias}")
         }
+        // `compare` would print the same once more.
+        (None, Some(Judged::Repeated { rows, .. }), _) if rows.len() > 1 => {
+            format!("  Next: iodyno show {alias}")
+        }
         (None, Some(judged), _) => match rounds_needed(plan, judged, end.rounds) {
             Some(rounds) => format!("  Next: iodyno run --resume {alias} --rounds {rounds}"),
             None => format!("  Next: iodyno compare {alias}"),

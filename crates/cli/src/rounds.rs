@@ -1,8 +1,10 @@
 //! Number of rounds, stop rules and the question of a run.
 
+use std::collections::BTreeSet;
+
 use iodyno_model::{
-    Configuration, Diagnostic, Direction, Metric, Observation, Place, Plan, Question, Settling,
-    Stopping, Workload,
+    Configuration, Diagnostic, Direction, Metric, Observation, Order, Place, Plan, Question,
+    Settling, Stopping, Work, Workload,
 };
 use iodyno_units::{Nanos, counted};
 
@@ -124,8 +126,8 @@ pub(crate) fn with_rounds(plan: Plan, args: &ExperimentArgs) -> Result<Plan, Vec
     Ok(plan)
 }
 
-/// Whether one target's workloads have different metrics, such as those of a suite of file operations, so that they are not
-/// compared with each other. Flags that need a comparison ask for one.
+/// Whether one target's workloads are a suite: they are members of families, do different kinds of work or have different metrics, so
+/// that they are not compared with each other. Flags that need a comparison ask for one.
 fn unlike(plan: &Plan, args: &ExperimentArgs) -> bool {
     let metrics = || {
         plan.workloads.iter().map(|workload| {
@@ -137,9 +139,26 @@ fn unlike(plan: &Plan, args: &ExperimentArgs) -> bool {
         || args.baseline.is_some()
         || args.fail_on.is_some()
         || args.stop_width.is_some();
+    let kinds = || plan.workloads.iter().map(kinds_of_work);
     plan.configurations.len() == 1
         && !asked
-        && metrics().zip(metrics().skip(1)).any(|(a, b)| a != b)
+        && (plan.workloads.iter().any(|it| it.family.is_some())
+            || kinds().zip(kinds().skip(1)).any(|(a, b)| a != b)
+            || metrics().zip(metrics().skip(1)).any(|(a, b)| a != b))
+}
+
+/// What the jobs of a workload do: reads, writes, trims and their order, or the kinds of their ops.
+fn kinds_of_work(workload: &Workload) -> BTreeSet<(Vec<bool>, Vec<Direction>)> {
+    let kind = |work: &Work| match work {
+        Work::Blocks(blocks) => {
+            let access = &blocks.access;
+            let random = access.order != Order::Sequential;
+            let flags = vec![access.reads, access.writes, access.trims, random];
+            (flags, Vec::new())
+        }
+        Work::FileOperations(_) | Work::SharedFiles(_) => (Vec::new(), work.directions()),
+    };
+    workload.jobs.iter().map(|job| kind(&job.work)).collect()
 }
 
 /// The metric that decides for a workload, by its `primary`.

@@ -40,7 +40,7 @@ use iodyno_model::Work;
 
 pub use flow::SharedFlow;
 pub use in_flight::{OpInFlight, OpsInFlight};
-pub use iodyno_sim::{SharedDevice, SharedLegs};
+pub use iodyno_sim::{SharedDevice, SimObserver};
 pub use iodyno_sys::vhost_user::Service;
 pub use iodyno_sys::{Clock, VirtualClock};
 pub use log::{OpLog, OpRecord};

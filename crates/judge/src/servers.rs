@@ -50,7 +50,11 @@ pub fn servers(trial: &Trial) -> Vec<ServerUse> {
 
 /// Requests to the legs of mirrors, real or simulated, by commands that contained them. `None`: there were none.
 pub(crate) fn requests_per_command(trial: &Trial, servers: &[ServerUse]) -> Option<f64> {
-    let simulated = trial.parts.iter().filter_map(|part| part.host.legs);
+    let simulated = trial.parts.iter().flat_map(|part| &part.host.simulated);
+    let simulated = simulated.map(|disk| LegUse {
+        requests: disk.requests.iter().sum(),
+        commands: disk.commands,
+    });
     let real = servers.iter().filter_map(|server| server.legs);
     let all = simulated.chain(real);
     let (requests, commands) = all.fold((0, 0), |(requests, commands), legs| {
@@ -110,6 +114,7 @@ impl Sum<'_> {
 #[cfg(test)]
 mod tests {
     use iodyno_model::SeriesKind::Process;
+    use iodyno_model::SimulatedDisk;
 
     use super::*;
     use crate::testing::telemetry::{Named, SECOND, recording};
@@ -196,10 +201,11 @@ mod tests {
         assert_eq!(found[0].legs, Some(expected));
         assert_eq!(requests_per_command(&trial, &found), Some(3.0));
         assert_eq!(requests_per_command(&trial, &[]), None);
-        trial.parts[0].host.legs = Some(LegUse {
-            requests: 10,
+        trial.parts[0].host.simulated = vec![SimulatedDisk {
+            requests: [7, 3],
             commands: 4,
-        });
+            ..SimulatedDisk::default()
+        }];
         assert_eq!(requests_per_command(&trial, &[]), Some(2.5));
     }
 

@@ -48,8 +48,12 @@ pub struct Costs {
     pub top: Option<DeviceCosts>,
     /// The lowest devices, added up.
     pub lowest: Option<DeviceCosts>,
-    /// Traced requests of the lowest devices for each op, by read, write, discard, flush: time in the queue and in the device, ns.
+    /// Traced or simulated requests of the lowest devices for each op, by read, write, discard, flush: time in the queue and in the device, ns.
     pub traced: Option<[(f64, f64); 4]>,
+    /// Commands for each op before which the head of a simulated disk had to move: they did not begin where the one before ended.
+    pub moves: Option<f64>,
+    /// Whether the trial was simulated: it has no host.
+    pub simulated: bool,
     /// Share of lookups that ZFS's cache served.
     pub arc_hits: Option<f64>,
     /// The requests of the file server.
@@ -130,6 +134,9 @@ pub struct DeviceCosts {
     pub busy: f64,
     /// Mean number of requests in the queue or in flight.
     pub in_flight: f64,
+    /// Of several devices, the busy time of the busiest one ÷ the mean of all; 0: there is one.
+    #[serde(default)]
+    pub busiest: f64,
 }
 
 /// How a quantity differs between two sides.
@@ -157,7 +164,7 @@ pub struct Contrast {
     pub change: Option<Change>,
     /// p of the hypothesis of no difference.
     pub p: Option<f64>,
-    /// The same, corrected by Holm's method over all quantities of the comparison.
+    /// The same, corrected: of a part of the ratio by Holm's method over all parts, of another series by Benjamini and Hochberg's.
     pub adjusted_p: Option<f64>,
     /// Number of rounds (or of pairs of trials) in which it changed in the direction of the estimate, and of all.
     pub agreeing: (u32, u32),
@@ -229,9 +236,9 @@ pub struct Explained {
     pub pairing: Pairing,
     /// Rounds, or trials of the smaller side.
     pub n: u32,
-    /// Number of quantities that were tested: Holm's correction covers them.
+    /// Number of parts that were tested: Holm's correction covers them.
     pub tested: u32,
-    /// The number of rounds from which this number of quantities can be judged; `None`: there are enough.
+    /// The number of rounds from which this number of parts can be judged; `None`: there are enough.
     pub rounds_needed: Option<u32>,
     /// The parts of the ratio, the largest first.
     pub terms: Vec<Term>,
@@ -280,6 +287,46 @@ impl Term {
     }
 }
 
+/// Why a family of workloads differs: what most of its members have in common.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExplainedFamily {
+    /// The row's values of the row dimensions, with the family in place of the workload.
+    pub row: Vec<String>,
+    /// The columns: baseline and candidate.
+    pub columns: (String, String),
+    /// The metric.
+    pub metric: Metric,
+    /// Geometric mean of the members' ratios of speed, as the comparison has it.
+    pub ratio: Option<Estimated>,
+    /// The verdict of the comparison.
+    pub verdict: Verdict,
+    /// The rows of its members among [`Explanation::comparisons`].
+    pub members: Vec<Vec<String>>,
+    /// What is named first in more members than anything else, at least two.
+    pub common: Option<CommonReason>,
+}
+
+/// A part that is the first reason in several members of a family, in the same direction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CommonReason {
+    /// Its name for people.
+    pub words: String,
+    /// The rows of these members.
+    pub rows: Vec<Vec<String>>,
+    /// Geometric mean over these members of the ratio of speed that the part alone would give.
+    pub factor: f64,
+    /// Candidates for its cause that all these members have.
+    pub causes: Vec<Cause>,
+}
+
+impl ExplainedFamily {
+    /// Whether this comparison is one of the members with the common reason.
+    pub fn tells(&self, explained: &Explained) -> bool {
+        let rows = self.common.iter().flat_map(|common| &common.rows);
+        self.columns == explained.columns && rows.into_iter().any(|row| *row == explained.row)
+    }
+}
+
 /// The explanation of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
@@ -287,6 +334,9 @@ pub struct Explanation {
     pub name: String,
     /// The rows and candidates, in the order of the comparison.
     pub comparisons: Vec<Explained>,
+    /// Families of workloads, whose members are among `comparisons`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub families: Vec<ExplainedFamily>,
     /// Statements of imported write-ups that their own figures contradict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<Contradiction>,

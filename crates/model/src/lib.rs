@@ -79,8 +79,8 @@ pub use errno::errno_name;
 pub use errors::ErrorPolicy;
 pub use examination::{Check, CheckState, FigureColumn, FigureRow, FigureTable};
 pub use explanation::{
-    Cause, Change, Contrast, Costs, DeviceCosts, Equation, Explained, Explanation, HostCores,
-    RequestCosts, Term,
+    Cause, Change, CommonReason, Contrast, Costs, DeviceCosts, Equation, Explained,
+    ExplainedFamily, Explanation, HostCores, RequestCosts, Term,
 };
 pub use export::{ExportServer, ExportUri};
 pub use files::{Amount, Fallocate, FileService, Files};
@@ -117,8 +117,8 @@ pub use pacing::{Arrival, DirectionRate, Flow, LatencyTarget, Pacing, ThinkTime}
 pub use part::{
     BadBlock, ClockOffset, ClockRate, CloneResult, ControlGroupUse, CpuUse, DepthUse, DeviceTimes,
     DeviceUse, DirectionResult, EndedBy, EngineUsed, ErrorCount, FileState, HostUse, LegUse,
-    MissedOps, OpInFlight, Part, RunningStats, SampleStats, ServerUse, Settled, StageTimes, Stalls,
-    Step, StepTime, VerifyResult,
+    MissedOps, OpInFlight, Part, RunningStats, SampleStats, ServerUse, Settled, SimulatedDisk,
+    StageTimes, Stalls, Step, StepTime, VerifyResult,
 };
 pub use plan::{
     BoundPlan, Configuration, FilePolicy, Plan, RoundOrder, Sampling, Settling, Source, Stopping,

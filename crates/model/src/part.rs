@@ -554,15 +554,55 @@ pub struct HostUse {
     /// Processes that the user named, one entry per name: servers under test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<ServerUse>,
-    /// What was sent to simulated disks, from the start of the jobs; `None`: there are none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub legs: Option<LegUse>,
     /// Times of requests at the devices; `None`: they were not traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_times: Option<Vec<DeviceTimes>>,
     /// Limits of the harness's control groups that took effect; `None`: no CPU quota and no memory limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_group: Option<ControlGroupUse>,
+    /// In virtual time, the simulated disks that the clones share.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub simulated: Vec<SimulatedDisk>,
+}
+
+/// A simulated disk with its queue, over the measured time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SimulatedDisk {
+    /// Length of the measured time, ns.
+    pub span_ns: u64,
+    /// Reads and writes that arrived in its queue.
+    pub requests: [u64; 2],
+    /// Their bytes.
+    pub bytes: [u64; 2],
+    /// Sum of their times from arrival to end, ns.
+    pub pending_ns: [u64; 2],
+    /// Commands in which they were issued, merged or alone.
+    pub commands: u64,
+    /// Commands that did not begin where the one before ended.
+    pub moves: u64,
+    /// Time with a command at the disk, ns.
+    pub busy_ns: u64,
+    /// Time of the commands at the medium, ns: of a rotating disk, which serves one at a time, `busy_ns`; of another one, the sum over its
+    /// commands.
+    pub service_ns: u64,
+}
+
+impl SimulatedDisk {
+    /// What was added since an earlier state; `span_ns`: the time between both.
+    pub fn since(&self, earlier: &SimulatedDisk, span_ns: u64) -> SimulatedDisk {
+        let each =
+            |now: [u64; 2], then: [u64; 2]| [0, 1].map(|it| now[it].saturating_sub(then[it]));
+        SimulatedDisk {
+            span_ns,
+            requests: each(self.requests, earlier.requests),
+            bytes: each(self.bytes, earlier.bytes),
+            pending_ns: each(self.pending_ns, earlier.pending_ns),
+            commands: self.commands.saturating_sub(earlier.commands),
+            moves: self.moves.saturating_sub(earlier.moves),
+            busy_ns: self.busy_ns.saturating_sub(earlier.busy_ns),
+            service_ns: self.service_ns.saturating_sub(earlier.service_ns),
+        }
+    }
 }
 
 /// CPU quota and memory limit of the harness's control groups over the measured time.

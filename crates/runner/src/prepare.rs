@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use iodyno_engine::{
-    BlocksPart, ClonePart, CloneSpec, Dumps, ReplayPart, SharedFlow, SharedLegs, Simulated,
-};
+use iodyno_engine::{BlocksPart, ClonePart, CloneSpec, Dumps, ReplayPart, SharedFlow, Simulated};
 use iodyno_model::{
     BoundPlan, Diagnostic, EngineKind, Environment, FileState, Job, Step, Target, Work,
 };
@@ -61,8 +59,6 @@ pub(crate) struct Prepared {
     pub(crate) shares: ShareFiles,
     /// The processes that serve exports and shares, as far as they are on this host.
     pub(crate) servers: Vec<u32>,
-    /// The simulated disks, each with those that it shares a device with.
-    pub(crate) simulated: Vec<SharedLegs>,
     /// The place of file operations, if there are any.
     pub(crate) site: Option<Site>,
     pub(crate) states: Vec<FileState>,
@@ -256,7 +252,6 @@ fn make(
     prepared.recorder = recorder;
     let specs = prepared.clones.iter().filter_map(|it| it.spec.as_ref());
     prepared.servers = exports::servers(specs);
-    prepared.simulated = simulated::legs(&prepared.clones);
     let mut needed = files.list.iter().any(|file| !file.wanted.ready());
     needed |= prepared.shares.needs_layout();
     if needed || Site::lays_out(plan) {

@@ -1,7 +1,7 @@
-//! Gives the clones of a trial the simulated disks and mirrors that they share.
+//! Gives the clones of a trial the simulated disks and mirrors that they share, and reads what these do in the measured time.
 
-use iodyno_engine::{CloneSpec, SharedDevice, SharedLegs};
-use iodyno_model::{Diagnostic, LegUse, SimDevice, SimTarget};
+use iodyno_engine::{CloneSpec, SharedDevice, SimObserver};
+use iodyno_model::{Diagnostic, SimDevice, SimTarget, SimulatedDisk};
 
 use crate::faults::fault;
 use crate::prepare::Waiting;
@@ -43,29 +43,61 @@ pub(crate) fn connect(
     Ok(())
 }
 
-/// The disks of all devices that these clones share.
-pub(crate) fn legs(clones: &[Waiting]) -> Vec<SharedLegs> {
-    let mut found: Vec<SharedLegs> = Vec::new();
-    let simulated = clones
-        .iter()
-        .filter_map(|clone| clone.spec.as_ref()?.simulated.as_ref());
-    for device in simulated.filter_map(|simulated| simulated.device.as_ref()) {
-        let legs = device.legs();
-        if !found.iter().any(|other| other.same(&legs)) {
-            found.push(legs);
-        }
-    }
-    found
+/// What the simulated disks of a trial do in the measured time, as [`crate::host::HostWatch`] for the devices of a host.
+#[derive(Debug)]
+pub(crate) struct DiskWatch {
+    observers: Vec<SimObserver>,
+    before: (u64, Vec<SimulatedDisk>),
+    after: Option<(u64, Vec<SimulatedDisk>)>,
 }
 
-/// What they were given so far; `None`: there are none.
-pub(crate) fn use_of(legs: &[SharedLegs]) -> Option<LegUse> {
-    let mut sum = LegUse::default();
-    for totals in legs.iter().map(SharedLegs::totals) {
-        sum.requests += totals.requests;
-        sum.commands += totals.commands;
+impl DiskWatch {
+    /// Of the disks that these clones share.
+    pub(crate) fn new<'a>(specs: impl Iterator<Item = &'a CloneSpec>) -> DiskWatch {
+        let mut observers: Vec<SimObserver> = Vec::new();
+        for spec in specs {
+            let simulated = spec.simulated.as_ref();
+            let device = simulated.and_then(|simulated| simulated.device.as_ref());
+            let observer = device.map(SharedDevice::observer);
+            let known = |it: &SimObserver| observers.iter().any(|known| known.is_of(it));
+            observers.extend(observer.filter(|it| !known(it)));
+        }
+        DiskWatch {
+            observers,
+            before: (0, Vec::new()),
+            after: None,
+        }
     }
-    (!legs.is_empty()).then_some(sum)
+
+    fn read(&self, now: u64) -> (u64, Vec<SimulatedDisk>) {
+        let disks = self.observers.iter().flat_map(SimObserver::disks);
+        (now, disks.collect())
+    }
+
+    /// To be called when the measured time begins.
+    pub(crate) fn begin(&mut self, now: u64) {
+        self.before = self.read(now);
+        self.after = None;
+    }
+
+    /// `measuring`: whether any clone is measured now.
+    pub(crate) fn look(&mut self, measuring: bool, now: u64) {
+        if measuring {
+            self.after = None;
+        } else if self.after.is_none() {
+            self.after = Some(self.read(now));
+        }
+    }
+
+    /// What they did in the measured time.
+    pub(crate) fn used(&mut self, now: u64) -> Vec<SimulatedDisk> {
+        let (end, after) = self.after.take().unwrap_or_else(|| self.read(now));
+        let (start, before) = &self.before;
+        let span_ns = end.saturating_sub(*start);
+        let both = after.iter().zip(before);
+        both.map(|(after, before)| after.since(before, span_ns))
+            .collect()
+    }
 }
 
 /// The disk or mirror that a clone is to use and has not got.

@@ -19,6 +19,7 @@ use crate::monitor::Monitor;
 use crate::prepare::{Prepared, Waiting};
 use crate::protocol::{Command, Event, Message};
 use crate::scheduler::{Order, Scheduler};
+use crate::simulated::DiskWatch;
 use crate::steady::SteadyWatch;
 use crate::stuck::{StorageProgress, StuckWatch};
 use crate::telemetry::BackgroundSampler;
@@ -65,6 +66,8 @@ pub(crate) struct Trial<'a> {
     monitor: Monitor,
     /// The host's counters; `None` in virtual time.
     host: Option<HostWatch>,
+    /// The simulated disks.
+    disks: DiskWatch,
     due: Due,
     /// The sampler of the host.
     telemetry: Option<BackgroundSampler>,
@@ -113,6 +116,8 @@ impl<'a> Trial<'a> {
             .collect();
         let specs = workers.iter().filter_map(|it| it.waiting.spec.as_ref());
         let replayed_ns = specs.filter_map(CloneSpec::replayed_ns).max().unwrap_or(0);
+        let specs = workers.iter().filter_map(|it| it.waiting.spec.as_ref());
+        let disks = DiskWatch::new(specs);
         // Samplers are opened while the threads of the first wave are prepared.
         let (telemetry, note) = match prepared.sampler.take() {
             Some(since_layout) => (Some(since_layout), None),
@@ -139,6 +144,7 @@ impl<'a> Trial<'a> {
             steady: SteadyWatch::new(jobs, clones.iter().map(|(job, _)| *job)),
             monitor: Monitor::new(workers.len(), jobs.len()),
             host,
+            disks,
             prepared,
             workers,
             due: Due::default(),
@@ -305,6 +311,7 @@ impl<'a> Trial<'a> {
             self.due.watch_storage(every_ns);
         }
         self.host.iter_mut().for_each(HostWatch::begin);
+        self.disks.begin(origin);
         self.monitor.start(origin, self.timeline.cpu());
         if let Some(telemetry) = &self.telemetry {
             telemetry.start(origin);
@@ -389,6 +396,7 @@ impl<'a> Trial<'a> {
         }
         if self.due.ramp_ends(now) {
             self.host.iter_mut().for_each(HostWatch::begin);
+            self.disks.begin(now);
             let (now, cpu) = (self.timeline.now(), self.timeline.cpu());
             let frame = self.monitor.cut_ramp(now, cpu);
             self.messages.event(Event::Frame(frame));
@@ -536,6 +544,7 @@ impl<'a> Trial<'a> {
             }
         });
         self.host.iter_mut().for_each(|host| host.look(measuring));
+        self.disks.look(measuring, self.timeline.now());
         if measuring {
             return;
         }
@@ -620,6 +629,7 @@ impl<'a> Trial<'a> {
         self.monitor.begin_logs(clone, measured);
         // A later group continues the measurement of the host.
         self.host.iter_mut().for_each(|host| host.look(true));
+        self.disks.look(true, self.timeline.now());
         if let Some(shared) = &self.workers[clone].shared {
             self.steady.released(clone, shared, measured);
             self.timeline.release(clone, shared, at);

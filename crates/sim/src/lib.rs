@@ -21,4 +21,4 @@ pub use flash::{Flash, FlashSettings};
 pub use hdd::{Hdd, HddSettings};
 pub use mirror::SimMirror;
 pub use readers::{Access, Layout, Outcome, Readers, ReadersSettings};
-pub use shared::{SharedDevice, SharedLegs};
+pub use shared::{SharedDevice, SimObserver};

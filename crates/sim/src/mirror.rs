@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use iodyno_mirror::{
     Command, LegQueue, LegView, QueueSettings, ReadPolicy, ReadRequest, Totals, Transfer,
 };
+use iodyno_model::SimulatedDisk;
 use iodyno_sys::{Device, DeviceEnd, Op, OpKind, Slot};
 
 use crate::Disk;
@@ -15,6 +16,44 @@ struct Leg {
     queue: LegQueue,
     disk: Disk,
     cancelled: bool,
+    counters: Counters,
+}
+
+/// What a leg was asked for so far, up to the last event.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counters {
+    disk: SimulatedDisk,
+    /// Requests that have not ended: reads, writes.
+    pending: [u64; 2],
+    /// Commands at the disk.
+    issued: u32,
+    /// Time of the last event, ns.
+    at: u64,
+}
+
+impl Counters {
+    /// To be called before each event.
+    fn advance(&mut self, now: u64, rotational: bool) {
+        let span = now.saturating_sub(self.at);
+        for kind in 0..2 {
+            self.disk.pending_ns[kind] += span * self.pending[kind];
+        }
+        let one = u64::from(self.issued > 0);
+        self.disk.busy_ns += span * one;
+        self.disk.service_ns += span
+            * match rotational {
+                true => one,
+                false => u64::from(self.issued),
+            };
+        self.at = self.at.max(now);
+    }
+}
+
+fn kind_of(transfer: Transfer) -> usize {
+    match transfer {
+        Transfer::Read => 0,
+        Transfer::Write => 1,
+    }
 }
 
 /// An op in flight.
@@ -62,6 +101,7 @@ impl SimMirror {
             queue: LegQueue::new(queue, slots),
             disk,
             cancelled: false,
+            counters: Counters::default(),
         };
         SimMirror {
             policies,
@@ -75,6 +115,18 @@ impl SimMirror {
     /// What was issued to all legs so far.
     pub fn totals(&self) -> Totals {
         self.legs.iter().map(|leg| leg.queue.totals()).sum()
+    }
+
+    /// Its disks with their queues, as of the last event.
+    pub(crate) fn disks(&self) -> impl Iterator<Item = SimulatedDisk> {
+        self.legs.iter().map(|leg| {
+            let totals = leg.queue.totals();
+            SimulatedDisk {
+                commands: totals.commands,
+                moves: totals.moves,
+                ..leg.counters.disk
+            }
+        })
     }
 
     fn choose(&mut self, now: u64, op: &Op) -> Option<usize> {
@@ -98,6 +150,7 @@ impl SimMirror {
 impl Leg {
     fn issue(&mut self, now: u64) {
         while let Some(command) = self.queue.issue(now) {
+            self.counters.issued += 1;
             self.disk.submit(now, command.first, &op_of(&command));
         }
         if self.cancelled {
@@ -152,6 +205,11 @@ impl Device for SimMirror {
             result: op.length as i32,
         };
         for leg in &mut self.legs[legs] {
+            leg.counters.advance(now, leg.disk.rotational());
+            let kind = kind_of(transfer);
+            leg.counters.pending[kind] += 1;
+            leg.counters.disk.requests[kind] += 1;
+            leg.counters.disk.bytes[kind] += u64::from(op.length);
             leg.queue
                 .push(slot, transfer, op.offset, u64::from(op.length), now);
             leg.issue(now);
@@ -175,7 +233,12 @@ impl Device for SimMirror {
             let Some(end) = leg.disk.take_ended(next) else {
                 continue;
             };
-            leg.queue.complete(end.slot, end.at);
+            leg.counters.advance(end.at, leg.disk.rotational());
+            leg.counters.issued = leg.counters.issued.saturating_sub(1);
+            if let Some(command) = leg.queue.complete(end.slot, end.at) {
+                let pending = &mut leg.counters.pending[kind_of(command.transfer)];
+                *pending = pending.saturating_sub(u64::from(command.requests));
+            }
             let mut request = Some(end.slot);
             while let Some(slot) = request {
                 request = leg.queue.next_request(slot);

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use iodyno_mirror::{Totals, UnknownPolicy};
-use iodyno_model::{SimDevice, SimTarget};
+use iodyno_mirror::UnknownPolicy;
+use iodyno_model::{SimDevice, SimTarget, SimulatedDisk};
 use iodyno_sys::{Device, DeviceEnd, Op, Slot, Waker};
 
 use crate::volume::Volume;
@@ -20,6 +20,24 @@ pub struct SharedDevice {
     user: u32,
     /// What is added to the offsets in each of the user's files.
     places: Vec<u64>,
+}
+
+/// Reads what the disks of a [`SharedDevice`] did, while and after its users run.
+#[derive(Debug, Clone)]
+pub struct SimObserver(Arc<Mutex<State>>);
+
+impl SimObserver {
+    /// All disks with their queues, since the beginning and up to the last event.
+    pub fn disks(&self) -> Vec<SimulatedDisk> {
+        let state = self.0.lock();
+        let state = state.unwrap_or_else(PoisonError::into_inner);
+        state.volume.disks()
+    }
+
+    /// Whether it reads the same device.
+    pub fn is_of(&self, other: &SimObserver) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 #[derive(Debug)]
@@ -83,31 +101,14 @@ impl SharedDevice {
         Ok(Some(shared.collect()))
     }
 
-    /// What its disks are given, also when all users have ended.
-    pub fn legs(&self) -> SharedLegs {
-        SharedLegs(Arc::clone(&self.state))
+    /// Reads what its disks did.
+    pub fn observer(&self) -> SimObserver {
+        SimObserver(Arc::clone(&self.state))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         // A user that panicked has left the device between two calls.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The disks of a simulated device.
-#[derive(Debug, Clone)]
-pub struct SharedLegs(Arc<Mutex<State>>);
-
-impl SharedLegs {
-    /// What they were given so far.
-    pub fn totals(&self) -> Totals {
-        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.volume.totals()
-    }
-
-    /// Whether both are those of one device.
-    pub fn same(&self, other: &SharedLegs) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
@@ -295,6 +296,40 @@ mod tests {
     }
 
     #[test]
+    fn disks_tell_requests_times_and_moves() {
+        let mut one = users("hdd", 1);
+        let observer = one[0].observer();
+        assert!(observer.is_of(&one[0].observer()));
+        let bytes = read(&mut one, 10_000_000_000)[0];
+        let [disk] = observer.disks()[..] else {
+            panic!("there is one");
+        };
+        // One request at a time, each where the one before ended: a move at the beginning.
+        assert_eq!((disk.requests[1], disk.moves), (0, 0));
+        assert_eq!(disk.commands, disk.requests[0]);
+        assert_eq!(disk.bytes[0], bytes + (1 << 20));
+        assert_eq!(
+            (disk.pending_ns[0], disk.service_ns),
+            (disk.busy_ns, disk.busy_ns)
+        );
+        assert!((9_900_000_000..=10_000_000_000).contains(&disk.busy_ns));
+
+        let mut pair = users("mirror:modulo:hdd+hdd", 2);
+        let observer = pair[0].observer();
+        pair[0].submit(0, 0, &op(Read, 0, 4096));
+        pair[0].submit(0, 1, &op(Read, 1 << 29, 4096));
+        while let Some(now) = pair[0].next_end() {
+            pair[0].take_ended(now);
+        }
+        let disks = observer.disks();
+        let requests: u64 = disks.iter().map(|disk| disk.requests[0]).sum();
+        let pending: u64 = disks.iter().map(|disk| disk.pending_ns[0]).sum();
+        let busy: u64 = disks.iter().map(|disk| disk.busy_ns).sum();
+        assert_eq!((disks.len(), requests), (2, 2));
+        assert!(pending >= busy && busy > 0, "{disks:?}");
+    }
+
+    #[test]
     fn a_user_that_cancels_its_ops_leaves_those_of_others() {
         let mut two = users("hdd", 2);
         let [first, second] = &mut two[..] else {
@@ -322,23 +357,6 @@ mod tests {
             (first.take_ended(u64::MAX), second.next_end()),
             (None, None)
         );
-    }
-
-    #[test]
-    fn what_the_disks_were_given_is_told_after_the_end_of_all_users() {
-        let mut two = users("hdd", 2);
-        let legs = two[0].legs();
-        assert!(legs.same(&two[1].legs()));
-        // The second request waits while ten are at the disk; those that are adjacent are merged.
-        for slot in 0..14 {
-            two[0].submit(0, slot, &op(Read, u64::from(slot) * 4096, 4096));
-        }
-        while let Some(now) = two[0].next_end() {
-            while two[0].take_ended(now).is_some() {}
-        }
-        drop(two);
-        let totals = legs.totals();
-        assert_eq!((totals.requests, totals.commands), (14, 11));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use iodyno_mirror::{PolicyKind, QueueSettings, Totals, UnknownPolicy};
-use iodyno_model::{SimDevice, SimRecords, SimTarget};
+use iodyno_mirror::{PolicyKind, QueueSettings, UnknownPolicy};
+use iodyno_model::{SimDevice, SimRecords, SimTarget, SimulatedDisk};
 use iodyno_sys::{Device, DeviceEnd, Op, OpKind, Slot};
 
 use crate::{Disk, SimMirror};
@@ -142,9 +142,9 @@ impl Volume {
         })
     }
 
-    /// What its disks were given so far.
-    pub(crate) fn totals(&self) -> Totals {
-        self.mirrors.iter().map(SimMirror::totals).sum()
+    /// All disks with their queues, as of the last event.
+    pub(crate) fn disks(&self) -> Vec<SimulatedDisk> {
+        self.mirrors.iter().flat_map(SimMirror::disks).collect()
     }
 
     /// What it consists of.

@@ -10,7 +10,8 @@ use super::{ExperimentArgs, NodesArgs};
 ///
 /// Each job file or name is a workload; each `--on` is a configuration. With one of each, one trial
 /// runs and its result is printed. With more, each round runs every pair once, in random order, and
-/// the configurations are compared with the first (with a single configuration: the workloads).
+/// the configurations are compared with the first (with a single configuration: the workloads, if
+/// they do the same kind of work or `--baseline` names one).
 /// Results are stored every second. Ctrl-C ends the run early and keeps the results so far; a second
 /// Ctrl-C aborts.
 #[derive(Debug, Args)]

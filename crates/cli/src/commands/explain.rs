@@ -1,7 +1,9 @@
 //! `iodyno explain`: why one configuration is faster than another.
 
 use iodyno_judge::QuestionError;
-use iodyno_model::{Costs, Diagnostic, Explained, Explanation, Observation, Question, TrialState};
+use iodyno_model::{
+    Costs, Diagnostic, Explained, Explanation, Observation, Question, TrialState, closest,
+};
 use iodyno_report::{Style, explain as draw};
 use iodyno_store::{Run, SqliteStore};
 
@@ -106,10 +108,24 @@ pub(crate) fn explained(
             Ok(Explanation {
                 name,
                 comparisons: Vec::new(),
+                families: Vec::new(),
                 contradictions,
             })
         }
-        Err(error) => Err(Failure::input(faults(&error))),
+        Err(error) => {
+            let alone = error.faults.iter().find(|fault| is_alone(fault));
+            let Some(QuestionError::OneColumn {
+                dimension, value, ..
+            }) = alone
+            else {
+                return Err(Failure::input(faults(&error)));
+            };
+            // Which other dimensions vary does not help: `explain` follows the question of the run.
+            let message =
+                format!("{name} has one {dimension}, `{value}`: there is no difference to explain");
+            let hint = "explain it against another run: `iodyno explain RUN --against OTHER`";
+            Err(Failure::one(Diagnostic::error(message).hint(hint)))
+        }
     }
 }
 
@@ -126,28 +142,56 @@ fn choose(explanation: &mut Explanation, cells: &[String]) -> Result<(), Failure
     if cells.is_empty() {
         return Ok(());
     }
-    let has = |it: &Explained, name: &String| it.columns.1 == *name || it.row.contains(name);
+    let has = |(candidate, row): (&String, &Vec<String>), name: &String| {
+        candidate == name || row.contains(name)
+    };
+    let names_of = |it: &Explained| (it.columns.1.clone(), it.row.clone());
+    let all: Vec<(String, Vec<String>)> = (explanation.comparisons.iter().map(names_of))
+        .chain((explanation.families.iter()).map(|it| (it.columns.1.clone(), it.row.clone())))
+        .collect();
+    let mut there: Vec<&str> = Vec::new();
+    for (candidate, row) in &all {
+        for name in std::iter::once(candidate).chain(row) {
+            if !there.contains(&name.as_str()) {
+                there.push(name);
+            }
+        }
+    }
     let unknown: Vec<Diagnostic> = cells
         .iter()
-        .filter(|name| !explanation.comparisons.iter().any(|it| has(it, name)))
+        .filter(|name| {
+            !all.iter()
+                .any(|(candidate, row)| has((candidate, row), name))
+        })
         .map(|name| {
-            let mut there: Vec<&str> = Vec::new();
-            for it in &explanation.comparisons {
-                for name in std::iter::once(&it.columns.1).chain(&it.row) {
-                    if !there.contains(&name.as_str()) {
-                        there.push(name);
-                    }
-                }
-            }
-            Diagnostic::error(format!("no comparison has the name `{name}`"))
-                .hint(format!("there are {}", there.join(", ")))
+            let mut comparisons = explanation.comparisons.iter();
+            let message = match comparisons.any(|it| it.columns.0 == *name) {
+                true => format!("`{name}` is the baseline, with which the others are compared"),
+                false => format!("no comparison has the name `{name}`"),
+            };
+            Diagnostic::error(message).hint(match closest(name, there.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}", there.join(", ")),
+            })
         })
         .collect();
     if !unknown.is_empty() {
         return Err(Failure::input(unknown));
     }
-    let chosen = |it: &Explained| cells.iter().all(|name| has(it, name));
-    explanation.comparisons.retain(chosen);
+    let chosen = |candidate: &String, row: &Vec<String>| {
+        cells.iter().all(|name| has((candidate, row), name))
+    };
+    explanation
+        .families
+        .retain(|it| chosen(&it.columns.1, &it.row));
+    let families = &explanation.families;
+    let is_member = |it: &Explained| {
+        let mut families = families.iter();
+        families.any(|family| family.columns == it.columns && family.members.contains(&it.row))
+    };
+    explanation
+        .comparisons
+        .retain(|it| chosen(&it.columns.1, &it.row) || is_member(it));
     match explanation.comparisons.is_empty() {
         true => Err(Failure::one(Diagnostic::error(format!(
             "no comparison has all of the names {}",

@@ -91,6 +91,13 @@ fn cells_select_comparisons_and_unknown_ones_are_named() {
         .exits(2)
         .tells("no comparison has the name `fore`")
         .tells("there are fast, default, four");
+    home.iodyno(&["explain", "last", "foru"])
+        .exits(2)
+        .tells("did you mean `four`?");
+    home.iodyno(&["explain", "last", "one"])
+        .exits(2)
+        .tells("`one` is the baseline, with which the others are compared")
+        .tells("there are fast, default, four");
     let page = home.iodyno(&["explain", "last", "--format", "markdown"]);
     page.succeeds()
         .prints("**default: four against one by iops");

@@ -785,3 +785,40 @@ fn the_command_at_an_equal_rate_can_be_run_as_it_is() {
     assert!(!open.stdout.contains("closed loops"), "{}", open.stdout);
     assert!(!open.stdout.contains("at an equal rate"), "{}", open.stdout);
 }
+
+#[test]
+fn a_suite_on_one_target_has_medians_and_is_compared_with_another_run() {
+    let home = Home::new();
+    let job = |rw: &str, latency: &str| {
+        format!(
+            "[t]\nioengine=sim\nsim_latency=lognormal:{latency}:0.1\nrw={rw}\nbs=4k\nsize=16m\nruntime=100ms\ntime_based\n"
+        )
+    };
+    home.file("reads.fio", &job("randread", "200us"));
+    home.file("writes.fio", &job("randwrite", "100us"));
+    let run = ["run", "reads.fio", "writes.fio", "--rounds", "6"];
+    let own = "the rows are not compared with each other; two runs of them can be: `iodyno compare RUN OTHER`";
+    let printed = home.iodyno(&run).succeeds().prints(own);
+    let printed = printed.prints("6 trials a row, nothing to compare with");
+    assert!(
+        printed.stdout.contains("Next: iodyno show 1"),
+        "{}",
+        printed.stdout
+    );
+    home.iodyno(&["compare", "1"]).succeeds().prints(own);
+    home.iodyno(&["report", "1", "--format", "markdown"])
+        .succeeds()
+        .prints(own);
+    home.iodyno(&["explain", "1"])
+        .exits(2)
+        .tells("has one configuration, `default`")
+        .tells("--against OTHER");
+    home.iodyno(&run).succeeds();
+    home.iodyno(&["compare", "1", "2"])
+        .succeeds()
+        .prints("writes");
+    // Asked for, they are compared with each other.
+    home.iodyno(&[&run[..], &["--baseline", "reads"]].concat())
+        .succeeds()
+        .prints("writes/reads speed");
+}

@@ -99,6 +99,9 @@ const FACTS: &[(&str, &[Acts])] = &[
     ("md", &[Amount, Time]),
     ("loop", &[Amount, Size, Time]),
     ("zram", &[Time, Cpu]),
+    ("mirror", &[Amount, Size, Time, Queue, Waits]),
+    ("sim", &[Amount, Size, Time, Queue]),
+    ("simulated target", &[Amount, Size, Time, Queue]),
     ("layers", &[Amount, Size, Time, Waits]),
     ("stack", &[Amount, Size, Time, Waits]),
     ("device", &[Time]),
@@ -206,6 +209,8 @@ const BEHIND: &[(&str, &[Acts])] = &[
     ("stolen_cpus", &[CpuWait, Cpu]),
     ("worker_switches", &[Cpu]),
     ("device_in_flight", &[Queue]),
+    ("busiest_device", &[Queue]),
+    ("moves", &[Time]),
 ];
 
 /// The facts and series that differ and can be behind a term: attributes under test, then what was measured, then other facts. `slower`: the

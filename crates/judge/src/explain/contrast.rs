@@ -2,9 +2,9 @@
 
 use iodyno_model::{Change, Contrast, Estimated, Pairing};
 use iodyno_stats::{
-    Estimate, Sample, hodges_lehmann, hodges_lehmann_shift, holm, holm_levels, least_rounds,
-    least_samples, log_ratios, mann_whitney, rank_correlation, signed_rank,
-    smallest_p_mann_whitney, smallest_p_signed_rank,
+    Estimate, Sample, benjamini_hochberg, benjamini_hochberg_levels, hodges_lehmann,
+    hodges_lehmann_shift, holm, holm_levels, least_rounds, least_samples, log_ratios, mann_whitney,
+    rank_correlation, signed_rank, smallest_p_mann_whitney, smallest_p_signed_rank,
 };
 
 use super::quantity::Quantity;
@@ -149,19 +149,20 @@ fn median(values: &[f64]) -> f64 {
 /// The tested quantities.
 pub(super) struct Tested {
     pub(super) contrasts: Vec<(Quantity, Contrast)>,
-    /// The number of rounds, or trials a side, from which this number of quantities can be judged; `None`: there are enough.
+    /// Number of parts that were tested.
+    pub(super) parts: usize,
+    /// The number of rounds, or trials a side, from which this number of parts can be judged; `None`: there are enough.
     pub(super) needed: Option<u32>,
 }
 
-/// Tests all quantities that vary, corrected by Holm's method over all of them.
+/// Tests all quantities that vary. The parts of the ratio are corrected by Holm's method over all of them; the series beside it are
+/// exploratory, and corrected by that of Benjamini and Hochberg.
 pub(super) fn tested(values: &[Values], pairing: Pairing, alpha: f64) -> Tested {
     let paired = pairing == Pairing::Paired;
     let varying: Vec<&Values> = values.iter().filter(|it| it.varies()).collect();
     let p: Vec<f64> = (varying.iter())
         .map(|values| values.p(paired).unwrap_or(1.0))
         .collect();
-    let adjusted = holm(&p).unwrap_or_default();
-    let levels = holm_levels(&p, alpha).unwrap_or_default();
     let sizes = |pick: fn(&Values) -> usize| varying.iter().map(|it| pick(it)).min().unwrap_or(0);
     let (n, m) = (
         sizes(|it| it.baseline.len()),
@@ -171,7 +172,25 @@ pub(super) fn tested(values: &[Values], pairing: Pairing, alpha: f64) -> Tested 
         true => smallest_p_signed_rank(n),
         false => smallest_p_mann_whitney(n, m),
     };
-    let count = varying.len();
+    let is_part = |it: &&Values| !matches!(it.quantity, Quantity::Series(_));
+    let own_p = |of_parts: bool| -> Vec<f64> {
+        let both = varying.iter().zip(&p);
+        let own = both.filter(|(values, _)| is_part(values) == of_parts);
+        own.map(|(_, p)| *p).collect()
+    };
+    let (of_parts, of_series) = (own_p(true), own_p(false));
+    let both = |adjusted: Option<Vec<f64>>, levels: Option<Vec<f64>>| {
+        let pairs = adjusted.unwrap_or_default().into_iter();
+        pairs.zip(levels.unwrap_or_default())
+    };
+    let mut corrected = (
+        both(holm(&of_parts).ok(), holm_levels(&of_parts, alpha).ok()),
+        both(
+            benjamini_hochberg(&of_series).ok(),
+            benjamini_hochberg_levels(&of_series, alpha).ok(),
+        ),
+    );
+    let count = of_parts.len();
     let least = match paired {
         true => least_rounds(count, alpha),
         false => least_samples(count, alpha),
@@ -181,10 +200,22 @@ pub(super) fn tested(values: &[Values], pairing: Pairing, alpha: f64) -> Tested 
         .ok()
         .filter(|_| too_few && count > 0)
         .map(|least| u32::try_from(least).unwrap_or(u32::MAX));
-    let tests = varying.iter().zip(&p).zip(adjusted.iter().zip(&levels));
-    let contrasts = tests.map(|((values, p), (adjusted, level))| {
-        let change = values.change(paired, *level);
+    let tests = varying.iter().zip(&p);
+    let contrasts = tests.filter_map(|(values, p)| {
+        let part = is_part(values);
+        let (adjusted, level) = match part {
+            true => corrected.0.next()?,
+            false => corrected.1.next()?,
+        };
+        let too_few = match part {
+            true => too_few,
+            // If all of them have the smallest p, it is not made larger.
+            false => smallest > alpha,
+        };
+        let change = values.change(paired, level);
         let agreeing = values.agreeing(paired, change);
+        // Rounds without a change do not count for the test; if they are most, nothing is named.
+        let most_agree = agreeing.0 * 2 > agreeing.1;
         let all_agree = agreeing.0 == agreeing.1 && n.min(m) as u32 >= LEAST_AGREEING;
         let contrast = Contrast {
             name: values.quantity.name(),
@@ -193,15 +224,16 @@ pub(super) fn tested(values: &[Values], pairing: Pairing, alpha: f64) -> Tested 
             medians: (median(&values.baseline), median(&values.candidate)),
             change,
             p: Some(*p),
-            adjusted_p: Some(*adjusted),
+            adjusted_p: Some(adjusted),
             agreeing,
             within: values.within(),
-            differs: *adjusted <= alpha || too_few && all_agree,
+            differs: (adjusted <= alpha && most_agree) || too_few && all_agree,
         };
-        (values.quantity, contrast)
+        Some((values.quantity, contrast))
     });
     Tested {
         contrasts: contrasts.collect(),
+        parts: count,
         needed,
     }
 }

@@ -5,7 +5,7 @@
 
 use iodyno_model::{
     CloneResult, Costs, Course, DeviceCosts, DeviceUse, Direction, HostCores, Part, RequestCosts,
-    SeriesKind, StackLayer, Telemetry, Trial, Workload,
+    SeriesKind, SimulatedDisk, StackLayer, Telemetry, Trial, Workload,
 };
 
 use crate::series::{View, measured, totals};
@@ -42,6 +42,7 @@ pub fn costs(workload: &Workload, trial: &Trial) -> Option<Costs> {
     let host = Host::of(trial, &telemetry, span_ns, ops);
     let servers_ns = servers_ns(&figures.servers, span_ns, ops);
     let cores = cores(trial, &figures);
+    let simulated = Simulated::of(working(), ops);
     Some(Costs {
         ops,
         seconds: span_ns / 1e9,
@@ -65,9 +66,12 @@ pub fn costs(workload: &Workload, trial: &Trial) -> Option<Costs> {
         servers_ns,
         kernel_ns: cpu.and_then(|_| kernel_ns(trial, ops)),
         cores: cores.filter(|_| cpu.is_some()),
-        top: device_costs(working(), ops, |part| top(part)),
-        lowest: device_costs(working(), ops, |part| devices::lowest(part)),
-        traced: traced(trial, ops),
+        top: device_costs(working(), ops, |part| top(part)).or(simulated.map(|it| it.devices)),
+        lowest: device_costs(working(), ops, |part| devices::lowest(part))
+            .or(simulated.map(|it| it.devices)),
+        traced: traced(trial, ops).or(simulated.map(|it| it.times)),
+        moves: simulated.map(|it| it.moves),
+        simulated: workload.in_virtual_time(),
         arc_hits: arc_hits(trial),
         cpu_quota: group(trial, |group| {
             group.throttled_periods as f64 / group.periods.max(1) as f64
@@ -191,6 +195,7 @@ fn device_costs<'a>(
 ) -> Option<DeviceCosts> {
     let mut sum = DeviceCosts::default();
     let mut known = false;
+    let mut busy = Vec::new();
     for part in parts {
         let names = names(part);
         let mut targets = part.environment.targets.iter();
@@ -216,11 +221,73 @@ fn device_costs<'a>(
             for kind in 0..2 {
                 sum.merges[kind] += per_op(device.merges[kind]);
             }
+            busy.push(device.busy_ms as f64 / span_ms);
             sum.busy = sum.busy.max(device.busy_ms as f64 / span_ms).min(1.0);
             sum.in_flight += device.queue_ms as f64 / span_ms;
         }
     }
+    sum.busiest = busiest(&busy);
     known.then_some(sum)
+}
+
+/// The busiest of several devices ÷ the mean of all; 0: there is one, or none is busy.
+fn busiest(busy: &[f64]) -> f64 {
+    let mean = busy.iter().sum::<f64>() / busy.len().max(1) as f64;
+    match busy.len() > 1 && mean > 0.0 {
+        true => busy.iter().copied().fold(0.0, f64::max) / mean,
+        false => 0.0,
+    }
+}
+
+/// What simulated disks did for each op.
+#[derive(Debug, Clone, Copy)]
+struct Simulated {
+    devices: DeviceCosts,
+    /// As [`Costs::traced`].
+    times: [(f64, f64); 4],
+    moves: f64,
+}
+
+impl Simulated {
+    /// `None`: nothing is known of simulated disks.
+    fn of<'a>(parts: impl Iterator<Item = &'a Part>, ops: f64) -> Option<Simulated> {
+        let disks = parts.flat_map(|part| &part.host.simulated);
+        let disks: Vec<&SimulatedDisk> = disks.filter(|disk| disk.span_ns > 0).collect();
+        if disks.is_empty() {
+            return None;
+        }
+        let mut devices = DeviceCosts::default();
+        let mut times = [(0.0, 0.0); 4];
+        let mut moves = 0.0;
+        for disk in &disks {
+            let requests: u64 = disk.requests.iter().sum();
+            for kind in 0..2 {
+                devices.requests[kind] += disk.requests[kind] as f64 / ops;
+                devices.bytes[kind] += disk.bytes[kind] as f64 / ops;
+                devices.ns[kind] += disk.pending_ns[kind] as f64 / ops;
+                // Reads and writes are merged and served together.
+                let share = disk.requests[kind] as f64 / requests.max(1) as f64;
+                let service = (disk.service_ns as f64 * share).min(disk.pending_ns[kind] as f64);
+                times[kind].0 += (disk.pending_ns[kind] as f64 - service) / ops;
+                times[kind].1 += service / ops;
+            }
+            devices.merges[0] += requests.saturating_sub(disk.commands) as f64 / ops;
+            let pending: u64 = disk.pending_ns.iter().sum();
+            devices.in_flight += pending as f64 / disk.span_ns as f64;
+            moves += disk.moves as f64 / ops;
+        }
+        let busy = disks.iter();
+        let busy: Vec<f64> = busy
+            .map(|disk| disk.busy_ns as f64 / disk.span_ns as f64)
+            .collect();
+        devices.busy = busy.iter().copied().fold(0.0, f64::max).min(1.0);
+        devices.busiest = busiest(&busy);
+        Some(Simulated {
+            devices,
+            times,
+            moves,
+        })
+    }
 }
 
 /// The traced times of the lowest devices.

@@ -4,6 +4,8 @@
 use iodyno_model::{Costs, Equation, SeriesUnit};
 use iodyno_stats::Sample;
 
+use super::split::BACKGROUND;
+
 /// The left and the right side of an equation in one trial.
 type Sides = fn(&Costs) -> Option<(f64, f64)>;
 
@@ -31,7 +33,9 @@ const IDENTITIES: &[(&str, SeriesUnit, Sides)] = &[
         SeriesUnit::Nanos,
         |it| {
             let device_ns: f64 = it.top?.ns.iter().sum();
-            Some((it.op_ns + it.syncs.1, device_ns))
+            let op_ns = it.op_ns + it.syncs.1;
+            // An op does not wait for requests in the background.
+            (device_ns <= BACKGROUND * op_ns).then_some((op_ns, device_ns))
         },
     ),
     (
@@ -47,7 +51,8 @@ const IDENTITIES: &[(&str, SeriesUnit, Sides)] = &[
         SeriesUnit::Nanos,
         |it| {
             let traced: f64 = it
-                .traced?
+                .traced
+                .filter(|_| !it.simulated)?
                 .iter()
                 .map(|(queue, device)| queue + device)
                 .sum();

@@ -2,7 +2,7 @@
 //!
 //! The modules in the order of use: `costs` reduces a trial to what its ops cost; `split` splits the time of an op and distributes the ratio
 //! over the parts; `quantity` names them; `contrast` tests each over the trials, paired like the verdict; `causes` finds facts and
-//! series that can be behind a part; `identities` checks equations between counters.
+//! series that can be behind a part; `identities` checks equations between counters; `family` finds what members of a family have in common.
 //!
 //! Invariants: the parts of a ratio add up to it, with a rest that is printed; exchanging the sides inverts every factor and changes no
 //! share; a cause is a candidate. It does not depend on the verdict, and is given where a comparison is not comparable as well.
@@ -10,6 +10,7 @@
 mod causes;
 mod contrast;
 mod costs;
+mod family;
 mod identities;
 mod quantity;
 mod split;
@@ -20,7 +21,7 @@ use std::collections::HashMap;
 
 use iodyno_model::{
     Better, Costs, Difference, Estimated, Explained, Explanation, Metric, Observation, Pairing,
-    Question, Term, Unit,
+    Question, Term, Unit, Verdict,
 };
 use iodyno_stats::{Sample, hodges_lehmann};
 
@@ -75,10 +76,12 @@ pub fn explain(
         };
         of_cell(cell, head, &by_trial, question)
     });
+    let explained: Vec<Explained> = explained.collect();
     Ok(Explanation {
         contradictions: Vec::new(),
         name: comparison.name.clone(),
-        comparisons: explained.collect(),
+        families: family::families(&comparison, &explained),
+        comparisons: explained,
     })
 }
 
@@ -121,23 +124,32 @@ fn of_cell(
     let (baseline, candidate) = (costed(&cell.sides.0), costed(&cell.sides.1));
     let columns = head.columns.clone();
     if baseline.is_empty() || candidate.is_empty() {
-        return without(head, "a side has no values".to_owned());
+        let why = match &head.verdict {
+            Verdict::NoData { why } => why.clone(),
+            _ => "a side has no values".to_owned(),
+        };
+        return without(head, why);
     }
-    for (counted, known, column) in [
+    let lacking: Vec<(&[Counted], &str)> = [
         (&cell.sides.0, &baseline, &columns.0),
         (&cell.sides.1, &candidate, &columns.1),
-    ] {
-        if known.iter().any(Option::is_none) {
-            let imported = counted.iter().any(|it| it.observation.source.is_some());
-            let why = match imported {
-                true => format!(
-                    "the trials of {column} were imported: they have no CPU time, device counters and telemetry; measure them with \
-                     `iodyno run`, or `iodyno fio`, which takes the same job file"
-                ),
-                false => format!("a trial of {column} has no ops"),
-            };
-            return without(head, why);
-        }
+    ]
+    .into_iter()
+    .filter(|(_, known, _)| known.iter().any(Option::is_none))
+    .map(|(counted, _, column)| (counted.as_slice(), column.as_str()))
+    .collect();
+    if !lacking.is_empty() {
+        let of: Vec<&str> = lacking.iter().map(|(_, column)| *column).collect();
+        let of = of.join(" and ");
+        let mut all = lacking.iter().flat_map(|(counted, _)| *counted);
+        let why = match all.any(|it| it.observation.source.is_some()) {
+            true => format!(
+                "the trials of {of} were imported: they have no CPU time, device counters and telemetry; measure them with \
+                 `iodyno run`, or `iodyno fio`, which takes the same job file"
+            ),
+            false => format!("a trial of {of} has no ops"),
+        };
+        return without(head, why);
     }
     if cell.differing.iter().any(|fact| fact.name == TRACED) {
         let why =
@@ -232,6 +244,10 @@ impl Sides<'_> {
             if *quantity == Quantity::Rest {
                 contrast.words = rest_in_words(&self.metric);
             }
+            if *quantity == Quantity::OtherWaits && !mode.devices {
+                // They may be at devices of which nothing is known.
+                contrast.words = "waits of a worker per op, at the devices or above".to_owned();
+            }
             terms.push(Term {
                 causes: causes::behind(*quantity, own.value < 0.0, differing, &tests.contrasts),
                 contrast,
@@ -262,7 +278,7 @@ impl Sides<'_> {
         };
         let others = differing.iter().filter(|fact| !acts(fact));
         Explained {
-            tested: u32::try_from(tests.contrasts.len()).unwrap_or(u32::MAX),
+            tested: u32::try_from(tests.parts).unwrap_or(u32::MAX),
             rounds_needed: tests.needed,
             explained: differs.then_some(explained),
             series: series.into_iter().map(|(_, it)| it.clone()).collect(),
@@ -480,16 +496,25 @@ fn lacking(baseline: &[&Costs], candidate: &[&Costs], mode: Mode, pairing: Pairi
             lacking.push(text.to_owned());
         }
     };
+    let simulated = all().any(|it| it.simulated);
     add(
-        !mode.cpu,
-        "CPU time of the workers: the trials are too short, or simulated",
+        simulated,
+        "CPU time and telemetry of the host: simulated trials have none",
     );
     add(
-        !mode.devices,
+        simulated && !mode.devices,
+        "the simulated devices: only disks and mirrors are counted, and only by newer versions of iodyno",
+    );
+    add(
+        !mode.cpu && !simulated,
+        "CPU time of the workers: the trials are too short",
+    );
+    add(
+        !mode.devices && !simulated,
         "counters of devices: a side is not on block devices, or the host does not count them",
     );
     add(
-        all().any(|it| it.interrupts.is_none()),
+        !simulated && all().any(|it| it.interrupts.is_none()),
         "telemetry of the host (interrupts, other processes, memory): it was not sampled, or the trials are shorter than a sample \
          (`--sample-every 100ms`)",
     );

@@ -61,7 +61,7 @@ pub(super) enum Quantity {
     Interval(usize),
     /// Time of a KiB ÷ requests in parallel.
     ByteInterval(usize),
-    /// Requests of which an op waits for one at a time.
+    /// How much longer the requests take together than a worker waits: they overlap with one another and with its CPU time.
     Overlap,
     /// A quantity of [`SERIES`].
     Series(usize),
@@ -171,7 +171,7 @@ impl Quantity {
             ByteInterval(kind) => {
                 format!("interval between KiB of {} at the devices", plural(kind))
             }
-            Overlap => "requests of a worker in parallel".to_owned(),
+            Overlap => "overlap: time of requests ÷ wait for them".to_owned(),
             Series(place) => SERIES[place].words.to_owned(),
         }
     }
@@ -323,6 +323,18 @@ pub(super) const SERIES: &[SeriesOfTrial] = &[
         words: "requests at the devices at a time",
         unit: SeriesUnit::Number,
         value: |it| Some(it.top?.in_flight),
+    },
+    SeriesOfTrial {
+        name: "busiest_device",
+        words: "busy time of the busiest device ÷ the mean",
+        unit: SeriesUnit::Number,
+        value: |it| Some(it.lowest?.busiest).filter(|ratio| *ratio > 0.0),
+    },
+    SeriesOfTrial {
+        name: "moves",
+        words: "moves of the heads of the disks per op",
+        unit: SeriesUnit::Number,
+        value: |it| it.moves,
     },
     SeriesOfTrial {
         name: "arc_hits",

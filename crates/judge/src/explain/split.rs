@@ -50,7 +50,7 @@ pub(super) enum Frame {
 const MORE_SYNCS: f64 = 1.25;
 
 /// The requests of a device take this many times as long as the jobs wait: it works in the background.
-const BACKGROUND: f64 = 1.5;
+pub(super) const BACKGROUND: f64 = 1.5;
 
 /// From this share on, a limit is used up.
 const USED_UP: f64 = 0.8;
@@ -148,6 +148,8 @@ impl Mode {
                 (kind, by_bytes < change(|it, kind| it.requests[kind]))
             })
         };
+        let in_background =
+            devices && all().filter(|it| background(it)).count() * 2 > all().count();
         Mode {
             frame,
             limited: limited(),
@@ -155,8 +157,9 @@ impl Mode {
             cpu: every(|it| it.cpu_ns.is_some()),
             devices,
             layers,
-            traced: devices && every(|it| it.traced.is_some()),
-            background: devices && all().filter(|it| background(it)).count() * 2 > all().count(),
+            // In the background, a request waits for others of its own reader, and not an op for it.
+            traced: devices && !in_background && every(|it| it.traced.is_some()),
+            background: in_background,
             servers: every(|it| it.servers_ns.is_some()),
             bytes: [by_bytes(0), by_bytes(1)],
         }

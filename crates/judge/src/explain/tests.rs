@@ -537,3 +537,139 @@ fn the_requests_of_a_file_server_are_told_per_op() {
         .done();
     assert_eq!(super::costs(&workload, &trial).unwrap().requests, None);
 }
+
+/// Trials of a family `f` of three workloads; `slow` tells which of them have a slower device on the side `b`.
+fn family(slow: [bool; 3]) -> iodyno_model::Explanation {
+    let slower = with_device(reads(), |device| device.ns[0] = 240_000.0).taking(260_000.0);
+    let waits = reads().taking(200_000.0);
+    let (mut trials, mut costs) = (Vec::new(), Vec::new());
+    for (name, slow) in ["one", "two", "three"].iter().zip(slow) {
+        let (mut own, own_costs) = sides(&reads(), if slow { &slower } else { &waits });
+        for trial in &mut own {
+            let dimensions = &mut trial.dimensions;
+            dimensions.insert(Observation::WORKLOAD.to_owned(), (*name).to_owned());
+            dimensions.insert(Observation::FAMILY.to_owned(), "f".to_owned());
+        }
+        trials.extend(own);
+        costs.extend(own_costs);
+    }
+    explain("test", &trials, &costs, &Question::default()).unwrap()
+}
+
+#[test]
+fn a_family_tells_the_first_reason_that_most_members_have() {
+    let found = family([true, false, true]);
+    let [family] = found.families.as_slice() else {
+        panic!("{found:#?}");
+    };
+    assert_eq!(
+        (family.row.as_slice(), family.members.len()),
+        (&["f".to_owned()][..], 3)
+    );
+    let common = family.common.as_ref().unwrap();
+    assert_eq!(common.words, "time of a read at the devices");
+    assert_eq!(common.rows, [["one"], ["three"]]);
+    let alone = found.comparisons[0].terms[0].factor.value;
+    assert!((common.factor - alone).abs() < 1e-9, "{common:?}");
+    let told: Vec<bool> = (found.comparisons.iter())
+        .map(|it| family.tells(it))
+        .collect();
+    assert_eq!(told, [true, false, true]);
+}
+
+#[test]
+fn members_that_share_no_reason_have_none_in_common() {
+    let found = family([true, false, false]);
+    assert_eq!(found.families[0].common, None);
+}
+
+#[test]
+fn ten_rounds_are_enough_for_all_parts_of_a_ratio() {
+    // With 26 quantities, the smallest possible p of ten rounds is 0.051 after Holm's correction: only parts count for it.
+    let slower = with_device(reads(), |device| device.ns[0] = 240_000.0).taking(260_000.0);
+    let (trials, costs) = sides(&reads(), &slower);
+    let kept = trials.into_iter().zip(costs);
+    let kept = kept.filter(|(trial, _)| trial.round.is_some_and(|round| round < 10));
+    let found = of(&kept.unzip());
+    assert_eq!(found.rounds_needed, None);
+    let first = &found.terms[0].contrast;
+    assert!(first.adjusted_p.is_some_and(|p| p <= 0.05), "{first:?}");
+    assert!(
+        matches!(first.change, Some(Change::Ratio(ratio)) if ratio.interval.is_some()),
+        "{first:?}"
+    );
+}
+
+#[test]
+fn a_series_that_changes_in_few_rounds_is_not_named() {
+    let (trials, mut costs) = sides(&reads(), &reads());
+    let rounds = ROUNDS as usize;
+    for (place, costs) in costs.iter_mut().flatten().enumerate() {
+        // Six of twelve rounds, all in one direction: p is 0.03.
+        let some = (rounds..rounds + 6).contains(&place);
+        costs.refaults = Some(if some { 4096.0 * place as f64 } else { 0.0 });
+    }
+    let found = of(&(trials, costs));
+    let names: Vec<&str> = found.series.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, [""; 0]);
+}
+
+#[test]
+fn simulated_disks_have_queue_and_service_times_and_moves() {
+    let (workload, mut trial) = crate::testing::four_clones();
+    let before = super::costs(&workload, &trial).unwrap();
+    assert_eq!((before.moves, before.simulated), (None, false));
+    let ops = before.ops;
+    let count = ops as u64;
+    let disk = |busy: u64| iodyno_model::SimulatedDisk {
+        span_ns: 10_000_000_000,
+        requests: [count, 0],
+        bytes: [4096 * count, 0],
+        pending_ns: [9_000_000_000, 0],
+        commands: count / 2,
+        moves: count / 4,
+        busy_ns: busy,
+        service_ns: busy,
+    };
+    trial.parts[0].host.devices.clear();
+    trial.parts[0].host.simulated = vec![disk(3_000_000_000), disk(6_000_000_000)];
+    let costs = super::costs(&workload, &trial).unwrap();
+    let lowest = costs.lowest.unwrap();
+    assert!((lowest.requests[0] - 2.0).abs() < 1e-9);
+    assert!((lowest.busiest - 6.0 / 4.5).abs() < 1e-9);
+    assert!((lowest.in_flight - 1.8).abs() < 1e-9);
+    let (queue, service) = costs.traced.unwrap()[0];
+    assert!((queue * ops - 9e9).abs() < 1.0 && (service * ops - 9e9).abs() < 1.0);
+    assert!((costs.moves.unwrap() - 0.5).abs() < 0.01);
+}
+
+#[test]
+fn requests_in_the_background_are_intervals_and_not_the_time_of_an_op() {
+    // Read-ahead: requests wait for 2 ms in long queues, and an op of 100 µs does not wait for that.
+    let ahead = |interval: f64| {
+        let costs = with_device(reads(), |device| device.ns[0] = 2_000_000.0);
+        let traced = [(1_900_000.0, 100_000.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0)];
+        Costs {
+            traced: Some(traced),
+            ..costs.taking(interval)
+        }
+    };
+    let found = explained(&ahead(100_000.0), &ahead(150_000.0));
+    assert_eq!(first(&found).0, "read_interval");
+    let words: Vec<&str> = found
+        .identities
+        .iter()
+        .map(|it| it.words.as_str())
+        .collect();
+    assert!(
+        !words
+            .iter()
+            .any(|words| words.starts_with("latency of an op")),
+        "{words:?}"
+    );
+    assert!(
+        words
+            .iter()
+            .any(|words| words.starts_with("time of a request"))
+    );
+}

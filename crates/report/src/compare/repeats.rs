@@ -66,6 +66,9 @@ pub fn repeats(
     if all().all(|repeated| repeated.median.interval.is_none()) {
         text += "fewer than 6 trials: the median has no interval at 95 %\n";
     }
+    if several {
+        text += "the rows are not compared with each other; two runs of them can be: `iodyno compare RUN OTHER`\n";
+    }
     if let Some(again) = again {
         text += &format!(
             "A/A {}, {} rounds: what differs by less than {} is noise here\n",

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use iodyno_model::{
-    Cause, Change, Contradiction, Contrast, Equation, Explained, Explanation, Term,
+    Cause, Change, CommonReason, Contradiction, Contrast, Equation, Explained, ExplainedFamily,
+    Explanation, Term,
 };
 
-use super::words::headline;
+use super::words::{headline, of_family};
 use crate::compare::{EstimatedView, metric_unit, verdict_tag};
 use crate::json::{list, object, print};
 
@@ -20,8 +21,32 @@ object!(Document<'a>(it in &'a Explanation) {
     schema: "iodyno.explanation/1",
     name: it.name,
     comparisons: list(&it.comparisons, ComparisonView),
+    // Families of workloads, whose members are among the comparisons.
+    families: list(&it.families, FamilyView),
     // Statements of imported write-ups that their own figures contradict.
     contradictions: list(&it.contradictions, ContradictionView),
+});
+
+object!(FamilyView<'a>(it in &'a ExplainedFamily) {
+    row: it.row,
+    baseline: it.columns.0,
+    candidate: it.columns.1,
+    metric: it.metric.name,
+    speed: it.ratio.as_ref().map(EstimatedView),
+    verdict: verdict_tag(&it.verdict),
+    headline: of_family(it),
+    // Rows of the members.
+    members: it.members,
+    common [opt]: &it.common.as_ref().map(CommonView),
+});
+
+object!(CommonView<'a>(it in &'a CommonReason) {
+    words: it.words,
+    // Rows of the members whose first reason it is.
+    rows: it.rows,
+    // Geometric mean over these members of the ratio of speed that it alone would give.
+    speed: it.factor,
+    candidate_causes: list(&it.causes, CauseView),
 });
 
 object!(ContradictionView<'a>(it in &'a Contradiction) {
@@ -46,7 +71,7 @@ object!(ComparisonView<'a>(it in &'a Explained) {
     // Share of the ratio's logarithm; null without a difference or an explanation.
     explained: it.explained,
     unexplained: it.explained.map(|explained| 1.0 - explained),
-    // Quantities that Holm's correction covers.
+    // Parts, which Holm's correction covers; other quantities are corrected by Benjamini and Hochberg's.
     tested: it.tested,
     rounds_needed [opt]: &it.rounds_needed,
     // The logarithms of `speed` add up to that of the ratio.

@@ -8,7 +8,7 @@ mod json;
 mod tests;
 mod words;
 
-use iodyno_model::{Contrast, Explained, Explanation, Term};
+use iodyno_model::{Contrast, Explained, ExplainedFamily, Explanation, Term};
 
 pub use json::json;
 pub use words::headline;
@@ -16,9 +16,7 @@ pub use words::headline;
 use crate::imported::contradiction;
 use crate::style::{Paint, Style, trimmed};
 use crate::table::{Cell, Column, Markup, Table};
-use words::{
-    alike, causes, change, correlation, factor, p, quantity, remarks, share, title, with_unit,
-};
+use words::{alike, causes, change, correlation, factor, p, quantity, share, title, with_unit};
 
 /// A part that changes the speed by less is left out of tables; JSON has all.
 const LEAST_FACTOR: f64 = 1.02;
@@ -29,25 +27,23 @@ const MOST_SERIES: usize = 12;
 /// An explanation for the terminal. Ends with a newline.
 pub fn text(explanation: &Explanation, style: Style) -> String {
     let mut text = style.paragraph(&explanation.name, 2, Paint::Strong);
-    for explained in &explanation.comparisons {
+    let Arranged { sections, remarks } = arranged(explanation, true);
+    for section in &sections {
         text += "\n";
-        text += &style.paragraph(&title(explained), 2, Paint::Cyan);
-        text += &style.paragraph(&headline(explained), 2, None);
-        for (head, table) in tables(explained) {
-            if !head.is_empty() {
-                text += &style.paragraph(&head, 2, Paint::Dim);
-            }
+        text += &style.paragraph(&section.title, 2, Paint::Cyan);
+        text += &style.paragraph(&section.sentence, 2, None);
+        for table in &section.tables {
             text += &table.draw(style.columns(), style);
         }
-        for remark in remarks(explained) {
+        for remark in &section.remarks {
             text += &style.paragraph(&format!("! {remark}"), 2, Paint::Yellow);
         }
     }
-    if !explanation.contradictions.is_empty() {
+    if !remarks.is_empty() {
         text += "\n";
     }
-    for found in &explanation.contradictions {
-        text += &style.paragraph(&format!("! {}", contradiction(found)), 2, Paint::Yellow);
+    for remark in &remarks {
+        text += &style.paragraph(&format!("! {remark}"), 2, Paint::Yellow);
     }
     if explanation.comparisons.is_empty() && explanation.contradictions.is_empty() {
         text += &style.paragraph("nothing to explain", 0, Paint::Yellow);
@@ -72,33 +68,146 @@ pub fn html(explanation: &Explanation) -> String {
 
 fn draw(explanation: &Explanation, markup: Markup) -> String {
     let mut blocks = Vec::new();
-    for explained in &explanation.comparisons {
-        let title = markup.strong(&markup.escape(&title(explained)));
-        blocks.push(markup.paragraph(&[title, markup.escape(&headline(explained))]));
-        for (head, table) in tables(explained) {
-            if !head.is_empty() {
-                blocks.push(markup.paragraph(&[markup.escape(&head)]));
-            }
-            blocks.push(table.markup(markup));
-        }
-        let remarks: Vec<String> = remarks(explained)
-            .iter()
-            .map(|text| markup.escape(text))
-            .collect();
-        if !remarks.is_empty() {
-            blocks.push(markup.list(&remarks));
-        }
+    // Tables of markup have no texts between rows.
+    let Arranged { sections, remarks } = arranged(explanation, false);
+    let list = |remarks: &[String]| -> Option<String> {
+        let remarks: Vec<String> = remarks.iter().map(|text| markup.escape(text)).collect();
+        (!remarks.is_empty()).then(|| markup.list(&remarks))
+    };
+    for section in &sections {
+        let title = markup.strong(&markup.escape(&section.title));
+        blocks.push(markup.paragraph(&[title, markup.escape(&section.sentence)]));
+        blocks.extend(section.tables.iter().map(|table| table.markup(markup)));
+        blocks.extend(list(&section.remarks));
     }
-    let contradictions = explanation.contradictions.iter().map(contradiction);
-    let contradictions: Vec<String> = contradictions.map(|text| markup.escape(&text)).collect();
-    if !contradictions.is_empty() {
-        blocks.push(markup.list(&contradictions));
-    }
+    blocks.extend(list(&remarks));
     blocks.join("\n")
 }
 
-/// The tables of a comparison, each with what stands above it.
-fn tables(explained: &Explained) -> Vec<(String, Table)> {
+/// A comparison, or a family of them.
+struct Section {
+    title: String,
+    sentence: String,
+    tables: Vec<Table>,
+    remarks: Vec<String>,
+}
+
+/// What is printed of an explanation.
+struct Arranged {
+    sections: Vec<Section>,
+    /// What concerns several comparisons, or none.
+    remarks: Vec<String>,
+}
+
+/// Tells once what several comparisons have in common: the reason of a family's members, why there is no explanation, and remarks.
+/// `between`: causes are texts between the rows of a table.
+fn arranged(explanation: &Explanation, between: bool) -> Arranged {
+    let families = explanation.families.iter();
+    let families: Vec<&ExplainedFamily> = families.filter(|it| it.common.is_some()).collect();
+    let all = explanation.comparisons.iter();
+    // The table of a family has all that is to be told of members without a difference.
+    let told = |it: &Explained, family: &ExplainedFamily| {
+        let equal = it.explained.is_none() && it.without.is_none();
+        let member = it.columns == family.columns && family.members.contains(&it.row);
+        family.tells(it) || equal && member
+    };
+    let alone = all.filter(|it| !families.iter().any(|family| told(it, family)));
+    let alone: Vec<&Explained> = alone.collect();
+    // Comparisons that nothing can explain, by the reason.
+    let mut without: Vec<(Vec<String>, usize)> = Vec::new();
+    for it in alone.iter().filter(|it| it.without.is_some()) {
+        let lines = unexplainable(it);
+        match without.iter_mut().find(|(known, _)| *known == lines) {
+            Some((_, count)) => *count += 1,
+            None => without.push((lines, 1)),
+        }
+    }
+    without.retain(|(_, count)| *count > 1);
+    let together = |it: &Explained| without.iter().any(|(lines, _)| *lines == unexplainable(it));
+    let alone: Vec<&Explained> = alone.into_iter().filter(|it| !together(it)).collect();
+    let own: Vec<Vec<String>> = alone.iter().map(|it| words::remarks(it)).collect();
+    let times = |remark: &String| own.iter().filter(|own| own.contains(remark)).count();
+    let mut remarks: Vec<String> = Vec::new();
+    for remark in own.iter().flatten() {
+        let (times, all) = (times(remark), own.len());
+        let text = match times == all {
+            true => format!("all {all} comparisons: {remark}"),
+            false => format!("{times} of {all} comparisons: {remark}"),
+        };
+        if times > 1 && !remarks.contains(&text) {
+            remarks.push(text);
+        }
+    }
+    let of_families = families.iter().map(|family| Section {
+        title: words::family_title(family),
+        sentence: words::of_family(family),
+        tables: vec![members(family, explanation)],
+        remarks: Vec::new(),
+    });
+    let of_comparisons = alone.iter().zip(&own).map(|(it, own)| Section {
+        title: title(it),
+        sentence: headline(it),
+        tables: tables(it, between),
+        remarks: own.iter().filter(|it| times(it) == 1).cloned().collect(),
+    });
+    let sections = of_families.chain(of_comparisons).collect();
+    let without = without
+        .into_iter()
+        .map(|(lines, count)| format!("{count} comparisons are {}", lines.join("; ")));
+    let contradictions = explanation.contradictions.iter().map(contradiction);
+    let remarks = without.chain(remarks).chain(contradictions).collect();
+    Arranged { sections, remarks }
+}
+
+/// Why there is no explanation, and what is known nevertheless.
+fn unexplainable(explained: &Explained) -> Vec<String> {
+    let lines = std::iter::once(headline(explained));
+    lines.chain(words::remarks(explained)).collect()
+}
+
+/// The members of a family, each with its first reason.
+fn members(family: &ExplainedFamily, explanation: &Explanation) -> Table {
+    let (baseline, candidate) = &family.columns;
+    let mut table = Table::new([
+        Column::left("").end(12),
+        Column::left("speed"),
+        Column::left("first reason").wrap(24),
+        Column::right("share").drop(1),
+        Column::right(baseline).end(8),
+        Column::right(candidate).end(8),
+    ]);
+    let own = explanation.comparisons.iter();
+    let own = own.filter(|it| it.columns == family.columns && family.members.contains(&it.row));
+    for member in own {
+        let told = member.explained.is_some() && !member.is_unexplained();
+        let term = member.reasons().next().filter(|_| told);
+        let (one, other) = term.map_or((String::new(), String::new()), |term| {
+            let value = |of: f64| with_unit(of, term.contrast.unit);
+            (
+                value(term.contrast.medians.0),
+                value(term.contrast.medians.1),
+            )
+        });
+        let reason = match (term, member.explained) {
+            (Some(term), _) => quantity(term),
+            (None, Some(_)) => "unexplained".to_owned(),
+            (None, None) if member.without.is_some() => "not explained".to_owned(),
+            (None, None) => "no difference to explain".to_owned(),
+        };
+        table.row([
+            words::member(family, member),
+            words::speed(member),
+            reason,
+            share(term.and_then(|term| term.share)),
+            one,
+            other,
+        ]);
+    }
+    table
+}
+
+/// The tables of a comparison.
+fn tables(explained: &Explained, between: bool) -> Vec<Table> {
     let mut tables = Vec::new();
     let (baseline, candidate) = &explained.columns;
     let columns = || {
@@ -139,19 +248,24 @@ fn tables(explained: &Explained) -> Vec<(String, Table)> {
                 Some(_) if term.explains() => Some(Paint::Strong),
                 _ => None,
             };
+            let large = term.share.is_none_or(|share| share >= Term::LEAST_SHARE);
+            let causes = causes(term).filter(|_| large);
+            let part = match &causes {
+                Some(causes) if !between => format!("{}; {causes}", quantity(term)),
+                _ => quantity(term),
+            };
             let mut cells = vec![
                 factor(term.factor.value).into(),
                 share(term.share).into(),
-                Cell::painted(quantity(term), paint),
+                Cell::painted(part, paint),
             ];
             cells.extend(figures(&term.contrast));
             table.row(cells);
-            let large = term.share.is_none_or(|share| share >= Term::LEAST_SHARE);
-            if let Some(causes) = causes(term).filter(|_| large) {
+            if let Some(causes) = causes.filter(|_| between) {
                 table.text(format!("       {causes}"), 9, Paint::Dim);
             }
         }
-        tables.push((String::new(), table));
+        tables.push(table);
     }
     if !explained.series.is_empty() {
         let mut table =
@@ -161,7 +275,7 @@ fn tables(explained: &Explained) -> Vec<(String, Table)> {
             cells.extend(figures(contrast));
             table.row(cells);
         }
-        tables.push((String::new(), table));
+        tables.push(table);
     }
     if !explained.identities.is_empty() {
         let mut table = Table::new([
@@ -187,7 +301,7 @@ fn tables(explained: &Explained) -> Vec<(String, Table)> {
                 .chain(side(1, it.residual.1));
             table.row(std::iter::once(it.words.clone()).chain(cells));
         }
-        tables.push((String::new(), table));
+        tables.push(table);
     }
     tables
 }
@@ -197,10 +311,18 @@ const MOST_REASONS: usize = 6;
 
 /// A line for each comparison whose difference has a reason, to stand below the verdicts; empty without any. Each ends with a newline.
 pub fn reasons(explanation: &Explanation, style: Style) -> String {
-    // What is unexplained, such as all of simulated devices, `iodyno explain` tells.
-    let known = |it: &&Explained| it.explained.is_some() && !it.is_unexplained();
+    // `iodyno explain` tells what is unexplained or undecided.
+    let known = |it: &&Explained| {
+        it.explained.is_some() && !it.is_unexplained() && words::decided(&it.verdict)
+    };
+    let families = explanation.families.iter();
+    let families: Vec<&ExplainedFamily> = families
+        .filter(|it| it.common.is_some() && words::decided(&it.verdict))
+        .collect();
     let with_reason = explanation.comparisons.iter().filter(known);
-    let lines: Vec<String> = with_reason.map(words::line).collect();
+    let with_reason = with_reason.filter(|it| !families.iter().any(|family| family.tells(it)));
+    let of_families = families.iter().map(|family| words::family_line(family));
+    let lines: Vec<String> = of_families.chain(with_reason.map(words::line)).collect();
     let mut text = String::new();
     for line in lines.iter().take(MOST_REASONS) {
         text += &style.paragraph(line, 2, None);

@@ -1,9 +1,9 @@
 use iodyno_model::{
-    Cause, Change, Contrast, Equation, Estimated, Explained, Explanation, Metric, Pairing,
-    SeriesUnit, Term, Verdict,
+    Cause, Change, CommonReason, Contrast, Equation, Estimated, Explained, ExplainedFamily,
+    Explanation, Metric, Pairing, SeriesUnit, Term, Verdict,
 };
 
-use super::{html, json, markdown, reasons, text};
+use super::{asciidoc, html, json, markdown, reasons, text};
 use crate::Style;
 use crate::style::width;
 
@@ -78,6 +78,7 @@ fn explanation() -> Explanation {
         contradictions: Vec::new(),
         name: "test, run 1".to_owned(),
         comparisons: vec![explained],
+        families: Vec::new(),
     }
 }
 
@@ -118,6 +119,16 @@ fn the_sentence_names_the_largest_part_its_share_and_candidates() {
         line.starts_with("why: randread: zfs <b> is 0.360×: time"),
         "{line}"
     );
+}
+
+#[test]
+fn candidate_causes_are_in_the_tables_of_all_forms() {
+    let causes = "time of a read at the devices; candidate causes: delay.read: none → 3.00 ms";
+    let of_all = explanation();
+    for markup in [markdown(&of_all), asciidoc(&of_all), html(&of_all)] {
+        assert!(markup.contains(causes), "{markup}");
+    }
+    assert!(html(&of_all).contains(">80.0&nbsp;µs</td>"));
 }
 
 #[test]
@@ -170,4 +181,131 @@ fn long_values_of_a_cause_begin_where_they_differ() {
     let expected = "virtiofs.command: … inline --delay 200us → … pool:16 --delay 200us";
     let text = text(&all, style(200));
     assert!(text.contains(expected), "{text}");
+}
+
+/// A family of three workloads, two of which have the same first reason.
+fn family() -> Explanation {
+    let mut all = explanation();
+    let first = all.comparisons.remove(0);
+    let member = |name: &str| Explained {
+        row: vec![name.to_owned()],
+        ..first.clone()
+    };
+    let mut other = member("three");
+    other.terms.swap(0, 1);
+    other.terms[0].share = Some(0.9);
+    let rows = |names: &[&str]| -> Vec<Vec<String>> {
+        names.iter().map(|name| vec![(*name).to_owned()]).collect()
+    };
+    all.families = vec![ExplainedFamily {
+        row: vec!["psync".to_owned()],
+        columns: first.columns.clone(),
+        metric: first.metric.clone(),
+        ratio: Some(estimated(0.4)),
+        verdict: Verdict::Slower,
+        members: rows(&["one", "two", "three"]),
+        common: Some(CommonReason {
+            words: "time of a read at the devices".to_owned(),
+            rows: rows(&["one", "two"]),
+            factor: 0.38,
+            causes: first.terms[0].causes[..1].to_vec(),
+        }),
+    }];
+    all.comparisons = vec![member("one"), member("two"), other];
+    all
+}
+
+#[test]
+fn a_family_has_one_section_and_members_with_another_reason_their_own() {
+    let text = text(&family(), style(200));
+    let sentence = "zfs <b> is 0.400× (geometric mean): time of a read at the devices is the first reason in 2 of 3 workloads, \
+                    where it alone gives 0.380× (geometric mean); candidate cause: delay.read: none → 3.00 ms";
+    assert!(text.contains(sentence), "{text}");
+    let titles: Vec<&str> = (text.lines())
+        .filter(|line| line.contains(" against "))
+        .map(|line| line.split(':').next().unwrap())
+        .collect();
+    assert_eq!(titles, ["psync", "three"]);
+    for member in ["one", "two", "three"] {
+        assert!(text.contains(&format!("\n{member} ")), "{text}");
+    }
+    let mut equal = family();
+    equal.comparisons[2].explained = None;
+    equal.families[0].verdict = Verdict::inconclusive(None);
+    let told = super::text(&equal, style(200));
+    assert_eq!(told.matches(" against ").count(), 1, "{told}");
+    assert!(
+        told.contains("undecided; so far zfs <b> is 0.400×"),
+        "{told}"
+    );
+    assert!(told.contains("no difference to explain"), "{told}");
+    let why = reasons(&family(), style(400));
+    assert_eq!(why.lines().count(), 2, "{why}");
+    assert!(why.starts_with(&format!("why: psync: {sentence}")), "{why}");
+    for markup in [markdown(&family()), html(&family())] {
+        assert!(
+            markup.contains("is the first reason in 2 of 3 workloads"),
+            "{markup}"
+        );
+    }
+    let document: serde_json::Value = serde_json::from_str(&json(&family())).unwrap();
+    assert_eq!(document["comparisons"].as_array().unwrap().len(), 3);
+    assert_eq!(document["families"][0]["common"]["rows"][1][0], "two");
+}
+
+#[test]
+fn what_several_comparisons_have_in_common_is_told_once() {
+    let mut all = explanation();
+    for (name, lacking) in [("write", "also this"), ("third", "")] {
+        let mut other = all.comparisons[0].clone();
+        other.row = vec![name.to_owned()];
+        if !lacking.is_empty() {
+            other.other_facts = vec![Cause::Fact {
+                name: "fullness".to_owned(),
+                values: ("1 %".to_owned(), "2 %".to_owned()),
+                axis: false,
+            }];
+        }
+        all.comparisons.push(other);
+    }
+    let text = text(&all, style(200));
+    let once = "! all 3 comparisons: not known: time in queue and device apart: `--trace block`";
+    assert!(text.ends_with(&format!("{once}\n")), "{text}");
+    assert_eq!(text.matches("not known").count(), 1);
+    assert_eq!(text.matches("fullness").count(), 1);
+}
+
+#[test]
+fn imported_comparisons_have_one_line_with_the_reason() {
+    let mut all = explanation();
+    all.comparisons[0].without = Some("the trials of a and b were imported".to_owned());
+    all.comparisons[0].lacking.clear();
+    let mut other = all.comparisons[0].clone();
+    other.row = vec!["write".to_owned()];
+    all.comparisons.push(other);
+    assert_eq!(
+        text(&all, style(200)),
+        "test, run 1\n\n! 2 comparisons are not explained: the trials of a and b were imported\n"
+    );
+}
+
+#[test]
+fn an_undecided_comparison_is_not_told_as_a_result() {
+    let mut all = explanation();
+    let it = &mut all.comparisons[0];
+    it.verdict = Verdict::inconclusive(None);
+    let line = text(&all, style(300));
+    let expected = "undecided; in these 12 rounds, zfs <b> is 0.360×: time of a read";
+    assert!(line.contains(expected), "{line}");
+    assert_eq!(reasons(&all, style(200)), "");
+}
+
+#[test]
+fn a_small_figure_is_not_cut() {
+    let mut all = explanation();
+    let it = &mut all.comparisons[0].series[0];
+    it.unit = SeriesUnit::Number;
+    it.medians = (0.000_040_2, 2.0);
+    let text = text(&all, style(80));
+    assert!(text.contains("4.0e-5"), "{text}");
 }

@@ -1,6 +1,9 @@
 //! The sentences of an explanation.
 
-use iodyno_model::{Cause, Change, Contrast, Explained, Pairing, SeriesUnit, Term};
+use iodyno_model::{
+    Cause, Change, Contrast, Estimated, Explained, ExplainedFamily, Pairing, SeriesUnit, Term,
+    Verdict,
+};
 use iodyno_units::significant;
 
 use crate::compare::verdict_short;
@@ -25,17 +28,94 @@ pub(super) fn title(explained: &Explained) -> String {
         false => format!("{}: ", row.join(" ")),
     };
     let (baseline, candidate) = &explained.columns;
-    let ratio = explained.ratio.map_or("no ratio".to_owned(), |ratio| {
+    format!(
+        "{row}{candidate} against {baseline} by {}: {}",
+        explained.metric.name,
+        speed(explained)
+    )
+}
+
+/// `0.36× [0.34, 0.38], SLOWER`.
+pub(super) fn speed(explained: &Explained) -> String {
+    outcome(explained.ratio, &explained.verdict)
+}
+
+fn outcome(ratio: Option<Estimated>, verdict: &Verdict) -> String {
+    let ratio = ratio.map_or("no ratio".to_owned(), |ratio| {
         let interval = ratio.interval.map_or(String::new(), |(low, high)| {
             format!(" [{}, {}]", significant(low), significant(high))
         });
         format!("{}×{interval}", significant(ratio.value))
     });
     // The reasons of a verdict are in the comparison.
-    let verdict = verdict_short(&explained.verdict);
+    format!("{ratio}, {}", verdict_short(verdict))
+}
+
+/// `psync: zfs against ext4 by iops over 5 workloads: 0.36× [0.34, 0.38], SLOWER`.
+pub(super) fn family_title(family: &ExplainedFamily) -> String {
+    let row: Vec<&str> = family.row.iter().map(String::as_str).collect();
+    let (baseline, candidate) = &family.columns;
     format!(
-        "{row}{candidate} against {baseline} by {}: {ratio}, {verdict}",
-        explained.metric.name
+        "{}: {candidate} against {baseline} by {} over {}: {}",
+        row.join(" ").trim(),
+        family.metric.name,
+        iodyno_units::counted(family.members.len() as u64, "workload"),
+        outcome(family.ratio, &family.verdict)
+    )
+}
+
+/// Why a family differs, in a sentence.
+pub(super) fn of_family(family: &ExplainedFamily) -> String {
+    let Some(common) = &family.common else {
+        return "not explained: its workloads have no reason in common".to_owned();
+    };
+    let candidate = &family.columns.1;
+    let undecided = match decided(&family.verdict) {
+        true => "",
+        false => "undecided; so far ",
+    };
+    let ratio = family.ratio.map_or(String::new(), |ratio| {
+        format!(
+            "{undecided}{candidate} is {}× (geometric mean): ",
+            significant(ratio.value)
+        )
+    });
+    let causes = listed(&common.causes).map_or(String::new(), |causes| {
+        format!("; candidate cause: {causes}")
+    });
+    format!(
+        "{ratio}{} is the first reason in {} of {} workloads, where it alone gives {} (geometric mean){causes}",
+        common.words,
+        common.rows.len(),
+        family.members.len(),
+        factor(common.factor)
+    )
+}
+
+/// `why: psync: …`.
+pub(super) fn family_line(family: &ExplainedFamily) -> String {
+    let row: Vec<&str> = family.row.iter().map(String::as_str).collect();
+    format!("why: {}: {}", row.join(" ").trim(), of_family(family))
+}
+
+/// The name of a member of a family: the values of its row that are not those of the family.
+pub(super) fn member(family: &ExplainedFamily, member: &Explained) -> String {
+    let both = member.row.iter().zip(&family.row);
+    let own: Vec<&str> = both
+        .filter(|(own, of_family)| own != of_family)
+        .map(|(own, _)| own.as_str())
+        .collect();
+    own.join(" ")
+}
+
+/// Whether a verdict states a difference, or why it is not attributed.
+pub(super) fn decided(verdict: &Verdict) -> bool {
+    matches!(
+        verdict,
+        Verdict::Faster
+            | Verdict::Slower
+            | Verdict::DifferentButSmall
+            | Verdict::NotComparable { .. }
     )
 }
 
@@ -61,10 +141,17 @@ pub fn headline(explained: &Explained) -> String {
             ),
         };
     };
-    let speed = format!("{candidate} is {}×", significant(ratio));
+    let speed = match decided(&explained.verdict) {
+        true => format!("{candidate} is {}×", significant(ratio)),
+        false => format!(
+            "undecided; in these {}, {candidate} is {}×",
+            rounds(explained),
+            significant(ratio)
+        ),
+    };
     let weak = match explained.rounds_needed {
         Some(needed) => format!(
-            " (with {} the direction alone counts: {needed} would show it)",
+            " (a hint: {} cannot show it, {needed} can)",
             rounds(explained)
         ),
         None => String::new(),
@@ -130,7 +217,11 @@ fn rounds(explained: &Explained) -> String {
 
 /// The candidates for the cause of a term, short ones.
 fn named(term: &Term) -> Option<String> {
-    let all: Vec<String> = term.causes.iter().map(cause).collect();
+    listed(&term.causes)
+}
+
+fn listed(causes: &[Cause]) -> Option<String> {
+    let all: Vec<String> = causes.iter().map(cause).collect();
     match all.as_slice() {
         [] => None,
         few if few.len() <= MOST_CAUSES => Some(few.join("; ")),
@@ -194,10 +285,10 @@ pub(super) fn remarks(explained: &Explained) -> Vec<String> {
     let mut remarks = Vec::new();
     if let (Some(needed), true) = (explained.rounds_needed, explained.without.is_none()) {
         remarks.push(format!(
-            "{} cannot show a difference over {} tested quantities at once, {needed} can; a quantity counts as different here if it is in \
+            "{} cannot show a change in any of {}, {needed} can; here a part counts as different if it changed in the same direction in \
              every round",
             rounds(explained),
-            explained.tested
+            iodyno_units::counted(explained.tested.into(), "part")
         ));
     }
     let facts: Vec<String> = explained.other_facts.iter().map(cause).collect();
@@ -225,6 +316,8 @@ pub(super) fn quantity(term: &Term) -> String {
 pub(super) fn with_unit(value: f64, unit: SeriesUnit) -> String {
     let scale = Scale::of(unit, value);
     let text = match (unit, value != 0.0 && value.abs() < 0.1) {
+        // No column is so narrow that it cuts it.
+        (SeriesUnit::Number, true) if value.abs() < 0.001 => format!("{value:.1e}"),
         (SeriesUnit::Number, true) => significant(value).to_string(),
         _ => scale.draw(Some(value)),
     };

@@ -59,6 +59,9 @@ impl Markup {
     }
 }
 
+/// The longest text of a column of numbers that is not wrapped, characters.
+const NUMBER: usize = 12;
+
 impl Table {
     /// Headings and rows in a markup language; units and texts between rows are left out. Ends with a newline.
     pub(crate) fn markup(&self, markup: Markup) -> String {
@@ -109,8 +112,17 @@ impl Table {
                 let classes: Vec<&str> = classes.collect();
                 let row = |cells: Vec<String>, name: &str| {
                     let cells = cells.iter().zip(&classes);
-                    let cells =
-                        cells.map(|(cell, class)| format!("<{name}{class}>{cell}</{name}>"));
+                    let cells = cells.map(|(cell, class)| {
+                        // A number is not separated from its unit.
+                        let cell = match name == "td"
+                            && !class.is_empty()
+                            && cell.chars().count() <= NUMBER
+                        {
+                            true => cell.replace(' ', "&nbsp;"),
+                            false => cell.clone(),
+                        };
+                        format!("<{name}{class}>{cell}</{name}>")
+                    });
                     format!("<tr>{}</tr>\n", cells.collect::<String>())
                 };
                 let head = row(heads, "th");

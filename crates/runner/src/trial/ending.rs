@@ -16,7 +16,6 @@ use crate::operations::Site;
 use crate::protocol::{Event, Message, TrialEnd};
 use crate::seeds;
 use crate::shared_files;
-use crate::simulated;
 use crate::stalls::stalls;
 use crate::stuck::StuckGuard;
 use crate::telemetry::BackgroundSampler;
@@ -237,6 +236,10 @@ impl Trial<'_> {
             }
         }
         let host = self.host.as_mut().map(HostWatch::used);
+        let host = HostUse {
+            simulated: self.disks.used(now),
+            ..host.unwrap_or_default()
+        };
         let sampling = self.sampled();
         let mut ended: Vec<Ended> = self
             .workers
@@ -282,10 +285,7 @@ impl Trial<'_> {
             environment: std::mem::take(&mut self.prepared.environment),
             clones: ended.into_iter().map(|ended| ended.result).collect(),
             steps,
-            host: HostUse {
-                legs: simulated::use_of(&self.prepared.simulated),
-                ..host.unwrap_or_default()
-            },
+            host,
             files: std::mem::take(&mut self.prepared.states),
             notes: std::mem::take(&mut self.prepared.notes),
             settled: None,

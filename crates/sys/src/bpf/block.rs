@@ -103,7 +103,7 @@ pub enum TraceError {
     Types(#[from] BtfError),
     /// Without CAP_BPF.
     #[error(
-        "tracing block devices needs the capability CAP_BPF and CAP_PERFMON: {0} (run as root, or: sudo setcap cap_bpf,cap_perfmon+ep on the program)"
+        "tracing block devices needs the capabilities CAP_BPF and CAP_PERFMON: {0} (run as root, or: sudo setcap cap_bpf,cap_perfmon+ep on the program)"
     )]
     NotPermitted(io::Error),
     /// The kernel refused a program.

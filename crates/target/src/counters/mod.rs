@@ -84,7 +84,6 @@ impl Snapshot {
                 .system_ns
                 .saturating_sub(earlier.process.system_ns),
             harness_memory: self.process.memory,
-            legs: None,
             devices: self.devices_since(earlier),
             arc_hits: self.arc.map(|(hits, misses)| {
                 let before = earlier.arc.unwrap_or_default();
@@ -98,6 +97,7 @@ impl Snapshot {
             servers: Vec::new(),
             device_times: None,
             control_group: self.groups.since(&earlier.groups),
+            simulated: Vec::new(),
         }
     }
 
