@@ -139,10 +139,12 @@ fn unlike(plan: &Plan, args: &ExperimentArgs) -> bool {
         || args.baseline.is_some()
         || args.fail_on.is_some()
         || args.stop_width.is_some();
-    let kinds = || plan.workloads.iter().map(kinds_of_work);
+    // The trials of a search are not compared.
+    let compared = || plan.workloads.iter().filter(|it| it.search.is_none());
+    let kinds = || compared().map(kinds_of_work);
     plan.configurations.len() == 1
         && !asked
-        && (plan.workloads.iter().any(|it| it.family.is_some())
+        && (compared().any(|it| it.family.is_some())
             || kinds().zip(kinds().skip(1)).any(|(a, b)| a != b)
             || metrics().zip(metrics().skip(1)).any(|(a, b)| a != b))
 }

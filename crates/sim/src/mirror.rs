@@ -35,8 +35,8 @@ impl Counters {
     /// To be called before each event.
     fn advance(&mut self, now: u64, rotational: bool) {
         let span = now.saturating_sub(self.at);
-        for kind in 0..2 {
-            self.disk.pending_ns[kind] += span * self.pending[kind];
+        for (sum, pending) in self.disk.pending_ns.iter_mut().zip(self.pending) {
+            *sum += span * pending;
         }
         let one = u64::from(self.issued > 0);
         self.disk.busy_ns += span * one;

@@ -261,15 +261,15 @@ impl Simulated {
         let mut moves = 0.0;
         for disk in &disks {
             let requests: u64 = disk.requests.iter().sum();
-            for kind in 0..2 {
+            for (kind, times) in times.iter_mut().enumerate().take(2) {
                 devices.requests[kind] += disk.requests[kind] as f64 / ops;
                 devices.bytes[kind] += disk.bytes[kind] as f64 / ops;
                 devices.ns[kind] += disk.pending_ns[kind] as f64 / ops;
                 // Reads and writes are merged and served together.
                 let share = disk.requests[kind] as f64 / requests.max(1) as f64;
                 let service = (disk.service_ns as f64 * share).min(disk.pending_ns[kind] as f64);
-                times[kind].0 += (disk.pending_ns[kind] as f64 - service) / ops;
-                times[kind].1 += service / ops;
+                times.0 += (disk.pending_ns[kind] as f64 - service) / ops;
+                times.1 += service / ops;
             }
             devices.merges[0] += requests.saturating_sub(disk.commands) as f64 / ops;
             let pending: u64 = disk.pending_ns.iter().sum();

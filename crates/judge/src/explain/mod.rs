@@ -519,7 +519,7 @@ fn lacking(baseline: &[&Costs], candidate: &[&Costs], mode: Mode, pairing: Pairi
          (`--sample-every 100ms`)",
     );
     add(
-        mode.devices && !mode.traced,
+        mode.devices && all().any(|it| it.traced.is_none()),
         "time in queue and device apart: `--trace block`",
     );
     add(
