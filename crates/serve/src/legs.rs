@@ -179,7 +179,7 @@ impl From<Vec<Diagnostic>> for Refused {
 }
 
 /// Whether two paths lead to the same file or device.
-pub(crate) fn same(one: &Path, other: &Path) -> bool {
+pub fn same(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| {
         let metadata = path.metadata().ok()?;
         Some(match metadata.rdev() {
@@ -222,8 +222,12 @@ fn open_one(path: &Path, purpose: Purpose<'_>, guard: &Guard) -> Result<Leg, Ref
             (AdmitError::Failed { source, .. }, _)
                 if source.kind() == io::ErrorKind::NotFound =>
             {
-                Diagnostic::error(format!("cannot open `{shown}`: there is no such file"))
-                    .hint("check the name; a file that shall become a leg is made with `truncate -s SIZE`")
+                let fault =
+                    Diagnostic::error(format!("cannot open `{shown}`: there is no such file"));
+                fault.hint(match purpose {
+                    Purpose::Create(_) => "check the name; a file that shall become a leg is made with `truncate -s SIZE`",
+                    Purpose::Use | Purpose::Look => "check the name; if the leg is lost, leave it out, or name it by its UUID to remove or replace it: `iodyno mirror status` of the other legs shows it",
+                })
             }
             (_, Purpose::Use) if error.needs_destroy() => Diagnostic::error(format!(
                 "`{shown}` is not a leg of a mirror, or was overwritten: {}",

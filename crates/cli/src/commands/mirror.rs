@@ -483,7 +483,7 @@ fn no_ring(error: std::io::Error) -> Failure {
 
 /// The index in the table of the leg at this path; it has to be in sync.
 fn right_leg(from: &Path, legs: &[Leg], assembly: &Assembly) -> Result<usize, Failure> {
-    let given = legs.iter().position(|leg| leg.path == from);
+    let given = legs.iter().position(|leg| legs::same(&leg.path, from));
     let leg = given.and_then(|given| {
         assembly
             .parts

@@ -355,6 +355,9 @@ fn legs_are_added_replaced_and_removed() {
     resync(&["b", "c"], "c");
     // A leg is lost and named by its UUID.
     std::fs::remove_file(&paths[1]).unwrap();
+    mirror(&home, &["replace", "--leg", "c", "b", "d"])
+        .exits(2)
+        .tells("name it by its UUID");
     let status = mirror(&home, &["status", "--json", "c"]).exits(1).json();
     let lost = status["legs"]
         .as_array()
@@ -603,7 +606,7 @@ fn ranges_that_differ_are_found_and_overwritten_by_a_scrub() {
         .prints("1 range")
         .tells("byte 2097152");
     mirror(&home, &["scrub", "a", "b"]).exits(1);
-    mirror(&home, &["scrub", "a", "b", "--from", "b"])
+    mirror(&home, &["scrub", "a", "b", "--from", "./b"])
         .exits(1)
         .prints("overwritten");
     mirror(&home, &["scrub", "a", "b"]).exits(0);
