@@ -1,6 +1,6 @@
 //! Compares read policies on simulated mirrors, and the simulation with a published measurement.
 //!
-//! `cargo bench -p iodyno-sim --bench mirror-policies [-- [published|cells|held-out|queues] [PART-OF-A-CELL'S-NAME]]`. All figures
+//! `cargo bench -p iodyno-sim --bench mirror-policies [-- [published|cells|held-out|queues|streams] [PART-OF-A-CELL'S-NAME]]`. All figures
 //! are simulated; they depend on nothing but this program. `cells` uses the disks and seeds with which the constants of `adaptive`
 //! were chosen, `held-out` other ones. The first version of `adaptive` was frozen and tried on other held-out disks; it then turned out
 //! that it keeps two streams on one leg while another one is idle. The rule was changed, the constants were not, and the held-out disks and
@@ -10,17 +10,25 @@
 //! The published measurement is that of the commit "Improve N-way mirror performance" of ZFS on Linux (556011dbec, 2013): 16 threads
 //! read 16 files on two striped mirrors. The parameters of the disk were fitted to its row without mirrors and to its column of random
 //! reads of 4 KiB, and frozen; the other cells are predictions.
+//!
+//! `streams` are sequential readers whose next read comes some time after the end of an earlier one, as on a host whose CPUs are busy.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "a program of its own"
 )]
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use iodyno_mirror::{PolicyKind, QueueSettings, Totals};
 use iodyno_sim::{
     Access, Disk, DiskSettings, FlashSettings, HddSettings, Layout, Readers, ReadersSettings,
     SimMirror, Slowing,
 };
+use iodyno_sys::{Device, Op, OpKind};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 const MIRRORS: u64 = 2;
 
@@ -386,6 +394,106 @@ fn compare(cells: &[Cell], seeds: &[u64], filter: &str) {
     );
 }
 
+/// Sequential readers of a mirror, each in a part of its own.
+#[derive(Clone, Copy)]
+struct Streams {
+    count: u64,
+    /// Reads of each in flight.
+    depth: u64,
+    /// Mean time from the end of a read to the next one of its stream, ns; the time is uniform from 0 to twice the mean.
+    gap_ns: u64,
+}
+
+impl Streams {
+    const READ: u32 = 64 << 10;
+    const PART: u64 = 256 << 20;
+    const SECONDS: (f64, f64) = (2.0, 10.0);
+
+    /// MB/s on a mirror, and what its legs did.
+    fn run(self, policy: PolicyKind, legs: u64, seed: u64) -> (f64, Totals) {
+        let settings = DiskSettings::Hdd(HddSettings::default());
+        let disks = (0..legs).map(|leg| Disk::new(&settings, &[], seed * 100 + leg));
+        let policies = policy.build_queues(1, legs as usize, seed);
+        let queue = QueueSettings::default();
+        let mut mirror = SimMirror::with_queues(policies, disks.collect(), queue, 4096);
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        // When the read of each slot comes; slots of a stream follow each other.
+        let slots = 0..(self.count * self.depth) as u32;
+        let mut arrivals: BinaryHeap<_> = slots.map(|slot| Reverse((0, slot))).collect();
+        let mut next = vec![0; self.count as usize];
+        let [begin, end] = [Self::SECONDS.0, Self::SECONDS.0 + Self::SECONDS.1].map(|s| s * 1e9);
+        let mut bytes = 0;
+        loop {
+            let arrival = arrivals.peek().map(|Reverse((at, _))| *at);
+            let now = arrival.into_iter().chain(mirror.next_end()).min();
+            let now = now.filter(|now| (*now as f64) < end);
+            let Some(now) = now else { break };
+            while let Some(Reverse((at, slot))) = arrivals.peek().copied()
+                && at <= now
+            {
+                arrivals.pop();
+                let stream = u64::from(slot) / self.depth;
+                let at = &mut next[stream as usize];
+                let op = Op {
+                    kind: OpKind::Read,
+                    file: 0,
+                    offset: stream * Self::PART + *at,
+                    length: Self::READ,
+                    skip: 0,
+                    priority: 0,
+                };
+                *at = (*at + u64::from(Self::READ)) % Self::PART;
+                mirror.submit(now, slot, &op);
+            }
+            while let Some(ended) = mirror.take_ended(now) {
+                if ended.at as f64 >= begin {
+                    bytes += u64::from(Self::READ);
+                }
+                let gap = random.random_range(0..=2 * self.gap_ns);
+                arrivals.push(Reverse((ended.at.max(now) + gap, ended.slot)));
+            }
+        }
+        (bytes as f64 / 1e6 / Self::SECONDS.1, mirror.totals())
+    }
+
+    /// The mean of three seeds.
+    fn mean(self, policy: PolicyKind, legs: u64) -> (f64, Totals) {
+        let runs = [1, 2, 3].map(|seed| self.run(policy, legs, seed));
+        let mean = runs.iter().map(|run| run.0).sum::<f64>() / 3.0;
+        (mean, runs.into_iter().map(|run| run.1).sum())
+    }
+}
+
+/// MB/s of four streams on a 2-way mirror, and the share of reads that continue one on the same leg, by the gap between reads.
+fn streams() {
+    println!(
+        "\n# Four sequential streams of 64 KiB, 2-way mirror: MB/s (reads that continue, %)\n"
+    );
+    let policies = PolicyKind::ALL;
+    let names = policies.map(|policy| policy.name());
+    println!(
+        "| in flight, gap | two on each disk | {} |",
+        names.join(" | ")
+    );
+    println!("|{}", "---|".repeat(policies.len() + 2));
+    for depth in [4, 1] {
+        for gap_us in [0, 100, 200, 500, 1000, 2000] {
+            let of = |count| Streams {
+                count,
+                depth,
+                gap_ns: gap_us * 1000,
+            };
+            let shown = |(rate, totals): (f64, Totals)| {
+                format!("{rate:.1} ({:.0})", 100.0 * totals.continued())
+            };
+            let (alone, totals) = of(2).mean(PolicyKind::Modulo, 1);
+            let apart = shown((2.0 * alone, totals));
+            let rates = policies.map(|policy| shown(of(4).mean(policy, 2)));
+            println!("| {depth}, {gap_us} µs | {apart} | {} |", rates.join(" | "));
+        }
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args()
         .skip(1)
@@ -393,9 +501,9 @@ fn main() {
         .collect();
     let part = arguments.first().map_or("all", String::as_str);
     let filter = arguments.get(1).map_or("", String::as_str);
-    if !["all", "published", "cells", "held-out", "queues"].contains(&part) {
+    if !["all", "published", "cells", "held-out", "queues", "streams"].contains(&part) {
         eprintln!(
-            "unknown part `{part}`: the parts are published, cells, held-out, queues; without one, all"
+            "unknown part `{part}`: the parts are published, cells, held-out, queues, streams; without one, all"
         );
         std::process::exit(2);
     }
@@ -412,6 +520,9 @@ fn main() {
     if matches!(part, "all" | "queues") {
         let all = cells("hdd", &DiskSettings::Hdd(hdd.clone()), HDD_S);
         queues(&all, &[1, 2, 3], filter);
+    }
+    if matches!(part, "all" | "streams") {
+        streams();
     }
     if matches!(part, "all" | "held-out") {
         let slow = HddSettings {
