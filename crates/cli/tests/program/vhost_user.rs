@@ -143,7 +143,7 @@ fn a_disk_is_written_only_if_it_is_named_and_holds_what_was_written() {
         "--bsrange=4k-1m",
         "--blockalign=4k",
         "--iodepth=8",
-        "--fsync=16",
+        "--fsync=4",
         "--verify=crc32c",
         "--numjobs=4",
         "--size=4m",
