@@ -414,11 +414,20 @@ impl World {
             let copied = self.copies.get(&disk).and_then(generation);
             // The last update may have reached the leg without its knowledge.
             let older = matches!((own, copied), (Some(own), Some(copied)) if copied + 1 < own);
-            if behind && older && self.chance(30) {
-                self.disks[disk] = self.copies[&disk].clone();
-                self.counts.restored += 1;
-                restored = true;
+            if !behind || !older || !self.chance(30) {
+                continue;
             }
+            let copy = self.copies[&disk].clone();
+            let before = std::mem::replace(&mut self.disks[disk], copy);
+            let assembled = assembly::assemble(&self.superblocks(whole), None);
+            let old = |fault: &Fault| matches!(fault, Fault::Old { .. });
+            if assembled.is_err_and(|faults| faults.iter().any(old)) {
+                // It is refused: only this leg knew that it, or one restored before, is behind. It is left as it was.
+                self.disks[disk] = before;
+                continue;
+            }
+            self.counts.restored += 1;
+            restored = true;
         }
         restored
     }
