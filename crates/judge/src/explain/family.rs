@@ -1,4 +1,4 @@
-//! What most members of a family of workloads have in common.
+//! What most members of a family of workloads have in common, if it acts in the direction of the family's ratio.
 
 use iodyno_model::{
     Cause, CommonReason, Comparison, Explained, ExplainedFamily, Observation, Term,
@@ -35,7 +35,10 @@ pub(super) fn families(comparison: &Comparison, explained: &[Explained]) -> Vec<
                 ratio: cell.ratio,
                 verdict: cell.verdict.clone(),
                 members: members.iter().map(|member| member.row.clone()).collect(),
-                common: common(&members),
+                common: common(&members).filter(|common| {
+                    let ratio = cell.ratio;
+                    ratio.is_none_or(|ratio| (ratio.value > 1.0) == (common.factor > 1.0))
+                }),
             });
         }
     }

@@ -169,7 +169,7 @@ fn unexplainable(explained: &Explained) -> Vec<String> {
 fn members(family: &ExplainedFamily, explanation: &Explanation) -> Table {
     let (baseline, candidate) = &family.columns;
     let mut table = Table::new([
-        Column::left("").end(12),
+        Column::left("").end(20),
         Column::left("speed"),
         Column::left("first reason").wrap(24),
         Column::right("share").drop(1),

@@ -295,7 +295,7 @@ fn an_undecided_comparison_is_not_told_as_a_result() {
     let it = &mut all.comparisons[0];
     it.verdict = Verdict::inconclusive(None);
     let line = text(&all, style(300));
-    let expected = "undecided; in these 12 rounds, zfs <b> is 0.360×: time of a read";
+    let expected = "undecided; after 12 rounds, zfs <b> is 0.360×: time of a read";
     assert!(line.contains(expected), "{line}");
     assert_eq!(reasons(&all, style(200)), "");
 }

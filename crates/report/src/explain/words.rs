@@ -144,7 +144,7 @@ pub fn headline(explained: &Explained) -> String {
     let speed = match decided(&explained.verdict) {
         true => format!("{candidate} is {}×", significant(ratio)),
         false => format!(
-            "undecided; in these {}, {candidate} is {}×",
+            "undecided; after {}, {candidate} is {}×",
             rounds(explained),
             significant(ratio)
         ),
