@@ -1567,7 +1567,8 @@ impl Mirror {
 
     /// Clears the bits of regions that were last written before this tick. Returns whether some only lack a flush.
     fn clean(&mut self, before: u64) -> bool {
-        if !self.all_in_sync() {
+        // A leg that was removed is in the table until that is recorded, and the bits tell what it lacks.
+        if !self.all_in_sync() || self.recorded < self.version {
             return false;
         }
         let mut unflushed = false;
