@@ -5,7 +5,7 @@
 //!
 //! - *Log.* A write is issued to the legs only when the bits of its regions are durable on all legs that it goes to. A bit is
 //!   cleared only when no write is in flight in its region, all legs were flushed after the last one, the region needs no
-//!   copying, and all legs of the table are in sync.
+//!   copying, all legs of the table are in sync, and every change of the legs is recorded.
 //! - *Fixed leg.* A region in which legs may differ (`needs_copy`) is read from the first leg in sync only, until it was
 //!   copied from this leg to all others. After an unclean start these are all marked regions.
 //! - *Drop.* A leg that fails a write or a flush that another leg in sync completed is dropped: it is behind. The drop is
