@@ -420,9 +420,9 @@ impl World {
             let copy = self.copies[&disk].clone();
             let before = std::mem::replace(&mut self.disks[disk], copy);
             let assembled = assembly::assemble(&self.superblocks(whole), None);
-            let old = |fault: &Fault| matches!(fault, Fault::Old { .. });
-            if assembled.is_err_and(|faults| faults.iter().any(old)) {
-                // It is refused: only this leg knew that it, or one restored before, is behind. It is left as it was.
+            if assembled.is_err() {
+                // It is refused: only this leg knew that it, or one restored before, is behind, or that another was removed. It is left as it
+                // was.
                 self.disks[disk] = before;
                 continue;
             }
