@@ -417,6 +417,11 @@ fn built(
             });
             continue;
         }
+        if matches!(layers.last(), Some(Layer::Mirror(mirror)) if mirror.queues.is_some()) {
+            let (message, hint) = MirrorLayer::NOT_ON_TOP;
+            report.error(at.clone(), message, hint);
+            return None;
+        }
         let fits = match needs {
             Needs::Nothing | Needs::Path => given.is_none(),
             Needs::Folder => given == Some(Gives::Folder),
@@ -475,11 +480,6 @@ fn built(
     {
         let message = "`virtiofs` is not the top layer of the target";
         let hint = "put it first: jobs use its socket; `fuse` gives a folder for other layers, and `vm.share` shares one with guests";
-        report.error(at.clone(), message, hint);
-    }
-    let of_jobs = |layer: &Layer| matches!(layer, Layer::Mirror(it) if it.queues.is_some());
-    if layers.iter().skip(1).any(of_jobs) {
-        let (message, hint) = MirrorLayer::NOT_ON_TOP;
         report.error(at.clone(), message, hint);
     }
     zones_below(&layers, at, report);
