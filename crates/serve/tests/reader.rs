@@ -220,7 +220,7 @@ fn queues_see_what_was_acknowledged_before_they_read() {
                 });
             }
         });
-        assert!(served.notices.lock().unwrap().is_empty());
+        assert_eq!(*served.notices.lock().unwrap(), [Notice::Recorded]);
     });
 }
 
