@@ -13,8 +13,8 @@ use std::thread;
 
 use iodyno_model::{
     BoundPlan, CommandRun, Configuration, Diagnostic, EngineKind, ExportUri, FilePolicy, Files,
-    Fresh, Layer, MadeTarget, Pinning, Plan, Provision, RunId, Severity, Target, Trial, TrialKey,
-    Work, Workload, server_program,
+    Fresh, Layer, MadeTarget, MirrorLayer, Pinning, Plan, Provision, RunId, Severity, Target,
+    Trial, TrialKey, Work, Workload, server_program,
 };
 use iodyno_runner::{
     Guest, Node, ProvisionRequest, Provisioned, StopFlag, TornDown, TrialEnd, carry_out,
@@ -281,6 +281,7 @@ impl Ready {
         let servers: Vec<String> = servers
             .filter_map(|layer| match layer {
                 Layer::Fuse(server) => Some(server_program(&server.command)),
+                Layer::Mirror(_) => Some(MirrorLayer::PROCESS),
                 _ => None,
             })
             .map(|program| program.rsplit('/').next().unwrap_or(program).to_owned())

@@ -5,8 +5,7 @@
 //! its original order, and so does a run that is extended.
 
 use iodyno_model::{
-    BoundPlan, FilePolicy, Files, Layer, MirrorLayer, Observation, Plan, RoundOrder, SCHEMA,
-    Search, TrialKey, Workload,
+    BoundPlan, FilePolicy, Files, Observation, Plan, RoundOrder, SCHEMA, Search, TrialKey, Workload,
 };
 use iodyno_units::Nanos;
 
@@ -42,17 +41,10 @@ pub(crate) fn bind(plan: &Plan, key: TrialKey) -> BoundPlan {
     let (configuration, workload) = plan.cell(key.cell);
     let mut sampling = plan.sampling.clone();
     let provision = configuration.provision();
-    let named = provision
-        .iter()
-        .flat_map(|it| it.sample.iter().map(String::as_str));
-    let layers = provision.iter().flat_map(|it| &it.layers);
-    let served = layers.filter_map(|layer| match layer {
-        Layer::Mirror(_) => Some(MirrorLayer::PROCESS),
-        _ => None,
-    });
-    for name in named.chain(served) {
-        if !sampling.processes.iter().any(|known| known == name) {
-            sampling.processes.push(name.to_owned());
+    let named = provision.iter().flat_map(|it| &it.sample);
+    for name in named {
+        if !sampling.processes.contains(name) {
+            sampling.processes.push(name.clone());
         }
     }
     BoundPlan {

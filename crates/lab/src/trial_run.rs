@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{
-    BoundPlan, Diagnostic, Environment, Frame, Outcome, Part, Plan, Provision, SCHEMA, SeriesKind,
-    Settled, Target, Telemetry, TelemetryBatch, Trial, TrialKey, TrialState, VmLayer, Workload,
-    server_program,
+    BoundPlan, Diagnostic, Environment, Frame, Layer, MirrorLayer, Outcome, Part, Plan, Provision,
+    SCHEMA, SeriesKind, Settled, Target, Telemetry, TelemetryBatch, Trial, TrialKey, TrialState,
+    VmLayer, Workload, server_program,
 };
 use iodyno_runner::{Event, Examination, Node, RunnerError, TrialEnd, drive};
 use iodyno_store::{Rebuilder, StoreError};
@@ -371,11 +371,17 @@ impl<'a> TrialRun<'a> {
             }
             host.sampling.processes = bound.sampling.processes.clone();
             let provision = self.plan.cell(self.key.cell).0.provision();
+            let mirror = |it: &&Layer| matches!(it, Layer::Mirror(_));
+            let mirror = provision.and_then(|it| it.layers.iter().find(mirror));
+            let mirror = mirror.map(|_| MirrorLayer::PROCESS);
             let servers = provision.and_then(Provision::vm).into_iter();
             let servers = servers.flat_map(|(vm, _)| vm.servers()).map(server_program);
             let servers = servers.map(|program| program.rsplit('/').next().unwrap_or(program));
             let mut own = Vec::new();
-            for name in std::iter::once(VmLayer::PROCESS).chain(servers) {
+            for name in std::iter::once(VmLayer::PROCESS)
+                .chain(mirror)
+                .chain(servers)
+            {
                 if !host.sampling.processes.iter().any(|other| other == name) {
                     host.sampling.processes.push(name.to_owned());
                     own.push(name.to_owned());

@@ -469,6 +469,15 @@ fn servers_of_a_configuration_are_sampled_in_its_trials_only() {
             _ => &["nfsd"],
         };
         assert_eq!(bound.sampling.processes, expected);
+        // Mirrors of others are not servers of this trial.
+        let own: Vec<&String> = bound.sampling.made_for.keys().collect();
+        assert_eq!(
+            own,
+            &expected[1..]
+                .iter()
+                .filter(|it| **it == MirrorLayer::PROCESS)
+                .collect::<Vec<_>>()[..]
+        );
     }
 }
 
