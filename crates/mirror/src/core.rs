@@ -45,6 +45,9 @@ const EINVAL: Errno = 22;
 const ENOSPC: Errno = 28;
 const ESHUTDOWN: Errno = 108;
 
+/// The version of the superblocks at the start: see [`Mirror::record`].
+const TWICE: u64 = 2;
+
 /// Constants of a running mirror.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
@@ -291,7 +294,7 @@ pub enum Change {
 /// What the operator should know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notice {
-    /// The state of the legs is recorded for the first time: those that are missing are behind.
+    /// The state of the legs is recorded: those that are missing are behind.
     Recorded,
     /// A leg is behind now.
     Dropped {
@@ -660,7 +663,7 @@ impl Mirror {
             ops: Vec::new(),
             free_ops: Vec::new(),
             lost: VecDeque::new(),
-            version: 1,
+            version: TWICE,
             recorded: 0,
             recording: false,
             promoted: LegSet::NONE,
@@ -1596,6 +1599,9 @@ impl Mirror {
 
     /// Updates the superblocks.
     ///
+    /// Twice at the start, before anything is acknowledged: the second update makes the generation of the first one durable as the oldest that
+    /// a leg in sync may have, so that a leg which is later restored from a copy that is older than this start is refused.
+    ///
     /// A leg that was copied completely is in sync when the others have recorded it, and not before: otherwise writes could be
     /// acknowledged that only this leg has, while the others still call it behind. Its own superblock follows with the next
     /// record. Until then it does not claim to be in sync, which the others may not know if the power fails.
@@ -1607,7 +1613,10 @@ impl Mirror {
         self.recording = true;
         self.promoted = self.legs_where(|leg| leg.promoted);
         let task = self.add_task(Work::Record {
-            version: self.version,
+            version: match self.recorded {
+                0 => 1,
+                _ => self.version,
+            },
             failed: None,
         });
         self.record_write(task, self.online(), false, orders);
@@ -1662,7 +1671,7 @@ impl Mirror {
         if !self.settle(&fan, orders) {
             return self.halt(orders);
         }
-        if self.recorded == 0 {
+        if self.recorded < TWICE && version >= TWICE {
             orders.push(Order::Notice(Notice::Recorded));
         }
         self.recorded = version;

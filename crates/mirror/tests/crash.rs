@@ -7,7 +7,7 @@
 //!
 //! Legs also become shorter, and longer again when that is recorded; if the mirror halts before, it is not started with them until it was
 //! started without them. Starts leave out legs, also legs in sync (`--degraded`). These return, unchanged or after they were made
-//! shorter and longer meanwhile. Legs that were dropped are restored from a copy that was made before a life.
+//! shorter and longer meanwhile. Legs that were dropped are restored from a copy that was made before a life; legs in sync, too, and are refused then.
 //!
 //! Not simulated, because nothing notices it: a leg that is made shorter and longer between two looks at its length, or while no
 //! mirror is served; and a copy that is not older than the last update of the superblock that the leg got.
@@ -191,6 +191,7 @@ struct Counts {
     short: u64,
     degraded: u64,
     restored: u64,
+    refused: u64,
 }
 
 /// How legs misbehave in a life.
@@ -217,6 +218,10 @@ struct World {
     short: HashSet<usize>,
     /// Copies of disks, made before a life.
     copies: HashMap<usize, Disk>,
+    /// When they were made: the number of `lives` then.
+    copied_in: HashMap<usize, u64>,
+    /// Lives whose state was recorded.
+    lives: u64,
     /// Disks whose removal was acknowledged, or that never became legs.
     gone: HashSet<usize>,
     /// Disks whose addition or removal was asked for and perhaps recorded.
@@ -307,6 +312,8 @@ impl World {
             calm,
             short: HashSet::new(),
             copies: HashMap::new(),
+            copied_in: HashMap::new(),
+            lives: 0,
             gone: HashSet::new(),
             changing: HashSet::new(),
             next: 1,
@@ -397,29 +404,50 @@ impl World {
         }
     }
 
-    /// Restores legs that are behind from copies that are surely older, sometimes. Returns whether there was one.
+    /// Restores legs from copies that are surely older than what others have, sometimes. Returns whether there was one.
     fn restore(&mut self, all: &Assembly, whole: &[usize]) -> bool {
         let generation = |disk: &Disk| {
             let copies = COPIES.map(|copy| disk.block(copy));
             let stored = Superblock::newest([copies[0].as_ref(), copies[1].as_ref()]);
             stored.map(|(superblock, _)| superblock.generation).ok()
         };
+        let legs = all.parts.iter();
+        let legs = legs.filter(|part| part.member.state == LegState::InSync);
+        let legs_in_sync: Vec<usize> = legs.filter_map(|part| Some(whole[part.given?])).collect();
         let mut restored = false;
         for part in &all.parts {
             let Some(disk) = part.given.map(|at| whole[at]) else {
                 continue;
             };
-            let behind = part.member.state != LegState::InSync;
-            let own = generation(&self.disks[disk]);
             let copied = self.copies.get(&disk).and_then(generation);
-            // The last update may have reached the leg without its knowledge.
-            let older = matches!((own, copied), (Some(own), Some(copied)) if copied + 1 < own);
-            if !behind || !older || !self.chance(30) {
+            let in_sync = part.member.state == LegState::InSync;
+            let own = generation(&self.disks[disk]);
+            let older = match in_sync {
+                // A leg in sync is known to be old by another one only, and nothing was acknowledged in lives without a record.
+                true => legs_in_sync.len() > 1 && self.copied_in.get(&disk) < Some(&self.lives),
+                // The last update may have reached the leg without its knowledge.
+                false => matches!((own, copied), (Some(own), Some(copied)) if copied + 1 < own),
+            };
+            if copied.is_none() || !older || !self.chance(30) {
                 continue;
             }
             let copy = self.copies[&disk].clone();
             let before = std::mem::replace(&mut self.disks[disk], copy);
             let assembled = assembly::assemble(&self.superblocks(whole), None);
+            if in_sync {
+                let still = assembled.is_ok_and(|assembly| {
+                    let own = |it: &&assembly::Part| it.member.uuid == part.member.uuid;
+                    let own = assembly.parts.iter().find(own);
+                    own.is_some_and(|own| own.member.state == LegState::InSync)
+                });
+                assert!(
+                    !still,
+                    "disk {disk} was restored from an old copy and is in sync"
+                );
+                self.counts.refused += 1;
+                self.disks[disk] = before;
+                continue;
+            }
             if assembled.is_err() {
                 // It is refused: only this leg knew that it, or one restored before, is behind, or that another was removed. It is left as it
                 // was.
@@ -434,6 +462,7 @@ impl World {
 
     /// The mirror that runs has recorded which legs it was started without: these may change.
     fn recorded(&mut self, life: &Life) {
+        self.lives += 1;
         // They were cut before, and are made longer now.
         self.short.clear();
         for disk in 0..self.disks.len() {
@@ -455,6 +484,7 @@ impl World {
         if self.chance(20) {
             let disk = given[self.random.random_range(0..given.len())];
             self.copies.insert(disk, self.disks[disk].clone());
+            self.copied_in.insert(disk, self.lives);
         }
         let logs = given.iter().map(|disk| {
             let block = self.disks[*disk].block(LOG);
@@ -1277,6 +1307,7 @@ fn crashes(wanted: u64) {
         total.short += counts.short;
         total.degraded += counts.degraded;
         total.restored += counts.restored;
+        total.refused += counts.refused;
     }
     println!("{seed} cases: {total:?}");
     // The simulation reaches what it is meant to test.
@@ -1296,6 +1327,7 @@ fn crashes(wanted: u64) {
         ("starts without a leg that is too short", total.short),
         ("starts without a leg in sync", total.degraded),
         ("legs restored from a copy", total.restored),
+        ("legs in sync restored from a copy", total.refused),
     ] {
         assert!(count > wanted / 200, "{what}: only {count}");
     }

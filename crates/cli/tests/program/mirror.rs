@@ -175,6 +175,29 @@ fn a_leg_that_was_left_out_is_copied_to_and_split_brain_is_refused() {
     assert!(split.stderr.contains("split brain"), "{split:?}");
 }
 
+#[test]
+fn a_leg_in_sync_from_before_the_last_start_is_refused() {
+    let home = Home::new();
+    let paths = ["a", "b"].map(|name| leg(&home, name, 9));
+    mirror(&home, &["create", "a", "b"]).succeeds();
+    for kill in [false, true] {
+        let copy = std::fs::read(&paths[1]).unwrap();
+        let running = serve(&home, &["a", "b"], &[]);
+        client(&home).write(MIB, &noise(u64::from(kill), 512));
+        end(running, kill);
+        let right = std::fs::read(&paths[1]).unwrap();
+        std::fs::write(&paths[1], &copy).unwrap();
+        let old = home
+            .iodyno(&[
+                "serve", "mirror", "--socket", "s", "--leg", "a", "--leg", "b",
+            ])
+            .exits(2);
+        assert!(old.stderr.contains("`b`"), "{old:?}");
+        mirror(&home, &["status", "a", "b"]).exits(2);
+        std::fs::write(&paths[1], &right).unwrap();
+    }
+}
+
 /// The server is killed if `kill`, otherwise stopped.
 fn end(running: Running, kill: bool) {
     if kill {
