@@ -232,6 +232,8 @@ pub struct Explained {
     pub ratio: Option<Estimated>,
     /// The verdict of the comparison.
     pub verdict: Verdict,
+    /// The verdict that the numbers alone would give.
+    pub by_numbers: Verdict,
     /// How the trials are paired.
     pub pairing: Pairing,
     /// Rounds, or trials of the smaller side.
@@ -257,14 +259,6 @@ pub struct Explained {
 }
 
 impl Explained {
-    /// Whether the verdict or the numbers show that the sides differ.
-    pub fn has_difference(&self) -> bool {
-        let excludes = |(low, high): (f64, f64)| low > 1.0 || high < 1.0;
-        self.ratio
-            .and_then(|ratio| ratio.interval)
-            .is_some_and(excludes)
-    }
-
     /// The terms that count as an explanation: they differ, they are not open, and they act in the direction of the ratio.
     pub fn reasons(&self) -> impl Iterator<Item = &Term> {
         self.terms.iter().filter(|term| term.explains())
@@ -300,6 +294,8 @@ pub struct ExplainedFamily {
     pub ratio: Option<Estimated>,
     /// The verdict of the comparison.
     pub verdict: Verdict,
+    /// The verdict that the numbers alone would give.
+    pub by_numbers: Verdict,
     /// The rows of its members among [`Explanation::comparisons`].
     pub members: Vec<Vec<String>>,
     /// What is named first in more members than anything else, at least two.

@@ -34,6 +34,7 @@ pub(super) fn families(comparison: &Comparison, explained: &[Explained]) -> Vec<
                 metric: row.metric.clone(),
                 ratio: cell.ratio,
                 verdict: cell.verdict.clone(),
+                by_numbers: cell.by_numbers.clone(),
                 members: members.iter().map(|member| member.row.clone()).collect(),
                 common: common(&members).filter(|common| {
                     let ratio = cell.ratio;

@@ -62,6 +62,7 @@ pub fn explain(
             metric: row.metric.clone(),
             ratio: result.ratio,
             verdict: result.verdict.clone(),
+            by_numbers: result.by_numbers.clone(),
             pairing: result.pairing,
             n: result.n,
             tested: 0,
@@ -223,7 +224,10 @@ impl Sides<'_> {
         }
         let tests = tested(&values, self.pairing, self.alpha);
         let total = self.total(&rounds, 1.0 - self.alpha);
-        let differs = match total.interval {
+        // The parts of unpaired trials have no interval, their ratio has.
+        let of_ratio = head.ratio.and_then(|ratio| ratio.interval);
+        let of_ratio = of_ratio.map(|(low, high)| (low.ln(), high.ln()));
+        let differs = match total.interval.or(of_ratio) {
             Some((low, high)) => low > 0.0 || high < 0.0,
             None => total.value.abs() > (1.0 + margin).ln(),
         };

@@ -6,7 +6,7 @@ use iodyno_model::{
 };
 
 use super::explain;
-use crate::testing::observations::{fact, figure, imported, rounds};
+use crate::testing::observations::{fact, figure, imported, observation, rounds};
 use crate::testing::telemetry::{Recording, recording};
 
 /// A trial of one worker: reads of 4 KiB with one request each, 100 µs: 2 + 8 µs of CPU, 80 µs at the device, 10 µs elsewhere.
@@ -672,4 +672,39 @@ fn requests_in_the_background_are_intervals_and_not_the_time_of_an_op() {
             .iter()
             .any(|words| words.starts_with("time of a request"))
     );
+}
+
+/// Trials without rounds, of which another fact than the target's differs; each is slower than these costs by one of the factors.
+fn without_rounds(baseline: &Costs, candidate: &Costs, scales: &[f64]) -> Explained {
+    let (mut trials, mut costs) = (Vec::new(), Vec::new());
+    for (name, cpus, own) in [("a", "2", baseline), ("b", "4", candidate)] {
+        for scale in scales {
+            let own = slowed(own, *scale);
+            let mut trial = observation(name, "w", own.ops / own.seconds);
+            trial.facts = vec![fact(FactClass::Workload, "cpus_allowed", cpus)];
+            trials.push(trial);
+            costs.push(Some(own));
+        }
+    }
+    of(&(trials, costs))
+}
+
+#[test]
+fn trials_without_rounds_differ_only_if_the_interval_of_their_ratio_shows_it() {
+    let slower = with_device(reads(), |device| device.ns[0] = 110_000.0).taking(130_000.0);
+    let wide = [0.5, 0.6, 0.8, 1.0, 1.3, 1.7, 2.0, 2.5];
+    let found = without_rounds(&reads(), &slower, &wide);
+    let (low, high) = found.ratio.unwrap().interval.unwrap();
+    assert!(low < 1.0 && high > 1.0, "{:?}", found.ratio);
+    assert!(matches!(found.verdict, Verdict::NotComparable { .. }));
+    assert!(matches!(found.by_numbers, Verdict::Inconclusive { .. }));
+    assert_eq!(found.explained, None);
+    assert_eq!(found.reasons().count(), 0);
+
+    let narrow = [1.0, 1.001, 1.002, 1.003, 1.004, 1.005, 1.006, 1.007];
+    let found = without_rounds(&reads(), &slower, &narrow);
+    assert!(matches!(found.verdict, Verdict::NotComparable { .. }));
+    assert_eq!(found.by_numbers, Verdict::Slower);
+    assert_eq!(first(&found), ("read_await", 100.0));
+    factors_add_up(&found);
 }

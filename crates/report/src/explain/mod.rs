@@ -16,7 +16,9 @@ pub use words::headline;
 use crate::imported::contradiction;
 use crate::style::{Paint, Style, trimmed};
 use crate::table::{Cell, Column, Markup, Table};
-use words::{alike, causes, change, correlation, factor, p, quantity, share, title, with_unit};
+use words::{
+    alike, causes, change, correlation, decided, factor, p, quantity, share, title, with_unit,
+};
 
 /// A part that changes the speed by less is left out of tables; JSON has all.
 const LEAST_FACTOR: f64 = 1.02;
@@ -313,11 +315,11 @@ const MOST_REASONS: usize = 6;
 pub fn reasons(explanation: &Explanation, style: Style) -> String {
     // `iodyno explain` tells what is unexplained or undecided.
     let known = |it: &&Explained| {
-        it.explained.is_some() && !it.is_unexplained() && words::decided(&it.verdict)
+        it.explained.is_some() && !it.is_unexplained() && decided(&it.verdict, &it.by_numbers)
     };
     let families = explanation.families.iter();
     let families: Vec<&ExplainedFamily> = families
-        .filter(|it| it.common.is_some() && words::decided(&it.verdict))
+        .filter(|it| it.common.is_some() && decided(&it.verdict, &it.by_numbers))
         .collect();
     let with_reason = explanation.comparisons.iter().filter(known);
     let with_reason = with_reason.filter(|it| !families.iter().any(|family| family.tells(it)));

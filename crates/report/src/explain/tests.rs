@@ -57,6 +57,7 @@ fn explanation() -> Explanation {
         metric: Metric::iops(Metric::IOPS),
         ratio: Some(estimated(0.36)),
         verdict: Verdict::Slower,
+        by_numbers: Verdict::Slower,
         pairing: Pairing::Paired,
         n: 12,
         tested: 25,
@@ -203,6 +204,7 @@ fn family() -> Explanation {
         metric: first.metric.clone(),
         ratio: Some(estimated(0.4)),
         verdict: Verdict::Slower,
+        by_numbers: Verdict::Slower,
         members: rows(&["one", "two", "three"]),
         common: Some(CommonReason {
             words: "time of a read at the devices".to_owned(),
@@ -308,4 +310,22 @@ fn a_small_figure_is_not_cut() {
     it.medians = (0.000_040_2, 2.0);
     let text = text(&all, style(80));
     assert!(text.contains("4.0e-5"), "{text}");
+}
+
+#[test]
+fn what_is_not_comparable_is_a_result_only_if_its_numbers_decide() {
+    let mut all = explanation();
+    let it = &mut all.comparisons[0];
+    it.verdict = Verdict::NotComparable {
+        reasons: vec!["differing cpus_allowed".to_owned()],
+    };
+    let decided = "zfs <b> is 0.360×: time of a read";
+    let told = text(&all, style(300));
+    assert!(told.contains(&format!("\n{decided}")), "{told}");
+    assert!(reasons(&all, style(300)).contains(decided));
+    all.comparisons[0].by_numbers = Verdict::inconclusive(None);
+    let told = text(&all, style(300));
+    let expected = format!("\nundecided; after 12 rounds, {decided}");
+    assert!(told.contains(&expected), "{told}");
+    assert_eq!(reasons(&all, style(300)), "");
 }

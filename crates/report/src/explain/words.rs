@@ -70,7 +70,7 @@ pub(super) fn of_family(family: &ExplainedFamily) -> String {
         return "not explained: its workloads have no reason in common".to_owned();
     };
     let candidate = &family.columns.1;
-    let undecided = match decided(&family.verdict) {
+    let undecided = match decided(&family.verdict, &family.by_numbers) {
         true => "",
         false => "undecided; so far ",
     };
@@ -108,14 +108,19 @@ pub(super) fn member(family: &ExplainedFamily, member: &Explained) -> String {
     own.join(" ")
 }
 
-/// Whether a verdict states a difference, or why it is not attributed.
-pub(super) fn decided(verdict: &Verdict) -> bool {
+/// The verdict that tells whether the sides differ: that of the numbers alone where the sides are not comparable.
+fn judged<'a>(verdict: &'a Verdict, by_numbers: &'a Verdict) -> &'a Verdict {
+    match verdict {
+        Verdict::NotComparable { .. } => by_numbers,
+        verdict => verdict,
+    }
+}
+
+/// Whether the numbers state a difference.
+pub(super) fn decided(verdict: &Verdict, by_numbers: &Verdict) -> bool {
     matches!(
-        verdict,
-        Verdict::Faster
-            | Verdict::Slower
-            | Verdict::DifferentButSmall
-            | Verdict::NotComparable { .. }
+        judged(verdict, by_numbers),
+        Verdict::Faster | Verdict::Slower | Verdict::DifferentButSmall
     )
 }
 
@@ -141,7 +146,7 @@ pub fn headline(explained: &Explained) -> String {
             ),
         };
     };
-    let speed = match decided(&explained.verdict) {
+    let speed = match decided(&explained.verdict, &explained.by_numbers) {
         true => format!("{candidate} is {}×", significant(ratio)),
         false => format!(
             "undecided; after {}, {candidate} is {}×",
