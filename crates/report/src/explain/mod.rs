@@ -194,7 +194,7 @@ fn members(family: &ExplainedFamily, explanation: &Explanation) -> Table {
             (Some(term), _) => quantity(term),
             (None, Some(_)) => "unexplained".to_owned(),
             (None, None) if member.without.is_some() => "not explained".to_owned(),
-            (None, None) => "no difference to explain".to_owned(),
+            (None, None) => words::without_difference(member).to_owned(),
         };
         table.row([
             words::member(family, member),

@@ -241,6 +241,9 @@ fn a_family_has_one_section_and_members_with_another_reason_their_own() {
         "{told}"
     );
     assert!(told.contains("no difference to explain"), "{told}");
+    equal.comparisons[2].verdict = Verdict::inconclusive(None);
+    let told = super::text(&equal, style(200));
+    assert!(!told.contains("no difference to explain"), "{told}");
     let why = reasons(&family(), style(400));
     assert_eq!(why.lines().count(), 2, "{why}");
     assert!(why.starts_with(&format!("why: psync: {sentence}")), "{why}");
@@ -328,4 +331,34 @@ fn what_is_not_comparable_is_a_result_only_if_its_numbers_decide() {
     let expected = format!("\nundecided; after 12 rounds, {decided}");
     assert!(told.contains(&expected), "{told}");
     assert_eq!(reasons(&all, style(300)), "");
+}
+
+#[test]
+fn an_undecided_comparison_without_a_difference_is_told_apart_from_equal_sides() {
+    let mut all = explanation();
+    all.comparisons[0].explained = None;
+    all.comparisons[0].series.clear();
+    let undecided = "undecided; after 12 rounds, no difference is shown\n";
+    let not_comparable = || Verdict::NotComparable {
+        reasons: Vec::new(),
+    };
+    for (verdict, by_numbers, expected) in [
+        (
+            Verdict::Equivalent,
+            Verdict::Equivalent,
+            "no difference to explain\n",
+        ),
+        (
+            not_comparable(),
+            Verdict::Equivalent,
+            "no difference to explain\n",
+        ),
+        (not_comparable(), Verdict::inconclusive(None), undecided),
+        (Verdict::inconclusive(None), Verdict::Equivalent, undecided),
+    ] {
+        let it = &mut all.comparisons[0];
+        (it.verdict, it.by_numbers) = (verdict, by_numbers);
+        let told = text(&all, style(200));
+        assert!(told.contains(&format!("\n{expected}")), "{told}");
+    }
 }

@@ -15,6 +15,8 @@ const MOST_CAUSES: usize = 4;
 /// The end of longer values is left out.
 const LONGEST_VALUE: usize = 64;
 
+const NO_DIFFERENCE: &str = "no difference to explain";
+
 /// `randread: zfs against ext4, iops: 0.36× [0.34, 0.38], SLOWER`.
 pub(super) fn title(explained: &Explained) -> String {
     let row: Vec<&str> = explained
@@ -116,6 +118,22 @@ fn judged<'a>(verdict: &'a Verdict, by_numbers: &'a Verdict) -> &'a Verdict {
     }
 }
 
+/// Whether the numbers allow a difference as well as none.
+fn undecided(explained: &Explained) -> bool {
+    matches!(
+        judged(&explained.verdict, &explained.by_numbers),
+        Verdict::Inconclusive { .. } | Verdict::CannotDecide { .. }
+    )
+}
+
+/// What the table of a family tells of a member without a difference.
+pub(super) fn without_difference(member: &Explained) -> &'static str {
+    match undecided(member) {
+        true => "undecided",
+        false => NO_DIFFERENCE,
+    }
+}
+
 /// Whether the numbers state a difference.
 pub(super) fn decided(verdict: &Verdict, by_numbers: &Verdict) -> bool {
     matches!(
@@ -134,16 +152,17 @@ pub fn headline(explained: &Explained) -> String {
         return "not explained: there is no ratio".to_owned();
     };
     let Some(share) = explained.explained else {
-        let differing = explained.series.len();
-        return match differing {
-            0 => "no difference to explain".to_owned(),
-            _ => format!(
-                "no difference to explain; {} nevertheless",
-                match differing {
-                    1 => "1 quantity differs".to_owned(),
-                    count => format!("{count} quantities differ"),
-                }
+        let none = match undecided(explained) {
+            true => format!(
+                "undecided; after {}, no difference is shown",
+                rounds(explained)
             ),
+            false => NO_DIFFERENCE.to_owned(),
+        };
+        return match explained.series.len() {
+            0 => none,
+            1 => format!("{none}; 1 quantity differs nevertheless"),
+            count => format!("{none}; {count} quantities differ nevertheless"),
         };
     };
     let speed = match decided(&explained.verdict, &explained.by_numbers) {
