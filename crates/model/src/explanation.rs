@@ -264,6 +264,15 @@ impl Explained {
         self.terms.iter().filter(|term| term.explains())
     }
 
+    /// `None`: the rounds suffice to judge the parts.
+    pub fn too_few(&self) -> Option<TooFew> {
+        self.rounds_needed.map(|needed| TooFew {
+            pairing: self.pairing,
+            n: self.n,
+            needed,
+        })
+    }
+
     /// Whether what explains the ratio is less than half of it.
     pub fn is_unexplained(&self) -> bool {
         self.explained.is_none_or(|explained| explained < 0.5)
@@ -313,6 +322,19 @@ pub struct CommonReason {
     pub factor: f64,
     /// Candidates for its cause that all these members have.
     pub causes: Vec<Cause>,
+    /// The member that lacks the most rounds to judge its parts; `None`: all these members have enough.
+    pub too_few: Option<TooFew>,
+}
+
+/// Rounds that are too few to judge the parts of a ratio.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TooFew {
+    /// How the trials are paired.
+    pub pairing: Pairing,
+    /// Rounds, or trials of the smaller side.
+    pub n: u32,
+    /// The number from which the parts can be judged.
+    pub needed: u32,
 }
 
 impl ExplainedFamily {

@@ -80,7 +80,7 @@ pub use errors::ErrorPolicy;
 pub use examination::{Check, CheckState, FigureColumn, FigureRow, FigureTable};
 pub use explanation::{
     Cause, Change, CommonReason, Contrast, Costs, DeviceCosts, Equation, Explained,
-    ExplainedFamily, Explanation, HostCores, RequestCosts, Term,
+    ExplainedFamily, Explanation, HostCores, RequestCosts, Term, TooFew,
 };
 pub use export::{ExportServer, ExportUri};
 pub use files::{Amount, Fallocate, FileService, Files};

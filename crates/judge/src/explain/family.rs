@@ -74,6 +74,9 @@ fn common(members: &[&Explained]) -> Option<CommonReason> {
         words: term.contrast.words.clone(),
         rows: agreeing().map(|(member, _)| member.row.clone()).collect(),
         factor: (logs / most as f64).exp(),
+        too_few: agreeing()
+            .filter_map(|(member, _)| member.too_few())
+            .max_by_key(|too_few| too_few.needed.saturating_sub(too_few.n)),
         causes: term.causes.iter().filter(of_all).cloned().collect(),
     })
 }

@@ -540,6 +540,10 @@ fn the_requests_of_a_file_server_are_told_per_op() {
 
 /// Trials of a family `f` of three workloads; `slow` tells which of them have a slower device on the side `b`.
 fn family(slow: [bool; 3]) -> iodyno_model::Explanation {
+    family_after(ROUNDS, slow)
+}
+
+fn family_after(rounds: u32, slow: [bool; 3]) -> iodyno_model::Explanation {
     let slower = with_device(reads(), |device| device.ns[0] = 240_000.0).taking(260_000.0);
     let waits = reads().taking(200_000.0);
     let (mut trials, mut costs) = (Vec::new(), Vec::new());
@@ -553,6 +557,9 @@ fn family(slow: [bool; 3]) -> iodyno_model::Explanation {
         trials.extend(own);
         costs.extend(own_costs);
     }
+    let kept = trials.into_iter().zip(costs);
+    let kept = kept.filter(|(trial, _)| trial.round.is_some_and(|round| round < rounds));
+    let (trials, costs): (Vec<_>, Vec<_>) = kept.unzip();
     explain("test", &trials, &costs, &Question::default()).unwrap()
 }
 
@@ -569,6 +576,7 @@ fn a_family_tells_the_first_reason_that_most_members_have() {
     let common = family.common.as_ref().unwrap();
     assert_eq!(common.words, "time of a read at the devices");
     assert_eq!(common.rows, [["one"], ["three"]]);
+    assert_eq!(common.too_few, None);
     let alone = found.comparisons[0].terms[0].factor.value;
     assert!((common.factor - alone).abs() < 1e-9, "{common:?}");
     let told: Vec<bool> = (found.comparisons.iter())
@@ -707,4 +715,14 @@ fn trials_without_rounds_differ_only_if_the_interval_of_their_ratio_shows_it() {
     assert_eq!(found.by_numbers, Verdict::Slower);
     assert_eq!(first(&found), ("read_await", 100.0));
     factors_add_up(&found);
+}
+
+#[test]
+fn the_common_reason_of_members_with_too_few_rounds_says_so() {
+    let found = family_after(4, [true, false, true]);
+    let common = found.families[0].common.as_ref().unwrap();
+    assert_eq!(common.words, "time of a read at the devices");
+    let too_few = common.too_few.unwrap();
+    assert_eq!(too_few.n, 4);
+    assert_eq!(Some(too_few.needed), found.comparisons[0].rounds_needed);
 }

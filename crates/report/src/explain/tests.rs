@@ -1,6 +1,6 @@
 use iodyno_model::{
     Cause, Change, CommonReason, Contrast, Equation, Estimated, Explained, ExplainedFamily,
-    Explanation, Metric, Pairing, SeriesUnit, Term, Verdict,
+    Explanation, Metric, Pairing, SeriesUnit, Term, TooFew, Verdict,
 };
 
 use super::{asciidoc, html, json, markdown, reasons, text};
@@ -211,6 +211,7 @@ fn family() -> Explanation {
             rows: rows(&["one", "two"]),
             factor: 0.38,
             causes: first.terms[0].causes[..1].to_vec(),
+            too_few: None,
         }),
     }];
     all.comparisons = vec![member("one"), member("two"), other];
@@ -361,4 +362,22 @@ fn an_undecided_comparison_without_a_difference_is_told_apart_from_equal_sides()
         let told = text(&all, style(200));
         assert!(told.contains(&format!("\n{expected}")), "{told}");
     }
+}
+
+#[test]
+fn the_reason_of_a_family_with_too_few_rounds_is_a_hint() {
+    let mut all = family();
+    let common = all.families[0].common.as_mut().unwrap();
+    common.too_few = Some(TooFew {
+        pairing: Pairing::Paired,
+        n: 5,
+        needed: 9,
+    });
+    let expected = "delay.read: none → 3.00 ms (a hint: 5 rounds cannot show it, 9 can)";
+    let told = [
+        text(&all, style(300)),
+        reasons(&all, style(400)),
+        json(&all),
+    ];
+    assert!(told.iter().all(|told| told.contains(expected)), "{told:?}");
 }

@@ -2,7 +2,7 @@
 
 use iodyno_model::{
     Cause, Change, Contrast, Estimated, Explained, ExplainedFamily, Pairing, SeriesUnit, Term,
-    Verdict,
+    TooFew, Verdict,
 };
 use iodyno_units::significant;
 
@@ -86,11 +86,12 @@ pub(super) fn of_family(family: &ExplainedFamily) -> String {
         format!("; candidate cause: {causes}")
     });
     format!(
-        "{ratio}{} is the first reason in {} of {} workloads, where it alone gives {} (geometric mean){causes}",
+        "{ratio}{} is the first reason in {} of {} workloads, where it alone gives {} (geometric mean){causes}{}",
         common.words,
         common.rows.len(),
         family.members.len(),
-        factor(common.factor)
+        factor(common.factor),
+        hint(common.too_few)
     )
 }
 
@@ -173,13 +174,7 @@ pub fn headline(explained: &Explained) -> String {
             significant(ratio)
         ),
     };
-    let weak = match explained.rounds_needed {
-        Some(needed) => format!(
-            " (a hint: {} cannot show it, {needed} can)",
-            rounds(explained)
-        ),
-        None => String::new(),
-    };
+    let weak = hint(explained.too_few());
     if explained.is_unexplained() {
         let known = match share > 0.0 {
             true => format!(
@@ -227,14 +222,25 @@ fn part(term: &Term, ratio: f64) -> String {
     format!("{}, {values} ({of})", contrast.words)
 }
 
+/// What stands behind a reason that the rounds are too few to show.
+fn hint(too_few: Option<TooFew>) -> String {
+    too_few.map_or(String::new(), |TooFew { pairing, n, needed }| {
+        format!(
+            " (a hint: {} cannot show it, {needed} can)",
+            counted(pairing, n)
+        )
+    })
+}
+
 fn rounds(explained: &Explained) -> String {
-    match explained.pairing {
-        Pairing::Paired => iodyno_units::counted(explained.n.into(), "round"),
+    counted(explained.pairing, explained.n)
+}
+
+fn counted(pairing: Pairing, n: u32) -> String {
+    match pairing {
+        Pairing::Paired => iodyno_units::counted(n.into(), "round"),
         Pairing::Unpaired | Pairing::Runs => {
-            format!(
-                "{} a side",
-                iodyno_units::counted(explained.n.into(), "trial")
-            )
+            format!("{} a side", iodyno_units::counted(n.into(), "trial"))
         }
     }
 }
