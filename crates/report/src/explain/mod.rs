@@ -281,27 +281,27 @@ fn tables(explained: &Explained, between: bool) -> Vec<Table> {
     }
     if !explained.identities.is_empty() {
         let mut table = Table::new([
-            Column::left("equation: left, right side").wrap(30),
-            Column::right(baseline).end(8),
-            Column::right("right"),
-            Column::right("off by"),
-            Column::right(candidate).end(8),
-            Column::right("right"),
+            Column::left("equation").wrap(24),
+            Column::left("of").end(8),
+            Column::right("left side"),
+            Column::right("right side"),
             Column::right("off by"),
         ]);
         for it in &explained.identities {
-            let side = |place: usize, off: f64| {
-                let (left, right) = it.values[place];
-                [
+            let sides = [
+                (&it.words[..], baseline, it.residual.0),
+                // The equation stands in its first row only.
+                ("", candidate, it.residual.1),
+            ];
+            for ((equation, column, off), (left, right)) in sides.into_iter().zip(it.values) {
+                table.row([
+                    equation.to_owned(),
+                    column.clone(),
                     with_unit(left, it.unit),
                     with_unit(right, it.unit),
                     words::signed_percent(off),
-                ]
-            };
-            let cells = side(0, it.residual.0)
-                .into_iter()
-                .chain(side(1, it.residual.1));
-            table.row(std::iter::once(it.words.clone()).chain(cells));
+                ]);
+            }
         }
         tables.push(table);
     }

@@ -381,3 +381,26 @@ fn the_reason_of_a_family_with_too_few_rounds_is_a_hint() {
     ];
     assert!(told.iter().all(|told| told.contains(expected)), "{told:?}");
 }
+
+#[test]
+fn the_sides_of_an_equation_have_headings_on_a_narrow_terminal() {
+    let mut all = explanation();
+    all.comparisons[0].identities[0].words = "in flight = rate × latency".to_owned();
+    let told = text(&all, style(80));
+    let lines = told
+        .lines()
+        .skip_while(|line| !line.starts_with("equation"));
+    let lines: Vec<Vec<&str>> = lines
+        .take(3)
+        .map(|line| {
+            let cells = line.split("  ").map(str::trim);
+            cells.filter(|cell| !cell.is_empty()).collect()
+        })
+        .collect();
+    let expected = [
+        &["equation", "of", "left side", "right side", "off by"][..],
+        &["in flight = rate × latency", "ext4", "1", "0.99", "−1 %"],
+        &["zfs <b>", "1", "0.70", "−30 %"],
+    ];
+    assert_eq!(lines, expected, "{told}");
+}
