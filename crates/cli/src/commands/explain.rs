@@ -165,10 +165,13 @@ fn choose(explanation: &mut Explanation, cells: &[String]) -> Result<(), Failure
         })
         .map(|name| {
             let mut comparisons = explanation.comparisons.iter();
-            let message = match comparisons.any(|it| it.columns.0 == *name) {
-                true => format!("`{name}` is the baseline, with which the others are compared"),
-                false => format!("no comparison has the name `{name}`"),
-            };
+            if comparisons.any(|it| it.columns.0 == *name) {
+                let message =
+                    format!("`{name}` is the baseline, with which the others are compared");
+                let hint = format!("name another side or a row; there are {}", there.join(", "));
+                return Diagnostic::error(message).hint(hint);
+            }
+            let message = format!("no comparison has the name `{name}`");
             Diagnostic::error(message).hint(match closest(name, there.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("there are {}", there.join(", ")),

@@ -97,6 +97,7 @@ fn cells_select_comparisons_and_unknown_ones_are_named() {
     home.iodyno(&["explain", "last", "one"])
         .exits(2)
         .tells("`one` is the baseline, with which the others are compared")
+        .tells("name another side or a row")
         .tells("there are fast, default, four");
     let page = home.iodyno(&["explain", "last", "--format", "markdown"]);
     page.succeeds()
