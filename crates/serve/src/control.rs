@@ -411,9 +411,12 @@ impl Shared {
         match uuid.filter(|uuid| members.iter().any(|leg| leg.member.uuid == *uuid)) {
             Some(uuid) => Ok(uuid),
             None => {
-                let names = members
-                    .iter()
-                    .map(|leg| format!("{} {}", leg.member.uuid, leg.name));
+                let names = members.iter().map(|leg| {
+                    match leg.name.contains(&leg.member.uuid.to_string()) {
+                        true => leg.name.clone(),
+                        false => format!("{} {}", leg.member.uuid, leg.name),
+                    }
+                });
                 let names: Vec<String> = names.collect();
                 let shown = named.display();
                 Err(

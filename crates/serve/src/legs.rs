@@ -66,9 +66,13 @@ impl Leg {
 
     /// A block; `None` if it cannot be read.
     fn block(&self, offset: u64) -> Option<[u8; BLOCK]> {
+        self.read(offset).ok()
+    }
+
+    fn read(&self, offset: u64) -> std::io::Result<[u8; BLOCK]> {
         let mut block = [0; BLOCK];
-        self.file.read_exact_at(&mut block, offset).ok()?;
-        Some(block)
+        self.file.read_exact_at(&mut block, offset)?;
+        Ok(block)
     }
 
     /// Writes a block; it is durable after [`Self::sync`].
@@ -447,10 +451,16 @@ pub fn descriptors(assembly: &Assembly, legs: &[Leg]) -> Result<Vec<OpenLeg>, Di
 
 /// The fault of a leg without a valid superblock.
 pub fn unreadable(leg: &Leg, error: Unreadable) -> Diagnostic {
-    let fault = Diagnostic::error(format!(
-        "cannot use `{}` as a leg: {error}",
-        leg.path.display()
-    ));
+    let path = leg.path.display();
+    let mut copies = COPIES.iter();
+    let failed = copies.find_map(|offset| leg.read(*offset).err());
+    if let (Unreadable::Damaged, Some(cause)) = (error, failed) {
+        let message =
+            format!("cannot use `{path}` as a leg: its superblock cannot be read: {cause}");
+        return Diagnostic::error(message)
+            .hint("while the mirror is served, name another leg; otherwise start it without this one (`--degraded`), and replace it");
+    }
+    let fault = Diagnostic::error(format!("cannot use `{path}` as a leg: {error}"));
     match error {
         Unreadable::Absent => fault.hint("`iodyno mirror create` makes legs"),
         Unreadable::Damaged => {
