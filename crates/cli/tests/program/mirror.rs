@@ -193,7 +193,7 @@ fn a_leg_in_sync_from_before_the_last_start_is_refused() {
             ])
             .exits(2);
         assert!(old.stderr.contains("`b`"), "{old:?}");
-        mirror(&home, &["status", "a", "b"]).exits(2);
+        mirror(&home, &["status", "a", "b"]).exits(1);
         std::fs::write(&paths[1], &right).unwrap();
     }
 }
