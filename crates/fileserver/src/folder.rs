@@ -124,7 +124,7 @@ pub(crate) trait Exchange {
     /// Where its reply belongs.
     fn reply(&mut self) -> Option<Buffers<'_>>;
     /// Gives away this many bytes of the request (`of_request`) or of the place of the reply, from a place on, until they are given back. `None`:
-    /// the kernel does not take so many parts.
+    /// the kernel takes fewer parts at a time.
     fn lend(&mut self, of_request: bool, from: usize, length: usize) -> Option<TransferMemory>;
     /// The end of [`Self::lend`].
     fn give_back(&mut self, memory: TransferMemory);

@@ -519,7 +519,7 @@ fn serve_ring(ring: &Arc<Ring>, lane: &mut Lane<Taken>) -> io::Result<()> {
     Ok(())
 }
 
-/// Works until there are no requests. `empty`: since when there are none, if the thread did not spin then.
+/// Works until the ring has no requests. `empty`: when it last ran empty, if the thread did not spin then.
 fn work_ring(
     ring: &Arc<Ring>,
     lane: &mut Lane<Taken>,

@@ -52,7 +52,7 @@ pub struct Costs {
     pub traced: Option<[(f64, f64); 4]>,
     /// Commands for each op before which the head of a simulated disk had to move: they did not begin where the one before ended.
     pub moves: Option<f64>,
-    /// Whether the trial was simulated: it has no host.
+    /// Whether the trial was simulated. Figures of a host are not known then.
     pub simulated: bool,
     /// Share of lookups that ZFS's cache served.
     pub arc_hits: Option<f64>,

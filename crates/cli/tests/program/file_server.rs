@@ -371,7 +371,7 @@ fn a_transport_that_is_demanded_and_not_there_is_named() {
     ends(server, &home);
 }
 
-/// Writes a file with each of some clones, of which each has a queue of its own, and verifies them.
+/// Several clones write a file each, by a queue of their own, and verify it.
 fn verify(home: &Home, clones: u32, size: &str) {
     let job = [
         "--name=t".to_owned(),

@@ -639,29 +639,9 @@ fn ranges_that_differ_are_found_and_overwritten_by_a_scrub() {
 #[test]
 fn a_leg_on_a_full_disk_is_dropped_and_copied_to_later() {
     let home = Home::new();
-    leg(&home, "a", 33);
-    let small = home.work().join("small");
-    std::fs::create_dir(&small).unwrap();
-    let mount = |options: &str| {
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
-            .arg(&small)
-            .output();
-        mounted.is_ok_and(|output| output.status.success())
+    let Some(small) = mirror_with_a_small_leg(&home, "8m") else {
+        return;
     };
-    if !root() || !mount("size=8m") {
-        return skip("a small file system needs root");
-    }
-    let unmounted = Unmounted(&small);
-    File::create(small.join("b"))
-        .unwrap()
-        .set_len(33 * MIB)
-        .unwrap();
-    let created = mirror(&home, &["create", "a", "small/b"]);
-    if created.stderr.contains("O_DIRECT") {
-        return skip("tmpfs without O_DIRECT");
-    }
-    created.succeeds();
     let running = serve(&home, &["a", "small/b"], &[]);
     let mut first = client(&home);
     let bytes = noise(9, 32 * MIB as usize);
@@ -677,13 +657,12 @@ fn a_leg_on_a_full_disk_is_dropped_and_copied_to_later() {
     let status = mirror(&home, &["status", "a", "small/b"]).exits(1);
     assert!(status.stdout.contains("behind"), "{status:?}");
     mirror(&home, &["scrub", "small/b"]).exits(2);
-    assert!(mount("remount,size=64m"));
+    assert!(small.mount("remount,size=64m"));
     let running = serve(&home, &["a", "small/b"], &[]);
     assert!(client(&home).read(0, bytes.len()) == bytes);
     running.wait_until_it_tells("`small/b` is in sync");
     stop(running);
-    assert!(data(&small.join("b")) == bytes);
-    drop(unmounted);
+    assert!(data(&small.0.join("b")) == bytes);
 }
 
 #[test]
@@ -691,27 +670,10 @@ fn a_leg_that_was_dropped_and_is_not_what_it_was_any_more_is_copied_to_completel
     // It misses a start and is made shorter and longer, or is restored from an old copy.
     for old_copy in [false, true] {
         let home = Home::new();
-        leg(&home, "a", 33);
-        let small = home.work().join("small");
-        std::fs::create_dir(&small).unwrap();
-        let mount = |options: &str| {
-            let mounted = Command::new("mount")
-                .args(["-t", "tmpfs", "-o", options, "tmpfs"])
-                .arg(&small)
-                .output();
-            mounted.is_ok_and(|output| output.status.success())
+        let Some(small) = mirror_with_a_small_leg(&home, "64m") else {
+            return;
         };
-        if !root() || !mount("size=64m") {
-            return skip("a small file system needs root");
-        }
-        let _unmounted = Unmounted(&small);
-        let path = small.join("b");
-        File::create(&path).unwrap().set_len(33 * MIB).unwrap();
-        let created = mirror(&home, &["create", "a", "small/b"]);
-        if created.stderr.contains("O_DIRECT") {
-            return skip("tmpfs without O_DIRECT");
-        }
-        created.succeeds();
+        let path = small.0.join("b");
         let copy = std::fs::read(&path).unwrap();
         let running = serve(&home, &["a", "small/b"], &[]);
         let mut bytes = noise(41, 32 * MIB as usize);
@@ -719,7 +681,7 @@ fn a_leg_that_was_dropped_and_is_not_what_it_was_any_more_is_copied_to_completel
         // Its regions are not marked any more.
         stop(running);
         // Half of the leg is on a disk that is full now.
-        assert!(mount("remount,size=20m"));
+        assert!(small.mount("remount,size=20m"));
         let running = serve(&home, &["a", "small/b"], &[]);
         let mut first = client(&home);
         for (number, part) in (16..).zip(bytes[16 << 20..].chunks(MIB as usize)) {
@@ -729,7 +691,7 @@ fn a_leg_that_was_dropped_and_is_not_what_it_was_any_more_is_copied_to_completel
         drop(first);
         stop(running);
         mirror(&home, &["status", "a"]).prints("behind in the marked regions");
-        assert!(mount("remount,size=64m"));
+        assert!(small.mount("remount,size=64m"));
         if old_copy {
             std::fs::write(&path, &copy).unwrap();
         } else {
@@ -813,6 +775,46 @@ impl Drop for Thawed<'_> {
 
 /// Unmounts a folder when it is dropped.
 struct Unmounted<'a>(&'a Path);
+
+/// The mount point of a file system in memory, which is unmounted when it is dropped.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    /// Mounts it, or changes its size, with these options.
+    fn mount(&self, options: &str) -> bool {
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
+            .arg(&self.0)
+            .output();
+        mounted.is_ok_and(|output| output.status.success())
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        drop(Unmounted(&self.0));
+    }
+}
+
+/// Makes a mirror of `a` and `small/b`, of which the latter is on a file system of this size. `None`: this host cannot, which is told.
+fn mirror_with_a_small_leg(home: &Home, size: &str) -> Option<SmallDisk> {
+    leg(home, "a", 33);
+    let small = SmallDisk(home.work().join("small"));
+    std::fs::create_dir(&small.0).unwrap();
+    if !root() || !small.mount(&format!("size={size}")) {
+        skip("a small file system needs root");
+        return None;
+    }
+    let file = File::create(small.0.join("b")).unwrap();
+    file.set_len(33 * MIB).unwrap();
+    let created = mirror(home, &["create", "a", "small/b"]);
+    if created.stderr.contains("O_DIRECT") {
+        skip("tmpfs without O_DIRECT");
+        return None;
+    }
+    created.succeeds();
+    Some(small)
+}
 
 impl Drop for Unmounted<'_> {
     fn drop(&mut self) {

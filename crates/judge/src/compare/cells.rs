@@ -119,7 +119,7 @@ impl<'a> Prepared<'_, '_, 'a> {
         }
     }
 
-    /// Whether a column has no trial in this row while another candidate has: a plan need not have every column in every row.
+    /// Whether a column has no trial in this row, although another candidate has one. A plan may leave out columns in some rows.
     pub(super) fn is_nowhere(&self, column: usize) -> bool {
         let columns = &self.asked.row.columns;
         let mut candidates = columns.iter().skip(1);

@@ -145,7 +145,7 @@ fn of_cell(
         let mut all = lacking.iter().flat_map(|(counted, _)| *counted);
         let why = match all.any(|it| it.observation.source.is_some()) {
             true => format!(
-                "the trials of {of} were imported: they have no CPU time, device counters and telemetry; measure them with \
+                "the trials of {of} were imported: they have no CPU times, device counters or telemetry; measure them with \
                  `iodyno run`, or `iodyno fio`, which takes the same job file"
             ),
             false => format!("a trial of {of} has no ops"),
@@ -224,7 +224,7 @@ impl Sides<'_> {
         }
         let tests = tested(&values, self.pairing, self.alpha);
         let total = self.total(&rounds, 1.0 - self.alpha);
-        // The parts of unpaired trials have no interval, their ratio has.
+        // With unpaired trials, only the ratio has an interval; its parts have none.
         let of_ratio = head.ratio.and_then(|ratio| ratio.interval);
         let of_ratio = of_ratio.map(|(low, high)| (low.ln(), high.ln()));
         let differs = match total.interval.or(of_ratio) {
@@ -249,7 +249,7 @@ impl Sides<'_> {
                 contrast.words = rest_in_words(&self.metric);
             }
             if *quantity == Quantity::OtherWaits && !mode.devices {
-                // They may be at devices of which nothing is known.
+                // The waits may be at devices whose counters are not known.
                 contrast.words = "waits of a worker per op, at the devices or above".to_owned();
             }
             terms.push(Term {

@@ -531,7 +531,7 @@ fn the_requests_of_a_file_server_are_told_per_op() {
     assert!((per_second - 1000.0).abs() < 1e-6, "{per_second}");
     assert!((requests.service_ns / requests.count - 20_000.0).abs() < 1e-6);
     assert!((requests.queueing_ns / requests.count - 1000.0).abs() < 1e-6);
-    // A server that worked nothing has no shares.
+    // A server without requests has no shares.
     trial.telemetry = recording()
         .seconds(SeriesKind::Requests, 3, |_| vec![("all", row(0, 0, 0))])
         .done();
@@ -682,7 +682,7 @@ fn requests_in_the_background_are_intervals_and_not_the_time_of_an_op() {
     );
 }
 
-/// Trials without rounds, of which another fact than the target's differs; each is slower than these costs by one of the factors.
+/// Trials without rounds, in which a fact differs that is not the target's. Each takes these costs times one of the factors.
 fn without_rounds(baseline: &Costs, candidate: &Costs, scales: &[f64]) -> Explained {
     let (mut trials, mut costs) = (Vec::new(), Vec::new());
     for (name, cpus, own) in [("a", "2", baseline), ("b", "4", candidate)] {

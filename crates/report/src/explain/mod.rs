@@ -70,7 +70,7 @@ pub fn html(explanation: &Explanation) -> String {
 
 fn draw(explanation: &Explanation, markup: Markup) -> String {
     let mut blocks = Vec::new();
-    // Tables of markup have no texts between rows.
+    // Markup has no place for text between the rows of a table.
     let Arranged { sections, remarks } = arranged(explanation, false);
     let list = |remarks: &[String]| -> Option<String> {
         let remarks: Vec<String> = remarks.iter().map(|text| markup.escape(text)).collect();
@@ -101,7 +101,7 @@ struct Arranged {
     remarks: Vec<String>,
 }
 
-/// Tells once what several comparisons have in common: the reason of a family's members, why there is no explanation, and remarks.
+/// Prints once what several comparisons share: the first reason of a family, why there is no explanation, and remarks.
 /// `between`: causes are texts between the rows of a table.
 fn arranged(explanation: &Explanation, between: bool) -> Arranged {
     let families = explanation.families.iter();
