@@ -11,12 +11,11 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use rustix::fs::{OFlags, fcntl_getfl};
+use rustix::fs::{AtFlags, OFlags, StatxFlags, fcntl_getfl, makedev, statx};
 use virtiofsd::filesystem::{
     Context, Entry, Extensions, FileSystem, FsOptions, GetxattrReply, ListxattrReply, OpenOptions,
     SetattrValid, SetxattrFlags, ZeroCopyReader, ZeroCopyWriter,
@@ -43,7 +42,10 @@ pub(crate) struct Open {
 
 impl Open {
     fn of(node: u64, file: File, files: &Files) -> io::Result<Open> {
-        let device = file.metadata()?.dev();
+        // A number that the kernel has: the file system is not asked, which may not answer.
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let found = statx(&file, c"", flags, StatxFlags::empty())?;
+        let device = makedev(found.stx_dev_major, found.stx_dev_minor);
         Ok(Open {
             node,
             direct: fcntl_getfl(&file)?.contains(OFlags::DIRECT),

@@ -1,5 +1,8 @@
 //! A shared folder as a file system of this host, by FUSE. The transports are those of [`iodyno_serve::fuse`]: each thread of a session is a
 //! queue of the server.
+//!
+//! The thread of `/dev/fuse` is replaced if a request holds it ([`crate::watchdog`]). Those of FUSE over io_uring are not: the kernel gives requests to
+//! entries of the ring of one thread, and tells of them in this thread only.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use iodyno_serve::fuse::{
-    Message, Mounted, Session, Transport, Used, Wanted, Worker, unmount_stale,
+    Another, Message, Mounted, Session, Transport, Used, Wanted, Worker, unmount_stale,
 };
 use iodyno_sys::TransferMemory;
 use rustix::mount::MountFlags;
@@ -22,6 +25,7 @@ use crate::passthrough::Passthrough;
 use crate::request::Head;
 use crate::server::{Client, FileServer, Lane, Request, prepare_thread};
 use crate::stats;
+use crate::watchdog::Turn;
 
 /// Requests of a batch.
 const BATCH: usize = 64;
@@ -68,13 +72,8 @@ pub fn serve(
     };
     let files = passthrough.then(|| Arc::new(Passthrough::new(mounted.device())));
     let worker = || {
-        Ok(Queue {
-            lane: Lane::new(Arc::clone(&client), false),
-            client: Arc::clone(&client),
-            files: files.clone(),
-            pooled: Arc::default(),
-            requests: Vec::with_capacity(BATCH),
-        })
+        let turn = Turn::new(Arc::clone(&client));
+        Ok(Queue::new(turn, files.clone(), Arc::default()))
     };
     let session = Session::start(mounted, wanted, worker)?;
     if passthrough && !session.passes_through() {
@@ -104,8 +103,18 @@ struct Queue {
 }
 
 impl Worker for Queue {
-    fn start(&mut self) {
+    fn start(&mut self, another: Option<Another<Queue>>) -> io::Result<()> {
         prepare_thread();
+        if let Some(another) = another {
+            let (files, pooled) = (self.files.clone(), Arc::clone(&self.pooled));
+            self.lane
+                .watch(move |turn| another(Queue::new(turn, files.clone(), Arc::clone(&pooled))));
+        }
+        self.lane.awake(true);
+        let pooled = || self.pooled.load(Ordering::Relaxed);
+        let worked = self.lane.work_left(pooled, || ());
+        self.lane.awake(false);
+        worked
     }
 
     fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) -> io::Result<()> {
@@ -129,9 +138,27 @@ impl Worker for Queue {
         self.lane.awake(false);
         reaped.map(drop)
     }
+
+    fn is_replaced(&self) -> bool {
+        self.lane.replaced()
+    }
 }
 
 impl Queue {
+    fn new(
+        turn: Arc<Turn<Taken>>,
+        files: Option<Arc<Passthrough>>,
+        pooled: Arc<AtomicUsize>,
+    ) -> Queue {
+        Queue {
+            client: Arc::clone(turn.client()),
+            lane: Lane::new(turn, false),
+            files,
+            pooled,
+            requests: Vec::with_capacity(BATCH),
+        }
+    }
+
     /// `None`: the kernel does not send this. It is answered by an error.
     fn taken(&self, mut message: Message) -> Option<Taken> {
         let writable = message.reply().len();

@@ -20,6 +20,7 @@ pub mod seccomp;
 pub mod server;
 pub mod stats;
 pub mod vhost_user;
+mod watchdog;
 
 pub use folder::{Cache, Handles, Settings};
 pub use iodyno_sys::file::inherited;

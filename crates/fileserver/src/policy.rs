@@ -22,7 +22,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The hand-off cost that is assumed until it was measured, ns.
 pub const HAND_OFF_NS: u64 = 16_000;
@@ -182,6 +182,8 @@ pub struct Estimates {
     service_ns: [AtomicU64; CLASSES],
     /// The part of it in which the thread waited: for storage or for a lock. [`UNKNOWN`]: unknown.
     waited_ns: [AtomicU64; CLASSES],
+    /// Queues that a request of the class holds now.
+    hung: [AtomicU32; CLASSES],
     /// The share of reads that the page cache had, smoothed, of [`ALL`].
     hits: AtomicU64,
     /// How long it took to copy a byte of them, smoothed, 2^-20 ns.
@@ -196,6 +198,8 @@ const HITS: u64 = ALL / 8;
 const COPIED: u32 = 32 << 10;
 
 const UNKNOWN: u64 = u64::MAX;
+/// What requests of a class take while one of them hangs.
+const HUNG_NS: u64 = 1 << 40;
 
 impl Estimates {
     /// Nothing is known but the cost of a hand-off, ns, and the number of processors that the server may use.
@@ -206,6 +210,7 @@ impl Estimates {
             cpus,
             waited_ns: [const { AtomicU64::new(UNKNOWN) }; CLASSES],
             service_ns: [const { AtomicU64::new(0) }; CLASSES],
+            hung: [const { AtomicU32::new(0) }; CLASSES],
             hits: ALL.into(),
             // 10 GB/s, until it was measured.
             copying: AtomicU64::new((1 << 20) / 10),
@@ -246,9 +251,25 @@ impl Estimates {
         self.hand_off_ns.store(ns.max(1), Ordering::Relaxed);
     }
 
+    /// A request of a class hangs in the thread of a queue, or does not any more. Meanwhile, the class is slow.
+    pub fn hangs(&self, class: Class, hangs: bool) {
+        let count = &self.hung[usize::from(class.index)];
+        match hangs {
+            true => count.fetch_add(1, Ordering::Relaxed),
+            false => count.fetch_sub(1, Ordering::Relaxed),
+        };
+    }
+
+    fn is_hung(&self, class: Class) -> bool {
+        self.hung[usize::from(class.index)].load(Ordering::Relaxed) > 0
+    }
+
     /// The smoothed service time of a class, ns, if it is known.
     #[must_use]
     pub fn service_ns(&self, class: Class) -> Option<u64> {
+        if self.is_hung(class) {
+            return Some(HUNG_NS);
+        }
         let ns = self.service_ns[usize::from(class.index)].load(Ordering::Relaxed);
         (ns > 0).then_some(ns)
     }
@@ -266,7 +287,7 @@ impl Estimates {
         let service = self.service_ns(class)?;
         let waited = self.waited_ns[usize::from(class.index)].load(Ordering::Relaxed);
         match waited {
-            _ if self.cpus >= SPARE_CPUS => Some(service),
+            _ if self.cpus >= SPARE_CPUS || self.is_hung(class) => Some(service),
             UNKNOWN => None,
             waited => Some(waited.min(service)),
         }
@@ -456,7 +477,7 @@ impl Dispatcher {
                     true => own.tries(),
                     false => own.tries_slow(),
                 };
-                match self.fast(class, estimates) || tries(self) {
+                match self.fast(class, estimates) || (!estimates.is_hung(class) && tries(self)) {
                     true => Place::Inline,
                     false => Place::Transferred,
                 }
@@ -750,6 +771,38 @@ mod tests {
             (0..50).for_each(|_| estimates.tried(true, 1 << 20, per_mib));
             assert_eq!(ways(&batch, &estimates)[1].len(), tried, "{cpus} {per_mib}");
         }
+    }
+
+    #[test]
+    fn while_a_request_hangs_the_queue_works_none_of_its_kind() {
+        let estimates = Estimates::new(16_000, 2);
+        let (read, large) = (Class::of(READ, 4096), Class::of(READ, 8192));
+        let direct = read.direct(false);
+        for class in [read, large, direct] {
+            (0..50).for_each(|_| estimates.record(class, 5_000, Some(0)));
+        }
+        let mut batch = vec![direct; 4 * (TRIED * TRIED) as usize];
+        batch.extend([read, large]);
+        assert_eq!(ways(&batch, &estimates)[3].len(), batch.len());
+        for class in [read, read, direct] {
+            estimates.hangs(class, true);
+        }
+        let [transferred, _, pooled, inline] = ways(&batch, &estimates);
+        assert_eq!(transferred.len(), batch.len() - 2);
+        assert_eq!((pooled.len(), &inline[..]), (1, &[batch.len() - 1][..]));
+        // Not even if it comes alone.
+        let mut division = Division::default();
+        let mut alone = |estimates: &Estimates| {
+            let mut dispatcher = Dispatcher::new(Policy::Adaptive);
+            dispatcher.divide(&[read], Situation::default(), estimates, &mut division);
+            division.inline.len()
+        };
+        assert_eq!(alone(&estimates), 0);
+        // One of two has ended.
+        estimates.hangs(read, false);
+        assert_eq!(alone(&estimates), 0);
+        estimates.hangs(read, false);
+        assert_eq!(alone(&estimates), 1);
     }
 
     #[test]

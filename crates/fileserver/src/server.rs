@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io;
 use std::num::NonZero;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Instant;
@@ -23,6 +22,7 @@ use crate::policy::{Class, Dispatcher, Division, Estimates, HAND_OFF_NS, Policy,
 use crate::pool::{Job, Pool};
 use crate::request::{HEADER, Head, REPLY_HEADER, WRITE_HEADER, opcode};
 use crate::stats::{Stats, Transport, Worked};
+use crate::watchdog::{Turn, Watchdog};
 
 /// The client is told of replies within a batch after this many hand-offs: a notification costs about half of one.
 const TOLD_AFTER: u64 = 4;
@@ -33,15 +33,14 @@ const MOST_TRANSFERS: u16 = 256;
 pub struct FileServer {
     settings: Settings,
     policy: Policy,
-    threads: u16,
+    pub(crate) threads: u16,
     pool: Option<Pool>,
-    estimates: Estimates,
-    stats: Stats,
+    pub(crate) estimates: Estimates,
+    pub(crate) stats: Stats,
     transport: OnceLock<Transport>,
     /// Processors that the server may use.
     cpus: usize,
-    /// Queues whose thread is awake.
-    awake: AtomicUsize,
+    pub(crate) watchdog: Watchdog,
 }
 
 impl FileServer {
@@ -83,7 +82,8 @@ impl FileServer {
         let cpus = thread::available_parallelism().map_or(1, NonZero::get);
         Ok(FileServer {
             cpus,
-            awake: AtomicUsize::new(0),
+            // The fixed policies are what their names say.
+            watchdog: Watchdog::start(policy == Policy::Adaptive && pool.is_some())?,
             settings,
             policy,
             threads,
@@ -97,7 +97,7 @@ impl FileServer {
     /// Whether there are processors for the clients of all queues that are worked. Then a client that is told of the first reply of a batch
     /// works at the same time; otherwise it would take the processor from the rest of the batch.
     fn client_has_cpu(&self) -> bool {
-        2 * self.awake.load(Ordering::Relaxed) <= self.cpus
+        2 * self.watchdog.count_awake() <= self.cpus
     }
 
     /// The delay of slower storage.
@@ -144,7 +144,7 @@ pub(crate) fn prepare_thread() {
 /// A client of a server, with its nodes and open files.
 pub(crate) struct Client {
     folder: Folder,
-    server: Arc<FileServer>,
+    pub(crate) server: Arc<FileServer>,
 }
 
 /// A request that a transport took from a queue.
@@ -160,7 +160,7 @@ pub(crate) trait Request: Exchange + Send + 'static {
 }
 
 /// A request on its way.
-struct Work<R> {
+pub(crate) struct Work<R> {
     request: R,
     begun: Begun,
 }
@@ -213,8 +213,12 @@ fn registered(ring: &Transfers<impl AsFd, impl Sized>) -> io::Result<Credentials
 }
 
 /// One queue of a client: what its thread keeps.
-pub(crate) struct Lane<R> {
+pub(crate) struct Lane<R: Request> {
     client: Arc<Client>,
+    /// What it works itself.
+    turn: Arc<Turn<R>>,
+    /// Another thread goes on with the queue.
+    replaced: bool,
     dispatcher: Dispatcher,
     division: Division,
     classes: Vec<Class>,
@@ -225,7 +229,8 @@ pub(crate) struct Lane<R> {
 
 impl<R: Request> Lane<R> {
     /// To be used by one thread only, which makes its ring. `prompt`: its requests are never handed over.
-    pub(crate) fn new(client: Arc<Client>, prompt: bool) -> Lane<R> {
+    pub(crate) fn new(turn: Arc<Turn<R>>, prompt: bool) -> Lane<R> {
+        let client = Arc::clone(turn.client());
         let policy = match prompt {
             true => Policy::Inline,
             false => client.server.policy,
@@ -236,6 +241,8 @@ impl<R: Request> Lane<R> {
                 false => Ring::Missing,
             },
             client,
+            turn,
+            replaced: false,
             dispatcher: Dispatcher::new(policy),
             division: Division::default(),
             classes: Vec::new(),
@@ -244,13 +251,41 @@ impl<R: Request> Lane<R> {
         }
     }
 
+    /// Lets the watchdog look at it, if the server has one. `substitute` starts the thread that goes on with the queue, by a lane with this turn.
+    pub(crate) fn watch(
+        &self,
+        substitute: impl Fn(Arc<Turn<R>>) -> io::Result<()> + Send + Sync + 'static,
+    ) {
+        self.turn.watch(Box::new(substitute));
+    }
+
+    /// Whether another thread goes on with the queue. This one then answers what it has in flight ([`Self::reap`]) and ends.
+    pub(crate) fn replaced(&self) -> bool {
+        self.replaced
+    }
+
+    /// Works what a thread left that this one is the substitute of; as [`Self::work`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn work_left(
+        &mut self,
+        in_flight: impl Fn() -> usize,
+        tell: impl Fn(),
+    ) -> io::Result<()> {
+        self.works = self.turn.left();
+        match self.works.is_empty() {
+            true => Ok(()),
+            false => self.divide_and_work(true, in_flight, tell),
+        }
+    }
+
     /// Its thread goes to sleep or wakes up.
     pub(crate) fn awake(&self, awake: bool) {
-        let count = &self.client.server.awake;
-        match awake {
-            true => count.fetch_add(1, Ordering::Relaxed),
-            false => count.fetch_sub(1, Ordering::Relaxed),
-        };
+        // One that was replaced does not count.
+        if !self.replaced {
+            self.client.server.watchdog.awake(awake);
+        }
     }
 
     /// Whether a queue's thread that has no work may look for more for a moment without taking a processor from its client.
@@ -284,6 +319,16 @@ impl<R: Request> Lane<R> {
     /// # Errors
     /// The kernel cannot be entered. Then no transfer is answered any more.
     pub(crate) fn reap(&mut self) -> io::Result<bool> {
+        if self.in_flight() == 0 || self.replaced {
+            return self.turn_transfers();
+        }
+        self.turn.begin(Vec::new());
+        let turned = self.turn_transfers();
+        self.end_turn();
+        turned
+    }
+
+    fn turn_transfers(&mut self) -> io::Result<bool> {
         let Ring::There(ring) = &mut self.ring else {
             return Ok(false);
         };
@@ -300,8 +345,16 @@ impl<R: Request> Lane<R> {
             }
         };
         // They wait for storage.
-        self.hand_over(rests.into_iter());
+        self.client.hand_over(rests.into_iter());
         turned
+    }
+
+    /// The end of what its thread works itself. What is left is in `works`, unless another thread goes on.
+    fn end_turn(&mut self) {
+        (self.works, self.replaced) = self.turn.end();
+        if self.replaced {
+            self.client.hand_over(self.works.drain(..).flatten());
+        }
     }
 
     /// Works a batch. `early`: as in [`Situation`]. `in_flight` returns how many requests of this queue the pool has; `tell` tells the client what was answered.
@@ -311,86 +364,121 @@ impl<R: Request> Lane<R> {
     pub(crate) fn work(
         &mut self,
         batch: &mut Vec<R>,
-        mut early: bool,
+        early: bool,
         in_flight: impl Fn() -> usize,
         tell: impl Fn(),
     ) -> io::Result<()> {
-        let server = Arc::clone(&self.client.server);
-        server.stats.batch(batch.len());
+        self.client.server.stats.batch(batch.len());
         let steps = !matches!(self.ring, Ring::Missing);
         let begun = |request: &R| match steps {
             true => self.client.folder.opened(request.head()),
             false => Begun::default(),
         };
-        let mut works = std::mem::take(&mut self.works);
-        works.clear();
-        works.extend(batch.drain(..).map(|request| {
+        self.works.clear();
+        self.works.extend(batch.drain(..).map(|request| {
             Some(Work {
                 begun: begun(&request),
                 request,
             })
         }));
+        self.divide_and_work(early, in_flight, tell)
+    }
+
+    /// Works the requests in `works`.
+    fn divide_and_work(
+        &mut self,
+        mut early: bool,
+        in_flight: impl Fn() -> usize,
+        tell: impl Fn(),
+    ) -> io::Result<()> {
+        let server = Arc::clone(&self.client.server);
         loop {
             self.classes.clear();
-            (self.classes).extend(works.iter().flatten().map(Work::class));
+            (self.classes).extend(self.works.iter().flatten().map(Work::class));
             let (classes, estimates) = (&self.classes, &server.estimates);
             let situation = Situation {
-                in_flight: in_flight() + self.in_flight(),
+                in_flight: in_flight() + self.in_flight() + self.turn.hung(),
                 waiting: server.pool.as_ref().map_or(0, Pool::waiting),
                 early,
                 writing: self.writing(),
             };
             (self.dispatcher).divide(classes, situation, estimates, &mut self.division);
             let mut division = std::mem::take(&mut self.division);
+            let mut works = std::mem::take(&mut self.works);
             self.start(&mut works, &mut division);
             let pooled = division.pooled.iter();
-            self.hand_over(pooled.filter_map(|at| works[*at].take()));
+            (self.client).hand_over(pooled.filter_map(|at| works[*at].take()));
+            self.turn.begin(works);
             // Only now, so that the pool is at work while this thread submits.
-            self.reap()?;
-            let missed = division.tried.iter();
-            let missed = missed.filter_map(|at| self.client.try_cached(works[*at].take()?));
-            self.hand_over(missed);
-            // The end of a request is the start of the next one, except where the client was told in between: then it may have had the processor.
-            let start = Instant::now();
-            let (mut now, mut told) = (start, 0);
-            let mut rest = None;
-            for (nth, at) in division.inline.iter().enumerate() {
-                if nth > 0 && server.pool.is_some() {
-                    let worked = now.duration_since(start).as_nanos() as u64;
-                    let next = self.classes[*at];
-                    if (self.dispatcher).interrupted(worked, next, estimates) {
-                        rest = Some(nth);
-                        break;
-                    }
-                    // A reply waits for others, but not much longer than some hand-offs take.
-                    if worked - told > TOLD_AFTER * estimates.hand_off_ns() {
-                        tell();
-                        now = Instant::now();
-                        told = worked;
-                    }
-                }
-                if let Some(work) = works[*at].take() {
-                    now = self.client.answer(work, true, now);
-                }
-                if nth == 0 && division.inline.len() > 1 && server.client_has_cpu() {
-                    tell();
-                    now = Instant::now();
-                }
+            if let Err(error) = self.turn_transfers() {
+                self.end_turn();
+                self.client.hand_over(self.works.drain(..).flatten());
+                return Err(error);
             }
+            self.try_cached(&division.tried);
+            let interrupted = self.work_inline(&division.inline, &tell);
             tell();
-            let left = rest.map(|nth| {
-                let places = division.inline[nth..].iter();
-                places.map(|at| works[*at].take()).collect()
-            });
             self.division = division;
-            let Some(left) = left else {
-                self.works = works;
+            self.end_turn();
+            if self.replaced || !interrupted {
                 return Ok(());
-            };
+            }
             // The rest is a batch of its own.
             early = true;
-            works = left;
+            self.works.retain(Option::is_some);
         }
+    }
+
+    /// Answers those reads of the turn that the page cache has. The pool gets the others.
+    fn try_cached(&self, tried: &[usize]) {
+        let mut missed = false;
+        for at in tried {
+            let Some(work) = self.turn.take(*at) else {
+                break;
+            };
+            if let Some(work) = self.client.try_cached(work) {
+                self.turn.put_back(*at, work);
+                missed = true;
+            }
+        }
+        if missed {
+            let missed: Vec<_> = tried.iter().filter_map(|at| self.turn.take(*at)).collect();
+            self.client.hand_over(missed.into_iter());
+        }
+    }
+
+    /// Works requests of the turn. Returns whether it was interrupted, so that the rest is to be divided anew.
+    fn work_inline(&self, inline: &[usize], tell: impl Fn()) -> bool {
+        let server = &self.client.server;
+        let estimates = &server.estimates;
+        // The end of a request is the start of the next one, except where the client was told in between: then it may have had the processor.
+        let start = Instant::now();
+        let (mut now, mut told) = (start, 0);
+        for (nth, at) in inline.iter().enumerate() {
+            let class = self.classes[*at];
+            if nth > 0 && server.pool.is_some() {
+                let worked = now.duration_since(start).as_nanos() as u64;
+                if (self.dispatcher).interrupted(worked, class, estimates) {
+                    return true;
+                }
+                // A reply waits for others, but not much longer than some hand-offs take.
+                if worked - told > TOLD_AFTER * estimates.hand_off_ns() {
+                    tell();
+                    now = Instant::now();
+                    told = worked;
+                }
+            }
+            // The watchdog has the rest.
+            let Some(work) = self.turn.take_at(*at, now, class) else {
+                return false;
+            };
+            now = self.client.answer(work, true, now);
+            if nth == 0 && inline.len() > 1 && server.client_has_cpu() {
+                tell();
+                now = Instant::now();
+            }
+        }
+        false
     }
 
     /// Prepares the transfers of a division. Those that cannot be transferred go to the pool.
@@ -412,21 +500,6 @@ impl<R: Request> Lane<R> {
                 works[at] = work;
                 division.pooled.push(at);
             }
-        }
-    }
-
-    fn hand_over(&self, works: impl Iterator<Item = Work<R>>) {
-        let jobs = works.map(|mut work| {
-            work.request.handed_over();
-            let client = Arc::clone(&self.client);
-            let job: Job = Box::new(move || {
-                client.answer(work, false, Instant::now());
-            });
-            job
-        });
-        match &self.client.server.pool {
-            Some(pool) => pool.hand_over(jobs),
-            None => jobs.for_each(|job| job()),
         }
     }
 }
@@ -463,6 +536,22 @@ enum Worker {
 }
 
 impl Client {
+    /// Hands requests over to the pool.
+    pub(crate) fn hand_over<R: Request>(self: &Arc<Client>, works: impl Iterator<Item = Work<R>>) {
+        let jobs = works.map(|mut work| {
+            work.request.handed_over();
+            let client = Arc::clone(self);
+            let job: Job = Box::new(move || {
+                client.answer(work, false, Instant::now());
+            });
+            job
+        });
+        match &self.server.pool {
+            Some(pool) => pool.hand_over(jobs),
+            None => jobs.for_each(|job| job()),
+        }
+    }
+
     /// A descriptor of the open file of a node and handle, asked for by a request.
     pub(crate) fn descriptor(&self, head: &Head, node: u64, handle: u64) -> io::Result<File> {
         self.folder.descriptor(head, node, handle)

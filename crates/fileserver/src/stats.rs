@@ -113,6 +113,7 @@ pub struct Stats {
     opcodes: Vec<OfOpcode>,
     batches: [AtomicU64; SIZES],
     batched: AtomicU64,
+    substitutes: AtomicU64,
 }
 
 /// A request that was worked.
@@ -149,6 +150,7 @@ impl Default for Stats {
             opcodes: (0..OPCODES).map(|_| of_opcode()).collect(),
             batches: [const { AtomicU64::new(0) }; SIZES],
             batched: AtomicU64::new(0),
+            substitutes: AtomicU64::new(0),
         }
     }
 }
@@ -172,6 +174,11 @@ impl Stats {
         let at = (size.max(1).ilog2() as usize).min(SIZES - 1);
         self.batches[at].fetch_add(1, Ordering::Relaxed);
         self.batched.fetch_add(size as u64, Ordering::Relaxed);
+    }
+
+    /// Counts a thread that went on with a queue in place of one that a request held.
+    pub fn substituted(&self) {
+        self.substitutes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// What was counted, as JSON.
@@ -210,6 +217,7 @@ impl Stats {
             requests: opcodes.iter().map(|of| of.count).sum(),
             inline: opcodes.iter().map(|of| of.inline).sum(),
             transferred: opcodes.iter().map(|of| of.transferred).sum(),
+            substitutes: load(&self.substitutes),
             batches: BatchesSeen {
                 count: of_batches,
                 mean: load(&self.batched) as f64 / of_batches.max(1) as f64,
@@ -236,6 +244,7 @@ struct Seen {
     requests: u64,
     inline: u64,
     transferred: u64,
+    substitutes: u64,
     batches: BatchesSeen,
     opcodes: Vec<OpcodeSeen>,
 }
@@ -309,6 +318,7 @@ mod tests {
         }
         stats.batch(1);
         stats.batch(5);
+        stats.substituted();
         let estimates = Estimates::new(12_345, 2);
         let text = stats.json(Some(Transport::IoUring), Policy::Pool(16), 16, &estimates);
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -321,6 +331,7 @@ mod tests {
             (&100.into(), &25.into())
         );
         assert_eq!(json["batches"]["mean"], 3.0);
+        assert_eq!(json["substitutes"], 1);
         assert_eq!(json["batches"]["sizes"][1]["from"], 4);
         let read = &json["opcodes"][0];
         assert_eq!(read["opcode"], "READ");

@@ -1,12 +1,13 @@
 //! A file system for the guests of a virtual machine monitor: the server's side of vhost-user, for virtio-fs.
 //!
 //! Source: "Vhost-user Protocol" of QEMU's documentation, and VIRTIO 1.2, sections 2.7 and 5.11. The crate `vhost` reads and checks the
-//! messages, `virtio-queue` the rings. Each ring has a thread, which takes batches of requests; another thread reads messages.
+//! messages, `virtio-queue` the rings. Each ring has a thread, which takes batches of requests; another thread reads messages. A thread that is
+//! held by a request is replaced ([`crate::watchdog`]).
 //!
 //! # What must hold
 //!
-//! - A ring is stopped, and memory is exchanged, when no request is in flight. Nothing in the memory of a client is used after its
-//!   connection has ended.
+//! - A ring is stopped, and memory is exchanged, when no request is in flight, also none that holds a thread. Nothing in the memory of a client is
+//!   used after its connection has ended.
 //! - The client learns of every reply: a ring's thread tells it of those of a batch before it sleeps.
 //! - A ring whose client breaks the rules is not used any more: its error event is signalled, and the other rings go on.
 //!
@@ -43,6 +44,7 @@ use crate::folder::{Answered, Exchange, MOST_PARTS};
 use crate::request::{Head, WRITE_HEADER};
 use crate::server::{Client, FileServer, Lane, Request, prepare_thread};
 use crate::stats::Transport;
+use crate::watchdog::Turn;
 
 /// Rings: one for requests that must not wait, and those of a client's processors.
 const MOST_RINGS: u64 = 17;
@@ -77,7 +79,8 @@ pub fn serve(
         features: 0,
         memory: ClientMemory::default(),
         rings: rings.collect::<io::Result<_>>()?,
-        threads: Vec::new(),
+        started: vec![false; MOST_RINGS as usize],
+        threads: Threads::new(),
     }));
     let mut messages = BackendReqHandler::from_stream(stream, Arc::clone(&device));
     let ended = loop {
@@ -498,23 +501,83 @@ fn smooth(value: &mut u64, ns: u64) {
     };
 }
 
-/// The thread of a ring. `prompt`: it is for requests that must not wait.
-fn run(ring: &Arc<Ring>, client: Arc<Client>, prompt: bool) {
-    prepare_thread();
-    let mut lane = Lane::new(client, prompt);
-    // It fails only if the kernel lacks memory; then the ring is not served any more.
-    let _ = serve_ring(ring, &mut lane);
-    ring.state().give_up();
+/// The threads of all rings, until the connection ends.
+struct Threads(Mutex<Option<Vec<JoinHandle<()>>>>);
+
+impl Threads {
+    fn new() -> Arc<Threads> {
+        Arc::new(Threads(Mutex::new(Some(Vec::new()))))
+    }
+
+    fn all(&self) -> MutexGuard<'_, Option<Vec<JoinHandle<()>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a thread of a ring begins with.
+#[derive(Clone)]
+struct Starting {
+    number: usize,
+    ring: Arc<Ring>,
+    threads: Arc<Threads>,
+}
+
+impl Starting {
+    /// Starts a thread, which has this turn first.
+    fn start(&self, turn: Arc<Turn<Taken>>) -> io::Result<()> {
+        let mut threads = self.threads.all();
+        let Some(threads) = threads.as_mut() else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        // Those that were replaced.
+        threads.retain(|thread| !thread.is_finished());
+        let (own, named) = (self.clone(), format!("ring {}", self.number));
+        let thread = thread::Builder::new().name(named);
+        threads.push(thread.spawn(move || own.run(turn))?);
+        Ok(())
+    }
+
+    fn run(self, turn: Arc<Turn<Taken>>) {
+        prepare_thread();
+        let ring = Arc::clone(&self.ring);
+        // The first ring is for requests that must not wait.
+        let mut lane = Lane::new(turn, self.number == 0);
+        lane.watch(move |turn| self.start(turn));
+        // It fails only if the kernel lacks memory; then the ring is not served any more.
+        let served = serve_ring(&ring, &mut lane);
+        if served.is_err() || !lane.replaced() {
+            ring.state().give_up();
+        }
+    }
 }
 
 fn serve_ring(ring: &Arc<Ring>, lane: &mut Lane<Taken>) -> io::Result<()> {
     let mut batch = Vec::with_capacity(MOST_TAKEN);
     let (mut spin, mut empty) = (Spin::default(), None);
-    while ring.wait(lane.ended(), lane.in_flight())? {
+    let in_flight = || ring.pooled.load(Ordering::Relaxed);
+    lane.awake(true);
+    let worked = lane.work_left(in_flight, || ring.tell());
+    lane.awake(false);
+    worked?;
+    while !lane.replaced() {
+        // Its client may not have told of what is in the ring since the thread that this one replaces looked last.
         lane.awake(true);
         let worked = work_ring(ring, lane, &mut batch, (&mut spin, &mut empty));
         lane.awake(false);
         worked?;
+        if !lane.replaced() && !ring.wait(lane.ended(), lane.in_flight())? {
+            return Ok(());
+        }
+    }
+    // What its own io_uring has in flight.
+    while let (Some(ended), 1..) = (lane.ended(), lane.in_flight()) {
+        match poll(&mut [PollFd::new(&ended, PollFlags::IN)], None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if lane.reap()? {
+            ring.tell();
+        }
     }
     Ok(())
 }
@@ -529,7 +592,7 @@ fn work_ring(
     if lane.reap()? {
         ring.tell();
     }
-    loop {
+    while !lane.replaced() {
         ring.take(batch, false);
         if let (Some(slept), false) = (empty.take(), batch.is_empty()) {
             spin.slept(slept.elapsed());
@@ -570,8 +633,9 @@ struct Device {
     features: u64,
     memory: ClientMemory,
     rings: Vec<Arc<Ring>>,
-    /// Of the rings that have been started.
-    threads: Vec<(usize, JoinHandle<()>)>,
+    /// Rings that have a thread.
+    started: Vec<bool>,
+    threads: Arc<Threads>,
 }
 
 impl Device {
@@ -586,15 +650,16 @@ impl Device {
 
     /// Starts the thread of a ring, if it has none.
     fn start(&mut self, number: usize) -> io::Result<()> {
-        if self.threads.iter().any(|(own, _)| *own == number) {
+        if self.started[number] {
             return Ok(());
         }
-        let ring = Arc::clone(&self.rings[number]);
-        // The first ring is for requests that must not wait.
-        let client = Arc::clone(&self.client);
-        let thread = thread::Builder::new().name(format!("ring {number}"));
-        let thread = thread.spawn(move || run(&ring, client, number == 0))?;
-        self.threads.push((number, thread));
+        let starting = Starting {
+            number,
+            ring: Arc::clone(&self.rings[number]),
+            threads: Arc::clone(&self.threads),
+        };
+        starting.start(Turn::new(Arc::clone(&self.client)))?;
+        self.started[number] = true;
         Ok(())
     }
 
@@ -634,7 +699,9 @@ impl Device {
         for ring in &self.rings {
             ring.drain(&self.stopping).map_err(io::Error::other)?;
         }
-        for (_, thread) in self.threads.drain(..) {
+        // No more are started.
+        let threads = self.threads.all().take();
+        for thread in threads.into_iter().flatten() {
             let _ = thread.join();
         }
         Ok(())

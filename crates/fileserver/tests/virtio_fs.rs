@@ -1,5 +1,7 @@
 //! The server of virtio-fs, seen by a guest that this file plays: a front end of vhost-user with rings in its own memory.
 
+mod hanging;
+
 use std::collections::VecDeque;
 use std::fs::File;
 use std::net::Shutdown;
@@ -9,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -18,16 +20,17 @@ use iodyno_fileserver::request::opcode::{
     STATFS, SYMLINK, UNLINK, WRITE,
 };
 use iodyno_fileserver::{Cache, FileServer, Handles, NegotiationMode, Settings, vhost_user};
-use iodyno_serve::fuse::{Message, Mounted, Session, Transport, Wanted, Worker};
+use iodyno_serve::fuse::Message;
 use rustix::fs::{MemfdFlags, OFlags};
 use rustix::io::Errno;
-use rustix::mount::MountFlags;
 use vhost::vhost_user::message::VhostUserProtocolFeatures;
 use vhost::vhost_user::{Frontend, VhostUserFrontend};
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
 use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
+
+use crate::hanging::{can_hang, file_that_hangs};
 
 /// No wait of these tests takes longer on any host.
 const END: Duration = Duration::from_secs(60);
@@ -65,6 +68,7 @@ struct Guest {
     file: File,
     rings: Vec<Ring>,
     next: u64,
+    stopping: Arc<AtomicBool>,
     server: Option<JoinHandle<std::io::Result<()>>>,
 }
 
@@ -99,8 +103,9 @@ impl Guest {
         let offset = FileOffset::new(file.try_clone().unwrap(), 0);
         let range = (GuestAddress(BASE), MEMORY as usize, Some(offset));
         let memory = GuestMemoryMmap::from_ranges_with_files([range]).unwrap();
-        let server = Arc::clone(server);
-        let serve = move || vhost_user::serve(other, &server, Arc::<AtomicBool>::default());
+        let (server, stopping) = (Arc::clone(server), Arc::<AtomicBool>::default());
+        let stops = Arc::clone(&stopping);
+        let serve = move || vhost_user::serve(other, &server, stops);
         let server = thread::spawn(serve);
         let socket = own.try_clone().unwrap();
         let mut front = Frontend::from_stream(own, 17);
@@ -119,6 +124,7 @@ impl Guest {
             file,
             rings: Vec::new(),
             next: 1,
+            stopping,
             server: Some(server),
         };
         guest.share();
@@ -180,6 +186,23 @@ impl Guest {
         });
     }
 
+    /// Starts a ring again where it stopped.
+    fn restarts(&mut self, number: usize, base: u16) {
+        let kick = self.rings[number].kick.try_clone().unwrap();
+        let call = EventFd::new(0).unwrap();
+        self.front.set_vring_base(number, base).unwrap();
+        self.front.set_vring_call(number, &call).unwrap();
+        self.rings[number].called = events(call);
+        self.front.set_vring_kick(number, &kick).unwrap();
+        self.front.set_vring_enable(number, true).unwrap();
+    }
+
+    /// How many replies the server has put into a ring.
+    fn used(&self, ring: usize) -> u16 {
+        let at = GuestAddress(self.rings[ring].start + USED + 2);
+        self.memory.load(at, Ordering::Acquire).unwrap()
+    }
+
     /// Where the request of a slot is, and behind it its reply.
     fn place(&self, ring: usize, slot: u16) -> u64 {
         self.rings[ring].start + SLOTS + u64::from(slot) * SLOT
@@ -231,8 +254,12 @@ impl Guest {
 
     /// Puts a request into the ring of requests, with this room for the data of its reply. Returns its slot.
     fn puts(&mut self, kind: u32, node: u64, body: &[u8], room: u32) -> u16 {
-        let slot = self.rings[1].free.pop_front().unwrap();
-        let place = self.place(1, slot);
+        self.puts_into(1, kind, node, body, room)
+    }
+
+    fn puts_into(&mut self, ring: usize, kind: u32, node: u64, body: &[u8], room: u32) -> u16 {
+        let slot = self.rings[ring].free.pop_front().unwrap();
+        let place = self.place(ring, slot);
         let bytes = message(kind, self.next, node, body);
         self.next += 1;
         let reply = place + SLOT / 2;
@@ -253,7 +280,7 @@ impl Guest {
         if room > 0 {
             parts.push((reply + PAGE, room, true));
         }
-        self.offer(1, slot, &parts);
+        self.offer(ring, slot, &parts);
         slot
     }
 
@@ -294,9 +321,13 @@ impl Guest {
 
     /// The data of a reply, or its error.
     fn reply(&mut self, slot: u16, length: u32) -> Result<Vec<u8>, Errno> {
-        let place = self.place(1, slot) + SLOT / 2;
+        self.reply_of(1, slot, length)
+    }
+
+    fn reply_of(&mut self, ring: usize, slot: u16, length: u32) -> Result<Vec<u8>, Errno> {
+        let place = self.place(ring, slot) + SLOT / 2;
         let mut reply = self.read(place, 16);
-        self.rings[1].free.push_back(slot);
+        self.rings[ring].free.push_back(slot);
         assert!(length >= 16, "{length}");
         reply.extend(self.read(place + PAGE, length as usize - 16));
         assert_eq!(reply[..4], length.to_ne_bytes());
@@ -566,23 +597,10 @@ fn stops_and_exchanges(policy: &str, flags: OFlags) {
         }
         guest.kick(1);
         let base = guest.front.get_vring_base(1).unwrap();
-        let start = guest.rings[1].start;
-        let used = |guest: &Guest| -> u16 {
-            (guest.memory)
-                .load(GuestAddress(start + USED + 2), Ordering::Acquire)
-                .unwrap()
-        };
         // Each request that was taken was answered, and no other one.
-        assert_eq!(used(&guest), base as u16);
+        assert_eq!(guest.used(1), base as u16);
         let left = guest.rings[1].available.wrapping_sub(base as u16);
-        // It goes on where it stopped.
-        let kick = guest.rings[1].kick.try_clone().unwrap();
-        let call = EventFd::new(0).unwrap();
-        guest.front.set_vring_base(1, base as u16).unwrap();
-        guest.front.set_vring_call(1, &call).unwrap();
-        guest.rings[1].called = events(call);
-        guest.front.set_vring_kick(1, &kick).unwrap();
-        guest.front.set_vring_enable(1, true).unwrap();
+        guest.restarts(1, base as u16);
         assert!(left <= 32);
         for (slot, length) in guest.waits(1, 32) {
             assert!(guest.reply(slot, length).unwrap() == block(round));
@@ -1029,72 +1047,22 @@ fn reads_that_the_page_cache_has_are_worked_by_the_queue_and_the_rest_by_the_poo
     guest.leaves().unwrap();
 }
 
-/// The file system of a file whose reads end when the test answers them.
-struct Hanging(Sender<Message>);
-
-impl Worker for Hanging {
-    fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) -> std::io::Result<()> {
-        const NOT_CACHED: u32 = 1;
-        const UNKNOWN: i32 = 38;
-        for mut message in batch.drain(..) {
-            let kind = u32::from_ne_bytes(*message.request()[4..].first_chunk().unwrap());
-            let mut words = [0u32; 26];
-            match kind {
-                INIT => {
-                    words[..2].copy_from_slice(&[7, 38]);
-                    // The longest write, and its pages.
-                    (words[5], words[7]) = (1 << 20, 256);
-                    message.answer_with(0, &bytes(&words[..16]));
-                }
-                GETATTR => {
-                    // Number, length, mode and links.
-                    (words[4], words[6], words[19], words[20]) = (1, 1 << 16, 0o100_600, 1);
-                    message.answer_with(0, &bytes(&words));
-                }
-                OPEN => {
-                    words[2] = NOT_CACHED;
-                    message.answer_with(0, &bytes(&words[..4]));
-                }
-                // The test may have ended.
-                READ => drop(self.0.send(message)),
-                RELEASE => message.answer_with(0, &[]),
-                _ => message.answer_with(UNKNOWN, &[]),
-            }
-        }
-        flush();
-        Ok(())
-    }
-}
-
-fn bytes(words: &[u32]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
-}
-
 /// Runs a test with a guest of each policy, its open file `hangs`, and the reads of it that wait for an answer. The folder has a file `data` too.
 fn with_storage_that_hangs(
     policies: &[&str],
-    test: impl Fn(&mut Guest, (u64, u64), &Receiver<Message>),
+    test: impl Fn(&Arc<FileServer>, &mut Guest, (u64, u64), &Receiver<Message>),
 ) {
-    if !root() || !Path::new("/dev/fuse").exists() {
-        return skip("mounting by FUSE needs root and /dev/fuse");
+    if !can_hang() {
+        return;
     }
     for policy in policies {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("data"), block(1)).unwrap();
-        let path = folder.path().join("hangs");
-        std::fs::write(&path, "").unwrap();
-        let mounted = Mounted::on(&path, 0o100_600, "", MountFlags::empty()).unwrap();
-        let wanted = Wanted {
-            transport: Transport::Device,
-            passthrough: false,
-            batch: 4,
-        };
-        let (sender, reads) = channel();
-        let worker = || Ok(Hanging(sender.clone()));
-        let session = Session::start(mounted, wanted, worker).unwrap();
-        let mut guest = Guest::of(&server(settings(folder.path()), policy));
+        let (session, reads) = file_that_hangs(&folder.path().join("hangs"));
+        let server = server(settings(folder.path()), policy);
+        let mut guest = Guest::of(&server);
         let file = guest.open("hangs", OFlags::RDONLY).unwrap();
-        test(&mut guest, file, &reads);
+        test(&server, &mut guest, file, &reads);
         guest.leaves().unwrap();
         session.end().unwrap();
     }
@@ -1102,7 +1070,7 @@ fn with_storage_that_hangs(
 
 #[test]
 fn requests_beside_one_that_hangs_are_answered() {
-    with_storage_that_hangs(&["pool:4", "adaptive"], |guest, file, reads| {
+    with_storage_that_hangs(&["pool:4", "adaptive"], |_, guest, file, reads| {
         let data = guest.open("data", OFlags::RDONLY).unwrap();
         for _ in 0..3 {
             let hangs = guest.puts_read(file, 0, 4096);
@@ -1125,8 +1093,8 @@ fn requests_beside_one_that_hangs_are_answered() {
 }
 
 #[test]
-fn a_single_request_that_hangs_holds_its_queue_only_and_only_until_it_ends() {
-    with_storage_that_hangs(&["inline", "adaptive"], |guest, file, reads| {
+fn a_request_that_the_policy_works_inline_and_that_hangs_holds_its_queue_until_it_ends() {
+    with_storage_that_hangs(&["inline"], |_, guest, file, reads| {
         let hangs = guest.puts_read(file, 0, 4096);
         guest.kick(1);
         // It is in the kernel now.
@@ -1136,16 +1104,9 @@ fn a_single_request_that_hangs_holds_its_queue_only_and_only_until_it_ends() {
             .collect();
         guest.kick(1);
         // The queue of requests that must not wait.
-        let place = guest.place(0, 0);
-        let asked = message(GETATTR, 1 << 40, ROOT, &[0; 16]);
-        guest.write(place, &asked);
-        let parts = [
-            (place, asked.len() as u32, false),
-            (place + PAGE, 16 + 104, true),
-        ];
-        guest.offer(0, 0, &parts);
+        let other = guest.puts_into(0, GETATTR, ROOT, &[0; 16], 104);
         guest.kick(0);
-        assert_eq!(guest.waits(0, 1), [(0, 120)]);
+        assert_eq!(guest.waits(0, 1), [(other, 120)]);
         read.answer_with(0, &block(2));
         let mut answered: Vec<u16> = (guest.waits(1, 5).iter())
             .map(|(slot, length)| {
@@ -1155,6 +1116,163 @@ fn a_single_request_that_hangs_holds_its_queue_only_and_only_until_it_ends() {
             .collect();
         answered.sort_unstable();
         assert_eq!(answered, [&[hangs], &behind[..]].concat());
+    });
+}
+
+/// How many threads went on with a queue in place of another one.
+fn substitutes(server: &FileServer) -> u64 {
+    let stats: serde_json::Value = serde_json::from_str(&server.stats()).unwrap();
+    stats["substitutes"].as_u64().unwrap()
+}
+
+#[test]
+fn another_thread_goes_on_with_a_queue_that_a_single_request_holds() {
+    with_storage_that_hangs(&["adaptive"], |server, guest, file, reads| {
+        let data = guest.open("data", OFlags::RDONLY).unwrap();
+        // Reads of other sizes are not known to be slow.
+        for size in [4096, 8192, 48 << 10] {
+            for _ in 0..32 {
+                guest.asks(GETATTR, ROOT, &[0; 16], 104).unwrap();
+            }
+            let hangs = guest.puts_read(file, 0, size);
+            guest.kick(1);
+            let read = reads.recv_timeout(END).unwrap();
+            for _ in 0..3 {
+                for _ in 0..4 {
+                    guest.puts(GETATTR, ROOT, &[0; 16], 104);
+                    guest.puts_read(data, 0, 4096);
+                }
+                guest.kick(1);
+                for (slot, length) in guest.waits(1, 8) {
+                    assert_ne!(slot, hangs);
+                    guest.reply(slot, length).unwrap();
+                }
+            }
+            let expected = vec![7; size as usize];
+            read.answer_with(0, &expected);
+            let (slot, length) = guest.waits(1, 1)[0];
+            assert_eq!(slot, hangs);
+            assert!(guest.reply(slot, length).unwrap() == expected);
+        }
+        // The first one at least was alone.
+        assert!(substitutes(server) >= 1);
+    });
+}
+
+/// Puts a read that hangs into the ring whose requests are all worked by its thread, and behind it, in the same batch, others.
+fn holds_first_ring(guest: &mut Guest, file: (u64, u64), others: usize) -> (u16, Vec<u16>) {
+    let body = io_body(file.1, 0, 4096);
+    let hangs = guest.puts_into(0, READ, file.0, &body, 4096);
+    let others = (0..others).map(|_| guest.puts_into(0, GETATTR, ROOT, &[0; 16], 104));
+    let others = others.collect();
+    guest.kick(0);
+    (hangs, others)
+}
+
+/// The slots of this many replies of the first ring, in order.
+fn first_ring_replies(guest: &mut Guest, count: usize) -> Vec<u16> {
+    let replies = guest.waits(0, count);
+    let mut slots = Vec::new();
+    for (slot, length) in replies {
+        let reply = guest.reply_of(0, slot, length).unwrap();
+        assert!(reply.len() == 104 || reply == block(2));
+        slots.push(slot);
+    }
+    slots.sort_unstable();
+    slots
+}
+
+#[test]
+fn as_many_requests_as_the_pool_has_threads_can_hang_before_they_hold_a_queue() {
+    with_storage_that_hangs(&["adaptive"], |server, guest, file, reads| {
+        let mut held = VecDeque::new();
+        for _ in 0..4 {
+            let (hangs, others) = holds_first_ring(guest, file, 3);
+            let read = reads.recv_timeout(END).unwrap();
+            assert_eq!(first_ring_replies(guest, 3), others);
+            held.push_back((hangs, read));
+        }
+        assert!(substitutes(server) >= 4);
+        // The rest of its batch goes to the pool.
+        let (fifth, others) = holds_first_ring(guest, file, 3);
+        held.push_back((fifth, reads.recv_timeout(END).unwrap()));
+        assert_eq!(first_ring_replies(guest, 3), others);
+        // What comes later waits until another thread has ended.
+        let later = guest.puts_into(0, GETATTR, ROOT, &[0; 16], 104);
+        guest.kick(0);
+        let (first, read) = held.pop_front().unwrap();
+        read.answer_with(0, &block(2));
+        let mut expected = [first, later];
+        expected.sort_unstable();
+        assert_eq!(first_ring_replies(guest, 2), expected);
+        assert!(substitutes(server) >= 5);
+        let mut expected = Vec::new();
+        for (slot, read) in held {
+            read.answer_with(0, &block(2));
+            expected.push(slot);
+        }
+        expected.sort_unstable();
+        assert_eq!(first_ring_replies(guest, 4), expected);
+    });
+}
+
+#[test]
+fn a_ring_is_stopped_memory_exchanged_and_a_connection_ended_when_a_request_whose_thread_was_replaced_has_ended()
+ {
+    with_storage_that_hangs(&["adaptive"], |server, guest, file, reads| {
+        for round in 0..2 {
+            let (hangs, others) = holds_first_ring(guest, file, 2);
+            let read = reads.recv_timeout(END).unwrap();
+            assert_eq!(first_ring_replies(guest, 2), others);
+            assert!(substitutes(server) > round);
+            let (asks, asked) = channel();
+            let answers = thread::spawn(move || {
+                asked.recv().unwrap();
+                read.answer_with(0, &block(2));
+            });
+            asks.send(()).unwrap();
+            // It is answered before this returns.
+            match round {
+                0 => {
+                    let base = guest.front.get_vring_base(0).unwrap() as u16;
+                    assert_eq!(guest.used(0), base);
+                    assert_eq!(guest.rings[0].available, base);
+                    guest.restarts(0, base);
+                }
+                _ => {
+                    guest.share();
+                    assert_eq!(guest.used(0), guest.rings[0].available);
+                }
+            }
+            assert_eq!(first_ring_replies(guest, 1), [hangs]);
+            answers.join().unwrap();
+        }
+        // The guest leaves while it hangs.
+        let (hangs, others) = holds_first_ring(guest, file, 2);
+        let read = reads.recv_timeout(END).unwrap();
+        assert_eq!(first_ring_replies(guest, 2), others);
+        guest.socket.shutdown(Shutdown::Both).unwrap();
+        read.answer_with(0, &block(3));
+        guest.server.take().unwrap().join().unwrap().unwrap();
+        // Its memory is not used any more.
+        let data = guest.place(0, hangs) + SLOT / 2 + PAGE;
+        assert!(guest.read(data, 4096) == block(3));
+        *guest = Guest::of(server);
+    });
+}
+
+#[test]
+fn a_server_that_is_stopped_leaves_a_request_that_hangs() {
+    with_storage_that_hangs(&["adaptive"], |server, guest, file, reads| {
+        let (_, others) = holds_first_ring(guest, file, 2);
+        let read = reads.recv_timeout(END).unwrap();
+        assert_eq!(first_ring_replies(guest, 2), others);
+        guest.stopping.store(true, Ordering::Relaxed);
+        guest.socket.shutdown(Shutdown::Both).unwrap();
+        let left = guest.server.take().unwrap().join().unwrap().unwrap_err();
+        assert!(left.to_string().contains("timed out"), "{left}");
+        read.answer_with(0, &block(2));
+        *guest = Guest::of(server);
     });
 }
 

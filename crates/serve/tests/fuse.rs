@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use iodyno_serve::fuse::{
-    Message, Mounted, REPLY_HEADER, Session, Transport, Used, Wanted, Worker, reply_header,
-    unmount_stale,
+    Another, Message, Mounted, REPLY_HEADER, Session, Transport, Used, Wanted, Worker,
+    reply_header, unmount_stale,
 };
 use iodyno_sys::{Transfer, Transferred, Transfers};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -129,8 +129,9 @@ struct Piped {
 }
 
 impl Worker for Piped {
-    fn start(&mut self) {
-        self.transfers = Some(Transfers::new(4).unwrap());
+    fn start(&mut self, _another: Option<Another<Piped>>) -> io::Result<()> {
+        self.transfers = Some(Transfers::new(4)?);
+        Ok(())
     }
 
     fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) -> io::Result<()> {

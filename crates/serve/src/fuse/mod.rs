@@ -13,7 +13,7 @@ pub mod session;
 
 pub use file::FuseFront;
 pub use mount::{Mounted, unmount_stale};
-pub use session::{Message, Session, Worker};
+pub use session::{Another, Message, Session, Worker};
 
 /// Bytes of the header of a request, and of that of a reply.
 pub const HEADER: usize = 40;

@@ -2,7 +2,7 @@
 //!
 //! One thread reads `/dev/fuse`: all requests, or with io_uring those to forget nodes only. The kernel's queues of io_uring, one for each
 //! CPU, are shared among as many threads as there are CPUs online. Each thread has a [`Worker`], which it gives all requests that are there as a
-//! batch.
+//! batch. While a thread of `/dev/fuse` is held by a request, another one can go on in its place ([`Another`]).
 //!
 //! # What must hold
 //!
@@ -54,10 +54,24 @@ const LAST_REQUESTS: Duration = Duration::from_secs(10);
 /// Between two looks whether all threads have ended.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
+/// Starts another thread of `/dev/fuse`, with this worker. It fails if no thread can be started, or the session ends.
+pub type Another<W> = Arc<dyn Fn(W) -> io::Result<()> + Send + Sync>;
+
 /// Works requests. Each thread of a session has one.
-pub trait Worker: Send + 'static {
-    /// Called first by the thread.
-    fn start(&mut self) {}
+pub trait Worker: Sized + Send + 'static {
+    /// Called first by the thread. `another`: of a thread of `/dev/fuse`.
+    ///
+    /// # Errors
+    /// They end the session.
+    fn start(&mut self, another: Option<Another<Self>>) -> io::Result<()> {
+        let _ = another;
+        Ok(())
+    }
+
+    /// Whether another thread goes on in place of this one, which then waits for what is pending, and ends.
+    fn is_replaced(&self) -> bool {
+        false
+    }
 
     /// Works a batch, which is empty afterwards. `flush` sends what this thread has answered, in place of the end of the batch.
     ///
@@ -282,6 +296,9 @@ struct Shared {
     /// Threads take no requests any more.
     stopping: AtomicBool,
     buffers: Mutex<Vec<Vec<u8>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Wakes the thread of `/dev/fuse`.
+    wake: OwnedFd,
     /// Buffers that are kept, and requests of a batch.
     batch: usize,
     /// Can be read when the session has ended.
@@ -414,14 +431,42 @@ impl Shared {
         Ok(true)
     }
 
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a thread of `/dev/fuse`.
+    fn start_device<W: Worker>(self: &Arc<Shared>, mut worker: W) -> io::Result<()> {
+        let mut threads = self.threads();
+        // The session joins those that it knows.
+        if self.stopping.load(Ordering::Acquire) {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        let shared = Arc::clone(self);
+        let named = thread::Builder::new().name("fuse".to_owned());
+        threads.push(named.spawn(move || shared.run_device(&mut worker))?);
+        Ok(())
+    }
+
+    fn run_device<W: Worker>(self: &Arc<Shared>, worker: &mut W) {
+        let shared = Arc::clone(self);
+        let another: Another<W> = Arc::new(move |worker| shared.start_device(worker));
+        let served = (worker.start(Some(another))).and_then(|()| self.serve_device(worker));
+        if served.is_err() || !worker.is_replaced() {
+            self.ended(served);
+        }
+        while worker.pending().is_some() {
+            if let Err(error) = wait(worker, &[]) {
+                return self.ended(Err(error));
+            }
+        }
+    }
+
     /// Serves what is read from `/dev/fuse`.
-    fn serve_device(
-        self: &Arc<Shared>,
-        worker: &mut impl Worker,
-        wake: &OwnedFd,
-    ) -> io::Result<()> {
+    fn serve_device(self: &Arc<Shared>, worker: &mut impl Worker) -> io::Result<()> {
+        let wake = &self.wake;
         let mut batch = Vec::with_capacity(self.batch);
-        while !self.stopping.load(Ordering::Acquire) {
+        while !self.stopping.load(Ordering::Acquire) && !worker.is_replaced() {
             // A write(2) of a reply first makes the requests readable that waited for it. So all are there when none is in flight.
             let last = self.draining.load(Ordering::Acquire)
                 && self.in_flight.load(Ordering::Acquire) == 0;
@@ -511,8 +556,7 @@ struct RingThread {
 impl RingThread {
     /// Serves the queues, when the kernel has agreed on it.
     fn run(&self, worker: &mut impl Worker, made: Sender<io::Result<()>>) {
-        worker.start();
-        let ring = self.make();
+        let ring = worker.start(None).and_then(|()| self.make());
         let _ = made.send(ring.as_ref().map(|_| ()).map_err(copy));
         // Who waits for all of them ends.
         drop(made);
@@ -608,10 +652,7 @@ impl RingThread {
 pub struct Session {
     mounted: Mounted,
     shared: Arc<Shared>,
-    /// Wakes the thread of `/dev/fuse`.
-    wake: OwnedFd,
     backs: Vec<Arc<Back>>,
-    threads: Vec<JoinHandle<()>>,
     used: Used,
 }
 
@@ -642,14 +683,14 @@ impl Session {
             draining: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             buffers: Mutex::default(),
+            threads: Mutex::default(),
+            wake: eventfd(0, quiet)?,
             batch: wanted.batch,
             ended: eventfd(0, quiet)?,
         });
         let mut session = Session {
             mounted,
-            wake: eventfd(0, quiet)?,
             backs: Vec::new(),
-            threads: Vec::new(),
             used: Used::Device(None),
             shared,
         };
@@ -683,7 +724,7 @@ impl Session {
             Err(error) => (0, Some(error)),
         };
         self.shared.io_uring.store(rings > 0, Ordering::Release);
-        self.start_device(worker()?)?;
+        self.shared.start_device(worker()?)?;
         let mut state = self.shared.wait_while(ASKS, |state| {
             let ready = match state.agreed {
                 None => false,
@@ -733,29 +774,12 @@ impl Session {
             };
             let (made, mut worker) = (made.clone(), worker()?);
             let named = thread::Builder::new().name(format!("fuse-{number}"));
-            self.threads
-                .push(named.spawn(move || thread.run(&mut worker, made))?);
+            let thread = named.spawn(move || thread.run(&mut worker, made))?;
+            self.shared.threads().push(thread);
         }
         drop(made);
         results.iter().collect::<io::Result<Vec<()>>>()?;
         Ok(count)
-    }
-
-    fn start_device(&mut self, mut worker: impl Worker) -> io::Result<()> {
-        let (shared, wake) = (Arc::clone(&self.shared), self.wake.try_clone()?);
-        let named = thread::Builder::new().name("fuse".to_owned());
-        let run = move || {
-            worker.start();
-            let result = shared.serve_device(&mut worker, &wake);
-            shared.ended(result);
-            while worker.pending().is_some() {
-                if let Err(error) = wait(&mut worker, &[]) {
-                    return shared.ended(Err(error));
-                }
-            }
-        };
-        self.threads.push(named.spawn(run)?);
-        Ok(())
     }
 
     /// How requests come.
@@ -802,7 +826,9 @@ impl Session {
         }
         let failed = state.failed.take();
         drop(state);
-        for thread in self.threads.drain(..) {
+        // No more are started.
+        let threads = std::mem::take(&mut *self.shared.threads());
+        for thread in threads {
             // A panic of a worker has answered its requests.
             let _ = thread.join();
         }
@@ -813,7 +839,8 @@ impl Session {
     /// using its files are served until the limit.
     fn drain(&self, limit: Instant) {
         self.shared.draining.store(true, Ordering::Release);
-        while !self.threads.iter().all(JoinHandle::is_finished) && Instant::now() < limit {
+        let busy = || !self.shared.threads().iter().all(JoinHandle::is_finished);
+        while busy() && Instant::now() < limit {
             self.wake_threads();
             thread::sleep(BETWEEN_LOOKS);
         }
@@ -826,7 +853,7 @@ impl Session {
     }
 
     fn wake_threads(&self) {
-        wake(&self.wake);
+        wake(&self.shared.wake);
         self.backs.iter().for_each(|back| wake(&back.wake));
     }
 }

@@ -1,0 +1,75 @@
+//! Storage that hangs: a file whose reads end when the test answers them.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use iodyno_fileserver::request::opcode::{GETATTR, INIT, OPEN, READ, RELEASE};
+use iodyno_serve::fuse::{Message, Mounted, Session, Transport, Wanted, Worker};
+use rustix::mount::MountFlags;
+
+/// Bytes of the file.
+const LENGTH: u32 = 1 << 16;
+
+struct Hanging(Sender<Message>);
+
+impl Worker for Hanging {
+    fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) -> std::io::Result<()> {
+        const NOT_CACHED: u32 = 1;
+        const UNKNOWN: i32 = 38;
+        for mut message in batch.drain(..) {
+            let kind = u32::from_ne_bytes(*message.request()[4..].first_chunk().unwrap());
+            let mut words = [0u32; 26];
+            match kind {
+                INIT => {
+                    words[..2].copy_from_slice(&[7, 38]);
+                    // The longest write, and its pages.
+                    (words[5], words[7]) = (1 << 20, 256);
+                    message.answer_with(0, &bytes(&words[..16]));
+                }
+                GETATTR => {
+                    // Number, length, mode and links.
+                    (words[4], words[6], words[19], words[20]) = (1, LENGTH, 0o100_600, 1);
+                    message.answer_with(0, &bytes(&words));
+                }
+                OPEN => {
+                    words[2] = NOT_CACHED;
+                    message.answer_with(0, &bytes(&words[..4]));
+                }
+                // The test may have ended.
+                READ => drop(self.0.send(message)),
+                RELEASE => message.answer_with(0, &[]),
+                _ => message.answer_with(UNKNOWN, &[]),
+            }
+        }
+        flush();
+        Ok(())
+    }
+}
+
+fn bytes(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+/// Whether a file that hangs can be mounted here.
+#[expect(clippy::print_stdout, reason = "a skipped test prints the reason")]
+pub(crate) fn can_hang() -> bool {
+    let can = rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists();
+    if !can {
+        println!("SKIPPED: mounting by FUSE needs root and /dev/fuse");
+    }
+    can
+}
+
+/// Creates the file, and returns its reads that wait for an answer.
+pub(crate) fn file_that_hangs(path: &Path) -> (Session, Receiver<Message>) {
+    std::fs::write(path, "").unwrap();
+    let mounted = Mounted::on(path, 0o100_600, "", MountFlags::empty()).unwrap();
+    let wanted = Wanted {
+        transport: Transport::Device,
+        passthrough: false,
+        batch: 4,
+    };
+    let (sender, reads) = channel();
+    let worker = || Ok(Hanging(sender.clone()));
+    (Session::start(mounted, wanted, worker).unwrap(), reads)
+}

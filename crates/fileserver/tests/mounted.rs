@@ -1,0 +1,111 @@
+//! The server of a folder that is mounted on this host, on storage that hangs. What it does on storage that works is in the tests of the program.
+
+mod hanging;
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use iodyno_fileserver::front::Stop;
+use iodyno_fileserver::{Cache, FileServer, Handles, NegotiationMode, Settings, fuse};
+use iodyno_serve::fuse::Transport;
+
+use crate::hanging::{can_hang, file_that_hangs};
+
+/// No wait of these tests takes longer on any host.
+const END: Duration = Duration::from_secs(60);
+
+fn settings(folder: &Path) -> Settings {
+    Settings {
+        folder: folder.to_owned(),
+        cache: Cache::Never,
+        read_only: false,
+        xattr: false,
+        writeback: false,
+        direct_io: false,
+        submounts: false,
+        handles: Handles::Never,
+        posix_acl: NegotiationMode::Never,
+        uids: Vec::new(),
+        gids: Vec::new(),
+        inside: None,
+        delay: Duration::ZERO,
+    }
+}
+
+fn substitutes(server: &FileServer) -> u64 {
+    let stats: serde_json::Value = serde_json::from_str(&server.stats()).unwrap();
+    stats["substitutes"].as_u64().unwrap()
+}
+
+#[test]
+fn a_mount_goes_on_while_one_read_hangs() {
+    if !can_hang() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let [shared, place] = ["shared", "mnt"].map(|name| home.path().join(name));
+    for folder in [&shared, &place] {
+        std::fs::create_dir(folder).unwrap();
+    }
+    std::fs::write(shared.join("data"), "data").unwrap();
+    let (session, reads) = file_that_hangs(&shared.join("hangs"));
+    let server = FileServer::start(settings(&shared), "adaptive".parse().unwrap(), Some(4));
+    let server = Arc::new(server.unwrap());
+    let stop = Stop::new().unwrap();
+    let mounted = fuse::mount(&place, &shared).unwrap();
+    let (ready, is_ready) = channel();
+    let serving = {
+        let (server, stop) = (Arc::clone(&server), stop.clone());
+        let how = (Transport::Device, false);
+        thread::spawn(move || {
+            fuse::serve(mounted, &server, how, &stop, |_| ready.send(()).unwrap())
+        })
+    };
+    is_ready.recv_timeout(END).unwrap();
+    let hung = |size: usize| {
+        let file = File::open(place.join("hangs")).unwrap();
+        let (ends, ended) = channel();
+        thread::spawn(move || {
+            let mut buffer = vec![0; size];
+            ends.send(file.read_at(&mut buffer, 0).map(|_| buffer))
+                .unwrap();
+        });
+        (reads.recv_timeout(END).unwrap(), ended)
+    };
+    // Each waits for the answers of the server.
+    let goes_on = || {
+        assert_eq!(place.join("data").metadata().unwrap().len(), 4);
+        assert_eq!(std::fs::read(place.join("data")).unwrap(), b"data");
+        std::fs::write(place.join("new"), "new").unwrap();
+        assert_eq!(std::fs::read_dir(&place).unwrap().count(), 3);
+        std::fs::remove_file(place.join("new")).unwrap();
+    };
+    // Reads of other sizes are not known to be slow.
+    for size in [4096, 8192, 48 << 10] {
+        for _ in 0..32 {
+            place.join("data").metadata().unwrap();
+        }
+        let (read, ended) = hung(size);
+        goes_on();
+        read.answer_with(0, &vec![7; size]);
+        assert!(ended.recv_timeout(END).unwrap().unwrap() == vec![7; size]);
+    }
+    // One at least was alone, so that the thread of the device worked it.
+    assert!(substitutes(&server) >= 1);
+    // Several hang, and the server is stopped meanwhile.
+    let held: Vec<_> = (0..3).map(|_| hung(4096)).collect();
+    goes_on();
+    stop.stop();
+    for (read, ended) in held {
+        read.answer_with(0, &[8; 4096]);
+        assert!(ended.recv_timeout(END).unwrap().unwrap() == [8; 4096]);
+    }
+    serving.join().unwrap().unwrap();
+    assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0);
+    session.end().unwrap();
+}
