@@ -251,14 +251,18 @@ impl FileSystem for Shared {
     ) -> io::Result<()> {
         let inner = &self.0.inner;
         inner.release(context, node, flags, handle, flush, unlock, owner)?;
-        self.0.change().remove(&handle);
+        let closed = self.0.change().remove(&handle);
+        // Not under the lock: it may wait for storage.
+        drop(closed);
         Ok(())
     }
 
     // The crate does not tell folders from files here.
     fn releasedir(&self, context: Context, node: u64, flags: u32, handle: u64) -> io::Result<()> {
         self.0.inner.releasedir(context, node, flags, handle)?;
-        self.0.change().remove(&handle);
+        let closed = self.0.change().remove(&handle);
+        // Not under the lock: it may wait for storage.
+        drop(closed);
         Ok(())
     }
 

@@ -470,6 +470,8 @@ impl Dispatcher {
                     false => Place::Pooled,
                 }
             }
+            // The kernel may wait for storage when a transfer is started, although it should not.
+            Way::Direct { .. } if estimates.is_hung(class) => Place::Pooled,
             Way::Direct { .. } => {
                 // Only inline work tells how long it holds the thread.
                 let cheap = service.is_none_or(|ns| ns <= TRIED_AT_MOST * hand_off);
@@ -477,7 +479,7 @@ impl Dispatcher {
                     true => own.tries(),
                     false => own.tries_slow(),
                 };
-                match self.fast(class, estimates) || (!estimates.is_hung(class) && tries(self)) {
+                match self.fast(class, estimates) || tries(self) {
                     true => Place::Inline,
                     false => Place::Transferred,
                 }
@@ -788,8 +790,8 @@ mod tests {
             estimates.hangs(class, true);
         }
         let [transferred, _, pooled, inline] = ways(&batch, &estimates);
-        assert_eq!(transferred.len(), batch.len() - 2);
-        assert_eq!((pooled.len(), &inline[..]), (1, &[batch.len() - 1][..]));
+        assert_eq!((transferred.len(), pooled.len()), (0, batch.len() - 1));
+        assert_eq!(inline, [batch.len() - 1]);
         // Not even if it comes alone.
         let mut division = Division::default();
         let mut alone = |estimates: &Estimates| {

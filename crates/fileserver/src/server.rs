@@ -44,8 +44,9 @@ pub struct FileServer {
 }
 
 impl FileServer {
-    /// Starts the threads of the pool and measures the cost of a hand-off. The thread that calls this loses its supplementary groups, so that
-    /// neither it nor threads that it starts create files by them; and the process may open as many files as its hard limit allows.
+    /// Starts the threads of the pool and, with `adaptive`, the watchdog, and measures the cost of a hand-off. The thread that calls this loses its
+    /// supplementary groups, so that neither it nor threads that it starts create files by them; and the process may open as many files as its
+    /// hard limit allows.
     ///
     /// # Errors
     /// The folder cannot be opened, or a thread not be started.
@@ -322,7 +323,7 @@ impl<R: Request> Lane<R> {
         if self.in_flight() == 0 || self.replaced {
             return self.turn_transfers();
         }
-        self.turn.begin(Vec::new());
+        self.turn.begin(Vec::new(), None);
         let turned = self.turn_transfers();
         self.end_turn();
         turned
@@ -405,10 +406,11 @@ impl<R: Request> Lane<R> {
             (self.dispatcher).divide(classes, situation, estimates, &mut self.division);
             let mut division = std::mem::take(&mut self.division);
             let mut works = std::mem::take(&mut self.works);
+            let transferred = division.transferred.first().map(|at| self.classes[*at]);
             self.start(&mut works, &mut division);
             let pooled = division.pooled.iter();
             (self.client).hand_over(pooled.filter_map(|at| works[*at].take()));
-            self.turn.begin(works);
+            self.turn.begin(works, transferred);
             // Only now, so that the pool is at work while this thread submits.
             if let Err(error) = self.turn_transfers() {
                 self.end_turn();

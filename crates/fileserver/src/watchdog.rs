@@ -2,7 +2,8 @@
 //!
 //! The requests of a batch that a queue's thread works itself are in a [`Turn`], from which it takes one after the other. A thread of the
 //! server, the watchdog, looks at the turns of all queues. If a thread has been at one request for longer than [`LIMIT`], the watchdog
-//! takes what is left of the turn and starts a substitute, which works the rest and goes on with the queue.
+//! takes what is left of the turn and starts a substitute, which works the rest and goes on with the queue. The thread may also hang where it
+//! enters its io_uring: the kernel should not wait there for storage, but does so on some file systems (FUSE).
 //!
 //! # What must hold
 //!
@@ -23,7 +24,7 @@ use crate::policy::Class;
 use crate::server::{Client, Request, Work};
 
 /// How long a queue's thread may be at one request. Storage that works takes less, except for requests such as fsync(2) of much data, and a
-/// substitute for these costs no more than the start of a thread. Clients wait for at least 30 s before they report a request.
+/// substitute for these costs no more than the start of a thread.
 const LIMIT: Duration = Duration::from_secs(1);
 /// Between two looks at the queues.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
@@ -48,8 +49,8 @@ struct Own<R> {
     since: Option<Instant>,
     /// The class of this request.
     class: Option<Class>,
-    /// This class is known to hang.
-    hangs: bool,
+    /// The class that the watchdog found to hang.
+    hangs: Option<Class>,
     /// Another thread goes on with the queue.
     replaced: bool,
 }
@@ -71,7 +72,7 @@ impl<R: Request> Turn<R> {
                 works,
                 since: None,
                 class: None,
-                hangs: false,
+                hangs: None,
                 replaced: false,
             }),
             hung,
@@ -105,12 +106,12 @@ impl<R: Request> Turn<R> {
         std::mem::take(&mut self.own().works)
     }
 
-    /// The thread begins with these.
-    pub(crate) fn begin(&self, works: Vec<Option<Work<R>>>) {
+    /// The thread has these from now on. `class`: of transfers that it starts first.
+    pub(crate) fn begin(&self, works: Vec<Option<Work<R>>>, class: Option<Class>) {
         let now = Instant::now();
         let mut own = self.own();
         own.works = works;
-        own.since = Some(now);
+        (own.since, own.class) = (Some(now), class);
     }
 
     /// Takes one of them, which the thread begins with, as it did with the last one. `None`: there is nothing left.
@@ -122,8 +123,7 @@ impl<R: Request> Turn<R> {
     pub(crate) fn take_at(&self, at: usize, now: Instant, class: Class) -> Option<Work<R>> {
         let mut own = self.own();
         let work = own.works.get_mut(at)?.take()?;
-        own.since = Some(now);
-        own.class = Some(class);
+        (own.since, own.class) = (Some(now), Some(class));
         Some(work)
     }
 
@@ -138,10 +138,7 @@ impl<R: Request> Turn<R> {
     pub(crate) fn end(&self) -> (Vec<Option<Work<R>>>, bool) {
         let mut own = self.own();
         own.since = None;
-        let class = own.class.take();
-        if std::mem::take(&mut own.hangs)
-            && let Some(class) = class
-        {
+        if let Some(class) = own.hangs.take() {
             self.client.server.estimates.hangs(class, false);
         }
         if own.replaced {
@@ -178,8 +175,8 @@ impl<R: Request> Watched for Turn<R> {
             return;
         };
         let server = &self.client.server;
-        if let (Some(class), false) = (own.class, own.hangs) {
-            own.hangs = true;
+        if let (Some(class), None) = (own.class, own.hangs) {
+            own.hangs = Some(class);
             server.estimates.hangs(class, true);
         }
         let left = own.works.iter_mut().filter_map(Option::take);

@@ -14,7 +14,7 @@ use iodyno_fileserver::front::Stop;
 use iodyno_fileserver::{Cache, FileServer, Handles, NegotiationMode, Settings, fuse};
 use iodyno_serve::fuse::Transport;
 
-use crate::hanging::{can_hang, file_that_hangs};
+use crate::hanging::{FileThatHangs, can_hang};
 
 /// No wait of these tests takes longer on any host.
 const END: Duration = Duration::from_secs(60);
@@ -53,7 +53,7 @@ fn a_mount_goes_on_while_one_read_hangs() {
         std::fs::create_dir(folder).unwrap();
     }
     std::fs::write(shared.join("data"), "data").unwrap();
-    let (session, reads) = file_that_hangs(&shared.join("hangs"));
+    let storage = FileThatHangs::new(&shared.join("hangs"));
     let server = FileServer::start(settings(&shared), "adaptive".parse().unwrap(), Some(4));
     let server = Arc::new(server.unwrap());
     let stop = Stop::new().unwrap();
@@ -75,7 +75,7 @@ fn a_mount_goes_on_while_one_read_hangs() {
             ends.send(file.read_at(&mut buffer, 0).map(|_| buffer))
                 .unwrap();
         });
-        (reads.recv_timeout(END).unwrap(), ended)
+        (storage.hung(), ended)
     };
     // Each waits for the answers of the server.
     let goes_on = || {
@@ -107,5 +107,5 @@ fn a_mount_goes_on_while_one_read_hangs() {
     }
     serving.join().unwrap().unwrap();
     assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0);
-    session.end().unwrap();
+    storage.end();
 }

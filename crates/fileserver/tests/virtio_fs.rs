@@ -20,7 +20,6 @@ use iodyno_fileserver::request::opcode::{
     STATFS, SYMLINK, UNLINK, WRITE,
 };
 use iodyno_fileserver::{Cache, FileServer, Handles, NegotiationMode, Settings, vhost_user};
-use iodyno_serve::fuse::Message;
 use rustix::fs::{MemfdFlags, OFlags};
 use rustix::io::Errno;
 use vhost::vhost_user::message::VhostUserProtocolFeatures;
@@ -30,7 +29,7 @@ use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
 
-use crate::hanging::{can_hang, file_that_hangs};
+use crate::hanging::{FileThatHangs, can_hang};
 
 /// No wait of these tests takes longer on any host.
 const END: Duration = Duration::from_secs(60);
@@ -1050,7 +1049,7 @@ fn reads_that_the_page_cache_has_are_worked_by_the_queue_and_the_rest_by_the_poo
 /// Runs a test with a guest of each policy, its open file `hangs`, and the reads of it that wait for an answer. The folder has a file `data` too.
 fn with_storage_that_hangs(
     policies: &[&str],
-    test: impl Fn(&Arc<FileServer>, &mut Guest, (u64, u64), &Receiver<Message>),
+    test: impl Fn(&Arc<FileServer>, &mut Guest, (u64, u64), &FileThatHangs),
 ) {
     if !can_hang() {
         return;
@@ -1058,19 +1057,19 @@ fn with_storage_that_hangs(
     for policy in policies {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("data"), block(1)).unwrap();
-        let (session, reads) = file_that_hangs(&folder.path().join("hangs"));
+        let storage = FileThatHangs::new(&folder.path().join("hangs"));
         let server = server(settings(folder.path()), policy);
         let mut guest = Guest::of(&server);
         let file = guest.open("hangs", OFlags::RDONLY).unwrap();
-        test(&server, &mut guest, file, &reads);
+        test(&server, &mut guest, file, &storage);
         guest.leaves().unwrap();
-        session.end().unwrap();
+        storage.end();
     }
 }
 
 #[test]
 fn requests_beside_one_that_hangs_are_answered() {
-    with_storage_that_hangs(&["pool:4", "adaptive"], |_, guest, file, reads| {
+    with_storage_that_hangs(&["pool:4", "adaptive"], |_, guest, file, storage| {
         let data = guest.open("data", OFlags::RDONLY).unwrap();
         for _ in 0..3 {
             let hangs = guest.puts_read(file, 0, 4096);
@@ -1079,7 +1078,7 @@ fn requests_beside_one_that_hangs_are_answered() {
             }
             guest.puts(GETATTR, data.0, &[0; 16], 104);
             guest.kick(1);
-            let read = reads.recv_timeout(END).unwrap();
+            let read = storage.hung();
             for (slot, length) in guest.waits(1, 9) {
                 assert_ne!(slot, hangs);
                 guest.reply(slot, length).unwrap();
@@ -1094,11 +1093,11 @@ fn requests_beside_one_that_hangs_are_answered() {
 
 #[test]
 fn a_request_that_the_policy_works_inline_and_that_hangs_holds_its_queue_until_it_ends() {
-    with_storage_that_hangs(&["inline"], |_, guest, file, reads| {
+    with_storage_that_hangs(&["inline"], |_, guest, file, storage| {
         let hangs = guest.puts_read(file, 0, 4096);
         guest.kick(1);
         // It is in the kernel now.
-        let read = reads.recv_timeout(END).unwrap();
+        let read = storage.hung();
         let behind: Vec<u16> = (0..4)
             .map(|_| guest.puts(GETATTR, ROOT, &[0; 16], 104))
             .collect();
@@ -1127,7 +1126,7 @@ fn substitutes(server: &FileServer) -> u64 {
 
 #[test]
 fn another_thread_goes_on_with_a_queue_that_a_single_request_holds() {
-    with_storage_that_hangs(&["adaptive"], |server, guest, file, reads| {
+    with_storage_that_hangs(&["adaptive"], |server, guest, file, storage| {
         let data = guest.open("data", OFlags::RDONLY).unwrap();
         // Reads of other sizes are not known to be slow.
         for size in [4096, 8192, 48 << 10] {
@@ -1136,7 +1135,7 @@ fn another_thread_goes_on_with_a_queue_that_a_single_request_holds() {
             }
             let hangs = guest.puts_read(file, 0, size);
             guest.kick(1);
-            let read = reads.recv_timeout(END).unwrap();
+            let read = storage.hung();
             for _ in 0..3 {
                 for _ in 0..4 {
                     guest.puts(GETATTR, ROOT, &[0; 16], 104);
@@ -1156,6 +1155,35 @@ fn another_thread_goes_on_with_a_queue_that_a_single_request_holds() {
         }
         // The first one at least was alone.
         assert!(substitutes(server) >= 1);
+    });
+}
+
+#[test]
+fn transfers_that_hang_hold_no_queue_and_are_answered_by_the_thread_that_started_them() {
+    with_storage_that_hangs(&["adaptive"], |_, guest, _, storage| {
+        let direct = OFlags::RDONLY | OFlags::DIRECT;
+        let file = guest.open("hangs", direct).unwrap();
+        for _ in 0..3 {
+            let mut reads: Vec<u16> = (0..4).map(|_| guest.puts_read(file, 0, 4096)).collect();
+            guest.kick(1);
+            // The kernel may wait for the first one before it starts the next ones, although it should not.
+            let first = storage.hung();
+            for _ in 0..3 {
+                guest.asks(GETATTR, ROOT, &[0; 16], 104).unwrap();
+            }
+            first.answer_with(0, &block(2));
+            for _ in 1..4 {
+                storage.hung().answer_with(0, &block(2));
+            }
+            let mut answered = Vec::new();
+            for (slot, length) in guest.waits(1, 4) {
+                assert!(guest.reply(slot, length).unwrap() == block(2));
+                answered.push(slot);
+            }
+            answered.sort_unstable();
+            reads.sort_unstable();
+            assert_eq!(answered, reads);
+        }
     });
 }
 
@@ -1184,18 +1212,18 @@ fn first_ring_replies(guest: &mut Guest, count: usize) -> Vec<u16> {
 
 #[test]
 fn as_many_requests_as_the_pool_has_threads_can_hang_before_they_hold_a_queue() {
-    with_storage_that_hangs(&["adaptive"], |server, guest, file, reads| {
+    with_storage_that_hangs(&["adaptive"], |server, guest, file, storage| {
         let mut held = VecDeque::new();
         for _ in 0..4 {
             let (hangs, others) = holds_first_ring(guest, file, 3);
-            let read = reads.recv_timeout(END).unwrap();
+            let read = storage.hung();
             assert_eq!(first_ring_replies(guest, 3), others);
             held.push_back((hangs, read));
         }
         assert!(substitutes(server) >= 4);
         // The rest of its batch goes to the pool.
         let (fifth, others) = holds_first_ring(guest, file, 3);
-        held.push_back((fifth, reads.recv_timeout(END).unwrap()));
+        held.push_back((fifth, storage.hung()));
         assert_eq!(first_ring_replies(guest, 3), others);
         // What comes later waits until another thread has ended.
         let later = guest.puts_into(0, GETATTR, ROOT, &[0; 16], 104);
@@ -1219,10 +1247,10 @@ fn as_many_requests_as_the_pool_has_threads_can_hang_before_they_hold_a_queue() 
 #[test]
 fn a_ring_is_stopped_memory_exchanged_and_a_connection_ended_when_a_request_whose_thread_was_replaced_has_ended()
  {
-    with_storage_that_hangs(&["adaptive"], |server, guest, file, reads| {
+    with_storage_that_hangs(&["adaptive"], |server, guest, file, storage| {
         for round in 0..2 {
             let (hangs, others) = holds_first_ring(guest, file, 2);
-            let read = reads.recv_timeout(END).unwrap();
+            let read = storage.hung();
             assert_eq!(first_ring_replies(guest, 2), others);
             assert!(substitutes(server) > round);
             let (asks, asked) = channel();
@@ -1249,7 +1277,7 @@ fn a_ring_is_stopped_memory_exchanged_and_a_connection_ended_when_a_request_whos
         }
         // The guest leaves while it hangs.
         let (hangs, others) = holds_first_ring(guest, file, 2);
-        let read = reads.recv_timeout(END).unwrap();
+        let read = storage.hung();
         assert_eq!(first_ring_replies(guest, 2), others);
         guest.socket.shutdown(Shutdown::Both).unwrap();
         read.answer_with(0, &block(3));
@@ -1263,9 +1291,9 @@ fn a_ring_is_stopped_memory_exchanged_and_a_connection_ended_when_a_request_whos
 
 #[test]
 fn a_server_that_is_stopped_leaves_a_request_that_hangs() {
-    with_storage_that_hangs(&["adaptive"], |server, guest, file, reads| {
+    with_storage_that_hangs(&["adaptive"], |server, guest, file, storage| {
         let (_, others) = holds_first_ring(guest, file, 2);
-        let read = reads.recv_timeout(END).unwrap();
+        let read = storage.hung();
         assert_eq!(first_ring_replies(guest, 2), others);
         guest.stopping.store(true, Ordering::Relaxed);
         guest.socket.shutdown(Shutdown::Both).unwrap();

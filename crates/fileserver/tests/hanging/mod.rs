@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use iodyno_fileserver::request::opcode::{GETATTR, INIT, OPEN, READ, RELEASE};
 use iodyno_serve::fuse::{Message, Mounted, Session, Transport, Wanted, Worker};
@@ -9,6 +10,9 @@ use rustix::mount::MountFlags;
 
 /// Bytes of the file.
 const LENGTH: u32 = 1 << 16;
+
+/// No wait for it takes longer on any host.
+const END: Duration = Duration::from_secs(60);
 
 struct Hanging(Sender<Message>);
 
@@ -60,16 +64,35 @@ pub(crate) fn can_hang() -> bool {
     can
 }
 
-/// Creates the file, and returns its reads that wait for an answer.
-pub(crate) fn file_that_hangs(path: &Path) -> (Session, Receiver<Message>) {
-    std::fs::write(path, "").unwrap();
-    let mounted = Mounted::on(path, 0o100_600, "", MountFlags::empty()).unwrap();
-    let wanted = Wanted {
-        transport: Transport::Device,
-        passthrough: false,
-        batch: 4,
-    };
-    let (sender, reads) = channel();
-    let worker = || Ok(Hanging(sender.clone()));
-    (Session::start(mounted, wanted, worker).unwrap(), reads)
+/// A file that hangs.
+pub(crate) struct FileThatHangs {
+    session: Session,
+    hung: Receiver<Message>,
+}
+
+impl FileThatHangs {
+    pub(crate) fn new(path: &Path) -> FileThatHangs {
+        std::fs::write(path, "").unwrap();
+        let mounted = Mounted::on(path, 0o100_600, "", MountFlags::empty()).unwrap();
+        let wanted = Wanted {
+            transport: Transport::Device,
+            passthrough: false,
+            batch: 4,
+        };
+        let (sender, hung) = channel();
+        let worker = || Ok(Hanging(sender.clone()));
+        FileThatHangs {
+            session: Session::start(mounted, wanted, worker).unwrap(),
+            hung,
+        }
+    }
+
+    /// The next read that waits for an answer.
+    pub(crate) fn hung(&self) -> Message {
+        self.hung.recv_timeout(END).unwrap()
+    }
+
+    pub(crate) fn end(self) {
+        self.session.end().unwrap();
+    }
 }
