@@ -10,7 +10,7 @@ use iodyno_model::{
     Acceleration, Diagnostic, DiskAio, DiskCache, DiskInterface, DiskOrigin, DmTarget, EngineKind,
     FileSystemKind, FlakeyFault, FolderServer, Layer, Limits, MdLayer, MdLevel, MirrorLayer,
     NfsLayer, Pinning, Provision, SimDisk, Target, VdevGroup, VmDisk, VmImage, VmLayer, ZfsLayer,
-    ZfsOrigin, closest,
+    ZfsOrigin, closest, server_command_fault,
 };
 use iodyno_units::Bytes;
 
@@ -806,14 +806,10 @@ fn server(
 ) -> FolderServer {
     let command = keyed.text("server", report);
     if let Some(text) = &command
-        && let Some(name) = names.iter().find(|name| !text.value.contains(**name))
+        && let Some((message, hint)) =
+            server_command_fault(&keyed.full("server"), &text.value, names, usual)
     {
-        let message = format!(
-            "`{}` lacks `{name}`: `{}`",
-            keyed.full("server"),
-            text.value
-        );
-        report.error(text.at.clone(), message, format!("write `{usual}`"));
+        report.error(text.at.clone(), message, hint);
     }
     FolderServer {
         command: command.map_or_else(|| usual.to_owned(), |text| text.value),
@@ -1109,16 +1105,11 @@ fn vm(keyed: &Keyed<'_>, folder: &Path, report: &mut Report<'_>) -> VmLayer {
         report.error(at, fault.message, fault.hint);
     }
     let share = keyed.text("share", report);
+    let usual = "virtiofsd --socket-path={socket} --shared-dir={folder}";
+    let names = ["{folder}", "{socket}"];
     if let Some(text) = &share
-        && !["{socket}", "{folder}"]
-            .iter()
-            .all(|name| text.value.contains(name))
+        && let Some((message, hint)) = server_command_fault("vm.share", &text.value, names, usual)
     {
-        let message = format!(
-            "`vm.share` lacks `{{socket}}` or `{{folder}}`: `{}`",
-            text.value
-        );
-        let hint = "write `virtiofsd --socket-path={socket} --shared-dir={folder}`";
         report.error(text.at.clone(), message, hint);
     }
     VmLayer {
@@ -1136,6 +1127,7 @@ fn vm(keyed: &Keyed<'_>, folder: &Path, report: &mut Report<'_>) -> VmLayer {
         disks: disk.into_iter().collect(),
         share: share.map(|text| text.value),
         pinning: pinning(keyed, ["host_cpus", "host_numa"], report),
+        side_by_side: keyed.switch("side_by_side", report).unwrap_or_default(),
         names: Vec::new(),
     }
 }

@@ -1156,7 +1156,7 @@ fn arrays_and_mapped_devices_have_the_devices_that_they_need_below_them() {
 fn virtual_machines_lie_on_files_or_devices_and_have_a_disk_each() {
     let found = layers(
         "target = \"ext4 on vm on loop on file on /x\"\nfile.size = \"1GiB\"\nvm.guests = 4\nvm.kernel = \"/k\"\n\
-         vm.host_cpus = \"0-3\"\n\
+         vm.side_by_side = true\nvm.host_cpus = \"0-3\"\n\
          vm.disk = { interface = \"virtio-scsi\", cache = \"directsync\", aio = \"native\", iothread = true }",
     );
     let (Layer::Vm(vm), Layer::File { count, .. }) = (&found[1], &found[3]) else {
@@ -1178,6 +1178,7 @@ fn virtual_machines_lie_on_files_or_devices_and_have_a_disk_each() {
             cpus: Some("0-3".to_owned()),
             numa: None,
         },
+        side_by_side: true,
         ..VmLayer::default()
     };
     assert_eq!(*vm, expected);
@@ -1212,11 +1213,19 @@ fn virtual_machines_lie_on_files_or_devices_and_have_a_disk_each() {
         ),
         (
             "vm on /x\"\nvm.share = \"fsd {socket}",
-            "3:12 `vm.share` lacks `{socket}` or `{folder}`: `fsd {socket}`",
+            "3:12 `vm.share` lacks `{folder}`: `fsd {socket}`",
         ),
         (
             "vm on /x\"\nvm.disk = { cache = \"writeback\", aio = \"native\" }\nvm.accel = \"tcg",
             "3:34 qemu has no `aio=native` with `cache=writeback`",
+        ),
+        (
+            "vm on /x\"\nvm.share = \"fsd {socket} {folder} {stats} {Stat} {\\\"a\\\":1} {stat}",
+            "3:12 unknown name `{stat}` in `vm.share`",
+        ),
+        (
+            "vm on /x\"\nvm.disk = { interface = \"vhost-user-blk\", command = \"d {socket} {folder}\" }\nvm.accel = \"tcg",
+            "3:43 unknown name `{folder}` in `vm.disk.command`",
         ),
         (
             "vm on /x\"\nvm.disk = { zone = \"4MiB\" }\nvm.accel = \"tcg",
@@ -1758,6 +1767,10 @@ fn the_server_of_a_folder_has_a_usual_command_and_names_its_places() {
         (server.command.as_str(), server.pinning.cpus.as_deref()),
         ("f {mount} {folder}", Some("1"))
     );
+    let typing = with("target = \"fuse on /x\"\nfuse.server = \"fsd {folder} {mount} {stat}\"");
+    let found = read_with(&typing, &[]).unwrap_err();
+    let hint = found[0].hint.as_deref();
+    assert_eq!(hint, Some("known are `{folder}`, `{mount}` and `{stats}`"));
     for (lines, message) in [
         (
             "target = \"virtiofs on /x\"\nvirtiofs.server = \"fsd {folder}\"",
@@ -1765,7 +1778,15 @@ fn the_server_of_a_folder_has_a_usual_command_and_names_its_places() {
         ),
         (
             "target = \"fuse on /x\"\nfuse.server = \"fsd {folder} {socket}\"",
-            "3:15 `fuse.server` lacks `{mount}`: `fsd {folder} {socket}`",
+            "3:15 unknown name `{socket}` in `fuse.server`: `fsd {folder} {socket}`",
+        ),
+        (
+            "target = \"fuse on /x\"\nfuse.server = \"fsd {folder}\"",
+            "3:15 `fuse.server` lacks `{mount}`: `fsd {folder}`",
+        ),
+        (
+            "target = \"virtiofs on /x\"\nvirtiofs.server = \"fsd {folder} {socket} --stats={stat}\"",
+            "3:19 unknown name `{stat}` in `virtiofs.server`: `fsd {folder} {socket} --stats={stat}`",
         ),
         (
             "target = \"virtiofs on file on /x\"\nfile.size = \"1GiB\"",

@@ -146,8 +146,8 @@ pub use telemetry::{
 pub use trial::{Outcome, Trial, TrialState};
 pub use verify::{BlockPattern, Checksum, HeaderFormat, LoadState, Verify, VerifyTrim};
 pub use vm::{
-    Acceleration, DiskAio, DiskBackend, DiskCache, DiskInterface, DiskOrigin, VmDisk, VmImage,
-    VmLayer, server_command, server_program,
+    Acceleration, DiskAio, DiskBackend, DiskCache, DiskInterface, DiskOrigin, SERVER_STATS, VmDisk,
+    VmImage, VmLayer, server_command, server_command_fault, server_program,
 };
 pub use vm_node::{VmAddress, VmStorage};
 pub use work::{Blocks, Extent, Passes, RangeSync, SyncPolicy, Work, WriteZones};

@@ -32,6 +32,9 @@ pub struct VmLayer {
     /// The CPUs and memory of the host that their processes use.
     #[serde(default, skip_serializing_if = "Pinning::is_none")]
     pub pinning: Pinning,
+    /// They exist beside other configurations, so that they are not started anew for each trial.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub side_by_side: bool,
     /// Their names as nodes; empty: `guest1`, `guest2`, …
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
@@ -49,6 +52,7 @@ impl Default for VmLayer {
             disks: Vec::new(),
             share: None,
             pinning: Pinning::default(),
+            side_by_side: false,
             names: Vec::new(),
         }
     }
@@ -149,6 +153,41 @@ impl VmImage {
     }
 }
 
+/// In the command of a server of a folder or disk: the path of a socket for what it counted.
+pub const SERVER_STATS: &str = "{stats}";
+
+/// What is wrong with the names in the command of a server, and what to do. `key`: that of the command, which needs all of `needed`;
+/// `usual`: such a command.
+pub fn server_command_fault(
+    key: &str,
+    text: &str,
+    needed: [&str; 2],
+    usual: &str,
+) -> Option<(String, String)> {
+    let known = [needed[0], needed[1], SERVER_STATS];
+    if let Some(name) = names_in(text).find(|name| !known.contains(name)) {
+        let [one, other, last] = known;
+        return Some((
+            format!("unknown name `{name}` in `{key}`: `{text}`"),
+            format!("known are `{one}`, `{other}` and `{last}`"),
+        ));
+    }
+    let lacking = needed.iter().find(|name| !text.contains(**name))?;
+    Some((
+        format!("`{key}` lacks `{lacking}`: `{text}`"),
+        format!("write `{usual}`"),
+    ))
+}
+
+/// The words in braces, with these. Braces around anything else, such as JSON, are not names.
+fn names_in(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices('{').filter_map(|(start, _)| {
+        let word = &text[start + 1..][..text[start..].find('}')?.saturating_sub(1)];
+        let named = !word.is_empty() && word.chars().all(|it| it.is_ascii_lowercase() || it == '_');
+        named.then(|| &text[start..start + word.len() + 2])
+    })
+}
+
 /// The words of a server's command, with `{socket}` and another name replaced by paths.
 pub fn server_command(text: &str, values: &[(&str, &str)]) -> Vec<String> {
     let replaced = |word: &str| {
@@ -177,7 +216,7 @@ pub struct DiskFault {
     /// What is wrong.
     pub message: String,
     /// What to do.
-    pub hint: &'static str,
+    pub hint: String,
 }
 
 /// A disk of a virtual machine.
@@ -213,7 +252,13 @@ impl VmDisk {
     /// What qemu cannot do with these settings.
     pub fn faults(&self) -> Vec<DiskFault> {
         let mut faults = Vec::new();
-        let mut fault = |key, message: String, hint| faults.push(DiskFault { key, message, hint });
+        let mut fault = |key, message: String, hint: &str| {
+            faults.push(DiskFault {
+                key,
+                message,
+                hint: hint.to_owned(),
+            });
+        };
         let (interface, cache) = (self.interface.name(), self.cache.name());
         let served = self.interface == DiskInterface::VhostUserBlk;
         if self.zone.is_some() && self.interface != DiskInterface::Nvme {
@@ -252,17 +297,15 @@ impl VmDisk {
                 let hint = "leave it out, or set `vm.disk.interface` to `vhost-user-blk`";
                 fault("command", message, hint);
             }
-            Some(text)
-                if !["{socket}", "{file}"]
-                    .iter()
-                    .all(|name| text.contains(name)) =>
-            {
-                let message =
-                    format!("`vm.disk.command` lacks `{{socket}}` or `{{file}}`: `{text}`");
-                let hint = "write each where the server gets its path: that of its socket, and that of the file or device below";
-                fault("command", message, hint);
+            Some(text) => {
+                let names = ["{socket}", "{file}"];
+                let usual = "PROGRAM --socket-path={socket} {file}";
+                let found = server_command_fault("vm.disk.command", text, names, usual);
+                if let Some((message, hint)) = found {
+                    fault("command", message, &hint);
+                }
             }
-            _ => {}
+            None => {}
         }
         faults
     }

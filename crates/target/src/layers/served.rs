@@ -8,7 +8,7 @@ use std::time::Duration;
 use iodyno_guest::end_of;
 use iodyno_model::{
     Diagnostic, EngineKind, ExportUri, FolderServer, Layer, MirrorLayer, Pinning, Provision,
-    server_command, server_program,
+    SERVER_STATS, server_command, server_program,
 };
 
 use crate::journal::Journal;
@@ -33,8 +33,6 @@ const WITH_VERSION: [&str; 2] = [OWN, "virtiofsd"];
 
 /// The name of a socket in the folder of its layer.
 pub(super) const SOCKET: &str = "share";
-/// In a command: the path of the socket on which a server tells what it counted.
-const STATS: &str = "{stats}";
 
 /// The words of a server's command. The first one, `iodyno`, is this program.
 pub(super) fn command_words(
@@ -214,7 +212,7 @@ impl Making<'_, '_> {
     ) -> Result<(), Diagnostic> {
         let log = socket.with_extension("log");
         let stats = stats_socket(socket);
-        let values = [("{socket}", socket), (STATS, stats.as_path()), below];
+        let values = [("{socket}", socket), (SERVER_STATS, stats.as_path()), below];
         let command = command_words(text, &values)?;
         self.step(Action::Server {
             command: pinning.command(&command),
@@ -228,7 +226,7 @@ impl Making<'_, '_> {
 
     /// Records where a server tells what it counted, if it was asked to.
     fn tells(&mut self, command: &str, stats: PathBuf) {
-        if command.contains(STATS) {
+        if command.contains(SERVER_STATS) {
             self.stats.push(stats);
         }
     }
@@ -265,7 +263,7 @@ impl Making<'_, '_> {
         let values = [
             ("{folder}", folder.as_path()),
             ("{mount}", point.as_path()),
-            (STATS, stats.as_path()),
+            (SERVER_STATS, stats.as_path()),
         ];
         let command = command_words(&server.command, &values)?;
         self.step(Action::Server {

@@ -104,7 +104,7 @@ pub(super) fn faults(
     }
     for disk in &vm.disks {
         for wrong in disk.faults() {
-            fault(wrong.message, wrong.hint);
+            fault(wrong.message, &wrong.hint);
         }
     }
     for command in vm.servers() {
