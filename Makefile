@@ -7,6 +7,8 @@ DENY := 0.20.2
 MDBOOK := 0.5.4
 PREFIX := /usr/local
 LINKS := $(PREFIX)/libexec/iodyno
+# A shell that was started before Rust was installed does not have it.
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .PHONY: help build install install-links guest-kernel guest-zfs demo test test-long interleavings check deny static book bench
 
