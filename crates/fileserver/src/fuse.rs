@@ -48,7 +48,7 @@ pub fn mount(path: &Path, shared: &Path) -> io::Result<Mounted> {
     }
     let mode = shared.metadata()?.mode() & 0o170_000;
     let options = ",default_permissions,allow_other";
-    Mounted::on(&path, mode, options, MountFlags::empty())
+    Mounted::of(&shared, &path, mode, options, MountFlags::empty())
 }
 
 /// Serves a mounted file system until it is unmounted or the server is stopped. Then requests in flight are answered. `passthrough`: the

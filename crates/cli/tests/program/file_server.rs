@@ -241,6 +241,10 @@ fn a_server_ends_when_its_folder_is_unmounted_and_while_files_are_open() {
         let home = Home::new();
         let mnt = home.work().join("mnt");
         let server = mounted(&home, transport, &[]);
+        let work = home.work().canonicalize().unwrap();
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        let expected = format!("{0}/shared {0}/mnt fuse.iodyno ", work.display());
+        assert!(mounts.contains(&expected), "{expected}: {mounts}");
         rustix::mount::unmount(&mnt, rustix::mount::UnmountFlags::empty()).unwrap();
         server.done().succeeds();
         // What was written and not synced is not lost with the mount.

@@ -29,6 +29,20 @@ impl Mounted {
     /// # Errors
     /// This process may not mount, or there is no FUSE.
     pub fn on(path: &Path, mode: u32, options: &str, flags: MountFlags) -> io::Result<Mounted> {
+        Mounted::of(Path::new("iodyno"), path, mode, options, flags)
+    }
+
+    /// The same, with `source` as what the table of mounts shows in place of a device.
+    ///
+    /// # Errors
+    /// As of [`Mounted::on`].
+    pub fn of(
+        source: &Path,
+        path: &Path,
+        mode: u32,
+        options: &str,
+        flags: MountFlags,
+    ) -> io::Result<Mounted> {
         let device = (OpenOptions::new().read(true).write(true))
             .custom_flags(OFlags::NONBLOCK.bits() as i32)
             .open("/dev/fuse")?;
@@ -41,7 +55,7 @@ impl Mounted {
         );
         let options = CString::new(options).map_err(io::Error::other)?;
         let flags = flags | MountFlags::NODEV | MountFlags::NOSUID;
-        mount("iodyno", path, "fuse.iodyno", flags, options.as_c_str())?;
+        mount(source, path, "fuse.iodyno", flags, options.as_c_str())?;
         Ok(Mounted {
             path: path.to_owned(),
             device: Arc::new(device),
