@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, OFlags, StatxFlags, fcntl_getfl, makedev, statx};
+use rustix::fs::{AtFlags, OFlags, StatxFlags, fcntl_getfl, fcntl_setfl, makedev, statx};
 use virtiofsd::filesystem::{
     Context, Entry, Extensions, FileSystem, FsOptions, GetxattrReply, ListxattrReply, OpenOptions,
     SetattrValid, SetxattrFlags, ZeroCopyReader, ZeroCopyWriter,
@@ -75,6 +75,8 @@ pub(crate) struct Files {
     most: usize,
     /// Devices of file systems without reads that do not wait (`RWF_NOWAIT`).
     waiting: Mutex<HashSet<u64>>,
+    /// Held while the flags of an open file are others.
+    flags: Mutex<()>,
 }
 
 impl Files {
@@ -84,6 +86,7 @@ impl Files {
             open: RwLock::default(),
             most,
             waiting: Mutex::default(),
+            flags: Mutex::default(),
         }
     }
 
@@ -158,6 +161,23 @@ impl Files {
         };
         (self.inner).read(head.context(), node, handle, Borrower(take), 0, 0, None, 0)?;
         taken.ok_or_else(|| rustix::io::Errno::BADF.into())
+    }
+
+    /// Writes to a file while it has no O_DIRECT. A direct request for the same handle that begins meanwhile uses the page cache.
+    ///
+    /// # Errors
+    /// Those of `write`; the flags of the file cannot be changed.
+    pub(crate) fn past_direct(
+        &self,
+        file: &File,
+        write: impl FnOnce() -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let _one = (self.flags.lock()).unwrap_or_else(PoisonError::into_inner);
+        let flags = fcntl_getfl(file)?;
+        fcntl_setfl(file, flags - OFlags::DIRECT)?;
+        let written = write();
+        fcntl_setfl(file, flags)?;
+        written
     }
 
     /// As [`Self::lend`], with what the crate does round a write that ends set-user-id bits.

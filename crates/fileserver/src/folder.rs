@@ -271,6 +271,8 @@ impl Folder {
             }
             // It did not begin.
             Err(Errno::AGAIN | Errno::INTR | Errno::CANCELED) => {}
+            // See `write`.
+            Err(Errno::INVAL) if head.writes_cached() => {}
             Err(errno) => {
                 return Some(Answered {
                     written: refuse(head, errno, exchange),
@@ -350,7 +352,16 @@ impl Folder {
         let buffers = exchange.request().ok_or(Errno::INVAL)?;
         let data = between(&buffers, WRITE_HEADER, WRITE_HEADER + head.data() as usize);
         self.work(head, begun, data, |file, parts, offset| {
-            file.write_vectored_at_volatile(parts, offset, flags)
+            let written = file.write_vectored_at_volatile(parts, offset, flags);
+            match written {
+                // The end of a file is not aligned, and the client cannot know that its cache is written by a handle with O_DIRECT.
+                Err(error) if head.writes_cached() && errno(&error) == Errno::INVAL => {
+                    self.files.past_direct(file, || {
+                        file.write_vectored_at_volatile(parts, offset, flags)
+                    })
+                }
+                written => written,
+            }
         })?;
         reply(head, &(begun.done as u64).to_le_bytes(), exchange)
     }

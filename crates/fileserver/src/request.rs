@@ -201,9 +201,15 @@ impl Head {
     /// Whether a write goes to the end of its file. What the client's cache collected has its place.
     #[must_use]
     pub fn appends(&self) -> bool {
-        const CACHED: u32 = 1;
         let append = rustix::fs::OFlags::APPEND.bits() & self.u32_at(HEADER + 32) != 0;
-        self.opcode() == WRITE && append && self.u32_at(HEADER + 20) & CACHED == 0
+        self.opcode() == WRITE && append && !self.writes_cached()
+    }
+
+    /// Whether a write is of what the client's cache collected, such as changes of mapped memory. It can be for any handle of its file.
+    #[must_use]
+    pub fn writes_cached(&self) -> bool {
+        const CACHED: u32 = 1;
+        self.opcode() == WRITE && self.u32_at(HEADER + 20) & CACHED != 0
     }
 
     /// Whether a write ends the set-user-id bits of its file.

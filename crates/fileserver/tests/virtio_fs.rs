@@ -909,6 +909,49 @@ fn direct_io_is_transferred_by_the_kernel_with_the_errors_of_the_file() {
 }
 
 #[test]
+fn what_a_clients_cache_collected_is_written_by_a_handle_with_direct_io() {
+    const CACHED: u32 = 1;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    for policy in ["inline", "pool:2", "adaptive"] {
+        std::fs::write(&path, "").unwrap();
+        let mut guest = Guest::of(&server(settings(folder.path()), policy));
+        let Ok((node, handle)) = guest.open("data", OFlags::RDWR | OFlags::DIRECT) else {
+            return skip("the file system of temporary files has no direct I/O");
+        };
+        // The last page ends with the file.
+        let length = |nth: u64| if nth == 15 { 1000 } else { PAGE };
+        // Alone, and with others.
+        for (how, end) in [(0, 1), (CACHED, 1), (CACHED, 16), (0, 1)] {
+            for nth in 16 - end..16 {
+                let mut body = io_body(handle, nth * PAGE, length(nth) as u32);
+                body[20..24].copy_from_slice(&how.to_ne_bytes());
+                body.extend(&block(nth)[..length(nth) as usize]);
+                guest.puts(WRITE, node, &body, 8);
+            }
+            guest.kick(1);
+            for (slot, replied) in guest.waits(1, end as usize) {
+                let written = guest.reply(slot, replied).map(|data| u64_at(&data, 0));
+                match how {
+                    CACHED => assert!(matches!(written, Ok(PAGE | 1000)), "{written:?}"),
+                    _ => assert_eq!(written, Err(Errno::INVAL), "{policy}"),
+                }
+            }
+        }
+        let data = std::fs::read(&path).unwrap();
+        let pages = data.chunks(PAGE as usize).zip(0..);
+        assert!(pages.clone().count() == 16 && data.len() as u64 == 15 * PAGE + 1000);
+        for (page, nth) in pages {
+            assert!(
+                *page == block(nth)[..length(nth) as usize],
+                "{policy} {nth}"
+            );
+        }
+        guest.leaves().unwrap();
+    }
+}
+
+#[test]
 fn transferred_writes_go_to_the_end_and_end_privileges_as_others_do() {
     if !root() {
         return;
