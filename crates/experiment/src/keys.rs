@@ -390,6 +390,7 @@ const VM: &[Key] = &[
     key("image", Kind::Table(VM_IMAGE), "A disk image that the guests boot in place of iodyno's own; they are reached by ssh."),
     key("host_cpus", Kind::Text, "CPUs of the host on which qemu runs: `0-3,8`.").default("all"),
     key("host_numa", Kind::Text, "NUMA nodes of the host whose memory qemu uses, and whose CPUs unless `host_cpus` names them: `0`.").default("all"),
+    key("side_by_side", Kind::Switch, "The guests of this configuration exist beside other configurations, so that they are not booted for each trial. Idle guests use memory, and little of the CPUs.").default("`false`"),
     key("disk", Kind::Table(VM_DISK), "Settings of the disks."),
 ];
 

@@ -31,6 +31,8 @@ const EXIT: [u8; 16] = *b"\xff\xff\xff\xffiodyno exit\n";
 const AGAIN: Duration = Duration::from_secs(1);
 /// The interval at which a port without a host, and a request to stop, are checked.
 const PAUSE: Duration = Duration::from_millis(10);
+/// The longest interval at which an idle guest checks its port: each time costs an emulated one CPU time of the host.
+const IDLE: Duration = Duration::from_millis(100);
 /// The longest time from the creation of a socket until qemu listens on it.
 const LISTENING: Duration = Duration::from_secs(5);
 
@@ -356,10 +358,12 @@ impl<R: Read> Receiver<R> {
 pub(crate) fn answer(port: &mut File) -> io::Result<()> {
     let mut scanner = Scanner::new();
     let mut called = None;
+    let mut pause = PAUSE;
     loop {
         let Some(byte) = read_byte(port)? else {
             // No host is connected.
-            thread::sleep(PAUSE);
+            thread::sleep(pause);
+            pause = IDLE.min(pause * 2);
             continue;
         };
         match scanner.push(byte) {

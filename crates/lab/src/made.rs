@@ -52,9 +52,10 @@ pub fn turns(plan: &Plan) -> Vec<(&Configuration, &Configuration)> {
 fn exclusive(one: &Configuration, other: &Configuration) -> bool {
     let both = [one, other].map(Configuration::provision);
     let any = |holds: &dyn Fn(&Provision) -> bool| both.into_iter().flatten().any(holds);
-    // Virtual machines use memory and CPUs also when idle. A kernel setting acts on the whole host, and the configuration that
-    // is undone first would end it for the other.
-    if any(&|it| it.vm().is_some() || !it.sysctl.is_empty()) {
+    // Virtual machines use memory and CPUs also when idle, unless the user accepts that. A kernel setting acts on the whole host, and
+    // the configuration that is undone first would end it for the other.
+    let keeps_alone = |it: &Provision| it.vm().is_some_and(|(vm, _)| !vm.side_by_side);
+    if any(&|it| keeps_alone(it) || !it.sysctl.is_empty()) {
         return true;
     }
     let [Some(one), Some(other)] = both else {

@@ -161,6 +161,13 @@ fn configurations_that_use_one_device_take_turns_whatever_the_plan_says() {
     let vm = vec![Layer::Vm(VmLayer::default()), on_folder().layers.remove(0)];
     shared.configurations[0].target = Target::Made(Box::new(provision(vm)));
     assert_eq!((fresh(&shared), turns(&shared).len()), (Fresh::Trial, 2));
+    let vm = VmLayer {
+        side_by_side: true,
+        ..VmLayer::default()
+    };
+    let vm = vec![Layer::Vm(vm), on_folder().layers.remove(0)];
+    shared.configurations[0].target = Target::Made(Box::new(provision(vm)));
+    assert_eq!(fresh(&shared), Fresh::Experiment);
 }
 
 #[test]
