@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, OFlags, StatxFlags, fcntl_getfl, fcntl_setfl, makedev, statx};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use virtiofsd::filesystem::{
     Context, Entry, Extensions, FileSystem, FsOptions, GetxattrReply, ListxattrReply, OpenOptions,
     SetattrValid, SetxattrFlags, ZeroCopyReader, ZeroCopyWriter,
@@ -180,16 +181,18 @@ impl Files {
         written
     }
 
-    /// As [`Self::lend`], with what the crate does round a write that ends set-user-id bits.
+    /// As [`Self::lend`] for a write that ends set-user-id bits, with what the crate does round it. The crate leaves the bits, because it does
+    /// not offer the kernel to end them in all cases (`FUSE_HANDLE_KILLPRIV_V2`); writes past the client's cache ask for it nevertheless.
     ///
     /// # Errors
-    /// As there.
+    /// As there; the capabilities of the thread cannot be changed.
     pub(crate) fn lend_to_write(
         &self,
         head: &Head,
-        with: impl FnMut(&File) -> io::Result<usize>,
+        mut with: impl FnMut(&File) -> io::Result<usize>,
     ) -> io::Result<usize> {
         let (node, handle) = (head.node(), head.handle());
+        let with = |file: &File| without_fsetid(|| with(file))?;
         (self.inner).write(
             head.context(),
             node,
@@ -203,6 +206,24 @@ impl Files {
             0,
         )
     }
+}
+
+/// Does something without the capability by which the kernel keeps set-user-id bits, if this thread has it.
+///
+/// # Errors
+/// As capset(2).
+pub(crate) fn without_fsetid<T>(work: impl FnOnce() -> T) -> io::Result<T> {
+    let own = capabilities(None)?;
+    if !own.effective.contains(CapabilitySet::FSETID) {
+        return Ok(work());
+    }
+    let mut less = own;
+    less.effective.remove(CapabilitySet::FSETID);
+    set_capabilities(None, less)?;
+    let done = work();
+    // It was permitted a moment ago.
+    set_capabilities(None, own)?;
+    Ok(done)
 }
 
 /// Gets a file from the crate in place of a reader or writer of data.

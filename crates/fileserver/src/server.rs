@@ -12,11 +12,9 @@ use iodyno_sys::thread::{Usage, own_directory, quick_thread_usage};
 use iodyno_sys::{Credentials, Transfer, Transferred, Transfers};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::thread::{
-    CapabilitySet, capabilities, set_capabilities, set_current_timer_slack, set_thread_groups,
-};
+use rustix::thread::{set_current_timer_slack, set_thread_groups};
 
-use crate::files::Open;
+use crate::files::{Open, without_fsetid};
 use crate::folder::{Answered, Begun, Exchange, Folder, Settings};
 use crate::policy::{Class, Dispatcher, Division, Estimates, HAND_OFF_NS, Policy, Situation};
 use crate::pool::{Job, Pool};
@@ -200,17 +198,7 @@ impl Unprivileged {
 }
 
 fn registered(ring: &Transfers<impl AsFd, impl Sized>) -> io::Result<Credentials> {
-    let own = capabilities(None)?;
-    if !own.effective.contains(CapabilitySet::FSETID) {
-        return ring.credentials();
-    }
-    let mut less = own;
-    less.effective.remove(CapabilitySet::FSETID);
-    set_capabilities(None, less)?;
-    let known = ring.credentials();
-    // It was permitted a moment ago.
-    set_capabilities(None, own)?;
-    known
+    without_fsetid(|| ring.credentials())?
 }
 
 /// One queue of a client: what its thread keeps.

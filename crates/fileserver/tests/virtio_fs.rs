@@ -909,6 +909,33 @@ fn direct_io_is_transferred_by_the_kernel_with_the_errors_of_the_file() {
 }
 
 #[test]
+fn writes_end_privileges_where_the_client_asks_for_it() {
+    if !root() {
+        return;
+    }
+    const KILL_SUIDGID: u32 = 1 << 2;
+    let folder = tempfile::tempdir().unwrap();
+    for (policy, how, mode) in [
+        ("inline", KILL_SUIDGID, 0o755),
+        ("pool:2", KILL_SUIDGID, 0o755),
+        ("inline", 0, 0o6755),
+    ] {
+        let path = folder.path().join("data");
+        std::fs::write(&path, "").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o6755)).unwrap();
+        let mut guest = Guest::of(&server(settings(folder.path()), policy));
+        let (node, handle) = guest.open("data", OFlags::RDWR).unwrap();
+        let mut body = io_body(handle, 0, 4);
+        body[20..24].copy_from_slice(&how.to_ne_bytes());
+        body.extend(b"text");
+        assert_eq!(u64_at(&guest.asks(WRITE, node, &body, 8).unwrap(), 0), 4);
+        let found = std::fs::metadata(&path).unwrap().mode() & 0o7777;
+        assert_eq!(found, mode, "{policy}");
+        guest.leaves().unwrap();
+    }
+}
+
+#[test]
 fn what_a_clients_cache_collected_is_written_by_a_handle_with_direct_io() {
     const CACHED: u32 = 1;
     let folder = tempfile::tempdir().unwrap();
