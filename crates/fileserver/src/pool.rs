@@ -224,7 +224,9 @@ mod tests {
         let done = Arc::new(AtomicUsize::new(0));
         pool.hand_over((0..20).map(|_| -> Job {
             let done = Arc::clone(&done);
-            Box::new(move || drop(done.fetch_add(1, Ordering::Relaxed)))
+            Box::new(move || {
+                done.fetch_add(1, Ordering::Relaxed);
+            })
         }));
         assert_eq!(threads(), 5);
         drop(pool);
