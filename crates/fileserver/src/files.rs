@@ -19,7 +19,7 @@ use rustix::fs::{AtFlags, OFlags, StatxFlags, fcntl_getfl, fcntl_setfl, makedev,
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use virtiofsd::filesystem::{
     Context, Entry, Extensions, FileSystem, FsOptions, GetxattrReply, ListxattrReply, OpenOptions,
-    SetattrValid, SetxattrFlags, ZeroCopyReader, ZeroCopyWriter,
+    SerializableFileSystem, SetattrValid, SetxattrFlags, ZeroCopyReader, ZeroCopyWriter,
 };
 use virtiofsd::oslib::{ReadvFlags, WritevFlags};
 use virtiofsd::passthrough::PassthroughFs;
@@ -162,6 +162,16 @@ impl Files {
         };
         (self.inner).read(head.context(), node, handle, Borrower(take), 0, 0, None, 0)?;
         taken.ok_or_else(|| rustix::io::Errno::BADF.into())
+    }
+
+    /// Whether a node is there, and its file was found.
+    pub(crate) fn has(&self, node: u64) -> bool {
+        let own = Context {
+            uid: soft_idmap::GuestUid::from(0),
+            gid: soft_idmap::GuestGid::from(0),
+            pid: 0,
+        };
+        self.inner.statfs(own, node).is_ok()
     }
 
     /// Writes to a file while it has no O_DIRECT. A direct request for the same handle that begins meanwhile uses the page cache.
@@ -338,6 +348,22 @@ impl FileSystem for Shared {
         fn lseek(context: Context, node: u64, handle: u64, offset: u64, whence: u32) -> io::Result<u64>;
         fn copyfilerange(context: Context, from: u64, handle: u64, offset: u64, to: u64, other: u64, at: u64, length: u64, flags: u64) -> io::Result<usize>;
         fn syncfs(context: Context, node: u64) -> io::Result<()>;
+    }
+}
+
+impl SerializableFileSystem for Shared {
+    fn prepare_serialization(&self, cancel: Arc<AtomicBool>) {
+        self.0.inner.prepare_serialization(cancel);
+    }
+
+    fn serialize(&self, to: File) -> io::Result<()> {
+        self.0.inner.serialize(to)
+    }
+
+    fn deserialize_and_apply(&self, from: File) -> io::Result<()> {
+        let applied = self.0.inner.deserialize_and_apply(from);
+        self.0.change().clear();
+        applied
     }
 }
 

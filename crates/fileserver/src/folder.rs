@@ -6,20 +6,25 @@
 //! carried out ([`crate::scratch`]), so that a client cannot change them in between.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, Write};
+use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use iodyno_sys::TransferMemory;
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::set_thread_groups;
 use virtiofsd::file_traits::FileReadWriteAtVolatile;
+use virtiofsd::filesystem::SerializableFileSystem;
 use virtiofsd::oslib::{ReadvFlags, WritevFlags};
 use virtiofsd::passthrough::{
-    CachePolicy, Config, InodeFileHandlesMode, NegotiationMode, PassthroughFs,
+    CachePolicy, Config, InodeFileHandlesMode, MigrationMode, MigrationOnError, NegotiationMode,
+    PassthroughFs,
 };
 use virtiofsd::server::Server;
 use virtiofsd::soft_idmap::cmdline::IdMap;
@@ -30,6 +35,7 @@ use crate::files::{Files, Open, Shared};
 use crate::request::{HEADER, Head, REPLY_HEADER, WRITE_HEADER, opcode, reply_header};
 use crate::sandbox::Inside;
 use crate::scratch;
+use crate::state::{self, Accepted, Checked};
 
 /// Descriptors that are kept for the server itself: sockets, events, the threads of its pool.
 const OWN_DESCRIPTORS: u64 = 256;
@@ -63,6 +69,30 @@ pub enum Handles {
     Mandatory,
 }
 
+/// How the state of a client goes from one server to another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migration {
+    /// How nodes are named in the state. States with file handles are read only with [`MigrationMode::FileHandles`].
+    pub mode: MigrationMode,
+    /// What happens if a file of a state is not found.
+    pub on_error: MigrationOnError,
+    /// Write a file handle for each node, so that another file of this name is not taken for it.
+    pub verify_handles: bool,
+    /// Look again for the names of all nodes when the state is written.
+    pub confirm_paths: bool,
+}
+
+impl Default for Migration {
+    fn default() -> Migration {
+        Migration {
+            mode: MigrationMode::FindPaths,
+            on_error: MigrationOnError::Abort,
+            verify_handles: false,
+            confirm_paths: false,
+        }
+    }
+}
+
 /// What is shared, and how.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -88,6 +118,8 @@ pub struct Settings {
     pub uids: Vec<IdMap>,
     /// The same for groups.
     pub gids: Vec<IdMap>,
+    /// How the state of a client is written for another server, and read.
+    pub migration: Migration,
     /// The sandbox that this process has entered. Then the folder is its root.
     pub inside: Option<Arc<Inside>>,
     /// Each read and write takes longer by this.
@@ -95,6 +127,24 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Whether files are opened by their file handles, which takes the right to do that.
+    #[must_use]
+    pub fn opens_by_handle(&self) -> bool {
+        self.handles != Handles::Never || self.migration.mode == MigrationMode::FileHandles
+    }
+
+    fn accepted(&self) -> Accepted {
+        Accepted {
+            read_only: self.read_only,
+            by_handle: self.migration.mode == MigrationMode::FileHandles,
+            direct_io: self.direct_io,
+            writeback: self.writeback && !self.read_only,
+            submounts: self.submounts,
+            posix_acl: self.posix_acl != NegotiationMode::Never,
+            needs_acl: self.posix_acl == NegotiationMode::Always,
+        }
+    }
+
     /// Opens the folder as for a client, and closes it.
     ///
     /// # Errors
@@ -146,6 +196,8 @@ pub(crate) struct Folder {
     files: Arc<Files>,
     server: Server<Shared>,
     read_only: bool,
+    /// States that it reads.
+    accepted: Accepted,
 }
 
 impl Folder {
@@ -199,6 +251,10 @@ impl Folder {
             proc_sfd_rawfd: copied(|inside| &inside.descriptors)?,
             proc_mountinfo_rawfd: copied(|inside| &inside.mounts)?,
             guest_fd_limit: descriptors - copies,
+            migration_mode: settings.migration.mode,
+            migration_on_error: settings.migration.on_error,
+            migration_verify_handles: settings.migration.verify_handles,
+            migration_confirm_paths: settings.migration.confirm_paths,
             ..Config::default()
         };
         let files = Arc::new(Files::new(PassthroughFs::new(config)?, copies as usize));
@@ -206,12 +262,86 @@ impl Folder {
             server: Server::new(Shared(Arc::clone(&files))),
             files,
             read_only: settings.read_only,
+            accepted: settings.accepted(),
         })
     }
 
     /// As of [`Files::descriptor`].
     pub(crate) fn descriptor(&self, head: &Head, node: u64, handle: u64) -> io::Result<File> {
         self.files.descriptor(head, node, handle)
+    }
+
+    /// Looks for the names of all nodes, so that [`Self::save`] takes less time. It may take long, and ends early if `cancel` is set.
+    pub(crate) fn prepare_to_save(&self, cancel: Arc<AtomicBool>) {
+        self.server.prepare_serialization(cancel);
+    }
+
+    /// The state of the client after [`Self::prepare_to_save`], for another server, and how many of its nodes have no name that was found.
+    ///
+    /// # Errors
+    /// Names cannot be confirmed; memory is short.
+    pub(crate) fn save(&self) -> io::Result<(Vec<u8>, usize)> {
+        let file = memory_file()?;
+        self.server.serialize(file.try_clone()?)?;
+        let mut bytes = vec![0; file.metadata()?.len() as usize];
+        file.read_exact_at(&mut bytes, 0)?;
+        let all = Accepted {
+            by_handle: true,
+            read_only: false,
+            writeback: true,
+            submounts: true,
+            posix_acl: true,
+            needs_acl: false,
+            ..self.accepted
+        };
+        let lost = state::checked(&bytes, all)
+            .map_err(io::Error::other)?
+            .lost();
+        Ok((state::sealed(bytes), lost))
+    }
+
+    /// Goes on with the state of a client. Returns the nodes whose files were not found, if that is no error: their number, and where one of them should be.
+    ///
+    /// # Errors
+    /// The state is refused, or files are not found. Then no node is known any more.
+    pub(crate) fn load(&self, bytes: &[u8]) -> io::Result<(usize, Option<String>)> {
+        let checked = state::checked(bytes, self.accepted).map_err(io::Error::other)?;
+        let applied = catch_unwind(AssertUnwindSafe(|| self.apply(&checked)));
+        let failed = match applied {
+            Ok(Ok(())) => {
+                let missing: Vec<u64> = checked.nodes().filter(|id| !self.files.has(*id)).collect();
+                let first = missing.iter().find_map(|id| checked.path(*id));
+                return Ok((missing.len(), first));
+            }
+            Ok(Err(error)) => error,
+            Err(_) => io::Error::other("the file system failed; please report it"),
+        };
+        let _ = catch_unwind(AssertUnwindSafe(|| self.server.destroy()));
+        Err(failed)
+    }
+
+    /// The crate's server learns from INIT how its client writes requests.
+    fn initialise(&self, options: u64) -> io::Result<()> {
+        let mut reply = [0; 256];
+        let room = reply.len();
+        let buffers = vec![VolatileSlice::from(&mut reply[..])];
+        let init = init_request(options);
+        scratch::carry_out(&self.server, &init, room, move || Some(buffers))?;
+        let error = i32::from_ne_bytes([reply[4], reply[5], reply[6], reply[7]]);
+        match error {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(-error)),
+        }
+    }
+
+    fn apply(&self, checked: &Checked) -> io::Result<()> {
+        if checked.is_mounted() {
+            self.initialise(checked.options())?;
+        }
+        let mut file = memory_file()?;
+        file.write_all(checked.bytes())?;
+        file.rewind()?;
+        self.server.deserialize_and_apply(file)
     }
 
     /// The open file of a read or write that can be worked in steps. Others are answered at once.
@@ -428,6 +558,37 @@ impl Folder {
         }
         done
     }
+}
+
+/// A file in memory.
+fn memory_file() -> io::Result<File> {
+    Ok(memfd_create("state", MemfdFlags::CLOEXEC)?.into())
+}
+
+/// The request of a client that has these options.
+fn init_request(options: u64) -> Vec<u8> {
+    let words = [
+        (HEADER + 64) as u32,
+        opcode::INIT,
+        // Its number, node and sender.
+        1,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        // Its version, of which the server needs the first number only, and what it reads ahead.
+        7,
+        38,
+        0,
+        options as u32,
+        (options >> 32) as u32,
+    ];
+    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    bytes.resize(HEADER + 64, 0);
+    bytes
 }
 
 /// Reads or writes what is left of data, until all is done or a step does nothing.

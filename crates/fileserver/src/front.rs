@@ -18,6 +18,15 @@ use crate::vhost_user;
 /// How long a reader of the counts may take.
 const READER: Duration = Duration::from_secs(5);
 
+/// What happened to a client.
+#[derive(Debug)]
+pub enum Told {
+    /// It did not simply leave.
+    Disconnected(io::Error),
+    /// What its user has to know of the transfer of its state.
+    State(String),
+}
+
 /// Ends a server. Its clones end the same one.
 #[derive(Debug, Clone)]
 pub struct Stop(Arc<Stopping>);
@@ -80,7 +89,6 @@ impl Stop {
 }
 
 /// Serves the clients of a socket by vhost-user, one after the other, until it is stopped. Each sees the folder as a new file system.
-/// `ended` gets the error of a client that did not simply leave.
 ///
 /// # Errors
 /// Those of the socket.
@@ -88,7 +96,7 @@ pub fn serve(
     listener: &UnixListener,
     server: &Arc<FileServer>,
     stop: &Stop,
-    mut ended: impl FnMut(io::Error),
+    mut told: impl FnMut(Told),
 ) -> io::Result<()> {
     while stop.wait(listener)? {
         let stream = match listener.accept() {
@@ -102,8 +110,10 @@ pub fn serve(
         if stop.is_stopped() {
             return Ok(());
         }
-        if let Err(error) = vhost_user::serve(stream, server, Arc::clone(&stop.0.stopping)) {
-            ended(error);
+        let stopping = Arc::clone(&stop.0.stopping);
+        let note = |text| told(Told::State(text));
+        if let Err(error) = vhost_user::serve(stream, server, stopping, note) {
+            told(Told::Disconnected(error));
         }
         *stop.client() = None;
     }

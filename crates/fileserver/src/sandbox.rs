@@ -23,7 +23,6 @@ use virtiofsd::idmap::{GidMap, UidMap};
 use virtiofsd::sandbox::{Error, Sandbox, SandboxMode};
 use virtiofsd::util::sfork;
 
-use crate::folder::Handles;
 use crate::front::Stop;
 
 /// What a process outside of a sandbox is told when requests are served.
@@ -202,11 +201,12 @@ fn reason(error: Error) -> io::Error {
     }
 }
 
-/// Gives up all capabilities of this thread, and of those that it starts, that no request needs.
+/// Gives up all capabilities of this thread, and of those that it starts, that no request needs. `by_handle`: files are opened by
+/// their file handles.
 ///
 /// # Errors
 /// As capset(2).
-pub fn drop_capabilities(handles: Handles) -> io::Result<()> {
+pub fn drop_capabilities(by_handle: bool) -> io::Result<()> {
     set_no_new_privs(true)?;
     if !geteuid().is_root() {
         return Ok(());
@@ -219,7 +219,7 @@ pub fn drop_capabilities(handles: Handles) -> io::Result<()> {
         | CapabilitySet::SETUID
         | CapabilitySet::MKNOD
         | CapabilitySet::SETFCAP;
-    if handles != Handles::Never {
+    if by_handle {
         needed |= CapabilitySet::DAC_READ_SEARCH;
     }
     let needed = needed & capabilities(None)?.permitted;

@@ -6,7 +6,10 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter_all_threads};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter_all_threads,
+};
 
 /// What happens to a server that makes a system call that is not allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +106,7 @@ const ALLOWED: &[i64] = &[
     // Memory.
     libc::SYS_brk,
     libc::SYS_madvise,
+    libc::SYS_memfd_create,
     libc::SYS_mmap,
     libc::SYS_mprotect,
     libc::SYS_mremap,
@@ -186,7 +190,13 @@ pub fn restrict(violation: Violation, needs: Needs) -> io::Result<()> {
     let more = [(needs.mounted, MOUNTED), (needs.io_uring, IO_URING)];
     let more = (more.iter().filter(|(needed, _)| *needed)).flat_map(|(_, calls)| *calls);
     let calls = ALLOWED.iter().chain(OLDER).chain(more);
-    let rules: BTreeMap<i64, Vec<_>> = calls.map(|call| (*call, Vec::new())).collect();
+    let mut rules: BTreeMap<i64, Vec<_>> = calls.map(|call| (*call, Vec::new())).collect();
+    // What the user is told is as wide as the terminal.
+    let (second, equal) = (1, SeccompCmpOp::Eq);
+    let width = (SeccompCondition::new(second, SeccompCmpArgLen::Dword, equal, libc::TIOCGWINSZ))
+        .and_then(|asks| SeccompRule::new(vec![asks]))
+        .map_err(|error| io::Error::other(seccompiler::Error::Backend(error)))?;
+    rules.entry(libc::SYS_ioctl).or_insert_with(|| vec![width]);
     let filter = SeccompFilter::new(rules, action, SeccompAction::Allow, arch);
     let program: BpfProgram = (filter.and_then(TryInto::try_into)).map_err(io::Error::other)?;
     apply_filter_all_threads(&program).map_err(|error| match error {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::num::NonZero;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Instant;
@@ -540,6 +541,21 @@ impl Client {
             Some(pool) => pool.hand_over(jobs),
             None => jobs.for_each(|job| job()),
         }
+    }
+
+    /// As of [`Folder::prepare_to_save`].
+    pub(crate) fn prepare_to_save(&self, cancel: Arc<AtomicBool>) {
+        self.folder.prepare_to_save(cancel);
+    }
+
+    /// As of [`Folder::save`].
+    pub(crate) fn save(&self) -> io::Result<(Vec<u8>, usize)> {
+        self.folder.save()
+    }
+
+    /// As of [`Folder::load`].
+    pub(crate) fn load(&self, state: &[u8]) -> io::Result<(usize, Option<String>)> {
+        self.folder.load(state)
     }
 
     /// A descriptor of the open file of a node and handle, asked for by a request.

@@ -8,6 +8,7 @@
 //!
 //! - A ring is stopped, and memory is exchanged, when no request is in flight, also none that holds a thread. Nothing in the memory of a client is
 //!   used after its connection has ended.
+//! - The state of a client is transferred when no request is in flight and no ring takes any: none is worked by two servers, or by neither.
 //! - The client learns of every reply: a ring's thread tells it of those of a batch before it sleeps.
 //! - A ring whose client breaks the rules is not used any more: its error event is signalled, and the other rings go on.
 //!
@@ -44,7 +45,9 @@ use crate::folder::{Answered, Exchange, MOST_PARTS};
 use crate::request::{Head, WRITE_HEADER};
 use crate::server::{Client, FileServer, Lane, Request, prepare_thread};
 use crate::stats::Transport;
+use crate::transfer::{Preparation, Transfer};
 use crate::watchdog::Turn;
+use crate::written::Written;
 
 /// Rings: one for requests that must not wait, and those of a client's processors.
 const MOST_RINGS: u64 = 17;
@@ -55,11 +58,16 @@ const MOST_TAKEN: usize = 256;
 /// How long requests in flight may take when the server ends.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
 
+/// The front end copies the memory while requests are worked.
+const F_LOG_ALL: u64 = 1 << 26;
 const F_INDIRECT: u64 = 1 << 28;
 const F_EVENT_IDX: u64 = 1 << 29;
 const F_VERSION_1: u64 = 1 << 32;
+/// Bytes of the used ring with most descriptors.
+const USED: usize = 6 + 8 * MOST_DESCRIPTORS as usize;
 
 /// Serves one client until it leaves, or `stopping` is set and its socket is shut down for reading. Requests in flight are answered first.
+/// `told` gets what its user has to know of the transfer of its state.
 ///
 /// # Errors
 /// Those of the connection, and of what the client asks for; the folder cannot be opened; requests do not end while the server is
@@ -68,6 +76,7 @@ pub fn serve(
     stream: UnixStream,
     server: &Arc<FileServer>,
     stopping: Arc<AtomicBool>,
+    mut told: impl FnMut(String),
 ) -> io::Result<()> {
     let socket = stream.try_clone()?;
     server.uses(Transport::VhostUser);
@@ -81,10 +90,20 @@ pub fn serve(
         rings: rings.collect::<io::Result<_>>()?,
         started: vec![false; MOST_RINGS as usize],
         threads: Threads::new(),
+        socket: socket.try_clone()?,
+        preparation: None,
+        transfer: None,
+        notes: Vec::new(),
     }));
+    let notes = || {
+        let mut device = device.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut device.notes)
+    };
     let mut messages = BackendReqHandler::from_stream(stream, Arc::clone(&device));
     let ended = loop {
-        match messages.handle_request() {
+        let handled = messages.handle_request();
+        notes().into_iter().for_each(&mut told);
+        match handled {
             Ok(()) => {}
             Err(Error::Disconnected) => break Ok(()),
             Err(error) => break Err(io::Error::other(error)),
@@ -131,6 +150,9 @@ struct State {
     drains: usize,
     /// Requests were there before those that the ring's thread worked were answered.
     early: bool,
+    /// The client's memory is copied while requests are worked, and this is where it is told what they changed.
+    copied: bool,
+    written: Option<Arc<Written>>,
 }
 
 impl State {
@@ -143,6 +165,18 @@ impl State {
     fn give_up(&mut self) {
         self.broken = true;
         signal(self.error.as_ref());
+    }
+
+    /// The memory that a reply has changed.
+    fn changed(&self, parts: &[(GuestAddress, usize)], mut written: usize) {
+        let Some(pages) = self.written.as_ref().filter(|_| self.copied) else {
+            return;
+        };
+        for (start, length) in parts {
+            let within = written.min(*length);
+            pages.mark(*start, within);
+            written -= within;
+        }
     }
 
     /// The event of the client, if it wants to know of what was answered.
@@ -180,6 +214,8 @@ impl Ring {
                 untold: false,
                 drains: 0,
                 early: false,
+                copied: false,
+                written: None,
             }),
             idle: Condvar::new(),
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
@@ -308,7 +344,11 @@ impl State {
         self.in_flight[usize::from(index)] = false;
         self.count -= 1;
         if !self.broken {
-            match self.queue.add_used(&*self.memory, index, written) {
+            let added = self.queue.add_used(&*self.memory, index, written);
+            // It is marked after it was changed: what the client copies in between, it copies again.
+            let ring = GuestAddress(self.queue.used_ring());
+            self.changed(&[(ring, USED)], USED);
+            match added {
                 Ok(()) => self.untold = true,
                 Err(_) => self.give_up(),
             }
@@ -435,6 +475,12 @@ impl Request for Taken {
             let next = state.queue.next_avail();
             state.early |= available.is_ok_and(|index| index.0 != next);
         }
+        let changed = match answered.failed {
+            // Data may have been read before.
+            true => usize::MAX,
+            false => answered.written as usize,
+        };
+        state.changed(&self.parts[self.readable..], changed);
         state.used(self.index, answered.written);
         let event = match told {
             true => state.told(),
@@ -636,12 +682,18 @@ struct Device {
     /// Rings that have a thread.
     started: Vec<bool>,
     threads: Arc<Threads>,
+    /// That of its messages.
+    socket: UnixStream,
+    preparation: Option<Preparation>,
+    transfer: Option<Transfer>,
+    /// What the user has to know.
+    notes: Vec<String>,
 }
 
 impl Device {
     fn offered() -> u64 {
         let protocol = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
-        F_VERSION_1 | F_EVENT_IDX | F_INDIRECT | protocol
+        F_VERSION_1 | F_EVENT_IDX | F_INDIRECT | F_LOG_ALL | protocol
     }
 
     fn ring(&self, number: u32) -> Result<&Arc<Ring>> {
@@ -669,6 +721,57 @@ impl Device {
         ring.drain(&self.stopping)
     }
 
+    /// The client's memory is copied while it works, or not any more: then its state is asked for soon.
+    fn is_copied(&mut self, copied: bool) -> io::Result<()> {
+        for ring in &self.rings {
+            ring.change(|state| state.copied = copied);
+        }
+        match (copied, &self.preparation, &self.transfer) {
+            (true, None, None) => {
+                self.preparation = Some(Preparation::start(Arc::clone(&self.client))?);
+            }
+            (false, ..) => {
+                if let Some(preparation) = self.preparation.take() {
+                    preparation.cancel();
+                }
+            }
+            (true, ..) => {}
+        }
+        Ok(())
+    }
+
+    fn transfer(
+        &mut self,
+        direction: VhostTransferStateDirection,
+        phase: VhostTransferStatePhase,
+        pipe: File,
+    ) -> io::Result<()> {
+        let refused = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        if phase != VhostTransferStatePhase::STOPPED {
+            return refused("the front end asks for it in a phase that is not supported");
+        }
+        if self.rings.iter().any(|ring| ring.state().queue.ready()) {
+            return refused("the front end has not stopped all queues");
+        }
+        // One whose end the front end did not wait for.
+        if let Some(earlier) = self.transfer.take() {
+            earlier.cancel();
+        }
+        let preparation = self.preparation.take();
+        let (client, socket) = (Arc::clone(&self.client), self.socket.try_clone()?);
+        let transfer = match direction {
+            VhostTransferStateDirection::SAVE => Transfer::save(client, preparation, pipe, socket),
+            VhostTransferStateDirection::LOAD => {
+                if let Some(preparation) = preparation {
+                    preparation.cancel();
+                }
+                Transfer::load(client, pipe, socket)
+            }
+        };
+        self.transfer = Some(transfer?);
+        Ok(())
+    }
+
     /// Exchanges memory while no request is in flight.
     fn exchange(&mut self, memory: ClientMemory) -> Result<()> {
         self.rings.iter().for_each(|ring| {
@@ -693,6 +796,12 @@ impl Device {
 
     /// Answers what is in flight and ends all threads.
     fn end(&mut self) -> io::Result<()> {
+        if let Some(preparation) = self.preparation.take() {
+            preparation.cancel();
+        }
+        if let Some(transfer) = self.transfer.take() {
+            transfer.cancel();
+        }
         for ring in &self.rings {
             ring.change(|state| (state.held, state.ended) = (true, true));
         }
@@ -740,6 +849,8 @@ impl VhostUserBackendReqHandlerMut for Device {
         if features & !Device::offered() != 0 {
             return Err(Error::InvalidParam);
         }
+        self.is_copied(features & F_LOG_ALL != 0)
+            .map_err(Error::ReqHandlerError)?;
         self.features = features;
         let protocol = features & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() != 0;
         for ring in &self.rings {
@@ -756,6 +867,8 @@ impl VhostUserBackendReqHandlerMut for Device {
         Ok(VhostUserProtocolFeatures::MQ
             | VhostUserProtocolFeatures::REPLY_ACK
             | VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS
+            | VhostUserProtocolFeatures::LOG_SHMFD
+            | VhostUserProtocolFeatures::DEVICE_STATE
             | VhostUserProtocolFeatures::RESET_DEVICE)
     }
 
@@ -841,6 +954,12 @@ impl VhostUserBackendReqHandlerMut for Device {
         let Some(kick) = event(file)? else {
             return unsupported();
         };
+        if let Some(transfer) = self.transfer.take() {
+            // The front end goes on without it: with qemu, if the transfer failed on its side.
+            transfer.cancel();
+            let text = "the client goes on, and its state was not transferred as a whole";
+            self.notes.push(text.to_owned());
+        }
         self.ring(index.into())?.change(|state| {
             state.kick = Some(Arc::new(kick));
             state.queue.set_ready(true);
@@ -904,23 +1023,47 @@ impl VhostUserBackendReqHandlerMut for Device {
 
     fn set_device_state_fd(
         &mut self,
-        _direction: VhostTransferStateDirection,
-        _phase: VhostTransferStatePhase,
-        _file: File,
+        direction: VhostTransferStateDirection,
+        phase: VhostTransferStatePhase,
+        file: File,
     ) -> Result<Option<File>> {
-        unsupported()
+        match self.transfer(direction, phase, file) {
+            Ok(()) => Ok(None),
+            Err(error) => {
+                let text = format!("the state of the client is not transferred: {error}");
+                self.notes.push(text);
+                Err(Error::ReqHandlerError(error))
+            }
+        }
     }
 
     fn check_device_state(&mut self) -> Result<()> {
-        unsupported()
+        let Some(transfer) = self.transfer.take() else {
+            return Err(Error::InvalidOperation("no state was asked for"));
+        };
+        match transfer.check(&self.socket) {
+            Ok(note) => {
+                self.notes.extend(note);
+                Ok(())
+            }
+            Err(error) => {
+                self.notes.push(error.to_string());
+                Err(Error::ReqHandlerError(error))
+            }
+        }
     }
 
     fn get_shmem_config(&mut self) -> Result<VhostUserShMemConfig> {
         unsupported()
     }
 
-    fn set_log_base(&mut self, _log: &VhostUserLog, _file: File) -> Result<()> {
-        unsupported()
+    fn set_log_base(&mut self, log: &VhostUserLog, file: File) -> Result<()> {
+        let written = Written::of(file, log.mmap_offset, log.mmap_size);
+        let written = Arc::new(written.map_err(Error::ReqHandlerError)?);
+        for ring in &self.rings {
+            ring.change(|state| state.written = Some(Arc::clone(&written)));
+        }
+        Ok(())
     }
 }
 

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use iodyno_fileserver::front::Stop;
-use iodyno_fileserver::{Cache, FileServer, Handles, NegotiationMode, Settings, fuse};
+use iodyno_fileserver::{Cache, FileServer, Handles, Migration, NegotiationMode, Settings, fuse};
 use iodyno_serve::fuse::Transport;
 
 use crate::hanging::{FileThatHangs, can_hang};
@@ -33,6 +33,7 @@ fn settings(folder: &Path) -> Settings {
         uids: Vec::new(),
         gids: Vec::new(),
         inside: None,
+        migration: Migration::default(),
         delay: Duration::ZERO,
     }
 }

@@ -1,75 +1,37 @@
 //! The server of virtio-fs, seen by a guest that this file plays: a front end of vhost-user with rings in its own memory.
 
-mod hanging;
-
-use std::collections::VecDeque;
 use std::fs::File;
-use std::net::Shutdown;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
 use std::time::Duration;
 
 use iodyno_fileserver::request::opcode::{
     CREATE, DESTROY, FORGET, GETATTR, INIT, LOOKUP, MKDIR, OPEN, READ, RELEASE, RENAME, SETATTR,
     STATFS, SYMLINK, UNLINK, WRITE,
 };
-use iodyno_fileserver::{Cache, FileServer, Handles, NegotiationMode, Settings, vhost_user};
-use rustix::fs::{MemfdFlags, OFlags};
+use iodyno_fileserver::{Cache, FileServer, Handles, Migration, NegotiationMode, Settings};
+use iodyno_serve::fuse::{Message, Mounted, Session, Transport, Wanted, Worker};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
-use vhost::vhost_user::message::VhostUserProtocolFeatures;
-use vhost::vhost_user::{Frontend, VhostUserFrontend};
-use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
-use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
-use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
+use rustix::mount::MountFlags;
+use vhost::VhostBackend;
+use vhost::vhost_user::VhostUserFrontend;
+use vm_memory::{Bytes, GuestAddress};
 use vmm_sys_util::eventfd::EventFd;
 
-use crate::hanging::{FileThatHangs, can_hang};
+#[path = "virtio_fs/device_state.rs"]
+mod device_state;
+mod guest;
+mod hanging;
 
-/// No wait of these tests takes longer on any host.
-const END: Duration = Duration::from_secs(60);
-/// Where the memory of the guest begins, and where the front end says that it has it.
-const BASE: u64 = 0x1_0000;
-const USER: u64 = 0x7000_0000_0000;
-const MEMORY: u64 = 32 << 20;
-/// Descriptors of a ring, and the memory of each of its requests.
-const SIZE: u16 = 64;
-const EACH: u16 = 8;
-/// Where the parts of a ring are.
-const AVAILABLE: u64 = 0x2000;
-const USED: u64 = 0x3000;
-const SLOTS: u64 = 0x5000;
-const SLOT: u64 = 128 << 10;
-const PAGE: u64 = 4096;
-const ROOT: u64 = 1;
-const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 << 29 | 1 << 28;
-
-/// A ring of the guest. Request `n` has the descriptors from 8 `n` on.
-struct Ring {
-    start: u64,
-    available: u16,
-    used: u16,
-    kick: EventFd,
-    called: Receiver<()>,
-    /// Requests that are not in use.
-    free: VecDeque<u16>,
-}
-
-struct Guest {
-    front: Frontend,
-    socket: UnixStream,
-    memory: GuestMemoryMmap,
-    file: File,
-    rings: Vec<Ring>,
-    next: u64,
-    stopping: Arc<AtomicBool>,
-    server: Option<JoinHandle<std::io::Result<()>>>,
-}
+use guest::{
+    BASE, END, Guest, MEMORY, PAGE, ROOT, SLOT, USED, block, events, io_body, message, u64_at,
+};
+use hanging::{FileThatHangs, can_hang};
 
 fn settings(folder: &Path) -> Settings {
     Settings {
@@ -84,6 +46,7 @@ fn settings(folder: &Path) -> Settings {
         posix_acl: NegotiationMode::Never,
         uids: Vec::new(),
         gids: Vec::new(),
+        migration: Migration::default(),
         inside: None,
         delay: Duration::ZERO,
     }
@@ -91,347 +54,6 @@ fn settings(folder: &Path) -> Settings {
 
 fn server(settings: Settings, policy: &str) -> Arc<FileServer> {
     Arc::new(FileServer::start(settings, policy.parse().unwrap(), Some(4)).unwrap())
-}
-
-impl Guest {
-    /// A guest with two rings, whose file system is mounted.
-    fn of(server: &Arc<FileServer>) -> Guest {
-        let (own, other) = UnixStream::pair().unwrap();
-        let file = File::from(rustix::fs::memfd_create("guest", MemfdFlags::CLOEXEC).unwrap());
-        file.set_len(MEMORY).unwrap();
-        let offset = FileOffset::new(file.try_clone().unwrap(), 0);
-        let range = (GuestAddress(BASE), MEMORY as usize, Some(offset));
-        let memory = GuestMemoryMmap::from_ranges_with_files([range]).unwrap();
-        let (server, stopping) = (Arc::clone(server), Arc::<AtomicBool>::default());
-        let stops = Arc::clone(&stopping);
-        let serve = move || vhost_user::serve(other, &server, stops);
-        let server = thread::spawn(serve);
-        let socket = own.try_clone().unwrap();
-        let mut front = Frontend::from_stream(own, 17);
-        front.set_owner().unwrap();
-        assert_eq!(front.get_features().unwrap() & FEATURES, FEATURES);
-        front.set_features(FEATURES).unwrap();
-        let wanted = VhostUserProtocolFeatures::MQ | VhostUserProtocolFeatures::REPLY_ACK;
-        assert!(front.get_protocol_features().unwrap().contains(wanted));
-        front.set_protocol_features(wanted).unwrap();
-        front.set_hdr_flags(vhost::vhost_user::message::VhostUserHeaderFlag::NEED_REPLY);
-        assert!(front.get_queue_num().unwrap() >= 2);
-        let mut guest = Guest {
-            front,
-            socket,
-            memory,
-            file,
-            rings: Vec::new(),
-            next: 1,
-            stopping,
-            server: Some(server),
-        };
-        guest.share();
-        for number in 0..2 {
-            guest.ring(number);
-        }
-        guest.initialise();
-        guest
-    }
-
-    fn initialise(&mut self) {
-        const CREATE_SUPP_GROUP: u32 = 1 << 2;
-        let words = [7, 38, 1 << 17, u32::MAX, CREATE_SUPP_GROUP];
-        let mut init: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        init.resize(64, 0);
-        let agreed = self.asks(INIT, 0, &init, 64).unwrap();
-        assert_eq!(agreed[20..24], (1u32 << 20).to_ne_bytes());
-    }
-
-    fn share(&mut self) {
-        let region = VhostUserMemoryRegionInfo {
-            guest_phys_addr: BASE,
-            memory_size: MEMORY,
-            userspace_addr: USER,
-            mmap_offset: 0,
-            mmap_handle: self.file.as_raw_fd(),
-        };
-        self.front.set_mem_table(&[region]).unwrap();
-    }
-
-    fn ring(&mut self, number: usize) {
-        let start = 0x1000 + number as u64 * (8 << 20);
-        let (call, kick) = (EventFd::new(0).unwrap(), EventFd::new(0).unwrap());
-        let user = |at: u64| USER + start + at;
-        let front = &mut self.front;
-        front.set_vring_num(number, SIZE * EACH).unwrap();
-        front.set_vring_base(number, 0).unwrap();
-        let places = VringConfigData {
-            queue_max_size: SIZE * EACH,
-            queue_size: SIZE * EACH,
-            flags: 0,
-            desc_table_addr: user(0),
-            avail_ring_addr: user(AVAILABLE),
-            used_ring_addr: user(USED),
-            log_addr: None,
-        };
-        front.set_vring_addr(number, &places).unwrap();
-        front.set_vring_call(number, &call).unwrap();
-        front.set_vring_kick(number, &kick).unwrap();
-        front.set_vring_enable(number, true).unwrap();
-        let called = events(call);
-        self.rings.push(Ring {
-            start: BASE + start,
-            available: 0,
-            used: 0,
-            kick,
-            called,
-            free: (0..SIZE).collect(),
-        });
-    }
-
-    /// Starts a ring again where it stopped.
-    fn restarts(&mut self, number: usize, base: u16) {
-        let kick = self.rings[number].kick.try_clone().unwrap();
-        let call = EventFd::new(0).unwrap();
-        self.front.set_vring_base(number, base).unwrap();
-        self.front.set_vring_call(number, &call).unwrap();
-        self.rings[number].called = events(call);
-        self.front.set_vring_kick(number, &kick).unwrap();
-        self.front.set_vring_enable(number, true).unwrap();
-    }
-
-    /// How many replies the server has put into a ring.
-    fn used(&self, ring: usize) -> u16 {
-        let at = GuestAddress(self.rings[ring].start + USED + 2);
-        self.memory.load(at, Ordering::Acquire).unwrap()
-    }
-
-    /// Where the request of a slot is, and behind it its reply.
-    fn place(&self, ring: usize, slot: u16) -> u64 {
-        self.rings[ring].start + SLOTS + u64::from(slot) * SLOT
-    }
-
-    /// A chain of parts: an address, a length, and whether the server writes it.
-    fn offer(&mut self, ring: usize, slot: u16, parts: &[(u64, u32, bool)]) {
-        let start = self.rings[ring].start;
-        for (nth, (address, length, written)) in parts.iter().enumerate() {
-            let index = slot * EACH + nth as u16;
-            let last = nth + 1 == parts.len();
-            let flags = u16::from(!last) | u16::from(*written) << 1;
-            let mut bytes = address.to_le_bytes().to_vec();
-            bytes.extend(length.to_le_bytes());
-            bytes.extend(flags.to_le_bytes());
-            bytes.extend((index + 1).to_le_bytes());
-            self.write(start + u64::from(index) * 16, &bytes);
-        }
-        self.offer_head(ring, slot * EACH);
-    }
-
-    fn offer_head(&mut self, ring: usize, head: u16) {
-        let (start, available) = (self.rings[ring].start, self.rings[ring].available);
-        let entry = start + AVAILABLE + 4 + u64::from(available % (SIZE * EACH)) * 2;
-        self.write(entry, &head.to_le_bytes());
-        self.rings[ring].available = available.wrapping_add(1);
-        let index = self.rings[ring].available;
-        std::sync::atomic::fence(Ordering::SeqCst);
-        (self.memory)
-            .store(
-                index,
-                GuestAddress(start + AVAILABLE + 2),
-                Ordering::Release,
-            )
-            .unwrap();
-    }
-
-    fn write(&self, at: u64, bytes: &[u8]) {
-        self.memory.write_slice(bytes, GuestAddress(at)).unwrap();
-    }
-
-    fn read(&self, at: u64, length: usize) -> Vec<u8> {
-        let mut bytes = vec![0; length];
-        self.memory
-            .read_slice(&mut bytes, GuestAddress(at))
-            .unwrap();
-        bytes
-    }
-
-    /// Puts a request into the ring of requests, with this room for the data of its reply. Returns its slot.
-    fn puts(&mut self, kind: u32, node: u64, body: &[u8], room: u32) -> u16 {
-        self.puts_into(1, kind, node, body, room)
-    }
-
-    fn puts_into(&mut self, ring: usize, kind: u32, node: u64, body: &[u8], room: u32) -> u16 {
-        let slot = self.rings[ring].free.pop_front().unwrap();
-        let place = self.place(ring, slot);
-        let bytes = message(kind, self.next, node, body);
-        self.next += 1;
-        let reply = place + SLOT / 2;
-        // Headers and data are apart, as Linux has them, and data are aligned for direct I/O.
-        let mut parts = Vec::new();
-        for (start, from, to) in [
-            (place, 0, 40),
-            (place + 40, 40, 80),
-            (place + PAGE, 80, usize::MAX),
-        ] {
-            let part = &bytes[from.min(bytes.len())..to.min(bytes.len())];
-            if !part.is_empty() {
-                self.write(start, part);
-                parts.push((start, part.len() as u32, false));
-            }
-        }
-        parts.push((reply, 16, true));
-        if room > 0 {
-            parts.push((reply + PAGE, room, true));
-        }
-        self.offer(ring, slot, &parts);
-        slot
-    }
-
-    fn kick(&self, ring: usize) {
-        self.rings[ring].kick.write(1).unwrap();
-    }
-
-    /// The slots and lengths of this many replies of a ring.
-    fn waits(&mut self, ring: usize, count: usize) -> Vec<(u16, u32)> {
-        let mut replies = Vec::new();
-        loop {
-            let start = self.rings[ring].start;
-            let at = GuestAddress(start + USED + 2);
-            let index: u16 = self.memory.load(at, Ordering::Acquire).unwrap();
-            while self.rings[ring].used != index {
-                let used = self.rings[ring].used;
-                let entry = start + USED + 4 + u64::from(used % (SIZE * EACH)) * 8;
-                let bytes = self.read(entry, 8);
-                let head = u32::from_le_bytes(bytes[..4].try_into().unwrap());
-                let length = u32::from_le_bytes(bytes[4..].try_into().unwrap());
-                replies.push((head as u16 / EACH, length));
-                self.rings[ring].used = used.wrapping_add(1);
-            }
-            assert!(replies.len() <= count);
-            if replies.len() == count {
-                return replies;
-            }
-            // The next reply is to be told of.
-            let event = start + AVAILABLE + 4 + 2 * u64::from(SIZE * EACH);
-            self.write(event, &self.rings[ring].used.to_le_bytes());
-            std::sync::atomic::fence(Ordering::SeqCst);
-            let now: u16 = self.memory.load(at, Ordering::Acquire).unwrap();
-            if now == self.rings[ring].used {
-                (self.rings[ring].called.recv_timeout(END)).expect("the server tells of replies");
-            }
-        }
-    }
-
-    /// The data of a reply, or its error.
-    fn reply(&mut self, slot: u16, length: u32) -> Result<Vec<u8>, Errno> {
-        self.reply_of(1, slot, length)
-    }
-
-    fn reply_of(&mut self, ring: usize, slot: u16, length: u32) -> Result<Vec<u8>, Errno> {
-        let place = self.place(ring, slot) + SLOT / 2;
-        let mut reply = self.read(place, 16);
-        self.rings[ring].free.push_back(slot);
-        assert!(length >= 16, "{length}");
-        reply.extend(self.read(place + PAGE, length as usize - 16));
-        assert_eq!(reply[..4], length.to_ne_bytes());
-        match i32::from_ne_bytes(reply[4..8].try_into().unwrap()) {
-            0 => Ok(reply[16..].to_vec()),
-            error => Err(Errno::from_raw_os_error(-error)),
-        }
-    }
-
-    fn asks(&mut self, kind: u32, node: u64, body: &[u8], room: u32) -> Result<Vec<u8>, Errno> {
-        let slot = self.puts(kind, node, body, room);
-        self.kick(1);
-        let replies = self.waits(1, 1);
-        assert_eq!(replies[0].0, slot);
-        self.reply(slot, replies[0].1)
-    }
-
-    fn lookup(&mut self, folder: u64, name: &str) -> Result<u64, Errno> {
-        let entry = self.asks(LOOKUP, folder, &[name.as_bytes(), b"\0"].concat(), 128)?;
-        Ok(u64_at(&entry, 0))
-    }
-
-    /// Creates a file and returns its node and handle.
-    fn create(&mut self, name: &str) -> Result<(u64, u64), Errno> {
-        let flags = OFlags::RDWR | OFlags::CREATE;
-        let words = [flags.bits(), 0o100_644, 0, 0];
-        let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        body.extend(name.as_bytes());
-        body.push(0);
-        let created = self.asks(CREATE, ROOT, &body, 144)?;
-        Ok((u64_at(&created, 0), u64_at(&created, 128)))
-    }
-
-    /// Looks a file up and opens it. Returns its node and handle.
-    fn open(&mut self, name: &str, flags: OFlags) -> Result<(u64, u64), Errno> {
-        let node = self.lookup(ROOT, name)?;
-        let opened = [flags.bits().to_ne_bytes(), [0; 4]].concat();
-        let opened = self.asks(OPEN, node, &opened, 16)?;
-        Ok((node, u64_at(&opened, 0)))
-    }
-
-    fn puts_write(&mut self, (node, handle): (u64, u64), offset: u64, data: &[u8]) -> u16 {
-        let mut body = io_body(handle, offset, data.len() as u32);
-        body.extend(data);
-        self.puts(WRITE, node, &body, 8)
-    }
-
-    fn puts_read(&mut self, (node, handle): (u64, u64), offset: u64, size: u32) -> u16 {
-        self.puts(READ, node, &io_body(handle, offset, size), size)
-    }
-
-    /// Closes the connection without FUSE_DESTROY. The server of this guest ends as well.
-    fn leaves(mut self) -> std::io::Result<()> {
-        self.socket.shutdown(Shutdown::Both).unwrap();
-        self.server.take().unwrap().join().unwrap()
-    }
-}
-
-/// What an event is signalled with, which the server does not let block. The thread ends with the test.
-fn events(event: EventFd) -> Receiver<()> {
-    let (events, received) = channel();
-    thread::spawn(move || {
-        let watched = Epoll::new().unwrap();
-        let interest = EpollEvent::new(EventSet::IN, 0);
-        let add = ControlOperation::Add;
-        watched.ctl(add, event.as_raw_fd(), interest).unwrap();
-        loop {
-            let _ = watched.wait(-1, &mut [EpollEvent::default()]);
-            if event.read().is_ok() && events.send(()).is_err() {
-                return;
-            }
-        }
-    });
-    received
-}
-
-fn message(kind: u32, unique: u64, node: u64, body: &[u8]) -> Vec<u8> {
-    let mut bytes = ((40 + body.len()) as u32).to_ne_bytes().to_vec();
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(unique.to_ne_bytes());
-    bytes.extend(node.to_ne_bytes());
-    bytes.resize(40, 0);
-    bytes.extend(body);
-    bytes
-}
-
-/// What comes before the data of reads and writes.
-fn io_body(handle: u64, offset: u64, size: u32) -> Vec<u8> {
-    let mut body = handle.to_ne_bytes().to_vec();
-    body.extend(offset.to_ne_bytes());
-    body.extend(size.to_ne_bytes());
-    body.resize(32, 0);
-    body.extend((OFlags::RDWR | OFlags::CREATE).bits().to_ne_bytes());
-    body.resize(40, 0);
-    body
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap())
-}
-
-fn block(seed: u64) -> Vec<u8> {
-    (0..4096u64)
-        .map(|at| (at.wrapping_mul(seed + 7) >> 3) as u8 ^ seed as u8)
-        .collect()
 }
 
 #[test]

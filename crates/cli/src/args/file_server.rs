@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use iodyno_fileserver::seccomp::Violation;
 use iodyno_fileserver::{
-    Cache, GidMap, Handles, IdMap, NegotiationMode, Policy, SandboxMode, UidMap,
+    Cache, GidMap, Handles, IdMap, MigrationMode, MigrationOnError, NegotiationMode, Policy,
+    SandboxMode, UidMap,
 };
 use iodyno_units::Nanos;
 
@@ -126,6 +127,26 @@ pub(crate) struct ServeFsArgs {
     #[arg(long, value_name = "MAP")]
     pub(crate) translate_gid: Vec<IdMap>,
 
+    /// How files that a client knows are named in its state, when qemu moves it to another server (migration, snapshots): by their names in the
+    /// folder, or by file handles, for servers of the same file system, as root. A state with file handles is taken with `file-handles` only: they
+    /// reach all files of the file system.
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = MigrationModeChoice::FindPaths, conflicts_with = "mount")]
+    pub(crate) migration_mode: MigrationModeChoice,
+
+    /// What happens if a file of a state is not found in the folder: the state is refused, so that the client goes on at the other server, or
+    /// the client gets errors for this file.
+    #[arg(long, value_enum, value_name = "ACTION", default_value_t = MigrationErrorChoice::Abort, conflicts_with = "mount")]
+    pub(crate) migration_on_error: MigrationErrorChoice,
+
+    /// Write a file handle for each file into a state, so that the server that loads it does not take another file of this name for it. For servers
+    /// of the same file system.
+    #[arg(long, conflicts_with = "mount")]
+    pub(crate) migration_verify_handles: bool,
+
+    /// Look again for the names of all files when a state is written, for folders that others change. The client waits for it.
+    #[arg(long, conflicts_with = "mount")]
+    pub(crate) migration_confirm_paths: bool,
+
     /// Print what it can do as JSON, as libvirt asks for it, and exit.
     #[arg(long)]
     pub(crate) print_capabilities: bool,
@@ -165,6 +186,42 @@ impl From<HandlesChoice> for Handles {
             HandlesChoice::Never => Handles::Never,
             HandlesChoice::Prefer => Handles::Prefer,
             HandlesChoice::Mandatory => Handles::Mandatory,
+        }
+    }
+}
+
+/// How files are named in the state of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MigrationModeChoice {
+    /// By their names in the folder.
+    FindPaths,
+    /// By file handles.
+    FileHandles,
+}
+
+impl From<MigrationModeChoice> for MigrationMode {
+    fn from(choice: MigrationModeChoice) -> MigrationMode {
+        match choice {
+            MigrationModeChoice::FindPaths => MigrationMode::FindPaths,
+            MigrationModeChoice::FileHandles => MigrationMode::FileHandles,
+        }
+    }
+}
+
+/// What happens if a file of a state is not found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MigrationErrorChoice {
+    /// The state is refused.
+    Abort,
+    /// The client gets errors for this file.
+    GuestError,
+}
+
+impl From<MigrationErrorChoice> for MigrationOnError {
+    fn from(choice: MigrationErrorChoice) -> MigrationOnError {
+        match choice {
+            MigrationErrorChoice::Abort => MigrationOnError::Abort,
+            MigrationErrorChoice::GuestError => MigrationOnError::GuestError,
         }
     }
 }

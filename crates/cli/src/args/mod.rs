@@ -30,7 +30,7 @@ use clap::{ArgAction, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub(crate) use experiment::ExperimentArgs;
 #[cfg(feature = "fileserver")]
-pub(crate) use file_server::{AclChoice, SandboxChoice, ServeFsArgs};
+pub(crate) use file_server::{AclChoice, MigrationModeChoice, SandboxChoice, ServeFsArgs};
 pub(crate) use foreign::{FileioArgs, FioArgs};
 pub(crate) use fs::{FsArgs, FsCommand, FsListArgs, FsRunArgs, FsShowArgs};
 pub(crate) use host::{DoctorArgs, WatchArgs};

@@ -73,6 +73,8 @@ pub(super) fn translated(words: impl IntoIterator<Item = OsString>) -> Vec<OsStr
                 | "--gid-map"
                 | "--translate-uid"
                 | "--translate-gid"
+                | "--migration-mode"
+                | "--migration-on-error"
         );
         let value = match (given, takes) {
             (Some(value), _) => value,
@@ -98,9 +100,19 @@ impl Serve {
         match name {
             "--shared-dir" | "-o source" => self.folder = Some(value),
             "--socket-path" | "--socket" => self.more.extend(["--socket".into(), value]),
-            "--fd" | "--seccomp" | "--uid-map" | "--gid-map" | "--translate-uid"
-            | "--translate-gid" => self.more.extend([name.into(), value]),
-            "--print-capabilities" => self.more.push(name.into()),
+            "--fd"
+            | "--seccomp"
+            | "--uid-map"
+            | "--gid-map"
+            | "--translate-uid"
+            | "--translate-gid"
+            | "--migration-mode"
+            | "--migration-on-error" => {
+                self.more.extend([name.into(), value]);
+            }
+            "--print-capabilities" | "--migration-verify-handles" | "--migration-confirm-paths" => {
+                self.more.push(name.into());
+            }
             "--posix-acl" if value.is_empty() => self.more.push(name.into()),
             "-o posix_acl" => self.more.push("--posix-acl".into()),
             "--cache" | "-o cache" => {
@@ -206,6 +218,10 @@ mod tests {
                 "serve fs /d --fd 31 --posix-acl --xattr --seccomp log --posix-acl=auto --translate-gid map:0:5:1",
             ),
             ("--print-capabilities", "serve fs --print-capabilities"),
+            (
+                "--fd=3 --shared-dir=/d --migration-mode=file-handles --migration-on-error guest-error --migration-confirm-paths",
+                "serve fs /d --fd 3 --migration-mode file-handles --migration-on-error guest-error --migration-confirm-paths",
+            ),
             // What is not known.
             (
                 "--shared-dir=/d --tag=t -o modcaps=+sys_admin --thread-pool-size=x",

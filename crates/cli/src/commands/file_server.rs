@@ -4,14 +4,14 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use iodyno_fileserver::front::{self, Stop};
+use iodyno_fileserver::front::{self, Stop, Told};
 use iodyno_fileserver::sandbox::{self, Ended, Outside, Side};
-use iodyno_fileserver::{FileServer, Policy, Settings, fuse, seccomp};
+use iodyno_fileserver::{FileServer, Migration, Policy, Settings, fuse, seccomp};
 use iodyno_model::Diagnostic;
 use iodyno_serve::front::Listener;
 
 use super::serve::{NO_IO_URING, leave};
-use crate::args::{AclChoice, FuseTransport, SandboxChoice, ServeFsArgs};
+use crate::args::{AclChoice, FuseTransport, MigrationModeChoice, SandboxChoice, ServeFsArgs};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{Failure, chain, reason};
@@ -23,6 +23,7 @@ use crate::signals::{self, Caught};
 const CAPABILITIES: &str = r#"{
   "type": "fs",
   "features": [
+    "migrate-precopy",
     "posix-acl-negotiation-mode",
     "separate-options"
   ]
@@ -52,6 +53,12 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
         posix_acl: args.posix_acl.into(),
         uids: args.translate_uid.clone(),
         gids: args.translate_gid.clone(),
+        migration: Migration {
+            mode: args.migration_mode.into(),
+            on_error: args.migration_on_error.into(),
+            verify_handles: args.migration_verify_handles,
+            confirm_paths: args.migration_confirm_paths,
+        },
         inside: None,
         delay: args.delay.into(),
     };
@@ -101,7 +108,7 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
         let maps = (args.uid_map.clone(), args.gid_map.clone());
         let entered = sandbox::enter(sandbox.into(), folder, maps, clients);
         settings.inside = Some(Arc::new(entered.map_err(not_entered)?));
-        sandbox::drop_capabilities(settings.handles)
+        sandbox::drop_capabilities(settings.opens_by_handle())
             .map_err(|error| Failure::one(cannot("give up capabilities", &error)))?;
     }
     let server = FileServer::start(settings, args.dispatch, args.threads).map_err(|error| {
@@ -156,8 +163,13 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
                 Some(link) => link.is_ready(),
                 None => serving(args, &manager, context),
             }
-            front::serve(clients, &server, &stop, |error| {
-                let text = format!("a client was disconnected: {}", chain(&error));
+            front::serve(clients, &server, &stop, |told| {
+                let text = match told {
+                    Told::Disconnected(error) => {
+                        format!("a client was disconnected: {}", chain(&error))
+                    }
+                    Told::State(text) => text,
+                };
                 context.tell(&[Diagnostic::warning(text)]);
             })
         }
@@ -216,6 +228,14 @@ fn contradictions(args: &ServeFsArgs, sandbox: SandboxChoice) -> Vec<Diagnostic>
             "`--uid-map` and `--gid-map` are for users other than root, with `--sandbox namespace`"
                 .to_owned(),
             "use `--translate-uid` and `--translate-gid`, which need no namespace",
+        );
+    }
+    let by_handle = args.migration_mode == MigrationModeChoice::FileHandles;
+    if by_handle && (args.migration_verify_handles || args.migration_confirm_paths) {
+        fault(
+            "`--migration-verify-handles` and `--migration-confirm-paths` have no effect with `--migration-mode file-handles`"
+                .to_owned(),
+            "omit them: file handles name the files themselves",
         );
     }
     let translated = !args.translate_uid.is_empty() || !args.translate_gid.is_empty();

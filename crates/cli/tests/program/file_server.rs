@@ -13,6 +13,12 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal};
 
+/// A guest without a virtual machine.
+#[path = "../../../fileserver/tests/guest/mod.rs"]
+mod guest;
+
+use guest::{Guest, block};
+
 use crate::harness::{Home, Running, alive, children, fio, fuse_transports, root, skip, wait_for};
 
 /// A server of the folder `shared`.
@@ -471,6 +477,66 @@ fn a_server_in_a_sandbox_serves_and_sees_nothing_but_its_folder() {
 }
 
 #[test]
+fn a_guest_goes_on_at_another_server_after_its_own_was_killed() {
+    if !root() {
+        return skip("sandboxes of all kinds need root");
+    }
+    for more in [
+        &["--migration-verify-handles", "--migration-confirm-paths"][..],
+        &["--sandbox", "chroot", "--dispatch", "pool:4"],
+        &[
+            "--sandbox",
+            "none",
+            "--allow-direct-io",
+            "--migration-on-error",
+            "guest-error",
+        ],
+        &[
+            "--migration-mode",
+            "file-handles",
+            "--inode-file-handles",
+            "prefer",
+        ],
+    ] {
+        let home = Home::new();
+        let first = serve(&home, more);
+        let connected = |socket: &str| UnixStream::connect(home.work().join(socket)).unwrap();
+        let mut guest = Guest::at(connected("s"));
+        guest.start();
+        guest.initialise();
+        let file = guest.create("file").unwrap();
+        let written = guest.puts_write(file, 0, &block(1));
+        guest.kick(1);
+        let replies = guest.waits(1, 1);
+        guest.reply(written, replies[0].1).unwrap();
+        guest.stop();
+        let state = guest.saves().unwrap();
+        rustix::process::kill_process(worker(&first), Signal::KILL).unwrap();
+        first.signal(Signal::KILL);
+        first.done();
+        let arguments = ["serve", "fs", "shared", "--socket", "other"];
+        let second = home.start(&[&arguments[..], more].concat());
+        second.wait_until_it_tells("serving shared on other");
+        guest.moves(connected("other"));
+        // A state that is not whole is refused, and told of.
+        guest.loads(&state[..state.len() / 2]).unwrap_err();
+        second.wait_until_it_tells("cannot load the state of the client: it is truncated");
+        guest.loads(&state).unwrap();
+        guest.start();
+        let read = guest.puts_read(file, 0, 4096);
+        guest.kick(1);
+        let replies = guest.waits(1, 1);
+        assert!(
+            guest.reply(read, replies[0].1).unwrap() == block(1),
+            "{more:?}"
+        );
+        assert_eq!(status(worker(&second), "Seccomp:"), "2");
+        second.signal(Signal::TERM);
+        second.done().succeeds();
+    }
+}
+
+#[test]
 fn a_server_in_a_sandbox_that_is_killed_is_reported() {
     if !root() {
         return skip("a sandbox needs root or namespaces of users");
@@ -539,8 +605,7 @@ fn a_link_named_virtiofsd_serves_an_inherited_socket_as_libvirt_starts_it() {
     assert_eq!(told["type"], "fs");
     let features = told["features"].as_array().unwrap();
     assert!(features.contains(&"separate-options".into()));
-    // DEVICE_STATE is not offered.
-    assert!(!features.contains(&"migrate-precopy".into()));
+    assert!(features.contains(&"migrate-precopy".into()));
     let path = home.work().join("s");
     let listener = UnixListener::bind(&path).unwrap();
     let mut server = home.program(&link);
