@@ -19,8 +19,6 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use vhost::VhostBackend;
-use vhost::vhost_user::VhostUserFrontend;
-use vm_memory::{Bytes, GuestAddress};
 use vmm_sys_util::eventfd::EventFd;
 
 #[path = "virtio_fs/device_state.rs"]
@@ -28,9 +26,7 @@ mod device_state;
 mod guest;
 mod hanging;
 
-use guest::{
-    BASE, END, Guest, MEMORY, PAGE, ROOT, SLOT, USED, block, events, io_body, message, u64_at,
-};
+use guest::{BASE, END, Guest, MEMORY, PAGE, ROOT, SLOT, block, events, io_body, message, u64_at};
 use hanging::{FileThatHangs, can_hang};
 
 fn settings(folder: &Path) -> Settings {
@@ -221,6 +217,7 @@ fn stops_and_exchanges(policy: &str, flags: OFlags) {
         // Each request that was taken was answered, and no other one.
         assert_eq!(guest.used(1), base as u16);
         let left = guest.rings[1].available.wrapping_sub(base as u16);
+        // It goes on where it stopped.
         guest.restarts(1, base as u16);
         assert!(left <= 32);
         for (slot, length) in guest.waits(1, 32) {

@@ -66,6 +66,8 @@ pub(crate) struct Guest {
     pub(crate) file: File,
     pub(crate) rings: Vec<Ring>,
     pub(crate) next: u64,
+    /// Its server is to end.
+    pub(crate) stopping: Arc<AtomicBool>,
     pub(crate) server: Option<JoinHandle<std::io::Result<()>>>,
     /// What the user of its server was told of its state.
     pub(crate) notes: Arc<Mutex<Vec<String>>>,
@@ -88,9 +90,10 @@ impl Guest {
 
     /// A guest of a server, with two rings that do not run.
     pub(crate) fn with(server: &Arc<FileServer>) -> Guest {
-        let (stream, server, notes) = served(server);
+        let stopping = Arc::<AtomicBool>::default();
+        let (stream, server, notes) = served(server, Arc::clone(&stopping));
         let mut guest = Guest::at(stream);
-        (guest.server, guest.notes) = (Some(server), notes);
+        (guest.server, guest.notes, guest.stopping) = (Some(server), notes, stopping);
         guest
     }
 
@@ -117,6 +120,7 @@ impl Guest {
             file,
             rings: rings.collect(),
             next: 1,
+            stopping: Arc::default(),
             server: None,
             notes: Arc::default(),
         };
@@ -126,7 +130,8 @@ impl Guest {
 
     /// Goes on at another server. Its memory and rings stay as they are, and the rings do not run.
     pub(crate) fn moves_to(&mut self, server: &Arc<FileServer>) {
-        let (stream, server, notes) = served(server);
+        self.stopping = Arc::default();
+        let (stream, server, notes) = served(server, Arc::clone(&self.stopping));
         self.moves(stream);
         (self.server, self.notes) = (Some(server), notes);
     }
@@ -244,6 +249,23 @@ impl Guest {
         std::mem::take(&mut *self.notes.lock().unwrap()).join("\n")
     }
 
+    /// Starts a ring again where it stopped.
+    pub(crate) fn restarts(&mut self, number: usize, base: u16) {
+        let kick = self.rings[number].kick.try_clone().unwrap();
+        let call = EventFd::new(0).unwrap();
+        self.front.set_vring_base(number, base).unwrap();
+        self.front.set_vring_call(number, &call).unwrap();
+        self.rings[number].called = events(call);
+        self.front.set_vring_kick(number, &kick).unwrap();
+        self.front.set_vring_enable(number, true).unwrap();
+    }
+
+    /// How many replies the server has put into a ring.
+    pub(crate) fn used(&self, ring: usize) -> u16 {
+        let at = GuestAddress(self.rings[ring].start + USED + 2);
+        self.memory.load(at, Ordering::Acquire).unwrap()
+    }
+
     /// Where the request of a slot is, and behind it its reply.
     pub(crate) fn place(&self, ring: usize, slot: u16) -> u64 {
         self.rings[ring].start + SLOTS + u64::from(slot) * SLOT
@@ -295,8 +317,19 @@ impl Guest {
 
     /// Puts a request into the ring of requests, with this room for the data of its reply. Returns its slot.
     pub(crate) fn puts(&mut self, kind: u32, node: u64, body: &[u8], room: u32) -> u16 {
-        let slot = self.rings[1].free.pop_front().unwrap();
-        let place = self.place(1, slot);
+        self.puts_into(1, kind, node, body, room)
+    }
+
+    pub(crate) fn puts_into(
+        &mut self,
+        ring: usize,
+        kind: u32,
+        node: u64,
+        body: &[u8],
+        room: u32,
+    ) -> u16 {
+        let slot = self.rings[ring].free.pop_front().unwrap();
+        let place = self.place(ring, slot);
         let bytes = message(kind, self.next, node, body);
         self.next += 1;
         let reply = place + SLOT / 2;
@@ -317,7 +350,7 @@ impl Guest {
         if room > 0 {
             parts.push((reply + PAGE, room, true));
         }
-        self.offer(1, slot, &parts);
+        self.offer(ring, slot, &parts);
         slot
     }
 
@@ -358,9 +391,18 @@ impl Guest {
 
     /// The data of a reply, or its error.
     pub(crate) fn reply(&mut self, slot: u16, length: u32) -> Result<Vec<u8>, Errno> {
-        let place = self.place(1, slot) + SLOT / 2;
+        self.reply_of(1, slot, length)
+    }
+
+    pub(crate) fn reply_of(
+        &mut self,
+        ring: usize,
+        slot: u16,
+        length: u32,
+    ) -> Result<Vec<u8>, Errno> {
+        let place = self.place(ring, slot) + SLOT / 2;
         let mut reply = self.read(place, 16);
-        self.rings[1].free.push_back(slot);
+        self.rings[ring].free.push_back(slot);
         assert!(length >= 16, "{length}");
         reply.extend(self.read(place + PAGE, length as usize - 16));
         assert_eq!(reply[..4], length.to_ne_bytes());
@@ -437,13 +479,12 @@ type Served = (
 );
 
 /// A connection to a server in this process, and what its user is told.
-fn served(server: &Arc<FileServer>) -> Served {
+fn served(server: &Arc<FileServer>, stopping: Arc<AtomicBool>) -> Served {
     let (own, other) = UnixStream::pair().unwrap();
     let server = Arc::clone(server);
     let notes: Arc<Mutex<Vec<String>>> = Arc::default();
     let told = Arc::clone(&notes);
     let serve = move || {
-        let stopping = Arc::<AtomicBool>::default();
         vhost_user::serve(other, &server, stopping, |note| {
             told.lock().unwrap().push(note)
         })
