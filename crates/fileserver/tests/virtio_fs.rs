@@ -1,11 +1,13 @@
 //! The server of virtio-fs, seen by a guest that this file plays: a front end of vhost-user with rings in its own memory.
 
+use std::collections::VecDeque;
 use std::fs::File;
+use std::net::Shutdown;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
@@ -14,10 +16,8 @@ use iodyno_fileserver::request::opcode::{
     STATFS, SYMLINK, UNLINK, WRITE,
 };
 use iodyno_fileserver::{Cache, FileServer, Handles, Migration, NegotiationMode, Settings};
-use iodyno_serve::fuse::{Message, Mounted, Session, Transport, Wanted, Worker};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::mount::MountFlags;
 use vhost::VhostBackend;
 use vmm_sys_util::eventfd::EventFd;
 
