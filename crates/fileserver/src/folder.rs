@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use iodyno_sys::TransferMemory;
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{FileType, MemfdFlags, Mode, OFlags, ResolveFlags, fstat, memfd_create, openat2};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::set_thread_groups;
@@ -196,6 +196,7 @@ pub(crate) struct Folder {
     files: Arc<Files>,
     server: Server<Shared>,
     read_only: bool,
+    root: PathBuf,
     /// States that it reads.
     accepted: Accepted,
 }
@@ -217,7 +218,7 @@ impl Folder {
             None => Ok(None),
         };
         let xattr = settings.xattr || settings.posix_acl != NegotiationMode::Never;
-        let root = (root.to_str())
+        let root = (root.to_str().map(str::to_owned))
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "its path is not UTF-8"))?;
         let (cache_policy, timeout) = match settings.cache {
             Cache::Never => (CachePolicy::Never, Duration::ZERO),
@@ -230,7 +231,7 @@ impl Folder {
         // Each open file that is read or written has two.
         let copies = descriptors / 4;
         let config = Config {
-            root_dir: root.to_owned(),
+            root_dir: root.clone(),
             cache_policy,
             attr_timeout: timeout,
             entry_timeout: timeout,
@@ -262,6 +263,7 @@ impl Folder {
             server: Server::new(Shared(Arc::clone(&files))),
             files,
             read_only: settings.read_only,
+            root: root.into(),
             accepted: settings.accepted(),
         })
     }
@@ -306,6 +308,7 @@ impl Folder {
     /// The state is refused, or files are not found. Then no node is known any more.
     pub(crate) fn load(&self, bytes: &[u8]) -> io::Result<(usize, Option<String>)> {
         let checked = state::checked(bytes, self.accepted).map_err(io::Error::other)?;
+        self.check_mounts(checked.mounts())?;
         let applied = catch_unwind(AssertUnwindSafe(|| self.apply(&checked)));
         let failed = match applied {
             Ok(Ok(())) => {
@@ -318,6 +321,30 @@ impl Folder {
         };
         let _ = catch_unwind(AssertUnwindSafe(|| self.server.destroy()));
         Err(failed)
+    }
+
+    /// Mounts of a state are in the folder, without symbolic links on the way, and opening them neither waits nor does anything.
+    fn check_mounts(&self, mounts: &[String]) -> io::Result<()> {
+        let path_only = OFlags::PATH | OFlags::CLOEXEC;
+        for path in mounts {
+            let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+            let root = rustix::fs::open(&self.root, path_only, Mode::empty())?;
+            let found = match openat2(&root, path.as_str(), path_only, Mode::empty(), within) {
+                Ok(found) => found,
+                // The crate does not follow it either. Its files are missing.
+                Err(Errno::NOENT | Errno::NOTDIR) => continue,
+                Err(error) => {
+                    let text = format!("the mount `{path}` of the state: {error}");
+                    return Err(io::Error::new(io::Error::from(error).kind(), text));
+                }
+            };
+            let kind = FileType::from_raw_mode(fstat(&found)?.st_mode);
+            if !matches!(kind, FileType::Directory | FileType::RegularFile) {
+                let text = format!("the mount `{path}` of the state is not a folder or file");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            }
+        }
+        Ok(())
     }
 
     /// The crate's server learns from INIT how its client writes requests.

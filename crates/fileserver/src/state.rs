@@ -158,6 +158,8 @@ pub struct Checked {
     agreed: Agreed,
     /// All nodes, and the place of each by the name and folder, if it has one.
     nodes: HashMap<u64, Option<(u64, String)>>,
+    /// Paths of the mounts that its file handles are of.
+    mounts: Vec<String>,
     lost: usize,
 }
 
@@ -191,6 +193,11 @@ impl Checked {
     /// The numbers of its nodes.
     pub fn nodes(&self) -> impl Iterator<Item = u64> {
         self.nodes.keys().copied()
+    }
+
+    /// Paths within the folder that the crate opens, following symbolic links.
+    pub(crate) fn mounts(&self) -> &[String] {
+        &self.mounts
     }
 
     /// Nodes whose place was not found when it was written.
@@ -261,10 +268,16 @@ pub fn checked(bytes: &[u8], accepted: Accepted) -> Result<Checked, Refused> {
     if !rest.is_empty() {
         return Err(Refused::Followed(rest.len()));
     }
+    let mut named = Vec::new();
     let contents = match &mut state {
         State::V1(contents) => contents,
         State::V2(contents, mounts) => {
             check_mounts(mounts)?;
+            if !accepted.by_handle {
+                // Nothing else needs them, and the crate opens all of them.
+                mounts.clear();
+            }
+            named.extend(mounts.values().map(|path| (*path).to_owned()));
             contents
         }
     };
@@ -284,6 +297,7 @@ pub fn checked(bytes: &[u8], accepted: Accepted) -> Result<Checked, Refused> {
         agreed: contents.agreed,
         nodes: nodes.collect(),
         lost: lost.count(),
+        mounts: named,
         bytes: postcard::to_stdvec(&state).map_err(Refused::Malformed)?,
     })
 }
@@ -507,6 +521,13 @@ mod tests {
         }
     }
 
+    /// The same with the flags by which a server opens its file.
+    fn contents_as_opened() -> Contents<'static> {
+        let mut contents = contents();
+        contents.handles[0] = handle(0, 3, libc::O_RDWR | libc::O_CLOEXEC);
+        contents
+    }
+
     fn bytes(contents: Contents<'_>) -> Vec<u8> {
         postcard::to_stdvec(&State::V2(contents, BTreeMap::new())).unwrap()
     }
@@ -599,6 +620,12 @@ mod tests {
             let state = postcard::to_stdvec(&State::V2(by_handle(), mounts)).unwrap();
             assert_eq!(checked(&state, accepted).is_ok(), fits, "{mount}");
         }
+        // The crate gets none where it needs none.
+        let mounts = BTreeMap::from([(7, "a/b")]);
+        let state = postcard::to_stdvec(&State::V2(contents(), mounts)).unwrap();
+        let checked = checked(&state, ACCEPTED).unwrap();
+        assert_eq!(checked.bytes(), bytes(contents_as_opened()));
+        assert!(checked.mounts().is_empty());
     }
 
     #[test]

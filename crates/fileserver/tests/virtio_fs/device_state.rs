@@ -581,6 +581,51 @@ fn a_state_that_is_damaged_in_any_way_is_refused_and_the_server_lives() {
     other.leaves().unwrap();
 }
 
+#[test]
+fn mounts_of_a_state_lead_nowhere() {
+    use rustix::fs::inotify;
+    let (home, mut buffer) = (tempfile::tempdir().unwrap(), [0u8; 512]);
+    let (outside, folder) = (home.path().join("outside"), home.path().join("folder"));
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(&outside, "").unwrap();
+    std::os::unix::fs::symlink(&outside, folder.join("link")).unwrap();
+    let opened = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    inotify::add_watch(&opened, &outside, inotify::WatchFlags::OPEN).unwrap();
+    let by_handle = Settings {
+        migration: Migration {
+            mode: MigrationMode::FileHandles,
+            ..Migration::default()
+        },
+        ..settings(&folder)
+    };
+    let by_handle = (root() && has_handles(&folder)).then_some((by_handle, false));
+    for (settings, taken) in [Some((settings(&folder), true)), by_handle]
+        .into_iter()
+        .flatten()
+    {
+        let [first, second] = servers(settings, "inline");
+        let mut guest = Guest::of(&first);
+        guest.lookup(ROOT, "link").unwrap();
+        guest.stop();
+        let state = guest.saves().unwrap();
+        guest.leaves().unwrap();
+        let mut other = Guest::with(&second);
+        // It ends in the table of mounts, and has no seal any more.
+        let mut forged = state[..state.len() - 16].to_vec();
+        match forged.pop().unwrap() {
+            0 => forged.extend([1, 7]),
+            end => assert_eq!((end, forged.pop()), (b'.', Some(1))),
+        }
+        forged.push(4);
+        forged.extend(b"link");
+        let loaded = other.loads(&forged);
+        assert_eq!(loaded.is_ok(), taken, "{:?}", other.notes());
+        let read = rustix::io::read(&opened, &mut buffer);
+        assert_eq!(read, Err(Errno::AGAIN), "it was opened");
+        other.leaves().unwrap();
+    }
+}
+
 /// All names in a folder and below it.
 fn names(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
