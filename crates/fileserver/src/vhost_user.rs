@@ -80,21 +80,9 @@ pub fn serve(
 ) -> io::Result<()> {
     let socket = stream.try_clone()?;
     server.uses(Transport::VhostUser);
-    let rings = (0..MOST_RINGS).map(|_| Ring::new().map(Arc::new));
-    let device = Arc::new(Mutex::new(Device {
-        client: Arc::new(server.client(true)?),
-        stopping,
-        owned: false,
-        features: 0,
-        memory: ClientMemory::default(),
-        rings: rings.collect::<io::Result<_>>()?,
-        started: vec![false; MOST_RINGS as usize],
-        threads: Threads::new(),
-        socket: socket.try_clone()?,
-        preparation: None,
-        transfer: None,
-        notes: Vec::new(),
-    }));
+    let client = Arc::new(server.client(true)?);
+    let device = Device::new(client, stopping, socket.try_clone()?)?;
+    let device = Arc::new(Mutex::new(device));
     let notes = || {
         let mut device = device.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut device.notes)
@@ -691,6 +679,28 @@ struct Device {
 }
 
 impl Device {
+    fn new(
+        client: Arc<Client>,
+        stopping: Arc<AtomicBool>,
+        socket: UnixStream,
+    ) -> io::Result<Device> {
+        let rings = (0..MOST_RINGS).map(|_| Ring::new().map(Arc::new));
+        Ok(Device {
+            client,
+            stopping,
+            owned: false,
+            features: 0,
+            memory: ClientMemory::default(),
+            rings: rings.collect::<io::Result<_>>()?,
+            started: vec![false; MOST_RINGS as usize],
+            threads: Threads::new(),
+            socket,
+            preparation: None,
+            transfer: None,
+            notes: Vec::new(),
+        })
+    }
+
     fn offered() -> u64 {
         let protocol = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
         F_VERSION_1 | F_EVENT_IDX | F_INDIRECT | F_LOG_ALL | protocol
@@ -942,10 +952,13 @@ impl VhostUserBackendReqHandlerMut for Device {
 
     fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
         self.stop(index)?;
-        let base = self.ring(index)?.change(|state| {
+        let (base, untold) = self.ring(index)?.change(|state| {
+            // Its thread tells of a batch after the last reply, when there may be no event any more.
+            let untold = state.told();
             (state.kick, state.call) = (None, None);
-            state.queue.next_avail()
+            (state.queue.next_avail(), untold)
         });
+        signal(untold.as_deref());
         Ok(VhostUserVringState::new(index, base.into()))
     }
 
@@ -1084,6 +1097,62 @@ mod tests {
             }
         }
         count
+    }
+
+    #[test]
+    fn a_client_is_told_of_the_last_replies_of_a_ring_that_it_stops() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = crate::Settings {
+            folder: folder.path().to_owned(),
+            cache: crate::Cache::Never,
+            read_only: false,
+            xattr: false,
+            writeback: false,
+            direct_io: false,
+            submounts: false,
+            handles: crate::Handles::Never,
+            posix_acl: crate::NegotiationMode::Never,
+            uids: Vec::new(),
+            gids: Vec::new(),
+            migration: crate::Migration::default(),
+            inside: None,
+            delay: Duration::ZERO,
+        };
+        let server = Arc::new(FileServer::start(settings, crate::Policy::Inline, None).unwrap());
+        let client = Arc::new(server.client(true).unwrap());
+        let (socket, _other) = UnixStream::pair().unwrap();
+        let mut device = Device::new(client, Arc::default(), socket).unwrap();
+        let call = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+        let call = Arc::new(File::from(call));
+        let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 1 << 16)]).unwrap();
+        device.rings[1].change(|state| {
+            (state.memory, state.call) = (Arc::new(memory), Some(Arc::clone(&call)));
+            state
+                .queue
+                .try_set_desc_table_address(GuestAddress(0))
+                .unwrap();
+            state
+                .queue
+                .try_set_avail_ring_address(GuestAddress(0x8000))
+                .unwrap();
+            state
+                .queue
+                .try_set_used_ring_address(GuestAddress(0xa000))
+                .unwrap();
+            state.queue.set_ready(true);
+            state.placed = true;
+            // It is answered, and the ring's thread would tell the client when its batch ends.
+            (state.in_flight[3], state.count) = (true, 1);
+            state.used(3, 16);
+        });
+        device.get_vring_base(1).unwrap();
+        let mut told = [0; 8];
+        assert_eq!(rustix::io::read(&*call, &mut told), Ok(8));
+        assert_eq!(u64::from_ne_bytes(told), 1);
+        // Once.
+        device.rings[1].tell();
+        device.get_vring_base(1).unwrap();
+        assert!(rustix::io::read(&*call, &mut told).is_err());
     }
 
     #[test]
