@@ -308,6 +308,23 @@ impl FileSystem for Shared {
         Ok(())
     }
 
+    fn open(
+        &self,
+        context: Context,
+        node: u64,
+        privileged: bool,
+        flags: u32,
+    ) -> io::Result<(Option<u64>, OpenOptions)> {
+        let inner = &self.0.inner;
+        let root = soft_idmap::GuestUid::from(0);
+        // The kernel of a client leaves it to the server to end the set-user-id bits of a file that it empties, and does not tell whether its user may
+        // keep them, as root may.
+        match context.uid != root && flags & OFlags::TRUNC.bits() != 0 {
+            true => without_fsetid(|| inner.open(context, node, privileged, flags))?,
+            false => inner.open(context, node, privileged, flags),
+        }
+    }
+
     // The crate does not tell folders from files here.
     fn releasedir(&self, context: Context, node: u64, flags: u32, handle: u64) -> io::Result<()> {
         self.0.inner.releasedir(context, node, flags, handle)?;
@@ -331,7 +348,6 @@ impl FileSystem for Shared {
         fn rmdir(context: Context, parent: u64, name: &CStr) -> io::Result<()>;
         fn rename(context: Context, from: u64, name: &CStr, to: u64, renamed: &CStr, flags: u32) -> io::Result<()>;
         fn link(context: Context, node: u64, parent: u64, name: &CStr) -> io::Result<Entry>;
-        fn open(context: Context, node: u64, privileged: bool, flags: u32) -> io::Result<(Option<u64>, OpenOptions)>;
         fn create(context: Context, parent: u64, name: &CStr, mode: u32, privileged: bool, flags: u32, umask: u32, more: Extensions) -> io::Result<(Entry, Option<u64>, OpenOptions)>;
         fn flush(context: Context, node: u64, handle: u64, owner: u64) -> io::Result<()>;
         fn fsync(context: Context, node: u64, data: bool, handle: u64) -> io::Result<()>;

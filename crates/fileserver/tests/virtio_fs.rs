@@ -555,6 +555,38 @@ fn writes_end_privileges_where_the_client_asks_for_it() {
 }
 
 #[test]
+fn a_file_that_another_user_empties_loses_its_privileges() {
+    if !root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let mut guest = Guest::of(&server(settings(folder.path()), "inline"));
+    std::fs::write(&path, "").unwrap();
+    let node = guest.lookup(ROOT, "data").unwrap();
+    for (user, flags, mode, length) in [
+        (0u32, OFlags::RDWR | OFlags::TRUNC, 0o6755, 0),
+        (1234, OFlags::RDWR, 0o6755, 4),
+        (1234, OFlags::RDWR | OFlags::TRUNC, 0o755, 0),
+        // The right to keep them was there again.
+        (0, OFlags::RDWR | OFlags::TRUNC, 0o6755, 0),
+    ] {
+        std::fs::write(&path, "text").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o6755)).unwrap();
+        let body = [flags.bits().to_ne_bytes(), [0; 4]].concat();
+        let slot = guest.puts(OPEN, node, &body, 16);
+        guest.write(guest.place(1, slot) + 24, &user.to_ne_bytes());
+        guest.kick(1);
+        let replies = guest.waits(1, 1);
+        guest.reply(slot, replies[0].1).unwrap();
+        let found = std::fs::metadata(&path).unwrap();
+        let expected = (mode, length);
+        assert_eq!((found.mode() & 0o7777, found.len()), expected, "{user}");
+    }
+    guest.leaves().unwrap();
+}
+
+#[test]
 fn what_a_clients_cache_collected_is_written_by_a_handle_with_direct_io() {
     const CACHED: u32 = 1;
     let folder = tempfile::tempdir().unwrap();
