@@ -133,7 +133,9 @@ impl Drop for Pool {
         let threads = std::mem::take(&mut state.threads);
         drop(state);
         self.shared.more.notify_all();
-        for thread in threads {
+        // A job may be the last to use the pool.
+        let own = thread::current().id();
+        for thread in threads.into_iter().filter(|it| it.thread().id() != own) {
             // Jobs do not panic: they answer requests, which catch it.
             let _ = thread.join();
         }
@@ -182,6 +184,23 @@ mod tests {
         drop(pool);
         assert_eq!(shared.waiting.load(Ordering::Relaxed), 0);
         assert_eq!(done.load(Ordering::Relaxed), 1000);
+    }
+
+    #[test]
+    fn a_job_may_be_the_last_to_use_its_pool() {
+        let pool = Arc::new(Pool::start(2).unwrap());
+        let (go, goes) = std::sync::mpsc::channel::<()>();
+        let (ended, ends) = std::sync::mpsc::channel();
+        let own = Arc::clone(&pool);
+        let job: Job = Box::new(move || {
+            let _ = goes.recv();
+            drop(own);
+            ended.send(()).unwrap();
+        });
+        pool.hand_over(std::iter::once(job));
+        drop(pool);
+        drop(go);
+        ends.recv().expect("the thread of the job goes on");
     }
 
     #[test]
