@@ -481,6 +481,10 @@ impl Shared {
                 return Ok(());
             }
             wait(worker, &[wake.as_fd(), self.device.as_fd()])?;
+            if worker.is_replaced() {
+                // What wakes up is for the other thread.
+                break;
+            }
             // It does not block.
             let _ = rustix::io::read(wake, &mut [0; 8]);
         }
