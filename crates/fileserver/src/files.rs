@@ -150,6 +150,31 @@ impl Files {
         (self.inner).read(head.context(), node, handle, Borrower(with), 0, 0, None, 0)
     }
 
+    /// Closes the file of a node and handle, which `release` removes from the handles of the crate. That may wait for storage: the file is borrowed
+    /// meanwhile, so that the crate does not close it under the lock of all its handles.
+    ///
+    /// # Errors
+    /// There is no such handle of this node.
+    fn closed(
+        &self,
+        context: Context,
+        (node, handle): (u64, u64),
+        release: impl Fn() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut released = None;
+        let keep = |_: &File| {
+            released = Some(release());
+            Ok(0)
+        };
+        // An error: there is no such handle, or its file was not found when a state was read.
+        let _ = (self.inner).read(context, node, handle, Borrower(keep), 0, 0, None, 0);
+        released.unwrap_or_else(release)?;
+        let closed = self.change().remove(&handle);
+        // Not under the lock.
+        drop(closed);
+        Ok(())
+    }
+
     /// A descriptor of its own for the open file of a node and handle, asked for by a request.
     ///
     /// # Errors
@@ -301,11 +326,9 @@ impl FileSystem for Shared {
         owner: Option<u64>,
     ) -> io::Result<()> {
         let inner = &self.0.inner;
-        inner.release(context, node, flags, handle, flush, unlock, owner)?;
-        let closed = self.0.change().remove(&handle);
-        // Not under the lock: it may wait for storage.
-        drop(closed);
-        Ok(())
+        self.0.closed(context, (node, handle), || {
+            inner.release(context, node, flags, handle, flush, unlock, owner)
+        })
     }
 
     fn open(
@@ -327,11 +350,10 @@ impl FileSystem for Shared {
 
     // The crate does not tell folders from files here.
     fn releasedir(&self, context: Context, node: u64, flags: u32, handle: u64) -> io::Result<()> {
-        self.0.inner.releasedir(context, node, flags, handle)?;
-        let closed = self.0.change().remove(&handle);
-        // Not under the lock: it may wait for storage.
-        drop(closed);
-        Ok(())
+        let inner = &self.0.inner;
+        self.0.closed(context, (node, handle), || {
+            inner.releasedir(context, node, flags, handle)
+        })
     }
 
     passed_on! {

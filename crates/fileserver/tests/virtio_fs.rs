@@ -880,6 +880,33 @@ fn another_thread_goes_on_with_a_queue_that_a_single_request_holds() {
 }
 
 #[test]
+fn open_files_are_used_while_the_close_of_another_one_hangs() {
+    if !can_hang() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("data"), block(1)).unwrap();
+    let storage = FileThatHangs::with(&folder.path().join("hangs"), true);
+    let mut guest = Guest::of(&server(settings(folder.path()), "pool:4"));
+    let file = guest.open("hangs", OFlags::RDONLY).unwrap();
+    let mut body = file.1.to_ne_bytes().to_vec();
+    body.resize(24, 0);
+    let hangs = guest.puts(RELEASE, file.0, &body, 0);
+    guest.kick(1);
+    let close = storage.hung();
+    let data = guest.open("data", OFlags::RDONLY).unwrap();
+    let slot = guest.puts_read(data, 0, 4096);
+    guest.kick(1);
+    let (found, length) = guest.waits(1, 1)[0];
+    assert_eq!(found, slot);
+    assert!(guest.reply(slot, length).unwrap() == block(1));
+    close.answer_with(0, &[]);
+    assert_eq!(guest.waits(1, 1)[0].0, hangs);
+    guest.leaves().unwrap();
+    storage.end();
+}
+
+#[test]
 fn transfers_that_hang_hold_no_queue_and_are_answered_by_the_thread_that_started_them() {
     with_storage_that_hangs(&["adaptive"], |_, guest, _, storage| {
         let direct = OFlags::RDONLY | OFlags::DIRECT;

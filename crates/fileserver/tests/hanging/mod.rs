@@ -1,10 +1,10 @@
-//! Storage that hangs: a file whose reads end when the test answers them.
+//! Storage that hangs: a file whose reads, or the first close(2) too, end when the test answers them.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use iodyno_fileserver::request::opcode::{GETATTR, INIT, OPEN, READ, RELEASE};
+use iodyno_fileserver::request::opcode::{FLUSH, GETATTR, INIT, OPEN, READ, RELEASE};
 use iodyno_serve::fuse::{Message, Mounted, Session, Transport, Wanted, Worker};
 use rustix::mount::MountFlags;
 
@@ -14,7 +14,10 @@ const LENGTH: u32 = 1 << 16;
 /// No wait for it takes longer on any host.
 const END: Duration = Duration::from_secs(60);
 
-struct Hanging(Sender<Message>);
+struct Hanging {
+    hung: Sender<Message>,
+    flushes: bool,
+}
 
 impl Worker for Hanging {
     fn work(&mut self, batch: &mut Vec<Message>, flush: &dyn Fn()) -> std::io::Result<()> {
@@ -40,7 +43,8 @@ impl Worker for Hanging {
                     message.answer_with(0, &bytes(&words[..4]));
                 }
                 // The test may have ended.
-                READ => drop(self.0.send(message)),
+                READ => drop(self.hung.send(message)),
+                FLUSH if std::mem::take(&mut self.flushes) => drop(self.hung.send(message)),
                 RELEASE => message.answer_with(0, &[]),
                 _ => message.answer_with(UNKNOWN, &[]),
             }
@@ -72,6 +76,11 @@ pub(crate) struct FileThatHangs {
 
 impl FileThatHangs {
     pub(crate) fn new(path: &Path) -> FileThatHangs {
+        FileThatHangs::with(path, false)
+    }
+
+    /// `flushes`: the first close(2) hangs too.
+    pub(crate) fn with(path: &Path, flushes: bool) -> FileThatHangs {
         std::fs::write(path, "").unwrap();
         let mounted = Mounted::on(path, 0o100_600, "", MountFlags::empty()).unwrap();
         let wanted = Wanted {
@@ -80,14 +89,19 @@ impl FileThatHangs {
             batch: 4,
         };
         let (sender, hung) = channel();
-        let worker = || Ok(Hanging(sender.clone()));
+        let worker = || {
+            Ok(Hanging {
+                hung: sender.clone(),
+                flushes,
+            })
+        };
         FileThatHangs {
             session: Session::start(mounted, wanted, worker).unwrap(),
             hung,
         }
     }
 
-    /// The next read that waits for an answer.
+    /// The next request that waits for an answer.
     pub(crate) fn hung(&self) -> Message {
         self.hung.recv_timeout(END).unwrap()
     }
