@@ -16,6 +16,7 @@ use iodyno_serve::fuse::{
     Another, Message, Mounted, Session, Transport, Used, Wanted, Worker, unmount_stale,
 };
 use iodyno_sys::TransferMemory;
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statfs, statx};
 use rustix::mount::MountFlags;
 
 use crate::buffers::Buffers;
@@ -34,10 +35,14 @@ const BATCH: usize = 64;
 /// folder that will be served.
 ///
 /// # Errors
-/// The folder is not empty, or is within the shared one; this process may not mount, or there is no FUSE.
+/// The folder is not empty, has a FUSE file system mounted, or is within the shared one; this process may not mount, or there is no FUSE.
 pub fn mount(path: &Path, shared: &Path) -> io::Result<Mounted> {
     unmount_stale(path)?;
     let refused = |text| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    // Another server's, of an empty folder: the end of one of the two would unmount the other.
+    if is_mounted(path)? {
+        return refused("a FUSE file system is mounted there");
+    }
     if std::fs::read_dir(path)?.next().is_some() {
         return refused("it is not an empty folder");
     }
@@ -49,6 +54,14 @@ pub fn mount(path: &Path, shared: &Path) -> io::Result<Mounted> {
     let mode = shared.metadata()?.mode() & 0o170_000;
     let options = ",default_permissions,allow_other";
     Mounted::of(&shared, &path, mode, options, MountFlags::empty())
+}
+
+/// Whether a path is where a file system of FUSE is mounted.
+fn is_mounted(path: &Path) -> io::Result<bool> {
+    const FUSE_SUPER_MAGIC: i64 = 0x6573_5546;
+    let found = statx(CWD, path, AtFlags::empty(), StatxFlags::empty())?;
+    let root = found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+    Ok(root && statfs(path)?.f_type == FUSE_SUPER_MAGIC)
 }
 
 /// Serves a mounted file system until it is unmounted or the server is stopped. Then requests in flight are answered. `passthrough`: the

@@ -129,13 +129,19 @@ pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failu
         None => Manager::find(),
         Some(_) => Manager::default(),
     };
-    let (stopper, told) = (stop.clone(), manager.clone());
+    let (stopper, told, mountpoint) = (stop.clone(), manager.clone(), args.mount.clone());
     let _watch = signals::watch(move |caught| match caught {
         Caught::Stop(_) => {
             told.stopping();
             stopper.stop();
         }
-        Caught::Exit => leave(),
+        Caught::Exit => {
+            // The process cannot end while one of its threads waits for its own answer.
+            if let Some(path) = &mountpoint {
+                iodyno_serve::fuse::abandon(path);
+            }
+            leave()
+        }
         Caught::Status => {}
     })
     .map_err(|error| Failure::one(cannot("watch for signals", &error)))?;

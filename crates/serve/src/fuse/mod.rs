@@ -12,7 +12,7 @@ mod mount;
 pub mod session;
 
 pub use file::FuseFront;
-pub use mount::{Mounted, unmount_stale};
+pub use mount::{Mounted, abandon, unmount_stale};
 pub use session::{Another, Message, Session, Worker};
 
 /// Bytes of the header of a request, and of that of a reply.

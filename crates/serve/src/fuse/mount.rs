@@ -7,12 +7,18 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::MOST_DATA;
+
+/// How long what is mounted may take to open its root.
+const STALE: Duration = Duration::from_secs(5);
 
 /// A mounted file system, which is unmounted when this is dropped. Programs that use it keep it until they leave it.
 #[derive(Debug)]
@@ -69,17 +75,25 @@ impl Mounted {
         Arc::clone(&self.device)
     }
 
-    /// Writes what the kernel has not written yet, and unmounts the file system, while requests are still answered.
-    pub(super) fn unmount(&mut self) {
+    /// Writes what the kernel has not written yet, and unmounts the file system, while requests are still answered. If none ends for this
+    /// long (`worked` counts them), all end with an error: the process waits for an answer of its own, and could otherwise not end.
+    pub(super) fn unmount(&mut self, limit: Duration, worked: impl Fn() -> u64) {
         if !std::mem::take(&mut self.mounted) {
             return;
         }
-        // The descriptor is closed before the file system is unmounted, so that it is not in use.
-        if let Ok(root) = File::open(&self.path) {
-            let _ = rustix::fs::syncfs(&root);
-        }
+        let path = self.path.clone();
+        let synced = within(limit, worked, move || {
+            // The descriptor is closed before the file system is unmounted, so that it is not in use.
+            if let Ok(root) = File::open(path) {
+                let _ = rustix::fs::syncfs(&root);
+            }
+        });
+        let flags = match synced {
+            Some(()) => UnmountFlags::DETACH,
+            None => UnmountFlags::DETACH | UnmountFlags::FORCE,
+        };
         // It may be unmounted already.
-        let _ = unmount(&self.path, UnmountFlags::DETACH);
+        let _ = unmount(&self.path, flags);
     }
 }
 
@@ -91,15 +105,53 @@ impl Drop for Mounted {
     }
 }
 
+/// Does what may wait for an answer of a FUSE server in a thread of its own. `None`: it has not ended, and `progress` has been the same for this
+/// long; or no thread can be started.
+fn within<T: Send + 'static>(
+    limit: Duration,
+    progress: impl Fn() -> u64,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (sender, receiver) = channel();
+    let work = move || drop(sender.send(work()));
+    thread::Builder::new().spawn(work).ok()?;
+    loop {
+        let before = progress();
+        match receiver.recv_timeout(limit) {
+            Ok(done) => return Some(done),
+            Err(RecvTimeoutError::Timeout) if progress() != before => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+/// Unmounts the file system of this server without waiting for requests, which end with an error, so that the process can end.
+pub fn abandon(path: &Path) {
+    let _ = unmount(path, UnmountFlags::DETACH | UnmountFlags::FORCE);
+}
+
 /// Unmounts what a server that was killed left mounted on a path.
 ///
 /// # Errors
-/// As umount(2).
+/// As umount(2); what is mounted there does not answer. A server that was killed lives on as long as one of its threads waits for storage.
 pub fn unmount_stale(path: &Path) -> io::Result<()> {
     // The kernel may still know its attributes, so it is opened.
-    let opened = (OpenOptions::new().read(true))
-        .custom_flags(OFlags::NONBLOCK.bits() as i32)
-        .open(path);
+    let opened = path.to_owned();
+    let opened = within(
+        STALE,
+        || 0,
+        move || {
+            (OpenOptions::new().read(true))
+                .custom_flags(OFlags::NONBLOCK.bits() as i32)
+                .open(opened)
+                .map(drop)
+        },
+    );
+    let Some(opened) = opened else {
+        return Err(io::Error::other(
+            "what is mounted there does not answer; unmount it by `umount --lazy`",
+        ));
+    };
     match opened {
         Err(error)
             if matches!(

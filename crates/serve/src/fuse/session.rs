@@ -20,7 +20,7 @@ use std::io::{self, IoSlice, Read, Write};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -267,6 +267,7 @@ impl Drop for Message {
             }
             None => {}
         }
+        self.shared.worked.fetch_add(1, Ordering::Relaxed);
         if self.shared.in_flight.fetch_sub(1, Ordering::AcqRel) == 1
             && self.shared.stopping.load(Ordering::Acquire)
         {
@@ -291,6 +292,8 @@ struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     in_flight: AtomicUsize,
+    /// Requests that have ended.
+    worked: AtomicU64,
     /// Threads end when there is nothing to do.
     draining: AtomicBool,
     /// Threads take no requests any more.
@@ -684,6 +687,7 @@ impl Session {
             state: Mutex::default(),
             changed: Condvar::new(),
             in_flight: AtomicUsize::new(0),
+            worked: AtomicU64::new(0),
             draining: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             buffers: Mutex::default(),
@@ -818,7 +822,9 @@ impl Session {
         };
         // Before the kernel has agreed on the protocol, an open of the folder would wait for it.
         if agreed && !ended {
-            self.mounted.unmount();
+            let shared = &self.shared;
+            let worked = || shared.worked.load(Ordering::Relaxed);
+            self.mounted.unmount(LAST_REQUESTS, worked);
             self.drain(limit);
         }
         self.stop_threads();
