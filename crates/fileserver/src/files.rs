@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, OFlags, StatxFlags, fcntl_getfl, fcntl_setfl, makedev, statx};
-use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use virtiofsd::filesystem::{
     Context, Entry, Extensions, FileSystem, FsOptions, GetxattrReply, ListxattrReply, OpenOptions,
     SerializableFileSystem, SetattrValid, SetxattrFlags, ZeroCopyReader, ZeroCopyWriter,
@@ -76,7 +76,7 @@ pub(crate) struct Files {
     most: usize,
     /// Devices of file systems without reads that do not wait (`RWF_NOWAIT`).
     waiting: Mutex<HashSet<u64>>,
-    /// Held while the flags of an open file are others.
+    /// Held while the flags of an open file are changed.
     flags: Mutex<()>,
 }
 
@@ -166,7 +166,7 @@ impl Files {
             released = Some(release());
             Ok(0)
         };
-        // An error: there is no such handle, or its file was not found when a state was read.
+        // It fails if there is no such handle, or if its file was not found when a state was read.
         let _ = (self.inner).read(context, node, handle, Borrower(keep), 0, 0, None, 0);
         released.unwrap_or_else(release)?;
         let closed = self.change().remove(&handle);
@@ -255,10 +255,18 @@ pub(crate) fn without_fsetid<T>(work: impl FnOnce() -> T) -> io::Result<T> {
     let mut less = own;
     less.effective.remove(CapabilitySet::FSETID);
     set_capabilities(None, less)?;
-    let done = work();
-    // It was permitted a moment ago.
-    set_capabilities(None, own)?;
-    Ok(done)
+    let _restored = Restored(own);
+    Ok(work())
+}
+
+/// The capabilities that a thread has again when this is dropped, also if what it works panics.
+struct Restored(CapabilitySets);
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        // They were permitted a moment ago.
+        let _ = set_capabilities(None, self.0);
+    }
 }
 
 /// Gets a file from the crate in place of a reader or writer of data.

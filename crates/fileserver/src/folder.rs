@@ -302,7 +302,7 @@ impl Folder {
         Ok((state::sealed(bytes), lost))
     }
 
-    /// Goes on with the state of a client. Returns the nodes whose files were not found, if that is no error: their number, and where one of them should be.
+    /// Goes on with the state of a client. Returns the nodes whose files were not found, if that is not an error: their number, and where one of them should be.
     ///
     /// # Errors
     /// The state is refused, or files are not found. Then no node is known any more.

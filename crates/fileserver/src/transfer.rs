@@ -87,7 +87,7 @@ impl Transfer {
             Pipe::new(pipe, &socket, cancel)?.send(&bytes)?;
             Ok((lost > 0).then(|| {
                 format!(
-                    "{lost} files that the client knows have no name in the folder: they were removed or moved away. \
+                    "files that the client knows have no name in the folder ({lost}): they were removed or moved away. \
                      What happens to them is up to the server that loads the state (`--migration-on-error`)"
                 )
             }))
@@ -109,7 +109,7 @@ impl Transfer {
             Ok((missing > 0).then(|| {
                 let first = first.map_or_else(String::new, |path| format!(", such as `{path}`"));
                 format!(
-                    "{missing} files that the client knows were not found{first}: it gets errors for them"
+                    "files that the client knows were not found ({missing}{first}): it gets errors for them"
                 )
             }))
         })
@@ -136,7 +136,7 @@ impl Transfer {
         })
     }
 
-    /// Waits for its end. Returns what the user is told of what is no error.
+    /// Waits for its end. Returns what the user has to know although it is not an error.
     ///
     /// # Errors
     /// The state was not transferred as a whole, with what the user is told of it.

@@ -31,6 +31,18 @@ const WITHOUT_EFFECT: [&str; 22] = [
     "--rlimit-nofile",
 ];
 
+/// Options with a value that `serve fs` has under the same names.
+const PASSED_ON: &[&str] = &[
+    "--fd",
+    "--seccomp",
+    "--uid-map",
+    "--gid-map",
+    "--translate-uid",
+    "--translate-gid",
+    "--migration-mode",
+    "--migration-on-error",
+];
+
 /// The words of `serve fs` for those of virtiofsd, without the program's own name.
 pub(super) fn translated(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut words = words.into_iter().peekable();
@@ -66,16 +78,8 @@ pub(super) fn translated(words: impl IntoIterator<Item = OsString>) -> Vec<OsStr
                 | "--log-level"
                 | "--rlimit-nofile"
                 | "--inode-file-handles"
-                | "--fd"
                 | "--socket"
-                | "--seccomp"
-                | "--uid-map"
-                | "--gid-map"
-                | "--translate-uid"
-                | "--translate-gid"
-                | "--migration-mode"
-                | "--migration-on-error"
-        );
+        ) || PASSED_ON.contains(&name);
         let value = match (given, takes) {
             (Some(value), _) => value,
             (None, true) => words.next().unwrap_or_default(),
@@ -100,16 +104,7 @@ impl Serve {
         match name {
             "--shared-dir" | "-o source" => self.folder = Some(value),
             "--socket-path" | "--socket" => self.more.extend(["--socket".into(), value]),
-            "--fd"
-            | "--seccomp"
-            | "--uid-map"
-            | "--gid-map"
-            | "--translate-uid"
-            | "--translate-gid"
-            | "--migration-mode"
-            | "--migration-on-error" => {
-                self.more.extend([name.into(), value]);
-            }
+            _ if PASSED_ON.contains(&name) => self.more.extend([name.into(), value]),
             "--print-capabilities" | "--migration-verify-handles" | "--migration-confirm-paths" => {
                 self.more.push(name.into());
             }

@@ -14,6 +14,11 @@ use crate::harness::{Home, Running, root, skip, wait_for};
 use crate::mirror_ext4::Loop;
 use crate::nbd::{FUA, MIB, client, kills, leg, mirror, noise, serve, stop};
 
+/// Serves the mirror of two legs.
+const BOTH: [&str; 8] = [
+    "serve", "mirror", "--socket", "s", "--leg", "a", "--leg", "b",
+];
+
 /// The data of a leg.
 fn data(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap()[MIB as usize..].to_vec()
@@ -155,11 +160,7 @@ fn a_leg_that_was_left_out_is_copied_to_and_split_brain_is_refused() {
         .prints("are equal");
     // An old copy of a leg is not taken for the leg.
     std::fs::write(&paths[1], &copy).unwrap();
-    let old = home
-        .iodyno(&[
-            "serve", "mirror", "--socket", "s", "--leg", "a", "--leg", "b",
-        ])
-        .exits(2);
+    let old = home.iodyno(&BOTH).exits(2);
     assert!(old.stderr.contains("`b`"), "{old:?}");
     // Each is written alone.
     for name in ["a", "b"] {
@@ -167,11 +168,7 @@ fn a_leg_that_was_left_out_is_copied_to_and_split_brain_is_refused() {
         client(&home).write(0, &noise(7, 512));
         stop(running);
     }
-    let split = home
-        .iodyno(&[
-            "serve", "mirror", "--socket", "s", "--leg", "a", "--leg", "b",
-        ])
-        .exits(2);
+    let split = home.iodyno(&BOTH).exits(2);
     assert!(split.stderr.contains("split brain"), "{split:?}");
 }
 
@@ -187,11 +184,7 @@ fn a_leg_in_sync_from_before_the_last_start_is_refused() {
         end(running, kill);
         let right = std::fs::read(&paths[1]).unwrap();
         std::fs::write(&paths[1], &copy).unwrap();
-        let old = home
-            .iodyno(&[
-                "serve", "mirror", "--socket", "s", "--leg", "a", "--leg", "b",
-            ])
-            .exits(2);
+        let old = home.iodyno(&BOTH).exits(2);
         assert!(old.stderr.contains("`b`"), "{old:?}");
         mirror(&home, &["status", "a", "b"]).exits(1);
         std::fs::write(&paths[1], &right).unwrap();
@@ -269,17 +262,14 @@ fn a_leg_that_is_too_short_at_a_start_is_copied_to_completely_after_a_start_with
     stop(running);
     let file = OpenOptions::new().write(true).open(&paths[1]).unwrap();
     file.set_len(4 * MIB).unwrap();
-    let both = [
-        "serve", "mirror", "--socket", "s", "--leg", "a", "--leg", "b",
-    ];
-    home.iodyno(&both)
+    home.iodyno(&BOTH)
         .exits(2)
         .tells("`b` became too short")
         .tells("start the mirror without it");
     stop(serve(&home, &["a"], &["--degraded"]));
     mirror(&home, &["status", "a"]).prints("behind from byte 0");
     // It cannot be started with before it is long enough.
-    home.iodyno(&both).exits(2);
+    home.iodyno(&BOTH).exits(2);
     file.set_len(9 * MIB).unwrap();
     let running = serve(&home, &["a", "b"], &[]);
     running.wait_until_it_tells("`b` is in sync");
@@ -796,7 +786,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Makes a mirror of `a` and `small/b`, of which the latter is on a file system of this size. `None`: this host cannot, which is told.
+/// Makes a mirror of `a` and `small/b`. The second leg is on a file system of this size. Returns `None` and prints the reason where this host cannot.
 fn mirror_with_a_small_leg(home: &Home, size: &str) -> Option<SmallDisk> {
     leg(home, "a", 33);
     let small = SmallDisk(home.work().join("small"));

@@ -3,7 +3,6 @@
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
 use iodyno_fileserver::request::opcode::{
     BATCH_FORGET, FORGET, FSYNC, GETATTR, GETXATTR, MKDIR, OPENDIR, READDIR, RELEASE, RENAME,
@@ -20,7 +19,7 @@ use vhost::vhost_user::VhostUserFrontend;
 use vhost::vhost_user::message::{VhostTransferStateDirection, VhostTransferStatePhase};
 use vm_memory::{Bytes, GuestAddress};
 
-use super::guest::{BASE, END, Guest, MEMORY, PAGE, ROOT, USED, block, io_body, u64_at};
+use super::guest::{BASE, Guest, MEMORY, PAGE, ROOT, USED, block, io_body, u64_at};
 use super::{root, server, settings, skip};
 
 const LOG_ALL: u64 = 1 << 26;
@@ -355,7 +354,7 @@ fn files_without_a_name_are_refused_or_lost_and_kept_by_file_handles() {
     let state = guest.saves().unwrap();
     let note = guest.notes();
     assert!(
-        note.starts_with("1 files that the client knows have no name"),
+        note.starts_with("files that the client knows have no name in the folder (1)"),
         "{note}"
     );
     // The other server refuses it, and the client goes on at the first one.
@@ -384,7 +383,7 @@ fn files_without_a_name_are_refused_or_lost_and_kept_by_file_handles() {
     guest.loads(&state).unwrap();
     let note = guest.notes();
     assert!(
-        note.starts_with("1 files that the client knows were not found"),
+        note.starts_with("files that the client knows were not found (1)"),
         "{note}"
     );
     guest.start();
@@ -454,10 +453,7 @@ fn a_folder_without_a_file_of_the_client_is_noticed() {
     guest.moves_to(&server(guest_error(two.path()), "inline"));
     guest.loads(&state).unwrap();
     let note = guest.notes();
-    assert!(
-        note.contains("1 files") && note.contains("`below/one`"),
-        "{note}"
-    );
+    assert!(note.contains("(1, such as `below/one`)"), "{note}");
     guest.start();
     assert_eq!(guest.reads(both, 0, 10).unwrap(), b"both");
     assert!(guest.is_there(missing).is_err());
@@ -793,10 +789,8 @@ fn pages_that_a_server_writes_are_marked_while_the_front_end_copies_them() {
             let before = memory(guest);
             guest.start();
             // A guest that waits for replies writes to its ring.
-            let start = Instant::now();
             let (used, expected) = (guest.rings[1].start + USED + 2, guest.rings[1].available);
             while guest.read(used, 2) != expected.to_le_bytes() {
-                assert!(start.elapsed() < END);
                 std::thread::yield_now();
             }
             let after = memory(guest);
