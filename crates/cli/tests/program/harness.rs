@@ -116,6 +116,13 @@ pub(crate) fn fio<'a>(options: &[&'a str], job: &[&'a str]) -> Vec<&'a str> {
     [&["fio"], options, job].concat()
 }
 
+/// Whether the output contains this text, ignoring white space: where lines break depends on the lengths of this host's
+/// paths.
+pub(crate) fn contains(output: &str, text: &str) -> bool {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    output.contains(text) || words(output).contains(&words(text))
+}
+
 /// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Done {
@@ -145,13 +152,11 @@ impl Done {
         self.exits(0)
     }
 
-    /// Asserts that standard error contains this text, ignoring line breaks, which depend on the lengths of this
-    /// host's paths.
+    /// Asserts that standard error contains this text, see [`contains`].
     #[track_caller]
     pub(crate) fn tells(self, text: &str) -> Done {
-        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
-            words(&self.stderr).contains(&words(text)),
+            contains(&self.stderr, text),
             "`{text}` is not in stderr:\n{}",
             self.stderr
         );
@@ -175,11 +180,11 @@ impl Done {
         reads.len()
     }
 
-    /// Asserts that standard output contains this text.
+    /// Asserts that standard output contains this text, see [`contains`].
     #[track_caller]
     pub(crate) fn prints(self, text: &str) -> Done {
         assert!(
-            self.stdout.contains(text),
+            contains(&self.stdout, text),
             "`{text}` is not in stdout:\n{}\nstderr:\n{}",
             self.stdout,
             self.stderr
