@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::unread::why_unread;
 use iodyno_model::{Claim, Contradiction, ImportedTable, ImportedTrial};
 
 /// An extracted part of a text.
@@ -59,6 +60,11 @@ impl Extract {
             lines,
             what: ExtractContent::Unread(why.into()),
         }
+    }
+
+    /// A line within a result that is not part of it, if it looks like a result of its own.
+    pub(crate) fn stray(line: u32, text: &str) -> Option<Extract> {
+        why_unread(text).map(|why| Extract::unread(line..line + 1, why))
     }
 
     pub(crate) fn remark(text: impl Into<String>) -> Extract {

@@ -16,6 +16,7 @@ mod fsbench;
 mod interrupts;
 mod label;
 mod lines;
+mod printed;
 mod read;
 mod sysbench;
 mod table;
@@ -61,6 +62,14 @@ pub enum Form {
     Fsbench,
     /// sysbench 1.0's fileio output.
     Sysbench,
+    /// IOR's results.
+    Ior,
+    /// mdtest's summary.
+    Mdtest,
+    /// elbencho's results.
+    Elbencho,
+    /// pgbench's report.
+    Pgbench,
     /// Go's benchmark format, and the tables that benchstat prints.
     Benchstat,
     /// `zpool iostat`.
@@ -73,10 +82,14 @@ pub enum Form {
 
 impl Form {
     /// Each form with its name on the command line.
-    pub const ALL: [(&'static str, Form); 7] = [
+    pub const ALL: [(&'static str, Form); 11] = [
         ("fio", Form::Fio),
         ("fsbench", Form::Fsbench),
         ("sysbench", Form::Sysbench),
+        ("ior", Form::Ior),
+        ("mdtest", Form::Mdtest),
+        ("elbencho", Form::Elbencho),
+        ("pgbench", Form::Pgbench),
         ("benchstat", Form::Benchstat),
         ("zpool", Form::Zpool),
         ("interrupts", Form::Interrupts),
@@ -118,6 +131,10 @@ fn readers(options: &Options) -> Vec<(Form, Reader)> {
         (Form::Fio, Box::new(|lines| Box::new(fio::read(lines)))),
         (Form::Fsbench, all(fsbench::read)),
         (Form::Sysbench, all(sysbench::read)),
+        (Form::Ior, all(printed::ior)),
+        (Form::Mdtest, all(printed::mdtest)),
+        (Form::Elbencho, all(printed::elbencho)),
+        (Form::Pgbench, all(printed::pgbench)),
         (
             Form::Benchstat,
             Box::new(|lines| Box::new(benchstat::read(lines))),

@@ -1,13 +1,54 @@
 //! Recognises lines that look like results, to list those that no reader understood.
 
 /// Units of figures after a number. In lower case.
-const RATES: [&str; 12] = [
-    "kib/s", "mib/s", "gib/s", "kb/s", "mb/s", "gb/s", "b/s", "io/s", "iops", "iop/s", "ops/s",
+const UNITS: [&str; 43] = [
+    "kib/s",
+    "mib/s",
+    "gib/s",
+    "tib/s",
+    "kb/s",
+    "mb/s",
+    "gb/s",
+    "tb/s",
+    "b/s",
+    "kbps",
+    "mbps",
+    "gbps",
+    "mib/sec",
+    "mb/sec",
+    "io/s",
+    "iops",
+    "iop/s",
+    "op/s",
+    "ops/s",
     "ops/sec",
+    "req/s",
+    "requests/s",
+    "requests/sec",
+    "files/s",
+    "tps",
+    "ns",
+    "nsec",
+    "us",
+    "µs",
+    "μs",
+    "usec",
+    "usecs",
+    "ms",
+    "msec",
+    "msecs",
+    "s",
+    "sec",
+    "secs",
+    "second",
+    "seconds",
+    "milliseconds",
+    "microseconds",
+    "kiops",
 ];
 
 /// Words that tools print before or above their figures. In lower case.
-const WORDS: [&str; 8] = [
+const WORDS: [&str; 9] = [
     "iops=",
     "bw=",
     "\"fio version\"",
@@ -15,6 +56,7 @@ const WORDS: [&str; 8] = [
     "reads/s:",
     "writes/s:",
     "bytes/sec",
+    "tps = ",
     "clat percentiles",
 ];
 
@@ -53,7 +95,7 @@ pub(super) fn why_unread(line: &str) -> Option<&'static str> {
     if is_statement(&lower) {
         return Some(STATEMENT);
     }
-    if !has_rate(&lower) {
+    if !has_unit(&lower) {
         return is_row(&lower)
             .then_some("a table whose columns are not known; name them by a column map");
     }
@@ -116,14 +158,14 @@ fn is_statement(lower: &str) -> bool {
     relative && letters >= 3 && (signed || words.iter().any(compares))
 }
 
-/// A number directly followed by the unit of a rate.
-fn has_rate(lower: &str) -> bool {
+/// A number directly followed by a unit.
+fn has_unit(lower: &str) -> bool {
     let mut numbered = false;
     for word in lower.split([' ', '\t', '|', '(', ')', '=', ',', ';']) {
         let unit = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
         let has_number = unit.len() < word.len();
-        let is_rate = RATES.contains(&unit.trim_end_matches(['.', ':']));
-        if is_rate && (has_number || numbered) {
+        let is_unit = UNITS.contains(&unit.trim_end_matches(['.', ':']));
+        if is_unit && (has_number || numbered) {
             return true;
         }
         // `12 k IO/s` and `12k IO/s`: a single letter is the scale of the number.
@@ -193,6 +235,11 @@ mod tests {
             ("the disk was 50% full", false),
             ("cpu : usr=3.10%, sys=8.20%, ctx=100", false),
             ("tank 12% 3% 5%", false),
+            ("the last of them took 41.5 seconds", true),
+            ("tps = 595.473351 (without initial connection time)", true),
+            ("checkpoint after 12345 tps", true),
+            ("p99 was 12ms", true),
+            ("a file of 8 MiB", false),
             ("", false),
         ] {
             assert_eq!(why_unread(line).is_some(), unread, "{line}");

@@ -1,6 +1,6 @@
 //! `zpool iostat [-v] INTERVAL`: a table for each pool and device.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::ImportedTable;
 use iodyno_units::{Bytes, Nanos};
@@ -39,6 +39,8 @@ const LATENCY_HEAD: [&str; 11] = [
 ];
 /// The second line of the head.
 const HEAD: [&str; 7] = ["pool", "alloc", "free", "read", "write", "read", "write"];
+/// The largest number of lines of other kinds between the rows of a listing.
+const MOST_STRAYS: u32 = 20;
 /// The largest number of lines between the command line and the head.
 const COMMAND_WITHIN: u32 = 4;
 
@@ -75,6 +77,10 @@ struct Listing {
     /// Samples by device, in the order of first appearance.
     order: Vec<String>,
     samples: BTreeMap<String, Vec<Sample>>,
+    /// The names in the first column.
+    names: BTreeSet<String>,
+    /// Lines between the rows that look like other results.
+    strays: Vec<Extract>,
     /// The number of columns of latencies; `None`: there are columns that are not supported.
     latencies: Option<usize>,
 }
@@ -94,13 +100,32 @@ impl Listing {
             if is_separator(text) || is_group_head(text) || is_head(text) {
                 path = Path::default();
             } else if let Some((name, indent, sample)) = row(text, listing.latencies) {
+                listing.names.insert(name.to_owned());
                 listing.put(path.enter(name, indent), sample);
             } else if !(is_time(text) || listing.latencies.is_none() && is_wider_row(text)) {
-                break;
+                if !listing.resumes(lines, number + 1) {
+                    break;
+                }
+                // A message between the samples.
+                listing.strays.extend(Extract::stray(number, text));
             }
             listing.end = number + 1;
         }
         listing
+    }
+
+    /// Whether rows of the same devices follow below a line that is not one.
+    fn resumes(&self, lines: &Lines<'_>, from: u32) -> bool {
+        let after = |(_, text): (u32, &str)| {
+            is_separator(text)
+                || row(text, self.latencies).is_some_and(|(name, ..)| self.names.contains(name))
+        };
+        let mut next = lines.range(from..from + MOST_STRAYS);
+        !self.names.is_empty()
+            && next
+                .by_ref()
+                .take_while(|(_, text)| !is_head(text))
+                .any(after)
     }
 
     /// The interval and `-y` of the command line above the head.
@@ -147,10 +172,10 @@ impl Listing {
                 "the head of `zpool iostat` without a row below it",
             )];
         }
-        self.order
-            .iter()
-            .map(|device| Extract::table(range.clone(), self.table(lines, device, latencies)))
-            .collect()
+        let tables = self.order.iter();
+        let tables = tables
+            .map(|device| Extract::table(range.clone(), self.table(lines, device, latencies)));
+        tables.chain(self.strays.iter().cloned()).collect()
     }
 
     fn table(&self, lines: &Lines<'_>, device: &str, latencies: usize) -> ImportedTable {
@@ -342,6 +367,8 @@ fn in_words(sample: &Sample) -> String {
 #[cfg(test)]
 mod tests {
     use iodyno_model::ImportedTable;
+    use std::ops::Range;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -358,6 +385,27 @@ mod tests {
                 _ => None,
             })
             .collect()
+    }
+
+    #[test]
+    fn continues_below_a_message_between_samples() {
+        let text = "$ zpool iostat -y 1\n              capacity     operations     bandwidth\n\
+                    pool        alloc   free   read  write   read  write\n\
+                    ----------  -----  -----  -----  -----  -----  -----\n\
+                    tank         1G     2G      1      2     3K     4K\n\
+                    [  12.345] nvme0: timeout, 250 MB/s\n\
+                    tank         1G     2G      5      6     7K     8K\n\
+                    the end: 17 ms\n";
+        let lines = Lines::new("notes.txt", text);
+        let tables = tables(text);
+        assert_eq!(tables[0].rows.len(), 2);
+        assert_eq!(tables[0].rows[1].1[2], Some(5.0));
+        let unread: Vec<Range<u32>> = read(&lines)
+            .into_iter()
+            .filter(|found| matches!(found.what, ExtractContent::Unread(_)))
+            .map(|found| found.lines)
+            .collect();
+        assert_eq!(unread, [6..7]);
     }
 
     #[test]

@@ -235,21 +235,22 @@ fn is_count(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit())
 }
 
-/// Converts the figures; the first is the primary one.
+/// Converts the figures; the first is the primary one. The figures of a line have different names.
 fn figures(trial: &mut ImportedTrial, pairs: &[(f64, &str)], directions: &HashMap<String, Better>) {
-    for &(value, unit) in pairs {
+    for (index, &(value, unit)) in pairs.iter().enumerate() {
+        if pairs[..index].iter().any(|(_, earlier)| *earlier == unit) {
+            let remark = format!("`{unit}` is given twice; the first value counts");
+            trial.remarks.push(remark);
+            continue;
+        }
         let (mut metric, scale) = units::metric(unit);
         if let Some(better) = directions.get(unit) {
             metric.better = *better;
         }
-        if trial
-            .figures
-            .iter()
-            .any(|figure| figure.metric.name == metric.name)
-        {
-            let remark = format!("`{unit}` stands there twice; the first counts");
-            trial.remarks.push(remark);
-            continue;
+        let mut known = trial.figures.iter().map(|figure| &figure.metric.name);
+        if known.any(|name| *name == metric.name) {
+            // A second unit of the same quantity is another measurement: it keeps the name of its unit.
+            unit.clone_into(&mut metric.name);
         }
         trial.figures.push(Figure {
             metric,

@@ -107,7 +107,9 @@ fn reads_the_rows_of_the_new_table() {
     assert_eq!(dimensions["rw"], "read");
     assert_eq!(dimensions["gomaxprocs"], "8");
     assert_eq!(keys["goos"], "linux");
-    assert_eq!(*metrics, [("op.mean".to_owned(), 1e9)]);
+    let names: Vec<&str> = metrics.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["op.mean", "sec/op", "ns/op"]);
+    assert!(metrics.iter().all(|(_, factor)| *factor == 1e9));
     assert!(all.claims[2].subject.geomean);
 }
 
@@ -288,5 +290,41 @@ proptest! {
         for trial in everything(&text).trials {
             prop_assert!(trial.figures.iter().all(|figure| figure.value.is_finite()));
         }
+    }
+}
+
+#[test]
+fn several_units_of_one_quantity_are_several_metrics() {
+    let text = "BenchmarkRead/config=a 1 100 ns/op 7000 sec/op 5 MB/s 3 GB/s 10 iops 20 ops/sec 30 ops/sec\n";
+    let found = everything(text);
+    let trial = &found.trials[0];
+    for (name, value) in [
+        ("op.mean", 100.0),
+        ("sec/op", 7e12),
+        ("bandwidth", 5e6),
+        ("GB/s", 3e9),
+        ("iops", 10.0),
+        ("ops/sec", 20.0),
+    ] {
+        assert_eq!(figure(trial, name), Some(value), "{name}");
+    }
+    assert_eq!(
+        trial.remarks,
+        ["`ops/sec` is given twice; the first value counts"]
+    );
+    // A table in the second unit is checked against its own figures.
+    for (unit, own, factor) in [
+        ("ops/sec", "ops/sec", 1.0),
+        ("sec/op", "sec/op", 1e9),
+        ("GB/s", "GB/s", 1e9),
+    ] {
+        assert!(
+            super::units::of_table(unit).contains(&(own.to_owned(), factor)),
+            "{unit}"
+        );
+        assert!(
+            super::units::of_old_table(unit).contains(&(own.to_owned(), factor)),
+            "{unit}"
+        );
     }
 }

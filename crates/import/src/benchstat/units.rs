@@ -59,22 +59,33 @@ pub(super) fn metric(unit: &str) -> (Metric, f64) {
 /// The metrics that a unit in the head of a table since 2022 can stand for, each with the factor that converts its
 /// values to the metric's unit.
 ///
-/// Such a table prints `ns` as `sec` and `MB` as `B`.
+/// Such a table prints `ns` as `sec` and `MB` as `B`. A benchmark with several units of one quantity has a metric named
+/// by the unit for all but the first of them.
 pub(super) fn of_table(unit: &str) -> Vec<(String, f64)> {
-    let (printed, scale) = metric(unit);
-    let mut metrics = vec![(printed.name, scale)];
+    let mut metrics = both_names(unit, 1.0);
     for (tidy, raw, factor) in [("sec", "ns", 1e9), ("B", "MB", 1e-6)] {
         let (numerator, denominator) = unit.split_at(unit.find('/').unwrap_or(unit.len()));
         let parts: Vec<&str> = numerator.split('-').collect();
         if let Some(place) = parts.iter().position(|part| *part == tidy) {
             let mut parts = parts;
             parts[place] = raw;
-            let (read, scale) = metric(&(parts.join("-") + denominator));
-            metrics.push((read.name, scale * factor));
+            metrics.extend(both_names(&(parts.join("-") + denominator), factor));
         }
     }
-    metrics.dedup_by(|one, other| one.0 == other.0);
+    let mut named = std::collections::BTreeSet::new();
+    metrics.retain(|(name, _)| named.insert(name.clone()));
     metrics
+}
+
+/// The metrics that the values of a unit can have, each with its factor.
+fn both_names(unit: &str, factor: f64) -> Vec<(String, f64)> {
+    let (metric, scale) = metric(unit);
+    let mut names = vec![metric.name, unit.to_owned()];
+    names.dedup();
+    names
+        .into_iter()
+        .map(|name| (name, scale * factor))
+        .collect()
 }
 
 /// The same for a table before 2022, which prints times in ns and rates in bytes per second.
@@ -85,16 +96,13 @@ pub(super) fn of_old_table(unit: &str) -> Vec<(String, f64)> {
         ("alloc/op", "B/op"),
     ] {
         if let Some(of) = unit.strip_suffix(printed) {
-            let (metric, scale) = metric(&format!("{of}{read}"));
-            return vec![(metric.name, scale)];
+            return both_names(&format!("{of}{read}"), 1.0);
         }
     }
     if let Some(of) = unit.strip_suffix("speed") {
-        let (metric, _) = metric(&format!("{of}MB/s"));
-        return vec![(metric.name, 1.0)];
+        return both_names(&format!("{of}MB/s"), 1e-6);
     }
-    let (metric, scale) = metric(unit);
-    vec![(metric.name, scale)]
+    both_names(unit, 1.0)
 }
 
 /// The text before an ending: empty, or words and a hyphen.

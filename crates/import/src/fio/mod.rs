@@ -42,10 +42,7 @@ pub(super) fn read<'l>(lines: &'l Lines<'_>) -> impl Iterator<Item = Extract> + 
             .is_none_or(|lines| !lines.contains(&entry.line))
     };
     let normal: Vec<entry::Entry> = normal::entries(lines).into_iter().filter(outside).collect();
-    let reports = summaries(
-        lines,
-        !(json.is_empty() && terse.is_empty() && normal.is_empty()),
-    );
+    let reports = summaries(lines, &[&json, &terse], &normal);
     let all = [&json, &terse, &normal];
     let places: HashSet<(u32, u32)> = all
         .iter()
@@ -72,19 +69,56 @@ pub(super) fn read<'l>(lines: &'l Lines<'_>) -> impl Iterator<Item = Extract> + 
     trials.chain(found)
 }
 
-/// Lines around the results that repeat them or report progress.
-fn summaries(lines: &Lines<'_>, with_jobs: bool) -> Vec<Extract> {
+/// Sums over a group, and the directions of the jobs that they are about.
+const SUMS: [(&str, &[usize]); 4] = [
+    ("READ:", &[0]),
+    ("WRITE:", &[1]),
+    ("TRIM:", &[2]),
+    ("MIXED:", &[0, 1, 2]),
+];
+
+/// The directions that a sum over a group is about; `None` for other lines.
+fn sum_of(text: &str) -> Option<&'static [usize]> {
+    let text = text.trim();
+    let row = SUMS.iter().find(|(begin, _)| text.starts_with(begin));
+    let (begin, directions) = row?;
+    let rest = text[begin.len()..].trim_start();
+    (rest.starts_with("bw=") || rest.starts_with("io=")).then_some(*directions)
+}
+
+/// Lines around the results that repeat them or report progress. A sum repeats results only if its jobs were read: in
+/// the same text for documents, since the sums before it for normal output.
+fn summaries(
+    lines: &Lines<'_>,
+    documents: &[&[entry::Entry]],
+    normal: &[entry::Entry],
+) -> Vec<Extract> {
     let mut found = Vec::new();
+    let mut group = 0..0;
     for (number, text) in lines.iter() {
         let text = text.trim();
-        let group = ["READ: bw=", "WRITE: bw=", "TRIM: bw=", "MIXED: bw="];
-        let old = ["READ: io=", "WRITE: io=", "TRIM: io=", "MIXED: io="];
-        let sums = group
-            .iter()
-            .chain(&old)
-            .any(|begin| text.starts_with(begin));
         let progress = text.starts_with("Jobs: ") && text.contains("[eta");
-        if progress || (sums && with_jobs) {
+        let Some(directions) = sum_of(text) else {
+            found.extend(progress.then(|| Extract::known(number..number + 1)));
+            continue;
+        };
+        // The sums of all groups follow the jobs of all groups.
+        if normal
+            .iter()
+            .any(|entry| (group.end..number).contains(&entry.line))
+        {
+            group.start = group.end;
+        }
+        group.end = number + 1;
+        let has =
+            |entry: &&entry::Entry| directions.iter().any(|&at| entry.directions[at].is_some());
+        let of_document = documents
+            .iter()
+            .any(|entries| entries.iter().any(|entry| has(&entry)));
+        let mut of_group = normal
+            .iter()
+            .filter(|entry| (group.start..number).contains(&entry.line));
+        if of_document || of_group.any(|entry| has(&entry)) {
             found.push(Extract::known(number..number + 1));
         }
     }

@@ -149,7 +149,8 @@ impl Block {
         let headless = self.entry.name.is_empty();
         let belongs = !trimmed.is_empty()
             && (indent(text) > self.indent || (headless && indent(text) >= self.indent))
-            && !trimmed.contains(": (groupid=");
+            && !trimmed.contains(": (groupid=")
+            && super::sum_of(trimmed).is_none();
         if !belongs || (direction_line(text).is_some() && !self.take_direction(text)) {
             return false;
         }

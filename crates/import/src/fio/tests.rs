@@ -589,3 +589,62 @@ fn reads_sizes_and_grouped_numbers_of_normal_output() {
     assert_eq!(value("read.mean"), Some(1_150_500.0));
     assert_eq!(value("read.max"), Some(2e6));
 }
+
+#[test]
+fn a_sum_without_the_lines_of_its_jobs_is_listed() {
+    let job = "j: (groupid=0, jobs=1): err= 0: pid=1: Sun Nov 22 00:39:49 2026\n\
+               \x20 read: IOPS=100, BW=100MiB/s (105MB/s)(1GiB/10000msec)\n";
+    let sums = "\nRun status group 0 (all jobs):\n\
+                \x20  READ: bw=100MiB/s (105MB/s), 100MiB/s-100MiB/s (105MB/s-105MB/s), io=1GiB, run=10000-10000msec\n\
+                \x20 WRITE: bw=251MiB/s (263MB/s), 251MiB/s-251MiB/s (263MB/s-263MB/s), io=1GiB, run=10000-10000msec\n";
+    let source = "fio.txt";
+    // Pasted lines are indented less than the sums.
+    for text in [
+        format!("{job}{sums}"),
+        format!("{}{}", job.split_once('\n').unwrap().1, sums.trim_start()),
+    ] {
+        let imported = crate::read(
+            &[crate::Text {
+                source,
+                text: &text,
+            }],
+            &crate::Options::default(),
+        );
+        assert_eq!(imported.trials.len(), 1);
+        let unread: Vec<&str> = imported.unread.iter().map(|it| it.text.as_str()).collect();
+        assert_eq!(unread.len(), 1, "{unread:?}");
+        assert!(unread[0].starts_with("WRITE: bw=251MiB/s"), "{unread:?}");
+    }
+}
+
+#[test]
+fn a_percentile_in_the_last_bin_is_withheld_if_latencies_are_longer() {
+    let text = |max: &str| {
+        format!(
+            "j: (groupid=0, jobs=1): err= 0: pid=1: Sun Nov 22 00:39:49 2026\n\
+             \x20 read: IOPS=100, BW=100MiB/s (105MB/s)(100GiB/1000000msec)\n\
+             \x20   clat (msec): min=1, max={max}, avg=16000.50, stdev=2.00\n\
+             \x20   clat percentiles (msec):\n\
+             \x20    | 10.00th=[  100], 50.00th=[17113], 99.00th=[17113]\n"
+        )
+    };
+    let source = "fio.txt";
+    for (max, withheld) in [("80000", 2), ("17150", 0)] {
+        let text = text(max);
+        let imported = crate::read(
+            &[crate::Text {
+                source,
+                text: &text,
+            }],
+            &crate::Options::default(),
+        );
+        let trial = imported.trials.iter().next().unwrap();
+        assert_eq!(trial.withheld.len(), withheld, "{max}: {trial:?}");
+        let kept = trial
+            .figures
+            .iter()
+            .filter(|it| it.metric.name.starts_with("read.p"))
+            .count();
+        assert_eq!(kept, 2 - withheld, "{max}");
+    }
+}

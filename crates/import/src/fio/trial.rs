@@ -189,6 +189,13 @@ impl Figures<'_> {
                 continue;
             }
             let metric = format!("{name}.p{percent}");
+            if in_last_bin(ns, whole.max) {
+                self.trial.withheld.push(Withheld {
+                    metric,
+                    why: "it is in fio's last bin, 17.1 s, which holds all longer latencies: a lower limit".to_owned(),
+                });
+                continue;
+            }
             let beyond = (100.0 - percent) / 100.0 * ops as f64;
             if beyond < OPS_BEYOND {
                 self.trial.withheld.push(Withheld {
@@ -226,6 +233,16 @@ impl Figures<'_> {
             (None, None) => None,
         }
     }
+}
+
+/// Where fio's last bin of latencies begins, ns. Longer latencies are counted in it.
+const LAST_BIN_NS: f64 = (1u64 << 34) as f64 - (1u64 << 27) as f64;
+/// Where the last bin would end if it held no longer latencies, ns.
+const LAST_BIN_END_NS: f64 = (1u64 << 34) as f64;
+
+/// Whether a percentile is in fio's last bin, and longer latencies may be too. In normal output it is rounded to 1 ms.
+fn in_last_bin(ns: f64, max: Option<f64>) -> bool {
+    ns >= LAST_BIN_NS - 1e6 && max.is_none_or(|max| max > LAST_BIN_END_NS)
 }
 
 /// The remarks that apply to all latencies, each once.

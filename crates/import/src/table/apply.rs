@@ -7,7 +7,7 @@ use iodyno_model::{Figure, ImportedTrial, Metric, Unit};
 use super::grid::{Grid, Row};
 use super::guess::is_repetition_number;
 use super::map::{CONFIG, ColumnMap, Part, UNIT, VALUE, WORKLOAD};
-use super::unit::{Measure, metric, unit, unit_in, value};
+use super::unit::{Measure, bits_or_bytes_in, metric, unit, unit_in, value};
 use crate::lines::Lines;
 
 /// Dimensions that name machines which worked at the same time: their rates are added.
@@ -187,7 +187,14 @@ impl<'g> Resolver<'g> {
             let has_unit = grid.heads[column]
                 .iter()
                 .any(|head| unit_in(head).is_some());
-            if grid.is_numeric(column) && !is_repetition_number(name) {
+            let ambiguous = grid.heads[column]
+                .iter()
+                .find_map(|head| bits_or_bytes_in(head));
+            if let Some(unit) = ambiguous {
+                Some(format!(
+                    "`{unit}` over `{name}` can be bits or bytes; name the unit in a column map"
+                ))
+            } else if grid.is_numeric(column) && !is_repetition_number(name) {
                 Some(format!("the numbers under `{name}` have no unit"))
             } else if has_unit && grid.rows.iter().any(|row| !is_blank(&row.cells[column])) {
                 Some(format!("there is no number under `{name}`"))

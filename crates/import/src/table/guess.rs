@@ -2,7 +2,7 @@
 
 use super::grid::Grid;
 use super::map::{CONFIG, ColumnMap, Part, UNIT, WORKLOAD};
-use super::unit::{unit, unit_in, value};
+use super::unit::{bits_or_bytes_in, unit, unit_in, value};
 
 /// Headings that name configurations.
 const CONFIGURATIONS: [&str; 12] = [
@@ -73,7 +73,7 @@ pub(super) fn guess(grid: &Grid) -> Result<ColumnMap, String> {
     let is_result = |column: &usize| {
         let with_unit = grid.heads[*column]
             .iter()
-            .any(|head| unit_in(head).is_some());
+            .any(|head| unit_in(head).is_some() || bits_or_bytes_in(head).is_some());
         with_unit || (grid.is_numeric(*column) && is_measure(grid.name(*column)))
     };
     let others = (0..grid.heads.len()).filter(|column| !values.contains(column));
@@ -204,9 +204,13 @@ impl Draft {
     }
 }
 
-/// Whether a heading contains only the measured quantity.
+/// Whether a heading contains only the measured quantity, also with an unknown unit in parentheses.
 fn is_measure(head: &str) -> bool {
-    let lower = head.to_lowercase();
+    let outside = head.split(['(', '[']).next().unwrap_or_default();
+    let lower = match outside.trim().is_empty() {
+        true => head.to_lowercase(),
+        false => outside.to_lowercase(),
+    };
     let words = lower.split(|c: char| !c.is_alphanumeric() && !"/.µ".contains(c));
     let known = [
         "read", "reads", "write", "writes", "mean", "avg", "average", "max", "p50", "p95", "p99",

@@ -332,3 +332,27 @@ fn a_map_that_fits_no_table_is_reported() {
         assert_eq!(found, told, "{text}{map}");
     }
 }
+
+#[test]
+fn a_column_with_a_unit_is_no_dimension() {
+    let text = "## ext4\n\n| test | IOPS | p99 (msec) | Gb/s | max (minutes) |\n|---|---|---|---|---|\n\
+                | randread | 100 | 2.5 | 3 | 4 |\n| randwrite | 50 | 5 | 1 | 7 |\n";
+    let imported = import(text, None);
+    let rows = rows(&imported);
+    assert_eq!(
+        rows[..2],
+        [
+            "ext4 | randread |  | iops 100",
+            "ext4 | randread |  | op.p99 2500000"
+        ],
+        "{rows:?}"
+    );
+    let unread: Vec<&str> = imported.unread.iter().map(|it| it.why.as_str()).collect();
+    assert_eq!(
+        unread,
+        [
+            "`Gb/s` over `Gb/s` can be bits or bytes; name the unit in a column map",
+            "the numbers under `max (minutes)` have no unit"
+        ]
+    );
+}

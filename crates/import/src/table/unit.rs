@@ -16,7 +16,7 @@ pub(super) enum Measure {
 const KI: f64 = 1024.0;
 
 /// Units, in lower case unless the case is significant.
-const UNITS: [(&str, Measure); 33] = [
+const UNITS: &[(&str, Measure)] = &[
     ("b/s", Measure::Bandwidth(1.0)),
     ("kb/s", Measure::Bandwidth(1e3)),
     ("mb/s", Measure::Bandwidth(1e6)),
@@ -27,9 +27,17 @@ const UNITS: [(&str, Measure); 33] = [
     ("kbps", Measure::Bandwidth(1e3)),
     ("mbps", Measure::Bandwidth(1e6)),
     ("gbps", Measure::Bandwidth(1e9)),
+    ("tb/s", Measure::Bandwidth(1e12)),
+    ("tib/s", Measure::Bandwidth(KI * KI * KI * KI)),
+    ("b/sec", Measure::Bandwidth(1.0)),
+    ("kb/sec", Measure::Bandwidth(1e3)),
     ("mb/sec", Measure::Bandwidth(1e6)),
+    ("gb/sec", Measure::Bandwidth(1e9)),
+    ("kib/sec", Measure::Bandwidth(KI)),
     ("mib/sec", Measure::Bandwidth(KI * KI)),
+    ("gib/sec", Measure::Bandwidth(KI * KI * KI)),
     ("bytes/s", Measure::Bandwidth(1.0)),
+    ("bytes/sec", Measure::Bandwidth(1.0)),
     ("io/s", Measure::Rate(1.0)),
     ("iop/s", Measure::Rate(1.0)),
     ("iops", Measure::Rate(1.0)),
@@ -42,36 +50,68 @@ const UNITS: [(&str, Measure); 33] = [
     ("kops/s", Measure::Rate(1e3)),
     ("/s", Measure::Rate(1.0)),
     ("files/s", Measure::Rate(1.0)),
+    ("files/sec", Measure::Rate(1.0)),
+    ("req/s", Measure::Rate(1.0)),
+    ("requests/s", Measure::Rate(1.0)),
+    ("requests/sec", Measure::Rate(1.0)),
+    ("tps", Measure::Rate(1.0)),
     ("ns", Measure::Time(1.0)),
+    ("nsec", Measure::Time(1.0)),
+    ("nanoseconds", Measure::Time(1.0)),
     ("us", Measure::Time(1e3)),
     ("µs", Measure::Time(1e3)),
     ("μs", Measure::Time(1e3)),
     ("usec", Measure::Time(1e3)),
+    ("usecs", Measure::Time(1e3)),
+    ("microseconds", Measure::Time(1e3)),
     ("ms", Measure::Time(1e6)),
+    ("msec", Measure::Time(1e6)),
+    ("msecs", Measure::Time(1e6)),
+    ("milliseconds", Measure::Time(1e6)),
     ("s", Measure::Time(1e9)),
     ("sec", Measure::Time(1e9)),
+    ("secs", Measure::Time(1e9)),
+    ("seconds", Measure::Time(1e9)),
 ];
 
-/// Parses a text that consists of a unit. `MB` is 10⁶ bytes, `MiB` 2²⁰.
+/// Parses a text that consists of a unit. `MB` is 10⁶ bytes, `MiB` 2²⁰; see [`bits_or_bytes`].
 pub(super) fn unit(text: &str) -> Option<Measure> {
+    known(text).filter(|_| !bits_or_bytes(text))
+}
+
+/// Whether a text is a rate that can be of bits or of bytes: `Gb/s`, `Mbps`. The two differ only in the case of one
+/// letter, which is often wrong.
+pub(super) fn bits_or_bytes(text: &str) -> bool {
+    let text = plain(text);
+    let small_letter = text.contains("b/s") || text.ends_with("bps");
+    known(text).is_some()
+        && small_letter
+        && text.starts_with(['M', 'G', 'T'])
+        && !text.to_lowercase().contains("ib/s")
+}
+
+/// The measure of a unit of [`UNITS`].
+fn known(text: &str) -> Option<Measure> {
     let lower = plain(text).to_lowercase();
-    // Gigabits and gigabytes differ only in the case of one letter, which is often wrong.
-    let bits = plain(text).contains("b/s") || plain(text).ends_with("bps");
-    let measure = UNITS
-        .iter()
-        .find(|(name, _)| *name == lower)
-        .map(|(_, m)| *m)?;
-    let small_letter = bits && !lower.contains("ib/s") && plain(text).starts_with(['M', 'G']);
-    (!small_letter).then_some(measure)
+    let found = UNITS.iter().find(|(name, _)| *name == lower);
+    found.map(|(_, measure)| *measure)
 }
 
 /// The unit at the end of a heading or in its parentheses: `Bandwidth (MiB/s)`, `lat [us]`, `read MB/s`, `p99_us`.
 pub(super) fn unit_in(text: &str) -> Option<Measure> {
+    pieces(text).find_map(unit)
+}
+
+/// A rate in a heading that can be of bits or of bytes, see [`bits_or_bytes`].
+pub(super) fn bits_or_bytes_in(text: &str) -> Option<&str> {
+    pieces(text).find(|piece| bits_or_bytes(piece))
+}
+
+/// A heading as a whole, and its parts from the last one on.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let text = plain(text);
-    unit(text).or_else(|| {
-        let parts = text.split(['(', ')', '[', ']', ' ', '_', ',']);
-        parts.filter(|part| !part.is_empty()).rev().find_map(unit)
-    })
+    let parts = text.split(['(', ')', '[', ']', ' ', '_', ',']);
+    std::iter::once(text).chain(parts.filter(|part| !part.is_empty()).rev())
 }
 
 /// Parses a number; returns the text after it as well.
