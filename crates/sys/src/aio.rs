@@ -170,7 +170,8 @@ impl AioBackend {
                 // The first of the remaining blocks was refused because of its file or its values.
                 errno => {
                     let slot = self.prepared[done];
-                    self.arena.take_back(slot);
+                    // SAFETY: the kernel refused it.
+                    unsafe { self.arena.take_back(slot) };
                     completions.push(slot, -errno, entered, self.clock.now());
                     done += 1;
                 }
@@ -219,7 +220,8 @@ impl AioBackend {
         let completed = self.clock.now();
         for event in &self.events[..count as usize] {
             let slot = event.data as Slot;
-            self.arena.take_back(slot);
+            // SAFETY: its op has ended.
+            unsafe { self.arena.take_back(slot) };
             let submitted = self.submitted[slot as usize];
             completions.push(slot, event.result as i32, submitted, completed);
         }

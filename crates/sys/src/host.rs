@@ -159,6 +159,19 @@ pub fn loop_file(device: BorrowedFd<'_>) -> io::Result<LoopFile> {
     })
 }
 
+/// FS_IOC_GETVERSION, `_IOR('v', 1, long)`.
+const GET_VERSION: u64 = 0x8008_7601;
+
+/// The generation of an open file: it differs between the files that had the same inode number. `None`: its file system does not
+/// have one.
+pub fn generation(file: BorrowedFd<'_>) -> Option<u32> {
+    // File systems write 32 bits, although the number of the call says otherwise.
+    let mut generation = 0i64;
+    // SAFETY: the descriptor is open for the call; the kernel writes at most a long, as long as `generation` or shorter.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), GET_VERSION as _, &raw mut generation) };
+    (result == 0).then_some(generation as u32)
+}
+
 /// Resource usage of this process since its start: all threads, including those that have exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessUse {

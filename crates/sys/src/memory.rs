@@ -12,6 +12,20 @@ pub fn zeroed_counters(count: usize) -> Box<[AtomicU64]> {
     unsafe { Box::new_zeroed_slice(count).assume_init() }
 }
 
+/// Numbers without padding, of which all bits are a value.
+///
+/// # Safety
+/// Both are true of the type.
+pub(crate) unsafe trait Plain: Copy {}
+// SAFETY: integers.
+unsafe impl Plain for u8 {}
+// SAFETY: integers.
+unsafe impl Plain for u32 {}
+// SAFETY: integers.
+unsafe impl Plain for u64 {}
+// SAFETY: no padding is between the elements of an array.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+
 /// Kind of pages of an arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pages {
@@ -145,16 +159,52 @@ impl Arena {
         })
     }
 
-    /// The address and the length, bytes, if it is a part of this memory.
-    pub(crate) fn part_of(&self, memory: &Arc<SharedMemory>) -> Option<(u64, u64)> {
-        let shared = self.shared.as_ref()?;
-        let start = self.start.as_ptr().expose_provenance();
-        Arc::ptr_eq(shared, memory).then_some((start as u64, self.length as u64))
+    /// Whether it is a part of this memory.
+    pub(crate) fn is_part_of(&self, memory: &Arc<SharedMemory>) -> bool {
+        (self.shared.as_ref()).is_some_and(|shared| Arc::ptr_eq(shared, memory))
     }
 
-    /// Bytes from the start of the mapping to what is behind the slots.
-    pub(crate) fn slots_length(&self) -> usize {
-        self.stride * self.busy.len()
+    /// Bytes behind the slots.
+    pub(crate) fn tail_length(&self) -> usize {
+        self.length - self.stride * self.busy.len()
+    }
+
+    /// The place of a value behind the slots.
+    ///
+    /// # Panics
+    /// If it is not within memory that is shared with another process, or not aligned.
+    fn in_tail<T: Plain>(&self, at: usize) -> *mut T {
+        let whole = at.checked_add(size_of::<T>());
+        let within = whole.is_some_and(|end| end <= self.tail_length());
+        let aligned = at.is_multiple_of(align_of::<T>());
+        assert!(
+            self.shared.is_some() && within && aligned,
+            "it is behind the slots"
+        );
+        // SAFETY: within the mapping, checked above; the slots end at a page boundary.
+        unsafe {
+            self.start
+                .add(self.stride * self.busy.len() + at)
+                .cast()
+                .as_ptr()
+        }
+    }
+
+    /// The address of what is `at` bytes behind the slots, for the other process.
+    pub(crate) fn tail_address(&self, at: usize) -> u64 {
+        self.in_tail::<u8>(at).expose_provenance() as u64
+    }
+
+    /// Writes a value behind the slots, which the other process may access.
+    pub(crate) fn put<T: Plain>(&self, at: usize, value: T) {
+        // SAFETY: in the mapping and aligned; no reference to these bytes exists.
+        unsafe { self.in_tail::<T>(at).write_volatile(value) }
+    }
+
+    /// Reads a value behind the slots, which the other process may have written.
+    pub(crate) fn get<T: Plain>(&self, at: usize) -> T {
+        // SAFETY: as in `put`; all bits are a value.
+        unsafe { self.in_tail::<T>(at).read_volatile() }
     }
 
     fn map_huge(length: usize) -> Option<(NonNull<u8>, usize)> {
@@ -239,10 +289,13 @@ impl Arena {
 
     /// Takes a slot back from the kernel.
     ///
+    /// # Safety
+    /// The kernel does not access its bytes any more.
+    ///
     /// # Panics
     /// If it was not lent: the kernel completed an op that was not submitted.
     #[inline]
-    pub(crate) fn take_back(&mut self, slot: u32) {
+    pub(crate) unsafe fn take_back(&mut self, slot: u32) {
         assert!(self.busy[slot as usize], "slot {slot} completed twice");
         self.busy[slot as usize] = false;
         self.busy_count -= 1;
@@ -356,6 +409,67 @@ impl SharedMemory {
     }
 }
 
+/// A part of shared memory, for texts that both processes read and write.
+#[derive(Debug)]
+pub(crate) struct SharedPart {
+    start: NonNull<u8>,
+    length: usize,
+    _memory: Arc<SharedMemory>,
+}
+
+// SAFETY: the part belongs to this value alone, and the memory lives as long.
+unsafe impl Send for SharedPart {}
+
+impl SharedPart {
+    /// A part of `length` bytes.
+    ///
+    /// # Errors
+    /// ENOMEM if the memory has no such part left.
+    pub(crate) fn new(memory: &Arc<SharedMemory>, length: usize) -> io::Result<SharedPart> {
+        Ok(SharedPart {
+            start: memory.take(length)?,
+            length,
+            _memory: Arc::clone(memory),
+        })
+    }
+
+    /// The place of `length` bytes.
+    ///
+    /// # Panics
+    /// If they are not within it.
+    fn place(&self, at: usize, length: usize) -> *mut u8 {
+        let end = at.checked_add(length);
+        assert!(
+            end.is_some_and(|end| end <= self.length),
+            "it is within the part"
+        );
+        // SAFETY: within the part, checked above.
+        unsafe { self.start.add(at).as_ptr() }
+    }
+
+    /// The address of what is `at` bytes from its start, for the other process.
+    pub(crate) fn address(&self, at: usize) -> u64 {
+        self.place(at, 0).expose_provenance() as u64
+    }
+
+    /// Writes bytes.
+    pub(crate) fn write(&self, at: usize, bytes: &[u8]) {
+        let place = self.place(at, bytes.len());
+        // SAFETY: within the part, which no reference points to. What the other process does at the same time changes bytes, which are
+        // all valid.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) }
+    }
+
+    /// Reads bytes.
+    pub(crate) fn read(&self, at: usize, length: usize) -> Vec<u8> {
+        let place = self.place(at, length);
+        let mut bytes = vec![0; length];
+        // SAFETY: as in `write`.
+        unsafe { std::ptr::copy_nonoverlapping(place, bytes.as_mut_ptr(), length) }
+        bytes
+    }
+}
+
 impl Drop for SharedMemory {
     fn drop(&mut self) {
         // SAFETY: our own mapping of that length; each part holds a reference to this value.
@@ -438,14 +552,18 @@ mod tests {
         assert_eq!(arena.lend_for_read(1, 512, 8) as usize, sink + 512);
         assert!(slots.iter().all(|slot| slot.abs_diff(sink) >= 4096));
         assert_eq!(arena.busy_count(), 2);
-        arena.take_back(1);
+        // SAFETY: the kernel never got it.
+        unsafe { arena.take_back(1) };
         assert_eq!(arena.lend(1, 0, 4096) as usize, slots[1]);
-        arena.take_back(1);
-        arena.take_back(0);
+        // SAFETY: the kernel never got it.
+        unsafe { arena.take_back(1) };
+        // SAFETY: the kernel never got it.
+        unsafe { arena.take_back(0) };
         let mut arena = Arena::new(2, 4096, 0, false).unwrap();
         let own = arena.slot_mut(1).as_ptr() as usize;
         assert_eq!(arena.lend_for_read(1, 0, 4096) as usize, own);
-        arena.take_back(1);
+        // SAFETY: the kernel never got it.
+        unsafe { arena.take_back(1) };
     }
 
     #[test]
@@ -467,13 +585,47 @@ mod tests {
         let memory = Arc::new(SharedMemory::new(16 * PAGE).unwrap());
         let first = Arena::within(&memory, 2, 4096, 0, 100).unwrap();
         let second = Arena::within(&memory, 2, 4096, 0, 100).unwrap();
-        let (at, length) = first.part_of(&memory).unwrap();
-        assert_eq!(second.part_of(&memory), Some((at + length, length)));
-        assert_eq!(length, 3 * PAGE as u64);
+        assert!(first.is_part_of(&memory) && second.is_part_of(&memory));
+        let distance = second.tail_address(0) - first.tail_address(0);
+        assert_eq!(distance, 3 * PAGE as u64);
         assert!(Arena::within(&memory, 10, 4096, 0, 1).is_err());
         let other = Arc::new(SharedMemory::new(PAGE).unwrap());
-        assert_eq!(first.part_of(&other), None);
-        assert_eq!(Arena::new(1, 1, 0, false).unwrap().part_of(&memory), None);
+        assert!(!first.is_part_of(&other));
+        assert!(!Arena::new(1, 1, 0, false).unwrap().is_part_of(&memory));
+        let part = SharedPart::new(&memory, 100).unwrap();
+        part.write(90, b"0123456789");
+        assert_eq!(part.read(88, 12), b"\0\x000123456789");
+    }
+
+    /// Whether it panics.
+    fn refused<T>(work: impl FnOnce() -> T + std::panic::UnwindSafe) -> bool {
+        std::panic::catch_unwind(work).is_err()
+    }
+
+    #[test]
+    fn values_behind_the_slots_are_within_them_and_aligned() {
+        let memory = Arc::new(SharedMemory::new(16 * PAGE).unwrap());
+        let arena = Arena::within(&memory, 2, 4096, 0, 100).unwrap();
+        arena.put(8, [1u32, 2]);
+        assert_eq!((arena.get::<u32>(12), arena.get::<u8>(8)), (2, 1));
+        // The tail has whole pages.
+        let end = arena.tail_length();
+        assert_eq!(end, PAGE);
+        arena.put(end - 8, 7u64);
+        for at in [end - 7, end - 4, end, usize::MAX - 3] {
+            let arena = std::panic::AssertUnwindSafe(&arena);
+            assert!(refused(move || arena.put(at, 7u64)), "{at}");
+        }
+        let arena = std::panic::AssertUnwindSafe(&arena);
+        assert!(refused(move || arena.get::<u64>(4)));
+        // Memory that only the kernel writes has no such values.
+        let own = std::panic::AssertUnwindSafe(Arena::with_sink(1, 4096, 0, false).unwrap());
+        assert!(refused(move || own.get::<u8>(0)));
+        let part = SharedPart::new(&memory, PAGE).unwrap();
+        for (at, length) in [(PAGE - 1, 2), (PAGE, 1), (usize::MAX, 2)] {
+            let part = std::panic::AssertUnwindSafe(&part);
+            assert!(refused(move || part.read(at, length)), "{at}");
+        }
     }
 
     #[test]

@@ -76,7 +76,8 @@ impl PosixAioBackend {
         };
         if result < 0 {
             let error = io::Error::last_os_error();
-            self.arena.take_back(slot);
+            // SAFETY: the library refused it.
+            unsafe { self.arena.take_back(slot) };
             return Err(error);
         }
         self.in_flight.push(slot);
@@ -137,7 +138,8 @@ impl PosixAioBackend {
             }
             // SAFETY: the op has ended; this is called once per op, because it leaves `in_flight` here.
             let bytes = unsafe { libc::aio_return(block) };
-            arena.take_back(*slot);
+            // SAFETY: its op has ended.
+            unsafe { arena.take_back(*slot) };
             let result = if errno == 0 { bytes as i32 } else { -errno };
             let completed = *completed.get_or_insert_with(|| self.clock.now());
             completions.push(*slot, result, self.submitted[*slot as usize], completed);

@@ -138,6 +138,8 @@ struct Map {
 impl Map {
     /// Makes a map of zeros. `value_bytes` is a multiple of 8.
     fn new(kind: MapKind, entries: u32, value_bytes: u32) -> io::Result<Map> {
+        // The kernel returns whole words.
+        assert!(value_bytes.is_multiple_of(8), "values consist of words");
         let mut attributes = MapCreate {
             kind: kind as u32,
             key_bytes: 4,

@@ -12,7 +12,7 @@ use iodyno_model::{Engine, EngineKind};
 
 use super::abi::{Sqe, op};
 use super::rings::Rings;
-use crate::memory::Arena;
+use crate::memory::{Arena, Plain};
 
 const REGISTER: u64 = 1;
 const COMMIT_AND_FETCH: u64 = 2;
@@ -45,6 +45,9 @@ struct Command {
     queue: u16,
     padding: [u8; 6],
 }
+
+// SAFETY: integers; the padding has a name.
+unsafe impl Plain for Command {}
 
 /// A request of the kernel, with the room for its reply.
 #[derive(Debug)]
@@ -234,7 +237,9 @@ impl FuseRing {
                 queue: self.queues[slot],
                 ..Command::default()
             };
-            self.rings.write_with(sqe, command);
+            // SAFETY: the memory of the entry is lent until the completion was reaped, and leaked if it never is; the places of its parts are
+            // not changed any more.
+            unsafe { self.rings.write_with(sqe, command) };
         }
         self.watch();
         self.submit()?;
@@ -260,7 +265,8 @@ impl FuseRing {
             user_data: self.queues.len() as u64,
             ..Sqe::default()
         };
-        self.rings.write_with(sqe, Command::default());
+        // SAFETY: as in `register`, for the memory of the counter.
+        unsafe { self.rings.write_with(sqe, Command::default()) };
     }
 
     /// Replies to a request with the first bytes of the room for its reply. The kernel gets it with the next [`Self::submit`] or
@@ -283,7 +289,8 @@ impl FuseRing {
             ..Command::default()
         };
         self.lent[slot] = Some(entry.memory);
-        self.rings.write_with(sqe, command);
+        // SAFETY: the kernel knows the memory since `register`; it is lent, and leaked if the completion is never reaped.
+        unsafe { self.rings.write_with(sqe, command) };
     }
 
     /// Gives replies to the kernel, without waiting.
@@ -309,14 +316,16 @@ impl FuseRing {
         let (mut failed, mut watch) = (None, false);
         self.rings.reap(u32::MAX, |slot, result| {
             if slot == wake {
-                woken.take_back(0);
+                // SAFETY: the read has ended.
+                unsafe { woken.take_back(0) };
                 watch = true;
                 return;
             }
             let Some(mut memory) = lent[slot as usize].take() else {
                 return;
             };
-            memory.take_back(0);
+            // SAFETY: the command has ended: the entry belongs to the server.
+            unsafe { memory.take_back(0) };
             match -result {
                 0 => match FuseEntry::new(slot, memory) {
                     Some(entry) => taken.push(entry),
@@ -356,7 +365,9 @@ pub fn open_backing(session: impl AsFd, file: impl AsFd) -> io::Result<u32> {
         fd: file.as_fd().as_raw_fd(),
         ..BackingMap::default()
     };
-    ioctl(session, FUSE_DEV_IOC_BACKING_OPEN, &raw const map).map(|number| number as u32)
+    // SAFETY: the structure that the driver reads for this number.
+    let number = unsafe { ioctl(session, FUSE_DEV_IOC_BACKING_OPEN, &raw const map) };
+    number.map(|number| number as u32)
 }
 
 /// Ends the use of such a number for further replies (`FUSE_DEV_IOC_BACKING_CLOSE`).
@@ -365,11 +376,16 @@ pub fn open_backing(session: impl AsFd, file: impl AsFd) -> io::Result<u32> {
 /// As ioctl(2).
 pub fn close_backing(session: impl AsFd, number: u32) -> io::Result<()> {
     const FUSE_DEV_IOC_BACKING_CLOSE: libc::c_ulong = 0x4004_e502;
-    ioctl(session, FUSE_DEV_IOC_BACKING_CLOSE, &raw const number).map(drop)
+    // SAFETY: the number that the driver reads.
+    unsafe { ioctl(session, FUSE_DEV_IOC_BACKING_CLOSE, &raw const number) }.map(drop)
 }
 
-fn ioctl<T>(device: impl AsFd, what: libc::c_ulong, argument: *const T) -> io::Result<i32> {
-    // SAFETY: callers pass the structure that the driver reads for this number; others refuse the number.
+/// ioctl(2).
+///
+/// # Safety
+/// `argument` points to what drivers that know this number read.
+unsafe fn ioctl<T>(device: impl AsFd, what: libc::c_ulong, argument: *const T) -> io::Result<i32> {
+    // SAFETY: as the caller guarantees.
     let result = unsafe { libc::ioctl(device.as_fd().as_raw_fd(), what as _, argument) };
     match result {
         ..0 => Err(io::Error::last_os_error()),

@@ -144,12 +144,9 @@ impl UringBackend {
     }
 
     fn register_files(&mut self) {
-        let mut words = self.file_words.clone();
-        let count = words.len() as u32;
-        let words = words.as_mut_ptr().cast();
-        match self.rings.register(abi::register::FILES, words, count) {
-            Ok(_) => {
-                self.file_words = (0..count as i32).collect();
+        match self.rings.register_files(&self.file_words) {
+            Ok(()) => {
+                self.file_words = (0..self.files.len() as i32).collect();
                 self.sqe_flags |= abi::SQE_FIXED_FILE;
                 let feature = "registered files".to_owned();
                 self.capabilities.features.push(feature);
@@ -169,23 +166,23 @@ impl UringBackend {
         }
     }
 
-    /// Exchanges a file. Ops in flight keep the old one open.
+    /// Exchanges a file. Ops that were prepared before keep the old one.
     ///
     /// # Errors
-    /// Those of io_uring_register(2); then nothing has changed.
+    /// Those of io_uring_register(2) and io_uring_enter(2); then nothing has changed.
     pub fn replace_file(&mut self, index: u32, file: File) -> Result<(), BackendError> {
-        let mut word = file.descriptor.as_raw_fd();
-        if self.sqe_flags & abi::SQE_FIXED_FILE == 0 {
-            self.file_words[index as usize] = word;
-        } else {
-            let mut update = abi::RsrcUpdate {
-                offset: index,
-                data: (&raw mut word) as u64,
-                ..Default::default()
-            };
-            let updated =
-                (self.rings).register(abi::register::FILES_UPDATE, (&raw mut update).cast(), 1);
-            updated.map_err(|error| BackendError::new("exchange a file of the io_uring", error))?;
+        let failed = |error| BackendError::new("exchange a file of the io_uring", error);
+        // The kernel looks up the file of an entry when it accepts it.
+        if self.rings.pending() > 0 {
+            self.rings.enter(0, None).map_err(failed)?;
+        }
+        if self.rings.pending() > 0 {
+            return Err(failed(std::io::ErrorKind::ResourceBusy.into()));
+        }
+        let word = file.descriptor.as_raw_fd();
+        match self.sqe_flags & abi::SQE_FIXED_FILE {
+            0 => self.file_words[index as usize] = word,
+            _ => (self.rings).exchange_file(index, word).map_err(failed)?,
         }
         self.files[index as usize] = file;
         Ok(())
@@ -236,7 +233,7 @@ impl UringBackend {
     /// `number` together. It needs no slot. Also a file that is not registered has to be among the files of this backend.
     pub fn prep_poll(&mut self, number: u32, file: u32, write: bool) {
         let user_data = u64::from(self.arena.slots()) + u64::from(number);
-        *self.rings.next() = Sqe {
+        let entry = Sqe {
             opcode: op::POLL_ADD,
             flags: self.sqe_flags & abi::SQE_FIXED_FILE,
             fd: self.file_words[file as usize],
@@ -244,6 +241,8 @@ impl UringBackend {
             user_data,
             ..Sqe::default()
         };
+        // SAFETY: it points to nothing; the file is owned here until the kernel has accepted the entry.
+        unsafe { *self.rings.next() = entry };
     }
 
     #[inline]
@@ -261,7 +260,7 @@ impl UringBackend {
             user_data: slot.into(),
             ..Sqe::default()
         };
-        *self.rings.next() = match op.kind {
+        let entry = match op.kind {
             OpKind::Read => Sqe {
                 opcode: self.read_op,
                 addr: address,
@@ -298,6 +297,9 @@ impl UringBackend {
                 ..sqe
             },
         };
+        // SAFETY: its buffer is lent until the completion was reaped, and the arena is leaked if it never is. The file is owned here until
+        // the kernel has accepted the entry.
+        unsafe { *self.rings.next() = entry };
         self.prepared.push(slot);
     }
 }
@@ -355,7 +357,8 @@ impl Backend for UringBackend {
             // A poll has no slot.
             let since = match submitted.get(slot as usize) {
                 Some(since) => {
-                    arena.take_back(slot);
+                    // SAFETY: its op has ended.
+                    unsafe { arena.take_back(slot) };
                     *since
                 }
                 None => entered,

@@ -10,7 +10,7 @@ use iodyno_model::Engine;
 use super::abi::{Sqe, op, setup};
 use super::rings::Rings;
 use crate::file::{self, status};
-use crate::memory::Arena;
+use crate::memory::{Arena, Plain};
 use crate::{
     Backend, BackendError, Capabilities, Clock, Completions, File, MonotonicClock, Op, OpKind, Slot,
 };
@@ -54,6 +54,9 @@ struct Command {
     timeout_ms: u32,
     result: u32,
 }
+
+// SAFETY: integers without padding between them.
+unsafe impl Plain for Command {}
 
 /// Length of a range of dataset management, bytes.
 const RANGE: usize = 16;
@@ -110,6 +113,12 @@ impl Namespace {
             (0, 9..=16) => Ok(Namespace { number, shift }),
             _ => Err("the length of its blocks is unknown"),
         }
+    }
+
+    /// Whether this length is that of one or more blocks.
+    #[inline]
+    fn is_whole(self, length: u32) -> bool {
+        length > 0 && length.trailing_zeros() >= self.shift
     }
 
     /// The command of an op whose data are at this address.
@@ -280,6 +289,12 @@ impl Backend for NvmeBackend {
         }
         let (file, index) = (op.file as usize, slot as usize);
         let namespace = self.namespaces[file];
+        // The device would transfer more than the buffer has.
+        assert!(
+            !op.kind.transfers() || namespace.is_whole(op.length),
+            "an op of {} bytes does not consist of whole blocks",
+            op.length
+        );
         let address = self.arena.lend(slot, op.skip, op.transfer_length()) as u64;
         self.lengths[index] = op.transfer_length();
         self.trims[index] = op.kind == OpKind::Trim;
@@ -305,7 +320,9 @@ impl Backend for NvmeBackend {
             user_data: slot.into(),
             ..Sqe::default()
         };
-        self.rings.write_with(head, command);
+        // SAFETY: buffer and range are lent until the completion was reaped, and the arenas are leaked if it never is. The device transfers
+        // as many bytes as the command says, checked above. The file is owned here until the kernel has accepted the entry.
+        unsafe { self.rings.write_with(head, command) };
         self.prepared.push(slot);
     }
 
@@ -341,9 +358,11 @@ impl Backend for NvmeBackend {
         let (submitted, lengths, trims) = (&self.submitted, &self.lengths, &self.trims);
         self.rings.reap(max, |slot, status| {
             let index = slot as usize;
-            arena.take_back(slot);
+            // SAFETY: its op has ended.
+            unsafe { arena.take_back(slot) };
             if trims[index] {
-                ranges.take_back(slot);
+                // SAFETY: the same.
+                unsafe { ranges.take_back(slot) };
             }
             let result = match status {
                 0 => lengths[index] as i32,
@@ -382,6 +401,23 @@ mod tests {
         let refused = Namespace::parse(1, &described(12, 8)).unwrap_err();
         assert!(refused.contains("metadata"));
         Namespace::parse(1, &described(0, 0)).unwrap_err();
+    }
+
+    #[test]
+    fn only_whole_blocks_are_transferred() {
+        let namespace = Namespace {
+            number: 1,
+            shift: 12,
+        };
+        for (length, whole) in [
+            (0, false),
+            (512, false),
+            (4096, true),
+            (4608, false),
+            (12288, true),
+        ] {
+            assert_eq!(namespace.is_whole(length), whole, "{length}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The two rings shared with the kernel, and the system calls on them, independent of buffers and files.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,7 +9,7 @@ use iodyno_model::Engine;
 
 use super::abi::{self, Cqe, GeteventsArg, Params, Sqe, Timespec, enter, feature, op, setup};
 use crate::Slot;
-use crate::memory::Arena;
+use crate::memory::{Arena, Plain};
 
 /// The user data of entries that are not a slot's op: cancellations and timeouts.
 const NOT_A_SLOT: u64 = u64::MAX;
@@ -220,22 +220,26 @@ impl Rings {
             data: self.descriptor.as_raw_fd() as u64,
             ..Default::default()
         };
-        if self
-            .register(abi::register::RING_FDS, (&raw mut update).cast(), 1)
-            .is_ok_and(|n| n == 1)
-        {
+        let argument = (&raw mut update).cast();
+        // SAFETY: one update, which the kernel reads and writes during the call.
+        let registered = unsafe { self.register(abi::register::RING_FDS, argument, 1) };
+        if registered.is_ok_and(|n| n == 1) {
             self.enter_fd = update.offset as i32;
             self.enter_flags = enter::REGISTERED_RING;
         }
     }
 
-    pub(super) fn register(
+    /// io_uring_register(2).
+    ///
+    /// # Safety
+    /// `argument` points to `count` elements of the type that `what` takes, and what these point to lives as long as the kernel uses it.
+    unsafe fn register(
         &self,
         what: u32,
         argument: *mut libc::c_void,
         count: u32,
     ) -> io::Result<i64> {
-        // SAFETY: callers pass `count` elements of the type that `what` takes; the kernel copies them.
+        // SAFETY: as the caller guarantees.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_io_uring_register,
@@ -279,8 +283,11 @@ impl Rings {
     }
 
     /// The next entry, which is overwritten in place.
+    ///
+    /// # Safety
+    /// What the new entry points to may be used as its op does, and its file stays open, until the completion was reaped.
     #[inline]
-    pub(super) fn next(&mut self) -> &mut Sqe {
+    pub(super) unsafe fn next(&mut self) -> &mut Sqe {
         assert!(self.free() > 0, "submission queue is full");
         let index = (self.local_tail & self.sq_mask) as usize;
         self.local_tail = self.local_tail.wrapping_add(1);
@@ -290,18 +297,69 @@ impl Rings {
 
     /// Writes the next entry with a command of a driver, which replaces the last two words of the usual entry. For rings made by
     /// [`Self::with_commands`].
+    ///
+    /// # Safety
+    /// As for [`Self::next`]; also of what the command points to.
     #[inline]
-    pub(super) fn write_with<T: Copy>(&mut self, head: Sqe, command: T) {
+    pub(super) unsafe fn write_with<T: Plain>(&mut self, head: Sqe, command: T) {
         const {
             assert!(size_of::<T>() <= abi::COMMAND_BYTES && align_of::<T>() <= 8);
         }
         assert!(self.big == 1, "entries have no room for commands");
-        let entry = std::ptr::from_mut(self.next());
-        // SAFETY: the entry has 128 bytes, and the command is within them and aligned, checked above.
+        // SAFETY: the caller guarantees it. The entry has 128 bytes, and the command is within them and aligned, checked above.
         unsafe {
+            let entry = std::ptr::from_mut(self.next());
             entry.write(head);
             entry.byte_add(abi::COMMAND).cast::<T>().write(command);
         }
+    }
+
+    /// Registers files, whose index then takes the place of the descriptor. The kernel keeps them open.
+    ///
+    /// # Errors
+    /// Those of io_uring_register(2).
+    pub(super) fn register_files(&self, files: &[RawFd]) -> io::Result<()> {
+        let mut words = files.to_vec();
+        let (argument, count) = (words.as_mut_ptr().cast(), words.len() as u32);
+        // SAFETY: as many descriptors, which the kernel reads during the call.
+        unsafe { self.register(abi::register::FILES, argument, count) }.map(drop)
+    }
+
+    /// Exchanges a registered file.
+    ///
+    /// # Errors
+    /// Those of io_uring_register(2).
+    pub(super) fn exchange_file(&self, index: u32, file: RawFd) -> io::Result<()> {
+        let mut word = file;
+        let mut update = abi::RsrcUpdate {
+            offset: index,
+            data: (&raw mut word) as u64,
+            ..Default::default()
+        };
+        let argument = (&raw mut update).cast();
+        // SAFETY: one update of one descriptor, which the kernel reads during the call.
+        unsafe { self.register(abi::register::FILES_UPDATE, argument, 1) }.map(drop)
+    }
+
+    /// Lets the kernel signal an eventfd when something has ended.
+    ///
+    /// # Errors
+    /// Those of io_uring_register(2).
+    pub(super) fn register_eventfd(&self, eventfd: BorrowedFd<'_>) -> io::Result<()> {
+        let mut word = eventfd.as_raw_fd();
+        let argument = (&raw mut word).cast();
+        // SAFETY: one descriptor, which the kernel reads during the call.
+        unsafe { self.register(abi::register::EVENTFD, argument, 1) }.map(drop)
+    }
+
+    /// Registers the credentials of the calling thread. Returns their number.
+    ///
+    /// # Errors
+    /// Those of io_uring_register(2).
+    pub(super) fn register_credentials(&self) -> io::Result<u16> {
+        // SAFETY: it has no argument.
+        let number = unsafe { self.register(abi::register::PERSONALITY, std::ptr::null_mut(), 0) }?;
+        Ok(number as u16)
     }
 
     /// Registers the buffers of the arena.
@@ -315,7 +373,8 @@ impl Rings {
             return Err("buffers not registered: more than 1 GiB".to_owned());
         }
         let vector = (&raw mut whole).cast();
-        match self.register(abi::register::BUFFERS, vector, 1) {
+        // SAFETY: one vector, which the kernel reads during the call. It keeps the pages of the arena itself.
+        match unsafe { self.register(abi::register::BUFFERS, vector, 1) } {
             Ok(_) => Ok(()),
             Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => {
                 let cause = "locked-memory limit (raise `ulimit -l`)";
@@ -335,7 +394,7 @@ impl Rings {
         let index = (self.local_tail & self.sq_mask) as usize;
         self.timeouts[index] = Timespec::of(ns);
         let address = &raw const self.timeouts[index];
-        *self.next() = Sqe {
+        let entry = Sqe {
             opcode: op::TIMEOUT,
             off: min.into(),
             addr: address as u64,
@@ -343,6 +402,8 @@ impl Rings {
             user_data: NOT_A_SLOT,
             ..Sqe::default()
         };
+        // SAFETY: the kernel reads the time when it accepts the entry; its place is not used again before.
+        unsafe { *self.next() = entry };
     }
 
     /// Submits all written entries and waits for `min` completions or the timeout (ns), with one system
@@ -437,12 +498,14 @@ impl Rings {
         if self.free() == 0 {
             return;
         }
-        *self.next() = Sqe {
+        let entry = Sqe {
             opcode: op::ASYNC_CANCEL,
             op_flags: abi::CANCEL_ALL | abi::CANCEL_ANY,
             user_data: NOT_A_SLOT,
             ..Sqe::default()
         };
+        // SAFETY: it points to nothing.
+        unsafe { *self.next() = entry };
         // A failing ring cannot cancel; the arena is then leaked instead of freed.
         let _ = self.enter(0, None);
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use iodyno_model::{Engine, EngineKind};
 use vm_memory::{GuestAddress, GuestMemory, GuestMemoryMmap};
 
-use super::abi::{self, Sqe, op};
+use super::abi::{Sqe, op};
 use super::rings::Rings;
 use crate::Slot;
 
@@ -121,8 +121,7 @@ impl<F: AsFd, T> Transfers<F, T> {
         }
         // SAFETY: the kernel just created the descriptor; nothing else owns it.
         let ended = unsafe { OwnedFd::from_raw_fd(descriptor) };
-        let mut registered = ended.as_raw_fd();
-        rings.register(abi::register::EVENTFD, (&raw mut registered).cast(), 1)?;
+        rings.register_eventfd(ended.as_fd())?;
         Ok(Transfers {
             rings,
             ended,
@@ -137,8 +136,7 @@ impl<F: AsFd, T> Transfers<F, T> {
     /// # Errors
     /// There is no memory, or a filter forbids it.
     pub fn credentials(&self) -> io::Result<Credentials> {
-        let number = (self.rings).register(abi::register::PERSONALITY, std::ptr::null_mut(), 0)?;
-        Ok(Credentials(number as u16))
+        self.rings.register_credentials().map(Credentials)
     }
 
     /// Transfers in flight.
@@ -198,7 +196,7 @@ impl<F: AsFd, T> Transfers<F, T> {
                 (flags as u32, credentials.map_or(0, |known| known.0))
             }
         };
-        *self.rings.next() = Sqe {
+        let entry = Sqe {
             opcode,
             fd: file.as_fd().as_raw_fd(),
             off: offset,
@@ -209,6 +207,8 @@ impl<F: AsFd, T> Transfers<F, T> {
             user_data: slot as u64,
             ..Sqe::default()
         };
+        // SAFETY: file, memory and vectors are kept in the slot until the completion was reaped, and leaked if it never is.
+        unsafe { *self.rings.next() = entry };
         self.writes += usize::from(write);
         self.slots[slot as usize] = Some(InFlight {
             file,

@@ -30,8 +30,8 @@ const STATUS_NONE: u8 = 0xff;
 
 /// Bytes of a slot behind the buffers. For a disk: a header of 16, the range of a discard of 16, a status. For a file: a header of 40,
 /// arguments of up to 40, and from `REPLY` a reply of up to 24.
-const SLOT_BYTES: u64 = 128;
-const REPLY: u64 = 96;
+const SLOT_BYTES: usize = 128;
+const REPLY: usize = 96;
 
 /// What serves the requests.
 #[derive(Debug, Clone)]
@@ -101,8 +101,6 @@ pub struct VhostUserBackend {
     socket: UnixStream,
     arena: Arena,
     queue: QueueUser,
-    /// Where the headers are.
-    headers: u64,
     clock: MonotonicClock,
     /// The op of each slot, when it was submitted, and its number for FUSE.
     ops: Box<[Option<(Op, u64, u64)>]>,
@@ -121,7 +119,7 @@ pub struct VhostUserBackend {
 impl VhostUserBackend {
     /// Bytes that it needs behind the slots of its arena.
     pub fn tail(slots: u32) -> usize {
-        (u64::from(slots.max(1)) * SLOT_BYTES) as usize
+        slots.max(1) as usize * SLOT_BYTES
     }
 
     /// For ops of at most the length of a slot. The arena is in the memory of the service, with [`Self::tail`] bytes behind its slots.
@@ -138,12 +136,9 @@ impl VhostUserBackend {
             hint: Some(hint),
         };
         let slots = arena.slots();
-        let part = arena.part_of(&link.memory);
-        let part =
-            part.map(|(start, length)| (start + arena.slots_length() as u64, start + length));
-        let (headers, _) = part
-            .filter(|(headers, end)| headers + SLOT_BYTES * u64::from(slots) <= *end)
-            .ok_or_else(|| failed((io::ErrorKind::Unsupported.into(), "")))?;
+        if !arena.is_part_of(&link.memory) || arena.tail_length() < Self::tail(slots) {
+            return Err(failed((io::ErrorKind::Unsupported.into(), "")));
+        }
         let longest = arena.slot_bytes() as u64;
         let queue = service.queue(slots, longest).map_err(failed)?;
         let socket = link.socket();
@@ -158,7 +153,6 @@ impl VhostUserBackend {
             socket,
             arena,
             queue,
-            headers,
             clock: MonotonicClock,
             ops: vec![None; slots as usize].into_boxed_slice(),
             unique: 0,
@@ -182,11 +176,6 @@ impl VhostUserBackend {
         self.failed(io::Error::new(io::ErrorKind::InvalidData, what.to_owned()))
     }
 
-    /// What belongs to a slot's request.
-    fn header(&self, slot: Slot) -> u64 {
-        self.headers + SLOT_BYTES * u64::from(slot)
-    }
-
     /// Submits what is prepared.
     fn submit(&mut self, completions: &mut Completions) {
         if self.prepared.is_empty() {
@@ -197,7 +186,6 @@ impl VhostUserBackend {
             service,
             arena,
             queue,
-            headers,
             ops,
             unique,
             prepared,
@@ -213,7 +201,7 @@ impl VhostUserBackend {
                 // The lowest bit would mean an interruption.
                 *unique += 2;
                 (*submitted, *number) = (now, *unique);
-                let header = *headers + SLOT_BYTES * u64::from(slot);
+                let header = header(slot);
                 parts.clear();
                 match service {
                     Service::Disk(connection) => {
@@ -224,7 +212,9 @@ impl VhostUserBackend {
                         file_request(file, arena, (slot, op), (header, *unique), parts);
                     }
                 }
-                ring.push(slot, parts);
+                // SAFETY: the parts are the buffer of the slot, which is lent until the server gives the chain back, and what belongs to the
+                // slot behind all buffers. All of it is in the memory that is shared.
+                unsafe { ring.push(slot, parts) };
                 *in_flight += 1;
                 completions.submitted += 1;
             }
@@ -248,12 +238,13 @@ impl VhostUserBackend {
             let Some((op, submitted, unique)) = op else {
                 return Err(self.malformed("the server returned a request that is not in flight"));
             };
-            self.arena.take_back(slot);
+            // SAFETY: the server has given it back. One that accesses it nevertheless changes bytes, which are all valid.
+            unsafe { self.arena.take_back(slot) };
             self.in_flight -= 1;
-            let header = self.header(slot);
+            let header = header(slot);
             let result = match &self.service {
-                Service::Disk(_) => Some(disk_result(header, &op)),
-                Service::Files(_) => file_result(header, &op, unique),
+                Service::Disk(_) => Some(disk_result(&self.arena, header, &op)),
+                Service::Files(_) => file_result(&self.arena, header, &op, unique),
             };
             let result = result.ok_or_else(|| self.malformed("a reply of the server is malformed"));
             let now = *now.get_or_insert_with(|| self.clock.now());
@@ -285,21 +276,16 @@ fn chain_length(connection: &Connection, longest: u64) -> u16 {
     2 + segments.clamp(1, 126) as u16
 }
 
-fn put<T>(address: u64, value: T) {
-    // SAFETY: in what belongs to a slot, which is within the arena; aligned, because these are.
-    unsafe { std::ptr::with_exposed_provenance_mut::<T>(address as usize).write_volatile(value) }
-}
-
-fn get<T: Copy>(address: u64) -> T {
-    // SAFETY: as in `put`; the server has written it before it returned the request, and whatever it wrote is a valid number.
-    unsafe { std::ptr::with_exposed_provenance::<T>(address as usize).read_volatile() }
+/// Where what belongs to a slot's request is, behind the buffers.
+fn header(slot: Slot) -> usize {
+    SLOT_BYTES * slot as usize
 }
 
 fn disk_request(
     connection: &Connection,
     arena: &mut Arena,
     (slot, op): (Slot, &Op),
-    header: u64,
+    header: usize,
     parts: &mut Vec<Part>,
 ) {
     let (range, status) = (header + 16, header + 32);
@@ -312,10 +298,10 @@ fn disk_request(
         OpKind::ResetZone => unreachable!("these disks have no zones"),
     };
     // Numbers of the device are little-endian.
-    put(header, [kind.to_le(), 0]);
-    put(header + 8, sector.to_le());
-    put(status, STATUS_NONE);
-    parts.push((header, 16, false));
+    arena.put(header, [kind.to_le(), 0]);
+    arena.put(header + 8, sector.to_le());
+    arena.put(status, STATUS_NONE);
+    parts.push((arena.tail_address(header), 16, false));
     let length = op.transfer_length();
     let data = arena.lend(slot, if length > 0 { op.skip } else { 0 }, length);
     let (mut address, mut rest) = (data.expose_provenance() as u64, length);
@@ -325,15 +311,15 @@ fn disk_request(
         (address, rest) = (address + u64::from(part), rest - part);
     }
     if op.kind == OpKind::Trim {
-        put(range, (op.offset / 512).to_le());
-        put(range + 8, [(op.length / 512).to_le(), 0]);
-        parts.push((range, 16, false));
+        arena.put(range, (op.offset / 512).to_le());
+        arena.put(range + 8, [(op.length / 512).to_le(), 0]);
+        parts.push((arena.tail_address(range), 16, false));
     }
-    parts.push((status, 1, true));
+    parts.push((arena.tail_address(status), 1, true));
 }
 
-fn disk_result(header: u64, op: &Op) -> i32 {
-    match get::<u8>(header + 32) {
+fn disk_result(arena: &Arena, header: usize, op: &Op) -> i32 {
+    match arena.get::<u8>(header + 32) {
         STATUS_OK => op.transfer_length() as i32,
         STATUS_UNSUPP => -libc::EOPNOTSUPP,
         _ => -libc::EIO,
@@ -344,7 +330,7 @@ fn file_request(
     file: &OpenFile,
     arena: &mut Arena,
     (slot, op): (Slot, &Op),
-    (header, unique): (u64, u64),
+    (header, unique): (usize, u64),
     parts: &mut Vec<Part>,
 ) {
     const DATA_ONLY: u32 = 1;
@@ -374,33 +360,33 @@ fn file_request(
     };
     let more = bytes + if op.kind == OpKind::Write { length } else { 0 };
     let words = file.share.caller.header(opcode, more, unique, file.node);
-    put(header, words);
-    put(header + fuse::IN_BYTES as u64, arguments);
-    put(header + REPLY, [0u64; 3]);
-    let in_bytes = fuse::IN_BYTES as u32;
-    parts.push((header, in_bytes, false));
-    parts.push((header + u64::from(in_bytes), bytes, false));
+    arena.put(header, words);
+    arena.put(header + fuse::IN_BYTES, arguments);
+    arena.put(header + REPLY, [0u64; 3]);
+    let at = |behind: usize| arena.tail_address(header + behind);
+    parts.push((at(0), fuse::IN_BYTES as u32, false));
+    parts.push((at(fuse::IN_BYTES), bytes, false));
     let reply = fuse::OUT_BYTES as u32;
     match op.kind {
-        OpKind::Read => parts.extend([(header + REPLY, reply, true), (data, length, true)]),
-        OpKind::Write => parts.extend([(data, length, false), (header + REPLY, reply + 8, true)]),
-        _ => parts.push((header + REPLY, reply, true)),
+        OpKind::Read => parts.extend([(at(REPLY), reply, true), (data, length, true)]),
+        OpKind::Write => parts.extend([(data, length, false), (at(REPLY), reply + 8, true)]),
+        _ => parts.push((at(REPLY), reply, true)),
     }
 }
 
 /// `None`: the reply is malformed.
-fn file_result(header: u64, op: &Op, unique: u64) -> Option<i32> {
+fn file_result(arena: &Arena, header: usize, op: &Op, unique: u64) -> Option<i32> {
     let length = op.transfer_length();
     let most = match op.kind {
         OpKind::Read => length,
         OpKind::Write => 8,
         _ => 0,
     };
-    match fuse::reply(get(header + REPLY), unique, most)? {
+    match fuse::reply(arena.get(header + REPLY), unique, most)? {
         Reply::Errno(errno) => Some(-errno),
         Reply::Bytes(read) if op.kind == OpKind::Read => Some(read as i32),
         Reply::Bytes(8) if op.kind == OpKind::Write => {
-            let written: u32 = get(header + REPLY + fuse::OUT_BYTES as u64);
+            let written: u32 = arena.get(header + REPLY + fuse::OUT_BYTES);
             (written <= length).then_some(written as i32)
         }
         Reply::Bytes(_) => (op.kind != OpKind::Write).then_some(0),

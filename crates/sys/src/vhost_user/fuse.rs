@@ -162,6 +162,7 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) node: u64,
+    pub(super) inode: u64,
     pub(super) length: u64,
     pub(super) mode: u32,
 }
@@ -170,6 +171,7 @@ pub(super) struct Entry {
 pub(super) fn entry(reply: &[u8]) -> Option<Entry> {
     Some(Entry {
         node: u64_at(reply, 0)?,
+        inode: u64_at(reply, 40)?,
         length: u64_at(reply, 48)?,
         mode: u32_at(reply, 100)?,
     })
@@ -235,10 +237,12 @@ mod tests {
     fn entries_that_are_cut_off_are_malformed() {
         let mut bytes = [0u8; ENTRY_BYTES];
         bytes[0] = 9;
+        bytes[40] = 5;
         bytes[49] = 1;
         bytes[100..104].copy_from_slice(&0o100_644u32.to_ne_bytes());
         let whole = Entry {
             node: 9,
+            inode: 5,
             length: 256,
             mode: 0o100_644,
         };

@@ -2,6 +2,8 @@
 //!
 //! Each user has slots of its own in the queue. Whoever looks at the ring takes everything that the server has given back, and keeps
 //! what belongs to others for them: so no user waits for another one, and one notification is enough.
+//!
+//! The slots of a user that leaves with requests in flight stay reserved until the server has given these back.
 
 use std::fs::File;
 use std::io;
@@ -37,8 +39,11 @@ struct Shared {
 #[derive(Debug)]
 struct User {
     first: u32,
-    slots: u32,
-    /// What others have taken from the ring for it: its own numbers.
+    /// Its slots: which of them the server has.
+    in_flight: Box<[bool]>,
+    /// It has left, and the server has some of its slots.
+    left: bool,
+    /// What was taken from the ring for it: its own numbers.
     kept: Vec<u32>,
     waits: bool,
     wake: Arc<File>,
@@ -47,6 +52,46 @@ struct User {
 /// The server returned something that is not in flight.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Invented;
+
+impl User {
+    fn end(&self) -> u32 {
+        self.first + self.in_flight.len() as u32
+    }
+}
+
+impl Shared {
+    /// The user of a slot, or the one before it.
+    fn user(&mut self, slot: u32) -> Option<&mut User> {
+        let after = self.users.partition_point(|user| user.first <= slot);
+        self.users.get_mut(after.checked_sub(1)?)
+    }
+
+    /// Takes what the server has given back, keeps it for its users, and wakes those that wait.
+    fn take(&mut self) -> Result<(), Invented> {
+        let mut ended = false;
+        while let Some(slot) = self.ring.pop() {
+            let slot = slot.map_err(|_| Invented)?;
+            let user = self.user(slot).ok_or(Invented)?;
+            let number = slot - user.first;
+            let in_flight = user.in_flight.get_mut(number as usize);
+            if !in_flight.is_some_and(std::mem::take) {
+                return Err(Invented);
+            }
+            if user.left {
+                ended |= !user.in_flight.contains(&true);
+                continue;
+            }
+            user.kept.push(number);
+            if std::mem::take(&mut user.waits) {
+                signal(&user.wake);
+            }
+        }
+        if ended {
+            (self.users).retain(|user| !user.left || user.in_flight.contains(&true));
+        }
+        Ok(())
+    }
+}
 
 impl Queue {
     /// Sets up the queue of this number for `slots` chains of at most `chain` descriptors.
@@ -94,13 +139,16 @@ impl Queue {
     pub(super) fn join(self: &Arc<Queue>, slots: u32) -> io::Result<QueueUser> {
         let wake = Arc::new(event()?);
         let mut shared = self.shared();
+        // Slots of users that have left may have come back.
+        let invented = |_| io::Error::other("the server returned a request that is not in flight");
+        shared.take().map_err(invented)?;
         let mut first = 0;
         let mut at = 0;
         for user in &shared.users {
             if user.first - first >= slots {
                 break;
             }
-            (first, at) = (user.first + user.slots, at + 1);
+            (first, at) = (user.end(), at + 1);
         }
         if first + slots > self.slots {
             let text = format!(
@@ -111,7 +159,8 @@ impl Queue {
         }
         let user = User {
             first,
-            slots,
+            in_flight: vec![false; slots as usize].into_boxed_slice(),
+            left: false,
             kept: Vec::with_capacity(slots as usize),
             waits: false,
             wake: Arc::clone(&wake),
@@ -120,7 +169,6 @@ impl Queue {
         Ok(QueueUser {
             queue: Arc::clone(self),
             first,
-            slots,
             wake,
         })
     }
@@ -131,20 +179,30 @@ impl Queue {
 pub(super) struct QueueUser {
     queue: Arc<Queue>,
     first: u32,
-    slots: u32,
     wake: Arc<File>,
 }
 
 /// The ring, to push chains to it.
 pub(super) struct Pusher<'a> {
-    ring: &'a mut Ring,
+    shared: &'a mut Shared,
     first: u32,
 }
 
 impl Pusher<'_> {
     /// Makes the chain of a slot of the user available.
-    pub(super) fn push(&mut self, slot: u32, parts: &[Part]) {
-        self.ring.push(self.first + slot, parts);
+    ///
+    /// # Safety
+    /// As for [`Ring::push`].
+    ///
+    /// # Panics
+    /// If the slot is not one of the user's, or is in flight.
+    pub(super) unsafe fn push(&mut self, slot: u32, parts: &[Part]) {
+        let user = self.shared.user(self.first);
+        let state = user.and_then(|user| user.in_flight.get_mut(slot as usize));
+        let idle = state.is_some_and(|in_flight| !std::mem::replace(in_flight, true));
+        assert!(idle, "the slot is idle");
+        // SAFETY: as the caller guarantees.
+        unsafe { self.shared.ring.push(self.first + slot, parts) };
     }
 }
 
@@ -154,7 +212,7 @@ impl QueueUser {
         let notifies = {
             let shared = &mut *self.queue.shared();
             fill(&mut Pusher {
-                ring: &mut shared.ring,
+                shared,
                 first: self.first,
             });
             shared.ring.notifies()
@@ -167,32 +225,13 @@ impl QueueUser {
     /// Appends the slots of this user that the server has given back. `into` has room for all slots.
     pub(super) fn collect(&self, into: &mut Vec<u32>) -> Result<(), Invented> {
         let shared = &mut *self.queue.shared();
-        for user in &mut shared.users {
-            if user.first == self.first {
-                user.waits = false;
-                into.append(&mut user.kept);
-            }
+        if let Some(user) = shared.user(self.first) {
+            user.waits = false;
         }
         loop {
-            while let Some(slot) = shared.ring.pop() {
-                let slot = slot.map_err(|_| Invented)?;
-                if (self.first..self.first + self.slots).contains(&slot) {
-                    if into.len() >= self.slots as usize {
-                        return Err(Invented);
-                    }
-                    into.push(slot - self.first);
-                    continue;
-                }
-                let mut users = shared.users.iter_mut();
-                let user = users.find(|user| (user.first..user.first + user.slots).contains(&slot));
-                let user = user.ok_or(Invented)?;
-                if user.kept.len() >= user.slots as usize {
-                    return Err(Invented);
-                }
-                user.kept.push(slot - user.first);
-                if std::mem::take(&mut user.waits) {
-                    signal(&user.wake);
-                }
+            shared.take()?;
+            if let Some(user) = shared.user(self.first) {
+                into.append(&mut user.kept);
             }
             // The notification that a waiting user asked for may have been that of what was just taken.
             let mut others = shared.users.iter().filter(|user| user.first != self.first);
@@ -206,8 +245,7 @@ impl QueueUser {
     pub(super) fn await_used(&self, count: u16) -> bool {
         let shared = &mut *self.queue.shared();
         let alone = shared.users.len() == 1;
-        let mut users = shared.users.iter_mut();
-        let Some(user) = users.find(|user| user.first == self.first) else {
+        let Some(user) = shared.user(self.first) else {
             return false;
         };
         if !user.kept.is_empty() {
@@ -267,7 +305,11 @@ impl QueueUser {
 impl Drop for QueueUser {
     fn drop(&mut self) {
         let shared = &mut *self.queue.shared();
-        shared.users.retain(|user| user.first != self.first);
+        let first = self.first;
+        shared.users.retain_mut(|user| {
+            user.left |= user.first == first;
+            !user.left || user.in_flight.contains(&true)
+        });
         // It may have read a signal that was meant for others as well.
         for user in &shared.users {
             signal(&user.wake);

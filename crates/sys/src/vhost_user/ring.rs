@@ -12,6 +12,8 @@
 
 use std::sync::atomic::{AtomicU16, Ordering, fence};
 
+use crate::memory::Plain;
+
 /// A descriptor: address, length in bytes, whether the device writes it.
 pub(super) type Part = (u64, u32, bool);
 
@@ -30,6 +32,11 @@ struct Descriptor {
     next: u16,
 }
 
+// SAFETY: integers without padding between them.
+unsafe impl Plain for Descriptor {}
+// SAFETY: integers.
+unsafe impl Plain for u16 {}
+
 /// Addresses of the parts of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Places {
@@ -40,7 +47,8 @@ pub(super) struct Places {
     pub(super) used: u64,
     /// The tables of slots; 0: they have none.
     tables: u64,
-    /// Descriptors of a slot.
+    /// Slots, and the descriptors of each.
+    slots: u32,
     chain: u16,
     /// Bytes of all.
     length: usize,
@@ -77,6 +85,7 @@ impl Places {
             available,
             used,
             tables: if indirect { tables } else { 0 },
+            slots,
             chain,
             length: (tables + own - start) as usize,
         })
@@ -121,18 +130,28 @@ impl Ring {
         unsafe { AtomicU16::from_ptr(std::ptr::with_exposed_provenance_mut(address as usize)) }
     }
 
-    fn put<T>(address: u64, value: T) {
-        // SAFETY: by the contract of `new`, within the ring or the table of a slot. The device does not read it before it is available.
+    /// Writes to the ring, or to the table of a slot.
+    ///
+    /// # Safety
+    /// The address is that of such a value, and aligned. The device does not read it before it is available.
+    unsafe fn put<T: Plain>(address: u64, value: T) {
+        // SAFETY: as the caller guarantees.
         unsafe {
             std::ptr::with_exposed_provenance_mut::<T>(address as usize).write_volatile(value)
         }
     }
 
     /// Makes a chain of a slot available, without a notification.
-    pub(super) fn push(&mut self, slot: u32, parts: &[Part]) {
+    ///
+    /// # Safety
+    /// The parts are memory of this process that the device shares, and used for nothing else until it gives the chain back.
+    ///
+    /// # Panics
+    /// If there is no such slot, or the chain is longer than one.
+    pub(super) unsafe fn push(&mut self, slot: u32, parts: &[Part]) {
         let places = &self.places;
-        debug_assert!(
-            parts.len() <= usize::from(places.chain),
+        assert!(
+            slot < places.slots && parts.len() <= usize::from(places.chain),
             "it fits in its slot"
         );
         let direct = places.tables == 0;
@@ -154,7 +173,8 @@ impl Ring {
                 flags,
                 next: if last { 0 } else { first + at as u16 + 1 },
             };
-            Ring::put(table + 16 * at as u64, descriptor);
+            // SAFETY: within the table of the slot, checked above, whose chain is not available.
+            unsafe { Ring::put(table + 16 * at as u64, descriptor) };
         }
         let head = match direct {
             true => first,
@@ -165,12 +185,14 @@ impl Ring {
                     flags: INDIRECT,
                     next: 0,
                 };
-                Ring::put(places.table + 16 * u64::from(slot), descriptor);
+                // SAFETY: a descriptor of the ring, because there are as many as slots.
+                unsafe { Ring::put(places.table + 16 * u64::from(slot), descriptor) };
                 slot as u16
             }
         };
         let entry = u64::from(self.next % places.size);
-        Ring::put(places.available + 4 + 2 * entry, head);
+        // SAFETY: an entry of the available ring.
+        unsafe { Ring::put(places.available + 4 + 2 * entry, head) };
         self.next = self.next.wrapping_add(1);
         self.index(self.places.available + 2)
             .store(self.next, Ordering::Release);
@@ -248,6 +270,16 @@ mod tests {
         unsafe { std::ptr::with_exposed_provenance::<T>(address as usize).read_volatile() }
     }
 
+    fn put<T: Plain>(address: u64, value: T) {
+        // SAFETY: the tests' own memory.
+        unsafe { Ring::put(address, value) };
+    }
+
+    fn push(ring: &mut Ring, slot: u32, parts: &[Part]) {
+        // SAFETY: the tests' device looks at no part.
+        unsafe { ring.push(slot, parts) };
+    }
+
     impl Device {
         fn available(&mut self) -> Option<(u16, Vec<Part>)> {
             let index: u16 = at(self.places.available + 2);
@@ -276,9 +308,9 @@ mod tests {
 
         fn give_back(&mut self, head: u16) {
             let entry = self.places.used + 4 + 8 * u64::from(self.used % self.places.size);
-            Ring::put(entry, u32::from(head));
+            put(entry, u32::from(head));
             self.used = self.used.wrapping_add(1);
-            Ring::put(self.places.used + 2, self.used);
+            put(self.places.used + 2, self.used);
         }
     }
 
@@ -308,7 +340,7 @@ mod tests {
             for round in 0..70_000u64 {
                 let parts = [(round, 16, false), (round + 1, 512, true), (9, 1, true)];
                 for slot in 0..3 {
-                    ring.push(slot, &parts[..1 + slot as usize]);
+                    push(&mut ring, slot, &parts[..1 + slot as usize]);
                 }
                 let got: Vec<_> = (0..3).map(|_| device.available().unwrap()).collect();
                 assert!(device.available().is_none());
@@ -329,30 +361,30 @@ mod tests {
         let (_memory, mut ring, device) = pair(8, 3, true, true);
         let event = device.places.used + 4 + 8 * u64::from(device.places.size);
         assert!(!ring.notifies());
-        ring.push(0, &[(1, 1, true)]);
+        push(&mut ring, 0, &[(1, 1, true)]);
         // At first it wants to know of entry 0.
         assert!(ring.notifies());
-        ring.push(1, &[(1, 1, true)]);
+        push(&mut ring, 1, &[(1, 1, true)]);
         assert!(!ring.notifies());
-        Ring::put(event, 3u16);
-        ring.push(2, &[(1, 1, true)]);
+        put(event, 3u16);
+        push(&mut ring, 2, &[(1, 1, true)]);
         assert!(!ring.notifies());
-        ring.push(3, &[(1, 1, true)]);
-        ring.push(4, &[(1, 1, true)]);
+        push(&mut ring, 3, &[(1, 1, true)]);
+        push(&mut ring, 4, &[(1, 1, true)]);
         assert!(ring.notifies());
         let (_memory, mut ring, device) = pair(8, 3, true, false);
-        ring.push(0, &[(1, 1, true)]);
+        push(&mut ring, 0, &[(1, 1, true)]);
         assert!(ring.notifies());
-        Ring::put(device.places.used, NO_NOTIFY);
-        ring.push(1, &[(1, 1, true)]);
+        put(device.places.used, NO_NOTIFY);
+        push(&mut ring, 1, &[(1, 1, true)]);
         assert!(!ring.notifies());
     }
 
     #[test]
     fn what_was_given_back_meanwhile_is_not_waited_for() {
         let (_memory, mut ring, mut device) = pair(4, 3, true, true);
-        ring.push(0, &[(1, 1, true)]);
-        ring.push(1, &[(1, 1, true)]);
+        push(&mut ring, 0, &[(1, 1, true)]);
+        push(&mut ring, 1, &[(1, 1, true)]);
         assert!(ring.await_used(2));
         let event = device.places.available + 4 + 2 * u64::from(device.places.size);
         assert_eq!(at::<u16>(event), 1);
@@ -370,6 +402,20 @@ mod tests {
         assert_eq!(ring.pop(), Some(Err(4)));
         device.give_back(9);
         assert_eq!(ring.pop(), Some(Ok(3)));
+    }
+
+    #[test]
+    fn what_does_not_fit_in_its_slot_is_not_written() {
+        for indirect in [false, true] {
+            for (slot, length) in [(0, 3), (2, 1), (u32::MAX, 1)] {
+                let (_memory, mut ring, _device) = pair(2, 2, indirect, true);
+                let parts = [(1, 1, true); 3];
+                let pushed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    push(&mut ring, slot, &parts[..length]);
+                }));
+                assert!(pushed.is_err(), "{indirect} {slot} {length}");
+            }
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::fuse::{self, Caller, Entry, Reply};
 use super::link::{Device, Link, broken};
 use super::queue::{MOST_DESCRIPTORS, Queue, QueueUser};
 use crate::BackendError;
-use crate::memory::SharedMemory;
+use crate::memory::{SharedMemory, SharedPart};
 
 /// The queue of requests that must not wait for others. It has to exist, and is not used here.
 const FIRST_QUEUE: u32 = 0;
@@ -93,8 +93,8 @@ pub struct Share {
 #[derive(Debug)]
 struct Control {
     socket: UnixStream,
-    /// Address of the memory for a request: arguments, reply, data.
-    memory: u64,
+    /// The memory for a request: arguments, reply, data.
+    memory: SharedPart,
     unique: u64,
     /// A request was not answered in time: the server may still use the memory.
     hangs: bool,
@@ -132,7 +132,7 @@ impl Share {
             .collect();
         let queues = queues.map_err(failed)?;
         let socket = link.socket().map_err(failed)?;
-        let memory = link.memory.take(ARGUMENTS + REPLY).map_err(failed)?;
+        let memory = SharedPart::new(&link.memory, ARGUMENTS + REPLY).map_err(failed)?;
         let mut share = Share {
             caller: Caller::this_process(),
             longest: 0,
@@ -140,18 +140,17 @@ impl Share {
             _first: first,
             control: Mutex::new(Control {
                 socket,
-                memory: memory.as_ptr().expose_provenance() as u64,
+                memory,
                 unique: 0,
                 hangs: false,
             }),
             link,
         };
-        let ready = || -> io::Result<(u32, u64)> {
+        let ready = || -> io::Result<(u32, SharedPart)> {
             let reply = share.call(fuse::INIT, 0, &fuse::init(), Data::None, fuse::INIT_BYTES)?;
             let longest = fuse::longest(&reply)?;
             let length = ARGUMENTS + REPLY + longest as usize;
-            let memory = share.link.memory.take(length)?;
-            Ok((longest, memory.as_ptr().expose_provenance() as u64))
+            Ok((longest, SharedPart::new(&share.link.memory, length)?))
         };
         let (longest, memory) = ready().map_err(|source| BackendError {
             what: format!("connect to `{}`", share.link.name),
@@ -223,11 +222,8 @@ impl Share {
         let user = self.queues[0].join(1)?;
         control.unique += 2;
         let unique = control.unique;
-        let request = control.memory;
-        let (reply, block) = (
-            request + ARGUMENTS as u64,
-            request + (ARGUMENTS + REPLY) as u64,
-        );
+        let (reply, block) = (ARGUMENTS, ARGUMENTS + REPLY);
+        let memory = &control.memory;
         let more = arguments.len()
             + if let Data::Out(bytes) = &data {
                 bytes.len()
@@ -236,24 +232,25 @@ impl Share {
             };
         let header = self.caller.header(opcode, more as u32, unique, node);
         let header: Vec<u8> = header.into_iter().flat_map(u64::to_ne_bytes).collect();
-        write(request, &header);
-        write(request + fuse::IN_BYTES as u64, arguments);
-        write(reply, &[0; fuse::OUT_BYTES]);
-        let mut parts = vec![(request, fuse::IN_BYTES as u32, false)];
+        memory.write(0, &header);
+        memory.write(fuse::IN_BYTES, arguments);
+        memory.write(reply, &[0; fuse::OUT_BYTES]);
+        let part = |at, length: usize, writes| (memory.address(at), length as u32, writes);
+        let mut parts = vec![part(0, fuse::IN_BYTES, false)];
         if !arguments.is_empty() {
-            let place = request + fuse::IN_BYTES as u64;
-            parts.push((place, arguments.len() as u32, false));
+            parts.push(part(fuse::IN_BYTES, arguments.len(), false));
         }
         if let Data::Out(bytes) = &data {
-            write(block, bytes);
-            parts.push((block, bytes.len() as u32, false));
+            memory.write(block, bytes);
+            parts.push(part(block, bytes.len(), false));
         }
-        parts.push((reply, (fuse::OUT_BYTES + most) as u32, true));
+        parts.push(part(reply, fuse::OUT_BYTES + most, true));
         if let Data::In(bytes) = &data {
-            parts.push((block, bytes.len() as u32, true));
+            parts.push(part(block, bytes.len(), true));
         }
         control.hangs = true;
-        user.submit(|ring| ring.push(0, &parts));
+        // SAFETY: parts of the memory of the control, with the lengths checked above. It is not used again before the reply.
+        user.submit(|ring| unsafe { ring.push(0, &parts) });
         let deadline = Instant::now() + PATIENCE;
         let mut back = Vec::with_capacity(1);
         loop {
@@ -271,7 +268,8 @@ impl Share {
             }
         }
         control.hangs = false;
-        let words = read(reply, fuse::OUT_BYTES);
+        let memory = &control.memory;
+        let words = memory.read(reply, fuse::OUT_BYTES);
         let word = |at| fuse::u64_at(&words, at).unwrap_or_default();
         let malformed = || broken(&format!("its reply to FUSE request {opcode} is malformed"));
         let into = if let Data::In(bytes) = &data {
@@ -284,11 +282,11 @@ impl Share {
             Reply::Errno(errno) => Err(io::Error::from_raw_os_error(errno)),
             Reply::Bytes(bytes) => match data {
                 Data::In(into) => {
-                    let read = read(block, (bytes as usize).min(into.len()));
+                    let read = memory.read(block, (bytes as usize).min(into.len()));
                     into[..read.len()].copy_from_slice(&read);
                     Ok(read)
                 }
-                _ => Ok(read(reply + fuse::OUT_BYTES as u64, bytes as usize)),
+                _ => Ok(memory.read(reply + fuse::OUT_BYTES, bytes as usize)),
             },
         }
     }
@@ -362,7 +360,7 @@ impl Share {
         let arguments = [flags.bits().to_ne_bytes(), [0; 4]].concat();
         let (node, most) = (entry.node, fuse::OPENED_BYTES);
         let reply = self.call(fuse::OPEN, node, &arguments, Data::None, most)?;
-        self.opened(node, fuse::u64_at(&reply, 0), flags)
+        self.opened((node, entry.inode), fuse::u64_at(&reply, 0), flags)
     }
 
     /// Creates a file that does not exist, and opens it for reading and writing.
@@ -380,19 +378,20 @@ impl Share {
         let arguments = [&words.concat(), name.as_bytes(), &[0]].concat();
         let most = fuse::ENTRY_BYTES + fuse::OPENED_BYTES;
         let reply = self.call(fuse::CREATE, folder, &arguments, Data::None, most)?;
-        let node = fuse::u64_at(&reply, 0).unwrap_or_default();
-        self.opened(node, fuse::u64_at(&reply, fuse::ENTRY_BYTES), flags)
+        let entry = [0, 40].map(|at| fuse::u64_at(&reply, at).unwrap_or_default());
+        self.opened(entry.into(), fuse::u64_at(&reply, fuse::ENTRY_BYTES), flags)
     }
 
     fn opened(
         self: &Arc<Share>,
-        node: u64,
+        (node, inode): (u64, u64),
         handle: Option<u64>,
         flags: ShareFlags,
     ) -> io::Result<OpenFile> {
         Ok(OpenFile {
             share: Arc::clone(self),
             node,
+            inode,
             handle: handle.ok_or_else(|| broken("it opens a file without a handle"))?,
             flags: flags.bits(),
         })
@@ -426,6 +425,7 @@ impl Share {
 pub struct OpenFile {
     pub(super) share: Arc<Share>,
     pub(super) node: u64,
+    inode: u64,
     pub(super) handle: u64,
     /// As it was opened.
     pub(super) flags: u32,
@@ -435,6 +435,11 @@ impl OpenFile {
     /// Its share.
     pub fn share(&self) -> &Arc<Share> {
         &self.share
+    }
+
+    /// The number of its inode, as the server names it.
+    pub fn inode(&self) -> u64 {
+        self.inode
     }
 
     fn call(&self, opcode: u32, arguments: &[&[u8]], most: usize) -> io::Result<Vec<u8>> {
@@ -562,23 +567,6 @@ fn names(path: &Path) -> io::Result<Vec<&str>> {
         }
     }
     Ok(names)
-}
-
-/// Writes to the memory of a request.
-fn write(address: u64, bytes: &[u8]) {
-    let place = std::ptr::with_exposed_provenance_mut::<u8>(address as usize);
-    // SAFETY: within the memory of the control, whose parts have the lengths that its caller checked. The server does not use it
-    // before the request is submitted. What it does against the rules changes bytes, which are all valid.
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) }
-}
-
-/// Reads from the memory of a request.
-fn read(address: u64, length: usize) -> Vec<u8> {
-    let place = std::ptr::with_exposed_provenance::<u8>(address as usize);
-    let mut bytes = vec![0; length];
-    // SAFETY: as in `write`; the length was checked against that of the part.
-    unsafe { std::ptr::copy_nonoverlapping(place, bytes.as_mut_ptr(), length) }
-    bytes
 }
 
 #[cfg(test)]

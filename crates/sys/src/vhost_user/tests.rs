@@ -445,6 +445,46 @@ fn a_queue_has_1024_requests_for_all_clones() {
 }
 
 #[test]
+fn requests_of_a_clone_that_left_keep_their_slots_until_the_server_returns_them() {
+    let server = Server::start(2, Wrong::Nothing);
+    let file = open(&server.share());
+    let mut first = backend(&file, 1000);
+    let mut completions = Completions::with_capacity(4);
+    let second = {
+        // The server answers nothing meanwhile.
+        let _held = server.content.lock().unwrap();
+        for slot in 0..2 {
+            first.prep(slot, &op(OpKind::Read, 0));
+        }
+        first.turn(0, 2, Some(0), &mut completions).unwrap();
+        drop(first);
+        let mut second = backend(&file, 24);
+        second.prep(0, &op(OpKind::Read, 1));
+        second.turn(0, 1, Some(0), &mut completions).unwrap();
+        assert!(completions.list.is_empty());
+        let none = VhostUserBackend::new(
+            Service::Files(vec![Arc::clone(&file)]),
+            Arena::within(
+                file.share().memory(),
+                1,
+                BLOCK,
+                0,
+                VhostUserBackend::tail(1),
+            )
+            .unwrap(),
+        );
+        assert!(none.is_err());
+        second
+    };
+    let mut second = second;
+    assert_eq!(complete(&mut second, 1), [(0, BLOCK as i32)]);
+    // Requests are answered in order: all slots of the first one have come back.
+    let mut third = backend(&file, 1000);
+    third.prep(0, &op(OpKind::Read, 0));
+    assert_eq!(complete(&mut third, 1), [(0, BLOCK as i32)]);
+}
+
+#[test]
 fn clones_are_spread_over_the_queues_of_a_server() {
     let server = Server::start(3, Wrong::Nothing);
     let share = server.share();
