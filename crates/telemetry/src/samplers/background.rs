@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use iodyno_model::{SeriesColumn, SeriesKind, SeriesRow};
+use iodyno_model::SeriesKind;
 
 use crate::sampler::{Read, Readings, Sampler};
 use crate::source::thread_cpu_ns;
@@ -41,8 +41,6 @@ pub(crate) struct BackgroundSampler {
     wait: Duration,
     missed: Vec<String>,
     cpu_ns: u64,
-    /// The start value of the counts of a new row; `None`: unknown.
-    began_at: Option<u64>,
 }
 
 struct Thread {
@@ -96,14 +94,7 @@ impl BackgroundSampler {
             wait,
             missed: Vec::new(),
             cpu_ns: 0,
-            began_at: None,
         }
-    }
-
-    /// The counts of a new row start at this value.
-    pub(crate) fn beginning_at(mut self, value: u64) -> BackgroundSampler {
-        self.began_at = Some(value);
-        self
     }
 
     /// The requested reading, if it arrives within that time.
@@ -161,10 +152,6 @@ impl Sampler for BackgroundSampler {
 
     fn missed(&mut self) -> Vec<String> {
         std::mem::take(&mut self.missed)
-    }
-
-    fn began_at(&self, _row: &SeriesRow, _column: &SeriesColumn) -> Option<u64> {
-        self.began_at
     }
 
     fn background_cpu_ns(&mut self) -> u64 {

@@ -1,12 +1,13 @@
-//! The requests of file servers, from the sockets on which `iodyno serve fs --stats` tells what it counted. A background thread reads
-//! them, because a server may not respond.
+//! The requests of file servers, from the sockets on which `iodyno serve fs --stats` tells what it counted. Each has a background thread
+//! that reads it, because a server may not respond.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use iodyno_model::{REQUESTS, SeriesKind, SeriesRow};
+use iodyno_model::{REQUESTS, SeriesColumn, SeriesKind, SeriesRow};
 use serde::Deserialize;
 
 use super::background::BackgroundSampler;
@@ -24,19 +25,129 @@ const ALL: &str = "all";
 /// In the order of [`REQUESTS`].
 type Values = [u64; 8];
 
-/// The file servers below a target.
+/// The file servers below a target. Each is read on its own, so that one that does not respond hides none of the others: its counts stay
+/// what they were.
 struct Requests {
-    sockets: Vec<PathBuf>,
+    servers: Vec<Server>,
+    missed: Vec<String>,
+}
+
+struct Server {
+    socket: PathBuf,
+    sampler: BackgroundSampler,
+    /// The last ones.
+    readings: Readings,
+    /// Why there are no newer ones.
+    silent: Option<String>,
 }
 
 /// `None`: no server tells what it counted.
 pub(crate) fn open(scope: &Scope) -> Option<Box<dyn Sampler>> {
-    let sockets = scope.stats.clone();
-    let requests = (!sockets.is_empty()).then_some(Requests { sockets })?;
-    // A server counts from its start.
-    let sampler = BackgroundSampler::with_wait(WAIT, requests);
-    Some(Box::new(sampler.beginning_at(0)))
+    match &scope.stats[..] {
+        [] => None,
+        sockets => Some(Box::new(Requests::of(sockets))),
+    }
 }
+
+impl Requests {
+    fn of(sockets: &[PathBuf]) -> Requests {
+        let server = |socket: &PathBuf| Server {
+            socket: socket.clone(),
+            sampler: BackgroundSampler::with_wait(WAIT, Counters(socket.clone())),
+            readings: Readings::default(),
+            silent: None,
+        };
+        Requests {
+            servers: sockets.iter().map(server).collect(),
+            missed: Vec::new(),
+        }
+    }
+}
+
+impl Sampler for Requests {
+    fn kind(&self) -> SeriesKind {
+        SeriesKind::Requests
+    }
+
+    fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
+        let mut fresh = false;
+        for server in &mut self.servers {
+            let why = match server.sampler.read(&mut server.readings) {
+                Ok(read) => {
+                    fresh |= read == Read::Fresh;
+                    server.silent.take_if(|_| read == Read::Fresh);
+                    continue;
+                }
+                Err(why) => why,
+            };
+            let shown = server.socket.display();
+            let text = format!("cannot read the statistics at {shown}: {why}");
+            if server.silent.as_ref() != Some(&text) {
+                self.missed.push(text.clone());
+                server.silent = Some(text);
+            }
+        }
+        if !fresh {
+            // The gap names the first reason.
+            let silent = self.servers.iter().map(|server| server.silent.clone());
+            return match silent.collect::<Option<Vec<String>>>() {
+                Some(silent) => {
+                    self.missed.clear();
+                    Err(silent.into_iter().next().unwrap_or_default())
+                }
+                None => Ok(Read::Nothing),
+            };
+        }
+        let mut sums: BTreeMap<&str, Values> = BTreeMap::new();
+        for Server { readings, .. } in &self.servers {
+            let values = readings.values.chunks_exact(REQUESTS.len());
+            for (row, values) in readings.rows.iter().zip(values) {
+                let known = std::array::from_fn(|at| values[at].unwrap_or_default());
+                add(sums.entry(&row.name).or_default(), &known);
+            }
+        }
+        let all = sums.remove(ALL).unwrap_or_default();
+        fill(into, all, sums.into_iter());
+        Ok(Read::Fresh)
+    }
+
+    fn missed(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.missed)
+    }
+
+    /// A server counts from its start.
+    fn began_at(&self, _row: &SeriesRow, _column: &SeriesColumn) -> Option<u64> {
+        Some(0)
+    }
+
+    fn background_cpu_ns(&mut self) -> u64 {
+        let servers = self.servers.iter_mut();
+        servers
+            .map(|server| server.sampler.background_cpu_ns())
+            .sum()
+    }
+
+    fn close(&mut self) {
+        for server in &mut self.servers {
+            server.sampler.close();
+        }
+    }
+}
+
+/// The row of all opcodes, and one for each of them, which has no batches.
+fn fill<'a>(into: &mut Readings, all: Values, opcodes: impl Iterator<Item = (&'a str, Values)>) {
+    let mut fill = into.fill(REQUESTS);
+    fill.row(|row| row.name == ALL, || SeriesRow::new(ALL), all.map(Some));
+    for (name, values) in opcodes {
+        let [counts @ .., _] = values;
+        let values = counts.into_iter().map(Some).chain([None]);
+        fill.row(|row| row.name == name, || SeriesRow::new(name), values);
+    }
+    fill.done();
+}
+
+/// What one server counted.
+struct Counters(PathBuf);
 
 #[derive(Deserialize)]
 struct Document {
@@ -66,49 +177,31 @@ struct Time {
     total_ns: u64,
 }
 
-impl Sampler for Requests {
+impl Sampler for Counters {
     fn kind(&self) -> SeriesKind {
         SeriesKind::Requests
     }
 
     fn read(&mut self, into: &mut Readings) -> Result<Read, String> {
+        let document = document(&self.0).map_err(|error| error.to_string())?;
         let mut all: Values = [0; 8];
-        let mut opcodes: Vec<(String, Values)> = Vec::new();
-        for socket in &self.sockets {
-            let document = document(socket).map_err(|error| {
-                format!(
-                    "cannot read the statistics at {}: {error}",
-                    socket.display()
-                )
-            })?;
-            all[7] += document.batches.count;
-            for of in document.opcodes {
-                let values = [
-                    of.count,
-                    of.inline,
-                    of.transferred,
-                    of.failed,
-                    of.bytes,
-                    of.queueing.total_ns,
-                    of.service.total_ns,
-                    0,
-                ];
-                add(&mut all, &values);
-                match opcodes.iter_mut().find(|(name, _)| *name == of.opcode) {
-                    Some((_, sum)) => add(sum, &values),
-                    None => opcodes.push((of.opcode, values)),
-                }
-            }
+        all[7] = document.batches.count;
+        let mut opcodes: BTreeMap<&str, Values> = BTreeMap::new();
+        for of in &document.opcodes {
+            let values = [
+                of.count,
+                of.inline,
+                of.transferred,
+                of.failed,
+                of.bytes,
+                of.queueing.total_ns,
+                of.service.total_ns,
+                0,
+            ];
+            add(&mut all, &values);
+            add(opcodes.entry(&of.opcode).or_default(), &values);
         }
-        opcodes.sort_by(|(one, _), (other, _)| one.cmp(other));
-        let mut fill = into.fill(REQUESTS);
-        fill.row(|row| row.name == ALL, || SeriesRow::new(ALL), all.map(Some));
-        for (name, values) in opcodes {
-            let [counts @ .., _] = values;
-            let values = counts.into_iter().map(Some).chain([None]);
-            fill.row(|row| row.name == name, || SeriesRow::new(&name), values);
-        }
-        fill.done();
+        fill(into, all, opcodes.into_iter());
         Ok(Read::Fresh)
     }
 }
@@ -148,35 +241,55 @@ mod tests {
         )
     }
 
-    /// Reads sockets at which servers tell this.
-    fn told(servers: &[&str]) -> (Result<Read, String>, Readings) {
-        let folder = tempfile::tempdir().unwrap();
+    /// Ends a test that hangs.
+    const WATCHDOG: Duration = Duration::from_secs(120);
+
+    /// Servers that tell this each time, and their sockets. One that tells nothing accepts no connection.
+    fn servers(folder: &Path, texts: &[&str]) -> (Vec<PathBuf>, Vec<UnixListener>) {
         let mut sockets = Vec::new();
-        let mut threads = Vec::new();
-        for (number, text) in servers.iter().enumerate() {
-            let socket = folder.path().join(number.to_string());
+        let mut silent = Vec::new();
+        for (number, text) in texts.iter().enumerate() {
+            let socket = folder.join(number.to_string());
             let listener = UnixListener::bind(&socket).unwrap();
             sockets.push(socket);
             let text = (*text).to_owned();
-            threads.push(std::thread::spawn(move || {
-                let (mut stream, _) = listener.accept().unwrap();
-                stream.write_all(text.as_bytes()).unwrap();
-            }));
+            match text.is_empty() {
+                true => silent.push(listener),
+                false => drop(std::thread::spawn(move || {
+                    for stream in listener.incoming() {
+                        let _ = stream.unwrap().write_all(text.as_bytes());
+                    }
+                })),
+            }
         }
+        (sockets, silent)
+    }
+
+    /// Reads until the result is the expected one.
+    fn until(
+        requests: &mut Requests,
+        expected: impl Fn(&Result<Read, String>, &Readings) -> bool,
+    ) -> (Option<String>, Readings) {
+        let begun = std::time::Instant::now();
         let mut readings = Readings::default();
-        let read = Requests { sockets }.read(&mut readings);
-        for thread in threads {
-            thread.join().unwrap();
+        loop {
+            let read = requests.read(&mut readings);
+            if expected(&read, &readings) {
+                return (read.err(), readings);
+            }
+            assert!(begun.elapsed() < WATCHDOG, "{read:?} {readings:?}");
         }
-        (read, readings)
     }
 
     #[test]
     fn requests_are_added_by_opcode_over_all_servers() {
         let one = counted(&[("WRITE", 10), ("READ", 3)], 4);
         let other = counted(&[("READ", 5)], 1);
-        let (read, readings) = told(&[&one, &other]);
-        assert_eq!(read, Ok(Read::Fresh));
+        let folder = tempfile::tempdir().unwrap();
+        let (sockets, _) = servers(folder.path(), &[&one, &other]);
+        let both = |readings: &Readings| readings.values.first() == Some(&Some(18));
+        let mut requests = Requests::of(&sockets);
+        let (_, readings) = until(&mut requests, |_, readings| both(readings));
         let names: Vec<&str> = readings.rows.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["all", "READ", "WRITE"]);
         let known = |row: usize| {
@@ -195,17 +308,53 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_tells_nothing_is_an_error_with_its_socket() {
-        let (read, _) = told(&["{}"]);
-        let error = read.unwrap_err();
+    fn a_server_that_hangs_is_reported_and_hides_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = counted(&[("READ", 5)], 1);
+        for texts in [["", &text], [&text, ""]] {
+            let folder = tempfile::tempdir_in(folder.path()).unwrap();
+            let (sockets, _silent) = servers(folder.path(), &texts);
+            let mut requests = Requests::of(&sockets);
+            let (_, readings) = until(&mut requests, |read, _| *read == Ok(Read::Fresh));
+            assert_eq!(readings.rows.len(), 2);
+            assert_eq!(readings.values[0], Some(5));
+            let mut missed = Vec::new();
+            let begun = std::time::Instant::now();
+            while missed.is_empty() {
+                until(&mut requests, |read, _| *read == Ok(Read::Fresh));
+                missed = requests.missed();
+                assert!(begun.elapsed() < WATCHDOG);
+            }
+            let hung = &sockets[texts.iter().position(|text| text.is_empty()).unwrap()];
+            assert_eq!(
+                missed,
+                [format!(
+                    "cannot read the statistics at {}: does not respond",
+                    hung.display()
+                )]
+            );
+            // It is told once.
+            until(&mut requests, |read, _| *read == Ok(Read::Fresh));
+            assert!(requests.missed().is_empty());
+        }
+    }
+
+    #[test]
+    fn servers_that_tell_nothing_are_an_error_with_the_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let (sockets, _) = servers(folder.path(), &["{}"]);
+        let mut requests = Requests::of(&sockets);
+        let (read, _) = until(&mut requests, |read, _| read.is_err());
+        let error = read.unwrap();
         assert!(
             error.starts_with("cannot read the statistics at /"),
             "{error}"
         );
-        let mut gone = Requests {
-            sockets: vec![PathBuf::from("/nonexistent/share.stats")],
-        };
-        let error = gone.read(&mut Readings::default()).unwrap_err();
+        assert!(error.contains("missing field"), "{error}");
+        assert!(requests.missed().is_empty());
+        let mut gone = Requests::of(&[PathBuf::from("/nonexistent/share.stats")]);
+        let (read, _) = until(&mut gone, |read, _| read.is_err());
+        let error = read.unwrap();
         assert!(
             error.contains("/nonexistent/share.stats: No such file"),
             "{error}"
