@@ -126,6 +126,25 @@ pub struct Settings {
     pub delay: Duration,
 }
 
+impl Handles {
+    /// How many files and folders a client can know at a time, by the limit of open files of this process. `None`: that limits only those
+    /// that it has open.
+    #[must_use]
+    pub fn most_files(self) -> Option<u64> {
+        // The server raises its limit to this.
+        let limit = getrlimit(Resource::Nofile).maximum;
+        (self == Handles::Never).then(|| descriptors(limit).0)
+    }
+}
+
+/// The descriptors for the files that a client knows, and for those that it has open: each open file that is read or written has two.
+fn descriptors(limit: Option<u64>) -> (u64, u64) {
+    let limit = limit.unwrap_or(1 << 30);
+    let all = limit.saturating_sub(OWN_DESCRIPTORS).max(64);
+    let copies = all / 4;
+    (all - copies, copies)
+}
+
 impl Settings {
     /// Whether files are opened by their file handles, which takes the right to do that.
     #[must_use]
@@ -226,10 +245,8 @@ impl Folder {
             Cache::Auto => (CachePolicy::Auto, AUTO),
             Cache::Always => (CachePolicy::Always, ALWAYS),
         };
-        let limit = getrlimit(Resource::Nofile).current.unwrap_or(1 << 30);
-        let descriptors = limit.saturating_sub(OWN_DESCRIPTORS).max(64);
-        // Each open file that is read or written has two.
-        let copies = descriptors / 4;
+        let limit = getrlimit(Resource::Nofile).current;
+        let (descriptors, copies) = descriptors(limit);
         let config = Config {
             root_dir: root.clone(),
             cache_policy,
@@ -251,7 +268,7 @@ impl Folder {
             mountinfo_prefix: inside.and_then(|inside| inside.prefix.clone()),
             proc_sfd_rawfd: copied(|inside| &inside.descriptors)?,
             proc_mountinfo_rawfd: copied(|inside| &inside.mounts)?,
-            guest_fd_limit: descriptors - copies,
+            guest_fd_limit: descriptors,
             migration_mode: settings.migration.mode,
             migration_on_error: settings.migration.on_error,
             migration_verify_handles: settings.migration.verify_handles,

@@ -53,6 +53,8 @@ use crate::written::Written;
 const MOST_RINGS: u64 = 17;
 /// Descriptors of a ring.
 const MOST_DESCRIPTORS: u16 = 1024;
+/// Descriptors of a request. The longest one has 1 MiB in pages of 4 KiB, and headers; the table of an indirect chain has room for 65 535.
+const MOST_LINKS: usize = 512;
 /// Requests of a batch.
 const MOST_TAKEN: usize = 256;
 /// How long requests in flight may take when the server ends.
@@ -373,6 +375,9 @@ impl Taken {
         for part in chain {
             let part: Descriptor = part;
             let length = part.len() as usize;
+            if parts.len() == MOST_LINKS {
+                return Err(());
+            }
             parts.push((part.addr(), length));
             if part.is_write_only() {
                 writable += length;
@@ -1099,11 +1104,10 @@ mod tests {
         count
     }
 
-    #[test]
-    fn a_client_is_told_of_the_last_replies_of_a_ring_that_it_stops() {
-        let folder = tempfile::tempdir().unwrap();
+    /// The client of a server of this folder.
+    fn client(folder: &std::path::Path) -> Arc<Client> {
         let settings = crate::Settings {
-            folder: folder.path().to_owned(),
+            folder: folder.to_owned(),
             cache: crate::Cache::Never,
             read_only: false,
             xattr: false,
@@ -1119,7 +1123,75 @@ mod tests {
             delay: Duration::ZERO,
         };
         let server = Arc::new(FileServer::start(settings, crate::Policy::Inline, None).unwrap());
-        let client = Arc::new(server.client(true).unwrap());
+        Arc::new(server.client(true).unwrap())
+    }
+
+    /// The request that a ring takes whose only chain is an indirect table of this many descriptors: one of a header, which the others follow.
+    fn taken(links: u16) -> Vec<usize> {
+        let folder = tempfile::tempdir().unwrap();
+        let (socket, _other) = UnixStream::pair().unwrap();
+        let device = Device::new(client(folder.path()), Arc::default(), socket).unwrap();
+        let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 1 << 21)]).unwrap();
+        let descriptor = |address: u64, length: u32, flags: u16, next: u16| {
+            let numbers = [
+                address.to_le_bytes().to_vec(),
+                length.to_le_bytes().to_vec(),
+            ]
+            .concat();
+            [numbers, [flags, next].map(u16::to_le_bytes).concat()].concat()
+        };
+        let write = |at: u64, bytes: &[u8]| memory.write_slice(bytes, GuestAddress(at)).unwrap();
+        let table = 0x1_0000;
+        write(0, &descriptor(table, 16 * u32::from(links), 4, 0));
+        for link in 0..links {
+            let (first, last) = (link == 0, link + 1 == links);
+            let (address, length) = if first { (0x8800, 40) } else { (0x8000, 1) };
+            let flags = u16::from(!last) | if first { 0 } else { 2 };
+            let next = if last { 0 } else { link + 1 };
+            let part = descriptor(address, length, flags, next);
+            write(table + 16 * u64::from(link), &part);
+        }
+        // STATFS of node 1.
+        let words = [40u32, 17, 2, 0, 1, 0, 0, 0, 0, 0];
+        write(0x8800, &words.map(u32::to_le_bytes).concat());
+        write(0x9000, &[0, 0, 1, 0, 0, 0]);
+        let ring = &device.rings[1];
+        ring.change(|state| {
+            state.memory = Arc::new(memory.clone());
+            let queue = &mut state.queue;
+            queue.try_set_desc_table_address(GuestAddress(0)).unwrap();
+            queue
+                .try_set_avail_ring_address(GuestAddress(0x9000))
+                .unwrap();
+            queue
+                .try_set_used_ring_address(GuestAddress(0xa000))
+                .unwrap();
+            queue.set_ready(true);
+            (state.placed, state.enabled) = (true, true);
+            state.kick = Some(Arc::new(File::open("/dev/null").unwrap()));
+        });
+        let mut batch = Vec::new();
+        ring.take(&mut batch, false);
+        let parts = batch.iter().map(|taken| taken.parts.len()).collect();
+        // Nothing is left in flight.
+        for taken in batch {
+            ring.state().used(taken.index, 0);
+        }
+        parts
+    }
+
+    #[test]
+    fn a_request_has_no_more_parts_than_a_driver_needs() {
+        assert_eq!(taken(3), [3]);
+        assert_eq!(taken(MOST_LINKS as u16), [MOST_LINKS]);
+        assert_eq!(taken(MOST_LINKS as u16 + 1), [0; 0]);
+        assert_eq!(taken(u16::MAX), [0; 0]);
+    }
+
+    #[test]
+    fn a_client_is_told_of_the_last_replies_of_a_ring_that_it_stops() {
+        let folder = tempfile::tempdir().unwrap();
+        let client = client(folder.path());
         let (socket, _other) = UnixStream::pair().unwrap();
         let mut device = Device::new(client, Arc::default(), socket).unwrap();
         let call = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
