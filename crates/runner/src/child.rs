@@ -33,6 +33,8 @@ use crate::simulate::Simulation;
 use crate::stop::StopFlag;
 use crate::storage;
 
+/// The number of the signal with which this process kills a node.
+const SIGKILL: i32 = 9;
 /// Time limit for the node's `Hello`.
 const HELLO: Duration = Duration::from_secs(10);
 /// From the first stop request to SIGKILL. The child itself waits 2.3 s for stuck workers, and 0.5 s for samplers that
@@ -434,6 +436,9 @@ impl<'a> ChildSession<'a> {
                 Outcome::Interrupted(format!("aborted; {what}"))
             }
             Death::Lost(what) => Outcome::Failed(what.clone()),
+            Death::Signal(SIGKILL) if self.killed => Outcome::Interrupted(
+                "aborted; iodyno killed the node, which had not ended in time".to_owned(),
+            ),
             _ if self.killed => Outcome::Interrupted(format!("aborted; the node {death}")),
             // Killed from outside; any other signal is a crash caused by the workload or iodyno.
             Death::Signal(2 | 9 | 15) => Outcome::Interrupted(format!("the node was {death}")),
@@ -666,6 +671,30 @@ mod tests {
         assert!(session.handle(end, now).is_none());
         assert!(!session.overdue(now + AFTER_END - LEAST_AFTER_END));
         assert!(session.overdue(now + AFTER_STOP) && !session.killed);
+    }
+
+    #[test]
+    fn a_node_that_iodyno_killed_is_told_from_one_that_others_killed() {
+        let node = LocalNode {
+            program: "/bin/sh".into(),
+            arguments: vec!["-c".into(), "exec sleep 1000".into()],
+        };
+        let (mut session, now) = stopped(&node, Command::Abort);
+        let others = session.outcome_of(&Death::Signal(SIGKILL));
+        assert!(others.reason().unwrap().contains("out of memory"));
+        assert!(!session.overdue(now + AFTER_STOP) && session.killed);
+        // Ends a test that hangs.
+        let begun = Instant::now();
+        let outcome = loop {
+            match session.poll().unwrap() {
+                Some(Message::Ended(TrialEnd::Failed { outcome, .. })) => break outcome,
+                _ => std::thread::yield_now(),
+            }
+            assert!(begun.elapsed() < Duration::from_secs(120));
+        };
+        let reason = outcome.reason().unwrap();
+        assert!(reason.contains("iodyno killed the node"), "{reason}");
+        assert!(!reason.contains("out of memory"), "{reason}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -60,13 +61,20 @@ impl Control {
     }
 }
 
-/// Redirects standard error to /dev/null. A process that is blocked on stuck storage would otherwise keep a pipe open
-/// whose reader waits for its end.
+/// Redirects standard error to /dev/null, and standard output if it leads to the same file, as in a node. A process that is blocked on
+/// stuck storage would otherwise keep a pipe open whose reader waits for its end.
 pub(crate) fn release_stderr() {
-    if let Ok(null) = File::options().write(true).open("/dev/null") {
+    let Ok(null) = File::options().write(true).open("/dev/null") else {
+        return;
+    };
+    let file = |of: BorrowedFd<'_>| {
+        let state = rustix::fs::fstat(of).ok()?;
+        Some((state.st_dev, state.st_ino))
+    };
+    if file(io::stdout().as_fd()) == file(io::stderr().as_fd()) {
         let _ = rustix::stdio::dup2_stdout(&null);
-        let _ = rustix::stdio::dup2_stderr(&null);
     }
+    let _ = rustix::stdio::dup2_stderr(&null);
 }
 
 /// Calls [`release_stderr`] shortly before the parent kills this process, if it has not ended by then.
@@ -154,4 +162,51 @@ fn watch_parent(every_ns: u64, heard: &Arc<AtomicU64>, control: Control, signals
     let _ = thread::Builder::new()
         .name("keepalive".to_owned())
         .spawn(watch);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    const CHILD: &str = "IODYNO_TEST_RELEASES_STDERR";
+
+    /// In a child process that is told so: writes to both streams after they were released.
+    #[test]
+    fn released_output() {
+        if std::env::var_os(CHILD).is_some() {
+            release_stderr();
+            io::stdout().write_all(b"<output>").unwrap();
+            io::stderr().write_all(b"<errors>").unwrap();
+            io::stdout().flush().unwrap();
+            std::process::exit(0);
+        }
+    }
+
+    fn child() -> Command {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "control::tests::released_output", "--nocapture"]);
+        child.env(CHILD, "1").stdin(Stdio::null());
+        child
+    }
+
+    #[test]
+    fn output_that_does_not_lead_to_the_same_file_as_errors_is_kept() {
+        let done = child().output().unwrap();
+        let output = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(output.contains("<output>"), "{output}");
+        assert!(!String::from_utf8_lossy(&done.stderr).contains("<errors>"));
+        // In a node, both lead to the same pipe: its reader sees the end.
+        let (mut read, write) = io::pipe().unwrap();
+        let both = (write.try_clone().unwrap(), write);
+        let mut child = child();
+        let mut running = child.stdout(both.0).stderr(both.1).spawn().unwrap();
+        drop(child);
+        let mut output = String::new();
+        read.read_to_string(&mut output).unwrap();
+        assert!(!output.contains('<'), "{output}");
+        assert!(running.wait().unwrap().success());
+    }
 }
