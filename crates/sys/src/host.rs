@@ -172,6 +172,24 @@ pub fn generation(file: BorrowedFd<'_>) -> Option<u32> {
     (result == 0).then_some(generation as u32)
 }
 
+/// The process that has a lock of fcntl(2) on any byte of a file, against writing it: its id, or -1 for a lock of an open
+/// file description. `None`: there is no such lock. The locks of this descriptor do not count.
+///
+/// # Errors
+/// As fcntl(2), `F_OFD_GETLK`.
+pub fn file_lock(file: BorrowedFd<'_>) -> io::Result<Option<i32>> {
+    // SAFETY: flock is plain integers, for which zeroes are valid: all bytes from the beginning of the file.
+    let mut lock: libc::flock = unsafe { zeroed() };
+    lock.l_type = libc::F_WRLCK as _;
+    // SAFETY: the descriptor is open for the call; the kernel reads and writes one flock.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let free = lock.l_type == libc::F_UNLCK as libc::c_short;
+    Ok((!free).then_some(lock.l_pid))
+}
+
 /// Resource usage of this process since its start: all threads, including those that have exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessUse {

@@ -17,6 +17,7 @@ pub mod guard;
 pub mod identity;
 pub mod journal;
 pub mod layers;
+mod locks;
 mod mounts;
 pub mod nvme;
 mod roots;
@@ -28,8 +29,9 @@ pub mod stack;
 
 pub use block::DeviceNumber;
 pub use guard::{
-    AdmitError, Admitted, Guard, Intent, Kind, OpenFlags, Reason, Refusal, Request, WrittenDevice,
-    among_devices, append_output, create_output, new_output, open_output, state_folder,
+    AdmitError, Admitted, Guard, Hold, Intent, Kind, OpenFlags, Reason, Refusal, Request,
+    WrittenDevice, among_devices, append_output, create_output, new_output, open_output,
+    state_folder,
 };
 pub use journal::socket_folder;
 pub use roots::Roots;

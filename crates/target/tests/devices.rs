@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use common::{Loop, admit, findings, refusal, run, skip, write};
+use common::{Loop, User, admit, findings, refusal, run, skip, write};
 use iodyno_target::{
     AdmitError, Admitted, Guard, Intent, Kind, OpenFlags, Reason, Request, Roots, signatures,
 };
@@ -51,7 +51,6 @@ fn noise(length: usize) -> Vec<u8> {
 
 #[test]
 fn a_device_with_data_in_any_sampled_block_is_refused_until_destroy_names_it() {
-    // The first and the last MiB, and one of the 128 blocks in between, which are half a MiB apart here.
     for (at, length) in [(0, 8), (MIB - 8, 8), (20 * MIB, MIB), (64 * MIB - 8, 8)] {
         let put = |file: &Path| {
             let file = OpenOptions::new().write(true).open(file).unwrap();
@@ -64,12 +63,13 @@ fn a_device_with_data_in_any_sampled_block_is_refused_until_destroy_names_it() {
         let refused = refusal(write(&disk.device, &[]));
         let words = refused.to_string();
         assert!(
-            matches!(refused.findings[..], [Reason::Data { first, sampled: 640, .. }] if first.abs_diff(at) < MIB),
+            matches!(refused.findings[..], [Reason::Data { first, blocks, sampled: 16_384, .. }] if first == at / 4096 * 4096 && blocks == length.div_ceil(4096)),
             "{words}"
         );
         for expected in [
             "it is not blank",
-            "of 640 sampled blocks of 4 KiB are not blank, the first at byte",
+            "of 16384 sampled blocks of 4 KiB are not blank, the first at byte",
+            "(sampled: both ends, the usual places of partitions and file systems, and 1024 places of 64 KiB at equal distances)",
             &format!(
                 "hint: to overwrite its content, add `--destroy {0}`, or empty it first, with `blkdiscard --zeroout {0}`",
                 disk.path()
@@ -89,6 +89,137 @@ fn a_device_with_data_in_any_sampled_block_is_refused_until_destroy_names_it() {
         run(&["blkdiscard", "--zeroout", disk.path()]).unwrap();
         write(&disk.device, &[]).unwrap();
     }
+}
+
+#[test]
+fn a_file_system_behind_a_destroyed_partition_table_is_refused_and_named() {
+    let ext4 = |file: &Path| {
+        let path = file.to_str().unwrap();
+        run(&[
+            "mkfs.ext4",
+            "-q",
+            "-F",
+            "-E",
+            "offset=1048576",
+            path,
+            "104000000K",
+        ])
+        .unwrap();
+        let file = OpenOptions::new().write(true).open(file).unwrap();
+        file.write_all_at(b"EFI PART", 512).unwrap();
+        file.write_all_at(&[0; 8], 512).unwrap();
+    };
+    let Some(disk) = Loop::holding(100 << 10, ext4) else {
+        return;
+    };
+    // On a device over the device, nothing is known of the holes of the file.
+    let over = run(&["losetup", "--find", "--show", disk.path()]).unwrap();
+    for device in [disk.path(), &over] {
+        let found = findings(&refusal(write(Path::new(device), &[]))).join("; ");
+        let name = device.trim_start_matches("/dev/");
+        assert!(
+            found.contains(&format!("{name} holds ext4 at byte {}", MIB + 1080)),
+            "{found}"
+        );
+        assert!(
+            found.contains("sampled blocks of 4 KiB are not blank"),
+            "{found}"
+        );
+    }
+    // Only the copies of the superblock are left.
+    for end in [0, 99 << 10] {
+        run(&[
+            "blkdiscard",
+            "--offset",
+            &format!("{end}MiB"),
+            "--length",
+            "100MiB",
+            disk.path(),
+        ])
+        .unwrap();
+    }
+    run(&[
+        "blkdiscard",
+        "--zeroout",
+        "--offset",
+        "0",
+        "--length",
+        "100MiB",
+        &over,
+    ])
+    .unwrap();
+    for device in [disk.path(), &over] {
+        let found = findings(&refusal(write(Path::new(device), &[]))).join("; ");
+        assert!(found.contains("holds ext4 at byte"), "{found}");
+    }
+    run(&["losetup", "--detach", &over]).unwrap();
+}
+
+#[test]
+fn what_is_between_the_samples_is_found_in_a_sparse_file() {
+    let state = Remembering::new();
+    for at in [7_777_777_777, 55_555_555_555, 99_999_999_999u64] {
+        let put = |file: &Path| {
+            let file = OpenOptions::new().write(true).open(file).unwrap();
+            file.write_all_at(&noise(8192), at).unwrap();
+        };
+        let Some(disk) = Loop::holding(100 << 10, put) else {
+            return;
+        };
+        refusal(state.admit(&disk, &[]));
+        // It is permitted to be overwritten, is not, and is refused again.
+        state.write(&disk, std::slice::from_ref(&disk.device), &noise(8192), 0);
+        let found = findings(&refusal(state.admit(&disk, &[]))).join("; ");
+        assert!(
+            found.contains(&format!("the first at byte {}", at / 4096 * 4096)),
+            "{found}"
+        );
+        let destroy = std::slice::from_ref(&disk.device);
+        state.write(&disk, destroy, &noise(16 << 10), at / 4096 * 4096);
+        drop(state.admit(&disk, &[]).unwrap());
+    }
+}
+
+#[test]
+fn a_device_full_of_another_byte_is_not_blank_and_the_blocks_are_counted() {
+    let ones = |file: &Path| fs::write(file, vec![0xff; 8 << 20]).unwrap();
+    let Some(disk) = Loop::holding(8, ones) else {
+        return;
+    };
+    let found = findings(&refusal(write(&disk.device, &[]))).join("; ");
+    assert!(found.contains("2048 of 2048 sampled blocks"), "{found}");
+    let bitmap = |file: &Path| {
+        let file = OpenOptions::new().write(true).open(file).unwrap();
+        file.write_all_at(&[0xff; 230 * 4096], 5 << 20).unwrap();
+    };
+    let Some(disk) = Loop::holding(64, bitmap) else {
+        return;
+    };
+    let found = findings(&refusal(write(&disk.device, &[]))).join("; ");
+    assert!(
+        found.contains(
+            "230 of 16384 sampled blocks of 4 KiB are not blank, the first at byte 5242880"
+        ),
+        "{found}"
+    );
+}
+
+#[test]
+fn a_device_that_another_process_maps_without_a_descriptor_is_refused() {
+    let Some(disk) = Loop::blank(16) else { return };
+    let does = "f = os.open(path, os.O_RDWR); m = mmap.mmap(f, 4096); os.closerange(3, 64)";
+    let Some(user) = User::python(does, &disk.device) else {
+        return;
+    };
+    let refused = refusal(write(&disk.device, std::slice::from_ref(&disk.device)));
+    let how = format!(
+        "{} is mapped shared and writable in process {} (python3)",
+        disk.name(),
+        user.id()
+    );
+    assert_eq!(findings(&refused), [how]);
+    drop(user);
+    write(&disk.device, &[]).unwrap();
 }
 
 /// A guard with its own records.

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use common::{Loop, admit, findings, refusal, run, skip, write};
+use common::{Loop, User, admit, findings, refusal, run, skip, write};
 use iodyno_target::{AdmitError, Admitted, Guard, Intent, Kind, OpenFlags, Reason, Request, Roots};
 
 fn make(path: &Path, intent: Intent) -> Result<Admitted, AdmitError> {
@@ -252,4 +252,134 @@ fn a_swap_file_is_refused() {
     }
     // A new guard sees the change within a second, too.
     write(&swap, std::slice::from_ref(&swap)).unwrap();
+}
+
+#[test]
+fn a_file_that_another_process_writes_maps_or_locks_is_refused_even_with_destroy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk.img");
+    fs::write(&path, vec![0; 64 << 10]).unwrap();
+    let ofd = "fcntl.fcntl(f, 37, struct.pack('hhqqi', {kind}, 0, 0, {bytes}, 0))";
+    let ofd = |kind: &str, bytes: u32| {
+        ofd.replace("{kind}", kind)
+            .replace("{bytes}", &bytes.to_string())
+    };
+    for (does, how) in [
+        ("f = open(path, 'r+b')".to_owned(), "open for writing in"),
+        ("f = open(path, 'ab')".to_owned(), "open for writing in"),
+        ("f = open(path, 'rb'); fcntl.flock(f, fcntl.LOCK_EX)".to_owned(), "locked by"),
+        ("f = open(path, 'rb'); fcntl.flock(f, fcntl.LOCK_SH)".to_owned(), "locked by"),
+        ("f = open(path, 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX)".to_owned(), "locked by"),
+        ("f = open(path, 'rb'); fcntl.lockf(f, fcntl.LOCK_SH, 1, 100)".to_owned(), "locked by"),
+        (format!("f = open(path, 'r+b'); {}", ofd("fcntl.F_WRLCK", 0)), "locked by"),
+        (format!("f = open(path, 'rb'); {}", ofd("fcntl.F_RDLCK", 1)), "locked by"),
+        (
+            "f = open(path, 'r+b'); m = mmap.mmap(f.fileno(), 4096); f.close(); os.closerange(3, 64)".to_owned(),
+            "mapped shared and writable in",
+        ),
+    ] {
+        let Some(user) = User::python(&does, &path) else { return };
+        for destroy in [&[][..], std::slice::from_ref(&path)] {
+            let refused = refusal(write(&path, destroy));
+            let expected = format!("disk.img is {how} process {} ({})", user.id(), user.command);
+            let found = findings(&refused);
+            assert!(found.contains(&expected), "{does}: {found:?}");
+            let hint = refused.hint();
+            assert!(hint.contains(&format!("stop process {} (python3)", user.id())), "{hint}");
+        }
+        // A job that only reads may use it.
+        admit(&path, Intent::READ, &[]).unwrap();
+        drop(user);
+        write(&path, &[]).unwrap();
+    }
+}
+
+#[test]
+fn a_disk_image_without_its_partition_table_needs_destroy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk.img");
+    for start in [34 * 512, 63 * 512, 1 << 20, 2 << 20] {
+        File::create(&path).unwrap().set_len(256 << 20).unwrap();
+        let offset = format!("offset={start}");
+        let make = [
+            "mkfs.ext4",
+            "-q",
+            "-F",
+            "-E",
+            &offset,
+            path.to_str().unwrap(),
+            "200M",
+        ];
+        if let Err(why) = run(&make) {
+            return skip(&why);
+        }
+        let refused = refusal(write(&path, &[]));
+        let found = findings(&refused);
+        assert_eq!(
+            found,
+            [format!("disk.img holds ext4 at byte {}", start + 1080)]
+        );
+        write(&path, std::slice::from_ref(&path)).unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_others_only_read_or_map_privately_may_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk.img");
+    fs::write(&path, vec![0; 64 << 10]).unwrap();
+    for does in [
+        "f = open(path, 'rb')",
+        "f = open(path, 'rb'); m = mmap.mmap(f.fileno(), 4096, prot=mmap.PROT_READ)",
+        "f = open(path, 'rb'); m = mmap.mmap(f.fileno(), 4096, mmap.MAP_PRIVATE)",
+        "f = open(path + '.other', 'wb'); fcntl.flock(f, fcntl.LOCK_EX)",
+    ] {
+        let Some(_user) = User::python(does, &path) else {
+            return;
+        };
+        write(&path, &[]).unwrap();
+    }
+}
+
+#[test]
+fn the_image_of_a_server_is_refused_even_with_destroy() {
+    let folder = tempfile::tempdir().unwrap();
+    for format in ["raw", "qcow2"] {
+        let path = folder.path().join(format);
+        let (image, socket) = (
+            path.to_str().unwrap(),
+            folder.path().join(format!("{format}.sock")),
+        );
+        let pid = folder.path().join(format!("{format}.pid"));
+        let started =
+            run(&["qemu-img", "create", "-q", "-f", format, image, "1M"]).and_then(|_| {
+                let [socket, pid] = [&socket, &pid].map(|path| path.to_str().unwrap());
+                run(&[
+                    "qemu-nbd",
+                    "--fork",
+                    "--persistent",
+                    "-f",
+                    format,
+                    "-k",
+                    socket,
+                    "--pid-file",
+                    pid,
+                    image,
+                ])
+            });
+        if let Err(why) = started {
+            return skip(&why);
+        }
+        let pid = fs::read_to_string(pid).unwrap();
+        let refused = write(&path, std::slice::from_ref(&path));
+        run(&["kill", pid.trim()]).unwrap();
+        let found = findings(&refusal(refused)).join("; ");
+        assert!(
+            found.contains(&format!(
+                "{format} is locked by process {} (qemu-nbd)",
+                pid.trim()
+            )),
+            "{found}"
+        );
+    }
 }

@@ -1,26 +1,40 @@
 //! Block devices: checked for other users, claimed, sampled, and only then opened for writing.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, OFlags, SeekFrom};
 
 use crate::block::{Block, DeviceNumber};
 use crate::signatures;
 
-use super::content::{Digests, Sample};
+use super::content::{BLOCK, Sample};
+use super::holes::Backing;
 use super::open::{Pinned, PinnedKind, open_flags, reopen};
 use super::own_writes::{self, Claim, Sampled};
 use super::survey::Survey;
-use super::{AdmitError, Admitted, Guard, Kind, Reason, Request, admitted, refused, uses};
+use super::{AdmitError, Admitted, Guard, Kind, Reason, Request, admitted, places, refused, uses};
 
-/// How often, and at which interval, to check again for a user that may be temporary: one second in total,
-/// sufficient on a busy host.
-const PATIENCE: u32 = 50;
+/// How long, and at which interval, to check again for a user that may be temporary; sufficient on a busy host.
+const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// The reasons of `look`, once those are gone that may end by themselves in a moment.
+pub(super) fn patiently(look: impl Fn() -> Vec<Reason>) -> Vec<Reason> {
+    let begun = Instant::now();
+    loop {
+        let reasons = look();
+        let pass = !reasons.is_empty() && reasons.iter().all(Reason::may_pass);
+        if !pass || begun.elapsed() >= PATIENCE {
+            return reasons;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
 
 impl Guard {
     /// All reasons in sysfs and procfs against writing to a device. Waits for processes that have it open
@@ -34,16 +48,7 @@ impl Guard {
                 }];
             }
         };
-        let mut patience = PATIENCE;
-        loop {
-            let reasons = uses::of(&self.roots, &Survey::take(&self.roots), &block);
-            let opened = |reason: &Reason| matches!(reason, Reason::OpenedBy { .. });
-            if patience == 0 || reasons.is_empty() || !reasons.iter().all(opened) {
-                return reasons;
-            }
-            patience -= 1;
-            std::thread::sleep(PAUSE);
-        }
+        patiently(|| uses::of(&self.roots, &Survey::take(&self.roots), &block))
     }
 
     /// The reasons against writing to a device that is not claimed. If there are any, its content is reported as well if
@@ -104,6 +109,8 @@ impl Guard {
         let mut reasons = self.judge(number);
         let device = claim.descriptor.try_clone().map(File::from);
         let content = match &device {
+            // Another job of this run has it.
+            _ if claim.has_begun() => Content::default(),
             Ok(device) => self.holds(device, number),
             Err(error) => Content::unread(error.to_string()),
         };
@@ -212,15 +219,42 @@ impl Guard {
         forget_cached(device);
         let identity = own_writes::identity(&self.roots, &block, device);
         let record = self.records.as_ref().and_then(|all| all.load(&identity));
-        let own = record
-            .as_ref()
-            .map_or_else(Digests::new, own_writes::Record::digests);
-        let (sample, mut reasons) = match Sample::read(device, length) {
-            Ok(sample) => (sample, held(device, &block.name, 0, length)),
+        let own = record.as_ref().map(own_writes::Record::own);
+        let backing = Backing::of(&block, device);
+        let stored = backing.as_ref().and_then(|backing| backing.stored(device));
+        let mut reasons = held(device, &block.name, 0, length);
+        if self.legs.is_some() && reasons.iter().any(Reason::is_leg) {
+            // What the mirror holds does not matter.
+            reasons.extend(of_partitions(device, &block));
+            return Content {
+                reasons,
+                sampled: None,
+            };
+        }
+        let sample = match Sample::read(device, length, stored.as_deref(), own.as_ref()) {
+            Ok(sample) => sample,
             Err(error) => return Content::unread(format!("{}: {error}", block.name)),
         };
+        let own = own.unwrap_or_default();
         let foreign = sample.foreign(&own);
-        if foreign.is_empty() {
+        tracing::debug!(
+            device = block.name,
+            cells = sample.cells,
+            blocks = sample.len(),
+            foreign = foreign.len(),
+            "sampled"
+        );
+        if let Some(first) = foreign.first() {
+            reasons.extend(further(device, &block, &foreign, length));
+            reasons.push(Reason::Data {
+                device: block.name.clone(),
+                blocks: foreign.len() as u64,
+                sampled: sample.len(),
+                cells: sample.cells,
+                first: first * BLOCK,
+                interrupted: record.is_some_and(|record| record.writer.is_some()),
+            });
+        } else {
             // A signature in a block that iodyno wrote is a coincidence, or was written on purpose.
             // Signatures outside of the sample are kept.
             reasons.retain(|reason| match reason {
@@ -228,24 +262,7 @@ impl Guard {
                 _ => true,
             });
         }
-        if let Some(first) = foreign.first() {
-            reasons.push(Reason::Data {
-                device: block.name.clone(),
-                blocks: foreign.len(),
-                sampled: sample.len(),
-                first: sample.offset(*first),
-                interrupted: record.is_some_and(|record| record.writer.is_some()),
-            });
-        }
-        for part in block.partitions() {
-            reasons.push(Reason::Partition {
-                name: part.name.clone(),
-                length: part.length(),
-            });
-            if let Some(start) = part.start() {
-                reasons.extend(held(device, &part.name, start, part.length()));
-            }
-        }
+        reasons.extend(of_partitions(device, &block));
         Content {
             reasons,
             sampled: Some(Sampled {
@@ -254,6 +271,7 @@ impl Guard {
                 sample,
                 foreign,
                 own,
+                backing,
             }),
         }
     }
@@ -282,7 +300,7 @@ impl Guard {
             let device = File::from(descriptor);
             if own_writes::identity(&self.roots, &block, &device) == record.identity {
                 // A record that stays open permits less than a closed one, never more.
-                let _ = records.close(&record, &device, block.length());
+                let _ = records.close(&record, &device, &block);
             }
         }
     }
@@ -313,16 +331,32 @@ pub(super) fn forget_cached(device: &File) {
 /// Opens a device exclusively. Waits for others that hold it only briefly, such as a volume scanner or a
 /// child process before its exec.
 fn exclusive(pinned: &Pinned) -> io::Result<OwnedFd> {
-    let mut patience = PATIENCE;
+    let begun = Instant::now();
     loop {
         match pinned.open(OFlags::RDONLY | OFlags::EXCL) {
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && patience > 0 => {
-                patience -= 1;
+            Err(error)
+                if error.kind() == io::ErrorKind::ResourceBusy && begun.elapsed() < PATIENCE =>
+            {
                 std::thread::sleep(PAUSE);
             }
             other => return other,
         }
     }
+}
+
+/// The partitions that the kernel knows, and their signatures.
+fn of_partitions(device: &File, block: &Block) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    for part in block.partitions() {
+        reasons.push(Reason::Partition {
+            name: part.name.clone(),
+            length: part.length(),
+        });
+        if let Some(start) = part.start() {
+            reasons.extend(held(device, &part.name, start, part.length()));
+        }
+    }
+    reasons
 }
 
 fn held(device: &File, name: &str, start: u64, length: u64) -> Vec<Reason> {
@@ -338,4 +372,42 @@ fn held(device: &File, name: &str, start: u64, length: u64) -> Vec<Reason> {
             why: format!("{name}: {error}"),
         }],
     }
+}
+
+/// How many of the places at which a signature was found are listed.
+const LISTED: usize = 8;
+
+/// Signatures of file systems and volumes that begin, or have a copy of their superblock, where they usually do, but where
+/// the kernel knows no partition, near the `foreign` blocks.
+fn further(device: &File, block: &Block, foreign: &BTreeSet<u64>, length: u64) -> Vec<Reason> {
+    let known: Vec<u64> = block.partitions().iter().filter_map(Block::start).collect();
+    let starts = places::starts(length).into_iter();
+    // The originals of ext and btrfs, unlike their copies, are 1 KiB and 64 KiB behind the start of the file system.
+    let copies = places::copies(length).into_iter();
+    let copies = copies.flat_map(|copy| [0, 1 << 10, 64 << 10].map(|by| copy.saturating_sub(by)));
+    let places = starts.filter(|start| !known.contains(start)).chain(copies);
+    let near = |place: &u64| {
+        let blocks = place / BLOCK..(place + places::WINDOW).div_ceil(BLOCK);
+        foreign.range(blocks).next().is_some()
+    };
+    let places = places.filter(near);
+    let mut found: Vec<Reason> = Vec::new();
+    for place in places {
+        let range = (length - place).min(places::WINDOW);
+        for mut reason in held(device, &block.name, place, range) {
+            if let Reason::Signature { signature, .. } = &mut reason {
+                if signature.weak() {
+                    continue;
+                }
+                signature.offset += place;
+            }
+            if !found.contains(&reason) {
+                found.push(reason);
+            }
+        }
+        if found.len() >= LISTED {
+            break;
+        }
+    }
+    found
 }

@@ -11,17 +11,20 @@
 
 mod content;
 mod device;
+mod holes;
 mod links;
 mod open;
 mod own_writes;
+mod places;
 mod refusal;
 mod survey;
 mod uses;
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -33,15 +36,16 @@ use crate::block::{Block, DeviceNumber};
 use crate::mounts;
 use crate::nvme;
 use crate::roots::Roots;
-use crate::signatures;
+use crate::signatures::{self, Signature};
 
+use device::patiently;
 pub use links::{among_devices, append_output, create_output, new_output, open_output};
 use open::{Pinned, PinnedKind, create, open_flags, reopen};
 pub(crate) use own_writes::device_name;
 use own_writes::{Claim, Records};
 pub use own_writes::{WrittenDevice, state_folder};
-pub use refusal::{AdmitError, Reason, Refusal};
-use survey::{FileId, Survey};
+pub use refusal::{AdmitError, Hold, Reason, Refusal};
+use survey::Survey;
 
 /// How a job uses a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -507,7 +511,7 @@ impl Guard {
             reasons.push(Reason::Protected);
         }
         if request.intent.changes() {
-            reasons.extend(self.file_uses(pinned.file));
+            reasons.extend(self.file_uses(pinned));
             reasons.extend(image(pinned));
         }
         reasons
@@ -540,12 +544,11 @@ impl Guard {
             let all = reasons.iter().all(Reason::gives_way);
             return all.then(|| overwritten(reasons));
         }
-        let leg = |reason: &Reason| matches!(reason, Reason::Signature { signature, .. } if signature.what == signatures::LEG);
-        let legs = self.legs.filter(|_| reasons.iter().any(leg));
+        let legs = self.legs.filter(|_| reasons.iter().any(Reason::is_leg));
         let of_mirror = |reason: &Reason| match reason {
             Reason::Data { .. } => legs.is_some(),
             Reason::Signature { signature, .. } => {
-                legs.is_some_and(|data| leg(reason) || signature.offset >= data)
+                legs.is_some_and(|data| reason.is_leg() || signature.offset >= data)
             }
             _ => false,
         };
@@ -566,21 +569,48 @@ impl Guard {
     }
 
     /// How the host uses a file. A cached survey is sufficient if the file is not in use. If it is, the host is
-    /// surveyed again, because the cached entry may belong to an earlier file with the same inode.
-    fn file_uses(&self, file: FileId) -> Vec<Reason> {
-        self.file_uses_at(file, Instant::now())
+    /// surveyed again, because the cached entry may belong to an earlier file with the same inode, and processes may use it
+    /// only briefly.
+    fn file_uses(&self, file: &Pinned) -> Vec<Reason> {
+        patiently(|| self.file_uses_at(file, Instant::now()))
     }
 
-    fn file_uses_at(&self, file: FileId, now: Instant) -> Vec<Reason> {
+    fn file_uses_at(&self, file: &Pinned, now: Instant) -> Vec<Reason> {
+        let uses = |survey: &Survey| {
+            let mut reasons = survey.file(file.file);
+            reasons.extend(survey.processes_of(&self.roots, file, self.legs.is_some()));
+            reasons
+        };
         let mut cached = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let recent = |at: Instant| now.saturating_duration_since(at) < LOOK_AGAIN;
         let known = cached.as_ref().filter(|(at, _)| recent(*at));
-        if known.is_some_and(|(_, survey)| survey.file(file).is_empty()) {
-            return Vec::new();
+        let mut reasons = known.map_or_else(Vec::new, |(_, survey)| uses(survey));
+        if known.is_none() || !reasons.is_empty() {
+            let (_, survey) = cached.insert((now, Survey::of_files(&self.roots)));
+            reasons = uses(survey);
         }
-        let (_, survey) = cached.insert((now, Survey::of_files(&self.roots)));
-        survey.file(file)
+        if reasons.is_empty() {
+            reasons.extend(lock(file));
+        }
+        reasons
     }
+}
+
+/// A lock of fcntl(2) of a process that cannot be seen.
+fn lock(file: &Pinned) -> Option<Reason> {
+    let descriptor = file.open(OFlags::RDONLY | OFlags::NONBLOCK).ok()?;
+    let process = iodyno_sys::host::file_lock(descriptor.as_fd()).ok()??;
+    Some(Reason::OpenedBy {
+        device: file
+            .resolved
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
+        process: u32::try_from(process).ok(),
+        command: "not visible here".to_owned(),
+        hold: Hold::Locked,
+    })
 }
 
 impl Request<'_> {
@@ -633,7 +663,20 @@ fn image(pinned: &Pinned) -> Vec<Reason> {
     let Ok(descriptor) = pinned.open(OFlags::RDONLY) else {
         return Vec::new();
     };
-    let found = signatures::probe_file(&descriptor.into(), pinned.length).unwrap_or_default();
+    let file = File::from(descriptor);
+    let mut found = signatures::probe_file(&file, pinned.length).unwrap_or_default();
+    // A disk whose partition table was destroyed.
+    for start in places::FIRST
+        .into_iter()
+        .filter(|_| pinned.length >= places::DISK)
+    {
+        let read = |buffer: &mut [u8], offset| file.read_exact_at(buffer, start + offset);
+        let behind = signatures::probe_reads(places::WINDOW, read).unwrap_or_default();
+        found.extend(behind.into_iter().map(|signature| Signature {
+            offset: signature.offset + start,
+            ..signature
+        }));
+    }
     let name = pinned.resolved.file_name().unwrap_or_default();
     let device = name.to_string_lossy().into_owned();
     found

@@ -1,11 +1,12 @@
 //! Records of the devices that iodyno wrote to: one file per device, in iodyno's state folder.
 //!
-//! A record contains the identity of a device and the digests of the sampled blocks that iodyno wrote. It is made
+//! A record contains the identity of a device, the digests of the sampled blocks that iodyno wrote, and which ones others wrote. It is made
 //! durable before the first write of a trial and updated after the trial. It names the process that writes in between.
 //! If that process was killed, the digests are older than its writes: blocks that differ count as foreign, because they
 //! cannot be distinguished from data of others. A record that is lost, stale or of another device never admits
 //! anything.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
@@ -20,12 +21,14 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::block::Block;
 use crate::roots::{Roots, names};
 
-use super::content::{Digests, Sample};
+use super::content::{Own, Sample};
 use super::device::forget_cached;
+use super::holes::Backing;
 
-const SCHEMA: u32 = 1;
-/// Maximum length of a record that is read; a typical one has 25 KiB.
-const LONGEST: u64 = 1 << 20;
+/// Version 1, of another sample, admits nothing.
+const SCHEMA: u32 = 2;
+/// Maximum length of a record that is read; one of a device that is full of iodyno's writes has 4 MiB.
+const LONGEST: u64 = 16 << 20;
 
 /// The folder of the records: `iodyno/devices` in `$XDG_STATE_HOME`, or in `~/.local/state`. `lookup` reads
 /// an environment variable. `None` if neither variable contains an absolute path.
@@ -49,29 +52,53 @@ pub(super) struct Record {
     path: PathBuf,
     /// Process that is writing to it; `None` if the digests are up to date.
     pub(super) writer: Option<u32>,
-    digests: Vec<Option<String>>,
+    /// The number of sampled cells.
+    cells: usize,
+    /// iodyno's blocks: the number of the first block of each run of blocks, and their digests.
+    digests: Vec<(u64, String)>,
+    /// Blocks of others: the number of the first block of each run, and the number of blocks.
+    foreign: Vec<(u64, u64)>,
 }
 
+/// The number of hexadecimal digits of a digest.
+const DIGITS: usize = 16;
+
 impl Record {
-    pub(super) fn new(
-        identity: &str,
-        path: &Path,
-        writer: Option<u32>,
-        digests: &Digests,
-    ) -> Record {
-        let text = |digest: &Option<u128>| digest.map(|digest| format!("{digest:032x}"));
+    pub(super) fn new(identity: &str, path: &Path, writer: Option<u32>, own: &Own) -> Record {
+        let blocks: Vec<(u64, u64)> = own.digests.iter().map(|(one, two)| (*one, *two)).collect();
+        let digests = blocks.chunk_by(|one, next| one.0 + 1 == next.0).map(|run| {
+            let digests = run.iter().map(|(_, digest)| format!("{digest:016x}"));
+            (run[0].0, digests.collect())
+        });
+        let blocks: Vec<u64> = own.foreign.iter().copied().collect();
+        let foreign = blocks.chunk_by(|one, next| one + 1 == *next);
         Record {
             schema: SCHEMA,
             identity: identity.to_owned(),
             path: path.to_owned(),
             writer,
-            digests: digests.iter().map(text).collect(),
+            cells: own.cells,
+            digests: digests.collect(),
+            foreign: foreign.map(|run| (run[0], run.len() as u64)).collect(),
         }
     }
 
-    pub(super) fn digests(&self) -> Digests {
-        let number = |text: &Option<String>| u128::from_str_radix(text.as_deref()?, 16).ok();
-        self.digests.iter().map(number).collect()
+    pub(super) fn own(&self) -> Own {
+        let digests = self.digests.iter().flat_map(|(first, digests)| {
+            let digests = digests.as_bytes().chunks(DIGITS);
+            let digests =
+                digests.map(|digits| u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok());
+            (*first..).zip(digests)
+        });
+        let foreign = self.foreign.iter();
+        let foreign = foreign.flat_map(|(first, count)| *first..first.saturating_add(*count));
+        Own {
+            cells: self.cells,
+            digests: digests
+                .filter_map(|(block, digest)| Some((block, digest?)))
+                .collect(),
+            foreign: foreign.collect(),
+        }
     }
 }
 
@@ -125,14 +152,12 @@ impl Records {
     }
 
     /// Closes a record whose process died: blocks that the process was permitted to write count as its own.
-    pub(super) fn close(&self, open: &Record, device: &File, length: u64) -> io::Result<()> {
-        let sample = Sample::read(device, length)?;
-        let own = open.digests();
-        let foreign: Vec<usize> = (0..sample.len())
-            .filter(|index| own.get(*index).copied().flatten().is_none())
-            .collect();
-        let digests = sample.digests(&foreign);
-        self.store(&Record::new(&open.identity, &open.path, None, &digests))
+    pub(super) fn close(&self, open: &Record, device: &File, block: &Block) -> io::Result<()> {
+        let own = open.own();
+        let stored = Backing::of(block, device).and_then(|backing| backing.stored(device));
+        let sample = Sample::read(device, block.length(), stored.as_deref(), Some(&own))?;
+        let own = sample.own(&own.foreign);
+        self.store(&Record::new(&open.identity, &open.path, None, &own))
     }
 
     /// The records that a process left open.
@@ -165,7 +190,10 @@ fn read(path: &Path) -> Option<Record> {
 /// attached gets the same one. A wrong match is not dangerous by itself, because the digests must match as
 /// well.
 pub(super) fn identity(roots: &Roots, block: &Block, device: impl AsFd) -> String {
-    device_name(roots, block, device).0
+    let device = device.as_fd();
+    let made = Backing::of(block, device).and_then(|backing| backing.made());
+    let made = made.map_or(String::new(), |made| format!(", made at {made}"));
+    device_name(roots, block, device).0 + &made
 }
 
 /// See [`identity`]. Also the id of the boot in which the name is valid, if the device has no permanent name.
@@ -236,10 +264,11 @@ pub(super) struct Sampled {
     /// Length in bytes.
     pub(super) length: u64,
     pub(super) sample: Sample,
-    /// Indices of the sampled blocks that are neither blank nor iodyno's own.
-    pub(super) foreign: Vec<usize>,
-    /// Digests from the record.
-    pub(super) own: Digests,
+    /// The sampled blocks that are neither blank nor iodyno's own.
+    pub(super) foreign: BTreeSet<u64>,
+    /// From the record.
+    pub(super) own: Own,
+    pub(super) backing: Option<Backing>,
 }
 
 #[derive(Debug)]
@@ -257,19 +286,19 @@ impl Claim {
         }
     }
 
+    /// Whether the writes of this process are recorded: the device was admitted before, with the content that it had then.
+    pub(super) fn has_begun(&self) -> bool {
+        self.before.get().is_some()
+    }
+
     /// Records durably that this process is about to write.
     ///
     /// # Errors
     /// The record cannot be written. The device can be used, but will not be recognised the next time.
     pub(super) fn begin(&self, records: &Records, path: &Path, sampled: Sampled) -> io::Result<()> {
-        let digests = sampled.sample.digests(&sampled.foreign);
-        let process = std::process::id();
-        records.store(&Record::new(
-            &sampled.identity,
-            path,
-            Some(process),
-            &digests,
-        ))?;
+        let own = sampled.sample.own(&sampled.foreign);
+        let process = Some(std::process::id());
+        records.store(&Record::new(&sampled.identity, path, process, &own))?;
         // A second job on the device gets the same values as the first: nothing has been written yet.
         let _ = self.before.set(Before {
             records: records.clone(),
@@ -297,9 +326,16 @@ impl WrittenDevice {
         let device = File::from(self.0.descriptor.try_clone()?);
         let sampled = &before.sampled;
         forget_cached(&device);
-        let sample = Sample::read(&device, sampled.length)?;
-        let digests = sample.digests_after(&sampled.sample, &sampled.foreign, &sampled.own);
-        let record = Record::new(&sampled.identity, &before.path, None, &digests);
+        let scope = Own {
+            cells: sampled.sample.cells,
+            foreign: sampled.foreign.clone(),
+            ..Own::default()
+        };
+        let backing = sampled.backing.as_ref();
+        let stored = backing.and_then(|backing| backing.stored(&device));
+        let sample = Sample::read(&device, sampled.length, stored.as_deref(), Some(&scope))?;
+        let own = sample.own_after(&sampled.sample, &sampled.foreign, &sampled.own);
+        let record = Record::new(&sampled.identity, &before.path, None, &own);
         before.records.store(&record)
     }
 }
@@ -363,12 +399,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let records = Records::new(folder.path().join("iodyno/devices"));
         assert_eq!(records.load("a"), None);
-        let record = Record::new("a", Path::new("/dev/a"), Some(7), &vec![Some(5), None]);
+        let own = Own {
+            cells: 200,
+            digests: [(0, 5), (1, 6), (7, u64::MAX)].into(),
+            foreign: [2, 3, 4, 9].into(),
+        };
+        let record = Record::new("a", Path::new("/dev/a"), Some(7), &own);
         records.store(&record).unwrap();
-        assert_eq!(records.load("a").unwrap().digests(), [Some(5), None]);
+        assert_eq!(records.load("a").unwrap().own(), own);
         assert_eq!(records.load("b"), None);
         assert_eq!(records.left_by(7), [record]);
-        let record = Record::new("a", Path::new("/dev/a"), None, &vec![Some(6)]);
+        let record = Record::new("a", Path::new("/dev/a"), None, &Own::default());
         records.store(&record).unwrap();
         assert!(records.left_by(7).is_empty());
         assert_eq!(names(folder.path().join("iodyno/devices")).len(), 1);
@@ -380,7 +421,7 @@ mod tests {
         assert_eq!(records.load("a"), None);
         fs::write(
             records.path("a"),
-            text.replace("\"schema\":1", "\"schema\":2"),
+            text.replace("\"schema\":2", "\"schema\":3"),
         )
         .unwrap();
         assert_eq!(records.load("a"), None);

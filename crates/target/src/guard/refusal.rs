@@ -7,9 +7,20 @@ use std::path::{Path, PathBuf};
 use iodyno_model::Diagnostic;
 
 use crate::block::DeviceNumber;
-use crate::signatures::Signature;
+use crate::signatures::{self, Signature};
 
 use super::Intent;
+
+/// How a process holds a file or device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// Open for writing.
+    Open,
+    /// Mapped shared and writable.
+    Mapped,
+    /// Locked with flock(2) or fcntl(2).
+    Locked,
+}
 
 /// One reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,14 +57,16 @@ pub enum Reason {
         /// Type and name of the file system.
         of: String,
     },
-    /// A process has it open for writing.
+    /// A process works on it.
     OpenedBy {
-        /// Kernel name.
+        /// Kernel name of the device, or name of the file.
         device: String,
-        /// Process id.
-        process: u32,
+        /// Process id; `None`: it is not known.
+        process: Option<u32>,
         /// Process name.
         command: String,
+        /// How it is held.
+        hold: Hold,
     },
     /// The device is claimed exclusively by an unknown user.
     Claimed,
@@ -69,9 +82,11 @@ pub enum Reason {
         /// Kernel name.
         device: String,
         /// Number of such blocks.
-        blocks: usize,
+        blocks: u64,
         /// Number of sampled blocks.
-        sampled: usize,
+        sampled: u64,
+        /// Number of sampled places at equal distances; the other blocks are at both ends and in usual places.
+        cells: usize,
         /// Offset of the first such block, bytes.
         first: u64,
         /// Whether iodyno was killed, or the host stopped, while iodyno was writing to the device.
@@ -140,6 +155,16 @@ impl Reason {
         )
     }
 
+    /// Whether it is the signature of a leg of a mirror.
+    pub(super) fn is_leg(&self) -> bool {
+        matches!(self, Reason::Signature { signature, .. } if signature.what == signatures::LEG)
+    }
+
+    /// Whether it may end by itself in a moment: a process opens the target only briefly.
+    pub(super) fn may_pass(&self) -> bool {
+        matches!(self, Reason::OpenedBy { .. })
+    }
+
     /// Whether it means that the target is in use.
     fn in_use(&self) -> bool {
         matches!(
@@ -183,10 +208,18 @@ impl fmt::Display for Reason {
                 device,
                 process,
                 command,
-            } => write!(
-                f,
-                "{device} is open for writing in process {process} ({command})"
-            ),
+                hold,
+            } => {
+                let how = match hold {
+                    Hold::Open => "open for writing in",
+                    Hold::Mapped => "mapped shared and writable in",
+                    Hold::Locked => "locked by",
+                };
+                match process {
+                    Some(process) => write!(f, "{device} is {how} process {process} ({command})"),
+                    None => write!(f, "{device} is {how} another process"),
+                }
+            }
             Reason::Claimed => f.write_str(
                 "another user has exclusive access (open with O_EXCL failed with EBUSY)",
             ),
@@ -195,12 +228,13 @@ impl fmt::Display for Reason {
                 device,
                 blocks,
                 sampled,
+                cells,
                 first,
                 interrupted,
             } => {
                 write!(
                     f,
-                    "{device} holds data: {blocks} of {sampled} sampled blocks of 4 KiB are not blank, the first at byte {first}"
+                    "{device} holds data: {blocks} of {sampled} sampled blocks of 4 KiB are not blank, the first at byte {first} (sampled: both ends, the usual places of partitions and file systems, and {cells} places of 64 KiB at equal distances)"
                 )?;
                 match interrupted {
                     true => f.write_str(
@@ -305,6 +339,13 @@ impl Refusal {
             Some(Reason::LoopFile { device }) => {
                 format!("use `/dev/{device}` instead, or detach it with `losetup -d`")
             }
+            Some(Reason::OpenedBy {
+                process: Some(process),
+                command,
+                ..
+            }) => format!(
+                "stop process {process} ({command}), or name another target; `--destroy` does not help here"
+            ),
             Some(Reason::SwapFile { .. }) => "name another file, or `swapoff` this one".to_owned(),
             Some(Reason::ReadOnlyMount { .. }) => {
                 "remount it with `mount -o remount,rw`, or name another folder".to_owned()

@@ -6,11 +6,15 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, makedev};
+
 use crate::block::{Block, DeviceNumber, number_of};
+use crate::locks::{self, Lock, command};
 use crate::mounts::{self, Mount, path_of};
 use crate::roots::{Roots, names, text};
 
-use super::Reason;
+use super::open::Pinned;
+use super::{Hold, Reason};
 
 /// Identifies a file independently of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,6 +73,9 @@ pub(super) struct Survey {
     swaps: Vec<Swap>,
     loops: Vec<Loop>,
     members: Vec<Member>,
+    opened: Vec<Opened>,
+    locks: Vec<Lock>,
+    family: Family,
 }
 
 impl Survey {
@@ -85,17 +92,30 @@ impl Survey {
         Survey {
             mounts,
             members: members(roots),
-            ..Survey::of_files(roots)
+            ..Survey::of_kernel(roots)
         }
     }
 
     /// Reads only what is needed to check a regular file.
     pub(super) fn of_files(roots: &Roots) -> Survey {
         Survey {
+            opened: opened(roots),
+            locks: locks::held(roots),
+            family: Family::of(roots),
+            ..Survey::of_kernel(roots)
+        }
+    }
+
+    /// What uses a file or device without a process.
+    fn of_kernel(roots: &Roots) -> Survey {
+        Survey {
             mounts: Vec::new(),
             swaps: swaps(roots),
             loops: loops(roots),
             members: Vec::new(),
+            opened: Vec::new(),
+            locks: Vec::new(),
+            family: Family::default(),
         }
     }
 
@@ -165,6 +185,41 @@ impl Survey {
             if other.file == Some(file) {
                 reasons.push(Reason::LoopFile {
                     device: other.block.name.clone(),
+                });
+            }
+        }
+        reasons
+    }
+
+    /// The processes that have a regular file open for writing, mapped or locked. Not counted: the ancestors of this process,
+    /// and other processes of this program unless they locked it. With `own_locks`, their locks do not count either.
+    pub(super) fn processes_of(
+        &self,
+        roots: &Roots,
+        file: &Pinned,
+        own_locks: bool,
+    ) -> Vec<Reason> {
+        let name = file.resolved.file_name().unwrap_or_default();
+        let name = name.to_string_lossy();
+        let counts = |process: u32, hold: Hold| {
+            let lock = hold == Hold::Locked;
+            let own = || self.family.is_program(roots, process) && (!lock || own_locks);
+            (lock || !self.family.ancestors.contains(&process)) && !own()
+        };
+        let mut reasons: Vec<Reason> = Vec::new();
+        let opened = self.opened.iter().filter(|one| one.file == file.file);
+        for one in opened.filter(|one| counts(one.process, one.hold)) {
+            reasons.push(one.reason(roots, name.clone().into_owned()));
+        }
+        let FileId { device, inode } = file.file;
+        for lock in self.locks.iter().filter(|lock| lock.is_on(device, inode)) {
+            let own = lock.process == std::process::id();
+            if !own && counts(lock.process, Hold::Locked) {
+                reasons.push(Reason::OpenedBy {
+                    device: name.clone().into_owned(),
+                    process: Some(lock.process),
+                    command: command(roots, lock.process),
+                    hold: Hold::Locked,
                 });
             }
         }
@@ -269,38 +324,152 @@ fn members(roots: &Roots) -> Vec<Member> {
     members
 }
 
-/// Other processes that have one of these devices open for writing. Without privilege, only processes of
-/// the same user are found.
-pub(super) fn writers(roots: &Roots, devices: &BTreeSet<DeviceNumber>) -> Vec<Reason> {
-    let own = std::process::id().to_string();
-    let mut reasons = Vec::new();
-    for process in names(&roots.proc) {
-        if process.parse::<u32>().is_err() || process == own {
-            continue;
+/// A file or device that another process holds.
+#[derive(Debug)]
+struct Opened {
+    process: u32,
+    file: FileId,
+    device: Option<DeviceNumber>,
+    hold: Hold,
+}
+
+impl Opened {
+    fn new(process: u32, link: &Path, hold: Hold) -> Option<Opened> {
+        // The server of a network file system is not asked: it may be stuck.
+        let flags = AtFlags::STATX_DONT_SYNC;
+        let state = rustix::fs::statx(CWD, link, flags, StatxFlags::BASIC_STATS).ok()?;
+        let kind = FileType::from_raw_mode(u32::from(state.stx_mode));
+        let device = DeviceNumber {
+            major: state.stx_rdev_major,
+            minor: state.stx_rdev_minor,
+        };
+        let is_device = kind == FileType::BlockDevice;
+        (is_device || kind == FileType::RegularFile).then(|| Opened {
+            process,
+            file: FileId {
+                device: makedev(state.stx_dev_major, state.stx_dev_minor),
+                inode: state.stx_ino,
+            },
+            device: is_device.then_some(device),
+            hold,
+        })
+    }
+
+    fn reason(&self, roots: &Roots, name: String) -> Reason {
+        Reason::OpenedBy {
+            device: name,
+            process: Some(self.process),
+            command: command(roots, self.process),
+            hold: self.hold,
         }
-        let folder = roots.proc.join(&process);
-        let device = names(folder.join("fd")).into_iter().find_map(|descriptor| {
-            let metadata = folder.join("fd").join(&descriptor).metadata().ok()?;
-            let number = DeviceNumber::of(metadata.rdev());
-            let meant = metadata.file_type().is_block_device() && devices.contains(&number);
-            (meant && writable(&folder.join("fdinfo").join(descriptor))).then_some(number)
-        });
-        if let Some(device) = device {
-            reasons.push(Reason::OpenedBy {
-                device: Block::find(roots, device).map_or(device.to_string(), |block| block.name),
-                process: process.parse().unwrap_or(0),
-                command: text(folder.join("comm")).unwrap_or_default(),
-            });
+    }
+}
+
+/// The files and devices of all other processes. Without privilege, only those of the same user are found.
+fn opened(roots: &Roots) -> Vec<Opened> {
+    let mut opened = Vec::new();
+    for process in processes(roots) {
+        let folder = roots.proc.join(process.to_string());
+        for descriptor in names(folder.join("fdinfo")) {
+            let about = text(folder.join("fdinfo").join(&descriptor)).unwrap_or_default();
+            if let Some(hold) = hold(&about) {
+                let link = folder.join("fd").join(descriptor);
+                opened.extend(Opened::new(process, &link, hold));
+            }
+        }
+        let maps = fs::read(folder.join("maps")).unwrap_or_default();
+        for line in maps.split(|byte| *byte == b'\n') {
+            opened.extend(mapped(roots, process, &String::from_utf8_lossy(line)));
+        }
+    }
+    opened
+}
+
+/// All processes except this one.
+fn processes(roots: &Roots) -> impl Iterator<Item = u32> {
+    let own = std::process::id();
+    let all = names(&roots.proc).into_iter();
+    all.filter_map(|name| name.parse().ok())
+        .filter(move |process| *process != own)
+}
+
+/// What a line of `/proc/PID/maps` maps, if that is shared and writable.
+fn mapped(roots: &Roots, process: u32, line: &str) -> Option<Opened> {
+    // Range, permissions, offset, device, inode, path.
+    let mut fields = line.split_ascii_whitespace();
+    let (range, permissions) = (fields.next()?, fields.next()?);
+    if !(permissions.contains('w') && permissions.ends_with('s')) {
+        return None;
+    }
+    let folder = roots.proc.join(process.to_string());
+    let exact = Opened::new(process, &folder.join("map_files").join(range), Hold::Mapped);
+    let path = || {
+        let path = line.split_once('/')?.1;
+        Opened::new(process, &folder.join("root").join(path), Hold::Mapped)
+    };
+    exact.or_else(path)
+}
+
+/// Other processes that have one of these devices open for writing, mapped or locked.
+pub(super) fn writers(roots: &Roots, devices: &BTreeSet<DeviceNumber>) -> Vec<Reason> {
+    let mut reasons: Vec<Reason> = Vec::new();
+    let mut last = None;
+    for one in opened(roots) {
+        let Some(device) = one.device.filter(|device| devices.contains(device)) else {
+            continue;
+        };
+        if last != Some(one.process) {
+            last = Some(one.process);
+            let name = Block::find(roots, device).map_or(device.to_string(), |block| block.name);
+            reasons.push(one.reason(roots, name));
         }
     }
     reasons
 }
 
-/// Whether the octal `flags:` line of fdinfo contains O_WRONLY (1) or O_RDWR (2).
-fn writable(fdinfo: &Path) -> bool {
-    let text = text(fdinfo).unwrap_or_default();
-    text.lines()
-        .filter_map(|line| line.strip_prefix("flags:"))
-        .filter_map(|flags| u32::from_str_radix(flags.trim(), 8).ok())
-        .any(|flags| flags & 0o3 != 0)
+/// This program in other processes, and the processes that started this one: they may have a file open on which iodyno works.
+#[derive(Debug, Default)]
+struct Family {
+    program: Option<FileId>,
+    ancestors: BTreeSet<u32>,
+}
+
+impl Family {
+    fn of(roots: &Roots) -> Family {
+        let mut ancestors = BTreeSet::new();
+        let mut process = std::process::id();
+        while let Some(parent) = parent(roots, process).filter(|parent| *parent > 1) {
+            if !ancestors.insert(parent) {
+                break;
+            }
+            process = parent;
+        }
+        Family {
+            program: FileId::of(&roots.proc.join("self/exe")),
+            ancestors,
+        }
+    }
+
+    fn is_program(&self, roots: &Roots, process: u32) -> bool {
+        let program = roots.proc.join(process.to_string()).join("exe");
+        self.program.is_some() && FileId::of(&program) == self.program
+    }
+}
+
+fn parent(roots: &Roots, process: u32) -> Option<u32> {
+    let stat = text(roots.proc.join(process.to_string()).join("stat"))?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}
+
+/// How a descriptor is held against others, from its `/proc/PID/fdinfo/N`: it is locked, or the octal flags contain O_WRONLY (1)
+/// or O_RDWR (2). `None`: it is only read.
+fn hold(fdinfo: &str) -> Option<Hold> {
+    if fdinfo.lines().any(|line| line.starts_with("lock:")) {
+        return Some(Hold::Locked);
+    }
+    let flags = fdinfo
+        .lines()
+        .filter_map(|line| line.strip_prefix("flags:"));
+    let mut flags = flags.filter_map(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+    flags.any(|flags| flags & 0o3 != 0).then_some(Hold::Open)
 }

@@ -15,10 +15,10 @@ fn an_unused_file_is_cached_for_half_a_second_and_a_used_file_is_not_cached() {
     fs::write(&path, "").unwrap();
     let swapped = format!("{HEAD}{} file 1024 0 -2\n", path.display());
     let uses = [Reason::SwapFile { path: path.clone() }];
-    let file = Pinned::path(&path).unwrap().file;
+    let file = Pinned::path(&path).unwrap();
     let guard = Guard::new(host.roots.clone());
     let begin = Instant::now();
-    let at = |ms: u64| guard.file_uses_at(file, begin + Duration::from_millis(ms));
+    let at = |ms: u64| guard.file_uses_at(&file, begin + Duration::from_millis(ms));
     assert_eq!(at(0), []);
     host.write("proc/swaps", &swapped);
     // The cached survey is used.

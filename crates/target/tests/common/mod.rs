@@ -10,8 +10,9 @@
 
 use std::cell::RefCell;
 use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::rc::{Rc, Weak};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -158,6 +159,56 @@ pub struct Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         if let Err(why) = run(&["umount", self.point.to_str().unwrap()]) {
+            eprintln!("{why}");
+        }
+    }
+}
+
+/// Another process that uses a file or device until this is dropped.
+pub struct User {
+    child: Child,
+    pub command: &'static str,
+}
+
+impl User {
+    /// Runs a Python program on a path; it has `path` and the usual modules, and keeps what it did. `None` with a message
+    /// without Python.
+    pub fn python(does: &str, path: &Path) -> Option<User> {
+        let program = format!(
+            "import fcntl, mmap, os, struct, sys\npath = sys.argv[1]\n{does}\nprint('ready', flush=True)\nsys.stdin.read()"
+        );
+        let child = Command::new("python3")
+            .args(["-c", &program])
+            .arg(path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let Ok(mut child) = child else {
+            skip("no python3 here");
+            return None;
+        };
+        let mut answer = [0; 6];
+        child
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_exact(&mut answer)
+            .unwrap();
+        Some(User {
+            child,
+            command: "python3",
+        })
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        if let Err(why) = self.child.wait() {
             eprintln!("{why}");
         }
     }
