@@ -698,10 +698,15 @@ impl<'a> OnNode<'a> {
             }
             _ => {}
         }
+        let provision = plan.configurations[place].provision();
+        let has_settings = provision.is_some_and(Provision::has_settings);
         if let Some(live) = self.find(place)
-            && live.share.is_some()
+            && (live.share.is_some() || has_settings)
         {
             node.renew(&live.token, stop)?;
+            if has_settings && !live.guests.is_empty() {
+                on_each(&live.guests, node, |node| node.renew(&live.token, stop))?;
+            }
         }
         match self.find(place) {
             // The files of a virtual machine's disks are in use.

@@ -365,6 +365,11 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl Provision {
+    /// Whether it changes settings of the host, which other programs may change as well.
+    pub fn has_settings(&self) -> bool {
+        !self.sysctl.is_empty() || !self.queue.is_empty()
+    }
+
     /// The existing folders and devices that it uses.
     pub fn paths(&self) -> Vec<PathBuf> {
         let mut paths = Vec::new();

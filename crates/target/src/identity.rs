@@ -36,7 +36,7 @@ pub fn identify(path: &Path, roots: &Roots) -> Option<Identity> {
 
 /// As [`identify`], for an open file. Devices must be open for reading or writing.
 pub fn identity(file: BorrowedFd<'_>, roots: &Roots) -> Option<Identity> {
-    let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    let mask = StatxFlags::BASIC_STATS;
     let state = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, mask).ok()?;
     let kind = FileType::from_raw_mode(u32::from(state.stx_mode));
     if kind == FileType::BlockDevice {
@@ -48,24 +48,31 @@ pub fn identity(file: BorrowedFd<'_>, roots: &Roots) -> Option<Identity> {
         let (name, boot) = device_name(roots, &block, file);
         return Some(Identity::Device { name, boot });
     }
-    let system = rustix::fs::fstatfs(file).ok()?.f_type as u64;
-    if UNSTABLE.contains(&system) {
-        return None;
-    }
-    let told = state.stx_mask & StatxFlags::BTIME.bits() != 0;
-    let made = state.stx_btime;
-    let inode = Inode {
-        number: state.stx_ino,
-        made_ns: told.then(|| made.tv_sec * 1_000_000_000 + i64::from(made.tv_nsec)),
-    };
+    let inode = inode(file)?;
     match kind {
         FileType::RegularFile => Some(Identity::File {
             inode,
             length: state.stx_size,
         }),
-        FileType::Directory if !VOLATILE.contains(&system) => Some(Identity::Folder(inode)),
+        FileType::Directory => {
+            let system = rustix::fs::fstatfs(file).ok()?.f_type as u64;
+            (!VOLATILE.contains(&system)).then_some(Identity::Folder(inode))
+        }
         _ => None,
     }
+}
+
+/// The inode of an open file; `None` if its file system has no stable inodes.
+pub(crate) fn inode(file: BorrowedFd<'_>) -> Option<Inode> {
+    let mask = StatxFlags::INO | StatxFlags::BTIME;
+    let state = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, mask).ok()?;
+    let system = rustix::fs::fstatfs(file).ok()?.f_type as u64;
+    let told = state.stx_mask & StatxFlags::BTIME.bits() != 0;
+    let made = state.stx_btime;
+    (!UNSTABLE.contains(&system)).then(|| Inode {
+        number: state.stx_ino,
+        made_ns: told.then(|| made.tv_sec * 1_000_000_000 + i64::from(made.tv_nsec)),
+    })
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::guard::state_folder;
 use crate::layers::{Action, Host};
+use crate::locks;
 use crate::roots::{Roots, names, text};
 
 const SCHEMA: u32 = 1;
@@ -276,6 +277,12 @@ impl Journal {
         tokens
             .filter_map(|name| Some(name.strip_suffix(".jsonl")?.to_owned()))
             .collect()
+    }
+
+    /// The process that works on a target, and its name; `None` if there is none, or it is not known.
+    pub(crate) fn worker(folder: &Path, token: &str, roots: &Roots) -> Option<(u32, String)> {
+        let file = File::open(Journal::path(folder, token)).ok()?;
+        locks::holder(roots, &file)
     }
 
     /// Reads the journal of a target on which another process may work; `None` if that is not possible.

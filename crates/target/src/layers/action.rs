@@ -4,13 +4,16 @@
 //! whether it was completed, was interrupted, was already undone, or never began. Everything that is removed bears the
 //! token of its target in its name, or is identified by what the intent says.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use iodyno_model::{CommandRun, Diagnostic, Identity, Pinning};
+use iodyno_model::{CommandRun, Diagnostic, Identity, Inode, Pinning};
+use iodyno_sys::host::loop_file;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
@@ -22,6 +25,7 @@ use crate::mounts;
 use crate::roots::{names, text};
 
 use super::host::{Host, Invocation, device_number, word};
+use super::made::{self, Made};
 use super::{mapped, nfs, zfs};
 
 /// The longest time that a command which undoes something may take.
@@ -222,9 +226,11 @@ pub(crate) struct Hands<'a> {
     /// The folder of the journals.
     pub(crate) journals: &'a Path,
     /// Environment of the commands.
-    pub(crate) environment: std::collections::BTreeMap<String, String>,
+    pub(crate) environment: BTreeMap<String, String>,
     /// See [`Host::marked`]: the step that is being done.
     pub(crate) mark: String,
+    /// What the target's files and folders are, by their paths, as far as it is recorded.
+    pub(crate) inodes: BTreeMap<PathBuf, Inode>,
     pub(crate) stop: &'a dyn Fn() -> bool,
     /// The commands that were run.
     pub(crate) commands: Vec<CommandRun>,
@@ -305,14 +311,17 @@ impl Hands<'_> {
             Action::Folder { path } => {
                 let made = fs::create_dir_all(path.parent().unwrap_or(path))
                     .and_then(|()| fs::create_dir(path));
-                made.map_err(|error| cannot("create the folder", path, &error))?;
+                let made = made.and_then(|()| made::result(path));
+                return made.map_err(|error| cannot("create the folder", path, &error));
             }
             Action::File {
                 path,
                 size,
                 allocate,
-            } => make_file(path, *size, *allocate)
-                .map_err(|error| cannot("create the image file", path, &error))?,
+            } => {
+                let made = make_file(path, *size, *allocate).and_then(|()| made::result(path));
+                return made.map_err(|error| cannot("create the image file", path, &error));
+            }
             Action::Device { path, .. } => {
                 // Not every device can discard. What remains is overwritten by the new file system.
                 let device = word(path).map_err(Diagnostic::error)?;
@@ -393,7 +402,7 @@ impl Hands<'_> {
                 device,
                 value,
                 ..
-            } => self.set(path, device.as_deref(), value)?,
+            } => return self.set_and_read(path, device.as_deref(), value),
             Action::Setup {
                 command: Some(command),
                 ..
@@ -470,6 +479,29 @@ impl Hands<'_> {
         })
     }
 
+    /// Changes a setting. Returns its value as the kernel keeps it.
+    fn set_and_read(
+        &mut self,
+        path: &Path,
+        device: Option<&str>,
+        value: &str,
+    ) -> Result<String, Diagnostic> {
+        self.set(path, device, value)?;
+        let kept = current(self.host, path, device);
+        let kept = kept.map_err(|error| cannot("read", path, &error))?;
+        // A negative value stands for the kernel's own one. Limits of devices are read back in another form.
+        if device.is_none() && !value.starts_with('-') && !same_value(&kept, value) {
+            let message = format!(
+                "the kernel keeps `{kept}` in `{}` instead of `{value}`",
+                path.display()
+            );
+            return Err(
+                Diagnostic::error(message).hint("set a value that the kernel accepts as it is")
+            );
+        }
+        Ok(kept)
+    }
+
     /// Whether there is something to undo on the host.
     pub(crate) fn in_place(&mut self, action: &Action, result: Option<&str>, by: By) -> bool {
         let roots = self.host.roots().clone();
@@ -478,7 +510,7 @@ impl Hands<'_> {
             Action::Folder { path } | Action::File { path, .. } => path.symlink_metadata().is_ok(),
             // What others wrote to the device since then must not be mistaken for ours.
             Action::Device { .. } => by == By::Owner,
-            Action::Loop { file, .. } => !self.loops(file).is_empty(),
+            Action::Loop { file, .. } => !self.loops(file, result).is_empty(),
             Action::Zram { number, size, .. } => {
                 let number = result.map_or_else(|| number.to_string(), str::to_owned);
                 let found = text(roots.sys.join(format!("block/zram{number}/disksize")));
@@ -536,12 +568,16 @@ impl Hands<'_> {
                     );
                     return Err(Diagnostic::error(message));
                 }
+                let failed = |error| cannot("remove", path, &error);
                 self.unmount(path)?;
-                fs::remove_dir_all(path).map_err(|error| cannot("remove", path, &error))
+                let made = Made::open(path, &self.inodes).map_err(failed)?;
+                // It may have been moved with what is mounted in it.
+                self.unmount(&made.path().map_err(failed)?)?;
+                made.remove_folder().map_err(failed)
             }
-            Action::File { path, .. } => {
-                fs::remove_file(path).map_err(|error| cannot("remove", path, &error))
-            }
+            Action::File { path, .. } => Made::open(path, &self.inodes)
+                .and_then(|made| made.remove_file())
+                .map_err(|error| cannot("remove", path, &error)),
             Action::Device {
                 path,
                 identity,
@@ -550,7 +586,7 @@ impl Hands<'_> {
                 self.release(path, identity.as_ref(), *admitted_to);
                 Ok(())
             }
-            Action::Loop { file, .. } => self.detach(file),
+            Action::Loop { file, .. } => self.detach(file, result),
             Action::Zram { number, .. } => {
                 let number = result.map_or_else(|| number.to_string(), str::to_owned);
                 self.remove_zram(&number)
@@ -743,9 +779,19 @@ impl Hands<'_> {
         Ok(())
     }
 
-    /// The loop devices on a file.
-    fn loops(&self, file: &Path) -> Vec<String> {
-        let class = self.host.roots().sys.join("block");
+    /// The loop devices on a file; the one that was `made` also if the file was moved.
+    fn loops(&self, file: &Path, made: Option<&str>) -> Vec<String> {
+        let roots = self.host.roots();
+        let class = roots.sys.join("block");
+        let moved = |name: &str| {
+            let device = roots.dev.join(name);
+            let below = (made.map(Path::new) == Some(&device)).then(|| File::open(&device).ok());
+            let below = below
+                .flatten()
+                .and_then(|device| loop_file(device.as_fd()).ok());
+            let known = self.inodes.get(file);
+            below.is_some_and(|below| known.is_some_and(|known| known.number == below.inode))
+        };
         let mut loops = names(&class);
         loops.retain(|name| {
             let backing = name
@@ -753,14 +799,15 @@ impl Hands<'_> {
                 .then(|| text(class.join(name).join("loop/backing_file")));
             let backing = backing.flatten().unwrap_or_default();
             Path::new(backing.trim_end_matches(" (deleted)")) == file
+                || (!backing.is_empty() && moved(name))
         });
         loops
     }
 
-    fn detach(&mut self, file: &Path) -> Result<(), Diagnostic> {
+    fn detach(&mut self, file: &Path, made: Option<&str>) -> Result<(), Diagnostic> {
         let mut left = BUSY;
         loop {
-            let loops = self.loops(file);
+            let loops = self.loops(file, made);
             let Some(first) = loops.first() else {
                 return Ok(());
             };
@@ -777,7 +824,7 @@ impl Hands<'_> {
                 let detached = self.undo_by(&["losetup", "--detach", &format!("/dev/{name}")]);
                 // It may have been closed, and so detached, in between.
                 if let Err(fault) = detached
-                    && self.loops(file).contains(name)
+                    && self.loops(file, made).contains(name)
                 {
                     return Err(fault);
                 }
@@ -887,7 +934,7 @@ pub(crate) fn current(host: &dyn Host, path: &Path, device: Option<&str>) -> io:
 }
 
 /// Whether two texts of a setting mean the same: the kernel separates numbers with tabs.
-fn same_value(one: &str, other: &str) -> bool {
+pub(super) fn same_value(one: &str, other: &str) -> bool {
     one.split_whitespace().eq(other.split_whitespace())
 }
 

@@ -1,5 +1,6 @@
 //! Whether targets can be made on this host, before anything is changed.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -307,6 +308,7 @@ impl Maker<'_> {
             journals: &self.folders.journals,
             environment: provision.env.clone(),
             mark: format!("{}/check", request.token),
+            inodes: BTreeMap::new(),
             stop,
             commands: Vec::new(),
         };

@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use iodyno_model::Diagnostic;
 use serde::{Deserialize, Serialize};
@@ -133,7 +134,53 @@ fn is_abandoned(socket: &Path) -> bool {
     refused && std::fs::read_to_string("/proc/net/unix").is_ok_and(|list| !bound(list))
 }
 
+/// How long a process is waited for that undoes a target, and at which interval.
+const UNDOING: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(100);
+
 impl Maker<'_> {
+    /// The journal of a target on which another process works, once that has ended; `None` if the target is in use, or was
+    /// undone. A process that makes or undoes a target for another one continues when that has died.
+    ///
+    /// # Errors
+    /// It still works on it; with `dry_run`, that is not waited for.
+    fn after_worker(&self, token: &str, dry_run: bool) -> Result<Option<Journal>, Diagnostic> {
+        let (roots, folder) = (self.host.roots(), &self.folders.journals);
+        let Some((header, _)) = Journal::look(folder, token) else {
+            // It has just begun.
+            return Ok(None);
+        };
+        if header.boot == boot_id(roots) && header.owner.lives(roots) {
+            return Ok(None);
+        }
+        let worker = Journal::worker(folder, token, roots);
+        let mut left = if dry_run { 0 } else { UNDOING };
+        loop {
+            match Journal::open(folder, token) {
+                Ok(journal) => return Ok(Some(journal)),
+                Err(JournalError::Missing) => return Ok(None),
+                Err(JournalError::Busy) if left > 0 => {
+                    left -= 1;
+                    self.host.sleep(PAUSE);
+                }
+                Err(JournalError::Busy) => break,
+                Err(error) => {
+                    let message = format!("cannot undo the target `{token}`: {error}");
+                    return Err(Diagnostic::error(message));
+                }
+            }
+        }
+        let who = match worker {
+            Some((process, command)) => format!("process {process} ({command})"),
+            None => "another process".to_owned(),
+        };
+        let message = format!(
+            "{who} still undoes the target `{token}` of process {}, which has ended",
+            header.owner.pid
+        );
+        Err(Diagnostic::error(message).hint("run `iodyno clean` again when it has ended"))
+    }
+
     /// Undoes all orphans. `told` gets each action that is being undone.
     pub(super) fn clean(&self, dry_run: bool, told: &mut dyn FnMut(&str)) -> Cleaned {
         let roots = self.host.roots();
@@ -147,8 +194,16 @@ impl Maker<'_> {
         for token in Journal::tokens(&self.folders.journals) {
             let journal = match Journal::open(&self.folders.journals, &token) {
                 Ok(journal) => journal,
-                // It is being made or undone, or was undone meanwhile.
-                Err(JournalError::Busy | JournalError::Missing) => continue,
+                // It was undone meanwhile.
+                Err(JournalError::Missing) => continue,
+                Err(JournalError::Busy) => match self.after_worker(&token, dry_run) {
+                    Ok(Some(journal)) => journal,
+                    Ok(None) => continue,
+                    Err(fault) => {
+                        cleaned.faults.push(fault);
+                        continue;
+                    }
+                },
                 Err(error) => {
                     let message = format!("cannot undo the target `{token}`: {error}");
                     cleaned.faults.push(Diagnostic::error(message));

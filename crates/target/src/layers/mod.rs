@@ -9,6 +9,7 @@ mod check;
 mod clean;
 mod fill;
 mod host;
+mod made;
 mod mapped;
 mod mirror;
 mod nfs;
@@ -39,7 +40,7 @@ use crate::roots::{Roots, text};
 use crate::space;
 
 pub use action::Action;
-use action::{By, Hands, current, number_of};
+use action::{By, Hands, current, number_of, same_value};
 pub use clean::{Cleaned, Orphan, OtherUser, socket_name};
 use host::ThisHost;
 pub use host::started_for;
@@ -189,7 +190,7 @@ pub fn empty_caches(token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diag
 /// Makes the servers of a target ready for the next trial: one of virtio-fs is started anew, because it usually ends with its client.
 ///
 /// # Errors
-/// It cannot be started; the target cannot be used any more.
+/// It cannot be started, or a setting of the host has another value than was set; the target cannot be used any more.
 pub fn renew(token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
     on_this_host(|maker| maker.renew(token, stop))
 }
@@ -319,6 +320,7 @@ impl Maker<'_> {
             journals: &self.folders.journals,
             environment: journal.header.provision.env.clone(),
             mark: String::new(),
+            inodes: made::inodes(&journal.steps),
             stop,
             commands: Vec::new(),
         }
@@ -367,11 +369,14 @@ impl Maker<'_> {
 
     fn renew(&self, token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
         let Some(journal) = self.open(token)? else {
-            return Err(vec![no_target(token)]);
+            // Nothing was made on it: it is a virtual machine of the target.
+            return Ok(());
         };
         let guard = self.guard(&[]);
         let mut hands = self.hands(&guard, &journal, stop);
-        served::renew(&mut hands, &journal).map_err(|fault| vec![fault])
+        let ready = served::renew(&mut hands, &journal);
+        let ready = ready.and_then(|()| settings_in_force(self.host, &journal));
+        ready.map_err(|fault| vec![fault])
     }
 
     fn snapshot(&self, token: &str, stop: &dyn Fn() -> bool) -> Result<(), Vec<Diagnostic>> {
@@ -468,6 +473,7 @@ fn not_recorded(why: &str) -> Diagnostic {
 /// Undoes all steps of a journal in reverse order, and removes the journal. After a failure, only settings of the host are
 /// undone, and the journal is kept.
 fn undo(hands: &mut Hands<'_>, mut journal: Journal, by: By, told: &mut dyn FnMut(&str)) -> Undone {
+    hands.inodes = made::inodes(&journal.steps);
     let left = (0..journal.steps.len()).filter(|number| !journal.steps[*number].undone);
     let left: Vec<usize> = left.collect();
     if let Some(last) = left.last() {
@@ -494,7 +500,10 @@ fn undo(hands: &mut Hands<'_>, mut journal: Journal, by: By, told: &mut dyn FnMu
             told(&what);
             if let Err(fault) = hands.remove(&step.action, result) {
                 let mut hint = "remove the cause, then run `iodyno clean`".to_owned();
-                if matches!(step.action, Action::Setup { .. }) {
+                if matches!(
+                    step.action,
+                    Action::Setup { .. } | Action::Folder { .. } | Action::File { .. }
+                ) {
                     let file = journal.path.display();
                     hint +=
                         &format!("; if nothing of the storage is left, remove the file `{file}`");
@@ -565,8 +574,7 @@ impl Making<'_, '_> {
             self.await_ready(command)?;
         }
         let mut storage = Storage::Nothing;
-        let mut queues = &provision.queue;
-        let none = BTreeMap::new();
+        let mut lowest = Vec::new();
         for (number, layer) in provision.layers.iter().rev().enumerate() {
             let made = self.layer(number, layer, &storage)?;
             let facts = self.describe(layer, &made);
@@ -575,20 +583,12 @@ impl Making<'_, '_> {
                 storage = made;
                 break;
             }
-            if let Storage::Devices(devices) = &made {
-                let queues = std::mem::replace(&mut queues, &none);
-                for device in devices {
-                    for (name, value) in queues {
-                        self.setting(
-                            queue_path(self.hands.host.roots(), device, name)?,
-                            None,
-                            value,
-                        )?;
-                    }
-                }
+            if let (Storage::Devices(devices), true) = (&made, lowest.is_empty()) {
+                lowest.clone_from(devices);
             }
             storage = made;
         }
+        self.queue_settings(&lowest)?;
         for (limits, devices) in std::mem::take(&mut self.throttled) {
             // The check would have to be made in a guest.
             if !self.guests.is_empty() {
@@ -606,11 +606,35 @@ impl Making<'_, '_> {
             self.fill(&storage, provision.fill)?;
         }
         self.begin_failures()?;
+        settings_in_force(self.hands.host, &self.journal)?;
         let paths = storage.paths();
         paths
             .first()
             .cloned()
             .ok_or_else(|| Diagnostic::error("there is no layer"))
+    }
+
+    /// Sets the queues of the lowest devices, once everything above is made: file systems, and new sectors of a loop device,
+    /// change them. Also sets again what that changed of the host. The scheduler comes first: a new one has its own defaults.
+    fn queue_settings(&mut self, devices: &[PathBuf]) -> Result<(), Diagnostic> {
+        let provision = &self.request.provision;
+        for (name, value) in &provision.sysctl {
+            let path = check::sysctl_path(self.hands.host.roots(), name);
+            if current(self.hands.host, &path, None).is_ok_and(|now| !same_value(&now, value)) {
+                self.setting(path, None, value)?;
+            }
+        }
+        let (first, rest): (Vec<_>, Vec<_>) = provision
+            .queue
+            .iter()
+            .partition(|(name, _)| *name == "scheduler");
+        for device in devices {
+            for (name, value) in first.iter().chain(&rest) {
+                let path = queue_path(self.hands.host.roots(), device, name)?;
+                self.setting(path, None, value)?;
+            }
+        }
+        Ok(())
     }
 
     /// Does one thing, with its intent and its outcome in the journal.
@@ -647,10 +671,21 @@ impl Making<'_, '_> {
         device: Option<String>,
         value: &str,
     ) -> Result<(), Diagnostic> {
-        let before = current(self.hands.host, &path, device.as_deref()).map_err(|error| {
+        let now = current(self.hands.host, &path, device.as_deref()).map_err(|error| {
             Diagnostic::error(format!("cannot read `{}`: {error}", path.display()))
         })?;
-        let value = value.to_owned();
+        // If it was set before, the value from before that is restored.
+        let mut steps = self.journal.steps.iter();
+        let original = steps.find_map(|step| match &step.action {
+            Action::Setting {
+                path: set,
+                device: of,
+                before,
+                ..
+            } => ((set, of) == (&path, &device)).then(|| before.clone()),
+            _ => None,
+        });
+        let (before, value) = (original.unwrap_or(now), value.to_owned());
         let action = Action::Setting {
             path,
             device,
@@ -1300,6 +1335,39 @@ fn without_repetitions(options: &str) -> String {
         }
     }
     found.join(",")
+}
+
+/// Reads the settings of the host back that were made for a target.
+///
+/// # Errors
+/// One has another value.
+fn settings_in_force(host: &dyn Host, journal: &Journal) -> Result<(), Diagnostic> {
+    // Of several steps with the same file, the last one counts.
+    let mut wanted: BTreeMap<&Path, &str> = BTreeMap::new();
+    for step in journal.steps.iter().filter(|step| !step.undone) {
+        if let Action::Setting {
+            path,
+            device: None,
+            value,
+            ..
+        } = &step.action
+        {
+            // As it was read back when it was written; journals of earlier versions do not have it.
+            let kept = step.result.as_deref().filter(|kept| !kept.is_empty());
+            wanted.insert(path, kept.unwrap_or(value));
+        }
+    }
+    for (path, value) in wanted {
+        let shown = path.display();
+        let now = current(host, path, None)
+            .map_err(|error| Diagnostic::error(format!("cannot read `{shown}`: {error}")))?;
+        if !same_value(&now, value) {
+            let message = format!("the setting `{shown}` is `{now}` by now, not `{value}`");
+            let hint = "another program on this host changes it: end it, or leave the setting out";
+            return Err(Diagnostic::error(message).hint(hint));
+        }
+    }
+    Ok(())
 }
 
 /// The file of a queue setting; partitions share their disk's queue.

@@ -54,6 +54,8 @@ struct World {
     read_through: Cell<u64>,
     /// The command that fails, by its first words.
     fails: RefCell<Option<&'static str>>,
+    /// The journal on which another process works, and how often iodyno pauses until that process ends.
+    worker: RefCell<Option<(Journal, u32)>>,
 }
 
 /// The payload of the panic that stands for SIGKILL.
@@ -99,6 +101,7 @@ impl World {
             dies_at: Cell::new(None),
             read_through: Cell::new(1),
             fails: RefCell::new(None),
+            worker: RefCell::new(None),
         };
         world.attach(&world.host.path("data/mine"));
         world
@@ -138,6 +141,8 @@ impl World {
             .write(&format!("{folder}/dev"), &format!("7:{number}\n"));
         self.host
             .write(&format!("{folder}/queue/scheduler"), "[none] kyber\n");
+        self.host
+            .write(&format!("{folder}/queue/read_ahead_kb"), "128\n");
         self.host.write(&format!("dev/{name}"), "");
         let link = self.host.path(&format!("sys/class/block/{name}"));
         symlink(self.host.path(&folder), link).unwrap();
@@ -205,6 +210,17 @@ impl World {
                 })
             }
             ["umount", point] => self.unmount(point).then_some(done),
+            [mkfs, .., device] if mkfs.starts_with("mkfs.") => {
+                let name = Path::new(device).file_name().unwrap().to_str().unwrap();
+                let read_ahead = self
+                    .host
+                    .path(&format!("sys/block/{name}/queue/read_ahead_kb"));
+                if read_ahead.exists() {
+                    // Programs that read the device's limits anew do this.
+                    fs::write(read_ahead, "128\n").unwrap();
+                }
+                Some(done)
+            }
             ["btrfs", "subvolume", "create", path] => fs::create_dir(path).ok().map(|()| done),
             ["zpool", "create", ..] => {
                 let pool = words
@@ -441,7 +457,12 @@ impl Host for World {
             }
             let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
             fs::write(path, text)?;
+        } else if path.ends_with("read_ahead_kb") {
+            // The kernel keeps whole pages.
+            let pages = value.parse::<u32>().unwrap() / 4 * 4;
+            fs::write(path, format!("{pages}\n"))?;
         } else if path.ends_with("scheduler") {
+            fs::write(path.with_file_name("nr_requests"), "256\n")?;
             let text = match value {
                 "none" => "[none] kyber\n",
                 _ => "none [kyber]\n",
@@ -486,7 +507,13 @@ impl Host for World {
         Ok((self.read_through.get(), span))
     }
 
-    fn sleep(&self, _span: Duration) {}
+    fn sleep(&self, _span: Duration) {
+        let mut worker = self.worker.borrow_mut();
+        *worker = match worker.take() {
+            Some((journal, left @ 1..)) => Some((journal, left - 1)),
+            _ => None,
+        };
+    }
 
     fn is_root(&self) -> bool {
         true
@@ -986,10 +1013,10 @@ fn clean_leaves_targets_alone_that_are_used_and_a_dry_run_leaves_all_alone() {
     assert_eq!(
         listed,
         [
+            "setting /sys/class/block/loop1/queue/scheduler",
             "mount of ext4 at /run/iodyno/t-1/3",
             "folder /run/iodyno/t-1/3",
             "folder /run/iodyno/t-1",
-            "setting /sys/class/block/loop1/queue/scheduler",
             "loop device on /data/iodyno-t-1/disk0.img",
             "image file /data/iodyno-t-1/disk0.img",
             "folder /data/iodyno-t-1",
@@ -1000,6 +1027,117 @@ fn clean_leaves_targets_alone_that_are_used_and_a_dry_run_leaves_all_alone() {
     let cleaned = world.maker().clean(false, &mut |_| ()).orphans;
     assert_eq!(cleaned[0].undone.len(), listed.len());
     assert!(journals(&world).is_empty());
+}
+
+#[test]
+fn clean_waits_for_a_process_that_still_undoes_a_target_and_names_it() {
+    let (world, before) = interrupted(0, points(0) - 1);
+    let folder = world.host.path("var/lib/iodyno/journal");
+    let held = || Journal::open(&folder, TOKEN).unwrap();
+    let journal = held();
+    let metadata = journal.path.metadata().unwrap();
+    use std::os::unix::fs::MetadataExt;
+    let device = crate::block::DeviceNumber::of(metadata.dev());
+    world.host.write(
+        "proc/locks",
+        &format!(
+            "1: FLOCK  ADVISORY  WRITE 77 {:02x}:{:02x}:{} 0 EOF\n",
+            device.major,
+            device.minor,
+            metadata.ino()
+        ),
+    );
+    world.host.write("proc/77/comm", "iodyno\n");
+    let cleaned = world.maker().clean(true, &mut |_| ());
+    let said = &cleaned.faults[0].message;
+    assert!(
+        said.starts_with("process 77 (iodyno) still undoes the target `t-1`"),
+        "{said}"
+    );
+    for name in ["proc/locks", "proc/77/comm"] {
+        fs::remove_file(world.host.path(name)).unwrap();
+    }
+    fs::remove_dir(world.host.path("proc/77")).unwrap();
+    // It ends without having undone everything.
+    *world.worker.borrow_mut() = Some((journal, 2));
+    let cleaned = world.maker().clean(false, &mut |_| ());
+    assert_eq!(cleaned.faults, []);
+    assert_eq!(cleaned.orphans.len(), 1);
+    assert!(world.worker.borrow().is_none());
+    assert_eq!(world.state(), before);
+}
+
+#[test]
+fn clean_removes_nothing_through_a_link_in_place_of_a_folder() {
+    let world = World::new();
+    make(&world, provisions(&world).remove(0)).unwrap();
+    let (made, theirs) = (
+        world.host.path("data/iodyno-t-1"),
+        world.host.path("data/theirs"),
+    );
+    world.host.write("data/theirs/disk0.img", "precious");
+    fs::rename(&made, world.host.path("data/moved")).unwrap();
+    symlink(&theirs, &made).unwrap();
+    let cleaned = world.maker().clean(false, &mut |_| ());
+    let fault = &cleaned.orphans[0].faults[0];
+    assert!(
+        fault.message.contains("it is not what iodyno made"),
+        "{fault:?}"
+    );
+    assert_eq!(
+        fs::read_to_string(theirs.join("disk0.img")).unwrap(),
+        "precious"
+    );
+    assert!(made.is_symlink());
+    // Once the folder is back, everything is undone.
+    fs::remove_file(&made).unwrap();
+    fs::rename(world.host.path("data/moved"), &made).unwrap();
+    let cleaned = world.maker().clean(false, &mut |_| ());
+    assert_eq!(cleaned.orphans[0].faults, []);
+    assert!(!made.exists() && journals(&world).is_empty());
+}
+
+#[test]
+fn queue_settings_are_in_force_after_everything_above_was_made_and_are_read_back() {
+    let world = World::new();
+    let before = world.state();
+    let provision = |value: &str| Provision {
+        queue: [
+            ("nr_requests", "32"),
+            ("read_ahead_kb", value),
+            ("scheduler", "kyber"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into(),
+        sysctl: [("vm.dirty_ratio".to_owned(), "10".to_owned())].into(),
+        ..provisions(&world).remove(0)
+    };
+    world.host.write("proc/sys/vm/dirty_ratio", "20\n");
+    make(&world, provision("8")).unwrap();
+    let at = |name: &str| format!("sys/block/loop1/queue/{name}");
+    let read = |name: &str| fs::read_to_string(world.host.path(name)).unwrap();
+    assert_eq!(read(&at("read_ahead_kb")), "8\n");
+    assert_eq!(read(&at("nr_requests")), "32\n");
+    let ready = || world.maker().renew(TOKEN, &|| false);
+    ready().unwrap();
+    for (name, other) in [
+        (at("read_ahead_kb"), "128\n"),
+        ("proc/sys/vm/dirty_ratio".to_owned(), "5\n"),
+    ] {
+        let kept = read(&name);
+        world.host.write(&name, other);
+        let fault = ready().unwrap_err().remove(0);
+        let values = format!("` is `{}` by now, not `{}`", other.trim(), kept.trim());
+        assert!(fault.message.contains(&values), "{fault:?}");
+        world.host.write(&name, &kept);
+    }
+    ready().unwrap();
+    world.maker().tear_down(TOKEN);
+    assert_eq!(world.state(), before);
+    // A value that the kernel does not keep.
+    let fault = make(&world, provision("5")).unwrap_err().remove(0);
+    assert!(fault.starts_with("the kernel keeps `4` in"), "{fault:?}");
+    assert_eq!(world.state(), before);
 }
 
 #[test]
