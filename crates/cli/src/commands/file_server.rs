@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use iodyno_fileserver::front::{self, Stop, Told};
 use iodyno_fileserver::sandbox::{self, Ended, Outside, Side};
-use iodyno_fileserver::{FileServer, Migration, Policy, Settings, fuse, seccomp};
+use iodyno_fileserver::{FileServer, Handles, Migration, Policy, Settings, fuse, seccomp};
 use iodyno_model::Diagnostic;
 use iodyno_serve::front::Listener;
 
@@ -29,6 +29,9 @@ const CAPABILITIES: &str = r#"{
   ]
 }
 "#;
+
+/// With fewer files, the user is told how many a client can use.
+const ENOUGH_FILES: u64 = 1_000_000;
 
 /// Serves a folder.
 pub(crate) fn serve(args: &ServeFsArgs, context: &Context) -> Result<Exit, Failure> {
@@ -262,6 +265,13 @@ fn serving(args: &ServeFsArgs, manager: &Manager, context: &Context) {
         (None, number) => format!("descriptor {}", number.unwrap_or(-1)),
     };
     context.note(&format!("serving {folder} on {place}"));
+    let files = Handles::from(args.inode_file_handles).most_files();
+    if let Some(files) = files.filter(|files| *files < ENOUGH_FILES) {
+        context.note(&format!(
+            "a client can use {files} files at a time (limit of open files: `ulimit -Hn`); as root, `--inode-file-handles prefer` \
+             counts open files only"
+        ));
+    }
     manager.ready();
 }
 

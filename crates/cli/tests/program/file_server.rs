@@ -31,6 +31,40 @@ fn serve(home: &Home, more: &[&str]) -> Running {
 }
 
 #[test]
+fn a_server_says_how_many_files_the_limit_of_open_files_allows() {
+    let home = Home::new();
+    std::fs::create_dir_all(home.work().join("shared")).unwrap();
+    for (limit, more, files) in [
+        (
+            "20000",
+            &[][..],
+            Some("a client can use 14808 files at a time"),
+        ),
+        ("2000", &["--sandbox", "none"], Some("1308 files")),
+        (
+            "2000",
+            &["--sandbox", "none", "--inode-file-handles", "prefer"],
+            None,
+        ),
+    ] {
+        let mut command = home.program(Path::new("/bin/sh"));
+        let script = format!("ulimit -n {limit} && exec \"$0\" \"$@\"");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_iodyno")]);
+        command
+            .args(["serve", "fs", "shared", "--socket", "s"])
+            .args(more);
+        let server = Running::of(command);
+        server.wait_until_it_tells("serving shared on s");
+        if let Some(files) = files {
+            server.wait_until_it_tells(files);
+        }
+        server.signal(Signal::TERM);
+        let done = server.done().succeeds();
+        assert_eq!(done.stderr.contains("at a time"), files.is_some());
+    }
+}
+
+#[test]
 fn a_server_of_a_folder_tells_what_it_counted_and_removes_its_sockets() {
     let home = Home::new();
     let server = serve(&home, &["--dispatch", "threshold:3", "--stats", "t"]);
