@@ -29,6 +29,20 @@ pub(crate) fn failed_blocks(workload: &Workload, trial: &Trial, named: bool) -> 
     })
 }
 
+/// One diagnostic for each job that did not check all blocks.
+pub(crate) fn unchecked_blocks(workload: &Workload, trial: &Trial) -> Vec<Diagnostic> {
+    by_job(workload, trial, |job, clones, _| {
+        let results = clones.iter().filter_map(|clone| clone.verify.as_ref());
+        let blocks: u64 = results.map(|result| result.unchecked).sum();
+        (blocks > 0).then(|| {
+            Diagnostic::warning(format!(
+                "job `{job}`: {} not checked: the last write failed, was not made, or was a trim",
+                counted(blocks, "block was", "blocks were")
+            ))
+        })
+    })
+}
+
 /// The reason why a trial failed, unless failed ops or bad blocks explain it: a limit such as `max_latency` or
 /// `rate_iops_min`, or stuck storage.
 pub(crate) fn other_failure(workload: &Workload, trial: &Trial) -> Option<Diagnostic> {

@@ -55,7 +55,7 @@ impl Checks {
     }
 
     /// The ranges that the verify pass reads back. Blocks with trailers are verified by the job's own reads.
-    pub(crate) fn ranges(&self, longest: usize) -> Vec<(u32, u64, u32)> {
+    pub(crate) fn ranges(&mut self, longest: usize) -> Vec<(u32, u64, u32)> {
         match self {
             Checks::Headers(headers) => headers.ranges(longest),
             Checks::Trailers(_) => Vec::new(),

@@ -50,10 +50,11 @@ pub use shared::{CloneShared, Gate};
 pub use shared_files::{SharedFilesPart, SharedFilesState, TRAILER, seal};
 pub use shared_zones::shared_zones;
 pub use spec::{
-    BlocksPart, ClonePart, CloneSpec, Dumps, JobFile, RecordedBlocks, RecordedUnit, ReplayPart,
-    Simulated,
+    BlocksPart, ClonePart, CloneSpec, Dumps, JobFile, RecordedBlocks, RecordedUnit, RecordedWriter,
+    ReplayPart, Simulated,
 };
 pub use support::unusable;
+pub use verify::verified_unit;
 
 /// Runs one clone to its end: prepares its backend and buffers, arrives at the gate, waits for its start instant, and
 /// runs the job's steps (ramp, measure, drain, end fsync, verify pass). A job of file operations is run by the loop in

@@ -66,9 +66,14 @@ pub struct CloneOutcome {
 pub struct WrittenBlocks {
     /// Bytes of a unit.
     pub unit: u64,
-    /// For each file, in the clone's order: the sequence number of each unit's last write; 0 if there was none or it is
-    /// unknown whether it was done.
+    /// For each file, in the clone's order: the sequence number of each unit's last write; 0 if there was none or the unit was
+    /// trimmed, [`WrittenBlocks::FAILED`] if the write failed.
     pub sequences: Vec<Vec<u32>>,
+}
+
+impl WrittenBlocks {
+    /// In place of the sequence number of a write that failed: the content of the unit is unknown.
+    pub const FAILED: u32 = u32::MAX;
 }
 
 impl From<BackendError> for WorkerError {

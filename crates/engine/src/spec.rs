@@ -133,14 +133,24 @@ impl Default for Dumps {
     }
 }
 
-/// A trial's last write to each unit of a region. A unit is a block, or `verify_interval` bytes of it.
+/// The last write to each unit of a region, as earlier trials recorded it. A unit is a block, or `verify_interval` bytes of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordedBlocks {
     /// Bytes of a unit. A record of units of another length is not used.
     pub unit: u64,
-    /// The trial and the sequence number of each unit's last write, from the start of the region. Units beyond the end
-    /// of the list are not recorded.
+    /// Who wrote the units.
+    pub writers: Vec<RecordedWriter>,
+    /// From the start of the region. Units beyond the end of the list are not recorded.
     pub units: Vec<RecordedUnit>,
+}
+
+/// A trial, with a file that it wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedWriter {
+    /// The identity of the trial.
+    pub trial: u64,
+    /// The name of the file in the blocks, which another name of the same file does not change.
+    pub name: String,
 }
 
 /// The record of a unit.
@@ -149,12 +159,14 @@ pub enum RecordedUnit {
     /// No record exists.
     #[default]
     Unknown,
-    /// The trial did not write it, or it is unknown whether its write was done.
+    /// The trial did not write it, or trimmed it.
     Unwritten,
+    /// Its last write failed, so that its content is unknown.
+    Failed,
     /// Its last write.
     Written {
-        /// The trial.
-        trial: u64,
+        /// Index of the writer.
+        writer: u32,
         /// The sequence number.
         sequence: u32,
     },

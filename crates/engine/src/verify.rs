@@ -47,6 +47,8 @@ const HEADER: usize = 56;
 const UNWRITTEN: u32 = u32::MAX;
 /// The expected sequence number of a unit that was trimmed.
 const TRIMMED: u32 = UNWRITTEN - 1;
+/// The expected sequence number of a unit whose last write failed: its content is undefined.
+const FAILED: u32 = TRIMMED - 1;
 /// Maximum number of bad units that one clone writes to files: enough to examine, too few to fill a disk.
 const MOST_DUMPS: u32 = 64;
 
@@ -138,6 +140,13 @@ pub(crate) fn shortest_unit(rule: &Verify) -> u64 {
     rule.header_length() + rule.header_offset + 1
 }
 
+/// Length of the units of blocks of at least this length, bytes.
+pub fn verified_unit(rule: &Verify, smallest_block: u64) -> u64 {
+    let interval = rule.interval;
+    let divides = interval >= shortest_unit(rule) && smallest_block.is_multiple_of(interval.max(1));
+    if divides { interval } else { smallest_block }.max(1)
+}
+
 #[derive(Debug)]
 struct CheckedFile {
     name: String,
@@ -145,10 +154,20 @@ struct CheckedFile {
     base: u64,
     /// Sequence number of each unit's last write; 0: unknown. Untouched pages take no memory.
     written: Vec<u32>,
-    /// The trials of recorded units, which this clone does not write. Empty: nothing is recorded.
-    trials: Vec<u64>,
+    /// Who wrote recorded units, which this clone does not write.
+    writers: Vec<Identity>,
+    /// For each unit, the index of its writer. Empty: nothing is recorded.
+    wrote: Vec<u32>,
     /// Units that were checked since their last write; empty if each is checked once, at the end.
     checked: Vec<bool>,
+}
+
+/// What the blocks of a trial have in common in a file.
+#[derive(Debug, Clone, Copy)]
+struct Identity {
+    trial: u64,
+    /// Hash of the name of the file.
+    file: u64,
 }
 
 struct Header {
@@ -169,10 +188,7 @@ impl Verifier {
         files: &[(&str, u64, u64)],
         slots: u32,
     ) -> Verifier {
-        let interval = rule.interval;
-        let divides =
-            interval >= shortest_unit(&rule) && smallest_block.is_multiple_of(interval.max(1));
-        let unit = if divides { interval } else { smallest_block }.max(1);
+        let unit = verified_unit(&rule, smallest_block);
         let body = Body::of(&rule);
         let depends = |body: &Body| body.depends_on_start(unit);
         Verifier {
@@ -188,7 +204,8 @@ impl Verifier {
                     hash: xxh64(name.as_bytes(), 0),
                     base: *base,
                     written: vec![0; length.div_ceil(unit) as usize],
-                    trials: Vec::new(),
+                    writers: Vec::new(),
+                    wrote: Vec::new(),
                     checked: Vec::new(),
                 })
                 .collect(),
@@ -215,13 +232,19 @@ impl Verifier {
             if record.unit != self.unit as u64 {
                 continue;
             }
-            file.trials = vec![0; file.written.len()];
-            let expected = file.written.iter_mut().zip(&mut file.trials);
-            for ((written, trial), unit) in expected.zip(&record.units) {
-                (*written, *trial) = match *unit {
+            let writers = record.writers.iter().map(|writer| Identity {
+                trial: writer.trial,
+                file: xxh64(writer.name.as_bytes(), 0),
+            });
+            file.writers = writers.collect();
+            file.wrote = vec![0; file.written.len()];
+            let expected = file.written.iter_mut().zip(&mut file.wrote);
+            for ((written, wrote), unit) in expected.zip(&record.units) {
+                (*written, *wrote) = match *unit {
                     RecordedUnit::Unknown => (0, 0),
                     RecordedUnit::Unwritten => (UNWRITTEN, 0),
-                    RecordedUnit::Written { trial, sequence } => (sequence, trial),
+                    RecordedUnit::Failed => (FAILED, 0),
+                    RecordedUnit::Written { writer, sequence } => (sequence, writer),
                 };
             }
         }
@@ -231,8 +254,13 @@ impl Verifier {
     pub(crate) fn into_written(self) -> Option<WrittenBlocks> {
         let headers = self.rule.checksum.has_header() && !self.rule.only;
         let written = |mut file: CheckedFile| {
-            let trimmed = file.written.iter_mut().filter(|unit| **unit == TRIMMED);
-            trimmed.for_each(|unit| *unit = 0);
+            for unit in &mut file.written {
+                *unit = match *unit {
+                    TRIMMED => 0,
+                    FAILED => WrittenBlocks::FAILED,
+                    sequence => sequence,
+                };
+            }
             file.written
         };
         headers.then(|| WrittenBlocks {
@@ -276,8 +304,8 @@ impl Verifier {
 
     /// Called before a write at `now`, ns: puts a header on each unit of the buffer.
     pub(crate) fn seal(&mut self, slot: Slot, op: &Op, buffer: &mut [u8], now: u64) {
-        // 0, `TRIMMED` and `UNWRITTEN` have special meanings.
-        self.sequence = self.sequence % (TRIMMED - 1) + 1;
+        // 0, `FAILED`, `TRIMMED` and `UNWRITTEN` have special meanings.
+        self.sequence = self.sequence % (FAILED - 1) + 1;
         self.sealed[slot as usize] = self.sequence;
         let block = &mut buffer[..op.length as usize];
         if let Some(body) = &mut self.body {
@@ -375,7 +403,7 @@ impl Verifier {
 
     /// Called after a write that failed: the content of its units is undefined until they are written again.
     pub(crate) fn forget(&mut self, op: &Op) {
-        self.expect(op, 0);
+        self.expect(op, FAILED);
     }
 
     /// Verifies the data of a read; `false` if any unit is bad.
@@ -386,7 +414,8 @@ impl Verifier {
             let bad = self.result.bad();
             match self.expected(op.file, offset).0 {
                 TRIMMED => self.check_trimmed(op, offset, unit),
-                UNWRITTEN if !self.is_of_fio(unit) => {}
+                FAILED => self.result.unchecked += 1,
+                UNWRITTEN if !self.is_of_fio(unit) => self.result.unchecked += 1,
                 _ => self.check_content(op, offset, unit),
             }
             if self.result.bad() > bad {
@@ -483,8 +512,7 @@ impl Verifier {
     }
 
     fn check_own(&mut self, op: &Op, offset: u64, unit: &[u8], header: &Header) {
-        let file = &self.files[op.file as usize];
-        let (expected, trial) = self.expected(op.file, offset);
+        let (expected, identity) = self.expected(op.file, offset);
         let stored = u64::from_le_bytes(unit[40..48].try_into().unwrap_or_default());
         let computed = own_checksum(&self.rule.checksum, unit);
         let length = unit.len();
@@ -509,13 +537,16 @@ impl Verifier {
                 header.sequence
             );
             self.tell(op, offset, length, found);
-        } else if header.offset != offset || header.file != file.hash {
+        } else if header.offset != offset || self.of_another(op.file, header, expected, identity) {
             self.result.misplaced += 1;
-            let found = format!("the block of offset {}", header.offset);
+            let found = match header.offset == offset {
+                true => "a block of another file".to_owned(),
+                false => format!("the block of offset {}", header.offset),
+            };
             self.tell(op, offset, length, found);
         } else if self.rule.check_seed
             && ((self.fio.is_none() && header.seed != self.writer.seed)
-                || (expected != 0 && header.trial != Some(trial)))
+                || (expected != 0 && header.trial != Some(identity.trial)))
         {
             self.result.stale += 1;
             let found = "a block of another job or an earlier trial";
@@ -602,18 +633,17 @@ impl Verifier {
     /// Compares a whole block with a header of fio with the last known write. fio may have written a block after the trial that
     /// recorded its own: such a block is accepted.
     fn check_identity(&mut self, op: &Op, offset: u64, length: usize, header: &FioHeader) {
-        let file = &self.files[op.file as usize];
-        let (expected, trial) = self.expected(op.file, offset);
-        let certain = file.trials.is_empty();
+        let (expected, identity) = self.expected(op.file, offset);
+        let certain = self.files[op.file as usize].wrote.is_empty();
         if expected == 0 || expected == UNWRITTEN || !(header.ours || certain) {
             return;
         }
         let write = header.layout.write_number(u64::from(expected) - 1);
-        if self.rule.check_seed && header.seed != trial ^ file.hash {
+        if self.rule.check_seed && header.seed != identity.trial ^ identity.file {
             let other = self
                 .files
                 .iter()
-                .find(|other| header.ours && header.seed == trial ^ other.hash);
+                .find(|other| header.ours && header.seed == identity.trial ^ other.hash);
             let found = match other {
                 Some(other) => {
                     self.result.misplaced += 1;
@@ -635,13 +665,32 @@ impl Verifier {
         }
     }
 
-    /// Sequence number and trial of the last write to the unit at this offset; 0: unknown.
-    fn expected(&self, file: u32, offset: u64) -> (u32, u64) {
+    /// Whether a header is that of another file. A file can have been renamed since it was written, or have several names: certain are the
+    /// names of the other files of this job, and that of the file in the trial that wrote the unit last.
+    fn of_another(&self, file: u32, header: &Header, expected: u32, identity: Identity) -> bool {
+        let own = self.files[file as usize].hash;
+        let known = !matches!(expected, 0 | UNWRITTEN);
+        match known && header.trial == Some(identity.trial) {
+            true => header.file != identity.file,
+            false => {
+                let mut files = self.files.iter();
+                header.file != own && files.any(|other| other.hash == header.file)
+            }
+        }
+    }
+
+    /// Sequence number of the last write to the unit at this offset (0: unknown), and who wrote it.
+    fn expected(&self, file: u32, offset: u64) -> (u32, Identity) {
         let file = &self.files[file as usize];
         let index = ((offset - file.base) / self.unit as u64) as usize;
         let sequence = file.written.get(index).copied().unwrap_or(0);
-        let trial = file.trials.get(index).copied();
-        (sequence, trial.unwrap_or(self.writer.trial))
+        let recorded = file.wrote.get(index);
+        let identity = recorded.and_then(|writer| file.writers.get(*writer as usize));
+        let own = Identity {
+            trial: self.writer.trial,
+            file: file.hash,
+        };
+        (sequence, identity.copied().unwrap_or(own))
     }
 
     /// The option that gives the length of a unit.
@@ -675,18 +724,26 @@ impl Verifier {
     }
 
     /// The blocks that this job wrote and that were not checked since, as (file, offset, length) of at most `longest`
-    /// bytes, in order of their offsets. For a partly overwritten block, its remaining part.
-    pub(crate) fn ranges(&self, longest: usize) -> Vec<(u32, u64, u32)> {
+    /// bytes, in order of their offsets. For a partly overwritten block, its remaining part. Blocks whose write failed are counted as
+    /// not checked.
+    pub(crate) fn ranges(&mut self, longest: usize) -> Vec<(u32, u64, u32)> {
         let most = (longest / self.unit).max(1);
+        let checks_zero = self.checks_zero();
         let expects = |sequence: u32| match sequence {
-            TRIMMED => self.checks_zero(),
+            TRIMMED => checks_zero,
+            FAILED => false,
             sequence => sequence > 0,
         };
         let mut ranges = Vec::new();
-        for (index, file) in self.files.iter().enumerate() {
+        for (index, file) in self.files.iter_mut().enumerate() {
             let mut unit = 0;
             while unit < file.written.len() {
                 let sequence = file.written[unit];
+                let checked = file.checked.get_mut(unit);
+                if sequence == FAILED && !checked.is_some_and(|seen| std::mem::replace(seen, true))
+                {
+                    self.result.unchecked += 1;
+                }
                 let run = file.written[unit..].iter().take(most);
                 let run = run.take_while(|of| **of == sequence && expects(sequence));
                 let count = run.count();
@@ -744,6 +801,7 @@ mod fio_tests;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RecordedWriter;
     use iodyno_model::VerifyTrim;
     use iodyno_sys::OpKind;
 
@@ -919,12 +977,13 @@ mod tests {
         let unit = |sequence: &u32| match *sequence {
             0 => RecordedUnit::Unwritten,
             sequence => RecordedUnit::Written {
-                trial: 77,
+                writer: 0,
                 sequence,
             },
         };
         let record = RecordedBlocks {
             unit: written.unit,
+            writers: recorded("a"),
             units: written.sequences[0].iter().map(unit).collect(),
         };
         let only = Verify {
@@ -939,9 +998,89 @@ mod tests {
         assert_eq!(checker.result.stale, 2);
         // Unwritten units are not checked, and unrecorded ones only by their headers.
         assert!(checker.check(&write(0, 32768), &[0; 8192]));
-        assert_eq!(checker.result.checked, 6);
+        assert_eq!((checker.result.checked, checker.result.unchecked), (6, 2));
         let mut unrecorded = of_trial(90, only);
         assert!(unrecorded.check(&first, &lost) && unrecorded.into_written().is_none());
+    }
+
+    fn recorded(name: &str) -> Vec<RecordedWriter> {
+        let name = name.to_owned();
+        vec![RecordedWriter { trial: 77, name }]
+    }
+
+    /// Files that have other names than when they were written are accepted by their record, and blocks of another file are not.
+    #[test]
+    fn a_renamed_file_is_known_by_its_record() {
+        let op = write(0, 0);
+        let headers = [
+            iodyno_model::HeaderFormat::Iodyno,
+            iodyno_model::HeaderFormat::Fio,
+        ];
+        for header in headers {
+            let rule = Verify {
+                header,
+                ..Verify::default()
+            };
+            let named = |trial: u64, names: &[(&str, u64, u64)]| {
+                let writer = Writer { trial, ..WRITER };
+                Verifier::new(rule.clone(), writer, 4096, names, 4)
+            };
+            let block = sealed(&mut named(77, &[("a", 0, 1 << 20)]), &op);
+            let other = sealed(&mut named(77, &[("other", 0, 1 << 20)]), &op);
+            let mut checker = named(90, &[("new", 0, 1 << 20), ("other", 0, 1 << 20)]);
+            assert!(checker.check(&op, &block), "{:?}", checker.result);
+            let sequence = 1;
+            let writer = 0;
+            checker.expect_recorded(&[RecordedBlocks {
+                unit: 4096,
+                writers: recorded("a"),
+                units: vec![RecordedUnit::Written { writer, sequence }; 2],
+            }]);
+            assert!(checker.check(&op, &block), "{:?}", checker.result);
+            assert!(!checker.check(&op, &other));
+            assert_eq!(checker.result.misplaced, 2, "{:?}", checker.result);
+        }
+    }
+
+    #[test]
+    fn a_block_whose_write_failed_is_counted_and_not_checked() {
+        for backlog in [false, true] {
+            let mut verifier = verifier(Checksum::Crc32c);
+            if backlog {
+                verifier.note_checks();
+            }
+            let (failed, good) = (write(0, 8192), write(0, 0));
+            sealed(&mut verifier, &good);
+            verifier.forget(&failed);
+            assert_eq!(verifier.ranges(1 << 20), [(0, 0, 8192)]);
+            assert_eq!(verifier.result.unchecked, 2);
+            // A second pass does not count them again.
+            verifier.ranges(1 << 20);
+            assert_eq!(verifier.result.unchecked, if backlog { 2 } else { 4 });
+            // A later check by the record: neither torn nor missing data are a bad block.
+            let written = verifier.into_written().unwrap();
+            assert_eq!(written.sequences[0][2], WrittenBlocks::FAILED);
+            let only = Verify {
+                only: true,
+                ..Verify::default()
+            };
+            let mut checker = of_trial(90, only);
+            checker.expect_recorded(&[RecordedBlocks {
+                unit: 4096,
+                writers: Vec::new(),
+                units: vec![
+                    RecordedUnit::Unknown,
+                    RecordedUnit::Unknown,
+                    RecordedUnit::Failed,
+                ],
+            }]);
+            let one = Op {
+                length: 4096,
+                ..failed
+            };
+            assert!(checker.check(&one, &[7; 4096]));
+            assert_eq!((checker.result.checked, checker.result.unchecked), (0, 1));
+        }
     }
 
     #[test]

@@ -421,16 +421,7 @@ pub(crate) fn errors(clones: &[&CloneResult]) -> Vec<ErrorCount> {
 fn verify(clones: &[&CloneResult]) -> Option<VerifyResult> {
     let mut sum: Option<VerifyResult> = None;
     for result in clones.iter().filter_map(|clone| clone.verify.as_ref()) {
-        let sum = sum.get_or_insert_default();
-        sum.checked += result.checked;
-        sum.corrupt += result.corrupt;
-        sum.misplaced += result.misplaced;
-        sum.stale += result.stale;
-        sum.foreign += result.foreign;
-        sum.first = sum.first.take().or_else(|| result.first.clone());
-        let room = VerifyResult::MOST_NAMED - sum.bad_blocks.len();
-        let named = result.bad_blocks.iter().take(room).cloned();
-        sum.bad_blocks.extend(named);
+        sum.get_or_insert_default().add(result);
     }
     sum
 }

@@ -279,8 +279,8 @@ pub struct CpuUse {
     pub run_delay_ns: Option<u64>,
 }
 
-fn is_zero(depth: &u32) -> bool {
-    *depth == 0
+fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }
 
 /// Number of ops in flight at each submission, and batch sizes.
@@ -330,6 +330,10 @@ pub struct VerifyResult {
     pub stale: u64,
     /// Blocks without a header of iodyno.
     pub foreign: u64,
+    /// Blocks that were not checked, because it is not known that their last write was done: it failed, was not made, or was a
+    /// trim.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unchecked: u64,
     /// Description of the first bad block: file, offset, expected, found.
     pub first: Option<String>,
     /// The first bad blocks.
@@ -371,6 +375,20 @@ impl VerifyResult {
         }
         let written = "to verify the blocks as they were written";
         (!options.is_empty()).then(|| format!("use {}, {written}", options.join(" or ")))
+    }
+
+    /// Adds the results of another clone.
+    pub fn add(&mut self, other: &VerifyResult) {
+        self.checked += other.checked;
+        self.corrupt += other.corrupt;
+        self.misplaced += other.misplaced;
+        self.stale += other.stale;
+        self.foreign += other.foreign;
+        self.unchecked += other.unchecked;
+        self.first = self.first.take().or_else(|| other.first.clone());
+        let room = VerifyResult::MOST_NAMED - self.bad_blocks.len();
+        let named = other.bad_blocks.iter().take(room).cloned();
+        self.bad_blocks.extend(named);
     }
 
     /// Number of bad blocks of all kinds.
@@ -725,7 +743,7 @@ pub struct FileState {
     /// Bytes in holes and in extents that were reserved but never written; `None` if the file system does
     /// not report them.
     pub unwritten: Option<u64>,
-    /// Whether a job reads it.
+    /// Whether a job reads it, other than to verify its own writes.
     #[serde(default)]
     pub read: bool,
     /// Whether this trial laid it out.

@@ -365,6 +365,23 @@ pub(crate) fn cut_off(ended: &[Ended], jobs: &[Job]) -> Vec<String> {
     notes.collect()
 }
 
+/// Notes on blocks that verification left out.
+pub(crate) fn unchecked(ended: &[Ended], jobs: &[Job]) -> Vec<String> {
+    let notes = jobs.iter().enumerate().filter_map(|(index, job)| {
+        let own = ended.iter().map(|clone| &clone.result);
+        let own = own.filter(|clone| clone.job as usize == index);
+        let results = own.filter_map(|clone| clone.verify.as_ref());
+        let blocks: u64 = results.map(|result| result.unchecked).sum();
+        (blocks > 0).then(|| {
+            format!(
+                "`{}`: {blocks} blocks were not checked: their last write failed, was not made, or was a trim",
+                job.name
+            )
+        })
+    });
+    notes.collect()
+}
+
 fn fails(clone: &Ended) -> bool {
     clone.broken.is_some() || clone.result.ended == EndedBy::Error
 }

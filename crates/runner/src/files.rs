@@ -69,6 +69,14 @@ impl TrialFile {
         }
     }
 
+    /// Its name in verified blocks, which has to be the same by each path to a file.
+    pub(crate) fn verified_name(&self) -> &Path {
+        match self.admitted.kind {
+            Kind::File => &self.admitted.path,
+            _ => &self.wanted.path,
+        }
+    }
+
     fn state(&self) -> FileState {
         let file = self.admitted.kind == Kind::File;
         let unwritten = match file {
@@ -79,7 +87,7 @@ impl TrialFile {
             path: self.wanted.path.display().to_string(),
             length: self.admitted.length_now().unwrap_or(self.admitted.length),
             unwritten: unwritten.ok().flatten().map(|found| found.bytes()),
-            read: self.wanted.intent.read,
+            read: self.wanted.ops.read_earlier_data(),
             laid_out: self.laid_out,
             device: matches!(self.admitted.kind, Kind::BlockDevice(_)),
         }
@@ -231,11 +239,7 @@ impl Files {
             let base = replay.map_or(file.base, |replay| replay.uses[number].alignment);
             let index = by_path.get(file.path.as_path());
             let admitted = index.map(|index| &self.list[*index].admitted);
-            // Verified blocks contain the name, which has to be the same by each path to a file.
-            let name = match admitted {
-                Some(admitted) if admitted.kind == Kind::File => &admitted.path,
-                _ => &file.path,
-            };
+            let name = index.map_or(&*file.path, |index| self.list[*index].verified_name());
             let descriptor = match admitted {
                 None => None,
                 Some(admitted) => match how.open(admitted, base) {

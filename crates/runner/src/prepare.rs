@@ -240,7 +240,7 @@ fn make(
         true => Unready::Unprepared(faults),
         false => Unready::untouched(plan, faults),
     })?;
-    let mut recorder = Recorder::begin(resolved, &plan.workload.jobs, files);
+    let mut recorder = Recorder::begin(resolved, &plan.workload.jobs, files, &prepared.shares);
     let places = Places {
         files,
         shares: &prepared.shares,
@@ -408,10 +408,7 @@ impl Shared<'_> {
                         create: create_output,
                     },
                     trial: seeds::trial_identity(&self.plan.key),
-                    recorded: self
-                        .recorder
-                        .expected(blocks, clone, self.files)
-                        .map_err(of_job)?,
+                    recorded: self.recorder.expected(blocks, clone).map_err(of_job)?,
                     iolog: None,
                     service: None,
                     replay: clone.replay.as_ref().map(|replay| ReplayPart {

@@ -212,6 +212,14 @@ impl ShareFiles {
         Ok(Some(Service::Files(opened)))
     }
 
+    /// A text that distinguishes a file from others, and whether it is removed at the end. `None`: it is not in a share.
+    pub(crate) fn identity(&self, path: &Path) -> Option<(String, bool)> {
+        let file = &self.list[*self.by_path.get(path)?];
+        let inode = file.file.inode();
+        let identity = format!("share {} {inode}", path.display());
+        Some((identity, file.wanted.unlink))
+    }
+
     /// Whether any file was created.
     pub(crate) fn any_made(&self) -> bool {
         self.list.iter().any(|file| file.created)
@@ -309,7 +317,7 @@ impl ShareFiles {
             path: file.wanted.path.display().to_string(),
             length: file.file.length().unwrap_or_default(),
             unwritten: None,
-            read: file.wanted.intent.read,
+            read: file.wanted.ops.read_earlier_data(),
             laid_out: file.laid_out,
             device: false,
         })

@@ -20,6 +20,8 @@ pub(crate) struct Wanted {
     /// The first job that wants it.
     pub(crate) job: usize,
     pub(crate) intent: Intent,
+    /// What the jobs' own ops do with it, apart from verifying their own writes.
+    pub(crate) ops: Ops,
     /// Whether the user named it.
     pub(crate) named: bool,
     /// It must contain data up to this offset, bytes.
@@ -37,6 +39,30 @@ pub(crate) struct Wanted {
     /// Whether it is read into the cache before the start.
     pub(crate) pre_read: bool,
     pub(crate) unlink: bool,
+}
+
+/// Ops of jobs on a file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Ops {
+    reads: bool,
+    writes: bool,
+    /// It is read by a job that only verifies what others wrote.
+    checks: bool,
+}
+
+impl Ops {
+    /// Whether jobs read what was there before the trial.
+    pub(crate) fn read_earlier_data(self) -> bool {
+        self.reads || (self.checks && !self.writes)
+    }
+
+    fn and(self, other: Ops) -> Ops {
+        Ops {
+            reads: self.reads || other.reads,
+            writes: self.writes || other.writes,
+            checks: self.checks || other.checks,
+        }
+    }
 }
 
 impl Wanted {
@@ -67,6 +93,7 @@ impl Wanted {
 #[derive(Debug, Clone, Default)]
 struct Demand {
     intent: Intent,
+    ops: Ops,
     named: bool,
     /// Whether it must contain data before the start.
     data: bool,
@@ -92,6 +119,11 @@ impl Demand {
         match work {
             Work::Blocks(blocks) => Some(Demand::of_blocks(blocks)),
             Work::SharedFiles(rule) => Some(Demand {
+                ops: Ops {
+                    reads: rule.mode.reads(),
+                    writes: rule.mode.writes(),
+                    checks: false,
+                },
                 intent: Intent {
                     read: rule.mode.reads(),
                     write: rule.mode.writes(),
@@ -117,6 +149,11 @@ impl Demand {
         let mapped = blocks.engine.kind == EngineKind::Mmap;
         let laid_out = used.offered && !blocks.files.create_on_open;
         Demand {
+            ops: Ops {
+                reads: used.reads || !changes,
+                writes: used.writes,
+                checks: false,
+            },
             intent: Intent {
                 read: used.reads || !changes,
                 write: used.writes,
@@ -143,7 +180,13 @@ impl Demand {
         let mapped = engine.kind == EngineKind::Mmap;
         let data = access.reads || mapped || (access.writes && files.overwrite);
         let laid_out = writable && !files.create_on_open;
+        let writes = access.writes && writable;
         Demand {
+            ops: Ops {
+                reads: access.reads || files.pre_read,
+                writes,
+                checks: verify.is_some() && !writes,
+            },
             intent: Intent {
                 read: access.reads || verify.is_some() || files.pre_read,
                 // Reserving space is a write, even if fio calls the job a read.
@@ -204,6 +247,7 @@ fn files(
                     existing: file.existing,
                     job: clone.job as usize,
                     intent: Intent::default(),
+                    ops: Ops::default(),
                     named: false,
                     fill_to: 0,
                     sealed: 0,
@@ -225,6 +269,7 @@ fn files(
                 // elsewhere, the guard refuses it.
                 || file.path == Path::new(&job.name);
             wanted.intent.read |= demand.intent.read;
+            wanted.ops = wanted.ops.and(demand.ops);
             wanted.intent.write |= demand.intent.write;
             wanted.intent.trim |= demand.intent.trim;
             wanted.grows_to = wanted.grows_to.max(demand.grows_to);
@@ -261,7 +306,7 @@ mod tests {
     use crate::resolve::{ResolvedClone, ResolvedFile};
     use crate::samples::{access, job};
     use iodyno_model::Direction::{Read, Trim, Write};
-    use iodyno_model::{Direction, Engine, Files};
+    use iodyno_model::{Direction, Engine, Files, Verify};
 
     const MIB: u64 = 1 << 20;
 
@@ -308,6 +353,33 @@ mod tests {
         let mut all = of(&resolved, &jobs, &target);
         assert_eq!(all.len(), 1);
         all.remove(0)
+    }
+
+    #[test]
+    fn a_job_that_verifies_its_own_writes_or_those_of_another_job_reads_nothing_earlier() {
+        let verifies = |directions: &[Direction], only: bool| {
+            with(wants(directions), |job| {
+                let verify = Verify {
+                    only,
+                    ..Verify::default()
+                };
+                job.work.blocks_mut().unwrap().verify = Some(verify);
+            })
+        };
+        let (writer, check) = (verifies(&[Write], false), verifies(&[Write], true));
+        for (jobs, expected) in [
+            (vec![writer.clone()], false),
+            (vec![verifies(&[Read, Write], false)], true),
+            (vec![check.clone()], true),
+            (vec![verifies(&[Read], false)], true),
+            (vec![writer.clone(), check], false),
+            (vec![writer, wants(&[Read])], true),
+        ] {
+            let jobs: Vec<(Job, u64)> = jobs.into_iter().map(|job| (job, 1)).collect();
+            let wanted = wanted(Some(1), &jobs);
+            assert!(wanted.intent.read);
+            assert_eq!(wanted.ops.read_earlier_data(), expected, "{jobs:?}");
+        }
     }
 
     /// (MiB to be filled, MiB to be allocated, it is written).

@@ -7,7 +7,7 @@ use iodyno_model::{Identity, Inode};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
 
 use crate::block::{Block, DeviceNumber};
-use crate::guard::device_name;
+use crate::guard::{device_identity, device_name};
 use crate::roots::Roots;
 
 /// File systems whose inode numbers change while a file stays the same: overlayfs when a file is copied up or its inode
@@ -75,11 +75,71 @@ pub(crate) fn inode(file: BorrowedFd<'_>) -> Option<Inode> {
     })
 }
 
+/// A text that distinguishes an open file or device from all others, and from a later one with the same inode number. It is the same
+/// by each of its names. `None`: it is neither a file nor a block device, or it cannot be identified.
+///
+/// If the file system gives a file neither a birth time nor a generation, the path is a part of the text.
+pub fn lasting(file: BorrowedFd<'_>, path: &Path, roots: &Roots) -> Option<String> {
+    let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    let state = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, mask).ok()?;
+    match FileType::from_raw_mode(u32::from(state.stx_mode)) {
+        FileType::BlockDevice => {
+            let number = DeviceNumber {
+                major: state.stx_rdev_major,
+                minor: state.stx_rdev_minor,
+            };
+            let block = Block::find(roots, number).ok()?;
+            Some(format!("device {}", device_identity(roots, &block, file)))
+        }
+        FileType::RegularFile => {
+            let system = rustix::fs::fstatvfs(file).ok()?.f_fsid;
+            let system = match system {
+                0 => format!("{}:{}", state.stx_dev_major, state.stx_dev_minor),
+                system => format!("{system:x}"),
+            };
+            let inode = state.stx_ino;
+            let generation = iodyno_sys::host::generation(file);
+            let made = state.stx_btime;
+            let made = (state.stx_mask & StatxFlags::BTIME.bits() != 0 && made.tv_sec != 0)
+                .then(|| format!("{}.{:09}", made.tv_sec, made.tv_nsec));
+            let path = (generation.is_none() && made.is_none()).then_some(path);
+            Some(format!(
+                "file {system} {inode} {generation:?} {made:?} {path:?}"
+            ))
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::File;
 
     use super::*;
+
+    #[test]
+    fn a_file_has_one_lasting_identity_by_all_its_names_and_another_one_than_its_successor() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |name: &str| {
+            let path = folder.path().join(name);
+            lasting(File::open(&path).unwrap().as_fd(), &path, &Roots::host()).unwrap()
+        };
+        let (path, link) = (folder.path().join("f"), folder.path().join("g"));
+        std::fs::write(&path, b"four").unwrap();
+        let before = of("f");
+        std::fs::hard_link(&path, &link).unwrap();
+        std::fs::write(&path, b"changed").unwrap();
+        let told = before.ends_with("None");
+        assert_eq!(of("g") == before, told, "{before}");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::remove_file(&link).unwrap();
+        // On ext4 these reuse the number of the inode.
+        for _ in 0..20 {
+            std::fs::write(&path, b"four").unwrap();
+            assert!(!told || of("f") != before, "{before}");
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
 
     #[test]
     fn a_file_is_identified_by_its_inode_and_not_by_its_path() {

@@ -25,7 +25,7 @@ use crate::configurations::configurations;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::experiment::{Begin, RunObserver, carry_out};
-use crate::failed_io::{failed_ops, other_failure};
+use crate::failed_io::{failed_ops, other_failure, unchecked_blocks};
 use crate::failure::{Failure, reason};
 use crate::progress::{Mode, Reporter};
 use crate::rounds::with_metrics;
@@ -227,6 +227,7 @@ impl RunObserver for Printer<'_> {
                 if ended.faults.is_empty() {
                     faults.extend(other_failure(ended.workload, ended.trial));
                 }
+                faults.extend(unchecked_blocks(ended.workload, ended.trial));
                 self.context.tell(&faults);
                 // Programs that read the result of an interrupted run expect a document.
                 let interrupted = matches!(ended.trial.outcome, Outcome::Interrupted(_));

@@ -127,15 +127,15 @@ fn a_job_whose_server_dies_ends_with_an_error_that_names_it() {
         .prints("socket=");
 }
 
-#[test]
-fn trims_and_clones_use_another_server() {
-    let home = Home::new();
+/// nbdkit with these arguments. `None`: it is not installed.
+fn nbdkit(home: &Home, arguments: &[&str]) -> Option<Running> {
     let socket = home.work().join("s");
     let mut command = Command::new("nbdkit");
     command.args(["--foreground", "--unix"]).arg(&socket);
-    command.args(["memory", "64M"]);
+    command.args(arguments);
     if Command::new("nbdkit").arg("--version").output().is_err() {
-        return skip("nbdkit is not installed");
+        skip("nbdkit is not installed");
+        return None;
     }
     let server = Running::of(command);
     // A client that leaves before the greeting can end nbdkit, as long as that does not ignore SIGPIPE yet.
@@ -143,6 +143,53 @@ fn trims_and_clones_use_another_server() {
         let mut stream = UnixStream::connect(&socket).ok()?;
         stream.read_exact(&mut [0; 18]).ok()
     });
+    Some(server)
+}
+
+#[test]
+fn writes_that_failed_are_counted_and_no_bad_blocks_also_in_a_later_run() {
+    let home = Home::new();
+    // Writes to 16 of the 256 blocks fail.
+    let protect = ["--filter=protect", "memory", "4M", "protect=65536-131071"];
+    let Some(server) = nbdkit(&home, &protect) else {
+        return;
+    };
+    let uri = uri(&home);
+    let text = |options: &str| {
+        format!(
+            "[t]\nioengine=nbd\nuri={uri}\nrw=write\nbs=4k\nsize=1m\nverify=crc32c\n\
+             ignore_error=,EPERM\n{options}\n"
+        )
+    };
+    home.file("write.fio", &text(""));
+    home.file("check.fio", &text("verify_only=1"));
+    for job in ["write.fio", "check.fio"] {
+        let done = home.iodyno(&["run", job, "--destroy", &uri, "--json"]);
+        let json = done.json();
+        let trial = &json["trials"][0];
+        let verify = &trial["groups"][0]["verify"];
+        assert_eq!(verify["checked"], 240, "{job}: {verify}");
+        assert_eq!(verify["unchecked"], 16, "{job}: {verify}");
+        assert!(verify["first"].is_null(), "{job}: {verify}");
+        assert!(done.stdout.contains("16 blocks were not checked"), "{job}");
+        assert!(!done.stdout.contains("there is no record"), "{job}");
+        if job == "check.fio" {
+            done.succeeds();
+        }
+    }
+    home.iodyno(&["fio", "check.fio"])
+        .succeeds()
+        .tells("job `t`: 16 blocks were not checked");
+    server.signal(Signal::TERM);
+    server.done();
+}
+
+#[test]
+fn trims_and_clones_use_another_server() {
+    let home = Home::new();
+    let Some(server) = nbdkit(&home, &["memory", "64M"]) else {
+        return;
+    };
     let uri = uri(&home);
     let trims = [
         "--rw=randtrimwrite",

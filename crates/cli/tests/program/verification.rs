@@ -211,6 +211,107 @@ fn every_corruption_after_a_run_is_found_by_a_later_check() {
 }
 
 #[test]
+fn a_record_belongs_to_the_file_and_not_to_one_of_its_names() {
+    for header in ["iodyno", "fio"] {
+        let home = Home::new();
+        let path = |name: &str| home.work().join(name);
+        let run = |name: &str, options: &str| {
+            let text = format!(
+                "[t]\nioengine=psync\nfilename={name}\nrw=write\nbs=4k\nsize=128k\nverify=crc32c\n\
+                 verify_header={header}\ncontinue_on_error=verify\n{options}\n"
+            );
+            home.file("j.fio", &text);
+            home.iodyno(&["run", "j.fio", "--json"])
+        };
+        run("f", "").succeeds();
+        fs::hard_link(path("f"), path("g")).unwrap();
+        let earlier = fs::read(path("f")).unwrap();
+        // The last write is by the other name.
+        run("g", "").succeeds();
+        for name in ["f", "g"] {
+            let done = run(name, "verify_only=1\nverify_state_load=1").succeeds();
+            assert_eq!(found(&verify(&done)), [BLOCKS, 0, 0, 0, 0], "{name}");
+        }
+        fs::remove_file(path("f")).unwrap();
+        fs::rename(path("g"), path("h")).unwrap();
+        run("h", "verify_only=1\nverify_state_load=1").succeeds();
+        // A lost write is found by any name.
+        put(&path("h"), 5, block(&earlier, 5));
+        let done = run("h", "verify_only=1").exits(1);
+        assert_eq!(found(&verify(&done)), [BLOCKS, 0, 0, 0, 1]);
+        // A copy is another file, of which nothing is recorded.
+        fs::copy(path("h"), path("copy")).unwrap();
+        let done = run("copy", "verify_only=1").succeeds();
+        assert!(done.stdout.contains("there is no record"));
+        assert_eq!(found(&verify(&done)), [BLOCKS, 0, 0, 0, 0]);
+        // A file at the same path that is made anew may get the same inode.
+        fs::remove_file(path("h")).unwrap();
+        fs::write(path("h"), &earlier).unwrap();
+        let done = run("h", "verify_only=1").succeeds();
+        assert!(done.stdout.contains("there is no record"));
+    }
+}
+
+#[test]
+fn a_damaged_record_is_no_record() {
+    let home = Home::new();
+    let write = job(&home, "write.fio", "psync", "");
+    home.iodyno(&["run", &write, "-q"]).succeeds();
+    let only = job(&home, "only.fio", "psync", "verify_only=1");
+    let state = home
+        .work()
+        .parent()
+        .unwrap()
+        .join(".local/state/iodyno/verify");
+    let records: Vec<_> = fs::read_dir(state).unwrap().collect();
+    let [Ok(record)] = &records[..] else {
+        panic!("{records:?}");
+    };
+    let whole = fs::read(record.path()).unwrap();
+    for at in [0, 10, whole.len() / 2, whole.len() - 20, whole.len() - 1] {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        fs::write(record.path(), damaged).unwrap();
+        let done = home.iodyno(&["run", &only, "--json"]).succeeds();
+        assert!(done.stdout.contains("there is no record"), "{at}");
+        assert_eq!(found(&verify(&done)), [BLOCKS, 0, 0, 0, 0], "{at}");
+    }
+}
+
+#[test]
+fn a_folder_of_files_that_are_written_and_verified_has_data() {
+    let home = Home::new();
+    fs::create_dir(home.work().join("d")).unwrap();
+    for (name, then) in [
+        ("random.fio", ""),
+        ("other.fio", "[check]\nwait_for=t\nverify_only=1\n"),
+    ] {
+        let text = format!(
+            "[global]\nrw=randwrite\nbs=4k\nsize=1m\nverify=crc32c\nfilename=x\n[t]\n{then}"
+        );
+        home.file(name, &text);
+        let done = home
+            .iodyno(&["run", name, "--on", "f=d", "--json"])
+            .succeeds();
+        assert!(
+            !done.stdout.contains("had never been written when"),
+            "{name}"
+        );
+        home.iodyno(&["show", "last"]).succeeds().prints(" bad");
+        fs::remove_file(home.work().join("d/x")).unwrap();
+    }
+    // Reads of what nobody wrote still have none.
+    let read = "[t]\nrw=randread\nbs=4k\nsize=1m\nfilename=y\n";
+    fs::File::create(home.work().join("d/y"))
+        .unwrap()
+        .set_len(1 << 20)
+        .unwrap();
+    home.file("read.fio", read);
+    home.iodyno(&["run", "read.fio", "--on", "f=d"])
+        .prints("had never been written when reading began");
+}
+
+#[test]
 fn a_run_that_was_killed_leaves_no_record_of_its_blocks() {
     let home = Home::new();
     let first = job(&home, "first.fio", "psync", "");

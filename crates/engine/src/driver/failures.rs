@@ -101,10 +101,10 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
     }
 
     /// The reads that verify what was written and not verified since.
-    pub(crate) fn checks(&self) -> Vec<Issue> {
+    pub(crate) fn checks(&mut self) -> Vec<Issue> {
         let blocks = self.job.work.blocks();
         let longest = blocks.map_or(0, |blocks| blocks.access.max_block() as usize);
-        let ranges = self.verifier.as_ref().map(|it| it.ranges(longest));
+        let ranges = self.verifier.as_mut().map(|it| it.ranges(longest));
         ranges
             .unwrap_or_default()
             .into_iter()

@@ -4,6 +4,7 @@ use iodyno_model::{BlockPattern, HeaderFormat, Pattern};
 use iodyno_sys::OpKind;
 
 use super::*;
+use crate::RecordedWriter;
 
 const SUMS: [Checksum; 14] = [
     Checksum::Crc32c,
@@ -315,9 +316,13 @@ fn a_record_detects_lost_writes_of_iodyno_and_accepts_later_ones_of_fio() {
     let mut checker = of_trial(90, only, 4096);
     checker.expect_recorded(&[RecordedBlocks {
         unit: 4096,
+        writers: vec![RecordedWriter {
+            trial: 77,
+            name: "a".to_owned(),
+        }],
         units: vec![
             RecordedUnit::Written {
-                trial: 77,
+                writer: 0,
                 sequence: 2,
             },
             RecordedUnit::Unwritten,

@@ -38,14 +38,7 @@ fn interrupted(evidence: &Evidence) -> Option<Finding> {
 fn verify(evidence: &Evidence) -> Option<Finding> {
     let mut sum = VerifyResult::default();
     for group in &evidence.summary.groups {
-        if let Some(result) = &group.verify {
-            sum.checked += result.checked;
-            sum.corrupt += result.corrupt;
-            sum.misplaced += result.misplaced;
-            sum.stale += result.stale;
-            sum.foreign += result.foreign;
-            sum.first = sum.first.or_else(|| result.first.clone());
-        }
+        group.verify.iter().for_each(|result| sum.add(result));
     }
     if sum.bad() == 0 {
         return None;

@@ -287,7 +287,12 @@ fn verify(summary: &Summary) -> String {
     }
     let checked: u64 = results.iter().map(|result| result.checked).sum();
     let bad: u64 = results.iter().map(|result| result.bad()).sum();
-    format!("{checked} blocks checked, {bad} bad")
+    let unchecked: u64 = results.iter().map(|result| result.unchecked).sum();
+    let left_out = match unchecked {
+        0 => String::new(),
+        unchecked => format!(", {unchecked} not checked"),
+    };
+    format!("{checked} blocks checked, {bad} bad{left_out}")
 }
 
 fn steps(trial: &Trial, cycles: Option<&Cycles>) -> String {

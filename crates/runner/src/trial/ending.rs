@@ -86,7 +86,9 @@ impl Trial<'_> {
         if !removes && written.is_empty() {
             return;
         }
-        let _guard = self.guard(part, outcome);
+        // A simulation runs in the process of the user.
+        let real = !self.timeline.is_virtual();
+        let _guard = real.then(|| self.guard(part, outcome));
         let undone = shared_files::settle(&mut self.prepared.files, jobs, finished);
         part.notes.extend(undone);
         part.steps.extend(self.tear_down(origin));
@@ -96,7 +98,7 @@ impl Trial<'_> {
             .collect();
         let recorder = &mut self.prepared.recorder;
         let trial = seeds::trial_identity(&self.plan.key);
-        recorder.end((&places, trial), written, &self.prepared.files);
+        recorder.end((&places, trial), written);
         self.prepared.notes.extend(recorder.take_notes());
         part.notes.append(&mut self.prepared.notes);
     }
@@ -273,6 +275,9 @@ impl Trial<'_> {
         let vanished = self.prepared.site.as_ref().and_then(Site::vanished);
         let outcome = assemble::because(outcome, vanished, &mut self.prepared.notes);
         self.prepared.notes.extend(assemble::cut_off(&ended, jobs));
+        self.prepared
+            .notes
+            .extend(assemble::unchecked(&ended, jobs));
         let stalls = stalls(ended.iter().map(|clone| &clone.pauses));
         let mut part = Part {
             clock_at_ns: 0,

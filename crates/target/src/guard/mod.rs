@@ -41,9 +41,9 @@ use crate::signatures::{self, Signature};
 use device::patiently;
 pub use links::{among_devices, append_output, create_output, new_output, open_output};
 use open::{Pinned, PinnedKind, create, open_flags, reopen};
-pub(crate) use own_writes::device_name;
 use own_writes::{Claim, Records};
 pub use own_writes::{WrittenDevice, state_folder};
+pub(crate) use own_writes::{device_name, identity as device_identity};
 pub use refusal::{AdmitError, Hold, Reason, Refusal};
 use survey::Survey;
 

@@ -189,7 +189,7 @@ fn read(path: &Path) -> Option<Record> {
 /// The device number alone (`8:16`, `7:0`) is not sufficient, because the next disk or file that is
 /// attached gets the same one. A wrong match is not dangerous by itself, because the digests must match as
 /// well.
-pub(super) fn identity(roots: &Roots, block: &Block, device: impl AsFd) -> String {
+pub(crate) fn identity(roots: &Roots, block: &Block, device: impl AsFd) -> String {
     let device = device.as_fd();
     let made = Backing::of(block, device).and_then(|backing| backing.made());
     let made = made.map_or(String::new(), |made| format!(", made at {made}"));
