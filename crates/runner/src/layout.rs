@@ -6,6 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use iodyno_model::Fallocate;
@@ -135,8 +136,7 @@ impl Writer<'_> {
                 reserve(to, Fallocate::KeepSize, length, wanted.fill_to)?;
             }
             if wanted.sealed > 0 {
-                // The rest of a block that was cut off cannot be sealed.
-                *at -= *at % wanted.sealed;
+                self.complete_block(to, at, wanted.fill_to, wanted.sealed)?;
             }
             let content = Content::Random {
                 sealed: wanted.sealed,
@@ -154,6 +154,35 @@ impl Writer<'_> {
         if wanted.fsync {
             rustix::fs::fsync(to).map_err(io::Error::from)?;
         }
+        Ok(())
+    }
+
+    /// Writes the rest of a block that the file ends in, with the checksum of the whole block. What is there stays as it is.
+    fn complete_block(
+        &mut self,
+        to: BorrowedFd<'_>,
+        at: &mut u64,
+        end: u64,
+        block: u64,
+    ) -> Result<(), Option<io::Error>> {
+        let there = (*at % block) as usize;
+        if there == 0 {
+            return Ok(());
+        }
+        let start = *at - there as u64;
+        let mut whole = vec![0; block.min(end - start) as usize];
+        self.random.fill_bytes(&mut whole);
+        let file = std::fs::File::from(to.try_clone_to_owned().map_err(Some)?);
+        file.read_exact_at(&mut whole[..there], start)?;
+        let before = whole[..there].to_vec();
+        iodyno_engine::seal(block as usize, start, &mut whole);
+        if whole[..there] != before {
+            let text = "it ends within the checksum of a block, which does not fit the block";
+            return Err(Some(io::Error::other(text)));
+        }
+        file.write_all_at(&whole[there..], *at)?;
+        *at = start + whole.len() as u64;
+        self.done += (whole.len() - there) as u64;
         Ok(())
     }
 
@@ -245,6 +274,7 @@ fn hint(error: &io::Error) -> &'static str {
         Some(Errno::DQUOT) => "raise the quota, or lower `size=`, `nrfiles=` or `numjobs=`",
         Some(Errno::FBIG) => "raise `ulimit -f`, or lower `size=` or raise `nrfiles=`",
         Some(Errno::IO) => "the device reports I/O errors: see `dmesg`",
+        None => "remove the file, or use another one",
         _ => "see `dmesg`",
     }
 }
@@ -259,7 +289,7 @@ mod tests {
 
     use super::*;
     use crate::resolve::FileKind;
-    use crate::wanted::Wanted;
+    use crate::wanted::{Ops, Wanted};
 
     const MIB: u64 = 1 << 20;
 
@@ -278,6 +308,7 @@ mod tests {
             existing: Some(looked_at),
             job: 0,
             intent: Intent::WRITE,
+            ops: Ops::default(),
             named: true,
             fill_to,
             sealed: 0,
@@ -313,6 +344,42 @@ mod tests {
         fs::write(&path, b"seen and appended").unwrap();
         stopped(&mut files, 2);
         assert_eq!(fs::read(&path).unwrap(), b"seen and appended");
+    }
+
+    #[test]
+    fn a_file_that_ends_within_a_block_keeps_its_data_and_gets_whole_blocks() {
+        const BLOCK: usize = 4096;
+        let lay_out = |content: &[u8], fill_to: u64| {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("f");
+            fs::write(&path, content).unwrap();
+            let mut one = file(&path, content.len() as u64, fill_to);
+            one.wanted.sealed = BLOCK as u64;
+            let mut files = Files { list: vec![one] };
+            let done = super::lay_out(&mut files, 1, &|| false, &mut |_, _| {});
+            (done, fs::read(&path).unwrap())
+        };
+        let data: Vec<u8> = (0..5000).map(|at: usize| (at % 251) as u8).collect();
+        for fill_to in [6000, 8192, 20_000] {
+            let (done, content) = lay_out(&data, fill_to);
+            assert_eq!(done, Ok(()));
+            assert_eq!(content.len() as u64, fill_to);
+            assert!(content.starts_with(&data), "{fill_to}");
+            // From the block in which the data end, all are sealed.
+            let mut sealed = content[BLOCK..].to_vec();
+            iodyno_engine::seal(BLOCK, BLOCK as u64, &mut sealed);
+            assert!(content[BLOCK..] == sealed, "{fill_to}");
+        }
+        // A part of a checksum is completed if it is that of the data, and refused otherwise.
+        let mut block = data[..BLOCK].to_vec();
+        iodyno_engine::seal(BLOCK, 0, &mut block);
+        assert_eq!(lay_out(&block[..BLOCK - 5], 4096), (Ok(()), block));
+        let (done, content) = lay_out(&data[..BLOCK - 5], 4096);
+        let Err(Unready::Unprepared(why)) = done else {
+            panic!("{done:?}");
+        };
+        assert!(why[0].message.contains("checksum"), "{why:?}");
+        assert_eq!(content, data[..BLOCK - 5]);
     }
 
     #[test]
