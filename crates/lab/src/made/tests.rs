@@ -508,6 +508,24 @@ fn jobs_on_a_shared_folder_are_clients_of_a_server_that_is_started_anew_for_each
 }
 
 #[test]
+fn settings_of_the_host_are_read_back_before_each_trial() {
+    for (setting, expected) in [(None, 0), (Some("4"), 3)] {
+        let mut plan = plan(1, 1, 3, Fresh::Experiment);
+        let mut provision = on_folder();
+        provision.queue = setting
+            .map(|value| ("read_ahead_kb".to_owned(), value.to_owned()))
+            .into_iter()
+            .collect();
+        plan.configurations[0].target = Target::Made(Box::new(provision));
+        let (store, node) = (FakeStore::default(), FakeNode::new(|_| Act::Complete));
+        carry_out(&plan, &store, &node);
+        let done = node.storage.borrow();
+        let asked = done.iter().filter(|it| it.starts_with("renew servers of"));
+        assert_eq!(asked.count(), expected, "{done:?}");
+    }
+}
+
+#[test]
 fn the_server_of_a_mounted_folder_is_sampled_and_not_those_of_other_targets() {
     let mut plan = plan(2, 1, 1, Fresh::Round);
     let mut provision = on_folder();
