@@ -11,6 +11,7 @@ use iodyno_model::{
     Fresh, Metric, Observation, Place, PlannedNode, Provision, Search, SearchAxis, Severity,
     Stopping, Workload, closest,
 };
+use iodyno_units::Nanos;
 
 use crate::Experiment;
 use crate::check::{Keyed, named_hint, scalars};
@@ -803,10 +804,38 @@ impl File<'_, '_, '_> {
                 None
             }
         };
-        Some(Search {
+        let search = Search {
             axis: axis?,
             until: until?,
-        })
+        };
+        self.check_length(&search, workload, own.at("until").unwrap_or_default());
+        Some(search)
+    }
+
+    /// Warns of a search whose trials are too short for the percentile that it bounds, at all but high rates.
+    fn check_length(&mut self, search: &Search, workload: &Workload, at: Range<usize>) {
+        /// A search goes down to low rates.
+        const LOW: u64 = 100;
+        let lengths = workload.jobs.iter().map(|job| job.end.runtime);
+        let longest: Option<Vec<Nanos>> = lengths.collect();
+        let (Some(ops), Some(longest)) = (search.ops_needed(), longest) else {
+            return;
+        };
+        let Some(length) = longest.into_iter().max().filter(|length| length.0 > 0) else {
+            return;
+        };
+        let needed = Nanos::from_secs(ops.div_ceil(LOW));
+        if length >= needed {
+            return;
+        }
+        let rate = ops as f64 / (length.0 as f64 / 1e9);
+        let metric = &search.until.metric;
+        let message = format!(
+            "`{metric}` needs {ops} ops in a trial: with trials of {length}, it is not known below {} ops/s",
+            rate.ceil()
+        );
+        let hint = format!("set `runtime` to {needed} or more for loads from {LOW} ops/s on");
+        self.report.add(at, Diagnostic::warning(message).hint(hint));
     }
 
     /// The dimension to compare, if it is one and has several values.

@@ -138,8 +138,11 @@ pub fn search_answer(
     }
     let unknown = probes.iter().filter(|probe| probe.keeps.is_none()).count();
     if unknown > 0 {
+        let needed = search.ops_needed().map_or(String::new(), |ops| {
+            format!(", which needs {ops} ops in a trial: run longer ones")
+        });
         notes.push(format!(
-            "{} without {}",
+            "{} without {}{needed}",
             iodyno_units::counted(unknown as u64, "trial"),
             search.until.metric
         ));
@@ -200,8 +203,10 @@ impl State {
         let (Some(low), Some(high)) = (low, high) else {
             let lowest = loads(probes).first().copied().unwrap_or(1.0);
             let halved = loads(probes).len() as u32 - STEPS.min(loads(probes).len() as u32);
+            // At a lower rate there are even fewer ops.
+            let measured = at(probes, lowest).any(|probe| probe.keeps.is_some());
             // A rate can be lower than the first step, a depth not lower than 1.
-            return match low.is_none() && !whole && halved < 4 {
+            return match low.is_none() && !whole && halved < 4 && measured {
                 true => state(Step::Probe(lowest / 2.0)),
                 false => state(Step::Done),
             };

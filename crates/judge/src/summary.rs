@@ -19,7 +19,7 @@ use crate::work;
 pub(crate) const WINDOWS_PER_RESOLVED_PERCENTILE: u64 = 10;
 
 /// With fewer values than this above it, a percentile is too uncertain.
-pub(crate) const VALUES_BEYOND_PERCENTILE: f64 = 10.0;
+pub(crate) const VALUES_BEYOND_PERCENTILE: f64 = iodyno_model::Search::OPS_BEYOND as f64;
 
 /// Below this measured time, start and end use more CPU than the ops; no CPU figure is given.
 const LEAST_CPU_SPAN_NS: u64 = 10_000_000;

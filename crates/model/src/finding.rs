@@ -82,6 +82,8 @@ pub enum FindingKind {
     FlushesLost,
     /// The instructions of a virtual machine were emulated.
     Emulated,
+    /// The storage was preconditioned, and was not steady at the end.
+    NotPreconditioned,
 }
 
 impl FindingKind {
@@ -120,6 +122,7 @@ impl FindingKind {
             FindingKind::NodeStalled => "time without a completion",
             FindingKind::FlushesLost => "flushes do not reach the storage",
             FindingKind::Emulated => "emulated CPU",
+            FindingKind::NotPreconditioned => "not steady after preconditioning",
         }
     }
 }

@@ -166,6 +166,25 @@ pub struct SearchPoint {
 impl Search {
     /// The largest number of trials of a search in a cell.
     pub const MOST_TRIALS: u32 = 60;
+    /// A percentile is withheld if fewer ops of a trial lie beyond it.
+    pub const OPS_BEYOND: u32 = 10;
+
+    /// The number of ops that a trial needs for the bounded metric; `None` if it is not a percentile.
+    pub fn ops_needed(&self) -> Option<u64> {
+        let (_, figure) = self.until.metric.rsplit_once('.').unwrap_or_default();
+        let figure = match figure {
+            // `p99.9` has a dot of its own.
+            _ if self.until.metric.starts_with('p') => self.until.metric.as_str(),
+            _ => self
+                .until
+                .metric
+                .find(".p")
+                .map_or(figure, |at| &self.until.metric[at + 1..]),
+        };
+        let percent: f64 = figure.strip_prefix('p')?.parse().ok()?;
+        let beyond = 1.0 - percent / 100.0;
+        (beyond > 0.0).then(|| (f64::from(Search::OPS_BEYOND) / beyond).round() as u64)
+    }
 
     /// The workload at one load; the load is rounded to a value that the axis can have. A rate of 0 is none.
     pub fn at(&self, workload: &Workload, load: f64) -> Workload {
@@ -204,6 +223,26 @@ impl Search {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_percentile_needs_ten_ops_beyond_it() {
+        for (until, ops) in [
+            ("p99 < 2ms", Some(1_000)),
+            ("read.p99 < 2ms", Some(1_000)),
+            ("p99.9 < 2ms", Some(10_000)),
+            ("write.p99.99 < 2ms", Some(100_000)),
+            ("p50 < 2ms", Some(20)),
+            ("mean < 2ms", None),
+            ("read.mean < 2ms", None),
+            ("iops > 10k", None),
+        ] {
+            let search = Search {
+                axis: SearchAxis::Rate,
+                until: Bound::parse(until).unwrap(),
+            };
+            assert_eq!(search.ops_needed(), ops, "{until}");
+        }
+    }
 
     #[test]
     fn a_bound_has_a_metric_a_sign_and_a_limit() {

@@ -152,6 +152,7 @@ pub(super) fn objections(
     }
     one_sided(sides, claims, &mut found);
     disturbed(sides, claims, &mut found);
+    not_preconditioned(sides, claims, &mut found);
     reasons_of_its_own(sides, claims, &mut found);
     found
 }
@@ -410,6 +411,23 @@ fn disturbed(sides: Sides, claims: Claims, found: &mut Objections) {
             "{shared} ({counts}): the difference may be larger than it seems"
         )),
         _ => found.reasons.push(format!("{shared}: {counts}")),
+    }
+}
+
+/// The storage of a side was preconditioned and did not become steady: new storage is often faster.
+fn not_preconditioned(sides: Sides, claims: Claims, found: &mut Objections) {
+    let met = Met::flagged(sides, FindingKind::NotPreconditioned);
+    let counts = met.counts();
+    if met.on == On::Both {
+        found.notes.push(format!(
+            "both were not steady after preconditioning: {counts}"
+        ));
+    }
+    if let Some((column, ahead)) = met.alone() {
+        found.object(
+            claims == ahead,
+            format!("{column} alone was not steady after preconditioning: {counts}"),
+        );
     }
 }
 

@@ -18,6 +18,7 @@ mod nodes;
 mod operations_tests;
 mod others;
 mod pace;
+mod precondition;
 mod queue;
 mod server;
 mod syncs;
@@ -235,6 +236,7 @@ fn of_one_node(workload: &Workload, trial: &Trial) -> Vec<Finding> {
         server::findings,
         pace::findings,
         deferred::findings,
+        precondition::findings,
         syncs::findings,
         virtual_machine::findings,
         latency::findings,

@@ -183,7 +183,28 @@ fn a_metric_that_trials_lack_ends_the_search() {
         answer
             .notes
             .iter()
-            .any(|note| note.ends_with("trials without p99"))
+            .any(|note| note.contains("trials without p99, which needs 1000 ops in a trial"))
+    );
+}
+
+#[test]
+fn a_search_does_not_go_to_rates_at_which_its_metric_cannot_be_measured() {
+    // Trials of half a second have 1000 ops from 2000 per second on, and no rate keeps the bound there.
+    let short = |load: f64| Probe {
+        keeps: match load == 0.0 || load >= 2000.0 {
+            true => Some(false),
+            false => None,
+        },
+        ..queue(load, 0.0)
+    };
+    let answer = run(SearchAxis::Rate, short);
+    assert!(answer.complete && answer.highest.is_none());
+    let lowest = answer.curve.iter().map(|point| point.load);
+    let lowest = lowest.filter(|load| *load > 0.0).fold(f64::MAX, f64::min);
+    let first = iodyno_model::Search::MOST_TRIALS;
+    assert!(
+        lowest > 20.0 && answer.trials < first,
+        "{lowest}: {answer:?}"
     );
 }
 
