@@ -16,14 +16,26 @@ pub(crate) fn number(value: Option<f64>) -> String {
     }
 }
 
-/// A field, quoted if necessary. Newlines are replaced, for tools that read line by line.
+/// A field, quoted if necessary. Newlines are replaced, for tools that read line by line. Spreadsheets take text that begins
+/// with a sign for a formula, and run it: an apostrophe is put before it. Numbers are not changed.
 fn quoted(field: &str) -> String {
-    let field = sanitize(field);
+    let mut field = sanitize(field);
+    if field.trim_start().starts_with(['=', '+', '-', '@']) && !is_number(&field) {
+        field.insert(0, '\'');
+    }
     let special = field.contains([',', '"']) || field.trim() != field;
     match special {
         true => format!("\"{}\"", field.replace('"', "\"\"")),
         false => field,
     }
+}
+
+/// Whether a field is a signed number, also with a unit or a percent sign behind it: `-3`, `+1.5%`, or a dash for no value.
+fn is_number(field: &str) -> bool {
+    let unsigned = field.trim_start_matches(['+', '-']);
+    let signs = field.len() - unsigned.len();
+    let figure = unsigned.trim_end_matches(['%', '×']).trim_end();
+    unsigned.is_empty() && signs == 1 || signs == 1 && figure.parse::<f64>().is_ok()
 }
 
 /// A strict parser for RFC 4180.
@@ -69,6 +81,30 @@ mod tests {
             record(fields),
             "plain,\"a,b\",\"say \"\"no\"\"\",\" blank\",two lines?,\n"
         );
+    }
+
+    #[test]
+    fn text_that_a_spreadsheet_would_run_is_kept_as_text() {
+        for (field, expected) in [
+            ("=1+1", "'=1+1"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("+cmd", "'+cmd"),
+            ("-2+3+cmd|' /C calc'!A0", "'-2+3+cmd|' /C calc'!A0"),
+            ("--x", "'--x"),
+            (" =1", "\"' =1\""),
+            ("\t=1", "\"' =1\""),
+            (
+                "=HYPERLINK(\"a\",\"b\")",
+                "\"'=HYPERLINK(\"\"a\"\",\"\"b\"\")\"",
+            ),
+            ("-3.5", "-3.5"),
+            ("+0.1e-9", "+0.1e-9"),
+            ("-12%", "-12%"),
+            ("-", "-"),
+            ("a=b", "a=b"),
+        ] {
+            assert_eq!(record([field]), format!("{expected}\n"), "{field}");
+        }
     }
 
     #[test]
