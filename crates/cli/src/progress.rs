@@ -278,6 +278,9 @@ impl<'a> Reporter<'a> {
             // These are stored, or evaluated at the end of the trial.
             Event::Admitted { .. } | Event::Telemetry(_) | Event::Finished => {}
             Event::Ready { .. } | Event::Started { .. } => self.begin(None),
+            Event::Halted { pid } => self.note(&format!(
+                "process {pid}, which does the I/O, is stopped: the run waits until it continues (`kill -CONT {pid}`)"
+            )),
         }
     }
 

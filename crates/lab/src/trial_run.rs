@@ -627,7 +627,9 @@ impl<'a> TrialRun<'a> {
                 self.records[place].started_unix_ms = Some(*unix_ms);
                 StoreHealth::Unchanged
             }
-            Event::Progress { .. } | Event::Finished => StoreHealth::Unchanged,
+            Event::Progress { .. } | Event::Finished | Event::Halted { .. } => {
+                StoreHealth::Unchanged
+            }
         }
     }
 

@@ -222,7 +222,13 @@ struct ChildSession<'a> {
     killed: bool,
     /// The latest time at which a killed child is given up.
     give_up: Option<Instant>,
+    /// When it is next examined whether the child is stopped, and whether it was.
+    examine: Instant,
+    halted: bool,
 }
+
+/// The interval at which it is examined whether a silent child is stopped.
+const EXAMINE: Duration = Duration::from_secs(1);
 
 impl<'a> ChildSession<'a> {
     fn open(node: &'a dyn Launcher) -> Result<ChildSession<'a>, RunnerError> {
@@ -245,6 +251,8 @@ impl<'a> ChildSession<'a> {
             deadline: Some(Instant::now() + hello),
             killed: false,
             give_up: None,
+            examine: Instant::now() + EXAMINE,
+            halted: false,
         })
     }
 
@@ -346,6 +354,17 @@ impl<'a> ChildSession<'a> {
         }
         self.kill(now);
         false
+    }
+
+    /// The message that the child on this host has been stopped since the last call.
+    fn halted(&mut self, now: Instant) -> Option<Message> {
+        if now < self.examine || self.node.connection().is_some() {
+            return None;
+        }
+        self.examine = now + EXAMINE;
+        let before = std::mem::replace(&mut self.halted, self.process.is_stopped());
+        let pid = self.process.pid();
+        (self.halted && !before).then_some(Message::Event(Event::Halted { pid }))
     }
 
     fn not_answering(&self, silent_ns: u64) -> String {
@@ -491,7 +510,7 @@ impl Session for ChildSession<'_> {
                                 self.kill(now);
                                 continue;
                             }
-                            None => return Ok(None),
+                            None => return Ok(self.halted(now)),
                         },
                     };
                     if let Some(message) = self.handle(report, now) {

@@ -26,8 +26,8 @@ use crate::wanted::Wanted;
 
 /// The largest number of files that a part describes.
 const TOLD: usize = 1000;
-/// Descriptors other than the jobs' files: standard streams, files in /proc, rings, …
-const OTHER_DESCRIPTORS: u64 = 64;
+/// Descriptors that are opened later and are not the jobs' files: files in /proc, events, …
+const OTHER_DESCRIPTORS: u64 = 16;
 
 /// An admitted file.
 #[derive(Debug)]
@@ -116,7 +116,11 @@ impl Files {
             }
         }
         let all = there.iter().chain(&missing);
-        for shortage in space::check(&Roots::host(), &room_needed(all)) {
+        let shortages = space::check(&Roots::host(), &room_needed(all));
+        let lacks_space = shortages
+            .iter()
+            .any(|shortage| !matches!(shortage, space::Shortage::Unknown { .. }));
+        for shortage in shortages {
             faults
                 .failed
                 .push(Diagnostic::of_text(&shortage.to_string()));
@@ -132,6 +136,8 @@ impl Files {
             let made = files.any_made();
             files.undo(|_| true);
             return Err(match faults.unready(jobs) {
+                // Every kind of job is refused then, as before the first of several trials.
+                Unready::Unprepared(faults) if !made && lacks_space => Unready::Refused(faults),
                 Unready::Unprepared(faults) if !made => Unready::untouched(plan, faults),
                 unready => unready,
             });
@@ -521,10 +527,12 @@ pub(crate) fn raise_descriptors(needed: u64) -> Result<(), Diagnostic> {
         Ok(()) => limit.maximum,
         Err(_) => limit.current,
     };
+    // Unknown without /proc.
+    let open = std::fs::read_dir("/proc/self/fd").map_or(64, |open| open.count() as u64);
     match current {
-        Some(current) if needed + OTHER_DESCRIPTORS > current => Err(Diagnostic::error(format!(
-            "{needed} files would be open at once; the limit is {current}"
-        ))
+        Some(current) if open + needed + OTHER_DESCRIPTORS > current => Err(Diagnostic::error(
+            format!("{needed} files would be open at once; the limit is {current}"),
+        )
         .hint("raise it with `ulimit -Hn`, or lower `nrfiles=` or `numjobs=`")),
         _ => Ok(()),
     }

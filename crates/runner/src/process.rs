@@ -235,6 +235,15 @@ impl NodeProcess {
         self.child.try_wait().ok().flatten()
     }
 
+    /// Whether it is stopped by a signal or a debugger (states T and t).
+    pub(crate) fn is_stopped(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()));
+        stat.is_ok_and(|stat| {
+            stat.rsplit_once(") ")
+                .is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
+        })
+    }
+
     /// Whether one of its threads is blocked in the kernel (state D).
     pub(crate) fn is_blocked(&self) -> bool {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid()));

@@ -393,6 +393,11 @@ pub enum Event {
     Telemetry(TelemetryBatch),
     /// The trial has ended; its part follows once the clock was read. Only if [`Command::Arm`] asks for it.
     Finished,
+    /// The node's process on this host has been stopped, as by SIGSTOP. The session reports this, not the node.
+    Halted {
+        /// The process.
+        pid: u32,
+    },
 }
 
 impl Event {

@@ -77,6 +77,18 @@ fn two_signals_abort() {
 }
 
 #[test]
+fn a_stopped_node_is_named_while_it_is_waited_for() {
+    let home = Home::new();
+    let running = under_way(&home);
+    let node = running.node();
+    stop(node);
+    running.wait_until_it_tells("is stopped: the run waits until it continues");
+    kill_process(node, Signal::CONT).unwrap();
+    running.signal(Signal::INT);
+    running.done().exits(130);
+}
+
+#[test]
 fn a_signal_while_files_are_laid_out_ends_there() {
     let commands: [(&[&str], i32); 2] = [
         (&["run", "job.fio"], 130),
