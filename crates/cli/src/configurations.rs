@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use iodyno_lab::NamedTarget;
-use iodyno_model::{Configuration, Diagnostic, Target};
+use iodyno_model::{Configuration, Diagnostic, ExportUri, Target, url_scheme};
 
 /// The name of the only configuration of a run without `--on`.
 const AS_WRITTEN: &str = "default";
@@ -38,6 +38,13 @@ pub(crate) fn configurations<'a>(
                 Diagnostic::error(format!("`--on {shown}` has no path"))
                     .hint("write `--on NAME=PATH` or `--on PATH`"),
             );
+            continue;
+        }
+        if let Some(scheme) = path.to_str().and_then(url_scheme) {
+            let hint =
+                "give a folder, file or device; for a file of this name, write `./` before it";
+            let fault = format!("`--on {shown}`: `{scheme}://` is not a path");
+            faults.push(Diagnostic::error(fault).hint(hint));
             continue;
         }
         let (given, path) = (path.clone(), folder.join(path));
@@ -76,9 +83,10 @@ pub(crate) fn named_paths(on: &[OsString], folder: &Path) -> Vec<PathBuf> {
 pub(crate) fn named_targets(on: &[OsString], folder: &Path) -> Vec<NamedTarget> {
     let target = |text: &OsString| {
         let (name, path) = split(text, folder);
+        let uri = path.to_str().is_some_and(ExportUri::is_meant);
         NamedTarget {
             configuration: name.unwrap_or_default(),
-            path: folder.join(path),
+            path: if uri { path } else { folder.join(path) },
         }
     };
     on.iter().map(target).collect()

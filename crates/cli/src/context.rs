@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use iodyno_model::{Diagnostic, PlannedNode, Severity};
 use iodyno_report::Style;
 use iodyno_store::{SqliteStore, StoreError, default_path};
+use iodyno_target::refuse_planted_link;
 use serde::Serialize;
 
 use crate::failure::{Failure, chain};
@@ -64,13 +65,15 @@ impl Context {
 
     /// The store's path.
     pub(crate) fn store_path(&self) -> Result<PathBuf, Failure> {
-        match &self.store {
+        let path = match &self.store {
             // Absolute, because findings of trials contain it.
             Some(path) => {
-                std::path::absolute(path).map_err(|error| Failure::file("find", path, &error))
+                std::path::absolute(path).map_err(|error| Failure::file("find", path, &error))?
             }
-            None => Ok(default_path(|name| std::env::var_os(name))?),
-        }
+            None => default_path(|name| std::env::var_os(name))?,
+        };
+        refuse_planted_link(&path).map_err(|error| Failure::file("use", &path, &error))?;
+        Ok(path)
     }
 
     /// The store's path. No store is created among device nodes.

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use iodyno_lab::{Ended, Lab, PROBE, Permission, Progress, ResumeError, RunEnd};
 use iodyno_model::{Diagnostic, ExportUri, Plan, RunId, RunState, Severity, StopRequest, Target};
 use iodyno_runner::{Event, StopFlag};
-use iodyno_store::SqliteStore;
+use iodyno_store::{SqliteStore, Store};
 use iodyno_target::Roots;
 use iodyno_units::{Nanos, counted};
 
+use crate::begun;
 use crate::commands::clean_before_run;
 use crate::context::{Context, store_fault};
 use crate::duration::longest;
@@ -165,7 +166,14 @@ pub(crate) fn carry_out(
     let mut blocks_named = false;
     // The errors of trials, each once, because failed trials are repeated.
     let mut told: Vec<Diagnostic> = Vec::new();
+    let new = matches!(begin, Begin::New(_)) && store.path().is_some();
     let mut on_progress = |progress: Progress<'_>| {
+        if let Progress::Begun(handle) = &progress
+            && new
+            && let Ok(run) = store.run(handle.id)
+        {
+            begun::record(handle.id, &run.plan);
+        }
         let has_data = matches!(
             progress,
             Progress::Node(Event::Frame(_) | Event::Progress { .. })

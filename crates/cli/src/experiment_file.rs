@@ -15,6 +15,7 @@ use crate::commands::{destroyed, finished, working_folder};
 use crate::configurations::{configurations, named_paths};
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::observations::usable_name;
 use crate::targets::{FoundPaths, node_paths, path_of};
 
 /// The text of the experiment among the files of a command; `None` if there is none.
@@ -116,7 +117,7 @@ pub(crate) fn plan(
         margin: flags.margin.or(experiment.margin.map(share)),
         no_settle: flags.no_settle || !experiment.settle,
         seed: flags.seed.or(experiment.seed),
-        name: flags.name.or(Some(experiment.name)),
+        name: flags.name.or(Some(usable_name(experiment.name))),
         places,
         ..flags
     };

@@ -4,6 +4,7 @@
 
 mod args;
 mod bandwidth_log;
+mod begun;
 mod capacity;
 mod commands;
 mod configurations;
@@ -34,10 +35,9 @@ mod workloads;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use iodyno_report::safe_text;
 
-use crate::args::{Cli, Command};
+use crate::args::Command;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -47,8 +47,8 @@ fn main() -> ExitCode {
     if iodyno_guest::init::is_init(std::env::args_os().next().as_deref()) {
         return iodyno_guest::init::run();
     }
-    signals::block_status();
-    let cli = match Cli::try_parse_from(args::with_command(std::env::args_os())) {
+    signals::block();
+    let cli = match args::parse(args::with_command(std::env::args_os())) {
         Ok(cli) => cli,
         Err(mut error) => {
             args::suggest(&mut error);

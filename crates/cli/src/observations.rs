@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
+use iodyno_model::printable::{on_one_line, steers};
 use iodyno_model::{
     Configuration, Diagnostic, Observation, Plan, Question, RunId, Trial, TrialKey, TrialState,
     Workload,
@@ -69,12 +70,10 @@ pub(crate) fn find_runs(names: &[String], store: &SqliteStore) -> Result<Vec<Run
     let mut runs = Vec::new();
     let mut faults = Vec::new();
     for name in names {
-        let found = match store.find(name) {
-            Err(error @ StoreError::NoSuchRun { .. }) => match range(name) {
-                Some(numbers) => in_range(name, numbers, store),
-                None => Err(error.into()),
-            },
-            found => found.map(|id| vec![id]).map_err(Failure::from),
+        // A run from elsewhere can have such a name.
+        let found = match range(name) {
+            Some(numbers) => in_range(name, numbers, store),
+            None => store.find(name).map(|id| vec![id]).map_err(Failure::from),
         };
         match found {
             Ok(found) => runs.extend(found),
@@ -84,6 +83,43 @@ pub(crate) fn find_runs(names: &[String], store: &SqliteStore) -> Result<Vec<Run
     match faults.is_empty() {
         true => Ok(runs),
         false => Err(Failure::input(faults)),
+    }
+}
+
+/// The largest length of a run's name, bytes.
+const LONGEST_NAME: usize = 200;
+
+/// What prevents this name of a run, and what to do: it could stand for other runs.
+pub(crate) fn name_fault(name: &str) -> Option<Diagnostic> {
+    let shown: String = on_one_line(name).chars().take(60).collect();
+    let why = match name {
+        "" => "is empty",
+        name if name.len() > LONGEST_NAME => "is longer than 200 bytes",
+        name if name.parse::<i128>().is_ok() => "is a number",
+        name if range(name).is_some() => "is a range of numbers",
+        "last" => "stands for the last run",
+        name if name.starts_with("last~") => "stands for an earlier run",
+        name if name.starts_with('-') => "begins as a flag",
+        name if name.chars().any(steers) => "has control characters",
+        _ => return None,
+    };
+    let hint = "a name is text of at most 200 bytes that is not a number, a range or `last`, which stand for other runs";
+    Some(Diagnostic::error(format!("`{shown}` cannot be the name of a run: it {why}")).hint(hint))
+}
+
+/// A name that was derived from others, changed where it could stand for other runs.
+pub(crate) fn usable_name(name: String) -> String {
+    let short = match name
+        .char_indices()
+        .find(|(at, c)| at + c.len_utf8() > LONGEST_NAME - 8)
+    {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name,
+    };
+    match name_fault(&short) {
+        Some(_) if short.is_empty() => short,
+        Some(_) => format!("run {}", on_one_line(&short)),
+        None => short,
     }
 }
 

@@ -31,10 +31,13 @@ pub(crate) enum Caught {
 }
 
 /// Blocks SIGUSR1 in this thread, its later threads and its child processes, so that it neither ends a process nor
-/// interrupts a call. To be called before any thread starts. [`watch`] receives the signal.
-pub(crate) fn block_status() {
+/// interrupts a call; [`watch`] receives it. SIGXFSZ as well: a write beyond the limit of the length of files (`ulimit -f`) then
+/// fails with an error that is reported. To be called before any thread starts.
+pub(crate) fn block() {
+    let mut set = status();
+    set.add(Signal::SIGXFSZ);
     // It fails only for an invalid signal.
-    let _ = status().thread_block();
+    let _ = set.thread_block();
 }
 
 fn status() -> SigSet {

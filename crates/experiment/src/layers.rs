@@ -10,7 +10,7 @@ use iodyno_model::{
     Acceleration, Diagnostic, DiskAio, DiskCache, DiskInterface, DiskOrigin, DmTarget, EngineKind,
     FileSystemKind, FlakeyFault, FolderServer, Layer, Limits, MdLayer, MdLevel, MirrorLayer,
     NfsLayer, Pinning, Provision, SimDisk, Target, VdevGroup, VmDisk, VmImage, VmLayer, ZfsLayer,
-    ZfsOrigin, closest, server_command_fault,
+    ZfsOrigin, closest, server_command_fault, url_scheme,
 };
 use iodyno_units::Bytes;
 
@@ -238,6 +238,11 @@ fn words<'d>(
             });
             let options = options.unwrap_or_else(|| Keyed::within(nothing, at.clone(), kind, keys));
             found.push(Word::Kind(kind, options));
+        } else if let Some(scheme) = url_scheme(part).filter(|_| last) {
+            let hint =
+                "give a folder, file or device; for a file of this name, write `./` before it";
+            report.error(at.clone(), format!("`{scheme}://` is not a path"), hint);
+            failed = true;
         } else if last && is_path(part) {
             found.push(Word::Path(PathBuf::from(part)));
         } else if part.is_empty() && report.errors() > 0 {

@@ -5,10 +5,12 @@
 //! an outcome and does not stop the others. An interrupted run continues in the same order. This crate does not print
 //! or access the host: the caller receives every event, and the node does all that concerns the host.
 
+mod acts;
 mod downsampler;
 mod experiment;
 mod interim;
 mod made;
+mod origin;
 mod permission;
 mod place;
 mod precondition;
@@ -26,20 +28,25 @@ mod testing;
 mod trial_run;
 mod writer;
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::OnceLock;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+pub use acts::{Act, ActKind};
 pub use experiment::{Lab, LabNode, RunEnd, StopReason, carry_out, forecast, shortages};
 pub use iodyno_runner::Unsettled;
 pub use made::{fresh, obstacles, turns};
+pub use origin::fingerprint;
 pub use permission::{NamedTarget, Permission};
 pub use probe::{PROBE, Probed, probe};
 pub use progress::{Ended, Progress};
-pub use resume::{Remaining, ResumeError, remaining, resume};
+pub use resume::{NotAllowed, Remaining, ResumeError, remaining, resume};
 pub use schedule::{order, with_again, with_searches};
 
+/// Wall clock, ms since 1970. It is read once: durations between two such instants do not change if the clock is set during a
+/// run.
 fn unix_ms() -> u64 {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    static FIRST: OnceLock<(SystemTime, Instant)> = OnceLock::new();
+    let (wall, begun) = FIRST.get_or_init(|| (SystemTime::now(), Instant::now()));
+    let now = wall.duration_since(UNIX_EPOCH).unwrap_or_default() + begun.elapsed();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,21 +1,29 @@
-//! The user's permission for one invocation: which content may be overwritten, and which paths an imported run may
-//! use.
+//! The user's permission for one invocation: which content may be overwritten, and what a run of others may do.
 //!
 //! Invariant: a permission is never stored or imported. A file from another user never decides what is overwritten on
-//! this host.
+//! this host, nor what runs on it.
 
 use std::path::{Component, Path, PathBuf};
 
-use iodyno_model::{Blocks, Configuration, Job, Plan, Target, Work};
+use iodyno_model::{Blocks, Configuration, Job, Plan, Provision, Target, Work};
 use iodyno_runner::made_up_name;
 
+use crate::acts::{Act, acts};
+
 /// The user's permission for resuming a run.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Permission {
     /// The arguments of `--destroy`.
     pub destroy: Vec<PathBuf>,
     /// The arguments of `--on`: the name of a configuration and a path, absolute.
     pub named: Vec<NamedTarget>,
+    /// The arguments of `--allow`: texts of [`Act`]s.
+    pub allowed: Vec<String>,
+    /// The [`crate::fingerprint`] of the plan that this user began under the run's identity on this host, as a record outside
+    /// of the store has it. A store can come from others.
+    pub begun: Option<String>,
+    /// The plan that the user gives again. It is carried out in place of the stored one, which must be equal.
+    pub plan: Option<Plan>,
     /// The current folder; relative names of log files start there.
     pub folder: PathBuf,
 }
@@ -41,9 +49,11 @@ pub(crate) fn named_by(plan: &Plan, here: &Path) -> Vec<NamedTarget> {
     for configuration in plan.configurations.iter().filter(|one| !repeats(one)) {
         let jobs = plan.workloads.iter().flat_map(|workload| &workload.jobs);
         let target = &configuration.target;
+        // Storage is made on them, whatever the jobs use.
+        let below = configuration.provision().map(Provision::paths);
         let paths =
             jobs.flat_map(|job| [paths_of(target, job), beside(target, job, here)].concat());
-        for path in paths {
+        for path in below.unwrap_or_default().into_iter().chain(paths) {
             let target = NamedTarget {
                 configuration: configuration.name.clone(),
                 path,
@@ -125,6 +135,17 @@ impl Permission {
             some.cloned().collect()
         };
         (lacks(&uses, &self.named), lacks(&self.named, &uses))
+    }
+
+    /// What the plan does beyond its paths and the user did not allow, and what the user allowed but the plan does not do.
+    pub(crate) fn compare_acts(&self, plan: &Plan) -> (Vec<Act>, Vec<String>) {
+        let acts = acts(plan);
+        let texts: Vec<String> = acts.iter().map(Act::to_string).collect();
+        let unknown = self.allowed.iter().filter(|one| !texts.contains(one));
+        let unknown = unknown.cloned().collect();
+        let lacking = acts.into_iter().zip(texts);
+        let lacking = lacking.filter(|(_, text)| !self.allowed.contains(text));
+        (lacking.map(|(act, _)| act).collect(), unknown)
     }
 }
 

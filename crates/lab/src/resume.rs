@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use iodyno_model::printable::on_one_line;
 use iodyno_model::{
     Diagnostic, Environment, Frame, Histogram, Plan, RunId, RunState, Trial, TrialKey, TrialState,
 };
 use iodyno_store::{Run, Store, StoreError};
 
+use crate::acts::Act;
 use crate::experiment::shortages;
+use crate::origin::{adopted, differences, fingerprint};
 use crate::permission::{NamedTarget, Permission};
 use crate::rounds::{Dependencies, Rounds};
 use crate::schedule::order;
@@ -35,16 +38,20 @@ pub enum ResumeError {
         /// Its number in the store.
         alias: u64,
     },
-    /// It was imported from another store, and paths that it uses were not named in this invocation; or a path was
-    /// named that the run does not use.
-    #[error("{}", unnamed(*alias, missing, unknown))]
-    Unnamed {
+    /// The plan of others does what the user did not allow in this invocation; or something was allowed that the run does not
+    /// do.
+    #[error("{0}")]
+    NotAllowed(Box<NotAllowed>),
+    /// The experiment that was given is not that of the run.
+    #[error(
+        "run {alias} has another plan than the experiment{}",
+        listed("  ", differences)
+    )]
+    Differs {
         /// Its number in the store.
         alias: u64,
-        /// The paths that were not named.
-        missing: Vec<NamedTarget>,
-        /// The paths that it does not use.
-        unknown: Vec<NamedTarget>,
+        /// What differs.
+        differences: Vec<String>,
     },
     /// The missing trials lack space.
     #[error("run {alias} is not resumed: its missing trials lack space")]
@@ -74,21 +81,71 @@ impl ResumeError {
                 Some(format!("give it more rounds with `--rounds {more}`"))
             }
             ResumeError::Imported { .. } | ResumeError::Shortages { .. } => None,
-            ResumeError::Unnamed { missing, .. } if missing.is_empty() => {
-                Some("leave it out: a resumed run keeps its targets".to_owned())
-            }
-            ResumeError::Unnamed { missing, .. } => {
-                let flags: Vec<String> = missing
-                    .iter()
-                    .map(|one| format!(" {}", flag(one)))
-                    .collect();
-                Some(format!(
-                    "if these paths are meant, on this host, add `{}`",
-                    flags.concat().trim_start()
-                ))
-            }
+            ResumeError::NotAllowed(refused) => Some(refused.hint()),
+            ResumeError::Differs { .. } => Some(
+                "give the file, the flags and the folder with which the run was begun, or begin a new run"
+                    .to_owned(),
+            ),
             ResumeError::Store(error) => error.hint(),
         }
+    }
+}
+
+/// What a run of others does that was not allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotAllowed {
+    /// Its number in the store.
+    pub alias: u64,
+    /// It was imported; otherwise this user did not begin it on this host.
+    pub imported: bool,
+    /// The paths that were not named.
+    pub missing: Vec<NamedTarget>,
+    /// What else was not allowed.
+    pub acts: Vec<Act>,
+    /// Flags that name nothing of the run.
+    pub unknown: Vec<String>,
+}
+
+impl NotAllowed {
+    fn hint(&self) -> String {
+        if self.missing.is_empty() && self.acts.is_empty() {
+            return "leave it out: a resumed run keeps its plan".to_owned();
+        }
+        let paths = self.missing.iter().map(flag);
+        let acts = self.acts.iter().map(|act| {
+            let text = act.to_string().replace('\'', "'\\''");
+            format!("--allow '{}'", on_one_line(&text))
+        });
+        let flags: Vec<String> = paths.chain(acts).collect();
+        format!(
+            "if this is an experiment that you have, add `--experiment FILE`; if all of it is meant, on this host, add `{}`",
+            flags.join(" ")
+        )
+    }
+}
+
+impl std::fmt::Display for NotAllowed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let alias = self.alias;
+        let mut lines: Vec<String> = Vec::new();
+        let unknown = self.unknown.iter();
+        lines.extend(
+            unknown.map(|flag| format!("`{}` names nothing of run {alias}", on_one_line(flag))),
+        );
+        if !self.missing.is_empty() || !self.acts.is_empty() {
+            lines.push(match self.imported {
+                true => format!("run {alias} was imported: all that it does on this host has to be allowed again"),
+                false => format!("run {alias} was not begun by this user on this host, or has secrets that are not stored: all that it does has to be allowed again"),
+            });
+        }
+        let uses = |target: &NamedTarget| {
+            let path = target.path.display();
+            format!("  uses: {path}, for `{}`", target.configuration)
+        };
+        lines.extend(self.missing.iter().map(uses));
+        let does = |act: &Act| format!("  {}: {}", act.kind.word(), on_one_line(&act.to_string()));
+        lines.extend(self.acts.iter().map(does));
+        f.write_str(&lines.join("\n"))
     }
 }
 
@@ -96,22 +153,11 @@ fn flag(target: &NamedTarget) -> String {
     format!("--on {}={}", target.configuration, target.path.display())
 }
 
-fn unnamed(alias: u64, missing: &[NamedTarget], unknown: &[NamedTarget]) -> String {
-    let mut lines = Vec::new();
-    for target in unknown {
-        lines.push(format!("`{}` is not a target of run {alias}", flag(target)));
-    }
-    if !missing.is_empty() {
-        lines.push(format!(
-            "run {alias} was imported: its targets have to be named again before anything is written to them"
-        ));
-        let uses = |target: &NamedTarget| {
-            let path = target.path.display();
-            format!("  uses: {path}, for `{}`", target.configuration)
-        };
-        lines.extend(missing.iter().map(uses));
-    }
-    lines.join("\n")
+fn listed(indent: &str, lines: &[String]) -> String {
+    lines
+        .iter()
+        .map(|line| format!("\n{indent}{line}"))
+        .collect()
 }
 
 /// Runs the missing trials of a run in their original order.
@@ -122,11 +168,12 @@ fn unnamed(alias: u64, missing: &[NamedTarget], unknown: &[NamedTarget]) -> Stri
 /// trials fail. `rounds`, the total number, extends a run that is complete or was ended by a stopping rule; if it is
 /// given, all of these are run, whatever the width of the intervals. A changed number of rounds is recorded as a look
 /// at the verdict. The time limit counts from this call. Earlier results are read from the store, one trial at a
-/// time, for the interim comparison. Only content that `permission` allows now is overwritten; a run that was
-/// imported, completely or in part, needs its targets in [`Permission::named`].
+/// time, for the interim comparison. Only content that `permission` allows now is overwritten; the plan of a run that was
+/// imported, completely or in part, or that this user did not begin on this host, does only what `permission` names.
 ///
 /// # Errors
-/// [`ResumeError::Complete`] if no trial is missing; [`ResumeError::Unnamed`]; [`ResumeError::Shortages`];
+/// [`ResumeError::Complete`] if no trial is missing; [`ResumeError::NotAllowed`]; [`ResumeError::Differs`];
+/// [`ResumeError::Shortages`];
 /// [`StoreError::RunIsLive`] while another process runs it.
 pub fn resume(
     run: RunId,
@@ -157,7 +204,7 @@ pub(crate) fn resume_with(
     let before = lab.store.run(run)?;
     let alias = before.summary.alias;
     let wanted = rounds.unwrap_or(before.summary.rounds);
-    refuse(&before, wanted, permission)?;
+    let before = permitted(before, wanted, permission)?;
     let shortages = match before.plan.cells() {
         // A single trial checks it itself, and is stored.
         1 => Vec::new(),
@@ -180,7 +227,7 @@ pub(crate) fn resume_with(
         lab.store.set_rounds(run, wanted)?;
     }
     // Another process may have run some of them since.
-    let stored = lab.store.run(run)?;
+    let stored = permitted_plan(lab.store.run(run)?, permission)?;
     let mut plan = Plan {
         rounds: wanted,
         destroy: permission.destroy.clone(),
@@ -244,7 +291,7 @@ pub fn remaining(
     permission: &Permission,
 ) -> Result<Remaining, ResumeError> {
     let wanted = rounds.unwrap_or(run.summary.rounds);
-    refuse(run, wanted, permission)?;
+    let run = &permitted(run.clone(), wanted, permission)?;
     let plan = Plan {
         rounds: wanted,
         destroy: permission.destroy.clone(),
@@ -276,17 +323,17 @@ pub fn remaining(
     Ok(Remaining { plan, done, trials })
 }
 
-/// Fails if a run cannot be resumed, whatever the state of the host.
-fn refuse(run: &Run, wanted: u32, permission: &Permission) -> Result<(), ResumeError> {
+/// A run with the plan that may be carried out. Fails if it cannot be resumed, whatever the state of the host.
+fn permitted(run: Run, wanted: u32, permission: &Permission) -> Result<Run, ResumeError> {
     let alias = run.summary.alias;
     if run.plan.imported.is_some() {
         return Err(ResumeError::Imported { alias });
     }
     // The store reports a live run when it is resumed.
     let ended = run.summary.state != RunState::Running;
-    if ended && lacking(run, wanted) == 0 {
+    if ended && lacking(&run, wanted) == 0 {
         // The first rounds can be complete even if later ones are not.
-        let rounds = match lacking(run, run.summary.rounds) {
+        let rounds = match lacking(&run, run.summary.rounds) {
             0 => run.summary.rounds,
             _ => wanted,
         };
@@ -296,19 +343,42 @@ fn refuse(run: &Run, wanted: u32, permission: &Permission) -> Result<(), ResumeE
             can_grow: run.plan.can_grow(),
         });
     }
-    let (missing, unknown) = permission.compare(&run.plan);
-    if !unknown.is_empty() || (run.foreign && !missing.is_empty()) {
-        let missing = match run.foreign {
-            true => missing,
-            false => Vec::new(),
-        };
-        return Err(ResumeError::Unnamed {
-            alias,
-            missing,
-            unknown,
-        });
+    permitted_plan(run, permission)
+}
+
+/// A run with the plan that may be carried out: that which the user gives, or the stored one if the user began it or allows all
+/// that it does.
+fn permitted_plan(run: Run, permission: &Permission) -> Result<Run, ResumeError> {
+    let alias = run.summary.alias;
+    if let Some(given) = &permission.plan {
+        let differences = differences(&run.plan, given);
+        if !differences.is_empty() {
+            return Err(ResumeError::Differs { alias, differences });
+        }
+        let plan = adopted(given, run.plan);
+        return Ok(Run { plan, ..run });
     }
-    Ok(())
+    let (mut missing, unnamed) = permission.compare(&run.plan);
+    let (mut acts, mut unknown) = permission.compare_acts(&run.plan);
+    for one in &mut unknown {
+        *one = format!("--allow {one}");
+    }
+    unknown.splice(0..0, unnamed.iter().map(flag));
+    let begun = permission.begun.is_some() && permission.begun == fingerprint(&run.plan);
+    if begun && !run.foreign {
+        missing.clear();
+        acts.clear();
+    }
+    if unknown.is_empty() && missing.is_empty() && acts.is_empty() {
+        return Ok(run);
+    }
+    Err(ResumeError::NotAllowed(Box::new(NotAllowed {
+        alias,
+        imported: run.foreign,
+        missing,
+        acts,
+        unknown,
+    })))
 }
 
 /// The latest attempt of each trial, by round and cell.

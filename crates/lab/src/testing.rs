@@ -650,6 +650,15 @@ pub(crate) fn lab<'a>(
     }
 }
 
+/// The permission of the user who began a run on this host.
+pub(crate) fn own(store: &dyn iodyno_store::Store, run: RunId) -> crate::Permission {
+    let plan = store.run(run).ok().map(|run| run.plan);
+    crate::Permission {
+        begun: plan.and_then(|plan| crate::fingerprint(&plan)),
+        ..Default::default()
+    }
+}
+
 /// All events as text, except those of nodes.
 pub(crate) fn messages(progress: &Progress<'_>) -> Option<String> {
     Some(match progress {

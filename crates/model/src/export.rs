@@ -35,6 +35,17 @@ pub enum ExportServer {
     },
 }
 
+/// The scheme of a text that begins as a URL, such as `postgres` of `postgres://host/db`. A file of such a name is written with
+/// a folder before it: `./postgres://host/db`.
+pub fn url_scheme(text: &str) -> Option<&str> {
+    let (scheme, _) = text.split_once("://")?;
+    let named = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    named.then_some(scheme)
+}
+
 /// An export of a server. Its text is the URI, which is also its stored form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -231,6 +242,23 @@ impl TryFrom<String> for ExportUri {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_url_begins_with_a_scheme() {
+        for (text, scheme) in [
+            ("postgres://h/db", Some("postgres")),
+            ("s3+x://b", Some("s3+x")),
+            ("https://", Some("https")),
+            ("./postgres://h", None),
+            ("/a://b", None),
+            ("a:/b", None),
+            ("nvme-1:2", None),
+            ("://x", None),
+            ("1://x", None),
+        ] {
+            assert_eq!(url_scheme(text), scheme, "{text}");
+        }
+    }
 
     #[test]
     fn uris_are_read_and_printed_in_one_form() {

@@ -43,6 +43,7 @@ mod regret;
 mod replay;
 mod run;
 mod search;
+pub mod secret;
 mod shared_files;
 mod sim_target;
 mod steady;
@@ -82,7 +83,7 @@ pub use explanation::{
     Cause, Change, CommonReason, Contrast, Costs, DeviceCosts, Equation, Explained,
     ExplainedFamily, Explanation, HostCores, RequestCosts, Term, TooFew,
 };
-pub use export::{ExportServer, ExportUri};
+pub use export::{ExportServer, ExportUri, url_scheme};
 pub use files::{Amount, Fallocate, FileService, Files};
 pub use finding::{Finding, FindingKind, Weight};
 pub use fio_bins::{FIO_BINS, fio_bin, fio_bin_middle};

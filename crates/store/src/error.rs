@@ -183,7 +183,7 @@ impl StoreError {
                 "give write permission to the file and its folder, or name a store elsewhere with `--store PATH`"
             }
             StoreError::Full { .. } => {
-                "free some space there, or name a store elsewhere with `--store PATH`"
+                "free some space there (or raise `ulimit -f`, if it is set), or name a store elsewhere with `--store PATH`"
             }
             StoreError::Busy { .. } => {
                 "try again; if it lasts, see which process has it open (`fuser -v` on the file)"
@@ -242,9 +242,9 @@ impl StoreError {
     pub(crate) fn io(path: &Path, doing: &'static str, source: io::Error) -> StoreError {
         let path = path.to_path_buf();
         match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                StoreError::Full { path, doing }
-            }
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => StoreError::Full { path, doing },
             io::ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly { path, doing },
             _ => StoreError::Io {
                 path,

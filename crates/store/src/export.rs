@@ -27,6 +27,7 @@ use iodyno_model::{
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::secrets::{mask_trial, unnamed_plan, unnamed_trial, without};
 use crate::segment::{MOST_VALUES, values};
 use crate::{Store, StoreError, upgrade};
 
@@ -117,7 +118,34 @@ pub fn export(
     run: RunId,
     out: &mut dyn Write,
 ) -> Result<ExportReport, StoreError> {
+    write(store, run, true, out)
+}
+
+/// [`export`] without the command line and without the names of hosts and of users who log in to them.
+///
+/// # Errors
+/// As [`export`].
+pub fn export_without_names(
+    store: &dyn Store,
+    run: RunId,
+    out: &mut dyn Write,
+) -> Result<ExportReport, StoreError> {
+    write(store, run, false, out)
+}
+
+fn write(
+    store: &dyn Store,
+    run: RunId,
+    names: bool,
+    out: &mut dyn Write,
+) -> Result<ExportReport, StoreError> {
     let stored = store.run(run)?;
+    // Versions before this one stored them.
+    let plan = without("the plan", &stored.plan)?;
+    let plan = match names {
+        true => plan,
+        false => unnamed_plan(plan),
+    };
     let mut lines = LineWriter {
         out,
         hash: Xxh3::new(),
@@ -138,8 +166,8 @@ pub fn export(
         ended_unix_ms: summary
             .duration_ms
             .map(|span| summary.started_unix_ms + span),
-        rounds: (summary.rounds != stored.plan.rounds).then_some(summary.rounds),
-        plan: stored.plan,
+        rounds: (summary.rounds != plan.rounds).then_some(summary.rounds),
+        plan,
     }))?;
     let (running, ended): (Vec<_>, Vec<_>) = stored
         .trials
@@ -147,7 +175,13 @@ pub fn export(
         .partition(|trial| trial.state == TrialState::Running);
     let (mut frames, mut telemetry) = (0, 0);
     for trial in &ended {
-        lines.write(LineRef::Trial(&store.trial(trial.key)?))?;
+        let mut result = store.trial(trial.key)?;
+        mask_trial(&mut result)?;
+        let result = match names {
+            true => result,
+            false => unnamed_trial(result),
+        };
+        lines.write(LineRef::Trial(&result))?;
         frames += lines.frames(store, trial.key)?;
         telemetry += lines.telemetry(store, trial.key)?;
     }

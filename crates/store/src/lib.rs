@@ -16,6 +16,8 @@
 //! failure loses what the kernel had not yet written back, with its default settings about the last half minute of
 //! the running trial.
 //!
+//! Secrets in command lines, environments and URLs are masked before they are stored, see `secrets`.
+//!
 //! Space: nothing is written unless the file system has room to spare, see `room`. A full store stays readable.
 //!
 //! Formats: the schema is in `schema`, the blobs in `blob`, packed telemetry in `segment`, exported runs in `export`.
@@ -30,6 +32,7 @@ mod owner;
 mod rebuild;
 mod room;
 mod schema;
+mod secrets;
 mod segment;
 mod sqlite;
 mod store;
@@ -38,7 +41,7 @@ mod upgrade;
 mod zlib;
 
 pub use error::StoreError;
-pub use export::{EXPORT_FORMAT, EXPORT_VERSION, ExportReport, export};
+pub use export::{EXPORT_FORMAT, EXPORT_VERSION, ExportReport, export, export_without_names};
 pub use import::ImportReport;
 pub use location::default_path;
 pub use rebuild::{Rebuilder, rebuild};

@@ -15,6 +15,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::libc;
 use nix::sys::statvfs::statvfs;
+use rustix::process::{Resource, getrlimit};
 
 use crate::StoreError;
 
@@ -30,6 +31,12 @@ const PLENTY: u64 = 16 << 20;
 /// # Errors
 /// [`StoreError::Full`].
 pub(crate) fn refuse_full(store: &Path, doing: &'static str) -> Result<(), StoreError> {
+    if beyond_limit(store) {
+        return Err(StoreError::Full {
+            path: store.to_path_buf(),
+            doing,
+        });
+    }
     let folder = store.parent().unwrap_or(Path::new("/"));
     let space = statvfs(folder).map(|found| found.blocks_available() * found.fragment_size());
     if space.is_ok_and(|space| space >= PLENTY) {
@@ -48,6 +55,17 @@ pub(crate) fn refuse_full(store: &Path, doing: &'static str) -> Result<(), Store
             doing,
         }),
     }
+}
+
+/// Whether the store or its log would grow beyond the largest length of files of this process (`ulimit -f`).
+fn beyond_limit(store: &Path) -> bool {
+    let Some(limit) = getrlimit(Resource::Fsize).current else {
+        return false;
+    };
+    let mut log = store.as_os_str().to_owned();
+    log.push("-wal");
+    let length = |path: &Path| path.metadata().map_or(0, |file| file.len());
+    length(store).max(length(Path::new(&log))) + ROOM > limit
 }
 
 /// Reserves the room in an unnamed temporary file. Unlike the number of free blocks, this respects quotas and the

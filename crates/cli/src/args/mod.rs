@@ -11,6 +11,7 @@ mod fs;
 mod host;
 mod mirror;
 mod nodes;
+mod paths;
 mod percent;
 #[cfg(feature = "charts")]
 mod report;
@@ -26,7 +27,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::error::{ContextKind, ContextValue};
-use clap::{ArgAction, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub(crate) use experiment::ExperimentArgs;
 #[cfg(feature = "fileserver")]
@@ -182,6 +183,15 @@ pub(crate) fn with_command(arguments: impl IntoIterator<Item = OsString>) -> Vec
     arguments
 }
 
+/// Parses the arguments of the program.
+pub(crate) fn parse<T: Into<OsString> + Clone>(
+    arguments: impl IntoIterator<Item = T>,
+) -> Result<Cli, clap::Error> {
+    let mut command = paths::without_urls(Cli::command());
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
 /// Whether the program was called by a name that selects a command.
 pub(crate) fn called_by_other_name() -> bool {
     std::env::args_os()
@@ -200,6 +210,9 @@ fn command_of(program: &OsStr) -> Option<&'static str> {
 /// Adds what was probably meant to the error of an unknown command: the command that runs a job file or a workload of
 /// file operations, or a similar command.
 pub(crate) fn suggest(error: &mut clap::Error) {
+    if error.kind() == clap::error::ErrorKind::UnknownArgument {
+        return suggest_flag(error);
+    }
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return;
     };
@@ -222,6 +235,33 @@ pub(crate) fn suggest(error: &mut clap::Error) {
     error.insert(ContextKind::Suggested, tip);
 }
 
+/// Adds what was probably meant to the error of an unknown flag: an option of jobs, or a flag that is spelled nearly so. clap
+/// suggests any flag with a few common letters.
+fn suggest_flag(error: &mut clap::Error) {
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else {
+        return;
+    };
+    let name = flag.trim_start_matches('-').to_owned();
+    let option = name.split('=').next().unwrap_or_default().replace('-', "_");
+    let near = match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(near)) => {
+            iodyno_model::closest(&name, std::iter::once(near.trim_start_matches('-'))).is_some()
+        }
+        _ => false,
+    };
+    if !near {
+        error.remove(ContextKind::SuggestedArg);
+    }
+    if iodyno_fio::option_names().any(|known| known == option) {
+        error.remove(ContextKind::SuggestedArg);
+        let tip = format!(
+            "options of jobs are set with `--set {option}=VALUE`, or given to `iodyno fio`"
+        );
+        let tip = ContextValue::StyledStrs(vec![tip.into()]);
+        error.insert(ContextKind::Suggested, tip);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,6 +269,47 @@ mod tests {
     #[test]
     fn the_definitions_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_unknown_flag_is_explained_by_what_was_probably_meant() {
+        let told = |words: &[&str]| {
+            let mut error = parse([&["iodyno"], words].concat()).unwrap_err();
+            suggest(&mut error);
+            error.to_string()
+        };
+        for option in ["runtime", "bs", "iodepth", "rw"] {
+            let text = told(&["run", "x.fio", &format!("--{option}"), "5"]);
+            assert!(text.contains(&format!("`--set {option}=VALUE`")), "{text}");
+            assert!(!text.contains("similar"), "{text}");
+        }
+        let text = told(&["run", "x.fio", "--round", "5"]);
+        assert!(text.contains("'--rounds'"), "{text}");
+        assert!(!told(&["run", "x.fio", "--zzzume"]).contains("similar"));
+    }
+
+    #[test]
+    fn a_url_is_not_a_path() {
+        let parsed = |words: &[&str]| parse([&["iodyno"], words].concat()).map(drop);
+        for words in [
+            &["--store", "postgres://h/db", "list"][..],
+            &["list", "--store=sqlite:///x"],
+            &["--store", "nbd://h/x", "list"],
+            &["run", "http://h/job.fio"],
+            &["run", "j.fio", "--destroy", "s3://b"],
+            &["export", "1", "-o", "ftp://h/x"],
+            &["import", "https://h/x"],
+            &["fs", "run", "w", "--dir", "smb://h/x"],
+        ] {
+            let error = parsed(words).unwrap_err().to_string();
+            assert!(error.contains("is not a path"), "{words:?}: {error}");
+        }
+        for words in [
+            &["--store", "./postgres://h/db", "list"][..],
+            &["run", "j.fio", "--destroy", "nbd://h/x"],
+        ] {
+            assert!(parsed(words).is_ok(), "{words:?}");
+        }
     }
 
     #[test]

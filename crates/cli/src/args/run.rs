@@ -14,7 +14,7 @@ use super::{ExperimentArgs, NodesArgs};
 /// they do the same kind of work or `--baseline` names one).
 /// Results are stored every second. Ctrl-C ends the run early and keeps the results so far; a second
 /// Ctrl-C aborts.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   iodyno run job.fio                      Use the paths in the job file
@@ -30,6 +30,8 @@ Examples:
   iodyno run job.fio --node a=vm:linux --node b=vm:linux --on disk=/dev/vda
                                           Run in two virtual machines, on a disk of 1 GiB each
   iodyno run --resume last                Continue an interrupted run
+  iodyno run --resume last --experiment e.toml
+                                          Continue an imported run, with the commands and paths of this file
   iodyno run job.fio --set runtime=5s --set bs=16k
                                           Change options in every job
   iodyno run job.fio --on /dev/sdx --destroy /dev/sdx --dry-run
@@ -43,10 +45,21 @@ pub(crate) struct RunArgs {
     pub(crate) files: Vec<PathBuf>,
 
     /// Continue this interrupted run in the same order and with the same settings. Failed trials are
-    /// repeated. What may be overwritten is not stored: give `--destroy` again where it is needed. The
-    /// targets of an imported run have to be named again with `--on NAME=PATH`.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["files", "node", "settings", "aa", "stop_width", "seed", "name", "baseline", "metric", "margin", "sample", "sample_every", "max_time", "no_settle"])]
+    /// repeated. What may be overwritten is not stored: give `--destroy` again where it is needed. A run that
+    /// you did not begin on this host runs no command, changes no setting and uses no path: give its
+    /// `--experiment` again, or name each with `--on` and `--allow`.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["files", "node", "aa", "stop_width", "seed", "name", "baseline", "metric", "margin", "sample", "sample_every", "max_time", "no_settle"])]
     pub(crate) resume: Option<String>,
+
+    /// With `--resume`: take commands, settings and paths from this experiment, which has to be that of the run.
+    ///
+    /// Give the flags `--set` and `--on` as when the run was begun.
+    #[arg(long = "experiment", value_name = "FILE", requires = "resume", conflicts_with = "allow", value_hint = ValueHint::FilePath)]
+    pub(crate) experiment_file: Option<PathBuf>,
+
+    /// With `--resume`: allow this act of a run of others, as the refusal lists it; repeat for each.
+    #[arg(long, value_name = "KEY=VALUE", requires = "resume")]
+    pub(crate) allow: Vec<String>,
 
     /// Override an option in every job, or in those of the named workload. For file operations, the
     /// flags of `iodyno fs run`: `--set files=100`, `--set delete_10k_2MB.files=100`. For an experiment, change a

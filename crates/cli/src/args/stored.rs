@@ -199,6 +199,12 @@ pub(crate) struct ExportArgs {
     /// exist [default: standard output].
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, required_if_eq("format", "parquet"))]
     pub(crate) output: Option<PathBuf>,
+
+    /// Include the command line and the names of hosts and of users of nodes.
+    ///
+    /// Without it, a digest stands for each. Paths stay as they are. Secrets are masked in any case, when a run is stored.
+    #[arg(long)]
+    pub(crate) names: bool,
 }
 
 /// Import exported runs or the output of other tools into the store.

@@ -6,10 +6,11 @@ use iodyno_store::{SqliteStore, Store};
 use iodyno_units::counted;
 
 use crate::args::{DeleteArgs, NameArgs};
+use crate::begun;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::observations::find_runs;
+use crate::observations::{find_runs, name_fault};
 use crate::screen::write_out;
 
 /// Deletes all of the named runs, or none, and names them.
@@ -30,9 +31,10 @@ pub(crate) fn delete(args: &DeleteArgs, context: &Context) -> Result<Exit, Failu
                 .iter()
                 .any(|name| run.alias.to_string() == name.trim())
     };
-    let (mut aliases, mut told) = (Vec::new(), String::new());
+    let (mut aliases, mut deleted, mut told) = (Vec::new(), Vec::new(), String::new());
     for run in stored.iter().rev().filter(named) {
         aliases.push(run.alias);
+        deleted.push(run.id);
         told += &format!(
             "deleted run {} `{}`: {}, {}\n",
             run.alias,
@@ -45,6 +47,7 @@ pub(crate) fn delete(args: &DeleteArgs, context: &Context) -> Result<Exit, Failu
         );
     }
     store.delete_runs(&aliases)?;
+    deleted.into_iter().for_each(begun::forget);
     write_out(told)?;
     Ok(Exit::Fine)
 }
@@ -54,11 +57,8 @@ pub(crate) fn name(args: &NameArgs, context: &Context) -> Result<Exit, Failure> 
     let store = existing(context)?;
     let run = store.run(store.find(&args.run)?)?.summary;
     let name = args.name.trim();
-    let taken = name.parse::<u64>().is_ok() || name == "last" || name.starts_with("last~");
-    if name.is_empty() || taken {
-        let fault = format!("`{}` cannot be the name of a run", on_one_line(name));
-        let hint = "a name is not empty, not a number and not `last`, which stand for other runs";
-        return Err(Failure::one(Diagnostic::error(fault).hint(hint)));
+    if let Some(fault) = name_fault(name) {
+        return Err(Failure::one(fault));
     }
     store.rename_run(run.id, name)?;
     let runs = store.runs(usize::MAX, 0)?.into_iter();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use iodyno_model::{TrialState, Workload};
 use iodyno_report::parquet::{self, Block, ParquetError, ParquetFile};
 use iodyno_store::{Run, SqliteStore, Store, StoreError};
-use iodyno_target::new_output;
+use iodyno_target::{name_output, new_output, unnamed_output};
 
 use crate::args::{ExportArgs, ExportFormat};
 use crate::commands::series::each_series;
@@ -26,9 +26,13 @@ pub(crate) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, Failu
     if let (ExportFormat::Parquet, Some(folder)) = (args.format, &args.output) {
         return parquet(&store.run(run)?, folder, &store, context);
     }
+    let write = match args.names {
+        true => iodyno_store::export,
+        false => iodyno_store::export_without_names,
+    };
     let Some(path) = &args.output else {
         let mut out = BufWriter::new(stdout().lock());
-        let written = iodyno_store::export(&store, run, &mut out);
+        let written = write(&store, run, &mut out);
         return match written.and_then(|_| out.flush().map_err(StoreError::ExportWrite)) {
             // A reader that closes the pipe early is not an error.
             Err(StoreError::ExportWrite(error)) if error.kind() == ErrorKind::BrokenPipe => {
@@ -39,7 +43,7 @@ pub(crate) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, Failu
             Ok(()) => Ok(Exit::Fine),
         };
     };
-    let report = write_file(path, |file| iodyno_store::export(&store, run, file))?;
+    let report = write_file(path, |file| write(&store, run, file))?;
     context.note(&format!(
         "run {} with {} written to {}",
         args.run,
@@ -49,7 +53,7 @@ pub(crate) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, Failu
     Ok(Exit::Fine)
 }
 
-/// Writes the tables of a run to a new folder, under a temporary name until they are complete.
+/// Writes the tables of a run to a new folder, which is made when they are complete.
 fn parquet(
     run: &Run,
     folder: &Path,
@@ -60,21 +64,15 @@ fn parquet(
     if fs::symlink_metadata(folder).is_ok() {
         return Err(create(rustix::io::Errno::EXIST.into()));
     }
-    let mut unfinished = folder.as_os_str().to_owned();
-    unfinished.push(format!(".{}.unfinished", std::process::id()));
-    let unfinished = PathBuf::from(unfinished);
+    let tables = tables(run, folder, store)?;
     fs::DirBuilder::new()
         .mode(0o700)
-        .create(&unfinished)
+        .create(folder)
         .map_err(create)?;
-    let written = tables(run, &unfinished, store).and_then(|()| {
-        // An empty folder of this name, made meanwhile, would be replaced: its owner loses nothing.
-        let named = fs::rename(&unfinished, folder);
-        named.map_err(|error| Failure::file("write", folder, &error))
-    });
-    if let Err(failure) = written {
-        let _ = fs::remove_dir_all(&unfinished);
-        return Err(failure);
+    for (name, table) in tables {
+        let path = folder.join(name);
+        let named = table.name(&path);
+        named.map_err(|error| Failure::file("write", &path, &error))?;
     }
     context.note(&format!(
         "{} with {} written to {}",
@@ -85,16 +83,23 @@ fn parquet(
     Ok(Exit::Fine)
 }
 
-fn tables(run: &Run, folder: &Path, store: &SqliteStore) -> Result<(), Failure> {
+/// The tables, with their names in the folder.
+fn tables(
+    run: &Run,
+    folder: &Path,
+    store: &SqliteStore,
+) -> Result<Vec<(&'static str, NewFile)>, Failure> {
     let failed = |error: ParquetError| {
         let error = io::Error::other(error.to_string());
         Failure::file("write", folder, &error)
     };
-    let begin = |name: &str, first: Block| {
-        let path = folder.join(name);
-        let file = new_output(&path, 0o600);
-        let file = file.map_err(|error| Failure::file("create", &path, &error))?;
-        ParquetFile::new(file, first).map_err(failed)
+    let mut files = Vec::new();
+    let mut begin = |name: &'static str, first: Block| {
+        let path = folder.with_file_name(name);
+        let created = NewFile::beside(&path).and_then(|file| Ok((file.file.try_clone()?, file)));
+        let (writer, file) = created.map_err(|error| Failure::file("create", &path, &error))?;
+        files.push((name, file));
+        ParquetFile::new(writer, first).map_err(failed)
     };
     let observations = observations(store, run)?;
     let ended = (1..).zip(&run.trials);
@@ -124,11 +129,68 @@ fn tables(run: &Run, folder: &Path, store: &SqliteStore) -> Result<(), Failure> 
         })?;
     }
     seconds.close().map_err(failed)?;
-    samples.close().map_err(failed)
+    samples.close().map_err(failed)?;
+    Ok(files)
 }
 
-/// Writes a new file, accessible to its user only, under a temporary name in the same folder, and renames it when it is
-/// complete and synced.
+/// A new file, accessible to its user only. It has no name until it is complete, so that nothing is left of it if the process is
+/// killed; where the file system has no such files, a temporary one.
+struct NewFile {
+    file: File,
+    temporary: Option<PathBuf>,
+}
+
+impl NewFile {
+    /// In the folder of this path.
+    fn beside(path: &Path) -> io::Result<NewFile> {
+        if let Some(file) = unnamed_output(path, 0o600)? {
+            let temporary = None;
+            return Ok(NewFile { file, temporary });
+        }
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{}.unfinished", std::process::id()));
+        let temporary = PathBuf::from(name);
+        Ok(NewFile {
+            file: new_output(&temporary, 0o600)?,
+            temporary: Some(temporary),
+        })
+    }
+
+    /// Syncs the file, names it, unless the name exists by now, and syncs the folder.
+    fn name(mut self, path: &Path) -> io::Result<()> {
+        self.file.sync_all()?;
+        match self.temporary.take() {
+            None => name_output(&self.file, path)?,
+            Some(temporary) => rename(&temporary, path).inspect_err(|_| {
+                let _ = fs::remove_file(&temporary);
+            })?,
+        }
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            let _ = fs::remove_file(temporary);
+        }
+    }
+}
+
+/// Renames a file, unless the name exists by now.
+fn rename(unfinished: &Path, path: &Path) -> io::Result<()> {
+    match fs::hard_link(unfinished, path) {
+        Ok(()) => fs::remove_file(unfinished),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(error),
+        // Not every file system has hard links.
+        Err(_) => fs::rename(unfinished, path),
+    }
+}
+
+/// Writes a new file, accessible to its user only, which gets its name when it is complete and synced.
 pub(super) fn write_file<T>(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> Result<T, StoreError>,
@@ -137,37 +199,46 @@ pub(super) fn write_file<T>(
     if fs::symlink_metadata(path).is_ok() {
         return Err(create(rustix::io::Errno::EXIST.into()));
     }
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(format!(".{}.unfinished", std::process::id()));
-    let unfinished = PathBuf::from(unfinished);
-    let file = new_output(&unfinished, 0o600).map_err(create)?;
-    let mut file = BufWriter::new(file);
+    let new = NewFile::beside(path).map_err(create)?;
+    let mut file = BufWriter::new(new.file.try_clone().map_err(create)?);
     let written = write(&mut file).and_then(|report| {
-        file.flush()
-            .and_then(|()| file.get_ref().sync_all())
-            .and_then(|()| name(&unfinished, path))
-            .map_err(StoreError::ExportWrite)?;
+        let named = file.flush().and_then(|()| new.name(path));
+        named.map_err(StoreError::ExportWrite)?;
         Ok(report)
     });
-    written.map_err(|error| {
-        let _ = fs::remove_file(&unfinished);
-        match error {
-            StoreError::ExportWrite(error) => Failure::file("write", path, &error),
-            other => other.into(),
-        }
+    written.map_err(|error| match error {
+        StoreError::ExportWrite(error) => Failure::file("write", path, &error),
+        other => other.into(),
     })
 }
 
-/// Renames a file, unless the name exists by now, and syncs the folder.
-fn name(unfinished: &Path, path: &Path) -> io::Result<()> {
-    match fs::hard_link(unfinished, path) {
-        Ok(()) => fs::remove_file(unfinished)?,
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(error),
-        // Not every file system has hard links.
-        Err(_) => fs::rename(unfinished, path)?,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_killed_while_it_writes_leaves_no_file() {
+        let folder = tempfile::tempdir_in(".").unwrap();
+        let names = || fs::read_dir(folder.path()).unwrap().count();
+        let path = folder.path().join("run");
+        let mut new = NewFile::beside(&path).unwrap();
+        if new.temporary.is_some() {
+            return;
+        }
+        new.file.write_all(b"half").unwrap();
+        assert_eq!(names(), 0);
+        // A killed process does not drop.
+        std::mem::forget(new);
+        assert_eq!(names(), 0);
+        let mut new = NewFile::beside(&path).unwrap();
+        new.file.write_all(b"whole").unwrap();
+        new.name(&path).unwrap();
+        assert_eq!((names(), fs::read(&path).unwrap()), (1, b"whole".to_vec()));
+        // Nothing is overwritten, whenever the name appeared.
+        let late = folder.path().join("late");
+        let new = NewFile::beside(&late).unwrap();
+        fs::write(&late, "other").unwrap();
+        assert!(new.name(&late).is_err() && NewFile::beside(&late).is_err());
+        assert_eq!(fs::read(&late).unwrap(), b"other");
     }
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }

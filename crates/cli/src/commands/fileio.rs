@@ -22,6 +22,7 @@ use crate::failure::{Failure, reason};
 use crate::interleaved::quoted;
 use crate::measure::{ResultOutput, measure};
 use crate::nodes::planned;
+use crate::observations::name_fault;
 use crate::progress::{Mode, Reporter};
 use crate::rounds::{doubts, with_rounds};
 use crate::screen::write_out;
@@ -292,6 +293,9 @@ fn plan(
     let configurations = configurations(&args.on, &folder, error).map_err(Failure::input)?;
     let workloads = command.workload().into_iter().collect();
     let name = args.name.clone();
+    if let Some(fault) = name.as_deref().and_then(name_fault) {
+        return Err(Failure::one(fault));
+    }
     let plan = Plan {
         command: command_line(),
         seed: seed(job).unwrap_or_else(fresh_seed),

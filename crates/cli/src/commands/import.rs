@@ -13,6 +13,7 @@ use crate::commands::run::command_line;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::observations::{name_fault, usable_name};
 use crate::screen::write_out;
 use iodyno_units::counted;
 
@@ -211,6 +212,9 @@ fn results(
     if args.dry_run {
         return Ok(Exit::Fine);
     }
+    if let Some(fault) = args.name.as_deref().and_then(name_fault) {
+        return Err(Failure::one(fault));
+    }
     let store = context.store()?;
     let comparable = imported.trials.len() > 1;
     let plan = Plan {
@@ -261,5 +265,5 @@ fn names(files: &[String]) -> String {
 fn name_of(files: &[String]) -> String {
     let first = files.first().map_or("", String::as_str);
     let stem = Path::new(first).file_stem().unwrap_or_default();
-    stem.to_string_lossy().into_owned()
+    usable_name(stem.to_string_lossy().into_owned())
 }

@@ -12,6 +12,7 @@ use iodyno_report::json::Schedule;
 use iodyno_store::Store;
 
 use crate::args::{ExperimentArgs, RunArgs, with_command};
+use crate::begun;
 use crate::configurations::{configurations, named_paths, named_targets};
 use crate::context::Context;
 use crate::exit::Exit;
@@ -20,6 +21,7 @@ use crate::experiment_file::{self, experiment_text};
 use crate::failure::Failure;
 use crate::measure::{ResultOutput, measure};
 use crate::nodes::planned;
+use crate::observations::{name_fault, usable_name};
 use crate::plan_text::plan_text;
 use crate::progress::{Mode, Reporter};
 use crate::rounds::{doubts, with_rounds};
@@ -35,47 +37,7 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
     let experiment = &args.experiment;
     let reporter = Reporter::new(context, Mode::of(context.terminal, experiment.quiet));
     if let Some(name) = &args.resume {
-        let store = context.store()?;
-        let run = store.run(store.find(name)?)?;
-        let folder = working_folder()?;
-        if run.foreign && !run.plan.nodes.is_empty() {
-            let fault = "the run was imported, and names the nodes that it ran on";
-            let fault = Diagnostic::error(fault).hint("begin a new run with `--node`");
-            return Err(Failure::one(fault));
-        }
-        context.connect(&run.plan.nodes, args.nodes.node_binary.as_deref())?;
-        let permission = Permission {
-            destroy: destroyed(args, &folder),
-            named: named_targets(&experiment.on, &folder),
-            folder,
-        };
-        if experiment.dry_run {
-            let left = iodyno_lab::remaining(&run, experiment.rounds, &permission);
-            let left = left.map_err(resume_failure)?;
-            let found = FoundPaths::of(&left.plan, context)?;
-            let schedule = schedule(&left.plan, Some(&left));
-            return show_run(&left.plan, &found, &schedule, experiment.json, context);
-        }
-        let plan = Plan {
-            destroy: permission.destroy.clone(),
-            ..run.plan
-        };
-        let begin = Begin::Resume {
-            run: run.summary.id,
-            plan: &plan,
-            rounds: experiment.rounds,
-            permission,
-        };
-        let mut tables = Tables::of(&plan, context);
-        return measure(
-            &plan,
-            begin,
-            &store,
-            experiment,
-            context,
-            reporter,
-            ResultOutput::all(&mut tables),
-        );
+        return resume(name, args, context, reporter);
     }
     let nodes = planned(&args.nodes.node).map_err(Failure::input)?;
     let in_guests = vm_nodes::any(&nodes);
@@ -117,6 +79,89 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
         true => vm_nodes::in_words_of_flags(failure),
         false => failure,
     })
+}
+
+/// Resumes a run, or prints what is missing. Nothing that its plan names is accessed before it is known to be the user's own.
+fn resume(
+    name: &str,
+    args: &RunArgs,
+    context: &Context,
+    reporter: Reporter<'_>,
+) -> Result<Exit, Failure> {
+    let experiment = &args.experiment;
+    if !args.settings.is_empty() && args.experiment_file.is_none() {
+        let fault = "`--set` cannot be used with `--resume` alone";
+        let hint = "a resumed run keeps the settings that it was begun with: leave the flag out, or begin a new run";
+        return Err(Failure::one(Diagnostic::error(fault).hint(hint)));
+    }
+    let store = context.store()?;
+    let run = store.run(store.find(name)?)?;
+    let folder = working_folder()?;
+    let given = match &args.experiment_file {
+        Some(file) => Some(given_again(file, args, context)?),
+        None => None,
+    };
+    let permission = Permission {
+        destroy: destroyed(args, &folder),
+        named: match given {
+            Some(_) => Vec::new(),
+            None => named_targets(&experiment.on, &folder),
+        },
+        allowed: args.allow.clone(),
+        begun: begun::recorded(run.summary.id),
+        plan: given,
+        folder,
+    };
+    let left = iodyno_lab::remaining(&run, experiment.rounds, &permission);
+    let left = left.map_err(resume_failure)?;
+    if permission.plan.is_none() {
+        context.connect(&left.plan.nodes, args.nodes.node_binary.as_deref())?;
+    }
+    if experiment.dry_run {
+        let found = FoundPaths::of(&left.plan, context)?;
+        let schedule = schedule(&left.plan, Some(&left));
+        return show_run(&left.plan, &found, &schedule, experiment.json, context);
+    }
+    let plan = Plan {
+        rounds: run.plan.rounds,
+        ..left.plan
+    };
+    let begin = Begin::Resume {
+        run: run.summary.id,
+        plan: &plan,
+        rounds: experiment.rounds,
+        permission,
+    };
+    let mut tables = Tables::of(&plan, context);
+    measure(
+        &plan,
+        begin,
+        &store,
+        experiment,
+        context,
+        reporter,
+        ResultOutput::all(&mut tables),
+    )
+}
+
+/// The plan of an experiment that is given again for a run. Connects to its nodes.
+fn given_again(file: &Path, args: &RunArgs, context: &Context) -> Result<Plan, Failure> {
+    let files = [file.to_owned()];
+    let Some((_, text)) = experiment_text(&files)? else {
+        let fault = format!("`{}` is not an experiment", file.display());
+        let hint = "give the experiment in TOML with which the run was begun; a run of job files needs `--on` and `--allow`";
+        return Err(Failure::one(Diagnostic::error(fault).hint(hint)));
+    };
+    // The number of rounds extends the run, and is not that of the plan.
+    let experiment = ExperimentArgs {
+        rounds: None,
+        ..args.experiment.clone()
+    };
+    let args = RunArgs {
+        experiment,
+        ..args.clone()
+    };
+    Ok(experiment_file::plan(file, &text, &args, &[], context)?.0)
 }
 
 /// Prints the plan for `--dry-run`, and what a run would do with its targets. `found`: what the targets are; `schedule`: part of
@@ -245,6 +290,8 @@ pub(crate) fn finished(
     args: &ExperimentArgs,
     context: &Context,
 ) -> Result<Plan, Failure> {
+    let name = args.name.as_deref().map(str::trim);
+    faults.extend(name.and_then(name_fault));
     if faults.iter().any(|fault| fault.severity == Severity::Error) {
         return Err(Failure::input(faults));
     }
@@ -252,9 +299,8 @@ pub(crate) fn finished(
         faults.retain(|fault| fault.severity != Severity::Note);
         context.tell(&faults);
     }
-    let name = args.name.clone();
     let plan = Plan {
-        name: name.unwrap_or_else(|| name_of(&plan.workloads)),
+        name: name.map_or_else(|| name_of(&plan.workloads), str::to_owned),
         command: command_line(),
         seed: args.seed.unwrap_or_else(fresh_seed),
         sampling: args.sampling.sampling(),
@@ -269,7 +315,7 @@ fn name_of(workloads: &[Workload]) -> String {
         .iter()
         .map(|workload| workload.name.as_str())
         .collect();
-    names.join("+")
+    usable_name(names.join("+"))
 }
 
 /// The current folder.

@@ -767,7 +767,8 @@ fn golden_imports_of_others_results() {
 #[test]
 fn golden_export() {
     let (home, _) = home_with_rounds();
-    let bundle = home.iodyno(&["export", "last"]).succeeds().stdout;
+    let export = ["export", "last", "--names"];
+    let bundle = home.iodyno(&export).succeeds().stdout;
     let mut kinds: Vec<Json> = Vec::new();
     for mut line in Json::documents(&bundle) {
         for (_, value) in line.fields() {

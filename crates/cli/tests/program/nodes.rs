@@ -172,7 +172,8 @@ fn a_run_on_nodes_is_exported_resumed_and_shown() {
         "--store", "other.db", "run", "--resume", "last", "--rounds", "3",
     ])
     .exits(2)
-    .tells("the run was imported, and names the nodes that it ran on");
+    .tells("run 1 was imported: all that it does on this host has to be allowed again")
+    .tells("runs: node.a=local");
 }
 
 #[test]

@@ -386,3 +386,145 @@ fn eighty_columns_show_the_table_of_runs_on_a_terminal() {
         "{text}"
     );
 }
+
+#[test]
+fn a_name_never_stands_for_other_runs() {
+    let home = Home::new();
+    home.file("disk.fio", &job("200us", "randread", "4k"));
+    home.file("2-3.fio", &job("200us", "randread", "4k"));
+    for file in ["2-3.fio", "disk.fio", "disk.fio", "disk.fio"] {
+        home.iodyno(&["run", file, "-q"]).succeeds();
+    }
+    let long = "x".repeat(201);
+    for name in [
+        "2-3",
+        " 2 - 3 ",
+        "7",
+        "-7",
+        "last",
+        "last~4",
+        "",
+        "a\u{1b}[2K",
+        "--all",
+        &long,
+    ] {
+        for command in [
+            &["name", "--", "1", name][..],
+            &["run", "disk.fio", &format!("--name={name}")],
+        ] {
+            home.iodyno(command)
+                .exits(2)
+                .tells("cannot be the name of a run");
+        }
+    }
+    assert_eq!(
+        home.iodyno(&["list", "--json"]).json()["runs"]
+            .as_array()
+            .unwrap()
+            .len(),
+        4
+    );
+    // A derived name is changed, and a range is never a name.
+    home.iodyno(&["show", "run 2-3"]).succeeds();
+    let deleted = home.iodyno(&["delete", "2-3"]).succeeds();
+    assert!(
+        !deleted.stdout.contains("deleted run 1"),
+        "{}",
+        deleted.stdout
+    );
+    home.iodyno(&["show", "1"]).succeeds();
+}
+
+#[test]
+fn a_store_is_not_reached_through_a_link_of_another_user() {
+    let home = Home::new();
+    home.file("disk.fio", &job("200us", "randread", "4k"));
+    home.iodyno(&["--store", "real.db", "run", "disk.fio", "-q"])
+        .succeeds();
+    let link = home.work().join("link.db");
+    std::os::unix::fs::symlink("real.db", &link).unwrap();
+    // An own link is followed.
+    home.iodyno(&["--store", "link.db", "show", "last"])
+        .succeeds();
+    home.open_to_all();
+    if std::os::unix::fs::lchown(&link, Some(65534), None).is_err() {
+        println!("SKIPPED: only root can give a link to another user");
+        return;
+    }
+    for command in [
+        &["show", "last"][..],
+        &["run", "disk.fio", "-q"],
+        &["delete", "last"],
+    ] {
+        home.iodyno(&[&["--store", "link.db"], command].concat())
+            .exits(2)
+            .tells("the path is a symlink of user 65534");
+    }
+    std::fs::remove_file(home.work().join("real.db")).unwrap();
+    home.iodyno(&["--store", "link.db", "run", "disk.fio", "-q"])
+        .exits(2);
+    assert!(!home.work().join("real.db").exists());
+}
+
+#[test]
+fn a_store_is_a_path() {
+    let home = Home::new();
+    for store in ["postgres://h/db", "sqlite:///x.db", "http://h"] {
+        home.iodyno(&["--store", store, "list"])
+            .exits(2)
+            .tells("is not a path");
+    }
+    assert_eq!(std::fs::read_dir(home.work()).unwrap().count(), 0);
+    home.file("disk.fio", &job("200us", "randread", "4k"));
+    home.iodyno(&["run", "disk.fio", "--on", "a=s3://bucket"])
+        .exits(2)
+        .tells("`s3://` is not a path");
+}
+
+#[test]
+fn a_refused_run_is_not_the_last_one() {
+    let home = Home::new();
+    home.file("disk.fio", &job("200us", "randread", "4k"));
+    home.file(
+        "write.fio",
+        "[t]\nioengine=psync\nrw=write\nbs=4k\nsize=64k\n",
+    );
+    let mut image = vec![0u8; 1 << 20];
+    image[..8].copy_from_slice(b"QFI\xfb\0\0\0\x03");
+    std::fs::write(home.work().join("disk.qcow2"), &image).unwrap();
+    let refused = ["run", "write.fio", "--on", "d=disk.qcow2"];
+    home.iodyno(&refused).exits(3);
+    home.iodyno(&["show", "last"])
+        .exits(2)
+        .tells("all runs were refused");
+    home.iodyno(&["run", "disk.fio", "-q"]).succeeds();
+    home.iodyno(&refused).exits(3);
+    home.iodyno(&["show", "last"]).succeeds().prints("disk");
+    home.iodyno(&["show", "last~1"]).exits(2);
+}
+
+#[test]
+fn a_full_disk_is_a_refusal_with_every_kind_of_work() {
+    let home = Home::new();
+    home.file(
+        "large.fio",
+        "[t]\nioengine=psync\nrw=read\nsize=1000t\nio_size=4k\n",
+    );
+    let files = [
+        "fs",
+        "run",
+        "delete_10k_2MB",
+        "--files",
+        "1000000000",
+        "--dir",
+        ".",
+    ];
+    for command in [
+        &["run", "large.fio", "--on", ".", "--no-settle"][..],
+        &files,
+    ] {
+        let done = home.iodyno(command).exits(3);
+        assert!(done.stderr.contains("free"), "{}", done.stderr);
+    }
+    assert_eq!(std::fs::read_dir(home.work()).unwrap().count(), 1);
+}

@@ -96,7 +96,7 @@ fn the_width_of_the_intervals_ends_the_run_and_a_resumed_run_counts_all_rounds()
     resume(
         run,
         Some(9),
-        &crate::Permission::default(),
+        &crate::testing::own(&store, run),
         &lab(&store, &node, &stop),
         &mut |progress| {
             if let Progress::Round { comparison, .. } = progress {

@@ -5,7 +5,6 @@ use iodyno_model::{
 
 use super::*;
 use crate::experiment::carry_out_with;
-use crate::permission::Permission;
 use crate::resume::resume_with;
 use crate::schedule::order;
 use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, Meeting, lab, messages};
@@ -633,7 +632,7 @@ fn resumed(store: &FakeStore, node: &FakeNode<'_>) -> RunEnd {
     let end = resume_with(
         store.id(),
         None,
-        &Permission::default(),
+        &crate::testing::own(store, store.id()),
         &lab(store, node, &stop),
         &judge.dependencies(node),
         &mut |_| {},

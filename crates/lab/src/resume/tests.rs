@@ -12,7 +12,7 @@ use super::*;
 use crate::StopReason;
 use crate::experiment::carry_out_with;
 use crate::schedule::order;
-use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, Locked, lab, messages, plan};
+use crate::testing::{Act, FakeJudge, FakeNode, FakeStore, Locked, lab, messages, own, plan};
 
 /// Round, cell and attempt.
 type Place = (u32, u32, u32);
@@ -53,7 +53,7 @@ fn resume_run(
     let end = resume_with(
         run,
         rounds,
-        &Permission::default(),
+        &own(store, run),
         &lab(store, &node, &stop),
         &judge.dependencies(&node),
         &mut |one| words.extend(messages(&one)),
@@ -230,7 +230,7 @@ fn resume_run_without(
     let end = resume_with(
         store.id(),
         None,
-        &Permission::default(),
+        &own(store, store.id()),
         &lab(store, &node, &stop),
         &dependencies,
         &mut |_| {},
@@ -285,7 +285,7 @@ fn missing_trials_that_lack_space_are_reported_before_anything_is_changed() {
         resume_with(
             store.id(),
             None,
-            &Permission::default(),
+            &own(&store, store.id()),
             &lab(&store, &node, &stop),
             &judge.dependencies(&node),
             &mut |_| {},
@@ -390,7 +390,7 @@ fn a_cell_that_was_given_up_is_tried_again_in_a_resumed_run() {
     let end = resume_with(
         store.id(),
         None,
-        &Permission::default(),
+        &own(&store, store.id()),
         &lab(&store, &node, &stop),
         &dependencies,
         &mut |_| {},
@@ -464,7 +464,7 @@ fn what_remains_is_what_a_resumed_run_makes() {
     let store = SqliteStore::open(&path).unwrap();
     let run = store.find("last").unwrap();
     let stored = store.run(run).unwrap();
-    let permission = Permission::default();
+    let permission = own(&store, run);
     let left = remaining(&stored, None, &permission).unwrap();
     let longer = remaining(&stored, Some(5), &permission).unwrap();
     assert_eq!(u64::from(left.done) + left.trials.len() as u64, 18);
@@ -601,6 +601,10 @@ fn permitted(foreign: bool, permission: &Permission) -> Result<Vec<PathBuf>, Res
     let store = FakeStore::default();
     die_at(0, &plan, &store);
     store.foreign.set(foreign);
+    let permission = &Permission {
+        begun: own(&store, store.id()).begun,
+        ..permission.clone()
+    };
     let before = store.log();
     let node = FakeNode::new(|_| Act::Complete);
     let stop = node.stop.clone();
@@ -653,18 +657,18 @@ fn an_imported_run_is_resumed_only_on_targets_that_are_named_again() {
     let error = permitted(true, &named(&both[..1])).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "run 1 was imported: its targets have to be named again before anything is written to them\n  \
+        "run 1 was imported: all that it does on this host has to be allowed again\n  \
          uses: /c1, for `c1`"
     );
     let hint = error.hint().unwrap();
     assert_eq!(
         hint,
-        "if these paths are meant, on this host, add `--on c1=/c1`"
+        "if this is an experiment that you have, add `--experiment FILE`; if all of it is meant, on this host, add `--on c1=/c1`"
     );
     assert!(permitted(true, &named(&both)).is_ok());
     // With another path it would be another run.
     let error = permitted(true, &named(&[both[0], both[1], ("c1", "/x")])).unwrap_err();
-    assert_eq!(error.to_string(), "`--on c1=/x` is not a target of run 1");
+    assert_eq!(error.to_string(), "`--on c1=/x` names nothing of run 1");
     // A run of this store keeps its targets; naming them is allowed.
     assert!(permitted(false, &named(&both[1..])).is_ok());
     assert!(permitted(false, &named(&[("c1", "/x")])).is_err());
@@ -729,7 +733,7 @@ fn replaced(what: &str, now: fn(&Path, usize) -> Option<Identity>) {
     let end = resume_with(
         store.id(),
         None,
-        &Permission::default(),
+        &own(&store, store.id()),
         &lab(&store, &node, &stop),
         &judge.dependencies(&node),
         &mut |progress| {
@@ -748,4 +752,104 @@ fn replaced(what: &str, now: fn(&Path, usize) -> Option<Identity>) {
     );
     let bound = node.bound.borrow();
     assert!(bound.iter().all(|plan| plan.configuration.name == "c0"));
+}
+
+/// A provision with this command.
+fn with_setup(setup: &str) -> Plan {
+    let mut plan = plan(2, 1, 1);
+    let provision = iodyno_model::Provision {
+        setup: Some(setup.to_owned()),
+        ..Default::default()
+    };
+    plan.configurations[0].target = iodyno_model::Target::Made(Box::new(provision));
+    plan
+}
+
+/// What a run is resumed with: the plan that it then carries out.
+fn left(stored: &Plan, foreign: bool, permission: &Permission) -> Result<Plan, String> {
+    let store = FakeStore::default();
+    let id = store.begin_run(stored, 0).unwrap().id;
+    store.foreign.set(foreign);
+    let left = remaining(&store.run(id).unwrap(), None, permission);
+    left.map(|left| left.plan)
+        .map_err(|error| error.to_string())
+}
+
+#[test]
+fn only_the_plan_that_this_user_began_under_the_runs_identity_acts_without_a_question() {
+    let plan = with_setup("mine");
+    let begun = Permission {
+        begun: crate::fingerprint(&plan),
+        ..Permission::default()
+    };
+    assert_eq!(
+        left(&plan, false, &begun).unwrap().configurations,
+        plan.configurations
+    );
+    // A store, an export or a record of another run say nothing.
+    for (stored, foreign, permission) in [
+        (&plan, false, &Permission::default()),
+        (&plan, true, &begun),
+        (&with_setup("theirs"), false, &begun),
+    ] {
+        let error = left(stored, foreign, permission).unwrap_err();
+        assert!(error.contains("runs: c0.setup="), "{error}");
+        assert!(error.contains("uses: /c1, for `c1`"), "{error}");
+    }
+}
+
+#[test]
+fn each_act_is_allowed_by_its_own_text_only() {
+    let plan = with_setup("make \u{1b}[2K it");
+    let allowed = |texts: &[&str]| {
+        let permission = Permission {
+            allowed: texts.iter().map(|text| (*text).to_owned()).collect(),
+            named: vec![NamedTarget {
+                configuration: "c1".to_owned(),
+                path: "/c1".into(),
+            }],
+            ..Permission::default()
+        };
+        left(&plan, true, &permission)
+    };
+    // What is printed is not what would run: it cannot be allowed by its printed form.
+    let printed = "c0.setup=make ?[2K it";
+    let error = allowed(&[printed]).unwrap_err();
+    assert!(
+        error.contains(&format!("`--allow {printed}` names nothing")),
+        "{error}"
+    );
+    for wrong in [
+        "c0.setup",
+        "c0.setup=make",
+        "c0.setup=*",
+        "setup=make \u{1b}[2K it",
+        "",
+    ] {
+        assert!(allowed(&[wrong]).is_err(), "{wrong}");
+    }
+    assert!(allowed(&["c0.setup=make \u{1b}[2K it"]).is_ok());
+}
+
+#[test]
+fn a_given_plan_is_carried_out_in_place_of_an_equal_one_only() {
+    let given = with_setup("m password=x");
+    let with = |plan: &Plan| Permission {
+        plan: Some(plan.clone()),
+        ..Permission::default()
+    };
+    // As a store has it.
+    let stored = Plan {
+        seed: 99,
+        name: "n".to_owned(),
+        ..with_setup("m password=*****")
+    };
+    let plan = left(&stored, true, &with(&given)).unwrap();
+    assert_eq!((plan.seed, plan.name.as_str()), (99, "n"));
+    assert_eq!(plan.configurations, given.configurations);
+    let error = left(&with_setup("evil"), true, &with(&given)).unwrap_err();
+    assert!(
+        error.contains("configurations[0].target.made.setup: \"evil\" in the run"),
+        "{error}"
+    );
 }

@@ -699,7 +699,7 @@ fn an_interrupted_search_continues_with_the_load_that_follows() {
     let end = crate::resume::resume_with(
         store.id(),
         None,
-        &crate::Permission::default(),
+        &crate::testing::own(&store, store.id()),
         &lab(&store, &node, &stop),
         &judge.dependencies(&node),
         &mut |_| {},

@@ -55,6 +55,10 @@ pub(super) fn no_such_run(name: &str, why: &str) -> OperationError {
     })
 }
 
+/// The runs that `last` counts: a run whose trials were all refused did nothing.
+const COUNTED: &str = "FROM runs WHERE state IS NOT 'refused'
+     OR EXISTS (SELECT 1 FROM trials WHERE run = alias AND trials.state IS NOT 'refused')";
+
 /// Parses `last` as 0 and `last~2` as 2.
 fn steps_back(name: &str) -> Option<u64> {
     match name.strip_prefix("last")? {
@@ -65,14 +69,17 @@ fn steps_back(name: &str) -> Option<u64> {
 
 fn last(connection: &Connection, name: &str, back: u64) -> Result<RunId, OperationError> {
     let offset = i64::try_from(back).unwrap_or(i64::MAX);
-    let mut statement =
-        connection.prepare("SELECT id FROM runs ORDER BY alias DESC LIMIT 1 OFFSET ?1")?;
+    let sql = format!("SELECT id {COUNTED} ORDER BY alias DESC LIMIT 1 OFFSET ?1");
+    let mut statement = connection.prepare(&sql)?;
     let mut rows = statement.query([offset])?;
     if let Some(row) = rows.next()? {
         return run_id(row, "id");
     }
-    let count: u64 = connection.query_row("SELECT count(*) FROM runs", [], |row| row.get(0))?;
+    let counted = format!("SELECT count(*), (SELECT count(*) FROM runs) {COUNTED}");
+    let (count, all): (u64, u64) =
+        connection.query_row(&counted, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let why = match count {
+        0 if all > 0 => "all runs were refused, and `last` does not count them".to_owned(),
         0 => "the store is empty".to_owned(),
         1 => "the store has one run".to_owned(),
         count => format!(

@@ -18,6 +18,7 @@ use crate::blob::encode;
 use crate::error::in_words;
 use crate::export::RunLine;
 use crate::import::{Sink, read_export};
+use crate::secrets::{mask_trial, unnamed_plan, unnamed_trial, without};
 use crate::segment::Packer;
 use crate::{ImportReport, RunHandle, StoreError, totals};
 
@@ -97,13 +98,15 @@ impl Staging<'_> {
 }
 
 impl Sink<OperationError> for Staging<'_> {
-    fn run(&mut self, id: RunId, run: RunLine) -> Result<(), OperationError> {
+    fn run(&mut self, id: RunId, mut run: RunLine) -> Result<(), OperationError> {
+        run.plan = without("the plan", &run.plan)?;
         self.run = Some((id, run));
         Ok(())
     }
 
-    fn trial(&mut self, trial: Trial) -> Result<(), OperationError> {
+    fn trial(&mut self, mut trial: Trial) -> Result<(), OperationError> {
         self.put_telemetry()?;
+        mask_trial(&mut trial)?;
         let hosts = hosts(&trial);
         self.trial += 1;
         self.connection
@@ -178,7 +181,7 @@ fn merge(
         None => insert_run(transaction, id, run)?,
         Some(alias) => {
             Liveness::of(store)?.refuse_live(transaction, id)?;
-            let stored: Plan = plan(store, transaction, id)?;
+            let stored: Plan = without("the plan", &plan(store, transaction, id)?)?;
             // The run may have been given another name in either store since the export; it keeps its name here.
             longest.name.clone_from(&stored.name);
             // Rounds may have been added as well.
@@ -205,10 +208,13 @@ fn merge(
                     .collect(),
                 ..stored
             };
-            if known != longest {
+            let (command, nodes) = (known.command.clone(), known.nodes.clone());
+            if unnamed_plan(known) != unnamed_plan(longest.clone()) {
                 let text = format!("run {alias} has the same identity and another plan");
                 return Err(conflict(text));
             }
+            // An exported run may lack the names.
+            (longest.command, longest.nodes) = (command, nodes);
             alias
         }
     };
@@ -329,7 +335,10 @@ fn refuse_other_trial(
     )?;
     let staged: Trial = crate::blob::decode(&blob).map_err(|why| damaged(store, why))?;
     let same = match document::<Trial>(store, transaction, trial, "record")? {
-        Some(stored) => stored == staged,
+        Some(mut stored) => {
+            mask_trial(&mut stored)?;
+            unnamed_trial(stored) == unnamed_trial(staged)
+        }
         // Interrupted in this store and in the exported file.
         None => {
             let started: u64 = transaction.query_row(

@@ -15,6 +15,7 @@ use super::{OperationError, SqliteStore, Survives, telemetry};
 use crate::blob::{decode, encode};
 use crate::error::in_words;
 use crate::owner::{Owner, lock_file};
+use crate::secrets::{mask_trial, without};
 use crate::{Appended, RunHandle, StoreError, totals};
 
 pub(super) fn begin_run(
@@ -24,6 +25,7 @@ pub(super) fn begin_run(
 ) -> Result<RunHandle, StoreError> {
     let owner = owner(store)?;
     let id = RunId::fresh();
+    let plan = &without("the plan", plan)?;
     let blob = checked("the plan", plan)?;
     store.writing("storing the plan", Survives::PowerCut, |transaction| {
         transaction.execute(
@@ -235,6 +237,7 @@ pub(super) fn set_environment(
     node: &str,
     environment: &Environment,
 ) -> Result<(), StoreError> {
+    let environment = &without("the environment", environment)?;
     let blob = checked("the environment", environment)?;
     store.writing("storing the environment", Survives::Kill, |transaction| {
         let trial = OpenTrial::find(store, transaction, key)?;
@@ -371,11 +374,12 @@ pub(super) fn hosts(trial: &Trial) -> Option<String> {
 }
 
 pub(super) fn finish_trial(store: &SqliteStore, trial: &Trial) -> Result<(), StoreError> {
-    let record = Trial {
+    let mut record = Trial {
         frames: Vec::new(),
         telemetry: Telemetry::default(),
         ..trial.clone()
     };
+    mask_trial(&mut record)?;
     let blob = checked("the trial", &record)?;
     let hosts = hosts(&record);
     store.writing("storing a trial", Survives::PowerCut, |transaction| {
@@ -430,7 +434,8 @@ pub(super) fn add_commands(
         let own = |part: &&mut Part| node.is_empty() || part.node == node;
         for part in record.parts.iter_mut().filter(own) {
             if let Some(made) = &mut part.environment.made {
-                made.commands.extend_from_slice(commands);
+                made.commands
+                    .extend_from_slice(&without("the commands", &commands.to_vec())?);
             }
         }
         transaction.execute(

@@ -9,10 +9,10 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
@@ -35,12 +35,30 @@ pub(super) fn planted(path: &Path, pinned: &Pinned) -> Option<Reason> {
             kind: "another file than a moment ago".to_owned(),
         });
     }
+    by_others(path, &state)
+}
+
+/// The reason why a symlink is not followed: another user than root may have created it.
+fn by_others(path: &Path, state: &Stat) -> Option<Reason> {
     let own = |user: u32| user == geteuid().as_raw() || user == 0;
     let folder = rustix::fs::stat(folder_of(path)).ok();
     let exposed = folder.is_none_or(|folder| !own(folder.st_uid) || folder.st_mode & 0o022 != 0);
     (exposed && !own(state.st_uid)).then_some(Reason::PlantedLink {
         owner: state.st_uid,
     })
+}
+
+/// Refuses a path whose last component is a symlink that another user may have created. Nothing has to exist at the path.
+///
+/// # Errors
+/// Such a symlink.
+pub fn refuse_planted_link(path: &Path) -> io::Result<()> {
+    let link =
+        at(path).filter(|(_, state)| FileType::from_raw_mode(state.st_mode) == FileType::Symlink);
+    match link.and_then(|(_, state)| by_others(path, &state)) {
+        Some(reason) => Err(against(&reason)),
+        None => Ok(()),
+    }
 }
 
 /// The inode at a path; symlinks are not followed.
@@ -112,6 +130,36 @@ pub fn new_output(path: &Path, mode: u32) -> io::Result<File> {
     }
     let new = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL;
     Ok(rustix::fs::open(path, new, Mode::from_raw_mode(mode))?.into())
+}
+
+/// Creates a file with this mode for output that has no name yet, in the folder of this path, so that nothing is left of it if
+/// the process is killed: see [`name_output`]. `None` if the file system has no such files.
+///
+/// # Errors
+/// As [`new_output`].
+pub fn unnamed_output(path: &Path, mode: u32) -> io::Result<Option<File>> {
+    if at(path).is_some() {
+        return Err(Errno::EXIST.into());
+    }
+    if among_devices(path) {
+        return Err(against(&Reason::AmongDevices));
+    }
+    let unnamed = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::TMPFILE;
+    match rustix::fs::open(folder_of(path), unnamed, Mode::from_raw_mode(mode)) {
+        Ok(file) => Ok(Some(file.into())),
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Gives a file of [`unnamed_output`] its name.
+///
+/// # Errors
+/// As link(2), `EEXIST` if the name exists by now.
+pub fn name_output(file: &File, path: &Path) -> io::Result<()> {
+    let open = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let follow = AtFlags::SYMLINK_FOLLOW;
+    Ok(rustix::fs::linkat(CWD, open, CWD, path, follow)?)
 }
 
 /// Whether a new file at this path would be in a folder of device nodes: in devtmpfs, or in /dev itself. Missing

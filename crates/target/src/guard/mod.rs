@@ -39,7 +39,10 @@ use crate::roots::Roots;
 use crate::signatures::{self, Signature};
 
 use device::patiently;
-pub use links::{among_devices, append_output, create_output, new_output, open_output};
+pub use links::{
+    among_devices, append_output, create_output, name_output, new_output, open_output,
+    refuse_planted_link, unnamed_output,
+};
 use open::{Pinned, PinnedKind, create, open_flags, reopen};
 use own_writes::{Claim, Records};
 pub use own_writes::{WrittenDevice, state_folder};

@@ -1,0 +1,550 @@
+//! A run of others does nothing on this host that its user did not ask for: bundles that were changed and sealed again, stores from
+//! elsewhere, and records that others could have written.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::harness::{Done, Home};
+
+/// An experiment in virtual time, with a command that leaves a trace.
+fn experiment(command: &str) -> String {
+    format!(
+        r#"
+name = "theirs"
+rounds = 1
+
+[configuration.disk]
+target = "directory on ."
+setup = "{command}"
+
+[workload.sim]
+fio = {{ ioengine = "sim", rw = "randread", size = "1m", number_ios = 10 }}
+"#
+    )
+}
+
+/// The lines of a bundle of such a run.
+fn bundle() -> Vec<Value> {
+    let theirs = Home::new();
+    theirs.file("e.toml", &experiment("true"));
+    theirs.iodyno(&["run", "e.toml"]).succeeds();
+    let exported = theirs.iodyno(&["export", "last"]).succeeds().stdout;
+    let lines = exported
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    lines.collect()
+}
+
+/// The header and the plan of a bundle after a change (with `number` 0: under the same identity), sealed again.
+fn resealed(lines: &[Value], number: usize, change: &dyn Fn(&mut Value)) -> String {
+    let (mut header, mut run) = (lines[0].clone(), lines[1].clone());
+    if number > 0 {
+        let id = header["header"]["run"].as_str().unwrap().to_owned();
+        let id = format!("{}{number:04x}", &id[..id.len() - 4]);
+        header["header"]["run"] = json!(id);
+    }
+    change(&mut run["run"]["plan"]);
+    let mut text = format!("{header}\n{run}\n");
+    let mut hash = Xxh3::new();
+    hash.update(text.as_bytes());
+    let footer = json!({ "footer": {
+        "trials": 0, "frames": 0, "telemetry": 0, "xxh3": format!("{:032x}", hash.digest128()),
+    }});
+    text += &format!("{footer}\n");
+    text
+}
+
+/// A change of a plan.
+type Change = Box<dyn Fn(&mut Value)>;
+
+fn provision(key: &'static str, value: Value) -> Change {
+    Box::new(move |plan| plan["configurations"][0]["target"]["made"][key] = value.clone())
+}
+
+fn layer(value: Value) -> Change {
+    Box::new(move |plan| {
+        let layers = &mut plan["configurations"][0]["target"]["made"]["layers"];
+        layers.as_array_mut().unwrap().insert(0, value.clone());
+    })
+}
+
+fn at(pointer: &'static str, value: Value) -> Change {
+    Box::new(move |plan| {
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        plan.pointer_mut(parent).unwrap()[key] = value.clone();
+    })
+}
+
+/// Jobs with real files, in the folder that the plan names.
+fn written(inner: Change) -> Change {
+    Box::new(move |plan| {
+        plan["configurations"][0]["target"] = json!({ "as_written": { "folder": "/nowhere" } });
+        plan["workloads"][0]["jobs"][0]["work"]["blocks"]["engine"]["kind"] = json!("psync");
+        inner(plan);
+    })
+}
+
+/// What bundles can try, and what the refusal names. `MARK` is a file that must not appear.
+fn attempts(mark: &str) -> Vec<(Change, String)> {
+    let touch = format!("touch {mark}");
+    let vm = json!({
+        "kind": "vm", "guests": 1, "cpus": 1, "memory": 1 << 29, "accel": "auto", "kernel": "/evil/kernel",
+        "image": { "path": "/evil/i", "format": "raw,file=/dev/sda", "user": "root", "key": "/evil/key", "kernel": null,
+            "initrd": null, "append": null, "program": "/evil/program" },
+        "disks": [{ "backend": "below", "interface": "vhost-user-blk", "cache": "none", "aio": "threads", "iothread": false,
+            "throttle": { "read_iops": 0, "write_iops": 0, "read_bandwidth": 0, "write_bandwidth": 0 }, "command": touch }],
+        "share": touch,
+    });
+    let replay = |traces: Value, redirect: Value| {
+        json!({ "traces": traces, "no_stall": true, "time_percent": 100, "redirect": redirect, "scale": 1, "align": 0,
+            "skip": [] })
+    };
+    let all: Vec<(Change, &str)> = vec![
+        (provision("setup", json!(touch)), "runs: disk.setup=touch"),
+        (provision("ready", json!(touch)), "runs: disk.ready=touch"),
+        (
+            provision("teardown", json!(touch)),
+            "runs: disk.teardown=touch",
+        ),
+        (
+            provision("env", json!({ "LD_PRELOAD": "/evil.so" })),
+            "sets: disk.env.LD_PRELOAD=/evil.so",
+        ),
+        (
+            provision("sysctl", json!({ "kernel.core_pattern": "|/evil" })),
+            "sets: disk.host.sysctl.kernel.core_pattern=|/evil",
+        ),
+        (
+            provision("queue", json!({ "../../evil": "1" })),
+            "sets: disk.host.queue.../../evil=1",
+        ),
+        (
+            layer(json!({ "kind": "fuse", "command": touch })),
+            "runs: disk.fuse.server=touch",
+        ),
+        (
+            layer(json!({ "kind": "virtiofs", "command": touch })),
+            "runs: disk.virtiofs.server=touch",
+        ),
+        (layer(vm.clone()), "runs: disk.vm.disk.command=touch"),
+        (layer(vm.clone()), "runs: disk.vm.share=touch"),
+        (
+            layer(vm.clone()),
+            "uses: disk.vm.image.program=/evil/program",
+        ),
+        (layer(vm), "uses: disk.vm.kernel=/evil/kernel"),
+        (
+            layer(json!({ "kind": "overlay", "mount": ["lowerdir=/etc"] })),
+            "sets: disk.overlay.mount=lowerdir=/etc",
+        ),
+        (
+            layer(
+                json!({ "kind": "file_system", "fs": "ext4", "mkfs": ["-d", "/etc"], "mount": [] }),
+            ),
+            "runs: disk.ext4.mkfs=/etc",
+        ),
+        (
+            layer(
+                json!({ "kind": "zfs", "layout": [], "pool": { "cachefile": "/evil" }, "properties": { "mountpoint": "/etc" },
+            "volume": null, "origin": "new" }),
+            ),
+            "sets: disk.zfs.mountpoint=/etc",
+        ),
+        (
+            layer(
+                json!({ "kind": "mirror", "policy": "round-robin", "cpus": "0 /evil", "numa": "0" }),
+            ),
+            "runs: disk.mirror.cpus=0 /evil",
+        ),
+        (
+            layer(json!({ "kind": "device", "paths": ["/dev/evil"] })),
+            "uses: /dev/evil, for `disk`",
+        ),
+        (
+            layer(json!({ "kind": "zram", "size": 4096, "count": 1, "algorithm": null })),
+            "runs: disk.target=zram on",
+        ),
+        (
+            at(
+                "/nodes",
+                json!([{ "name": "n", "at": "local", "sudo": true }]),
+            ),
+            "runs: node.n=sudo local",
+        ),
+        (
+            at("/nodes", json!([{ "name": "n", "at": "ssh://evil" }])),
+            "runs: node.n=ssh://evil",
+        ),
+        (
+            at(
+                "/nodes",
+                json!([{ "name": "n", "at": "vm:linux,kernel=/evil" }]),
+            ),
+            "runs: node.n=vm:linux,kernel=/evil",
+        ),
+        (
+            at("/sampling/stats", json!(["/evil.sock"])),
+            "uses: sampling.stats=/evil.sock",
+        ),
+        (
+            at("/workloads/0/jobs/0/logs/iops", json!("/evil/log")),
+            "uses: /evil/log, for `disk`",
+        ),
+        (
+            written(at(
+                "/workloads/0/jobs/0/work/blocks/replay",
+                replay(json!(["/evil/trace"]), Value::Null),
+            )),
+            "uses: sim.sim.read_iolog=/evil/trace",
+        ),
+        (
+            written(at(
+                "/workloads/0/jobs/0/work/blocks/replay",
+                replay(json!(["/t"]), json!("/evil/disk")),
+            )),
+            "uses: sim.sim.replay_redirect=/evil/disk",
+        ),
+        (
+            written(at(
+                "/workloads/0/jobs/0/work/blocks/files/names",
+                json!(["~/evil", "/etc/evil"]),
+            )),
+            "uses: /etc/evil, for `disk`",
+        ),
+        (
+            written(at(
+                "/workloads/0/jobs/0/work/blocks/files/names",
+                json!(["../evil"]),
+            )),
+            "uses: /nowhere/../evil, for `disk`",
+        ),
+        (
+            written(at(
+                "/workloads/0/jobs/0/work/blocks/files/directories",
+                json!(["../../etc"]),
+            )),
+            "uses: /nowhere/../../etc, for `disk`",
+        ),
+        (
+            written(at(
+                "/workloads/0/jobs/0/work/blocks/files/format",
+                json!("/etc/evil.$jobname"),
+            )),
+            "uses: /etc/evil.sim, for `disk`",
+        ),
+        (
+            written(at("/workloads/0/jobs/0/name", json!("/dev/evil"))),
+            "uses: /dev/evil, for `disk`",
+        ),
+        (
+            Box::new(|plan| {
+                let engine = &mut plan["workloads"][0]["jobs"][0]["work"]["blocks"]["engine"];
+                engine["kind"] = json!("nbd");
+                engine["nbd"] = json!("nbd://evil/x");
+            }),
+            "uses: nbd://evil/x, for `disk`",
+        ),
+        (
+            Box::new(|plan| {
+                let mut again = plan["configurations"][0].clone();
+                again["again"] = json!(true);
+                again["name"] = json!("disk (again)");
+                again["target"] = json!({ "path": "/evil" });
+                plan["configurations"].as_array_mut().unwrap().push(again);
+                plan["workloads"][0]["jobs"][0]["work"]["blocks"]["engine"]["kind"] =
+                    json!("psync");
+            }),
+            "uses: /evil, for `disk (again)`",
+        ),
+    ];
+    all.into_iter()
+        .map(|(change, text)| (change, text.to_owned()))
+        .collect()
+}
+
+fn marked(home: &Home) -> PathBuf {
+    home.work().join("mark")
+}
+
+/// Imports a bundle; resumes its run with these flags.
+fn resume(home: &Home, bundle: &str, flags: &[&str]) -> Done {
+    home.file("bundle", bundle);
+    home.iodyno(&["import", "bundle"]).succeeds();
+    resumed(home, flags)
+}
+
+fn resumed(home: &Home, flags: &[&str]) -> Done {
+    home.iodyno(&[&["run", "--resume", "last"], flags].concat())
+}
+
+#[test]
+fn nothing_of_a_bundle_that_was_sealed_again_acts() {
+    let home = Home::new();
+    let mark = marked(&home);
+    let lines = bundle();
+    let attempts = attempts(mark.to_str().unwrap());
+    assert!(attempts.len() > 30);
+    for (number, (change, named)) in (1..).zip(&attempts) {
+        let sealed = resealed(&lines, number, change);
+        home.file("bundle", &sealed);
+        home.iodyno(&["import", "bundle"]).succeeds();
+        for flags in [
+            &["--rounds", "3", "--destroy", "/dev/evil"][..],
+            &["--dry-run"],
+        ] {
+            resumed(&home, flags)
+                .exits(2)
+                .tells("was imported: all that it does on this host has to be allowed again")
+                .tells(named);
+        }
+        assert!(!mark.exists(), "{named}");
+    }
+}
+
+#[test]
+fn a_run_of_others_takes_what_acts_from_the_experiment_that_is_given_again() {
+    let home = Home::new();
+    let mark = marked(&home);
+    let mine = format!("touch {}", mark.display());
+    home.file("e.toml", &experiment(&mine));
+    let lines = bundle();
+    let plan = |setup: &str| -> Change {
+        let folder = home.work().join(".");
+        let setup = setup.to_owned();
+        Box::new(move |plan| {
+            let made = &mut plan["configurations"][0]["target"]["made"];
+            made["setup"] = json!(setup);
+            made["layers"][0]["path"] = json!(folder);
+        })
+    };
+    let given = ["--experiment", "e.toml"];
+    // The bundle has another command, one more command, or one more setting.
+    for (number, setup, more) in [
+        (1, "evil", ""),
+        (2, mine.as_str(), "teardown"),
+        (3, &mine, "ready"),
+    ] {
+        let change = plan(setup);
+        let change = move |whole: &mut Value| {
+            change(whole);
+            if !more.is_empty() {
+                whole["configurations"][0]["target"]["made"][more] = json!("evil");
+            }
+        };
+        resume(&home, &resealed(&lines, number, &change), &given)
+            .exits(2)
+            .tells("has another plan than the experiment")
+            .tells("evil");
+        assert!(!mark.exists());
+    }
+    resume(&home, &resealed(&lines, 4, &plan(&mine)), &given).succeeds();
+    assert!(mark.exists());
+    std::fs::remove_file(&mark).unwrap();
+    // That it was allowed once says nothing about the next time.
+    resumed(&home, &["--rounds", "2"])
+        .exits(2)
+        .tells("runs: disk.setup=touch");
+    assert!(!mark.exists());
+    home.file("job.fio", "[j]\nrw=read\n");
+    resumed(&home, &["--rounds", "2", "--experiment", "job.fio"])
+        .exits(2)
+        .tells("`job.fio` is not an experiment");
+}
+
+#[test]
+fn each_act_and_each_path_of_a_run_of_others_can_be_named() {
+    let home = Home::new();
+    let mark = marked(&home);
+    let folder = home.work();
+    let touch = format!("touch {}", mark.display());
+    let change = |plan: &mut Value| {
+        let made = &mut plan["configurations"][0]["target"]["made"];
+        made["setup"] = json!(touch);
+        made["layers"][0]["path"] = json!(folder);
+    };
+    let sealed = resealed(&bundle(), 1, &change);
+    let on = format!("disk={}", folder.display());
+    let setup = format!("disk.setup={touch}");
+    resume(&home, &sealed, &["--on", &on])
+        .exits(2)
+        .tells("runs: disk.setup=");
+    resumed(&home, &["--allow", &setup])
+        .exits(2)
+        .tells("uses: ");
+    resumed(&home, &["--on", &on, "--allow", "disk.setup=true"])
+        .exits(2)
+        .tells("`--allow disk.setup=true` names nothing of run");
+    assert!(!mark.exists());
+    resumed(&home, &["--on", &on, "--allow", &setup]).succeeds();
+    assert!(mark.exists());
+}
+
+/// The records of the runs that the user began.
+fn records(home: &Home) -> PathBuf {
+    home.work()
+        .parent()
+        .unwrap()
+        .join(".local/state/iodyno/runs")
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+    std::fs::copy(from, to).unwrap();
+}
+
+#[test]
+fn a_store_of_others_says_nothing_about_who_began_its_runs() {
+    let (theirs, ours) = (Home::new(), Home::new());
+    let mark = marked(&ours);
+    theirs.file("e.toml", &experiment("true"));
+    theirs.iodyno(&["run", "e.toml"]).succeeds();
+    let other = ours.work().join("other.db");
+    copy(&theirs.store(), &other);
+    let resume = [
+        "--store", "other.db", "run", "--resume", "last", "--rounds", "2",
+    ];
+    ours.iodyno(&resume)
+        .exits(2)
+        .tells("was not begun by this user on this host")
+        .tells("runs: disk.setup=true");
+    // Nor does the owner of a run that this user began under the same identity, with another plan.
+    ours.file("e.toml", &experiment("true"));
+    ours.iodyno(&["run", "e.toml"]).succeeds();
+    let touch = format!("touch {}", mark.display());
+    let exported = ours.iodyno(&["export", "last"]).succeeds().stdout;
+    let lines: Vec<Value> = exported
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let sealed = resealed(&lines, 0, &*provision("setup", json!(touch)));
+    ours.file("bundle", &sealed);
+    ours.iodyno(&["import", "bundle"])
+        .exits(2)
+        .tells("the same identity and another plan");
+    std::fs::remove_file(&other).unwrap();
+    ours.iodyno(&["--store", "other.db", "import", "bundle"])
+        .succeeds();
+    let database = rusqlite::Connection::open(&other).unwrap();
+    let claimed = "INSERT INTO owners (process) VALUES (1); UPDATE runs SET owner = 1;";
+    database.execute_batch(claimed).unwrap();
+    drop(database);
+    ours.iodyno(&resume)
+        .exits(2)
+        .tells("was not begun by this user on this host")
+        .tells("runs: disk.setup=touch");
+    assert!(!mark.exists());
+    // The run of this user continues.
+    ours.iodyno(&["run", "--resume", "last", "--rounds", "2"])
+        .succeeds();
+}
+
+#[test]
+fn a_record_that_others_could_have_written_or_that_is_gone_is_none() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let home = Home::new();
+    home.file("e.toml", &experiment("true"));
+    home.iodyno(&["run", "e.toml"]).succeeds();
+    let record = std::fs::read_dir(records(&home))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let resume = |code: i32, rounds: &str| {
+        home.iodyno(&["run", "--resume", "last", "--rounds", rounds])
+            .exits(code);
+    };
+    resume(0, "2");
+    let mode = |mode| std::fs::set_permissions(&record, PermissionsExt::from_mode(mode)).unwrap();
+    mode(0o666);
+    resume(2, "3");
+    mode(0o600);
+    let digest = std::fs::read(&record).unwrap();
+    let moved = record.with_extension("moved");
+    std::fs::rename(&record, &moved).unwrap();
+    resume(2, "3");
+    symlink(&moved, &record).unwrap();
+    resume(2, "3");
+    std::fs::remove_file(&record).unwrap();
+    std::fs::write(&record, &digest[..digest.len() - 1]).unwrap();
+    mode(0o600);
+    resume(2, "3");
+    std::fs::write(&record, &digest).unwrap();
+    resume(0, "3");
+    home.iodyno(&["delete", "last"]).succeeds();
+    assert!(!record.exists());
+}
+
+#[test]
+fn secrets_are_not_stored_and_such_a_run_needs_its_experiment_again() {
+    let home = Home::new();
+    let mark = marked(&home);
+    let command = format!("echo password=hunter2 > {}", mark.display());
+    let text = experiment(&command) + "\n";
+    let text = text.replace("\n[workload", "env.API_TOKEN = \"s3cr3t\"\n\n[workload");
+    home.file("e.toml", &text);
+    home.iodyno(&["run", "e.toml", "--name", "https://me:hunter2@host/"])
+        .succeeds();
+    assert_eq!(
+        std::fs::read_to_string(&mark).unwrap(),
+        "password=hunter2\n"
+    );
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().stdout;
+    let exported = home
+        .iodyno(&["export", "last", "--names"])
+        .succeeds()
+        .stdout;
+    for text in [&shown, &exported] {
+        assert!(
+            !text.contains("hunter2") && !text.contains("s3cr3t"),
+            "{text}"
+        );
+    }
+    assert!(exported.contains("password=*****"));
+    let resume = ["run", "--resume", "last", "--rounds", "2"];
+    std::fs::remove_file(&mark).unwrap();
+    home.iodyno(&resume)
+        .exits(2)
+        .tells("has secrets that are not stored")
+        .tells("password=*****");
+    assert!(!mark.exists());
+    home.iodyno(&[&resume[..], &["--experiment", "e.toml"]].concat())
+        .succeeds();
+    assert_eq!(
+        std::fs::read_to_string(&mark).unwrap(),
+        "password=hunter2\n"
+    );
+}
+
+#[test]
+fn an_exported_run_names_hosts_and_the_command_line_only_if_asked() {
+    let home = Home::new();
+    home.file("e.toml", &experiment("true"));
+    home.iodyno(&["run", "e.toml", "--seed", "424242"])
+        .succeeds();
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let host = format!("\"host\":\"{}\"", host.trim());
+    let bundle = |flags: &[&str]| {
+        home.iodyno(&[&["export", "last"], flags].concat())
+            .succeeds()
+            .stdout
+    };
+    let (without, with) = (bundle(&[]), bundle(&["--names"]));
+    assert!(with.contains("--seed") && with.contains(&host), "{with}");
+    assert!(
+        !without.contains("--seed") && !without.contains(&host),
+        "{without}"
+    );
+    // Both are the same run.
+    for text in [&without, &with] {
+        home.file("bundle", text);
+        home.iodyno(&["import", "bundle"]).succeeds();
+    }
+    assert_eq!(
+        home.iodyno(&["show", "last", "--json"]).succeeds().json(),
+        shown
+    );
+}

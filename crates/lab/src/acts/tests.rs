@@ -1,0 +1,386 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use iodyno_model::{
+    DiskBackend, DiskInterface, Engine, EngineKind, FileSystemKind, Logs, Plan, SimDevice,
+    SimTarget, Source, ZfsLayer,
+};
+use serde_json::Value;
+
+use super::*;
+use crate::permission::named_by;
+use crate::testing::plan;
+
+fn text(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+fn texts(name: &str) -> Vec<String> {
+    vec![name.to_owned()]
+}
+
+fn map(name: &str) -> BTreeMap<String, String> {
+    [(name.to_owned(), "1".to_owned())].into()
+}
+
+fn pinning() -> Pinning {
+    Pinning {
+        cpus: text("0"),
+        numa: text("0"),
+    }
+}
+
+fn server() -> FolderServer {
+    FolderServer {
+        command: "serve".to_owned(),
+        pinning: pinning(),
+    }
+}
+
+/// One of each kind that has texts.
+fn layers() -> Vec<Layer> {
+    vec![
+        Layer::FileSystem {
+            fs: FileSystemKind::Ext4,
+            mkfs: texts("-F"),
+            mount: texts("ro"),
+        },
+        Layer::Overlay {
+            mount: texts("lowerdir=/etc"),
+        },
+        Layer::Nfs(NfsLayer {
+            version: "4.2".to_owned(),
+            sync: true,
+            threads: 1,
+            rsize: None,
+            wsize: None,
+            mount: texts("hard"),
+        }),
+        Layer::Fuse(server()),
+        Layer::Virtiofs(server()),
+        Layer::Vm(VmLayer {
+            kernel: Some("/boot".into()),
+            image: Some(Box::new(VmImage {
+                path: "/i".into(),
+                format: text("raw"),
+                user: "root".to_owned(),
+                key: Some("/k".into()),
+                kernel: Some("/v".into()),
+                initrd: Some("/n".into()),
+                append: text("quiet"),
+                program: Some("/p".into()),
+            })),
+            disks: vec![VmDisk {
+                backend: DiskBackend::Below,
+                interface: DiskInterface::VhostUserBlk,
+                command: text("serve"),
+                ..VmDisk::default()
+            }],
+            share: text("serve"),
+            pinning: pinning(),
+            names: texts("g"),
+            ..VmLayer::default()
+        }),
+        Layer::Delay {
+            read_ns: 1,
+            write_ns: 1,
+            disks: texts("hdd"),
+            pinning: pinning(),
+        },
+        Layer::Mirror(MirrorLayer {
+            policy: "round-robin".to_owned(),
+            delay: texts("hdd"),
+            queues: None,
+            pinning: pinning(),
+        }),
+        Layer::Md(MdLayer {
+            level: Default::default(),
+            layout: text("n2"),
+            chunk: None,
+            bitmap: false,
+            assume_clean: false,
+        }),
+        Layer::Dm(DmTarget::Crypt {
+            cipher: "aes".to_owned(),
+            key_bits: 256,
+            sector: None,
+        }),
+        Layer::Zfs(ZfsLayer {
+            layout: vec![VdevGroup {
+                redundancy: text("mirror"),
+                devices: 2,
+            }],
+            pool: map("altroot"),
+            properties: map("mountpoint"),
+            pinning: pinning(),
+            ..ZfsLayer::default()
+        }),
+        Layer::Zram {
+            size: 1,
+            count: 1,
+            algorithm: text("zstd"),
+        },
+        Layer::Device {
+            paths: vec!["/dev/d".into()],
+        },
+        Layer::Directory { path: "/f".into() },
+    ]
+}
+
+fn job(work: Work) -> Job {
+    Job {
+        name: "j".to_owned(),
+        description: "d".to_owned(),
+        work,
+        logs: Logs {
+            bandwidth: Some("/l/b".into()),
+            iops: Some("/l/i".into()),
+            latency: Some("/l/l".into()),
+            histogram: Some("/l/h".into()),
+            iolog: Some("/l/o".into()),
+            ..Logs::default()
+        },
+        options: map("rw"),
+        ..Job::default()
+    }
+}
+
+/// A plan with a text in every place that can have one.
+fn all() -> Plan {
+    let provision = Provision {
+        layers: layers(),
+        sysctl: map("vm.dirty_ratio"),
+        queue: map("scheduler"),
+        env: map("LD_PRELOAD"),
+        setup: text("s"),
+        ready: text("r"),
+        teardown: text("t"),
+        sample: texts("qemu"),
+        ..Provision::default()
+    };
+    let device = SimDevice::Mirror {
+        policy: "round-robin".to_owned(),
+        legs: vec!["hdd".parse().unwrap(); 2],
+    };
+    let mut made = Configuration::new("made", Target::Made(Box::new(provision)));
+    made.dimensions = map("axis");
+    made.nodes = texts("n");
+    let folder = "/w".into();
+    let exported = Engine {
+        export: "nbd://h/x".parse().ok(),
+        ..Engine::new(EngineKind::Nbd, 1)
+    };
+    let named = Files {
+        names: vec!["/n".into()],
+        ..Files::default()
+    };
+    let folders = Files {
+        directories: vec!["/d".into()],
+        ..Files::default()
+    };
+    let formatted = Files {
+        format: "/a/$jobname".to_owned(),
+        ..Files::default()
+    };
+    let of = |files| {
+        job(Work::Blocks(Blocks {
+            files,
+            replay: Some(Replay {
+                traces: vec!["/t".into()],
+                redirect: Some("/r".into()),
+                ..Replay::default()
+            }),
+            verify: Some(Verify {
+                dump: true,
+                ..Verify::default()
+            }),
+            ..Blocks::default()
+        }))
+    };
+    let operations = serde_json::json!({
+        "about": "a", "own_folders": false, "drain": false,
+        "sets": [{ "name": "s", "count": 1, "size": 1, "fsync": false }], "cycle": [],
+        "fio": { "engine": "filestat", "folder": "/o", "direction": "write", "bytes": 0 },
+    });
+    let operations: Operations = serde_json::from_value(operations).unwrap();
+    let jobs = vec![
+        of(named),
+        of(folders),
+        of(formatted),
+        job(Work::Blocks(Blocks {
+            engine: exported,
+            ..Blocks::default()
+        })),
+        job(Work::FileOperations(operations)),
+    ];
+    let mut workload = Workload::new("w", Vec::new(), jobs);
+    workload.sources = vec![Source {
+        name: "w.fio".to_owned(),
+        text: "[j]".to_owned(),
+    }];
+    workload.global_options = map("bs");
+    workload.family = text("f");
+    workload.only = texts("made");
+    workload.nodes = texts("n");
+    workload.dimensions = map("axis");
+    Plan {
+        about: text("about"),
+        command: texts("iodyno"),
+        nodes: vec![PlannedNode::new("n", "ssh://h")],
+        sampling: Sampling {
+            processes: texts("nfsd"),
+            made_for: map("qemu"),
+            stats: vec!["/run/stats".into()],
+            ..Sampling::default()
+        },
+        configurations: vec![
+            made,
+            Configuration::new("path", Target::Path("/p".into())),
+            Configuration::new("written", Target::AsWritten { folder }),
+            Configuration::new("sim", Target::Simulated(Box::new(SimTarget::new(device)))),
+        ],
+        workloads: vec![workload],
+        ..plan(0, 0, 1)
+    }
+}
+
+/// Texts that do nothing on a host: names, texts for people, what is compared, and simulated disks. A set's name is a word, which
+/// each node checks.
+const HARMLESS: [&str; 26] = [
+    "name",
+    "about",
+    "command",
+    "question.columns",
+    "question.rows",
+    "sampling.processes",
+    "sampling.made_for.qemu",
+    "configurations.name",
+    "configurations.dimensions.axis",
+    "configurations.nodes",
+    "configurations.target.made.sample",
+    "workloads.name",
+    "workloads.sources.name",
+    "workloads.sources.text",
+    "workloads.global_options.bs",
+    "workloads.family",
+    "workloads.only",
+    "workloads.nodes",
+    "workloads.dimensions.axis",
+    "workloads.jobs.name",
+    "workloads.jobs.description",
+    "workloads.jobs.options.rw",
+    "workloads.jobs.work.file_operations.about",
+    "workloads.jobs.work.file_operations.sets.name",
+    "workloads.jobs.work.file_operations.fio.engine",
+    "workloads.jobs.work.blocks.files.format",
+];
+
+/// Each text of a document with its keys, without places in lists, and the way to it.
+fn leaves(value: &Value, key: &str, way: &str, found: &mut Vec<(String, String)>) {
+    let join = |name: &str| match key {
+        "" => name.to_owned(),
+        key => format!("{key}.{name}"),
+    };
+    match value {
+        Value::String(_) => found.push((key.to_owned(), way.to_owned())),
+        Value::Array(values) => {
+            for (index, value) in values.iter().enumerate() {
+                leaves(value, key, &format!("{way}/{index}"), found);
+            }
+        }
+        Value::Object(members) => {
+            for (name, value) in members {
+                leaves(value, &join(name), &format!("{way}/{name}"), found);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[test]
+fn every_text_of_a_plan_acts_or_is_known_to_be_harmless() {
+    let plan = all();
+    let of = |plan: &Plan| (acts(plan), named_by(plan, Path::new("/here")));
+    let (before, document) = (of(&plan), serde_json::to_value(&plan).unwrap());
+    serde_json::from_value::<Plan>(document.clone()).unwrap();
+    let mut found = Vec::new();
+    leaves(&document, "", "", &mut found);
+    let (mut examined, mut silent) = (0, Vec::new());
+    for (key, way) in &found {
+        let mut other = document.clone();
+        let leaf = other.pointer_mut(way).unwrap();
+        *leaf = Value::String(format!("{}x", leaf.as_str().unwrap()));
+        // A word of a fixed set.
+        let Ok(changed) = serde_json::from_value::<Plan>(other) else {
+            continue;
+        };
+        examined += 1;
+        if of(&changed) == before && !HARMLESS.contains(&key.as_str()) {
+            silent.push(way);
+        }
+    }
+    assert!(silent.is_empty(), "{silent:#?}");
+    assert!(examined > 90, "{examined}");
+    for key in HARMLESS.iter().filter(|key| !key.starts_with("question")) {
+        assert!(
+            found.iter().any(|(one, _)| one == key),
+            "`{key}` is not in the plan"
+        );
+    }
+}
+
+#[test]
+fn commands_settings_and_paths_are_listed_by_their_keys() {
+    let listed: Vec<String> = acts(&all())
+        .iter()
+        .map(|act| format!("{} {act}", act.kind.word()))
+        .collect();
+    for expected in [
+        "runs node.n=ssh://h",
+        "uses sampling.stats=/run/stats",
+        "sets made.host.sysctl.vm.dirty_ratio=1",
+        "sets made.host.queue.scheduler=1",
+        "sets made.env.LD_PRELOAD=1",
+        "runs made.setup=s",
+        "runs made.ready=r",
+        "runs made.teardown=t",
+        "runs made.fuse.server=serve",
+        "runs made.virtiofs.server=serve",
+        "runs made.vm.disk.command=serve",
+        "runs made.vm.share=serve",
+        "uses made.vm.image=/i",
+        "uses made.vm.kernel=/boot",
+        "sets made.overlay.mount=lowerdir=/etc",
+        "sets made.zfs.mountpoint=1",
+        "uses w.j.read_iolog=/t",
+        "uses w.j.replay_redirect=/r",
+    ] {
+        assert!(
+            listed.iter().any(|one| one == expected),
+            "{expected}: {listed:#?}"
+        );
+    }
+    let made = listed
+        .iter()
+        .find(|one| one.starts_with("runs made.target="));
+    assert!(made.is_some_and(|made| made.contains("ext4 on overlay on nfs")));
+    // A plan on existing storage does nothing else.
+    assert_eq!(acts(&plan(2, 2, 1)), []);
+}
+
+#[test]
+fn the_paths_below_made_storage_are_named_whatever_the_jobs_use() {
+    let mut plan = all();
+    let sim = Engine::new(EngineKind::Sim, 1);
+    plan.workloads[0].jobs = vec![job(Work::Blocks(Blocks {
+        engine: sim,
+        ..Blocks::default()
+    }))];
+    let named = named_by(&plan, Path::new("/here"));
+    for path in ["/f", "/dev/d"] {
+        assert!(
+            named.iter().any(|one| one.path == Path::new(path)),
+            "{path}: {named:?}"
+        );
+    }
+}

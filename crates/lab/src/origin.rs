@@ -1,0 +1,184 @@
+//! Whether two plans are the same, whatever changes while a run is carried out: for what this user began on this host, and
+//! for an experiment that is given again.
+
+use iodyno_model::Plan;
+use iodyno_model::secret::mask;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// The largest number of differences that an error lists.
+const MOST: usize = 20;
+
+/// A plan without what does not decide what its trials do: texts for people, the seed, and what a run itself changes.
+fn compared(plan: &Plan) -> Value {
+    let mut plan = Plan {
+        name: String::new(),
+        command: Vec::new(),
+        seed: 0,
+        rounds: 0,
+        looks: Vec::new(),
+        ..plan.clone()
+    };
+    plan.stopping.least_rounds = 0;
+    for workload in &mut plan.workloads {
+        workload.rounds = None;
+        workload.sources.clear();
+        for job in &mut workload.jobs {
+            job.place = None;
+        }
+    }
+    serde_json::to_value(plan).unwrap_or_default()
+}
+
+/// The digest of a plan. `None` if it has secrets that are masked where plans are stored: a stored one cannot be carried out.
+pub fn fingerprint(plan: &Plan) -> Option<String> {
+    let value = compared(plan);
+    let mut stored = value.clone();
+    mask(&mut stored);
+    if stored != value || value.is_null() || has_mask(&value) {
+        return None;
+    }
+    let digest = Sha256::digest(value.to_string().as_bytes());
+    Some(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn has_mask(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains(iodyno_model::secret::MASK),
+        Value::Array(values) => values.iter().any(has_mask),
+        Value::Object(members) => members.values().any(has_mask),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// A given plan, with what the run itself has changed in its stored plan.
+pub(crate) fn adopted(given: &Plan, stored: Plan) -> Plan {
+    let mut plan = Plan {
+        name: stored.name,
+        command: stored.command,
+        rounds: stored.rounds,
+        looks: stored.looks,
+        seed: stored.seed,
+        ..given.clone()
+    };
+    plan.stopping.least_rounds = stored.stopping.least_rounds;
+    for (own, workload) in plan.workloads.iter_mut().zip(stored.workloads) {
+        own.rounds = workload.rounds;
+    }
+    plan
+}
+
+/// What differs between a stored plan and a given one, one line each. Secrets are compared by their masks.
+pub(crate) fn differences(stored: &Plan, given: &Plan) -> Vec<String> {
+    let (mut one, mut other) = (compared(stored), compared(given));
+    mask(&mut one);
+    mask(&mut other);
+    let mut found = Vec::new();
+    differ("", &one, &other, &mut found);
+    let more = found.len().saturating_sub(MOST);
+    found.truncate(MOST);
+    if more > 0 {
+        found.push(format!("… and {more} more"));
+    }
+    found
+}
+
+fn differ(at: &str, stored: &Value, given: &Value, found: &mut Vec<String>) {
+    let key = |name: &str| match at {
+        "" => name.to_owned(),
+        at => format!("{at}.{name}"),
+    };
+    match (stored, given) {
+        (Value::Object(one), Value::Object(other)) => {
+            let names = one
+                .keys()
+                .chain(other.keys().filter(|name| !one.contains_key(*name)));
+            for name in names {
+                let of = |members: &serde_json::Map<String, Value>| {
+                    members.get(name).cloned().unwrap_or_default()
+                };
+                differ(&key(name), &of(one), &of(other), found);
+            }
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            for index in 0..one.len().max(other.len()) {
+                let of = |values: &[Value]| values.get(index).cloned().unwrap_or_default();
+                differ(&format!("{at}[{index}]"), &of(one), &of(other), found);
+            }
+        }
+        (one, other) if one == other => {}
+        (one, other) => found.push(format!(
+            "{at}: {} in the run, {} in the file",
+            shown(one),
+            shown(other)
+        )),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".to_owned(),
+        other => {
+            let text = iodyno_model::printable::on_one_line(&other.to_string());
+            match text.char_indices().nth(80) {
+                Some((end, _)) => format!("{}…", &text[..end]),
+                None => text,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use iodyno_model::{Configuration, Provision, Target};
+
+    use super::*;
+    use crate::testing::plan;
+
+    #[test]
+    fn what_a_run_changes_does_not_change_the_fingerprint() {
+        let begun = plan(2, 1, 3);
+        let mut now = Plan {
+            name: "other".to_owned(),
+            command: vec!["x".to_owned()],
+            rounds: 9,
+            looks: vec![3],
+            ..begun.clone()
+        };
+        now.workloads[0].rounds = Some(2);
+        assert!(fingerprint(&begun).is_some());
+        assert_eq!(fingerprint(&now), fingerprint(&begun));
+        let adopted = adopted(&begun, now.clone());
+        assert_eq!(adopted, now);
+        now.workloads[0].jobs[0].clones += 1;
+        assert_ne!(fingerprint(&now), fingerprint(&begun));
+        assert_eq!(
+            differences(&begun, &now),
+            ["workloads[0].jobs[0].clones: 1 in the run, 2 in the file"]
+        );
+    }
+
+    #[test]
+    fn a_plan_with_secrets_has_no_fingerprint_and_is_compared_by_masks() {
+        let with = |setup: &str| {
+            let mut plan = plan(1, 1, 1);
+            plan.configurations = vec![Configuration::new(
+                "c",
+                Target::Made(Box::new(Provision {
+                    setup: Some(setup.to_owned()),
+                    ..Provision::default()
+                })),
+            )];
+            plan
+        };
+        let (given, stored) = (with("m password=x"), with("m password=*****"));
+        assert_eq!((fingerprint(&given), fingerprint(&stored)), (None, None));
+        assert_eq!(differences(&stored, &given), Vec::<String>::new());
+        assert_eq!(
+            differences(&with("n password=*****"), &given),
+            [
+                "configurations[0].target.made.setup: \"n password=*****\" in the run, \"m password=*****\" in the file"
+            ]
+        );
+    }
+}
