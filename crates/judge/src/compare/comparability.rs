@@ -30,7 +30,7 @@
 //! amount of work need not be steady: it is compared by its completion. I/O of another process takes time from both
 //! sides and belongs to no configuration: it can be the reason why a side is slower or equal. Short memory, throttled
 //! writers, full queues and saturated servers are mostly caused by the configuration and are part of what is
-//! compared: they are reported as possible causes and do not change the verdict. Unknown facts never object. Trials
+//! compared: they do not change the verdict, and are reported as possible causes only where they are on the slower side. Unknown facts never object. Trials
 //! whose figures do not measure the storage are left out before this step.
 
 use iodyno_model::{
@@ -458,11 +458,19 @@ fn reasons_of_its_own(sides: Sides, claims: Claims, found: &mut Objections) {
         ),
     ] {
         let met = Met::flagged(sides, kind);
-        if let Some((column, _)) = met.alone() {
-            found.notes.push(format!(
-                "{column} alone {words} ({}): it may be why",
-                met.counts()
-            ));
+        if let Some((column, ahead)) = met.alone() {
+            // What slows a side down explains a difference only if this side is the slower one.
+            let effect = match claims {
+                Claims::CandidateAhead | Claims::BaselineAhead if claims == ahead => {
+                    ": the difference may be larger than it seems"
+                }
+                Claims::CandidateAhead | Claims::BaselineAhead => ": it may be why",
+                _ => "",
+            };
+            let counts = met.counts();
+            found
+                .notes
+                .push(format!("{column} alone {words} ({counts}){effect}"));
         }
     }
 }

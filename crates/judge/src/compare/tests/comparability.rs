@@ -610,13 +610,18 @@ fn conditions_caused_by_a_side_itself_are_noted_and_do_not_change_the_verdict() 
     for (kind, words) in [
         (
             FindingKind::MemoryPressure,
-            "zfs alone was short of memory (0 of 10 trials of ext4, 10 of 10 trials of zfs): it may be why",
+            "zfs alone was short of memory (0 of 10 trials of ext4, 10 of 10 trials of zfs)",
         ),
         (
             FindingKind::DirtyThrottled,
             "zfs alone had its writers throttled",
         ),
         (FindingKind::QueueSaturated, "zfs alone had a full queue"),
+        (FindingKind::CpuQuota, "zfs alone used up its CPU quota"),
+        (
+            FindingKind::CpuContention,
+            "zfs alone had workers that waited for a CPU",
+        ),
         (
             FindingKind::ServerSaturated,
             "zfs alone had a server without CPU time left",
@@ -631,6 +636,17 @@ fn conditions_caused_by_a_side_itself_are_noted_and_do_not_change_the_verdict() 
             let one = cell(level, NOTHING, &met);
             check(&one, None);
             assert!(has(&one, words), "{:?}", one.notes);
+            // Of the slower side only: what slows down the faster one is not the reason.
+            assert_eq!(
+                has(&one, "it may be why"),
+                level == SLOWER,
+                "{:?}",
+                one.notes
+            );
+            let larger = "the difference may be larger than it seems";
+            assert_eq!(has(&one, larger), level == FASTER, "{:?}", one.notes);
+            let of_baseline = cell(level, &met, NOTHING);
+            assert_eq!(has(&of_baseline, "it may be why"), level == FASTER);
             let both = cell(level, &met, &met);
             check(&both, None);
             assert!(!has(&both, "it may be why"), "{:?}", both.notes);
