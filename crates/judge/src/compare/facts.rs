@@ -31,8 +31,7 @@ type Counted<'a> = Vec<(&'a str, usize)>;
 /// The facts of a side by name.
 type Values<'a> = BTreeMap<&'a str, (FactClass, Counted<'a>)>;
 
-/// File systems whose fullness differs by at most this, in percentage points, count as equally full: trials
-/// themselves change it.
+/// File systems whose fullness differs by at most this, in percentage points, count as equally full.
 const FULLNESS_POINTS: f64 = 5.0;
 
 /// Compares the facts of two sides by value: `16m` is equal to `16 MiB`. A fact that only one side has is unknown. An
@@ -127,7 +126,7 @@ fn alike(name: &str, left: &Counted, right: &Counted) -> bool {
         texts.collect()
     };
     match name {
-        FULLNESS => close(left.iter().chain(right)),
+        FULLNESS => equally_full(left, right),
         // A condition of single trials: the sides differ if their counts do.
         SETTLED => left.iter().chain(right).all(|(value, _)| {
             let count = |values: &Counted| {
@@ -208,21 +207,49 @@ fn same_time(value: &str) -> String {
     time.map_or_else(|| value.to_owned(), |time| time.to_string())
 }
 
-/// Whether all values, such as `37 %` or for two targets `37 % and 80 %`, are approximately equal.
-fn close<'a>(values: impl Iterator<Item = &'a (&'a str, usize)>) -> bool {
+/// The range of each file system: `37 %` or `34 % to 40 %`, for two targets `37 % and 80 %`.
+fn fullness(text: &str) -> Vec<(f64, f64)> {
     let percents = |text: &str| -> Vec<f64> {
         let words = text.split_whitespace();
         words.filter_map(|word| word.parse().ok()).collect()
     };
-    let all: Vec<Vec<f64>> = values.map(|(value, _)| percents(value)).collect();
-    all.iter().all(|one| {
-        one.len() == all[0].len()
-            && all.iter().all(|other| {
-                one.iter()
-                    .zip(other)
-                    .all(|(a, b)| (a - b).abs() <= FULLNESS_POINTS)
-            })
+    let ranges = text.split(" and ").filter_map(|part| {
+        let ends = percents(part);
+        Some((*ends.first()?, *ends.last()?))
+    });
+    ranges.collect()
+}
+
+/// Whether the fullness of two trials can be the same apart from their own files.
+fn close(one: &[(f64, f64)], other: &[(f64, f64)]) -> bool {
+    let apart = |(a, b): (&(f64, f64), &(f64, f64))| (a.0 - b.1).max(b.0 - a.1);
+    one.len() == other.len() && one.iter().zip(other).all(|it| apart(it) <= FULLNESS_POINTS)
+}
+
+/// Whether the sides are equally full in the middle of their trials: the first trials lay out files that later ones find.
+fn equally_full(left: &Counted, right: &Counted) -> bool {
+    let middle = |values: &Counted| {
+        let mut all: Vec<Vec<(f64, f64)>> = Vec::new();
+        for (value, count) in values {
+            all.extend(std::iter::repeat_n(fullness(value), *count));
+        }
+        all.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+        let half = all.len() / 2;
+        [all.len().saturating_sub(half + 1), half].map(|place| all.get(place).cloned())
+    };
+    let pairs = middle(left).into_iter().zip(middle(right));
+    pairs.into_iter().all(|pair| match pair {
+        (Some(one), Some(other)) => close(&one, &other),
+        _ => false,
     })
+}
+
+/// Whether all values are those of file systems that are equally full.
+fn all_close(values: &Counted) -> bool {
+    let ranges: Vec<_> = values.iter().map(|(value, _)| fullness(value)).collect();
+    ranges
+        .iter()
+        .all(|one| ranges.iter().all(|other| close(one, other)))
 }
 
 /// Whether the trials of a side belong to the rounds of one run.
@@ -271,7 +298,7 @@ fn mixed<'a>(values: &'a Values, family: bool) -> Vec<(&'a str, FactClass, Strin
     values
         .iter()
         .filter(|(name, (_, values))| match **name {
-            FULLNESS => !close(values.iter()),
+            FULLNESS => !all_close(values),
             SETTLED => false,
             _ => values.len() > 1,
         })

@@ -60,7 +60,7 @@ const QUEUE: [(&str, &str); 6] = [
 
 pub(super) fn facts(workload: &Workload, trial: &Trial, kind: Kind) -> Vec<Fact> {
     let mut found = Vec::new();
-    target(trial, &mut found);
+    target(workload, trial, &mut found);
     host(trial, &mut found);
     work(workload, trial, &mut found);
     ending(workload, trial, kind, &mut found);
@@ -73,7 +73,7 @@ fn add(found: &mut Vec<Fact>, class: FactClass, name: &str, values: Values) {
         found.push(Fact {
             class,
             name: name.to_owned(),
-            value,
+            value: without_tokens(&value),
         });
     }
 }
@@ -82,7 +82,7 @@ fn environments(trial: &Trial) -> impl Iterator<Item = &Environment> + Clone {
     trial.parts.iter().map(|part| &part.environment)
 }
 
-fn target(trial: &Trial, found: &mut Vec<Fact>) {
+fn target(workload: &Workload, trial: &Trial, found: &mut Vec<Fact>) {
     let targets = || environments(trial).flat_map(|environment| &environment.targets);
     let mut add = |name: &str, values| add(found, FactClass::Target, name, values);
     add("file system", Values::of(targets().map(file_system)));
@@ -101,7 +101,9 @@ fn target(trial: &Trial, found: &mut Vec<Fact>) {
         let values = Values::of(own.map(|mount| mount_options(mount, false)));
         add(&format!("{kind} options"), values);
     }
-    add(FULLNESS, Values::of(mounts().filter_map(fullness)));
+    let own = own_bytes(workload, trial);
+    let fullness = mounts().filter_map(|mount| fullness(mount, own));
+    add(FULLNESS, Values::of(fullness));
     let lowest = || trial.parts.iter().flat_map(lowest_layers);
     add("device", Values::of(lowest().map(device)));
     add(
@@ -232,10 +234,30 @@ fn of_devices(target: &TargetInfo, setting: impl Fn(&DeviceLayer) -> Option<&Str
     values.join(" over ")
 }
 
-/// `37 %`: the space of a file system that is not free to the user.
-fn fullness(mount: &MountInfo) -> Option<String> {
+/// `37 %`: the space of a file system that is not free to the user. `34 % to 40 %`: before the trial, and with its own files, which may
+/// exist already.
+fn fullness(mount: &MountInfo, own: u64) -> Option<String> {
     let used = mount.total.saturating_sub(mount.free);
-    (mount.total > 0).then(|| format!("{:.0} %", 100.0 * used as f64 / mount.total as f64))
+    let share = |bytes: u64| format!("{:.0} %", 100.0 * bytes as f64 / mount.total as f64);
+    let (before, with_own) = (used, used.saturating_add(own).min(mount.total));
+    (mount.total > 0).then(|| {
+        let (before, with_own) = (share(before), share(with_own));
+        match before == with_own {
+            true => before,
+            false => format!("{before} to {with_own}"),
+        }
+    })
+}
+
+/// The largest size of the files that the trial itself makes, bytes.
+fn own_bytes(workload: &Workload, trial: &Trial) -> u64 {
+    let regions = work::clones(trial).map(|clone| clone.region_bytes);
+    let jobs = workload.jobs.iter().map(|job| match &job.work {
+        Work::Blocks(_) => 0,
+        Work::FileOperations(of) => of.needs(job.clones).bytes,
+        Work::SharedFiles(shared) => shared.total_size(),
+    });
+    regions.chain(jobs).fold(0, u64::saturating_add)
 }
 
 /// The topmost layer.
@@ -268,26 +290,34 @@ fn stack(target: &TargetInfo) -> String {
             (driver, _) => driver.to_owned(),
         },
         StackLayer::Disk(_) => "disk".to_owned(),
-        StackLayer::Other(what) => without_tokens(what),
+        StackLayer::Other(what) => what.clone(),
     });
     layers.collect::<Vec<_>>().join(" on ")
 }
 
-/// `iodyno-0a1b2c3d4e5f/data` is `iodyno/data`: storage that iodyno makes has another token each time.
+/// `iodyno-0a1b2c3d4e5f/data` and `/run/iodyno/0a1b2c3d4e5f/1` without the token: storage that iodyno makes has another one each time.
 fn without_tokens(text: &str) -> String {
-    const NAME: &str = "iodyno-";
+    const STARTS: [&str; 2] = ["iodyno-", "/"];
     const DIGITS: usize = 12;
-    let mut parts = text.split(NAME);
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let digits = part.bytes().take_while(u8::is_ascii_hexdigit).count();
-        plain += match digits {
-            DIGITS => NAME.trim_end_matches('-'),
-            _ => NAME,
-        };
-        plain += match digits {
-            DIGITS => &part[DIGITS..],
-            _ => part,
+    let is_token = |word: &str, after: &str| {
+        let hexadecimal = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+        word.len() == DIGITS
+            && word.chars().all(hexadecimal)
+            && !after.starts_with(|c: char| c.is_ascii_alphanumeric())
+    };
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some(next) = rest.chars().next() {
+        let start = STARTS.iter().find(|start| rest.starts_with(**start));
+        let (begin, after) = rest.split_at(start.map_or(next.len_utf8(), |start| start.len()));
+        let token = after.split_at_checked(DIGITS);
+        plain += begin;
+        rest = match token.filter(|(word, after)| start.is_some() && is_token(word, after)) {
+            Some((_, after)) => {
+                plain += "TOKEN";
+                after
+            }
+            None => after,
         };
     }
     plain
@@ -327,7 +357,7 @@ fn device(layer: &StackLayer) -> String {
         return String::new();
     };
     let name = match layer {
-        StackLayer::Disk(device) => device.name.as_str(),
+        StackLayer::Disk(device) => without_number(&device.name),
         StackLayer::Partition(_) => "partition",
         StackLayer::Loop { .. } => "loop",
         StackLayer::Mapped { driver, .. } => driver.as_str(),
@@ -340,6 +370,15 @@ fn device(layer: &StackLayer) -> String {
     let words = [name, device.model.trim(), size.as_str()];
     let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
     words.join(", ")
+}
+
+/// Devices that are made and get any free number: `zram` for `zram3`. Other names identify a disk.
+fn without_number(name: &str) -> &str {
+    let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    match ["zram", "nbd", "ublkb", "nullb"].contains(&kind) {
+        true => kind,
+        false => name,
+    }
 }
 
 fn host(trial: &Trial, found: &mut Vec<Fact>) {

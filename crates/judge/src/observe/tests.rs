@@ -541,7 +541,7 @@ fn facts_have_texts_and_classes() {
             (Target, "stack", "ext4 on disk"),
             (Target, "mount options", "relatime,rw"),
             (Target, "ext4 options", "none"),
-            (Target, "fullness", "60 %"),
+            (Target, "fullness", "60 % to 66 %"),
             (Target, "device", "vda, 256 GiB"),
             (Target, "scheduler", "none"),
             (Target, "write cache", "write back"),
@@ -628,7 +628,7 @@ fn names_that_differ_on_every_host_are_not_facts() {
         fact(&changed, "stack").map(str::to_owned)
     };
     let own = pool("iodyno-0a1b2c3d4e5f");
-    assert_eq!(own.as_deref(), Some("FUSE (fuse.zfs `iodyno/data`)"));
+    assert_eq!(own.as_deref(), Some("FUSE (fuse.zfs `iodyno-TOKEN/data`)"));
     assert_eq!(own, pool("iodyno-99112c3d4e5f"));
     assert_ne!(pool("iodyno-a"), pool("iodyno-b"), "the user's pools");
     let bare = changed(|_, trial| {
@@ -636,6 +636,61 @@ fn names_that_differ_on_every_host_are_not_facts() {
     });
     assert_eq!(fact(&bare, "file system"), Some("none (block device)"));
     assert_eq!(fact(&bare, "mount options"), None);
+}
+
+#[test]
+fn storage_that_is_made_anew_has_the_same_facts() {
+    let made = |kind: &str, token: &str, number: u32| {
+        let options = format!(
+            "rw,lowerdir=/run/iodyno/{token}/1/lower:/mnt/a\\:b/iodyno-{token}/lower,size=137438953472"
+        );
+        let name = format!("zram{number}");
+        changed(move |_, trial| {
+            let stack = &mut trial.parts[0].environment.targets[0].stack;
+            for layer in stack.iter_mut() {
+                match layer {
+                    StackLayer::Mount(mount) => {
+                        mount.file_system = kind.to_owned();
+                        mount.options = options.clone();
+                    }
+                    StackLayer::Disk(device) => device.name = name.clone(),
+                    _ => {}
+                }
+            }
+        })
+    };
+    for kind in ["overlay", "fuse.fuse-overlayfs", "virtiofs"] {
+        let one = made(kind, "0a1b2c3d4e5f", 0);
+        assert_eq!(one.facts, made(kind, "99112c3d4e5f", 3).facts);
+        assert_eq!(
+            fact(&one, &format!("{kind} options")),
+            Some(
+                "lowerdir=/run/iodyno/TOKEN/1/lower:/mnt/a\\:b/iodyno-TOKEN/lower,size=137438953472"
+            )
+        );
+        // What the user configured is compared.
+        assert_ne!(one.facts, made("ext4", "0a1b2c3d4e5f", 0).facts);
+    }
+}
+
+#[test]
+fn fullness_includes_the_files_of_the_trial_itself() {
+    let of = |free: u64, own: u64| {
+        let found = changed(move |_, trial| {
+            let part = &mut trial.parts[0];
+            for layer in &mut part.environment.targets[0].stack {
+                if let StackLayer::Mount(mount) = layer {
+                    (mount.total, mount.free) = (1000, free);
+                }
+            }
+            part.clones.truncate(1);
+            part.clones[0].region_bytes = own;
+        });
+        fact(&found, "fullness").map(str::to_owned)
+    };
+    assert_eq!(of(660, 60).as_deref(), Some("34 % to 40 %"));
+    assert_eq!(of(600, 1).as_deref(), Some("40 %"));
+    assert_eq!(of(600, 700).as_deref(), Some("40 % to 100 %"));
 }
 
 fn imported() -> ImportedTrial {

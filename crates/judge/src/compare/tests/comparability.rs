@@ -300,6 +300,23 @@ fn fullness_and_settling_vary_from_trial_to_trial() {
         &fuller,
         Some("differing fullness: 37 %, 39 % against 43 %, 45 %"),
     );
+    // The files of the workloads are there from the second round on.
+    let laid_out = |first: &'static str, later: &'static str| {
+        move |o: &mut Observation| {
+            let value = if o.round == Some(0) { first } else { later };
+            o.facts.push(fact(FactClass::Host, "fullness", value));
+        }
+    };
+    let same = laid_out("40 %", "40 %");
+    check(&cell(FASTER, &laid_out("34 %", "40 %"), &same), None);
+    check(&cell(FASTER, &laid_out("4 %", "40 %"), &same), None);
+    let own = laid_out("30 % to 40 %", "30 % to 40 %");
+    check(
+        &cell(FASTER, &own, &laid_out("40 % to 50 %", "40 % to 50 %")),
+        None,
+    );
+    let fuller = laid_out("46 % to 56 %", "46 % to 56 %");
+    check(&cell(FASTER, &own, &fuller), Some("differing fullness"));
     let settled = |busy: u32| {
         move |o: &mut Observation| {
             let value = if o.round < Some(busy) {
