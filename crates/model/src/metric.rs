@@ -55,8 +55,10 @@ impl Metric {
     pub const SETUP: &'static str = "setup";
     /// Duration of the drain after the last cycle, ns.
     pub const DRAIN: &'static str = "drain";
-    /// Cycles per second, if the cycle has untimed steps.
+    /// Cycles per second of the whole loop, if the cycle has untimed steps; `iops` is then that of the timed steps.
     pub const LOOP_RATE: &'static str = "loop.iops";
+    /// Bytes per second of the whole loop, if the cycle has untimed steps.
+    pub const LOOP_BANDWIDTH: &'static str = "loop.bandwidth";
     /// Cycles per second if only timed steps counted.
     pub const RATE_FROM_MEAN: &'static str = "ops_from_mean";
     /// CPU time of all processes under test per op, ns.
@@ -73,7 +75,7 @@ impl Metric {
     /// The names of the metrics that trials of iodyno can have, as a text.
     pub const NAMES: &'static str = "iops, bandwidth, completion, cpu_per_op; read, write, trim or sync \
                                with .iops, .bandwidth, .mean, .max, .p50, .p99, .p99.9, …; of file \
-                               operations also setup, drain, loop.iops, ops_from_mean, op with .iops, \
+                               operations also setup, drain, loop.iops, loop.bandwidth, ops_from_mean, op with .iops, \
                                .mean, .min, .max, .p50, .p99, …, and steps (create, unlink, sync_folder, …) \
                                with .mean, .max, .p50, .p99, …; of fileio also op with .mean, .min, .max, \
                                .p95, …; of processes named with --sample server_cpu_per_op, server_cores; of mirrors requests_per_command";
@@ -89,6 +91,7 @@ impl Metric {
             Metric::SETUP,
             Metric::DRAIN,
             Metric::LOOP_RATE,
+            Metric::LOOP_BANDWIDTH,
             Metric::RATE_FROM_MEAN,
             Metric::SERVER_CPU_PER_OP,
             Metric::SERVER_CORES,
@@ -183,6 +186,7 @@ mod tests {
             "setup",
             "drain",
             "loop.iops",
+            "loop.bandwidth",
             "ops_from_mean",
             "op.iops",
             "op.min",

@@ -134,11 +134,20 @@ pub(crate) fn of_cycles(trial: &mut ImportedTrial) {
     let known = names::untimed_work(&trial.workload);
     let untimed = known.unwrap_or(rate < whole * FILLED);
     if untimed {
-        trial.figures.push(Figure {
-            metric: Metric::iops("loop.iops"),
-            value: rate,
-            derived: Some("iops, which counts all between the ops as well".to_owned()),
-        });
+        // The plain name is the rate of the timed steps, as in own trials.
+        trial
+            .figures
+            .retain(|figure| figure.metric.name != Metric::IOPS);
+        for (name, value, derived) in [
+            (Metric::IOPS, whole, Some("threads ÷ op.mean".to_owned())),
+            (Metric::LOOP_RATE, rate, None),
+        ] {
+            trial.figures.push(Figure {
+                metric: Metric::iops(name),
+                value,
+                derived,
+            });
+        }
         trial.primary = Some("op.mean".to_owned());
     }
     let by_completion = match known {
@@ -212,19 +221,10 @@ fn of_whole_loop(trial: &mut ImportedTrial, ended: &Ended, filled: Option<f64>, 
         value: ended.rate,
         derived: None,
     });
-    // iodyno uses this name for the rate of cycles, whatever they include.
-    if ended.below.is_ours() {
-        trial.figures.push(Figure {
-            metric: Metric::iops(Metric::IOPS),
-            value: ended.rate,
-            derived: None,
-        });
-    } else {
-        trial.withheld.push(Withheld {
-            metric: Metric::IOPS.to_owned(),
-            why: format!("ops/sec(cum) is of the whole loop, untimed work included{share}"),
-        });
-    }
+    trial.withheld.push(Withheld {
+        metric: Metric::IOPS.to_owned(),
+        why: format!("ops/sec(cum) is of the whole loop, untimed work included{share}"),
+    });
     trial.remarks.push(format!(
         "ops/sec(cum) {} is of the whole loop, untimed work included{share}: it is to be compared by the time of an op",
         ended.rate

@@ -34,9 +34,10 @@ pub(super) fn figures(
         withheld: Vec::new(),
         primary: None,
     };
-    measured.rates(workload, trial, &rows);
+    let timed = file_operations::timed_by_loop(workload, trial);
+    measured.rates(workload, trial, &rows, timed);
     for row in &rows {
-        measured.row(row, work::all_operations(workload));
+        measured.row(row, work::all_operations(workload), timed);
     }
     if work::all_shared(workload)
         && let Some(together) = crate::summary::together(workload, trial)
@@ -91,8 +92,28 @@ impl Measured {
         });
     }
 
+    /// A rate over the measured time. With untimed steps that count it is that of the timed steps, and the rate of the loop has the longer
+    /// name.
+    fn rate(&mut self, metric: Metric, value: f64, timed: Option<f64>, of_loop: Option<&str>) {
+        let Some(timed) = timed else {
+            return self.add(metric, value);
+        };
+        let whole = of_loop.map(|name| Metric {
+            name: name.to_owned(),
+            ..metric.clone()
+        });
+        self.figures.push(Figure {
+            metric,
+            value: value * timed,
+            derived: Some("the time of timed steps alone".to_owned()),
+        });
+        if let Some(whole) = whole {
+            self.add(whole, value);
+        }
+    }
+
     /// All ops that count, and the bytes moved, over the time in which any clone was measured.
-    fn rates(&mut self, workload: &Workload, trial: &Trial, rows: &[Row]) {
+    fn rates(&mut self, workload: &Workload, trial: &Trial, rows: &[Row], timed: Option<f64>) {
         let span_ns = measured_ns(trial);
         let counts = |row: &&Row| moves(row) || row.result.direction == Direction::Op;
         if span_ns == 0 || !rows.iter().any(|row| counts(&row)) {
@@ -103,23 +124,27 @@ impl Measured {
         let ops: u64 = clones.map(|clone| work::ops(workload, clone)).sum();
         let moving = rows.iter().filter(|row| moves(row));
         let bytes: u64 = moving.map(|row| row.result.bytes).sum();
-        self.add(Metric::iops(Metric::IOPS), ops as f64 / seconds);
+        let (iops, of_loop) = (Metric::iops(Metric::IOPS), Some(Metric::LOOP_RATE));
+        self.rate(iops, ops as f64 / seconds, timed, of_loop);
         if bytes > 0 || !work::all_operations(workload) {
-            self.add(Metric::bandwidth(Metric::BANDWIDTH), bytes as f64 / seconds);
+            let metric = Metric::bandwidth(Metric::BANDWIDTH);
+            let of_loop = Some(Metric::LOOP_BANDWIDTH);
+            self.rate(metric, bytes as f64 / seconds, timed, of_loop);
         }
     }
 
     /// Steps run at the rate of the cycle, so the rate is given once.
-    fn row(&mut self, row: &Row, of_cycles: bool) {
+    fn row(&mut self, row: &Row, of_cycles: bool, timed: Option<f64>) {
         let name = row.result.direction.name();
         let is_step = of_cycles && row.result.direction != Direction::Op;
         if row.result.runtime_ns > 0 {
             if !is_step {
-                self.add(Metric::iops(format!("{name}.iops")), row.iops());
+                let metric = Metric::iops(format!("{name}.iops"));
+                self.rate(metric, row.iops(), timed, None);
             }
             if moves(row) {
                 let metric = Metric::bandwidth(format!("{name}.bandwidth"));
-                self.add(metric, row.bytes_per_s());
+                self.rate(metric, row.bytes_per_s(), timed, None);
             }
         }
         self.latency(row);

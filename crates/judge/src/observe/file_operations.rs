@@ -1,4 +1,5 @@
-//! Figures of file operations.
+//! Figures of file operations. The plain name of a rate is that of the timed steps; with untimed steps, the rate of the whole loop has
+//! the longer name.
 
 use iodyno_model::{Direction, Figure, Metric, Operations, Step, Trial, Workload};
 
@@ -35,29 +36,33 @@ pub(super) fn figures(workload: &Workload, trial: &Trial) -> Vec<Figure> {
             add(Metric::time(name), ns as f64, None);
         }
     }
-    let (mut cycles, mut clones, mut timed_ns) = (0u64, 0u32, 0u128);
-    for clone in work::clones(trial) {
-        if let Some(result) = clone.direction(Direction::Op).filter(|op| op.ops > 0) {
-            cycles += result.ops;
-            clones += 1;
-            timed_ns += result.service.sum_ns();
-        }
-    }
-    let span_ns = measured_ns(trial);
-    if span_ns > 0 && cycles > 0 && work::untimed_counts(workload, trial) {
-        let derived = "iops, which counts the time of untimed steps as well";
-        let rate = cycles as f64 * 1e9 / span_ns as f64;
-        add(Metric::iops(Metric::LOOP_RATE), rate, Some(derived));
-    }
-    let paced = workload.jobs.iter().any(|job| job.scheduled());
-    if timed_ns > 0 && !paced {
-        let mean_ns = timed_ns as f64 / cycles as f64;
-        let rate = f64::from(clones) * 1e9 / mean_ns;
-        add(
-            Metric::iops(Metric::RATE_FROM_MEAN),
-            rate,
-            Some("threads ÷ op.mean"),
-        );
+    if let Some(rate) = timed_rate(workload, trial) {
+        let derived = Some("threads ÷ op.mean");
+        add(Metric::iops(Metric::RATE_FROM_MEAN), rate, derived);
     }
     found
+}
+
+/// Cycles per second if only timed steps counted: the number of threads ÷ the mean time of an op. `None` for cycles at a requested rate,
+/// where it is not what the threads could do.
+fn timed_rate(workload: &Workload, trial: &Trial) -> Option<f64> {
+    let ops = work::clones(trial).filter_map(|clone| clone.direction(Direction::Op));
+    let ran: Vec<_> = ops.filter(|op| op.ops > 0).collect();
+    let cycles: u64 = ran.iter().map(|op| op.ops).sum();
+    let timed_ns: u128 = ran.iter().map(|op| op.service.sum_ns()).sum();
+    let paced = workload.jobs.iter().any(|job| job.scheduled());
+    (timed_ns > 0 && !paced).then(|| ran.len() as f64 * 1e9 / (timed_ns as f64 / cycles as f64))
+}
+
+/// What the rates of a loop with untimed steps have to be multiplied by, to be those of the timed steps; `None` if untimed steps
+/// do not count, or the loop has a requested rate.
+pub(super) fn timed_by_loop(workload: &Workload, trial: &Trial) -> Option<f64> {
+    let counts = work::all_operations(workload) && work::untimed_counts(workload, trial);
+    let cycles: u64 = work::clones(trial)
+        .filter_map(|clone| clone.direction(Direction::Op))
+        .map(|op| op.ops)
+        .sum();
+    let loop_rate = cycles as f64 * 1e9 / measured_ns(trial) as f64;
+    let ratio = timed_rate(workload, trial).filter(|_| counts)? / loop_rate;
+    (ratio.is_finite() && ratio > 0.0).then_some(ratio)
 }
