@@ -46,7 +46,8 @@ fn changed_by(quantity: Quantity) -> &'static [Acts] {
         Quantity::LimitWaits => &[Waits, Amount],
         Quantity::InSyncs | Quantity::Syncs => &[Syncs],
         Quantity::SyncTime => &[Syncs, Time],
-        Quantity::BesideSyncs => &[],
+        // Writes with O_SYNC or O_DSYNC sync as well.
+        Quantity::BesideSyncs => &[Syncs],
         Quantity::AtDevice(_) | Quantity::InQueue(_) | Quantity::InDevice(_) => &[Amount, Time],
         Quantity::Bytes => &[Bytes],
         Quantity::Amplification(_) => &[Amount],
@@ -196,6 +197,7 @@ const BEHIND: &[(&str, &[Acts])] = &[
     ("write_request_size", &[Size]),
     ("read_amplification", &[Amount, Waits]),
     ("write_amplification", &[Amount, Waits]),
+    ("device_flushes", &[Syncs, Waits, Time]),
     ("io_limit", &[Waits, Time]),
     ("dirty_throttled", &[Waits]),
     ("reclaims", &[Waits, Cpu]),

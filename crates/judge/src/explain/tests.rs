@@ -321,6 +321,42 @@ fn facts_are_candidates_only_beside_a_part_on_which_they_act() {
 }
 
 #[test]
+fn synchronous_writes_against_syncs_are_explained_by_the_flushes() {
+    let flushing = |flushes: f64| {
+        let costs = with_device(reads(), |device| {
+            device.requests = [0.0, 1.0, 0.0, flushes];
+            device.bytes = [0.0, 4096.0, 0.0];
+            device.ns = [0.0, 80_000.0, 0.0, 0.0];
+        });
+        Costs {
+            direct: false,
+            bytes: [0.0, 4096.0, 0.0],
+            ..costs
+        }
+    };
+    let dsync = flushing(1.0).taking(5_400_000.0);
+    let fdatasync = Costs {
+        syncs: (1.0 / 16.0, 193_000.0),
+        ..flushing(1.0 / 16.0)
+    };
+    let (mut trials, costs) = sides(&dsync, &fdatasync.taking(12_000.0));
+    for trial in &mut trials {
+        let of_b = trial.dimension(Observation::CONFIGURATION) == "b";
+        let value = if of_b { "fdatasync=16" } else { "O_DSYNC" };
+        trial.facts = vec![fact(FactClass::Workload, "sync", value)];
+    }
+    let found = of(&(trials, costs));
+    assert!(!found.is_unexplained(), "{found:#?}");
+    let causes = &found.reasons().next().unwrap().causes;
+    let named = |cause: &Cause| match cause {
+        Cause::Fact { name, .. } => name.clone(),
+        Cause::Series(contrast) => contrast.name.clone(),
+    };
+    let named: Vec<String> = causes.iter().map(named).collect();
+    assert_eq!(named, ["device_flushes", "sync"]);
+}
+
+#[test]
 fn exchanged_sides_have_inverse_factors_and_the_same_shares() {
     let slower = with_device(reads(), |device| {
         device.requests[0] = 2.0;
