@@ -91,7 +91,7 @@ pub use forecast::{Admission, Forecast, TargetUse};
 pub use frame::{DirectionFrame, Frame, JobFrame};
 pub use histogram::{BinLayout, Histogram, HistogramBuilder};
 pub use history::{
-    History, HistoryChange, HistoryDifference, HistoryPoint, NewestRun, NewestVerdict,
+    History, HistoryChange, HistoryDifference, HistoryDrift, HistoryPoint, NewestRun, NewestVerdict,
 };
 pub use identity::{Identity, Inode, KnownTarget};
 pub use import::{

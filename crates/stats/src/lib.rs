@@ -34,6 +34,7 @@ mod permutation;
 mod power;
 mod ranks;
 mod sample;
+mod serial;
 mod shift;
 mod sign_flips;
 mod signed_rank;
@@ -61,7 +62,7 @@ pub use knee::knee;
 pub use mann_whitney::{
     EXACT_LIMIT_TIED, EXACT_LIMIT_UNTIED, MannWhitney, mann_whitney, smallest_p_mann_whitney,
 };
-pub use means::{MeanDifference, mean_difference, prediction_interval};
+pub use means::{MeanDifference, mean_difference, mean_permutation_p, prediction_interval};
 pub use median_interval::{MedianInterval, least_values_for_median_interval};
 pub use mser::{Mser, mser};
 pub use multiplicity::{benjamini_hochberg, benjamini_hochberg_levels, holm, holm_levels};
@@ -72,8 +73,9 @@ pub use power::{
     samples_for_width, samples_to_decide,
 };
 pub use sample::{QuantileKind, Sample};
+pub use serial::{Change, LEAST_FOR_CHANGE, SerialChange, serial_change, serial_correlation};
 pub use shift::hodges_lehmann_shift;
-pub use sign_flips::{mean_and_error, simultaneous_reach};
+pub use sign_flips::{SimultaneousTests, mean_and_error, simultaneous_reach, simultaneous_tests};
 pub use signed_rank::{
     SIGNED_RANK_EXACT_LIMIT, SignedRank, hodges_lehmann, signed_rank, smallest_p_signed_rank,
 };

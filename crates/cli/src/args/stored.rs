@@ -130,17 +130,19 @@ fn series(text: &str) -> Result<Option<SeriesKind>, String> {
 
 /// Show the results of a workload over all stored runs.
 ///
-/// Compares runs of the same work on the same host: the same jobs with the same options and the same end. The targets, the
-/// kernel and other parts of the environment may differ. Each run is one value, the median of its trials. A change of level
-/// is shown with what differs in the environment of the first run after it. The newest run is compared with the last level
-/// that has at least five runs. Imported runs are left out.
+/// Compares runs of the same work on the same configuration, target and host: the same jobs with the same options and the same
+/// end, on the same file system, layers and devices with the same settings. The kernel and other parts of the environment may
+/// differ. Each run is one value, the median of its trials. A change of level is shown with what differs in the environment of
+/// the first run after it; slow changes are shown as a drift. The newest run is compared with the last level that has at least five
+/// runs. Imported runs are left out.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   iodyno history randread                 Show all runs of the workload `randread`
   iodyno history randread --metric read.p99
   iodyno history randread --fail-on regression
-                                          In CI: exits with 0, 1 (regression) or 5 (too few runs)")]
+                                          In CI: exits with 0, 1 (regression) or 5 (too few runs)
+  iodyno history randread --any-target    Also compare runs on other targets")]
 pub(crate) struct HistoryArgs {
     /// The workload, by the name that `iodyno show` prints.
     #[arg(value_name = "WORKLOAD")]
@@ -158,11 +160,15 @@ pub(crate) struct HistoryArgs {
     #[arg(long, value_name = "PERCENT")]
     pub(crate) margin: Option<Percent>,
 
+    /// Show runs on different configurations and targets as one history.
+    #[arg(long)]
+    pub(crate) any_target: bool,
+
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Exit with 1 if the newest run of a history is a regression, or with 5 if there are too few runs.
+    /// Exit with 1 if the newest run is a regression in any of its histories, or with 5 if there are too few runs.
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) fail_on: Option<FailOn>,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use iodyno_model::{Diagnostic, NewestVerdict, Observation, Question, TrialState};
+use iodyno_model::{Diagnostic, History, NewestVerdict, Observation, Question, TrialState};
 use iodyno_report::compare as draw;
 use iodyno_store::{Run, SqliteStore, Store};
 
@@ -41,7 +41,8 @@ pub(crate) fn history(args: &HistoryArgs, context: &Context) -> Result<Exit, Fai
     let mut trials = found.trials;
     trials.retain(|trial| iodyno_judge::chosen(trial, &question));
     let margin = args.margin.map_or(MARGIN, |margin| margin.share);
-    let histories = iodyno_judge::history(&trials, args.metric.as_deref(), margin);
+    let metric = args.metric.as_deref();
+    let histories = iodyno_judge::history(&trials, metric, margin, args.any_target);
     if histories.is_empty() {
         return Err(nothing(args, &trials));
     }
@@ -52,7 +53,16 @@ pub(crate) fn history(args: &HistoryArgs, context: &Context) -> Result<Exit, Fai
             draw::history(&histories, &offset_s, context.style_out())
         }
     })?;
-    let is = |verdict| histories.iter().any(|it| it.newest.verdict == verdict);
+    // Histories that the newest run does not continue, such as those on another target, have been judged before.
+    let newest = |it: &History| it.points.last().map(|point| point.started_unix_ms);
+    let latest = histories.iter().max_by_key(|it| newest(it));
+    let latest = latest.and_then(|it| it.points.last()).map(|it| &it.run);
+    let own = || {
+        histories
+            .iter()
+            .filter(|it| it.points.last().map(|it| &it.run) == latest)
+    };
+    let is = |verdict| own().any(|it| it.newest.verdict == verdict);
     Ok(match args.fail_on {
         None => Exit::Fine,
         Some(FailOn::Regression) if is(NewestVerdict::Regression) => Exit::CheckFailed,
@@ -67,12 +77,12 @@ pub(crate) fn histories(
     runs: &[Run],
     known: &[Observation],
     store: &SqliteStore,
-) -> Result<Vec<iodyno_model::History>, Failure> {
+) -> Result<Vec<History>, Failure> {
     let workloads = runs.iter().flat_map(|run| &run.plan.workloads);
     let workloads = workloads.map(|workload| workload.name.as_str()).collect();
     let mut found = trials(&workloads, runs, store)?.trials;
     found.extend(known.iter().cloned());
-    Ok(iodyno_judge::history(&found, None, MARGIN))
+    Ok(iodyno_judge::history(&found, None, MARGIN, false))
 }
 
 /// What a store has of workloads.

@@ -256,10 +256,27 @@ fn a_run_on_slower_disks_is_a_regression_of_the_history() {
     run_on(&home, "mirror of sim:hdd x 3", 5);
     home.iodyno(&check).exits(0).prints("AS BEFORE");
     run_on(&home, "sim:hdd", 6);
-    home.iodyno(&check).exits(1).prints("REGRESSION: run 7 has");
+    // The runs on another target are another history, unless it is asked for one of all.
+    home.iodyno(&check)
+        .exits(5)
+        .prints("target unlike that of others: simulated target sim:hdd")
+        .prints("TOO FEW RUNS: run 7 cannot be judged");
+    let any_target = [&check[..], &["--any-target"]].concat();
+    home.iodyno(&any_target)
+        .exits(1)
+        .prints("REGRESSION: run 7 has");
     run_on(&home, "sim:hdd", 7);
     let document = home
         .iodyno(&["history", "reads", "--json"])
+        .succeeds()
+        .json();
+    let lengths = document["histories"].as_array().unwrap().iter();
+    let lengths: Vec<usize> = lengths
+        .map(|it| it["runs"].as_array().unwrap().len())
+        .collect();
+    assert_eq!(lengths, [2, 6]);
+    let document = home
+        .iodyno(&["history", "reads", "--any-target", "--json"])
         .succeeds()
         .json();
     let history = &document["histories"][0];

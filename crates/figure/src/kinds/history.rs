@@ -1,7 +1,7 @@
 //! A workload's results over runs.
 
 use iodyno_model::History;
-use iodyno_report::compare::{change_words, newest_words};
+use iodyno_report::compare::{change_words, drift_words, newest_words};
 
 use super::{MOST_PANELS, left_out, value};
 use crate::axis::better;
@@ -14,12 +14,13 @@ pub fn history(histories: &[History]) -> Option<Figure> {
     let panels: Vec<Panel> = long.iter().take(MOST_PANELS).map(|it| panel(it)).collect();
     let notes = long.iter().take(MOST_PANELS).flat_map(|it| {
         let changes = it.changes.iter().map(|change| change_words(it, change));
-        let all = changes.chain([newest_words(it)]);
+        let drifts = it.drifts.iter().map(|drift| drift_words(it, drift));
+        let all = changes.chain(drifts).chain([newest_words(it)]);
         all.map(|words| format!("{}: {words}", name(it)))
     });
     (!panels.is_empty()).then(|| Figure {
         kind: Kind::History,
-        title: "Results over runs of the same work on the same host".to_owned(),
+        title: "Results over runs of the same work on the same target and host".to_owned(),
         caption: format!(
             "Medians of the runs with their confidence intervals, in the order of time. A vertical line is a change of level.{}",
             left_out(long.len(), panels.len(), "history")

@@ -1,8 +1,8 @@
 //! The results of a workload over runs.
 
 use iodyno_model::{
-    Estimated, History, HistoryChange, HistoryDifference, HistoryPoint, Metric, NewestRun,
-    NewestVerdict,
+    Estimated, Fact, History, HistoryChange, HistoryDifference, HistoryDrift, HistoryPoint, Metric,
+    NewestRun, NewestVerdict,
 };
 use iodyno_units::counted;
 
@@ -48,6 +48,9 @@ fn one(history: &History, offset_s: &dyn Fn(u64) -> i32, style: Style) -> String
     ];
     let head = format!("{}   {}", head.join(" "), about.join(", "));
     let mut text = style.wrap(&style.plain(&head), 2) + "\n";
+    if let Some(target) = target_words(history) {
+        text += &(style.wrap(&style.plain(&format!("  {target}")), 4) + "\n");
+    }
     let shown = Shown::default();
     let mut table = Table::new([
         Column::left("run"),
@@ -76,6 +79,10 @@ fn one(history: &History, offset_s: &dyn Fn(u64) -> i32, style: Style) -> String
         ]);
     }
     text += &table.draw(style.width, style);
+    for drift in &history.drifts {
+        let words = drift_words(history, drift);
+        text += &(style.wrap(&style.plain(&format!("  {words}")), 4) + "\n");
+    }
     let paint = match history.newest.verdict {
         NewestVerdict::Regression => Paint::Red,
         NewestVerdict::Improvement => Paint::Green,
@@ -123,6 +130,36 @@ pub fn change_words(history: &History, change: &HistoryChange) -> String {
     )
 }
 
+/// `unlike other histories: file system tmpfs; stack tmpfs`: the facts that tell its target from those of others.
+fn target_words(history: &History) -> Option<String> {
+    let facts = history.target.iter().take(MOST_FACTS);
+    let facts: Vec<String> = facts
+        .map(|fact| format!("{} {}", sanitize(&fact.name), sanitize(&fact.value)))
+        .collect();
+    let more = match history.target.len().saturating_sub(MOST_FACTS) {
+        0 => String::new(),
+        more => format!("; {more} more"),
+    };
+    (!facts.is_empty()).then(|| format!("target unlike that of others: {}{more}", facts.join("; ")))
+}
+
+/// `drift to 0.80× speed from run 1 to run 30 (p=0.001)`.
+pub fn drift_words(history: &History, drift: &HistoryDrift) -> String {
+    let run = |place: usize| history.points.get(place).map_or("", |point| &point.run);
+    let times = Estimated {
+        value: drift.ratio,
+        interval: None,
+        level: 0.0,
+    };
+    format!(
+        "drift to {} speed from {} to {} ({})",
+        ratio(&times),
+        sanitize(run(drift.first)),
+        sanitize(run(drift.last)),
+        p_is(drift.p)
+    )
+}
+
 /// What the newest run is, in a sentence.
 pub fn newest_words(history: &History) -> String {
     let point = |place: usize| history.points.get(place).map_or("", |point| &point.run);
@@ -135,8 +172,15 @@ pub fn newest_words(history: &History) -> String {
             History::STEADY_RUNS
         );
     };
-    let (low, high) = expected.interval.unwrap_or((1.0, 1.0));
     let (first, end) = newest.steady;
+    let Some((low, high)) = expected.interval else {
+        return format!(
+            "{}: {last} is on a drift to {:.3}× the speed since {}",
+            newest.verdict.name(),
+            expected.value,
+            sanitize(point(first))
+        );
+    };
     format!(
         "{}: {last} has {:.3}× the speed of {} to {}; a further run of that level has {low:.3}× to {high:.3}× with probability {:.0} %",
         newest.verdict.name(),
@@ -196,13 +240,16 @@ object!(HistoryDocument<'a>(all in &'a [History]) {
 
 object!(HistoryView<'a>(it in &'a History) {
     workload: it.workload,
-    // Empty where each run has a single configuration.
+    // Empty with `--any-target` where each run has a single configuration.
     configuration: it.configuration,
     host: it.host,
     identity: it.identity,
+    // Facts in which it differs from the other histories.
+    target: list(&it.target, TargetView),
     metric: MetricOfHistory(&it.metric),
     runs: list(&it.points, PointView),
     changes: list(&it.changes, ChangeView),
+    drifts: list(&it.drifts, DriftView),
     newest: NewestView(&it.newest),
 });
 
@@ -230,6 +277,19 @@ object!(ChangeView<'a>(it in &'a HistoryChange) {
     differs: list(&it.differs, FactView),
 });
 
+object!(TargetView<'a>(it in &'a Fact) {
+    name: it.name,
+    value: it.value,
+});
+
+object!(DriftView<'a>(it in &'a HistoryDrift) {
+    // Indices of runs.
+    first: it.first,
+    last: it.last,
+    ratio: it.ratio,
+    p: it.p,
+});
+
 object!(FactView<'a>(it in &'a HistoryDifference) {
     name: it.name,
     before: it.before,
@@ -238,7 +298,8 @@ object!(FactView<'a>(it in &'a HistoryDifference) {
 
 object!(NewestView<'a>(it in &'a NewestRun) {
     verdict: it.verdict,
-    // Indices of the first run of the level that it is compared with, and after the last one.
+    // Indices of the first run of the level that it is compared with, and after the last one; the drift that it is part of
+    // has no `expected_low`.
     steady: it.steady,
     ratio: it.expected.map(|it| it.value),
     expected_low: it.expected.and_then(|it| it.interval).map(|ends| ends.0),
@@ -248,6 +309,8 @@ object!(NewestView<'a>(it in &'a NewestRun) {
 
 #[cfg(test)]
 mod tests {
+    use iodyno_model::FactClass;
+
     use super::*;
 
     fn sample() -> Vec<History> {
@@ -267,6 +330,11 @@ mod tests {
             configuration: "xfs".to_owned(),
             host: "ada".to_owned(),
             identity: "0123456789abcdef".to_owned(),
+            target: vec![Fact {
+                class: FactClass::Target,
+                name: "file system".to_owned(),
+                value: "xfs".to_owned(),
+            }],
             metric: Metric::iops("iops"),
             points: levels
                 .iter()
@@ -283,6 +351,7 @@ mod tests {
                     after: String::new(),
                 }],
             }],
+            drifts: Vec::new(),
             newest: NewestRun {
                 verdict: NewestVerdict::Regression,
                 steady: (0, 5),
@@ -304,19 +373,39 @@ mod tests {
         };
         let text = history(&sample(), &|_| 0, style);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 1 + 1 + 7 + 1 + 1, "{text}");
+        assert_eq!(lines.len(), 1 + 1 + 1 + 7 + 1 + 1, "{text}");
+        assert!(lines[1].contains("target unlike that of others: file system xfs"));
         assert!(
-            lines[7].contains(
+            lines[8].contains(
                 "0.80× speed from run 6 on (p<0.001); differs from run 5: kernel 6.1 → none"
             ),
             "{text}"
         );
-        assert!(lines[8].contains("2023-11-19"), "{text}");
+        assert!(lines[9].contains("2023-11-19"), "{text}");
         assert!(
-            lines[10].contains("REGRESSION: run 7 has 0.804× the speed of run 1 to run 5"),
+            lines[11].contains("REGRESSION: run 7 has 0.804× the speed of run 1 to run 5"),
             "{text}"
         );
         assert!(!text.contains('\u{1b}'));
+        let mut drifting = sample();
+        drifting[0].changes.clear();
+        drifting[0].drifts.push(HistoryDrift {
+            first: 0,
+            last: 6,
+            ratio: 0.8,
+            p: 0.002,
+        });
+        drifting[0].newest.steady = (0, 6);
+        if let Some(expected) = &mut drifting[0].newest.expected {
+            expected.interval = None;
+        }
+        let text = self::history(&drifting, &|_| 0, style);
+        for part in [
+            "drift to 0.80× speed from run 1 to run 7 (p=0.002)",
+            "REGRESSION: run 7 is on a drift to 0.804× the speed since run 1",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
         for width in [40, 80] {
             let narrow = history(&sample(), &|_| 0, Style { width, ..style });
             let longest = narrow.lines().map(|line| line.chars().count()).max();

@@ -40,7 +40,7 @@ pub use csv::csv;
 pub(crate) use csv::{better as metric_better, unit as metric_unit};
 pub use facts::{FactTable, facts};
 pub(crate) use figures::value;
-pub use history::{change_words, history, history_json, newest_words};
+pub use history::{change_words, drift_words, history, history_json, newest_words};
 pub use json::json;
 pub(crate) use json::{Document, EstimatedView};
 pub use markup::{asciidoc, html, markdown};
