@@ -57,12 +57,12 @@ pub struct CellRegret {
     pub ratios: Vec<RatioToBest>,
 }
 
-/// A column of a cell, against the column that is best by the other rounds.
+/// A column of a cell, against the column that is best by the other rounds; the ratio is at most 1, and 1 for the best by all rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RatioToBest {
     /// The ratio.
     pub ratio: Estimated,
-    /// Adjusted p of no difference (Benjamini–Hochberg over the cells of the column).
+    /// p of no difference, corrected over the whole table (Westfall–Young).
     pub adjusted_p: f64,
     /// SLOWER, DIFFERENT BUT SMALL, EQUIVALENT, INCONCLUSIVE or CANNOT DECIDE.
     pub verdict: Verdict,
