@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 
 use iodyno_model::Observation;
-use iodyno_stats::{geometric_mean, mann_whitney};
+use iodyno_stats::geometric_mean;
 use iodyno_units::counted;
 
 use super::sample::{Two, Values};
@@ -17,9 +17,13 @@ use super::sides::{Counted, Gathered};
 /// Minimum number of runs per side: two are too few to measure the variation between runs.
 const FEWEST: usize = 3;
 
-/// The runs were not interleaved if their times differ between the sides with a p of at most this, by Mann–Whitney's
-/// test. For three per side: all runs of one side were before all of the other.
-const IN_TURNS: f64 = 0.1;
+/// The number that the remedies name: with three of each, no p can be below 5 %.
+const ENOUGH: usize = 4;
+
+/// The largest distance between the mean places in time of the two sides, in its standard deviations over random orders. A drift moves
+/// the means apart and widens the spread of each side: up to this distance, the spread outweighs it, and a drift makes a
+/// difference rarer.
+const BALANCED: f64 = 1.0;
 
 /// The values of separate runs, or the reasons against a verdict.
 pub(super) struct Separate {
@@ -68,7 +72,7 @@ pub(super) fn separate(both: &[&Two], columns: (&str, &str)) -> Separate {
         );
         found.reasons.push(format!(
             "{what}: {lead}{counts} are too few to measure the variation between runs; compare both in the rounds of one \
-             run, or at least {FEWEST} {unit}s of each"
+             run, or at least {ENOUGH} {unit}s of each"
         ));
         return found;
     }
@@ -80,15 +84,14 @@ pub(super) fn separate(both: &[&Two], columns: (&str, &str)) -> Separate {
     found.values = Some(before.into_iter().zip(after).collect());
     match (baseline.begun, candidate.begun) {
         (Some(before), Some(after)) => {
-            let apart = mann_whitney(&before, &after).ok();
-            if let Some(test) = apart.filter(|test| test.p <= IN_TURNS) {
-                let when = match test.p_greater < test.p_less {
-                    true => "after",
-                    false => "before",
-                };
+            let places = [places(&before, &after), (before, after)];
+            let apart = places.map(|(before, after)| distance(&before, &after));
+            let most = apart.into_iter().max_by(|a, b| a.abs().total_cmp(&b.abs()));
+            if let Some(most) = most.filter(|most| most.abs() > BALANCED) {
+                let when = if most > 0.0 { "later" } else { "earlier" };
                 found.reasons.push(format!(
-                    "separate runs: most of {} ran {when} those of {}, where a drift of the host would \
-                     look the same; compare both in the rounds of one run, or alternate their runs",
+                    "separate runs: those of {} were on average {when} than those of {}, where a drift of the host would \
+                     look the same; compare both in the rounds of one run, or alternate as many runs of each",
                     columns.1, columns.0
                 ));
             }
@@ -100,6 +103,32 @@ pub(super) fn separate(both: &[&Two], columns: (&str, &str)) -> Separate {
         }
     }
     found
+}
+
+/// The places of all runs in the order of their starts, by side; equal starts share a place.
+fn places(before: &[f64], after: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    let all = [before, after].concat();
+    let place = |start: &f64| {
+        let earlier = all.iter().filter(|other| *other < start).count() as f64;
+        let equal = all.iter().filter(|other| *other == start).count() as f64;
+        earlier + equal / 2.0
+    };
+    let of = |side: &[f64]| side.iter().map(place).collect();
+    (of(before), of(after))
+}
+
+/// The mean of `after` minus that of `before`, in its standard deviations over random orders.
+fn distance(before: &[f64], after: &[f64]) -> f64 {
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let all = [before, after].concat();
+    let centre = mean(&all);
+    let squares: f64 = all.iter().map(|value| (value - centre).powi(2)).sum();
+    let variance = squares / (all.len() as f64 - 1.0);
+    let each = 1.0 / before.len() as f64 + 1.0 / after.len() as f64;
+    match variance > 0.0 {
+        true => (mean(after) - mean(before)) / (variance * each).sqrt(),
+        false => 0.0,
+    }
 }
 
 /// A run's name, and the file of an imported one.

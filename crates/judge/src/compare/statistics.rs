@@ -1,5 +1,9 @@
 //! The statistics of a cell, based on ranks; those of separate runs on the means of their logarithms.
 //!
+//! Separate runs differ only if two tests agree. The permutation test is exact for runs of one distribution, however many runs a side has.
+//! The t test with the degrees of freedom of the smaller side keeps its level if one side varies more than the other (Mickey & Brown,
+//! "Bounds on the distribution functions of the Behrens-Fisher statistic", Annals of Mathematical Statistics 37, 1966).
+//!
 //! Ratios are computed from logarithms. If a value is 0 or less there is no ratio; ranks then compare the
 //! values themselves, which gives a direction but no size.
 
@@ -7,7 +11,7 @@ use iodyno_model::{Estimated, Pairing};
 use iodyno_stats::{
     Estimate, Margin, MeanDifference, equivalence_paired, equivalence_unpaired, hodges_lehmann,
     hodges_lehmann_shift, least_rounds, least_samples, log_ratios, mann_whitney, mean_difference,
-    rounds_to_decide, samples_to_decide, signed_rank, smallest_p_mann_whitney,
+    mean_permutation_p, rounds_to_decide, samples_to_decide, signed_rank, smallest_p_mann_whitney,
     smallest_p_signed_rank,
 };
 
@@ -17,12 +21,15 @@ use super::sample::Sample;
 pub(super) const POWER: f64 = 0.8;
 
 /// p value of the hypothesis of no difference: signed-rank test of the log-ratios by round, Mann–Whitney's U, or
-/// Welch's t of separate runs.
+/// of separate runs the larger p of the permutation test and the t test.
 pub(super) fn p(sample: &Sample) -> Option<f64> {
     let (slower, faster) = sample.by_speed();
     match sample.pairing {
         Pairing::Unpaired => mann_whitney(slower, faster).ok().map(|test| test.p),
-        Pairing::Runs => mean_shift(sample).map(|shift| shift.p()),
+        Pairing::Runs => {
+            let p = mean_permutation_p(&logarithms(slower), &logarithms(faster)).ok()?;
+            Some(mean_shift(sample)?.p().max(p))
+        }
         Pairing::Paired => {
             let differences = differences(sample)?;
             signed_rank(&differences).ok().map(|test| test.p)
@@ -30,10 +37,14 @@ pub(super) fn p(sample: &Sample) -> Option<f64> {
     }
 }
 
-/// The difference of the runs' mean logarithms.
+/// The difference of the runs' mean logarithms, with the degrees of freedom of the smaller side.
 fn mean_shift(sample: &Sample) -> Option<MeanDifference> {
     let (baseline, candidate) = sample.by_speed();
-    mean_difference(&logarithms(baseline), &logarithms(candidate)).ok()
+    let shift = mean_difference(&logarithms(baseline), &logarithms(candidate)).ok()?;
+    Some(MeanDifference {
+        freedom: sample.n() as f64 - 1.0,
+        ..shift
+    })
 }
 
 fn logarithms(values: &[f64]) -> Vec<f64> {
@@ -117,9 +128,10 @@ pub(super) fn equivalence_p(sample: &Sample, margin: f64) -> Option<f64> {
 pub(super) fn smallest_p(sample: &Sample) -> f64 {
     match sample.pairing {
         Pairing::Paired => smallest_p_signed_rank(sample.n()),
-        Pairing::Unpaired => smallest_p_mann_whitney(sample.baseline.len(), sample.candidate.len()),
-        // A t test has no smallest p.
-        Pairing::Runs => 0.0,
+        // The permutation test of means has the assignments of the rank test.
+        Pairing::Unpaired | Pairing::Runs => {
+            smallest_p_mann_whitney(sample.baseline.len(), sample.candidate.len())
+        }
     }
 }
 
