@@ -2,7 +2,11 @@
 //!
 //! The newest superblock counts. Superblocks of one line follow each other, because a line has one mirror at a time; those of
 //! another line count if they precede the fork. Two legs that call themselves in sync and of which none precedes the other were
-//! written without each other, and neither may be overwritten: split brain.
+//! written without each other, and neither may be overwritten: split brain. A line on which nothing was written counts as the state that
+//! it was forked from.
+//!
+//! A leg in sync with a generation below [`Assembly::complete`] was restored from a copy: a write is issued only when all legs have a newer
+//! generation than any copy that was made before, and while writes are issued, a newer one follows every second.
 //!
 //! The log tells what a leg lacks only if the leg still is what it was when it was written to last. A leg that is not given is
 //! therefore recorded as behind from the start: when it returns, all of it is copied. So is a leg that was dropped and has an
@@ -38,6 +42,12 @@ pub struct Assembly {
     pub line: u64,
     /// Earlier lines, oldest first.
     pub forks: Vec<Fork>,
+    /// Nothing was written since the line was forked.
+    pub unwritten: bool,
+    /// The leg that is right where legs differ, as recorded.
+    pub source: Option<Uuid>,
+    /// Whether the superblocks of the given legs differ from this state.
+    pub outdated: bool,
     /// Sizes.
     pub geometry: Geometry,
     /// All legs of its table, in order. At least one is given and in sync.
@@ -119,6 +129,9 @@ pub fn assemble(given: &[Superblock], degraded: Option<u64>) -> Result<Assembly,
         complete: newest.complete,
         line: newest.line,
         forks: newest.forks.clone(),
+        unwritten: newest.unwritten,
+        source: newest.source,
+        outdated: false,
         geometry: newest.geometry,
         parts: (newest.members.iter())
             .map(|member| Part {
@@ -130,10 +143,10 @@ pub fn assemble(given: &[Superblock], degraded: Option<u64>) -> Result<Assembly,
     for (leg, superblock) in given.iter().enumerate() {
         match newest.state(superblock.leg) {
             None => faults.push(Fault::Removed { leg }),
-            Some(LegState::InSync) if superblock.generation < newest.complete => {
+            Some(LegState::InSync) if has(superblock, newest) < newest.complete => {
                 faults.push(Fault::Old {
                     leg,
-                    own: superblock.generation,
+                    own: has(superblock, newest),
                     least: newest.complete,
                 });
             }
@@ -155,7 +168,7 @@ pub fn assemble(given: &[Superblock], degraded: Option<u64>) -> Result<Assembly,
         };
         let behind = part.member.state != LegState::InSync;
         // It was written by another line, or restored from a copy after it was dropped.
-        if !own.precedes(newest) || (behind && own.generation < part.member.seen) {
+        if !own.precedes(newest) || (behind && has(own, newest) < part.member.seen) {
             part.member.state = NOTHING;
         }
         part.member.seen = own.generation;
@@ -170,7 +183,23 @@ pub fn assemble(given: &[Superblock], degraded: Option<u64>) -> Result<Assembly,
     if let Some(line) = degraded.filter(|_| forks) {
         assembly.fork(line);
     }
+    let states = |members: &[Member]| -> Vec<(Uuid, LegState)> {
+        (members.iter().map(|member| (member.uuid, member.state))).collect()
+    };
+    let assembled = states(&assembly.superblock(0).members);
+    assembly.outdated = given.iter().any(|leg| {
+        (leg.line, leg.generation) != (assembly.line, assembly.generation)
+            || states(&leg.members) != assembled
+    });
     Ok(assembly)
+}
+
+/// The generation whose data a leg has, seen from the superblock whose table counts.
+fn has(leg: &Superblock, newest: &Superblock) -> u64 {
+    match leg.line == newest.line {
+        true => leg.generation,
+        false => leg.position().generation,
+    }
 }
 
 /// Faults of legs that cannot belong together.
@@ -212,7 +241,7 @@ fn newest(given: &[Superblock]) -> Result<&Superblock, Vec<Fault>> {
     // Those that do not claim to be in sync come last: they may have missed another update of the same generation.
     let others = given.iter().filter(|leg| !leg.claims());
     for leg in claims.iter().map(|(_, leg)| *leg).chain(others) {
-        if newest.precedes(leg) && !leg.precedes(newest) {
+        if newest.is_older(leg) {
             newest = leg;
         }
     }
@@ -220,16 +249,18 @@ fn newest(given: &[Superblock]) -> Result<&Superblock, Vec<Fault>> {
 }
 
 impl Assembly {
-    /// Begins a new line.
+    /// Begins a new line. One on which nothing was written is not remembered.
     fn fork(&mut self, line: u64) {
-        if self.forks.len() == MOST_FORKS {
-            self.forks.remove(0);
+        if !self.unwritten {
+            if self.forks.len() == MOST_FORKS {
+                self.forks.remove(0);
+            }
+            self.forks.push(Fork {
+                line: self.line,
+                generation: self.generation,
+            });
         }
-        self.forks.push(Fork {
-            line: self.line,
-            generation: self.generation,
-        });
-        self.line = line;
+        (self.line, self.unwritten) = (line, true);
     }
 
     /// The superblock of one leg after an update to this state.
@@ -241,6 +272,8 @@ impl Assembly {
             complete: self.complete,
             line: self.line,
             forks: self.forks.clone(),
+            unwritten: self.unwritten,
+            source: self.source,
             geometry: self.geometry,
             members: self.parts.iter().map(|part| part.member).collect(),
         }
@@ -251,17 +284,22 @@ impl Assembly {
         self.geometry.regions().div_ceil(crate::intent::REGIONS)
     }
 
-    /// A block of the log of one leg; all bits of a block that cannot be read are set. Bits beyond the last region are ignored.
-    pub fn decode_log(&self, block: Option<&[u8; crate::superblock::BLOCK]>, index: u64) -> Bits {
-        let mut bits = match block {
+    /// A block of the log of one leg, and the number of the write that it is from; all bits of a block that cannot be read are set. Bits
+    /// beyond the last region are ignored.
+    pub fn decode_log(
+        &self,
+        block: Option<&[u8; crate::superblock::BLOCK]>,
+        index: u64,
+    ) -> (Bits, u64) {
+        let (mut bits, write) = match block {
             Some(block) => Bits::decode(block, self.mirror, index),
-            None => Bits::all(),
+            None => (Bits::all(), 0),
         };
         let regions = self.geometry.regions() - index * crate::intent::REGIONS;
         for region in regions.min(crate::intent::REGIONS)..crate::intent::REGIONS {
             bits.set(region as usize, false);
         }
-        bits
+        (bits, write)
     }
 }
 
@@ -292,6 +330,8 @@ mod tests {
             complete: generation - 1,
             line: 1,
             forks: Vec::new(),
+            unwritten: false,
+            source: None,
             geometry: Geometry {
                 length: 8192,
                 region: 4096,

@@ -6,8 +6,15 @@
 //! - *Log.* A write is issued to the legs only when the bits of its regions are durable on all legs that it goes to. A bit is
 //!   cleared only when no write is in flight in its region, all legs were flushed after the last one, the region needs no
 //!   copying, all legs of the table are in sync, and every change of the legs is recorded.
-//! - *Fixed leg.* A region in which legs may differ (`needs_copy`) is read from the first leg in sync only, until it was
-//!   copied from this leg to all others. After an unclean start these are all marked regions.
+//! - *Fixed leg.* A region in which legs may differ (`needs_copy`) is read from one leg in sync only ([`Mirror::source`]), until it was
+//!   copied from this leg to all others. After an unclean start these are all marked regions, and the leg is the one whose superblock
+//!   and log are newest: a leg that was restored from a copy is never the newest alone. Records name it until nothing differs,
+//!   and nothing else is written to a leg before the first one: another start chooses the same leg.
+//! - *Epoch.* A write to the data of a leg is issued only while an epoch is open, and an epoch opens only by a record that began after the
+//!   last one was closed. While it is open, each tick with a write records again. It is closed by a record that began when nothing
+//!   was written any more since the last tick, and all legs were flushed. So a copy of a leg that lacks a write has an older
+//!   generation than the others, at the latest one record later. Bits are cleared only if a record began after the last write to
+//!   their regions, so that the bits say what a copy of the newest generation may lack.
 //! - *Drop.* A leg that fails a write or a flush that another leg in sync completed is dropped: it is behind. The drop is
 //!   durable on the others before any write or flush that it missed is acknowledged ([`Mirror::ack`] waits for it). If all
 //!   legs fail, none is dropped, the client gets the error, and the regions need copying.
@@ -19,7 +26,7 @@
 //! # Terms
 //!
 //! *Online*: the leg gets writes. Online legs are in sync, or behind and being copied to. *Task*: a request of the client or a
-//! piece of work of the mirror itself. *Op*: one request to one leg. *Record*: an update of all superblocks.
+//! piece of work of the mirror itself. *Op*: one request to one leg. *Record*: an update of all superblocks; it has two generations.
 //!
 //! Legs are added, removed and taken back while the mirror runs. An index is never used for another leg: a removed leg keeps its own
 //! until the next start. A leg that was dropped comes online again only by [`Event::Return`], when its last op has returned.
@@ -45,8 +52,8 @@ const EINVAL: Errno = 22;
 const ENOSPC: Errno = 28;
 const ESHUTDOWN: Errno = 108;
 
-/// The version of the superblocks at the start: see [`Mirror::record`].
-const TWICE: u64 = 2;
+/// Ticks between two clean-ups of the log while writes are issued.
+const CLEAN_TICKS: u64 = 5;
 
 /// Constants of a running mirror.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +62,8 @@ pub struct Settings {
     pub copy_bytes: u32,
     /// Copies in flight.
     pub copies: u32,
+    /// Whether epochs are recorded. Without them a leg that was restored from a copy may not be noticed: only to test that this is found.
+    pub epochs: bool,
 }
 
 impl Default for Settings {
@@ -62,6 +71,7 @@ impl Default for Settings {
         Settings {
             copy_bytes: 256 << 10,
             copies: 4,
+            epochs: true,
         }
     }
 }
@@ -133,7 +143,13 @@ pub enum Event {
         /// Which.
         leg: usize,
     },
-    /// Some time has passed. Regions that were not written between two ticks are cleaned.
+    /// The file of a leg was removed or replaced: nobody knows what will be there at the next start. Unless it is the last one in sync,
+    /// it is dropped. It cannot be taken back.
+    Replaced {
+        /// Which.
+        leg: usize,
+    },
+    /// A second has passed.
     Tick,
     /// Bytes that may be copied for resyncing in addition.
     Credit(u64),
@@ -265,6 +281,8 @@ pub enum Cause {
     Silent,
     /// It became shorter than the mirror.
     Short,
+    /// Its file was removed or replaced.
+    Replaced,
 }
 
 /// A write or flush that a leg failed.
@@ -294,8 +312,10 @@ pub enum Change {
 /// What the operator should know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notice {
-    /// The state of the legs is recorded: those that are missing are behind.
+    /// The state of the legs is recorded, if it was not: those that are missing are behind.
     Recorded,
+    /// The file of the only leg in sync was removed or replaced. The leg stays.
+    LastReplaced(usize),
     /// A leg is behind now.
     Dropped {
         /// The leg.
@@ -370,6 +390,8 @@ enum Purpose {
     Client(u64),
     /// Regions are to be cleaned.
     Clean,
+    /// The epoch is to be closed.
+    Close,
     /// The mirror stops.
     Stop,
     /// A leg in sync is to be removed.
@@ -418,6 +440,12 @@ enum Work {
     },
     Record {
         version: u64,
+        /// Whether tasks waited for it.
+        opens: bool,
+        /// Whether anything else may be written after it.
+        touches: bool,
+        /// The tick at which it began.
+        tick: u64,
         /// While the second copies are written: legs whose first one failed.
         failed: Option<LegSet>,
     },
@@ -457,6 +485,8 @@ struct OpSlot {
     generation: u32,
     /// Task and leg of the op in flight.
     used: Option<(u32, usize)>,
+    /// It writes data.
+    data: bool,
 }
 
 #[derive(Debug)]
@@ -467,6 +497,8 @@ struct Leg {
     removed: bool,
     /// Its storage is given, so that it may be taken back.
     given: bool,
+    /// Generation and log at the start: the leg with the newest ones is the right one where legs differ.
+    age: (u64, u64),
     /// Behind: below this everything outside of regions that need copying was copied, perhaps not durably.
     copied: u64,
     /// A flush for [`Purpose::Copied`] is in flight.
@@ -523,10 +555,36 @@ struct Copying {
     again: bool,
 }
 
+/// Whether data may be written.
+#[derive(Debug, Default)]
+struct Epoch {
+    open: bool,
+    /// Tasks that wait until it is open.
+    waiting: Vec<u32>,
+    /// A write was issued since the last tick.
+    dirty: bool,
+    /// Writes in flight.
+    in_flight: u32,
+    /// Legs are being flushed, or were, and the next record closes it unless something is written.
+    closing: bool,
+    /// A record is to be made.
+    due: bool,
+}
+
+/// What is stored on a leg at the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stored {
+    /// The copy of the superblock that was used, 0 or 1.
+    pub copy: usize,
+    /// The highest number of a write of the log.
+    pub log: u64,
+}
+
 /// What is to be done next when nothing is in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StopStep {
     Flush,
+    Record,
     Clean,
     End,
     Stopped,
@@ -545,6 +603,13 @@ pub struct Mirror {
     /// No region before it is to be copied.
     first_to_copy: usize,
     log: Vec<LogBlock>,
+    /// Writes of the log so far, also before the start.
+    log_writes: u64,
+    epoch: Epoch,
+    /// The log and the superblocks are as they were at the start, except for the record of the start.
+    untouched: bool,
+    /// The tick at which the last record began.
+    recorded_tick: u64,
     ranges: Ranges,
     tasks: Vec<Option<Task>>,
     free_tasks: Vec<u32>,
@@ -558,6 +623,8 @@ pub struct Mirror {
     version: u64,
     recorded: u64,
     recording: bool,
+    /// The notice of the start is due.
+    unannounced: bool,
     /// Legs that the record in progress calls in sync for the first time.
     promoted: LegSet,
     /// Successful requests that wait until this version is recorded.
@@ -568,6 +635,10 @@ pub struct Mirror {
     ticks: u64,
     credit: u64,
     copying: Option<Copying>,
+    /// Legs differed in regions, and not all copies of these are durable.
+    differed: bool,
+    /// Number of flushes begun when the last copy of a region ended.
+    copied_at: u64,
     /// Start of the next copy to legs that are behind, and the starts of those in flight.
     rebuild: u64,
     rebuilding: Vec<u64>,
@@ -586,11 +657,11 @@ pub struct Mirror {
 
 impl Mirror {
     /// The mirror of an assembly. `logs` are the blocks of the log, each as on all legs that are given. They differ if the power
-    /// failed; that of a leg that is behind marks what it alone may have. `valid` is the copy of each leg's superblock that was used, 0 or 1.
+    /// failed; that of a leg that is behind marks what it alone may have. `stored` is for each leg of the table.
     pub fn new(
         assembly: Assembly,
         logs: &[Vec<Bits>],
-        valid: &[usize],
+        stored: &[Stored],
         settings: Settings,
     ) -> Mirror {
         let length = assembly.geometry.length;
@@ -604,9 +675,13 @@ impl Mirror {
                     LegState::InSync => length,
                     LegState::Behind { copied } => copied,
                 },
+                age: match assembly.source == Some(part.member.uuid) {
+                    true => (u64::MAX, u64::MAX),
+                    false => (part.member.seen, stored[leg].log),
+                },
                 flushing: false,
                 promoted: false,
-                first_copy: 1 - valid[leg],
+                first_copy: 1 - stored[leg].copy,
                 seen: part.member.seen,
                 failure: None,
                 cause: None,
@@ -646,6 +721,14 @@ impl Mirror {
         let changed = (0..count).filter(|region| regions[*region].needs_copy);
         let changed: Vec<usize> = changed.collect();
         Mirror {
+            version: u64::from(assembly.outdated || !settings.epochs),
+            log_writes: stored.iter().map(|stored| stored.log).max().unwrap_or(0),
+            epoch: Epoch {
+                open: !settings.epochs,
+                ..Epoch::default()
+            },
+            untouched: true,
+            recorded_tick: 0,
             published,
             changed,
             assembly,
@@ -663,9 +746,9 @@ impl Mirror {
             ops: Vec::new(),
             free_ops: Vec::new(),
             lost: VecDeque::new(),
-            version: TWICE,
             recorded: 0,
             recording: false,
+            unannounced: true,
             promoted: LegSet::NONE,
             acks: VecDeque::new(),
             flushes: 0,
@@ -674,6 +757,8 @@ impl Mirror {
             ticks: 0,
             credit: 0,
             copying: None,
+            differed: to_copy > 0,
+            copied_at: 0,
             rebuild,
             rebuilding: Vec::new(),
             copies: 0,
@@ -686,8 +771,9 @@ impl Mirror {
         }
     }
 
-    /// Begins: records the legs' states and writes the log to all legs. Requests may come before that has ended.
+    /// Begins: records the legs' states, if they are not as stored. Requests may come before that has ended.
     pub fn start(&mut self, orders: &mut Vec<Order>) {
+        self.announce(orders);
         self.work(orders);
         self.publish();
     }
@@ -719,7 +805,8 @@ impl Mirror {
             } => self.request(request, LegSet::one(leg), error, choose, orders),
             Event::Done { op, result } => self.done(op, result, choose, orders),
             Event::Lost { leg } => self.drop_other(leg, Cause::Silent, orders),
-            Event::Shortened { leg } => self.shortened(leg, orders),
+            Event::Shortened { leg } => self.drop_for_good(leg, Cause::Short, orders),
+            Event::Replaced { leg } => self.drop_for_good(leg, Cause::Replaced, orders),
             Event::Tick => self.tick(orders),
             Event::Credit(bytes) => self.credit = self.credit.saturating_add(bytes),
             Event::Add { id, uuid } => self.add(id, uuid, orders),
@@ -750,6 +837,12 @@ impl Mirror {
     /// Legs that serve reads.
     pub fn in_sync(&self) -> LegSet {
         self.legs_where(|leg| leg.online && leg.state == LegState::InSync)
+    }
+
+    /// The leg that is read where legs may differ.
+    fn source(&self, legs: LegSet) -> Option<usize> {
+        let newest = |leg: &usize| (self.legs[*leg].age, std::cmp::Reverse(*leg));
+        legs.iter().max_by_key(newest)
     }
 
     /// Legs that get writes.
@@ -890,7 +983,15 @@ impl Mirror {
         let op = &mut self.ops[slot as usize];
         op.generation = op.generation.wrapping_add(1);
         op.used = Some((task, leg));
+        op.data = matches!(kind, OpKind::Write { .. }) && offset >= DATA;
         let generation = op.generation;
+        if op.data {
+            debug_assert!(self.epoch.open, "a write without an epoch");
+            self.epoch.in_flight += 1;
+            self.epoch.dirty = true;
+            // A copy that was made before the tick must not have the generation of what is written now.
+            self.epoch.due |= std::mem::take(&mut self.epoch.closing);
+        }
         let fan = &mut self.task(task).fan;
         fan.issued.add(leg);
         fan.pending.add(leg);
@@ -917,6 +1018,11 @@ impl Mirror {
         let Some((task, leg)) = slot.used.take_if(|_| slot.generation == op.generation) else {
             return;
         };
+        if std::mem::take(&mut slot.data) {
+            self.epoch.in_flight -= 1;
+            // It may have ended just now.
+            self.epoch.dirty = true;
+        }
         self.free_ops.push(op.slot);
         let Task { work, fan } = self.tasks[task as usize].as_mut().expect("task in use");
         fan.pending.remove(leg);
@@ -966,9 +1072,7 @@ impl Mirror {
                 self.end_task(task);
                 self.log_ended(block, fan, orders);
             }
-            Work::Record { version, failed } => {
-                self.record_ended(task, version, failed, fan, orders);
-            }
+            Work::Record { .. } => self.record_ended(task, fan, orders),
             Work::Scrub { .. } => self.scrub_step(task, fan, orders),
         }
     }
@@ -1007,13 +1111,21 @@ impl Mirror {
         self.give_up(leg);
     }
 
-    /// A leg became shorter.
-    fn shortened(&mut self, leg: usize, orders: &mut Vec<Order>) {
-        self.drop_other(leg, Cause::Short, orders);
+    /// Nobody knows what is on a leg any more: all of it has to be copied.
+    fn drop_for_good(&mut self, leg: usize, cause: Cause, orders: &mut Vec<Order>) {
+        self.drop_other(leg, cause, orders);
         let Some(one) = self.legs.get_mut(leg) else {
             return;
         };
-        one.cause = Some(Cause::Short);
+        if cause == Cause::Replaced {
+            one.given = false;
+            if one.online && one.cause != Some(cause) {
+                orders.push(Order::Notice(Notice::LastReplaced(leg)));
+            }
+        }
+        if one.cause != Some(Cause::Replaced) {
+            one.cause = Some(cause);
+        }
         let nothing = LegState::Behind { copied: 0 };
         if !one.online && !one.removed && one.state != nothing {
             (one.state, one.copied) = (nothing, 0);
@@ -1051,6 +1163,7 @@ impl Mirror {
             online: false,
             removed: false,
             given: true,
+            age: (0, 0),
             copied: 0,
             flushing: false,
             promoted: false,
@@ -1247,13 +1360,13 @@ impl Mirror {
         orders: &mut Vec<Order>,
     ) {
         let legs = self.in_sync().without(tried);
-        let Some(first) = legs.first() else {
+        let Some(source) = self.source(legs) else {
             self.end_task(task);
             return self.reply(request.id, Err(error), orders);
         };
         let mut regions = self.region_range(request.offset, request.length);
         let leg = match regions.any(|region| self.regions[region].needs_copy) {
-            true => first,
+            true => source,
             false => choose.choose(request.offset, request.length, legs),
         };
         debug_assert!(legs.has(leg), "a leg that may serve the read");
@@ -1292,9 +1405,18 @@ impl Mirror {
         let Work::Write { request, .. } = self.task(task).work else {
             unreachable!("a write");
         };
-        let mut waits = false;
         for region in self.region_range(request.offset, request.length) {
             self.regions[region].in_flight += 1;
+        }
+        if self.may_write(task) {
+            self.write_log(task, request, orders);
+        }
+    }
+
+    /// Issues a write when the log has its bits.
+    fn write_log(&mut self, task: u32, request: Request, orders: &mut Vec<Order>) {
+        let mut waits = false;
+        for region in self.region_range(request.offset, request.length) {
             let (block, bit) = place(region);
             let block = &mut self.log[block];
             if !block.durable.get(bit) || !block.wanted.get(bit) {
@@ -1311,12 +1433,64 @@ impl Mirror {
         }
     }
 
+    // ---- Epochs ----
+
+    /// Whether a task may write data. If not, it continues in [`Self::opened`].
+    fn may_write(&mut self, task: u32) -> bool {
+        if !self.epoch.open {
+            self.epoch.waiting.push(task);
+        }
+        self.epoch.open
+    }
+
+    /// Continues what waited for the epoch.
+    fn opened(&mut self, orders: &mut Vec<Order>) {
+        self.epoch.open = true;
+        for task in std::mem::take(&mut self.epoch.waiting) {
+            match self.task(task).work {
+                // The log may lack its bits, also if it had them before: a leg may have come online.
+                Work::Write { request, .. } => self.write_log(task, request, orders),
+                Work::Copy { .. } => self.copy_write(task, orders),
+                Work::Scrub { .. } => self.scrub_repair(task, orders),
+                _ => unreachable!("only these write data"),
+            }
+        }
+    }
+
+    /// The epoch could not be opened: nothing is written.
+    fn not_opened(&mut self, error: Errno, orders: &mut Vec<Order>) {
+        for task in std::mem::take(&mut self.epoch.waiting) {
+            match self.task(task).work {
+                Work::Write { request, .. } => self.write_fails(task, request, error, orders),
+                Work::Copy { .. } => self.copy_abandoned(task, orders),
+                Work::Scrub { .. } => self.scrub_next(task, orders),
+                _ => unreachable!("only these write data"),
+            }
+        }
+    }
+
+    /// Records again if something was written since the last tick. Otherwise closes the epoch.
+    fn epoch_tick(&mut self, orders: &mut Vec<Order>) {
+        if !self.epoch.open || !self.settings.epochs || self.stopping {
+            return;
+        }
+        let dirty = std::mem::take(&mut self.epoch.dirty) || self.epoch.in_flight > 0;
+        if dirty {
+            self.epoch.due = true;
+        } else if !self.epoch.closing {
+            self.epoch.closing = true;
+            self.flush(Purpose::Close, self.online(), orders);
+        }
+    }
+
     fn write_issue(&mut self, task: u32, orders: &mut Vec<Order>) {
+        if !self.may_write(task) {
+            return;
+        }
         let Work::Write {
             request,
             fua,
             issued,
-            ..
         } = &mut self.task(task).work
         else {
             unreachable!("a write");
@@ -1387,7 +1561,9 @@ impl Mirror {
         one.due = false;
         one.durable.keep(&one.wanted);
         one.writing = Some(one.wanted.clone());
-        let bytes = Box::new(one.wanted.encode(self.assembly.mirror, block as u64));
+        self.log_writes += 1;
+        let mirror = self.assembly.mirror;
+        let bytes = Box::new(one.wanted.encode(mirror, block as u64, self.log_writes));
         let task = self.add_task(Work::Log { block });
         let range = (LOG + (block * BLOCK) as u64, BLOCK as u32);
         for leg in legs.iter() {
@@ -1420,14 +1596,7 @@ impl Mirror {
                 unreachable!("only writes wait for the log");
             };
             debug_assert!(!issued, "waits for the log");
-            let mut missing = None;
-            for region in self.region_range(request.offset, request.length) {
-                let (at, bit) = place(region);
-                if !self.log[at].durable.get(bit) {
-                    missing = Some(at);
-                }
-            }
-            match missing {
+            match self.unlogged(request) {
                 None => self.write_issue(task, orders),
                 Some(at) if good || at != block => {
                     // Waits already if it is another block.
@@ -1439,6 +1608,15 @@ impl Mirror {
                 Some(_) => self.write_fails(task, request, fan.error, orders),
             }
         }
+    }
+
+    /// A block of the log that lacks a bit of the regions of a write.
+    fn unlogged(&self, request: Request) -> Option<usize> {
+        let mut regions = self.region_range(request.offset, request.length);
+        regions.find_map(|region| {
+            let (block, bit) = place(region);
+            (!self.log[block].durable.get(bit)).then_some(block)
+        })
     }
 
     /// A write whose log could not be written; nothing of it was issued.
@@ -1500,6 +1678,10 @@ impl Mirror {
             Purpose::Remove { id, leg } if good => self.removed(id, leg, orders),
             Purpose::Remove { id, .. } => self.reply(id, Err(fan.error), orders),
             Purpose::Clean => self.cleaning = false,
+            Purpose::Close => {
+                self.epoch.closing &= good;
+                self.epoch.due |= self.epoch.closing;
+            }
             Purpose::Stop if good => self.record_copied(),
             Purpose::Stop | Purpose::Copied { .. } => {}
         }
@@ -1536,8 +1718,12 @@ impl Mirror {
 
     fn tick(&mut self, orders: &mut Vec<Order>) {
         self.ticks += 1;
-        let idle = self.ticks.saturating_sub(1);
-        if !self.halted && self.clean(idle) && !self.cleaning {
+        if self.halted {
+            return;
+        }
+        self.epoch_tick(orders);
+        let due = self.epoch.open && self.ticks.is_multiple_of(CLEAN_TICKS);
+        if due && self.clean(self.ticks - CLEAN_TICKS) && !self.cleaning {
             self.cleaning = true;
             self.flush(Purpose::Clean, self.online(), orders);
         }
@@ -1550,12 +1736,7 @@ impl Mirror {
                 continue;
             };
             let bytes = one.copied;
-            if one.online
-                && !one.flushing
-                && bytes > copied + step
-                && bytes < length
-                && !self.halted
-            {
+            if one.online && !one.flushing && bytes > copied + step && bytes < length {
                 self.copied(leg, bytes, orders);
             }
         }
@@ -1568,8 +1749,12 @@ impl Mirror {
         self.flush(purpose, LegSet::one(leg), orders);
     }
 
-    /// Clears the bits of regions that were last written before this tick. Returns whether some only lack a flush.
+    /// Clears the bits of regions that were last written before this tick and the last record. Returns whether some only lack a flush.
     fn clean(&mut self, before: u64) -> bool {
+        let before = match self.settings.epochs {
+            true => before.min(self.recorded_tick),
+            false => before,
+        };
         // A leg that was removed is in the table until that is recorded, and the bits tell what it lacks.
         if !self.all_in_sync() || self.recorded < self.version {
             return false;
@@ -1597,10 +1782,8 @@ impl Mirror {
 
     // ---- Records ----
 
-    /// Updates the superblocks.
-    ///
-    /// Twice at the start, before anything is acknowledged: the second update makes the generation of the first one durable as the oldest that
-    /// a leg in sync may have, so that a leg which is later restored from a copy that is older than this start is refused.
+    /// Updates the superblocks: the first copies get a new generation, and the second ones the next generation, which
+    /// says that all legs have the first one. A leg in sync with an older one is a copy.
     ///
     /// A leg that was copied completely is in sync when the others have recorded it, and not before: otherwise writes could be
     /// acknowledged that only this leg has, while the others still call it behind. Its own superblock follows with the next
@@ -1609,17 +1792,34 @@ impl Mirror {
         for (part, leg) in self.assembly.parts.iter_mut().zip(&self.legs) {
             (part.member.state, part.member.seen) = (leg.state, leg.seen);
         }
+        let opens = !self.epoch.waiting.is_empty();
+        let of_start = self.assembly.outdated && self.recorded == 0 && self.version == 1;
+        if !of_start || opens {
+            // Every other record is of a change.
+            self.assembly.unwritten = false;
+        }
+        let differ = self.to_copy + self.stuck > 0;
+        self.differed = differ || (self.differed && self.copied_at >= self.flushed);
+        let source = self.source(self.in_sync()).filter(|_| self.differed);
+        self.assembly.source = source.map(|leg| self.assembly.parts[leg].member.uuid);
         self.assembly.generation += 1;
         self.recording = true;
+        self.epoch.due = false;
         self.promoted = self.legs_where(|leg| leg.promoted);
         let task = self.add_task(Work::Record {
-            version: match self.recorded {
-                0 => 1,
-                _ => self.version,
-            },
+            version: self.version,
+            opens,
+            touches: opens || !of_start,
+            tick: self.ticks,
             failed: None,
         });
         self.record_write(task, self.online(), false, orders);
+    }
+
+    fn announce(&mut self, orders: &mut Vec<Order>) {
+        if self.recorded >= self.version && std::mem::take(&mut self.unannounced) {
+            orders.push(Order::Notice(Notice::Recorded));
+        }
     }
 
     /// Writes one copy of the superblock of each of these legs.
@@ -1640,50 +1840,60 @@ impl Mirror {
     }
 
     /// One copy was written. The second one is written only where the first was: a write that failed may have destroyed it.
-    fn record_ended(
-        &mut self,
-        task: u32,
-        version: u64,
-        failed: Option<LegSet>,
-        mut fan: Fan,
-        orders: &mut Vec<Order>,
-    ) {
-        if failed.is_none() {
-            let failed = Some(fan.issued.without(fan.ok));
+    fn record_ended(&mut self, task: u32, mut fan: Fan, orders: &mut Vec<Order>) {
+        let Work::Record {
+            version,
+            opens,
+            touches,
+            tick,
+            failed: first_failed,
+        } = self.task(task).work
+        else {
+            unreachable!("a record");
+        };
+        if first_failed.is_none() {
+            let missing = fan.issued.without(fan.ok);
+            self.task(task).work = Work::Record {
+                version,
+                opens,
+                touches,
+                tick,
+                failed: Some(missing),
+            };
             let legs = fan.ok.and(self.online());
             if !legs.is_empty() {
-                self.task(task).work = Work::Record { version, failed };
+                if missing.is_empty() && self.settings.epochs {
+                    self.assembly.complete = self.assembly.generation;
+                }
+                self.assembly.generation += u64::from(self.settings.epochs);
                 return self.record_write(task, legs, true, orders);
             }
         }
         // The copy that is valid for certain is written last when the leg has returned.
         for leg in fan.issued.without(fan.ok).iter() {
-            self.legs[leg].first_copy ^= usize::from(failed.is_some());
+            self.legs[leg].first_copy ^= usize::from(first_failed.is_some());
         }
-        for leg in failed.unwrap_or_default().iter() {
+        for leg in first_failed.unwrap_or_default().iter() {
             fan.issued.add(leg);
         }
         self.end_task(task);
         self.recording = false;
         for leg in fan.ok.iter() {
-            self.legs[leg].seen = self.assembly.generation;
+            // The other copy has the generation before.
+            self.legs[leg].seen = self.assembly.generation - u64::from(self.settings.epochs);
         }
         if !self.settle(&fan, orders) {
-            return self.halt(orders);
-        }
-        if self.recorded < TWICE && version >= TWICE {
-            orders.push(Order::Notice(Notice::Recorded));
+            return match self.recorded < version {
+                true => self.halt(orders),
+                false => self.not_recorded(fan.error, orders),
+            };
         }
         self.recorded = version;
+        self.recorded_tick = tick;
+        self.untouched &= !touches;
         self.assembly.complete = self.assembly.generation;
-        for leg in std::mem::take(&mut self.promoted).iter() {
-            let one = &mut self.legs[leg];
-            if std::mem::take(&mut one.promoted) {
-                one.state = LegState::InSync;
-                self.version += 1;
-                orders.push(Order::Notice(Notice::InSync(leg)));
-            }
-        }
+        self.announce(orders);
+        self.promote_recorded(orders);
         while let Some((_, id)) = self
             .acks
             .front()
@@ -1692,6 +1902,34 @@ impl Mirror {
         {
             self.acks.pop_front();
             self.reply(id, Ok(()), orders);
+        }
+        let all = fan.issued.without(fan.ok).is_empty();
+        match () {
+            () if opens && all => self.opened(orders),
+            () if std::mem::take(&mut self.epoch.closing) => {
+                self.epoch.open = false;
+                self.clean(u64::MAX);
+            }
+            () => {}
+        }
+    }
+
+    /// An epoch was not recorded, and no change of the legs has to be.
+    fn not_recorded(&mut self, error: Errno, orders: &mut Vec<Order>) {
+        self.epoch.closing = false;
+        self.epoch.dirty = true;
+        self.not_opened(error, orders);
+    }
+
+    /// Legs that the last record called in sync for the first time are.
+    fn promote_recorded(&mut self, orders: &mut Vec<Order>) {
+        for leg in std::mem::take(&mut self.promoted).iter() {
+            let one = &mut self.legs[leg];
+            if std::mem::take(&mut one.promoted) {
+                one.state = LegState::InSync;
+                self.version += 1;
+                orders.push(Order::Notice(Notice::InSync(leg)));
+            }
         }
     }
 
@@ -1745,8 +1983,12 @@ impl Mirror {
             unreachable!("a copy");
         };
         let (offset, length) = (*offset, *length);
-        let Some(leg) = legs.without(*tried).first() else {
+        let tried_before = *tried;
+        let Some(leg) = self.source(legs.without(tried_before)) else {
             return self.copy_ended(task, None, orders);
+        };
+        let Work::Copy { tried, .. } = &mut self.task(task).work else {
+            unreachable!("a copy");
         };
         tried.add(leg);
         let buffer = Buffer::Own { task, part: 0 };
@@ -1755,6 +1997,9 @@ impl Mirror {
     }
 
     fn copy_write(&mut self, task: u32, orders: &mut Vec<Order>) {
+        if !self.may_write(task) {
+            return;
+        }
         let online = self.online();
         let behind = online.without(self.in_sync());
         let Work::Copy {
@@ -1838,6 +2083,40 @@ impl Mirror {
         self.end_task(task);
     }
 
+    /// A copy that was read and may not be written. It is copied again.
+    fn copy_abandoned(&mut self, task: u32, orders: &mut Vec<Order>) {
+        let Work::Copy {
+            reason,
+            offset,
+            length,
+            ..
+        } = self.task(task).work
+        else {
+            unreachable!("a copy");
+        };
+        self.copies -= 1;
+        for region in self.region_range(offset, length) {
+            self.touched(region);
+        }
+        match reason {
+            Reason::Region => {
+                if let Some(copying) = &mut self.copying {
+                    copying.again = true;
+                }
+                self.region_copied(true);
+            }
+            Reason::Rebuild => {
+                let stuck = self.rebuild_stuck;
+                self.rebuilt(offset, false);
+                self.rebuild_stuck = stuck;
+            }
+            Reason::Repair(_) => {}
+        }
+        self.release(task, orders);
+        orders.push(Order::Free { task });
+        self.end_task(task);
+    }
+
     fn region_copied(&mut self, copied: bool) {
         let mut copying = self.copying.expect("a region being copied");
         copying.pending -= 1;
@@ -1849,6 +2128,8 @@ impl Mirror {
             self.stuck += 1;
             self.to_copy -= 1;
         }
+        self.differed = true;
+        self.copied_at = self.flushes;
         if copying.pending == 0 && (copying.next >= end || region.stuck) {
             self.copying = None;
             if !region.stuck && !copying.again {
@@ -2027,15 +2308,36 @@ impl Mirror {
         }
         *differ += 1;
         let (offset, length) = (*offset, *length);
-        let Some(from) = from.filter(|from| in_sync.has(*from)) else {
+        if from.is_none_or(|from| !in_sync.has(from)) {
             orders.push(Order::Notice(Notice::Differs {
                 offset,
                 length,
                 repaired: false,
             }));
             return self.scrub_next(task, orders);
-        };
+        }
         *repairing = true;
+        self.scrub_repair(task, orders);
+    }
+
+    /// Overwrites a range that differs.
+    fn scrub_repair(&mut self, task: u32, orders: &mut Vec<Order>) {
+        if !self.may_write(task) {
+            return;
+        }
+        let in_sync = self.in_sync();
+        let Work::Scrub {
+            from: Some(from),
+            offset,
+            length,
+            ..
+        } = self.task(task).work
+        else {
+            unreachable!("a scrub that repairs");
+        };
+        if !in_sync.has(from) {
+            return self.scrub_next(task, orders);
+        }
         for leg in in_sync.without(LegSet::one(from)).iter() {
             let buffer = Buffer::Own { task, part: from };
             let kind = OpKind::Write { fua: true };
@@ -2086,10 +2388,11 @@ impl Mirror {
     fn work(&mut self, orders: &mut Vec<Order>) {
         if self.halted {
             self.fail_waiting(orders);
+            self.not_opened(EIO, orders);
             return self.stop(orders);
         }
         for block in 0..self.log.len() {
-            if self.log[block].due && self.log[block].writing.is_none() {
+            if self.log[block].due && self.log[block].writing.is_none() && !self.untouched {
                 self.log_write(block, orders);
             }
         }
@@ -2103,7 +2406,8 @@ impl Mirror {
                 self.scrub_begin(from, orders);
             }
         }
-        if self.recorded < self.version && !self.recording {
+        let due = self.epoch.due || !self.epoch.waiting.is_empty();
+        if (self.recorded < self.version || due) && !self.recording {
             self.record(orders);
         }
         self.stop(orders);
@@ -2129,16 +2433,24 @@ impl Mirror {
         while self.stopping && self.busy == 0 {
             match self.stop {
                 StopStep::Flush => {
-                    self.stop = StopStep::Clean;
+                    self.stop = StopStep::Record;
                     if !self.halted {
                         self.flush(Purpose::Stop, self.online(), orders);
+                    }
+                }
+                StopStep::Record => {
+                    self.stop = StopStep::Clean;
+                    // Everything was written before this record.
+                    self.ticks += 1;
+                    if self.epoch.open && self.settings.epochs && !self.halted {
+                        self.record(orders);
                     }
                 }
                 StopStep::Clean => {
                     self.stop = StopStep::End;
                     self.clean(u64::MAX);
                     for block in 0..self.log.len() {
-                        if self.log[block].due && !self.halted {
+                        if self.log[block].due && !self.untouched && !self.halted {
                             self.log_write(block, orders);
                         }
                     }

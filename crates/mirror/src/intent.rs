@@ -8,11 +8,15 @@
 //! overwritten in place. A sector is valid on its own, so that a torn write of a block leaves each sector as before or as after:
 //!
 //! ```text
-//!  0  CRC-32C of the rest of the sector (u32)
+//!  0  CRC-32C of the mirror's UUID and of the rest of the sector (u32)
 //!  4  number of the sector (u32)
-//!  8  first eight bytes of the mirror's UUID
+//!  8  number of the write of the log (u64)
 //! 16  3968 bits, the lowest of each byte first
 //! ```
+//!
+//! Each write of the log has a higher number than the last one, so that of two legs, the one with the higher number was written
+//! later. Logs of superblocks of version 1 have the first eight bytes of the mirror's UUID instead of the number, which do not count
+//! for the checksum; they are read as number 0.
 
 use uuid::Uuid;
 
@@ -84,45 +88,60 @@ impl Bits {
         })
     }
 
-    /// The block as written to the log of a mirror at this index.
-    pub fn encode(&self, mirror: Uuid, index: u64) -> [u8; BLOCK] {
+    /// The block as written to the log of a mirror at this index, by the write with this number.
+    pub fn encode(&self, mirror: Uuid, index: u64, write: u64) -> [u8; BLOCK] {
         let mut block = [0; BLOCK];
-        for (number, (sector, bits)) in (block
-            .chunks_exact_mut(SECTOR)
-            .zip(self.0.chunks_exact(BITS)))
-        .enumerate()
-        {
-            sector[4..HEADER].copy_from_slice(&header(mirror, index, number));
+        let sectors = block.chunks_exact_mut(SECTOR);
+        for (number, (sector, bits)) in sectors.zip(self.0.chunks_exact(BITS)).enumerate() {
+            sector[4..8].copy_from_slice(&sector_number(index, number));
+            sector[8..HEADER].copy_from_slice(&write.to_le_bytes());
             sector[HEADER..].copy_from_slice(bits);
-            let sum = crc32c::crc32c(&sector[4..]);
-            sector[..4].copy_from_slice(&sum.to_le_bytes());
+            let sum = checksum(mirror, sector);
+            sector[..4].copy_from_slice(&sum);
         }
         block
     }
 
-    /// The bits of a block of the log. All bits of a damaged sector are set: each of its regions may have been written.
-    pub fn decode(block: &[u8; BLOCK], mirror: Uuid, index: u64) -> Bits {
+    /// The bits of a block of the log, and the number of the write that they are from. All bits of a damaged sector are set: each
+    /// of its regions may have been written.
+    pub fn decode(block: &[u8; BLOCK], mirror: Uuid, index: u64) -> (Bits, u64) {
         let mut all = Bits::none();
-        for (number, (sector, bits)) in
-            (block.chunks_exact(SECTOR).zip(all.0.chunks_exact_mut(BITS))).enumerate()
-        {
-            let sum = crc32c::crc32c(&sector[4..]).to_le_bytes();
-            if sector[..4] == sum && sector[4..HEADER] == header(mirror, index, number) {
-                bits.copy_from_slice(&sector[HEADER..]);
-            } else {
-                bits.fill(0xff);
+        let mut newest = 0;
+        let sectors = block.chunks_exact(SECTOR);
+        for (number, (sector, bits)) in sectors.zip(all.0.chunks_exact_mut(BITS)).enumerate() {
+            match write_of(sector, mirror, sector_number(index, number)) {
+                Some(write) => {
+                    bits.copy_from_slice(&sector[HEADER..]);
+                    newest = newest.max(write);
+                }
+                None => bits.fill(0xff),
             }
         }
-        all
+        (all, newest)
     }
 }
 
-fn header(mirror: Uuid, index: u64, number: usize) -> [u8; 12] {
-    let mut header = [0; 12];
-    let sector = (index as usize * SECTORS + number) as u32;
-    header[..4].copy_from_slice(&sector.to_le_bytes());
-    header[4..].copy_from_slice(&mirror.as_bytes()[..8]);
-    header
+fn sector_number(index: u64, number: usize) -> [u8; 4] {
+    ((index as usize * SECTORS + number) as u32).to_le_bytes()
+}
+
+/// The number of the write that a sector is from; `None`: it is not valid.
+fn write_of(sector: &[u8], mirror: Uuid, number: [u8; 4]) -> Option<u64> {
+    let (sum, rest) = (&sector[..4], &sector[8..HEADER]);
+    let old = crc32c::crc32c(&sector[4..]).to_le_bytes();
+    match () {
+        () if sector[4..8] != number => None,
+        () if sum == checksum(mirror, sector) => {
+            Some(u64::from_le_bytes(rest.try_into().expect("8 bytes")))
+        }
+        () if sum == old && *rest == mirror.as_bytes()[..8] => Some(0),
+        () => None,
+    }
+}
+
+fn checksum(mirror: Uuid, sector: &[u8]) -> [u8; 4] {
+    let sum = crc32c::crc32c(mirror.as_bytes());
+    crc32c::crc32c_append(sum, &sector[4..]).to_le_bytes()
 }
 
 #[cfg(test)]
@@ -147,8 +166,8 @@ mod tests {
         #[test]
         fn what_was_encoded_is_decoded(set in regions(), mirror: u128, index in 0..MOST_BLOCKS) {
             let (bits, mirror) = (bits(&set), Uuid::from_u128(mirror));
-            let read = Bits::decode(&bits.encode(mirror, index), mirror, index);
-            prop_assert_eq!(&read, &bits);
+            let (read, write) = Bits::decode(&bits.encode(mirror, index, 77), mirror, index);
+            prop_assert_eq!((&read, write), (&bits, 77));
             let mut sorted = set;
             sorted.sort_unstable();
             sorted.dedup();
@@ -158,9 +177,9 @@ mod tests {
         #[test]
         fn a_damaged_sector_marks_all_its_regions_and_no_others(bit in 0..BLOCK * 8, set in regions()) {
             let (bits, mirror) = (bits(&set), Uuid::from_u128(5 << 64));
-            let mut block = bits.encode(mirror, 2);
+            let mut block = bits.encode(mirror, 2, 5);
             block[bit / 8] ^= 1 << (bit % 8);
-            let read = Bits::decode(&block, mirror, 2);
+            let (read, _) = Bits::decode(&block, mirror, 2);
             for region in 0..REGIONS as usize {
                 let damaged = region / (BITS * 8) == bit / 8 / SECTOR;
                 prop_assert_eq!(read.get(region), damaged || bits.get(region));
@@ -173,12 +192,12 @@ mod tests {
         ) {
             let mirror = Uuid::from_u128(1);
             let (old, new) = (bits(&old), bits(&new));
-            let (mut block, after) = (old.encode(mirror, 0), new.encode(mirror, 0));
+            let (mut block, after) = (old.encode(mirror, 0, 1), new.encode(mirror, 0, 2));
             for sector in (0..SECTORS).filter(|sector| torn & (1 << sector) != 0) {
                 let range = sector * SECTOR..(sector + 1) * SECTOR;
                 block[range.clone()].copy_from_slice(&after[range]);
             }
-            let read = Bits::decode(&block, mirror, 0);
+            let (read, _) = Bits::decode(&block, mirror, 0);
             let mut both = old.clone();
             both.keep(&new);
             let mut either = old;
@@ -190,12 +209,27 @@ mod tests {
 
     #[test]
     fn the_log_of_another_mirror_or_place_marks_everything() {
-        let block = Bits::none().encode(Uuid::from_u128(1 << 64), 0);
+        let block = Bits::none().encode(Uuid::from_u128(1 << 64), 0, 9);
         for (mirror, index) in [(2 << 64, 0), (1 << 64, 1)] {
-            let read = Bits::decode(&block, Uuid::from_u128(mirror), index);
+            let (read, write) = Bits::decode(&block, Uuid::from_u128(mirror), index);
+            assert_eq!(write, 0);
             assert_eq!(read.iter().count(), REGIONS as usize);
         }
-        let read = Bits::decode(&block, Uuid::from_u128(1 << 64), 0);
+        let (read, _) = Bits::decode(&block, Uuid::from_u128(1 << 64), 0);
         assert_eq!(read.iter().count(), 0);
+    }
+
+    #[test]
+    fn a_log_of_the_first_version_is_read_and_has_no_number() {
+        let (mirror, bits) = (Uuid::from_u128(7 << 70), bits(&[3, 4000]));
+        let mut block = bits.encode(mirror, 1, 9);
+        for sector in block.chunks_exact_mut(SECTOR) {
+            sector[8..HEADER].copy_from_slice(&mirror.as_bytes()[..8]);
+            let sum = crc32c::crc32c(&sector[4..]).to_le_bytes();
+            sector[..4].copy_from_slice(&sum);
+        }
+        assert_eq!(Bits::decode(&block, mirror, 1), (bits, 0));
+        let other = Bits::decode(&block, Uuid::from_u128(8 << 70), 1).0;
+        assert_eq!(other, Bits::all());
     }
 }

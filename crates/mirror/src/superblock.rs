@@ -7,16 +7,21 @@
 //! byte 1 MiB    data                      `Geometry::length` bytes
 //! ```
 //!
-//! All numbers are little-endian. A block is valid if its magic number, version and CRC-32C are right. An update writes the
-//! first copy durably and then the second, so that at any instant at least one of them is valid: a torn or lost write leaves
-//! the superblock of before or of after the update.
+//! All numbers are little-endian. A block is valid if its magic number, version and CRC-32C are right. An update writes one
+//! copy durably and then the other one with the next generation, so that at any instant at least one of them is valid: a torn or
+//! lost write leaves the superblock of before or of after the update. The second copy has the generation of the first one as
+//! `complete`: every leg has that generation when the second copy is written.
 //!
 //! A *line* is the history of a mirror as long as it is never started without a leg that is in sync. Generations of one line
-//! follow each other. Such a start forks a new line, because the missing leg may be started elsewhere.
+//! follow each other. Such a start forks a new line, because the missing leg may be started elsewhere. Until the first write, the new
+//! line is *unwritten*: its data are those of the line that it was forked from.
+//!
+//! Version 1 has no flags and no right leg, and its log has another format (see `intent`). It is read as a line that was written; the first
+//! update writes version 2, which older programs refuse.
 //!
 //! ```text
 //!   0  magic, 16 bytes                72  region, bytes (u64)
-//!  16  version (u32), 1               80  smallest unit of I/O, bytes (u32)
+//!  16  version (u32), 1 or 2         80  smallest unit of I/O, bytes (u32)
 //!  20  CRC-32C of the block with      84  number of legs (u32)
 //!      this field zero (u32)         128  legs of 32 bytes each:
 //!  24  generation (u64)                    0  UUID (16 bytes)
@@ -26,7 +31,8 @@
 //!  88  newest generation that all legs that got writes have (u64)
 //!  96  line (u64)                       1024  forks of 16 bytes each:
 //! 104  number of forks (u32)                0  line (u64)
-//! 108  zero (u32)                           8  generation (u64)
+//! 108  flags (u32): 1 unwritten             8  generation (u64)
+//! 112  leg that is right where legs differ, from 1 on; 0: none (u32)
 //! ```
 
 use uuid::Uuid;
@@ -48,7 +54,11 @@ pub const MOST_FORKS: usize = 64;
 /// At byte 0 of each copy.
 pub const MAGIC: &[u8; 16] = b"iodyno mirror\r\n\x1a";
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Without flags.
+const OLD_VERSION: u32 = 1;
+/// Flag: nothing was written since the line was forked.
+const UNWRITTEN: u32 = 1;
 const CHECKSUM: usize = 20;
 const LEGS: usize = 128;
 const LEG: usize = 32;
@@ -150,6 +160,10 @@ pub struct Superblock {
     pub line: u64,
     /// Earlier lines that it descends from, oldest first; at most [`MOST_FORKS`].
     pub forks: Vec<Fork>,
+    /// Nothing was written since the line was forked.
+    pub unwritten: bool,
+    /// The leg that is read where legs differ.
+    pub source: Option<Uuid>,
     /// Sizes.
     pub geometry: Geometry,
     /// All legs, at least one, with different UUIDs.
@@ -166,7 +180,7 @@ pub enum Unreadable {
     #[error("both copies of its superblock are damaged")]
     Damaged,
     /// Written by another version.
-    #[error("its superblock has version {0}; this program knows version {VERSION}")]
+    #[error("its superblock has version {0}; this program supports versions up to {VERSION}")]
     Version(u32),
 }
 
@@ -191,6 +205,10 @@ impl Superblock {
         put64(&mut block, 88, self.complete);
         put64(&mut block, 96, self.line);
         put32(&mut block, 104, self.forks.len() as u32);
+        put32(&mut block, 108, if self.unwritten { UNWRITTEN } else { 0 });
+        let mut members = self.members.iter();
+        let source = members.position(|member| Some(member.uuid) == self.source);
+        put32(&mut block, 112, source.map_or(0, |leg| leg as u32 + 1));
         for (index, fork) in self.forks.iter().enumerate() {
             put64(&mut block, FORKS + index * FORK, fork.line);
             put64(&mut block, FORKS + index * FORK + 8, fork.generation);
@@ -227,10 +245,11 @@ impl Superblock {
         if get32(block, CHECKSUM) != checksum(block) {
             return Err(Unreadable::Damaged);
         }
-        match get32(block, 16) {
-            VERSION => {}
+        let (flags, source) = match get32(block, 16) {
+            VERSION => (get32(block, 108), get32(block, 112) as usize),
+            OLD_VERSION => (0, 0),
             other => return Err(Unreadable::Version(other)),
-        }
+        };
         let geometry = Geometry {
             length: get64(block, 64),
             region: get64(block, 72),
@@ -239,7 +258,9 @@ impl Superblock {
         let count = get32(block, 84) as usize;
         let (generation, complete) = (get64(block, 24), get64(block, 88));
         let forks = get32(block, 104) as usize;
+        let unwritten = flags & UNWRITTEN != 0;
         if forks > MOST_FORKS
+            || (unwritten && forks == 0)
             || complete > generation
             || !geometry.valid()
             || !(1..=MOST_LEGS).contains(&count)
@@ -272,6 +293,10 @@ impl Superblock {
                     generation: get64(block, FORKS + index * FORK + 8),
                 })
                 .collect(),
+            unwritten,
+            source: (source.checked_sub(1))
+                .and_then(|leg| members.get(leg))
+                .map(|member| member.uuid),
             geometry,
             members,
         })
@@ -295,11 +320,38 @@ impl Superblock {
         }
     }
 
-    /// Whether this is a state of the mirror that the other one, or the same, has passed through.
+    /// The line and generation whose data the leg has. An unwritten line has those of the line that it was forked from.
+    pub fn position(&self) -> Fork {
+        let parent = self.forks.last().filter(|_| self.unwritten);
+        parent.copied().unwrap_or_else(|| self.recorded())
+    }
+
+    /// Whether the data of this leg are a state that the other one, or the same, has passed through.
     pub fn precedes(&self, other: &Superblock) -> bool {
-        let passed = |fork: &Fork| fork.line == self.line && self.generation <= fork.generation;
-        (self.line == other.line && self.generation <= other.generation)
-            || other.forks.iter().any(passed)
+        other.passed(self.position())
+    }
+
+    /// Whether the table of the other one is newer.
+    pub fn is_older(&self, other: &Superblock) -> bool {
+        let own = Superblock::recorded;
+        match (other.passed(own(self)), self.passed(own(other))) {
+            (true, false) => true,
+            (false, true) => false,
+            _ => self.precedes(other) && !other.precedes(self),
+        }
+    }
+
+    fn recorded(&self) -> Fork {
+        Fork {
+            line: self.line,
+            generation: self.generation,
+        }
+    }
+
+    /// Whether this is a state of its line, or of one that it descends from.
+    fn passed(&self, state: Fork) -> bool {
+        let reached = |end: &Fork| end.line == state.line && state.generation <= end.generation;
+        reached(&self.recorded()) || self.forks.iter().any(reached)
     }
 
     /// Whether the leg calls itself in sync.
@@ -391,6 +443,8 @@ mod tests {
                     forks: (0..generation % (MOST_FORKS as u64 + 1))
                         .map(|line| Fork { line, generation })
                         .collect(),
+                    unwritten: generation % (MOST_FORKS as u64 + 1) > 32,
+                    source: members.get(own % 20).map(|member| member.uuid),
                     geometry: Geometry {
                         length: 1 << 30,
                         region: 1 << bits,
@@ -466,6 +520,8 @@ mod tests {
             complete: 2,
             line: 7,
             forks: Vec::new(),
+            unwritten: false,
+            source: None,
             geometry,
             members: vec![Member {
                 uuid: leg,
@@ -475,7 +531,7 @@ mod tests {
         };
         let (zero, valid) = ([0; BLOCK], superblock.encode());
         let mut newer = valid;
-        put32(&mut newer, 16, 2);
+        put32(&mut newer, 16, 3);
         let sum = checksum(&newer);
         put32(&mut newer, CHECKSUM, sum);
         let mut damaged = valid;
@@ -489,7 +545,7 @@ mod tests {
         );
         assert_eq!(
             newest(Some(&newer), Some(&newer)),
-            Err(Unreadable::Version(2))
+            Err(Unreadable::Version(3))
         );
         assert_eq!(
             newest(Some(&zero), Some(&valid)),
@@ -497,5 +553,36 @@ mod tests {
         );
         assert_eq!(newest(Some(&valid), None), Ok((superblock, 0)));
         assert_eq!(Geometry::on_legs(DATA, 512), None, "no room for data");
+    }
+
+    #[test]
+    fn a_superblock_of_version_1_is_read_as_a_line_that_was_written() {
+        let leg = Uuid::from_u128(1);
+        let superblock = Superblock {
+            mirror: Uuid::from_u128(9),
+            leg,
+            generation: 3,
+            complete: 2,
+            line: 7,
+            forks: vec![Fork {
+                line: 6,
+                generation: 2,
+            }],
+            unwritten: false,
+            source: None,
+            geometry: Geometry::on_legs(64 << 20, 512).expect("long enough"),
+            members: vec![Member {
+                uuid: leg,
+                state: LegState::InSync,
+                seen: 0,
+            }],
+        };
+        let mut old = superblock.encode();
+        put32(&mut old, 16, 1);
+        // Version 1 has zeros there, and does not look.
+        put32(&mut old, 108, 1);
+        let sum = checksum(&old);
+        put32(&mut old, CHECKSUM, sum);
+        assert_eq!(Superblock::decode(&old), Ok(superblock));
     }
 }

@@ -7,10 +7,14 @@
 //!
 //! Legs also become shorter, and longer again when that is recorded; if the mirror halts before, it is not started with them until it was
 //! started without them. Starts leave out legs, also legs in sync (`--degraded`). These return, unchanged or after they were made
-//! shorter and longer meanwhile. Legs that were dropped are restored from a copy that was made before a life; legs in sync, too, and are refused then.
+//! shorter and longer meanwhile.
+//!
+//! Legs are restored from copies that were made at any moment, several of them at a time and from different moments, and the file of a leg is
+//! replaced by such a copy while it is served. A copy is refused, or copied to; what is read is never older than what was acknowledged.
 //!
 //! Not simulated, because nothing notices it: a leg that is made shorter and longer between two looks at its length, or while no
-//! mirror is served; and a copy that is not older than the last update of the superblock that the leg got.
+//! mirror is served; and a copy of a leg in sync, if no tick, clean stop or first write followed and neither superblocks nor log
+//! have changed since; and if no leg in sync remains that is not restored.
 //!
 //! Queues read from legs without the state machine, as `iodyno_mirror::shared` permits it: the leg is chosen at once and read at any later
 //! time, whatever happened to it meanwhile. What fails, or is on a leg that was dropped, goes to the state machine.
@@ -26,7 +30,7 @@ use std::rc::Rc;
 use iodyno_mirror::LegSet;
 use iodyno_mirror::assembly::{self, Assembly, Fault};
 use iodyno_mirror::core::{
-    Access, Buffer, Event, Mirror, Notice, Op, OpKind, Order, Request, Settings,
+    Access, Buffer, Event, Mirror, Notice, Op, OpKind, Order, Request, Settings, Stored,
 };
 use iodyno_mirror::intent::Bits;
 use iodyno_mirror::superblock::{BLOCK, COPIES, DATA, Geometry, LOG, LegState, Member, Superblock};
@@ -110,6 +114,17 @@ impl Disk {
         }
     }
 
+    /// What somebody gets who copies the disk now.
+    fn copy(&self) -> Disk {
+        let mut copy = Disk::new(self.blank);
+        let sectors = self.durable.keys().chain(self.cache.keys());
+        copy.durable = sectors
+            .map(|sector| (*sector, self.read(*sector)))
+            .collect();
+        copy.bad.clone_from(&self.bad);
+        copy
+    }
+
     /// Makes writes durable that were completed before the flush was issued.
     fn flush(&mut self, issued: u64) {
         let durable = &mut self.durable;
@@ -191,7 +206,9 @@ struct Counts {
     short: u64,
     degraded: u64,
     restored: u64,
+    in_sync: u64,
     refused: u64,
+    replaced: u64,
 }
 
 /// How legs misbehave in a life.
@@ -216,12 +233,13 @@ struct World {
     calm: bool,
     /// Disks that are too short: no mirror is started with them.
     short: HashSet<usize>,
-    /// Copies of disks, made before a life.
-    copies: HashMap<usize, Disk>,
-    /// When they were made: the number of `lives` then.
-    copied_in: HashMap<usize, u64>,
-    /// Lives whose state was recorded.
-    lives: u64,
+    /// Copies of disks, with the time when they were made.
+    copies: Vec<(usize, u64, Disk)>,
+    time: u64,
+    /// A copy of a leg in sync that is older lacks nothing, or is known to be old.
+    noticed: u64,
+    /// Whether epochs are recorded.
+    epochs: bool,
     /// Disks whose removal was acknowledged, or that never became legs.
     gone: HashSet<usize>,
     /// Disks whose addition or removal was asked for and perhaps recorded.
@@ -235,7 +253,7 @@ struct World {
 enum Change {
     Add(usize),
     Remove(usize),
-    Return,
+    Return(usize),
 }
 
 /// One life of the mirror.
@@ -258,10 +276,15 @@ struct Life {
     scrubbed: Option<(u64, u64)>,
     /// Answers to comparisons that were ordered.
     compared: VecDeque<(u32, bool)>,
+    /// Nothing was written since the start; the time of the first write.
+    quiet: bool,
+    first_write: Option<(u64, u64)>,
+    /// Disks whose files were replaced, by these.
+    replaced: HashMap<usize, Disk>,
 }
 
 impl World {
-    fn new(seed: u64) -> World {
+    fn new(seed: u64, epochs: bool) -> World {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let legs = random.random_range(2..=4);
         let calm = random.random_range(0..3) == 0;
@@ -288,13 +311,19 @@ impl World {
                 complete: 1,
                 line: 0,
                 forks: Vec::new(),
+                unwritten: false,
+                source: None,
                 geometry: GEOMETRY,
                 members: members.clone(),
             };
             for copy in COPIES {
                 put(&mut disk, copy, &superblock.encode());
             }
-            put(&mut disk, LOG, &Bits::none().encode(superblock.mirror, 0));
+            put(
+                &mut disk,
+                LOG,
+                &Bits::none().encode(superblock.mirror, 0, 0),
+            );
             disk
         });
         let disks = disks.collect();
@@ -311,9 +340,10 @@ impl World {
             left_out: false,
             calm,
             short: HashSet::new(),
-            copies: HashMap::new(),
-            copied_in: HashMap::new(),
-            lives: 0,
+            copies: Vec::new(),
+            time: 1,
+            noticed: 0,
+            epochs,
             gone: HashSet::new(),
             changing: HashSet::new(),
             next: 1,
@@ -404,65 +434,66 @@ impl World {
         }
     }
 
-    /// Restores legs from copies that are surely older than what others have, sometimes. Returns whether there was one.
+    /// Somebody copies a leg.
+    fn copy_leg(&mut self) {
+        let disk = self.random.random_range(0..self.disks.len());
+        self.time += 1;
+        let copy = (disk, self.time, self.disks[disk].copy());
+        let keep = 8;
+        match self.copies.len() < keep {
+            true => self.copies.push(copy),
+            false => self.copies[self.random.random_range(0..keep)] = copy,
+        }
+    }
+
+    /// Restores legs from copies, sometimes, but not all that are in sync. Returns whether there was one.
     fn restore(&mut self, all: &Assembly, whole: &[usize]) -> bool {
-        let generation = |disk: &Disk| {
+        let stored = |disk: &Disk| {
             let copies = COPIES.map(|copy| disk.block(copy));
-            let stored = Superblock::newest([copies[0].as_ref(), copies[1].as_ref()]);
-            stored.map(|(superblock, _)| superblock.generation).ok()
+            let superblock = Superblock::newest([copies[0].as_ref(), copies[1].as_ref()]);
+            let (_, write) = all.decode_log(disk.block(LOG).as_ref(), 0);
+            Some((superblock.ok()?.0.generation, write))
         };
-        let legs = all.parts.iter();
-        let legs = legs.filter(|part| part.member.state == LegState::InSync);
-        let legs_in_sync: Vec<usize> = legs.filter_map(|part| Some(whole[part.given?])).collect();
+        let in_sync = |part: &assembly::Part| part.member.state == LegState::InSync;
+        let in_sync = all.parts.iter().filter(|part| in_sync(part));
+        let mut in_sync: Vec<usize> = in_sync
+            .filter_map(|part| Some(whole[part.given?]))
+            .collect();
+        // This one stays.
+        let right = in_sync.swap_remove(self.random.random_range(0..in_sync.len()));
+        let newest = stored(&self.disks[right]);
+        // Before the last copies had ended, one leg was chosen for good.
+        let chosen = self.superblock(right).0.source.is_some();
         let mut restored = false;
-        for part in &all.parts {
-            let Some(disk) = part.given.map(|at| whole[at]) else {
-                continue;
-            };
-            let copied = self.copies.get(&disk).and_then(generation);
-            let in_sync = part.member.state == LegState::InSync;
-            let own = generation(&self.disks[disk]);
-            let older = match in_sync {
-                // A leg in sync is known to be old by another one only, and nothing was acknowledged in lives without a record.
-                true => legs_in_sync.len() > 1 && self.copied_in.get(&disk) < Some(&self.lives),
-                // The last update may have reached the leg without its knowledge.
-                false => matches!((own, copied), (Some(own), Some(copied)) if copied + 1 < own),
-            };
-            if copied.is_none() || !older || !self.chance(30) {
+        for _ in 0..3 {
+            if self.copies.is_empty() || !self.chance(40) {
                 continue;
             }
-            let copy = self.copies[&disk].clone();
-            let before = std::mem::replace(&mut self.disks[disk], copy);
-            let assembled = assembly::assemble(&self.superblocks(whole), None);
-            if in_sync {
-                let still = assembled.is_ok_and(|assembly| {
-                    let own = |it: &&assembly::Part| it.member.uuid == part.member.uuid;
-                    let own = assembly.parts.iter().find(own);
-                    own.is_some_and(|own| own.member.state == LegState::InSync)
-                });
-                assert!(
-                    !still,
-                    "disk {disk} was restored from an old copy and is in sync"
-                );
-                self.counts.refused += 1;
+            let (disk, made, copy) = &self.copies[self.random.random_range(0..self.copies.len())];
+            let (disk, was_in_sync) = (*disk, in_sync.contains(disk));
+            let older = *made <= self.noticed || (self.epochs && !chosen && stored(copy) < newest);
+            let unreadable = stored(copy).is_none();
+            if disk == right || !whole.contains(&disk) || unreadable || (was_in_sync && !older) {
+                continue;
+            }
+            let before = std::mem::replace(&mut self.disks[disk], copy.clone());
+            if assembly::assemble(&self.superblocks(whole), None).is_err() {
+                // It is refused: it is old, or was written without the others, and is left as it was.
+                self.counts.refused += u64::from(was_in_sync);
                 self.disks[disk] = before;
                 continue;
             }
-            if assembled.is_err() {
-                // It is refused: only this leg knew that it, or one restored before, is behind, or that another was removed. It is left as it
-                // was.
-                self.disks[disk] = before;
-                continue;
-            }
+            self.counts.in_sync += u64::from(was_in_sync);
             self.counts.restored += 1;
             restored = true;
+            // It may have been the leg that was read.
+            self.expected.iter_mut().for_each(|one| one.pinned = None);
         }
         restored
     }
 
     /// The mirror that runs has recorded which legs it was started without: these may change.
     fn recorded(&mut self, life: &Life) {
-        self.lives += 1;
         // They were cut before, and are made longer now.
         self.short.clear();
         for disk in 0..self.disks.len() {
@@ -481,31 +512,35 @@ impl World {
 
     fn start(&mut self, orders: &mut Vec<Order>) -> Option<Life> {
         let (assembly, given) = self.assemble()?;
-        if self.chance(20) {
-            let disk = given[self.random.random_range(0..given.len())];
-            self.copies.insert(disk, self.disks[disk].clone());
-            self.copied_in.insert(disk, self.lives);
+        if self.chance(50) {
+            self.copy_leg();
         }
         let logs = given.iter().map(|disk| {
             let block = self.disks[*disk].block(LOG);
             assembly.decode_log(block.as_ref(), 0)
         });
-        let logs = vec![logs.collect()];
+        let (logs, writes): (Vec<Bits>, Vec<u64>) = logs.unzip();
+        let logs = vec![logs];
         let disk = assembly
             .parts
             .iter()
             .map(|part| part.given.map_or(usize::MAX, |at| given[at]));
         let disk: Vec<usize> = disk.collect();
-        let valid = disk.iter().map(|disk| match *disk {
-            usize::MAX => 0,
-            disk => self.superblock(disk).1,
+        let parts = assembly.parts.iter().zip(&disk);
+        let stored = parts.map(|(part, disk)| match part.given {
+            None => Stored { copy: 0, log: 0 },
+            Some(at) => Stored {
+                copy: self.superblock(*disk).1,
+                log: writes[at],
+            },
         });
-        let valid: Vec<usize> = valid.collect();
+        let stored: Vec<Stored> = stored.collect();
         let settings = Settings {
             copy_bytes: 4096,
             copies: self.random.random_range(1..4),
+            epochs: self.epochs,
         };
-        let mut mirror = Mirror::new(assembly, &logs, &valid, settings);
+        let mut mirror = Mirror::new(assembly, &logs, &stored, settings);
         mirror.start(orders);
         Some(Life {
             mirror,
@@ -523,6 +558,9 @@ impl World {
             halted: false,
             scrubbed: None,
             compared: VecDeque::new(),
+            quiet: true,
+            first_write: None,
+            replaced: HashMap::new(),
         })
     }
 
@@ -562,6 +600,9 @@ impl World {
                 }
             }
         }
+        for (disk, copy) in life.replaced {
+            self.disks[disk] = copy;
+        }
     }
 
     // ---- Clients ----
@@ -594,6 +635,9 @@ impl World {
                 for expected in &mut self.expected[start..start + sectors] {
                     expected.writes.push_back(id);
                     (expected.written, expected.pinned) = (true, None);
+                }
+                if std::mem::take(&mut life.quiet) {
+                    life.first_write = Some((id, self.time));
                 }
                 life.writes.insert(id, request);
             }
@@ -634,6 +678,10 @@ impl World {
         if let Some(request) = life.writes.remove(&id) {
             let Ok(()) = result else { return };
             let fua = request.access == Access::Write { fua: true };
+            if let Some((_, at)) = life.first_write.take_if(|(first, _)| *first == id) {
+                // Copies that were made before lack it.
+                self.noticed = self.noticed.max(at);
+            }
             for expected in self.range(request) {
                 expected.acked = expected.acked.max(id);
                 if fua {
@@ -672,7 +720,11 @@ impl World {
                 let used = life.mirror.members().any(|(leg, _)| life.disk[leg] == disk);
                 assert!(!used, "a removed leg is in the table");
             }
-            (Change::Return, Ok(())) => self.counts.returned += 1,
+            (Change::Return(disk), Ok(())) => {
+                self.counts.returned += 1;
+                let replaced = life.replaced.contains_key(&disk);
+                assert!(!replaced, "a leg whose file was replaced was taken back");
+            }
             (_, Err(_)) => {}
         }
     }
@@ -695,7 +747,7 @@ impl World {
                 let uuid = Uuid::from_u128(u128::from(id) << 32);
                 let mut disk = Disk::new(GARBAGE);
                 let mirror = life.mirror.assembly().mirror;
-                put(&mut disk, LOG, &Bits::none().encode(mirror, 0));
+                put(&mut disk, LOG, &Bits::none().encode(mirror, 0, 0));
                 let number = self.disks.len();
                 self.disks.push(disk);
                 self.changing.insert(number);
@@ -713,7 +765,7 @@ impl World {
                 self.event(life, Event::Remove { id, leg }, orders);
             }
             _ if quiet && disk != usize::MAX && !online.has(leg) => {
-                life.changes.insert(id, Change::Return);
+                life.changes.insert(id, Change::Return(disk));
                 self.event(life, Event::Return { id, leg }, orders);
             }
             _ => {}
@@ -774,7 +826,10 @@ impl World {
                         life.halted = true;
                     }
                     Notice::Scrubbed { differ, unread } => life.scrubbed = Some((differ, unread)),
-                    Notice::Unreadable { .. } | Notice::Differs { .. } | Notice::Removed(_) => {}
+                    Notice::Unreadable { .. }
+                    | Notice::Differs { .. }
+                    | Notice::Removed(_)
+                    | Notice::LastReplaced(_) => {}
                 },
                 Order::Stopped => {
                     assert!(
@@ -1115,8 +1170,8 @@ fn check_log(disk: &Disk, op: &Op) {
 }
 
 /// Several lives of one mirror.
-fn case(seed: u64) -> Counts {
-    let mut world = World::new(seed);
+fn case(seed: u64, epochs: bool) -> Counts {
+    let mut world = World::new(seed, epochs);
     for _ in 0..world.random.random_range(2..8) {
         let mut orders = Vec::new();
         let Some(mut life) = world.start(&mut orders) else {
@@ -1147,7 +1202,7 @@ impl World {
                     let request = self.random_request(life);
                     self.arrive(life, request, orders);
                 }
-                30..34 => self.event(life, Event::Tick, orders),
+                30..34 => self.tick(life, orders),
                 34..40 => self.event(life, Event::Credit(16 << 10), orders),
                 40 if !self.calm => {
                     let leg = self.random.random_range(0..legs);
@@ -1186,11 +1241,61 @@ impl World {
                 }
                 45 => self.change(life, orders),
                 46 if !self.calm && self.chance(60) => self.cut(life, orders),
+                47 => self.copy_leg(),
+                48 if !self.calm && self.chance(30) => self.replace(life, orders),
                 _ => {
                     self.complete(life, orders);
                 }
             }
         }
+    }
+
+    /// A second has passed, sometimes for all that is in flight.
+    fn tick(&mut self, life: &mut Life, orders: &mut Vec<Order>) {
+        let now = self.time;
+        self.event(life, Event::Tick, orders);
+        if life.trouble != Trouble::None || !self.chance(50) {
+            return;
+        }
+        self.drain(life, orders);
+        if life.flying.is_empty() && !life.halted {
+            self.noticed = self.noticed.max(now);
+        }
+    }
+
+    /// The file of a leg is replaced by a copy of any moment.
+    fn replace(&mut self, life: &mut Life, orders: &mut Vec<Order>) {
+        let leg = self.random.random_range(0..life.disk.len());
+        let disk = life.disk[leg];
+        let member = life.mirror.members().any(|(member, _)| member == leg);
+        if disk == usize::MAX || life.halted || !member {
+            return;
+        }
+        if self.chance(50) {
+            self.copy_leg();
+        }
+        let of_leg = self.copies.iter().filter(|(of, _, _)| *of == disk);
+        let Some((_, _, copy)) = of_leg.last().cloned() else {
+            return;
+        };
+        let in_sync = life.mirror.in_sync();
+        life.trouble = Trouble::None;
+        self.event(life, Event::Replaced { leg }, orders);
+        if in_sync == LegSet::one(leg) {
+            assert_eq!(life.mirror.in_sync(), in_sync, "the last leg in sync stays");
+            return;
+        }
+        assert!(!life.mirror.online().has(leg), "a leg that was replaced");
+        self.drain(life, orders);
+        if !life.halted && self.stored_in(&copy) {
+            life.replaced.insert(disk, copy);
+            self.counts.replaced += 1;
+        }
+    }
+
+    fn stored_in(&self, disk: &Disk) -> bool {
+        let copies = COPIES.map(|copy| disk.block(copy));
+        Superblock::newest([copies[0].as_ref(), copies[1].as_ref()]).is_ok()
     }
 
     /// Somebody makes a leg shorter, and longer again when that is recorded. If the mirror halts because no other leg accepts the
@@ -1247,8 +1352,12 @@ impl World {
         let halted = self.counts.halts;
         life.trouble = Trouble::None;
         life.stopping = true;
+        let now = self.time;
         self.event(life, Event::Stop, orders);
         self.drain(life, orders);
+        if life.flying.is_empty() && !life.halted {
+            self.noticed = self.noticed.max(now);
+        }
         assert!(life.stopped, "a stop ends: {:?}", life.flying);
         if halted > 0 || self.counts.errors > 0 {
             return;
@@ -1279,12 +1388,12 @@ impl World {
 fn crashes(wanted: u64) {
     let mut total = Counts::default();
     if let Ok(seed) = std::env::var("CRASH_SEED") {
-        case(seed.parse().expect("CRASH_SEED is a number"));
+        case(seed.parse().expect("CRASH_SEED is a number"), true);
         return;
     }
     let mut seed = 0;
     while total.crashes < wanted {
-        let counts = std::panic::catch_unwind(|| case(seed));
+        let counts = std::panic::catch_unwind(|| case(seed, true));
         let Ok(counts) = counts else {
             panic!("case {seed} failed: run it alone with CRASH_SEED={seed}");
         };
@@ -1307,7 +1416,9 @@ fn crashes(wanted: u64) {
         total.short += counts.short;
         total.degraded += counts.degraded;
         total.restored += counts.restored;
+        total.in_sync += counts.in_sync;
         total.refused += counts.refused;
+        total.replaced += counts.replaced;
     }
     println!("{seed} cases: {total:?}");
     // The simulation reaches what it is meant to test.
@@ -1327,7 +1438,15 @@ fn crashes(wanted: u64) {
         ("starts without a leg that is too short", total.short),
         ("starts without a leg in sync", total.degraded),
         ("legs restored from a copy", total.restored),
-        ("legs in sync restored from a copy", total.refused),
+        (
+            "legs in sync restored from a copy that are right",
+            total.in_sync,
+        ),
+        (
+            "legs in sync restored from a copy and refused",
+            total.refused,
+        ),
+        ("legs whose file was replaced", total.replaced),
     ] {
         assert!(count > wanted / 200, "{what}: only {count}");
     }
@@ -1336,6 +1455,18 @@ fn crashes(wanted: u64) {
 #[test]
 fn no_acknowledged_and_flushed_write_is_lost_in_a_crash() {
     crashes(2_000);
+}
+
+#[test]
+fn without_epochs_a_copy_is_read() {
+    let found = (0..2_000).any(|seed| {
+        let Err(panic) = std::panic::catch_unwind(|| case(seed, false)) else {
+            return false;
+        };
+        let message = panic.downcast_ref::<String>();
+        message.is_some_and(|message| message.contains(" has write "))
+    });
+    assert!(found, "the simulation restores copies that matter");
 }
 
 #[cfg(feature = "long")]

@@ -235,6 +235,7 @@ fn say(mut stream: &UnixStream, what: &impl Serialize) -> io::Result<()> {
 #[derive(Debug)]
 pub struct Control {
     _socket: Listener,
+    shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
@@ -248,19 +249,26 @@ struct Shared {
 }
 
 impl Control {
+    /// The socket of this mirror. Commands that connect wait for [`Self::start`].
+    ///
+    /// # Errors
+    /// If there can be no socket.
+    pub fn bind(mirror: Uuid) -> io::Result<Listener> {
+        Listener::unix(&socket(mirror)?)
+    }
+
     /// Begins to answer commands on the socket of this mirror; `legs` are all that are open.
     ///
     /// # Errors
-    /// If there can be no socket, or no thread.
+    /// If there can be no thread.
     pub fn start(
+        bound: Listener,
         mirror: Uuid,
         geometry: Geometry,
         legs: Vec<(Uuid, Leg)>,
         uris: Vec<String>,
         handle: Handle,
     ) -> io::Result<Control> {
-        let path = socket(mirror)?;
-        let bound = Listener::unix(&path)?;
         let Listener::Unix(listener, _) = &bound else {
             unreachable!("a Unix socket");
         };
@@ -272,10 +280,21 @@ impl Control {
             uris,
             handle,
         });
+        let own = Arc::clone(&shared);
         thread::Builder::new()
             .name("control".to_owned())
-            .spawn(move || accept(&listener, &shared))?;
-        Ok(Control { _socket: bound })
+            .spawn(move || accept(&listener, &own))?;
+        Ok(Control {
+            _socket: bound,
+            shared,
+        })
+    }
+
+    /// Closes and unlocks all legs. To be called when the mirror has ended. A command that changes them keeps them until it ends.
+    pub fn release_legs(&self) {
+        if let Ok(mut legs) = self.shared.legs.try_lock() {
+            legs.clear();
+        }
     }
 }
 
@@ -447,7 +466,7 @@ impl Shared {
         stream: &UnixStream,
     ) -> Result<Uuid, Refused> {
         let shown = new.display();
-        if let Some((uuid, leg)) = legs.iter().find(|(_, leg)| legs::same(&leg.path, new)) {
+        if let Some((uuid, leg)) = legs.iter().find(|(_, leg)| leg.is_at(new)) {
             let uuid = *uuid;
             // It may have been dropped because somebody made it shorter.
             format::fits(leg, self.geometry)?;
@@ -555,7 +574,7 @@ impl Shared {
         stream: &UnixStream,
     ) -> Result<(), Refused> {
         let old = self.find(legs, old)?;
-        if legs.iter().any(|(_, leg)| legs::same(&leg.path, new)) {
+        if legs.iter().any(|(_, leg)| leg.is_at(new)) {
             let shown = new.display();
             return Err(fault(format!("`{shown}` is a leg of the mirror already")));
         }
@@ -669,12 +688,16 @@ pub fn state_of(state: LegState) -> (String, Option<u64>) {
     }
 }
 
+/// What is wrong with a leg whose path does not lead to it any more.
+const REPLACED: &str = "its file was removed, renamed or replaced";
+
 /// Why a leg was dropped.
 fn reason(cause: Cause) -> String {
     let Failure { change, error } = match cause {
         Cause::Failed(failure) => failure,
         Cause::Silent => return "it does not answer".to_owned(),
         Cause::Short => return "it became shorter: all of it has to be copied".to_owned(),
+        Cause::Replaced => return REPLACED.to_owned(),
     };
     let doing = match change {
         Change::Write => "write data",
@@ -691,6 +714,15 @@ pub fn described(notice: Notice, names: &[String]) -> String {
     let range = |offset: u64, length: u32| format!("{length} bytes at byte {offset}");
     match notice {
         Notice::Recorded => "the state of the legs is recorded".to_owned(),
+        Notice::Dropped { leg, cause: cause @ Cause::Replaced } => format!(
+            "warning: {} is behind ({}): it gets no more I/O, and all of it has to be copied. `iodyno mirror replace` replaces it",
+            names[leg],
+            reason(cause)
+        ),
+        Notice::LastReplaced(leg) => format!(
+            "warning: {}, the last leg in sync: {REPLACED}. It is still served: add another leg before the server is stopped",
+            names[leg]
+        ),
         Notice::Dropped { leg, cause } => format!(
             "warning: {} failed and is behind ({}): it gets no more I/O until `iodyno mirror add` takes it back, or `replace` replaces it",
             names[leg],

@@ -73,6 +73,8 @@ pub fn create(paths: &[PathBuf], destroy: &[PathBuf], assumed: bool) -> Result<C
         complete: 0,
         line: mirror.as_u128() as u64,
         forks: Vec::new(),
+        unwritten: false,
+        source: None,
         geometry,
         members: members.clone(),
     };
@@ -121,7 +123,7 @@ pub(crate) fn wipe(leg: &Leg) -> Result<(), Diagnostic> {
 pub(crate) fn clear_log(leg: &Leg, mirror: Uuid, geometry: Geometry) -> Result<(), Diagnostic> {
     let blocks = geometry.regions().div_ceil(iodyno_mirror::intent::REGIONS);
     for index in 0..blocks {
-        let block = Bits::none().encode(mirror, index);
+        let block = Bits::none().encode(mirror, index, 0);
         leg.write(LOG + index * BLOCK as u64, &block)?;
     }
     leg.sync()
@@ -213,9 +215,10 @@ pub fn change(
         clear_log(&leg, assembly.mirror, geometry)?;
         given.push(leg);
     }
-    assembly.generation += 1;
+    assembly.unwritten = false;
     // The new leg first: the others name it.
     for copy in [0, 1] {
+        assembly.generation += 1;
         for (index, part) in assembly.parts.iter().enumerate().rev() {
             let Some(leg) = part.given.map(|at| &given[at]) else {
                 continue;
@@ -225,6 +228,7 @@ pub fn change(
             leg.write(at, &assembly.superblock(index).encode())?;
             leg.sync()?;
         }
+        assembly.complete = assembly.generation;
     }
     if let Some(leg) = removed_leg {
         wipe(&given[leg])?;

@@ -255,8 +255,8 @@ impl Front {
         Ok(front)
     }
 
-    /// Ends all connections after their last replies. To be called when the mirror has ended.
-    pub fn stop(self) {
+    /// Ends all connections after their last replies. To be called when the mirror has ended. The socket is removed when the front is dropped.
+    pub fn stop(&self) {
         self.shared.stopping.store(true, Ordering::Relaxed);
         let connections = self.shared.connections();
         for (_, stream) in &connections.open {
@@ -271,6 +271,11 @@ impl Front {
         for (_, stream) in &connections.open {
             stream.shutdown(Shutdown::Both);
         }
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
         if let Listener::Unix(_, path) = &*self.listener {
             // The thread that accepts keeps the listener.
             let _ = std::fs::remove_file(path);

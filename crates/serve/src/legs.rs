@@ -3,7 +3,7 @@
 //! A leg that may be written is held exclusively: a device by the kernel (O_EXCL), a file by flock. What is decided from its
 //! superblock is read after that.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use iodyno_mirror::assembly::{self, Assembly, Fault};
-use iodyno_mirror::core::{self, Mirror};
+use iodyno_mirror::core::{self, Mirror, Stored};
 use iodyno_mirror::intent::Bits;
 use iodyno_mirror::superblock::{BLOCK, COPIES, DATA, LOG, Superblock, Unreadable};
 use iodyno_model::Diagnostic;
@@ -51,6 +51,14 @@ impl Leg {
         matches!(self.admitted.kind, Kind::BlockDevice(_))
     }
 
+    /// Whether this path leads to it.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        let own = self.file.metadata().ok();
+        let found = path.metadata().ok();
+        own.zip(found)
+            .is_some_and(|(own, found)| identity(&own) == identity(&found))
+    }
+
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
@@ -64,9 +72,13 @@ impl Leg {
         Superblock::newest([copies[0].as_ref(), copies[1].as_ref()])
     }
 
-    /// A block; `None` if it cannot be read.
+    /// A block; `None` if it cannot be read. There are zeros behind the end of a file.
     fn block(&self, offset: u64) -> Option<[u8; BLOCK]> {
-        self.read(offset).ok()
+        match self.read(offset) {
+            Ok(block) => Some(block),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Some([0; BLOCK]),
+            Err(_) => None,
+        }
     }
 
     fn read(&self, offset: u64) -> std::io::Result<[u8; BLOCK]> {
@@ -184,14 +196,15 @@ impl From<Vec<Diagnostic>> for Refused {
 
 /// Whether two paths lead to the same file or device.
 pub fn same(one: &Path, other: &Path) -> bool {
-    let identity = |path: &Path| {
-        let metadata = path.metadata().ok()?;
-        Some(match metadata.rdev() {
-            0 => (metadata.dev(), metadata.ino()),
-            device => (0, device),
-        })
-    };
+    let identity = |path: &Path| Some(identity(&path.metadata().ok()?));
     identity(one).is_some_and(|id| identity(other) == Some(id))
+}
+
+fn identity(metadata: &Metadata) -> (u64, u64) {
+    match metadata.rdev() {
+        0 => (metadata.dev(), metadata.ino()),
+        device => (0, device),
+    }
 }
 
 fn open_one(path: &Path, purpose: Purpose<'_>, guard: &Guard) -> Result<Leg, Refused> {
@@ -329,8 +342,8 @@ pub(crate) fn blank(file: &File) -> bool {
 pub struct Found {
     /// The mirror.
     pub assembly: Assembly,
-    /// The valid copy of each leg of the table; 0 for missing ones.
-    valid: Vec<usize>,
+    /// What each leg of the table has.
+    stored: Vec<Stored>,
     /// For each block of the log: as on each leg that is given.
     logs: Vec<Vec<Bits>>,
 }
@@ -348,12 +361,12 @@ impl Found {
 
     /// The valid copy of a leg's superblock.
     pub(crate) fn valid(&self, leg: usize) -> usize {
-        self.valid[leg]
+        self.stored[leg].copy
     }
 
     /// The mirror, ready to start.
     pub fn mirror(self, settings: core::Settings) -> Mirror {
-        Mirror::new(self.assembly, &self.logs, &self.valid, settings)
+        Mirror::new(self.assembly, &self.logs, &self.stored, settings)
     }
 }
 
@@ -395,7 +408,7 @@ pub fn assemble(legs: &[Leg], degraded: bool) -> Result<Found, Vec<Diagnostic>> 
                 "`{shown}` became too short: it has {length} bytes, and the mirror needs {needed}"
             );
             faults.push(Diagnostic::error(text).hint(
-                "start the mirror without it, with `--degraded` if it is in sync, before you make it longer: then all of it is copied. Otherwise, what it lost would be read as zeros",
+                "start the mirror without it before you make it longer, by `iodyno serve mirror --degraded` if it is in sync: then all of it is copied. Otherwise, what it lost would be read as zeros",
             ));
         }
         if leg.alignment() > geometry.unit {
@@ -409,19 +422,23 @@ pub fn assemble(legs: &[Leg], degraded: bool) -> Result<Found, Vec<Diagnostic>> 
     if !faults.is_empty() {
         return Err(faults);
     }
+    let mut newest = vec![0; legs.len()];
     let logs = (0..assembly.log_blocks()).map(|index| {
-        let blocks = legs.iter().map(|leg| leg.block(LOG + index * BLOCK as u64));
-        blocks
-            .map(|block| assembly.decode_log(block.as_ref(), index))
-            .collect()
+        let blocks = legs.iter().zip(&mut newest).map(|(leg, newest)| {
+            let block = leg.block(LOG + index * BLOCK as u64);
+            let (bits, write) = assembly.decode_log(block.as_ref(), index);
+            *newest = write.max(*newest);
+            bits
+        });
+        blocks.collect()
     });
     let logs = logs.collect();
-    let valid = assembly
-        .parts
-        .iter()
-        .map(|part| part.given.map_or(0, |at| copies[at]));
+    let stored = assembly.parts.iter().map(|part| Stored {
+        copy: part.given.map_or(0, |at| copies[at]),
+        log: part.given.map_or(0, |at| newest[at]),
+    });
     Ok(Found {
-        valid: valid.collect(),
+        stored: stored.collect(),
         logs,
         assembly,
     })
@@ -458,13 +475,15 @@ pub fn unreadable(leg: &Leg, error: Unreadable) -> Diagnostic {
         let message =
             format!("cannot use `{path}` as a leg: its superblock cannot be read: {cause}");
         return Diagnostic::error(message)
-            .hint("while the mirror is served, name another leg; otherwise start it without this one (`--degraded`), and replace it");
+            .hint(
+                "name another leg; `iodyno serve mirror --degraded` serves the mirror without this one, and `iodyno mirror replace` replaces it",
+            );
     }
     let fault = Diagnostic::error(format!("cannot use `{path}` as a leg: {error}"));
     match error {
         Unreadable::Absent => fault.hint("`iodyno mirror create` makes legs"),
         Unreadable::Damaged => {
-            fault.hint("start the mirror without it (`--degraded`), and replace it")
+            fault.hint("`iodyno serve mirror --degraded` serves the mirror without it, and `iodyno mirror replace` replaces it")
         }
         Unreadable::Version(_) => fault.hint("use the version of iodyno that made it"),
     }
@@ -493,19 +512,31 @@ fn explain(fault: &Fault, legs: &[Leg]) -> Diagnostic {
             path(one),
             path(two)
         ))
-        .hint(
-            "decide which one is right, start the mirror with it alone (`--degraded`), and add the other one as a new leg",
-        ),
+        .hint(format!(
+            "decide which one is right. Replace the other one: {}, if `{}` is right",
+            replacing(&legs[*two]),
+            path(one)
+        )),
         Fault::Old { leg, own, least } => Diagnostic::error(format!(
             "`{}` is older than the mirror (generation {own}, at least {least} is needed): it was restored from a copy",
             path(leg)
         ))
-        .hint("leave it out, and add it as a new leg"),
+        .hint(format!("replace it: {}", replacing(&legs[*leg]))),
         Fault::Missing { uuid } => {
             Diagnostic::error(format!("the leg {uuid} is in sync and was not given"))
-                .hint("name it, or start without it (`--degraded`): then it has to be copied to when it returns")
+                .hint("name it; if it is lost, `iodyno mirror remove` removes it by this UUID, and `iodyno serve mirror --degraded` serves the mirror without it")
         }
         Fault::NoneInSync => Diagnostic::error("none of these legs is in sync")
             .hint("name a leg that is in sync: `iodyno mirror status` of any leg lists all"),
     }
+}
+
+/// The command that makes a leg a new one, on the same file or device.
+fn replacing(leg: &Leg) -> String {
+    let (shown, uuid) = (
+        leg.path.display(),
+        leg.superblock().map(|(found, _)| found.leg),
+    );
+    let uuid = uuid.map_or_else(|_| "UUID".to_owned(), |uuid| uuid.to_string());
+    format!("`iodyno mirror replace --leg … {uuid} {shown} --destroy {shown}`, with the other legs")
 }

@@ -17,6 +17,8 @@
 //! - A leg that is a file is not written while it is shorter than the mirror: the op fails. Such a leg, and one that returns less than
 //!   was read, is reported to the mirror as shortened before the op ends. So is one that is found to be shorter every second, which may
 //!   have been dropped before.
+//! - The path of a leg that is a file leads to the file that is open. Another thread looks twice a second, because a file system may not
+//!   answer: a leg whose file was removed, renamed or replaced is reported to the mirror.
 //! - A leg is taken back only when no queue has a command in flight on it.
 //! - Nothing is allocated for a request: it brings its buffer and gets it back with the reply, and lists are used again. Channels have a
 //!   fixed capacity; fronts limit what they have in flight, so that replies never wait.
@@ -33,11 +35,15 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, Sender, SyncSender, channel as unbounded, sync_channel,
+};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use iodyno_mirror::core::{
     Access, Buffer, Cause, Choose, Errno, Event, Mirror, Notice, Op, OpId, OpKind, Order,
@@ -67,10 +73,12 @@ const EXTRA_SLOTS: u32 = 6;
 const SPARE_LANES: u32 = 2;
 /// Messages that wait for the thread of a mirror; who sends more waits.
 const MOST_MESSAGES: usize = 1024;
-/// Between two ticks of the mirror, ns: regions that were not written in between are cleaned.
-const TICK_NS: u64 = 5_000_000_000;
+/// Between two ticks of the mirror, ns.
+const TICK_NS: u64 = 1_000_000_000;
 /// Between two looks at silent legs, ns.
 pub(crate) const LOOK_NS: u64 = 1_000_000_000;
+/// Between two looks at the paths of legs.
+const PLACES: Duration = Duration::from_millis(500);
 /// Between two credits for copying, ns.
 const CREDIT_NS: u64 = 100_000_000;
 
@@ -305,12 +313,23 @@ pub(crate) struct Queues {
     /// Changes of the table so far.
     generation: AtomicU32,
     table: Mutex<Table>,
+    /// A bit for each leg whose file was removed or replaced.
+    lost: AtomicU32,
     /// Whether the thread of the mirror has to be woken for a message.
     alarm: Alarm,
     /// The event that wakes each queue.
     wakes: Vec<Arc<OwnedFd>>,
     /// Queues that no thread has.
     free: Mutex<Vec<usize>>,
+    /// Buffers of rings that have ended, for the next ones.
+    arenas: Mutex<Vec<Arena>>,
+    /// Bytes of the buffers of all rings, and of these.
+    arena_bytes: AtomicUsize,
+}
+
+/// Bytes of all buffers.
+fn size(arena: &Arena) -> usize {
+    arena.slots() as usize * arena.slot_bytes()
 }
 
 /// What queues read of the legs when it has changed.
@@ -326,6 +345,58 @@ pub(crate) struct TableLeg {
     /// `None`: it is missing or was removed.
     pub(crate) file: Option<OwnedFd>,
     pub(crate) rotational: bool,
+    /// `None`: it is not a file.
+    place: Option<Place>,
+}
+
+/// Where a file is.
+#[derive(Debug, Clone)]
+struct Place {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl Place {
+    /// The place of a leg that is a file.
+    fn of(path: Option<&PathBuf>, regular: Option<&OwnedFd>) -> Option<Place> {
+        let found = rustix::fs::fstat(regular?).ok()?;
+        Some(Place {
+            path: path?.clone(),
+            device: found.st_dev,
+            inode: found.st_ino,
+        })
+    }
+
+    /// Whether the path leads to the file no more.
+    fn is_lost(&self) -> bool {
+        match self.path.metadata() {
+            Ok(found) => (found.dev(), found.ino()) != (self.device, self.inode),
+            Err(error) => matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ),
+        }
+    }
+}
+
+/// Looks at the places of all legs until the mirror ends.
+fn watch_places(queues: &Queues, ended: &Receiver<()>) {
+    while ended.recv_timeout(PLACES) == Err(RecvTimeoutError::Timeout) {
+        let table = queues.table();
+        let legs = table.legs.iter().enumerate();
+        let places: Vec<(usize, Place)> = legs
+            .filter(|(_, leg)| leg.file.is_some())
+            .filter_map(|(leg, found)| Some((leg, found.place.clone()?)))
+            .collect();
+        drop(table);
+        let lost = places.iter().filter(|(_, place)| place.is_lost());
+        let lost = lost.fold(0, |lost, (leg, _)| lost | 1 << leg);
+        if lost != 0 {
+            queues.lost.fetch_or(lost, Ordering::Relaxed);
+            queues.rouse(0);
+        }
+    }
 }
 
 impl Queues {
@@ -339,9 +410,12 @@ impl Queues {
             leg_timeout_ns: AtomicU64::new(u64::MAX),
             generation: AtomicU32::new(0),
             table: Mutex::default(),
+            lost: AtomicU32::new(0),
             alarm: Alarm::default(),
             wakes: wakes.collect::<io::Result<_>>()?,
             free: Mutex::new((1..queues).rev().collect()),
+            arenas: Mutex::default(),
+            arena_bytes: AtomicUsize::new(0),
         })
     }
 
@@ -377,6 +451,40 @@ impl Queues {
         self.generation.fetch_add(1, Ordering::Release);
         drop(table);
         self.rouse_all();
+    }
+
+    fn arenas(&self) -> MutexGuard<'_, Vec<Arena>> {
+        self.arenas.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Buffers for a ring. Those of another size are not needed any more, because the number of legs has changed.
+    pub(crate) fn take_arena(&self, slots: u32, bytes: usize) -> io::Result<Arena> {
+        let mut arenas = self.arenas();
+        let fits = |arena: &Arena| (arena.slots(), arena.slot_bytes()) == (slots, bytes);
+        if let Some(at) = arenas.iter().position(fits) {
+            return Ok(arenas.swap_remove(at));
+        }
+        arenas.retain(|arena| {
+            let kept = arena.slot_bytes() != bytes;
+            self.arena_bytes
+                .fetch_sub(if kept { 0 } else { size(arena) }, Ordering::Relaxed);
+            kept
+        });
+        let arena = Arena::new(slots, bytes, 0, false)?;
+        self.arena_bytes.fetch_add(size(&arena), Ordering::Relaxed);
+        Ok(arena)
+    }
+
+    /// Takes the buffers of a ring that has ended; `None`: the kernel still has some, and they are lost.
+    pub(crate) fn put_arena(&self, arena: Option<Arena>) {
+        let Some(arena) = arena else { return };
+        let mut arenas = self.arenas();
+        match arenas.len() < MOST_QUEUES {
+            true => arenas.push(arena),
+            false => {
+                self.arena_bytes.fetch_sub(size(&arena), Ordering::Relaxed);
+            }
+        }
     }
 
     fn free(&self) -> MutexGuard<'_, Vec<usize>> {
@@ -447,6 +555,11 @@ impl Handle {
     /// Ends the mirror when all its requests have ended.
     pub fn stop(&self) {
         self.send(Message::Stop);
+    }
+
+    /// Bytes of the buffers of all rings of queues, also of those that wait for the next ones.
+    pub fn buffer_bytes(&self) -> usize {
+        self.queues.arena_bytes.load(Ordering::Relaxed)
     }
 
     pub(crate) fn queues(&self) -> &Arc<Queues> {
@@ -535,7 +648,9 @@ pub fn run(
     notice: &mut dyn FnMut(Notice, &[String]),
 ) -> Result<(), BackendError> {
     let mut server = Server::new(mirror, legs, settings, inbox, notice)?;
-    server.run(task)
+    let ended = server.run(task);
+    server.release_legs();
+    ended
 }
 
 /// The memory of an op.
@@ -849,9 +964,16 @@ impl<'a> Server<'a> {
         let _ = server.shared.published.set(published);
         server.build_policies(count as usize);
         let rotational = server.rotational.clone();
+        let places = server.paths.iter().zip(&server.regular);
+        let places = places.map(|(path, file)| Place::of(path.as_ref(), file.as_ref()));
+        let places: Vec<Option<Place>> = places.collect();
         server.shared.change(|table| {
-            let legs = copies.into_iter().zip(rotational);
-            let leg = |(file, rotational)| TableLeg { file, rotational };
+            let legs = copies.into_iter().zip(rotational).zip(places);
+            let leg = |((file, rotational), place)| TableLeg {
+                file,
+                rotational,
+                place,
+            };
             table.legs = legs.map(leg).collect();
         });
         Ok(server)
@@ -878,6 +1000,42 @@ impl<'a> Server<'a> {
         if let Task::Scrub(from) = task {
             self.events.push_back(Event::Scrub { from });
         }
+        let (ending, ended) = unbounded::<()>();
+        let queues = Arc::clone(&self.shared);
+        // It may wait for a file system that does not answer, and nobody waits for it.
+        std::thread::Builder::new()
+            .name("leg-paths".to_owned())
+            .spawn(move || watch_places(&queues, &ended))
+            .map_err(|error| BackendError::new("start a thread", error))?;
+        let served = self.serve();
+        drop(ending);
+        served
+    }
+
+    /// Closes all legs, as far as nothing is in flight. The ring would close them a moment after the end of the process.
+    fn release_legs(&mut self) {
+        self.shared.change(|table| table.legs.clear());
+        self.regular.clear();
+        self.backend.cancel_all();
+        let mut completions = Completions::with_capacity(self.flights.len() as u32);
+        let deadline = self.clock.now() + LOOK_NS;
+        while self.listening && self.clock.now() < deadline {
+            let most = self.flights.len() as u32;
+            if (self.backend.turn(1, most, Some(deadline), &mut completions)).is_err() {
+                break;
+            }
+            let slots = completions.list.iter().map(|completion| completion.slot);
+            self.listening &= slots.into_iter().all(|slot| slot != self.wake_slot);
+        }
+        for lane in std::mem::take(&mut self.files).into_iter().flatten() {
+            if let Ok(file) = placeholder(&self.inbox) {
+                let _ = self.backend.replace_file(lane, file);
+            }
+        }
+    }
+
+    /// Handles what happens until the mirror has stopped.
+    fn serve(&mut self) -> Result<(), BackendError> {
         let mut completions = Completions::with_capacity(self.flights.len() as u32);
         let now = self.clock.now();
         let (mut tick, mut look, mut credit) = (now + TICK_NS, now + LOOK_NS, now);
@@ -896,6 +1054,10 @@ impl<'a> Server<'a> {
                 credit = now + CREDIT_NS;
                 let bytes = self.settings.resync_rate / (1_000_000_000 / CREDIT_NS);
                 self.events.push_back(Event::Credit(bytes.max(1)));
+            }
+            let lost = self.shared.lost.swap(0, Ordering::Relaxed);
+            for leg in (0..self.names.len()).filter(|leg| lost & (1 << leg) != 0) {
+                self.events.push_back(Event::Replaced { leg });
             }
             self.handle_events();
             // Before it looks at messages, and then waits.
@@ -1205,6 +1367,10 @@ impl<'a> Server<'a> {
         let leg = TableLeg {
             file: Some(copy),
             rotational: self.rotational[count - 1],
+            place: Place::of(
+                self.paths[count - 1].as_ref(),
+                self.regular[count - 1].as_ref(),
+            ),
         };
         self.shared.change(|table| table.legs.push(leg));
     }

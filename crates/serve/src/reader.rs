@@ -13,6 +13,8 @@
 //!   this queue.
 //! - A thread with reads in its ring waits for nothing but its ring: the places of its reads are needed by others.
 //! - Nothing is allocated for a read, once lists have their length.
+//! - The buffers of a ring are those of an earlier one, if there was one ([`Queues::take_arena`]). They go back when the kernel has returned
+//!   all of them; a queue whose leg does not return them is not used again.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -21,7 +23,6 @@ use iodyno_mirror::core::Errno;
 use iodyno_mirror::superblock::{DATA, MOST_LEGS};
 use iodyno_mirror::{LegQueue, LegSet, LegView, QueueSettings, ReadPolicy, ReadRequest, Transfer};
 use iodyno_model::{Engine, EngineKind};
-use iodyno_sys::memory::Arena;
 use iodyno_sys::{
     Backend, BackendError, Clock, Completion, Completions, File, MonotonicClock, Op, OpKind,
     UringBackend,
@@ -164,7 +165,7 @@ impl Reader {
                 Some(_) => queues.slots().min(MOST_SLOTS) as u32,
                 None => 0,
             };
-            let backend = ring(&wake, slots, watched)?;
+            let backend = ring(&queues, &wake, slots, watched)?;
             Ok((wake, slots, backend))
         });
         let (wake, slots, backend) = made.inspect_err(|_| queues.leave(number, None))?;
@@ -632,13 +633,18 @@ fn reads_of_one(length: u32, reads: &[Option<Read>], entry: u32) -> bool {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        let Some(number) = self.number else { return };
         for leg in 0..self.legs.len() {
             self.withdraw(leg);
         }
+        for flight in self.flights.iter_mut().flatten() {
+            flight.given_up = true;
+        }
+        self.backend.cancel_all();
         // The memory of what a leg does not return is never freed.
         let deadline = self.clock.now() + LOOK_NS;
-        while self.is_in_flight() && self.clock.now() < deadline {
+        while (self.is_in_flight() || self.listening || self.receiving)
+            && self.clock.now() < deadline
+        {
             let most = self.flights.len() as u32;
             let mut completions =
                 std::mem::replace(&mut self.completions, Completions::with_capacity(0));
@@ -657,7 +663,19 @@ impl Drop for Reader {
             }
         }
         let policy = self.policy.take();
-        self.queues.leave(Some(number), policy);
+        // The ring closes its files a moment after its own end.
+        for leg in 0..self.legs.len() {
+            if let Ok(file) = copy(&self.wake) {
+                let _ = self.backend.replace_file(leg as u32, file);
+            }
+        }
+        let arena = self.backend.take_arena();
+        let returned = arena.is_some();
+        self.queues.put_arena(arena);
+        // Another ring of a queue whose leg hangs would need as much memory again.
+        if returned {
+            self.queues.leave(self.number, policy);
+        }
     }
 }
 
@@ -682,7 +700,12 @@ fn copy(file: impl AsFd) -> Result<File, BackendError> {
     })
 }
 
-fn ring(wake: &OwnedFd, slots: u32, watched: u32) -> Result<UringBackend, BackendError> {
+fn ring(
+    queues: &Queues,
+    wake: &OwnedFd,
+    slots: u32,
+    watched: u32,
+) -> Result<UringBackend, BackendError> {
     let files = (0..FIRST_WATCHED + watched).map(|_| copy(wake));
     let files = files.collect::<Result<Vec<_>, BackendError>>()?;
     let bytes = match slots {
@@ -690,7 +713,7 @@ fn ring(wake: &OwnedFd, slots: u32, watched: u32) -> Result<UringBackend, Backen
         _ => SLOT_BYTES,
     };
     let slots = slots + EXTRA_SLOTS;
-    let arena = Arena::new(slots, bytes as usize, 0, false)
+    let arena = (queues.take_arena(slots, bytes as usize))
         .map_err(|error| BackendError::new("get memory for buffers", error))?;
     let engine = Engine::new(EngineKind::IoUring, slots);
     UringBackend::with_polls(files, arena, &engine, watched)

@@ -70,40 +70,64 @@ fn create(args: &MirrorCreateArgs) -> Result<Exit, Failure> {
 }
 
 fn add(args: &MirrorAddArgs, context: &Context) -> Result<Exit, Failure> {
-    if let Some(server) = Client::of_legs(&args.legs) {
-        let request = Request::Add {
-            new: absolute(&args.new),
-            destroy: all_absolute(&args.destroy),
-        };
-        return served(server, &request, context);
-    }
+    let request = Request::Add {
+        new: absolute(&args.new),
+        destroy: all_absolute(&args.destroy),
+    };
     let change = Change::Add { new: &args.new };
-    changed(&format::change(&args.legs, change, &args.destroy)?)
+    with_server(
+        &args.legs,
+        |server| served(server, &request, context),
+        || changed(&format::change(&args.legs, change, &args.destroy)?),
+    )
 }
 
 fn remove(args: &MirrorRemoveArgs, context: &Context) -> Result<Exit, Failure> {
-    if let Some(server) = Client::of_legs(&args.legs) {
-        let old = absolute(&args.old);
-        return served(server, &Request::Remove { old }, context);
-    }
+    let request = Request::Remove {
+        old: absolute(&args.old),
+    };
     let change = Change::Remove { old: &args.old };
-    changed(&format::change(&args.legs, change, &[])?)
+    with_server(
+        &args.legs,
+        |server| served(server, &request, context),
+        || changed(&format::change(&args.legs, change, &[])?),
+    )
 }
 
 fn replace(args: &MirrorReplaceArgs, context: &Context) -> Result<Exit, Failure> {
-    if let Some(server) = Client::of_legs(&args.legs) {
-        let request = Request::Replace {
-            old: absolute(&args.old),
-            new: absolute(&args.new),
-            destroy: all_absolute(&args.destroy),
-        };
-        return served(server, &request, context);
-    }
+    let request = Request::Replace {
+        old: absolute(&args.old),
+        new: absolute(&args.new),
+        destroy: all_absolute(&args.destroy),
+    };
     let change = Change::Replace {
         old: &args.old,
         new: &args.new,
     };
-    changed(&format::change(&args.legs, change, &args.destroy)?)
+    with_server(
+        &args.legs,
+        |server| served(server, &request, context),
+        || changed(&format::change(&args.legs, change, &args.destroy)?),
+    )
+}
+
+/// Asks the server of a mirror, if there is one, also if it has started just now and locked the legs.
+fn with_server(
+    legs: &[PathBuf],
+    served: impl Fn(Client) -> Result<Exit, Failure>,
+    stopped: impl FnOnce() -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    if let Some(server) = Client::of_legs(legs) {
+        return served(server);
+    }
+    let done = stopped();
+    match &done {
+        Err(failure) if failure.exit == Exit::Refused => match Client::of_legs(legs) {
+            Some(server) => served(server),
+            None => done,
+        },
+        _ => done,
+    }
 }
 
 // ---- Mirrors that are served ----
@@ -259,7 +283,7 @@ fn failed(faults: Vec<Diagnostic>) -> Failure {
 /// The superblock that counts: the newest of those that call themselves in sync; if none does, the newest.
 fn newest(legs: &[Leg]) -> Option<Superblock> {
     let stored = || legs.iter().filter_map(|leg| Some(leg.superblock().ok()?.0));
-    let newer = |one: Superblock, other: Superblock| match one.precedes(&other) {
+    let newer = |one: Superblock, other: Superblock| match one.is_older(&other) {
         true => other,
         false => one,
     };
@@ -397,9 +421,15 @@ fn scrubbed((differ, unread): (u64, u64), args: &MirrorScrubArgs) -> Result<(), 
 }
 
 fn scrub(args: &MirrorScrubArgs, context: &Context) -> Result<Exit, Failure> {
-    if let Some(server) = Client::of_legs(&args.legs) {
-        return scrub_served(server, args, context);
-    }
+    with_server(
+        &args.legs,
+        |server| scrub_served(server, args, context),
+        || scrub_stopped(args, context),
+    )
+}
+
+/// Compares the legs of a mirror that is not served.
+fn scrub_stopped(args: &MirrorScrubArgs, context: &Context) -> Result<Exit, Failure> {
     let legs = legs::open(&args.legs, Purpose::Use)?;
     let found = legs::assemble(&legs, false).map_err(Failure::input)?;
     let from = args

@@ -81,6 +81,8 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
         trims: open.iter().all(|leg| leg.zeroes),
     };
     let disk = GuestDisk::new(export, found.assembly.mirror);
+    // Before clients and commands can know that the mirror is served.
+    let bound = Control::bind(found.assembly.mirror);
     let listeners = listen(args, export, disk)?;
     let mut served: Vec<String> = (listeners.iter())
         .map(|(listener, service)| listener.uri(service))
@@ -108,7 +110,9 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     let (handle, inbox) =
         queue::channel(args.queues).map_err(|error| cannot("create an eventfd", &error))?;
     let stopper = handle.clone();
-    let control = Control::start(uuid, geometry, legs, served.clone(), handle.clone());
+    let control = bound.and_then(|bound| {
+        Control::start(bound, uuid, geometry, legs, served.clone(), handle.clone())
+    });
     if let Err(error) = &control {
         let text = format!(
             "the mirror cannot be managed while it is served: {}",
@@ -193,11 +197,13 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
         inbox,
         &mut notice,
     );
-    for front in fronts {
-        front.stop();
-    }
+    fronts.iter().for_each(Front::stop);
     drop(file);
-    drop(control);
+    // Before the sockets disappear, by which others see that the mirror has ended.
+    if let Ok(control) = &control {
+        control.release_legs();
+    }
+    drop((control, fronts));
     let failed = |fault: String| Failure {
         exit: Exit::WorkloadFailed,
         faults: vec![Diagnostic::error(fault)],

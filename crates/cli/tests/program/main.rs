@@ -40,6 +40,7 @@ mod replay;
 mod report;
 mod results;
 mod resume;
+mod stale_legs;
 mod stand_in;
 mod storage;
 mod stored;

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate};
 use rustix::process::Signal;
 
 use crate::harness::{Home, Running, root, skip, wait_for};
@@ -873,4 +873,71 @@ fn a_client_that_breaks_the_protocol_ends_its_own_connection_only() {
 #[test]
 fn no_acknowledged_write_is_lost_when_the_server_is_killed() {
     kills(8);
+}
+
+/// A value of /proc/PID/status, KiB.
+fn memory(running: &Running, key: &str) -> u64 {
+    let status = format!("/proc/{}/status", running.pid().as_raw_nonzero());
+    let status = std::fs::read_to_string(status).unwrap();
+    let line = status.lines().find(|line| line.starts_with(key)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn connections_that_come_and_go_leave_no_memory() {
+    let home = Home::new();
+    leg(&home, "a", 9);
+    leg(&home, "b", 9);
+    mirror(&home, &["create", "a", "b"]).succeeds();
+    let running = serve(&home, &["a", "b"], &[]);
+    let come_and_go = || {
+        let mut client = client(&home);
+        client.read(0, 4096);
+        client.disconnect();
+    };
+    (0..100).for_each(|_| come_and_go());
+    let used = |key: &str| memory(&running, key);
+    let before = ["VmRSS:", "VmLck:"].map(used);
+    for round in 0..100 {
+        (0..100).for_each(|_| come_and_go());
+        let now = ["VmRSS:", "VmLck:"].map(used);
+        for (before, now) in before.iter().zip(now) {
+            // Less than the buffers of two queues.
+            assert!(
+                now < before + (40 << 10),
+                "{before} KiB, then {now} KiB in round {round}"
+            );
+        }
+    }
+    stop(running);
+}
+
+#[test]
+fn a_server_manages_its_legs_when_its_socket_appears_and_has_released_them_when_it_disappears() {
+    let home = Home::new();
+    let paths = ["a", "b"].map(|name| leg(&home, name, 9));
+    mirror(&home, &["create", "a", "b"]).succeeds();
+    let socket = home.work().join("s");
+    for _ in 0..5 {
+        let running = home.start(&BOTH);
+        running.wait_for("the socket", || socket.exists().then_some(()));
+        mirror(&home, &["scrub", "a", "b"]).exits(0);
+        running.signal(Signal::TERM);
+        wait_for("the end of the socket", || (!socket.exists()).then_some(()));
+        for path in &paths {
+            let file = File::open(path).unwrap();
+            let locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+            assert_eq!(locked, Ok(()), "{}", path.display());
+        }
+        running.done().succeeds();
+    }
+}
+
+#[test]
+fn a_file_that_is_no_leg_is_called_so() {
+    let home = Home::new();
+    home.file("short", "root:x:0:0\n");
+    let status = mirror(&home, &["status", "short"]).exits(1);
+    let status = status.tells("not a leg of a mirror: it has no superblock");
+    assert!(!status.stderr.contains("degraded"), "{status:?}");
 }

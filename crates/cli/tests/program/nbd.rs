@@ -97,6 +97,17 @@ impl Client {
         self.try_write(0, offset, data).unwrap();
     }
 
+    /// Leaves, and waits until the server has closed the connection.
+    pub(crate) fn disconnect(mut self) {
+        let mut request = 0x2560_9513u32.to_be_bytes().to_vec();
+        request.extend([0, 0, 0, 2]);
+        request.extend([0; 20]);
+        self.stream.write_all(&request).unwrap();
+        let mut rest = Vec::new();
+        self.stream.read_to_end(&mut rest).unwrap();
+        assert!(rest.is_empty(), "{rest:?}");
+    }
+
     pub(crate) fn flush(&mut self) {
         self.call(0, FLUSH, 0, 0, &[]).unwrap().unwrap();
     }

@@ -188,6 +188,15 @@ impl UringBackend {
         Ok(())
     }
 
+    /// Takes its memory: it cannot be used any more. `None`: something is in flight.
+    pub fn take_arena(&mut self) -> Option<Arena> {
+        if self.arena.busy_count() > 0 {
+            return None;
+        }
+        let empty = Arena::new(1, 1, 0, false).ok()?;
+        Some(std::mem::replace(&mut self.arena, empty))
+    }
+
     /// Flags of the next op.
     #[inline]
     fn next_flags(&mut self) -> u8 {

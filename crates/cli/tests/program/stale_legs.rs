@@ -1,0 +1,661 @@
+//! Attacks on a mirror with copies of its legs: what is read is what was written, or the mirror is refused.
+
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use crate::harness::{Home, Running, alive, root, skip};
+use crate::mirror_ext4::Loop;
+use crate::nbd::{Client, MIB, client, leg, mirror, noise, serve, stop};
+
+/// Data of each mirror, bytes.
+const DATA: usize = 8 << 20;
+
+/// A mirror, and what was written to it.
+struct Stage {
+    home: Home,
+    legs: Vec<&'static str>,
+    written: Vec<u8>,
+    writes: u64,
+}
+
+/// How a mirror starts.
+#[derive(Debug, PartialEq)]
+enum Start {
+    Serves,
+    Refused,
+}
+
+impl Stage {
+    fn new(legs: &[&'static str]) -> Stage {
+        let home = Home::new();
+        for name in legs {
+            leg(&home, name, 9);
+        }
+        mirror(&home, &[&["create"], legs].concat()).succeeds();
+        Stage {
+            home,
+            legs: legs.to_vec(),
+            written: vec![0; DATA],
+            writes: 0,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.work().join(name)
+    }
+
+    fn serve(&self) -> Running {
+        serve(&self.home, &self.legs, &[])
+    }
+
+    fn alone(&self, leg: &str) -> Running {
+        serve(&self.home, &[leg], &["--degraded"])
+    }
+
+    /// Writes at a few places, always the same ones.
+    fn write(&mut self) {
+        self.write_by(&mut client(&self.home));
+    }
+
+    fn write_by(&mut self, client: &mut Client) {
+        self.writes += 1;
+        for place in 0..4 {
+            let bytes = noise(self.writes * 10 + place, 8192);
+            let at = place as usize * (2 << 20) + 4096;
+            client.write(at as u64, &bytes);
+            self.written[at..][..bytes.len()].copy_from_slice(&bytes);
+        }
+    }
+
+    /// Serves all legs, writes once, and stops.
+    fn session(&mut self) {
+        let running = self.serve();
+        self.write();
+        stop(running);
+    }
+
+    /// Runs a command in the folder of the legs.
+    fn run(&self, words: &str) {
+        let mut words = words.split(' ');
+        let mut command = Command::new(words.next().unwrap());
+        let done = command.args(words).current_dir(self.home.work()).status();
+        assert!(done.unwrap().success(), "{command:?}");
+    }
+
+    fn generation(&self) -> u64 {
+        let status = mirror(&self.home, &["status", "--json", self.legs[0]]);
+        status.json()["generation"].as_u64().unwrap()
+    }
+
+    /// Waits for the next record of the server, which a tick brings as long as something was written.
+    fn wait_for_a_record(&self, running: &Running) {
+        let before = self.generation();
+        running.wait_for("a record", || (self.generation() > before).then_some(()));
+    }
+
+    /// Waits until the server has nothing to record any more: all marks are cleared.
+    fn wait_until_idle(&self, running: &Running) {
+        running.wait_for("an idle tick", || {
+            let status = mirror(&self.home, &["status", "--json", self.legs[0]]).json();
+            (status["marked_regions"] == 0).then_some(())
+        });
+    }
+
+    /// Starts the mirror, and reads everything twice if it serves.
+    fn start(&self, legs: &[&str], more: &[&str]) -> Start {
+        let mut words = vec!["serve", "mirror", "--socket", "s"];
+        for leg in legs {
+            words.extend(["--leg", leg]);
+        }
+        // A server that was killed left it.
+        let _ = std::fs::remove_file(self.path("s"));
+        let running = self.home.start(&[&words[..], more].concat());
+        let ready = || UnixReady::of(&self.path("s"), &running);
+        let ready = crate::harness::wait_for("the mirror or a refusal", ready);
+        if ready == UnixReady::Ended {
+            let done = running.done().exits(2);
+            assert!(done.stderr.contains("error"), "{done:?}");
+            return Start::Refused;
+        }
+        running.wait_until_it_tells("serving ");
+        let mut client = client(&self.home);
+        for pass in 0..2 {
+            for at in (0..DATA).step_by(32 << 10) {
+                let read = client.read(at as u64, 32 << 10);
+                let right = read == self.written[at..][..32 << 10];
+                assert!(
+                    right,
+                    "stale data at byte {at} in pass {pass} with {more:?}"
+                );
+            }
+        }
+        drop(client);
+        stop(running);
+        Start::Serves
+    }
+
+    /// By each policy, always with the same legs.
+    fn by_each_policy(&self) -> Start {
+        for name in &self.legs {
+            self.run(&format!("cp {name} {name}.saved"));
+        }
+        let policies = "round-robin modulo least-pending openzfs openzfs-nonrot md-raid1 power-of-two adaptive";
+        let starts = policies.split(' ').map(|policy| {
+            for name in &self.legs {
+                self.run(&format!("cp {name}.saved {name}"));
+            }
+            self.start(&self.legs, &["--policy", policy])
+        });
+        let mut starts: Vec<Start> = starts.collect();
+        starts.dedup();
+        assert_eq!(starts.len(), 1, "each policy sees the same legs");
+        starts.remove(0)
+    }
+
+    fn starts(&self) -> Start {
+        self.start(&self.legs, &["--policy", "round-robin"])
+    }
+
+    fn is_refused(&self) {
+        mirror(&self.home, &[&["status"], &self.legs[..]].concat()).exits(1);
+        assert_eq!(self.starts(), Start::Refused);
+    }
+
+    fn is_right(&self) {
+        assert_eq!(self.starts(), Start::Serves);
+        // What was copied is on each leg.
+        assert_eq!(self.starts(), Start::Serves);
+    }
+}
+
+#[derive(PartialEq)]
+enum UnixReady {
+    Serves,
+    Ended,
+}
+
+impl UnixReady {
+    fn of(socket: &Path, running: &Running) -> Option<UnixReady> {
+        match () {
+            () if socket.exists() => Some(UnixReady::Serves),
+            () if !alive(running.pid()) => Some(UnixReady::Ended),
+            () => None,
+        }
+    }
+}
+
+fn kill(running: Running) {
+    running.signal(Signal::KILL);
+    running.done();
+}
+
+#[test]
+fn a_copy_of_an_idle_leg_is_refused_after_a_write_whichever_policy_reads() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.session();
+    let running = stage.serve();
+    stage.run("cp b b.old");
+    stage.write();
+    stop(running);
+    stage.run("cp b.old b");
+    mirror(&stage.home, &["status", "a", "b"])
+        .exits(1)
+        .tells("`b` is older than the mirror");
+    assert_eq!(stage.by_each_policy(), Start::Refused);
+}
+
+#[test]
+fn a_leg_whose_file_is_replaced_by_its_copy_is_dropped_and_copied_to() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.session();
+    let running = stage.serve();
+    stage.run("mv b b1");
+    stage.run("cp b1 b");
+    running.wait_until_it_tells("its file was removed, renamed or replaced");
+    stage.write();
+    let status = mirror(&stage.home, &["status", "a"]).exits(1);
+    status.prints("behind from byte 0, gets no I/O (its file was removed");
+    // The file at its path is another one.
+    mirror(&stage.home, &["add", "--leg", "a", "b"])
+        .exits(3)
+        .tells("--destroy");
+    stop(running);
+    assert_eq!(stage.by_each_policy(), Start::Serves);
+    stage.is_right();
+}
+
+#[test]
+fn a_leg_is_replaced_by_the_file_that_took_its_place_while_it_is_served() {
+    let mut stage = Stage::new(&["a", "b"]);
+    let running = stage.serve();
+    stage.write();
+    stage.run("mv b b1");
+    stage.run("cp b1 b");
+    running.wait_until_it_tells("its file was removed, renamed or replaced");
+    let replace = ["replace", "--leg", "a", "b", "b", "--destroy", "b"];
+    mirror(&stage.home, &replace).succeeds();
+    // Here it has its whole path.
+    running.wait_until_it_tells("/b` is in sync");
+    stage.write();
+    stop(running);
+    mirror(&stage.home, &["status", "a", "b"]).exits(0);
+    stage.is_right();
+}
+
+#[test]
+fn a_leg_that_is_renamed_over_or_unlinked_or_linked_away_is_dropped() {
+    for attack in [
+        &["cp b b.new", "mv b.new b"][..],
+        &["rm b"],
+        &["ln b b2", "rm b", "cp b2 b"],
+        &["mv b b1", "ln -s b1 b.link", "cp b1 b"],
+    ] {
+        let mut stage = Stage::new(&["a", "b"]);
+        stage.session();
+        let running = stage.serve();
+        for words in attack {
+            stage.run(words);
+        }
+        running.wait_until_it_tells("its file was removed, renamed or replaced");
+        stage.write();
+        kill(running);
+        match stage.path("b").exists() {
+            true => stage.is_right(),
+            false => assert_eq!(
+                stage.start(&["a"], &[]),
+                Start::Serves,
+                "no leg in sync is missing"
+            ),
+        }
+    }
+}
+
+#[test]
+fn a_symbolic_link_that_leads_elsewhere_is_noticed() {
+    let mut stage = Stage::new(&["a", "b"]);
+    symlink("b", stage.path("l")).unwrap();
+    stage.legs = vec!["a", "l"];
+    stage.session();
+    let running = stage.serve();
+    stage.run("cp b c");
+    stage.run("ln -sfn c l");
+    running.wait_until_it_tells("its file was removed, renamed or replaced");
+    stage.write();
+    stop(running);
+    stage.is_right();
+}
+
+#[test]
+fn the_last_leg_in_sync_is_served_although_its_file_was_removed() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.session();
+    let running = stage.serve();
+    stage.run("mv b b1");
+    running.wait_until_it_tells("`b` is behind");
+    stage.run("mv a a1");
+    running.wait_until_it_tells("the last leg in sync");
+    stage.write();
+    stop(running);
+    stage.run("mv a1 a");
+    stage.run("mv b1 b");
+    stage.is_right();
+}
+
+#[test]
+fn a_copy_from_before_the_first_session_is_refused() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.run("cp b b.old");
+    stage.session();
+    stage.run("cp b.old b");
+    stage.is_refused();
+}
+
+#[test]
+fn a_copy_of_an_idle_leg_is_refused_although_the_server_was_killed_at_once() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.session();
+    let running = stage.serve();
+    stage.run("cp b b.old");
+    stage.write();
+    kill(running);
+    stage.run("cp b.old b");
+    stage.is_refused();
+}
+
+#[test]
+fn a_copy_from_between_two_times_of_writing_is_refused() {
+    for killed in [false, true] {
+        let mut stage = Stage::new(&["a", "b"]);
+        let running = stage.serve();
+        stage.write();
+        stage.wait_until_idle(&running);
+        stage.run("cp b b.old");
+        stage.write();
+        match killed {
+            true => kill(running),
+            false => drop(stop(running)),
+        }
+        stage.run("cp b.old b");
+        stage.is_refused();
+    }
+}
+
+#[test]
+fn a_copy_made_while_writing_is_refused_after_a_record() {
+    let mut stage = Stage::new(&["a", "b"]);
+    let running = stage.serve();
+    let mut client = client(&stage.home);
+    stage.write_by(&mut client);
+    stage.run("cp b b.old");
+    stage.write_by(&mut client);
+    stage.wait_for_a_record(&running);
+    kill(running);
+    stage.run("cp b.old b");
+    stage.is_refused();
+}
+
+#[test]
+fn a_copy_made_while_writing_is_refused_after_a_clean_stop() {
+    let mut stage = Stage::new(&["a", "b"]);
+    let running = stage.serve();
+    stage.write();
+    stage.run("cp b b.old");
+    stage.write();
+    stop(running);
+    stage.run("cp b.old b");
+    stage.is_refused();
+}
+
+#[test]
+fn a_sparse_copy_and_a_copy_by_blocks_are_refused() {
+    for copy in [
+        "cp --sparse=always b b.old",
+        "dd if=b of=b.old bs=64k conv=sparse status=none",
+        "cp --reflink=auto -a b b.old",
+    ] {
+        let mut stage = Stage::new(&["a", "b"]);
+        stage.session();
+        stage.run(copy);
+        stage.session();
+        stage.run("cp b.old b");
+        stage.is_refused();
+    }
+}
+
+#[test]
+fn a_copy_that_is_written_into_the_same_file_is_refused() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.session();
+    stage.run("cp b b.old");
+    stage.session();
+    stage.run("dd if=b.old of=b conv=notrunc status=none");
+    stage.is_refused();
+}
+
+#[test]
+fn a_part_of_a_copy_is_refused() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.session();
+    stage.run("cp b b.old");
+    stage.session();
+    stage.run("cp b.old b");
+    stage.run("truncate -s 5M b");
+    stage.is_refused();
+}
+
+#[test]
+fn legs_restored_from_different_moments_are_refused() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.session();
+    stage.run("cp a a.old");
+    stage.session();
+    stage.run("cp b b.old");
+    stage.session();
+    stage.run("cp a.old a");
+    stage.run("cp b.old b");
+    stage.is_refused();
+}
+
+#[test]
+fn two_of_three_legs_restored_from_different_moments_are_refused() {
+    let mut stage = Stage::new(&["a", "b", "c"]);
+    stage.session();
+    stage.run("cp b b.old");
+    stage.session();
+    stage.run("cp c c.old");
+    stage.session();
+    for leg in ["b", "c"] {
+        stage.run(&format!("cp {leg} {leg}.new"));
+        stage.run(&format!("cp {leg}.old {leg}"));
+        stage.is_refused();
+    }
+    let status = mirror(&stage.home, &["status", "a", "b", "c"]).exits(1);
+    status.tells("`b` is older").tells("`c` is older");
+    // One that is missing does not help the other one.
+    assert_eq!(stage.start(&["a", "b"], &["--degraded"]), Start::Refused);
+    // Without both, the third one has everything.
+    assert_eq!(stage.start(&["a"], &["--degraded"]), Start::Serves);
+    stage.is_right();
+}
+
+#[test]
+fn a_loop_device_whose_file_was_restored_is_refused() {
+    if !root() {
+        return skip("loop devices need root");
+    }
+    let mut stage = Stage::new(&["a"]);
+    for name in ["x", "y"] {
+        leg(&stage.home, name, 9);
+    }
+    let attach = |stage: &Stage, name: &str| Loop::on(&stage.path(name));
+    let (Some(x), Some(y)) = (attach(&stage, "x"), attach(&stage, "y")) else {
+        return skip("no loop devices");
+    };
+    let names = [x.0.clone().leak(), y.0.clone().leak()].map(|name| &*name);
+    stage.legs = names.to_vec();
+    mirror(&stage.home, &["create", names[0], names[1]]).succeeds();
+    stage.session();
+    drop((x, y));
+    stage.run("cp y y.old");
+    let Some(devices) = attach(&stage, "x").zip(attach(&stage, "y")) else {
+        return skip("no loop devices");
+    };
+    stage.legs = vec![devices.0.0.clone().leak(), devices.1.0.clone().leak()];
+    stage.session();
+    drop(devices);
+    stage.run("cp y.old y");
+    let Some(devices) = attach(&stage, "x").zip(attach(&stage, "y")) else {
+        return skip("no loop devices");
+    };
+    stage.legs = vec![devices.0.0.clone().leak(), devices.1.0.clone().leak()];
+    stage.is_refused();
+}
+
+#[test]
+fn two_degraded_starts_without_a_write_are_no_split_brain() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.session();
+    for leg in ["a", "b", "a"] {
+        stop(stage.alone(leg));
+    }
+    stage.is_right();
+    mirror(&stage.home, &["status", "a", "b"]).exits(0);
+}
+
+#[test]
+fn a_degraded_start_without_a_write_does_not_count_against_one_with_a_write() {
+    for first in ["a", "b"] {
+        let mut stage = Stage::new(&["a", "b"]);
+        stage.session();
+        // Each start records, but only `b` is written.
+        for leg in [first, "a", "a"] {
+            stop(stage.alone(leg));
+        }
+        let running = stage.alone("b");
+        stage.write();
+        stop(running);
+        stop(stage.alone("a"));
+        stage.is_right();
+    }
+}
+
+#[test]
+fn degraded_starts_with_writes_on_both_sides_are_a_split_brain_that_the_hint_resolves() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.session();
+    let running = stage.alone("b");
+    client(&stage.home).write(0, &noise(77, 512));
+    stop(running);
+    let running = stage.alone("a");
+    stage.write();
+    stop(running);
+    let status = mirror(&stage.home, &["status", "a", "b"]).exits(1);
+    status.tells("split brain");
+    assert_eq!(stage.starts(), Start::Refused);
+    // As the hint says.
+    let status = status_of(&stage, "b");
+    let own = status["legs"].as_array().unwrap().iter();
+    let own = own.into_iter().find(|leg| !leg["path"].is_null()).unwrap();
+    let uuid = own["uuid"].as_str().unwrap();
+    mirror(&stage.home, &["status", "a", "b"]).tells(&format!("{uuid} b --destroy b"));
+    let replace = ["replace", "--leg", "a", uuid, "b", "--destroy", "b"];
+    mirror(&stage.home, &replace).succeeds();
+    let running = stage.serve();
+    running.wait_until_it_tells("`b` is in sync");
+    stop(running);
+    // No leg is left over.
+    let status = mirror(&stage.home, &["status", "--json", "a", "b"]).exits(0);
+    assert_eq!(status.json()["legs"].as_array().unwrap().len(), 2);
+    stage.is_right();
+}
+
+fn status_of(stage: &Stage, leg: &str) -> serde_json::Value {
+    mirror(&stage.home, &["status", "--json", leg]).json()
+}
+
+#[test]
+fn an_old_leg_is_replaced_as_the_hint_says() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.session();
+    stage.run("cp b b.old");
+    stage.session();
+    stage.run("cp b.old b");
+    let status = status_of(&stage, "b");
+    let own = status["legs"].as_array().unwrap().iter();
+    let own = own.into_iter().find(|leg| !leg["path"].is_null()).unwrap();
+    let uuid = own["uuid"].as_str().unwrap();
+    let hint = format!("`iodyno mirror replace --leg … {uuid} b --destroy b`");
+    mirror(&stage.home, &["status", "a", "b"]).tells(&hint);
+    let replace = ["replace", "--leg", "a", uuid, "b", "--destroy", "b"];
+    mirror(&stage.home, &replace).succeeds();
+    stage.is_right();
+    mirror(&stage.home, &["status", "a", "b"]).exits(0);
+}
+
+#[test]
+fn a_leg_that_was_left_out_and_restored_is_copied_to_completely() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.run("cp b b.old");
+    stage.session();
+    let running = stage.alone("a");
+    stage.write();
+    kill(running);
+    stage.run("cp b.old b");
+    stage.is_right();
+}
+
+#[test]
+fn an_old_copy_that_was_started_alone_does_not_win() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.session();
+    stage.run("cp b b.old");
+    stage.session();
+    stage.run("cp b.old b");
+    // Its generation grows with each start, also beyond that of the other leg.
+    for _ in 0..6 {
+        stop(stage.alone("b"));
+    }
+    stage.is_refused();
+}
+
+#[test]
+fn a_copy_of_a_leg_that_was_removed_or_replaced_is_refused() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.session();
+    stage.run("cp b b.old");
+    leg(&stage.home, "c", 9);
+    mirror(&stage.home, &["replace", "--leg", "a", "b", "c"]).succeeds();
+    stage.run("cp b.old b");
+    stage.legs = vec!["a", "c", "b"];
+    stage.is_refused();
+    // Also in the place of the new leg.
+    stage.run("cp b.old c");
+    stage.legs = vec!["a", "c"];
+    stage.is_refused();
+}
+
+#[test]
+fn a_copy_of_an_added_leg_from_before_it_was_in_sync_is_refused() {
+    let mut stage = Stage::new(&["a"]);
+    stage.session();
+    leg(&stage.home, "b", 9);
+    mirror(&stage.home, &["add", "--leg", "a", "b"]).succeeds();
+    stage.run("cp b b.old");
+    stage.legs = vec!["a", "b"];
+    let running = stage.serve();
+    running.wait_until_it_tells("`b` is in sync");
+    stop(running);
+    stage.run("cp b.old b");
+    stage.is_refused();
+}
+
+#[test]
+fn a_leg_that_changes_its_place_with_another_is_still_itself() {
+    let mut stage = Stage::new(&["a", "b", "c"]);
+    stage.session();
+    for words in ["mv a t", "mv b a", "mv c b", "mv t c"] {
+        stage.run(words);
+    }
+    stage.is_right();
+}
+
+#[test]
+fn a_copy_of_another_leg_is_not_that_leg() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.session();
+    stage.run("cp a b");
+    stage.is_refused();
+}
+
+#[test]
+fn a_copy_of_unchanged_data_is_not_refused() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.session();
+    stage.run("cp b b.old");
+    // Nothing is recorded as long as nothing is written.
+    let stored = std::fs::read(stage.path("b")).unwrap();
+    assert_eq!(stage.starts(), Start::Serves);
+    assert!(
+        stored == std::fs::read(stage.path("b")).unwrap(),
+        "a start without a write"
+    );
+    stage.run("cp b.old b");
+    stage.is_right();
+}
+
+#[test]
+fn metadata_of_a_copy_with_newer_data_is_refused() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.session();
+    let old = std::fs::read(stage.path("b")).unwrap();
+    stage.session();
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(stage.path("b"))
+        .unwrap();
+    file.write_all_at(&old[..MIB as usize], 0).unwrap();
+    stage.is_refused();
+}
