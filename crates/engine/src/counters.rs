@@ -111,10 +111,15 @@ pub(crate) fn add(counter: &AtomicU64, value: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(value), Relaxed);
 }
 
+/// Bins of [`BinLayout`] that share a bin of the least values: 16 of these in an octave.
+const COARSE_BITS: u32 = 6;
+
 /// A dense latency histogram with exact extremes.
 #[derive(Debug)]
 pub struct LatencyCounters {
     bins: Box<[AtomicU64]>,
+    /// The least that each value can have been, in coarse bins; all 0 if every end was detected at once.
+    least: Box<[AtomicU64]>,
     sum: AtomicU64,
     min: AtomicU64,
     max: AtomicU64,
@@ -136,6 +141,7 @@ impl LatencyCounters {
     fn with_bins(bins: usize) -> LatencyCounters {
         LatencyCounters {
             bins: zeroed_counters(bins),
+            least: zeroed_counters(bins.div_ceil(1 << COARSE_BITS)),
             sum: AtomicU64::new(0),
             min: AtomicU64::new(u64::MAX),
             max: AtomicU64::new(0),
@@ -163,6 +169,17 @@ impl LatencyCounters {
         bin.store(bin.load(Relaxed).wrapping_add(1), Release);
     }
 
+    /// Counts one value, ns, and the time for which its end may have been undetected; `None`: its end was detected at
+    /// once, as those of all other values. Only one thread may call this.
+    #[inline]
+    pub(crate) fn record_with(&self, value: u64, unseen_ns: Option<u64>) {
+        if let Some(unseen_ns) = unseen_ns {
+            let least = value.saturating_sub(unseen_ns);
+            add(&self.least[BinLayout::index(least) >> COARSE_BITS], 1);
+        }
+        self.record(value);
+    }
+
     /// Adds the values that `other` recorded, which has as many bins.
     fn absorb(&self, other: &LatencyCounters) {
         add(&self.sum, other.sum.load(Relaxed));
@@ -171,6 +188,9 @@ impl LatencyCounters {
         self.min.fetch_min(other.min.load(Relaxed), Relaxed);
         for (own, other) in self.bins.iter().zip(&other.bins) {
             own.store(own.load(Relaxed) + other.load(Relaxed), Release);
+        }
+        for (own, other) in self.least.iter().zip(&other.least) {
+            add(own, other.load(Relaxed));
         }
     }
 
@@ -191,7 +211,13 @@ impl LatencyCounters {
 
     /// Everything recorded so far.
     pub fn histogram(&self) -> Histogram {
-        LatencyReader::new().advance(self)
+        let mut least = HistogramBuilder::default();
+        for (coarse, bin) in self.least.iter().enumerate() {
+            // The upper edge, as for percentiles: a value is not called uncertain because its bin is coarse.
+            let highest = ((coarse + 1) << COARSE_BITS) - 1;
+            least.bin(highest.min(BinLayout::BINS - 1), bin.load(Relaxed));
+        }
+        LatencyReader::new().advance(self).with_least(least.build())
     }
 }
 
@@ -305,6 +331,23 @@ mod tests {
         assert_eq!(second.histogram(), sum);
         second.absorb(&LatencyCounters::new());
         assert_eq!(second.histogram(), sum);
+    }
+
+    #[test]
+    fn only_the_percentiles_of_values_that_were_detected_late_are_uncertain() {
+        let counters = LatencyCounters::new();
+        // 5.62 s of the longest op passed between its end and its detection.
+        let values = (0..1000u64).map(|value| (24_000 + value, 20));
+        for (value, late) in values.chain([(5_620_000_000, 5_619_000_000)]) {
+            counters.record_with(value, Some(late));
+        }
+        let histogram = counters.histogram();
+        for percent in [1.0, 50.0, 99.0, 99.9] {
+            let value = histogram.percentile_ns(percent);
+            assert_eq!(histogram.least_percentile_ns(percent), Some(value));
+        }
+        let least = histogram.least_percentile_ns(100.0).unwrap();
+        assert!((1_000_000..1_070_000).contains(&least), "{least}");
     }
 
     #[test]

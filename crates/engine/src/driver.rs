@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use iodyno_model::{DepthUse, Direction, EndedBy, Engine, EngineKind, Job, StopRequest};
 use iodyno_sys::{
-    Backend, BackendError, Capabilities, Clock, Completion, Completions, OpKind, Slot,
+    Backend, BackendError, Capabilities, Clock, Completion, Completions, OpKind, RunDelay, Slot,
 };
 
 use crate::checks::Checks;
@@ -28,6 +28,8 @@ use crate::verify_reads::VerifyReads;
 
 /// The longest wait, ns: the longest delay of a stop request.
 const HEARING_NS: u64 = 100_000_000;
+/// Number of first turns that do not wait for completions, so that their duration is that of submission.
+const PROBES: u32 = 4;
 /// The clock is read again after recording this many completions or more.
 const MANY_COMPLETIONS: usize = 16;
 
@@ -63,6 +65,71 @@ impl InFlight {
             file: self.issue.op.file,
             offset: self.issue.op.offset,
             priority: self.issue.op.priority,
+        }
+    }
+}
+
+/// What could delay the detection of completions in a turn. Instants are those of the engine clock, ns.
+#[derive(Debug, Clone, Copy, Default)]
+struct Unseen {
+    /// When completions were last looked for before this turn.
+    since: u64,
+    entered: u64,
+    /// When they were looked for after submission.
+    looked: u64,
+    /// Duration of the submission of all ops of the turn but one.
+    others_ns: u64,
+    /// For how long after that the worker waited for a CPU.
+    no_cpu_ns: u64,
+    /// The turn waited for several completions: each but the last waited for others.
+    for_several: bool,
+}
+
+impl Unseen {
+    /// The longest time that can have passed between the end of an op and its detection, ns. An op that was submitted
+    /// alone is not delayed by its own submission.
+    #[inline(always)]
+    fn longest_ns(&self, completion: &Completion) -> u64 {
+        let since = completion.submitted.max(self.since);
+        if completion.completed < self.entered {
+            // A call that the turn made before, and timed.
+            0
+        } else if self.for_several {
+            completion.completed - since
+        } else if since >= self.entered {
+            self.others_ns + self.no_cpu_ns
+        } else {
+            self.looked - since + self.no_cpu_ns
+        }
+    }
+}
+
+/// How often the worker reads for how long it waited for a CPU, ns: a system call that costs about 1 µs.
+const CPU_WAITS_NS: u64 = 500_000;
+
+/// The time for which the worker waited for a CPU, read at intervals.
+#[derive(Debug, Default)]
+struct CpuWaits {
+    read_at: u64,
+    sum_ns: Option<u64>,
+}
+
+impl CpuWaits {
+    #[cold]
+    fn begin(&mut self, now: u64, run_delay: &RunDelay) {
+        (self.read_at, self.sum_ns) = (now, run_delay.read());
+    }
+
+    /// The wait since the last reading; 0 if that is less than [`CPU_WAITS_NS`] ago.
+    #[inline(always)]
+    fn since(&mut self, now: u64, read: impl FnOnce() -> Option<u64>) -> u64 {
+        match self.sum_ns {
+            Some(before) if now.saturating_sub(self.read_at) >= CPU_WAITS_NS => {
+                self.read_at = now;
+                self.sum_ns = read();
+                self.sum_ns.map_or(0, |sum| sum.saturating_sub(before))
+            }
+            _ => 0,
         }
     }
 }
@@ -125,10 +192,16 @@ pub(crate) struct Driver<'a, B, C> {
     /// The record of ops at their issue.
     iolog: Option<Arc<OpLog>>,
     capabilities: Capabilities,
-    last_returned: u64,
+    /// When completions were last looked for.
+    looked_at: u64,
+    unseen: Unseen,
+    run_delay: RunDelay,
+    waits: CpuWaits,
     /// Ops in flight when the kernel returned.
     left_in_flight: u32,
     fastest_submission_ns: u64,
+    /// Turns of [`PROBES`] that are still to be done.
+    probes: u32,
     pub(crate) windows: LatencyCounters,
     pub(crate) depth: DepthUse,
     pub(crate) errors: ErrorCounts,
@@ -179,7 +252,8 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         until: u64,
     ) -> Result<EndedBy, BackendError> {
         let mut now = self.clock.now();
-        self.last_returned = now;
+        self.looked_at = now;
+        self.waits.begin(now, &self.run_delay);
         loop {
             if now >= self.checked_at
                 && let Some(ended) = self.check(counters, now)
@@ -190,8 +264,13 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
                 return Ok(ended);
             }
             let hearing = until.min(now + HEARING_NS);
+            let before = self.in_flight;
             let (min, deadline) = match self.fill(stream, now) {
                 Next::Op => (0, hearing),
+                Next::WaitForCompletion if self.probes > 0 && self.in_flight > before => {
+                    self.probes -= 1;
+                    (0, hearing)
+                }
                 Next::WaitForCompletion => (self.batches.complete_min.min(self.in_flight), hearing),
                 Next::WaitUntil(due) if self.in_flight > 0 => (1, due.min(hearing)),
                 Next::WaitUntil(due) => {
@@ -248,7 +327,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         self.backend
             .turn(min, max, Some(deadline), &mut self.completions)?;
         let count = self.completions.list.len();
-        self.note_turn(counters, count);
+        self.note_turn(counters, count, min);
         for index in 0..count {
             let completion = self.completions.list[index];
             if self.slots[completion.slot as usize].is_complete(completion.result) {
@@ -308,19 +387,30 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         }
     }
 
-    /// Counts a turn with `count` completions.
+    /// Counts a turn with `count` completions that asked for at least `min`.
     #[inline(always)]
-    fn note_turn(&mut self, counters: &OpCounters, count: usize) {
+    fn note_turn(&mut self, counters: &OpCounters, count: usize, min: u32) {
         counts::submitted(&mut self.depth, self.completions.submitted, self.in_flight);
         counts::completed(&mut self.depth, count);
         if self.capabilities.submits_apart {
             self.note_submissions(counters);
         }
-        if !self.capabilities.stamps_each && count > 0 {
-            self.note_window();
+        if !self.capabilities.stamps_each {
+            let run_delay = &self.run_delay;
+            let waited_ns = self
+                .waits
+                .since(self.completions.returned, || run_delay.read());
+            if count > 0 {
+                self.note_window(min, waited_ns);
+            }
         }
-        self.last_returned = self.completions.returned;
         self.left_in_flight = self.in_flight - count as u32;
+        // After a full batch there can be more completions, which have been unseen for longer.
+        let looked = !self.capabilities.submits_apart || self.completions.looked_from.is_some();
+        let all = count < self.batches.complete_max as usize || self.left_in_flight == 0;
+        if looked && all {
+            self.looked_at = self.completions.returned;
+        }
     }
 
     /// Records a complete op.
@@ -341,14 +431,19 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             if issue.direction != Direction::Sync {
                 add(&counters.bytes, issue.op.length.into());
             }
-            counters.service.record(service);
+            let unseen_ns = match self.capabilities.stamps_each {
+                true => None,
+                false => Some(self.unseen.longest_ns(completion)),
+            };
+            counters.service.record_with(service, unseen_ns);
             if let Some(search) = &mut self.search
                 && search.note(submitted, service)
             {
                 self.checked_at = 0;
             }
             if let (Some(response), Some(intended)) = (&counters.response, issue.intended) {
-                response.record(completion.completed.saturating_sub(intended.get()));
+                let ns = completion.completed.saturating_sub(intended.get());
+                response.record_with(ns, unseen_ns);
             }
             if let Some(completion) = &counters.completion {
                 completion.record(service.saturating_sub(state.submission_ns));
@@ -452,11 +547,20 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
     pub(crate) fn new(backend: B, clock: C, parts: Parts<'a>) -> Driver<'a, B, C> {
         let depth = parts.engine.depth.max(1);
         let capabilities = backend.capabilities();
+        let probes = match capabilities.submits_apart || capabilities.stamps_each || depth == 1 {
+            true => 0,
+            false => PROBES,
+        };
         let idle = InFlight {
             issue: crate::stream::end_sync(OpKind::Fsync, 0),
             moved: 0,
             first_submitted: 0,
             submission_ns: 0,
+        };
+        // An op that is alone in flight is timed as by any program that waits for it.
+        let run_delay = match capabilities.stamps_each || depth == 1 {
+            true => RunDelay::default(),
+            false => clock.run_delay(),
         };
         let mut driver = Driver {
             backend,
@@ -488,9 +592,13 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             log: parts.log,
             iolog: parts.iolog,
             capabilities,
-            last_returned: 0,
+            looked_at: 0,
+            unseen: Unseen::default(),
+            run_delay,
+            waits: CpuWaits::default(),
             left_in_flight: 0,
             fastest_submission_ns: u64::MAX,
+            probes,
             windows: LatencyCounters::new(),
             depth: DepthUse::default(),
             errors: ErrorCounts::default(),

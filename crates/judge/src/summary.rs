@@ -15,7 +15,8 @@ use crate::devices;
 use crate::kind::{in_stages, kind};
 use crate::work;
 
-/// A percentile below this many times the p99 of the stamp window is limited by the harness's resolution.
+/// A percentile is limited by the harness's resolution if it is below this many times the delay with which completions
+/// were detected.
 pub(crate) const WINDOWS_PER_RESOLVED_PERCENTILE: u64 = 10;
 
 /// With fewer values than this above it, a percentile is too uncertain.
@@ -43,7 +44,7 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
         .filter(|group| group.clones > 0)
         .collect();
     let total = match groups.len() > 1 && at_the_same_time(&groups, &clones) {
-        true => rows(&clones, &[], resolution(&clones))
+        true => rows(&clones, &[])
             .into_iter()
             .filter(|row| is_shared(&groups, row.result.direction))
             .collect(),
@@ -167,14 +168,14 @@ fn node(workload: &Workload, part: &Part, by_frames: &HashMap<&str, u64>) -> Nod
 pub(crate) fn node_rows(workload: &Workload, part: &Part) -> Vec<Row> {
     let clones: Vec<&CloneResult> = part.clones.iter().collect();
     let asked: Vec<f64> = workload.jobs.iter().flat_map(asked).collect();
-    rows(&clones, &asked, resolution(&clones))
+    rows(&clones, &asked)
 }
 
 /// Summary of all clones together, with every percentile that any job requests.
 pub(crate) fn all_rows(workload: &Workload, trial: &Trial) -> Vec<Row> {
     let clones: Vec<&CloneResult> = trial.parts.iter().flat_map(|part| &part.clones).collect();
     let asked: Vec<f64> = workload.jobs.iter().flat_map(asked).collect();
-    rows(&clones, &asked, resolution(&clones))
+    rows(&clones, &asked)
 }
 
 /// Service latencies of all ops of all clones in one histogram (reads, writes and syncs), as sysbench reports
@@ -190,7 +191,7 @@ pub(crate) fn together(workload: &Workload, trial: &Trial) -> Option<Row> {
     all.runtime_ns = measured_ns(trial);
     (all.ops > 0).then(|| Row {
         errors: 0,
-        service: quantiles(&all.service, &asked, resolution(&clones)),
+        service: quantiles(&all.service, &asked, resolution(clones.iter())),
         response: Vec::new(),
         result: all,
     })
@@ -237,7 +238,6 @@ fn group(workload: &Workload, jobs: Vec<u32>, clones: &[&CloneResult]) -> GroupS
         .filter_map(|job| workload.jobs.get(*job as usize))
         .flat_map(asked)
         .collect();
-    let resolution_ns = resolution(&clones);
     let mut engines = Vec::new();
     for clone in &clones {
         if !engines.contains(&clone.engine) {
@@ -245,11 +245,11 @@ fn group(workload: &Workload, jobs: Vec<u32>, clones: &[&CloneResult]) -> GroupS
         }
     }
     GroupSummary {
-        rows: rows(&clones, &asked, resolution_ns),
+        rows: rows(&clones, &asked),
         clones: clones.len() as u32,
         ended: ended(&clones),
         region_bytes: clones.iter().map(|clone| clone.region_bytes).sum(),
-        resolution_ns,
+        resolution_ns: resolution(clones.iter()),
         errors: errors(&clones),
         verify: verify(&clones),
         steady: (clones.iter().filter_map(|clone| clone.steady.clone())).collect(),
@@ -265,9 +265,8 @@ fn asked(job: &Job) -> impl Iterator<Item = f64> {
     asked.chain(usual.then_some(TABLE_PERCENTILE))
 }
 
-fn resolution(clones: &[&CloneResult]) -> u64 {
+fn resolution<'a>(clones: impl Iterator<Item = &'a &'a CloneResult>) -> u64 {
     clones
-        .iter()
         .map(|clone| clone.stamp_window_ns.1)
         .max()
         .unwrap_or(0)
@@ -275,21 +274,16 @@ fn resolution(clones: &[&CloneResult]) -> u64 {
 }
 
 /// One row per direction, in table order; the row of cycles comes before those of their steps.
-fn rows(clones: &[&CloneResult], asked: &[f64], resolution_ns: u64) -> Vec<Row> {
+fn rows(clones: &[&CloneResult], asked: &[f64]) -> Vec<Row> {
     let others = Direction::EVERY.into_iter();
     let others = others.filter(|direction| *direction != Direction::Op);
     std::iter::once(Direction::Op)
         .chain(others)
-        .filter_map(|direction| row(clones, direction, asked, resolution_ns))
+        .filter_map(|direction| row(clones, direction, asked))
         .collect()
 }
 
-fn row(
-    clones: &[&CloneResult],
-    direction: Direction,
-    asked: &[f64],
-    resolution_ns: u64,
-) -> Option<Row> {
+fn row(clones: &[&CloneResult], direction: Direction, asked: &[f64]) -> Option<Row> {
     let mut result = DirectionResult::empty(direction);
     let mut spans = Vec::new();
     let mut errors = 0;
@@ -314,6 +308,12 @@ fn row(
     result.runtime_ns = covered(&mut spans);
     let service = quantiles(&result.service, asked, resolution_ns);
     let response = result
+    // Clones that did not record the delay of each op; that of synchronous engines is 0.
+    let without = |clone: &&&CloneResult| {
+        let result = clone.direction(direction);
+        result.is_some_and(|result| result.service.least_percentile_ns(50.0).is_none())
+    };
+    let resolution_ns = resolution(clones.iter().filter(without));
         .response
         .as_ref()
         .map(|response| quantiles(response, asked, resolution_ns))
@@ -328,6 +328,8 @@ fn row(
 
 fn quantiles(histogram: &Histogram, asked: &[f64], resolution_ns: u64) -> Vec<Quantile> {
     if histogram.is_empty() {
+/// The percentiles of every table and those that are asked for, with their limitations. `resolution_ns`: for latencies
+/// without the delay of each op, the value below which they are limited.
         return Vec::new();
     }
     let mut percents: Vec<f64> = PERCENTILES
@@ -345,8 +347,14 @@ fn quantiles(histogram: &Histogram, asked: &[f64], resolution_ns: u64) -> Vec<Qu
             let beyond = (100.0 - percent) / 100.0 * histogram.count() as f64;
             Quantile {
                 percent,
+            let least_ns = histogram.least_percentile_ns(percent);
+            let limited = match least_ns {
+                Some(least) => ns < (ns - least).saturating_mul(WINDOWS_PER_RESOLVED_PERCENTILE),
+                None => ns < resolution_ns,
+            };
                 ns,
-                resolution_limited: ns < resolution_ns,
+                resolution_limited: limited,
+                least_ns: least_ns.filter(|_| limited),
                 // 99.9 % of 10 000 leaves 10, up to the rounding error.
                 few: beyond < VALUES_BEYOND_PERCENTILE - 1e-6,
             }

@@ -70,6 +70,9 @@ pub struct Histogram {
     max: u64,
     sum: u128,
     overflow: u64,
+    /// The least that each value can have been, in coarse bins, if the end of what was measured can have been detected
+    /// late.
+    least: Option<Box<Histogram>>,
 }
 
 impl Histogram {
@@ -146,6 +149,19 @@ impl Histogram {
         self.max
     }
 
+    /// The least, ns, that the percentile can be, because ends were detected late; `None`: the values are exact, or were
+    /// recorded without this.
+    pub fn least_percentile_ns(&self, percent: f64) -> Option<u64> {
+        let least = self.least.as_ref()?.percentile_ns(percent);
+        Some(least.min(self.percentile_ns(percent)))
+    }
+
+    /// With the least that each value can have been.
+    pub fn with_least(mut self, least: Histogram) -> Histogram {
+        self.least = (!least.is_empty()).then(|| Box::new(least));
+        self
+    }
+
     /// Number of values above the bin of `value`.
     pub fn count_above(&self, value: u64) -> u64 {
         let limit = BinLayout::index(value) as u32;
@@ -169,6 +185,7 @@ impl Histogram {
         if other.count == 0 {
             return;
         }
+        self.merge_least(other);
         let mut merged = Vec::with_capacity(self.bins.len().max(other.bins.len()));
         let (mut left, mut right) = (self.bins.iter().peekable(), other.bins.iter().peekable());
         loop {
@@ -195,6 +212,22 @@ impl Histogram {
         self.count += other.count;
         self.sum += other.sum;
         self.overflow += other.overflow;
+    }
+
+    /// Adds the least values of `other`, before its values are added. Exact values are their own least.
+    fn merge_least(&mut self, other: &Histogram) {
+        if self.least.is_none() && other.least.is_none() {
+            return;
+        }
+        let mut least = match self.least.take() {
+            Some(least) => least,
+            None => Box::new(self.clone()),
+        };
+        match &other.least {
+            Some(added) => least.merge(added),
+            None => least.merge(other),
+        }
+        self.least = Some(least);
     }
 }
 
@@ -278,6 +311,9 @@ struct Stored {
     #[serde(default, skip_serializing_if = "is_zero")]
     over: u64,
     bins: String,
+    /// The bins of the least values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    least: Option<String>,
 }
 
 fn is_zero(value: &u64) -> bool {
@@ -286,20 +322,14 @@ fn is_zero(value: &u64) -> bool {
 
 impl From<Histogram> for Stored {
     fn from(histogram: Histogram) -> Stored {
-        let mut bytes = Vec::with_capacity(histogram.bins.len() * 3);
-        let mut previous = 0;
-        for (bin, count) in &histogram.bins {
-            leb128(&mut bytes, u64::from(bin - previous));
-            leb128(&mut bytes, *count);
-            previous = *bin;
-        }
         Stored {
             n: histogram.count,
             min: histogram.min,
             max: histogram.max,
             sum: u64::try_from(histogram.sum).unwrap_or(u64::MAX),
             over: histogram.overflow,
-            bins: STANDARD_NO_PAD.encode(bytes),
+            bins: encode(&histogram.bins),
+            least: histogram.least.map(|least| encode(&least.bins)),
         }
     }
 }
@@ -308,23 +338,17 @@ impl TryFrom<Stored> for Histogram {
     type Error = String;
 
     fn try_from(stored: Stored) -> Result<Histogram, String> {
-        let bytes = STANDARD_NO_PAD
-            .decode(&stored.bins)
-            .map_err(|error| error.to_string())?;
-        let mut rest = bytes.as_slice();
-        let mut bins = Vec::new();
-        let mut bin = 0u64;
-        let mut total = 0u64;
-        while !rest.is_empty() {
-            let gap = read_leb128(&mut rest)?;
-            let count = read_leb128(&mut rest)?;
-            bin = bin.checked_add(gap).ok_or("bin overflows")?;
-            total = total.checked_add(count).ok_or("count overflows")?;
-            if bin >= BinLayout::BINS as u64 || count == 0 || (gap == 0 && !bins.is_empty()) {
-                return Err(format!("histogram bin {bin} is out of place"));
+        let (bins, total) = decode(&stored.bins)?;
+        let least = match &stored.least {
+            Some(text) => {
+                let mut least = HistogramBuilder::default();
+                for (bin, count) in decode(text)?.0 {
+                    least.bin(bin as usize, count);
+                }
+                Some(Box::new(least.build()))
             }
-            bins.push((bin as u32, count));
-        }
+            None => None,
+        };
         if total != stored.n || stored.min > stored.max {
             return Err(format!(
                 "histogram says {} values and holds {total}",
@@ -338,8 +362,42 @@ impl TryFrom<Stored> for Histogram {
             max: stored.max,
             sum: stored.sum.into(),
             overflow: stored.over,
+            least,
         })
     }
+}
+
+fn encode(bins: &[(u32, u64)]) -> String {
+    let mut bytes = Vec::with_capacity(bins.len() * 3);
+    let mut previous = 0;
+    for (bin, count) in bins {
+        leb128(&mut bytes, u64::from(bin - previous));
+        leb128(&mut bytes, *count);
+        previous = *bin;
+    }
+    STANDARD_NO_PAD.encode(bytes)
+}
+
+/// The bins, and the sum of their counts.
+fn decode(text: &str) -> Result<(Vec<(u32, u64)>, u64), String> {
+    let bytes = STANDARD_NO_PAD
+        .decode(text)
+        .map_err(|error| error.to_string())?;
+    let mut rest = bytes.as_slice();
+    let mut bins = Vec::new();
+    let mut bin = 0u64;
+    let mut total = 0u64;
+    while !rest.is_empty() {
+        let gap = read_leb128(&mut rest)?;
+        let count = read_leb128(&mut rest)?;
+        bin = bin.checked_add(gap).ok_or("bin overflows")?;
+        total = total.checked_add(count).ok_or("count overflows")?;
+        if bin >= BinLayout::BINS as u64 || count == 0 || (gap == 0 && !bins.is_empty()) {
+            return Err(format!("histogram bin {bin} is out of place"));
+        }
+        bins.push((bin as u32, count));
+    }
+    Ok((bins, total))
 }
 
 fn leb128(bytes: &mut Vec<u8>, mut value: u64) {
@@ -417,6 +475,30 @@ mod tests {
             day.min(BinLayout::highest(BinLayout::BINS - 1))
         );
         assert_eq!(Histogram::default().percentile_ns(99.0), 0);
+    }
+
+    #[test]
+    fn exact_values_are_their_own_least_when_merged() {
+        let values = |values: &[u64]| values.iter().copied().collect::<Histogram>();
+        let late = || values(&[500, 700]).with_least(values(&[100, 700]));
+        let exact = || values(&[200]);
+        for (mut first, second) in [(late(), exact()), (exact(), late())] {
+            first.merge(&second);
+            let text = serde_json::to_string(&first).unwrap();
+            assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), first);
+            let found =
+                [30.0, 60.0, 100.0].map(|p| (first.percentile_ns(p), first.least_percentile_ns(p)));
+            assert_eq!(
+                found,
+                [(200, Some(100)), (500, Some(200)), (700, Some(700))]
+            );
+        }
+        let mut none = exact();
+        none.merge(&exact());
+        assert_eq!(none.least_percentile_ns(50.0), None);
+        let mut empty = Histogram::default();
+        empty.merge(&late());
+        assert_eq!(empty, late());
     }
 
     proptest! {

@@ -14,8 +14,11 @@ pub struct Quantile {
     pub percent: f64,
     /// The latency, ns.
     pub ns: u64,
-    /// Whether it is below ten times the stamp window, so that the harness's own delay may determine it.
+    /// Whether the harness may have detected the ends of the ops at its rank so late that the latency was less by more
+    /// than a tenth: it is an upper limit.
     pub resolution_limited: bool,
+    /// The least that it can have been, ns; `None` if it is not limited, or unknown.
+    pub least_ns: Option<u64>,
     /// Whether fewer than ten values lie above it, so that it is too uncertain.
     pub few: bool,
 }
@@ -74,7 +77,8 @@ pub struct GroupSummary {
     pub ended: Vec<(EndedBy, u32)>,
     /// Total number of bytes that the clones work on.
     pub region_bytes: u64,
-    /// Percentiles below this are resolution-limited, ns: ten times the stamp window's p99.
+    /// Ten times the stamp window's p99, ns. In trials that did not record the delay of each op, percentiles below this are
+    /// limited.
     pub resolution_ns: u64,
     /// Failed ops by direction and errno.
     pub errors: Vec<ErrorCount>,

@@ -308,6 +308,7 @@ impl Backend for AioBackend {
         if running > 0 && max > 0 && (min > 0 || completions.submitted == 0) {
             let now = completions.entered + completions.submission_ns;
             let timeout = deadline.map(|deadline| deadline.saturating_sub(now));
+            completions.looked_from = Some(now);
             self.wait(min.min(running), max, timeout, completions)?;
         }
         completions.returned = self.clock.now();

@@ -99,6 +99,8 @@ pub struct Completions {
     pub submitted: u32,
     /// Duration of the submission calls of this turn, ns; 0 if submission is not a separate call.
     pub submission_ns: u64,
+    /// If submission is a separate call: when completions were first looked for after it; `None`: they were not.
+    pub looked_from: Option<u64>,
     /// Time of entering the kernel.
     pub entered: u64,
     /// Time of returning from the kernel.
@@ -112,6 +114,7 @@ impl Completions {
             list: Vec::with_capacity(depth as usize),
             submitted: 0,
             submission_ns: 0,
+            looked_from: None,
             entered: 0,
             returned: 0,
         }
@@ -121,7 +124,7 @@ impl Completions {
     #[inline]
     pub fn clear(&mut self) {
         self.list.clear();
-        (self.submitted, self.submission_ns) = (0, 0);
+        (self.submitted, self.submission_ns, self.looked_from) = (0, 0, None);
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! Clocks: CLOCK_MONOTONIC for real I/O, a virtual clock for simulations.
 
 use crate::Waker;
-use crate::thread::{Usage, thread_usage};
+use crate::thread::{RunDelay, Usage, thread_usage};
 
 /// A clock in ns.
 pub trait Clock {
@@ -27,6 +27,11 @@ pub trait Clock {
 
     /// CPU time, context switches and page faults of the calling thread so far.
     fn thread_usage(&self) -> Usage;
+
+    /// The time in which the calling thread waits for a CPU; unknown in virtual time.
+    fn run_delay(&self) -> RunDelay {
+        RunDelay::default()
+    }
 }
 
 /// CLOCK_MONOTONIC.
@@ -75,6 +80,10 @@ impl Clock for MonotonicClock {
 
     fn thread_usage(&self) -> Usage {
         thread_usage()
+    }
+
+    fn run_delay(&self) -> RunDelay {
+        RunDelay::of_this_thread()
     }
 }
 

@@ -41,6 +41,7 @@ pub use sim::{Device, DeviceEnd, LawDevice, SimBackend};
 pub use sync::{
     Psync, Pvsync2, SeekSync, SpaceCalls, SyncBackend, SyncCalls, SyncExecutor, SystemCalls,
 };
+pub use thread::RunDelay;
 pub use uring::{
     Credentials, NvmeBackend, Transfer, TransferMemory, Transferred, Transfers, UringBackend, fuse,
 };

@@ -115,10 +115,13 @@ impl PosixAioBackend {
         }
         self.prepared.drain(..handed);
         completions.submitted = handed as u32;
-        if handed > 0 {
-            // One call per op: the average duration of a call.
-            completions.submission_ns = (self.clock.now() - completions.entered) / handed as u64;
-        }
+        let now = match handed {
+            0 => completions.entered,
+            _ => self.clock.now(),
+        };
+        completions.looked_from = Some(now);
+        // One call per op: the average duration of a call.
+        completions.submission_ns = (now - completions.entered) / (handed as u64).max(1);
     }
 
     /// Reaps up to `limit` completed ops, with one timestamp for all that are detected at the same time.

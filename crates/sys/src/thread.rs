@@ -1,6 +1,8 @@
 //! The calling thread: CPU affinity, scheduling, resource usage.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt as _;
 
 use iodyno_model::IoPriority;
 
@@ -53,8 +55,26 @@ pub fn quick_thread_usage() -> Usage {
 
 /// The second number of schedstat (kernel, scheduler/sched-stats.rst).
 fn run_delay_ns() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split_ascii_whitespace().nth(1)?.parse().ok()
+    RunDelay::of_this_thread().read()
+}
+
+/// The time in which a thread was ready to run and waited for a CPU.
+#[derive(Debug, Default)]
+pub struct RunDelay(Option<File>);
+
+impl RunDelay {
+    /// That of the calling thread, also if another one reads it.
+    pub fn of_this_thread() -> RunDelay {
+        RunDelay(File::open("/proc/thread-self/schedstat").ok())
+    }
+
+    /// The time so far, ns; `None`: the kernel does not count it. One system call, without allocation.
+    pub fn read(&self) -> Option<u64> {
+        let mut text = [0; 64];
+        let length = self.0.as_ref()?.read_at(&mut text, 0).ok()?;
+        let text = std::str::from_utf8(&text[..length]).ok()?;
+        text.split_ascii_whitespace().nth(1)?.parse().ok()
+    }
 }
 
 /// Restricts the calling thread to these CPUs.

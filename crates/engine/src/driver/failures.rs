@@ -5,7 +5,7 @@ use iodyno_sys::{Backend, Clock, Completion, OpKind, Slot};
 
 use iodyno_units::Nanos;
 
-use super::Driver;
+use super::{Driver, Unseen};
 use crate::counters::{LatencyCounters, OpCounters, add};
 use crate::counts;
 use crate::outcome::WorkerError;
@@ -22,31 +22,43 @@ const EDQUOT: i32 = 122;
 const ECANCELED: i32 = 125;
 
 impl<B: Backend, C: Clock> Driver<'_, B, C> {
-    /// Records the maximum delay between a completion and its detection: the time since the kernel returned, plus the
-    /// duration of submission. If one entry submits and waits, submission is assumed to take as long per op as in the
-    /// fastest entry so far, because the kernel ends a wait with the first completion.
+    /// Notes for how long completions of this turn, which asked for at least `min`, may have been unseen: the time since
+    /// completions were last looked for, and the duration of submission. If one entry submits and waits, submission is
+    /// assumed to take as long per op as in the fastest entry so far, because the kernel ends a wait with the first
+    /// completion. `waited_ns`: the wait for a CPU since it was last read; what was before this turn is in the time since the
+    /// last look already.
     #[inline]
-    pub(super) fn note_window(&mut self) {
+    pub(super) fn note_window(&mut self, min: u32, waited_ns: u64) {
         let turn = &self.completions;
+        // Most entries submit one op and need no division.
+        let per_op = |span: u64| match turn.submitted {
+            0 | 1 => span,
+            ops => span / u64::from(ops),
+        };
         let submission = match (self.capabilities.submits_apart, turn.submitted) {
-            (true, _) => turn.submission_ns,
+            (true, _) => turn.looked_from.unwrap_or(turn.entered) - turn.entered,
             (false, 0) => 0,
             (false, ops) => {
-                // Most entries submit one op and need no division.
-                let span = turn.returned - turn.entered;
-                let an_op = if ops == 1 {
-                    span
-                } else {
-                    span / u64::from(ops)
-                };
+                let an_op = per_op(turn.returned - turn.entered);
                 self.fastest_submission_ns = self.fastest_submission_ns.min(an_op);
-                self.fastest_submission_ns * u64::from(ops)
+                match min {
+                    0 => turn.returned - turn.entered,
+                    _ => self.fastest_submission_ns * u64::from(ops),
+                }
             }
+        };
+        self.unseen = Unseen {
+            since: self.looked_at,
+            entered: turn.entered,
+            looked: turn.entered + submission,
+            others_ns: submission - per_op(submission),
+            no_cpu_ns: waited_ns.min((turn.returned - turn.entered).saturating_sub(submission)),
+            for_several: min > 1,
         };
         // If nothing was in flight, no completion could be delayed.
         let away = match self.left_in_flight {
             0 => 0,
-            _ => turn.entered.saturating_sub(self.last_returned),
+            _ => turn.entered.saturating_sub(self.looked_at),
         };
         self.windows.record(away + submission);
     }

@@ -64,6 +64,157 @@ fn simulate(job: Job, device: SimOptions, seconds: u64) -> (Histogram, Histogram
     (counters.service.histogram(), response, driver.clock.now())
 }
 
+/// A simulated device whose completions are detected when the worker looks for them, and a worker that does not run for
+/// some time before each turn.
+struct Preempted<B, F> {
+    inner: B,
+    clock: VirtualClock,
+    turns: u64,
+    /// The pause before a turn, ns.
+    pause_ns: F,
+}
+
+impl<B: Backend, F: Fn(u64) -> u64> Backend for Preempted<B, F> {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    fn buffer(&mut self, slot: Slot) -> &mut [u8] {
+        self.inner.buffer(slot)
+    }
+
+    fn room(&self) -> u32 {
+        self.inner.room()
+    }
+
+    fn prep(&mut self, slot: Slot, op: &iodyno_sys::Op) {
+        self.inner.prep(slot, op);
+    }
+
+    fn turn(
+        &mut self,
+        min: u32,
+        max: u32,
+        deadline: Option<u64>,
+        completions: &mut Completions,
+    ) -> Result<(), BackendError> {
+        self.turns += 1;
+        let pause_ns = (self.pause_ns)(self.turns);
+        self.clock.sleep_until(self.clock.now() + pause_ns);
+        self.inner.turn(min, max, deadline, completions)
+    }
+
+    fn cancel_all(&mut self) {
+        self.inner.cancel_all();
+    }
+}
+
+/// Runs the job on a device with this service time and a worker with these pauses; returns the service latencies.
+fn preempted(job: Job, service_ns: u64, servers: u32, pause_ns: impl Fn(u64) -> u64) -> Histogram {
+    let clock = VirtualClock::default();
+    let blocks = job.work.blocks().unwrap().clone();
+    let depth = blocks.engine.depth;
+    let arena = Arena::new(depth, 4096, 0, false).unwrap();
+    let shared = CloneShared::new(&Direction::ALL, false, false);
+    let job = Arc::new(job);
+    let parts = parts(&job, &blocks, &shared);
+    let mut stream = JobStream::new(&job, &blocks, &[(0, LENGTH)], 20_000 * 4096, 3);
+    let options = device(SimLaw::Constant(service_ns), servers);
+    let device = LawDevice::new(options, DEVICE_SEED, depth).unwrap();
+    let backend = Preempted {
+        inner: SimBackend::new(arena, clock.clone(), device),
+        clock: clock.clone(),
+        turns: 0,
+        pause_ns,
+    };
+    let mut driver = Driver::new(backend, clock, parts);
+    let counters = &shared.measure;
+    driver.drive(&mut stream, counters, u64::MAX).unwrap();
+    driver.drain(&mut stream, counters, 0).unwrap();
+    counters.of(Direction::Read).service.histogram()
+}
+
+/// The least and the recorded value of a percentile, in µs, rounded.
+fn limits_us(histogram: &Histogram, percent: f64) -> (u64, u64) {
+    let us = |ns: u64| (ns as f64 / 1000.0).round() as u64;
+    let least = histogram.least_percentile_ns(percent).unwrap();
+    (us(least), us(histogram.percentile_ns(percent)))
+}
+
+#[test]
+fn one_pause_of_the_worker_makes_only_the_ops_in_flight_uncertain() {
+    let pause = |turn| if turn == 3000 { 5_620_000_000 } else { 0 };
+    let found = preempted(random_reads(4), 100_000, 1, pause);
+    assert_eq!(found.count(), 20_000);
+    for percent in [1.0, 50.0, 99.0, 99.9] {
+        let (least, value) = limits_us(&found, percent);
+        assert_eq!(least, value, "p{percent}");
+    }
+    let (least, value) = limits_us(&found, 100.0);
+    assert!(least < 450 && value > 5_600_000, "{least} {value}");
+}
+
+#[test]
+fn a_wait_for_a_cpu_counts_in_the_turn_in_which_it_was() {
+    const MS: u64 = 1_000_000;
+    let mut waits = CpuWaits {
+        read_at: 0,
+        sum_ns: Some(7 * MS),
+    };
+    let unread = || -> Option<u64> { panic!("it was read a moment ago") };
+    assert_eq!(waits.since(CPU_WAITS_NS - 1, unread), 0);
+    assert_eq!(waits.since(4 * MS, || Some(10 * MS)), 3 * MS);
+    assert_eq!(waits.since(4 * MS + 1, unread), 0);
+    assert_eq!(waits.since(9 * MS, || Some(10 * MS)), 0);
+    // The kernel does not count it.
+    assert_eq!(waits.since(20 * MS, || None), 0);
+    assert_eq!(waits.since(30 * MS, unread), 0);
+    let unseen = Unseen {
+        since: 10 * MS,
+        entered: 11 * MS,
+        looked: 12 * MS,
+        others_ns: MS / 2,
+        no_cpu_ns: 3 * MS,
+        for_several: false,
+    };
+    let delay = |submitted: u64| {
+        let completed = 20 * MS;
+        unseen.longest_ns(&Completion {
+            slot: 0,
+            result: 0,
+            submitted,
+            completed,
+        })
+    };
+    assert_eq!(delay(2 * MS), 5 * MS);
+    assert_eq!(delay(11 * MS), 3 * MS + MS / 2);
+}
+
+#[test]
+fn an_op_that_is_alone_is_seen_when_it_ends() {
+    // The worker is away for longer than an op takes, and the device is idle meanwhile.
+    let found = preempted(random_reads(1), 24_000, 1, |_| 100_000);
+    assert_eq!(limits_us(&found, 100.0), (24, 24));
+}
+
+#[test]
+fn completions_that_no_turn_looked_at_are_uncertain_since_the_last_look() {
+    // Four ops end together. With one completion in a turn, the last is seen after two further pauses.
+    let mut job = random_reads(4);
+    let engine = &mut blocks(&mut job).engine;
+    (engine.batch_submit, engine.depth_low) = (4, 1);
+    engine.batch_complete_max = 1;
+    let found = preempted(job, 1_000_000, 0, |_| 100_000);
+    let (least, value) = limits_us(&found, 99.0);
+    assert!(value == 1200 && least <= 1000, "{least} {value}");
+    // A turn that waits for four completions sees the first one with the last.
+    let mut job = random_reads(4);
+    blocks(&mut job).engine.batch_complete_min = 4;
+    let found = preempted(job, 100_000, 1, |_| 0);
+    let (least, value) = limits_us(&found, 99.0);
+    assert!(value == 400 && least <= 100, "{least} {value}");
+}
+
 fn device(law: SimLaw, servers: u32) -> SimOptions {
     SimOptions {
         law,

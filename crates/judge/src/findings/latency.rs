@@ -1,10 +1,8 @@
 //! Limits of the latency percentiles.
 
-use iodyno_model::{Direction, Finding, FindingKind, GroupSummary, Quantile, Row, Weight};
-use iodyno_units::Nanos;
-
 use super::{Evidence, finding, list, remedied};
 use crate::summary::{VALUES_BEYOND_PERCENTILE, WINDOWS_PER_RESOLVED_PERCENTILE};
+use iodyno_model::{Direction, Finding, FindingKind, GroupSummary, Quantile, Row, Weight};
 
 /// The percentile that a trial should be long enough for, and resolve. The tables mark percentiles above and below
 /// it, which need no finding.
@@ -73,19 +71,18 @@ fn limited(group: &GroupSummary, name: Option<&str>) -> Option<Finding> {
             FindingKind::ResolutionLimited,
             Weight::Note,
             format!(
-                "{}{} are below {}, {WINDOWS_PER_RESOLVED_PERCENTILE} × the time for which a completion may be \
-                 unseen: they are upper limits",
+                "{}{} are upper limits: at these ranks, completions may have been unseen for more than a tenth of the \
+                 latency",
                 of(name),
-                list(&which),
-                Nanos(group.resolution_ns)
+                list(&which)
             ),
             format!(
-                "p{TAIL_PERCENT} or a higher percentile < {WINDOWS_PER_RESOLVED_PERCENTILE} × the stamp window's p99"
+                "p{TAIL_PERCENT} or a higher percentile < {WINDOWS_PER_RESOLVED_PERCENTILE} × the delay of detection"
             ),
         ),
         match is_of_cycles(group) {
             true => "put the steps into a cycle several times over, and divide",
-            false => "lower iodepth or the completion batch to resolve shorter latencies",
+            false => "lower iodepth or the completion batch, or leave a CPU to the workers",
         },
     ))
 }

@@ -110,7 +110,7 @@ fn too_short_or_too_few_ops_are_reported_only_for_the_op() {
         made::create_empty_trial(),
         |_, trial| trial.parts[0].clones[0].stamp_window_ns = (50_000, 200_000),
         &[(ResolutionLimited, Note)],
-        &["op all percentiles are below"],
+        &["op all percentiles are upper limits"],
     );
     check(
         "few",

@@ -252,10 +252,12 @@ fn against(quantile: &Quantile, count: u64) -> Option<String> {
         )
     });
     let limited = quantile.resolution_limited.then(|| {
+        let least = (quantile.least_ns).map(|least| format!("; it was at least {}", Nanos(least)));
         format!(
-            "{} is below {WINDOWS_PER_RESOLVED_PERCENTILE} × the time for which a completion may be unseen: \
-             an upper limit",
-            Nanos(quantile.ns)
+            "{} is below {WINDOWS_PER_RESOLVED_PERCENTILE} × the time for which its completions may be unseen: \
+             an upper limit{}",
+            Nanos(quantile.ns),
+            least.unwrap_or_default()
         )
     });
     match (few, limited) {

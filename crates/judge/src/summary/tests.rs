@@ -1,4 +1,4 @@
-use iodyno_model::{Direction, EndedBy, Histogram, Trial, Workload};
+use iodyno_model::{Direction, DirectionResult, EndedBy, Histogram, Row, Trial, Workload};
 
 use super::summary;
 use crate::testing;
@@ -124,6 +124,55 @@ fn percentiles_are_marked_with_their_limits() {
         ]
     );
     assert!(summary.groups[0].rows[1].service[0].percent == 50.0);
+}
+
+#[test]
+fn a_percentile_is_limited_by_the_delay_of_its_own_completions() {
+    // Of 2 000 ops per direction, the last 30 may have been seen late.
+    let latencies = |late_ns: u64| {
+        let value = |op: u64| if op < 1970 { 24_000 } else { 5_620_000_000 };
+        let least = |op: u64| value(op) - if op < 1970 { late_ns } else { 5_619_000_000 };
+        let least: Histogram = (0..2000).map(least).collect();
+        (0..2000)
+            .map(value)
+            .collect::<Histogram>()
+            .with_least(least)
+    };
+    let with = |direction, service: Histogram| DirectionResult {
+        service,
+        ..testing::direction(direction, 2000, 24_000)
+    };
+    let mut worker = testing::clone(
+        0,
+        0,
+        vec![with(Read, latencies(20)), with(Write, latencies(4_000))],
+    );
+    worker.stamp_window_ns = (20, 5_619_000_000);
+    let mut synchronous = testing::clone(0, 1, vec![testing::direction(Sync, 2000, 1_000)]);
+    synchronous.stamp_window_ns = (0, 0);
+    let trial = testing::trial(vec![testing::part(vec![worker, synchronous])]);
+    let mut workload = testing::workload("w", vec![testing::reader("a")]);
+    workload.jobs[0].reporting.percentiles.clear();
+    let rows = &summary(&workload, &trial).groups[0].rows;
+    let limited = |row: &Row| {
+        let quantiles = row.service.iter();
+        let least: Vec<_> = quantiles
+            .map(|q| q.least_ns.filter(|_| q.resolution_limited))
+            .collect();
+        assert!(
+            row.service
+                .iter()
+                .all(|q| q.resolution_limited == q.least_ns.is_some())
+        );
+        least
+    };
+    // p50, p99, p99.9.
+    assert_eq!(limited(&rows[0]), [None, Some(1_000_000), Some(1_000_000)]);
+    assert_eq!(
+        limited(&rows[1]),
+        [Some(20_015), Some(1_000_000), Some(1_000_000)]
+    );
+    assert_eq!(limited(&rows[2]), [None; 3]);
 }
 
 #[test]

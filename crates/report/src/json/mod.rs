@@ -190,7 +190,7 @@ object!(GroupView<'a>((view, group) in (&'a TrialView<'a>, &'a GroupSummary)) {
     clones: group.clones,
     region_bytes: group.region_bytes,
     ended_by: list(&group.ended, EndedView),
-    // Percentiles below this are upper limits.
+    // Ten times the p99 of the time for which a completion may be unseen.
     resolution_ns: group.resolution_ns,
     engines: group.engines,
     rows: (group.rows.iter())
@@ -316,6 +316,8 @@ object!(PercentileView<'a>(quantile in &'a Quantile) {
     ns: quantile.ns,
     // The value is an upper limit.
     resolution_limited: quantile.resolution_limited,
+    // What it was at least, if it is an upper limit and this is known.
+    at_least_ns [opt]: quantile.least_ns,
     // Fewer than ten values are above it.
     few_values: quantile.few,
 });

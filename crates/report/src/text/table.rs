@@ -226,11 +226,8 @@ fn footnotes(summary: &Summary, files: bool, style: Style) -> String {
         );
     }
     if quantiles().any(|quantile| quantile.resolution_limited) {
-        let resolution = summary.groups.iter().map(|group| group.resolution_ns).max();
-        let resolution = Nanos(resolution.unwrap_or(0));
-        notes.push(format!(
-            "< resolution-limited: an upper limit, below the {resolution} that this trial resolves"
-        ));
+        let limit = "< an upper limit: its completions may have been unseen for over a tenth of it";
+        notes.push(limit.to_owned());
     }
     if quantiles().any(|quantile| quantile.few && !quantile.resolution_limited) {
         notes.push("~ fewer than ten ops lie beyond it".to_owned());
