@@ -1,6 +1,6 @@
 //! Summary of a trial: its figures by job or group.
 
-mod stalls;
+pub(crate) mod stalls;
 
 use std::collections::HashMap;
 
@@ -14,6 +14,7 @@ use iodyno_model::{
 use crate::devices;
 use crate::kind::{in_stages, kind};
 use crate::work;
+use stalls::Standstill;
 
 /// A percentile is limited by the harness's resolution if it is below this many times the delay with which completions
 /// were detected.
@@ -55,7 +56,8 @@ pub fn summary(workload: &Workload, trial: &Trial) -> Summary {
     let by_frames = stalls::by_frames(workload, trial);
     // Several levels that the plan asks for are not a property of the storage, and neither are the seconds without a completion
     // that it was stuck for.
-    let stuck = clones.iter().any(|clone| !clone.in_flight.is_empty());
+    let stuck = clones.iter().any(|clone| !clone.in_flight.is_empty())
+        || Standstill::of(trial).is_some_and(|found| found.dominates());
     let behaviour = match stuck || in_stages(trial) {
         true => Behaviour::default(),
         false => crate::behaviour(&series, kind(workload, trial)),

@@ -76,7 +76,7 @@ pub enum FindingKind {
     NodesApart,
     /// The rate of a node is far from those of the others.
     NodeDiffers,
-    /// No op of a node completed for some time.
+    /// No op of a node, or of the whole trial, completed for some time.
     NodeStalled,
     /// Flushes of a virtual machine do not reach the storage: what it synced is not durable.
     FlushesLost,

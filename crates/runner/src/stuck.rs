@@ -31,7 +31,8 @@ pub(crate) struct StorageProgress {
 /// One reading of counters that only I/O changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Reading {
-    /// Ops and bytes completed by each device.
+    /// Bytes that each device has read, written and discarded. Completed ops are not counted: a flush of anyone completes
+    /// as a write without data, also on a device that writes nothing.
     Devices(Vec<(String, Vec<Option<u64>>)>),
     /// Dirty and writeback pages of the host, KiB.
     Writeback(u64),
@@ -66,11 +67,8 @@ impl StorageProgress {
         }
         let stats = disk_stats(&text("diskstats")).into_iter();
         let ours = stats.filter(|(name, _)| self.devices.contains(name));
-        let completed = |(name, stats): (String, DiskStats)| {
-            let counters = stats.ios().into_iter().chain(stats.bytes());
-            (name, counters.collect())
-        };
-        Reading::Devices(ours.map(completed).collect())
+        let moved = |(name, stats): (String, DiskStats)| (name, stats.bytes().to_vec());
+        Reading::Devices(ours.map(moved).collect())
     }
 }
 
@@ -213,10 +211,13 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// A host whose device has completed `writes` writes, with `dirty_kib` of dirty memory.
-    fn host(root: &std::path::Path, writes: u64, dirty_kib: u64) {
-        // Time in flight (the last two fields) grows while an op hangs.
-        let stats = format!("   7 0 loop0 1 0 8 0 {writes} 0 80 0 1 {writes}5 {writes}7\n");
+    /// A host whose device has completed `flushes` flushes and `writes` writes, with `dirty_kib` of dirty memory.
+    fn host(root: &std::path::Path, (flushes, writes): (u64, u64), dirty_kib: u64) {
+        // A flush is a write without sectors as well. Time in flight grows while an op hangs.
+        let (all, sectors) = (flushes + writes, 8 * writes);
+        let stats = format!(
+            "   7 0 loop0 1 0 8 0 {all} 0 {sectors} 0 1 {all}5 {all}7 0 0 0 0 {flushes} {flushes}3\n"
+        );
         std::fs::write(root.join("diskstats"), stats).unwrap();
         let memory = format!("MemTotal: 99 kB\nDirty: {dirty_kib} kB\nWriteback:      3 kB\n");
         std::fs::write(root.join("meminfo"), memory).unwrap();
@@ -232,15 +233,17 @@ mod tests {
     #[test]
     fn work_is_stuck_after_the_limit_without_completions_and_device_progress() {
         let folder = tempfile::tempdir().unwrap();
-        host(folder.path(), 5, 0);
+        host(folder.path(), (0, 5), 0);
         let mut watch = watch(folder.path(), &["loop0"]);
         assert!(!watch.look(SECOND, 9, true));
         assert!(!watch.look(30 * SECOND, 9, true));
         // A completion, and then a device that writes.
         assert!(!watch.look(40 * SECOND, 10, true));
         assert!(!watch.look(60 * SECOND, 10, true));
-        host(folder.path(), 6, 0);
+        host(folder.path(), (0, 6), 0);
         assert!(!watch.look(69 * SECOND, 10, true));
+        // A sync of another process ends, and nothing was written.
+        host(folder.path(), (1, 6), 0);
         assert!(!watch.look(98 * SECOND, 10, true));
         assert!(watch.look(99 * SECOND, 10, true));
     }
@@ -267,7 +270,7 @@ mod tests {
             (60, 95, false),
             (61, 99, true),
         ] {
-            host(folder.path(), 0, dirty_kib);
+            host(folder.path(), (0, 0), dirty_kib);
             assert_eq!(watch.look(at * SECOND, 0, true), stuck, "{at}");
         }
     }

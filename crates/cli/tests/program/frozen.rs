@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
 use crate::filesystem::{FileSystem, entries};
@@ -108,6 +108,50 @@ fn a_frozen_file_system_is_an_outcome_with_the_ops_in_flight() {
         let written = trial["groups"][0]["rows"][0]["ops"].as_u64();
         assert!(written.unwrap() > 0, "{engine:?}");
     }
+}
+
+/// Syncs a file system again and again until this is dropped: its device is flushed each time.
+struct Flushing(Child);
+
+impl Flushing {
+    fn new(folder: &Path) -> Flushing {
+        let script = "while :; do sync -f \"$0\"; sleep 0.1; done";
+        let syncs = Command::new("sh")
+            .args(["-c", script])
+            .arg(folder)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn();
+        Flushing(syncs.unwrap())
+    }
+}
+
+impl Drop for Flushing {
+    fn drop(&mut self) {
+        let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn syncs_by_other_processes_are_no_progress_of_a_frozen_file_system() {
+    let home = Home::new();
+    let Some(system) = FileSystem::ext4(&home, 64) else {
+        return;
+    };
+    writes(&home, ENGINES[0]);
+    let on = system.folder.to_str().unwrap();
+    let running = home.start(&["run", "job.fio", "--on", on, "--stuck-after", "3s"]);
+    running.wait_until_it_measures(&home);
+    let node = running.node();
+    let Some(frozen) = Frozen::new(&system.folder) else {
+        return;
+    };
+    let flushing = Flushing::new(&system.folder);
+    running.done().exits(4).prints("the storage is stuck");
+    drop(flushing);
+    only_trial(&home, node, frozen);
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod pace;
 mod precondition;
 mod queue;
 mod server;
+mod standstill;
 mod syncs;
 #[cfg(test)]
 mod telemetry_tests;
@@ -237,6 +238,7 @@ fn of_one_node(workload: &Workload, trial: &Trial) -> Vec<Finding> {
         pace::findings,
         deferred::findings,
         precondition::findings,
+        standstill::findings,
         syncs::findings,
         virtual_machine::findings,
         latency::findings,

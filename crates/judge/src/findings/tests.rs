@@ -1,6 +1,7 @@
 use iodyno_model::{
-    Arrival, ClockOffset, Content, ControlGroupUse, Direction, EngineKind, ErrorCount, Finding,
-    FindingKind, MissedOps, Outcome, Part, StackLayer, Trial, VerifyResult, Weight, Workload,
+    Arrival, Behaviour, ClockOffset, Content, ControlGroupUse, Direction, EngineKind, ErrorCount,
+    Finding, FindingKind, Histogram, MissedOps, Outcome, Part, StackLayer, Stalls, Trial,
+    VerifyResult, Weight, Workload,
 };
 use iodyno_units::Nanos;
 
@@ -836,6 +837,44 @@ fn errors_come_first() {
             "1 without a valid header: damaged, or not written by this job",
             "f at 8192",
         ],
+#[test]
+fn a_standstill_with_an_op_in_flight_is_a_finding_and_no_steady_rate() {
+    // Of 20 s of measurement.
+    let stall = |trial: &mut Trial, seconds: u64, slowest: u64| {
+        let list = vec![(3_000_000_000, seconds * 1_000_000_000)];
+        part(trial).stalls = Some(Stalls {
+            least_ns: 10_000_000,
+            list,
+        });
+        let op: Histogram = [slowest * 1_000_000_000].into_iter().collect();
+        part(trial).clones[0].directions[0].service.merge(&op);
+    };
+    let words = &[
+        "no op completed for 15.0 s of the measured",
+        "an op took 15.0 s",
+    ];
+    check(
+        "most",
+        |_, t| stall(t, 15, 15),
+        &[(NodeStalled, Invalid)],
+        words,
+    );
+    check(
+        "some",
+        |_, t| stall(t, 6, 6),
+        &[(NodeStalled, Warning)],
+        &[],
+    );
+    check("nothing in flight", |_, t| stall(t, 15, 1), &[], &[]);
+    check("a slow op among others", |_, t| stall(t, 1, 15), &[], &[]);
+    for (seconds, judged) in [(1, true), (15, false)] {
+        let (workload, mut trial) = testing::four_clones();
+        stall(&mut trial, seconds, 15);
+        let behaviour = crate::summary(&workload, &trial).behaviour;
+        assert_eq!(behaviour != Behaviour::default(), judged, "{seconds}");
+    }
+}
+
     );
     check(
         "a good verification",

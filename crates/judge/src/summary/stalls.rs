@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use iodyno_model::{NodeStalls, Part, Step, Trial, Workload};
+use iodyno_model::{CloneResult, NodeStalls, Part, Step, Trial, Workload};
 
 use crate::work;
 
@@ -21,6 +21,44 @@ pub(super) fn by_frames<'a>(workload: &Workload, trial: &'a Trial) -> HashMap<&'
         *longest = (*longest).max(*stall);
     }
     longest
+}
+
+/// Without a completion for this time, ns, the storage stood still. Disks complete ops within it, also if their queue is
+/// full.
+pub(crate) const STANDSTILL_NS: u64 = 5_000_000_000;
+
+/// From this fraction of the measured time upwards, the figures describe the standstill.
+pub(crate) const STANDSTILL_SHARE: f64 = 0.5;
+
+/// A time in which ops were in flight and none completed.
+pub(crate) struct Standstill {
+    pub(crate) longest_ns: u64,
+    /// The latency of the slowest op.
+    pub(crate) slowest_op_ns: u64,
+    pub(crate) measured_ns: u64,
+}
+
+impl Standstill {
+    /// The longest one, if it is of at least [`STANDSTILL_NS`]. Jobs with a rate or pauses wait without an op in flight.
+    pub(crate) fn of(trial: &Trial) -> Option<Standstill> {
+        let stalls = trial.parts.iter().filter_map(|part| part.stalls.as_ref());
+        let slowest = |clone: &CloneResult| {
+            let results = clone.directions.iter();
+            results.map(|result| result.service.max_ns()).max()
+        };
+        let clones = trial.parts.iter().flat_map(|part| &part.clones);
+        let found = Standstill {
+            longest_ns: stalls.map(|stalls| stalls.longest_ns()).max()?,
+            slowest_op_ns: clones.filter_map(slowest).max()?,
+            measured_ns: super::measured_ns(trial),
+        };
+        (found.longest_ns.min(found.slowest_op_ns) >= STANDSTILL_NS).then_some(found)
+    }
+
+    /// Whether it was most of the measured time.
+    pub(crate) fn dominates(&self) -> bool {
+        self.longest_ns as f64 >= STANDSTILL_SHARE * self.measured_ns as f64
+    }
 }
 
 /// The stalls of all nodes; `None` if there are fewer than two, or if they are not known of one.
