@@ -76,6 +76,25 @@ pub(crate) fn device_bytes(parts: &[Part], direction: Direction) -> Option<u64> 
     (!parts.is_empty()).then_some(sum)
 }
 
+/// File systems whose reads are sent to their device by the thread that asks for the data, and whose buffered writes remain in
+/// the page cache.
+pub(crate) const LOCAL: [&str; 4] = ["ext2", "ext3", "ext4", "xfs"];
+
+/// Bytes that the jobs' own processes read from devices; `None` if that is not known of each, or if others read for them. The
+/// kernel charges buffered writes to a process when they are in memory, which says nothing about devices.
+pub(crate) fn own_bytes(parts: &[Part], direction: Direction) -> Option<u64> {
+    let own = |target: &TargetInfo| match target.stack.first() {
+        Some(StackLayer::Mount(mount)) => LOCAL.contains(&mount.file_system.as_str()),
+        Some(layer) => layer.device().is_some(),
+        None => false,
+    };
+    let mut targets = parts.iter().flat_map(|part| &part.environment.targets);
+    if direction != Direction::Read || !targets.all(own) {
+        return None;
+    }
+    parts.iter().map(|part| part.host.own_read_bytes).sum()
+}
+
 /// Bytes transferred in one direction by the jobs that use files.
 pub(crate) fn job_bytes(workload: &Workload, parts: &[Part], direction: Direction) -> u64 {
     parts

@@ -308,14 +308,14 @@ fn row(clones: &[&CloneResult], direction: Direction, asked: &[f64]) -> Option<R
         return None;
     }
     result.runtime_ns = covered(&mut spans);
-    let service = quantiles(&result.service, asked, resolution_ns);
-    let response = result
     // Clones that did not record the delay of each op; that of synchronous engines is 0.
     let without = |clone: &&&CloneResult| {
         let result = clone.direction(direction);
         result.is_some_and(|result| result.service.least_percentile_ns(50.0).is_none())
     };
     let resolution_ns = resolution(clones.iter().filter(without));
+    let service = quantiles(&result.service, asked, resolution_ns);
+    let response = result
         .response
         .as_ref()
         .map(|response| quantiles(response, asked, resolution_ns))
@@ -328,10 +328,10 @@ fn row(clones: &[&CloneResult], direction: Direction, asked: &[f64]) -> Option<R
     })
 }
 
-fn quantiles(histogram: &Histogram, asked: &[f64], resolution_ns: u64) -> Vec<Quantile> {
-    if histogram.is_empty() {
 /// The percentiles of every table and those that are asked for, with their limitations. `resolution_ns`: for latencies
 /// without the delay of each op, the value below which they are limited.
+fn quantiles(histogram: &Histogram, asked: &[f64], resolution_ns: u64) -> Vec<Quantile> {
+    if histogram.is_empty() {
         return Vec::new();
     }
     let mut percents: Vec<f64> = PERCENTILES
@@ -347,13 +347,13 @@ fn quantiles(histogram: &Histogram, asked: &[f64], resolution_ns: u64) -> Vec<Qu
         .map(|percent| {
             let ns = histogram.percentile_ns(percent);
             let beyond = (100.0 - percent) / 100.0 * histogram.count() as f64;
-            Quantile {
-                percent,
             let least_ns = histogram.least_percentile_ns(percent);
             let limited = match least_ns {
                 Some(least) => ns < (ns - least).saturating_mul(WINDOWS_PER_RESOLVED_PERCENTILE),
                 None => ns < resolution_ns,
             };
+            Quantile {
+                percent,
                 ns,
                 resolution_limited: limited,
                 least_ns: least_ns.filter(|_| limited),
@@ -542,6 +542,7 @@ fn shares(workload: &Workload, trial: &Trial) -> Vec<DeviceShare> {
             (job_bytes > 0).then_some(DeviceShare {
                 direction,
                 device_bytes,
+                own_bytes: devices::own_bytes(&trial.parts, direction),
                 job_bytes,
             })
         })

@@ -564,6 +564,9 @@ pub struct HostUse {
     pub harness_memory: u64,
     /// Devices of all layers below the targets, top first.
     pub devices: Vec<DeviceUse>,
+    /// Bytes of the reads that the node process itself sent to block devices (/proc/PID/io); `None`: unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_read_bytes: Option<u64>,
     /// ZFS ARC hits and misses, if the host has an ARC.
     pub arc_hits: Option<(u64, u64)>,
     /// Drift of the wall clock against the monotonic clock over the trial, ns; several ms mean that the

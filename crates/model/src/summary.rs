@@ -168,6 +168,9 @@ pub struct DeviceShare {
     pub direction: Direction,
     /// Bytes of all lowest devices.
     pub device_bytes: u64,
+    /// Bytes that the jobs' own processes moved to or from devices; `None`: unknown. The others of `device_bytes` are those
+    /// of other processes.
+    pub own_bytes: Option<u64>,
     /// Bytes of all jobs.
     pub job_bytes: u64,
 }
@@ -176,6 +179,17 @@ impl DeviceShare {
     /// Device bytes ÷ job bytes.
     pub fn ratio(&self) -> f64 {
         self.device_bytes as f64 / self.job_bytes.max(1) as f64
+    }
+
+    /// Device bytes that the jobs can have caused.
+    pub fn caused_bytes(&self) -> u64 {
+        let own = self.own_bytes.unwrap_or(u64::MAX);
+        self.device_bytes.min(own)
+    }
+
+    /// Device bytes that the jobs can have caused ÷ job bytes.
+    pub fn caused_ratio(&self) -> f64 {
+        self.caused_bytes() as f64 / self.job_bytes.max(1) as f64
     }
 }
 

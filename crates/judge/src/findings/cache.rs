@@ -1,14 +1,15 @@
 //! Detects that ops were served from memory and not by the device.
 
 use iodyno_model::{
-    CloneResult, Direction, Finding, FindingKind, Job, Kind, MountInfo, SeriesKind, StackLayer,
-    Weight, Work,
+    CloneResult, Direction, Engine, Finding, FindingKind, Job, Kind, MountInfo, SeriesKind,
+    StackLayer, SyncPolicy, TargetInfo, Weight, Work,
 };
-use iodyno_units::{Bytes, multiple};
+use iodyno_units::{Bytes, Nanos, multiple};
 
 use super::{Evidence, finding, remedied};
 use crate::kind::kind;
 use crate::series::totals;
+use crate::summary::measured_ns;
 use crate::{devices, work};
 
 /// Below this fraction of the jobs' bytes, part of the I/O did not reach the device. The remaining tenth allows for
@@ -21,6 +22,13 @@ const ALL_SERVED_SHARE: f64 = 0.1;
 /// With fewer bytes no conclusion is possible: a few pages can be in any cache.
 const LEAST_BYTES: u64 = 1 << 20;
 
+/// Up to this fraction of memory the kernel lets writes be, without any in the background: half of its default
+/// (vm.dirty_background_ratio).
+const DIRTY_SHARE: f64 = 0.05;
+
+/// For this time dirty pages stay in memory unless something asks for them (vm.dirty_expire_centisecs), ns.
+const DIRTY_NS: u64 = 30_000_000_000;
+
 /// If no device is known, the cache's own counters give this finding from this hit rate upwards.
 const ARC_HIT_SHARE: f64 = 0.1;
 
@@ -28,6 +36,12 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     let mut found = Vec::new();
     for direction in [Direction::Read, Direction::Write] {
         found.extend(served(evidence, direction));
+    }
+    if !found
+        .iter()
+        .any(|finding| finding.weight == Weight::Invalid)
+    {
+        found.extend(never_synced(evidence));
     }
     found.extend(arc(evidence));
     found.extend(memory_target(evidence));
@@ -40,7 +54,7 @@ fn share(evidence: &Evidence, direction: Direction) -> Option<f64> {
     shares
         .iter()
         .find(|share| share.direction == direction && share.job_bytes >= LEAST_BYTES)
-        .map(|share| share.ratio())
+        .map(|share| share.caused_ratio())
 }
 
 fn served(evidence: &Evidence, direction: Direction) -> Option<Finding> {
@@ -70,7 +84,7 @@ fn served(evidence: &Evidence, direction: Direction) -> Option<Finding> {
     };
     let text = format!(
         "{} were {verb} {devices} for the jobs' {} ({}): {cause}",
-        Bytes(share.device_bytes),
+        Bytes(share.caused_bytes()),
         Bytes(share.job_bytes),
         multiple(ratio)
     );
@@ -85,6 +99,76 @@ fn served(evidence: &Evidence, direction: Direction) -> Option<Finding> {
             false => cache_remedy(evidence, direction),
         },
     ))
+}
+
+/// Fixed work that was written to the page cache and never synced ended before its data were on the storage. The job alone
+/// says so: what the devices wrote meanwhile is that of others.
+fn never_synced(evidence: &Evidence) -> Option<Finding> {
+    let writers: Vec<(&CloneResult, &Job)> = (evidence.clones_on_files())
+        .filter(|(clone, _)| clone.direction(Direction::Write).is_some())
+        .collect();
+    let written: u64 = writers.iter().map(|(clone, _)| written_bytes(clone)).sum();
+    let region: u64 = writers.iter().map(|(clone, _)| clone.region_bytes).sum();
+    let memory = evidence.trial.parts.iter();
+    let memory = memory.map(|part| part.environment.memory.usable()).min()?;
+    let dirty = written.min(region);
+    if written < LEAST_BYTES
+        || kind(evidence.workload, evidence.trial) != Kind::Finite
+        || !writers.iter().all(|(_, job)| leaves_dirty(job))
+        || !on_page_cache(evidence)
+        || dirty as f64 > DIRTY_SHARE * memory as f64
+        || measured_ns(evidence.trial) > DIRTY_NS
+    {
+        return None;
+    }
+    Some(remedied(
+        finding(
+            FindingKind::CacheServed,
+            Weight::Invalid,
+            format!(
+                "{} were written to the page cache and never synced: the figure is that of memory, whatever the devices \
+                 wrote for others",
+                Bytes(written)
+            ),
+            format!(
+                "fixed buffered writes without a sync, ≤ {:.0} % of memory and ≤ {}, which the kernel keeps in memory",
+                DIRTY_SHARE * 100.0,
+                Nanos(DIRTY_NS)
+            ),
+        ),
+        cache_remedy(evidence, Direction::Write),
+    ))
+}
+
+fn written_bytes(clone: &CloneResult) -> u64 {
+    clone
+        .direction(Direction::Write)
+        .map_or(0, |result| result.bytes)
+}
+
+/// Whether no option of the job ever waits for its writes to be on the storage.
+fn leaves_dirty(job: &Job) -> bool {
+    let synced = match &job.work {
+        Work::Blocks(blocks) => blocks.sync != SyncPolicy::default(),
+        Work::SharedFiles(shared) => shared.fsync_every > 0 || shared.fsync_all || shared.fsync_end,
+        Work::FileOperations(_) => true,
+    };
+    let flags = |engine: &Engine| engine.o_sync || engine.o_dsync;
+    work::buffered(job) && !synced && !job.work.engine().is_some_and(flags)
+}
+
+/// Whether every target keeps buffered writes in the page cache of this host.
+fn on_page_cache(evidence: &Evidence) -> bool {
+    let keeps = |target: &TargetInfo| match target.stack.first() {
+        Some(StackLayer::Mount(mount)) => {
+            let synchronous = mount.options.split(',').any(|option| option == "sync");
+            devices::LOCAL.contains(&mount.file_system.as_str()) && !synchronous
+        }
+        Some(layer) => layer.device().is_some(),
+        None => false,
+    };
+    let mut parts = evidence.trial.parts.iter();
+    parts.all(|part| part.environment.targets.iter().all(keeps))
 }
 
 /// Whether a fixed amount of work was written and flushed at its end, so that its completion includes the flush.

@@ -5,7 +5,7 @@ use iodyno_units::Bytes;
 
 use super::{Evidence, during, finding, list, remedied};
 use crate::series::{Total, View, sum, totals};
-use crate::work;
+use crate::{devices, work};
 
 /// The devices transferred this much more than the jobs, as a fraction of the jobs' bytes. Metadata, journals and
 /// earlier writeback stay below it unless requests are tiny.
@@ -121,9 +121,7 @@ fn servers(evidence: &Evidence, direction: Direction) -> u64 {
 /// layer with checksums or maps of its own.
 fn reads_are_exact(evidence: &Evidence) -> bool {
     let exact = |layer: &StackLayer| match layer {
-        StackLayer::Mount(mount) => {
-            ["ext2", "ext3", "ext4", "xfs"].contains(&mount.file_system.as_str())
-        }
+        StackLayer::Mount(mount) => devices::LOCAL.contains(&mount.file_system.as_str()),
         StackLayer::Loop { direct, .. } => *direct,
         StackLayer::Partition(_) | StackLayer::Disk(_) => true,
         StackLayer::Mapped { .. } | StackLayer::Other(_) => false,

@@ -340,6 +340,94 @@ fn what_a_job_has_set_already_is_not_advised() {
 }
 
 #[test]
+fn a_cache_is_found_where_other_processes_use_the_device() {
+    // Others read from the device what the jobs read from memory.
+    let own = |trial: &mut Trial, share: f64| {
+        let device = part(trial).host.devices[0].bytes[0] as f64;
+        part(trial).host.own_read_bytes = Some((device * share) as u64);
+    };
+    let words = &["15.6 MiB were read from vda for the jobs' 1.53 GiB (0.01 ×)"];
+    check(
+        "memory",
+        |_, t| own(t, 0.01),
+        &[(CacheServed, Invalid)],
+        words,
+    );
+    check(
+        "half",
+        |_, t| own(t, 0.5),
+        &[(CacheServed, Warning)],
+        &["0.50 ×"],
+    );
+    check("device", |_, t| own(t, 1.02), &[], &[]);
+    check(
+        "a server reads for them",
+        |_, trial| {
+            own(trial, 0.0);
+            mount(trial, "fuse.x", "rw");
+        },
+        &[],
+        &[],
+    );
+}
+
+#[test]
+fn fixed_buffered_writes_without_a_sync_are_of_memory_whatever_the_device_did() {
+    // 15.6 MiB; the device wrote as many bytes in that time.
+    let written = |workload: &mut Workload, trial: &mut Trial| {
+        let mut job = testing::job("w");
+        let work = testing::blocks(&mut job);
+        (work.engine.direct, work.access.read_percent) = (false, 0);
+        let mut clone = testing::clone(0, 0, vec![testing::direction(Write, 4_000, 30_000)]);
+        clone.ended = iodyno_model::EndedBy::Size;
+        *workload = testing::workload("w", vec![job]);
+        *trial = testing::trial(vec![testing::part(vec![clone])]);
+    };
+    let case = |name: &str, expected: bool, change: &dyn Fn(&mut Workload, &mut Trial)| {
+        let found = found(|workload, trial| {
+            written(workload, trial);
+            change(workload, trial);
+        });
+        let mut cached = found.iter().filter(|finding| finding.kind == CacheServed);
+        assert_eq!(
+            cached.next().is_some_and(|it| it.weight == Invalid),
+            expected,
+            "{name}: {found:#?}"
+        );
+        assert!(cached.next().is_none(), "{name}: {found:#?}");
+    };
+    fn blocks(workload: &mut Workload) -> &mut iodyno_model::Blocks {
+        workload.jobs[0].work.blocks_mut().unwrap()
+    }
+    case("never synced", true, &|_, _| {});
+    case("direct", false, &|workload, _| {
+        blocks(workload).engine.direct = true
+    });
+    case("flushed at its end", false, &|workload, _| {
+        blocks(workload).sync.end_fsync = true
+    });
+    case("synced", false, &|workload, _| {
+        blocks(workload).sync.fdatasync_every = 9
+    });
+    case("sync=1", false, &|workload, _| {
+        blocks(workload).engine.o_sync = true
+    });
+    case("mounted so", false, &|_, trial| {
+        mount(trial, "ext4", "rw,sync")
+    });
+    case("by a server", false, &|_, trial| mount(trial, "nfs4", "rw"));
+    case("timed", false, &|_, trial| {
+        part(trial).clones[0].ended = iodyno_model::EndedBy::Runtime;
+    });
+    case("much of memory", false, &|_, trial| {
+        part(trial).environment.memory.total = 64 << 20
+    });
+    case("a minute", false, &|_, trial| {
+        part(trial).clones[0].runtime_ns *= 3
+    });
+}
+
+#[test]
 fn a_target_in_memory_is_reported() {
     check(
         "tmpfs",
@@ -750,6 +838,44 @@ fn a_rate_must_be_kept_within_one_percent() {
 }
 
 #[test]
+fn a_standstill_with_an_op_in_flight_is_a_finding_and_no_steady_rate() {
+    // Of 20 s of measurement.
+    let stall = |trial: &mut Trial, seconds: u64, slowest: u64| {
+        let list = vec![(3_000_000_000, seconds * 1_000_000_000)];
+        part(trial).stalls = Some(Stalls {
+            least_ns: 10_000_000,
+            list,
+        });
+        let op: Histogram = [slowest * 1_000_000_000].into_iter().collect();
+        part(trial).clones[0].directions[0].service.merge(&op);
+    };
+    let words = &[
+        "no op completed for 15.0 s of the measured",
+        "an op took 15.0 s",
+    ];
+    check(
+        "most",
+        |_, t| stall(t, 15, 15),
+        &[(NodeStalled, Invalid)],
+        words,
+    );
+    check(
+        "some",
+        |_, t| stall(t, 6, 6),
+        &[(NodeStalled, Warning)],
+        &[],
+    );
+    check("nothing in flight", |_, t| stall(t, 15, 1), &[], &[]);
+    check("a slow op among others", |_, t| stall(t, 1, 15), &[], &[]);
+    for (seconds, judged) in [(1, true), (15, false)] {
+        let (workload, mut trial) = testing::four_clones();
+        stall(&mut trial, seconds, 15);
+        let behaviour = crate::summary(&workload, &trial).behaviour;
+        assert_eq!(behaviour != Behaviour::default(), judged, "{seconds}");
+    }
+}
+
+#[test]
 fn unresolved_percentiles_are_marked() {
     check(
         "a coarse stamp window",
@@ -837,44 +963,6 @@ fn errors_come_first() {
             "1 without a valid header: damaged, or not written by this job",
             "f at 8192",
         ],
-#[test]
-fn a_standstill_with_an_op_in_flight_is_a_finding_and_no_steady_rate() {
-    // Of 20 s of measurement.
-    let stall = |trial: &mut Trial, seconds: u64, slowest: u64| {
-        let list = vec![(3_000_000_000, seconds * 1_000_000_000)];
-        part(trial).stalls = Some(Stalls {
-            least_ns: 10_000_000,
-            list,
-        });
-        let op: Histogram = [slowest * 1_000_000_000].into_iter().collect();
-        part(trial).clones[0].directions[0].service.merge(&op);
-    };
-    let words = &[
-        "no op completed for 15.0 s of the measured",
-        "an op took 15.0 s",
-    ];
-    check(
-        "most",
-        |_, t| stall(t, 15, 15),
-        &[(NodeStalled, Invalid)],
-        words,
-    );
-    check(
-        "some",
-        |_, t| stall(t, 6, 6),
-        &[(NodeStalled, Warning)],
-        &[],
-    );
-    check("nothing in flight", |_, t| stall(t, 15, 1), &[], &[]);
-    check("a slow op among others", |_, t| stall(t, 1, 15), &[], &[]);
-    for (seconds, judged) in [(1, true), (15, false)] {
-        let (workload, mut trial) = testing::four_clones();
-        stall(&mut trial, seconds, 15);
-        let behaviour = crate::summary(&workload, &trial).behaviour;
-        assert_eq!(behaviour != Behaviour::default(), judged, "{seconds}");
-    }
-}
-
     );
     check(
         "a good verification",

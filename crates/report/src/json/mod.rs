@@ -398,6 +398,8 @@ object!(StageView<'a>(stage in &'a StageTimes) {
 object!(ShareView<'a>(share in &'a DeviceShare) {
     direction: share.direction,
     device_bytes: share.device_bytes,
+    // Reads that the jobs' own processes sent to devices, if known: the others are of other processes.
+    own_bytes [opt]: share.own_bytes,
     job_bytes: share.job_bytes,
     ratio: share.ratio(),
 });

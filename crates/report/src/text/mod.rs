@@ -269,10 +269,17 @@ fn device(summary: &Summary) -> String {
             None => format!("{name} {}", layers::NOT_COUNTED),
         }
     });
-    let shares = summary
-        .shares
-        .iter()
-        .map(|share| format!("{} {} job", share.direction.name(), multiple(share.ratio())));
+    let shares = summary.shares.iter().map(|share| {
+        let all = format!("{} {} job", share.direction.name(), multiple(share.ratio()));
+        // Less than what the jobs moved came from the devices, and others moved the rest.
+        match share.caused_ratio() < share.ratio().min(1.0) - 0.1 {
+            true => format!(
+                "{all}, of these {} by the jobs",
+                multiple(share.caused_ratio())
+            ),
+            false => all,
+        }
+    });
     join(busy.chain(shares), ", ")
 }
 

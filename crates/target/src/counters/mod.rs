@@ -37,6 +37,7 @@ pub struct Snapshot {
     cpu: CpuTimes,
     devices: Vec<(String, Option<DiskStats>)>,
     arc: Option<(u64, u64)>,
+    own_read: Option<u64>,
     process: ProcessUse,
     groups: control_group::Counts,
 }
@@ -58,6 +59,7 @@ impl Snapshot {
                 })
                 .collect(),
             arc: arc_hits(&read("spl/kstat/zfs/arcstats")),
+            own_read: text::own_read(&read("self/io")),
             process: process_use(),
             groups: control_group::Counts::read(roots, meminfo(&read("meminfo")).total),
         }
@@ -92,6 +94,8 @@ impl Snapshot {
                     misses.saturating_sub(before.1),
                 )
             }),
+            own_read_bytes: (self.own_read.zip(earlier.own_read))
+                .map(|(now, before)| now.saturating_sub(before)),
             clock_drift_ns: drift_ns(earlier.wall, self.wall, span.as_nanos() as i128),
             // Named processes are sampled, and requests traced: they have no counters here.
             servers: Vec::new(),

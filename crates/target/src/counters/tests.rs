@@ -20,6 +20,14 @@ fn only(text: &str) -> DiskStats {
 }
 
 #[test]
+fn own_reads_are_those_that_were_sent_to_devices() {
+    let io = "rchar: 6976\nwchar: 0\nsyscr: 4\nread_bytes: 8192\nwrite_bytes: 4096\ncancelled_write_bytes: 0\n";
+    assert_eq!(text::own_read(io), Some(8192));
+    assert_eq!(text::own_read("rchar: 6976\n"), None);
+    assert_eq!(text::own_read("read_bytes: many\n"), None);
+}
+
+#[test]
 fn diskstats_of_all_kernel_versions_are_parsed() {
     let expected = |ios, merges, bytes, ticks_ms| DeviceUse {
         name: "sda".to_owned(),

@@ -177,6 +177,13 @@ fn grown(earlier: u64, later: u64) -> u64 {
     }
 }
 
+/// Bytes of the reads that a process sent to block devices, in its /proc/PID/io; `None` if it does not contain them.
+pub(super) fn own_read(io: &str) -> Option<u64> {
+    let mut lines = io.lines();
+    let value = lines.find_map(|line| line.strip_prefix("read_bytes:"))?;
+    value.trim().parse().ok()
+}
+
 /// Hits and misses in /proc/spl/kstat/zfs/arcstats; `None` if it does not contain them.
 pub fn arc_hits(text: &str) -> Option<(u64, u64)> {
     let value = |name: &str| {
