@@ -15,20 +15,22 @@ const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 pub(crate) struct Filler {
     buffers: Buffers,
     random: Xoshiro256PlusPlus,
-    /// Seeds of earlier blocks, which deduplicable blocks repeat.
+    /// Seeds of the last blocks that were new, which deduplicable blocks repeat.
     repeated: [u64; 16],
+    /// How many blocks were new.
+    new: usize,
     /// Whether each write changes its random buffer.
     changes: bool,
 }
 
 impl Filler {
     pub(crate) fn new(buffers: &Buffers, seed: u64) -> Filler {
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         Filler {
-            repeated: std::array::from_fn(|_| random.next_u64()),
+            repeated: [0; 16],
+            new: 0,
             changes: buffers.scramble && buffers.content == Content::Random,
             buffers: buffers.clone(),
-            random,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
         }
     }
 
@@ -48,9 +50,17 @@ impl Filler {
     pub(crate) fn before_write(&mut self, buffer: &mut [u8]) {
         if self.buffers.dedupe_percent > 0 {
             let repeats = self.random.random_range(0..100) < self.buffers.dedupe_percent;
-            let seed = match repeats {
-                true => self.repeated[self.random.random_range(0..self.repeated.len())],
-                false => self.random.next_u64(),
+            let seed = match repeats && self.new > 0 {
+                true => {
+                    let kept = self.new.min(self.repeated.len());
+                    self.repeated[self.random.random_range(0..kept)]
+                }
+                false => {
+                    let seed = self.random.next_u64();
+                    self.repeated[self.new % self.repeated.len()] = seed;
+                    self.new += 1;
+                    seed
+                }
             };
             self.content(buffer, seed);
         } else if self.buffers.refill {

@@ -338,7 +338,7 @@ fn arena(
     }
     let nodes = &job.placement.numa_memory_nodes;
     if !nodes.is_empty()
-        && let Err(error) = arena.bind_to_nodes(nodes)
+        && let Err(error) = arena.bind_to_nodes(nodes, job.placement.numa_memory_policy)
     {
         notes.push(format!(
             "buffers not bound to NUMA nodes {nodes:?}: {error}"

@@ -8,11 +8,14 @@ use super::engines::ENGINES;
 use super::flags::FLAGS;
 use super::options::OPTIONS;
 
+/// Where tests show the effect of each supported option; their program writes it.
+const EFFECTS: &str = include_str!("effects.txt");
+
 /// docs/fio-compatibility.md.
 pub fn compatibility_markdown() -> String {
     let mut text = String::new();
     introduction(&mut text);
-    text.push_str(&OPTIONS.markdown());
+    text.push_str(&OPTIONS.markdown(EFFECTS));
     engines(&mut text);
     flags(&mut text);
     text
@@ -27,7 +30,7 @@ fn introduction(text: &mut String) {
          `cargo run -p iodyno-fio --example fio_compatibility > docs/fio-compatibility.md`.\n\n\
          Of {} options, {honoured} are honoured, {ignored} are ignored (accepted without effect) and {refused} are refused \
          (a job with one is not run).\nAn ignored or refused option is accepted silently with a value that \
-         has no effect, such as `lockmem=0`.\n\n",
+         has no effect, such as `lockmem=0`.\nBeside `honoured` is where a test shows the effect of the option.\n\n",
         honoured + ignored + refused,
     );
     text.push_str(IN_PLACE);

@@ -659,8 +659,8 @@ fn finish_pacing(draft: &mut Draft, report: &mut Report) {
 fn content(draft: &Draft) -> Content {
     let pattern = draft.buffer_pattern.clone();
     match (draft.compress_percent, pattern) {
-        _ if draft.zero_buffers => Content::Zero,
         (0, Some(pattern)) => Content::Pattern(pattern),
+        _ if draft.zero_buffers => Content::Zero,
         (0, None) => Content::Random,
         (100, None) => Content::Zero,
         (percent, pattern) => Content::Compressible {

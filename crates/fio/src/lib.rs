@@ -35,7 +35,7 @@ pub use compatibility::compatibility_markdown;
 pub use flags::OwnFlags;
 pub use host::{Host, SystemHost};
 pub use number::{NumberError, Size, TimeUnit, size, time};
-pub use options::{ignored_option, option_names, replaces};
+pub use options::{honoured_options, ignored_option, option_names, replaces};
 pub use output::{Eta, OutputFormat, OutputOptions};
 pub use resolved::resolved_options;
 

@@ -91,7 +91,7 @@ impl Trap<'_> {
     fn size(&mut self) {
         let known = self.draft.has("size") || self.draft.has("filesize");
         let known = known || self.draft.blocks.engine.kind.has_export();
-        if known || self.job.end.until_full || self.report.runs_nothing {
+        if known || self.job.end.until_full || self.draft.cpu_load || self.report.runs_nothing {
             return;
         }
         let files = &self.draft.blocks.files;
@@ -150,12 +150,18 @@ impl Trap<'_> {
                 "add `direct=1`, or use `ioengine=io_uring`",
             );
         }
-        if engine.kind == EngineKind::Mmap && engine.direct {
-            self.warn(
-                "direct",
-                "`direct` has no effect on a mapped file: it is the page cache",
-                "leave it out, or use another engine",
-            );
+        let flags = [
+            ("direct", engine.direct),
+            ("sync", engine.o_sync || engine.o_dsync),
+        ];
+        for (flag, set) in flags {
+            if engine.kind == EngineKind::Mmap && set {
+                self.warn(
+                    flag,
+                    format!("`{flag}` has no effect on a mapped file: it is the page cache"),
+                    "leave it out, or use another engine",
+                );
+            }
         }
         if engine.direct && self.draft.has("direct") && self.draft.has("buffered") {
             self.note(

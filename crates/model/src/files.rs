@@ -74,7 +74,7 @@ pub struct Files {
     pub fallocate: Fallocate,
     /// Write existing files completely before a job that writes to them, too.
     pub overwrite: bool,
-    /// Create files when they are first opened, during the measurement.
+    /// New files are empty when the job starts.
     pub create_on_open: bool,
     /// Lay out the files, then end the job.
     pub create_only: bool,
@@ -99,6 +99,21 @@ pub struct Files {
     pub unlink: bool,
     /// Tell the kernel the access pattern (posix_fadvise: sequential or random).
     pub advise: bool,
+    /// With `advise`: this advice, whatever the access pattern.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<FileAdvice>,
+}
+
+/// Advice of posix_fadvise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileAdvice {
+    /// POSIX_FADV_RANDOM.
+    Random,
+    /// POSIX_FADV_SEQUENTIAL.
+    Sequential,
+    /// POSIX_FADV_NOREUSE.
+    NoReuse,
 }
 
 fn is_zero(count: &u32) -> bool {
@@ -129,6 +144,7 @@ impl Default for Files {
             fsync_on_close: false,
             unlink: false,
             advise: true,
+            advice: None,
         }
     }
 }

@@ -136,6 +136,25 @@ impl Logs {
     }
 }
 
+/// How memory is taken from NUMA nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryPolicy {
+    /// Only from these nodes.
+    #[default]
+    Bind,
+    /// From each node in turn.
+    Interleave,
+    /// From this node while it has memory, then from others.
+    Prefer,
+}
+
+impl MemoryPolicy {
+    fn is_bind(&self) -> bool {
+        *self == MemoryPolicy::Bind
+    }
+}
+
 /// CPU and memory placement of the threads.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Placement {
@@ -147,6 +166,9 @@ pub struct Placement {
     pub numa_cpu_nodes: Vec<u32>,
     /// NUMA nodes of the buffers' memory; empty: all.
     pub numa_memory_nodes: Vec<u32>,
+    /// How these nodes are used.
+    #[serde(default, skip_serializing_if = "MemoryPolicy::is_bind")]
+    pub numa_memory_policy: MemoryPolicy,
     /// Value for setpriority.
     pub nice: i32,
     /// I/O class and level for ioprio_set (fio's `prioclass` and `prio`).

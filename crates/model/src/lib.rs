@@ -84,7 +84,7 @@ pub use explanation::{
     ExplainedFamily, Explanation, HostCores, RequestCosts, Term, TooFew,
 };
 pub use export::{ExportServer, ExportUri, url_scheme};
-pub use files::{Amount, Fallocate, FileService, Files};
+pub use files::{Amount, Fallocate, FileAdvice, FileService, Files};
 pub use finding::{Finding, FindingKind, Weight};
 pub use fio_bins::{FIO_BINS, fio_bin, fio_bin_middle};
 pub use forecast::{Admission, Forecast, TargetUse};
@@ -99,7 +99,7 @@ pub use import::{
     ImportedTable, ImportedTrial, ImportedTrials, Unread,
 };
 pub use job::{
-    After, ExitScope, Job, JobEnd, Logs, PercentilesOf, Placement, Reporting, Span,
+    After, ExitScope, Job, JobEnd, Logs, MemoryPolicy, PercentilesOf, Placement, Reporting, Span,
     UnifiedReporting,
 };
 pub use key::{RunId, TrialKey};

@@ -54,7 +54,9 @@ impl<S: Copy> Table<S> {
     }
 
     /// The options as Markdown: a heading and a table for each topic.
-    pub fn markdown(&self) -> String {
+    ///
+    /// `effects`: lines of the form `NAME: WHERE`, for supported options whose effect a test shows.
+    pub fn markdown(&self, effects: &str) -> String {
         let mut text = String::new();
         for (topic, options) in self.topics {
             let _ = write!(
@@ -62,14 +64,14 @@ impl<S: Copy> Table<S> {
                 "## {topic}\n\n| option | value | default | status | description |\n|---|---|---|---|---|\n"
             );
             for option in options.iter() {
-                let _ = writeln!(text, "{}", self.row(option));
+                let _ = writeln!(text, "{}", self.row(option, effects));
             }
             text.push('\n');
         }
         text
     }
 
-    fn row(&self, option: &OptionSpec<S>) -> String {
+    fn row(&self, option: &OptionSpec<S>, effects: &str) -> String {
         let names: Vec<String> = option
             .names()
             .map(|name| format!("`{}{name}`", self.dashes))
@@ -82,11 +84,30 @@ impl<S: Copy> Table<S> {
             names.join(", "),
             option.unit.describe(),
             default,
-            option.status.describe(),
+            seen(option, effects),
             option.text.to_owned(),
         ];
         // A bar would end the table cell.
         let cells = cells.map(|cell| cell.replace('|', "\\|"));
         format!("| {} |", cells.join(" | "))
+    }
+}
+
+/// How an option is treated, and where the effect of a supported one is seen.
+fn seen<S>(option: &OptionSpec<S>, effects: &str) -> String {
+    let status = option.status.describe();
+    let line = |line: &&str| {
+        line.split_once(": ")
+            .is_some_and(|(name, _)| name == option.name)
+    };
+    match (
+        &option.status,
+        effects
+            .lines()
+            .find(line)
+            .and_then(|line| line.split_once(": ")),
+    ) {
+        (Status::Honoured(_), Some((_, place))) => format!("{status}: {place}"),
+        _ => status,
     }
 }

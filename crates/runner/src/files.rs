@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use iodyno_engine::JobFile;
 use iodyno_model::{
-    Admission, Blocks, BoundPlan, Diagnostic, Engine, EngineKind, FileState, Job, KnownTarget,
-    Order, SharedFiles,
+    Admission, Blocks, BoundPlan, Diagnostic, Engine, EngineKind, FileAdvice, FileState, Job,
+    KnownTarget, Order, SharedFiles,
 };
 use iodyno_target::identity;
 use iodyno_target::space::{self, Need};
@@ -441,9 +441,10 @@ impl<'a> Opening<'a> {
     }
 
     pub(crate) fn of_blocks(blocks: &'a Blocks) -> Opening<'a> {
-        let advice = match blocks.access.order {
-            Order::Sequential => Advice::Sequential,
-            Order::Random => Advice::Random,
+        let advice = match (blocks.files.advice, blocks.access.order) {
+            (Some(FileAdvice::NoReuse), _) => Advice::NoReuse,
+            (Some(FileAdvice::Sequential), _) | (None, Order::Sequential) => Advice::Sequential,
+            (Some(FileAdvice::Random), _) | (None, Order::Random) => Advice::Random,
         };
         let block = blocks.access.min_block();
         Opening {

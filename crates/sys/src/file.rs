@@ -7,6 +7,9 @@ use iodyno_model::Engine;
 
 use crate::{File, Op, OpKind, zones};
 
+/// Each write is durable when it ends, without times of the file.
+pub const O_DSYNC: u32 = libc::O_DSYNC as u32;
+
 const RWF_HIPRI: u32 = 1;
 /// A write is durable when it ends, as by O_DSYNC. Only for writes.
 pub(crate) const RWF_DSYNC: u32 = 2;

@@ -1,5 +1,6 @@
 //! Memory for counters and for I/O buffers.
 
+use iodyno_model::MemoryPolicy;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -319,12 +320,16 @@ impl Arena {
         }
     }
 
-    /// Binds its (untouched) pages to NUMA nodes.
+    /// Takes its (untouched) pages from NUMA nodes.
     ///
     /// # Errors
     /// EINVAL for a node that does not exist, ENOSYS without NUMA.
-    pub fn bind_to_nodes(&self, nodes: &[u32]) -> io::Result<()> {
-        const MPOL_BIND: libc::c_int = 2;
+    pub fn bind_to_nodes(&self, nodes: &[u32], policy: MemoryPolicy) -> io::Result<()> {
+        let mode = match policy {
+            MemoryPolicy::Prefer => libc::MPOL_PREFERRED,
+            MemoryPolicy::Bind => libc::MPOL_BIND,
+            MemoryPolicy::Interleave => libc::MPOL_INTERLEAVE,
+        };
         let mut mask = [0u64; 16];
         for node in nodes {
             let word = mask
@@ -338,7 +343,7 @@ impl Arena {
                 libc::SYS_mbind,
                 self.start.as_ptr(),
                 self.length,
-                MPOL_BIND,
+                mode,
                 mask.as_ptr(),
                 mask.len() * 64,
                 0,

@@ -14,7 +14,7 @@ pub fn compatibility() -> String {
     text.push_str(FSYNCS);
     text.push_str(LATENCY);
     text.push('\n');
-    text.push_str(OPTIONS.markdown().trim_end_matches('\n'));
+    text.push_str(OPTIONS.markdown("").trim_end_matches('\n'));
     text.push('\n');
     text
 }

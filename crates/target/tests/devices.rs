@@ -26,6 +26,8 @@ fn a_blank_device_is_admitted_and_claimed() {
     assert_eq!(admitted.length, 16 * MIB);
     assert_eq!(admitted.logical_block_size, 512);
     assert!(admitted.notes.is_empty());
+    #[cfg(target_arch = "x86_64")]
+    common::has_the_flags_asked_for(&admitted);
     let file = File::from(admitted.reopen(OpenFlags::default()).unwrap());
     file.write_all_at(b"ours", 4096).unwrap();
     // Nobody else can claim it in the meantime.

@@ -23,7 +23,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| amount(draft, value, "offset", |draft, it| draft.blocks.extent.offset = it)).alias(&["fileoffset"]).default("0"),
     honoured("offset_increment", Amount, "Added to `offset` for each preceding clone.",
         |draft, value| amount(draft, value, "offset_increment", |draft, it| draft.blocks.extent.offset_increment = it)).default("0"),
-    honoured("offset_align", Bytes, "Offsets given in percent are rounded down to a multiple of this.",
+    honoured("offset_align", Bytes, "Offsets given in percent are rounded up to a multiple of this; by default, of the largest block.",
         |draft, value| value.bytes().map(|it| draft.blocks.extent.offset_align = it)).default("0"),
     honoured("number_ios", Count, "Ends after this number of ops, times `loops`.", number_ios).default("0"),
     honoured("loops", Count, "Number of passes over the region.",

@@ -1,6 +1,6 @@
 //! Options of the files: names, locations and layout.
 
-use iodyno_model::{Fallocate, FileService};
+use iodyno_model::{Fallocate, FileAdvice, FileService};
 use iodyno_options::{Problem, Unit::*, differs, ignored, refused};
 
 use super::access::{Centred, normal, pareto, zipf};
@@ -24,11 +24,11 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         file_service_type).default("roundrobin"),
     honoured("fallocate", Words(&["none", "native", "posix", "keep", "truncate", "0", "1"]), "How space is reserved before files are written.",
         fallocate).default("native"),
-    honoured("fadvise_hint", Words(&["1", "0", "random", "sequential", "noreuse"]), "Tells the kernel whether the access is random or sequential.",
+    honoured("fadvise_hint", Words(&["1", "0", "random", "sequential", "noreuse"]), "Advice to the kernel. 1: whether `rw` is random or sequential; 0: none.",
         fadvise_hint).default("1"),
     honoured("overwrite", Boolean, "Writes existing files completely before a job that writes to them, too.",
         |draft, value| value.boolean().map(|it| draft.blocks.files.overwrite = it)).default("0"),
-    honoured("create_on_open", Boolean, "Creates files when they are first opened, during the measurement.",
+    honoured("create_on_open", Boolean, "New files are empty when the job starts: no space is reserved, and nothing is laid out.",
         |draft, value| value.boolean().map(|it| draft.blocks.files.create_on_open = it)).default("0"),
     honoured("create_only", Boolean, "Lays out the files, then ends.",
         |draft, value| value.boolean().map(|it| draft.blocks.files.create_only = it)).default("0"),
@@ -144,20 +144,14 @@ fn fallocate(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
 }
 
 fn fadvise_hint(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
-    let (advise, exact) = value.choice(&[
-        ("1", (true, true)),
-        ("0", (false, true)),
-        ("random", (true, false)),
-        ("sequential", (true, false)),
-        ("noreuse", (false, false)),
+    let files = &mut draft.blocks.files;
+    (files.advise, files.advice) = value.choice(&[
+        ("1", (true, None)),
+        ("0", (false, None)),
+        ("random", (true, Some(FileAdvice::Random))),
+        ("sequential", (true, Some(FileAdvice::Sequential))),
+        ("noreuse", (true, Some(FileAdvice::NoReuse))),
     ])?;
-    draft.blocks.files.advise = advise;
-    if !exact {
-        value.remark(
-            Problem::warning("the advice always follows `rw`, or there is none")
-                .hint("write `fadvise_hint=1` or `0`"),
-        );
-    }
     Ok(())
 }
 

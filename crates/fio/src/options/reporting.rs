@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use iodyno_model::{IoPriority, UnifiedReporting};
+use iodyno_model::{IoPriority, MemoryPolicy, UnifiedReporting};
 use iodyno_options::{Problem, Unit::*, ignored, refused};
 
 use crate::draft::Draft;
@@ -75,7 +75,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.choice(&[("shared", false), ("split", true)]).map(|it| draft.job.placement.split = it)).default("shared"),
     honoured("numa_cpu_nodes", Numbers, "NUMA nodes whose CPUs are allowed, or `all`.",
         |draft, value| nodes(value, value.string()?).map(|it| draft.job.placement.numa_cpu_nodes = it)),
-    honoured("numa_mem_policy", Words(&["default", "local", "bind:nodes", "interleave:nodes", "prefer:node"]), "NUMA nodes of the buffers' memory.",
+    honoured("numa_mem_policy", Words(&["default", "local", "bind:nodes", "interleave:nodes", "prefer:node"]), "NUMA nodes of the buffers' memory: only from these, from each in turn, or from one while it has memory.",
         numa_mem_policy),
     honoured("nice", Number, "Nice value, -20 to 19.", nice).default("0"),
     honoured("prio", Count, "I/O priority within its class, 0 (highest) to 7.",
@@ -232,13 +232,15 @@ fn cpumask(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
 }
 
 fn numa_mem_policy(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
-    let (takes_nodes, after) = value.word(&[
-        ("default", false),
-        ("local", false),
-        ("bind", true),
-        ("interleave", true),
-        ("prefer", true),
+    let (policy, after) = value.word(&[
+        ("default", None),
+        ("local", None),
+        ("bind", Some(MemoryPolicy::Bind)),
+        ("interleave", Some(MemoryPolicy::Interleave)),
+        ("prefer", Some(MemoryPolicy::Prefer)),
     ])?;
+    let takes_nodes = policy.is_some();
+    draft.job.placement.numa_memory_policy = policy.unwrap_or_default();
     draft.job.placement.numa_memory_nodes = match (takes_nodes, after) {
         (false, None) => Vec::new(),
         (true, Some(list)) => nodes(value, list)?,
@@ -250,12 +252,6 @@ fn numa_mem_policy(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
         }
         (false, Some(_)) => return Err(Problem::error("this policy takes no nodes")),
     };
-    if takes_nodes && !value.text.starts_with("bind") {
-        value.remark(
-            Problem::warning("the buffers are bound to these nodes")
-                .hint("write `bind:` to say so"),
-        );
-    }
     Ok(())
 }
 

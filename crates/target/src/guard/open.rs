@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use iodyno_sys::file::O_DSYNC;
 use rustix::fs::{Mode, OFlags};
 
 use crate::block::DeviceNumber;
@@ -103,8 +104,15 @@ pub(super) fn open_flags(intent: Intent, flags: OpenFlags) -> OFlags {
     } else {
         OFlags::RDONLY
     };
-    bits.set(OFlags::DIRECT, flags.direct);
-    bits.set(OFlags::SYNC, flags.sync);
-    bits.set(OFlags::DSYNC, flags.dsync);
+    // Bits are only added: O_SYNC contains those of O_DSYNC. rustix gives both names the bits of O_SYNC.
+    for (wanted, flag) in [
+        (flags.direct, OFlags::DIRECT),
+        (flags.sync, OFlags::SYNC),
+        (flags.dsync, OFlags::from_bits_retain(O_DSYNC)),
+    ] {
+        if wanted {
+            bits |= flag;
+        }
+    }
     bits
 }

@@ -214,6 +214,36 @@ impl Drop for User {
     }
 }
 
+/// Asserts that descriptors that a target is opened with have the flags of open(2) that were asked for, as the kernel
+/// shows them.
+#[track_caller]
+pub fn has_the_flags_asked_for(admitted: &Admitted) {
+    const DIRECT: u32 = 0o40000;
+    const DATA_SYNC: u32 = 0o10000;
+    const SYNC: u32 = 0o4_010_000;
+    for (direct, sync, dsync, expected) in [
+        (false, false, false, 0),
+        (false, true, false, SYNC),
+        (false, false, true, DATA_SYNC),
+        (false, true, true, SYNC),
+        (true, true, false, DIRECT | SYNC),
+        (true, false, true, DIRECT | DATA_SYNC),
+    ] {
+        let flags = OpenFlags {
+            direct,
+            sync,
+            dsync,
+            create: false,
+        };
+        let descriptor = admitted.reopen(flags).unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&descriptor);
+        let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")).unwrap();
+        let octal = text.lines().find_map(|line| line.strip_prefix("flags:"));
+        let found = u32::from_str_radix(octal.unwrap().trim(), 8).unwrap();
+        assert_eq!(found & (DIRECT | SYNC), expected, "{flags:?}: {found:o}");
+    }
+}
+
 /// Requests a path for writing from a guard of this host.
 pub fn write(path: &Path, destroy: &[PathBuf]) -> Result<Admitted, AdmitError> {
     admit(path, Intent::WRITE, destroy)

@@ -1,0 +1,245 @@
+//! A case: a job without an option and with it, and what is seen of both.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use libtest_mimic::Failed;
+
+use crate::harness::{Home, skip};
+use crate::run::Run;
+use crate::strace;
+
+/// Options and their cases.
+pub(crate) struct Language {
+    pub(crate) name: &'static str,
+    /// The supported options.
+    pub(crate) options: fn() -> Vec<&'static str>,
+    /// The cases by topic.
+    pub(crate) topics: &'static [&'static [Case]],
+    /// Supported options that have no case yet.
+    pub(crate) without: &'static [&'static str],
+    /// The file that says where the effect of each option is seen, for the page of the options.
+    pub(crate) table: &'static str,
+    /// The arguments of iodyno for the words of a row.
+    pub(crate) arguments: fn(&Look, &str) -> Vec<String>,
+}
+
+/// One option, or the same option seen in another way.
+pub(crate) struct Case {
+    pub(crate) option: &'static str,
+    look: Look,
+    /// What is the same in all rows.
+    job: &'static str,
+    /// The rest of a command, and what is seen. The first row has the option's default.
+    rows: &'static [(&'static str, &'static str)],
+    /// Prepares the folder in which the commands run.
+    before: fn(&Path),
+    /// Whether commands may fail.
+    fails: bool,
+    /// Why the case cannot be run here.
+    missing: fn() -> Option<&'static str>,
+}
+
+/// What is read from a run.
+#[derive(Clone, Copy)]
+pub(crate) struct Look {
+    /// In few words, for the page of the options.
+    pub(crate) seen: &'static str,
+    pub(crate) through: Through,
+    pub(crate) of: fn(&Run) -> String,
+}
+
+/// How a run is watched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Through {
+    /// By what it prints and leaves behind.
+    Output,
+    /// By its record of ops.
+    Ops,
+    /// By its system calls.
+    Calls,
+    /// By its threads while it runs.
+    Threads,
+    /// By those that read and write, with addresses in place of what they stand for.
+    Addresses,
+}
+
+impl Look {
+    pub(crate) const fn output(seen: &'static str, of: fn(&Run) -> String) -> Look {
+        let through = Through::Output;
+        Look { seen, through, of }
+    }
+
+    pub(crate) const fn ops(seen: &'static str, of: fn(&Run) -> String) -> Look {
+        let through = Through::Ops;
+        Look { seen, through, of }
+    }
+
+    pub(crate) const fn calls(seen: &'static str, of: fn(&Run) -> String) -> Look {
+        let through = Through::Calls;
+        Look { seen, through, of }
+    }
+}
+
+/// A case. In a row, `;` separates commands that are run one after the other in the same folder; the last
+/// one is looked at. `cp FROM TO` copies a file.
+pub(crate) const fn case(
+    option: &'static str,
+    look: Look,
+    job: &'static str,
+    rows: &'static [(&'static str, &'static str)],
+) -> Case {
+    Case {
+        option,
+        look,
+        job,
+        rows,
+        before: |_| {},
+        fails: false,
+        missing: || None,
+    }
+}
+
+impl Case {
+    /// With files that are there before.
+    pub(crate) const fn after(self, before: fn(&Path)) -> Case {
+        Case { before, ..self }
+    }
+
+    /// Also if a command fails: the kernel or the device may not support what is asked for.
+    pub(crate) const fn or_fails(self) -> Case {
+        Case {
+            fails: true,
+            ..self
+        }
+    }
+
+    /// Only where nothing is missing.
+    pub(crate) const fn unless(self, missing: fn() -> Option<&'static str>) -> Case {
+        Case { missing, ..self }
+    }
+
+    pub(crate) fn check(&self, language: &Language) -> Result<(), Failed> {
+        let traced = matches!(self.look.through, Through::Calls | Through::Addresses);
+        let missing = (self.missing)().or_else(|| traced.then(strace::missing).flatten());
+        if let Some(why) = missing {
+            skip(&format!("{}: {why}", self.option));
+            return Ok(());
+        }
+        let mut wrong = String::new();
+        for (row, expected) in self.rows {
+            let seen = words(&self.seen(language, row));
+            if seen != words(expected) {
+                let _ = write!(
+                    wrong,
+                    "\n`{row}` of `{}`\n  expected: {}\n  seen:     {seen}",
+                    self.job,
+                    words(expected)
+                );
+            }
+        }
+        match wrong.is_empty() {
+            true => self.meaningful(),
+            false => Err(wrong.into()),
+        }
+    }
+
+    /// A case has a row without its option, and another row in which something else is seen.
+    fn meaningful(&self) -> Result<(), Failed> {
+        let with = |row: &str| {
+            let mut names = row.split_whitespace().map(|word| word.split('=').next());
+            names.any(|name| name == Some(self.option))
+        };
+        let first = self.rows.first().map_or("", |(_, seen)| seen);
+        let differs = |(row, seen): &(&str, &str)| with(row) && words(seen) != words(first);
+        match self.rows.iter().any(differs) {
+            true => Ok(()),
+            false => Err("no row has the option and shows something else than the first".into()),
+        }
+    }
+
+    fn seen(&self, language: &Language, row: &str) -> String {
+        let home = Home::new();
+        (self.before)(&home.work());
+        // The last command has what all rows have in common.
+        let mut commands: Vec<&str> = row.split(';').collect();
+        let last = format!("{} {}", self.job, commands.pop().unwrap_or_default());
+        for command in commands.into_iter().map(str::trim) {
+            if let Some((from, to)) = command
+                .strip_prefix("cp ")
+                .and_then(|it| it.split_once(' '))
+            {
+                std::fs::copy(home.work().join(from), home.work().join(to)).unwrap();
+                continue;
+            }
+            let arguments = (language.arguments)(&Look::output("", |_| String::new()), command);
+            home.iodyno(&arguments);
+        }
+        let arguments = (language.arguments)(&self.look, &last);
+        let run = Run::of(home, self.look.through, &arguments);
+        let must_succeed = self.look.through != Through::Output && !self.fails;
+        match must_succeed && run.done.code != 0 {
+            true => run.fault(),
+            false => (self.look.of)(&run),
+        }
+    }
+}
+
+impl Language {
+    /// The cases with their names.
+    pub(crate) fn cases(&'static self) -> impl Iterator<Item = (String, &'static Case)> {
+        let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+        self.topics.iter().copied().flatten().map(move |case| {
+            let number = seen.entry(case.option).or_default();
+            *number += 1;
+            let name = match number {
+                1 => case.option.to_owned(),
+                number => format!("{}_{number}", case.option),
+            };
+            (name, case)
+        })
+    }
+
+    /// Each supported option has a case and each case an option, and the table says where the effect is seen.
+    pub(crate) fn check(&'static self) -> Result<(), Failed> {
+        let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
+        for case in self.topics.iter().copied().flatten() {
+            seen.entry(case.option).or_insert(case.look.seen);
+        }
+        let options = (self.options)();
+        let without: Vec<_> = (options.iter())
+            .filter(|option| seen.contains_key(*option) == self.without.contains(option))
+            .collect();
+        let unknown: Vec<_> = seen.keys().filter(|name| !options.contains(name)).collect();
+        if !(without.is_empty() && unknown.is_empty()) {
+            return Err(format!(
+                "{} supported options without a case, or wrongly in the list of those: {without:?}\ncases of no supported option: {unknown:?}",
+                without.len()
+            )
+            .into());
+        }
+        let text: String = seen
+            .iter()
+            .map(|(name, seen)| format!("{name}: {seen}\n"))
+            .collect();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../..")
+            .join(self.table);
+        if std::env::var_os("IODYNO_GOLDEN").is_some_and(|it| it == "update") {
+            std::fs::write(&path, &text)?;
+        }
+        match std::fs::read_to_string(&path)? == text {
+            true => Ok(()),
+            false => Err(format!(
+                "{} is not what the cases say: update it with IODYNO_GOLDEN=update, then the page of the options",
+                self.table
+            )
+            .into()),
+        }
+    }
+}
+
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,32 @@
+//! What each supported option does, seen where it acts: the flags of an open file, the system calls, the ops, the bytes in
+//! the file, times in virtual time, or the output.
+//!
+//! A [`case::Case`] runs the same job without an option and with it, and compares what is seen with what it has to be in
+//! both. It is named after the option: a supported option without a case fails, and so does a case without an option.
+
+mod case;
+mod fio;
+#[path = "../program/harness.rs"]
+#[allow(dead_code, reason = "the other test program uses more of it")]
+mod harness;
+mod looks;
+mod run;
+mod strace;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
+
+fn main() -> ExitCode {
+    let mut trials = Vec::new();
+    for language in [&fio::LANGUAGE] {
+        trials.extend(language.cases().map(|(name, case)| {
+            Trial::test(format!("{}::{name}", language.name), move || {
+                case.check(language)
+            })
+        }));
+        let name = format!("{}::each_supported_option_has_a_case", language.name);
+        trials.push(Trial::test(name, || language.check()));
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}

@@ -1,0 +1,156 @@
+//! A run of a case: what it printed, its record of ops, its system calls, and the files that it left behind.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::Pid;
+use serde_json::Value;
+
+use crate::case::Through;
+use crate::harness::{Done, Home, Running, alive};
+use crate::strace::{self, Call};
+
+/// The record of ops of a traced job.
+pub(crate) const RECORD: &str = "ops.record";
+
+/// A run that has ended.
+pub(crate) struct Run {
+    home: Home,
+    pub(crate) done: Done,
+    /// System calls on files of the folder, and those that place threads.
+    pub(crate) calls: Vec<Call>,
+    /// Names of the threads of the process that does the I/O.
+    pub(crate) threads: BTreeSet<String>,
+}
+
+/// A line of the record of ops.
+pub(crate) struct Op {
+    /// Since the start of the job, µs.
+    pub(crate) at: u64,
+    pub(crate) file: String,
+    /// `read`, `write`, `trim`, `sync`, `open`, ...
+    pub(crate) action: String,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+}
+
+impl Run {
+    pub(crate) fn of(home: Home, through: Through, arguments: &[String]) -> Run {
+        let (mut calls, mut threads) = (Vec::new(), BTreeSet::new());
+        let done = match through {
+            Through::Output | Through::Ops => home.iodyno(arguments),
+            Through::Threads => {
+                let running = home.start(arguments);
+                let node = running.node();
+                while alive(node) {
+                    threads.extend(names_of_threads(node));
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                running.done()
+            }
+            Through::Calls | Through::Addresses => {
+                let command = home.command(arguments);
+                let record = home.work().join("../calls");
+                let done = Running::of(strace::around(&command, &record, through)).done();
+                let text = std::fs::read_to_string(record).unwrap_or_default();
+                let folder = home.work().canonicalize().unwrap();
+                calls = strace::read(&text, &folder);
+                done
+            }
+        };
+        Run {
+            home,
+            done,
+            calls,
+            threads,
+        }
+    }
+
+    pub(crate) fn work(&self) -> PathBuf {
+        self.home.work()
+    }
+
+    /// A value of the JSON on standard output, or what went wrong.
+    pub(crate) fn value(&self, pointer: &str) -> Value {
+        let begin = self.done.stdout.find('{').unwrap_or(0);
+        match serde_json::from_str::<Value>(&self.done.stdout[begin..]) {
+            Ok(value) => value.pointer(pointer).cloned().unwrap_or_default(),
+            Err(_) => Value::String(self.fault()),
+        }
+    }
+
+    /// The value as text.
+    pub(crate) fn text(&self, pointer: &str) -> String {
+        match self.value(pointer) {
+            Value::String(text) => text,
+            value => value.to_string(),
+        }
+    }
+
+    /// The exit code and what was printed as an error.
+    pub(crate) fn fault(&self) -> String {
+        format!("exit code {}: {}", self.done.code, self.done.stderr)
+    }
+
+    /// The ops of the job's record, without opening and closing.
+    pub(crate) fn ops(&self) -> Vec<Op> {
+        let mut ops = self.recorded(RECORD);
+        ops.retain(|op| !matches!(&*op.action, "add" | "open" | "close"));
+        ops
+    }
+
+    /// All lines of a record.
+    pub(crate) fn recorded(&self, name: &str) -> Vec<Op> {
+        let text = self.file(name);
+        let text = String::from_utf8_lossy(&text);
+        assert!(text.starts_with("fio version 3"), "{text}{}", self.fault());
+        let number = |word: Option<&str>| word.and_then(|it| it.parse().ok()).unwrap_or(0);
+        let op = |line: &str| {
+            let mut words = line.split(' ');
+            Some(Op {
+                at: number(words.next()),
+                file: words.next()?.to_owned(),
+                action: words.next()?.to_owned(),
+                offset: number(words.next()),
+                length: number(words.next()),
+            })
+        };
+        text.lines().skip(1).filter_map(op).collect()
+    }
+
+    /// The bytes of a file of the folder.
+    pub(crate) fn file(&self, name: &str) -> Vec<u8> {
+        let read = std::fs::read(self.work().join(name));
+        read.unwrap_or_else(|error| panic!("{name}: {error}: {}", self.fault()))
+    }
+
+    /// The files in the folder and below it, in order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut folders = vec![self.work()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap().flatten() {
+                let path = entry.path();
+                match path.is_dir() {
+                    true => folders.push(path),
+                    false => names.push(
+                        path.strip_prefix(self.work())
+                            .unwrap()
+                            .display()
+                            .to_string(),
+                    ),
+                }
+            }
+        }
+        names.sort();
+        names
+    }
+}
+
+fn names_of_threads(process: Pid) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero()));
+    let tasks = tasks.into_iter().flatten().flatten();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.collect()
+}
