@@ -188,7 +188,14 @@ fn conclusion(
 ) -> String {
     let end = &ended_run.end;
     let alias = end.handle.alias;
-    let path = store.path().map(Path::display);
+    let path = store.path().map(|path| {
+        let path = path.display().to_string();
+        // Backticks keep a path with blanks on one line.
+        match path.contains(' ') {
+            true => format!("`{path}`"),
+            false => path,
+        }
+    });
     let stored = match (&end.unstored, path) {
         (None, Some(path)) if ended_run.store_gone => {
             format!("run {alias} is not stored in {path}.")

@@ -59,14 +59,14 @@ impl Listener {
         let left = path
             .symlink_metadata()
             .is_ok_and(|found| found.file_type().is_socket())
-            && UnixStream::connect(path)
+            && iodyno_sys::socket::connect(path)
                 .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
         if left {
             std::fs::remove_file(path)?;
         }
         // The mode is right from the beginning. No other thread creates files now.
         let mask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
-        let bound = UnixListener::bind(path);
+        let bound = iodyno_sys::socket::bind(path);
         rustix::process::umask(mask);
         Ok(Listener::Unix(bound?, path.to_owned()))
     }

@@ -21,6 +21,7 @@ pub mod nbd;
 mod null;
 mod posix_aio;
 mod sim;
+pub mod socket;
 mod sync;
 pub mod thread;
 mod uring;

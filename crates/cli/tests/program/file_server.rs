@@ -19,7 +19,9 @@ mod guest;
 
 use guest::{Guest, block};
 
-use crate::harness::{Home, Running, alive, children, fio, fuse_transports, root, skip, wait_for};
+use crate::harness::{
+    Home, Running, alive, children, fio, fuse_transports, root, short, skip, wait_for,
+};
 
 /// A server of the folder `shared`.
 fn serve(home: &Home, more: &[&str]) -> Running {
@@ -283,7 +285,8 @@ fn a_server_ends_when_its_folder_is_unmounted_and_while_files_are_open() {
         let server = mounted(&home, transport, &[]);
         let work = home.work().canonicalize().unwrap();
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
-        let expected = format!("{0}/shared {0}/mnt fuse.iodyno ", work.display());
+        let escaped = work.display().to_string().replace(' ', "\\040");
+        let expected = format!("{escaped}/shared {escaped}/mnt fuse.iodyno ");
         assert!(mounts.contains(&expected), "{expected}: {mounts}");
         rustix::mount::unmount(&mnt, rustix::mount::UnmountFlags::empty()).unwrap();
         server.done().succeeds();
@@ -367,7 +370,7 @@ fn files_that_pass_through_are_read_and_written_without_the_server() {
         std::fs::write(shared.join("there"), b"third\n").unwrap();
         assert_eq!(std::fs::read(mnt.join("there")).unwrap(), b"third\n");
         let mut text = String::new();
-        let mut told = UnixStream::connect(home.work().join("t")).unwrap();
+        let mut told = UnixStream::connect(short(&home.work(), "t")).unwrap();
         told.read_to_string(&mut text).unwrap();
         let told: serde_json::Value = serde_json::from_str(&text).unwrap();
         let counted: BTreeSet<&str> = (told["opcodes"].as_array().unwrap().iter())
@@ -496,7 +499,7 @@ fn a_server_in_a_sandbox_serves_and_sees_nothing_but_its_folder() {
         assert_eq!(network(inner) != own, sandbox == "namespace");
         verify(&home, 2, "2m");
         let mut text = String::new();
-        let mut told = UnixStream::connect(home.work().join("t")).unwrap();
+        let mut told = UnixStream::connect(short(&home.work(), "t")).unwrap();
         told.read_to_string(&mut text).unwrap();
         assert!(text.contains("\"WRITE\""), "{text}");
         assert!(text.contains("\"transport\": \"vhost-user\""), "{text}");
@@ -534,7 +537,7 @@ fn a_guest_goes_on_at_another_server_after_its_own_was_killed() {
     ] {
         let home = Home::new();
         let first = serve(&home, more);
-        let connected = |socket: &str| UnixStream::connect(home.work().join(socket)).unwrap();
+        let connected = |socket: &str| UnixStream::connect(short(&home.work(), socket)).unwrap();
         let mut guest = Guest::at(connected("s"));
         guest.start();
         guest.initialise();
@@ -662,7 +665,7 @@ fn a_link_named_virtiofsd_serves_an_inherited_socket_as_libvirt_starts_it() {
 fn the_service_manager_learns_when_a_server_is_ready_and_when_it_ends() {
     let home = Home::new();
     std::fs::create_dir(home.work().join("shared")).unwrap();
-    let manager = UnixDatagram::bind(home.work().join("notify")).unwrap();
+    let manager = UnixDatagram::bind(short(&home.work(), "notify")).unwrap();
     let watchdog = std::time::Duration::from_secs(60);
     manager.set_read_timeout(Some(watchdog)).unwrap();
     let news = || {
@@ -677,10 +680,10 @@ fn the_service_manager_learns_when_a_server_is_ready_and_when_it_ends() {
     for sandbox in sandboxes {
         let arguments = ["serve", "fs", "shared", "--socket", "s", "--sandbox"];
         let mut server = home.command(&[&arguments[..], &[sandbox]].concat());
-        server.env("NOTIFY_SOCKET", home.work().join("notify"));
+        server.env("NOTIFY_SOCKET", short(&home.work(), "notify"));
         let server = Running::of(server);
         assert_eq!(news(), "READY=1");
-        assert!(UnixStream::connect(home.work().join("s")).is_ok());
+        assert!(UnixStream::connect(short(&home.work(), "s")).is_ok());
         server.signal(Signal::TERM);
         assert_eq!(news(), "STOPPING=1");
         server.done().succeeds();
@@ -818,7 +821,7 @@ fn direct_reads_pass_the_filter_whether_or_not_the_kernel_transfers_them() {
         ];
         home.iodyno(&fio(&[], &job)).succeeds();
         let mut text = String::new();
-        let mut told = UnixStream::connect(home.work().join("t")).unwrap();
+        let mut told = UnixStream::connect(short(&home.work(), "t")).unwrap();
         told.read_to_string(&mut text).unwrap();
         let told: serde_json::Value = serde_json::from_str(&text).unwrap();
         // File systems in memory have direct I/O that is worked inline.

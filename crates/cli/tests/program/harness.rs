@@ -101,6 +101,38 @@ impl Home {
     }
 }
 
+/// A short name of a file in a folder, because the path of a socket has at most 107 bytes. Child processes can use it too.
+pub(crate) fn short(folder: &Path, name: &str) -> PathBuf {
+    let folder = std::mem::ManuallyDrop::new(File::open(folder).unwrap());
+    let descriptor = std::os::fd::AsRawFd::as_raw_fd(&*folder);
+    PathBuf::from(format!(
+        "/proc/{}/fd/{descriptor}/{name}",
+        std::process::id()
+    ))
+}
+
+/// A path as part of a URI.
+pub(crate) fn in_uri(path: &Path) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/.-_~".contains(&byte);
+    let bytes = path.to_str().unwrap().bytes();
+    bytes
+        .map(|byte| match plain(byte) {
+            true => char::from(byte).to_string(),
+            false => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+/// The words of a command line, in which single quotes enclose words with blanks.
+pub(crate) fn words_of(command: &str) -> Vec<String> {
+    let mut quoted = false;
+    let split = command.split(|c: char| {
+        quoted ^= c == '\'';
+        c == ' ' && !quoted
+    });
+    split.map(|word| word.replace('\'', "")).collect()
+}
+
 /// A job of fio that ends only when it is stopped.
 pub(crate) const ENDLESS: [&str; 6] = [
     "--name=t",

@@ -7,11 +7,11 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::harness::{Done, Home, Running, fio, skip, wait_for};
+use crate::harness::{Done, Home, Running, fio, in_uri, skip, wait_for};
 use crate::nbd::{MIB, leg, mirror, serve, stop};
 
 fn uri(home: &Home) -> String {
-    format!("nbd+unix:///?socket={}", home.work().join("s").display())
+    format!("nbd+unix:///?socket={}", in_uri(&home.work().join("s")))
 }
 
 /// The result of a job on the export.

@@ -308,6 +308,8 @@ struct Lab {
     home: Home,
     hosts: Vec<Host>,
     keys: PathBuf,
+    /// What ssh and its server read: blanks would have to be quoted in each of their files.
+    place: tempfile::TempDir,
 }
 
 /// `None`, with a message: something is missing for it.
@@ -320,7 +322,8 @@ fn lab(hosts: u32, installed: bool) -> Option<Lab> {
         return None;
     };
     let home = Home::new();
-    let keys = home.work().join("keys");
+    let place = tempfile::tempdir().unwrap();
+    let keys = place.path().join("keys");
     std::fs::create_dir(&keys).unwrap();
     std::fs::create_dir_all("/run/sshd").unwrap();
     for key in ["client", "host", "other"] {
@@ -341,7 +344,7 @@ fn lab(hosts: u32, installed: bool) -> Option<Lab> {
         keys.join("config").display()
     );
     script(&bin.join("ssh"), &wrapper);
-    let there = home.work().join("there");
+    let there = place.path().join("there");
     std::fs::create_dir(&there).unwrap();
     if installed {
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_iodyno"), there.join("iodyno")).unwrap();
@@ -350,6 +353,7 @@ fn lab(hosts: u32, installed: bool) -> Option<Lab> {
         home,
         hosts: Vec::new(),
         keys,
+        place,
     };
     let mut known = String::new();
     for number in 0..hosts {
@@ -441,7 +445,7 @@ impl Lab {
 
     /// The cache of the user of the hosts.
     fn cache(&self) -> PathBuf {
-        self.home.work().join("cache")
+        self.place.path().join("cache")
     }
 
     fn start(&self, arguments: &[&str]) -> Running {

@@ -24,7 +24,7 @@ fn clean_undoes_what_a_killed_run_made_and_a_dry_run_only_lists_it() {
     let journal = home.file("t.jsonl", &format!("{header}\n{intent}\n{torn}"));
     let script = format!(
         "mkdir -p /var/lib/iodyno && mount -t tmpfs none /var/lib/iodyno && mkdir /var/lib/iodyno/journal && \
-         cp {} /var/lib/iodyno/journal && \"$1\" clean --dry-run && test -f {}/disk0.img && \"$1\" clean && \"$1\" clean --node x=local",
+         cp '{}' /var/lib/iodyno/journal && \"$1\" clean --dry-run && test -f '{}/disk0.img' && \"$1\" clean && \"$1\" clean --node x=local",
         journal.display(),
         folder.display()
     );
@@ -118,7 +118,7 @@ fn a_mirror_is_made_written_through_its_block_device_and_undone() {
             _ => ("mirror on file on directory", 0),
         };
         assert_eq!(made["facts"]["layers"], layers);
-        let commands = made["commands"].to_string();
+        let commands = made["commands"].to_string().replace('\'', "");
         // With the delay, the mirror is made of loop devices.
         let legs = [("disk2.img --destroy", 1), ("flash*2", slow)];
         for (part, times) in legs {

@@ -734,7 +734,11 @@ fn the_last_line_of_a_run_breaks_between_words() {
         let seen = seen.whole().replace("\r\n", "\n");
         let last = &seen[seen.rfind("stored in").unwrap()..];
         let words: Vec<&str> = last.split_whitespace().collect();
-        let store = home.store().display().to_string() + ".";
+        let store = home.store().display().to_string();
+        let store = match store.contains(' ') {
+            true => format!("`{store}`."),
+            false => format!("{store}."),
+        };
         let expected =
             format!("stored in {store} One trial: no comparison. Seed 7. Next: iodyno show");
         let words = words[..words.len() - 1].join(" ");

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::harness::{Done, Home, Running, fio, skip};
+use crate::harness::{Done, Home, Running, fio, in_uri, skip};
 use crate::nbd::{MIB, client, leg, mirror, noise, serve, stop};
 
 /// A boot sector. It reads 8 sectors from sector 1 by the firmware, writes them to sector 200, and ends qemu with `K` if both succeeded.
@@ -94,7 +94,7 @@ fn a_socket_that_is_in_use_is_refused_and_none_is_left() {
 }
 
 fn uri(home: &Home) -> String {
-    format!("vhost-user-blk://{}", home.work().join("v").display())
+    format!("vhost-user-blk://{}", in_uri(&home.work().join("v")))
 }
 
 /// The result of a job on the disk.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
-use crate::harness::{Home, Running, root, skip};
+use crate::harness::{Home, Running, root, skip, words_of};
 
 /// Whether a program is installed where iodyno looks for it.
 fn has_program(name: &str) -> bool {
@@ -376,10 +376,10 @@ fn nvme_commands_reach_virtual_disks_that_are_clones_of_a_golden_disk_filled_onc
             let commands = made["commands"].as_array().unwrap().iter();
             let mut commands = commands.filter_map(|run| run["command"].as_str());
             let create = commands.find(|it| it.starts_with("qemu-img create"));
-            let words: Vec<&str> = create.unwrap().split(' ').collect();
-            let (from, to) = (words[6], words[9]);
+            let words = words_of(create.unwrap());
+            let (from, to) = (&words[6], &words[9]);
             assert_ne!(Path::new(from).parent(), Path::new(to).parent());
-            from.to_owned()
+            from.clone()
         })
         .collect();
     assert_eq!(backing[0], backing[1]);
@@ -425,7 +425,7 @@ fn a_folder_that_iodyno_serves_holds_what_virtual_machines_write() {
     match kernel() {
         Ok(kernel) => {
             let server = env!("CARGO_BIN_EXE_iodyno");
-            let server = format!("{server} serve fs {{folder}} --socket {{socket}}");
+            let server = format!("'{server}' serve fs {{folder}} --socket {{socket}}");
             let job = "number_ios = 100, verify = \"crc32c\", end_fsync = 1";
             measures_a_share(&kernel, &server, job);
         }

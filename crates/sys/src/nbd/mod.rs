@@ -94,7 +94,7 @@ pub fn connect(uri: &ExportUri, within: Duration) -> Result<Connection, BackendE
 }
 
 fn unix(path: &std::path::Path, export: &str, within: Duration) -> io::Result<Connection> {
-    let mut stream = UnixStream::connect(path)?;
+    let mut stream = crate::socket::connect(path)?;
     stream.set_read_timeout(Some(within))?;
     stream.set_write_timeout(Some(within))?;
     let export = negotiate(&mut stream, export)?;

@@ -97,7 +97,7 @@ impl Link {
     ) -> Result<(Link, T), BackendError> {
         let name = format!("{}://{}", device.scheme, socket.display());
         let open = || -> io::Result<(Wire, u64, SharedMemory, T)> {
-            let stream = UnixStream::connect(socket)?;
+            let stream = crate::socket::connect(socket)?;
             stream.set_read_timeout(Some(within))?;
             stream.set_write_timeout(Some(within))?;
             let mut wire = Wire {

@@ -19,7 +19,7 @@ impl Mirror {
         let found = std::fs::read_dir(sockets).ok()?.flatten();
         let mut paths = found.map(|entry| entry.path());
         let own = |path: &PathBuf| {
-            let stream = UnixStream::connect(path).ok();
+            let stream = iodyno_sys::socket::connect(path).ok();
             stream.and_then(|stream| iodyno_sys::host::peer(stream.as_fd())) == Some(pid)
         };
         paths.find(own).map(Mirror)
@@ -27,7 +27,7 @@ impl Mirror {
 
     /// Requests for its legs so far, and commands that contained them.
     pub(super) fn counts(&self) -> Option<[u64; 2]> {
-        let mut stream = UnixStream::connect(&self.0).ok()?;
+        let mut stream = iodyno_sys::socket::connect(&self.0).ok()?;
         stream.set_read_timeout(Some(WITHIN)).ok()?;
         stream.write_all(b"\"Counts\"\n").ok()?;
         let mut line = String::new();

@@ -214,7 +214,7 @@ fn add(sum: &mut Values, values: &Values) {
 
 fn document(socket: &Path) -> io::Result<Document> {
     let mut text = String::new();
-    let stream = UnixStream::connect(socket)?;
+    let stream = iodyno_sys::socket::connect(socket)?;
     stream.take(LONGEST).read_to_string(&mut text)?;
     Ok(serde_json::from_str(&text)?)
 }
