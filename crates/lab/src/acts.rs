@@ -567,6 +567,7 @@ fn files_of(files: &Files) {
         fsync_on_close: _,
         unlink: _,
         advise: _,
+        advice: _,
     } = files;
 }
 
