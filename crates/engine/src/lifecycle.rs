@@ -178,18 +178,19 @@ pub(crate) fn carry_out<W: CloneWork>(
     }
     let stopped = work.clock().now();
     work.drain(&mut steps);
-    // A job that ended by time is measured until the end of the last op that it began; any other job until the end of
-    // its last op.
+    // A job that completed its work is measured until the end of its last op. Any other job was stopped: it is measured until
+    // then, or until the end of the last op that it began.
     let end = work.last_end().unwrap_or(stopped);
     let end = match ended {
-        Some(EndedBy::Runtime) => end.max(stopped),
-        _ => end.max(now),
+        Some(EndedBy::Size | EndedBy::Count) => end.max(now),
+        _ => end.max(stopped),
     };
     shared.op_ended(work.last_end(), end);
     shared.set_measure_end(end);
     let cpu = used(before, work.clock().thread_usage());
     let missed = match ended {
         Some(EndedBy::Runtime) => work.missed(until),
+        Some(EndedBy::ExitAll | EndedBy::Steady | EndedBy::Interruption) => work.missed(stopped),
         _ => Vec::new(),
     };
     let ended = work.end_steps(&mut steps, ended.unwrap_or(EndedBy::Error));

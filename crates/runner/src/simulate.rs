@@ -478,6 +478,48 @@ mod tests {
     }
 
     #[test]
+    fn a_job_that_is_stopped_is_measured_until_then_and_not_until_its_last_op() {
+        // One op at the start; the next one is due after the trial.
+        let rare = |name: &str| {
+            let mut job = simulated(name, 1, 24 * 3600 * 1000);
+            job.pacing.rates.read.iops = 0.000_01;
+            (job.exit_all, job.exit_what) = (true, iodyno_model::ExitScope::All);
+            job
+        };
+        let check = |clone: &CloneResult, ended: EndedBy, least_ns: u64| {
+            let read = clone.direction(Direction::Read).unwrap();
+            assert_eq!((clone.ended, read.ops), (ended, 1));
+            assert!(clone.runtime_ns >= least_ns, "{}", clone.runtime_ns);
+            assert_eq!(read.runtime_ns, clone.runtime_ns);
+        };
+        let mut first = simulated("first", 1, 3_000);
+        (first.exit_all, first.exit_what) = (true, iodyno_model::ExitScope::All);
+        let (part, _) = completed(vec![first, rare("rare")]);
+        check(&part.clones[1], EndedBy::ExitAll, 3_000_000_000);
+        // A sleeping clone notices it within 0.1 s.
+        assert!(part.clones[1].runtime_ns <= 3_200_000_000);
+        for abort in [false, true] {
+            let cancel = StopFlag::new();
+            let mut until = 0;
+            let end = simulate(&plan("/", vec![rare("rare")]), &cancel, &mut |event| {
+                if let Event::Frame(frame) = event
+                    && until == 0
+                {
+                    until = frame.end_ns;
+                    match abort {
+                        true => cancel.abort(),
+                        false => cancel.finish(),
+                    }
+                }
+            });
+            let TrialEnd::Done(part, Outcome::Interrupted(_)) = end else {
+                panic!("{end:?}");
+            };
+            check(&part.clones[0], EndedBy::Interruption, until);
+        }
+    }
+
+    #[test]
     fn a_device_that_stops_answering_is_stuck_after_the_limit() {
         let stalled = |for_ns| {
             let mut job = simulated("stalled", 2, 60_000);
