@@ -91,7 +91,7 @@ pub struct LawDevice {
     random: Xoshiro256PlusPlus,
     /// Earliest first.
     due: BinaryHeap<Reverse<Due>>,
-    /// Time at which each server becomes free.
+    /// Time at which each server becomes free; no more than ops can be in flight.
     servers: BinaryHeap<Reverse<u64>>,
     served: u64,
     began: Option<u64>,
@@ -114,7 +114,9 @@ impl LawDevice {
         Ok(LawDevice {
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
             due: BinaryHeap::with_capacity(slots as usize),
-            servers: (0..options.servers).map(|_| Reverse(0)).collect(),
+            servers: (0..options.servers.min(slots))
+                .map(|_| Reverse(0))
+                .collect(),
             served: 0,
             began: None,
             service,
@@ -316,6 +318,18 @@ mod tests {
             ..SimOptions::default()
         };
         LawDevice::new(options, 1, 8).unwrap()
+    }
+
+    #[test]
+    fn more_servers_than_ops_in_flight_need_no_memory_and_change_nothing() {
+        let ends = |servers: u32| {
+            let mut device = device(SimLaw::Exponential(100_000), servers, Vec::new());
+            (0..8).for_each(|slot| device.submit(0, slot, &read(4096)));
+            let ended = std::iter::from_fn(|| device.take_ended(u64::MAX));
+            ended.map(|end| (end.slot, end.at)).collect::<Vec<_>>()
+        };
+        assert_eq!(ends(u32::MAX), ends(8));
+        assert_eq!(ends(u32::MAX).len(), 8);
     }
 
     fn read(length: u32) -> Op {
