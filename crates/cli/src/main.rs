@@ -48,6 +48,12 @@ fn main() -> ExitCode {
         return iodyno_guest::init::run();
     }
     signals::block();
+    if let Some(argument) = args::not_utf8() {
+        screen::write_err(&format!(
+            "error: the argument {argument:?} is not UTF-8\nhint: give the file or folder a name in UTF-8, or use a link to it\n"
+        ));
+        return Exit::BadInput.into();
+    }
     let cli = match args::parse(args::with_command(std::env::args_os())) {
         Ok(cli) => cli,
         Err(mut error) => {

@@ -68,6 +68,10 @@ pub(crate) fn plan_text(
     }
     if let Some(forecast) = forecast {
         text += &targets(forecast, style);
+        for (path, ns) in &forecast.traces {
+            let said = format!("{}: {}", path.display(), Nanos(*ns));
+            text += &line("trace", &said, style);
+        }
     }
     text += summary;
     for workload in &plan.workloads {

@@ -1,6 +1,5 @@
 //! Trials in every output format: text, JSON, fio's formats.
 
-use iodyno_fio::resolved_options;
 use iodyno_model::{
     Comparison, Finding, FindingKind, Frame, Histogram, Outcome, Plan, RunState, SearchAnswer,
     Summary, Trial, TrialKey, Workload,
@@ -166,7 +165,7 @@ impl<'a> Drawn<'a> {
     pub(crate) fn fio(&self, form: FioForm, context: &Context) -> String {
         let facts = fio::Context {
             cpu_idleness: self.cpu_idleness,
-            ..fio_facts(self.workload, self.trial, context)
+            ..fio_facts(self.trial, context)
         };
         match form {
             FioForm::Normal => fio::normal(self.workload, self.trial, &facts),
@@ -192,7 +191,7 @@ pub(crate) enum FioForm {
 
 /// Further data for fio's formats. The time is that of the trial, so that the output of a stored trial does not
 /// depend on when it is shown.
-fn fio_facts(workload: &Workload, trial: &Trial, context: &Context) -> fio::Context {
+fn fio_facts(trial: &Trial, context: &Context) -> fio::Context {
     let span_ns = trial
         .parts
         .iter()
@@ -209,7 +208,6 @@ fn fio_facts(workload: &Workload, trial: &Trial, context: &Context) -> fio::Cont
         elapsed_s: (span_ns + 500_000_000) / 1_000_000_000,
         eta_s: 0,
         cpu_idleness: false,
-        job_options: workload.jobs.iter().map(resolved_options).collect(),
     }
 }
 

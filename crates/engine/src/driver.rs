@@ -349,9 +349,10 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
     /// entry for all of them costs least.
     #[inline(always)]
     fn batch(&self) -> u32 {
+        let many = self.capabilities.submits_many;
         match self.batches.submit {
-            0 if self.in_flight == 0 && !self.capabilities.submits_apart => u32::MAX,
-            0 if self.capabilities.submits_many => self.in_flight,
+            0 if self.in_flight == 0 && (many || !self.capabilities.submits_apart) => u32::MAX,
+            0 if many => self.in_flight,
             0 => 1,
             requested => requested,
         }

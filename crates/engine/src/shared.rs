@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
-use iodyno_model::{Direction, Job, Step, StopRequest};
+use iodyno_model::{Direction, Engine, Job, Step, StopRequest};
 
 use crate::counters::OpCounters;
 use crate::in_flight::OpsInFlight;
@@ -38,9 +38,7 @@ impl CloneShared {
         let shared = CloneShared::new(
             &job.work.directions(),
             job.scheduled(),
-            job.work
-                .engine()
-                .is_some_and(|engine| engine.kind.submits_apart()),
+            job.work.engine().is_some_and(Engine::submits_apart),
         );
         CloneShared {
             ramp: shared.ramp.by_priority(job),

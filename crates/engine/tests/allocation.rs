@@ -30,7 +30,11 @@ fn a_million_ops_allocate_nothing() {
         testing::blocks(&mut job).sync.fdatasync_every =
             if kind == EngineKind::Null { 100 } else { 0 };
         testing::blocks(&mut job).passes.time_based = true;
-        let shared = CloneShared::new(&Direction::ALL, false, kind.submits_apart());
+        let shared = CloneShared::new(
+            &Direction::ALL,
+            false,
+            testing::blocks(&mut job).engine.submits_apart(),
+        );
         let file = std::fs::OpenOptions::new()
             .read(true)
             .write(true)

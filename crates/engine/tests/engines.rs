@@ -410,3 +410,46 @@ fn a_block_that_was_trimmed_and_not_yet_written_again_is_not_expected() {
     assert!(found.checked > 0 && found.bad() == 0, "{outcome:?}");
     assert_eq!(outcome.ended, EndedBy::ExitAll);
 }
+
+#[test]
+fn submission_is_measured_where_it_is_requested_and_only_of_reads_and_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    std::fs::write(&path, vec![1; SIZE as usize]).unwrap();
+    for (kind, requested, expected) in [
+        (EngineKind::IoUring, true, true),
+        (EngineKind::IoUring, false, false),
+        (EngineKind::Libaio, false, true),
+        (EngineKind::Posixaio, false, true),
+        (EngineKind::Psync, true, false),
+    ] {
+        let mut job = job(kind, (true, true), Order::Random);
+        testing::blocks(&mut job).engine.submit_apart = requested;
+        testing::blocks(&mut job).access.trims = false;
+        testing::blocks(&mut job).sync.fdatasync_every = 4;
+        let (outcome, shared) = start(job, Some(open(&path, false)));
+        assert_eq!(outcome.ended, EndedBy::Size, "{kind:?}");
+        for direction in [Direction::Read, Direction::Write, Direction::Sync] {
+            let counters = shared.measure.of(direction);
+            let ops = counters.service.histogram().count();
+            assert!(ops > 0, "{kind:?} {direction:?}");
+            let submitted = counters.submission.as_ref().map(|it| it.histogram());
+            let counted = submitted.as_ref().map_or(0, |it| it.count());
+            let wanted = expected && direction != Direction::Sync;
+            assert_eq!(
+                counted,
+                if wanted { ops } else { 0 },
+                "{kind:?} {direction:?}"
+            );
+            if wanted {
+                let (service, submitted) = (counters.service.histogram(), submitted.unwrap());
+                let after = counters.completion.as_ref().unwrap().histogram();
+                assert!(submitted.max_ns() > 0, "{kind:?}");
+                assert!(
+                    after.mean_ns() < service.mean_ns(),
+                    "{kind:?} {direction:?}"
+                );
+            }
+        }
+    }
+}

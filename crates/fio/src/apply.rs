@@ -6,6 +6,7 @@ use std::path::Path;
 use iodyno_model::{Diagnostic, Place, Severity};
 use iodyno_options::Problem;
 
+use super::arithmetic;
 use super::draft::{Draft, Written};
 use super::host::Host;
 use super::options::{OPTIONS, OptionSpec};
@@ -13,13 +14,14 @@ use super::text::{Entry, Report};
 use super::value::Value;
 
 /// Options that may be repeated: each occurrence adds to the earlier value.
-pub(super) const ADDING: &[&str] = &["filename"];
+pub(super) const ADDING: &[&str] = &["filename", "opendir"];
 
 pub(super) fn apply(draft: &mut Draft, entries: &[Entry], host: &dyn Host, report: &mut Report) {
     warn_of_repeats(entries, report);
-    // Suffixes anywhere in the section count by its `kb_base`.
-    let (first, then): (Vec<&Entry>, Vec<&Entry>) =
-        entries.iter().partition(|entry| entry.key == "kb_base");
+    // As in fio, suffixes anywhere in the section of a file count by its `kb_base`, but those of the command line only after it.
+    let (first, then): (Vec<&Entry>, Vec<&Entry>) = entries
+        .iter()
+        .partition(|entry| entry.key == "kb_base" && !entry.is_argument());
     for entry in first.into_iter().chain(then) {
         match OPTIONS.find(&entry.key) {
             Some(option) => apply_one(draft, option, entry, host, report),
@@ -105,7 +107,15 @@ fn apply_one(
     }
     let remarks = value.remarks.into_inner();
     let refused = matches!(&outcome, Err(fault) if fault.severity == Severity::Error);
+    draft.unmet.remove(option.name);
     for fault in remarks.into_iter().chain(outcome.err()) {
+        if fault.unmet {
+            draft.unmet.insert(option.name, fault.message.clone());
+        }
+        let fault = Problem {
+            unmet: false,
+            ..fault
+        };
         let place = fault_place(entry, &fault, changed);
         let takes = || format!("`{}` takes {}", entry.key, option.unit.describe());
         let hint = fault.hint.clone().or_else(|| Some(takes()));
@@ -116,10 +126,12 @@ fn apply_one(
     } else {
         draft.failed.remove(option.name);
         let text = text.to_owned();
-        draft
-            .job
-            .options
-            .insert(option.name.to_owned(), text.clone());
+        let value = match value.computed {
+            true => arithmetic::result(&text).unwrap_or(text.clone()),
+            false => text.clone(),
+        };
+        draft.job.options.insert(option.name.to_owned(), value);
+        draft.job.inherited.remove(option.name);
         let place = entry.key_place.clone();
         draft
             .written

@@ -34,6 +34,13 @@ pub(super) fn evaluate(
     }
 }
 
+/// The integer part of the result of an expression without suffixes; `None` if `text` is none.
+pub(super) fn result(text: &str) -> Option<String> {
+    let outcome = evaluate(text, &|_| None).ok()?;
+    let operates = text.contains(['+', '-', '*', '/', '%', '^']);
+    (operates && outcome.number.is_finite()).then(|| format!("{:.0}", outcome.number.trunc()))
+}
+
 struct Parser<'a> {
     rest: &'a str,
     factor: &'a dyn Fn(&str) -> Option<f64>,

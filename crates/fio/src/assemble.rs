@@ -125,6 +125,7 @@ impl<'h> Assembly<'h> {
 
     fn job(&mut self, mut draft: Draft, section: Section, stonewall: bool) {
         let from_globals = draft.blocks.files.names.len();
+        draft.job.inherited = draft.job.options.keys().cloned().collect();
         apply(&mut draft, &section.entries, self.host, &mut self.report);
         if from_globals > 0 && draft.blocks.files.names.len() > from_globals {
             let place = draft.place("filename").cloned();
@@ -145,6 +146,17 @@ impl<'h> Assembly<'h> {
 
         draft.blocks.files.read_only = self.read_only;
         let mut job = finish(&mut draft, &section.name, section.place, &mut self.report);
+        if section.by_option {
+            let name = || section.name.clone();
+            job.options.entry("name".to_owned()).or_insert_with(name);
+        }
+        let unmet = draft
+            .unmet
+            .iter()
+            .filter(|(option, _)| draft.matters(option));
+        self.report
+            .fatal_warnings
+            .extend(unmet.map(|(_, message)| message.clone()));
         traps::check(&draft, &job, &mut self.report);
         self.order(&draft, &mut job, stonewall || draft.stonewall);
         self.warn_of_namesake(&draft, &job);

@@ -14,7 +14,7 @@ use super::help;
 use super::host::Host;
 use super::options::{OPTIONS, OptionSpec};
 use super::output::OutputOptions;
-use super::text::{Entry, Section};
+use super::text::{COMMAND_LINE, Entry, Section};
 
 /// What the command line requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,9 +115,6 @@ pub fn parse_command_line(args: &[String], host: &dyn Host) -> CommandLine {
         serious,
     }
 }
-
-/// File name for locations in the command line.
-const COMMAND_LINE: &str = "<command line>";
 
 fn asked_for_text(settings: &Settings, sections: &[Section], files: &[PathBuf]) -> Option<Action> {
     if settings.version {
@@ -355,6 +352,7 @@ impl<'a> Reader<'a> {
                 name: name.to_owned(),
                 place: self.place(index, 0, self.args[index].chars().count()),
                 entries: Vec::new(),
+                by_option: true,
             }),
             None => self.assembly.report.push(
                 Diagnostic::error("`--name` needs a value")

@@ -89,7 +89,7 @@ const DIFFERENCES: &str = "\
 | `bs=4k-16k` | the sizes of reads and of writes as in fio, with a warning that names `bsrange` |
 | shares of `bssplit` that do not add up to 100 | an error |
 | `direct=true`, `group_reporting=yes` | the same as 1 |
-| `time_based=10` and other numbers above 1 for a boolean | 1 as in fio, with a warning |
+| `time_based=10`, `direct=1G` and other texts that begin with a number for a boolean | 1 as in fio, with a warning; 0 if the number is 0 |
 | `size=20%` of a file that does not exist | an error as in fio; iodyno says so for each file |
 | a boolean without a value | 1 |
 | `${VAR}` that is not set | an empty text, with a warning |
@@ -132,13 +132,15 @@ const DIFFERENCES: &str = "\
 | `serialize_overlap` | ops on different files do not wait for each other; in fio they do if their offsets overlap |
 | `time_based` without `runtime` | ignored as in fio, with a warning |
 | a job named `/mnt/x`, without `filename` | its files are `/mnt/x.0.0` … as in fio; a `/` elsewhere in a name becomes `_` |
-| `filename` in a folder that does not exist | an error; fio creates the folder |
+| `filename` or `filename_format` in a folder that does not exist | the folder is created as in fio if the name is relative; an absolute one is an error, because a file system may not be mounted. As in fio, `directory` has to exist |
 | a file that is named twice | one file with its share of `size`, processed twice as in fio, with a warning |
 | `read_iolog` with names of files to write | refused unless the job or the command names the file: [traces.md](traces.md); fio writes to it |
 | `log_store_compressed` | `.fz` files hold compressed lines, which `--inflate-log` prints as fio does. Neither program reads the other's |
 | `--bandwidth-log` | a line per second; fio writes one about every half second |
 | `--idle-prof` | `system` is from the kernel's counters, also with `percpu`; fio runs threads of the lowest priority on each CPU, and adds the time of a unit of work |
-| results before the end (`--status-interval`, SIGUSR1) | CPU time, context switches, page faults and the distribution of depths are 0 until the end |
+| submission latency with `io_uring` | measured, by a system call more for each batch, with `slat_percentiles=1`, `write_lat_log` or `disable_slat=0`; otherwise absent. fio always measures it |
+| `disable_clat` and such | the log is not written; the figures are part of the result, where fio gives zeros |
+| results before the end (`--status-interval`, SIGUSR1) | statistics of the disks come from samples, so that they may end up to a second before the rest; CPU time, context switches, page faults and the distribution of depths are 0 until the end |
 | `write_iolog` with a file that exists | replaces it; fio appends, and cannot replay the result |
 
 ";

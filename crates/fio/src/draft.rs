@@ -105,6 +105,10 @@ pub(super) struct Draft {
     pub(super) zones: WriteZones,
     /// Options that were given in zones: how many, and what sets them in bytes.
     pub(super) in_zones: BTreeMap<&'static str, (u64, SetAmount)>,
+    /// Options without effect although they matter, with the message.
+    pub(super) unmet: BTreeMap<&'static str, String>,
+    /// `disable_slat=0` was given.
+    pub(super) measure_submission: bool,
     /// Whether times in logs are those of `log_clock`.
     pub(super) log_epoch: bool,
     /// Number of a clock of the kernel.
@@ -203,6 +207,8 @@ impl Draft {
                 read_beyond: false,
             },
             in_zones: BTreeMap::new(),
+            measure_submission: false,
+            unmet: BTreeMap::new(),
             log_epoch: false,
             log_clock: 0,
             io_class: None,
@@ -222,6 +228,20 @@ impl Draft {
     /// Whether the option was written, in this section or a global one, even with an invalid value.
     pub(super) fn has(&self, name: &str) -> bool {
         self.written.contains_key(name) || self.failed.contains(name)
+    }
+
+    /// Whether an option without effect would have one in this job.
+    pub(super) fn matters(&self, option: &str) -> bool {
+        let writes = self.blocks.access.writes;
+        match option {
+            "dedupe_mode" | "dedupe_global" => writes && self.job.buffers.dedupe_percent > 0,
+            "write_hint" => writes,
+            "cpumode" | "exit_on_io_done" => self.cpu_load,
+            "zone_reset_threshold" | "zone_reset_frequency" | "write_zone_remainder" => {
+                writes && self.zone_mode == Some(ZoneMode::Written)
+            }
+            _ => true,
+        }
     }
 
     /// Where the option was written.

@@ -30,6 +30,7 @@ pub(super) fn finish(draft: &mut Draft, section: &str, place: Place, report: &mu
         draft.blocks.files.invalidate = false;
     }
     finish_engine(draft, report);
+    finish_submission(draft, report);
     finish_priorities(draft, report);
     finish_access(draft);
     finish_precondition(draft, report);
@@ -147,6 +148,27 @@ fn finish_engine(draft: &mut Draft, report: &mut Report) {
             "polling for completions needs direct I/O",
             "add `direct=1`, or leave `hipri` out",
         );
+    }
+}
+
+/// Measures the submission latency if it is requested.
+fn finish_submission(draft: &mut Draft, report: &mut Report) {
+    let logs = &draft.job.logs;
+    let percentiles = draft.job.reporting.percentiles_of.submission;
+    let logged = logs.latency.is_some() && !logs.left_out.submission;
+    let engine = &mut draft.blocks.engine;
+    engine.submit_apart =
+        engine.kind.has_ring() && (percentiles || logged || draft.measure_submission);
+    let failed = draft.failed.contains("ioengine");
+    if percentiles && !draft.blocks.engine.submits_apart() && !failed && draft.file_engine.is_none()
+    {
+        let name = draft.blocks.engine.kind.name();
+        let message = format!(
+            "`slat_percentiles` has no effect: `{name}` does not submit ops by a call of its own"
+        );
+        let hint = "leave it out, or use `ioengine=io_uring`, `libaio` or `posixaio`";
+        let place = draft.place("slat_percentiles").cloned();
+        say(report, Problem::warning(message).hint(hint), place);
     }
 }
 

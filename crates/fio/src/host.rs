@@ -3,10 +3,13 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The longest job file or included file, bytes.
 const LONGEST_TEXT: u64 = 16 << 20;
+
+/// The largest number of files and folders that are listed.
+const MOST_LISTED: usize = 1 << 20;
 
 /// Files, environment variables and properties of the host. The parser itself reads nothing.
 pub trait Host {
@@ -28,6 +31,15 @@ pub trait Host {
     /// Those of the system.
     fn read_bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
         self.read_included(path).map(String::into_bytes)
+    }
+    /// The absolute paths of all regular files below a folder, sorted. Links are not followed.
+    ///
+    /// # Errors
+    /// Those of the system; a name that is not UTF-8; too many files.
+    fn files_below(&self, _folder: &Path) -> io::Result<Vec<PathBuf>> {
+        Err(io::Error::other(
+            "this is supported by `iodyno fio` and `run` only",
+        ))
     }
     /// An environment variable.
     fn env(&self, name: &str) -> Option<String>;
@@ -75,6 +87,32 @@ impl Host for SystemHost {
             .take(LONGEST_TEXT)
             .read_to_end(&mut bytes)?;
         Ok(bytes)
+    }
+
+    fn files_below(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        let mut folders = vec![std::path::absolute(folder)?];
+        let mut files = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder)? {
+                let entry = entry?;
+                let (path, kind) = (entry.path(), entry.file_type()?);
+                if path.to_str().is_none() {
+                    return Err(io::Error::other(format!("{path:?} is not UTF-8")));
+                }
+                if kind.is_dir() {
+                    folders.push(path);
+                } else if kind.is_file() {
+                    files.push(path);
+                }
+            }
+            if files.len() + folders.len() > MOST_LISTED {
+                return Err(io::Error::other(format!(
+                    "there are more than {MOST_LISTED}"
+                )));
+            }
+        }
+        files.sort();
+        Ok(files)
     }
 
     fn env(&self, name: &str) -> Option<String> {

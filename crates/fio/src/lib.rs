@@ -107,7 +107,7 @@ pub fn parse_files(files: &[PathBuf], overrides: &[(String, String)], host: &dyn
 fn set_entry(key: &str, value: &str) -> Entry {
     let line = format!("--set {key}={value}");
     let place = |token: &str, offset: usize| Place {
-        file: PathBuf::from("<command line>"),
+        file: PathBuf::from(text::COMMAND_LINE),
         line: 1,
         column: offset as u32 + 1,
         length: token.chars().count().max(1) as u32,

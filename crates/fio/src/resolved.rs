@@ -1,4 +1,4 @@
-//! The options of a job for fio's JSON: the written options, and the defaults that programs expect.
+//! The options of a job for plans: the written options, and important defaults.
 
 use std::collections::BTreeMap;
 

@@ -27,12 +27,24 @@ pub(super) struct Entry {
     pub(super) spaced: bool,
 }
 
+/// File name for locations in the command line.
+pub(super) const COMMAND_LINE: &str = "<command line>";
+
+impl Entry {
+    /// Whether it is an argument of the command.
+    pub(super) fn is_argument(&self) -> bool {
+        self.key_place.file == Path::new(COMMAND_LINE)
+    }
+}
+
 /// `[name]` and the options after it.
 #[derive(Debug, Clone)]
 pub(super) struct Section {
     pub(super) name: String,
     pub(super) place: Place,
     pub(super) entries: Vec<Entry>,
+    /// Whether it begins with `--name`.
+    pub(super) by_option: bool,
 }
 
 impl Section {
@@ -220,6 +232,7 @@ impl Reader<'_> {
             name: name.to_owned(),
             place: line.place(line.content),
             entries: Vec::new(),
+            by_option: false,
         })
     }
 

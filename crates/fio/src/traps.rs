@@ -266,7 +266,7 @@ impl Trap<'_> {
             "norandommap",
             "random_distribution",
             "percentage_random",
-            "blockalign",
+            "ba",
         ];
         for option in only_random {
             if !random && self.draft.written.contains_key(option) {
@@ -278,11 +278,11 @@ impl Trap<'_> {
             && uniform
             && !access.random_map
             && !self.draft.no_random_map
-            && self.draft.has("blockalign");
+            && self.draft.has("ba");
         if align_breaks_map {
             self.say_as_fio(
                 Severity::Note,
-                "blockalign",
+                "ba",
                 "an alignment other than the block size implies `norandommap`",
                 "add `norandommap` to say so",
             );
@@ -428,7 +428,9 @@ impl Trap<'_> {
             return;
         };
         let access = &self.draft.blocks.access;
-        let headers = verify.checksum.has_header();
+        // Written blocks are checked afterwards, or by the job's own reads.
+        let checked = verify.do_verify || access.reads || verify.backlog > 0;
+        let headers = verify.checksum.has_header() && checked;
         let repeats = access.order == Order::Random && !access.random_map;
         if access.writes && repeats && headers && self.draft.blocks.engine.depth > 1 {
             self.warn(
@@ -439,7 +441,7 @@ impl Trap<'_> {
         }
         let shared = self.job.clones > 1 && !self.draft.blocks.files.names.is_empty();
         let tolerant = !verify.check_sequence && (access.repeatable || !verify.check_seed);
-        if access.writes && shared && !tolerant && !self.draft.has("offset_increment") {
+        if access.writes && checked && shared && !tolerant && !self.draft.has("offset_increment") {
             self.say_as_fio(
                 Severity::Warning,
                 "verify",

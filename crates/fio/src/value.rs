@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use iodyno_model::{Amount, PerDirection};
 use iodyno_options::{Problem, one_of, switch};
@@ -46,6 +46,12 @@ impl<'a> Value<'a> {
     pub(super) fn content_of(&self, name: &str) -> io::Result<Vec<u8>> {
         let host = self.host.ok_or(io::ErrorKind::NotFound)?;
         host.read_bytes(Path::new(name))
+    }
+
+    /// All regular files below a folder.
+    pub(super) fn files_below(&self, folder: &str) -> io::Result<Vec<PathBuf>> {
+        let host = self.host.ok_or(io::ErrorKind::NotFound)?;
+        host.files_below(Path::new(folder))
     }
 
     pub(super) fn remark(&self, fault: Problem) {
@@ -179,15 +185,19 @@ impl<'a> Value<'a> {
         self.time_of(self.single()?, unit)
     }
 
-    /// 1 without a value; otherwise 0 or 1, or an equivalent word. As in fio, any other number is 1.
+    /// 1 without a value; otherwise 0 or 1, or an equivalent word. As in fio, any other number is 1, and what follows a number
+    /// does not count.
     pub(super) fn boolean(&self) -> Result<bool, Problem> {
         if !self.given {
             return Ok(true);
         }
-        if self.text.parse::<u32>().is_ok_and(|number| number > 1) {
-            let said = format!("as in fio, `{}` is 1", self.text);
-            self.remark(Problem::warning(said).hint("write 1"));
-            return Ok(true);
+        let digits = self.text.bytes().take_while(u8::is_ascii_digit).count();
+        if digits > 0 && !matches!(self.text, "0" | "1") {
+            let on = self.text[..digits].bytes().any(|digit| digit != b'0');
+            let said = format!("as in fio, `{}` is {}", self.text, u8::from(on));
+            let hint = format!("write {}", u8::from(on));
+            self.remark(Problem::warning(said).hint(hint));
+            return Ok(on);
         }
         switch(self.text).ok_or_else(|| {
             Problem::error(format!("`{}` is neither 0 nor 1", self.text)).hint("write 0 or 1")

@@ -227,7 +227,7 @@ fn errors_point_into_the_command() {
             "1:22+2 error the job writes or trims",
         ),
         (
-            "--name=a --size=1m --dedupe_mode=working_set --warnings-fatal",
+            "--name=a --size=1m --rw=write --dedupe_percentage=9 --dedupe_mode=working_set --warnings-fatal",
             "error `--warnings-fatal` makes this an error: `dedupe_mode` is ignored",
         ),
         (
@@ -288,6 +288,12 @@ fn advice_is_not_fatal() {
         "--name=a --size=1m --bs=4KiB",
         "--name=a --size=1m --size=2m",
         "--name=a --size=1m --fsync=1",
+        // What it modifies is not used.
+        "--name=a --size=1m --dedupe_mode=working_set",
+        "--name=a --size=1m --rw=write --dedupe_mode=working_set",
+        "--name=a --size=1m --write_hint=short",
+        "--name=a --size=1m --cpumode=qsort",
+        "--name=a --size=1m --rw=write --zone_reset_threshold=0.5",
     ] {
         let advised = read(text).parsed.diagnostics;
         let warns = advised
@@ -477,4 +483,65 @@ fn verified_blocks_have_headers_of_fio_unless_the_job_says_otherwise() {
     let pattern = verify.pattern.unwrap();
     assert_eq!((verify.header_offset, pattern.interval), (512, 1024));
     assert_eq!((pattern.bytes.0.len(), pattern.offsets), (9, vec![1]));
+}
+
+#[test]
+fn a_warning_about_verification_is_fatal_only_if_blocks_are_checked() {
+    let clones = "--name=a --filename=x --size=1m --rw=randwrite --numjobs=2 --verify=md5";
+    let fatal = |more: &str| {
+        let text = format!("{clones} {more} --warnings-fatal");
+        read(&text).parsed.workload.is_none()
+    };
+    assert!(!fatal("--do_verify=0"));
+    for more in ["", "--do_verify=1", "--do_verify=0 --verify_backlog=16"] {
+        assert!(fatal(more), "{more}");
+    }
+}
+
+#[test]
+fn kb_base_counts_from_its_place_on_in_a_command() {
+    let sizes = |text: &str| {
+        let host = FakeHost::with(&[("x.fio", "[c]\nbs=4k\nkb_base=1000\nsize=1g\n")]);
+        let workload = command(text, &host).parsed.workload.unwrap();
+        let blocks = workload.jobs.iter().map(|job| job.work.blocks().unwrap());
+        let blocks = blocks.map(|blocks| blocks.access.max_block());
+        blocks.collect::<Vec<u64>>()
+    };
+    assert_eq!(sizes("--name=a --size=1g --bs=4k --kb_base=1000"), [4096]);
+    assert_eq!(sizes("--name=a --kb_base=1000 --bs=4k --size=1g"), [4000]);
+    assert_eq!(sizes("--bs=4k --kb_base=1000 --name=a --size=1g"), [4096]);
+    assert_eq!(sizes("--kb_base=1000 --name=a --bs=4k --size=1g"), [4000]);
+    assert_eq!(sizes("x.fio"), [4000]);
+}
+
+#[test]
+fn the_options_of_a_job_are_known_apart_from_inherited_ones() {
+    let host = FakeHost::with(&[(
+        "x.fio",
+        "[global]\nbs=4k\nsize=1m\n[b]\nblocksize=4k\nblockalign=8k\niodepth=$ncpus*2\nrw=randread\n",
+    )]);
+    let text = "--ioengine=libaio --name=a --size=1m --readwrite=read x.fio";
+    let workload = command(text, &host).parsed.workload.unwrap();
+    let own = |job: &Job| {
+        let own = job.options.iter();
+        let own = own.filter(|(name, _)| !job.inherited.contains(*name));
+        let own = own.map(|(name, value)| format!("{name}={value}"));
+        own.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(own(&workload.jobs[0]), "name=a rw=read size=1m");
+    // As in fio, aliases have the option's own name, and arithmetic with keywords is carried out.
+    assert_eq!(own(&workload.jobs[1]), "ba=8k bs=4k iodepth=8 rw=randread");
+}
+
+#[test]
+fn opendir_adds_the_files_below_a_folder() {
+    let host = FakeHost::with(&[("/d/b", ""), ("/d/s/a", ""), ("/e", "")]);
+    let workload = command("--name=a --size=1m --opendir=/d", &host)
+        .parsed
+        .workload;
+    let workload = workload.unwrap();
+    let names = &workload.jobs[0].work.blocks().unwrap().files.names;
+    assert_eq!(names, &["/d/b", "/d/s/a"].map(std::path::PathBuf::from));
+    let none = command("--name=a --size=1m --opendir=/x", &host).parsed;
+    assert!(none.workload.is_none());
 }

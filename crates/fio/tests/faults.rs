@@ -541,13 +541,29 @@ fn surprising_options_give_warnings() {
         &[("filename", "note without `size` the whole length")],
     );
     check("filename=/dev/sdx", &[]);
+    check("gtod_reduce=1", &[]);
     check(
-        "gtod_reduce=1",
+        "gtod_cpu=1",
         &[(
             "1",
-            "note `gtod_reduce` is ignored: everything is always recorded",
+            "note `gtod_cpu` is ignored: everything is always recorded",
         )],
     );
+    check("direct=1G", &[("1G", "warning as in fio, `1G` is 1")]);
+    check("direct=0x", &[("0x", "warning as in fio, `0x` is 0")]);
+    check("direct=x1", &[("x1", "error `x1` is neither 0 nor 1")]);
+    check(
+        "ioengine=aiolib",
+        &[("aiolib", "note as in fio, the engine `aiolib` is `libaio`")],
+    );
+    check(
+        "slat_percentiles=1",
+        &[(
+            "slat_percentiles",
+            "warning `slat_percentiles` has no effect: `psync` does not submit",
+        )],
+    );
+    check("ioengine=io_uring\nslat_percentiles=1", &[]);
     check(
         "ss=iops:10%",
         &[("ss", "warning `steadystate` has no effect without a window")],

@@ -1387,3 +1387,49 @@ fn overlapping_ops_may_wait_and_buffers_may_stay_as_they_are() {
     assert!(!set.buffers.scramble);
     assert!(set.work.blocks().unwrap().access.serialize_overlap);
 }
+
+#[test]
+fn submission_is_measured_by_io_uring_where_it_is_asked_for() {
+    let asked = |options: &str| job(options).work.blocks().unwrap().engine.submit_apart;
+    for options in ["slat_percentiles=1", "write_lat_log=x", "disable_slat=0"] {
+        assert!(asked(&format!("ioengine=io_uring\n{options}")), "{options}");
+        assert!(!asked(&format!("ioengine=libaio\n{options}")), "{options}");
+    }
+    for options in [
+        "",
+        "slat_percentiles=0",
+        "write_lat_log=x\ndisable_slat=1",
+        "write_lat_log=x\ngtod_reduce=1",
+        "write_bw_log=x",
+    ] {
+        assert!(
+            !asked(&format!("ioengine=io_uring\n{options}")),
+            "{options}"
+        );
+    }
+}
+
+#[test]
+fn logs_of_disabled_latencies_are_left_out() {
+    let left_out = |options: &str| {
+        let of = job(&format!("write_lat_log=x\n{options}")).logs.left_out;
+        [of.submission, of.completion, of.total]
+    };
+    assert_eq!(left_out(""), [false; 3]);
+    assert_eq!(left_out("disable_slat=1"), [true, false, false]);
+    assert_eq!(left_out("disable_clat=1"), [false, true, false]);
+    assert_eq!(left_out("disable_lat=1"), [false, false, true]);
+    assert_eq!(left_out("gtod_reduce=1"), [true; 3]);
+}
+
+#[test]
+fn a_doubled_percent_sign_is_one() {
+    let steady = |limit: &str| {
+        let job = job(&format!(
+            "ioengine=sim\nsteadystate=iops:{limit}\nsteadystate_duration=10"
+        ));
+        job.end.steady.map(|rule| (rule.limit, rule.percent))
+    };
+    assert_eq!(steady("90%%"), Some((90.0, true)));
+    assert_eq!(steady("90%"), Some((90.0, true)));
+}

@@ -36,7 +36,7 @@ pub use history::history;
 pub use observe::{ByNode, JOB, NODE, observe, observe_imported, observe_jobs, observe_nodes};
 pub use repeats::{noise_floor, repeats};
 pub use search::{Probe, next_load, search_answer};
-pub use series::{balance, device_times, figures, measured};
+pub use series::{balance, device_times, device_use, figures, measured};
 pub use servers::servers;
 pub use summary::summary;
 pub use work::{expected_metrics, planned_metric};

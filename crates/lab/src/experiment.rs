@@ -185,6 +185,7 @@ pub fn forecast(
     let mut all = Forecast {
         targets: Vec::new(),
         faults: Vec::new(),
+        traces: Vec::new(),
     };
     let found = examine(nodes, stop, |node| Some(wanted(node)));
     for ((node, found), bound) in nodes.iter().zip(found).zip(&bound) {
@@ -195,6 +196,7 @@ pub fn forecast(
         let mut own = Forecast {
             targets: Vec::new(),
             faults: with_places(found.shortages, bound),
+            traces: Vec::new(),
         };
         found.forecasts.into_iter().for_each(|one| own.add(one));
         let faults = own.faults.into_iter().map(|fault| node.told(fault));

@@ -97,8 +97,8 @@ impl EngineKind {
         )
     }
 
-    /// Whether submission is a separate system call, so that submission latency is meaningful.
-    pub fn submits_apart(self) -> bool {
+    /// Whether submission always is a separate system call.
+    fn submits_apart(self) -> bool {
         matches!(self, EngineKind::Libaio | EngineKind::Posixaio)
     }
 
@@ -392,6 +392,9 @@ pub struct Engine {
     /// RWF_ATOMIC on writes: each is stored completely or not at all.
     #[serde(default)]
     pub atomic: bool,
+    /// Submit ops by a call of their own, so that its duration is measured; only for engines that submit and wait by one call.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub submit_apart: bool,
     /// Settings of the simulated device, for the `sim` engine.
     pub sim: Option<SimOptions>,
     /// The export, for the engines `nbd`, `vhost-user-blk` and `virtiofs`. (Stored under the name of the first one.)
@@ -405,6 +408,11 @@ fn every_op() -> u32 {
 }
 
 impl Engine {
+    /// Whether submission is a separate system call, so that submission latency is measured.
+    pub fn submits_apart(&self) -> bool {
+        self.kind.submits_apart() || (self.submit_apart && self.kind.has_ring())
+    }
+
     /// The engine of a client of this server that keeps as many requests in flight. Settings of other engines are left out.
     pub fn of_client(&self, server: &ExportUri) -> Engine {
         Engine {
@@ -441,6 +449,7 @@ impl Engine {
             force_async_every: every_op(),
             nowait: false,
             atomic: false,
+            submit_apart: false,
             sim: None,
             export: None,
         }

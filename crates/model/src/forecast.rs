@@ -48,6 +48,9 @@ pub struct Forecast {
     pub targets: Vec<(PathBuf, Admission)>,
     /// Other reasons why they could not begin.
     pub faults: Vec<Diagnostic>,
+    /// The traces that are replayed at their own times, with the time of the last op, ns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub traces: Vec<(PathBuf, u64)>,
 }
 
 impl Forecast {
@@ -62,6 +65,11 @@ impl Forecast {
                     }
                 }
                 None => self.targets.push((path, admission)),
+            }
+        }
+        for trace in other.traces {
+            if !self.traces.contains(&trace) {
+                self.traces.push(trace);
             }
         }
         for fault in other.faults {
@@ -92,6 +100,7 @@ mod tests {
             let of = |admission: &Admission| Forecast {
                 targets: vec![("/t".into(), admission.clone())],
                 faults: vec![Diagnostic::error("no")],
+                traces: Vec::new(),
             };
             let mut both = of(one);
             both.add(of(other));

@@ -1,6 +1,6 @@
 //! Jobs in fio's sense, with all defaults filled in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use iodyno_units::Nanos;
@@ -106,6 +106,26 @@ pub struct Logs {
     /// The logs are compressed; their names end in `.fz`.
     #[serde(default)]
     pub compressed: bool,
+    /// The logs of latencies that are not written.
+    #[serde(default, skip_serializing_if = "LeftOut::none")]
+    pub left_out: LeftOut,
+}
+
+/// Some of fio's latencies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// `slat`.
+    pub submission: bool,
+    /// `clat`.
+    pub completion: bool,
+    /// `lat`.
+    pub total: bool,
+}
+
+impl LeftOut {
+    fn none(&self) -> bool {
+        *self == LeftOut::default()
+    }
 }
 
 impl Logs {
@@ -129,6 +149,7 @@ impl Logs {
             issue_time: _,
             shared: _,
             compressed: _,
+            left_out: _,
         } = self;
         [bandwidth, iops, latency, histogram, iolog]
             .into_iter()
@@ -329,6 +350,9 @@ pub struct Job {
     pub reporting: Reporting,
     /// The options as written (name → value), including global ones: for fio's JSON.
     pub options: BTreeMap<String, String>,
+    /// The names of those that are only in global sections.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub inherited: BTreeSet<String>,
 }
 
 impl Job {
@@ -359,6 +383,7 @@ impl Default for Job {
             placement: Default::default(),
             reporting: Default::default(),
             options: Default::default(),
+            inherited: Default::default(),
         }
     }
 }

@@ -99,8 +99,8 @@ pub use import::{
     ImportedTable, ImportedTrial, ImportedTrials, Unread,
 };
 pub use job::{
-    After, ExitScope, Job, JobEnd, Logs, MemoryPolicy, PercentilesOf, Placement, Reporting, Span,
-    UnifiedReporting,
+    After, ExitScope, Job, JobEnd, LeftOut, Logs, MemoryPolicy, PercentilesOf, Placement,
+    Reporting, Span, UnifiedReporting,
 };
 pub use key::{RunId, TrialKey};
 pub use layer::{

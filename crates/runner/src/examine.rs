@@ -3,15 +3,16 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use iodyno_model::{BoundPlan, Diagnostic, Forecast, KnownTarget};
+use iodyno_model::{BoundPlan, Diagnostic, Forecast, Job, KnownTarget};
 use iodyno_target::{Roots, identity, space, stack};
+use iodyno_trace::TracedOp;
 
 use crate::exports;
 use crate::files::{Files, room_needed};
 use crate::operations::Site;
 use crate::probe::HostProbe;
 use crate::protocol::{Examination, Examined, FoundPath};
-use crate::resolve::{FileKind, resolve};
+use crate::resolve::{FileKind, Resolved, resolve};
 use crate::shares;
 use crate::wanted::{self, Wanted};
 
@@ -50,6 +51,11 @@ fn found(path: &Path) -> Result<FoundPath, String> {
             folder,
         })
     });
+    if let Ok(found) = &found
+        && found.path.to_str().is_none()
+    {
+        return Err(format!("it leads to {:?}, which is not UTF-8", found.path));
+    }
     found.map_err(|error| {
         let text = error.to_string();
         // Without the number that the standard library appends.
@@ -59,7 +65,11 @@ fn found(path: &Path) -> Result<FoundPath, String> {
 
 fn forecast(plan: &BoundPlan) -> Forecast {
     if plan.workload.in_virtual_time() {
-        return Forecast::default();
+        let resolved = resolve(plan, &HostProbe).unwrap_or_default();
+        return Forecast {
+            traces: traces(&resolved, &plan.workload.jobs),
+            ..Forecast::default()
+        };
     }
     let mut forecast = Forecast::default();
     match resolve(plan, &HostProbe) {
@@ -68,6 +78,7 @@ fn forecast(plan: &BoundPlan) -> Forecast {
             let wanted = wanted::of(&resolved, jobs, &plan.configuration.target);
             forecast.targets = Files::forecast(plan, &wanted);
             forecast.targets.extend(exports::forecast(plan));
+            forecast.traces = traces(&resolved, jobs);
         }
         // What is in a share is known to a trial only.
         Err(_) if shares::any(plan) => {}
@@ -75,6 +86,30 @@ fn forecast(plan: &BoundPlan) -> Forecast {
     }
     forecast.targets.extend(Site::forecast(plan));
     forecast
+}
+
+/// The traces that are replayed at their own times, with the time of the last op, ns.
+fn traces(resolved: &Resolved, jobs: &[Job]) -> Vec<(PathBuf, u64)> {
+    let mut found = Vec::new();
+    for clone in &resolved.clones {
+        let replay = jobs
+            .get(clone.job as usize)
+            .and_then(|job| job.work.replay());
+        let (Some(replay), Some(own)) = (replay, &clone.replay) else {
+            continue;
+        };
+        let path = replay
+            .traces
+            .get(clone.clone as usize % replay.traces.len().max(1));
+        let due = own.trace.ops.iter().filter_map(TracedOp::due_ns).max();
+        if let (Some(path), Some(due), false) = (path, due, replay.no_stall) {
+            let trace = (path.clone(), due);
+            if !found.contains(&trace) {
+                found.push(trace);
+            }
+        }
+    }
+    found
 }
 
 /// The shortages of each trial alone. If there are none, those of all trials together: the files of blocks and shared

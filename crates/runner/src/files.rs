@@ -98,6 +98,8 @@ impl TrialFile {
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     pub(crate) list: Vec<TrialFile>,
+    /// The folders that were created for them, each after the one that contains it.
+    pub(crate) folders: Vec<PathBuf>,
 }
 
 impl Files {
@@ -127,6 +129,10 @@ impl Files {
         }
         if !faults.any() {
             for wanted in &missing {
+                if let Err(fault) = files.make_folder(wanted) {
+                    faults.failed.push(of_job(fault, &jobs[wanted.job]));
+                    continue;
+                }
                 if let Some(admitted) = faults.admit(&guard, plan, wanted) {
                     files.list.push(TrialFile::new(wanted.clone(), admitted));
                 }
@@ -178,15 +184,33 @@ impl Files {
 
     /// Whether any file did not exist before.
     pub(crate) fn any_made(&self) -> bool {
-        self.list.iter().any(|file| file.admitted.created)
+        self.list.iter().any(|file| file.admitted.created) || !self.folders.is_empty()
     }
 
-    /// Undoes the layout of the files selected by `which`.
+    /// Creates the folder of a file, and those that contain it, as far as they are missing.
+    fn make_folder(&mut self, wanted: &Wanted) -> Result<(), Diagnostic> {
+        let folders = wanted.path.ancestors().skip(1);
+        let missing: Vec<&Path> = folders.take_while(|folder| !folder.exists()).collect();
+        for folder in missing.into_iter().rev() {
+            if let Err(error) = std::fs::create_dir(folder) {
+                let message = format!("cannot create the folder `{}`: {error}", folder.display());
+                return Err(Diagnostic::error(message));
+            }
+            self.folders.push(folder.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Undoes the layout of the files selected by `which`, and removes folders that were created for them and are empty again.
     pub(crate) fn undo(&self, which: impl Fn(&TrialFile) -> bool) {
         self.list
             .iter()
             .filter(|file| which(file))
             .for_each(TrialFile::undo);
+        for folder in self.folders.iter().rev() {
+            // One that is not empty remains.
+            let _ = std::fs::remove_dir(folder);
+        }
     }
 
     /// Undoes unfinished layouts. Files that were laid out completely remain for the next trial.
@@ -400,7 +424,13 @@ impl Faults {
 pub(crate) fn room_needed<'a>(wanted: impl Iterator<Item = &'a Wanted>) -> Vec<Need> {
     let mut needs: BTreeMap<PathBuf, Need> = BTreeMap::new();
     for wanted in wanted.filter(|wanted| wanted.kind == FileKind::Regular) {
-        let folder = wanted.path.parent().unwrap_or(Path::new("/")).to_owned();
+        // A folder that the trial creates is in the file system of the one that contains it.
+        let folder = wanted
+            .path
+            .ancestors()
+            .skip(1)
+            .find(|folder| folder.exists());
+        let folder = folder.unwrap_or(Path::new("/")).to_owned();
         let need = needs.entry(folder.clone()).or_insert(Need {
             folder,
             bytes: 0,

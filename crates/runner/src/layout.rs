@@ -340,6 +340,7 @@ mod tests {
         fs::write(&path, b"seen").unwrap();
         let mut files = Files {
             list: vec![file(&path, 4, 3 * MIB)],
+            ..Files::default()
         };
         fs::write(&path, b"seen and appended").unwrap();
         stopped(&mut files, 2);
@@ -390,6 +391,7 @@ mod tests {
         fs::hard_link(&one, &other).unwrap();
         let mut files = Files {
             list: vec![file(&one, 3, 2 * MIB), file(&other, 3, 4 * MIB)],
+            ..Files::default()
         };
         stopped(&mut files, 3);
         assert_eq!(fs::metadata(&one).unwrap().len(), 2 * MIB);

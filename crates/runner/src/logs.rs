@@ -205,7 +205,7 @@ impl Entry {
 struct ValueFiles {
     bandwidth: Option<LogFile>,
     iops: Option<LogFile>,
-    latency: Option<[LogFile; 3]>,
+    latency: [Option<LogFile>; 3],
 }
 
 impl ValueFiles {
@@ -261,14 +261,13 @@ pub(crate) fn create(
         let prefix = prefix.as_deref();
         prefix.map(|prefix| file(prefix, kind)).transpose()
     };
-    let latency = match &logs.latency {
-        Some(prefix) => Some([
-            file(prefix, "lat")?,
-            file(prefix, "clat")?,
-            file(prefix, "slat")?,
-        ]),
-        None => None,
-    };
+    let left_out = logs.left_out;
+    let wanted = |left_out: bool| logs.latency.clone().filter(|_| !left_out);
+    let latency = [
+        optional(&wanted(left_out.total), "lat")?,
+        optional(&wanted(left_out.completion), "clat")?,
+        optional(&wanted(left_out.submission), "slat")?,
+    ];
     let values = ValueFiles {
         bandwidth: optional(&logs.bandwidth, "bw")?,
         iops: optional(&logs.iops, "iops")?,
@@ -465,8 +464,8 @@ impl WindowLog {
                         write(file, rate, rate);
                     }
                     let windows = [&lane.service, &lane.completion, &lane.submission];
-                    for (file, window) in files.latency.iter_mut().flatten().zip(windows) {
-                        if window.count > 0 {
+                    for (file, window) in files.latency.iter_mut().zip(windows) {
+                        if let (Some(file), true) = (file, window.count > 0) {
                             write(file, window.mean(), window.max);
                         }
                     }
@@ -567,11 +566,15 @@ impl OpsLog {
         if let Some(file) = &mut self.files.iops {
             entry.write(file, columns, &[1], 0);
         }
-        if let Some([total, complete, submission]) = &mut self.files.latency {
-            entry.write(total, columns, &[op.service], 0);
-            entry.write(complete, columns, &[completion], issued);
-            if op.submission > 0 {
-                entry.write(submission, columns, &[op.submission], issued);
+        let [total, complete, submission] = &mut self.files.latency;
+        let values = [
+            (total, Some(op.service), 0),
+            (complete, Some(completion), issued),
+            (submission, Some(op.submission).filter(|ns| *ns > 0), issued),
+        ];
+        for (file, value, issued) in values {
+            if let (Some(file), Some(value)) = (file, value) {
+                entry.write(file, columns, &[value], issued);
             }
         }
     }

@@ -622,6 +622,7 @@ mod tests {
                 forecasts: vec![Forecast {
                     targets: vec![("/x".into(), Admission::Granted(TargetUse::Create))],
                     faults: Vec::new(),
+                    traces: Vec::new(),
                 }],
                 shortages: vec![(None, Diagnostic::error("no"))],
             }),

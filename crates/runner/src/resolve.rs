@@ -366,6 +366,10 @@ impl Binding<'_> {
                 self.blocks.access.max_block(),
             ));
         }
+        let root = match share {
+            Some(_) => None,
+            None => naming::root(&self.blocks.files, self.clone, base),
+        };
         for path in paths {
             let (path, found) = match share {
                 Some(uri) => match self.probe.shared(uri, &path) {
@@ -374,7 +378,15 @@ impl Binding<'_> {
                     Err(fault) => return Err(vec![fault]),
                 },
                 None => {
-                    let found = self.probe.look(&path);
+                    let found = match (self.probe.look(&path), &root) {
+                        // As in fio, the trial creates it.
+                        (PathKind::NoFolder(missing), Some(root))
+                            if missing != *root && missing.starts_with(root) =>
+                        {
+                            PathKind::Missing
+                        }
+                        (found, _) => found,
+                    };
                     (path, found)
                 }
             };

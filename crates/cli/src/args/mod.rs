@@ -192,6 +192,11 @@ pub(crate) fn parse<T: Into<OsString> + Clone>(
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
+/// The first argument that is not UTF-8. Paths are part of stored plans and of messages to nodes, which are.
+pub(crate) fn not_utf8() -> Option<OsString> {
+    std::env::args_os().find(|argument| argument.to_str().is_none())
+}
+
 /// Whether the program was called by a name that selects a command.
 pub(crate) fn called_by_other_name() -> bool {
     std::env::args_os()

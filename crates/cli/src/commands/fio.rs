@@ -10,13 +10,14 @@ use clap::CommandFactory;
 use iodyno_fio::{
     Action, CommandLine, Eta, OutputFormat, OutputOptions, OwnFlags, SystemHost, parse_command_line,
 };
+use iodyno_judge::device_use;
 use iodyno_lab::Progress;
-use iodyno_model::{Diagnostic, Outcome, Plan, Severity, TrialKey, Workload};
+use iodyno_model::{Diagnostic, Outcome, Plan, Severity, Trial, TrialKey, Workload};
 use iodyno_report::fio::{VERSION, banner};
 use iodyno_report::safe_text;
 use iodyno_runner::{Event, inflate_log};
-use iodyno_store::SqliteStore;
-use iodyno_target::open_output;
+use iodyno_store::{SqliteStore, Store as _};
+use iodyno_target::{counters::devices, open_output};
 
 use crate::args::{Cli, FioArgs, called_by_other_name};
 use crate::bandwidth_log::BandwidthLog;
@@ -260,11 +261,32 @@ impl Printer<'_> {
     /// Prints the result so far: the store returns a running trial as if it ended now. Errors of the
     /// store are reported elsewhere.
     fn status(&mut self) -> Result<(), Failure> {
-        let Some(Ok(trial)) = self.key.map(|key| load(self.store, key, Series::None)) else {
+        let Some(key) = self.key else { return Ok(()) };
+        let Ok(mut trial) = load(self.store, key, Series::None) else {
             return Ok(());
         };
+        self.add_devices(key, &mut trial);
         let plan = self.plan;
         self.print(Drawn::new(&plan.workloads[0], &trial))
+    }
+
+    /// Adds what the devices below the targets did so far.
+    fn add_devices(&self, key: TrialKey, trial: &mut Trial) {
+        let batches = self.store.telemetry(key, 0, usize::MAX).unwrap_or_default();
+        for batch in batches {
+            trial.telemetry.shapes.extend(batch.telemetry.shapes);
+            trial.telemetry.samples.extend(batch.telemetry.samples);
+        }
+        let Some(part) = trial.parts.first() else {
+            return;
+        };
+        let names = devices(&part.environment.targets);
+        let (from, until) = (part.measured_from_ns(), part.measured_until_ns());
+        let used = device_use(trial, &names);
+        if let Some(part) = trial.parts.first_mut() {
+            part.host.span_ns = until.unwrap_or(0).saturating_sub(from.unwrap_or(0));
+            part.host.devices = used;
+        }
     }
 
     fn print(&mut self, drawn: Drawn<'_>) -> Result<(), Failure> {

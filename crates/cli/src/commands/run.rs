@@ -320,7 +320,17 @@ fn name_of(workloads: &[Workload]) -> String {
 
 /// The current folder.
 pub(crate) fn working_folder() -> Result<PathBuf, Failure> {
-    std::env::current_dir().map_err(|error| Failure::file("find", Path::new("."), &error))
+    let folder =
+        std::env::current_dir().map_err(|error| Failure::file("find", Path::new("."), &error))?;
+    match folder.to_str() {
+        Some(_) => Ok(folder),
+        None => Err(Failure::one(
+            Diagnostic::error(format!(
+                "the path of the current folder, {folder:?}, is not UTF-8"
+            ))
+            .hint("change to a folder whose path is UTF-8"),
+        )),
+    }
 }
 
 /// The command line as given, or as it would be given to `iodyno`.

@@ -1,5 +1,6 @@
 //! fio's own command line: a script that calls fio works with only the program's name changed.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 
 use rustix::process::Signal;
@@ -32,14 +33,10 @@ fn json_is_one_document_and_the_only_standard_output() {
         assert_eq!(job["jobname"], "t");
         assert_eq!(job["read"]["total_ios"], 256);
         assert_eq!(job["read"]["io_bytes"], 1 << 20);
-        // Resolved defaults, which fio's plotting tools need and fio omits.
-        for option in ["iodepth", "numjobs", "bs", "rw", "ioengine", "size"] {
-            assert!(
-                job["job options"][option].is_string(),
-                "{option}: {}",
-                job["job options"]
-            );
-        }
+        // As in fio, only what was given.
+        let given = TINY.map(|option| option[2..].split_once('=').unwrap());
+        let given: BTreeMap<&str, &str> = given.into();
+        assert_eq!(job["job options"], serde_json::json!(given));
         assert_eq!(
             job["read"]["clat_ns"]["bins"].is_object(),
             format == "json+"
@@ -473,6 +470,109 @@ fn status_is_printed_at_intervals() {
     let done = running.done().exits(128);
     // Those at intervals, and the final one.
     assert!(done.growing_documents() >= 3);
+}
+
+#[test]
+fn each_status_has_the_statistics_of_the_disks() {
+    let home = Home::new();
+    let job = [
+        "--name=t",
+        "--rw=randread",
+        "--ioengine=psync",
+        "--size=1m",
+        "--runtime=1h",
+        "--time_based",
+    ];
+    let options = ["--status-interval=1", "--output-format=json"];
+    let running = home.start(&harness::fio(&options, &job));
+    running.wait_for("two documents", || {
+        (running.stdout().matches("\"fio version\"").count() >= 2).then_some(())
+    });
+    running.signal(Signal::INT);
+    let done = running.done().exits(128);
+    let names: Vec<Vec<String>> = serde_json::Deserializer::from_str(&done.stdout)
+        .into_iter::<serde_json::Value>()
+        .map(|document| {
+            let disks = document.unwrap()["disk_util"].clone();
+            let disks = disks.as_array().cloned().unwrap_or_default();
+            let names = disks.iter().map(|disk| disk["name"].to_string());
+            names.collect()
+        })
+        .collect();
+    if names.last().unwrap().is_empty() {
+        return skip("no block device below the folder of the build");
+    }
+    assert!(names.iter().all(|own| *own == names[0]), "{names:?}");
+}
+
+#[test]
+fn missing_folders_of_files_are_created_as_by_fio() {
+    let home = Home::new();
+    let write = |more: &[&str]| {
+        let job = [
+            "fio",
+            "--name=b",
+            "--rw=write",
+            "--ioengine=psync",
+            "--size=64k",
+        ];
+        home.iodyno(&[&job[..], more].concat())
+    };
+    let there = |path: &str| home.work().join(path).exists();
+    write(&["--filename=d/sub/x", "--dry-run"]).succeeds();
+    assert!(!there("d"));
+    write(&["--filename=d/sub/x"]).succeeds();
+    assert!(there("d/sub/x"));
+    // The published job of a file system for buckets.
+    let format = "--filename_format=e/$jobname/f.$filenum";
+    write(&[format, "--nrfiles=2"]).succeeds();
+    assert!(there("e/b/f.0") && there("e/b/f.1"));
+    std::fs::create_dir(home.work().join("g")).unwrap();
+    write(&["--directory=g", "--filename=h/i"]).succeeds();
+    assert!(there("g/h/i"));
+    // It may be a mount point.
+    write(&["--directory=none"]).exits(1);
+    let absolute = home.work().parent().unwrap().join("absolute/x");
+    write(&[&format!("--filename={}", absolute.display())]).exits(1);
+    assert!(!there("none") && !absolute.exists());
+    // A trial that cannot begin leaves no folder behind.
+    write(&["--filename=k/l/m:d/sub/x/y"]).exits(1);
+    assert!(!there("k"));
+}
+
+#[test]
+fn a_path_that_is_not_utf_8_is_refused_by_name() {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+    let home = Home::new();
+    home.file("job.fio", "[t]\nsize=1m\n");
+    let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+    for arguments in [
+        vec![
+            text(b"run"),
+            text(b"job.fio"),
+            text(b"--on"),
+            text(b"x=\xff"),
+            text(b"--dry-run"),
+        ],
+        vec![text(b"run"), text(b"job\xff.fio")],
+        vec![text(b"fio"), text(b"--name=a"), text(b"--output=\xff")],
+        vec![text(b"--store"), text(b"\xff.db"), text(b"list")],
+        vec![text(b"import"), text(b"\xff")],
+        vec![text(b"mirror"), text(b"status"), text(b"\xff")],
+    ] {
+        let done = home.iodyno(&arguments).exits(2);
+        assert!(done.stderr.contains("is not UTF-8"), "{}", done.stderr);
+        assert!(done.stderr.contains("\\xFF"), "{}", done.stderr);
+    }
+    let folder = home.work().join(text(b"f\xff"));
+    std::fs::create_dir(&folder).unwrap();
+    let mut inside = home.command(&["run", "job.fio", "--dry-run"]);
+    std::fs::write(folder.join("job.fio"), "[t]\nsize=1m\n").unwrap();
+    inside.current_dir(&folder);
+    let inside = inside.output().unwrap();
+    let said = String::from_utf8_lossy(&inside.stderr).into_owned();
+    assert!(said.contains("is not UTF-8"), "{said}");
 }
 
 #[test]

@@ -317,3 +317,17 @@ fn blktrace_is_replayed_on_the_file_that_is_named() {
         .exits(1)
         .tells("record 3: the trace ends within it");
 }
+
+#[test]
+fn a_dry_run_names_the_length_of_a_trace() {
+    let home = Home::new();
+    home.file(
+        "t.log",
+        "fio version 3 iolog\n0 f add\n0 f open\n0 f read 0 4096\n4980000000 f read 0 4096\n",
+    );
+    home.file("f", &"x".repeat(4096));
+    for engine in ["--ioengine=psync", "--ioengine=sim"] {
+        let job = ["fio", "--name=r", "--read_iolog=t.log", engine, "--dry-run"];
+        home.iodyno(&job).succeeds().prints("t.log: 1 h 23 min");
+    }
+}

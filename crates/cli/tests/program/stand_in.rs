@@ -72,9 +72,12 @@ fn a_link_or_copy_named_fio_is_fio() {
         // A warning for an ignored option is.
         let job = "fio --no-store --name=t --size=4k --ioengine=null --fsync=1";
         assert_eq!(shell(&home, job).succeeds().stderr, "");
-        shell(&home, &format!("{job} --dedupe_mode=working_set"))
-            .succeeds()
-            .tells("`dedupe_mode` is ignored");
+        shell(
+            &home,
+            &format!("{job} --rw=write --dedupe_percentage=9 --dedupe_mode=working_set"),
+        )
+        .succeeds()
+        .tells("`dedupe_mode` is ignored");
         let list = home.iodyno(&["list", "--json"]).succeeds().json();
         let runs = list["runs"].as_array().unwrap();
         assert_eq!(runs.len(), 1);

@@ -75,13 +75,15 @@ impl<B: Backend, C: Clock> Driver<'_, B, C> {
         }
     }
 
-    /// Records the duration of this turn's submission call for each op that it submitted.
+    /// Records the duration of this turn's submission call for each read and write that it submitted. Other ops may have been
+    /// carried out by a call of their own.
     pub(super) fn note_submissions(&mut self, counters: &OpCounters) {
         let ns = self.completions.submission_ns;
         for slot in self.issued.drain(..) {
             let state = &mut self.slots[slot as usize];
-            state.submission_ns = ns;
-            if !state.issue.counted {
+            let transfers = state.issue.op.kind.transfers();
+            state.submission_ns = if transfers { ns } else { 0 };
+            if !transfers || !state.issue.counted {
                 continue;
             }
             if let Some(submission) = &counters.of(state.issue.direction).submission {

@@ -140,6 +140,12 @@ fn force_async(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
 fn engine(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let name = match value.text.split(':').next().unwrap_or_default().trim() {
         "aio" | "linuxaio" => "libaio",
+        // As in fio, what follows does not count.
+        name if name.starts_with("aio") || name.starts_with("linuxaio") => {
+            let said = format!("as in fio, the engine `{name}` is `libaio`");
+            value.remark(Problem::note(said).hint("write `ioengine=libaio`"));
+            "libaio"
+        }
         name => name,
     };
     let found = engines::ENGINES.iter().find(|engine| engine.name == name);

@@ -132,7 +132,8 @@ fn steadystate(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     let limit = limit.filter(|limit| !limit.is_empty()).ok_or_else(|| {
         Problem::error("a criterion of steadiness needs a limit").hint("write `iops_slope:0.1%`")
     })?;
-    let percent = limit.strip_suffix('%');
+    // As in fio, `90%%` is `90%`.
+    let percent = limit.ends_with('%').then(|| limit.trim_end_matches('%'));
     let number = match (percent, metric) {
         (Some(percent), _) => value.float_of(percent)?,
         (None, Iops) => value.float_of(limit)?,

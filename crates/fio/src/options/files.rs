@@ -51,7 +51,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.boolean().map(|it| draft.job.end.until_full = it)).alias(&["fill_fs"]).default("0"),
     ignored("filetype", Words(&["none", "file", "block", "char"]), "Kind of the files.", "the kind is detected"),
     differs("lockfile", Words(&["none", "exclusive", "readwrite"]), "Locks files around each op.", "files are not locked").neutral(&["none"]),
-    refused("opendir", Text, "Uses every file below a folder.", "only files that a job names are used", "use `filename` with the files' names"),
+    honoured("opendir", Text, "Adds all files below a folder; links and other kinds are left out.", opendir),
     ignored("allow_mounted_write", Boolean, "Writes to a device that is mounted.", "a device in use is never written").neutral(&["0"]),
     honoured("pre_read", Boolean, "Reads the files into the cache before the job; implies `invalidate=0`.",
         |draft, value| value.boolean().map(|it| draft.blocks.files.pre_read = it)).default("0"),
@@ -68,6 +68,18 @@ fn filename(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
         }
         draft.blocks.files.names.push(name.into());
     }
+    Ok(())
+}
+
+fn opendir(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
+    let folder = value.string()?;
+    let found = value.files_below(folder).map_err(|error| {
+        Problem::error(format!("the files of `{folder}` cannot be listed: {error}"))
+    })?;
+    if found.is_empty() {
+        return Err(Problem::error(format!("`{folder}` contains no files")));
+    }
+    draft.blocks.files.names.extend(found);
     Ok(())
 }
 

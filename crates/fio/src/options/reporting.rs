@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use iodyno_model::{IoPriority, MemoryPolicy, UnifiedReporting};
+use iodyno_model::{IoPriority, LeftOut, MemoryPolicy, UnifiedReporting};
 use iodyno_options::{Problem, Unit::*, ignored, refused};
 
 use crate::draft::Draft;
@@ -50,17 +50,20 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.boolean().map(|it| draft.job.reporting.percentiles_of.completion = it)).default("1"),
     honoured("lat_percentiles", Boolean, "Percentiles of total latency in fio's formats.",
         |draft, value| value.boolean().map(|it| draft.job.reporting.percentiles_of.total = it)).default("0"),
-    honoured("slat_percentiles", Boolean, "Percentiles of submission latency in fio's formats.",
+    honoured("slat_percentiles", Boolean, "Percentiles of submission latency in fio's formats. With io_uring it is measured only on request, by a system call more for each batch.",
         |draft, value| value.boolean().map(|it| draft.job.reporting.percentiles_of.submission = it)).default("0"),
     honoured("significant_figures", Count, "Number of digits in `normal` output, 1 to 10.",
         |draft, value| value.count(1, 10).map(|it| draft.job.reporting.digits = it)).default("4"),
     ignored("bwavgtime", Milliseconds, "Averaging time of the bandwidth.", SERIES),
     ignored("iopsavgtime", Milliseconds, "Averaging time of the IOPS.", SERIES),
-    ignored("gtod_reduce", Boolean, "Reads the clock less often.", RECORDED),
+    honoured("gtod_reduce", Boolean, "The same as `disable_lat`, `disable_clat` and `disable_slat`; everything is recorded.", gtod_reduce).default("0"),
     ignored("gtod_cpu", Count, "A CPU that reads the clock for all threads.", RECORDED),
-    ignored("disable_lat", Boolean, "Does not record total latency.", RECORDED),
-    ignored("disable_clat", Boolean, "Does not record completion latency.", RECORDED),
-    ignored("disable_slat", Boolean, "Does not record submission latency.", RECORDED),
+    honoured("disable_lat", Boolean, "`write_lat_log` writes no log of total latency, which is recorded.",
+        |draft, value| value.boolean().map(|it| draft.job.logs.left_out.total = it)).default("0"),
+    honoured("disable_clat", Boolean, "`write_lat_log` writes no log of completion latency, which is recorded.",
+        |draft, value| value.boolean().map(|it| draft.job.logs.left_out.completion = it)).default("0"),
+    honoured("disable_slat", Boolean, "`write_lat_log` writes no log of submission latency. 0: io_uring measures it, too, as for `write_lat_log` and `slat_percentiles=1`.",
+        disable_slat),
     ignored("disable_bw_measurement", Boolean, "Does not record bandwidth.", RECORDED).alias(&["disable_bw"]),
     ignored("disk_util", Boolean, "Shows the use of the devices.", "it is always part of the result"),
     honoured("stats", Boolean, "Whether fio's output formats contain the job; other results always contain it.",
@@ -158,6 +161,23 @@ fn write_lat_log(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
 
 fn write_hist_log(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
     draft.job.logs.histogram = Some(prefix(value));
+    Ok(())
+}
+
+fn disable_slat(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
+    let disabled = value.boolean()?;
+    draft.job.logs.left_out.submission = disabled;
+    draft.measure_submission = !disabled;
+    Ok(())
+}
+
+fn gtod_reduce(draft: &mut Draft, value: &Value) -> Result<(), Problem> {
+    let reduced = value.boolean()?;
+    draft.job.logs.left_out = LeftOut {
+        submission: reduced,
+        completion: reduced,
+        total: reduced,
+    };
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use iodyno_fio::{self as fio, CommandLine, Host, Parsed};
 use iodyno_model::{Diagnostic, Job, Severity};
@@ -37,6 +37,11 @@ impl Host for FakeHost {
     fn read(&self, path: &Path) -> io::Result<String> {
         let text = path.to_str().and_then(|path| self.files.get(path));
         text.cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn files_below(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        let files = self.files.keys().map(PathBuf::from);
+        Ok(files.filter(|file| file.starts_with(folder)).collect())
     }
 
     fn env(&self, name: &str) -> Option<String> {

@@ -309,6 +309,7 @@ fn defaults(job: &Job) -> Job {
         logs: job.logs.clone(),
         reporting: job.reporting.clone(),
         options: job.options.clone(),
+        inherited: job.inherited.clone(),
         ..Job::default()
     }
 }

@@ -6,6 +6,7 @@
 
 mod block;
 mod cpu;
+mod devices;
 mod disk;
 mod host;
 mod interrupts;
@@ -25,6 +26,7 @@ use iodyno_model::{FigureColumn, FigureRow, FigureTable, SeriesKind, SeriesUnit,
 
 pub use block::device_times;
 pub(crate) use cpu::{DISJOINT, share};
+pub use devices::device_use;
 pub use interrupts::balance;
 pub(crate) use interrupts::cpu_number;
 pub use measured::measured;

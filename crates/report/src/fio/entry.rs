@@ -9,8 +9,6 @@ use iodyno_units::Nanos;
 /// One member of fio's `jobs` list.
 #[derive(Debug)]
 pub(super) struct Entry<'a> {
-    /// Index of its first job.
-    pub(super) index: usize,
     /// Its first job; the entry has its name and options.
     pub(super) job: &'a Job,
     /// Number of clones in this entry.
@@ -48,9 +46,8 @@ pub(super) enum Row {
 }
 
 impl<'a> Entry<'a> {
-    fn new(index: usize, job: &'a Job) -> Entry<'a> {
+    fn new(job: &'a Job) -> Entry<'a> {
         Entry {
-            index,
             job,
             members: 0,
             directions: Direction::ALL.map(DirectionResult::empty),
@@ -325,12 +322,12 @@ pub(super) fn entries<'a>(workload: &'a Workload, trial: &Trial) -> Vec<Entry<'a
             job.together && last.together && job.group == last.group
         });
         if !joins {
-            entries.push(Entry::new(index, job));
+            entries.push(Entry::new(job));
         }
         let flush_ns = flush_ns(trial, index);
         for (number, clone) in own.into_iter().enumerate() {
             if number > 0 && !job.reporting.together {
-                entries.push(Entry::new(index, job));
+                entries.push(Entry::new(job));
             }
             if let Some(last) = entries.last_mut() {
                 last.add(job, clone, flush_ns);

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use iodyno_model::{DeviceUse, Direction, Histogram, Part, Reporting, Trial, Workload, printable};
+use iodyno_model::{
+    DeviceUse, Direction, Histogram, Job, Part, Reporting, Trial, Workload, printable,
+};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -57,8 +59,8 @@ struct JobObject<'a> {
     error: i32,
     eta: u64,
     elapsed: u64,
-    #[serde(rename = "job options")]
-    job_options: &'a BTreeMap<String, String>,
+    #[serde(rename = "job options", skip_serializing_if = "BTreeMap::is_empty")]
+    job_options: BTreeMap<&'a str, &'a str>,
     #[serde(flatten)]
     rows: Ordered<DirectionObject>,
     sync: SyncObject,
@@ -246,6 +248,14 @@ fn print(document: &Document) -> String {
     printable::json(&text).into_owned()
 }
 
+/// The options that the job's own section gives, as in fio.
+fn own_options(job: &Job) -> BTreeMap<&str, &str> {
+    let options = job.options.iter();
+    let own = options.filter(|(name, _)| !job.inherited.contains(*name));
+    own.map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect()
+}
+
 fn job_object<'a>(
     entry: &Entry<'a>,
     entries: &[Entry<'a>],
@@ -280,7 +290,7 @@ fn job_object<'a>(
         error: entry.errno,
         eta: context.eta_s,
         elapsed: context.elapsed_s,
-        job_options: context.job_options.get(entry.index).unwrap_or(&job.options),
+        job_options: own_options(job),
         rows: Ordered(rows.collect()),
         sync: SyncObject {
             total_ios: sync.ops,
@@ -404,7 +414,7 @@ fn latency_object(
             let list = latency::percentiles(histogram, reporting);
             let keyed = list
                 .into_iter()
-                .map(|(percent, ns)| (format!("{percent:.6}"), ns));
+                .map(|(percent, ns)| (latency::name(percent, reporting), ns));
             Ordered(keyed.collect())
         }),
         bins: detailed.filter(|_| plus).map(|_| {

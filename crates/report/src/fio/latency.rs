@@ -65,6 +65,26 @@ pub(super) fn percentiles(histogram: &Histogram, reporting: &Reporting) -> Vec<(
         .collect()
 }
 
+/// The number of decimals by which the job's percentiles differ.
+pub(super) fn decimals(reporting: &Reporting) -> usize {
+    let decimals = |percent: &f64| {
+        let text = percent.to_string();
+        text.split_once('.')
+            .map_or(0, |(_, decimals)| decimals.len())
+    };
+    reporting
+        .percentiles
+        .iter()
+        .map(decimals)
+        .max()
+        .unwrap_or(0)
+}
+
+/// The name of a percentile in documents: six decimals as in fio, or more if the job's percentiles have more.
+pub(super) fn name(percent: f64, reporting: &Reporting) -> String {
+    format!("{percent:.*}", decimals(reporting).max(6))
+}
+
 /// The maximum number of percentiles in fio's formats.
 pub(super) const MOST_PERCENTILES: usize = 20;
 

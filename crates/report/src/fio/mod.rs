@@ -14,8 +14,6 @@ mod terse;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-
 use iodyno_model::{HostUse, Trial, Workload};
 pub use json::json;
 pub use normal::{banner, normal};
@@ -41,8 +39,6 @@ pub struct Context {
     pub eta_s: u64,
     /// Whether the idle share of the CPUs is shown (fio's `--idle-prof`).
     pub cpu_idleness: bool,
-    /// The resolved options of each job; a job beyond the end of the list is shown with the options as written.
-    pub job_options: Vec<BTreeMap<String, String>>,
 }
 
 /// Percentage of the CPUs' time without work in the measured time, over all nodes; waiting for I/O is such a time. `None`: it

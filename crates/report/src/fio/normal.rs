@@ -239,12 +239,18 @@ fn percentiles(name: &str, histogram: &Histogram, reporting: &Reporting) -> Stri
         _ => (1, "nsec"),
     };
     let digits = high.div_ceil(divisor).to_string().len().max(5);
-    let in_line = (80 - 7) / (2 + 10 + digits);
+    let decimals = latency::decimals(reporting);
+    let (width, in_line) = (decimals + 3, (80 - 7) / (decimals + 10 + digits));
     let mut text = format!("    {name} percentiles ({unit}):\n");
     for line in list.chunks(in_line.max(1)) {
         let cells: Vec<String> = line
             .iter()
-            .map(|(percent, ns)| format!(" {percent:5.2}th=[{:digits$}]", ns.div_ceil(divisor)))
+            .map(|(percent, ns)| {
+                format!(
+                    " {percent:width$.decimals$}th=[{:digits$}]",
+                    ns.div_ceil(divisor)
+                )
+            })
             .collect();
         text += &format!("     |{},\n", cells.join(","));
     }

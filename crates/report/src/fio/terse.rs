@@ -106,7 +106,7 @@ fn direction_fields(
     };
     for index in 0..latency::MOST_PERCENTILES {
         fields.push(match percentiles.get(index) {
-            Some((percent, ns)) => format!("{percent:.6}%={}", ns / 1000),
+            Some((percent, ns)) => format!("{}%={}", latency::name(*percent, reporting), ns / 1000),
             None => "0%=0".to_owned(),
         });
     }

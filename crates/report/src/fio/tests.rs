@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-
 use iodyno_judge::testing::{self, operations as made};
 use iodyno_model::{
     Direction, EndedBy, ErrorCount, PercentilesOf, Step, StepTime, Trial, UnifiedReporting, Verify,
@@ -16,7 +14,6 @@ fn context() -> Context {
         version: "0.1.0".to_owned(),
         pid: 4711,
         elapsed_s: 21,
-        job_options: vec![BTreeMap::from([("bs".to_owned(), "4k".to_owned())])],
         ..Context::default()
     }
 }
@@ -104,8 +101,6 @@ fn group_reporting_adds_up_and_divides_by_the_longest_runtime() {
     assert_eq!(read["bw_mean"], 4050.0 * 4.0);
     assert_eq!(read["bw_agg"], 100.0);
     assert_eq!(document["jobs"][0]["job_runtime"], 40_000);
-    assert_eq!(document["jobs"][0]["job options"]["bs"], "4k");
-    // Without resolved options, `b` has the options as written.
     assert_eq!(document["jobs"][1]["job options"]["rw"], "randrw");
 }
 
@@ -462,4 +457,57 @@ fn the_idle_share_of_the_cpus_is_shown_on_request() {
         text.ends_with("\nCPU idleness:\n  system: 75.00%\n"),
         "{text}"
     );
+}
+
+#[test]
+fn percentiles_have_as_many_decimals_as_distinguish_them() {
+    let (mut workload, trial) = two_groups(true);
+    for (list, shown, keys) in [
+        (
+            vec![99.9999, 100.0],
+            ["99.9999th=[", "100.0000th=["],
+            ["99.999900", "100.000000"],
+        ),
+        (
+            vec![50.0, 99.0],
+            [" 50th=[", " 99th=["],
+            ["50.000000", "99.000000"],
+        ),
+        (
+            vec![99.99999999, 100.0],
+            ["99.99999999th=[", "100.00000000th=["],
+            ["99.99999999", "100.00000000"],
+        ),
+    ] {
+        for job in &mut workload.jobs {
+            job.reporting.percentiles = list.clone();
+        }
+        let human = normal(&workload, &trial, &context());
+        let document: Value =
+            serde_json::from_str(&json(&workload, &trial, &context(), false)).unwrap();
+        let found = &document["jobs"][0]["read"]["clat_ns"]["percentile"];
+        assert_eq!(found.as_object().unwrap().len(), 2, "{found}");
+        let line = terse(&workload, &trial, 3);
+        for (shown, key) in shown.iter().zip(keys) {
+            assert!(human.contains(shown), "{shown}: {human}");
+            assert!(found[key].is_u64(), "{key}: {found}");
+            assert!(line.contains(&format!(";{key}%=")), "{key}: {line}");
+        }
+    }
+}
+
+#[test]
+fn job_options_are_those_of_the_jobs_own_section() {
+    let (mut workload, trial) = two_groups(true);
+    let options = [("bs", "4k"), ("rw", "read"), ("size", "1m")];
+    workload.jobs[0].options = options
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+    workload.jobs[0].inherited = ["bs".to_owned(), "size".to_owned()].into();
+    workload.jobs[1].options.clear();
+    let text = json(&workload, &trial, &context(), false);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let own = serde_json::json!({"rw": "read"});
+    assert_eq!(document["jobs"][0]["job options"], own);
+    assert!(document["jobs"][1].get("job options").is_none());
 }

@@ -396,6 +396,7 @@ impl Session<'_> {
         Forecast {
             targets: target.into_iter().collect(),
             faults: job_file::faults(plan),
+            traces: Vec::new(),
         }
     }
 

@@ -390,3 +390,22 @@ fn times_are_those_of_another_clock_if_one_was_chosen() {
     assert!(text("x_clat_hist.1.log").starts_with("1005200, 0, 4096, 0, 0, "));
     assert_eq!(text("x_clat.2.log"), "1005007, 300, 1, 4096, 0\n");
 }
+
+#[test]
+fn logs_that_are_left_out_are_not_written() {
+    for (left_out, window_ms) in [([true, false, false], 0), ([false, true, true], 200)] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut logs = logs(folder.path(), window_ms);
+        let [total, completion, submission] = left_out;
+        logs.left_out = iodyno_model::LeftOut {
+            submission,
+            completion,
+            total,
+        };
+        drop(made(&logs, 1));
+        for (kind, left_out) in ["lat", "clat", "slat"].iter().zip(left_out) {
+            let path = folder.path().join(format!("x_{kind}.1.log"));
+            assert_eq!(path.exists(), !left_out, "{kind}");
+        }
+    }
+}

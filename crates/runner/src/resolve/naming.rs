@@ -87,6 +87,19 @@ pub(super) fn shared(rule: &SharedFiles, base: Base<'_>) -> Vec<PathBuf> {
         .collect()
 }
 
+/// The folder below which the missing folders of a clone's files are created: the job's `directory`, or that of relative names.
+/// `None`: there is none. It itself must exist, because it may be a mount point.
+pub(super) fn root(files: &Files, clone: u32, base: Base<'_>) -> Option<PathBuf> {
+    let folder = match files.directories.len() {
+        0 => None,
+        count => Some(files.directories[clone as usize % count].as_path()),
+    };
+    match base {
+        Base::Only(_) => None,
+        base => Some(placed(base, folder, Path::new(""))),
+    }
+}
+
 pub(super) fn placed(base: Base<'_>, folder: Option<&Path>, name: &Path) -> PathBuf {
     match (base, folder) {
         (Base::Written(from), None) => from.join(name),

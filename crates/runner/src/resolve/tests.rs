@@ -375,8 +375,8 @@ fn every_error_is_reported_with_its_job() {
             "`size` is a percentage, and `/t/empty`",
         ),
         (
-            sized("no/where", bytes(MIB)),
-            "the folder `/t/no` does not exist",
+            sized("/no/where", bytes(MIB)),
+            "the folder `/no` does not exist",
         ),
         (sized("pipe", bytes(MIB)), "`/t/pipe` is a pipe"),
         (sized("/t", bytes(MIB)), "is a folder"),
@@ -527,4 +527,23 @@ fn a_missing_target_is_not_created() {
         assert_eq!(faults.len(), 1, "{faults:?}");
         assert!(faults[0].message.contains(path), "{faults:?}");
     }
+}
+
+#[test]
+fn missing_folders_of_relative_names_are_created_but_not_the_jobs_own_folder() {
+    let found = bind(sized("no/where", bytes(MIB))).unwrap();
+    let file = &found.clones[0].files[0];
+    assert_eq!(
+        (file.path.as_path(), file.existing),
+        (Path::new("/t/no/where"), None)
+    );
+    let mut job = sized("where", bytes(MIB));
+    job.work.blocks_mut().unwrap().files.directories = vec!["no".into()];
+    let faults = bind(job).unwrap_err();
+    assert!(
+        faults[0]
+            .message
+            .contains("the folder `/t/no` does not exist"),
+        "{faults:?}"
+    );
 }

@@ -9,7 +9,6 @@ pub mod wire;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use iodyno_model::{ExportServer, ExportUri, printable};

@@ -102,6 +102,7 @@ impl UringBackend {
             rw_flags: RwFlags::of(engine),
             capabilities: Capabilities {
                 submits_many: true,
+                submits_apart: engine.submits_apart(),
                 ..Capabilities::default()
             },
             clock: MonotonicClock,
@@ -351,10 +352,18 @@ impl Backend for UringBackend {
         for slot in self.prepared.drain(..) {
             self.submitted[slot as usize] = entered;
         }
+        if self.capabilities.submits_apart && self.rings.pending() > 0 {
+            completions.submission_ns = self
+                .rings
+                .submit(self.clock, entered)
+                .map_err(|error| BackendError::new("submit to the io_uring", error))?;
+        }
         let min = min.saturating_sub(completions.list.len() as u32);
         let ready = self.rings.ready();
-        if self.rings.pending() > 0 || ready < min || ready == 0 {
-            let timeout = deadline.map(|deadline| deadline.saturating_sub(entered));
+        let entered_now = completions.submission_ns > 0;
+        if self.rings.pending() > 0 || ready < min || (ready == 0 && !entered_now) {
+            let now = entered + completions.submission_ns;
+            let timeout = deadline.map(|deadline| deadline.saturating_sub(now));
             self.rings
                 .enter(min, timeout)
                 .map_err(|error| BackendError::new("enter the io_uring", error))?;

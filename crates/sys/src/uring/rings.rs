@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use iodyno_model::Engine;
 
 use super::abi::{self, Cqe, GeteventsArg, Params, Sqe, Timespec, enter, feature, op, setup};
-use crate::Slot;
 use crate::memory::{Arena, Plain};
+use crate::{Clock, MonotonicClock, Slot};
 
 /// The user data of entries that are not a slot's op: cancellations and timeouts.
 const NOT_A_SLOT: u64 = u64::MAX;
@@ -464,6 +464,12 @@ impl Rings {
             Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(()),
             _ => Err(error),
         }
+    }
+
+    /// Submits all written entries by a call that does not wait, and returns its duration, ns.
+    pub(super) fn submit(&mut self, clock: MonotonicClock, entered: u64) -> io::Result<u64> {
+        self.enter(0, None)?;
+        Ok(clock.now() - entered)
     }
 
     /// Number of available completions.

@@ -360,7 +360,7 @@ impl Guard {
         if let Some(refusal) = self.not_to_create(request) {
             return Err(refusal);
         }
-        let folder = folder_of(request.path);
+        let folder = existing_folder_of(request.path);
         let not_made = |error| self.not_made(request, error);
         let pinned = Pinned::path(folder).map_err(not_made)?;
         if let Some(reason) = self.mount_reasons(request, &pinned) {
@@ -456,7 +456,7 @@ impl Guard {
     /// Refuses to create a protected file, or a file in a folder of device nodes, where a mistyped device
     /// name would create a file in memory.
     fn not_to_create(&self, request: &Request<'_>) -> Option<AdmitError> {
-        let folder = Pinned::path(folder_of(request.path)).ok()?;
+        let folder = Pinned::path(existing_folder_of(request.path)).ok()?;
         let protected = self.protected.iter().any(|file| {
             file.file_name() == request.path.file_name()
                 && Pinned::path(folder_of(file)).is_ok_and(|other| other.file == folder.file)
@@ -658,6 +658,15 @@ fn folder_of(path: &Path) -> &Path {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     }
+}
+
+/// The closest folder above a path that exists: missing ones are created in it.
+fn existing_folder_of(path: &Path) -> &Path {
+    let mut folder = folder_of(path);
+    while !folder.exists() && folder_of(folder) != folder {
+        folder = folder_of(folder);
+    }
+    folder
 }
 
 /// Content of a regular file that needs `--destroy`: a disk image, a file system, a partition table. Empty

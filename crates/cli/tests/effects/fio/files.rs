@@ -18,6 +18,7 @@ pub(crate) const CASES: &[Case] = &[
     case("pre_read", LAYOUT, "rw=read bs=4k size=16k", &[("", "create fadvise(SEQUENTIAL) fallocate(KEEP_SIZE,0k+16k) pwrite64(0k+16k) fsync() fsync() fadvise(DONTNEED)"), ("pre_read=1", "create fadvise(SEQUENTIAL) fallocate(KEEP_SIZE,0k+16k) pwrite64(0k+16k) fsync() pread64(0k+1024k) pread64(16k+1024k)")]),
     case("filename", FILES, "rw=write size=16k", &[("", "t.0.0:16k"), ("filename=f", "f:16k"), ("filename=f:g", "f:8k g:8k")]),
     case("directory", FILES, "rw=write size=8k", &[("", "t.0.0:8k"), ("directory=d", "d/t.0.0:8k")]).after(folder),
+    case("opendir", FILES, "rw=write size=8k", &[("directory=d rw=write size=8k;", "d/t.0.0:8k t.0.0:8k"), ("directory=d rw=write size=8k; opendir=d", "d/t.0.0:8k")]).after(folder),
     case("filename_format", FILES, "rw=write size=16k numjobs=2", &[("", "t.0.0:16k t.1.0:16k"), ("filename_format=x-$jobnum-$jobname-$filenum", "x-0-t-0:16k x-1-t-0:16k")]),
     case("nrfiles", FILES, "rw=write size=16k", &[("", "t.0.0:16k"), ("nrfiles=4", "t.0.0:4k t.0.1:4k t.0.2:4k t.0.3:4k")]),
     case("openfiles", FILE_ORDER, "ioengine=psync rw=write bs=4k size=32k nrfiles=4", &[("", "0 1 2 3 0 1 2 3"), ("openfiles=2", "0 1 0 1 2 3 2 3"), ("openfiles=1", "0 0 1 1 2 2 3 3")]),

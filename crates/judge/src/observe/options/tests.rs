@@ -14,10 +14,11 @@ use super::{default_option, options};
 use crate::testing;
 
 /// Paths below which no field affects the work, or whose values another fact takes from the trial itself.
-const NOT_FACTS: [&str; 10] = [
+const NOT_FACTS: [&str; 11] = [
     "name",
     "description",
     "place",
+    "inherited",
     "logs",
     "reporting",
     "options",
