@@ -809,6 +809,18 @@ impl Device {
         drained
     }
 
+    /// What depends on the features of the client.
+    fn set_up_features(&mut self, features: u64) -> Result<()> {
+        self.is_copied(features & F_LOG_ALL != 0)
+            .map_err(Error::ReqHandlerError)?;
+        self.features = features;
+        for ring in &self.rings {
+            let event_idx = features & F_EVENT_IDX != 0;
+            ring.change(|state| state.queue.set_event_idx(event_idx));
+        }
+        Ok(())
+    }
+
     /// Answers what is in flight and ends all threads.
     fn end(&mut self) -> io::Result<()> {
         if let Some(preparation) = self.preparation.take() {
@@ -852,8 +864,7 @@ impl VhostUserBackendReqHandlerMut for Device {
                 (state.enabled, state.broken, state.placed) = (false, false, false);
             });
         }
-        self.features = 0;
-        Ok(())
+        self.set_up_features(0)
     }
 
     fn get_features(&mut self) -> Result<u64> {
@@ -864,13 +875,10 @@ impl VhostUserBackendReqHandlerMut for Device {
         if features & !Device::offered() != 0 {
             return Err(Error::InvalidParam);
         }
-        self.is_copied(features & F_LOG_ALL != 0)
-            .map_err(Error::ReqHandlerError)?;
-        self.features = features;
+        self.set_up_features(features)?;
         let protocol = features & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() != 0;
         for ring in &self.rings {
             ring.change(|state| {
-                state.queue.set_event_idx(features & F_EVENT_IDX != 0);
                 // Then there are no messages that enable them.
                 state.enabled |= !protocol;
             });

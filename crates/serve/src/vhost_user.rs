@@ -199,6 +199,19 @@ impl Client {
         }
     }
 
+    /// What depends on the features of the client.
+    fn set_up_features(&mut self, features: u64) -> Result<()> {
+        self.setup.features = features;
+        self.changed()?;
+        for number in 0..self.rings.len() {
+            self.on_ring(number as u32, move |ring, _| {
+                ring.queue.set_event_idx(features & F_EVENT_IDX != 0);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
     /// All threads use what was set up last, when all requests were answered.
     fn changed(&mut self) -> Result<()> {
         for lane in &self.lanes {
@@ -236,8 +249,8 @@ impl VhostUserBackendReqHandlerMut for Client {
             let ring = self.stop(number as u32)?;
             (ring.enabled, ring.broken, ring.placed) = (false, false, false);
         }
-        (self.setup.features, self.setup.writeback) = (0, true);
-        self.changed()
+        self.setup.writeback = true;
+        self.set_up_features(0)
     }
 
     fn get_features(&mut self) -> Result<u64> {
@@ -248,12 +261,10 @@ impl VhostUserBackendReqHandlerMut for Client {
         if features & !self.offered() != 0 {
             return Err(Error::InvalidParam);
         }
-        self.setup.features = features;
-        self.changed()?;
+        self.set_up_features(features)?;
         let protocol = features & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() != 0;
         for number in 0..self.rings.len() {
             self.on_ring(number as u32, move |ring, _| {
-                ring.queue.set_event_idx(features & F_EVENT_IDX != 0);
                 // Then there are no messages that enable them.
                 ring.enabled |= !protocol;
                 Ok(())

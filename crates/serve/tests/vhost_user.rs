@@ -643,3 +643,31 @@ fn thousands_of_requests_allocate_nothing_in_the_thread_of_a_client() {
     // A list may become longer than before.
     assert!(during <= 20, "{during} allocations for 3000 requests");
 }
+
+#[test]
+fn a_reset_device_keeps_no_features() {
+    served(|socket| {
+        let memory = Memory::new();
+        let (mut client, _) = Connection::new(socket, &memory, None);
+        let features = client.frontend.get_features().unwrap();
+        assert!(features & (1 << 29) != 0, "the event index");
+        client.frontend.set_features(features).unwrap();
+        client.frontend.reset_owner().unwrap();
+        client.frontend.set_owner().unwrap();
+        let region = memory.region(MEMORY);
+        client.frontend.set_mem_table(&[region]).unwrap();
+        // With the event index, this would ask for no event before the thousandth end.
+        let used_event = AVAILABLE + 4 + 2 * u64::from(DESCRIPTORS);
+        memory.write(used_event, &1000u16.to_le_bytes());
+        let events = client.add(0, &memory);
+        memory.prepare(0, OUT, 0, 7);
+        memory.offer(0, &[0]);
+        events.kick.write(1).unwrap();
+        let begun = Instant::now();
+        while events.call.read().is_err() {
+            assert!(begun.elapsed() < PATIENCE, "{} have ended", memory.used());
+            std::thread::yield_now();
+        }
+        assert_eq!((memory.used(), memory.status(0)), (1, 0));
+    });
+}
