@@ -1,7 +1,5 @@
 //! Runs a plan and prints its results, for `run` and `fs run`.
 
-use std::path::Path;
-
 use iodyno_lab::{Progress, StopReason};
 use iodyno_model::{Observation, Plan, RunState, Trial, Verdict};
 use iodyno_report::Style;

@@ -436,6 +436,7 @@ impl Found {
             reporting: _,
             // In formats of fio.
             options: _,
+            inherited: _,
         } = job;
         match work {
             Work::Blocks(blocks) => self.blocks(blocks),
@@ -540,6 +541,7 @@ fn engine_of(engine: &Engine) {
         atomic: _,
         sim: _,
         export: _,
+        submit_apart: _,
     } = engine;
 }
 

@@ -345,6 +345,7 @@ impl Node for FakeNode<'_> {
                 Admission::Granted(TargetUse::Create),
             )],
             faults: Vec::new(),
+            traces: Vec::new(),
         });
         let found = Examined {
             targets: targets.collect(),

@@ -356,7 +356,10 @@ mod tests {
             fs::write(&path, content).unwrap();
             let mut one = file(&path, content.len() as u64, fill_to);
             one.wanted.sealed = BLOCK as u64;
-            let mut files = Files { list: vec![one] };
+            let mut files = Files {
+                list: vec![one],
+                folders: Vec::new(),
+            };
             let done = super::lay_out(&mut files, 1, &|| false, &mut |_, _| {});
             (done, fs::read(&path).unwrap())
         };

@@ -20,7 +20,6 @@ pub(crate) struct Call {
     pub(crate) name: String,
     /// Without paths of descriptors.
     pub(crate) arguments: Vec<String>,
-    pub(crate) result: String,
     /// The file of the folder that the first argument or the result stands for.
     pub(crate) file: Option<String>,
 }
@@ -116,7 +115,6 @@ fn call(thread: u32, line: &str, folder: &str) -> Option<Call> {
         thread,
         name: name.to_owned(),
         file: named.or_else(|| file(result)),
-        result: plain(result),
         arguments: all.iter().map(|argument| plain(argument)).collect(),
     })
 }

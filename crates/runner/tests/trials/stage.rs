@@ -92,7 +92,7 @@ pub(crate) fn watched(plan: &BoundPlan, mut watch: impl FnMut(&Event, &StopFlag)
         match event {
             Event::Progress { step, done, total } => trial.progress.push((step, done, total)),
             Event::Ready { environment, notes } => trial.ready = Some((environment, notes)),
-            Event::Admitted { .. } | Event::Finished => {}
+            Event::Admitted { .. } | Event::Halted { .. } | Event::Finished => {}
             Event::Started { unix_ms } => trial.started = Some(unix_ms),
             Event::Frame(frame) => trial.frames.push(frame),
             Event::Telemetry(batch) => trial.telemetry.push(batch),

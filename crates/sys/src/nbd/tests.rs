@@ -1,4 +1,5 @@
 use std::io::Cursor;
+use std::os::unix::net::UnixStream;
 use std::thread;
 
 use iodyno_model::{Engine, EngineKind};

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
