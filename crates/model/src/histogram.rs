@@ -157,7 +157,8 @@ impl Histogram {
     }
 
     /// With the least that each value can have been.
-    pub fn with_least(mut self, least: Histogram) -> Histogram {
+    pub fn with_least(mut self, mut least: Histogram) -> Histogram {
+        least.sum = 0;
         self.least = (!least.is_empty()).then(|| Box::new(least));
         self
     }
@@ -227,6 +228,8 @@ impl Histogram {
             Some(added) => least.merge(added),
             None => least.merge(other),
         }
+        // A sum of the least is not used, and not stored.
+        least.sum = 0;
         self.least = Some(least);
     }
 }

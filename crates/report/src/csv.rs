@@ -16,13 +16,19 @@ pub(crate) fn number(value: Option<f64>) -> String {
     }
 }
 
-/// A field, quoted if necessary. Newlines are replaced, for tools that read line by line. Spreadsheets take text that begins
-/// with a sign for a formula, and run it: an apostrophe is put before it. Numbers are not changed.
-fn quoted(field: &str) -> String {
+/// The text of a field. Newlines are replaced, for tools that read line by line. Spreadsheets take text that begins with a
+/// sign for a formula, and run it: an apostrophe is put before it. Numbers are not changed.
+pub(crate) fn text(field: &str) -> String {
     let mut field = sanitize(field);
     if field.trim_start().starts_with(['=', '+', '-', '@']) && !is_number(&field) {
         field.insert(0, '\'');
     }
+    field
+}
+
+/// A field, quoted if necessary.
+fn quoted(field: &str) -> String {
+    let field = text(field);
     let special = field.contains([',', '"']) || field.trim() != field;
     match special {
         true => format!("\"{}\"", field.replace('"', "\"\"")),
@@ -91,8 +97,8 @@ mod tests {
             ("+cmd", "'+cmd"),
             ("-2+3+cmd|' /C calc'!A0", "'-2+3+cmd|' /C calc'!A0"),
             ("--x", "'--x"),
-            (" =1", "\"' =1\""),
-            ("\t=1", "\"' =1\""),
+            (" =1", "' =1"),
+            ("\t=1", "' =1"),
             (
                 "=HYPERLINK(\"a\",\"b\")",
                 "\"'=HYPERLINK(\"\"a\"\",\"\"b\"\")\"",

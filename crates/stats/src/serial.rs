@@ -273,12 +273,16 @@ mod tests {
 
     #[test]
     fn correlated_series_without_a_change_rarely_have_one() {
-        for correlation in [0.0, 0.5, 0.8] {
-            for count in [12, 25, 50] {
-                let wrong = share(count, correlation, |_| 0.0, 60, |_| true);
-                assert!(wrong <= 0.05, "{correlation} {count}: {wrong}");
-            }
-        }
+        // 60 series of each kind say little alone; with the feature `long`, `judge` simulates 400.
+        let kinds = [0.0, 0.5, 0.8].map(|correlation| {
+            [12, 25, 50].map(|count| share(count, correlation, |_| 0.0, 60, |_| true))
+        });
+        let wrong = kinds.as_flattened();
+        let mean = wrong.iter().sum::<f64>() / wrong.len() as f64;
+        assert!(
+            mean <= 0.03 && wrong.iter().all(|share| *share <= 0.1),
+            "{kinds:?}"
+        );
     }
 
     #[test]

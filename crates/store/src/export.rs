@@ -27,7 +27,7 @@ use iodyno_model::{
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::secrets::{mask_trial, unnamed_plan, unnamed_trial, without};
+use crate::secrets::{mask_trial, plan_without, unnamed_plan, unnamed_trial};
 use crate::segment::{MOST_VALUES, values};
 use crate::{Store, StoreError, upgrade};
 
@@ -141,7 +141,7 @@ fn write(
 ) -> Result<ExportReport, StoreError> {
     let stored = store.run(run)?;
     // Versions before this one stored them.
-    let plan = without("the plan", &stored.plan)?;
+    let plan = plan_without(&stored.plan)?;
     let plan = match names {
         true => plan,
         false => unnamed_plan(plan),

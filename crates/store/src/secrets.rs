@@ -25,6 +25,15 @@ pub(crate) fn without<T: Serialize + DeserializeOwned + Clone>(
     }
 }
 
+/// A plan without its secrets. Results of other tools have no commands, and can be large: they stay as they are.
+pub(crate) fn plan_without(plan: &Plan) -> Result<Plan, StoreError> {
+    let mut plan = plan.clone();
+    let imported = plan.imported.take();
+    let mut masked = without("the plan", &plan)?;
+    masked.imported = imported;
+    Ok(masked)
+}
+
 /// Masks the texts of a trial in which commands and their output can be. Its figures have none, and can be large.
 pub(crate) fn mask_trial(trial: &mut Trial) -> Result<(), StoreError> {
     let hide = |text: &mut String| {

@@ -97,7 +97,7 @@ fn tables(
     let mut begin = |name: &'static str, first: Block| {
         let path = folder.with_file_name(name);
         let created = NewFile::beside(&path).and_then(|file| Ok((file.file.try_clone()?, file)));
-        let (writer, file) = created.map_err(|error| Failure::file("create", &path, &error))?;
+        let (writer, file) = created.map_err(|error| Failure::file("create", folder, &error))?;
         files.push((name, file));
         ParquetFile::new(writer, first).map_err(failed)
     };

@@ -902,9 +902,9 @@ fn connections_that_come_and_go_leave_no_memory() {
         (0..100).for_each(|_| come_and_go());
         let now = ["VmRSS:", "VmLck:"].map(used);
         for (before, now) in before.iter().zip(now) {
-            // Less than the buffers of two queues.
+            // The pool may grow while the queues of earlier connections end. The buffers of 10 000 would be 34 GiB.
             assert!(
-                now < before + (40 << 10),
+                now < before + (1 << 20),
                 "{before} KiB, then {now} KiB in round {round}"
             );
         }

@@ -739,7 +739,7 @@ fn a_host_without_this_version_gets_a_copy_in_its_cache() {
         .tells("there is none for")
         .tells("make static");
     // Another version is not used.
-    let there = lab.home.work().join("there/iodyno");
+    let there = lab.place.path().join("there/iodyno");
     let hello = r#"{"say":"hello","version":1,"iodyno":"0.0.1","pid":1}"#;
     script(
         &there,

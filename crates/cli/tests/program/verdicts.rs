@@ -219,7 +219,7 @@ fn the_repeated_baseline_gives_the_noise_floor() {
 }
 
 #[test]
-fn separate_runs_are_judged_from_three_per_side_if_they_alternate() {
+fn separate_runs_are_judged_from_four_per_side_if_they_alternate() {
     let home = two_laws();
     let run = |file: &str, seed: &str, further: &[&str]| {
         let mut arguments = vec!["run", file, "--rounds", "3", "--seed", seed, "-q"];
@@ -239,33 +239,34 @@ fn separate_runs_are_judged_from_three_per_side_if_they_alternate() {
         ("fast.fio", "4"),
         ("slow.fio", "5"),
         ("fast.fio", "6"),
+        ("slow.fio", "7"),
+        ("fast.fio", "8"),
     ];
     for (file, seed) in more {
         run(file, seed, &[]);
     }
+    let runs = ["1", "2", "3", "4", "5", "6", "7", "8"];
     let json = home
-        .iodyno(&[
-            "compare", "1", "2", "3", "4", "5", "6", "--cols", "workload", "--json",
-        ])
+        .iodyno(&[&["compare"], &runs[..], &["--cols", "workload", "--json"]].concat())
         .succeeds()
         .json();
     let cell = &json["rows"][0]["cells"][0];
     let told = ["verdict", "pairing", "n"].map(|key| cell[key].clone());
     assert_eq!(
         told,
-        ["faster".into(), "runs".into(), Value::from(3)],
+        ["faster".into(), "runs".into(), Value::from(4)],
         "{cell}"
     );
     assert!(
         (rounded(&cell["ratio"]["value"]) - 1.5).abs() < 0.02,
         "{cell}"
     );
-    for seed in ["7", "8"] {
+    for seed in ["9", "10"] {
         run("fast.fio", seed, &[]);
     }
     // All runs of one workload before all of the other.
     home.iodyno(&[
-        "compare", "1", "3", "5", "6", "7", "8", "--cols", "workload",
+        "compare", "1", "3", "5", "6", "7", "8", "9", "10", "--cols", "workload",
     ])
     .succeeds()
     .prints("INCONCLUSIVE")
@@ -278,9 +279,9 @@ fn separate_runs_are_judged_from_three_per_side_if_they_alternate() {
     for (name, seed) in [("after", "14"), ("before", "15"), ("after", "16")] {
         run("slow.fio", seed, &["--name", name]);
     }
-    home.iodyno(&["compare", "9", "10", "11", "12", "13", "14"])
+    home.iodyno(&["compare", "11", "12", "13", "14", "15", "16"])
         .succeeds()
-        .prints("after against before, runs 9, 10, 11, 12, 13 and 14   3 runs a side")
+        .prints("after against before, runs 11, 12, 13, 14, 15 and 16   3 runs a side")
         .prints("after/before");
     // The footnotes ask for one thing: more runs, and not more trials of the same runs.
     for (name, seed) in [("short before", "17"), ("short after", "18")] {
@@ -290,13 +291,13 @@ fn separate_runs_are_judged_from_three_per_side_if_they_alternate() {
         home.iodyno(&short).succeeds();
     }
     let few = home
-        .iodyno(&["compare", "15", "16"])
+        .iodyno(&["compare", "17", "18"])
         .succeeds()
         .prints("CANNOT DECIDE")
         .prints("(1) n=3, smallest possible p is 0.10, and it has to be below 0.04\n")
         .prints("at least 3 runs of each");
     assert!(!few.stdout.contains("trials a side\n"), "{}", few.stdout);
-    home.iodyno(&["compare", "9", "10", "--fail-on", "regression"])
+    home.iodyno(&["compare", "11", "12", "--fail-on", "regression"])
         .exits(5)
         .prints("iodyno run slow.fio --on before=PATH --on after=PATH");
 }

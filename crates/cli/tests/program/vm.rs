@@ -424,10 +424,9 @@ fn a_folder_that_a_server_shares_is_measured_in_virtual_machines() {
 fn a_folder_that_iodyno_serves_holds_what_virtual_machines_write() {
     match kernel() {
         Ok(kernel) => {
-            let server = env!("CARGO_BIN_EXE_iodyno");
-            let server = format!("'{server}' serve fs {{folder}} --socket {{socket}}");
+            let server = "iodyno serve fs {folder} --socket {socket}";
             let job = "number_ios = 100, verify = \"crc32c\", end_fsync = 1";
-            measures_a_share(&kernel, &server, job);
+            measures_a_share(&kernel, server, job);
         }
         Err(why) => skip(why),
     }

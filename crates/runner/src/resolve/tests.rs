@@ -441,7 +441,10 @@ fn every_error_is_reported_with_its_job() {
     waits.after = After::Job("j".into());
     let words = &bind(waits).unwrap_err()[0].message;
     assert!(words.contains("waits for a job `j`"), "{words}");
-    let both = plan("/t", vec![sized("pipe:no/where", None), sized("new", None)]);
+    let both = plan(
+        "/t",
+        vec![sized("pipe:/no/where", None), sized("new", None)],
+    );
     assert_eq!(resolve(&both, &Fake::new()).unwrap_err().len(), 3);
 }
 

@@ -158,7 +158,7 @@ fn every_error_is_reported_and_nothing_is_created() {
     let mut log = on_file("l", "new", WRITE, MIB);
     log.logs.latency = Some("nowhere/x".into());
     let jobs = vec![
-        on_file("a", "missing/f", WRITE, MIB),
+        on_file("a", "/missing/f", WRITE, MIB),
         on_file("b", "new", WRITE, 100),
         on_file("c", "also-new", WRITE, MIB),
     ];
@@ -182,7 +182,7 @@ fn every_error_is_reported_and_nothing_is_created() {
 fn a_layout_that_cannot_fit_is_refused_before_it_begins() {
     let folder = tempfile::tempdir().unwrap();
     let told = run(folder.path(), vec![on_file("r", "f", READ, 1 << 50)]);
-    let TrialEnd::Unprepared(faults) = &told.end else {
+    let TrialEnd::Refused(faults) = &told.end else {
         panic!("{:?}", told.end);
     };
     assert!(faults[0].message.contains("more are needed"), "{faults:?}");

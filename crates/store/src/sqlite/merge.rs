@@ -18,7 +18,7 @@ use crate::blob::encode;
 use crate::error::in_words;
 use crate::export::RunLine;
 use crate::import::{Sink, read_export};
-use crate::secrets::{mask_trial, unnamed_plan, unnamed_trial, without};
+use crate::secrets::{mask_trial, plan_without, unnamed_plan, unnamed_trial};
 use crate::segment::Packer;
 use crate::{ImportReport, RunHandle, StoreError, totals};
 
@@ -99,7 +99,7 @@ impl Staging<'_> {
 
 impl Sink<OperationError> for Staging<'_> {
     fn run(&mut self, id: RunId, mut run: RunLine) -> Result<(), OperationError> {
-        run.plan = without("the plan", &run.plan)?;
+        run.plan = plan_without(&run.plan)?;
         self.run = Some((id, run));
         Ok(())
     }
@@ -181,7 +181,7 @@ fn merge(
         None => insert_run(transaction, id, run)?,
         Some(alias) => {
             Liveness::of(store)?.refuse_live(transaction, id)?;
-            let stored: Plan = without("the plan", &plan(store, transaction, id)?)?;
+            let stored: Plan = plan_without(&plan(store, transaction, id)?)?;
             // The run may have been given another name in either store since the export; it keeps its name here.
             longest.name.clone_from(&stored.name);
             // Rounds may have been added as well.

@@ -15,7 +15,7 @@ use super::{OperationError, SqliteStore, Survives, telemetry};
 use crate::blob::{decode, encode};
 use crate::error::in_words;
 use crate::owner::{Owner, lock_file};
-use crate::secrets::{mask_trial, without};
+use crate::secrets::{mask_trial, plan_without, without};
 use crate::{Appended, RunHandle, StoreError, totals};
 
 pub(super) fn begin_run(
@@ -25,7 +25,7 @@ pub(super) fn begin_run(
 ) -> Result<RunHandle, StoreError> {
     let owner = owner(store)?;
     let id = RunId::fresh();
-    let plan = &without("the plan", plan)?;
+    let plan = &plan_without(plan)?;
     let blob = checked("the plan", plan)?;
     store.writing("storing the plan", Survives::PowerCut, |transaction| {
         transaction.execute(

@@ -42,8 +42,11 @@ fn check_csv(comparison: &Comparison) {
     };
     for (record, (row, cell)) in records.iter().zip(cells) {
         assert_eq!(record.len(), head.len());
-        assert_eq!(record[column("candidate")], sanitize(&cell.side.column));
-        assert_eq!(record[column("metric")], sanitize(&row.metric.name));
+        assert_eq!(
+            record[column("candidate")],
+            crate::csv::text(&cell.side.column)
+        );
+        assert_eq!(record[column("metric")], crate::csv::text(&row.metric.name));
         let values: Vec<f64> = record[column("candidate_values")]
             .split(';')
             .filter_map(|value| value.parse().ok())
