@@ -405,7 +405,7 @@ mod tests {
             .filter(|found| matches!(found.what, ExtractContent::Unread(_)))
             .map(|found| found.lines)
             .collect();
-        assert_eq!(unread, [6..7]);
+        assert_eq!(unread, std::slice::from_ref(&(6..7)));
     }
 
     #[test]

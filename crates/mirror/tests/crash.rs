@@ -1274,8 +1274,8 @@ impl World {
         if self.chance(50) {
             self.copy_leg();
         }
-        let of_leg = self.copies.iter().filter(|(of, _, _)| *of == disk);
-        let Some((_, _, copy)) = of_leg.last().cloned() else {
+        let mut of_leg = self.copies.iter().filter(|(of, _, _)| *of == disk);
+        let Some((_, _, copy)) = of_leg.next_back().cloned() else {
             return;
         };
         let in_sync = life.mirror.in_sync();

@@ -41,7 +41,7 @@ fn is_number(field: &str) -> bool {
     let unsigned = field.trim_start_matches(['+', '-']);
     let signs = field.len() - unsigned.len();
     let figure = unsigned.trim_end_matches(['%', '×']).trim_end();
-    unsigned.is_empty() && signs == 1 || signs == 1 && figure.parse::<f64>().is_ok()
+    signs == 1 && (unsigned.is_empty() || figure.parse::<f64>().is_ok())
 }
 
 /// A strict parser for RFC 4180.

@@ -175,6 +175,10 @@ mod tests {
 
     /// In a child process that is told so: writes to both streams after they were released.
     #[test]
+    #[allow(
+        clippy::exit,
+        reason = "nothing is printed after the output that is looked at"
+    )]
     fn released_output() {
         if std::env::var_os(CHILD).is_some() {
             release_stderr();

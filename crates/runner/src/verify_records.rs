@@ -667,12 +667,16 @@ mod tests {
         let last = 16384..16384 + 4096;
         assert_eq!(units(&records, last.clone()).unwrap(), [Written(7, 9)]);
         // A later trial writes only the second region.
-        records.forget(SUBJECT, &[16384..20000]).unwrap();
+        records
+            .forget(SUBJECT, std::slice::from_ref(&(16384..20000)))
+            .unwrap();
         assert_eq!(units(&records, last.clone()), None);
         records.add(SUBJECT, vec![region(16384, 8, &[1])]).unwrap();
         assert_eq!(units(&records, 0..4096).unwrap(), [Written(7, 3)]);
         assert_eq!(units(&records, last).unwrap(), [Written(8, 1)]);
-        records.forget(SUBJECT, &[0..1 << 30]).unwrap();
+        records
+            .forget(SUBJECT, std::slice::from_ref(&(0..1 << 30)))
+            .unwrap();
         assert_eq!(fs::read_dir(&records.folder).unwrap().count(), 0);
     }
 
@@ -684,7 +688,9 @@ mod tests {
             .add(SUBJECT, vec![region(4096, 7, &[1, 2, 3, failed, 5])])
             .unwrap();
         // Units that are overwritten in part are unknown as a whole.
-        records.forget(SUBJECT, &[9000..13000]).unwrap();
+        records
+            .forget(SUBJECT, std::slice::from_ref(&(9000..13000)))
+            .unwrap();
         let rest = [
             Unknown,
             Written(7, 1),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{arbitrary, asciidoc, markdown, text};
 use crate::Style;
 use crate::compare::{csv, json, progress_line, verdict_words};
-use crate::style::{sanitize, width};
+use crate::style::width;
 
 /// Pipes that separate cells: those that are not escaped by a backslash.
 fn dividers(line: &str) -> usize {
