@@ -51,7 +51,7 @@ pub(crate) enum Begin<'a> {
         /// Total number of rounds; `None` keeps the plan's.
         rounds: Option<u32>,
         /// The permissions that the user gives now.
-        permission: Permission,
+        permission: &'a Permission,
     },
 }
 
@@ -216,7 +216,7 @@ pub(crate) fn carry_out(
             rounds,
             permission,
             ..
-        } => iodyno_lab::resume(run, rounds, &permission, &lab, &mut on_progress)
+        } => iodyno_lab::resume(run, rounds, permission, &lab, &mut on_progress)
             .map_err(resume_failure)?,
     };
     context.screen.clear();

@@ -130,7 +130,7 @@ fn resume(
         run: run.summary.id,
         plan: &plan,
         rounds: experiment.rounds,
-        permission,
+        permission: &permission,
     };
     let mut tables = Tables::of(&plan, context);
     measure(

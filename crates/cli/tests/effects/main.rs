@@ -18,15 +18,14 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Trial};
 
 fn main() -> ExitCode {
-    let mut trials = Vec::new();
-    for language in [&fio::LANGUAGE] {
-        trials.extend(language.cases().map(|(name, case)| {
-            Trial::test(format!("{}::{name}", language.name), move || {
-                case.check(language)
-            })
-        }));
-        let name = format!("{}::each_supported_option_has_a_case", language.name);
-        trials.push(Trial::test(name, || language.check()));
-    }
+    let language = &fio::LANGUAGE;
+    let cases = language.cases().map(|(name, case)| {
+        Trial::test(format!("{}::{name}", language.name), move || {
+            case.check(language)
+        })
+    });
+    let mut trials: Vec<Trial> = cases.collect();
+    let name = format!("{}::each_supported_option_has_a_case", language.name);
+    trials.push(Trial::test(name, || language.check()));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use crate::harness::{Home, terminal};
+use crate::harness::{Home, skip, terminal};
 
 /// A job whose ops have a known duration.
 fn job(latency: &str, rw: &str, bs: &str) -> String {
@@ -446,8 +446,7 @@ fn a_store_is_not_reached_through_a_link_of_another_user() {
         .succeeds();
     home.open_to_all();
     if std::os::unix::fs::lchown(&link, Some(65534), None).is_err() {
-        println!("SKIPPED: only root can give a link to another user");
-        return;
+        return skip("only root can give a link to another user");
     }
     for command in [
         &["show", "last"][..],
