@@ -13,7 +13,7 @@ pub fn zeroed_counters(count: usize) -> Box<[AtomicU64]> {
     unsafe { Box::new_zeroed_slice(count).assume_init() }
 }
 
-/// Numbers without padding, of which all bits are a value.
+/// Plain numbers without padding: every bit pattern is a valid value.
 ///
 /// # Safety
 /// Both are true of the type.

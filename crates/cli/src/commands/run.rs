@@ -91,7 +91,7 @@ fn resume(
     let experiment = &args.experiment;
     if !args.settings.is_empty() && args.experiment_file.is_none() {
         let fault = "`--set` cannot be used with `--resume` alone";
-        let hint = "a resumed run keeps the settings that it was begun with: leave the flag out, or begin a new run";
+        let hint = "a resumed run keeps its settings: leave the flag out, or start a new run";
         return Err(Failure::one(Diagnostic::error(fault).hint(hint)));
     }
     let store = context.store()?;

@@ -712,7 +712,7 @@ fn a_resumed_run_keeps_its_settings_and_can_be_planned() {
             .exits(2)
             .tells(&format!("cannot be used with '{}", flag[0]))
             .tells(
-                "A resumed run keeps the settings that it was begun with: leave the flag out, or begin a new run.",
+                "A resumed run keeps its settings: leave the flag out, or start a new run.",
             );
     }
     home.iodyno(&["run", "--resume", "last", "--rounds", "5", "--dry-run"])

@@ -239,7 +239,7 @@ fn a_record_belongs_to_the_file_and_not_to_one_of_its_names() {
         put(&path("h"), 5, block(&earlier, 5));
         let done = run("h", "verify_only=1").exits(1);
         assert_eq!(found(&verify(&done)), [BLOCKS, 0, 0, 0, 1]);
-        // A copy is another file, of which nothing is recorded.
+        // A copy is another file: nothing is recorded about it.
         fs::copy(path("h"), path("copy")).unwrap();
         let done = run("copy", "verify_only=1").succeeds();
         assert!(done.stdout.contains("there is no record"));

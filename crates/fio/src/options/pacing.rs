@@ -43,7 +43,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| value.time(TimeUnit::Microseconds).map(|it| draft.latency_target.window = it)).default("0"),
     honoured("latency_percentile", Number, "Percentage of the ops of a window that must keep `latency_target`; with 100, the first slow op ends the window, and the job fails if that is at depth 1.",
         latency_percentile).default("100"),
-    honoured("latency_run", Boolean, "Goes on adapting the depth until the job's end; otherwise the job ends when the depth is found.",
+    honoured("latency_run", Boolean, "Continues to adapt the depth until the job ends; otherwise the job ends when the depth is found.",
         |draft, value| value.boolean().map(|it| draft.latency_target.endless = it)).default("0"),
     honoured("fsync", Count, "fsync after this number of writes; 0: never.",
         |draft, value| value.count(0, u32::MAX).map(|it| draft.blocks.sync.fsync_every = it)).default("0"),

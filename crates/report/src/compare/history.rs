@@ -130,7 +130,7 @@ pub fn change_words(history: &History, change: &HistoryChange) -> String {
     )
 }
 
-/// `unlike other histories: file system tmpfs; stack tmpfs`: the facts that tell its target from those of others.
+/// `unlike other histories: file system tmpfs; stack tmpfs`: the facts in which its target differs from those of others.
 fn target_words(history: &History) -> Option<String> {
     let facts = history.target.iter().take(MOST_FACTS);
     let facts: Vec<String> = facts

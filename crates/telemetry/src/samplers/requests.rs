@@ -1,4 +1,4 @@
-//! The requests of file servers, from the sockets on which `iodyno serve fs --stats` tells what it counted. Each has a background thread
+//! The requests of file servers, from the sockets on which `iodyno serve fs --stats` reports its counters. Each has a background thread
 //! that reads it, because a server may not respond.
 
 use std::collections::BTreeMap;
@@ -243,7 +243,7 @@ mod tests {
     /// Ends a test that hangs.
     const WATCHDOG: Duration = Duration::from_secs(120);
 
-    /// Servers that tell this each time, and their sockets. One that tells nothing accepts no connection.
+    /// Servers with this answer to each connection, and their sockets. Without an answer, a server accepts no connection.
     fn servers(folder: &Path, texts: &[&str]) -> (Vec<PathBuf>, Vec<UnixListener>) {
         let mut sockets = Vec::new();
         let mut silent = Vec::new();
