@@ -7,12 +7,12 @@ use iodyno_mirror::intent::REGIONS;
 use iodyno_mirror::superblock::{BLOCK, LegState, MAGIC, Superblock};
 use libfuzzer_sys::fuzz_target;
 
-fn block(bytes: &[u8]) -> [u8; BLOCK] {
+fn block(bytes: &[u8], version: u8) -> [u8; BLOCK] {
     let mut block = [0; BLOCK];
     let length = bytes.len().min(BLOCK - 16);
     block[16..16 + length].copy_from_slice(&bytes[..length]);
     block[..16].copy_from_slice(MAGIC);
-    block[16..20].copy_from_slice(&[1, 0, 0, 0]);
+    block[16..20].copy_from_slice(&[version, 0, 0, 0]);
     block[20..24].fill(0);
     let sum = crc32c::crc32c(&block);
     block[20..24].copy_from_slice(&sum.to_le_bytes());
@@ -21,9 +21,10 @@ fn block(bytes: &[u8]) -> [u8; BLOCK] {
 
 fuzz_target!(|input: (&[u8], &[u8], &[u8], bool)| {
     let (one, two, log, degraded) = input;
-    let legs: Vec<Superblock> = [one, two]
+    // Both versions of the format.
+    let legs: Vec<Superblock> = [(one, 1), (two, 2)]
         .into_iter()
-        .filter_map(|bytes| Superblock::newest([Some(&block(bytes)), None]).ok())
+        .filter_map(|(bytes, version)| Superblock::newest([Some(&block(bytes, version)), None]).ok())
         .map(|(superblock, _)| superblock)
         .collect();
     for leg in &legs {
@@ -38,7 +39,7 @@ fuzz_target!(|input: (&[u8], &[u8], &[u8], bool)| {
     raw[..log.len().min(BLOCK)].copy_from_slice(&log[..log.len().min(BLOCK)]);
     let last = assembly.log_blocks() - 1;
     let regions = assembly.geometry.regions();
-    for bit in assembly.decode_log(Some(&raw), last).iter() {
+    for bit in assembly.decode_log(Some(&raw), last).0.iter() {
         assert!(last * REGIONS + (bit as u64) < regions);
     }
 });
