@@ -62,7 +62,8 @@ fn main() -> ExitCode {
             let mut message = error.to_string();
             let resumes = message.contains("--resume");
             if error.kind() == clap::error::ErrorKind::ArgumentConflict && resumes {
-                message += "\nA resumed run keeps its settings: leave the flag out, or start a new run.\n";
+                message +=
+                    "\nA resumed run keeps its settings: leave the flag out, or start a new run.\n";
             } else if safe_text(&message, false) == message {
                 error.exit();
             }

@@ -1,6 +1,7 @@
 //! System calls of a run, as strace prints them.
 
 use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -66,7 +67,9 @@ pub(crate) fn around(command: &Command, record: &Path, through: Through) -> Comm
 
 /// The calls of a record of strace, in the order in which they began.
 pub(crate) fn read(text: &str, folder: &Path) -> Vec<Call> {
-    let folder = format!("{}/", folder.display());
+    // A short name in its place, because paths can contain what separates arguments.
+    let text = text.replace(&escaped(folder), FOLDER);
+    let folder = format!("{FOLDER}/");
     let mut lines: Vec<(u32, String)> = Vec::new();
     let mut unfinished: HashMap<u32, usize> = HashMap::new();
     for line in text.lines() {
@@ -90,6 +93,19 @@ pub(crate) fn read(text: &str, folder: &Path) -> Vec<Call> {
     }
     let call = |(thread, line): (u32, String)| call(thread, &line, &folder);
     lines.into_iter().filter_map(call).collect()
+}
+
+/// Stands for the folder in which commands run.
+const FOLDER: &str = "@folder";
+
+/// A path as strace prints it.
+fn escaped(path: &Path) -> String {
+    let letter = |byte: &u8| match byte {
+        b'"' | b'\\' => format!("\\{}", char::from(*byte)),
+        b' '..=b'~' => char::from(*byte).to_string(),
+        byte => format!("\\{byte:o}"),
+    };
+    path.as_os_str().as_bytes().iter().map(letter).collect()
 }
 
 fn call(thread: u32, line: &str, folder: &str) -> Option<Call> {

@@ -711,9 +711,7 @@ fn a_resumed_run_keeps_its_settings_and_can_be_planned() {
         home.iodyno(&[&["run", "--resume", "last"], flag].concat())
             .exits(2)
             .tells(&format!("cannot be used with '{}", flag[0]))
-            .tells(
-                "A resumed run keeps its settings: leave the flag out, or start a new run.",
-            );
+            .tells("A resumed run keeps its settings: leave the flag out, or start a new run.");
     }
     home.iodyno(&["run", "--resume", "last", "--rounds", "5", "--dry-run"])
         .succeeds()
