@@ -2388,7 +2388,10 @@ impl Mirror {
     fn work(&mut self, orders: &mut Vec<Order>) {
         if self.halted {
             self.fail_waiting(orders);
-            self.not_opened(EIO, orders);
+            // A write that fails lets the next one of its range go.
+            while !self.epoch.waiting.is_empty() {
+                self.not_opened(EIO, orders);
+            }
             return self.stop(orders);
         }
         for block in 0..self.log.len() {

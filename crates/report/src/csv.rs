@@ -20,7 +20,7 @@ pub(crate) fn number(value: Option<f64>) -> String {
 /// sign for a formula, and run it: an apostrophe is put before it. Numbers are not changed.
 pub(crate) fn text(field: &str) -> String {
     let mut field = sanitize(field);
-    if field.trim_start().starts_with(['=', '+', '-', '@']) && !is_number(&field) {
+    if field.trim_start().starts_with(['=', '+', '-', '@']) && !field.split(';').all(is_number) {
         field.insert(0, '\'');
     }
     field

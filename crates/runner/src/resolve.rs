@@ -130,6 +130,25 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
             "mount it or create it again; iodyno never creates a target",
         )]);
     }
+    if let Target::Simulated(_) = target {
+        // A plan from elsewhere can combine both, and its jobs would use files that nobody named.
+        let real = |job: &&Job| !matches!(job.work.engine(), Some(engine) if engine.kind == EngineKind::Sim);
+        let faults: Vec<Diagnostic> = plan
+            .workload
+            .jobs
+            .iter()
+            .filter(real)
+            .map(|job| {
+                Diagnostic::error(format!(
+                    "job `{}` is not simulated, and its target is",
+                    job.name
+                ))
+            })
+            .collect();
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+    }
     let mut traces = Traces::default();
     let mut made = HashMap::new();
     let base = Base::of(target, |path| probe.look(path) == PathKind::Folder);

@@ -280,7 +280,7 @@ mod tests {
         let wrong = kinds.as_flattened();
         let mean = wrong.iter().sum::<f64>() / wrong.len() as f64;
         assert!(
-            mean <= 0.03 && wrong.iter().all(|share| *share <= 0.1),
+            mean <= 0.05 && wrong.iter().all(|share| *share <= 0.1),
             "{kinds:?}"
         );
     }

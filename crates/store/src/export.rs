@@ -141,7 +141,7 @@ fn write(
 ) -> Result<ExportReport, StoreError> {
     let stored = store.run(run)?;
     // Versions before this one stored them.
-    let plan = plan_without(&stored.plan)?;
+    let plan = plan_without(&stored.plan)?.into_owned();
     let plan = match names {
         true => plan,
         false => unnamed_plan(plan),

@@ -25,13 +25,12 @@ pub(crate) fn without<T: Serialize + DeserializeOwned + Clone>(
     }
 }
 
-/// A plan without its secrets. Results of other tools have no commands, and can be large: they stay as they are.
-pub(crate) fn plan_without(plan: &Plan) -> Result<Plan, StoreError> {
-    let mut plan = plan.clone();
-    let imported = plan.imported.take();
-    let mut masked = without("the plan", &plan)?;
-    masked.imported = imported;
-    Ok(masked)
+/// A plan without its secrets. Results of other tools are not executed, and can be large: such a plan stays as it is.
+pub(crate) fn plan_without(plan: &Plan) -> Result<Cow<'_, Plan>, StoreError> {
+    Ok(match plan.imported {
+        Some(_) => Cow::Borrowed(plan),
+        None => Cow::Owned(without("the plan", plan)?),
+    })
 }
 
 /// Masks the texts of a trial in which commands and their output can be. Its figures have none, and can be large.

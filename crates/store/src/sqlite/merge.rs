@@ -3,6 +3,7 @@
 //! The file is first read into temporary tables. These belong to this connection alone, so a long or damaged file
 //! does not block other processes. After the whole file was checked, it is merged in one transaction.
 
+use std::borrow::Cow;
 use std::io::BufRead;
 
 use iodyno_model::{Frame, Outcome, Plan, RunId, TelemetryBatch, Trial, TrialKey, Workload};
@@ -99,7 +100,9 @@ impl Staging<'_> {
 
 impl Sink<OperationError> for Staging<'_> {
     fn run(&mut self, id: RunId, mut run: RunLine) -> Result<(), OperationError> {
-        run.plan = plan_without(&run.plan)?;
+        if let Cow::Owned(plan) = plan_without(&run.plan)? {
+            run.plan = plan;
+        }
         self.run = Some((id, run));
         Ok(())
     }
@@ -181,7 +184,7 @@ fn merge(
         None => insert_run(transaction, id, run)?,
         Some(alias) => {
             Liveness::of(store)?.refuse_live(transaction, id)?;
-            let stored: Plan = plan_without(&plan(store, transaction, id)?)?;
+            let stored: Plan = plan_without(&plan(store, transaction, id)?)?.into_owned();
             // The run may have been given another name in either store since the export; it keeps its name here.
             longest.name.clone_from(&stored.name);
             // Rounds may have been added as well.
