@@ -20,7 +20,7 @@ pub(crate) fn number(value: Option<f64>) -> String {
 /// sign for a formula, and run it: an apostrophe is put before it. Numbers are not changed.
 pub(crate) fn text(field: &str) -> String {
     let mut field = sanitize(field);
-    if field.trim_start().starts_with(['=', '+', '-', '@']) && !field.split(';').all(is_number) {
+    if field.trim_start().starts_with(['=', '+', '-', '@']) && !is_numeric(&field) {
         field.insert(0, '\'');
     }
     field
@@ -36,12 +36,11 @@ fn quoted(field: &str) -> String {
     }
 }
 
-/// Whether a field is a signed number, also with a unit or a percent sign behind it: `-3`, `+1.5%`, or a dash for no value.
-fn is_number(field: &str) -> bool {
-    let unsigned = field.trim_start_matches(['+', '-']);
-    let signs = field.len() - unsigned.len();
-    let figure = unsigned.trim_end_matches(['%', '×']).trim_end();
-    signs == 1 && (unsigned.is_empty() || figure.parse::<f64>().is_ok())
+/// Whether a field consists of numbers, also several of them, with a unit or a percent sign: `-3`, `+1.5%`, `-1;;2e-9`.
+fn is_numeric(field: &str) -> bool {
+    field
+        .chars()
+        .all(|c| c.is_ascii_digit() || "+-.eE;%× ".contains(c))
 }
 
 /// A strict parser for RFC 4180.
