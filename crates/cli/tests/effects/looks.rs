@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::case::Look;
 use crate::run::Run;
-use crate::strace::Call;
+use crate::strace::{Call, FOLDER};
 
 /// The flags with which the jobs' descriptors of each file were opened: the last open of each file.
 pub(crate) const OPEN_FLAGS: Look = Look::calls("open flags", |run| {
@@ -254,9 +254,8 @@ fn main_thread(run: &Run) -> Option<u32> {
 fn on_files(run: &Run) -> impl Iterator<Item = &Call> {
     let quiet = ["close", "ioctl"];
     let own = |call: &Call| {
-        call.arguments
-            .get(1)
-            .is_some_and(|it| it.len() > 2 && !it.starts_with("\"/"))
+        let name = call.arguments.get(1).map_or("", |it| it.trim_matches('"'));
+        !(name.is_empty() || name.starts_with('/') || name.starts_with(FOLDER))
     };
     let calls = run.calls.iter().filter(|call| call.file.is_some());
     calls.filter(move |call| match call.name.starts_with("open") {

@@ -96,7 +96,7 @@ pub(crate) fn read(text: &str, folder: &Path) -> Vec<Call> {
 }
 
 /// Stands for the folder in which commands run.
-const FOLDER: &str = "@folder";
+pub(crate) const FOLDER: &str = "@folder";
 
 /// A path as strace prints it.
 fn escaped(path: &Path) -> String {

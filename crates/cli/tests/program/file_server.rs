@@ -20,7 +20,7 @@ mod guest;
 use guest::{Guest, block};
 
 use crate::harness::{
-    Home, Running, alive, children, fio, fuse_transports, root, short, skip, wait_for,
+    Home, Running, alive, children, fio, fuse_transports, root, short, shortened, skip, wait_for,
 };
 
 /// A server of the folder `shared`.
@@ -77,7 +77,7 @@ fn a_server_of_a_folder_tells_what_it_counted_and_removes_its_sockets() {
     }
     for _ in 0..2 {
         let mut text = String::new();
-        let mut told = UnixStream::connect(&sockets[1]).unwrap();
+        let mut told = UnixStream::connect(shortened(&sockets[1])).unwrap();
         told.read_to_string(&mut text).unwrap();
         let told: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(told["dispatch"], "threshold:3");
@@ -88,7 +88,7 @@ fn a_server_of_a_folder_tells_what_it_counted_and_removes_its_sockets() {
         assert!(told["hand_off_ns"].as_u64().is_some_and(|ns| ns > 0));
     }
     // A client that says nothing does not keep it from ending.
-    let client = UnixStream::connect(&sockets[0]).unwrap();
+    let client = UnixStream::connect(shortened(&sockets[0])).unwrap();
     server.signal(Signal::TERM);
     server.done().succeeds();
     drop(client);
@@ -644,7 +644,7 @@ fn a_link_named_virtiofsd_serves_an_inherited_socket_as_libvirt_starts_it() {
     assert!(features.contains(&"separate-options".into()));
     assert!(features.contains(&"migrate-precopy".into()));
     let path = home.work().join("s");
-    let listener = UnixListener::bind(&path).unwrap();
+    let listener = UnixListener::bind(shortened(&path)).unwrap();
     let mut server = home.program(&link);
     server.args(["--fd=0", "--shared-dir", "shared", "--cache", "never"]);
     server.args(["--sandbox", if root() { "chroot" } else { "none" }]);

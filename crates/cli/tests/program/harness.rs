@@ -111,6 +111,14 @@ pub(crate) fn short(folder: &Path, name: &str) -> PathBuf {
     ))
 }
 
+/// A short name of a file by its path.
+pub(crate) fn shortened(path: &Path) -> PathBuf {
+    short(
+        path.parent().unwrap(),
+        path.file_name().unwrap().to_str().unwrap(),
+    )
+}
+
 /// A path as part of a URI.
 pub(crate) fn in_uri(path: &Path) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/.-_~".contains(&byte);

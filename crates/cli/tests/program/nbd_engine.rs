@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::harness::{Done, Home, Running, fio, in_uri, skip, wait_for};
+use crate::harness::{Done, Home, Running, fio, in_uri, shortened, skip, wait_for};
 use crate::nbd::{MIB, leg, mirror, serve, stop};
 
 fn uri(home: &Home) -> String {
@@ -140,7 +140,7 @@ fn nbdkit(home: &Home, arguments: &[&str]) -> Option<Running> {
     let server = Running::of(command);
     // A client that leaves before the greeting can end nbdkit, as long as that does not ignore SIGPIPE yet.
     wait_for("the server", || {
-        let mut stream = UnixStream::connect(&socket).ok()?;
+        let mut stream = UnixStream::connect(shortened(&socket)).ok()?;
         stream.read_exact(&mut [0; 18]).ok()
     });
     Some(server)

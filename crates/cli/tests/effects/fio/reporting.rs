@@ -101,7 +101,7 @@ const KINDS: Look = Look::output("output", |run| {
     )
 });
 
-/// The calls by which the threads that do the ops are placed.
+/// The calls by which the threads that do the ops are placed, thread by thread.
 const PLACE: Look = Look::calls("system calls", |run| {
     let work = |call: &&Call| call.name == "pwrite64" && call.file.is_some();
     let threads: Vec<u32> = run
@@ -121,14 +121,13 @@ const PLACE: Look = Look::calls("system calls", |run| {
         "set_mempolicy",
         "mbind",
     ];
-    joined(
-        own.filter(|call| placed.contains(&&*call.name))
-            .map(|call| match &*call.name {
-                "mbind" => format!("mbind({})", call.arguments[2]),
-                "sched_setaffinity" => format!("affinity({})", joined(cpus(call))),
-                name => format!("{name}({})", call.arguments.join(",")),
-            }),
-    )
+    let mut placing: Vec<&Call> = own.filter(|call| placed.contains(&&*call.name)).collect();
+    placing.sort_by_key(|call| call.thread);
+    joined(placing.into_iter().map(|call| match &*call.name {
+        "mbind" => format!("mbind({})", call.arguments[2]),
+        "sched_setaffinity" => format!("affinity({})", joined(cpus(call))),
+        name => format!("{name}({})", call.arguments.join(",")),
+    }))
 });
 
 /// The CPUs that a call allows.
