@@ -457,7 +457,11 @@ fn a_loop_device_whose_file_was_restored_is_refused() {
     let names = [x.0.clone().leak(), y.0.clone().leak()].map(|name| &*name);
     stage.legs = names.to_vec();
     mirror(&stage.home, &["create", names[0], names[1]]).succeeds();
-    stage.session();
+    // A device is not known to be blank, so that the second leg is behind: an old copy of such a leg is copied to.
+    let running = stage.serve();
+    running.wait_until_it_tells("is in sync");
+    stage.write();
+    stop(running);
     drop((x, y));
     stage.run("cp y y.old");
     let Some(devices) = attach(&stage, "x").zip(attach(&stage, "y")) else {
