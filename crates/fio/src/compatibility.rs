@@ -10,6 +10,8 @@ use super::options::OPTIONS;
 
 /// Where tests show the effect of each supported option; their program writes it.
 const EFFECTS: &str = include_str!("effects.txt");
+/// The same for flags.
+const FLAG_EFFECTS: &str = include_str!("flag_effects.txt");
 
 /// docs/fio-compatibility.md.
 pub fn compatibility_markdown() -> String {
@@ -30,7 +32,7 @@ fn introduction(text: &mut String) {
          `cargo run -p iodyno-fio --example fio_compatibility > docs/fio-compatibility.md`.\n\n\
          Of {} options, {honoured} are honoured, {ignored} are ignored (accepted without effect) and {refused} are refused \
          (a job with one is not run).\nAn ignored or refused option is accepted silently with a value that \
-         has no effect, such as `lockmem=0`.\nBeside `honoured` is where a test shows the effect of the option.\n\n",
+         has no effect, such as `lockmem=0`.\nBeside `honoured` is where a test shows the effect of the option or flag.\n\n",
         honoured + ignored + refused,
     );
     text.push_str(IN_PLACE);
@@ -173,7 +175,7 @@ fn flags(text: &mut String) {
             text,
             "| `--{}` | {} | {} |",
             flag.name,
-            escaped(&flag.status.describe()),
+            escaped(&flag.described(FLAG_EFFECTS)),
             flag.text
         );
     }

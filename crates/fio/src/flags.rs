@@ -68,12 +68,11 @@ pub(super) const FLAGS: &[Flag] = &[
     honoured("append-terse", &["f"], OptionalText, "Adds terse lines after the result.", append_terse),
     honoured("terse-version", &["V"], Text, "Version of terse lines: 2 to 5; default: 3.", terse_version),
     honoured("status-interval", &["L"], Text, "Prints the result so far at this interval.",
-        |settings, value| at_least(value, 1).map(|it| settings.output.status_interval = Some(it))),
+        |settings, value| interval(value).map(|it| settings.output.status_interval = Some(it))),
     honoured("eta", &["e"], Text, "Whether the remaining time is shown: always, never, auto.", eta),
-    honoured("eta-interval", &["O"], Text, "Interval at which the remaining time is shown.",
-        |settings, value| at_least(value, 250).map(|it| settings.output.eta_interval = Some(it))),
+    ignored("eta-interval", Text, "Interval at which the remaining time is shown.", "it is updated once a second; `--eta-newline` prints lines").alias(&["O"]),
     honoured("eta-newline", &["E"], Text, "Interval at which it is printed on a new line.",
-        |settings, value| at_least(value, 1).map(|it| settings.output.eta_newline = Some(it))),
+        |settings, value| interval(value).map(|it| settings.output.eta_newline = Some(it))),
     honoured("bandwidth-log", &["b"], OptionalText, "Writes the bandwidth of all jobs by second: `PREFIX-read_bw.log`, `-write_bw.log`, `-trim_bw.log`; default prefix: `agg`.", bandwidth_log),
     honoured("section", &["x"], Text, "Runs only this section of the job file; may be repeated.", section),
     honoured("readonly", &["r"], Nothing, "Refuses jobs that write or trim.",
@@ -121,6 +120,12 @@ pub(super) const FLAGS: &[Flag] = &[
     refused("crctest", OptionalText, "Measures checksums.", "no storage is involved", "use a CPU benchmark").alias(&["G"]),
     refused("memcpytest", OptionalText, "Measures memory copies.", "no storage is involved", "use a memory benchmark").alias(&["M"]),
 ];
+
+/// The names of the supported flags, without letters.
+pub fn honoured_flags() -> impl Iterator<Item = &'static str> {
+    let honoured = FLAGS.iter().filter(|flag| flag.honoured());
+    honoured.map(|flag| flag.name)
+}
 
 /// The share is that of the kernel's counters; there is no unit of work whose time fio adds.
 fn idle_prof(settings: &mut Settings, value: &str) -> Result<(), Problem> {
@@ -217,8 +222,8 @@ fn in_order(mut formats: Vec<OutputFormat>) -> Vec<OutputFormat> {
     formats
 }
 
-/// A time in seconds, at least this number of milliseconds.
-fn at_least(value: &str, milliseconds: u64) -> Result<Nanos, Problem> {
+/// A time in seconds, at least a millisecond.
+fn interval(value: &str) -> Result<Nanos, Problem> {
     let read = time(value, TimeUnit::Seconds).map_err(|error| {
         let fault = Problem::error(error.to_string());
         match error.hint() {
@@ -226,9 +231,8 @@ fn at_least(value: &str, milliseconds: u64) -> Result<Nanos, Problem> {
             None => fault,
         }
     })?;
-    match read >= Nanos::from_millis(milliseconds) {
+    match read >= Nanos::from_millis(1) {
         true => Ok(read),
-        false => Err(Problem::error(format!("`{value}` is too short"))
-            .hint(format!("write at least {milliseconds}ms"))),
+        false => Err(Problem::error(format!("`{value}` is too short")).hint("write at least 1ms")),
     }
 }

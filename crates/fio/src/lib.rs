@@ -32,7 +32,7 @@ use iodyno_model::{Diagnostic, Place, Workload};
 
 pub use command_line::{Action, CommandLine, parse_command_line};
 pub use compatibility::compatibility_markdown;
-pub use flags::OwnFlags;
+pub use flags::{OwnFlags, honoured_flags};
 pub use host::{Host, SystemHost};
 pub use number::{NumberError, Size, TimeUnit, size, time};
 pub use options::{honoured_options, ignored_option, option_names, replaces};

@@ -46,8 +46,6 @@ pub struct OutputOptions {
     pub status_interval: Option<Nanos>,
     /// Whether the remaining time is shown.
     pub eta: Eta,
-    /// Interval at which the remaining time is shown.
-    pub eta_interval: Option<Nanos>,
     /// Interval at which the remaining time is printed on a new line.
     pub eta_newline: Option<Nanos>,
 }
@@ -62,7 +60,6 @@ impl Default for OutputOptions {
             idle_prof: false,
             status_interval: None,
             eta: Eta::Auto,
-            eta_interval: None,
             eta_newline: None,
         }
     }

@@ -217,6 +217,21 @@ impl<S: Copy> OptionSpec<S> {
         OptionSpec { neutral, ..self }
     }
 
+    /// Whether it is supported.
+    pub fn honoured(&self) -> bool {
+        matches!(self.status, Status::Honoured(_))
+    }
+
+    /// How it is treated, and where the effect of a supported one is seen, by lines of the form `NAME: WHERE`.
+    pub fn described(&self, effects: &str) -> String {
+        let mut lines = effects.lines().filter_map(|line| line.split_once(": "));
+        let status = self.status.describe();
+        match lines.find(|(name, _)| *name == self.name) {
+            Some((_, place)) if self.honoured() => format!("{status}: {place}"),
+            _ => status,
+        }
+    }
+
     /// All names.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + use<S> {
         std::iter::once(self.name).chain(self.aliases.iter().copied())

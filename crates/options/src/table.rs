@@ -21,6 +21,12 @@ impl<S: Copy> Table<S> {
         self.topics.iter().flat_map(|(_, options)| options.iter())
     }
 
+    /// The names of the supported options, without aliases.
+    pub fn honoured(&self) -> impl Iterator<Item = &'static str> + use<S> {
+        let honoured = self.options().filter(|option| option.honoured());
+        honoured.map(|option| option.name)
+    }
+
     /// The option of this name or alias.
     pub fn find(&self, name: &str) -> Option<&'static OptionSpec<S>> {
         self.options()
@@ -84,30 +90,11 @@ impl<S: Copy> Table<S> {
             names.join(", "),
             option.unit.describe(),
             default,
-            seen(option, effects),
+            option.described(effects),
             option.text.to_owned(),
         ];
         // A bar would end the table cell.
         let cells = cells.map(|cell| cell.replace('|', "\\|"));
         format!("| {} |", cells.join(" | "))
-    }
-}
-
-/// How an option is treated, and where the effect of a supported one is seen.
-fn seen<S>(option: &OptionSpec<S>, effects: &str) -> String {
-    let status = option.status.describe();
-    let line = |line: &&str| {
-        line.split_once(": ")
-            .is_some_and(|(name, _)| name == option.name)
-    };
-    match (
-        &option.status,
-        effects
-            .lines()
-            .find(line)
-            .and_then(|line| line.split_once(": ")),
-    ) {
-        (Status::Honoured(_), Some((_, place))) => format!("{status}: {place}"),
-        _ => status,
     }
 }

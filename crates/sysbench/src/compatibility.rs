@@ -4,6 +4,9 @@ use std::fmt::Write;
 
 use super::options::OPTIONS;
 
+/// Where tests show the effect of each supported option; their program writes it.
+const EFFECTS: &str = include_str!("effects.txt");
+
 /// docs/sysbench-compatibility.md.
 pub fn compatibility() -> String {
     let mut text = String::new();
@@ -14,7 +17,7 @@ pub fn compatibility() -> String {
     text.push_str(FSYNCS);
     text.push_str(LATENCY);
     text.push('\n');
-    text.push_str(OPTIONS.markdown("").trim_end_matches('\n'));
+    text.push_str(OPTIONS.markdown(EFFECTS).trim_end_matches('\n'));
     text.push('\n');
     text
 }
@@ -28,7 +31,7 @@ fn introduction(text: &mut String) {
          `cargo run -p iodyno-sysbench --example sysbench_compatibility > docs/sysbench-compatibility.md`.\n\n\
          `iodyno fileio` accepts the arguments of `sysbench fileio`: `prepare`, `run` and `cleanup` in the current folder, with the\n\
          options and defaults of sysbench 1.0. Of {} options, {honoured} are honoured, {ignored} are ignored (accepted without effect) and {refused} are\n\
-         refused (the command is not run).\n\n\
+         refused (the command is not run). Beside `honoured` is where a test shows the effect of the option.\n\n\
          A link or copy of iodyno named `sysbench` does the same, so that scripts run unchanged (`make install-links`). Its other tests are\n\
          refused. `--version` prints `sysbench 1.0.20` first, and other output begins with the line `sysbench 1.0.20 (using iodyno VERSION)`.\n\
          The exit code after an error is 1, as in sysbench. A store that cannot be written is a warning; `--no-store` and `-q` (no\n\

@@ -21,7 +21,7 @@ use iodyno_units::Nanos;
 
 pub use compatibility::compatibility;
 pub use help::help;
-pub use options::{ignored_option, option_names};
+pub use options::{honoured_options, ignored_option, option_names};
 
 use command_line::{Line, gather};
 

@@ -29,6 +29,11 @@ pub fn option_names() -> impl Iterator<Item = &'static str> {
     OPTIONS.options().flat_map(OptionSpec::names)
 }
 
+/// The names of the supported options, without aliases.
+pub fn honoured_options() -> impl Iterator<Item = &'static str> {
+    OPTIONS.honoured()
+}
+
 /// Why an option has no effect; `None` if it has one, is refused, or is not an option.
 pub fn ignored_option(name: &str) -> Option<&'static str> {
     OPTIONS.ignored(name)

@@ -14,15 +14,15 @@ use crate::strace;
 pub(crate) struct Language {
     pub(crate) name: &'static str,
     /// The supported options.
-    pub(crate) options: fn() -> Vec<&'static str>,
+    pub(crate) options: fn() -> Vec<String>,
     /// The cases by topic.
     pub(crate) topics: &'static [&'static [Case]],
     /// Supported options that have no case yet.
     pub(crate) without: &'static [&'static str],
     /// The file that says where the effect of each option is seen, for the page of the options.
     pub(crate) table: &'static str,
-    /// The arguments of iodyno for the words of a row.
-    pub(crate) arguments: fn(&Look, &str) -> Vec<String>,
+    /// The arguments of iodyno for the words of a row, in this folder.
+    pub(crate) arguments: fn(&Path, &Look, &str) -> Vec<String>,
 }
 
 /// One option, or the same option seen in another way.
@@ -173,10 +173,11 @@ impl Case {
                 std::fs::copy(home.work().join(from), home.work().join(to)).unwrap();
                 continue;
             }
-            let arguments = (language.arguments)(&Look::output("", |_| String::new()), command);
+            let arguments =
+                (language.arguments)(&home.work(), &Look::output("", |_| String::new()), command);
             home.iodyno(&arguments);
         }
-        let arguments = (language.arguments)(&self.look, &last);
+        let arguments = (language.arguments)(&home.work(), &self.look, &last);
         let run = Run::of(home, self.look.through, &arguments);
         let must_succeed = self.look.through != Through::Output && !self.fails;
         match must_succeed && run.done.code != 0 {
@@ -209,9 +210,13 @@ impl Language {
         }
         let options = (self.options)();
         let without: Vec<_> = (options.iter())
-            .filter(|option| seen.contains_key(*option) == self.without.contains(option))
+            .filter(|option| {
+                seen.contains_key(option.as_str()) == self.without.contains(&option.as_str())
+            })
             .collect();
-        let unknown: Vec<_> = seen.keys().filter(|name| !options.contains(name)).collect();
+        let unknown: Vec<_> = (seen.keys())
+            .filter(|name| !options.iter().any(|option| option == **name))
+            .collect();
         if !(without.is_empty() && unknown.is_empty()) {
             return Err(format!(
                 "{} supported options without a case, or wrongly in the list of those: {without:?}\ncases of no supported option: {unknown:?}",

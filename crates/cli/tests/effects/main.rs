@@ -6,26 +6,32 @@
 
 mod case;
 mod fio;
+mod flags;
 #[path = "../program/harness.rs"]
 #[allow(dead_code, reason = "the other test program uses more of it")]
 mod harness;
 mod looks;
 mod run;
 mod strace;
+mod sysbench;
 
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 
+static LANGUAGES: &[&case::Language] = &[&fio::LANGUAGE, &flags::LANGUAGE, &sysbench::LANGUAGE];
+
 fn main() -> ExitCode {
-    let language = &fio::LANGUAGE;
-    let cases = language.cases().map(|(name, case)| {
-        Trial::test(format!("{}::{name}", language.name), move || {
-            case.check(language)
-        })
-    });
-    let mut trials: Vec<Trial> = cases.collect();
-    let name = format!("{}::each_supported_option_has_a_case", language.name);
-    trials.push(Trial::test(name, || language.check()));
+    let mut trials = Vec::new();
+    for language in LANGUAGES {
+        let cases = language.cases().map(|(name, case)| {
+            Trial::test(format!("{}::{name}", language.name), move || {
+                case.check(language)
+            })
+        });
+        trials.extend(cases);
+        let name = format!("{}::each_supported_option_has_a_case", language.name);
+        trials.push(Trial::test(name, || language.check()));
+    }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

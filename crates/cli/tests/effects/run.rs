@@ -71,6 +71,11 @@ impl Run {
         self.home.work()
     }
 
+    /// Whether a store was made.
+    pub(crate) fn stored(&self) -> bool {
+        self.home.store().exists()
+    }
+
     /// A value of the JSON on standard output, or what went wrong.
     pub(crate) fn value(&self, pointer: &str) -> Value {
         let begin = self.done.stdout.find('{').unwrap_or(0);

@@ -48,8 +48,7 @@ pub fn option_names() -> impl Iterator<Item = &'static str> {
 
 /// The names of the supported options, without aliases.
 pub fn honoured_options() -> impl Iterator<Item = &'static str> {
-    let honoured = |option: &&OptionSpec| matches!(option.status, Status::Honoured(_));
-    OPTIONS.options().filter(honoured).map(|option| option.name)
+    OPTIONS.honoured()
 }
 
 /// Why an option has no effect; `None` if it has one, is refused, or is not an option.

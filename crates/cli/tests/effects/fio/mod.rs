@@ -10,12 +10,14 @@ mod pacing;
 mod replay;
 mod reporting;
 
+use std::path::Path;
+
 use crate::case::{Language, Look, Through};
 use crate::run::RECORD;
 
 pub(crate) static LANGUAGE: Language = Language {
     name: "fio",
-    options: || iodyno_fio::honoured_options().collect(),
+    options: || iodyno_fio::honoured_options().map(str::to_owned).collect(),
     topics: &[
         general::CASES,
         access::CASES,
@@ -36,7 +38,7 @@ pub(crate) static LANGUAGE: Language = Language {
 const WITHOUT: &[&str] = &[];
 
 /// Words of the form `NAME=VALUE` are options; a job without a name is `t`.
-fn arguments(look: &Look, words: &str) -> Vec<String> {
+fn arguments(_: &Path, look: &Look, words: &str) -> Vec<String> {
     let mut arguments = vec![
         "fio".to_owned(),
         "--no-store".to_owned(),
