@@ -3,5 +3,9 @@
 #![allow(clippy::print_stdout)]
 
 fn main() {
-    print!("{}", iodyno_fileops::names_markdown());
+    print!(
+        "{}\n{}",
+        iodyno_fileops::names_markdown(),
+        iodyno_fileops::effects_markdown()
+    );
 }

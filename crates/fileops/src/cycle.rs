@@ -7,7 +7,7 @@ use super::read::Places;
 use super::sets::MOST;
 
 /// The keys of a step.
-const KEYS: [&str; 8] = [
+pub(super) const KEYS: [&str; 8] = [
     "op",
     "timed",
     "of",

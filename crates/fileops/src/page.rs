@@ -1,9 +1,33 @@
-//! The table of the named workloads in docs/file-operations.md.
+//! The tables of docs/file-operations.md: named workloads, and where the effect of each key is seen.
 
 use iodyno_model::{Action, Subject};
 use iodyno_units::Bytes;
 
-use super::{Described, named, names};
+use super::{Described, SETTINGS, cycle, named, names, read, sets};
+
+/// Where tests show the effect of each key; their program writes it.
+const EFFECTS: &str = include_str!("effects.txt");
+
+/// All keys of a text, with the sets and steps that they belong to, and the flags of the command line.
+pub fn keys() -> impl Iterator<Item = String> {
+    let top = read::KEYS
+        .iter()
+        .filter(|key| !["files", "cycle"].contains(key));
+    let top = top.map(|key| (*key).to_owned());
+    let sets = sets::KEYS.iter().map(|key| format!("files.{key}"));
+    let steps = cycle::KEYS.iter().map(|key| format!("cycle.{key}"));
+    let flags = SETTINGS.iter().map(|key| format!("--set {key}"));
+    top.chain(sets).chain(steps).chain(flags)
+}
+
+/// A Markdown table of all keys with the place where a test shows the effect of each.
+pub fn effects_markdown() -> String {
+    let rows = EFFECTS.lines().filter_map(|line| line.split_once(": "));
+    let rows: String = rows
+        .map(|(key, place)| format!("| `{key}` | {place} |\n"))
+        .collect();
+    format!("| key | a test shows its effect in |\n|---|---|\n{rows}")
+}
 
 /// A Markdown table of the named workloads: description, end condition and needs.
 pub fn names_markdown() -> String {

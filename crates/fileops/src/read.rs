@@ -20,7 +20,7 @@ pub(super) const MOST_THREADS: u32 = 4096;
 pub(super) const MOST_SETUP_THREADS: u32 = 256;
 
 /// The keys before the first `[[…]]`.
-const KEYS: [&str; 15] = [
+pub(super) const KEYS: [&str; 15] = [
     "name",
     "about",
     "threads",

@@ -5,7 +5,7 @@ use iodyno_model::FileSet;
 
 use super::read::{Places, sound_name};
 
-const KEYS: [&str; 4] = ["name", "count", "size", "fsync"];
+pub(super) const KEYS: [&str; 4] = ["name", "count", "size", "fsync"];
 
 /// Maximum number of files of a set: their numbers have nine digits.
 pub(super) const MOST_FILES: u64 = 1_000_000_000;

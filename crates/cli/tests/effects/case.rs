@@ -59,6 +59,8 @@ pub(crate) enum Through {
     Ops,
     /// By its system calls.
     Calls,
+    /// By its system calls, those on folders and the names of threads included, with what is written.
+    Folders,
     /// By its threads while it runs.
     Threads,
     /// By those that read and write, with addresses in place of what they stand for.
@@ -121,7 +123,8 @@ impl Case {
     }
 
     pub(crate) fn check(&self, language: &Language) -> Result<(), Failed> {
-        let traced = matches!(self.look.through, Through::Calls | Through::Addresses);
+        let kinds = [Through::Calls, Through::Addresses, Through::Folders];
+        let traced = kinds.contains(&self.look.through);
         let missing = (self.missing)().or_else(|| traced.then(strace::missing).flatten());
         if let Some(why) = missing {
             skip(&format!("{}: {why}", self.option));
@@ -147,9 +150,12 @@ impl Case {
 
     /// A case has a row without its option, and another row in which something else is seen.
     fn meaningful(&self) -> Result<(), Failed> {
+        // `keep` of `cycle.keep`, `threads` of `--set threads`.
+        let last =
+            |name: &str| name.rsplit(['.', ' ']).next() == self.option.rsplit(['.', ' ']).next();
         let with = |row: &str| {
-            let mut names = row.split_whitespace().map(|word| word.split('=').next());
-            names.any(|name| name == Some(self.option))
+            let mut words = row.split(|c: char| c.is_whitespace() || "{[,".contains(c));
+            words.any(|word| word.split('=').next().is_some_and(last))
         };
         let first = self.rows.first().map_or("", |(_, seen)| seen);
         let differs = |(row, seen): &(&str, &str)| with(row) && words(seen) != words(first);
@@ -164,7 +170,7 @@ impl Case {
         (self.before)(&home.work());
         // The last command has what all rows have in common.
         let mut commands: Vec<&str> = row.split(';').collect();
-        let last = format!("{} {}", self.job, commands.pop().unwrap_or_default());
+        let last = format!("{}\n{}", self.job, commands.pop().unwrap_or_default());
         for command in commands.into_iter().map(str::trim) {
             if let Some((from, to)) = command
                 .strip_prefix("cp ")

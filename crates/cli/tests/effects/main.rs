@@ -11,6 +11,7 @@ mod flags;
 #[allow(dead_code, reason = "the other test program uses more of it")]
 mod harness;
 mod looks;
+mod operations;
 mod run;
 mod strace;
 mod sysbench;
@@ -19,7 +20,12 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 
-static LANGUAGES: &[&case::Language] = &[&fio::LANGUAGE, &flags::LANGUAGE, &sysbench::LANGUAGE];
+static LANGUAGES: &[&case::Language] = &[
+    &fio::LANGUAGE,
+    &flags::LANGUAGE,
+    &sysbench::LANGUAGE,
+    &operations::LANGUAGE,
+];
 
 fn main() -> ExitCode {
     let mut trials = Vec::new();

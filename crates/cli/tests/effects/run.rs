@@ -49,7 +49,7 @@ impl Run {
                 }
                 running.done()
             }
-            Through::Calls | Through::Addresses => {
+            Through::Calls | Through::Folders | Through::Addresses => {
                 let command = home.command(arguments);
                 let record = home.work().join("../calls");
                 let done = Running::of(strace::around(&command, &record, through)).done();

@@ -13,6 +13,9 @@ const TRACED: &str = "open,openat,close,dup,read,write,lseek,pread64,pwrite64,pr
     fallocate,ftruncate,fadvise64,mmap,madvise,msync,io_setup,io_submit,io_getevents,io_uring_setup,io_uring_enter,io_uring_register,\
     unlink,unlinkat,mkdir,mkdirat,rmdir,newfstatat,statx,ioctl,nanosleep,clock_nanosleep,connect,ioprio_set,setpriority,sched_setaffinity,set_mempolicy,mbind";
 
+/// Those on folders, and the one by which threads get their names.
+const OF_FOLDERS: &str = "renameat,renameat2,statfs,fstatfs,getdents64,syncfs,prctl";
+
 /// A system call.
 #[derive(Debug)]
 pub(crate) struct Call {
@@ -40,9 +43,13 @@ pub(crate) fn missing() -> Option<&'static str> {
 /// A command that runs another and writes its system calls to a file.
 pub(crate) fn around(command: &Command, record: &Path, through: Through) -> Command {
     let mut around = Command::new("strace");
+    let (traced, letters) = match through {
+        Through::Folders => (format!("trace={TRACED},{OF_FOLDERS}"), "65536"),
+        _ => (format!("trace={TRACED}"), "8"),
+    };
     around
-        .args(["-f", "-y", "-qq", "-s", "8", "--seccomp-bpf", "-e"])
-        .arg(format!("trace={TRACED}"))
+        .args(["-f", "-y", "-qq", "-s", letters, "--seccomp-bpf", "-e"])
+        .arg(traced)
         .args(match through {
             Through::Addresses => &["-e", "raw=pread64,pwrite64"][..],
             _ => &[],

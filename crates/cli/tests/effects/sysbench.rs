@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::case::{Case, Language, Look, case};
 use crate::looks::{FAULT, OPEN_FLAGS, QUEUE, SLEEPS, joined, kib};
+use crate::operations::WORKERS;
 use crate::run::Run;
 use crate::strace::Call;
 
@@ -82,7 +83,7 @@ const FILES: &[Case] = &[
 
 #[rustfmt::skip]
 const RUN: &[Case] = &[
-    running("threads", THREADS, "file-test-mode=rndwr events=60 rate=100", &[("threads=1", "1 threads"), ("threads=3", "3 threads")]),
+    running("threads", WORKERS, "file-test-mode=rndwr events=4", &[("threads=1", "1 threads"), ("threads=3", "3 threads")]),
     running("events", OPS, "file-test-mode=seqrd", &[("events=2", "r0:0k+4k r0:4k+4k"), ("events=4", "r0:0k+4k r0:4k+4k r0:8k+4k r0:12k+4k")]),
     running("time", EVENTS, "file-test-mode=rndrd", &[("time=0 events=8", "8 events"), ("time=1 events=1000000000", "ended before")]),
     running("warmup-time", WARMED, "file-test-mode=rndrd events=3 rate=50", &[("warmup-time=0", "as many calls as events"), ("warmup-time=1", "more calls than events")]),
@@ -162,11 +163,6 @@ const MODE: Look = Look::calls("system calls", |run| {
 const COUNTS: Look = Look::calls("system calls", |run| {
     let count = |name: &str| ops(run).filter(|call| call.name == name).count();
     format!("{} reads, {} writes", count("pread64"), count("pwrite64"))
-});
-
-const THREADS: Look = Look::calls("system calls", |run| {
-    let threads: BTreeSet<u32> = ops(run).map(|call| call.thread).collect();
-    format!("{} threads", threads.len())
 });
 
 /// How many different blocks of 128 are read, how often the most frequent is, and how many reads are in the middle
