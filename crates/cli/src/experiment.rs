@@ -65,6 +65,36 @@ pub(crate) struct EndedRun {
     pub(crate) store_gone: bool,
 }
 
+/// Refuses a plan whose jobs run commands, unless the user allows it in this invocation.
+pub(crate) fn commands_allowed(plan: &Plan, allowed: bool) -> Result<(), Failure> {
+    let jobs = plan.workloads.iter().flat_map(|workload| &workload.jobs);
+    let commands = jobs.flat_map(|job| {
+        let keys = [
+            ("exec_prerun", &job.exec_prerun),
+            ("exec_postrun", &job.exec_postrun),
+        ];
+        keys.into_iter()
+            .filter_map(move |(key, command)| Some((job, key, command.as_ref()?)))
+    });
+    let faults: Vec<Diagnostic> = commands
+        .map(|(job, key, command)| {
+            let message = format!("job `{}` runs a command: `{key}={command}`", job.name);
+            let fault = Diagnostic::error(message).hint("allow it with `--allow-exec`");
+            match &job.place {
+                Some(place) => fault.at(place.clone()),
+                None => fault,
+            }
+        })
+        .collect();
+    match allowed || faults.is_empty() {
+        true => Ok(()),
+        false => Err(Failure {
+            exit: Exit::Refused,
+            faults,
+        }),
+    }
+}
+
 /// Warnings for `--destroy` paths that are not targets of the run: probably a typing error.
 pub(crate) fn unmet_destroys(plan: &Plan) -> Vec<Diagnostic> {
     let unmet = plan.destroy.iter().filter(|device| !destroys(plan, device));

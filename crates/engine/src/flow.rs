@@ -124,6 +124,7 @@ mod tests {
                 device: None,
                 clock: None,
             }),
+            folder: Default::default(),
             byte_budget: u64::MAX / 2,
             log: None,
             flow: Some(Arc::clone(flow)),

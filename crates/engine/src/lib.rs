@@ -7,6 +7,7 @@
 
 mod blocks;
 mod checks;
+mod commands;
 mod content;
 pub mod counters;
 mod counts;

@@ -1,12 +1,15 @@
 //! The lifecycle of a clone, the same for every kind of work: gate, wait for the start, ramp, measure, drain, end
 //! steps.
 
+use std::path::Path;
+
 use iodyno_model::{
     CpuUse, DepthUse, EndedBy, EngineUsed, ErrorCount, Job, MissedOps, Step, StopRequest,
 };
 use iodyno_sys::Clock;
 use iodyno_sys::thread::Usage;
 
+use crate::commands;
 use crate::counters::OpCounters;
 use crate::outcome::{CloneOutcome, StepSpan, WorkerError};
 use crate::shared::CloneShared;
@@ -129,6 +132,7 @@ impl Steps<'_> {
 pub(crate) fn carry_out<W: CloneWork>(
     mut work: W,
     job: &Job,
+    folder: &Path,
     shared: &CloneShared,
 ) -> CloneOutcome {
     let mut steps = Steps {
@@ -152,10 +156,17 @@ pub(crate) fn carry_out<W: CloneWork>(
         work.clock().sleep_until(start.min(now + HEARING_NS));
         now = work.clock().now();
     }
+    if let Some(command) = &job.exec_prerun
+        && shared.stop_request() == StopRequest::No
+    {
+        let done = commands::run(command, (&job.name, "prerun"), folder, shared);
+        done.unwrap_or_else(|error| steps.fail(error));
+        now = work.clock().now();
+    }
     work.begin(now);
     let mut ended = None;
     let mut before = work.clock().thread_usage();
-    if job.end.ramp.0 > 0 {
+    if job.end.ramp.0 > 0 && steps.broken.is_none() {
         let until = now.saturating_add(job.end.ramp.0);
         let word = steps.run(&mut work, Step::Ramp, |work| work.run(&shared.ramp, until));
         ended = word.filter(|word| *word != EndedBy::Runtime);
@@ -194,6 +205,13 @@ pub(crate) fn carry_out<W: CloneWork>(
         _ => Vec::new(),
     };
     let ended = work.end_steps(&mut steps, ended.unwrap_or(EndedBy::Error));
+    if let Some(command) = &job.exec_postrun
+        && ended != EndedBy::Error
+        && steps.broken.is_none()
+    {
+        let done = commands::run(command, (&job.name, "postrun"), folder, shared);
+        done.unwrap_or_else(|error| steps.fail(error));
+    }
     shared.enter(None);
     work.outcome(Course {
         ended,

@@ -54,6 +54,8 @@ pub struct CloneSpec {
     pub byte_budget: u64,
     /// The log of each op's latency, if there is one.
     pub log: Option<Arc<OpLog>>,
+    /// The folder of the output of its commands.
+    pub folder: PathBuf,
     /// The flow of its job, shared with other clones, if it has one.
     pub flow: Option<Arc<SharedFlow>>,
     /// The inputs for its kind of work.

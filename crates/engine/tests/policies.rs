@@ -52,6 +52,7 @@ fn spec(job: Job, path: Option<&Path>, folder: &Path) -> CloneSpec {
             device: None,
             clock: None,
         }),
+        folder: Default::default(),
         byte_budget: SIZE,
         job: Arc::new(job),
         job_index: 0,

@@ -60,7 +60,8 @@ command:
 | no store: HOME is not set, is read-only or full | a warning; the result is printed, and kept nowhere |
 
 The result is stored as well, so that `iodyno list`, `show` and `compare` find it. Flags of iodyno's own stand anywhere among fio's:
-`--no-store`, `-q` (`--quiet`: no warnings), `--destroy PATH` and `--dry-run` (prints what a run would do). In a script that cannot be changed, `IODYNO_NO_STORE=1`,
+`--no-store`, `-q` (`--quiet`: no warnings), `--destroy PATH`, `--allow-exec` (runs the commands of jobs)
+and `--dry-run` (prints what a run would do). In a script that cannot be changed, `IODYNO_NO_STORE=1`,
 `IODYNO_QUIET=1` and `IODYNO_STORE=PATH` do the same; there is no variable for `--destroy`.
 
 Devices that are in use stay refused, also with `allow_mounted_write=1`.

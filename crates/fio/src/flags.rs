@@ -33,6 +33,8 @@ pub struct OwnFlags {
     pub no_store: bool,
     /// Print the plan, and change nothing.
     pub dry_run: bool,
+    /// Run the commands of jobs.
+    pub allow_exec: bool,
     /// Devices and disk images that may be overwritten.
     pub destroy: Vec<PathBuf>,
 }
@@ -97,6 +99,8 @@ pub(super) const FLAGS: &[Flag] = &[
         |settings, value| { settings.own.destroy.push(PathBuf::from(value)); Ok(()) }),
     honoured("dry-run", &[], Nothing, "iodyno's own: prints the plan and what a run would do with its files and devices, and changes nothing.",
         |settings, _| { settings.own.dry_run = true; Ok(()) }),
+    honoured("allow-exec", &[], Nothing, "iodyno's own: runs the commands of `exec_prerun` and `exec_postrun`.",
+        |settings, _| { settings.own.allow_exec = true; Ok(()) }),
     honoured("inflate-log", &["X"], Text, "Prints a log of `log_store_compressed`.",
         |settings, value| { settings.inflate_log = Some(PathBuf::from(value)); Ok(()) }),
     honoured("idle-prof", &["I"], Text, "Adds the idle share of all CPUs to the result (system). percpu: the same; `iodyno show last --series cpu` prints each CPU.", idle_prof),

@@ -339,8 +339,8 @@ fn probes_are_answered_without_a_job_or_its_size() {
         all.lines().any(|line| line.starts_with("zonemode ")),
         "{all}"
     );
-    assert!(!all.contains("exec_prerun"), "{all}");
-    assert!(printed("--cmdhelp=exec_prerun").contains("refused"));
+    assert!(!all.contains("ioscheduler"), "{all}");
+    assert!(printed("--cmdhelp=ioscheduler").contains("refused"));
     assert!(printed("--cmdhelp=zonemode").contains("strided"));
     let help = printed("--help");
     assert!(

@@ -436,8 +436,13 @@ impl Found {
             reporting: _,
             // In formats of fio.
             options: _,
+            exec_prerun,
+            exec_postrun,
             inherited: _,
         } = job;
+        for (key, command) in [("exec_prerun", exec_prerun), ("exec_postrun", exec_postrun)] {
+            self.each(ActKind::Runs, key, command);
+        }
         match work {
             Work::Blocks(blocks) => self.blocks(blocks),
             Work::FileOperations(operations) => {

@@ -348,6 +348,12 @@ pub struct Job {
     pub placement: Placement,
     /// Grouping of its figures.
     pub reporting: Reporting,
+    /// A shell command that each clone runs at its start, before its time begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exec_prerun: Option<String>,
+    /// A shell command that each clone runs after its work, unless that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exec_postrun: Option<String>,
     /// The options as written (name → value), including global ones: for fio's JSON.
     pub options: BTreeMap<String, String>,
     /// The names of those that are only in global sections.
@@ -383,6 +389,8 @@ impl Default for Job {
             placement: Default::default(),
             reporting: Default::default(),
             options: Default::default(),
+            exec_prerun: None,
+            exec_postrun: None,
             inherited: Default::default(),
         }
     }

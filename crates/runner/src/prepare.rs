@@ -491,6 +491,7 @@ impl Shared<'_> {
             }),
             byte_budget: clone.byte_budget,
             log: logs.ops.as_ref().map(|ops| Arc::clone(&ops.queue)),
+            folder: self.folder.to_owned(),
             flow: flow.map(|flow| Arc::clone(flows.entry(flow.id).or_default())),
             part,
         };

@@ -237,6 +237,7 @@ mod tests {
                 device: None,
                 clock: None,
             }),
+            folder: Default::default(),
             byte_budget: u64::MAX,
             log: None,
             flow: None,

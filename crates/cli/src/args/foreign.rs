@@ -19,7 +19,7 @@ use super::{ExperimentArgs, NodesArgs, SamplingArgs};
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true, disable_version_flag = true)]
 #[command(
-    override_usage = "iodyno [--store PATH] fio [--no-store] [-q] [--destroy PATH] [--dry-run] [--sample NAME] [FIO OPTIONS] [JOB OPTIONS] [FILE]..."
+    override_usage = "iodyno [--store PATH] fio [--no-store] [-q] [--destroy PATH] [--allow-exec] [--dry-run] [--sample NAME] [FIO OPTIONS] [JOB OPTIONS] [FILE]..."
 )]
 #[command(after_help = "\
 Examples:
@@ -28,7 +28,7 @@ Examples:
 
 Write `--store`, `--color` and `-v` before `fio`; `--sample NAME` (a server process whose CPU time is
 measured), `--sample-every TIME` and `--trace block` directly after it; `--no-store`, `-q` (no warnings), `--destroy`
-and `--dry-run` (print what a run would do) anywhere. IODYNO_STORE, IODYNO_NO_STORE=1 and IODYNO_QUIET=1 do the same in scripts that cannot be
+`--allow-exec` (run the commands of jobs) and `--dry-run` (print what a run would do) anywhere. IODYNO_STORE, IODYNO_NO_STORE=1 and IODYNO_QUIET=1 do the same in scripts that cannot be
 changed. A device that contains data is written only with `--destroy`, unless iodyno wrote that data.
 `iodyno check FILE` checks a job file.")]
 pub(crate) struct FioArgs {
@@ -39,6 +39,10 @@ pub(crate) struct FioArgs {
     /// Allow overwriting the data on this device, or the disk image in this file.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) destroy: Vec<PathBuf>,
+
+    /// Run the commands of the jobs: `exec_prerun` and `exec_postrun`.
+    #[arg(long)]
+    pub(crate) allow_exec: bool,
 
     /// Print the plan and what a run would do with its files and devices, and change nothing.
     #[arg(long)]

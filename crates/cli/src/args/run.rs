@@ -71,6 +71,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) destroy: Vec<PathBuf>,
 
+    /// Run the commands of the jobs: `exec_prerun` and `exec_postrun`.
+    #[arg(long)]
+    pub(crate) allow_exec: bool,
+
     /// The nodes of the run.
     #[command(flatten)]
     pub(crate) nodes: NodesArgs,

@@ -25,7 +25,7 @@ use crate::commands::run::{command_line, destroyed_path, fresh_seed, show_plan, 
 use crate::configurations::configurations;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::experiment::{Begin, RunObserver, carry_out};
+use crate::experiment::{Begin, RunObserver, carry_out, commands_allowed};
 use crate::failed_io::{failed_ops, other_failure, unchecked_blocks};
 use crate::failure::{Failure, reason};
 use crate::progress::{Mode, Reporter};
@@ -82,7 +82,10 @@ fn carry(args: &FioArgs, context: &Context) -> Result<Exit, Failure> {
             let plan = plan(args, &own, workload)?;
             match args.dry_run || own.dry_run {
                 true => show_plan(&plan, &FoundPaths::default(), None, false, context),
-                false => measure(plan, &output, no_store, context),
+                false => {
+                    commands_allowed(&plan, args.allow_exec || own.allow_exec)?;
+                    measure(plan, &output, no_store, context)
+                }
             }
         }
         (Action::Run, _) => Err(Failure::one(

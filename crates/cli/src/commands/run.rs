@@ -16,7 +16,7 @@ use crate::begun;
 use crate::configurations::{configurations, named_paths, named_targets};
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::experiment::{Begin, RunObserver, resume_failure, unmet_destroys};
+use crate::experiment::{Begin, RunObserver, commands_allowed, resume_failure, unmet_destroys};
 use crate::experiment_file::{self, experiment_text};
 use crate::failure::Failure;
 use crate::measure::{ResultOutput, measure};
@@ -63,6 +63,7 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<Exit, Failure> {
         let schedule = schedule(&plan, None);
         return show_run(&plan, &found, &schedule, experiment.json, context);
     }
+    commands_allowed(&plan, args.allow_exec)?;
     let experiment = flags.as_ref().unwrap_or(experiment);
     let store = context.store()?;
     let mut tables = Tables::of(&plan, context);
@@ -126,6 +127,7 @@ fn resume(
         rounds: run.plan.rounds,
         ..left.plan
     };
+    commands_allowed(&plan, args.allow_exec)?;
     let begin = Begin::Resume {
         run: run.summary.id,
         plan: &plan,

@@ -36,6 +36,7 @@ const CASES: &[Case] = &[
     case("status-interval", COUNTS, "no-store name=t ioengine=sim sim_latency=constant:1ms size=1g time_based runtime=4 output-format=json", &[("", "1 documents, 0 lines"), ("status-interval=2", "3 documents, 0 lines")]),
     case("eta", COUNTS, "no-store name=t ioengine=sim sim_latency=constant:1ms size=1g time_based runtime=30 output-format=json", &[("", "1 documents, 0 lines"), ("eta=never", "1 documents, 0 lines"), ("eta=always", "1 documents, 3 lines")]),
     case("eta-newline", COUNTS, "no-store name=t ioengine=sim sim_latency=constant:1ms size=1g time_based runtime=30 output-format=json", &[("eta=always", "1 documents, 3 lines"), ("eta=always eta-newline=5", "1 documents, 6 lines")]),
+    case("allow-exec", FILES, "no-store name=t ioengine=null size=8k exec_prerun=ls", &[("", ""), ("allow-exec", "t.prerun.txt:13")]),
     case("bandwidth-log", FILES, "no-store name=t ioengine=sim sim_latency=constant:1ms size=8k", &[("", ""), ("bandwidth-log", "agg-read_bw.log:17 agg-trim_bw.log:14 agg-write_bw.log:14"), ("bandwidth-log=x", "x-read_bw.log:17 x-trim_bw.log:14 x-write_bw.log:14")]),
     case("section", JOBS, "no-store output-format=json j.fio", &[("", "a b c"), ("section=b", "b"), ("section=c section=a", "a c")]).after(sections),
     case("readonly", FAULT, "no-store quiet name=t ioengine=sim size=8k rw=write", &[("", "0"), ("readonly", "1 error: the job writes or trims, and `--readonly` was given")]),

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
-use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -20,7 +20,7 @@ mod guest;
 use guest::{Guest, block};
 
 use crate::harness::{
-    Home, Running, alive, children, fio, fuse_transports, root, short, shortened, skip, wait_for,
+    Home, Running, alive, children, connect, fio, fuse_transports, root, short, skip, wait_for,
 };
 
 /// A server of the folder `shared`.
@@ -77,7 +77,7 @@ fn a_server_of_a_folder_tells_what_it_counted_and_removes_its_sockets() {
     }
     for _ in 0..2 {
         let mut text = String::new();
-        let mut told = UnixStream::connect(shortened(&sockets[1])).unwrap();
+        let mut told = connect(&sockets[1]).unwrap();
         told.read_to_string(&mut text).unwrap();
         let told: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(told["dispatch"], "threshold:3");
@@ -88,7 +88,7 @@ fn a_server_of_a_folder_tells_what_it_counted_and_removes_its_sockets() {
         assert!(told["hand_off_ns"].as_u64().is_some_and(|ns| ns > 0));
     }
     // A client that says nothing does not keep it from ending.
-    let client = UnixStream::connect(shortened(&sockets[0])).unwrap();
+    let client = connect(&sockets[0]).unwrap();
     server.signal(Signal::TERM);
     server.done().succeeds();
     drop(client);
@@ -370,7 +370,7 @@ fn files_that_pass_through_are_read_and_written_without_the_server() {
         std::fs::write(shared.join("there"), b"third\n").unwrap();
         assert_eq!(std::fs::read(mnt.join("there")).unwrap(), b"third\n");
         let mut text = String::new();
-        let mut told = UnixStream::connect(short(&home.work(), "t")).unwrap();
+        let mut told = connect(&home.work().join("t")).unwrap();
         told.read_to_string(&mut text).unwrap();
         let told: serde_json::Value = serde_json::from_str(&text).unwrap();
         let counted: BTreeSet<&str> = (told["opcodes"].as_array().unwrap().iter())
@@ -499,7 +499,7 @@ fn a_server_in_a_sandbox_serves_and_sees_nothing_but_its_folder() {
         assert_eq!(network(inner) != own, sandbox == "namespace");
         verify(&home, 2, "2m");
         let mut text = String::new();
-        let mut told = UnixStream::connect(short(&home.work(), "t")).unwrap();
+        let mut told = connect(&home.work().join("t")).unwrap();
         told.read_to_string(&mut text).unwrap();
         assert!(text.contains("\"WRITE\""), "{text}");
         assert!(text.contains("\"transport\": \"vhost-user\""), "{text}");
@@ -537,7 +537,7 @@ fn a_guest_goes_on_at_another_server_after_its_own_was_killed() {
     ] {
         let home = Home::new();
         let first = serve(&home, more);
-        let connected = |socket: &str| UnixStream::connect(short(&home.work(), socket)).unwrap();
+        let connected = |socket: &str| connect(&home.work().join(socket)).unwrap();
         let mut guest = Guest::at(connected("s"));
         guest.start();
         guest.initialise();
@@ -644,7 +644,7 @@ fn a_link_named_virtiofsd_serves_an_inherited_socket_as_libvirt_starts_it() {
     assert!(features.contains(&"separate-options".into()));
     assert!(features.contains(&"migrate-precopy".into()));
     let path = home.work().join("s");
-    let listener = UnixListener::bind(shortened(&path)).unwrap();
+    let listener = UnixListener::bind(short(&home.work(), "s")).unwrap();
     let mut server = home.program(&link);
     server.args(["--fd=0", "--shared-dir", "shared", "--cache", "never"]);
     server.args(["--sandbox", if root() { "chroot" } else { "none" }]);
@@ -683,7 +683,7 @@ fn the_service_manager_learns_when_a_server_is_ready_and_when_it_ends() {
         server.env("NOTIFY_SOCKET", short(&home.work(), "notify"));
         let server = Running::of(server);
         assert_eq!(news(), "READY=1");
-        assert!(UnixStream::connect(short(&home.work(), "s")).is_ok());
+        assert!(connect(&home.work().join("s")).is_ok());
         server.signal(Signal::TERM);
         assert_eq!(news(), "STOPPING=1");
         server.done().succeeds();
@@ -821,7 +821,7 @@ fn direct_reads_pass_the_filter_whether_or_not_the_kernel_transfers_them() {
         ];
         home.iodyno(&fio(&[], &job)).succeeds();
         let mut text = String::new();
-        let mut told = UnixStream::connect(short(&home.work(), "t")).unwrap();
+        let mut told = connect(&home.work().join("t")).unwrap();
         told.read_to_string(&mut text).unwrap();
         let told: serde_json::Value = serde_json::from_str(&text).unwrap();
         // File systems in memory have direct I/O that is worked inline.

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use rustix::process::Signal;
 
 use crate::guard::Loop;
-use crate::harness::{self, ENDLESS, Home, skip};
+use crate::harness::{self, ENDLESS, Home, alive, skip, wait_for};
 
 const TINY: [&str; 6] = [
     "--name=t",
@@ -918,4 +918,68 @@ fn reads_that_verify_are_counted_as_fio_does() {
     let rows = group["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 1, "{rows:?}");
     assert_eq!(rows[0]["direction"], "write");
+}
+
+#[test]
+fn commands_of_jobs_run_only_if_the_user_allows_it() {
+    let home = Home::new();
+    let text = "[global]\nioengine=psync\nbs=4k\nsize=8k\n[a]\nrw=write\nexec_prerun=ls && echo no >&2\nexec_postrun=ls\n\
+         [b]\nstonewall\nrw=read\nfilename=a.0.0\nexec_prerun=ls\n";
+    home.file("c.fio", text);
+    for (command, code) in [("fio", 1), ("run", 3)] {
+        let refused = home.iodyno(&[command, "c.fio"]).exits(code);
+        assert!(refused.stderr.contains("`exec_prerun=ls && echo no >&2`"));
+        assert!(refused.stderr.contains("`exec_postrun=ls`"));
+        assert!(refused.stderr.contains("--allow-exec"));
+        let names = std::fs::read_dir(home.work()).unwrap();
+        assert_eq!(names.count(), 1, "only the job file");
+    }
+    for command in ["fio", "run"] {
+        home.iodyno(&[command, "--allow-exec", "c.fio"]).succeeds();
+        let output = |name: &str| std::fs::read_to_string(home.work().join(name)).unwrap();
+        // Each command saw what had been done before.
+        assert_eq!(output("a.prerun.txt"), "a.0.0\na.prerun.txt\nc.fio\nno\n");
+        assert_eq!(
+            output("a.postrun.txt"),
+            "a.0.0\na.postrun.txt\na.prerun.txt\nc.fio\n"
+        );
+        assert_eq!(
+            output("b.prerun.txt"),
+            "a.0.0\na.postrun.txt\na.prerun.txt\nb.prerun.txt\nc.fio\n"
+        );
+        for name in ["a.0.0", "a.postrun.txt", "a.prerun.txt", "b.prerun.txt"] {
+            std::fs::remove_file(home.work().join(name)).unwrap();
+        }
+    }
+    let failing = [
+        "--name=t",
+        "--size=8k",
+        "--rw=write",
+        "--exec_prerun=exit 7",
+    ];
+    home.iodyno(&harness::fio(&["--allow-exec"], &failing))
+        .exits(1)
+        .tells("exec_prerun")
+        .tells("exit status: 7");
+    assert!(!home.work().join("t.postrun.txt").exists());
+}
+
+#[test]
+fn an_interruption_ends_the_command_of_a_job() {
+    let home = Home::new();
+    let job = [
+        "--name=t",
+        "--size=8k",
+        "--rw=write",
+        "--exec_prerun=echo $$; exec sleep 1000",
+    ];
+    let running = home.start(&harness::fio(&["--allow-exec"], &job));
+    let output = home.work().join("t.prerun.txt");
+    let process = wait_for("the command", || {
+        let text = std::fs::read_to_string(&output).ok()?;
+        text.ends_with('\n').then(|| text.trim().parse().ok())?
+    });
+    running.signal(Signal::INT);
+    running.done().exits(128);
+    assert!(!alive(rustix::process::Pid::from_raw(process).unwrap()));
 }

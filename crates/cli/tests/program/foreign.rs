@@ -307,7 +307,7 @@ fn nothing_of_a_bundle_that_was_sealed_again_acts() {
 fn a_run_of_others_takes_what_acts_from_the_experiment_that_is_given_again() {
     let home = Home::new();
     let mark = marked(&home);
-    let mine = format!("touch {}", mark.display());
+    let mine = format!("touch '{}'", mark.display());
     home.file("e.toml", &experiment(&mine));
     let lines = bundle();
     let plan = |setup: &str| -> Change {
@@ -358,7 +358,7 @@ fn each_act_and_each_path_of_a_run_of_others_can_be_named() {
     let home = Home::new();
     let mark = marked(&home);
     let folder = home.work();
-    let touch = format!("touch {}", mark.display());
+    let touch = format!("touch '{}'", mark.display());
     let change = |plan: &mut Value| {
         let made = &mut plan["configurations"][0]["target"]["made"];
         made["setup"] = json!(touch);
@@ -412,7 +412,7 @@ fn a_store_of_others_says_nothing_about_who_began_its_runs() {
     // Nor does the owner of a run that this user began under the same identity, with another plan.
     ours.file("e.toml", &experiment("true"));
     ours.iodyno(&["run", "e.toml"]).succeeds();
-    let touch = format!("touch {}", mark.display());
+    let touch = format!("touch '{}'", mark.display());
     let exported = ours.iodyno(&["export", "last"]).succeeds().stdout;
     let lines: Vec<Value> = exported
         .lines()
@@ -481,7 +481,7 @@ fn a_record_that_others_could_have_written_or_that_is_gone_is_none() {
 fn secrets_are_not_stored_and_such_a_run_needs_its_experiment_again() {
     let home = Home::new();
     let mark = marked(&home);
-    let command = format!("echo password=hunter2 > {}", mark.display());
+    let command = format!("echo password=hunter2 > '{}'", mark.display());
     let text = experiment(&command) + "\n";
     let text = text.replace("\n[workload", "env.API_TOKEN = \"s3cr3t\"\n\n[workload");
     home.file("e.toml", &text);

@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -104,19 +106,18 @@ impl Home {
 /// A short name of a file in a folder, because the path of a socket has at most 107 bytes. Child processes can use it too.
 pub(crate) fn short(folder: &Path, name: &str) -> PathBuf {
     let folder = std::mem::ManuallyDrop::new(File::open(folder).unwrap());
-    let descriptor = std::os::fd::AsRawFd::as_raw_fd(&*folder);
+    let descriptor = folder.as_raw_fd();
     PathBuf::from(format!(
         "/proc/{}/fd/{descriptor}/{name}",
         std::process::id()
     ))
 }
 
-/// A short name of a file by its path.
-pub(crate) fn shortened(path: &Path) -> PathBuf {
-    short(
-        path.parent().unwrap(),
-        path.file_name().unwrap().to_str().unwrap(),
-    )
+/// Connects to a socket, however long its path is.
+pub(crate) fn connect(socket: &Path) -> std::io::Result<UnixStream> {
+    let folder = File::open(socket.parent().unwrap())?;
+    let folder = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+    UnixStream::connect(folder.join(socket.file_name().unwrap()))
 }
 
 /// A path as part of a URI.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
 
-use crate::harness::{Done, Home, Running, shortened};
+use crate::harness::{Done, Home, Running, connect};
 
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const FUA: u16 = 1;
@@ -22,7 +22,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn connect(socket: &Path) -> Client {
-        let mut stream = UnixStream::connect(shortened(socket)).unwrap();
+        let mut stream = connect(socket).unwrap();
         let mut greeting = [0; 18];
         stream.read_exact(&mut greeting).unwrap();
         assert_eq!(greeting[..16], *b"NBDMAGICIHAVEOPT");

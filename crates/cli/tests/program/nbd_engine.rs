@@ -1,13 +1,12 @@
 //! The engine `nbd`: jobs on exports of NBD servers.
 
 use std::io::Read;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::harness::{Done, Home, Running, fio, in_uri, shortened, skip, wait_for};
+use crate::harness::{Done, Home, Running, connect, fio, in_uri, skip, wait_for};
 use crate::nbd::{MIB, leg, mirror, serve, stop};
 
 fn uri(home: &Home) -> String {
@@ -140,7 +139,7 @@ fn nbdkit(home: &Home, arguments: &[&str]) -> Option<Running> {
     let server = Running::of(command);
     // A client that leaves before the greeting can end nbdkit, as long as that does not ignore SIGPIPE yet.
     wait_for("the server", || {
-        let mut stream = UnixStream::connect(shortened(&socket)).ok()?;
+        let mut stream = connect(&socket).ok()?;
         stream.read_exact(&mut [0; 18]).ok()
     });
     Some(server)

@@ -332,6 +332,7 @@ fn whole(
             files: Vec::new(),
             seed: 3,
             simulated: None,
+            folder: Default::default(),
             byte_budget: u64::MAX / 2,
             log: None,
             flow,

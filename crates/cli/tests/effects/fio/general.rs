@@ -21,6 +21,8 @@ pub(crate) const CASES: &[Case] = &[
     case("group_reporting", JOBS, "ioengine=sim sim_latency=constant:1ms size=8k", &[("name=a name=b", "0/a 0..2 r2; 0/b 0..2 r2;"), ("group_reporting name=a name=b", "0/a 0..4 r4;")]),
     case("kb_base", LENGTHS, "ioengine=sim size=16k bs=4k", &[("", "r0k+4k r4k+4k r8k+4k r12k+4k"), ("kb_base=1000 bs=4k", "r0k+4000 r4000+4000 r8000+4000 r12000+4000")]),
     case("unit_base", RATES, "ioengine=sim sim_latency=constant:1ms size=8k output-format=normal", &[("", "IOPS=1000, BW=4000KiB/s"), ("unit_base=8", "IOPS=1000, BW=4000KiB/s"), ("unit_base=1", "IOPS=1000, BW=31.2Mibit/s")]),
+    case("exec_prerun", FILES, "ioengine=null size=8k allow-exec", &[("", ""), ("exec_prerun=ls", "t.prerun.txt:13")]),
+    case("exec_postrun", FILES, "ioengine=null size=8k allow-exec", &[("", ""), ("exec_postrun=ls", "t.postrun.txt:14")]),
     case("flow", JOBS, "ioengine=sim sim_latency=constant:1ms size=1m runtime=1 time_based", &[("name=a name=b", "0/a 0..1000 r1000; 0/b 0..1000 r1000;"), ("name=a flow=3 name=b flow=1", "0/a 0..1000 r1000; 0/b 0..1000 r334;")]),
     case("flow_id", JOBS, "ioengine=sim sim_latency=constant:1ms size=1m runtime=1 time_based", &[("name=a flow=3 name=b flow=1", "0/a 0..1000 r1000; 0/b 0..1000 r334;"), ("name=a flow=3 flow_id=1 name=b flow=1 flow_id=2", "0/a 0..1000 r1000; 0/b 0..1000 r1000;")]),
     case("flow_sleep", JOBS, "ioengine=sim sim_latency=constant:1ms size=1m runtime=1 time_based", &[("name=a flow=3 name=b flow=1", "0/a 0..1000 r1000; 0/b 0..1000 r334;"), ("flow_sleep=100ms name=a flow=3 name=b flow=1", "0/a 0..1000 r64; 0/b 0..1000 r20;")]),
