@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use iodyno_model::{ClosingTable, Configuration, Diagnostic, Fresh, Place, PlannedNode, Workload};
 use iodyno_units::Nanos;
 
-pub use page::reference_markdown;
+pub use page::{keys, reference_markdown};
 pub use read::{Context, is_experiment, read};
 pub use schema::schema;
 

@@ -4,28 +4,80 @@ use std::fmt::Write;
 
 use crate::keys::{CONFIGURATION, FILE, KINDS, Key, Kind, NODE, TABLE, WORKLOAD, layer_keys};
 
+/// Where tests show the effect of each key; their program writes it.
+const EFFECTS: &str = concat!(
+    include_str!("effects.txt"),
+    include_str!("layer_effects.txt")
+);
+
+/// The keys of one table, with the heading and the prefix of their names.
+struct Part {
+    title: String,
+    prefix: String,
+    keys: &'static [Key],
+}
+
+fn part(title: impl Into<String>, prefix: impl Into<String>, keys: &'static [Key]) -> Part {
+    let (title, prefix) = (title.into(), prefix.into());
+    Part {
+        title,
+        prefix,
+        keys,
+    }
+}
+
+/// All keys by table. Those of a layer begin with its kind.
+fn parts() -> Vec<Part> {
+    let mut parts = vec![
+        part("The file", "", FILE),
+        part("`[configuration.NAME]`", "configuration.", CONFIGURATION),
+    ];
+    for kind in KINDS {
+        let keys = layer_keys(kind);
+        parts.push(part(format!("`{kind}`"), format!("{kind}."), keys));
+        let inner = nested(keys);
+        parts.extend(inner.map(|(key, keys)| {
+            part(
+                format!("`{key}` of `{kind}`"),
+                format!("{kind}.{key}."),
+                keys,
+            )
+        }));
+    }
+    let others = nested(CONFIGURATION).filter(|(key, _)| !KINDS.contains(key));
+    let other = |(key, keys)| {
+        part(
+            format!("`{key}` of a configuration"),
+            format!("{key}."),
+            keys,
+        )
+    };
+    parts.extend(others.map(other));
+    parts.push(part("`[workload.NAME]`", "workload.", WORKLOAD));
+    let other = |(key, keys)| part(format!("`{key}` of a workload"), format!("{key}."), keys);
+    parts.extend(nested(WORKLOAD).map(other));
+    parts.push(part("`[node.NAME]`", "node.", NODE));
+    parts.push(part("`[table]`", "table.", TABLE));
+    parts
+}
+
+/// All keys except tables of others, and whether each belongs to a layer.
+pub fn keys() -> impl Iterator<Item = (String, bool)> {
+    parts().into_iter().flat_map(|Part { prefix, keys, .. }| {
+        let layer = prefix
+            .split('.')
+            .next()
+            .is_some_and(|kind| KINDS.contains(&kind));
+        let values = keys
+            .iter()
+            .filter(|key| !matches!(key.kind, Kind::Table(_) | Kind::Named(_)));
+        values.map(move |key| (format!("{prefix}{}", key.name), layer))
+    })
+}
+
 /// The tables of all keys.
 pub fn reference_markdown() -> String {
-    let mut text = String::new();
-    section(&mut text, "The file", FILE);
-    section(&mut text, "`[configuration.NAME]`", CONFIGURATION);
-    for kind in KINDS {
-        section(&mut text, &format!("`{kind}`"), layer_keys(kind));
-        for (key, keys) in nested(layer_keys(kind)) {
-            section(&mut text, &format!("`{key}` of `{kind}`"), keys);
-        }
-    }
-    for (key, keys) in nested(CONFIGURATION) {
-        if !KINDS.contains(&key) {
-            section(&mut text, &format!("`{key}` of a configuration"), keys);
-        }
-    }
-    section(&mut text, "`[workload.NAME]`", WORKLOAD);
-    for (key, keys) in nested(WORKLOAD) {
-        section(&mut text, &format!("`{key}` of a workload"), keys);
-    }
-    section(&mut text, "`[node.NAME]`", NODE);
-    section(&mut text, "`[table]`", TABLE);
+    let text: String = parts().iter().map(section).collect();
     text.trim_end().to_owned() + "\n"
 }
 
@@ -36,17 +88,27 @@ fn nested(keys: &'static [Key]) -> impl Iterator<Item = (&'static str, &'static 
     })
 }
 
-fn section(text: &mut String, title: &str, keys: &[Key]) {
-    let _ = write!(
-        text,
-        "### {title}\n\n| key | value | default | description |\n|---|---|---|---|\n"
+fn section(
+    Part {
+        title,
+        prefix,
+        keys,
+    }: &Part,
+) -> String {
+    let mut text = format!(
+        "### {title}\n\n| key | value | default | effect shown in | description |\n|---|---|---|---|---|\n"
     );
-    for key in keys {
+    for key in *keys {
         let (name, kind, default) = (key.name, in_words(key.kind), key.default);
+        let full = format!("{prefix}{name}");
+        let mut effects = EFFECTS.lines().filter_map(|line| line.split_once(": "));
+        let seen = effects
+            .find(|(key, _)| *key == full)
+            .map_or("", |(_, seen)| seen);
         let about = key.about.replace('|', "\\|");
-        let _ = writeln!(text, "| `{name}` | {kind} | {default} | {about} |");
+        let _ = writeln!(text, "| `{name}` | {kind} | {default} | {seen} | {about} |");
     }
-    text.push('\n');
+    text + "\n"
 }
 
 fn in_words(kind: Kind) -> String {

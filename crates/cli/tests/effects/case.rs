@@ -61,6 +61,8 @@ pub(crate) enum Through {
     Calls,
     /// By its system calls, those on folders and the names of threads included, with what is written.
     Folders,
+    /// By a script that is run in the folder during a trial, which is then stopped.
+    During(&'static str),
     /// By its threads while it runs.
     Threads,
     /// By those that read and write, with addresses in place of what they stand for.
@@ -150,12 +152,12 @@ impl Case {
 
     /// A case has a row without its option, and another row in which something else is seen.
     fn meaningful(&self) -> Result<(), Failed> {
-        // `keep` of `cycle.keep`, `threads` of `--set threads`.
-        let last =
-            |name: &str| name.rsplit(['.', ' ']).next() == self.option.rsplit(['.', ' ']).next();
+        // `keep` of `cycle.keep`, `threads` of `--set threads`; `axis.bs` has `axis`.
+        let last = self.option.rsplit(['.', ' ']).next();
         let with = |row: &str| {
-            let mut words = row.split(|c: char| c.is_whitespace() || "{[,".contains(c));
-            words.any(|word| word.split('=').next().is_some_and(last))
+            let words = row.split(|c: char| c.is_whitespace() || "{[,".contains(c));
+            let mut names = words.filter_map(|word| word.split('=').next());
+            names.any(|name| name.split('.').any(|part| Some(part) == last))
         };
         let first = self.rows.first().map_or("", |(_, seen)| seen);
         let differs = |(row, seen): &(&str, &str)| with(row) && words(seen) != words(first);
@@ -185,7 +187,8 @@ impl Case {
         }
         let arguments = (language.arguments)(&home.work(), &self.look, &last);
         let run = Run::of(home, self.look.through, &arguments);
-        let must_succeed = self.look.through != Through::Output && !self.fails;
+        let ends = !matches!(self.look.through, Through::Output | Through::During(_));
+        let must_succeed = ends && !self.fails;
         match must_succeed && run.done.code != 0 {
             true => run.fault(),
             false => (self.look.of)(&run),

@@ -5,6 +5,7 @@
 //! both. It is named after the option: a supported option without a case fails, and so does a case without an option.
 
 mod case;
+mod experiments;
 mod fio;
 mod flags;
 #[path = "../program/harness.rs"]
@@ -25,6 +26,7 @@ static LANGUAGES: &[&case::Language] = &[
     &flags::LANGUAGE,
     &sysbench::LANGUAGE,
     &operations::LANGUAGE,
+    &experiments::LANGUAGE,
 ];
 
 fn main() -> ExitCode {

@@ -1,10 +1,10 @@
 //! A run of a case: what it printed, its record of ops, its system calls, and the files that it left behind.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 use crate::case::Through;
@@ -20,6 +20,8 @@ pub(crate) struct Run {
     pub(crate) done: Done,
     /// System calls on files of the folder, and those that place threads.
     pub(crate) calls: Vec<Call>,
+    /// What was seen during a trial.
+    pub(crate) during: String,
     /// Names of the threads of the process that does the I/O.
     pub(crate) threads: BTreeSet<String>,
 }
@@ -38,8 +40,16 @@ pub(crate) struct Op {
 impl Run {
     pub(crate) fn of(home: Home, through: Through, arguments: &[String]) -> Run {
         let (mut calls, mut threads) = (Vec::new(), BTreeSet::new());
+        let mut during = String::new();
         let done = match through {
             Through::Output | Through::Ops => home.iodyno(arguments),
+            Through::During(script) => {
+                let running = home.start(arguments);
+                running.wait_until_it_measures(&home);
+                during = shell(&home, script);
+                running.signal(Signal::INT);
+                running.done()
+            }
             Through::Threads => {
                 let running = home.start(arguments);
                 let node = running.node();
@@ -63,6 +73,7 @@ impl Run {
             home,
             done,
             calls,
+            during,
             threads,
         }
     }
@@ -151,6 +162,19 @@ impl Run {
         names.sort();
         names
     }
+}
+
+/// What a script prints in the folder. `LOOP` is the name of the loop device on a file of it.
+fn shell(home: &Home, script: &str) -> String {
+    let text = format!(
+        "PATH=$PATH:/usr/sbin:/sbin; LOOP=$(grep -ls \"^$PWD\" /sys/block/loop*/loop/backing_file | cut -d/ -f4 | head -1)\n{script}"
+    );
+    let mut command = home.program(Path::new("sh"));
+    command
+        .args(["-c", &text])
+        .current_dir(home.work().canonicalize().unwrap());
+    let done = Running::of(command).done();
+    format!("{} {}", done.stdout, done.stderr)
 }
 
 fn names_of_threads(process: Pid) -> Vec<String> {
