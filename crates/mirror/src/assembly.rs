@@ -6,7 +6,9 @@
 //! it was forked from.
 //!
 //! A leg in sync with a generation below [`Assembly::complete`] was restored from a copy: a write is issued only when all legs have a newer
-//! generation than any copy that was made before, and while writes are issued, a newer one follows every second.
+//! generation than any copy that was made before, and while writes are issued, a newer one follows every second. After a crash, legs in sync
+//! may have different generations or logs: one that is older than another is behind in the marked regions ([`Assembly::with_logs`]), because a
+//! copy that was made shortly before the crash looks the same.
 //!
 //! The log tells what a leg lacks only if the leg still is what it was when it was written to last. A leg that is not given is
 //! therefore recorded as behind from the start: when it returns, all of it is copied. So is a leg that was dropped and has an
@@ -171,7 +173,7 @@ pub fn assemble(given: &[Superblock], degraded: Option<u64>) -> Result<Assembly,
         if !own.precedes(newest) || (behind && has(own, newest) < part.member.seen) {
             part.member.state = NOTHING;
         }
-        part.member.seen = own.generation;
+        part.member.seen = has(own, newest);
     }
     if !faults.is_empty() {
         return Err(faults);
@@ -217,6 +219,13 @@ fn identities(given: &[Superblock]) -> Vec<Fault> {
     faults
 }
 
+/// Whether a leg was started without another one, and nothing was written, but the other one has more: it may have changed since, and
+/// does not know of the start.
+fn contradicts(alone: &Superblock, other: &Superblock) -> bool {
+    let unaware = alone.leaves_out(other) && !other.leaves_out(alone);
+    alone.unwritten && unaware && !other.precedes(alone)
+}
+
 /// The superblock whose table counts.
 fn newest(given: &[Superblock]) -> Result<&Superblock, Vec<Fault>> {
     let claims: Vec<(usize, &Superblock)> = (given.iter().enumerate())
@@ -225,7 +234,11 @@ fn newest(given: &[Superblock]) -> Result<&Superblock, Vec<Fault>> {
     let mut faults = Vec::new();
     for (at, (two, leg)) in claims.iter().enumerate() {
         let before = claims[..at].iter();
-        let unrelated = |other: &Superblock| !leg.precedes(other) && !other.precedes(leg);
+        let unrelated = |other: &Superblock| {
+            (!leg.precedes(other) && !other.precedes(leg))
+                || contradicts(leg, other)
+                || contradicts(other, leg)
+        };
         let split = before.filter(|(_, other)| unrelated(other));
         faults.extend(split.map(|(one, _)| Fault::SplitBrain {
             one: *one,
@@ -249,6 +262,50 @@ fn newest(given: &[Superblock]) -> Result<&Superblock, Vec<Fault>> {
 }
 
 impl Assembly {
+    /// Takes the logs of the given legs into account: the highest number of a write of each, and whether any region is marked. The newest
+    /// leg in sync has everything that a marked region has to have. A leg that is older may have been restored from a copy, and is
+    /// behind in these regions.
+    ///
+    /// # Errors
+    /// The mirror was started without a leg, nothing was written, and the log of this leg is newer: split brain.
+    pub fn with_logs(
+        mut self,
+        given: &[Superblock],
+        writes: &[u64],
+        marked: bool,
+    ) -> Result<Assembly, Vec<Fault>> {
+        let source = self.source;
+        let age = |part: &Part, at: usize| {
+            let chosen = source == Some(part.member.uuid);
+            (chosen, part.member.seen, writes[at])
+        };
+        let legs = self.parts.iter();
+        let legs = legs.filter_map(|part| Some((part.member.state, part.given?, part)));
+        let in_sync = legs.clone().filter(|leg| leg.0 == LegState::InSync);
+        let newest = in_sync.map(|(_, at, part)| (age(part, at), at)).max();
+        let (newest, one) = newest.expect("a leg in sync is given");
+        let left_out = legs.filter(|(state, at, _)| {
+            self.unwritten
+                && *state != LegState::InSync
+                && given[*at].claims()
+                && writes[*at] > newest.2
+        });
+        let split = left_out.map(|(_, two, _)| Fault::SplitBrain { one, two });
+        let split: Vec<Fault> = split.collect();
+        if !split.is_empty() {
+            return Err(split);
+        }
+        let copied = self.geometry.length;
+        for part in &mut self.parts {
+            let older = part.given.is_some_and(|at| age(part, at) < newest);
+            if marked && older && part.member.state == LegState::InSync {
+                part.member.state = LegState::Behind { copied };
+                self.outdated = true;
+            }
+        }
+        Ok(self)
+    }
+
     /// Begins a new line. One on which nothing was written is not remembered.
     fn fork(&mut self, line: u64) {
         if !self.unwritten {
@@ -448,6 +505,58 @@ mod tests {
             let given = [newest.clone(), two(1, generation, [IN, IN])];
             let parts = Ok(vec![(IN, Some(0)), (state, Some(1))]);
             assert_eq!(check(&given, false), parts, "{generation}");
+        }
+    }
+
+    #[test]
+    fn after_a_crash_an_older_leg_is_behind_in_the_marked_regions() {
+        const MARKED: LegState = LegState::Behind { copied: 8192 };
+        let check = |given: &[Superblock], writes: &[u64], marked| {
+            let assembly = assemble(given, None).expect("legs in sync");
+            let assembly = assembly.with_logs(given, writes, marked).expect("one line");
+            let states = assembly.parts.iter().map(|part| part.member.state);
+            (states.collect::<Vec<_>>(), assembly.outdated)
+        };
+        let mut legs = [two(0, 9, [IN, IN]), two(1, 9, [IN, IN])];
+        assert_eq!(check(&legs, &[7, 7], true), (vec![IN, IN], false));
+        assert_eq!(check(&legs, &[7, 8], true), (vec![MARKED, IN], true));
+        assert_eq!(check(&legs, &[7, 8], false), (vec![IN, IN], false));
+        legs[0].generation = 8;
+        assert_eq!(check(&legs, &[7, 7], true), (vec![MARKED, IN], true));
+        // One was chosen before.
+        legs[1].source = Some(uuid(0));
+        assert_eq!(check(&legs, &[7, 7], true), (vec![IN, MARKED], true));
+    }
+
+    #[test]
+    fn a_leg_that_was_started_alone_without_a_write_does_not_win_over_a_newer_one() {
+        let mut alone = forked(two(0, 8, [IN, OUT]), 2, 5);
+        alone.unwritten = true;
+        let split = Err(vec![Fault::SplitBrain { one: 0, two: 1 }]);
+        // It crashed with the other one, which has a newer generation, or a newer log.
+        let other = two(1, 6, [IN, IN]);
+        assert_eq!(check(&[alone.clone(), other], false), split);
+        let given = [alone.clone(), two(1, 5, [IN, IN])];
+        for (writes, newer) in [([3, 3], false), ([4, 3], false), ([3, 4], true)] {
+            let assembly = assemble(&given, None).expect("one line");
+            let faults = assembly.with_logs(&given, &writes, true).map(drop);
+            assert_eq!(faults.is_err(), newer, "{writes:?}");
+        }
+        // The other one knows that this one misses something.
+        let given = [alone, two(1, 6, [OUT, IN])];
+        let parts = Ok(vec![(OUT, Some(0)), (IN, Some(1))]);
+        assert_eq!(check(&given, false), parts);
+    }
+
+    #[test]
+    fn of_two_starts_without_a_write_the_later_one_counts() {
+        let mut before = forked(three(0, 7, [IN, IN, OUT]), 2, 5);
+        let mut later = forked(three(1, 9, [OUT, IN, OUT]), 3, 5);
+        (before.unwritten, later.unwritten) = (true, true);
+        (before.complete, later.complete) = (5, 5);
+        for given in [[before.clone(), later.clone()], [later, before]] {
+            let assembly = assemble(&given, None).expect("one line");
+            assert_eq!(assembly.line, 3);
         }
     }
 

@@ -6,13 +6,13 @@
 //! - *Log.* A write is issued to the legs only when the bits of its regions are durable on all legs that it goes to. A bit is
 //!   cleared only when no write is in flight in its region, all legs were flushed after the last one, the region needs no
 //!   copying, all legs of the table are in sync, and every change of the legs is recorded.
-//! - *Fixed leg.* A region in which legs may differ (`needs_copy`) is read from one leg in sync only ([`Mirror::source`]), until it was
-//!   copied from this leg to all others. After an unclean start these are all marked regions, and the leg is the one whose superblock
-//!   and log are newest: a leg that was restored from a copy is never the newest alone. Records name it until nothing differs,
-//!   and nothing else is written to a leg before the first one: another start chooses the same leg.
+//! - *Fixed leg.* A region in which legs may differ (`needs_copy`) is read from the first leg in sync, until it was copied from this leg to
+//!   all others. After an unclean start these are all marked regions; legs whose superblock or log is older than that of another are behind then
+//!   ([`Assembly::with_logs`]). Records name the leg until nothing differs, and nothing else is written to a leg before the first record: another
+//!   start chooses the same leg.
 //! - *Epoch.* A write to the data of a leg is issued only while an epoch is open, and an epoch opens only by a record that began after the
-//!   last one was closed. While it is open, each tick with a write records again. It is closed by a record that began when nothing
-//!   was written any more since the last tick, and all legs were flushed. So a copy of a leg that lacks a write has an older
+//!   last one was closed. While it is open, each tick with a write records again, and so does a tick while it is being opened. It is closed
+//!   by a record that began when nothing was written any more since the last tick, and all legs were flushed. So a copy of a leg that lacks a write has an older
 //!   generation than the others, at the latest one record later. Bits are cleared only if a record began after the last write to
 //!   their regions, so that the bits say what a copy of the newest generation may lack.
 //! - *Drop.* A leg that fails a write or a flush that another leg in sync completed is dropped: it is behind. The drop is
@@ -41,7 +41,7 @@ use crate::intent::{self, Bits};
 use crate::legs::LegSet;
 use crate::ranges::Ranges;
 use crate::shared::Published;
-use crate::superblock::{BLOCK, COPIES, DATA, LOG, LegState, MOST_LEGS, Member};
+use crate::superblock::{BLOCK, COPIES, DATA, Fork, LOG, LegState, MOST_LEGS, Member};
 
 /// Number of an operating system's error.
 pub type Errno = i32;
@@ -176,6 +176,9 @@ pub enum Event {
         id: u64,
         /// Which.
         leg: usize,
+        /// What is recorded on it now. If it is older than when the leg was dropped, or of another line, all of it is copied. `None`: it
+        /// has another content.
+        stored: Option<Fork>,
     },
     /// Compares all legs in sync, once nothing needs copying.
     Scrub {
@@ -497,8 +500,6 @@ struct Leg {
     removed: bool,
     /// Its storage is given, so that it may be taken back.
     given: bool,
-    /// Generation and log at the start: the leg with the newest ones is the right one where legs differ.
-    age: (u64, u64),
     /// Behind: below this everything outside of regions that need copying was copied, perhaps not durably.
     copied: u64,
     /// A flush for [`Purpose::Copied`] is in flight.
@@ -675,10 +676,6 @@ impl Mirror {
                     LegState::InSync => length,
                     LegState::Behind { copied } => copied,
                 },
-                age: match assembly.source == Some(part.member.uuid) {
-                    true => (u64::MAX, u64::MAX),
-                    false => (part.member.seen, stored[leg].log),
-                },
                 flushing: false,
                 promoted: false,
                 first_copy: 1 - stored[leg].copy,
@@ -811,7 +808,7 @@ impl Mirror {
             Event::Credit(bytes) => self.credit = self.credit.saturating_add(bytes),
             Event::Add { id, uuid } => self.add(id, uuid, orders),
             Event::Remove { id, leg } => self.remove(id, leg, orders),
-            Event::Return { id, leg } => self.take_back(id, leg, orders),
+            Event::Return { id, leg, stored } => self.take_back(id, leg, stored, orders),
             Event::Scrub { from } => self.scrub = Some(from),
             Event::Compared { task, equal } => self.compared(task, equal, orders),
             Event::Stop => self.stopping = true,
@@ -837,12 +834,6 @@ impl Mirror {
     /// Legs that serve reads.
     pub fn in_sync(&self) -> LegSet {
         self.legs_where(|leg| leg.online && leg.state == LegState::InSync)
-    }
-
-    /// The leg that is read where legs may differ.
-    fn source(&self, legs: LegSet) -> Option<usize> {
-        let newest = |leg: &usize| (self.legs[*leg].age, std::cmp::Reverse(*leg));
-        legs.iter().max_by_key(newest)
     }
 
     /// Legs that get writes.
@@ -1163,7 +1154,6 @@ impl Mirror {
             online: false,
             removed: false,
             given: true,
-            age: (0, 0),
             copied: 0,
             flushing: false,
             promoted: false,
@@ -1213,13 +1203,17 @@ impl Mirror {
         self.ack(id, orders);
     }
 
-    fn take_back(&mut self, id: u64, leg: usize, orders: &mut Vec<Order>) {
+    fn take_back(&mut self, id: u64, leg: usize, stored: Option<Fork>, orders: &mut Vec<Order>) {
         let dropped = |leg: &Leg| leg.given && !leg.online && !leg.removed;
         let refusal = (!self.legs.get(leg).is_some_and(dropped)).then_some(EINVAL);
         if let Some(errno) = self.unchangeable().or(refusal) {
             return self.reply(id, Err(errno), orders);
         }
         let one = &mut self.legs[leg];
+        let line = self.assembly.line;
+        if !stored.is_some_and(|stored| stored.line == line && stored.generation >= one.seen) {
+            one.state = LegState::Behind { copied: 0 };
+        }
         if let LegState::Behind { copied } = one.state {
             // What was copied later may not be durable.
             one.copied = copied;
@@ -1360,7 +1354,7 @@ impl Mirror {
         orders: &mut Vec<Order>,
     ) {
         let legs = self.in_sync().without(tried);
-        let Some(source) = self.source(legs) else {
+        let Some(source) = legs.first() else {
             self.end_task(task);
             return self.reply(request.id, Err(error), orders);
         };
@@ -1471,7 +1465,12 @@ impl Mirror {
 
     /// Records again if something was written since the last tick. Otherwise closes the epoch.
     fn epoch_tick(&mut self, orders: &mut Vec<Order>) {
-        if !self.epoch.open || !self.settings.epochs || self.stopping {
+        if !self.settings.epochs || self.stopping {
+            return;
+        }
+        if !self.epoch.open {
+            // A copy that was made before the tick may have the generations of a record that opens it now.
+            self.epoch.due |= !self.epoch.waiting.is_empty();
             return;
         }
         let dirty = std::mem::take(&mut self.epoch.dirty) || self.epoch.in_flight > 0;
@@ -1751,7 +1750,8 @@ impl Mirror {
 
     /// Clears the bits of regions that were last written before this tick and the last record. Returns whether some only lack a flush.
     fn clean(&mut self, before: u64) -> bool {
-        let before = match self.settings.epochs {
+        // Nothing was written since the record that closed the epoch.
+        let before = match self.settings.epochs && self.epoch.open {
             true => before.min(self.recorded_tick),
             false => before,
         };
@@ -1800,7 +1800,7 @@ impl Mirror {
         }
         let differ = self.to_copy + self.stuck > 0;
         self.differed = differ || (self.differed && self.copied_at >= self.flushed);
-        let source = self.source(self.in_sync()).filter(|_| self.differed);
+        let source = self.in_sync().first().filter(|_| self.differed);
         self.assembly.source = source.map(|leg| self.assembly.parts[leg].member.uuid);
         self.assembly.generation += 1;
         self.recording = true;
@@ -1863,7 +1863,7 @@ impl Mirror {
             let legs = fan.ok.and(self.online());
             if !legs.is_empty() {
                 if missing.is_empty() && self.settings.epochs {
-                    self.assembly.complete = self.assembly.generation;
+                    self.completed();
                 }
                 self.assembly.generation += u64::from(self.settings.epochs);
                 return self.record_write(task, legs, true, orders);
@@ -1891,7 +1891,7 @@ impl Mirror {
         self.recorded = version;
         self.recorded_tick = tick;
         self.untouched &= !touches;
-        self.assembly.complete = self.assembly.generation;
+        self.completed();
         self.announce(orders);
         self.promote_recorded(orders);
         while let Some((_, id)) = self
@@ -1911,6 +1911,13 @@ impl Mirror {
                 self.clean(u64::MAX);
             }
             () => {}
+        }
+    }
+
+    /// All legs that get writes have the generation.
+    fn completed(&mut self) {
+        if !self.assembly.unwritten {
+            self.assembly.complete = self.assembly.generation;
         }
     }
 
@@ -1984,7 +1991,7 @@ impl Mirror {
         };
         let (offset, length) = (*offset, *length);
         let tried_before = *tried;
-        let Some(leg) = self.source(legs.without(tried_before)) else {
+        let Some(leg) = legs.without(tried_before).first() else {
             return self.copy_ended(task, None, orders);
         };
         let Work::Copy { tried, .. } = &mut self.task(task).work else {

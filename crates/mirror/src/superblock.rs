@@ -154,7 +154,7 @@ pub struct Superblock {
     /// Incremented by each update.
     pub generation: u64,
     /// The newest generation that was written to all legs that got writes; at most `generation`. A leg in sync with an older
-    /// one was restored from a copy.
+    /// one was restored from a copy. While a line is unwritten, it is that of the line before.
     pub complete: u64,
     /// The line of its generation.
     pub line: u64,
@@ -337,11 +337,19 @@ impl Superblock {
         match (other.passed(own(self)), self.passed(own(other))) {
             (true, false) => true,
             (false, true) => false,
-            _ => self.precedes(other) && !other.precedes(self),
+            _ if !other.precedes(self) => self.precedes(other),
+            // Without a write since: the other one was started without this leg later.
+            _ => self.precedes(other) && other.leaves_out(self) && !self.leaves_out(other),
         }
     }
 
-    fn recorded(&self) -> Fork {
+    /// Whether the table has another leg as behind or not at all.
+    pub fn leaves_out(&self, other: &Superblock) -> bool {
+        self.state(other.leg) != Some(LegState::InSync)
+    }
+
+    /// Its line and generation.
+    pub fn recorded(&self) -> Fork {
         Fork {
             line: self.line,
             generation: self.generation,

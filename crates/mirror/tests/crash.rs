@@ -10,7 +10,7 @@
 //! shorter and longer meanwhile.
 //!
 //! Legs are restored from copies that were made at any moment, several of them at a time and from different moments, and the file of a leg is
-//! replaced by such a copy while it is served. A copy is refused, or copied to; what is read is never older than what was acknowledged.
+//! replaced by such a copy while it is served, or it is restored before it is taken back. A copy is refused, or copied to; what is read is never older than what was acknowledged.
 //!
 //! Not simulated, because nothing notices it: a leg that is made shorter and longer between two looks at its length, or while no
 //! mirror is served; and a copy of a leg in sync, if no tick, clean stop or first write followed and neither superblocks nor log
@@ -520,6 +520,15 @@ impl World {
             assembly.decode_log(block.as_ref(), 0)
         });
         let (logs, writes): (Vec<Bits>, Vec<u64>) = logs.unzip();
+        let marked = logs.iter().any(|bits| bits.iter().next().is_some());
+        let assembly = match assembly.with_logs(&self.superblocks(&given), &writes, marked) {
+            Ok(assembly) => assembly,
+            Err(faults) => {
+                assert!(self.left_out, "{faults:?}");
+                self.counts.split += 1;
+                return None;
+            }
+        };
         let logs = vec![logs];
         let disk = assembly
             .parts
@@ -766,7 +775,21 @@ impl World {
             }
             _ if quiet && disk != usize::MAX && !online.has(leg) => {
                 life.changes.insert(id, Change::Return(disk));
-                self.event(life, Event::Return { id, leg }, orders);
+                let mut of_leg = self.copies.iter().filter(|(of, _, _)| *of == disk);
+                let copy = of_leg.next_back().map(|(_, _, copy)| copy.clone());
+                // Otherwise, it is refused at the next start.
+                let uuid = life.mirror.assembly().parts[leg].member.uuid;
+                let mut in_sync = life.mirror.in_sync().iter();
+                let dropped = in_sync.all(|other| {
+                    let found = self.stored(life.disk[other]);
+                    found.is_some_and(|(found, _)| found.state(uuid) != Some(LegState::InSync))
+                });
+                let copy = copy.filter(|_| dropped && !life.halted);
+                if let Some(copy) = copy.filter(|_| self.chance(40)) {
+                    self.disks[disk] = copy;
+                }
+                let stored = self.stored(disk).map(|(found, _)| found.recorded());
+                self.event(life, Event::Return { id, leg, stored }, orders);
             }
             _ => {}
         }
@@ -1372,7 +1395,9 @@ impl World {
             .online()
             .iter()
             .map(|leg| self.disks[life.disk[leg]].block(LOG));
-        if life.mirror.redundant() {
+        // The marks of a crash stay on a single leg until something is written: they have no meaning there.
+        let single = life.quiet && life.mirror.online().count() == 1;
+        if life.mirror.redundant() && !single {
             for block in blocks {
                 let block = block.expect("readable");
                 assert!(
@@ -1455,6 +1480,33 @@ fn crashes(wanted: u64) {
 #[test]
 fn no_acknowledged_and_flushed_write_is_lost_in_a_crash() {
     crashes(2_000);
+}
+
+#[test]
+fn a_tick_while_the_first_write_waits_for_its_epoch_is_followed_by_a_record() {
+    let mut world = World::new(1, true);
+    let mut orders = Vec::new();
+    let mut life = world.start(&mut orders).expect("legs in sync");
+    world.drain(&mut life, &mut orders);
+    let before = world.superblock(0).0.generation;
+    let request = world.request(&mut life, Access::Write { fua: true }, 0, 1);
+    world.event(&mut life, Event::Request(request), &mut orders);
+    // Half of the record that opens the epoch is on the leg.
+    while world.superblock(0).0.generation == before {
+        assert!(world.complete(&mut life, &mut orders), "a record");
+    }
+    let copied = world.disks[0].copy();
+    world.event(&mut life, Event::Tick, &mut orders);
+    world.drain(&mut life, &mut orders);
+    assert_eq!(world.expected[0].acked, request.id);
+    world.disks[0] = copied;
+    let all: Vec<usize> = (0..world.disks.len()).collect();
+    let faults = assembly::assemble(&world.superblocks(&all), None);
+    let faults = faults.expect_err("the copy lacks the write");
+    assert!(
+        matches!(faults[..], [Fault::Old { leg: 0, .. }]),
+        "{faults:?}"
+    );
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 use iodyno_mirror::core::{Cause, Change, Errno, Failure, Notice};
-use iodyno_mirror::superblock::{Geometry, LegState};
+use iodyno_mirror::superblock::{Fork, Geometry, LegState};
 use iodyno_model::Diagnostic;
 use iodyno_target::layers::socket_name;
 use iodyno_target::{Roots, socket_folder};
@@ -336,6 +336,19 @@ fn fault(message: impl Into<String>) -> Refused {
     Diagnostic::error(message).into()
 }
 
+/// The file or device at this path is open as a leg.
+fn taken(leg: &Leg, path: &Path) -> Refused {
+    let (shown, own) = (path.display(), leg.path.display());
+    match leg.is_at(&leg.path) {
+        true => fault(format!("`{shown}` is a leg of the mirror already")),
+        false => Diagnostic::error(format!(
+            "`{shown}` is the file of the leg `{own}`, which was renamed while it was served"
+        ))
+        .hint("stop the server and start it with the new name, or replace the leg by another file")
+        .into(),
+    }
+}
+
 fn ended() -> Refused {
     fault("the server of the mirror was stopped")
 }
@@ -468,8 +481,14 @@ impl Shared {
         let shown = new.display();
         if let Some((uuid, leg)) = legs.iter().find(|(_, leg)| leg.is_at(new)) {
             let uuid = *uuid;
+            let status = self.status()?;
+            let member = status.legs.iter().find(|leg| leg.member.uuid == uuid);
+            if member.is_none_or(|leg| leg.online || leg.cause == Some(Cause::Replaced)) {
+                return Err(taken(leg, new));
+            }
             // It may have been dropped because somebody made it shorter.
             format::fits(leg, self.geometry)?;
+            let stored = self.recorded(uuid, leg, destroy)?;
             let explain = |errno| match errno {
                 code::EBUSY => {
                     let text =
@@ -478,10 +497,14 @@ impl Shared {
                         .hint("try again when the device answers")
                         .into()
                 }
-                code::EINVAL => fault(format!("`{shown}` is a leg of the mirror already")),
                 errno => other("take back", new, errno),
             };
-            self.changed(|reply| Ask::Return { uuid, reply }, explain)?;
+            let ask = |reply| Ask::Return {
+                uuid,
+                stored,
+                reply,
+            };
+            self.changed(ask, explain)?;
             let _ = say(
                 stream,
                 &Said::Note(format!("`{shown}` was taken back and is copied to")),
@@ -520,6 +543,30 @@ impl Shared {
             &Said::Note(format!("`{shown}` was added and is copied to")),
         );
         Ok(uuid)
+    }
+
+    /// What is recorded on a leg that was dropped. `None`: it has another content, which may be overwritten.
+    fn recorded(
+        &self,
+        uuid: Uuid,
+        leg: &Leg,
+        destroy: &[PathBuf],
+    ) -> Result<Option<Fork>, Refused> {
+        match leg.superblock() {
+            Ok((found, _)) if (found.mirror, found.leg) == (self.mirror, uuid) => {
+                Ok(Some(found.recorded()))
+            }
+            _ if destroy.iter().any(|named| leg.is_at(named)) => Ok(None),
+            _ => {
+                let shown = leg.path.display();
+                let text = format!("cannot take back `{shown}`: it was overwritten");
+                let hint = format!("to overwrite its content, add `--destroy {shown}`");
+                Err(Refused {
+                    faults: vec![Diagnostic::error(text).hint(hint)],
+                    by_guard: true,
+                })
+            }
+        }
     }
 
     fn remove(
@@ -574,9 +621,8 @@ impl Shared {
         stream: &UnixStream,
     ) -> Result<(), Refused> {
         let old = self.find(legs, old)?;
-        if legs.iter().any(|(_, leg)| leg.is_at(new)) {
-            let shown = new.display();
-            return Err(fault(format!("`{shown}` is a leg of the mirror already")));
+        if let Some((_, leg)) = legs.iter().find(|(_, leg)| leg.is_at(new)) {
+            return Err(taken(leg, new));
         }
         let new = self.add(legs, new, destroy, stream)?;
         loop {
@@ -668,7 +714,6 @@ mod code {
     use iodyno_mirror::core::Errno;
 
     pub(super) const EBUSY: Errno = 16;
-    pub(super) const EINVAL: Errno = 22;
     pub(super) const EMFILE: Errno = 24;
     pub(super) const ENOSPC: Errno = 28;
 }

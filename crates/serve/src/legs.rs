@@ -83,6 +83,9 @@ impl Leg {
 
     fn read(&self, offset: u64) -> std::io::Result<[u8; BLOCK]> {
         let mut block = [0; BLOCK];
+        // The storage below a device may have changed since. It is only a cache: an error does not matter.
+        let length = std::num::NonZeroU64::new(BLOCK as u64);
+        let _ = rustix::fs::fadvise(&self.file, offset, length, rustix::fs::Advice::DontNeed);
         self.file.read_exact_at(&mut block, offset)?;
         Ok(block)
     }
@@ -392,12 +395,11 @@ pub fn assemble(legs: &[Leg], degraded: bool) -> Result<Found, Vec<Diagnostic>> 
     }
     // A fork needs a number that no other has.
     let line = degraded.then(|| Uuid::now_v7().as_u128() as u64);
-    let assembly = assembly::assemble(&superblocks, line).map_err(|faults| {
-        faults
-            .iter()
-            .map(|fault| explain(fault, legs))
-            .collect::<Vec<_>>()
-    })?;
+    let explained = |faults: Vec<Fault>| {
+        let faults = faults.iter().map(|fault| explain(fault, legs));
+        faults.collect::<Vec<_>>()
+    };
+    let assembly = assembly::assemble(&superblocks, line).map_err(explained)?;
     let geometry = assembly.geometry;
     for leg in legs {
         let shown = leg.path.display();
@@ -432,13 +434,16 @@ pub fn assemble(legs: &[Leg], degraded: bool) -> Result<Found, Vec<Diagnostic>> 
         });
         blocks.collect()
     });
-    let logs = logs.collect();
+    let logs: Vec<Vec<Bits>> = logs.collect();
     let stored = assembly.parts.iter().map(|part| Stored {
         copy: part.given.map_or(0, |at| copies[at]),
         log: part.given.map_or(0, |at| newest[at]),
     });
+    let stored = stored.collect();
+    let marked = (logs.iter().flatten()).any(|bits| bits.iter().next().is_some());
+    let assembly = (assembly.with_logs(&superblocks, &newest, marked)).map_err(explained)?;
     Ok(Found {
-        stored: stored.collect(),
+        stored,
         logs,
         assembly,
     })

@@ -14,11 +14,11 @@
 //! - FUA is a write with RWF_DSYNC; of a hole, fdatasync of the leg follows.
 //! - At most as many commands are issued to a leg as it has places, which all queues share ([`Board`]). Flushes, superblocks, the log and
 //!   repetitions need none.
-//! - A leg that is a file is not written while it is shorter than the mirror: the op fails. Such a leg, and one that returns less than
-//!   was read, is reported to the mirror as shortened before the op ends. So is one that is found to be shorter every second, which may
-//!   have been dropped before.
-//! - The path of a leg that is a file leads to the file that is open. Another thread looks twice a second, because a file system may not
-//!   answer: a leg whose file was removed, renamed or replaced is reported to the mirror.
+//! - A leg is not written while it is shorter than the mirror: the op fails. Such a leg, and one that returns less than was read, is
+//!   reported to the mirror as shortened before the op ends. So is one that is found to be shorter every second, which may have been dropped
+//!   before.
+//! - The path of a leg that is a file leads to the file that is open. A thread for each leg looks twice a second, because a file system may
+//!   not answer: a leg whose file was removed, renamed or replaced is reported to the mirror.
 //! - A leg is taken back only when no queue has a command in flight on it.
 //! - Nothing is allocated for a request: it brings its buffer and gets it back with the reply, and lists are used again. Channels have a
 //!   fixed capacity; fronts limit what they have in flight, so that replies never wait.
@@ -39,9 +39,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{
-    Receiver, RecvTimeoutError, Sender, SyncSender, channel as unbounded, sync_channel,
-};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -50,7 +48,7 @@ use iodyno_mirror::core::{
     Request as MirrorRequest,
 };
 use iodyno_mirror::shared::{Alarm, Board, MOST_QUEUES, Published};
-use iodyno_mirror::superblock::{DATA, Geometry, Member};
+use iodyno_mirror::superblock::{DATA, Fork, Geometry, Member};
 use iodyno_mirror::{
     LegQueue, LegSet, LegView, PolicyKind, QueueSettings, ReadPolicy, ReadRequest, Transfer,
 };
@@ -62,7 +60,7 @@ use iodyno_sys::{
     Op as KernelOp, OpKind as KernelKind, UringBackend,
 };
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
+use rustix::fs::{AtFlags, FileType, SeekFrom, StatxFlags, statx};
 use uuid::Uuid;
 
 /// The longest op of a leg, and the longest part of a request, bytes.
@@ -77,7 +75,7 @@ const MOST_MESSAGES: usize = 1024;
 const TICK_NS: u64 = 1_000_000_000;
 /// Between two looks at silent legs, ns.
 pub(crate) const LOOK_NS: u64 = 1_000_000_000;
-/// Between two looks at the paths of legs.
+/// Between two looks at the path of a leg.
 const PLACES: Duration = Duration::from_millis(500);
 /// Between two credits for copying, ns.
 const CREDIT_NS: u64 = 100_000_000;
@@ -236,6 +234,8 @@ pub enum Ask {
     Return {
         /// Its UUID.
         uuid: Uuid,
+        /// What is recorded on it now; `None`: it has another content.
+        stored: Option<Fork>,
         /// The answer.
         reply: Sender<Result<(), Errno>>,
     },
@@ -321,7 +321,7 @@ pub(crate) struct Queues {
     wakes: Vec<Arc<OwnedFd>>,
     /// Queues that no thread has.
     free: Mutex<Vec<usize>>,
-    /// Buffers of rings that have ended, for the next ones.
+    /// Buffers of a ring that has ended, for the next one.
     arenas: Mutex<Vec<Arena>>,
     /// Bytes of the buffers of all rings, and of these.
     arena_bytes: AtomicUsize,
@@ -359,8 +359,8 @@ struct Place {
 
 impl Place {
     /// The place of a leg that is a file.
-    fn of(path: Option<&PathBuf>, regular: Option<&OwnedFd>) -> Option<Place> {
-        let found = rustix::fs::fstat(regular?).ok()?;
+    fn of(path: Option<&PathBuf>, held: Option<&Held>) -> Option<Place> {
+        let found = rustix::fs::fstat(&held.filter(|held| held.regular)?.file).ok()?;
         Some(Place {
             path: path?.clone(),
             device: found.st_dev,
@@ -380,23 +380,27 @@ impl Place {
     }
 }
 
-/// Looks at the places of all legs until the mirror ends.
-fn watch_places(queues: &Queues, ended: &Receiver<()>) {
-    while ended.recv_timeout(PLACES) == Err(RecvTimeoutError::Timeout) {
-        let table = queues.table();
-        let legs = table.legs.iter().enumerate();
-        let places: Vec<(usize, Place)> = legs
-            .filter(|(_, leg)| leg.file.is_some())
-            .filter_map(|(leg, found)| Some((leg, found.place.clone()?)))
-            .collect();
-        drop(table);
-        let lost = places.iter().filter(|(_, place)| place.is_lost());
-        let lost = lost.fold(0, |lost, (leg, _)| lost | 1 << leg);
-        if lost != 0 {
-            queues.lost.fetch_or(lost, Ordering::Relaxed);
-            queues.rouse(0);
+/// Looks at the place of a leg until the leg is removed, or the mirror ends. It has a thread of its own, which waits for its own file system
+/// only, and for which nobody waits.
+fn watch_place(queues: Arc<Queues>, leg: usize) -> Result<(), BackendError> {
+    let watch = move || {
+        loop {
+            let table = queues.table();
+            let found = table.legs.get(leg).filter(|leg| leg.file.is_some());
+            let Some(place) = found.and_then(|leg| leg.place.clone()) else {
+                return;
+            };
+            drop(table);
+            if place.is_lost() {
+                queues.lost.fetch_or(1 << leg, Ordering::Relaxed);
+                queues.rouse(0);
+            }
+            std::thread::sleep(PLACES);
         }
-    }
+    };
+    let thread = std::thread::Builder::new().name("leg-path".to_owned());
+    let started = thread.spawn(watch).map(drop);
+    started.map_err(|error| BackendError::new("start a thread", error))
 }
 
 impl Queues {
@@ -475,11 +479,12 @@ impl Queues {
         Ok(arena)
     }
 
-    /// Takes the buffers of a ring that has ended; `None`: the kernel still has some, and they are lost.
+    /// Takes the buffers of a ring that has ended; `None`: the kernel still has some, and they are lost. Those of one ring are kept for the
+    /// next one.
     pub(crate) fn put_arena(&self, arena: Option<Arena>) {
         let Some(arena) = arena else { return };
         let mut arenas = self.arenas();
-        match arenas.len() < MOST_QUEUES {
+        match arenas.is_empty() {
             true => arenas.push(arena),
             false => {
                 self.arena_bytes.fetch_sub(size(&arena), Ordering::Relaxed);
@@ -774,13 +779,30 @@ fn copy_of(descriptor: &OwnedFd) -> Result<OwnedFd, BackendError> {
         .map_err(|error| BackendError::new("duplicate the descriptor of a leg", error))
 }
 
-/// A leg that is a file, whose length can change while it is used.
-fn regular(descriptor: &OwnedFd) -> Result<Option<OwnedFd>, BackendError> {
-    let found = rustix::fs::fstat(descriptor)
-        .map_err(|error| BackendError::new("look at a leg", error.into()))?;
-    match FileType::from_raw_mode(found.st_mode) {
-        FileType::RegularFile => copy_of(descriptor).map(Some),
-        _ => Ok(None),
+/// A leg, whose length can change while it is used.
+#[derive(Debug)]
+struct Held {
+    file: OwnedFd,
+    regular: bool,
+}
+
+impl Held {
+    fn of(descriptor: &OwnedFd) -> Result<Held, BackendError> {
+        let found = rustix::fs::fstat(descriptor)
+            .map_err(|error| BackendError::new("look at a leg", error.into()))?;
+        Ok(Held {
+            file: copy_of(descriptor)?,
+            regular: FileType::from_raw_mode(found.st_mode) == FileType::RegularFile,
+        })
+    }
+
+    fn length(&self) -> rustix::io::Result<u64> {
+        // A server of the network is not asked: it may not answer.
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        match self.regular {
+            true => statx(&self.file, "", flags, StatxFlags::SIZE).map(|found| found.stx_size),
+            false => rustix::fs::seek(&self.file, SeekFrom::End(0)),
+        }
     }
 }
 
@@ -819,8 +841,8 @@ struct Server<'a> {
     delays: Vec<Option<Box<Disk>>>,
     /// Index of each leg among the ring's files, which is that of its lane.
     files: Vec<Option<u32>>,
-    /// The legs that are files.
-    regular: Vec<Option<OwnedFd>>,
+    /// The legs that are given.
+    held: Vec<Option<Held>>,
     /// Those that are long enough, of the writes that are issued together.
     long: LegSet,
     /// Lanes that no leg uses, with their slots.
@@ -880,7 +902,7 @@ impl<'a> Server<'a> {
         let paths = legs.iter().map(|leg| leg.path.clone()).collect();
         let mut files = Vec::new();
         let mut copies = Vec::new();
-        let mut regulars = Vec::new();
+        let mut held = Vec::new();
         let mut of_leg = Vec::new();
         let mut spare = Vec::new();
         let mut free_slots = Vec::new();
@@ -893,7 +915,7 @@ impl<'a> Server<'a> {
                     ..
                 }) => {
                     copies.push(Some(copy_of(&descriptor)?));
-                    regulars.push(regular(&descriptor)?);
+                    held.push(Some(Held::of(&descriptor)?));
                     files.push(leg_file(descriptor));
                     of_leg.push(Some(lane));
                     free_slots.push(own);
@@ -903,7 +925,7 @@ impl<'a> Server<'a> {
                     spare.push((lane, own));
                     if missing.is_some() {
                         copies.push(None);
-                        regulars.push(None);
+                        held.push(None);
                         of_leg.push(None);
                         free_slots.push(Vec::new());
                     }
@@ -928,7 +950,7 @@ impl<'a> Server<'a> {
             zeroes,
             delays,
             files: of_leg,
-            regular: regulars,
+            held,
             long: LegSet::NONE,
             spare,
             queues,
@@ -964,7 +986,7 @@ impl<'a> Server<'a> {
         let _ = server.shared.published.set(published);
         server.build_policies(count as usize);
         let rotational = server.rotational.clone();
-        let places = server.paths.iter().zip(&server.regular);
+        let places = server.paths.iter().zip(&server.held);
         let places = places.map(|(path, file)| Place::of(path.as_ref(), file.as_ref()));
         let places: Vec<Option<Place>> = places.collect();
         server.shared.change(|table| {
@@ -1000,22 +1022,16 @@ impl<'a> Server<'a> {
         if let Task::Scrub(from) = task {
             self.events.push_back(Event::Scrub { from });
         }
-        let (ending, ended) = unbounded::<()>();
-        let queues = Arc::clone(&self.shared);
-        // It may wait for a file system that does not answer, and nobody waits for it.
-        std::thread::Builder::new()
-            .name("leg-paths".to_owned())
-            .spawn(move || watch_places(&queues, &ended))
-            .map_err(|error| BackendError::new("start a thread", error))?;
-        let served = self.serve();
-        drop(ending);
-        served
+        for leg in 0..self.names.len() {
+            watch_place(Arc::clone(&self.shared), leg)?;
+        }
+        self.serve()
     }
 
     /// Closes all legs, as far as nothing is in flight. The ring would close them a moment after the end of the process.
     fn release_legs(&mut self) {
         self.shared.change(|table| table.legs.clear());
-        self.regular.clear();
+        self.held.clear();
         self.backend.cancel_all();
         let mut completions = Completions::with_capacity(self.flights.len() as u32);
         let deadline = self.clock.now() + LOOK_NS;
@@ -1098,7 +1114,7 @@ impl<'a> Server<'a> {
     fn look(&mut self, now: u64) {
         self.reclaim();
         self.long = LegSet::NONE;
-        for leg in 0..self.regular.len() {
+        for leg in 0..self.held.len() {
             if self.is_short(leg) {
                 self.events.push_back(Event::Shortened { leg });
             }
@@ -1280,9 +1296,13 @@ impl<'a> Server<'a> {
                 Some(leg) => self.change(reply, |id| Event::Remove { id, leg }),
                 None => answer(&reply, Err(EINVAL)),
             },
-            Ask::Return { uuid, reply } => match self.leg_of(uuid) {
+            Ask::Return {
+                uuid,
+                stored,
+                reply,
+            } => match self.leg_of(uuid) {
                 Some(leg) if self.in_flight(leg) > 0 => answer(&reply, Err(EBUSY)),
-                Some(leg) => self.change(reply, |id| Event::Return { id, leg }),
+                Some(leg) => self.change(reply, |id| Event::Return { id, leg, stored }),
                 None => answer(&reply, Err(EINVAL)),
             },
             Ask::Scrub { from, reply, found } => {
@@ -1327,7 +1347,7 @@ impl<'a> Server<'a> {
         let (Some(descriptor), Some((lane, slots))) = (leg.descriptor, self.spare.pop()) else {
             return answer(&reply, Err(EMFILE));
         };
-        let (Ok(copy), Ok(regular)) = (copy_of(&descriptor), regular(&descriptor)) else {
+        let (Ok(copy), Ok(held)) = (copy_of(&descriptor), Held::of(&descriptor)) else {
             self.spare.push((lane, slots));
             return answer(&reply, Err(EMFILE));
         };
@@ -1342,7 +1362,7 @@ impl<'a> Server<'a> {
         self.zeroes.push(leg.zeroes);
         self.delays.push(leg.delay);
         self.files.push(Some(lane));
-        self.regular.push(regular);
+        self.held.push(Some(held));
         self.free_slots.push(slots);
         let count = self.queues.len() + 1;
         self.queues.push(leg_queue(&self.shared, count - 1));
@@ -1357,7 +1377,7 @@ impl<'a> Server<'a> {
             self.zeroes.pop();
             self.delays.pop();
             self.files.pop();
-            self.regular.pop();
+            self.held.pop();
             self.queues.pop();
             self.direct.pop();
             self.build_policies(count - 1);
@@ -1369,10 +1389,12 @@ impl<'a> Server<'a> {
             rotational: self.rotational[count - 1],
             place: Place::of(
                 self.paths[count - 1].as_ref(),
-                self.regular[count - 1].as_ref(),
+                self.held[count - 1].as_ref(),
             ),
         };
         self.shared.change(|table| table.legs.push(leg));
+        // Without a thread, only the next start notices that its file was replaced.
+        let _ = watch_place(Arc::clone(&self.shared), count - 1);
     }
 
     /// Frees the lanes of legs that were removed and have returned their last op.
@@ -1384,7 +1406,7 @@ impl<'a> Server<'a> {
                 && self.in_flight(leg) == 0
             {
                 self.files[leg] = None;
-                self.regular[leg] = None;
+                self.held[leg] = None;
                 let slots = std::mem::take(&mut self.free_slots[leg]);
                 self.free_lane(lane, slots);
             }
@@ -1649,16 +1671,13 @@ impl<'a> Server<'a> {
         true
     }
 
-    /// Whether a leg is a file that somebody made shorter. A write would make it longer again, with zeros where the data were.
+    /// Whether somebody made a leg shorter. A write would make a file longer again, with zeros where the data were.
     fn is_short(&mut self, leg: usize) -> bool {
-        let Some(file) = self.regular[leg].as_ref().filter(|_| !self.long.has(leg)) else {
+        let Some(held) = self.held[leg].as_ref().filter(|_| !self.long.has(leg)) else {
             return false;
         };
-        // A server of the network is not asked: it may not answer.
-        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let needed = DATA + self.mirror.assembly().geometry.length;
-        let found = statx(file, "", flags, StatxFlags::SIZE);
-        let short = found.is_ok_and(|found| found.stx_size < needed);
+        let short = held.length().is_ok_and(|length| length < needed);
         if !short {
             self.long.add(leg);
         }

@@ -83,6 +83,9 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     let disk = GuestDisk::new(export, found.assembly.mirror);
     // Before clients and commands can know that the mirror is served.
     let bound = Control::bind(found.assembly.mirror);
+    if (bound.as_ref()).is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse) {
+        return Err(served_already(&args.legs));
+    }
     let listeners = listen(args, export, disk)?;
     let mut served: Vec<String> = (listeners.iter())
         .map(|(listener, service)| listener.uri(service))
@@ -212,6 +215,19 @@ fn mirror(args: &ServeMirrorArgs, context: &Context) -> Result<Exit, Failure> {
     match halted {
         true => Err(failed("the mirror was halted".to_owned())),
         false => Ok(Exit::Fine),
+    }
+}
+
+/// A mirror has one server: these may be the same legs by other paths, or copies of them.
+fn served_already(legs: &[PathBuf]) -> Failure {
+    let fault = format!(
+        "the mirror of `{}` is served already, perhaps by other paths of the same legs",
+        legs[0].display()
+    );
+    let hint = "`iodyno mirror status` of any leg shows its server: stop that one first";
+    Failure {
+        exit: Exit::Refused,
+        faults: vec![Diagnostic::error(fault).hint(hint)],
     }
 }
 

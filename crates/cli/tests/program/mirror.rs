@@ -767,11 +767,11 @@ impl Drop for Thawed<'_> {
 struct Unmounted<'a>(&'a Path);
 
 /// The mount point of a file system in memory, which is unmounted when it is dropped.
-struct SmallDisk(std::path::PathBuf);
+pub(crate) struct SmallDisk(pub(crate) std::path::PathBuf);
 
 impl SmallDisk {
     /// Mounts it, or changes its size, with these options.
-    fn mount(&self, options: &str) -> bool {
+    pub(crate) fn mount(&self, options: &str) -> bool {
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", options, "tmpfs"])
             .arg(&self.0)
@@ -787,7 +787,7 @@ impl Drop for SmallDisk {
 }
 
 /// Makes a mirror of `a` and `small/b`. The second leg is on a file system of this size. Returns `None` and prints the reason where this host cannot.
-fn mirror_with_a_small_leg(home: &Home, size: &str) -> Option<SmallDisk> {
+pub(crate) fn mirror_with_a_small_leg(home: &Home, size: &str) -> Option<SmallDisk> {
     leg(home, "a", 33);
     let small = SmallDisk(home.work().join("small"));
     std::fs::create_dir(&small.0).unwrap();

@@ -7,6 +7,7 @@ use std::process::Command;
 use rustix::process::Signal;
 
 use crate::harness::{Home, Running, alive, root, skip};
+use crate::mirror::{SmallDisk, mirror_with_a_small_leg};
 use crate::mirror_ext4::Loop;
 use crate::nbd::{Client, MIB, client, leg, mirror, noise, serve, stop};
 
@@ -476,6 +477,208 @@ fn a_loop_device_whose_file_was_restored_is_refused() {
     };
     stage.legs = vec![devices.0.0.clone().leak(), devices.1.0.clone().leak()];
     stage.is_refused();
+}
+
+/// Writes, and kills the server. Then `b` is a copy from before the last write, which is not older by its superblock if no second passed.
+fn crashed_with_a_copy(more: &[&'static str]) -> Stage {
+    let mut stage = Stage::new(&[&["a", "b"], more].concat());
+    stage.session();
+    let running = stage.serve();
+    let mut client = client(&stage.home);
+    client.write(0, &noise(1, 512));
+    stage.written[..512].copy_from_slice(&noise(1, 512));
+    stage.run("cp b b.old");
+    // Other regions, which only the log of the other legs marks.
+    stage.write_by(&mut client);
+    kill(running);
+    stage.run("cp b.old b");
+    stage
+}
+
+#[test]
+fn after_a_crash_a_copy_does_not_win_over_the_newer_leg() {
+    for more in [&[][..], &["c"]] {
+        // It is copied to, or refused if a second has passed.
+        let stage = crashed_with_a_copy(more);
+        if stage.starts() == Start::Serves {
+            stage.is_right();
+        }
+    }
+}
+
+#[test]
+fn after_a_crash_a_copy_that_was_started_alone_without_a_write_does_not_win() {
+    for more in [&[][..], &["c"]] {
+        let stage = crashed_with_a_copy(more);
+        stop(stage.alone("b"));
+        stage.is_refused();
+        let others: Vec<&str> = stage
+            .legs
+            .iter()
+            .copied()
+            .filter(|leg| *leg != "b")
+            .collect();
+        assert_eq!(stage.start(&others, &["--degraded"]), Start::Serves);
+    }
+}
+
+#[test]
+fn after_a_crash_the_newer_leg_cannot_be_removed_or_replaced() {
+    for change in [
+        &["remove", "--leg", "b", "a"][..],
+        &["replace", "--leg", "b", "a", "n"],
+    ] {
+        let stage = crashed_with_a_copy(&[]);
+        leg(&stage.home, "n", 9);
+        let refused = mirror(&stage.home, change);
+        assert_ne!(refused.code, 0, "{change:?}");
+        assert_eq!(stage.start(&["a"], &["--degraded"]), Start::Serves);
+        // The other one can.
+        let change = change.iter().map(|word| match *word {
+            "a" => "b",
+            "b" => "a",
+            other => other,
+        });
+        let change: Vec<&str> = change.collect();
+        let changed = mirror(&stage.home, &change);
+        match changed.stderr.contains("restored from a copy") {
+            true => assert_ne!(changed.code, 0),
+            false => assert_eq!(stage.start(&["a"], &["--degraded"]), Start::Serves),
+        }
+    }
+}
+
+#[test]
+fn a_leg_is_added_after_a_crash_and_the_older_leg_is_still_copied_to() {
+    let mut stage = crashed_with_a_copy(&[]);
+    leg(&stage.home, "n", 9);
+    let added = mirror(&stage.home, &["add", "--leg", "a", "--leg", "b", "n"]);
+    if added.code == 0 {
+        stage.legs.push("n");
+        stage.is_right();
+    } else {
+        stage.is_refused();
+    }
+}
+
+/// Drops `small/b`, and makes its file what it was before anything was written, in place.
+fn dropped_and_restored(home: &Home) -> Option<(SmallDisk, Running, Vec<u8>)> {
+    let small = mirror_with_a_small_leg(home, "64m")?;
+    let old = std::fs::read(small.0.join("b")).unwrap();
+    let bytes = noise(41, 32 << 20);
+    let half = bytes.len() / 2;
+    let running = serve(home, &["a", "small/b"], &[]);
+    client(home).write(0, &bytes[..half]);
+    stop(running);
+    // These regions are not marked any more. Half of the leg is on a disk that is full now.
+    assert!(small.mount("remount,size=20m"));
+    let running = serve(home, &["a", "small/b"], &[]);
+    let mut client = client(home);
+    for (number, part) in (16..).zip(bytes[half..].chunks(MIB as usize)) {
+        client.write(number * MIB, part);
+    }
+    running.wait_until_it_tells("`small/b` failed and is behind (cannot write data");
+    assert!(small.mount("remount,size=64m"));
+    let file = std::fs::File::options().write(true).open(small.0.join("b"));
+    let file = file.unwrap();
+    file.write_all_at(&old, 0).unwrap();
+    Some((small, running, bytes))
+}
+
+#[test]
+fn a_leg_that_was_restored_before_it_is_taken_back_is_copied_to_completely() {
+    for overwritten in [false, true] {
+        let home = Home::new();
+        let Some((small, running, bytes)) = dropped_and_restored(&home) else {
+            return;
+        };
+        let add = ["add", "--leg", "a", "small/b", "--destroy", "small/b"];
+        if overwritten {
+            let file = std::fs::File::options().write(true).open(small.0.join("b"));
+            let file = file.unwrap();
+            file.write_all_at(&[7; MIB as usize], 0).unwrap();
+            mirror(&home, &add[..4]).exits(3).tells("--destroy");
+        }
+        let words = if overwritten { &add[..] } else { &add[..4] };
+        mirror(&home, words).prints("was taken back");
+        running.wait_until_it_tells("`small/b` is in sync");
+        stop(running);
+        for path in ["a", "small/b"] {
+            let read = std::fs::read(home.work().join(path)).unwrap();
+            assert!(read[MIB as usize..] == bytes, "{path}, {overwritten}");
+        }
+    }
+}
+
+/// Loop devices on these files.
+fn devices(stage: &Stage, names: &[&str]) -> Option<Vec<(Loop, &'static str)>> {
+    let attach = |name: &&str| {
+        let device = Loop::on(&stage.path(name))?;
+        let name = &*device.0.clone().leak();
+        Some((device, name))
+    };
+    root().then(|| names.iter().map(attach).collect())?
+}
+
+#[test]
+fn the_same_legs_are_not_served_twice() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.session();
+    let running = stage.serve();
+    // The guard refuses files that are attached already.
+    let Some(devices) = devices(&stage, &["a", "b"]) else {
+        return skip("loop devices need root");
+    };
+    let words = ["serve", "mirror", "--socket", "s2", "--leg", devices[0].1];
+    let second = [&words[..], &["--leg", devices[1].1]].concat();
+    stage.home.iodyno(&second).exits(3).tells("served already");
+    stage.write();
+    stop(running);
+    drop(devices);
+    stage.is_right();
+}
+
+#[test]
+fn a_device_that_became_shorter_and_longer_again_is_copied_to_completely() {
+    let mut stage = Stage::new(&["a"]);
+    leg(&stage.home, "y", 9);
+    let Some(devices) = devices(&stage, &["y"]) else {
+        return skip("loop devices need root");
+    };
+    let device = devices[0].1;
+    stage.legs.push(device);
+    let add = ["add", "--leg", "a", device];
+    mirror(&stage.home, &add).succeeds();
+    let running = stage.serve();
+    running.wait_until_it_tells("is in sync");
+    stage.write();
+    let resized = format!("losetup --set-capacity {device}");
+    stage.run("truncate -s 3M y");
+    stage.run(&resized);
+    // Nothing is read or written.
+    running.wait_until_it_tells("failed and is behind (it became shorter");
+    stage.run("truncate -s 9M y");
+    stage.run(&resized);
+    mirror(&stage.home, &add).prints("was taken back");
+    running.wait_until_it_tells("is in sync");
+    stop(running);
+    stage.is_right();
+}
+
+#[test]
+fn a_leg_that_was_renamed_is_called_so() {
+    let stage = Stage::new(&["a", "b"]);
+    let running = stage.serve();
+    stage.run("mv b b1");
+    running.wait_until_it_tells("its file was removed, renamed or replaced");
+    for change in [
+        &["add", "--leg", "a", "b1"][..],
+        &["replace", "--leg", "a", "a", "b1"],
+    ] {
+        let refused = mirror(&stage.home, change).exits(2);
+        refused.tells("work/b1` is the file of the leg");
+    }
+    stop(running);
 }
 
 #[test]
