@@ -432,8 +432,8 @@ impl<'a> ChildSession<'a> {
         }
         // It did not record what it wrote to devices. If this process had to kill it, the devices may hang.
         let died = match connection {
-            None => (!self.killed).then_some(pid),
-            Some(_) => Some(self.node_process.pid),
+            None => (!self.killed).then_some(self.node_process),
+            Some(_) => Some(self.node_process),
         };
         let lost = connection.map(|_| self.node_process);
         if died.is_none() && orphan.is_none() {

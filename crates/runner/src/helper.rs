@@ -256,7 +256,7 @@ impl CleanUp {
     /// The folder remains: the reason and the remedy.
     pub(crate) fn start(
         node: &dyn Launcher,
-        (died, lost): (Option<u32>, Option<Owner>),
+        (died, lost): (Option<Owner>, Option<Owner>),
         folder: Option<OrphanFolder>,
     ) -> Result<CleanUp, Option<String>> {
         let process = NodeProcess::start(node, NAME, Stdio::null()).map_err(|error| {

@@ -22,7 +22,7 @@ use crate::death::Death;
 use crate::faults::{self, Unready};
 
 /// The version of the protocol; both ends must have the same.
-pub const PROTOCOL: u32 = 15;
+pub const PROTOCOL: u32 = 16;
 
 /// The largest frame, bytes. A part of a thousand clones with wide histograms takes about 100 MB.
 const LONGEST: u32 = 512 << 20;
@@ -60,7 +60,7 @@ pub enum Command {
     /// [`Message::CleanedUp`]. It continues if the parent ends.
     CleanUp {
         /// The dead node's process, if its writes to devices are to be recorded.
-        died: Option<u32>,
+        died: Option<Owner>,
         /// The node's process, which may still run because the connection to it was lost: it is given some time to end by
         /// itself, and is then killed.
         lost: Option<Owner>,

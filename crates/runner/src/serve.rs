@@ -269,12 +269,12 @@ fn end_process(lost: Owner) {
 
 /// Cleans up after a node that died, even if the parent ends meanwhile. `false`: there was no folder.
 fn clean_up(
-    died: Option<u32>,
+    died: Option<Owner>,
     folder: Option<(PathBuf, String)>,
     messages: &MessageSender,
 ) -> Result<bool, String> {
-    if let Some(pid) = died {
-        files::guard().record_after_death(pid);
+    if let Some(process) = died {
+        files::guard().record_after_death(process);
     }
     let Some((at, name)) = folder else {
         return Ok(false);
@@ -295,7 +295,7 @@ enum Task {
     Examine(Examination),
     CleanUp {
         lost: Option<Owner>,
-        died: Option<u32>,
+        died: Option<Owner>,
         folder: Option<(PathBuf, String)>,
     },
     Storage(StorageWork),

@@ -190,6 +190,14 @@ pub fn file_lock(file: BorrowedFd<'_>) -> io::Result<Option<i32>> {
     Ok((!free).then_some(lock.l_pid))
 }
 
+/// Whether a thread has the table of descriptors of its process, and not one of its own. `None`: it is not known.
+pub fn shares_descriptors(process: u32, thread: u32) -> Option<bool> {
+    const KCMP_FILES: i32 = 2;
+    // SAFETY: kcmp(2) with this type takes only numbers.
+    let order = unsafe { libc::syscall(libc::SYS_kcmp, process, thread, KCMP_FILES, 0u64, 0u64) };
+    (order >= 0).then_some(order == 0)
+}
+
 /// Resource usage of this process since its start: all threads, including those that have exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessUse {

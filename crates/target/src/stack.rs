@@ -224,7 +224,7 @@ fn devices_of(roots: &Roots, mount: &Mount) -> Vec<DeviceNumber> {
 }
 
 /// The value of a mount option that is a path.
-fn option(options: &str, name: &str) -> Option<PathBuf> {
+pub(crate) fn option(options: &str, name: &str) -> Option<PathBuf> {
     let value = options
         .split(',')
         .find_map(|option| option.strip_prefix(name)?.strip_prefix('='))?;

@@ -12,6 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use common::{Loop, User, admit, findings, refusal, run, skip, write};
+use iodyno_target::journal::Owner;
 use iodyno_target::{
     AdmitError, Admitted, Guard, Intent, Kind, OpenFlags, Reason, Request, Roots, signatures,
 };
@@ -71,7 +72,7 @@ fn a_device_with_data_in_any_sampled_block_is_refused_until_destroy_names_it() {
         for expected in [
             "it is not blank",
             "of 16384 sampled blocks of 4 KiB are not blank, the first at byte",
-            "(sampled: both ends, the usual places of partitions and file systems, and 1024 places of 64 KiB at equal distances)",
+            "(sampled: all of it)",
             &format!(
                 "hint: to overwrite its content, add `--destroy {0}`, or empty it first, with `blkdiscard --zeroout {0}`",
                 disk.path()
@@ -179,7 +180,115 @@ fn what_is_between_the_samples_is_found_in_a_sparse_file() {
         let destroy = std::slice::from_ref(&disk.device);
         state.write(&disk, destroy, &noise(16 << 10), at / 4096 * 4096);
         drop(state.admit(&disk, &[]).unwrap());
+        // What others write after that is found as well.
+        let other = at / 2 / 4096 * 4096;
+        let file = OpenOptions::new().write(true).open(&disk.file).unwrap();
+        file.write_all_at(&noise(8192), other).unwrap();
+        let found = findings(&refusal(state.admit(&disk, &[]))).join("; ");
+        assert!(
+            found.contains(&format!("the first at byte {other} ")),
+            "{found}"
+        );
     }
+}
+
+#[test]
+fn a_partition_whose_table_was_destroyed_is_refused_and_named_without_knowledge_of_holes() {
+    let (start, length) = (20_481, 22_000);
+    let Some(disk) = Loop::blank(length) else {
+        return;
+    };
+    let over = run(&["losetup", "--find", "--show", disk.path()]).unwrap();
+    write(Path::new(&over), &[]).unwrap();
+    let offset = (start * MIB).to_string();
+    let part = run(&[
+        "losetup",
+        "--find",
+        "--show",
+        "--offset",
+        &offset,
+        disk.path(),
+    ])
+    .unwrap();
+    run(&["mkswap", "-q", &part]).unwrap();
+    run(&["losetup", "--detach", &part]).unwrap();
+    let found = findings(&refusal(write(Path::new(&over), &[]))).join("; ");
+    run(&["losetup", "--detach", &over]).unwrap();
+    for expected in [
+        format!("holds swap at byte {}", start * MIB + 4086),
+        "sampled blocks of 4 KiB are not blank".to_owned(),
+        format!("file systems, and 8 KiB in {length} of {length} MiB)"),
+    ] {
+        assert!(found.contains(&expected), "{expected} is not in {found}");
+    }
+}
+
+#[test]
+fn a_device_is_read_past_what_a_process_maps_of_it() {
+    let Some(disk) = Loop::blank(16) else { return };
+    let does = "f = open(path, 'rb'); m = mmap.mmap(f.fileno(), 16 << 20, prot=mmap.PROT_READ); sum(m[::4096])";
+    let Some(user) = User::python(does, &disk.device) else {
+        return;
+    };
+    let file = OpenOptions::new().write(true).open(&disk.file).unwrap();
+    file.write_all_at(&noise(4096), 9 * MIB).unwrap();
+    let found = findings(&refusal(write(&disk.device, &[]))).join("; ");
+    assert!(
+        found.contains(&format!("the first at byte {}", 9 * MIB)),
+        "{found}"
+    );
+    drop(user);
+}
+
+#[test]
+fn a_device_is_refused_while_a_process_uses_what_is_below_it_or_beside_it() {
+    let Some(disk) = Loop::blank(16) else { return };
+    let attach = |below: &Path| {
+        let below = below.to_str().unwrap();
+        PathBuf::from(run(&["losetup", "--find", "--show", below]).unwrap())
+    };
+    let (twin, over) = (attach(&disk.file), attach(&disk.device));
+    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let mut results = Vec::new();
+    for (target, used) in [
+        (&disk.device, &disk.file),
+        (&over, &disk.file),
+        (&disk.device, &twin),
+        (&twin, &disk.device),
+        (&over, &twin),
+        (&over, &disk.device),
+    ] {
+        for (does, how) in [
+            ("f = open(path, 'r+b')", "open for writing in"),
+            (
+                "f = open(path, 'rb'); fcntl.flock(f, fcntl.LOCK_SH)",
+                "locked by",
+            ),
+            (
+                "f = os.open(path, os.O_RDWR); m = mmap.mmap(f, 4096); os.closerange(3, 64)",
+                "mapped shared and writable in",
+            ),
+        ] {
+            let Some(user) = User::python(does, used) else {
+                break;
+            };
+            let refused = write(target, std::slice::from_ref(target));
+            let process = user.id();
+            drop(user);
+            results.push((
+                refused,
+                format!("{} is {how} process {process} (python3)", name(used)),
+            ));
+        }
+    }
+    for device in [&over, &twin] {
+        run(&["losetup", "--detach", device.to_str().unwrap()]).unwrap();
+    }
+    for (refused, expected) in results {
+        let found = findings(&refusal(refused));
+        assert!(found.contains(&expected), "{expected}: {found:?}");
+    }
+    write(&disk.device, &[]).unwrap();
 }
 
 #[test]
@@ -301,18 +410,24 @@ fn writes_of_a_killed_process_are_refused_unless_recorded_at_its_death() {
     };
     killed(&noise(1 << 20), 0);
     let guard = state.guard();
-    guard.record_after_death(std::process::id() + 1);
+    let this = Owner::of(&Roots::host(), std::process::id()).unwrap();
+    // A process of another container has the same number.
+    let another = Owner {
+        start: this.start + 1,
+        ..this
+    };
+    guard.record_after_death(another);
     let refused = refusal(state.admit(&disk, &[]));
     assert!(
         refused.to_string().contains("iodyno was killed"),
         "{refused}"
     );
-    guard.record_after_death(std::process::id());
+    guard.record_after_death(this);
     killed(&noise(2 << 20), 3 << 20);
     // The device is in use by now: its record stays open.
     run(&["mkfs.ext4", "-q", disk.path()]).unwrap();
     let mounted = disk.mount();
-    guard.record_after_death(std::process::id());
+    guard.record_after_death(this);
     drop(mounted);
     let found = findings(&refusal(state.admit(&disk, &[]))).join("; ");
     assert!(found.contains("holds ext4"), "{found}");

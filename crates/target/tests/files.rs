@@ -298,6 +298,112 @@ fn a_file_that_another_process_writes_maps_or_locks_is_refused_even_with_destroy
     }
 }
 
+/// Descriptors that are not in the table of a process in /proc.
+#[test]
+fn a_file_that_only_a_thread_or_a_ring_holds_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a disk.img");
+    fs::write(&path, vec![0; 64 << 10]).unwrap();
+    let libc = "import ctypes, threading\nlibc = ctypes.CDLL(None)\n";
+    // The first thread ends, and another one goes on.
+    let exit = "def wait():\n    while open(f'/proc/{os.getpid()}/stat').read().rsplit(') ')[1][0] != 'Z': pass\n    \
+                 print('ready', flush=True); sys.stdin.read(); os._exit(0)\n\
+                 threading.Thread(target=wait).start(); libc.syscall(60, 0)";
+    for (does, how) in [
+        (format!("f = open(path, 'r+b')\n{exit}"), "open for writing in"),
+        (
+            format!("f = os.open(path, os.O_RDWR); m = mmap.mmap(f, 4096); os.closerange(3, 64)\n{exit}"),
+            "mapped shared and writable in",
+        ),
+        (
+            "opened = threading.Event()\ndef own():\n    libc.unshare(0x400); f = open(path, 'r+b'); opened.set(); \
+             threading.Event().wait()\n\
+             threading.Thread(target=own, daemon=True).start(); opened.wait()"
+                .to_owned(),
+            "open for writing in",
+        ),
+        (
+            "f = os.open(path, os.O_RDWR); ring = libc.syscall(425, 8, ctypes.create_string_buffer(120))\n\
+             if ring < 0 or libc.syscall(427, ring, 2, (ctypes.c_int * 1)(f), 1): \
+             print('no ring', flush=True)\nos.close(f)"
+                .to_owned(),
+            "registered with io_uring in",
+        ),
+    ] {
+        let Some(user) = User::python(&format!("{libc}{does}"), &path) else { return };
+        if user.said == "no ring\n" {
+            common::skip("no io_uring here");
+            continue;
+        }
+        let refused = refusal(write(&path, std::slice::from_ref(&path)));
+        let expected = format!("a disk.img is {how} process {} (python3)", user.id());
+        assert!(findings(&refused).contains(&expected), "{does}: {refused}");
+        drop(user);
+        write(&path, &[]).unwrap();
+    }
+}
+
+#[test]
+fn a_file_is_recognised_on_both_sides_of_an_overlay() {
+    if !common::is_root() {
+        return common::skip("only root mounts overlays");
+    }
+    let _alone = common::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for name in ["lower", "upper", "work", "merged"] {
+        fs::create_dir(at(name)).unwrap();
+    }
+    let (upper, merged) = (at("upper/in/disk.img"), at("merged/in/disk.img"));
+    fs::create_dir(at("upper/in")).unwrap();
+    fs::write(&upper, vec![0; 64 << 10]).unwrap();
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={}",
+        at("lower").display(),
+        at("upper").display(),
+        at("work").display()
+    );
+    let point = at("merged");
+    let point = point.to_str().unwrap();
+    if let Err(why) = run(&["mount", "-t", "overlay", "overlay", "-o", &options, point]) {
+        return common::skip(&why);
+    }
+    let unused = write(&merged, &[]);
+    let in_upper = write(&upper, std::slice::from_ref(&upper));
+    let mut used = Vec::new();
+    for path in [&upper, &merged] {
+        let Some(user) = User::python("f = open(path, 'r+b')", path) else {
+            break;
+        };
+        used.push((write(&merged, std::slice::from_ref(&merged)), user.id()));
+    }
+    let device = run(&["losetup", "--find", "--show", upper.to_str().unwrap()]);
+    let below_a_device = device.map(|device| {
+        let refused = write(&merged, &[]);
+        run(&["losetup", "--detach", &device]).unwrap();
+        (refused, device)
+    });
+    drop(unused.unwrap());
+    run(&["umount", point]).unwrap();
+    match below_a_device {
+        Ok((refused, device)) => {
+            let expected = format!("it is the disk of {}, attached", &device[5..]);
+            assert_eq!(findings(&refusal(refused)), [expected]);
+        }
+        Err(why) => common::skip(&why),
+    }
+    for (refused, process) in used {
+        let expected = format!("disk.img is open for writing in process {process} (python3)");
+        let refused = refusal(refused);
+        assert!(findings(&refused).contains(&expected), "{refused}");
+    }
+    let refused = refusal(in_upper);
+    let expected = format!("it is in the upper folder of the overlay that is mounted on `{point}`");
+    assert_eq!(findings(&refused), [expected]);
+    assert!(refused.hint().contains("name the file in"), "{refused}");
+    write(&upper, &[]).unwrap();
+}
+
 #[test]
 fn a_disk_image_without_its_partition_table_needs_destroy() {
     let folder = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use rustix::process::{Signal, kill_process};
 
-use crate::harness::{Done, Home, alive, root, skip, stop, wait_for};
+use crate::harness::{Done, Home, Running, alive, root, skip, stop, wait_for};
 
 /// A loop device, detached when dropped.
 pub(crate) struct Loop(pub(crate) PathBuf);
@@ -143,6 +143,39 @@ fn a_device_that_iodyno_wrote_is_used_again_and_one_that_others_wrote_is_refused
     home.iodyno(&["run", "job.fio", "--on", path, "--destroy", path])
         .succeeds();
     home.iodyno(&["run", "job.fio", "--on", path]).succeeds();
+}
+
+#[test]
+fn a_file_that_a_process_of_another_pid_namespace_has_locked_is_refused() {
+    let home = Home::new();
+    home.file(
+        "job.fio",
+        "[t]\nrw=write\nbs=4k\nsize=64k\nfilename=disk.img\n",
+    );
+    let path = home.file("disk.img", "");
+    let run = || {
+        let mut command = home.program(Path::new("unshare"));
+        let program = env!("CARGO_BIN_EXE_iodyno");
+        let destroy = path.to_str().unwrap();
+        command.args(["--pid", "--fork", "--mount-proc", program, "run", "job.fio"]);
+        command.args(["--destroy", destroy]);
+        Running::of(command).done()
+    };
+    let free = run();
+    if free.stderr.contains("unshare") {
+        return skip(&free.stderr);
+    }
+    free.succeeds();
+    for lock in [
+        rustix::fs::FlockOperation::LockShared,
+        rustix::fs::FlockOperation::LockExclusive,
+    ] {
+        let file = std::fs::File::open(&path).unwrap();
+        rustix::fs::flock(&file, lock).unwrap();
+        run()
+            .exits(3)
+            .tells("disk.img is locked by another process");
+    }
 }
 
 #[test]

@@ -1,40 +1,56 @@
 //! Detects data on a device from a sample of its blocks.
 //!
-//! Signatures identify known formats only. The sample detects any data: a device is blank if every sampled block consists
-//! of zeros. The sample is both ends and the places where something usually is ([`places`]), always; and cells of 64 KiB at
-//! equal distances between them, the most distant ones first, until all are read (1 GiB) or the time is over. Which blocks
-//! these are depends only on the length of the device and the number of cells, so that two samples can be compared.
+//! Signatures identify known formats only. The sample detects any data: a device is blank if every sampled block
+//! consists of zeros. The sample is both ends and the places where something usually is ([`places`]), always; and
+//! cells, the most distant ones first: 64 KiB each, which together are the whole device, up to 1 GiB; and 8 KiB at
+//! each multiple of 1 MiB on longer ones, because partitions, volumes and the data of arrays begin there. Which
+//! blocks these are depends only on the length of the device and the number of cells, so that two samples can be
+//! compared.
 //!
-//! Holes of a file below a loop device are zero and not read. On a device without a record of iodyno's writes, the beginning
-//! of each range that the file stores is looked at as well.
+//! Of a sparse file below a loop device, holes are not read, and what it stores is read: all of it if it is short,
+//! otherwise the beginning of each range.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::Advice;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::places;
+use super::medium::{Buffer, Medium};
+use super::places::{self, STRIDE};
 
 /// Length of a sampled block, bytes.
 pub(super) const BLOCK: u64 = 4096;
 /// The smallest unit of a write, bytes.
 const SECTOR: usize = 512;
 const SECTORS: usize = BLOCK as usize / SECTOR;
-/// Length of a cell, bytes.
-const CELL: u64 = 64 << 10;
-/// The number of cells of a device that is long enough.
-const MOST: u64 = 16 << 10;
+/// Up to this length, cells are the whole device, bytes.
+const SHORT: u64 = 1 << 30;
+/// Length of a cell of a short device, bytes.
+const PART: u64 = 64 << 10;
+/// Length of a cell of a longer device, bytes: up to the superblocks at 4 KiB of md and bcache.
+const HEAD: u64 = 8 << 10;
+/// The most cells of a device: each MiB of 1 TiB.
+const MOST: u64 = 1 << 20;
 /// The number of cells that are always read.
 const LEAST: usize = 128;
+/// The most cells that are read together.
+const BATCH: usize = 4096;
+/// Up to this length, all that a sparse file stores is read, bytes.
+const FEW: u64 = 256 << 20;
+/// The most cells that are kept in a record, which is read in each trial.
+const RECORDED: usize = 128 << 10;
 /// How long further cells are read.
 const TIME: Duration = Duration::from_secs(1);
+/// How long they are read if nothing was found yet, and nothing is recorded: the device may be overwritten.
+pub(super) const LONG: Duration = Duration::from_secs(10);
 /// The most that is read with one call, bytes.
 const CALL: u64 = 1 << 20;
+/// How many calls are in flight.
+const THREADS: usize = 32;
 
 const ZEROS: [u8; BLOCK as usize] = [0; BLOCK as usize];
 
@@ -46,6 +62,8 @@ type Content = [u64; SECTORS];
 pub(super) struct Own {
     /// The number of cells that were sampled.
     pub(super) cells: usize,
+    /// Whether all that a file stores was sampled.
+    pub(super) stored: bool,
     /// Digests of the blocks that iodyno wrote, by the number of the block. Blank blocks have none.
     pub(super) digests: BTreeMap<u64, u64>,
     /// Sampled blocks that were not blank and that iodyno did not write.
@@ -55,16 +73,19 @@ pub(super) struct Own {
 /// The sampled blocks of a device.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Sample {
-    length: u64,
+    pub(super) length: u64,
     /// The number of cells that were read.
     pub(super) cells: usize,
+    /// Whether all that a file stores was read.
+    stored: bool,
     /// What was looked at, in order, bytes.
     looked: Vec<Range<u64>>,
     /// The blocks that are not blank, by their number.
     data: BTreeMap<u64, Content>,
 }
 
-/// Numbers from 0 to `count`, the most distant ones first: the multiples of a power of two, then those in between, and so on.
+/// Numbers from 0 to `count`, the most distant ones first: the multiples of a power of two, then those in between,
+/// and so on.
 fn spread(count: u64) -> impl Iterator<Item = u64> {
     // The first ones, at most [`LEAST`], cover the whole device.
     let widest = count.div_ceil(LEAST as u64).next_power_of_two().ilog2();
@@ -76,87 +97,118 @@ fn spread(count: u64) -> impl Iterator<Item = u64> {
     first.chain(rest)
 }
 
-/// The starts of the cells, in the order in which they are read.
-fn cells(length: u64) -> impl Iterator<Item = u64> {
-    let count = MOST.min(length.div_ceil(CELL));
-    let stride = match count {
-        MOST => length / MOST / BLOCK * BLOCK,
-        _ => CELL,
+/// The number of cells of a device, and how many places for one there are: more than cells on devices longer than 1
+/// TiB.
+pub(super) fn counts(length: u64) -> (u64, u64) {
+    let places = match length > SHORT {
+        true => length.div_ceil(STRIDE),
+        false => length.div_ceil(PART),
     };
-    spread(count).map(move |cell| cell * stride)
+    (places.div_ceil(places.div_ceil(MOST).max(1)), places)
+}
+
+/// The cells, in the order in which they are read. One of several places is chosen by a hash, so that it does not
+/// follow the layout of the device.
+fn cells(length: u64) -> impl Iterator<Item = Range<u64>> {
+    let (count, places) = counts(length);
+    let (stride, size) = match length > SHORT {
+        true => (STRIDE, HEAD),
+        false => (PART, PART),
+    };
+    let each = places.div_ceil(MOST).max(1);
+    spread(count).map(move |cell| {
+        let first = cell * each;
+        let chosen = xxh3_64(&cell.to_le_bytes()) % each.min(places - first);
+        let start = (first + chosen) * stride;
+        start..start + size
+    })
 }
 
 impl Sample {
-    /// Samples a device or file of `length` bytes, which is zero except for `stored`, if that is known. With iodyno's own writes, at most the cells are read that their record has,
-    /// and the blocks that it calls foreign.
+    /// Samples a device or file of `length` bytes, which is zero except for `stored`, if that is known. With iodyno's
+    /// own writes, at most the cells are read that their record has, and the blocks that it calls foreign.
     ///
     /// # Errors
     /// As pread(2): a block that cannot be read is not considered blank.
     pub(super) fn read(
-        device: &File,
+        device: &Medium,
         length: u64,
         stored: Option<&[Range<u64>]>,
         own: Option<&Own>,
     ) -> io::Result<Sample> {
         let begun = Instant::now();
-        Sample::read_while(device, length, stored, own, &mut || begun.elapsed() < TIME)
+        let mut more = |limit| begun.elapsed() < limit;
+        Sample::read_while(device, length, stored, own, &mut more)
     }
 
-    /// [`Sample::read`], with cells beyond the least number while `more` returns true.
-    fn read_while(
-        device: &File,
+    /// [`Sample::read`], with cells beyond the least number while `more` returns true, for how long they are read at
+    /// most.
+    pub(super) fn read_while(
+        device: &Medium,
         length: u64,
         stored: Option<&[Range<u64>]>,
         own: Option<&Own>,
-        more: &mut dyn FnMut() -> bool,
+        more: &mut dyn FnMut(Duration) -> bool,
     ) -> io::Result<Sample> {
-        // Not more than is asked for; a file of tmpfs ignores it.
-        let _ = rustix::fs::fadvise(device, 0, None, Advice::Random);
+        let sample = Sample {
+            length,
+            ..Sample::default()
+        };
         let mut reading = Reading {
             device,
             stored,
-            buffer: vec![0; CALL as usize],
-            sample: Sample {
-                length,
-                ..Sample::default()
-            },
+            sample,
         };
-        for window in places::windows(length, BLOCK) {
-            reading.look(window)?;
-        }
-        let most = own.map_or(usize::MAX, |own| own.cells);
-        for (index, start) in cells(length).take(most).enumerate() {
-            if index >= LEAST && !more() {
+        reading.look(places::windows(length, BLOCK))?;
+        reading.look_at_stored(own)?;
+        let mut cells = cells(length);
+        loop {
+            let blank = own.is_none() && reading.sample.data.is_empty();
+            let done = reading.sample.cells;
+            let most = match own {
+                _ if blank => usize::MAX,
+                Some(own) => own.cells,
+                None => RECORDED,
+            };
+            let limit = if blank { LONG } else { TIME };
+            if done >= LEAST && !more(limit) {
                 break;
             }
-            reading.look(start..start + CELL)?;
-            reading.sample.cells += 1;
-        }
-        if own.is_none() {
-            reading.look_at_stored(more)?;
-        }
-        let mut sample = reading.done();
-        if let Some(own) = own {
-            let unseen = own
-                .foreign
-                .iter()
-                .filter(|block| !sample.covers(**block * BLOCK));
-            let unseen: Vec<u64> = unseen.copied().collect();
-            let mut reading = Reading {
-                device,
-                stored,
-                buffer: vec![0; BLOCK as usize],
-                sample,
-            };
-            for block in unseen {
-                reading.look(block * BLOCK..(block + 1) * BLOCK)?;
+            // As many as before, so that a slow device is not read for long after the limit.
+            let next = done.clamp(LEAST, BATCH).min(most.saturating_sub(done));
+            let batch: Vec<_> = cells.by_ref().take(next).collect();
+            if batch.is_empty() {
+                break;
             }
-            sample = reading.done();
+            reading.sample.cells += batch.len();
+            reading.look(batch)?;
         }
-        for advice in [Advice::DontNeed, Advice::Normal] {
-            let _ = rustix::fs::fadvise(device, 0, None, advice);
+        reading.merge();
+        if let Some(own) = own {
+            let unseen = own.foreign.iter().map(|block| block * BLOCK);
+            let unseen = unseen.filter(|start| !reading.sample.covers(*start));
+            reading.look(unseen.map(|start| start..start + BLOCK).collect())?;
+            reading.merge();
         }
-        Ok(sample)
+        Ok(reading.sample)
+    }
+
+    /// Whether all cells were read.
+    pub(super) fn is_complete(&self) -> bool {
+        self.cells as u64 == counts(self.length).0
+    }
+
+    /// What was looked at, for a message.
+    pub(super) fn describe(&self) -> String {
+        let (_, places) = counts(self.length);
+        let cells = self.cells;
+        match self.length > SHORT {
+            false if self.is_complete() => "all of it".to_owned(),
+            false => format!("both ends, usual places, and {cells} of {places} parts of 64 KiB"),
+            true => format!(
+                "both ends, the usual places of partitions and file systems, and 8 KiB in {cells} of {places} MiB"
+            ),
+        }
     }
 
     /// Number of sampled blocks.
@@ -187,7 +239,8 @@ impl Sample {
             .iter()
             .filter(|(block, _)| !foreign.contains(block));
         Own {
-            cells: self.cells,
+            cells: self.cells.min(RECORDED),
+            stored: self.stored,
             digests: own
                 .map(|(block, content)| (*block, digest(content)))
                 .collect(),
@@ -195,8 +248,9 @@ impl Sample {
         }
     }
 
-    /// iodyno's own content after a run. `before` is the sample at its start, in which the blocks of `foreign` were not its
-    /// own. One of these became its own if every sector of it changed, or if it equals `own`, the record from before that run.
+    /// iodyno's own content after a run. `before` is the sample at its start, in which the blocks of `foreign` were
+    /// not its own. One of these became its own if every sector of it changed, or if it equals `own`, the record from
+    /// before that run.
     pub(super) fn own_after(&self, before: &Sample, foreign: &BTreeSet<u64>, own: &Own) -> Own {
         let still = foreign.iter().copied().filter(|block| {
             let (Some(old), Some(new)) = (before.data.get(block), self.data.get(block)) else {
@@ -213,64 +267,100 @@ impl Sample {
 
 /// A sample that is being read.
 struct Reading<'a> {
-    device: &'a File,
+    device: &'a Medium,
     stored: Option<&'a [Range<u64>]>,
-    buffer: Vec<u8>,
     sample: Sample,
 }
 
 impl Reading<'_> {
-    fn done(self) -> Sample {
-        Sample {
-            looked: places::merged(self.sample.looked),
-            ..self.sample
-        }
+    /// Samples ranges that begin at a block, many of them at once.
+    fn look(&mut self, ranges: Vec<Range<u64>>) -> io::Result<()> {
+        let length = self.sample.length;
+        let within = |range: Range<u64>| range.start..range.end.min(length);
+        let ranges: Vec<Range<u64>> = ranges.into_iter().map(within).collect();
+        let calls: Vec<Range<u64>> = (ranges.iter())
+            .flat_map(|range| self.not_holes(range))
+            .flat_map(|range| {
+                let starts = range.clone().step_by(CALL as usize);
+                starts.map(move |start| start..range.end.min(start + CALL))
+            })
+            .collect();
+        let next = AtomicUsize::new(0);
+        let device = self.device;
+        let work = || {
+            let longest = calls.iter().map(|call| call.end - call.start).max();
+            let mut buffer = Buffer::new(longest.unwrap_or(0) as usize);
+            let mut data = Vec::new();
+            while let Some(call) = calls.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let bytes = buffer.bytes((call.end - call.start) as usize);
+                device.read_aligned(bytes, call.start)?;
+                let blocks = bytes.chunks(BLOCK as usize).zip(call.start / BLOCK..);
+                let blocks = blocks.filter(|(bytes, _)| **bytes != ZEROS[..bytes.len()]);
+                data.extend(blocks.map(|(bytes, block)| (block, content(bytes))));
+            }
+            Ok(data)
+        };
+        let found: io::Result<Vec<_>> = thread::scope(|scope| {
+            let others = THREADS.min(calls.len()).saturating_sub(1);
+            let others: Vec<_> = (0..others)
+                .filter_map(|_| thread::Builder::new().spawn_scoped(scope, work).ok())
+                .collect();
+            let mut found = vec![work()];
+            found.extend(others.into_iter().map(|other| match other.join() {
+                Ok(found) => found,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }));
+            found.into_iter().collect()
+        });
+        self.sample.data.extend(found?.into_iter().flatten());
+        self.sample.looked.extend(ranges);
+        Ok(())
     }
 
-    /// Samples a range that begins at a block.
-    fn look(&mut self, range: Range<u64>) -> io::Result<()> {
-        let range = range.start..range.end.min(self.sample.length);
+    fn merge(&mut self) {
+        let looked = std::mem::take(&mut self.sample.looked);
+        self.sample.looked = places::merged(looked);
+    }
+
+    /// The parts of a range that have to be read.
+    fn not_holes(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let Some(stored) = self.stored else {
-            self.read(range.clone())?;
-            self.sample.looked.push(range);
-            return Ok(());
+            return vec![range.clone()];
         };
         let first = stored.partition_point(|part| part.end <= range.start);
-        for part in &stored[first..] {
-            if part.start >= range.end {
-                break;
-            }
+        let parts = stored[first..]
+            .iter()
+            .take_while(|part| part.start < range.end);
+        let parts = parts.map(|part| {
             let start = part.start.max(range.start) / BLOCK * BLOCK;
-            self.read(start..part.end.min(range.end))?;
-        }
-        self.sample.looked.push(range);
-        Ok(())
+            start
+                ..part
+                    .end
+                    .min(range.end)
+                    .next_multiple_of(BLOCK)
+                    .min(range.end)
+        });
+        places::merged(parts.collect())
     }
 
-    fn read(&mut self, range: Range<u64>) -> io::Result<()> {
-        for at in range.clone().step_by(self.buffer.len()) {
-            let length = (range.end - at).min(self.buffer.len() as u64);
-            let bytes = &mut self.buffer[..length as usize];
-            self.device.read_exact_at(bytes, at)?;
-            let blocks = bytes.chunks(BLOCK as usize).zip(at / BLOCK..);
-            let data = blocks.filter(|(bytes, _)| **bytes != ZEROS[..bytes.len()]);
-            let data = data.map(|(bytes, block)| (block, content(bytes)));
-            self.sample.data.extend(data);
+    /// Samples what the file below the device stores. With a record, it is all or nothing, as it was then.
+    fn look_at_stored(&mut self, own: Option<&Own>) -> io::Result<()> {
+        let Some(stored) = self.stored else {
+            return Ok(());
+        };
+        let bytes: u64 = stored.iter().map(|part| part.end - part.start).sum();
+        let from = |part: &Range<u64>, most| {
+            let start = part.start / BLOCK * BLOCK;
+            let end = part.end.next_multiple_of(BLOCK);
+            start..end.min(start.saturating_add(most))
+        };
+        match own {
+            Some(own) if !own.stored => return Ok(()),
+            _ if bytes <= FEW => self.sample.stored = true,
+            _ => {}
         }
-        Ok(())
-    }
-
-    /// Samples the beginnings of what the file below the device stores.
-    fn look_at_stored(&mut self, more: &mut dyn FnMut() -> bool) -> io::Result<()> {
-        let stored = self.stored.unwrap_or_default();
-        for (number, part) in spread(stored.len() as u64).enumerate() {
-            if number >= LEAST && !more() {
-                break;
-            }
-            let start = stored[part as usize].start / BLOCK * BLOCK;
-            self.look(start..start + CELL)?;
-        }
-        Ok(())
+        let most = if self.sample.stored { u64::MAX } else { HEAD };
+        self.look(stored.iter().map(|part| from(part, most)).collect())
     }
 }
 
@@ -293,6 +383,7 @@ mod destroyed;
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::os::unix::fs::FileExt;
 
     use proptest::prelude::*;
 
@@ -301,18 +392,18 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     /// A file of zeroes with some bytes set.
-    fn file(length: u64, marks: &[(u64, &[u8])]) -> File {
+    fn file(length: u64, marks: &[(u64, &[u8])]) -> Medium {
         let file = tempfile::tempfile().unwrap();
         file.set_len(length).unwrap();
         for (offset, bytes) in marks {
             file.write_all_at(bytes, *offset).unwrap();
         }
-        file
+        Medium::cached(file)
     }
 
     /// All cells of it.
     fn sample(length: u64, marks: &[(u64, &[u8])]) -> Sample {
-        Sample::read_while(&file(length, marks), length, None, None, &mut || true).unwrap()
+        Sample::read_while(&file(length, marks), length, None, None, &mut |_| true).unwrap()
     }
 
     /// The blocks that are not blank, as offsets.
@@ -337,8 +428,20 @@ mod tests {
                 "{count}: {widest:?}"
             );
         }
-        let starts: BTreeSet<u64> = cells(16 << 40).collect();
-        assert!(starts.into_iter().eq((0..MOST).map(|cell| cell << 30)));
+        let starts = |length| {
+            let cells = cells(length).map(|cell| cell.start);
+            cells.collect::<BTreeSet<u64>>()
+        };
+        // Each MiB of 1 TiB, and one MiB of three of a longer device.
+        assert!(
+            starts(1 << 40)
+                .into_iter()
+                .eq((0..MOST).map(|cell| cell * MIB))
+        );
+        let thirds = starts(5 << 39)
+            .into_iter()
+            .map(|start| (start / MIB / 3, start % MIB));
+        assert!(thirds.eq((0..counts(5 << 39).0).map(|cell| (cell, 0))));
     }
 
     #[test]
@@ -363,8 +466,8 @@ mod tests {
     #[test]
     fn without_time_the_usual_places_and_the_first_cells_are_still_read() {
         let length = 400 << 30;
-        let cell = cells(length).nth(LEAST - 1).unwrap();
-        let late = cells(length).nth(LEAST).unwrap();
+        let cell = cells(length).nth(LEAST - 1).unwrap().start;
+        let late = cells(length).nth(LEAST).unwrap().start;
         for (at, seen) in [
             (MIB, true),
             (129 * MIB, true),
@@ -374,8 +477,8 @@ mod tests {
             (length - MIB, true),
         ] {
             let file = file(length, &[(at, b"x")]);
-            let sample = Sample::read_while(&file, length, None, None, &mut || false).unwrap();
-            assert_eq!(sample.cells, LEAST);
+            let sample = Sample::read_while(&file, length, None, None, &mut |_| false).unwrap();
+            assert!(sample.cells == LEAST && !sample.is_complete());
             assert_eq!(!sample.data.is_empty(), seen, "{at}");
             assert_eq!(sample.covers(at), seen, "{at}");
         }
@@ -384,10 +487,10 @@ mod tests {
     #[test]
     fn no_more_cells_are_read_than_the_record_has() {
         let length = 400 << 30;
-        let late = cells(length).nth(LEAST).unwrap();
+        let late = cells(length).nth(LEAST).unwrap().start;
         let file = file(length, &[(late, b"x")]);
         let read =
-            |own: &Own| Sample::read_while(&file, length, None, Some(own), &mut || true).unwrap();
+            |own: &Own| Sample::read_while(&file, length, None, Some(own), &mut |_| true).unwrap();
         let own = Own {
             cells: LEAST,
             ..Own::default()
@@ -411,16 +514,47 @@ mod tests {
             length,
             &[(0, b"x"), (at[0], b"x"), (at[1], b"x"), (at[2], b"x")],
         );
-        let stored: Vec<Range<u64>> = at.iter().map(|at| *at..at + 1).collect();
-        let read = |own| Sample::read_while(&file, length, Some(&stored), own, &mut || true);
-        let found = read(None).unwrap().foreign(&Own::default());
+        let stored_ranges: Vec<Range<u64>> = at.iter().map(|at| *at..at + 1).collect();
+        let found = Sample::read_while(&file, length, Some(&stored_ranges), None, &mut |_| true);
+        let found = found.unwrap().foreign(&Own::default());
         assert!(found.into_iter().eq(at.map(|at| at / BLOCK)));
-        // With a record, as many blocks as its sample has.
+        // With a record, what its sample has.
+        for stored in [false, true] {
+            let own = Own {
+                cells: LEAST,
+                stored,
+                ..Own::default()
+            };
+            let found =
+                Sample::read_while(&file, length, Some(&stored_ranges), Some(&own), &mut |_| {
+                    true
+                });
+            let found = found.unwrap().data.len();
+            assert_eq!(found, if stored { at.len() } else { 0 });
+        }
+    }
+
+    #[test]
+    fn cells_of_a_blank_device_are_read_for_longer_and_those_of_a_record_are_limited() {
+        let length = 150 << 30;
+        let read = |marks: &[(u64, &[u8])], own: Option<&Own>| {
+            let mut limits = BTreeSet::new();
+            let mut more = |limit| {
+                limits.insert(limit);
+                true
+            };
+            let device = file(length, marks);
+            let sample = Sample::read_while(&device, length, None, own, &mut more).unwrap();
+            (sample.is_complete(), sample.cells, limits)
+        };
+        let all = counts(length).0 as usize;
+        assert_eq!(read(&[], None), (true, all, [LONG].into()));
+        assert_eq!(read(&[(0, b"x")], None), (false, RECORDED, [TIME].into()));
         let own = Own {
-            cells: LEAST,
+            cells: RECORDED,
             ..Own::default()
         };
-        assert!(read(Some(&own)).unwrap().data.is_empty());
+        assert_eq!(read(&[], Some(&own)), (false, RECORDED, [TIME].into()));
     }
 
     #[test]
@@ -477,10 +611,10 @@ mod tests {
 
         #[test]
         fn blocks_lie_within_the_length_and_do_not_overlap(length in 0u64..1 << 62) {
-            let starts: BTreeSet<u64> = cells(length).collect();
-            let starts: Vec<u64> = starts.into_iter().collect();
-            prop_assert!(starts.iter().all(|start| *start < length && start % BLOCK == 0));
-            prop_assert!(starts.windows(2).all(|pair| pair[0] + CELL <= pair[1]));
+            let cells: BTreeMap<u64, u64> = cells(length).take(4096).map(|cell| (cell.start, cell.end)).collect();
+            let cells: Vec<(u64, u64)> = cells.into_iter().collect();
+            prop_assert!(cells.iter().all(|cell| cell.0 < length && cell.0 % BLOCK == 0));
+            prop_assert!(cells.windows(2).all(|pair| pair[0].1 <= pair[1].0));
         }
 
         #[test]
@@ -489,7 +623,7 @@ mod tests {
             bytes[length / 2] ^= seed;
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(&bytes).unwrap();
-            let sample = Sample::read(&file, length as u64, None, None).unwrap();
+            let sample = Sample::read(&Medium::cached(file), length as u64, None, None).unwrap();
             prop_assert_eq!(sample.data.len(), length.div_ceil(BLOCK as usize) - usize::from(length % 4096 == 1));
             for (block, found) in &sample.data {
                 let from = *block as usize * BLOCK as usize;

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use rustix::fs::SeekFrom;
 
-use super::Sample;
+use super::{Medium, Sample};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -50,6 +50,10 @@ const XFS_32: &[&str] = &["mkfs.xfs", "-q", "-f", "-d", "agcount=32"];
 const BTRFS: &[&str] = &["mkfs.btrfs", "-q", "-f"];
 const VFAT: &[&str] = &["mkfs.vfat", "-F", "32"];
 const SWAP: &[&str] = &["mkswap", "-q"];
+const BTRFS_SINGLE: &[&str] = &["mkfs.btrfs", "-q", "-f", "-m", "single"];
+const BTRFS_MIXED: &[&str] = &["mkfs.btrfs", "-q", "-f", "-M"];
+const BFS: &[&str] = &["mkfs.bfs"];
+const MINIX: &[&str] = &["mkfs.minix"];
 const LUKS: [&[&str]; 2] = [
     &[
         "cryptsetup",
@@ -162,20 +166,25 @@ impl Make {
                 return Ok(());
             }
         };
-        let path = folder.join("part.img");
-        let part = File::create(&path).unwrap();
         // As partitioning programs choose it: at a multiple of 1 MiB, before the copy of the GPT.
         let end = if start == 0 {
             length
         } else {
             (length - 33 * SECTOR) / MIB * MIB
         };
-        part.set_len(end - start).unwrap();
-        run(program, &path)?;
-        copy(&File::open(&path).unwrap(), disk, start);
-        fs::remove_file(path).unwrap();
-        Ok(())
+        make_in(program, disk, start..end, folder)
     }
+}
+
+/// Makes a file system or a volume in a range of the disk.
+fn make_in(program: &[&str], disk: &File, range: Range<u64>, folder: &Path) -> Result<(), String> {
+    let path = folder.join("part.img");
+    let part = File::create(&path).unwrap();
+    part.set_len(range.end - range.start).unwrap();
+    run(program, &path)?;
+    copy(&File::open(&path).unwrap(), disk, range.start);
+    fs::remove_file(path).unwrap();
+    Ok(())
 }
 
 /// Copies what a sparse file stores.
@@ -261,7 +270,133 @@ fn file_systems_whose_beginning_was_destroyed_are_not_blank() {
             eprintln!("SKIPPED: {name}: {why}");
             continue;
         }
-        let sample = Sample::read_while(&disk, length, None, None, &mut || false).unwrap();
+        let disk = Medium::cached(disk);
+        let sample = Sample::read_while(&disk, length, None, None, &mut |_| false).unwrap();
+        seen += 1;
+        if sample.data.is_empty() {
+            blank.push(name);
+        }
+    }
+    assert_eq!(blank, Vec::<String>::new(), "of {seen}");
+    assert!(seen > 20, "{seen}");
+}
+
+/// What is left of a partition whose table is gone.
+enum Left<'a> {
+    /// What a program made in it.
+    Of(&'a [&'a str]),
+    /// The same without the signatures that wipefs knows.
+    Wiped(&'a [&'a str]),
+    /// The same without its first bytes.
+    Behind(&'a [&'a str], u64),
+    /// A length of some byte, or of noise, at an offset in it.
+    Bytes(Option<u8>, u64, u64),
+}
+
+impl Left<'_> {
+    fn make(&self, disk: &File, range: Range<u64>, folder: &Path) -> Result<(), String> {
+        match self {
+            Left::Of(program) => make_in(program, disk, range, folder),
+            Left::Wiped(program) => {
+                let path = folder.join("part.img");
+                let part = File::create(&path).unwrap();
+                part.set_len(range.end - range.start).unwrap();
+                run(program, &path)?;
+                run(&["wipefs", "-a", "-q"], &path)?;
+                copy(&File::open(&path).unwrap(), disk, range.start);
+                Ok(())
+            }
+            Left::Behind(program, bytes) => {
+                make_in(program, disk, range.clone(), folder)?;
+                zero(disk, range.start..range.start + bytes);
+                Ok(())
+            }
+            Left::Bytes(byte, at, length) => {
+                let noise = (0..*length).map(|i| byte.unwrap_or((i * 7919 >> 5) as u8 | 1));
+                let noise: Vec<u8> = noise.collect();
+                disk.write_all_at(&noise, range.start + at).unwrap();
+                Ok(())
+            }
+        }
+    }
+}
+
+#[test]
+fn a_partition_at_any_mib_is_not_blank_without_its_table() {
+    use Left::{Behind, Bytes, Of, Wiped};
+    let makers: &[&[&str]] = &[
+        EXT4,
+        EXT4_1K,
+        EXT4_2K,
+        EXT2,
+        XFS,
+        XFS_32,
+        BTRFS,
+        BTRFS_SINGLE,
+        BTRFS_MIXED,
+        VFAT,
+        SWAP,
+        BFS,
+        MINIX,
+        LUKS[0],
+        LUKS[1],
+    ];
+    let starts = [
+        20481, 1101, 17, 139, 3124, 2049, 1555, 11264, 262, 17409, 33, 777, 9729,
+    ];
+    let mut variants: Vec<(u64, Left)> = Vec::new();
+    for (index, maker) in makers.iter().enumerate() {
+        for start in [
+            starts[index % starts.len()],
+            starts[(index + 3) % starts.len()],
+        ] {
+            variants.push((start, Of(maker)));
+        }
+        variants.push((starts[(index + 5) % starts.len()], Wiped(maker)));
+    }
+    for (start, maker) in [
+        (20481, EXT4),
+        (3124, XFS),
+        (9729, BTRFS),
+        (1101, LUKS[1]),
+        (4999, EXT4_1K),
+    ] {
+        variants.push((start, Behind(maker, MIB)));
+    }
+    for (start, maker) in [(777, EXT4), (312, XFS), (1729, BTRFS)] {
+        variants.push((start, Behind(maker, 16 * MIB)));
+    }
+    // As of an encrypted volume, of which only a part was written, wherever it begins.
+    for at in [0, 4096, 12_288, 512 * KIB, 777_216, MIB - 4096] {
+        variants.push((1234, Bytes(None, at, MIB + 8 * KIB)));
+        variants.push((345, Bytes(Some(0xff), at, MIB + 8 * KIB)));
+    }
+    // The first block or sector, and the superblocks of md and bcache.
+    for (at, length) in [(0, 512), (510, 2), (1024, 64), (4096, 512), (8191, 1)] {
+        variants.push((601, Bytes(Some(1), at, length)));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (mut seen, mut blank) = (0, Vec::new());
+    for (start, left) in &variants {
+        let disk = tempfile::tempfile_in(folder.path()).unwrap();
+        let length = start * MIB + 3 * GIB;
+        disk.set_len(length).unwrap();
+        let size = match left {
+            Of(maker) | Wiped(maker) if [BFS, MINIX].contains(maker) => 60 * MIB,
+            _ => 1200 * MIB,
+        };
+        let name = match left {
+            Of(maker) => format!("{maker:?} at {start}"),
+            Wiped(maker) => format!("{maker:?} at {start}, wiped"),
+            Behind(maker, bytes) => format!("{maker:?} at {start} behind {bytes}"),
+            Bytes(byte, at, length) => format!("{byte:?} at {start} + {at}, {length}"),
+        };
+        if let Err(why) = left.make(&disk, start * MIB..start * MIB + size, folder.path()) {
+            eprintln!("SKIPPED: {name}: {why}");
+            continue;
+        }
+        let disk = Medium::cached(disk);
+        let sample = Sample::read_while(&disk, length, None, None, &mut |_| true).unwrap();
         seen += 1;
         if sample.data.is_empty() {
             blank.push(name);
@@ -276,7 +411,8 @@ fn a_disk_that_was_only_discarded_is_blank() {
     let file = tempfile::tempfile().unwrap();
     for length in [64 * KIB, 100 * GIB] {
         file.set_len(length).unwrap();
-        let sample = Sample::read_while(&file, length, None, None, &mut || true).unwrap();
-        assert!(sample.data.is_empty());
+        let device = Medium::cached(file.try_clone().unwrap());
+        let sample = Sample::read_while(&device, length, None, None, &mut |_| true).unwrap();
+        assert!(sample.data.is_empty() && sample.is_complete());
     }
 }

@@ -7,15 +7,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Advice, OFlags, SeekFrom};
+use rustix::fs::{OFlags, SeekFrom};
 
 use crate::block::{Block, DeviceNumber};
+use crate::journal::Owner;
 use crate::signatures;
 
 use super::content::{BLOCK, Sample};
 use super::holes::Backing;
+use super::medium::Medium;
 use super::open::{Pinned, PinnedKind, open_flags, reopen};
-use super::own_writes::{self, Claim, Sampled};
+use super::own_writes::{self, Claim, Record, Sampled, Writer};
 use super::survey::Survey;
 use super::{AdmitError, Admitted, Guard, Kind, Reason, Request, admitted, places, refused, uses};
 
@@ -37,9 +39,9 @@ pub(super) fn patiently(look: impl Fn() -> Vec<Reason>) -> Vec<Reason> {
 }
 
 impl Guard {
-    /// All reasons in sysfs and procfs against writing to a device. Waits for processes that have it open
-    /// only briefly (`losetup --find` opens all).
-    pub(super) fn judge(&self, number: DeviceNumber) -> Vec<Reason> {
+    /// All reasons in sysfs and procfs against writing to a device, and a lock on its node. Waits for processes that
+    /// have it open only briefly (`losetup --find` opens all).
+    pub(super) fn judge(&self, number: DeviceNumber, node: Option<&Pinned>) -> Vec<Reason> {
         let block = match Block::find(&self.roots, number) {
             Ok(block) => block,
             Err(error) => {
@@ -48,11 +50,17 @@ impl Guard {
                 }];
             }
         };
-        patiently(|| uses::of(&self.roots, &Survey::take(&self.roots), &block))
+        patiently(|| {
+            let survey = Survey::take(&self.roots);
+            let mut reasons = uses::of(&self.roots, &survey, &block);
+            let node = node.filter(|_| reasons.is_empty());
+            reasons.extend(node.and_then(|node| self.lock(node, &survey)));
+            reasons
+        })
     }
 
-    /// The reasons against writing to a device that is not claimed. If there are any, its content is reported as well if
-    /// it can be read; otherwise it is read only if `content` is set.
+    /// The reasons against writing to a device that is not claimed. If there are any, its content is reported as well
+    /// if it can be read; otherwise it is read only if `content` is set.
     pub(super) fn against_device(
         &self,
         request: &Request<'_>,
@@ -60,7 +68,7 @@ impl Guard {
         number: DeviceNumber,
         content: bool,
     ) -> Vec<Reason> {
-        let mut reasons = self.judge(number);
+        let mut reasons = self.judge(number, Some(pinned));
         if let Ok(block) = Block::find(&self.roots, number) {
             if block.read_only() {
                 reasons.push(Reason::ReadOnlyDevice);
@@ -106,7 +114,7 @@ impl Guard {
         }
         let claim = self.claim(request, pinned, number)?;
         // Check again now that the kernel excludes others: it may have been mounted in between.
-        let mut reasons = self.judge(number);
+        let mut reasons = self.judge(number, Some(pinned));
         let device = claim.descriptor.try_clone().map(File::from);
         let content = match &device {
             // Another job of this run has it.
@@ -118,8 +126,10 @@ impl Guard {
         let Some(mut notes) = self.outweighed(request, pinned, &reasons) else {
             return Err(refused(request, pinned, reasons));
         };
+        notes.extend(content.notes);
         if let (Some(records), Some(sampled)) = (&self.records, content.sampled) {
-            let begun = claim.begin(records, &pinned.resolved, sampled);
+            let writer = Writer::this(&self.roots);
+            let begun = claim.begin(records, &pinned.resolved, writer, sampled);
             notes.extend(begun.err().map(|error| {
                 format!(
                     "the next run on `{}` will need `--destroy`: what is written to it cannot be recorded: {error}",
@@ -148,7 +158,7 @@ impl Guard {
         let descriptor = pinned
             .open(open_flags(request.intent, request.flags))
             .map_err(|source| AdmitError::failed(request.path, "open", source, false))?;
-        let notes = self.judge(number).into_iter().map(|reason| {
+        let notes = self.judge(number, Some(pinned)).into_iter().map(|reason| {
             format!(
                 "`{}` is in use and only read: {reason}",
                 request.path.display()
@@ -216,22 +226,25 @@ impl Guard {
             return Content::default();
         };
         let length = rustix::fs::seek(device, SeekFrom::End(0)).unwrap_or_else(|_| block.length());
-        forget_cached(device);
+        let medium = match Medium::open(device) {
+            Ok(medium) => medium,
+            Err(error) => return Content::unread(format!("{}: {error}", block.name)),
+        };
         let identity = own_writes::identity(&self.roots, &block, device);
         let record = self.records.as_ref().and_then(|all| all.load(&identity));
-        let own = record.as_ref().map(own_writes::Record::own);
+        let own = record.as_ref().map(Record::own);
         let backing = Backing::of(&block, device);
         let stored = backing.as_ref().and_then(|backing| backing.stored(device));
-        let mut reasons = held(device, &block.name, 0, length);
+        let mut reasons = held(&medium, &block.name, 0, length);
         if self.legs.is_some() && reasons.iter().any(Reason::is_leg) {
             // What the mirror holds does not matter.
-            reasons.extend(of_partitions(device, &block));
+            reasons.extend(of_partitions(&medium, &block));
             return Content {
                 reasons,
-                sampled: None,
+                ..Content::default()
             };
         }
-        let sample = match Sample::read(device, length, stored.as_deref(), own.as_ref()) {
+        let sample = match Sample::read(&medium, length, stored.as_deref(), own.as_ref()) {
             Ok(sample) => sample,
             Err(error) => return Content::unread(format!("{}: {error}", block.name)),
         };
@@ -239,22 +252,12 @@ impl Guard {
         let foreign = sample.foreign(&own);
         tracing::debug!(
             device = block.name,
-            cells = sample.cells,
             blocks = sample.len(),
             foreign = foreign.len(),
-            "sampled"
+            "looked at {}",
+            sample.describe()
         );
-        if let Some(first) = foreign.first() {
-            reasons.extend(further(device, &block, &foreign, length));
-            reasons.push(Reason::Data {
-                device: block.name.clone(),
-                blocks: foreign.len() as u64,
-                sampled: sample.len(),
-                cells: sample.cells,
-                first: first * BLOCK,
-                interrupted: record.is_some_and(|record| record.writer.is_some()),
-            });
-        } else {
+        if foreign.is_empty() {
             // A signature in a block that iodyno wrote is a coincidence, or was written on purpose.
             // Signatures outside of the sample are kept.
             reasons.retain(|reason| match reason {
@@ -262,9 +265,17 @@ impl Guard {
                 _ => true,
             });
         }
-        reasons.extend(of_partitions(device, &block));
+        reasons.extend(shown(&medium, &block, &sample, &foreign, record.as_ref()));
+        reasons.extend(of_partitions(&medium, &block));
+        let stale = (!medium.is_direct()).then(|| {
+            format!(
+                "{} cannot be read past the page cache, which may be older than the device",
+                block.name
+            )
+        });
         Content {
             reasons,
+            notes: stale.into_iter().collect(),
             sampled: Some(Sampled {
                 identity,
                 length,
@@ -278,18 +289,18 @@ impl Guard {
 
     /// Updates the records that a process left open when it died. Must be called immediately: data that others write in
     /// the meantime count as written by iodyno. Records of devices that are in use or cannot be read stay open.
-    pub fn record_after_death(&self, process: u32) {
+    pub fn record_after_death(&self, process: Owner) {
         let Some(records) = &self.records else {
             return;
         };
-        for record in records.left_by(process) {
+        for record in records.left_by(&Writer::new(&self.roots, process)) {
             let Ok(pinned) = Pinned::path(record.path()) else {
                 continue;
             };
             let PinnedKind::Block(number) = pinned.kind else {
                 continue;
             };
-            if !self.judge(number).is_empty() {
+            if !self.judge(number, Some(&pinned)).is_empty() {
                 continue;
             }
             let (Ok(descriptor), Ok(block)) =
@@ -310,6 +321,7 @@ impl Guard {
 #[derive(Debug, Default)]
 struct Content {
     reasons: Vec<Reason>,
+    notes: Vec<String>,
     /// `None` if it could not be read.
     sampled: Option<Sampled>,
 }
@@ -318,14 +330,9 @@ impl Content {
     fn unread(why: String) -> Content {
         Content {
             reasons: vec![Reason::Unprobed { why }],
-            sampled: None,
+            ..Content::default()
         }
     }
-}
-
-/// The page cache may be older than the device: drop its clean pages.
-pub(super) fn forget_cached(device: &File) {
-    let _ = rustix::fs::fadvise(device, 0, None, Advice::DontNeed);
 }
 
 /// Opens a device exclusively. Waits for others that hold it only briefly, such as a volume scanner or a
@@ -345,7 +352,7 @@ fn exclusive(pinned: &Pinned) -> io::Result<OwnedFd> {
 }
 
 /// The partitions that the kernel knows, and their signatures.
-fn of_partitions(device: &File, block: &Block) -> Vec<Reason> {
+fn of_partitions(device: &Medium, block: &Block) -> Vec<Reason> {
     let mut reasons = Vec::new();
     for part in block.partitions() {
         reasons.push(Reason::Partition {
@@ -359,8 +366,10 @@ fn of_partitions(device: &File, block: &Block) -> Vec<Reason> {
     reasons
 }
 
-fn held(device: &File, name: &str, start: u64, length: u64) -> Vec<Reason> {
-    match signatures::probe(device, start, length) {
+fn held(device: &Medium, name: &str, start: u64, length: u64) -> Vec<Reason> {
+    let end = start.saturating_add(length);
+    let read = |bytes: &mut [u8], offset| device.read(bytes, start + offset, end);
+    match signatures::probe_device(length, read) {
         Ok(found) => found
             .into_iter()
             .map(|signature| Reason::Signature {
@@ -374,14 +383,47 @@ fn held(device: &File, name: &str, start: u64, length: u64) -> Vec<Reason> {
     }
 }
 
+/// What a sample shows, with the signatures that are not those of the device or its partitions.
+fn shown(
+    medium: &Medium,
+    block: &Block,
+    sample: &Sample,
+    foreign: &BTreeSet<u64>,
+    record: Option<&Record>,
+) -> Vec<Reason> {
+    let device = block.name.clone();
+    let looked = sample.describe();
+    let Some(first) = foreign.first() else {
+        // The next run compares what this one has seen.
+        let seen = record.is_some() || sample.is_complete();
+        let not_seen = (!seen).then_some(Reason::NotSeen { device, looked });
+        return not_seen.into_iter().collect();
+    };
+    let mut reasons = further(medium, block, foreign, sample.length);
+    reasons.push(Reason::Data {
+        device,
+        blocks: foreign.len() as u64,
+        sampled: sample.len(),
+        looked,
+        first: first * BLOCK,
+        interrupted: record.is_some_and(|record| record.writer.is_some()),
+    });
+    reasons
+}
+
 /// How many of the places at which a signature was found are listed.
 const LISTED: usize = 8;
+/// How many places are probed that are a multiple of 1 MiB and not a usual start.
+const PROBED: usize = 64;
 
-/// Signatures of file systems and volumes that begin, or have a copy of their superblock, where they usually do, but where
-/// the kernel knows no partition, near the `foreign` blocks.
-fn further(device: &File, block: &Block, foreign: &BTreeSet<u64>, length: u64) -> Vec<Reason> {
+/// Signatures of file systems and volumes that begin, or have a copy of their superblock, where they usually do, but
+/// where the kernel knows no partition, near the `foreign` blocks.
+fn further(device: &Medium, block: &Block, foreign: &BTreeSet<u64>, length: u64) -> Vec<Reason> {
     let known: Vec<u64> = block.partitions().iter().filter_map(Block::start).collect();
     let starts = places::starts(length).into_iter();
+    let heads = foreign.iter().map(|block| block * BLOCK);
+    let heads = heads.filter(|start| *start > 0 && start % places::STRIDE == 0);
+    let starts = starts.chain(heads.take(PROBED));
     // The originals of ext and btrfs, unlike their copies, are 1 KiB and 64 KiB behind the start of the file system.
     let copies = places::copies(length).into_iter();
     let copies = copies.flat_map(|copy| [0, 1 << 10, 64 << 10].map(|by| copy.saturating_sub(by)));
@@ -410,4 +452,55 @@ fn further(device: &File, block: &Block, foreign: &BTreeSet<u64>, length: u64) -
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::content::Own;
+    use super::super::{Intent, Refusal};
+    use super::*;
+    use crate::fake::FakeHost;
+
+    #[test]
+    fn a_blank_device_that_is_too_slow_to_be_read_needs_destroy_unless_it_has_a_record() {
+        let host = FakeHost::new();
+        host.disk("sdb", "8:16");
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(40 << 30).unwrap();
+        let medium = Medium::cached(file);
+        let sample = |time| {
+            let mut more = |_| time;
+            Sample::read_while(&medium, 40 << 30, None, None, &mut more).unwrap()
+        };
+        let slow = sample(false);
+        let record = Record::new("sdb", Path::new("/dev/sdb"), None, &Own::default());
+        let found = |sample: &Sample, record| {
+            shown(
+                &medium,
+                &host.block("sdb"),
+                sample,
+                &BTreeSet::new(),
+                record,
+            )
+        };
+        assert_eq!(found(&slow, Some(&record)), []);
+        let findings = found(&slow, None);
+        let refusal = Refusal {
+            path: "/dev/sdb".into(),
+            resolved: "/dev/sdb".into(),
+            device: None,
+            intent: Intent::WRITE,
+            findings,
+        };
+        assert_eq!(
+            refusal.to_string(),
+            "cannot write to `/dev/sdb`: it may not be blank\n  at: /dev/sdb\n  found: sdb is too slow to be read within 10 s \
+             at all places where data can begin (blank: both ends, the usual places of partitions and file systems, and \
+             8 KiB in 128 of 40960 MiB)\nhint: to overwrite its content, add `--destroy /dev/sdb`"
+        );
+        assert!(refusal.findings.iter().all(Reason::gives_way));
+        assert_eq!(found(&sample(true), None), []);
+    }
 }

@@ -196,7 +196,8 @@ fn precious(pinned: &Pinned) -> Option<Reason> {
     if !matches!(pinned.kind, PinnedKind::File) || pinned.length == 0 {
         return None;
     }
-    let used = Survey::of_files(&Roots::host()).file(pinned.file);
+    let survey = Survey::take(&Roots::host());
+    let used = survey.file(&survey.identities(pinned.file, &pinned.resolved));
     used.into_iter().chain(image(pinned)).next()
 }
 

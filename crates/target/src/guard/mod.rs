@@ -1,9 +1,10 @@
 //! The guard: only targets that the user named and that are not in use are written.
 //!
 //! A block device is written only if it was named, and is blank or contains only iodyno's own writes. A device in use
-//! (mounted, swap, part of another device) is always refused. A device that contains data is refused unless `--destroy`
-//! names exactly that device. The character device of an NVMe namespace is judged and claimed as its block device. A named regular file may be overwritten, unless it contains a disk image or a file
-//! system: then `--destroy` is needed as well. Nothing is created in folders of device nodes.
+//! (mounted, swap, part of another device) is always refused. A device that contains data is refused unless
+//! `--destroy` names exactly that device. The character device of an NVMe namespace is judged and claimed as its
+//! block device. A named regular file may be overwritten, unless it contains a disk image or a file system: then
+//! `--destroy` is needed as well. Nothing is created in folders of device nodes.
 //!
 //! Invariants: a path is resolved once, and all later steps use that inode. A device is checked before it is opened for
 //! writing. While it is sampled, and for the lifetime of [`Admitted`], the kernel reserves it (O_EXCL), so that it
@@ -13,6 +14,7 @@ mod content;
 mod device;
 mod holes;
 mod links;
+mod medium;
 mod open;
 mod own_writes;
 mod places;
@@ -30,7 +32,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use iodyno_model::TargetUse;
-use rustix::fs::{Access, AtFlags, CWD, OFlags, StatVfsMountFlags, StatxFlags, accessat};
+use rustix::fs::{
+    Access, AtFlags, CWD, FlockOperation, OFlags, StatVfsMountFlags, StatxFlags, accessat,
+};
+use rustix::io::Errno;
 
 use crate::block::{Block, DeviceNumber};
 use crate::mounts;
@@ -205,8 +210,8 @@ impl Admitted {
         disk.and_then(|disk| disk.attribute("queue/rotational")) == Some("1".to_owned())
     }
 
-    /// Whether ranges can become zeros without a write of them, as with fallocate(2) (FALLOC_FL_PUNCH_HOLE): a file, or a device that
-    /// has a command for it. `false` if it is not known.
+    /// Whether ranges can become zeros without a write of them, as with fallocate(2) (FALLOC_FL_PUNCH_HOLE): a file,
+    /// or a device that has a command for it. `false` if it is not known.
     pub fn zeroes(&self, roots: &Roots) -> bool {
         let Kind::BlockDevice(number) = self.kind else {
             return self.kind == Kind::File;
@@ -286,9 +291,9 @@ impl Guard {
         }
     }
 
-    /// Admits legs of iodyno's mirrors, whose data begin at this offset, with what the mirror holds. What else is found before that
-    /// offset is still refused, and so is everything on a target without the signature of a leg. Not to be used with records:
-    /// a leg must never count as written by a benchmark.
+    /// Admits legs of iodyno's mirrors, whose data begin at this offset, with what the mirror holds. What else is
+    /// found before that offset is still refused, and so is everything on a target without the signature of a leg.
+    /// Not to be used with records: a leg must never count as written by a benchmark.
     #[must_use]
     pub fn of_legs(self, data: u64) -> Guard {
         Guard {
@@ -312,8 +317,8 @@ impl Guard {
         decision
     }
 
-    /// Decides as [`Guard::admit`] does, but opens nothing for writing, creates, claims and records nothing. Returns how
-    /// the target would be used.
+    /// Decides as [`Guard::admit`] does, but opens nothing for writing, creates, claims and records nothing. Returns
+    /// how the target would be used.
     ///
     /// # Errors
     /// As of [`Guard::admit`], as far as they can be foreseen.
@@ -430,7 +435,7 @@ impl Guard {
             .ok()
             .filter(|metadata| metadata.file_type().is_block_device())
             .map(|metadata| DeviceNumber::of(metadata.rdev()));
-        number.map_or_else(Vec::new, |number| self.judge(number))
+        number.map_or_else(Vec::new, |number| self.judge(number, None))
     }
 
     fn made(&self, request: &Request<'_>, descriptor: OwnedFd) -> Result<Admitted, AdmitError> {
@@ -572,16 +577,22 @@ impl Guard {
     }
 
     /// How the host uses a file. A cached survey is sufficient if the file is not in use. If it is, the host is
-    /// surveyed again, because the cached entry may belong to an earlier file with the same inode, and processes may use it
-    /// only briefly.
+    /// surveyed again, because the cached entry may belong to an earlier file with the same inode, and processes may
+    /// use it only briefly.
     fn file_uses(&self, file: &Pinned) -> Vec<Reason> {
         patiently(|| self.file_uses_at(file, Instant::now()))
     }
 
     fn file_uses_at(&self, file: &Pinned, now: Instant) -> Vec<Reason> {
         let uses = |survey: &Survey| {
-            let mut reasons = survey.file(file.file);
-            reasons.extend(survey.processes_of(&self.roots, file, self.legs.is_some()));
+            let (path, legs) = (&file.resolved, self.legs.is_some());
+            let identities = survey.identities(file.file, path);
+            let mut reasons = survey.file(&identities);
+            reasons.extend(survey.in_upper(path));
+            reasons.extend(survey.processes_of(&self.roots, &identities, path, legs));
+            if reasons.is_empty() {
+                reasons.extend(self.lock(file, survey));
+            }
             reasons
         };
         let mut cached = self.files.lock().unwrap_or_else(PoisonError::into_inner);
@@ -589,31 +600,31 @@ impl Guard {
         let known = cached.as_ref().filter(|(at, _)| recent(*at));
         let mut reasons = known.map_or_else(Vec::new, |(_, survey)| uses(survey));
         if known.is_none() || !reasons.is_empty() {
-            let (_, survey) = cached.insert((now, Survey::of_files(&self.roots)));
+            let (_, survey) = cached.insert((now, Survey::take(&self.roots)));
             reasons = uses(survey);
-        }
-        if reasons.is_empty() {
-            reasons.extend(lock(file));
         }
         reasons
     }
-}
 
-/// A lock of fcntl(2) of a process that cannot be seen.
-fn lock(file: &Pinned) -> Option<Reason> {
-    let descriptor = file.open(OFlags::RDONLY | OFlags::NONBLOCK).ok()?;
-    let process = iodyno_sys::host::file_lock(descriptor.as_fd()).ok()??;
-    Some(Reason::OpenedBy {
-        device: file
-            .resolved
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned(),
-        process: u32::try_from(process).ok(),
-        command: "not visible here".to_owned(),
-        hold: Hold::Locked,
-    })
+    /// A lock of a process that cannot be seen, such as one of another PID namespace. A lock of flock(2) is found by
+    /// an attempt, unless one is listed that may be iodyno's own. A mirror locks its legs itself.
+    fn lock(&self, file: &Pinned, survey: &Survey) -> Option<Reason> {
+        let descriptor = file.open(OFlags::RDONLY | OFlags::NONBLOCK).ok()?;
+        let attempt = || rustix::fs::flock(&descriptor, FlockOperation::NonBlockingLockExclusive);
+        let process = match iodyno_sys::host::file_lock(descriptor.as_fd()) {
+            Ok(Some(process)) => u32::try_from(process).ok().filter(|process| *process > 0),
+            _ if self.legs.is_some() || survey.is_locked(file.file) => return None,
+            _ if attempt() == Err(Errno::WOULDBLOCK) => None,
+            _ => return None,
+        };
+        let name = file.resolved.file_name().unwrap_or_default();
+        Some(Reason::OpenedBy {
+            device: name.to_string_lossy().into_owned(),
+            process,
+            command: "not visible here".to_owned(),
+            hold: Hold::Locked,
+        })
+    }
 }
 
 impl Request<'_> {

@@ -1,10 +1,10 @@
 //! Records of the devices that iodyno wrote to: one file per device, in iodyno's state folder.
 //!
-//! A record contains the identity of a device, the digests of the sampled blocks that iodyno wrote, and which ones others wrote. It is made
-//! durable before the first write of a trial and updated after the trial. It names the process that writes in between.
-//! If that process was killed, the digests are older than its writes: blocks that differ count as foreign, because they
-//! cannot be distinguished from data of others. A record that is lost, stale or of another device never admits
-//! anything.
+//! A record contains the identity of a device, the digests of the sampled blocks that iodyno wrote, and which ones
+//! others wrote. It is made durable before the first write of a trial and updated after the trial. It names the
+//! process that writes in between. If that process was killed, the digests are older than its writes: blocks that
+//! differ count as foreign, because they cannot be distinguished from data of others. A record that is lost, stale or
+//! of another device never admits anything.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -19,14 +19,15 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::block::Block;
+use crate::journal::{Owner, boot_id};
 use crate::roots::{Roots, names};
 
 use super::content::{Own, Sample};
-use super::device::forget_cached;
 use super::holes::Backing;
+use super::medium::Medium;
 
-/// Version 1, of another sample, admits nothing.
-const SCHEMA: u32 = 2;
+/// Versions 1 and 2, of other samples, admit nothing.
+const SCHEMA: u32 = 3;
 /// Maximum length of a record that is read; one of a device that is full of iodyno's writes has 4 MiB.
 const LONGEST: u64 = 16 << 20;
 
@@ -42,6 +43,30 @@ pub fn state_folder(lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf
         .map(|base| base.join("iodyno/devices"))
 }
 
+/// A process, and the boot in which it runs. Neither its number nor its start time alone identify it: the first
+/// process of a container always has the same number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Writer {
+    boot: String,
+    process: Owner,
+}
+
+impl Writer {
+    pub(super) fn new(roots: &Roots, process: Owner) -> Writer {
+        Writer {
+            boot: boot_id(roots),
+            process,
+        }
+    }
+
+    /// This process. If its start is not known, it is no process for which a record is closed later.
+    pub(super) fn this(roots: &Roots) -> Writer {
+        let pid = std::process::id();
+        let process = Owner::of(roots, pid).unwrap_or(Owner { pid, start: 0 });
+        Writer::new(roots, process)
+    }
+}
+
 /// The stored record of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
@@ -51,9 +76,11 @@ pub(super) struct Record {
     /// The path under which it was written.
     path: PathBuf,
     /// Process that is writing to it; `None` if the digests are up to date.
-    pub(super) writer: Option<u32>,
+    pub(super) writer: Option<Writer>,
     /// The number of sampled cells.
     cells: usize,
+    /// Whether all that a file stores was sampled.
+    stored: bool,
     /// iodyno's blocks: the number of the first block of each run of blocks, and their digests.
     digests: Vec<(u64, String)>,
     /// Blocks of others: the number of the first block of each run, and the number of blocks.
@@ -64,7 +91,7 @@ pub(super) struct Record {
 const DIGITS: usize = 16;
 
 impl Record {
-    pub(super) fn new(identity: &str, path: &Path, writer: Option<u32>, own: &Own) -> Record {
+    pub(super) fn new(identity: &str, path: &Path, writer: Option<Writer>, own: &Own) -> Record {
         let blocks: Vec<(u64, u64)> = own.digests.iter().map(|(one, two)| (*one, *two)).collect();
         let digests = blocks.chunk_by(|one, next| one.0 + 1 == next.0).map(|run| {
             let digests = run.iter().map(|(_, digest)| format!("{digest:016x}"));
@@ -78,6 +105,7 @@ impl Record {
             path: path.to_owned(),
             writer,
             cells: own.cells,
+            stored: own.stored,
             digests: digests.collect(),
             foreign: foreign.map(|run| (run[0], run.len() as u64)).collect(),
         }
@@ -94,6 +122,7 @@ impl Record {
         let foreign = foreign.flat_map(|(first, count)| *first..first.saturating_add(*count));
         Own {
             cells: self.cells,
+            stored: self.stored,
             digests: digests
                 .filter_map(|(block, digest)| Some((block, digest?)))
                 .collect(),
@@ -155,17 +184,18 @@ impl Records {
     pub(super) fn close(&self, open: &Record, device: &File, block: &Block) -> io::Result<()> {
         let own = open.own();
         let stored = Backing::of(block, device).and_then(|backing| backing.stored(device));
-        let sample = Sample::read(device, block.length(), stored.as_deref(), Some(&own))?;
+        let medium = Medium::open(device)?;
+        let sample = Sample::read(&medium, block.length(), stored.as_deref(), Some(&own))?;
         let own = sample.own(&own.foreign);
         self.store(&Record::new(&open.identity, &open.path, None, &own))
     }
 
     /// The records that a process left open.
-    pub(super) fn left_by(&self, process: u32) -> Vec<Record> {
+    pub(super) fn left_by(&self, process: &Writer) -> Vec<Record> {
         let all = names(&self.folder).into_iter();
         let json = all.filter(|name| name.ends_with(".json"));
         json.filter_map(|name| read(&self.folder.join(name)))
-            .filter(|record| record.writer == Some(process))
+            .filter(|record| record.writer.as_ref() == Some(process))
             .collect()
     }
 }
@@ -286,7 +316,8 @@ impl Claim {
         }
     }
 
-    /// Whether the writes of this process are recorded: the device was admitted before, with the content that it had then.
+    /// Whether the writes of this process are recorded: the device was admitted before, with the content that it had
+    /// then.
     pub(super) fn has_begun(&self) -> bool {
         self.before.get().is_some()
     }
@@ -295,10 +326,15 @@ impl Claim {
     ///
     /// # Errors
     /// The record cannot be written. The device can be used, but will not be recognised the next time.
-    pub(super) fn begin(&self, records: &Records, path: &Path, sampled: Sampled) -> io::Result<()> {
+    pub(super) fn begin(
+        &self,
+        records: &Records,
+        path: &Path,
+        writer: Writer,
+        sampled: Sampled,
+    ) -> io::Result<()> {
         let own = sampled.sample.own(&sampled.foreign);
-        let process = Some(std::process::id());
-        records.store(&Record::new(&sampled.identity, path, process, &own))?;
+        records.store(&Record::new(&sampled.identity, path, Some(writer), &own))?;
         // A second job on the device gets the same values as the first: nothing has been written yet.
         let _ = self.before.set(Before {
             records: records.clone(),
@@ -325,15 +361,16 @@ impl WrittenDevice {
         };
         let device = File::from(self.0.descriptor.try_clone()?);
         let sampled = &before.sampled;
-        forget_cached(&device);
         let scope = Own {
-            cells: sampled.sample.cells,
+            cells: sampled.sample.own(&BTreeSet::new()).cells,
+            stored: true,
             foreign: sampled.foreign.clone(),
             ..Own::default()
         };
         let backing = sampled.backing.as_ref();
         let stored = backing.and_then(|backing| backing.stored(&device));
-        let sample = Sample::read(&device, sampled.length, stored.as_deref(), Some(&scope))?;
+        let medium = Medium::open(&device)?;
+        let sample = Sample::read(&medium, sampled.length, stored.as_deref(), Some(&scope))?;
         let own = sample.own_after(&sampled.sample, &sampled.foreign, &sampled.own);
         let record = Record::new(&sampled.identity, &before.path, None, &own);
         before.records.store(&record)
@@ -401,17 +438,29 @@ mod tests {
         assert_eq!(records.load("a"), None);
         let own = Own {
             cells: 200,
+            stored: true,
             digests: [(0, 5), (1, 6), (7, u64::MAX)].into(),
             foreign: [2, 3, 4, 9].into(),
         };
-        let record = Record::new("a", Path::new("/dev/a"), Some(7), &own);
+        let writer = |boot: &str, pid, start| Writer {
+            boot: boot.to_owned(),
+            process: Owner { pid, start },
+        };
+        let record = Record::new("a", Path::new("/dev/a"), Some(writer("one", 7, 5)), &own);
         records.store(&record).unwrap();
         assert_eq!(records.load("a").unwrap().own(), own);
         assert_eq!(records.load("b"), None);
-        assert_eq!(records.left_by(7), [record]);
+        for other in [
+            writer("one", 7, 6),
+            writer("two", 7, 5),
+            writer("one", 8, 5),
+        ] {
+            assert_eq!(records.left_by(&other), []);
+        }
+        assert_eq!(records.left_by(&writer("one", 7, 5)), [record]);
         let record = Record::new("a", Path::new("/dev/a"), None, &Own::default());
         records.store(&record).unwrap();
-        assert!(records.left_by(7).is_empty());
+        assert!(records.left_by(&writer("one", 7, 5)).is_empty());
         assert_eq!(names(folder.path().join("iodyno/devices")).len(), 1);
         // The record of another device, a truncated record, and a record of a later version.
         fs::copy(records.path("a"), records.path("b")).unwrap();
@@ -421,7 +470,7 @@ mod tests {
         assert_eq!(records.load("a"), None);
         fs::write(
             records.path("a"),
-            text.replace("\"schema\":2", "\"schema\":3"),
+            text.replace("\"schema\":3", "\"schema\":4"),
         )
         .unwrap();
         assert_eq!(records.load("a"), None);

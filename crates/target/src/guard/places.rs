@@ -12,6 +12,8 @@ const TIB: u64 = 1 << 40;
 /// How much of each end is looked at, bytes: at the end there are copies of partition tables, labels of ZFS in front of its
 /// reserved partition of 8 MiB, superblocks of md, and metadata of firmware RAID.
 pub(super) const END: u64 = 16 * MIB;
+/// Where partitions begin: at a multiple of this, bytes.
+pub(super) const STRIDE: u64 = MIB;
 /// How much of a place is looked at, bytes: up to the superblocks at 64 KiB of btrfs, reiserfs and gfs.
 pub(super) const WINDOW: u64 = 128 * KIB;
 

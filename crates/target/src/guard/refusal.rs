@@ -10,6 +10,7 @@ use crate::block::DeviceNumber;
 use crate::signatures::{self, Signature};
 
 use super::Intent;
+use super::content::LONG;
 
 /// How a process holds a file or device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub enum Hold {
     Mapped,
     /// Locked with flock(2) or fcntl(2).
     Locked,
+    /// Registered with a ring of io_uring.
+    Ring,
 }
 
 /// One reason.
@@ -85,12 +88,19 @@ pub enum Reason {
         blocks: u64,
         /// Number of sampled blocks.
         sampled: u64,
-        /// Number of sampled places at equal distances; the other blocks are at both ends and in usual places.
-        cells: usize,
+        /// Where they are.
+        looked: String,
         /// Offset of the first such block, bytes.
         first: u64,
         /// Whether iodyno was killed, or the host stopped, while iodyno was writing to the device.
         interrupted: bool,
+    },
+    /// Nothing was found where it was looked at, but it could not be read at all places in time.
+    NotSeen {
+        /// Kernel name.
+        device: String,
+        /// What was looked at.
+        looked: String,
     },
     /// The kernel knows a partition on it.
     Partition {
@@ -130,6 +140,11 @@ pub enum Reason {
         /// Kernel name.
         device: String,
     },
+    /// The file is in the upper folder of a mounted overlay.
+    Upper {
+        /// Where that is mounted.
+        point: PathBuf,
+    },
     /// It is a file of iodyno's store.
     Protected,
     /// The file would be created in a folder of device nodes.
@@ -151,8 +166,15 @@ impl Reason {
     pub fn gives_way(&self) -> bool {
         matches!(
             self,
-            Reason::Signature { .. } | Reason::Data { .. } | Reason::Partition { .. }
+            Reason::Signature { .. }
+                | Reason::Data { .. }
+                | Reason::NotSeen { .. }
+                | Reason::Partition { .. }
         )
+    }
+
+    fn is_not_seen(&self) -> bool {
+        matches!(self, Reason::NotSeen { .. })
     }
 
     /// Whether it is the signature of a leg of a mirror.
@@ -177,6 +199,7 @@ impl Reason {
                 | Reason::Claimed
                 | Reason::SwapFile { .. }
                 | Reason::LoopFile { .. }
+                | Reason::Upper { .. }
         )
     }
 }
@@ -214,6 +237,7 @@ impl fmt::Display for Reason {
                     Hold::Open => "open for writing in",
                     Hold::Mapped => "mapped shared and writable in",
                     Hold::Locked => "locked by",
+                    Hold::Ring => "registered with io_uring in",
                 };
                 match process {
                     Some(process) => write!(f, "{device} is {how} process {process} ({command})"),
@@ -228,13 +252,13 @@ impl fmt::Display for Reason {
                 device,
                 blocks,
                 sampled,
-                cells,
+                looked,
                 first,
                 interrupted,
             } => {
                 write!(
                     f,
-                    "{device} holds data: {blocks} of {sampled} sampled blocks of 4 KiB are not blank, the first at byte {first} (sampled: both ends, the usual places of partitions and file systems, and {cells} places of 64 KiB at equal distances)"
+                    "{device} holds data: {blocks} of {sampled} sampled blocks of 4 KiB are not blank, the first at byte {first} (sampled: {looked})"
                 )?;
                 match interrupted {
                     true => f.write_str(
@@ -243,6 +267,11 @@ impl fmt::Display for Reason {
                     false => Ok(()),
                 }
             }
+            Reason::NotSeen { device, looked } => write!(
+                f,
+                "{device} is too slow to be read within {} s at all places where data can begin (blank: {looked})",
+                LONG.as_secs()
+            ),
             Reason::Partition { name, length } => {
                 write!(
                     f,
@@ -267,6 +296,11 @@ impl fmt::Display for Reason {
                 write!(f, "the host swaps to it (as `{}`)", path.display())
             }
             Reason::LoopFile { device } => write!(f, "it is the disk of {device}, attached"),
+            Reason::Upper { point } => write!(
+                f,
+                "it is in the upper folder of the overlay that is mounted on `{}`",
+                point.display()
+            ),
             Reason::Protected => f.write_str("it belongs to iodyno's own store of results"),
             Reason::AmongDevices => {
                 f.write_str("no such device exists, and no file is created among device nodes")
@@ -308,6 +342,8 @@ impl Refusal {
         };
         let why = if self.findings.iter().any(Reason::in_use) {
             "it is in use"
+        } else if self.findings.iter().all(Reason::is_not_seen) {
+            "it may not be blank"
         } else if self.findings.iter().all(Reason::gives_way) {
             "it is not blank"
         } else {
@@ -322,8 +358,10 @@ impl Refusal {
         let gives_way = self.findings.iter().all(Reason::gives_way);
         if gives_way {
             let empty = match self.device {
-                Some(_) => format!(", or empty it first, with `blkdiscard --zeroout {path}`"),
-                None => String::new(),
+                Some(_) if self.findings.iter().any(|one| !one.is_not_seen()) => {
+                    format!(", or empty it first, with `blkdiscard --zeroout {path}`")
+                }
+                _ => String::new(),
             };
             return format!("to overwrite its content, add `--destroy {path}`{empty}");
         }
@@ -338,6 +376,12 @@ impl Refusal {
             }
             Some(Reason::LoopFile { device }) => {
                 format!("use `/dev/{device}` instead, or detach it with `losetup -d`")
+            }
+            Some(Reason::Upper { point }) => {
+                format!(
+                    "name the file in `{}`, or unmount the overlay",
+                    point.display()
+                )
             }
             Some(Reason::OpenedBy {
                 process: Some(process),

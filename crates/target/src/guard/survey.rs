@@ -1,4 +1,4 @@
-//! Survey of the host's use of files and devices: mounts, swap, loop devices and pools.
+//! Survey of the host's use of files and devices: mounts, swap, loop devices, pools, and the files of processes.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, makedev};
 
 use crate::block::{Block, DeviceNumber, number_of};
+use crate::journal::Owner;
 use crate::locks::{self, Lock, command};
 use crate::mounts::{self, Mount, path_of};
 use crate::roots::{Roots, names, text};
+use crate::stack;
 
-use super::open::Pinned;
 use super::{Hold, Reason};
 
 /// Identifies a file independently of its name.
@@ -40,6 +41,33 @@ struct UsedMount {
     mount: Mount,
     process: Option<u32>,
     devices: Vec<DeviceNumber>,
+}
+
+/// The upper folder of a mounted overlay.
+#[derive(Debug)]
+struct Upper {
+    folder: FileId,
+    point: PathBuf,
+}
+
+fn upper(roots: &Roots, used: &UsedMount) -> Option<Upper> {
+    let path = upper_folder(&used.mount)?;
+    let path = match used.process {
+        Some(process) => {
+            let root = roots.proc.join(process.to_string()).join("root");
+            root.join(path.strip_prefix("/").ok()?)
+        }
+        None => path,
+    };
+    Some(Upper {
+        folder: FileId::of(&path)?,
+        point: used.mount.point.clone(),
+    })
+}
+
+fn upper_folder(mount: &Mount) -> Option<PathBuf> {
+    let overlay = mount.file_system == "overlay";
+    overlay.then(|| stack::option(&mount.super_options, "upperdir"))?
 }
 
 /// A line of /proc/swaps.
@@ -70,6 +98,7 @@ struct Member {
 #[derive(Debug)]
 pub(super) struct Survey {
     mounts: Vec<UsedMount>,
+    uppers: Vec<Upper>,
     swaps: Vec<Swap>,
     loops: Vec<Loop>,
     members: Vec<Member>,
@@ -79,9 +108,8 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// Reads everything needed to check a block device.
     pub(super) fn take(roots: &Roots) -> Survey {
-        let mounts = mounts::everywhere(roots)
+        let mounts: Vec<UsedMount> = mounts::everywhere(roots)
             .into_iter()
             .map(|seen| UsedMount {
                 devices: seen.mount.devices(roots),
@@ -90,32 +118,17 @@ impl Survey {
             })
             .collect();
         Survey {
+            uppers: mounts
+                .iter()
+                .filter_map(|used| upper(roots, used))
+                .collect(),
             mounts,
+            swaps: swaps(roots),
+            loops: loops(roots),
             members: members(roots),
-            ..Survey::of_kernel(roots)
-        }
-    }
-
-    /// Reads only what is needed to check a regular file.
-    pub(super) fn of_files(roots: &Roots) -> Survey {
-        Survey {
             opened: opened(roots),
             locks: locks::held(roots),
             family: Family::of(roots),
-            ..Survey::of_kernel(roots)
-        }
-    }
-
-    /// What uses a file or device without a process.
-    fn of_kernel(roots: &Roots) -> Survey {
-        Survey {
-            mounts: Vec::new(),
-            swaps: swaps(roots),
-            loops: loops(roots),
-            members: Vec::new(),
-            opened: Vec::new(),
-            locks: Vec::new(),
-            family: Family::default(),
         }
     }
 
@@ -171,18 +184,25 @@ impl Survey {
         })
     }
 
+    /// A file by all its identities: in the mount of an overlay, it is also one in the overlay's upper folder.
+    pub(super) fn identities(&self, file: FileId, path: &Path) -> Vec<FileId> {
+        std::iter::once(file)
+            .chain(self.below_overlay(path))
+            .collect()
+    }
+
     /// How the host uses a regular file.
-    pub(super) fn file(&self, file: FileId) -> Vec<Reason> {
+    pub(super) fn file(&self, identities: &[FileId]) -> Vec<Reason> {
         let mut reasons = Vec::new();
         for swap in &self.swaps {
-            if swap.file == Some(file) {
+            if swap.file.is_some_and(|file| identities.contains(&file)) {
                 reasons.push(Reason::SwapFile {
                     path: swap.path.clone(),
                 });
             }
         }
         for other in &self.loops {
-            if other.file == Some(file) {
+            if other.file.is_some_and(|file| identities.contains(&file)) {
                 reasons.push(Reason::LoopFile {
                     device: other.block.name.clone(),
                 });
@@ -191,28 +211,63 @@ impl Survey {
         reasons
     }
 
-    /// The processes that have a regular file open for writing, mapped or locked. Not counted: the ancestors of this process,
-    /// and other processes of this program unless they locked it. With `own_locks`, their locks do not count either.
+    /// The overlay that has this file in its upper folder.
+    pub(super) fn in_upper(&self, path: &Path) -> Option<Reason> {
+        let folders = path.ancestors().skip(1);
+        let folders: Vec<FileId> = match self.uppers.is_empty() {
+            true => Vec::new(),
+            false => folders.filter_map(FileId::of).collect(),
+        };
+        let upper = self
+            .uppers
+            .iter()
+            .find(|upper| folders.contains(&upper.folder))?;
+        Some(Reason::Upper {
+            point: upper.point.clone(),
+        })
+    }
+
+    /// The file in the upper folder of an overlay in this namespace that a path in its mount leads to.
+    fn below_overlay(&self, path: &Path) -> Option<FileId> {
+        let own = self.mounts.iter().filter(|used| used.process.is_none());
+        let above = own.filter(|used| path.starts_with(&used.mount.point));
+        // Of several mounts on one point, the last hides the others; max_by_key returns the last.
+        let mount = &above
+            .max_by_key(|used| used.mount.point.as_os_str().len())?
+            .mount;
+        let below = mount.root.join(path.strip_prefix(&mount.point).ok()?);
+        FileId::of(&upper_folder(mount)?.join(below.strip_prefix("/").ok()?))
+    }
+
+    /// The processes that have a regular file open for writing, mapped or locked. Not counted: the ancestors of this
+    /// process, and other processes of this program unless they locked it. With `own_locks`, their locks do not count
+    /// either.
     pub(super) fn processes_of(
         &self,
         roots: &Roots,
-        file: &Pinned,
+        identities: &[FileId],
+        path: &Path,
         own_locks: bool,
     ) -> Vec<Reason> {
-        let name = file.resolved.file_name().unwrap_or_default();
-        let name = name.to_string_lossy();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
         let counts = |process: u32, hold: Hold| {
             let lock = hold == Hold::Locked;
             let own = || self.family.is_program(roots, process) && (!lock || own_locks);
             (lock || !self.family.ancestors.contains(&process)) && !own()
         };
         let mut reasons: Vec<Reason> = Vec::new();
-        let opened = self.opened.iter().filter(|one| one.file == file.file);
+        let opened = self
+            .opened
+            .iter()
+            .filter(|one| identities.contains(&one.file));
         for one in opened.filter(|one| counts(one.process, one.hold)) {
             reasons.push(one.reason(roots, name.clone().into_owned()));
         }
-        let FileId { device, inode } = file.file;
-        for lock in self.locks.iter().filter(|lock| lock.is_on(device, inode)) {
+        let on = |lock: &&Lock| {
+            let mut files = identities.iter();
+            files.any(|file| lock.is_on(file.device, file.inode))
+        };
+        for lock in self.locks.iter().filter(on) {
             let own = lock.process == std::process::id();
             if !own && counts(lock.process, Hold::Locked) {
                 reasons.push(Reason::OpenedBy {
@@ -224,6 +279,40 @@ impl Survey {
             }
         }
         reasons
+    }
+
+    /// Whether a lock on a file is listed, of any process.
+    pub(super) fn is_locked(&self, file: FileId) -> bool {
+        self.locks
+            .iter()
+            .any(|lock| lock.is_on(file.device, file.inode))
+    }
+
+    /// Other processes that have one of these devices open for writing, mapped or locked.
+    pub(super) fn writers(&self, roots: &Roots, devices: &BTreeSet<DeviceNumber>) -> Vec<Reason> {
+        let mut reasons: Vec<Reason> = Vec::new();
+        let mut last = None;
+        for one in &self.opened {
+            let Some(device) = one.device.filter(|device| devices.contains(device)) else {
+                continue;
+            };
+            if last != Some(one.process) {
+                last = Some(one.process);
+                let name =
+                    Block::find(roots, device).map_or(device.to_string(), |block| block.name);
+                reasons.push(one.reason(roots, name));
+            }
+        }
+        reasons
+    }
+
+    /// The processes that have the file of a loop device open for writing, mapped or locked.
+    pub(super) fn writers_below(&self, roots: &Roots, one: &Loop) -> Vec<Reason> {
+        let path = one.block.attribute("loop/backing_file").map(PathBuf::from);
+        let (Some(file), Some(path)) = (one.file, path) else {
+            return Vec::new();
+        };
+        self.processes_of(roots, &self.identities(file, &path), &path, false)
     }
 
     /// Other uses of the backing file of a loop device.
@@ -369,17 +458,28 @@ impl Opened {
 fn opened(roots: &Roots) -> Vec<Opened> {
     let mut opened = Vec::new();
     for process in processes(roots) {
-        let folder = roots.proc.join(process.to_string());
-        for descriptor in names(folder.join("fdinfo")) {
-            let about = text(folder.join("fdinfo").join(&descriptor)).unwrap_or_default();
-            if let Some(hold) = hold(&about) {
-                let link = folder.join("fd").join(descriptor);
-                opened.extend(Opened::new(process, &link, hold));
+        let tables = tables(roots, process);
+        for folder in &tables {
+            for descriptor in names(folder.join("fdinfo")) {
+                let about = text(folder.join("fdinfo").join(&descriptor)).unwrap_or_default();
+                if let Some(hold) = hold(&about) {
+                    let link = folder.join("fd").join(descriptor);
+                    opened.extend(Opened::new(process, &link, hold));
+                }
+                let files = registered(&about).map(|path| below(folder, &path));
+                opened.extend(files.filter_map(|path| Opened::new(process, &path, Hold::Ring)));
             }
         }
-        let maps = fs::read(folder.join("maps")).unwrap_or_default();
-        for line in maps.split(|byte| *byte == b'\n') {
-            opened.extend(mapped(roots, process, &String::from_utf8_lossy(line)));
+        // Threads share their mappings.
+        let maps = |folder: &PathBuf| Some((folder.clone(), fs::read(folder.join("maps")).ok()?));
+        let mut maps = tables
+            .iter()
+            .filter_map(maps)
+            .filter(|(_, maps)| !maps.is_empty());
+        if let Some((folder, maps)) = maps.next() {
+            for line in maps.split(|byte| *byte == b'\n') {
+                opened.extend(mapped(&folder, process, &String::from_utf8_lossy(line)));
+            }
         }
     }
     opened
@@ -393,41 +493,59 @@ fn processes(roots: &Roots) -> impl Iterator<Item = u32> {
         .filter(move |process| *process != own)
 }
 
+/// The folders in procfs of a process and of those of its threads that have descriptors of their own. If the first
+/// thread has ended, all others have those of the process.
+fn tables(roots: &Roots, process: u32) -> Vec<PathBuf> {
+    let folder = roots.proc.join(process.to_string());
+    let tasks = folder.join("task");
+    let threads = names(&tasks)
+        .into_iter()
+        .filter_map(|name| name.parse().ok());
+    let mut threads: Vec<u32> = threads.filter(|thread| *thread != process).collect();
+    let ended = !threads.is_empty() && Owner::of(roots, process).is_none();
+    let shared = |thread| iodyno_sys::host::shares_descriptors(process, thread);
+    threads.retain(|thread| ended || shared(*thread) == Some(false));
+    let threads = threads
+        .into_iter()
+        .map(|thread| tasks.join(thread.to_string()));
+    std::iter::once(folder).chain(threads).collect()
+}
+
+/// A path as a process sees it.
+fn below(folder: &Path, path: &Path) -> PathBuf {
+    folder
+        .join("root")
+        .join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// The files that are registered with a ring of io_uring, from its `/proc/PID/fdinfo/N`. How they are open is not
+/// known.
+fn registered(fdinfo: &str) -> impl Iterator<Item = PathBuf> {
+    let lines = fdinfo
+        .lines()
+        .skip_while(|line| !line.starts_with("UserFiles:"));
+    let files = lines.skip(1).take_while(|line| line.starts_with(' '));
+    files.filter_map(|line| Some(path_of(line.split_once(": ")?.1.as_bytes())))
+}
+
 /// What a line of `/proc/PID/maps` maps, if that is shared and writable.
-fn mapped(roots: &Roots, process: u32, line: &str) -> Option<Opened> {
+fn mapped(folder: &Path, process: u32, line: &str) -> Option<Opened> {
     // Range, permissions, offset, device, inode, path.
     let mut fields = line.split_ascii_whitespace();
     let (range, permissions) = (fields.next()?, fields.next()?);
     if !(permissions.contains('w') && permissions.ends_with('s')) {
         return None;
     }
-    let folder = roots.proc.join(process.to_string());
     let exact = Opened::new(process, &folder.join("map_files").join(range), Hold::Mapped);
     let path = || {
-        let path = line.split_once('/')?.1;
-        Opened::new(process, &folder.join("root").join(path), Hold::Mapped)
+        let path = Path::new(line.split_once('/')?.1);
+        Opened::new(process, &below(folder, path), Hold::Mapped)
     };
     exact.or_else(path)
 }
 
-/// Other processes that have one of these devices open for writing, mapped or locked.
-pub(super) fn writers(roots: &Roots, devices: &BTreeSet<DeviceNumber>) -> Vec<Reason> {
-    let mut reasons: Vec<Reason> = Vec::new();
-    let mut last = None;
-    for one in opened(roots) {
-        let Some(device) = one.device.filter(|device| devices.contains(device)) else {
-            continue;
-        };
-        if last != Some(one.process) {
-            last = Some(one.process);
-            let name = Block::find(roots, device).map_or(device.to_string(), |block| block.name);
-            reasons.push(one.reason(roots, name));
-        }
-    }
-    reasons
-}
-
-/// This program in other processes, and the processes that started this one: they may have a file open on which iodyno works.
+/// This program in other processes, and the processes that started this one: they may have a file open on which
+/// iodyno works.
 #[derive(Debug, Default)]
 struct Family {
     program: Option<FileId>,
@@ -461,8 +579,8 @@ fn parent(roots: &Roots, process: u32) -> Option<u32> {
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
-/// How a descriptor is held against others, from its `/proc/PID/fdinfo/N`: it is locked, or the octal flags contain O_WRONLY (1)
-/// or O_RDWR (2). `None`: it is only read.
+/// How a descriptor is held against others, from its `/proc/PID/fdinfo/N`: it is locked, or the octal flags contain
+/// O_WRONLY (1) or O_RDWR (2). `None`: it is only read.
 fn hold(fdinfo: &str) -> Option<Hold> {
     if fdinfo.lines().any(|line| line.starts_with("lock:")) {
         return Some(Hold::Locked);

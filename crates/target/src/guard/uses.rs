@@ -1,12 +1,12 @@
 //! Users of the bytes of a block device: of the device, its partitions, its disk, the devices stacked on
-//! it, and the devices below it.
+//! it, and the devices and files below it with the other devices on these.
 
 use std::collections::BTreeSet;
 
 use crate::block::{Block, DeviceNumber};
 use crate::roots::Roots;
 
-use super::survey::{self, Survey};
+use super::survey::Survey;
 use super::{Reason, dedup};
 
 /// Every use of a device's bytes that forbids writing to it, without signatures.
@@ -30,11 +30,8 @@ pub(super) fn of(roots: &Roots, survey: &Survey, block: &Block) -> Vec<Reason> {
         walk.above(disk);
     }
     walk.below(disk.as_ref().unwrap_or(block));
-
-    let mut shared: BTreeSet<DeviceNumber> = [block.number].into();
-    shared.extend(block.partitions().iter().map(|part| part.number));
-    shared.extend(disk.map(|disk| disk.number));
-    walk.reasons.extend(survey::writers(roots, &shared));
+    let writers = survey.writers(roots, &walk.seen);
+    walk.reasons.extend(writers);
     dedup(walk.reasons)
 }
 
@@ -91,7 +88,9 @@ impl Walk<'_> {
             if self.seen.insert(slave.number) {
                 // Other mappings may use the same slave, but other bytes of it.
                 self.only(&slave);
-                self.below(slave.parent().as_ref().unwrap_or(&slave));
+                let disk = slave.parent();
+                self.seen.extend(disk.as_ref().map(|disk| disk.number));
+                self.below(disk.as_ref().unwrap_or(&slave));
             }
         }
         let survey = self.survey;
@@ -99,6 +98,7 @@ impl Walk<'_> {
             return;
         };
         self.reasons.extend(survey.swap_below(file));
+        self.reasons.extend(survey.writers_below(self.roots, file));
         for twin in survey.beside(file) {
             // A second loop device on the file is allowed if it is not in use.
             self.whole(&twin.block);

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::guard::Guard;
 use crate::identity::identify;
-use crate::journal::{Journal, Step, boot_id};
+use crate::journal::{Journal, Owner, Step, boot_id};
 use crate::mounts;
 use crate::roots::{names, text};
 
@@ -64,6 +64,9 @@ pub enum Action {
         identity: Option<Identity>,
         /// The process to which the guard admitted it.
         admitted_to: u32,
+        /// When that started; see [`Owner`].
+        #[serde(default)]
+        started: u64,
     },
     /// Attach a loop device to a file. Returns the device.
     Loop {
@@ -582,8 +585,10 @@ impl Hands<'_> {
                 path,
                 identity,
                 admitted_to,
+                started,
             } => {
-                self.release(path, identity.as_ref(), *admitted_to);
+                let (pid, start) = (*admitted_to, *started);
+                self.release(path, identity.as_ref(), Owner { pid, start });
                 Ok(())
             }
             Action::Loop { file, .. } => self.detach(file, result),
@@ -866,7 +871,7 @@ impl Hands<'_> {
 
     /// Empties a device after use, so that the next target on it is admitted, and records it as written by iodyno.
     /// Nothing is done to a device that is in use or is another one.
-    fn release(&mut self, path: &Path, identity: Option<&Identity>, admitted_to: u32) {
+    fn release(&mut self, path: &Path, identity: Option<&Identity>, admitted_to: Owner) {
         let same = identity.is_some() && identify(path, self.host.roots()).as_ref() == identity;
         if same
             && self.guard.uses(path).is_empty()

@@ -805,12 +805,15 @@ impl Making<'_, '_> {
     }
 
     fn devices(&mut self, paths: &[PathBuf]) -> Result<Storage, Diagnostic> {
+        let admitted_to = std::process::id();
+        let started = Owner::of(self.hands.host.roots(), admitted_to).map_or(0, |own| own.start);
         for path in paths {
             let admitted = admit(self.hands.guard, path, &self.request.destroy)?;
             self.step(Action::Device {
                 path: path.clone(),
                 identity: identify(path, self.hands.host.roots()),
-                admitted_to: std::process::id(),
+                admitted_to,
+                started,
             })?;
             drop(admitted);
             // Now that it is empty, everything on it is iodyno's own.

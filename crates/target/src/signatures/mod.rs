@@ -52,9 +52,20 @@ impl fmt::Display for Signature {
 /// # Errors
 /// As pread(2): what cannot be read is not considered blank.
 pub fn probe(device: &File, start: u64, length: u64) -> io::Result<Vec<Signature>> {
-    scan(&Reader::new(length, true, |buffer, offset| {
+    probe_device(length, |buffer, offset| {
         device.read_exact_at(buffer, start + offset)
-    })?)
+    })
+}
+
+/// Like [`probe`], for a device whose bytes at an offset `read` reads.
+///
+/// # Errors
+/// Those of `read`.
+pub(crate) fn probe_device(
+    length: u64,
+    read: impl Fn(&mut [u8], u64) -> io::Result<()>,
+) -> io::Result<Vec<Signature>> {
+    scan(&Reader::new(length, true, read)?)
 }
 
 /// Like [`probe`], for the first `length` bytes of a regular file. A run can write to thousands of files, and what is read

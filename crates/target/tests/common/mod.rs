@@ -10,7 +10,7 @@
 
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::rc::{Rc, Weak};
@@ -168,6 +168,8 @@ impl Drop for Mounted {
 pub struct User {
     child: Child,
     pub command: &'static str,
+    /// The first line that it printed: `ready`, unless the program printed another one.
+    pub said: String,
 }
 
 impl User {
@@ -187,16 +189,14 @@ impl User {
             skip("no python3 here");
             return None;
         };
-        let mut answer = [0; 6];
-        child
-            .stdout
-            .as_mut()
-            .unwrap()
-            .read_exact(&mut answer)
-            .unwrap();
+        let mut said = String::new();
+        let mut output = BufReader::new(child.stdout.as_mut().unwrap());
+        output.read_line(&mut said).unwrap();
+        assert_ne!(said, "", "it failed: {does}");
         Some(User {
             child,
             command: "python3",
+            said,
         })
     }
 
