@@ -8,13 +8,14 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use iodyno_model::Provision;
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, OFlags};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::guard::state_folder;
@@ -176,6 +177,9 @@ pub(crate) enum JournalError {
     /// It is not a journal of this version of iodyno.
     #[error("its journal `{}` cannot be parsed", .0.display())]
     Foreign(PathBuf),
+    /// It is a symbolic link, for example.
+    #[error("its journal `{}` is not a regular file", .0.display())]
+    NotAFile(PathBuf),
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -219,27 +223,48 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Opens the journal of a target.
+    /// Opens the journal of a target, to work on it.
     ///
     /// # Errors
     /// See [`JournalError`].
     pub(crate) fn open(folder: &Path, token: &str) -> Result<Journal, JournalError> {
+        Journal::locked(folder, token, true)
+    }
+
+    /// Opens the journal of a target, and writes nothing.
+    ///
+    /// # Errors
+    /// See [`JournalError`].
+    pub(crate) fn open_to_list(folder: &Path, token: &str) -> Result<Journal, JournalError> {
+        Journal::locked(folder, token, false)
+    }
+
+    /// The file of a journal. Symbolic links are not followed: it may be truncated.
+    fn file(path: &Path, append: bool) -> Result<File, JournalError> {
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let mut open = File::options();
+        open.read(true).append(append);
+        let opened = open.custom_flags(flags.bits() as i32).open(path);
+        match opened.and_then(|file| Ok((file.metadata()?.is_file(), file))) {
+            Ok((true, file)) => Ok(file),
+            Ok((false, _)) => Err(JournalError::NotAFile(path.to_owned())),
+            Err(error) => match error.raw_os_error().map(Errno::from_raw_os_error) {
+                Some(Errno::NOENT) => Err(JournalError::Missing),
+                Some(Errno::LOOP) => Err(JournalError::NotAFile(path.to_owned())),
+                _ => Err(error.into()),
+            },
+        }
+    }
+
+    fn locked(folder: &Path, token: &str, mend: bool) -> Result<Journal, JournalError> {
         let path = Journal::path(folder, token);
-        let mut file = match File::options().read(true).append(true).open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(JournalError::Missing);
-            }
-            Err(error) => return Err(error.into()),
-        };
+        let mut file = Journal::file(&path, mend)?;
         // A process that was just started keeps the locks of its parent until its program begins.
         let mut tries = 0;
         loop {
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Err(error) if error == rustix::io::Errno::WOULDBLOCK && tries == LOCKED => {
-                    return Err(JournalError::Busy);
-                }
-                Err(error) if error == rustix::io::Errno::WOULDBLOCK => {
+                Err(Errno::WOULDBLOCK) if tries == LOCKED => return Err(JournalError::Busy),
+                Err(Errno::WOULDBLOCK) => {
                     tries += 1;
                     thread::sleep(PAUSE);
                 }
@@ -249,18 +274,20 @@ impl Journal {
         let mut text = String::new();
         file.read_to_string(&mut text)?;
         // The process that worked on it may have finished just before it was locked.
-        if !path.exists() {
+        if file.metadata()?.nlink() == 0 {
             return Err(JournalError::Missing);
         }
         // The last line is incomplete if the host crashed while it was written; its action had not begun.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        if whole < text.len() {
+        let parsed = parse(&text[..whole]).ok_or_else(|| JournalError::Foreign(path.clone()))?;
+        if mend && whole < text.len() {
             file.set_len(whole as u64)?;
         }
-        let parsed = parse(&text[..whole]).ok_or_else(|| JournalError::Foreign(path.clone()))?;
         let Some((header, steps)) = parsed else {
             // Nothing was done yet.
-            fs::remove_file(&path)?;
+            if mend {
+                fs::remove_file(&path)?;
+            }
             return Err(JournalError::Missing);
         };
         Ok(Journal {
@@ -281,13 +308,15 @@ impl Journal {
 
     /// The process that works on a target, and its name; `None` if there is none, or it is not known.
     pub(crate) fn worker(folder: &Path, token: &str, roots: &Roots) -> Option<(u32, String)> {
-        let file = File::open(Journal::path(folder, token)).ok()?;
+        let file = Journal::file(&Journal::path(folder, token), false).ok()?;
         locks::holder(roots, &file)
     }
 
     /// Reads the journal of a target on which another process may work; `None` if that is not possible.
     pub(crate) fn look(folder: &Path, token: &str) -> Option<(Header, Vec<Step>)> {
-        let text = fs::read_to_string(Journal::path(folder, token)).ok()?;
+        let mut file = Journal::file(&Journal::path(folder, token), false).ok()?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).ok()?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         parse(&text[..whole])?
     }

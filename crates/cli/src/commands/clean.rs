@@ -121,7 +121,12 @@ fn headline(orphan: &Orphan) -> String {
 }
 
 fn text(found: &Cleaned, dry_run: bool) -> String {
-    if found.orphans.is_empty() && found.sockets.is_empty() {
+    if *found
+        == (Cleaned {
+            others: found.others.clone(),
+            ..Cleaned::default()
+        })
+    {
         return "nothing to undo\n".to_owned();
     }
     let verb = if dry_run { "would undo" } else { "undone" };
@@ -175,6 +180,12 @@ mod tests {
     #[test]
     fn what_was_undone_is_listed_and_what_remains_is_an_error() {
         assert_eq!(text(&Cleaned::default(), false), "nothing to undo\n");
+        // What remains is not nothing.
+        let fault = Cleaned {
+            faults: vec![Diagnostic::error("process 7 still undoes the target")],
+            ..Cleaned::default()
+        };
+        assert_eq!(text(&fault, false), "");
         let listed = "storage `0a1b` of configuration `ext4`: process 7 has ended\n  \
                       would undo: mount of ext4 at /x\n  would undo: folder /x\n";
         assert_eq!(text(&found(Vec::new()), true), listed);

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::harness::{Home, Running, root, skip};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::harness::{Home, Running, alive, children, root, skip, stop, wait_for};
 
 /// Runs `clean` in a mount namespace with a journal folder of its own, so that other tests' storage is not touched.
 #[test]
@@ -24,7 +26,8 @@ fn clean_undoes_what_a_killed_run_made_and_a_dry_run_only_lists_it() {
     let journal = home.file("t.jsonl", &format!("{header}\n{intent}\n{torn}"));
     let script = format!(
         "mkdir -p /var/lib/iodyno && mount -t tmpfs none /var/lib/iodyno && mkdir /var/lib/iodyno/journal && \
-         cp '{}' /var/lib/iodyno/journal && \"$1\" clean --dry-run && test -f '{}/disk0.img' && \"$1\" clean && \"$1\" clean --node x=local",
+         cp '{0}' /var/lib/iodyno/journal && \"$1\" clean --dry-run && test -f '{1}/disk0.img' && \
+         cmp '{0}' /var/lib/iodyno/journal/t.jsonl && \"$1\" clean && \"$1\" clean --node x=local",
         journal.display(),
         folder.display()
     );
@@ -49,6 +52,131 @@ fn clean_undoes_what_a_killed_run_made_and_a_dry_run_only_lists_it() {
         format!("{headline}  would undo: {what}{headline}  undone: {what}x: nothing to undo\n")
     );
     assert!(!folder.exists());
+}
+
+/// Runs a shell's script with the program as `$1`, in a mount namespace with a journal folder of its own; it exits
+/// with 9 if something is missing.
+fn in_own_namespace(home: &Home, script: &str) -> Running {
+    let script = format!(
+        "mkdir -p /var/lib/iodyno && mount -t tmpfs none /var/lib/iodyno && mkdir /var/lib/iodyno/journal || \
+         exit 9\n{script}"
+    );
+    let mut command = home.program(Path::new("unshare"));
+    let program = env!("CARGO_BIN_EXE_iodyno");
+    command.args(["--mount", "sh", "-c", &script, "sh", program]);
+    Running::of(command)
+}
+
+#[test]
+fn clean_follows_no_link_among_its_journals_and_a_dry_run_writes_nothing() {
+    if !root() {
+        return skip("the journal of root is in /var/lib");
+    }
+    let home = Home::new();
+    // As a journal, its last line would be incomplete, or it would be empty.
+    let precious = [("one", "{}\nprecious"), ("two", "precious"), ("three", "")];
+    for (name, text) in precious {
+        home.file(name, text);
+    }
+    let script = "cd /var/lib/iodyno/journal && printf torn > torn.jsonl && mkfifo fifo.jsonl\n\
+                  for name in one two three; do ln -s \"$OLDPWD/$name\" $name.jsonl; done\n\
+                  \"$1\" clean --dry-run; echo \"exit $?\"; test -f torn.jsonl && cat torn.jsonl\n\
+                  \"$1\" clean; echo \" exit $?\"; ls";
+    let done = in_own_namespace(&home, script).done();
+    if done.code == 9 || done.stderr.contains("unshare") {
+        return skip(&done.stderr);
+    }
+    let left = "fifo.jsonl\none.jsonl\nthree.jsonl\ntwo.jsonl\n";
+    assert_eq!(done.stdout, format!("exit 1\ntorn exit 1\n{left}"));
+    assert_eq!(
+        done.stderr.matches("4 errors").count(),
+        2,
+        "{}",
+        done.stderr
+    );
+    done.tells("is not a regular file");
+    for (name, text) in precious {
+        let now = fs::read_to_string(home.work().join(name)).unwrap();
+        assert_eq!(now, text);
+    }
+}
+
+/// Kills a process and all its children; stopped first, so that they cannot undo anything.
+fn kill_with_children(process: Pid) {
+    stop(process);
+    children(process).into_iter().for_each(kill_with_children);
+    kill_process(process, Signal::KILL).unwrap();
+}
+
+#[test]
+fn clean_undoes_mounts_and_loop_devices_of_a_killed_run_and_keeps_its_journal_until_all_is_undone()
+{
+    if !root() {
+        return skip("only root mounts file systems");
+    }
+    let home = Home::new();
+    home.file(
+        "x.toml",
+        "rounds = 1\nsettle = false\n[configuration.c]\ntarget = 'ext4 on loop on file on base'\nfile.size = '64MiB'\n\
+         [workload.w]\nfio = { rw = 'randread', bs = '4k', size = '4m', time_based = 1, runtime = '1h' }\n",
+    );
+    // The loop device of the base is detached when it is unmounted.
+    let script = "attach() { l=$(losetup --find --show base.img) && mount $l base && losetup --detach $l; }\n\
+                  mkdir base && truncate -s 200M base.img && mkfs.ext4 -q -F base.img && attach || exit 9\n\
+                  state() { cksum /var/lib/iodyno/journal/*; losetup --noheadings --output BACK-FILE; \
+                  cat /proc/self/mounts; }\n\
+                  \"$1\" run x.toml >run.log 2>&1 & until test -e killed; do sleep 0.1; done\n\
+                  state >before; echo list; \"$1\" clean --dry-run; echo \"exit $?\"; state | cmp before - && echo same\n\
+                  umount --lazy base; echo away; \"$1\" clean; echo \"exit $?\"; ls /var/lib/iodyno/journal | wc -l\n\
+                  until test -z \"$(losetup -j base.img)\"; do sleep 0.1; done\n\
+                  attach; echo back; \"$1\" clean --dry-run; \"$1\" clean; echo \"exit $?\"\n\
+                  ls base /var/lib/iodyno/journal; umount base; \"$1\" clean";
+    let run = in_own_namespace(&home, script);
+    let begun = || home.stored_ops("running").is_some_and(|ops| ops > 0) || !alive(run.pid());
+    wait_for("ops in the store", || begun().then_some(()));
+    let program = children(run.pid()).into_iter().find(|child| {
+        let line = fs::read(format!("/proc/{}/cmdline", child.as_raw_nonzero()));
+        line.is_ok_and(|line| line.starts_with(env!("CARGO_BIN_EXE_iodyno").as_bytes()))
+    });
+    if let Some(program) = program {
+        kill_with_children(program);
+    }
+    home.file("killed", "");
+    let done = run.done();
+    if done.code == 9 || done.stderr.contains("unshare") {
+        return skip(&done.stderr);
+    }
+    let done = done.succeeds();
+    let (list, rest) = done.stdout.split_once("away\n").unwrap();
+    let (away, back) = rest.split_once("back\n").unwrap();
+    for (part, verb, rest) in [
+        (
+            list,
+            "would undo: ",
+            &["mount of ext4 at", "loop device on", "image file", "folder"][..],
+        ),
+        (away, "undone: ", &["mount of ext4 at", "loop device on"]),
+        (back, "would undo: ", &["folder"]),
+        (back, "undone: ", &["folder"]),
+    ] {
+        for what in rest {
+            assert!(
+                part.contains(&format!("{verb}{what}")),
+                "{verb}{what}: {part}"
+            );
+        }
+    }
+    assert!(list.ends_with("exit 0\nsame\n"), "{list}");
+    assert!(away.ends_with("exit 1\n1\n"), "{away}");
+    assert!(
+        done.stderr
+            .contains("is not the folder in which it was made"),
+        "{}",
+        done.stderr
+    );
+    let end = "exit 0\n/var/lib/iodyno/journal:\n\nbase:\nlost+found\nnothing to undo\n";
+    assert!(back.ends_with(end), "{back}");
+    assert_eq!(done.stdout.matches("nothing to undo").count(), 1);
 }
 
 #[test]

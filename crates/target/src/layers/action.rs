@@ -22,7 +22,7 @@ use crate::guard::Guard;
 use crate::identity::identify;
 use crate::journal::{Journal, Owner, Step, boot_id};
 use crate::mounts;
-use crate::roots::{names, text};
+use crate::roots::{Roots, names, text};
 
 use super::host::{Host, Invocation, device_number, word};
 use super::made::{self, Made};
@@ -46,6 +46,9 @@ pub enum Action {
     Folder {
         /// Its path.
         path: PathBuf,
+        /// The folder that contains it, if that is not iodyno's and can be identified.
+        #[serde(default)]
+        within: Option<Identity>,
     },
     /// Make an image file.
     File {
@@ -176,11 +179,25 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// To make a folder in storage that iodyno made.
+    pub(crate) fn folder(path: PathBuf) -> Action {
+        Action::Folder { path, within: None }
+    }
+
+    /// To make a folder where something else is: it is not removed with anything that iodyno made.
+    pub(crate) fn outer_folder(path: PathBuf, roots: &Roots) -> Action {
+        let within = path.parent().and_then(|above| identify(above, roots));
+        let within = within.filter(|within| *within != Identity::Absent);
+        Action::Folder { path, within }
+    }
+}
+
 impl fmt::Display for Action {
     /// What is made.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Action::Folder { path } => write!(f, "folder {}", path.display()),
+            Action::Folder { path, .. } => write!(f, "folder {}", path.display()),
             Action::File { path, .. } => write!(f, "image file {}", path.display()),
             Action::Device { path, .. } => write!(f, "use of device {}", path.display()),
             Action::Loop { file, .. } => write!(f, "loop device on {}", file.display()),
@@ -287,8 +304,8 @@ impl Hands<'_> {
         format!("{}/undo", self.mark)
     }
 
-    /// Ends commands of the current step that still run because iodyno was killed; `began`: those that did it as well as
-    /// those that undid it.
+    /// Ends commands of the current step that still run because iodyno was killed; `began`: those that did it as well
+    /// as those that undid it.
     pub(crate) fn end_commands(&mut self, began: bool) {
         let marks = [Some(self.undo_mark()), began.then(|| self.mark.clone())];
         for mark in marks.into_iter().flatten() {
@@ -311,7 +328,7 @@ impl Hands<'_> {
         limit: Duration,
     ) -> Result<String, Diagnostic> {
         match action {
-            Action::Folder { path } => {
+            Action::Folder { path, .. } => {
                 let made = fs::create_dir_all(path.parent().unwrap_or(path))
                     .and_then(|()| fs::create_dir(path));
                 let made = made.and_then(|()| made::result(path));
@@ -510,7 +527,9 @@ impl Hands<'_> {
         let roots = self.host.roots().clone();
         let same_boot = by != By::Clean { same_boot: false };
         match action {
-            Action::Folder { path } | Action::File { path, .. } => path.symlink_metadata().is_ok(),
+            Action::Folder { path, .. } | Action::File { path, .. } => {
+                path.symlink_metadata().is_ok() || self.out_of_reach(action).is_some()
+            }
             // What others wrote to the device since then must not be mistaken for ours.
             Action::Device { .. } => by == By::Owner,
             Action::Loop { file, .. } => !self.loops(file, result).is_empty(),
@@ -553,6 +572,31 @@ impl Hands<'_> {
         }
     }
 
+    /// Why it is not known whether a folder is still there: the one that contained it is missing, or is another one,
+    /// because a file system is not mounted.
+    pub(crate) fn out_of_reach(&self, action: &Action) -> Option<Diagnostic> {
+        let Action::Folder {
+            path,
+            within: Some(within),
+        } = action
+        else {
+            return None;
+        };
+        let above = path.parent()?;
+        let there = || {
+            let now = identify(above, self.host.roots());
+            now.is_some_and(|now| !within.differs_from(&now))
+        };
+        if path.symlink_metadata().is_ok() || there() {
+            return None;
+        }
+        Some(Diagnostic::error(format!(
+            "cannot remove `{}`: `{}` is not the folder in which it was made; its file system may not be mounted",
+            path.display(),
+            above.display()
+        )))
+    }
+
     /// Undoes an action that is [in place](Hands::in_place).
     ///
     /// # Errors
@@ -563,7 +607,10 @@ impl Hands<'_> {
         result: Option<&str>,
     ) -> Result<(), Diagnostic> {
         match action {
-            Action::Folder { path } => {
+            Action::Folder { path, .. } => {
+                if let Some(fault) = self.out_of_reach(action) {
+                    return Err(fault);
+                }
                 if mounts::own(self.host.roots()).is_empty() {
                     let shown = path.display();
                     let message = format!(
@@ -660,8 +707,8 @@ impl Hands<'_> {
         Ok(())
     }
 
-    /// Excludes other processes of iodyno, and other threads, from what they share on a host, until the result is dropped:
-    /// zfs-fuse, and the next number of a compressed device.
+    /// Excludes other processes of iodyno, and other threads, from what they share on a host, until the result is
+    /// dropped: zfs-fuse, and the next number of a compressed device.
     ///
     /// # Errors
     /// `stop` returned true, or nobody releases it.
@@ -703,9 +750,10 @@ impl Hands<'_> {
         })
     }
 
-    /// Destroys a pool. If a process was killed while it used a file, zfs-fuse can take the file for open, and the pool for busy,
-    /// for minutes, above all after a forced unmount. The pool is therefore forced only if it stays busy, and a server that
-    /// iodyno started and that has this pool alone is ended instead: the pool is not imported again.
+    /// Destroys a pool. If a process was killed while it used a file, zfs-fuse can take the file for open, and the
+    /// pool for busy, for minutes, above all after a forced unmount. The pool is therefore forced only if it stays
+    /// busy, and a server that iodyno started and that has this pool alone is ended instead: the pool is not imported
+    /// again.
     fn destroy_pool(&mut self, name: &str) -> Result<(), Diagnostic> {
         let own = format!("{name}/");
         let mounts = mounts::own(self.host.roots()).into_iter();
@@ -888,8 +936,8 @@ fn cannot(doing: &str, path: &Path, error: &io::Error) -> Diagnostic {
     Diagnostic::error(format!("cannot {doing} `{}`: {error}", path.display()))
 }
 
-/// The last lines of what a command printed, for an error message. A text of usage is left out: a line that begins with `Usage:`,
-/// and the indented lines that follow it. cryptsetup prints it before or in place of its error.
+/// The last lines of what a command printed, for an error message. A text of usage is left out: a line that begins
+/// with `Usage:`, and the indented lines that follow it. cryptsetup prints it before or in place of its error.
 fn last_lines(output: &str) -> String {
     let mut usage = false;
     let mut lines: Vec<&str> = Vec::new();

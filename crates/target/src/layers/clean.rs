@@ -138,6 +138,16 @@ fn is_abandoned(socket: &Path) -> bool {
 const UNDOING: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(100);
 
+type Open = fn(&Path, &str) -> Result<Journal, JournalError>;
+
+/// How often a journal is tried, and how it is opened.
+fn opening(dry_run: bool) -> (u32, Open) {
+    match dry_run {
+        true => (0, Journal::open_to_list),
+        false => (UNDOING, Journal::open),
+    }
+}
+
 impl Maker<'_> {
     /// The journal of a target on which another process works, once that has ended; `None` if the target is in use, or was
     /// undone. A process that makes or undoes a target for another one continues when that has died.
@@ -154,9 +164,9 @@ impl Maker<'_> {
             return Ok(None);
         }
         let worker = Journal::worker(folder, token, roots);
-        let mut left = if dry_run { 0 } else { UNDOING };
+        let (mut left, open) = opening(dry_run);
         loop {
-            match Journal::open(folder, token) {
+            match open(folder, token) {
                 Ok(journal) => return Ok(Some(journal)),
                 Err(JournalError::Missing) => return Ok(None),
                 Err(JournalError::Busy) if left > 0 => {
@@ -192,7 +202,8 @@ impl Maker<'_> {
             ..Cleaned::default()
         };
         for token in Journal::tokens(&self.folders.journals) {
-            let journal = match Journal::open(&self.folders.journals, &token) {
+            let (_, open) = opening(dry_run);
+            let journal = match open(&self.folders.journals, &token) {
                 Ok(journal) => journal,
                 // It was undone meanwhile.
                 Err(JournalError::Missing) => continue,
@@ -233,8 +244,12 @@ impl Maker<'_> {
                     for (number, step) in journal.steps.iter().enumerate().rev() {
                         hands.mark = journal.mark(number);
                         let result = step.result.as_deref();
-                        if !step.undone && hands.in_place(&step.action, result, by) {
-                            orphan.undone.push(step.action.to_string());
+                        if step.undone || !hands.in_place(&step.action, result, by) {
+                            continue;
+                        }
+                        match hands.out_of_reach(&step.action) {
+                            Some(fault) => orphan.faults.push(fault),
+                            None => orphan.undone.push(step.action.to_string()),
                         }
                     }
                 }

@@ -30,7 +30,7 @@ pub(crate) fn result(path: &Path) -> io::Result<String> {
 /// The inodes that the steps of a journal have made, by their paths.
 pub(crate) fn inodes(steps: &[Step]) -> BTreeMap<PathBuf, Inode> {
     let made = steps.iter().filter_map(|step| match &step.action {
-        Action::Folder { path } | Action::File { path, .. } => {
+        Action::Folder { path, .. } | Action::File { path, .. } => {
             let inode = serde_json::from_str(step.result.as_deref()?).ok()?;
             Some((path.clone(), inode))
         }

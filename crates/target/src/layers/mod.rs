@@ -716,10 +716,10 @@ impl Making<'_, '_> {
     fn mount_point(&mut self, name: &str) -> Result<PathBuf, Diagnostic> {
         if !self.mounts.exists() {
             let path = self.mounts.clone();
-            self.step(Action::Folder { path })?;
+            self.step(Action::folder(path))?;
         }
         let path = self.mounts.join(name);
-        self.step(Action::Folder { path: path.clone() })?;
+        self.step(Action::folder(path.clone()))?;
         Ok(path)
     }
 
@@ -800,7 +800,8 @@ impl Making<'_, '_> {
             ))
         })?;
         let path = path.join(format!("{TARGET}{}", self.request.token));
-        self.step(Action::Folder { path: path.clone() })?;
+        let folder = Action::outer_folder(path.clone(), self.hands.host.roots());
+        self.step(folder)?;
         Ok(Storage::Folder(path))
     }
 
@@ -980,9 +981,7 @@ impl Making<'_, '_> {
         let mut options = Vec::new();
         for kind in ["lower", "upper", "work"] {
             let path = format!("{folder}/{kind}");
-            self.step(Action::Folder {
-                path: PathBuf::from(&path),
-            })?;
+            self.step(Action::folder(PathBuf::from(&path)))?;
             options.push(format!("{kind}dir={path}"));
         }
         options.extend_from_slice(mount);

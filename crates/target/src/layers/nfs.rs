@@ -122,7 +122,7 @@ impl Making<'_, '_> {
         let roots = self.hands.host.roots().clone();
         self.run(&["ip", "link", "set", "lo", "up"])?;
         let path = roots.root.join(CLIENTS);
-        self.step(Action::Folder { path })?;
+        self.step(Action::folder(path))?;
         self.step(Action::Mount {
             kind: "nfsd".to_owned(),
             source: "nfsd".to_owned(),

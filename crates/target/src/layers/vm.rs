@@ -410,7 +410,7 @@ impl Making<'_, '_> {
         let mut sockets = Vec::new();
         for (name, folder) in vm.names().iter().zip(folders) {
             let path = below.join(name);
-            self.step(Action::Folder { path: path.clone() })?;
+            self.step(Action::folder(path.clone()))?;
             let socket = Self::share_socket(folder);
             self.serve_socket(text, &vm.pinning, &socket, ("{folder}", &path))?;
             sockets.push(socket);
