@@ -11,25 +11,136 @@ use serde_json::Value;
 pub const MASK: &str = "*****";
 
 /// Endings of names whose values are secrets, in lower case, without `_` and `-`.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 20] = [
     "password",
     "passwd",
     "passphrase",
     "passcode",
+    "sshpass",
     "secret",
+    "secretkey",
     "token",
     "apikey",
     "accesskey",
     "privatekey",
+    "accountkey",
+    "authkey",
+    "encryptionkey",
+    "masterkey",
+    "signingkey",
+    "sharedkey",
     "credentials",
+    "cookie",
     AUTHORIZATION,
+];
+
+/// Parts of names whose values are secrets: `SECRET_KEY_BASE`.
+const PARTS: [&str; 4] = ["password", "passwd", "passphrase", "secret"];
+
+/// Endings of names with such parts whose values are not.
+const NOT_SECRET: [&str; 4] = ["file", "path", "dir", "length"];
+
+/// Programs with flags of a letter or a word for secrets.
+struct Program {
+    names: &'static [&'static str],
+    flags: &'static [&'static str],
+    /// The next word can be the value; otherwise it is only what follows the flag in its word.
+    next: bool,
+}
+
+const PROGRAMS: [Program; 8] = [
+    Program {
+        names: &[
+            "mysql",
+            "mysqldump",
+            "mysqladmin",
+            "mysqlimport",
+            "mysqlslap",
+            "mysqlcheck",
+            "mariadb",
+            "mariadb-dump",
+            "mariadb-admin",
+            "7z",
+            "7za",
+            "7zr",
+        ],
+        flags: &["-p"],
+        next: false,
+    },
+    Program {
+        names: &[
+            "sshpass",
+            "mongo",
+            "mongosh",
+            "mongodump",
+            "mongorestore",
+            // Of docker and others.
+            "login",
+        ],
+        flags: &["-p"],
+        next: true,
+    },
+    Program {
+        names: &["curl"],
+        flags: &[
+            "-u",
+            "--user",
+            "-U",
+            "--proxy-user",
+            "--oauth2-bearer",
+            "--tlsuser",
+            "-E",
+            "--cert",
+            "-b",
+        ],
+        next: true,
+    },
+    Program {
+        names: &["http", "https", "redis-cli"],
+        flags: &["-a", "--auth"],
+        next: true,
+    },
+    Program {
+        names: &[
+            "ldapsearch",
+            "ldapadd",
+            "ldapmodify",
+            "ldapdelete",
+            "ldapwhoami",
+        ],
+        flags: &["-w"],
+        next: true,
+    },
+    Program {
+        names: &["smbclient", "rpcclient", "lftp"],
+        flags: &["-U", "--user", "-u"],
+        next: true,
+    },
+    Program {
+        names: &["zip", "unzip", "sqlcmd", "ipmitool", "bcp"],
+        flags: &["-P"],
+        next: true,
+    },
+    Program {
+        names: &["openssl"],
+        flags: &["-passin", "-passout", "-pass"],
+        next: true,
+    },
 ];
 
 /// Its value has several words.
 const AUTHORIZATION: &str = "authorization";
 
 /// Beginnings of keys of known services, and the least number of letters and digits that follow.
-const KEYS: [(&str, usize); 8] = [
+const KEYS: [(&str, usize); 16] = [
+    ("AIza", 30),
+    ("dckr_pat_", 20),
+    ("eyJ", 30),
+    ("hf_", 30),
+    ("npm_", 30),
+    ("sk-", 20),
+    ("sk_live_", 16),
+    ("xoxp-", 20),
     ("AKIA", 16),
     ("ASIA", 16),
     ("ghp_", 30),
@@ -45,6 +156,8 @@ pub fn masked(text: &str) -> Cow<'_, str> {
     let mut spans = values(text);
     spans.extend(of_urls(text));
     spans.extend(known_keys(text));
+    spans.extend(private_keys(text));
+    spans.extend(of_programs(text));
     spans.retain(|(start, end)| start < end && &text[*start..*end] != MASK);
     if spans.is_empty() {
         return Cow::Borrowed(text);
@@ -68,11 +181,13 @@ pub fn masked(text: &str) -> Cow<'_, str> {
 /// The words of a command line without secrets. A word such as `--password` masks the next one.
 pub fn masked_words(words: &[String]) -> Vec<String> {
     let mut follows = false;
+    let mut command = CommandLine::default();
     let masked_word = |word: &String| {
         let hidden = std::mem::replace(&mut follows, word.starts_with('-') && is_secret(word));
-        match hidden && !word.starts_with('-') {
-            true => MASK.to_owned(),
-            false => masked(word).into_owned(),
+        match command.secret_in(word) {
+            _ if hidden && !word.starts_with('-') => MASK.to_owned(),
+            Some(at) => format!("{}{MASK}", &word[..at]),
+            None => masked(word).into_owned(),
         }
     };
     words.iter().map(masked_word).collect()
@@ -129,7 +244,10 @@ fn is_secret(name: &str) -> bool {
     ["pass", "pwd"]
         .iter()
         .any(|known| last.eq_ignore_ascii_case(known))
+        || last.eq_ignore_ascii_case("sig")
         || NAMES.iter().any(|known| plain.ends_with(known))
+        || PARTS.iter().any(|known| plain.contains(known))
+            && !NOT_SECRET.iter().any(|known| plain.ends_with(known))
 }
 
 /// The values after `NAME=`, `NAME:` and `--NAME `.
@@ -149,8 +267,9 @@ fn values(text: &str) -> Vec<(usize, usize)> {
         if !is_secret(name) {
             continue;
         }
-        // JSON has a quote between a name and its colon.
-        let quoted = usize::from(matches!(bytes.get(at), Some(b'"' | b'\'')));
+        // JSON has a quote between a name and its colon, with a backslash if it is in a string.
+        let escaped = usize::from(text[at..].starts_with("\\\""));
+        let quoted = escaped + usize::from(matches!(bytes.get(at + escaped), Some(b'"' | b'\'')));
         let blanks = |from: usize| bytes[from..].iter().take_while(|b| **b == b' ').count();
         let after = at + quoted;
         let sign = after + blanks(after);
@@ -167,24 +286,153 @@ fn values(text: &str) -> Vec<(usize, usize)> {
     found
 }
 
-/// The value that begins here: in quotes, or up to a separator; `words`: to the end of the line.
+/// The value that begins here: in quotes, or up to a separator; `words`: to the end of the line. A value of several parts, as a
+/// shell joins them, is one.
 fn value_at(text: &str, at: usize, words: bool) -> (usize, usize) {
     let bytes = text.as_bytes();
-    let ends = |from: usize, end: &dyn Fn(u8) -> bool| {
-        let length = bytes[from..].iter().position(|byte| end(*byte));
-        length.map_or(bytes.len(), |length| from + length)
-    };
-    match bytes.get(at) {
-        Some(quote @ (b'"' | b'\'')) => (at + 1, ends(at + 1, &|byte| byte == *quote)),
-        Some(_) => (
-            at,
-            ends(at, &|byte| match words {
-                true => b"\"'\n".contains(&byte),
-                false => byte.is_ascii_whitespace() || b",;&|\"')}]>".contains(&byte),
-            }),
-        ),
-        None => (at, at),
+    if words && !matches!(bytes.get(at), Some(b'"' | b'\'')) {
+        let length = bytes[at..].iter().position(|byte| b"\"'\n".contains(byte));
+        return (at, length.map_or(bytes.len(), |length| at + length));
     }
+    if let Some(rest) = text[at..].strip_prefix("\\\"") {
+        // A string of JSON in a string.
+        let length = rest.find("\\\"").unwrap_or(rest.len());
+        return (at + 2, at + 2 + length);
+    }
+    let end = word_end(text, at, b",;&|)}]>", open_quote(text, at));
+    match bytes.get(at) {
+        // The quotes stay around a single part.
+        Some(quote @ (b'"' | b'\'')) if quote_end(text, at) == end => {
+            let closed = end > at + 1 && bytes[end - 1] == *quote;
+            (at + 1, end - usize::from(closed))
+        }
+        _ => (at, end),
+    }
+}
+
+/// The quote in which this place is, for a shell.
+fn open_quote(text: &str, at: usize) -> Option<u8> {
+    let (mut open, mut escaped) = (None, false);
+    for byte in text[..at].bytes() {
+        match (byte, open) {
+            _ if escaped => escaped = false,
+            (b'\\', _) if open != Some(b'\'') => escaped = true,
+            (b'"' | b'\'', None) => open = Some(byte),
+            (quote, Some(opened)) if quote == opened => open = None,
+            _ => {}
+        }
+    }
+    open
+}
+
+/// The end of a word of a shell that begins here: a blank or one of these outside of quotes, or the quote in which it is.
+fn word_end(text: &str, mut at: usize, separators: &[u8], outer: Option<u8>) -> usize {
+    let bytes = text.as_bytes();
+    while let Some(byte) = bytes.get(at) {
+        at = match byte {
+            quote if Some(*quote) == outer => break,
+            b'"' | b'\'' => quote_end(text, at),
+            b'\\' if at + 1 < bytes.len() => at + 2,
+            byte if byte.is_ascii_whitespace() || separators.contains(byte) => break,
+            _ => at + 1,
+        };
+    }
+    // A backslash may be before a character of several bytes.
+    (at..bytes.len())
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(bytes.len())
+}
+
+/// The end of a part in quotes that begins here.
+fn quote_end(text: &str, at: usize) -> usize {
+    let bytes = text.as_bytes();
+    let (quote, mut end) = (bytes[at], at + 1);
+    while let Some(byte) = bytes.get(end) {
+        match byte {
+            b'\\' if quote == b'"' => end += 2,
+            byte if *byte == quote => return end + 1,
+            _ => end += 1,
+        }
+    }
+    bytes.len()
+}
+
+/// The words of a command, one after the other.
+#[derive(Default)]
+struct CommandLine {
+    programs: Vec<&'static Program>,
+    follows: bool,
+}
+
+impl CommandLine {
+    /// Where the secret begins in the next word.
+    fn secret_in(&mut self, word: &str) -> Option<usize> {
+        if std::mem::take(&mut self.follows) {
+            return Some(0);
+        }
+        let name = word.rsplit('/').next().unwrap_or_default();
+        self.programs
+            .extend(PROGRAMS.iter().filter(|it| it.names.contains(&name)));
+        for program in &self.programs {
+            for flag in program.flags {
+                match word.strip_prefix(flag) {
+                    Some("") if program.next => self.follows = true,
+                    Some(rest) if rest.starts_with('=') => return Some(flag.len() + 1),
+                    Some(rest) if !rest.is_empty() && flag.len() == 2 => return Some(2),
+                    _ => {}
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The values of flags of [`PROGRAMS`].
+fn of_programs(text: &str) -> Vec<(usize, usize)> {
+    const SEPARATORS: &[u8] = b";&|()`";
+    let bytes = text.as_bytes();
+    let (mut found, mut at) = (Vec::new(), 0);
+    let mut command = CommandLine::default();
+    while let Some(byte) = bytes.get(at) {
+        if byte.is_ascii_whitespace() || SEPARATORS.contains(byte) {
+            if !matches!(byte, b' ' | b'\t') {
+                command = CommandLine::default();
+            }
+            at += 1;
+            continue;
+        }
+        let end = word_end(text, at, SEPARATORS, None);
+        let word = &text[at..end];
+        match command.secret_in(word) {
+            Some(start) => found.push((at + start, end)),
+            // A command in quotes: `sh -c "mysql -pX"`.
+            None if word.starts_with(['"', '\'']) && word.len() > 2 => {
+                let inner = of_programs(word[1..].trim_end_matches(['"', '\'']));
+                found.extend(
+                    inner
+                        .iter()
+                        .map(|(start, stop)| (at + 1 + start, at + 1 + stop)),
+                );
+            }
+            None => {}
+        }
+        at = end;
+    }
+    found
+}
+
+/// The bodies of private keys in PEM.
+fn private_keys(text: &str) -> Vec<(usize, usize)> {
+    const KEY: &str = "PRIVATE KEY-----";
+    let found = text.match_indices(KEY).filter_map(|(at, mark)| {
+        let line = text[..at].rfind("-----")?;
+        let body = at + mark.len();
+        let length = text[body..].find("-----END").unwrap_or(text.len() - body);
+        text[line..at]
+            .starts_with("-----BEGIN")
+            .then_some((body, body + length))
+    });
+    found.collect()
 }
 
 /// The passwords of `scheme://user:password@host`.
@@ -270,6 +518,62 @@ mod tests {
                 "curl -H 'Authorization: *****' h",
             ),
             ("PASS=x DB_PWD=y z", "PASS=***** DB_PWD=***** z"),
+            ("t --password=\"a\\\"b\" c", "t --password=\"*****\" c"),
+            ("t --password='a'\"b c\"d e", "t --password=***** e"),
+            ("t --password=a\\ b c", "t --password=***** c"),
+            ("t password='a", "t password='*****"),
+            (
+                "echo \"{\\\"password\\\": \\\"a b\\\"}\"",
+                "echo \"{\\\"password\\\": \\\"*****\\\"}\"",
+            ),
+            ("mysql -uroot -pX db", "mysql -uroot -p***** db"),
+            (
+                "/usr/bin/mysqldump -p'a b' db",
+                "/usr/bin/mysqldump -p***** db",
+            ),
+            ("sh -c \"mysql -pX\" y", "sh -c \"mysql -p*****\" y"),
+            (
+                "sshpass -p X ssh -p 22 h",
+                "sshpass -p ***** ssh -p ***** h",
+            ),
+            ("sshpass -pX ssh h", "sshpass -p***** ssh h"),
+            ("true; curl -u a:b h", "true; curl -u ***** h"),
+            (
+                "sh -c \"t --password=a b\" \"c\"",
+                "sh -c \"t --password=***** b\" \"c\"",
+            ),
+            ("t --password=a'b c'd e", "t --password=***** e"),
+            (
+                "docker run -p 80:80 x; docker login -p X r",
+                "docker run -p 80:80 x; docker login -p ***** r",
+            ),
+            ("curl -ua:b h", "curl -u***** h"),
+            ("curl --user=a:b h", "curl --user=***** h"),
+            ("curl --proxy-user 'a:b c' h", "curl --proxy-user ***** h"),
+            ("redis-cli -a X ping", "redis-cli -a ***** ping"),
+            ("ldapsearch -w X -b c", "ldapsearch -w ***** -b c"),
+            ("openssl rsa -passin pass:X", "openssl rsa -passin *****"),
+            (
+                "SECRET_KEY=x SECRET_KEY_BASE=y",
+                "SECRET_KEY=***** SECRET_KEY_BASE=*****",
+            ),
+            (
+                "SSHPASS=x sshpass -e ssh h",
+                "SSHPASS=***** sshpass -e ssh h",
+            ),
+            (
+                "AccountName=a;AccountKey=b==;x",
+                "AccountName=a;AccountKey=*****;x",
+            ),
+            (
+                "https://h/?sv=1&sig=a%2B&x=1",
+                "https://h/?sv=1&sig=*****&x=1",
+            ),
+            ("curl -H 'Cookie: a=b' h", "curl -H 'Cookie: *****' h"),
+            (
+                "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----",
+                "-----BEGIN RSA PRIVATE KEY-----*****-----END RSA PRIVATE KEY-----",
+            ),
         ] {
             assert_eq!(masked(text), expected, "{text}");
             assert_eq!(masked(expected), expected, "{text}: again");
@@ -283,6 +587,11 @@ mod tests {
             "password",
             "",
             "AKIA",
+            "mysql -p db; ssh -p 22 h",
+            "mkdir -p /srv/mysql && ls -p",
+            "--password-file=/x secret_path=/y",
+            "fio --design=a signal=9 cosig=1",
+            "task-id sk-12",
         ] {
             assert_eq!(masked(text), text);
         }
