@@ -205,6 +205,15 @@ pub(super) const ENGINE_OPTIONS: &[EngineOption] = {
     ]
 };
 
+/// What carries out an engine of fio; `None`: it is not supported, or works on names.
+pub fn backend(name: &str) -> Option<EngineKind> {
+    match ENGINES.iter().find(|engine| engine.name == name)?.status {
+        Status::Honoured(EngineUse::Backend(kind)) => Some(kind),
+        Status::Honoured(EngineUse::Cpu) => Some(EngineKind::Null),
+        _ => None,
+    }
+}
+
 /// `law`, `hdd`, `flash`, `mirror:adaptive:hdd+hdd*2`.
 pub(super) fn device(value: &Value) -> Result<SimDevice, Problem> {
     let device = value.string()?.parse().map_err(|message: String| {

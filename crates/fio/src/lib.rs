@@ -32,10 +32,11 @@ use iodyno_model::{Diagnostic, Place, Workload};
 
 pub use command_line::{Action, CommandLine, parse_command_line};
 pub use compatibility::compatibility_markdown;
+pub use engines::backend;
 pub use flags::{OwnFlags, honoured_flags};
 pub use host::{Host, SystemHost};
 pub use number::{NumberError, Size, TimeUnit, size, time};
-pub use options::{honoured_options, ignored_option, option_names, replaces};
+pub use options::{has_fixed_form, honoured_options, ignored_option, option_names, replaces};
 pub use output::{Eta, OutputFormat, OutputOptions};
 pub use resolved::resolved_options;
 

@@ -74,6 +74,14 @@ impl Unit {
         text.to_owned()
     }
 
+    /// Whether a value has a fixed form; otherwise it can be any text.
+    pub fn has_fixed_form(self) -> bool {
+        !matches!(
+            self,
+            Unit::Text | Unit::OptionalText | Unit::OptionalPath | Unit::Paths
+        )
+    }
+
     /// An option as it is written with a value, for hints: `runtime=SECONDS`.
     pub fn form(self, option: &str) -> String {
         let value = match self {

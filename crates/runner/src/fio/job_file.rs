@@ -3,47 +3,46 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use iodyno_model::printable::{on_one_line, steers};
 use iodyno_model::{BoundPlan, Diagnostic, EngineKind, Job, Target};
 
 use crate::faults::{fault, of_job};
 
-/// Options that name files outside the folder of the trial, change the host, or are needed for the start.
-const REFUSED: [&str; 22] = [
-    "cgroup",
-    "exec_postrun",
-    "exec_prerun",
-    "iolog",
-    "ioscheduler",
-    "merge_blktrace_file",
-    "opendir",
+/// Options with a value of a fixed form that nevertheless name files, change the host, or are needed for the start.
+const REFUSED: [&str; 13] = [
+    "allow_mounted_write",
+    "cgroup_nodelete",
+    "cgroup_weight",
+    "gid",
+    "lockmem",
+    "mem",
     "per_job_logs",
-    "read_iolog",
-    "replay_redirect",
+    "uid",
     "verify_dump",
     "verify_state_load",
     "verify_state_save",
-    "write_bw_log",
-    "write_hist_log",
-    "write_iolog",
-    "write_iops_log",
-    "write_lat_log",
     "zone_reset_threshold",
     "zonemode",
-    "cgroup_weight",
-    "mem",
 ];
 
+/// Options with texts that name only files in the folder of the trial, and jobs.
+const TEXTS: [&str; 2] = ["filename_format", "wait_for"];
+
 /// Options that are written in another way, or that concern reports only.
-const LEFT_OUT: [&str; 8] = [
+const LEFT_OUT: [&str; 7] = [
     "description",
     "directory",
-    "exec_prerun",
     "filename",
     "group_reporting",
     "name",
     "thread",
     "unique_filename",
 ];
+
+/// Whether fio takes a text of its job files as it is: as a part of one line, without comments, variables, and files in quotes.
+fn plain(text: &str) -> bool {
+    text.trim() == text && !text.chars().any(|c| steers(c) || ";#$\\'".contains(c))
+}
 
 /// Where the files of the jobs are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,16 +61,14 @@ pub(super) fn target(plan: &BoundPlan) -> Result<&str, Diagnostic> {
             "add `--on NAME=PATH` with a path of the node",
         ));
     };
-    let plain = |text: &&str| {
-        path.is_absolute() && !text.chars().any(|c| c.is_control() || ";#\\\"".contains(c))
-    };
-    path.to_str().filter(plain).ok_or_else(|| {
+    let usable = |text: &&str| path.is_absolute() && plain(text) && !text.contains('"');
+    path.to_str().filter(usable).ok_or_else(|| {
         fault(
             format!(
                 "fio's job files cannot contain the path `{}`",
                 path.display()
             ),
-            "use an absolute path without control characters, `;`, `#`, `\\` and `\"`",
+            "use an absolute path without control characters, quotes, `;`, `#`, `$` and `\\`, and without a blank at its end",
         )
     })
 }
@@ -125,17 +122,23 @@ fn faults_of(job: &Job) -> Vec<Diagnostic> {
             "leave it out, or use `stonewall`",
         ));
     }
-    let plain = |text: &str| !text.chars().any(|c| c.is_control() || ";#".contains(c));
-    if !plain(&job.name) || job.name.contains(['[', ']']) || job.name.starts_with("global") {
+    let name = job.name.as_str();
+    if !plain(name)
+        || name.is_empty()
+        || name.contains(['[', ']', '/'])
+        || name.starts_with("global")
+    {
         faults.push(fault(
             "fio cannot have a job of this name",
-            "leave out `;`, `#` and brackets, and do not begin it with `global`",
+            "leave out brackets, quotes, `/`, `;`, `#`, `$`, `\\` and blanks at the ends, and do not begin it with `global`",
         ));
     }
-    for (name, value) in &job.options {
-        if REFUSED.contains(&name.as_str()) {
+    let options = job.options.iter();
+    for (name, value) in options.filter(|(name, _)| !LEFT_OUT.contains(&name.as_str())) {
+        let known = TEXTS.contains(&name.as_str()) || iodyno_fio::has_fixed_form(name);
+        if !known || REFUSED.contains(&name.as_str()) {
             faults.push(fault(
-                format!("`{name}` cannot be used on a node with fio"),
+                format!("`{}` cannot be used on a node with fio", on_one_line(name)),
                 "leave it out, or use a node with iodyno",
             ));
         } else if name == "filename_format" && value.contains('/') {
@@ -143,12 +146,27 @@ fn faults_of(job: &Job) -> Vec<Diagnostic> {
                 "`filename_format` leads out of the trial's folder",
                 "leave out `/`",
             ));
-        } else if !plain(value) && !LEFT_OUT.contains(&name.as_str()) {
+        } else if !plain(&match name.as_str() {
+            // Its variables, but not those of the environment.
+            "filename_format" if !value.contains("${") => value.replace('$', ""),
+            _ => value.clone(),
+        }) {
             faults.push(fault(
                 format!("fio's job files cannot contain the value of `{name}`"),
-                "leave out control characters, `;` and `#`",
+                "leave out control characters, `;`, `#`, `$`, `\\`, `'` and blanks at the ends",
             ));
         }
+    }
+    // A plan from elsewhere can name another one than that of its work, which decides what is examined.
+    let engine = job.options.get("ioengine").map_or("psync", String::as_str);
+    if iodyno_fio::backend(engine) != Some(blocks.engine.kind) {
+        faults.push(fault(
+            format!(
+                "`ioengine={}` cannot be used on a node with fio",
+                on_one_line(engine)
+            ),
+            "choose another `ioengine=`",
+        ));
     }
     faults
 }
@@ -192,7 +210,7 @@ pub(super) fn text(plan: &BoundPlan, place: &Place) -> String {
 fn inside(name: &Path) -> String {
     let name = name.to_string_lossy();
     let name = name.trim_start_matches('/').replace('/', "_");
-    name.replace(|c: char| c.is_control() || ";#\\\"".contains(c), "_")
+    name.replace(|c: char| steers(c) || ";#$\\\"'".contains(c), "_")
 }
 
 /// fio's lists of paths are separated by colons.
@@ -273,5 +291,98 @@ mod tests {
             assert!(fault.contains(words), "{fault}");
         }
         assert_eq!(faults(&on("/mnt", vec![job("a")])), []);
+    }
+
+    #[test]
+    fn only_plain_options_reach_fio() {
+        let mut bases = vec![
+            ("bs", "4k\nexec_postrun=x"),
+            ("bs", "4k ; x"),
+            ("bs", "'/f'"),
+        ];
+        bases.extend([
+            ("exec_postrun ", "x"),
+            (" exec_prerun", "x"),
+            ("exec_prerun", "x"),
+            ("bs=4k\nexec_postrun", "x"),
+            ("include /etc/fio", ""),
+            ("include", "/etc/fio"),
+            ("[global]", ""),
+            ("[evil]\nexec_postrun", "x"),
+            ("EXEC_POSTRUN", "x"),
+            ("blocksize", "4k"),
+            ("program", "/evil"),
+            ("arguments", "x"),
+            ("ioengine", "exec"),
+            ("ioengine", "external:/evil.so"),
+            ("ioengine", "/evil.so"),
+            ("ioengine", "libaio"),
+            ("ioengine", "filecreate"),
+            ("ioengine", "net"),
+            ("hostname", "evil"),
+            ("uri", "nbd://evil/x"),
+            ("opendir", "/etc"),
+            ("write_lat_log", "/etc/x"),
+            ("write_hist_log", "x"),
+            ("write_iolog", "/etc/x"),
+            ("read_iolog", "/etc/x"),
+            ("read_iolog", "`x`"),
+            ("replay_redirect", "/dev/x"),
+            ("merge_blktrace_file", "/etc/x"),
+            ("verify_state_save", "1"),
+            ("verify_dump", "1"),
+            ("filename_format", "../x"),
+            ("filename_format", "${HOME}"),
+            ("buffer_pattern", "'/etc/shadow'"),
+            ("cgroup", "x"),
+            ("cgroup_nodelete", "1"),
+            ("ioscheduler", "none"),
+            ("mem", "mmaphuge:/evil"),
+            ("lockmem", "1g"),
+            ("uid", "0"),
+            ("gid", "0"),
+            ("allow_mounted_write", "1"),
+            ("wait_for", "a$b"),
+            ("profile", "x"),
+            ("dp_scheme", "/etc/x"),
+            ("comm", "x"),
+        ]);
+        for (name, value) in bases {
+            let mut own = job("a");
+            own.options.insert(name.to_owned(), value.to_owned());
+            let found = faults(&on("/mnt", vec![own]));
+            assert_eq!(found.len(), 1, "{name:?}={value:?}: {found:?}");
+        }
+        for (name, value) in [
+            ("filename_format", "$jobname.$filenum"),
+            ("buffer_pattern", "0xdead"),
+            ("bssplit", "4k/60:64k/40"),
+            ("hugepage-size", "2m"),
+            ("stonewall", ""),
+        ] {
+            let mut own = job("a");
+            own.options.insert(name.to_owned(), value.to_owned());
+            assert_eq!(faults(&on("/mnt", vec![own])), [], "{name}={value}");
+        }
+        // The engine of its work is another one.
+        let mut own = job("a");
+        own.options
+            .insert("ioengine".to_owned(), "psync".to_owned());
+        own.work.engine_mut().unwrap().kind = EngineKind::Null;
+        assert_eq!(faults(&on("/mnt", vec![own])).len(), 1);
+        for name in [
+            "",
+            " a",
+            "a ",
+            "../../etc/x",
+            "/dev/sda",
+            "a$b",
+            "a\u{202e}b",
+        ] {
+            assert_eq!(faults(&on("/mnt", vec![job(name)])).len(), 1, "{name:?}");
+        }
+        for path in ["/mnt ", "/${HOME}", "/m'n", "/m\nt", "mnt"] {
+            assert_eq!(faults(&on(path, vec![job("a")])).len(), 1, "{path:?}");
+        }
     }
 }
