@@ -655,15 +655,15 @@ impl Results {
 
     /// The results as text to paste.
     fn text(&self, asciidoc: bool, store: &SqliteStore) -> Result<String, Failure> {
-        let (heading, code) = match asciidoc {
-            true => ("==", ("----", "----")),
-            false => ("##", ("```", "```")),
+        let (heading, block): (&str, fn(&str) -> String) = match asciidoc {
+            true => ("==", draw::asciidoc_block),
+            false => ("##", draw::markdown_block),
         };
         let shown = self.shown();
         let mut text = match (self.comparison(), asciidoc) {
             (Some(comparison), true) => draw::asciidoc(comparison, &shown),
             (Some(comparison), false) => draw::markdown(comparison, &shown),
-            (None, _) => format!("{}\n{}{}\n", code.0, self.plain(store)?, code.1),
+            (None, _) => block(&self.plain(store)?),
         };
         let columns = match self.comparison() {
             Some(comparison) => comparison.question.columns.clone(),
@@ -684,7 +684,7 @@ impl Results {
         }
         text += &format!("\n{heading} Environment\n\n{table}\n{heading} Command\n\n");
         for run in &self.runs {
-            text += &format!("{}\n{}\n{}\n", code.0, again(&run.plan), code.1);
+            text += &block(&again(&run.plan));
         }
         Ok(text)
     }

@@ -27,6 +27,16 @@ pub fn html(comparison: &Comparison, shown: &Shown) -> String {
     draw(comparison, shown, Markup::Html)
 }
 
+/// Lines as they are, in a block of GitHub's Markdown that they cannot end. Ends with a newline.
+pub fn markdown_block(text: &str) -> String {
+    Markup::Markdown.block(text)
+}
+
+/// The same in AsciiDoc.
+pub fn asciidoc_block(text: &str) -> String {
+    Markup::AsciiDoc.block(text)
+}
+
 fn draw(comparison: &Comparison, shown: &Shown, markup: Markup) -> String {
     let view = &view(comparison, shown);
     let mut head = vec![format!(

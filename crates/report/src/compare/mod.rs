@@ -43,7 +43,7 @@ pub(crate) use figures::value;
 pub use history::{change_words, drift_words, history, history_json, newest_words};
 pub use json::json;
 pub(crate) use json::{Document, EstimatedView};
-pub use markup::{asciidoc, html, markdown};
+pub use markup::{asciidoc, asciidoc_block, html, markdown, markdown_block};
 pub use progress::progress_line;
 pub use regret::{regret, regret_asciidoc, regret_csv, regret_html, regret_json, regret_markdown};
 pub use repeats::{Again, repeats};

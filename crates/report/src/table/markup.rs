@@ -2,7 +2,7 @@
 
 use super::{Align, Cell, Table};
 use crate::csv;
-use crate::style::sanitize;
+use crate::style::{safe_text, sanitize};
 
 /// A markup language, with functions for texts, lists and tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +44,36 @@ impl Markup {
         lines.join(line_break) + "\n"
     }
 
+    /// Lines as they are, in a block that they cannot end.
+    pub(crate) fn block(self, text: &str) -> String {
+        let text = safe_text(text, false);
+        let text = text.trim_end_matches('\n');
+        let longest = |mark: char| {
+            let runs = text.split(|c| c != mark).map(str::len);
+            runs.max().unwrap_or(0)
+        };
+        match self {
+            Markup::Markdown => {
+                let fence = "`".repeat(longest('`').max(2) + 1);
+                format!("{fence}\n{text}\n{fence}\n")
+            }
+            Markup::AsciiDoc => {
+                let fence = "-".repeat(longest('-').max(3) + 1);
+                // Directives count in each kind of block.
+                let is_directive = |line: &str| {
+                    let name = line.trim_start_matches('\\').split_once("::");
+                    name.is_some_and(|(name, _)| DIRECTIVES.contains(&name))
+                };
+                let lines = text.split('\n').map(|line| match is_directive(line) {
+                    true => format!("\\{line}\n"),
+                    false => format!("{line}\n"),
+                });
+                format!("{fence}\n{}{fence}\n", lines.collect::<String>())
+            }
+            Markup::Html => format!("<pre>{}</pre>\n", html(text)),
+        }
+    }
+
     /// Escaped texts as a list.
     pub(crate) fn list(self, items: &[String]) -> String {
         let bullet = match self {
@@ -58,6 +88,9 @@ impl Markup {
         items.map(|item| format!("{bullet} {item}\n")).collect()
     }
 }
+
+/// Those of AsciiDoc that have an effect at the beginning of any line.
+const DIRECTIVES: [&str; 5] = ["include", "ifdef", "ifndef", "ifeval", "endif"];
 
 /// The longest text of a column of numbers that is not wrapped, characters.
 const NUMBER: usize = 12;
@@ -150,8 +183,8 @@ fn markdown(text: &str) -> String {
         let next = characters.peek();
         let special = match character {
             '\\' | '|' | '*' | '`' | '<' | '~' => true,
-            // Only such brackets form a link; those of intervals are not escaped.
-            ']' => matches!(next, Some('(' | '[')),
+            // Only such brackets form or define a link; those of intervals are not escaped.
+            ']' => matches!(next, Some('(' | '[' | ':')),
             // Within words they have no meaning.
             '_' => escaped.is_empty() || next.is_none(),
             _ => false,

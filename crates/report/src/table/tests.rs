@@ -318,3 +318,23 @@ fn html_is_escaped_and_numbers_are_marked() {
                     <tr><td>&lt;b&gt;&#39;x&#39;&lt;/b&gt;</td><td class=\"number\">&quot;1&quot;</td></tr>\n</tbody>\n</table>\n";
     assert_eq!(table.markup(Markup::Html), expected);
 }
+
+#[test]
+fn lines_do_not_end_their_block() {
+    let text = "a\n```\n<img>\n-----\ninclude::/etc/passwd[]\n\\include::x[]\n\u{1b}[2J";
+    assert_eq!(
+        Markup::Markdown.block(text),
+        "````\na\n```\n<img>\n-----\ninclude::/etc/passwd[]\n\\include::x[]\n?[2J\n````\n"
+    );
+    assert_eq!(
+        Markup::AsciiDoc.block(text),
+        "------\na\n```\n<img>\n-----\n\\include::/etc/passwd[]\n\\\\include::x[]\n?[2J\n------\n"
+    );
+    assert_eq!(
+        Markup::Html.block("a</pre><b>"),
+        "<pre>a&lt;/pre&gt;&lt;b&gt;</pre>\n"
+    );
+    assert_eq!(Markup::Markdown.block("a"), "```\na\n```\n");
+    assert_eq!(Markup::AsciiDoc.block("a\n"), "----\na\n----\n");
+    assert_eq!(Markup::Markdown.escape("[x]: http://e"), "[x\\]: http://e");
+}
