@@ -27,7 +27,7 @@ use iodyno_model::{
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::secrets::{mask_trial, plan_without, unnamed_plan, unnamed_trial};
+use crate::secrets::{Names, mask_trial, plan_without, rename_in_frame, rename_in_telemetry};
 use crate::segment::{MOST_VALUES, values};
 use crate::{Store, StoreError, upgrade};
 
@@ -118,33 +118,36 @@ pub fn export(
     run: RunId,
     out: &mut dyn Write,
 ) -> Result<ExportReport, StoreError> {
-    write(store, run, true, out)
+    write(store, run, None, out)
 }
 
-/// [`export`] without the command line and without the names of hosts and of users who log in to them.
+/// [`export`] without the command line and without the names of hosts and users. `secret`: without it, nobody can guess a name
+/// from its pseudonym, and with the same one, a name has the same pseudonym.
 ///
 /// # Errors
 /// As [`export`].
 pub fn export_without_names(
     store: &dyn Store,
     run: RunId,
+    secret: &[u8],
     out: &mut dyn Write,
 ) -> Result<ExportReport, StoreError> {
-    write(store, run, false, out)
+    write(store, run, Some(Names::Hidden(secret)), out)
 }
 
 fn write(
     store: &dyn Store,
     run: RunId,
-    names: bool,
+    names: Option<Names<'_>>,
     out: &mut dyn Write,
 ) -> Result<ExportReport, StoreError> {
     let stored = store.run(run)?;
     // Versions before this one stored them.
-    let plan = plan_without(&stored.plan)?.into_owned();
+    let named = plan_without(&stored.plan)?.into_owned();
+    let renamed = names.map(|names| names.renamed(&named)).unwrap_or_default();
     let plan = match names {
-        true => plan,
-        false => unnamed_plan(plan),
+        None => named.clone(),
+        Some(names) => names.plan(named.clone())?,
     };
     let mut lines = LineWriter {
         out,
@@ -178,12 +181,12 @@ fn write(
         let mut result = store.trial(trial.key)?;
         mask_trial(&mut result)?;
         let result = match names {
-            true => result,
-            false => unnamed_trial(result),
+            None => result,
+            Some(names) => names.trial(result, &named)?,
         };
         lines.write(LineRef::Trial(&result))?;
-        frames += lines.frames(store, trial.key)?;
-        telemetry += lines.telemetry(store, trial.key)?;
+        frames += lines.frames(store, trial.key, &renamed)?;
+        telemetry += lines.telemetry(store, trial.key, &renamed)?;
     }
     let report = ExportReport {
         trials: ended.len() as u64,
@@ -214,11 +217,17 @@ struct LineWriter<'a> {
 
 impl LineWriter<'_> {
     /// Writes the frames of a trial; returns how many.
-    fn frames(&mut self, store: &dyn Store, key: TrialKey) -> Result<u64, StoreError> {
+    fn frames(
+        &mut self,
+        store: &dyn Store,
+        key: TrialKey,
+        renamed: &[(String, String)],
+    ) -> Result<u64, StoreError> {
         let (mut written, mut next) = (0, 0);
         loop {
-            let batch = store.frames(key, next, BATCH)?;
-            for frame in &batch {
+            let mut batch = store.frames(key, next, BATCH)?;
+            for frame in &mut batch {
+                rename_in_frame(frame, renamed);
                 self.write(LineRef::Frame(frame))?;
             }
             written += batch.len() as u64;
@@ -230,12 +239,18 @@ impl LineWriter<'_> {
     }
 
     /// Writes the telemetry of a trial; returns how many batches.
-    fn telemetry(&mut self, store: &dyn Store, key: TrialKey) -> Result<u64, StoreError> {
+    fn telemetry(
+        &mut self,
+        store: &dyn Store,
+        key: TrialKey,
+        renamed: &[(String, String)],
+    ) -> Result<u64, StoreError> {
         // A host with many CPUs has many values per second: the first batch tells how many fit into memory.
         let (mut written, mut next, mut limit) = (0, 0, 1);
         loop {
-            let batches = store.telemetry(key, next, limit)?;
-            for batch in &batches {
+            let mut batches = store.telemetry(key, next, limit)?;
+            for batch in &mut batches {
+                rename_in_telemetry(batch, renamed);
                 self.write(LineRef::Telemetry(batch))?;
             }
             written += batches.len() as u64;

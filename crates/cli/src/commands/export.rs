@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, ErrorKind, Write, stdout};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use iodyno_model::{TrialState, Workload};
+use iodyno_model::{RunId, TrialState, Workload};
 use iodyno_report::parquet::{self, Block, ParquetError, ParquetFile};
 use iodyno_store::{Run, SqliteStore, Store, StoreError};
 use iodyno_target::{name_output, new_output, unnamed_output};
@@ -26,9 +26,10 @@ pub(crate) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, Failu
     if let (ExportFormat::Parquet, Some(folder)) = (args.format, &args.output) {
         return parquet(&store.run(run)?, folder, &store, context);
     }
-    let write = match args.names {
-        true => iodyno_store::export,
-        false => iodyno_store::export_without_names,
+    let secret = secret_of_host();
+    let write = |store: &dyn Store, run: RunId, out: &mut dyn Write| match args.names {
+        true => iodyno_store::export(store, run, out),
+        false => iodyno_store::export_without_names(store, run, &secret, out),
     };
     let Some(path) = &args.output else {
         let mut out = BufWriter::new(stdout().lock());
@@ -51,6 +52,12 @@ pub(crate) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, Failu
         path.display()
     ));
     Ok(Exit::Fine)
+}
+
+/// What only users of this host can know, and stays the same. Without it, pseudonyms of two files are never the same.
+fn secret_of_host() -> Vec<u8> {
+    let read = fs::read("/etc/machine-id").ok().filter(|id| id.len() >= 32);
+    read.unwrap_or_else(|| RunId::fresh().0.as_bytes().to_vec())
 }
 
 /// Writes the tables of a run to a new folder, which is made when they are complete.

@@ -7,9 +7,7 @@ use std::borrow::Cow;
 use std::io::BufRead;
 
 use iodyno_model::{Frame, Outcome, Plan, RunId, TelemetryBatch, Trial, TrialKey, Workload};
-use rusqlite::{
-    Connection, OptionalExtension, Transaction, TransactionBehavior, named_params, params,
-};
+use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, named_params, params};
 
 use super::read::{Liveness, damaged, document, plan};
 use super::telemetry::encoded;
@@ -19,7 +17,10 @@ use crate::blob::encode;
 use crate::error::in_words;
 use crate::export::RunLine;
 use crate::import::{Sink, read_export};
-use crate::secrets::{mask_trial, plan_without, unnamed_plan, unnamed_trial};
+use crate::secrets::{
+    Names, mask_trial, plan_without, rename_in_frame, rename_in_plan, rename_in_telemetry,
+    rename_in_trial,
+};
 use crate::segment::Packer;
 use crate::{ImportReport, RunHandle, StoreError, totals};
 
@@ -52,6 +53,8 @@ pub(super) fn import(
             run: None,
             trial: 0,
             telemetry: Packer::default(),
+            store,
+            renamed: Vec::new(),
         };
         read_export(file, &mut staging)?;
         staging.put_telemetry()?;
@@ -75,11 +78,14 @@ pub(super) fn import(
 
 /// The temporary tables while the file is read.
 struct Staging<'a> {
-    connection: &'a Connection,
+    store: &'a SqliteStore,
+    connection: &'a Transaction<'a>,
     run: Option<(RunId, RunLine)>,
     trial: i64,
     /// Batches of the current trial that are not yet in its table.
     telemetry: Packer,
+    /// The nodes that have other names in the store: an exported run may have pseudonyms.
+    renamed: Vec<(String, String)>,
 }
 
 impl Staging<'_> {
@@ -103,6 +109,15 @@ impl Sink<OperationError> for Staging<'_> {
         if let Cow::Owned(plan) = plan_without(&run.plan)? {
             run.plan = plan;
         }
+        if known_run(self.connection, id)?.is_some() {
+            let stored = plan(self.store, self.connection, id)?;
+            let nodes = run.plan.nodes.iter().zip(&stored.nodes);
+            let nodes = nodes.map(|(own, known)| (own.name.clone(), known.name.clone()));
+            self.renamed = nodes.filter(|(own, known)| own != known).collect();
+        }
+        for (own, known) in &self.renamed {
+            rename_in_plan(&mut run.plan, own, known);
+        }
         self.run = Some((id, run));
         Ok(())
     }
@@ -110,6 +125,7 @@ impl Sink<OperationError> for Staging<'_> {
     fn trial(&mut self, mut trial: Trial) -> Result<(), OperationError> {
         self.put_telemetry()?;
         mask_trial(&mut trial)?;
+        rename_in_trial(&mut trial, &self.renamed);
         let hosts = hosts(&trial);
         self.trial += 1;
         self.connection
@@ -136,7 +152,8 @@ impl Sink<OperationError> for Staging<'_> {
         Ok(())
     }
 
-    fn frame(&mut self, frame: Frame) -> Result<(), OperationError> {
+    fn frame(&mut self, mut frame: Frame) -> Result<(), OperationError> {
+        rename_in_frame(&mut frame, &self.renamed);
         let blob = encode(&frame).map_err(|source| StoreError::NotStorable {
             what: "a frame",
             source,
@@ -153,7 +170,8 @@ impl Sink<OperationError> for Staging<'_> {
         Ok(())
     }
 
-    fn telemetry(&mut self, batch: TelemetryBatch) -> Result<(), OperationError> {
+    fn telemetry(&mut self, mut batch: TelemetryBatch) -> Result<(), OperationError> {
+        rename_in_telemetry(&mut batch, &self.renamed);
         match self.telemetry.add(batch) {
             Ok(()) => Ok(()),
             Err(batch) => {
@@ -166,19 +184,23 @@ impl Sink<OperationError> for Staging<'_> {
     }
 }
 
+fn known_run(transaction: &Transaction<'_>, id: RunId) -> Result<Option<i64>, OperationError> {
+    Ok(transaction
+        .query_row(
+            "SELECT alias FROM runs WHERE id = ?1",
+            [id.0.as_bytes()],
+            |row| row.get(0),
+        )
+        .optional()?)
+}
+
 fn merge(
     store: &SqliteStore,
     transaction: &Transaction<'_>,
     id: RunId,
     run: &RunLine,
 ) -> Result<ImportReport, OperationError> {
-    let known: Option<i64> = transaction
-        .query_row(
-            "SELECT alias FROM runs WHERE id = ?1",
-            [id.0.as_bytes()],
-            |row| row.get(0),
-        )
-        .optional()?;
+    let known = known_run(transaction, id)?;
     let mut longest = run.plan.clone();
     let alias = match known {
         None => insert_run(transaction, id, run)?,
@@ -211,13 +233,12 @@ fn merge(
                     .collect(),
                 ..stored
             };
-            let (command, nodes) = (known.command.clone(), known.nodes.clone());
-            if unnamed_plan(known) != unnamed_plan(longest.clone()) {
+            if Names::Erased.plan(known.clone())? != Names::Erased.plan(longest)? {
                 let text = format!("run {alias} has the same identity and another plan");
                 return Err(conflict(text));
             }
             // An exported run may lack the names.
-            (longest.command, longest.nodes) = (command, nodes);
+            longest = known;
             alias
         }
     };
@@ -244,7 +265,7 @@ fn merge(
         };
         match known_trial(transaction, alias, key)? {
             Some(trial) => {
-                refuse_other_trial(store, transaction, staged, trial, key)?;
+                refuse_other_trial(store, transaction, staged, trial, (key, run))?;
                 report.trials_known += 1;
             }
             None => {
@@ -329,7 +350,7 @@ fn refuse_other_trial(
     transaction: &Transaction<'_>,
     staged: i64,
     trial: i64,
-    key: TrialKey,
+    (key, run): (TrialKey, &RunLine),
 ) -> Result<(), OperationError> {
     let blob: Vec<u8> = transaction.query_row(
         "SELECT record FROM staged_trials WHERE number = ?1",
@@ -340,7 +361,8 @@ fn refuse_other_trial(
     let same = match document::<Trial>(store, transaction, trial, "record")? {
         Some(mut stored) => {
             mask_trial(&mut stored)?;
-            unnamed_trial(stored) == unnamed_trial(staged)
+            let plan = &run.plan;
+            Names::Erased.trial(stored, plan)? == Names::Erased.trial(staged, plan)?
         }
         // Interrupted in this store and in the exported file.
         None => {
