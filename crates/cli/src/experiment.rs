@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use iodyno_lab::{Ended, Lab, PROBE, Permission, Progress, ResumeError, RunEnd};
+use iodyno_model::printable::on_one_line;
 use iodyno_model::{Diagnostic, ExportUri, Plan, RunId, RunState, Severity, StopRequest, Target};
 use iodyno_runner::{Event, StopFlag};
-use iodyno_store::{SqliteStore, Store};
+use iodyno_store::SqliteStore;
 use iodyno_target::Roots;
 use iodyno_units::{Nanos, counted};
 
@@ -79,7 +80,8 @@ pub(crate) fn commands_allowed(plan: &Plan, allowed: bool) -> Result<(), Failure
     let faults: Vec<Diagnostic> = commands
         .map(|(job, key, command)| {
             let message = format!("job `{}` runs a command: `{key}={command}`", job.name);
-            let fault = Diagnostic::error(message).hint("allow it with `--allow-exec`");
+            let fault =
+                Diagnostic::error(on_one_line(&message)).hint("allow it with `--allow-exec`");
             match &job.place {
                 Some(place) => fault.at(place.clone()),
                 None => fault,
@@ -196,13 +198,14 @@ pub(crate) fn carry_out(
     let mut blocks_named = false;
     // The errors of trials, each once, because failed trials are repeated.
     let mut told: Vec<Diagnostic> = Vec::new();
-    let new = matches!(begin, Begin::New(_)) && store.path().is_some();
+    let new = match &begin {
+        Begin::New(plan) => store.path().map(|_| *plan),
+        Begin::Resume { .. } => None,
+    };
     let mut on_progress = |progress: Progress<'_>| {
-        if let Progress::Begun(handle) = &progress
-            && new
-            && let Ok(run) = store.run(handle.id)
-        {
-            begun::record(handle.id, &run.plan);
+        // As planned, not as stored: a store of others can store something else.
+        if let (Progress::Begun(handle), Some(planned)) = (&progress, new) {
+            begun::record(handle.id, planned);
         }
         let has_data = matches!(
             progress,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Parser;
 #[cfg(feature = "charts")]
 use iodyno_model::Plan;
+use iodyno_model::printable::shell_word as quoted;
 use iodyno_model::{CandidateResult, Comparison, EqualRate, Pairing, Verdict, Work};
 use iodyno_store::Run;
 
@@ -178,15 +179,6 @@ pub(crate) fn again(plan: &Plan) -> String {
     match seed {
         Some(None) => format!("{command} --seed {}", plan.seed),
         _ => command,
-    }
-}
-
-/// A word, quoted for a shell.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "_./=:@%+,-".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 

@@ -1,19 +1,24 @@
 //! What a plan does to a host besides I/O on the paths of its targets: commands, settings, and other paths.
 //!
+//! A key is that of an experiment, below the name of a configuration, or `job`, the names of a workload and a job. A name that has other
+//! characters than letters, digits, `_` and `-` is in quotes, so that no key is that of something else.
+//!
 //! A plan of another user must not do this unless the user of this host says so. Every type of the plan is taken apart
 //! without `..`, so that a new field does not compile until it is either listed or known to be harmless.
 
+use std::collections::HashSet;
 use std::fmt;
 
+use iodyno_model::printable::shell_word;
 use iodyno_model::{
-    Blocks, Configuration, DmTarget, Engine, Files, FioOperations, FolderServer, Job, Layer,
-    MdLayer, MirrorLayer, NfsLayer, Operations, Pinning, Plan, PlannedNode, Provision, Replay,
-    Sampling, SharedFiles, Target, VdevGroup, Verify, VmDisk, VmImage, VmLayer, Work, Workload,
-    ZfsLayer,
+    Blocks, Configuration, DmTarget, Engine, Files, FioOperations, FolderServer, IoPriority, Job,
+    Layer, MdLayer, MirrorLayer, NfsLayer, Operations, Pinning, Placement, Plan, PlannedNode,
+    Provision, Replay, Sampling, Settling, SharedFiles, Target, VdevGroup, Verify, VmDisk, VmImage,
+    VmLayer, Work, Workload, ZfsLayer,
 };
 
 /// What an [`Act`] does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ActKind {
     /// A command runs, with these words.
     Runs,
@@ -74,14 +79,19 @@ pub(crate) fn acts(plan: &Plan) -> Vec<Act> {
         fresh: _,
         retry: _,
         probe: _,
-        settling: _,
+        settling,
         sampling,
         stuck_after_ns: _,
         table: _,
         imported: _,
     } = plan;
-    let mut found = Found::default();
+    let mut found = Found {
+        fio: nodes.iter().any(PlannedNode::has_fio),
+        real: on_host(plan),
+        ..Found::default()
+    };
     nodes.iter().for_each(|node| found.node(node));
+    found.settling(settling);
     found.sampling(sampling);
     for configuration in configurations {
         found.configuration(configuration);
@@ -92,11 +102,36 @@ pub(crate) fn acts(plan: &Plan) -> Vec<Act> {
     found.acts
 }
 
+/// Whether any trial does something on a host: those in virtual time do not.
+pub(crate) fn on_host(plan: &Plan) -> bool {
+    let mut workloads = plan.workloads.iter();
+    workloads.any(|workload| !workload.in_virtual_time())
+}
+
+/// Words that are keys where a name can be, too.
+const RESERVED: [&str; 9] = [
+    "cpus", "job", "layout", "node", "numa", "pool", "sampling", "settle", "trace",
+];
+
+/// A name as a part of a key.
+fn part(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    match !name.is_empty() && name.chars().all(plain) && !RESERVED.contains(&name) {
+        true => name.to_owned(),
+        false => format!("{name:?}"),
+    }
+}
+
 #[derive(Default)]
 struct Found {
     acts: Vec<Act>,
+    known: HashSet<(ActKind, String, String)>,
     /// The configuration, or the workload and job.
     of: String,
+    /// Some node has fio, which gets the options of jobs.
+    fio: bool,
+    /// See [`on_host`].
+    real: bool,
 }
 
 impl Found {
@@ -106,9 +141,8 @@ impl Found {
             of => format!("{of}.{key}"),
         };
         let value = value.into();
-        let act = Act { kind, key, value };
-        if !self.acts.contains(&act) {
-            self.acts.push(act);
+        if self.known.insert((kind, key.clone(), value.clone())) {
+            self.acts.push(Act { kind, key, value });
         }
     }
 
@@ -135,7 +169,8 @@ impl Found {
         settings: impl IntoIterator<Item = (&'a String, &'a String)>,
     ) {
         for (name, value) in settings {
-            self.add(ActKind::Sets, &format!("{key}.{name}"), value.as_str());
+            let key = format!("{key}.{}", part(name));
+            self.add(ActKind::Sets, &key, value.as_str());
         }
     }
 
@@ -147,7 +182,18 @@ impl Found {
             only_sampled: _,
         } = node;
         let by = if *sudo { "sudo " } else { "" };
-        self.add(ActKind::Runs, &format!("node.{name}"), format!("{by}{at}"));
+        let key = format!("node.{}", part(name));
+        self.add(ActKind::Runs, &key, format!("{by}{at}"));
+    }
+
+    fn settling(&mut self, settling: &Settling) {
+        let Settling {
+            drop_caches,
+            idle_ns: _,
+        } = settling;
+        if *drop_caches && self.real {
+            self.add(ActKind::Sets, "settle", "drop_caches");
+        }
     }
 
     fn sampling(&mut self, sampling: &Sampling) {
@@ -157,9 +203,13 @@ impl Found {
             processes: _,
             made_for: _,
             stats,
-            block_trace: _,
+            block_trace,
         } = sampling;
         self.paths("sampling.stats", stats);
+        if *block_trace && self.real {
+            // Programs in the kernel.
+            self.add(ActKind::Runs, "trace", "block");
+        }
     }
 
     fn configuration(&mut self, configuration: &Configuration) {
@@ -171,7 +221,7 @@ impl Found {
             // Names of the plan's nodes.
             nodes: _,
         } = configuration;
-        self.of.clone_from(name);
+        self.of = part(name);
         match target {
             // Paths: `named_by`.
             Target::AsWritten { folder: _ } | Target::Path(_) => {}
@@ -409,7 +459,7 @@ impl Found {
             search: _,
         } = workload;
         for job in jobs {
-            self.of = format!("{name}.{}", job.name);
+            self.of = format!("job.{}.{}", part(name), part(&job.name));
             self.job(job);
         }
     }
@@ -431,17 +481,24 @@ impl Found {
             errors: _,
             // Paths: `named_by`.
             logs: _,
-            // Of the job's own threads.
-            placement: _,
+            placement,
             reporting: _,
-            // In formats of fio.
-            options: _,
+            // For a node with fio; otherwise in formats of fio.
+            options,
             exec_prerun,
             exec_postrun,
             inherited: _,
         } = job;
         for (key, command) in [("exec_prerun", exec_prerun), ("exec_postrun", exec_postrun)] {
             self.each(ActKind::Runs, key, command);
+        }
+        if self.real {
+            self.placement(placement);
+        }
+        if self.fio {
+            let options = options.iter();
+            let words = options.map(|(name, value)| shell_word(&format!("{name}={value}")));
+            self.add(ActKind::Runs, "fio", words.collect::<Vec<_>>().join(" "));
         }
         match work {
             Work::Blocks(blocks) => self.blocks(blocks),
@@ -490,6 +547,25 @@ impl Found {
         }
     }
 
+    /// Priorities of its threads.
+    fn placement(&mut self, placement: &Placement) {
+        let Placement {
+            // Of its own threads and memory.
+            cpus: _,
+            split: _,
+            numa_cpu_nodes: _,
+            numa_memory_nodes: _,
+            numa_memory_policy: _,
+            nice,
+            io_priority: _,
+            io_hint: _,
+        } = placement;
+        if *nice != 0 {
+            self.add(ActKind::Sets, "nice", nice.to_string());
+        }
+        self.each(ActKind::Sets, "prio", placement.priority().as_ref());
+    }
+
     fn blocks(&mut self, blocks: &Blocks) {
         let Blocks {
             engine,
@@ -499,9 +575,14 @@ impl Found {
             passes: _,
             sync: _,
             verify,
-            priorities: _,
+            priorities,
             replay,
         } = blocks;
+        if self.real {
+            let own = priorities.iter().map(|share| share.priority);
+            let own: Vec<IoPriority> = own.collect();
+            self.each(ActKind::Sets, "cmdprio", &own);
+        }
         engine_of(engine);
         files_of(files);
         if let Some(verify) = verify {

@@ -2,6 +2,7 @@
 //! for an experiment that is given again.
 
 use iodyno_model::Plan;
+use iodyno_model::printable::on_one_line;
 use iodyno_model::secret::mask;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -108,7 +109,8 @@ fn differ(at: &str, stored: &Value, given: &Value, found: &mut Vec<String>) {
         }
         (one, other) if one == other => {}
         (one, other) => found.push(format!(
-            "{at}: {} in the run, {} in the file",
+            "{}: {} in the run, {} in the file",
+            on_one_line(at),
             shown(one),
             shown(other)
         )),
@@ -119,7 +121,7 @@ fn shown(value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),
         other => {
-            let text = iodyno_model::printable::on_one_line(&other.to_string());
+            let text = on_one_line(&other.to_string());
             match text.char_indices().nth(80) {
                 Some((end, _)) => format!("{}…", &text[..end]),
                 None => text,

@@ -3,12 +3,13 @@
 //! Invariant: a permission is never stored or imported. A file from another user never decides what is overwritten on
 //! this host, nor what runs on it.
 
+use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
 
 use iodyno_model::{Blocks, Configuration, Job, Plan, Provision, Target, Work};
 use iodyno_runner::made_up_name;
 
-use crate::acts::{Act, acts};
+use crate::acts::{Act, acts, on_host};
 
 /// The user's permission for resuming a run.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -29,7 +30,7 @@ pub struct Permission {
 }
 
 /// A path that a configuration uses.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamedTarget {
     /// The configuration's name.
     pub configuration: String,
@@ -46,19 +47,24 @@ pub(crate) fn named_by(plan: &Plan, here: &Path) -> Vec<NamedTarget> {
         let mut others = plan.configurations.iter().filter(|one| !one.again);
         it.again && others.any(|one| one.target == it.target)
     };
+    let on_host = on_host(plan);
+    let mut known = HashSet::new();
     for configuration in plan.configurations.iter().filter(|one| !repeats(one)) {
         let jobs = plan.workloads.iter().flat_map(|workload| &workload.jobs);
         let target = &configuration.target;
         // Storage is made on them, whatever the jobs use.
         let below = configuration.provision().map(Provision::paths);
-        let paths =
-            jobs.flat_map(|job| [paths_of(target, job), beside(target, job, here)].concat());
+        let paths = jobs.flat_map(|job| {
+            // A node looks at the target, also for jobs without files.
+            let places = on_host.then(|| places(target, job)).unwrap_or_default();
+            [paths_of(target, job), places, beside(target, job, here)].concat()
+        });
         for path in below.unwrap_or_default().into_iter().chain(paths) {
             let target = NamedTarget {
                 configuration: configuration.name.clone(),
                 path,
             };
-            if !all.contains(&target) {
+            if known.insert(target.clone()) {
                 all.push(target);
             }
         }
@@ -73,8 +79,15 @@ pub(crate) fn paths_of(target: &Target, job: &Job) -> Vec<PathBuf> {
     if let Some(uri) = engine.and_then(|engine| engine.export.as_ref()) {
         return vec![PathBuf::from(uri.to_string())];
     }
+    match simulated {
+        true => Vec::new(),
+        false => places(target, job),
+    }
+}
+
+/// The folders, files and devices of a job on this target, if its engine has any.
+fn places(target: &Target, job: &Job) -> Vec<PathBuf> {
     match target {
-        _ if simulated => Vec::new(),
         Target::Simulated(_) => Vec::new(),
         Target::Path(path) => vec![path.clone()],
         Target::Made(provision) => provision.paths(),

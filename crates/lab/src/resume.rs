@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use iodyno_model::printable::on_one_line;
+use iodyno_model::printable::{on_one_line, shell_word};
 use iodyno_model::{
     Diagnostic, Environment, Frame, Histogram, Plan, RunId, RunState, Trial, TrialKey, TrialState,
 };
@@ -37,6 +37,14 @@ pub enum ResumeError {
     Imported {
         /// Its number in the store.
         alias: u64,
+    },
+    /// The plan of others is larger than any that iodyno makes.
+    #[error("run {alias} has {excess}")]
+    TooLarge {
+        /// Its number in the store.
+        alias: u64,
+        /// What is too large.
+        excess: String,
     },
     /// The plan of others does what the user did not allow in this invocation; or something was allowed that the run does not
     /// do.
@@ -80,7 +88,9 @@ impl ResumeError {
                 let more = rounds.saturating_mul(2).max(1);
                 Some(format!("give it more rounds with `--rounds {more}`"))
             }
-            ResumeError::Imported { .. } | ResumeError::Shortages { .. } => None,
+            ResumeError::Imported { .. }
+            | ResumeError::TooLarge { .. }
+            | ResumeError::Shortages { .. } => None,
             ResumeError::NotAllowed(refused) => Some(refused.hint()),
             ResumeError::Differs { .. } => Some(
                 "give the file, the flags and the folder with which the run was begun, or begin a new run"
@@ -112,10 +122,8 @@ impl NotAllowed {
             return "leave it out: a resumed run keeps its plan".to_owned();
         }
         let paths = self.missing.iter().map(flag);
-        let acts = self.acts.iter().map(|act| {
-            let text = act.to_string().replace('\'', "'\\''");
-            format!("--allow '{}'", on_one_line(&text))
-        });
+        let acts = self.acts.iter();
+        let acts = acts.map(|act| format!("--allow {}", word(&act.to_string())));
         let flags: Vec<String> = paths.chain(acts).collect();
         format!(
             "if this is an experiment that you have, add `--experiment FILE`; if all of it is meant, on this host, add `{}`",
@@ -140,7 +148,7 @@ impl std::fmt::Display for NotAllowed {
         }
         let uses = |target: &NamedTarget| {
             let path = target.path.display();
-            format!("  uses: {path}, for `{}`", target.configuration)
+            on_one_line(&format!("  uses: {path}, for `{}`", target.configuration))
         };
         lines.extend(self.missing.iter().map(uses));
         let does = |act: &Act| format!("  {}: {}", act.kind.word(), on_one_line(&act.to_string()));
@@ -150,7 +158,13 @@ impl std::fmt::Display for NotAllowed {
 }
 
 fn flag(target: &NamedTarget) -> String {
-    format!("--on {}={}", target.configuration, target.path.display())
+    let text = format!("{}={}", target.configuration, target.path.display());
+    format!("--on {}", word(&text))
+}
+
+/// A word for a shell, on one line.
+fn word(text: &str) -> String {
+    shell_word(&on_one_line(text))
 }
 
 fn listed(indent: &str, lines: &[String]) -> String {
@@ -329,6 +343,11 @@ fn permitted(run: Run, wanted: u32, permission: &Permission) -> Result<Run, Resu
     if run.plan.imported.is_some() {
         return Err(ResumeError::Imported { alias });
     }
+    if !is_own(&run, permission)
+        && let Some(excess) = run.plan.excess(wanted.max(run.summary.rounds))
+    {
+        return Err(ResumeError::TooLarge { alias, excess });
+    }
     // The store reports a live run when it is resumed.
     let ended = run.summary.state != RunState::Running;
     if ended && lacking(&run, wanted) == 0 {
@@ -364,8 +383,7 @@ fn permitted_plan(run: Run, permission: &Permission) -> Result<Run, ResumeError>
         *one = format!("--allow {one}");
     }
     unknown.splice(0..0, unnamed.iter().map(flag));
-    let begun = permission.begun.is_some() && permission.begun == fingerprint(&run.plan);
-    if begun && !run.foreign {
+    if is_own(&run, permission) {
         missing.clear();
         acts.clear();
     }
@@ -379,6 +397,12 @@ fn permitted_plan(run: Run, permission: &Permission) -> Result<Run, ResumeError>
         acts,
         unknown,
     })))
+}
+
+/// Whether the user began it on this host, and nothing of it was imported.
+fn is_own(run: &Run, permission: &Permission) -> bool {
+    let begun = permission.begun.is_some() && permission.begun == fingerprint(&run.plan);
+    begun && !run.foreign
 }
 
 /// The latest attempt of each trial, by round and cell.

@@ -151,7 +151,6 @@ impl<'a> Rounds<'a> {
         // The name of the only node is not stored.
         let place = named.position(|own| own.name == node).unwrap_or(0);
         self.places[place].moved(self.plan, cell, environment);
-        self.settler.learn(environment);
     }
 
     /// Adds the targets that were made for an earlier trial: those of this call have higher numbers.

@@ -34,6 +34,11 @@ impl PlannedNode {
         }
     }
 
+    /// Whether fio does the I/O there.
+    pub fn has_fio(&self) -> bool {
+        self.at.trim().ends_with(NodeAddress::FIO)
+    }
+
     /// What prevents this name of a node: the fact.
     pub fn name_fault(name: &str) -> Option<&'static str> {
         let plain = |c: char| c.is_alphanumeric() || "._-".contains(c);

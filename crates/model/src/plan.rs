@@ -505,6 +505,40 @@ impl Plan {
         workloads.any(|workload| workload.rounds.is_none())
     }
 
+    /// What is larger than any plan that iodyno makes, in words; `None`: nothing. A plan from elsewhere is measured before work
+    /// is done on it. `rounds`: as many rounds may be asked for.
+    pub fn excess(&self, rounds: u32) -> Option<String> {
+        let jobs = || self.workloads.iter().flat_map(|workload| &workload.jobs);
+        let most = |of: fn(&Job) -> u64| jobs().map(of).max().unwrap_or(0);
+        let named = self.workloads.iter().map(|it| it.only.len() as u64 + 1);
+        let again = self.configurations.iter().filter(|it| it.again).count() as u64 + 1;
+        // Both numbers are bounded by the memory of the plan.
+        let pairs = self.configurations.len() as u64 * named.sum::<u64>();
+        let own = self.workloads.iter().filter_map(|it| it.rounds);
+        let rounds = own.chain([self.rounds, rounds]).max().unwrap_or(0);
+        let sampled = 1_000_000_000_u64.checked_div(self.sampling.every_ns);
+        let limits = [
+            ("rounds", rounds.into(), 100_000),
+            ("nodes", self.nodes.len() as u64, 4096),
+            (
+                "pairs of configuration and workload",
+                pairs.saturating_mul(again),
+                1_000_000,
+            ),
+            ("jobs", jobs().count() as u64, 100_000),
+            ("clones of a job", most(|job| job.clones.into()), 65_536),
+            (
+                "ops in flight",
+                most(|job| job.work.depth().into()),
+                1 << 20,
+            ),
+            ("files of a job", most(|job| job.work.file_count()), 1 << 24),
+            ("samples per second", sampled.unwrap_or(0), 10),
+        ];
+        let beyond = limits.into_iter().find(|(_, number, most)| number > most);
+        beyond.map(|(what, number, most)| format!("{number} {what}, at most {most}"))
+    }
+
     /// Number of trials in the first `rounds` rounds.
     pub fn trials(&self, rounds: u32) -> u64 {
         let cells = self.pairs();

@@ -27,6 +27,15 @@ pub fn on_one_line(text: &str) -> String {
         .collect()
 }
 
+/// A word of a command line, quoted for a shell.
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_./=:@%+,-".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 /// A JSON document in which characters that [`steers`] finds are escaped. It means the same: JSON itself has no characters
 /// beyond ASCII outside of strings, and serializers escape what is below a space.
 pub fn json(document: &str) -> Cow<'_, str> {

@@ -327,6 +327,15 @@ impl Work {
         self.engine().map_or(1, |engine| engine.depth)
     }
 
+    /// Number of files of each clone that have names of their own.
+    pub fn file_count(&self) -> u64 {
+        match self {
+            Work::Blocks(blocks) => blocks.files.count.into(),
+            Work::SharedFiles(shared) => shared.count.into(),
+            Work::FileOperations(_) => 0,
+        }
+    }
+
     /// The work, if it is of this kind.
     pub fn blocks(&self) -> Option<&Blocks> {
         match self {

@@ -143,6 +143,7 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
                     "job `{}` is not simulated, and its target is",
                     job.name
                 ))
+                .hint("set `ioengine=sim`, or give it another target with `--on`")
             })
             .collect();
         if !faults.is_empty() {

@@ -131,6 +131,9 @@ fn check_header(reader: &LineReader<'_>, header: &Header) -> Result<(), StoreErr
 
 /// Checks the plan; returns its number of cells, 0 for an imported run.
 fn check_plan(reader: &LineReader<'_>, run: &RunLine) -> Result<u32, StoreError> {
+    if let Some(excess) = run.plan.excess(run.rounds.unwrap_or(0)) {
+        return Err(reader.bad(format!("the plan has {excess}")));
+    }
     match run.plan.cells() {
         0 if run.plan.imported.is_some() => Ok(0),
         0 => Err(reader.bad("the plan has no configuration or no workload")),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use iodyno_lab::Progress;
-use iodyno_model::printable::on_one_line;
+use iodyno_model::printable::{on_one_line, shell_word as quoted};
 use iodyno_model::{Diagnostic, Job, NodeAddress, Plan, PlannedNode, Severity, Target};
 use iodyno_report::sysbench as report;
 use iodyno_runner::Event;
@@ -19,7 +19,6 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::experiment::{Begin, RunObserver, carry_out};
 use crate::failure::{Failure, reason};
-use crate::interleaved::quoted;
 use crate::measure::{ResultOutput, measure};
 use crate::nodes::planned;
 use crate::observations::name_fault;

@@ -11,7 +11,7 @@ const JOBS: &str = "[global]\nsize=1m\nbs=4k\n[a]\nrw=randrw\nnumjobs=2\nfsync=8
                     rw=read\ngroup_reporting\n";
 
 /// Whether the tests can use fio itself.
-fn has_fio() -> bool {
+pub(crate) fn has_fio() -> bool {
     let version = Command::new("fio").arg("--version").output();
     let has = version.is_ok_and(|version| version.stdout.starts_with(b"fio-3."));
     if !has {

@@ -86,6 +86,22 @@ fn written(inner: Change) -> Change {
     })
 }
 
+/// Jobs without files.
+fn without_files(inner: Change) -> Change {
+    written(Box::new(move |plan| {
+        plan["workloads"][0]["jobs"][0]["work"]["blocks"]["engine"]["kind"] = json!("null");
+        inner(plan);
+    }))
+}
+
+/// A node with fio, and a job with these options for it.
+fn with_fio(options: Value) -> Change {
+    written(Box::new(move |plan| {
+        plan["nodes"] = json!([{ "name": "n", "at": "local?fio" }]);
+        plan["workloads"][0]["jobs"][0]["options"] = options.clone();
+    }))
+}
+
 /// What bundles can try, and what the refusal names. `MARK` is a file that must not appear.
 fn attempts(mark: &str) -> Vec<(Change, String)> {
     let touch = format!("touch {mark}");
@@ -114,11 +130,11 @@ fn attempts(mark: &str) -> Vec<(Change, String)> {
         ),
         (
             provision("sysctl", json!({ "kernel.core_pattern": "|/evil" })),
-            "sets: disk.host.sysctl.kernel.core_pattern=|/evil",
+            r#"sets: disk.host.sysctl."kernel.core_pattern"=|/evil"#,
         ),
         (
             provision("queue", json!({ "../../evil": "1" })),
-            "sets: disk.host.queue.../../evil=1",
+            r#"sets: disk.host.queue."../../evil"=1"#,
         ),
         (
             layer(json!({ "kind": "fuse", "command": touch })),
@@ -197,14 +213,14 @@ fn attempts(mark: &str) -> Vec<(Change, String)> {
                 "/workloads/0/jobs/0/work/blocks/replay",
                 replay(json!(["/evil/trace"]), Value::Null),
             )),
-            "uses: sim.sim.read_iolog=/evil/trace",
+            "uses: job.sim.sim.read_iolog=/evil/trace",
         ),
         (
             written(at(
                 "/workloads/0/jobs/0/work/blocks/replay",
                 replay(json!(["/t"]), json!("/evil/disk")),
             )),
-            "uses: sim.sim.replay_redirect=/evil/disk",
+            "uses: job.sim.sim.replay_redirect=/evil/disk",
         ),
         (
             written(at(
@@ -239,12 +255,156 @@ fn attempts(mark: &str) -> Vec<(Change, String)> {
             "uses: /dev/evil, for `disk`",
         ),
         (
+            without_files(at("/settling", json!({ "drop_caches": true }))),
+            "sets: settle=drop_caches",
+        ),
+        (
+            without_files(at("/sampling/block_trace", json!(true))),
+            "runs: trace=block",
+        ),
+        (
+            without_files(at("/workloads/0/jobs/0/placement/nice", json!(-20))),
+            "sets: job.sim.sim.nice=-20",
+        ),
+        (
+            without_files(at(
+                "/workloads/0/jobs/0/placement/io_priority",
+                json!([1, 0]),
+            )),
+            "sets: job.sim.sim.prio=1/0/0",
+        ),
+        (
+            without_files(at("/name", json!("x"))),
+            "uses: /nowhere, for `disk`",
+        ),
+        (
+            without_files(at("/configurations/0/target", json!({ "path": "/evil/x" }))),
+            "uses: /evil/x, for `disk`",
+        ),
+        (
+            at("/workloads/0/jobs/0/exec_prerun", json!(touch)),
+            "runs: job.sim.sim.exec_prerun=touch",
+        ),
+        (
+            with_fio(json!({ "exec_postrun ": touch })),
+            "runs: job.sim.sim.fio='exec_postrun =touch",
+        ),
+        (
+            provision("setup", json!("true\n  uses: /home, for `disk`")),
+            "runs: disk.setup=true   uses: /home, for `disk`",
+        ),
+        (
+            at("/configurations/0/name", json!("x\n  sets: y=1\u{1b}[2J")),
+            "for `x   sets: y=1?[2J`",
+        ),
+        (
+            written(at(
+                "/workloads/0/jobs/0/work/blocks/files/names",
+                json!(["/x\nhint: \u{202e}all is fine"]),
+            )),
+            "uses: /x hint: ?all is fine, for `disk`",
+        ),
+        (
+            written(at(
+                "/workloads/0/jobs/0/work/blocks/files/names",
+                json!(["/x$(evil)'`evil`"]),
+            )),
+            r"--on 'disk=/x$(evil)'\''`evil`'",
+        ),
+        (
+            provision("env", json!({ "N.setup": touch })),
+            r#"sets: disk.env."N.setup"=touch"#,
+        ),
+        (
+            at("/configurations/0/name", json!("disk.env.N")),
+            r#"runs: "disk.env.N".setup=true"#,
+        ),
+        (
             Box::new(|plan| {
                 let engine = &mut plan["workloads"][0]["jobs"][0]["work"]["blocks"]["engine"];
                 engine["kind"] = json!("nbd");
                 engine["nbd"] = json!("nbd://evil/x");
             }),
             "uses: nbd://evil/x, for `disk`",
+        ),
+        (
+            layer(
+                json!({ "kind": "delay", "read_ns": 1, "write_ns": 1, "disks": ["hdd"], "cpus": "0;evil" }),
+            ),
+            "runs: disk.delay.cpus=0;evil",
+        ),
+        (
+            layer(
+                json!({ "kind": "dm", "target": "crypt", "cipher": "evil", "key_bits": 256, "sector": null }),
+            ),
+            "sets: disk.dm.cipher=evil",
+        ),
+        (
+            layer(
+                json!({ "kind": "file_system", "fs": "ext4", "mkfs": [], "mount": ["suid,dev"] }),
+            ),
+            "sets: disk.ext4.mount=suid,dev",
+        ),
+        (
+            at(
+                "/nodes",
+                json!([{ "name": "n", "at": "ssh://-oProxyCommand=evil", "only_sampled": true }]),
+            ),
+            "runs: node.n=ssh://-oProxyCommand=evil",
+        ),
+        (
+            at("/nodes", json!([{ "name": "n.setup", "at": "local" }])),
+            r#"runs: node."n.setup"=local"#,
+        ),
+        (
+            at("/workloads/0/jobs/0/logs/latency", json!("/evil/lat")),
+            "uses: /evil/lat, for `disk`",
+        ),
+        (
+            at("/workloads/0/jobs/0/logs/histogram", json!("/evil/hist")),
+            "uses: /evil/hist, for `disk`",
+        ),
+        (
+            at("/workloads/0/jobs/0/logs/iolog", json!("/evil/iolog")),
+            "uses: /evil/iolog, for `disk`",
+        ),
+        (
+            at(
+                "/workloads/0/jobs/0/work/blocks/replay",
+                replay(json!(["/evil/virtual"]), Value::Null),
+            ),
+            "uses: job.sim.sim.read_iolog=/evil/virtual",
+        ),
+        (
+            written(at(
+                "/workloads/0/jobs/0/work",
+                json!({ "file_operations": { "about": "", "own_folders": false, "drain": false, "sets": [], "cycle": [],
+                    "fio": { "engine": "filedelete", "folder": "/evil/files", "direction": "write", "bytes": 0 } } }),
+            )),
+            "uses: /evil/files, for `disk`",
+        ),
+        (
+            written(at(
+                "/workloads/0/jobs/0/work/blocks/priorities",
+                json!([{ "direction": "read", "percent": 1, "priority": { "class": 1, "level": 0 } }]),
+            )),
+            "sets: job.sim.sim.cmdprio=1/0/0",
+        ),
+        (
+            with_fio(json!({ "filename": "/etc/evil", "bs": "4k" })),
+            "runs: job.sim.sim.fio=bs=4k filename=/etc/evil",
+        ),
+        (
+            Box::new(|plan| {
+                let mut other = plan["workloads"][0].clone();
+                other["name"] = json!("other");
+                other["jobs"][0]["work"]["blocks"]["engine"]["kind"] = json!("null");
+                other["only"] = json!(["nothing"]);
+                plan["workloads"].as_array_mut().unwrap().push(other);
+                plan["configurations"][0]["target"] =
+                    json!({ "as_written": { "folder": "/evil" } });
+            }),
+            "uses: /evil, for `disk`",
         ),
         (
             Box::new(|plan| {
@@ -285,7 +445,7 @@ fn nothing_of_a_bundle_that_was_sealed_again_acts() {
     let mark = marked(&home);
     let lines = bundle();
     let attempts = attempts(mark.to_str().unwrap());
-    assert!(attempts.len() > 30);
+    assert!(attempts.len() > 50);
     for (number, (change, named)) in (1..).zip(&attempts) {
         let sealed = resealed(&lines, number, change);
         home.file("bundle", &sealed);
@@ -379,6 +539,168 @@ fn each_act_and_each_path_of_a_run_of_others_can_be_named() {
     assert!(!mark.exists());
     resumed(&home, &["--on", &on, "--allow", &setup]).succeeds();
     assert!(mark.exists());
+}
+
+#[test]
+fn options_for_fio_that_are_not_plain_are_refused_even_if_they_are_allowed() {
+    let home = Home::new();
+    let mark = marked(&home);
+    let lines = bundle();
+    let folder = home.work().to_owned();
+    if !crate::fio_nodes::has_fio() {
+        return;
+    }
+    let touch = format!("touch {}", mark.display());
+    let plain = json!({ "ioengine": "psync", "rw": "write", "bs": "4k", "size": "4k" });
+    let with = |name: &str, value: &str| {
+        let mut options = plain.clone();
+        options[name] = json!(value);
+        options
+    };
+    let evil = [
+        with("exec_prerun", &touch),
+        with("exec_postrun ", &touch),
+        with(" exec_postrun", &touch),
+        with("bs", &format!("4k\nexec_postrun={touch}")),
+        with(&format!("x=1\nexec_postrun={touch}\ny"), "1"),
+        with("include evil.fio", ""),
+        with("ioengine", "exec"),
+        with("read_iolog", "evil.log"),
+        with("write_iolog", mark.to_str().unwrap()),
+        with("write_lat_log", mark.to_str().unwrap()),
+        with("opendir", "/etc"),
+    ];
+    home.file("evil.fio", &format!("exec_postrun={touch}\n"));
+    for (number, options) in (1..).zip(evil.iter().chain([&plain])) {
+        let good = *options == plain;
+        let change = with_fio(options.clone());
+        let target = json!({ "path": folder });
+        let change = move |plan: &mut Value| {
+            change(plan);
+            plan["configurations"][0]["target"] = target.clone();
+            plan["workloads"][0]["jobs"][0]["work"]["blocks"]["access"]["writes"] = json!(true);
+        };
+        let sealed = resealed(&lines, number, &change);
+        let on = format!("disk={}", folder.display());
+        let given = ["--on", &on, "--allow", "node.n=local?fio"];
+        let refused = resume(&home, &sealed, &given).exits(2);
+        refused.tells("runs: job.sim.sim.fio=");
+        let words: Vec<String> = (options.as_object().unwrap().iter())
+            .map(|(name, value)| format!("{name}={}", value.as_str().unwrap()))
+            .map(|word| match word.contains(char::is_whitespace) {
+                true => format!("'{word}'"),
+                false => word,
+            })
+            .collect();
+        let text = format!("job.sim.sim.fio={}", words.join(" "));
+        let done = resumed(&home, &[&given[..], &["--allow", &text]].concat());
+        assert!(!mark.exists(), "{options}");
+        match good {
+            true => _ = done.succeeds(),
+            false => assert!(
+                done.code != 0 && done.stderr.contains("fio's job files")
+                    || done.stderr.contains("node with fio"),
+                "{}",
+                done.stderr
+            ),
+        }
+    }
+}
+
+#[test]
+fn a_simulated_target_gives_no_path_to_a_job_with_an_engine_of_this_host() {
+    let home = Home::new();
+    let mark = marked(&home);
+    let name = mark.clone();
+    let change = written(Box::new(move |plan| {
+        plan["configurations"][0]["target"] = json!({ "simulated": { "device": "hdd", "count": 1, "stripe": 4096, "queues": 1, "aggregation": 4096, "records": null } });
+        plan["workloads"][0]["jobs"][0]["work"]["blocks"]["access"]["writes"] = json!(true);
+        plan["workloads"][0]["jobs"][0]["work"]["blocks"]["files"]["names"] = json!([name]);
+    }));
+    resume(&home, &resealed(&bundle(), 1, &change), &[])
+        .tells("job `sim` is not simulated, and its target is")
+        .tells("hint: set `ioengine=sim`");
+    assert!(!mark.exists());
+}
+
+#[test]
+fn a_plan_of_others_is_measured_before_work_is_done_on_it() {
+    let home = Home::new();
+    let lines = bundle();
+    let twice = |key: &'static str, count: usize| -> Change {
+        Box::new(move |plan| {
+            let one = plan[key][0].clone();
+            plan[key] = vec![one; count].into();
+        })
+    };
+    let huge: Vec<(Change, &str)> = vec![
+        (at("/rounds", json!(u32::MAX)), "4294967295 rounds"),
+        (
+            at("/workloads/0/rounds", json!(u32::MAX)),
+            "4294967295 rounds",
+        ),
+        (
+            at("/workloads/0/jobs/0/clones", json!(u32::MAX)),
+            "clones of a job",
+        ),
+        (
+            at(
+                "/workloads/0/jobs/0/work/blocks/engine/depth",
+                json!(u32::MAX),
+            ),
+            "ops in flight",
+        ),
+        (
+            at(
+                "/workloads/0/jobs/0/work/blocks/files/count",
+                json!(u32::MAX),
+            ),
+            "files of a job",
+        ),
+        (at("/sampling/every_ns", json!(1)), "samples per second"),
+        (
+            Box::new(move |plan| {
+                twice("configurations", 1500)(plan);
+                twice("workloads", 1500)(plan);
+            }),
+            "2250000 pairs",
+        ),
+    ];
+    for (number, (change, named)) in (1..).zip(&huge) {
+        home.file("bundle", &resealed(&lines, number, change));
+        home.iodyno(&["import", "bundle"]).exits(2).tells(named);
+    }
+    // Nor is that of a store.
+    home.file("bundle", &resealed(&lines, 90, &|_| {}));
+    home.iodyno(&["import", "bundle"]).succeeds();
+    let database = rusqlite::Connection::open(home.store()).unwrap();
+    let grown = "UPDATE runs SET rounds = 4294967295;";
+    database.execute_batch(grown).unwrap();
+    drop(database);
+    resumed(&home, &["--dry-run"])
+        .exits(2)
+        .tells("4294967295 rounds");
+}
+
+#[test]
+fn a_store_that_changes_the_plan_of_a_run_does_not_change_what_was_begun() {
+    let home = Home::new();
+    let mark = marked(&home);
+    let touch = format!("touch {}", mark.display());
+    let theirs = resealed(&bundle(), 1, &*provision("setup", json!(touch)));
+    home.file("bundle", &theirs);
+    home.iodyno(&["import", "bundle"]).succeeds();
+    let database = rusqlite::Connection::open(home.store()).unwrap();
+    let trap = "CREATE TRIGGER trap AFTER INSERT ON runs BEGIN
+                UPDATE runs SET plan = (SELECT plan FROM runs WHERE alias = 1) WHERE alias = NEW.alias; END;";
+    database.execute_batch(trap).unwrap();
+    drop(database);
+    home.file("e.toml", &experiment("true"));
+    home.iodyno(&["run", "e.toml"]).succeeds();
+    resumed(&home, &["--rounds", "2"])
+        .exits(2)
+        .tells("runs: disk.setup=touch");
+    assert!(!mark.exists());
 }
 
 /// The records of the runs that the user began.
@@ -538,6 +860,12 @@ fn an_exported_run_names_hosts_and_the_command_line_only_if_asked() {
         !without.contains("--seed") && !without.contains(&host),
         "{without}"
     );
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    for name in [host.trim(), boot.trim()] {
+        assert!(with.contains(&format!("\"{name}\"")), "{name}");
+        assert!(!without.contains(&format!("\"{name}\"")), "{name}");
+    }
     // Both are the same run.
     for text in [&without, &with] {
         home.file("bundle", text);
@@ -547,4 +875,45 @@ fn an_exported_run_names_hosts_and_the_command_line_only_if_asked() {
         home.iodyno(&["show", "last", "--json"]).succeeds().json(),
         shown
     );
+}
+
+#[test]
+fn an_exported_command_line_of_fio_leaves_only_if_asked() {
+    let home = Home::new();
+    let arguments = [
+        "fio",
+        "--name=mine",
+        "--ioengine=sim",
+        "--rw=read",
+        "--size=1m",
+        "--description=/home/ada/x",
+    ];
+    home.iodyno(&arguments).succeeds();
+    let bundle = |flags: &[&str]| {
+        home.iodyno(&[&["export", "last"], flags].concat())
+            .succeeds()
+            .stdout
+    };
+    let (without, with) = (bundle(&[]), bundle(&["--names"]));
+    assert!(
+        with.contains("--ioengine=sim") && with.contains("/home/ada/x"),
+        "{with}"
+    );
+    assert!(
+        !without.contains("--ioengine=sim") && !without.contains("ada"),
+        "{without}"
+    );
+    let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
+    home.file("bundle", &without);
+    home.iodyno(&["import", "bundle"]).succeeds();
+    assert_eq!(
+        home.iodyno(&["show", "last", "--json"]).succeeds().json(),
+        shown
+    );
+    // Elsewhere, it is the same whichever of both comes first.
+    let other = Home::new();
+    for text in [&without, &with, &without] {
+        other.file("bundle", text);
+        other.iodyno(&["import", "bundle"]).succeeds();
+    }
 }

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use iodyno_model::{
-    DiskBackend, DiskInterface, Engine, EngineKind, FileSystemKind, Logs, Plan, SimDevice,
-    SimTarget, Source, ZfsLayer,
+    Direction, DiskBackend, DiskInterface, Engine, EngineKind, FileSystemKind, Logs, Plan,
+    PriorityShare, SimDevice, SimTarget, Source, ZfsLayer,
 };
 use serde_json::Value;
 
@@ -132,6 +132,11 @@ fn job(work: Work) -> Job {
         name: "j".to_owned(),
         description: "d".to_owned(),
         work,
+        placement: Placement {
+            nice: -20,
+            io_priority: Some((1, 0)),
+            ..Placement::default()
+        },
         logs: Logs {
             bandwidth: Some("/l/b".into()),
             iops: Some("/l/i".into()),
@@ -141,6 +146,8 @@ fn job(work: Work) -> Job {
             ..Logs::default()
         },
         options: map("rw"),
+        exec_prerun: text("a"),
+        exec_postrun: text("b"),
         ..Job::default()
     }
 }
@@ -194,6 +201,16 @@ fn all() -> Plan {
                 dump: true,
                 ..Verify::default()
             }),
+            priorities: vec![PriorityShare {
+                direction: Direction::Read,
+                block: None,
+                percent: 1,
+                priority: IoPriority {
+                    class: 1,
+                    level: 2,
+                    hint: 0,
+                },
+            }],
             ..Blocks::default()
         }))
     };
@@ -231,7 +248,12 @@ fn all() -> Plan {
             processes: texts("nfsd"),
             made_for: map("qemu"),
             stats: vec!["/run/stats".into()],
+            block_trace: true,
             ..Sampling::default()
+        },
+        settling: Settling {
+            drop_caches: true,
+            idle_ns: 0,
         },
         configurations: vec![
             made,
@@ -338,7 +360,7 @@ fn commands_settings_and_paths_are_listed_by_their_keys() {
     for expected in [
         "runs node.n=ssh://h",
         "uses sampling.stats=/run/stats",
-        "sets made.host.sysctl.vm.dirty_ratio=1",
+        "sets made.host.sysctl.\"vm.dirty_ratio\"=1",
         "sets made.host.queue.scheduler=1",
         "sets made.env.LD_PRELOAD=1",
         "runs made.setup=s",
@@ -352,8 +374,15 @@ fn commands_settings_and_paths_are_listed_by_their_keys() {
         "uses made.vm.kernel=/boot",
         "sets made.overlay.mount=lowerdir=/etc",
         "sets made.zfs.mountpoint=1",
-        "uses w.j.read_iolog=/t",
-        "uses w.j.replay_redirect=/r",
+        "uses job.w.j.read_iolog=/t",
+        "uses job.w.j.replay_redirect=/r",
+        "sets settle=drop_caches",
+        "runs trace=block",
+        "runs job.w.j.exec_prerun=a",
+        "runs job.w.j.exec_postrun=b",
+        "sets job.w.j.nice=-20",
+        "sets job.w.j.prio=1/0/0",
+        "sets job.w.j.cmdprio=1/2/0",
     ] {
         assert!(
             listed.iter().any(|one| one == expected),
@@ -383,4 +412,120 @@ fn the_paths_below_made_storage_are_named_whatever_the_jobs_use() {
             "{path}: {named:?}"
         );
     }
+}
+
+#[test]
+fn a_node_with_fio_gets_no_option_that_is_not_listed() {
+    let mut plan = all();
+    let listed = |plan: &Plan| {
+        let acts = acts(plan);
+        let mut acts = acts.iter().filter(|act| act.key == "job.w.j.fio");
+        acts.next().map(Act::to_string)
+    };
+    assert_eq!(listed(&plan), None);
+    for at in ["local?fio", "ssh://h?fio", " local?fio "] {
+        plan.nodes = vec![PlannedNode::new("n", at)];
+        assert_eq!(listed(&plan).as_deref(), Some("job.w.j.fio=rw=1"), "{at}");
+    }
+    let options = &mut plan.workloads[0].jobs[0].options;
+    options.insert("exec_postrun ".to_owned(), "a b".to_owned());
+    options.insert("a b".to_owned(), "'".to_owned());
+    let expected = r"job.w.j.fio='a b='\''' 'exec_postrun =a b' rw=1";
+    assert_eq!(listed(&plan).as_deref(), Some(expected));
+}
+
+#[test]
+fn no_two_acts_have_the_same_text() {
+    let mut plan = all();
+    let provision = |env: [&str; 2], setup: &str| {
+        let env = [(env[0].to_owned(), env[1].to_owned())].into();
+        Target::Made(Box::new(Provision {
+            env,
+            setup: text(setup),
+            ..Provision::default()
+        }))
+    };
+    plan.configurations = [
+        ("c", ["N.setup", "x"], "x"),
+        ("c.env.N", ["A=B", "C"], "x"),
+        ("c.env", ["A", "B=C"], "x"),
+        ("\"c\"", ["\"", "x"], "x"),
+        ("job.w", ["j", "x"], "x"),
+        ("job", ["nice", "-20"], "x"),
+        ("node", ["n", "-20"], "local"),
+        ("node.n", ["n", "-20"], "local"),
+        ("", ["n", "x"], "x"),
+        (".", ["n", "x"], "x"),
+        ("settle", ["n", "x"], "x"),
+    ]
+    .map(|(name, env, setup)| Configuration::new(name, provision(env, setup)))
+    .into();
+    let layer = ZfsLayer {
+        layout: vec![VdevGroup {
+            redundancy: text("1"),
+            devices: 2,
+        }],
+        pool: map("cpus"),
+        properties: ["layout", "cpus", "pool.cpus"]
+            .map(|name| (name.to_owned(), "1".to_owned()))
+            .into(),
+        pinning: Pinning {
+            cpus: text("1"),
+            numa: None,
+        },
+        ..ZfsLayer::default()
+    };
+    let Target::Made(zfs) = &mut plan.configurations[0].target else {
+        panic!("it is made");
+    };
+    zfs.layers = vec![Layer::Zfs(layer)];
+    plan.nodes = ["n", "n.setup", "env.n"]
+        .map(|name| PlannedNode::new(name, "local"))
+        .into();
+    plan.workloads[0].name = "w.j".to_owned();
+    let mut other = plan.workloads[0].clone();
+    other.name = "w".to_owned();
+    other
+        .jobs
+        .iter_mut()
+        .for_each(|job| job.name = "j.j".to_owned());
+    plan.workloads.push(other);
+    let acts = acts(&plan);
+    let texts: std::collections::HashSet<String> = acts.iter().map(Act::to_string).collect();
+    assert_eq!(texts.len(), acts.len(), "{acts:#?}");
+    assert!(texts.contains(r#""c.env.N".setup=x"#) && texts.contains(r#"c.env."N.setup"=x"#));
+}
+
+#[test]
+fn the_target_is_named_also_for_jobs_without_files() {
+    let without = |engine| {
+        job(Work::Blocks(Blocks {
+            engine,
+            ..Blocks::default()
+        }))
+    };
+    let real_time = Engine {
+        sim: Some(iodyno_model::SimOptions {
+            clock: iodyno_model::SimClock::Real,
+            ..Default::default()
+        }),
+        ..Engine::new(EngineKind::Sim, 1)
+    };
+    let virtual_time = without(Engine::new(EngineKind::Sim, 1));
+    let named = |jobs: Vec<Job>| {
+        let mut plan = all();
+        plan.workloads = vec![Workload::new("w", Vec::new(), jobs)];
+        let named = named_by(&plan, Path::new("/here"));
+        ["/p", "/w"].map(|path| named.iter().any(|one| one.path == Path::new(path)))
+    };
+    for engine in [
+        Engine::new(EngineKind::Null, 1),
+        Engine::new(EngineKind::Nbd, 1),
+        real_time,
+    ] {
+        assert_eq!(named(vec![without(engine.clone())]), [true; 2]);
+        let mixed = vec![virtual_time.clone(), without(engine)];
+        assert_eq!(named(mixed), [true; 2]);
+    }
+    assert_eq!(named(vec![virtual_time]), [false; 2]);
 }

@@ -550,3 +550,29 @@ fn missing_folders_of_relative_names_are_created_but_not_the_jobs_own_folder() {
         "{faults:?}"
     );
 }
+
+#[test]
+fn a_simulated_target_refuses_engines_of_the_host() {
+    let mut real = job("real");
+    real.work.blocks_mut().unwrap().files.names = vec!["/etc/x".into()];
+    let mut plan = plan("/", vec![real]);
+    let target = iodyno_model::SimTarget::new("hdd".parse().unwrap());
+    plan.configuration.target = Target::Simulated(Box::new(target));
+    /// Nothing of the host is looked at.
+    struct Blind;
+    impl Probe for Blind {
+        fn look(&self, path: &Path) -> PathKind {
+            panic!("{}", path.display())
+        }
+        fn is_link(&self, path: &Path) -> bool {
+            panic!("{}", path.display())
+        }
+        fn free(&self, path: &Path) -> Option<u64> {
+            panic!("{}", path.display())
+        }
+    }
+    let faults = resolve(&plan, &Blind).unwrap_err();
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(faults[0].message.contains("job `real` is not simulated"));
+    assert!(faults[0].hint.is_some());
+}
