@@ -30,8 +30,8 @@ use crate::virtio_blk::Disk;
 const MOST_REQUESTS: usize = 256;
 /// Their bytes; one request may exceed it.
 const MOST_BYTES: usize = 64 << 20;
-/// Bytes of the buffers that a connection keeps for its next requests.
-const SPARE_BYTES: usize = 4 << 20;
+/// Bytes of the buffers that a connection keeps for its next requests: 16 long writes.
+const SPARE_BYTES: usize = 16 << 20;
 /// The bytes of the requests of all connections in flight; each connection may have one request beyond it.
 const MOST_BYTES_OF_ALL: usize = 512 << 20;
 /// Replies are sent together up to about this length, bytes.

@@ -42,6 +42,8 @@ pub fn stay_in_memory(guests: bool) -> Vec<Diagnostic> {
     let effective = capabilities(None).map(|sets| sets.effective);
     let may = |which| effective.is_ok_and(|set| set.contains(which));
     let mut missing = Vec::new();
+    // What is freed is not locked any more.
+    iodyno_sys::memory::return_large_buffers();
     // With a limit of locked memory, later allocations would fail.
     let mut which = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE;
     which.set(MlockAllFlags::ONFAULT, guests);

@@ -7,6 +7,14 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+/// Has the C library give freed buffers of at least 128 KiB back to the kernel: by default, it keeps them once some were freed, also if its
+/// memory is locked.
+pub fn return_large_buffers() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it sets a parameter of the allocator, which is safe at any time.
+    let _ = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10) };
+}
+
 /// Counters set to zero. Their pages are only allocated when first written.
 pub fn zeroed_counters(count: usize) -> Box<[AtomicU64]> {
     // SAFETY: an AtomicU64 of all zero bits is the valid value 0.

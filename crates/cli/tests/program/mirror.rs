@@ -913,6 +913,34 @@ fn connections_that_come_and_go_leave_no_memory() {
 }
 
 #[test]
+fn clients_that_leave_take_the_memory_of_their_burst_with_them() {
+    const CLIENTS: usize = 64;
+    let home = Home::new();
+    leg(&home, "a", 9);
+    leg(&home, "b", 9);
+    mirror(&home, &["create", "a", "b"]).succeeds();
+    let running = serve(&home, &["a", "b"], &["--queues", "16"]);
+    let before = memory(&running, "VmRSS:");
+    let bytes = vec![7; 4 << 20];
+    let barrier = std::sync::Barrier::new(CLIENTS);
+    std::thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                let mut client = client(&home);
+                barrier.wait();
+                client.write(0, &bytes);
+                client.disconnect();
+            });
+        }
+    });
+    // The buffers were 256 MiB, and those of the queues 20 MiB each. One queue and stacks of threads stay.
+    wait_for("the memory of the clients", || {
+        (memory(&running, "VmRSS:") < before + (128 << 10)).then_some(())
+    });
+    stop(running);
+}
+
+#[test]
 fn a_server_manages_its_legs_when_its_socket_appears_and_has_released_them_when_it_disappears() {
     let home = Home::new();
     let paths = ["a", "b"].map(|name| leg(&home, name, 9));

@@ -274,6 +274,81 @@ fn a_leg_that_is_renamed_over_or_unlinked_or_linked_away_is_dropped() {
     }
 }
 
+/// A file of nbdfuse, which ends with it.
+struct Slow(std::process::Child, PathBuf);
+
+impl Slow {
+    fn at(path: PathBuf) -> Option<Slow> {
+        std::fs::File::create(&path).unwrap();
+        let server = ["[", "nbdkit", "--exit-with-parent", "memory", "9M", "]"];
+        let started = Command::new("nbdfuse").arg(&path).args(server).spawn();
+        let mut slow = Slow(started.ok()?, path);
+        crate::harness::wait_for("nbdfuse", || {
+            let ended = slow.0.try_wait().unwrap().is_some();
+            (ended || slow.1.metadata().is_ok_and(|found| found.len() > 0)).then_some(())
+        });
+        slow.0.try_wait().unwrap().is_none().then_some(slow)
+    }
+
+    fn signal(&self, signal: Signal) {
+        let own = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(own, signal).unwrap();
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        if self.0.try_wait().is_ok_and(|ended| ended.is_none()) {
+            self.signal(Signal::CONT);
+            let _ = Command::new("umount").arg(&self.1).output();
+            let _ = self.0.kill();
+        }
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether a thread of the server waits within statx(2).
+fn waits_for_a_file_system(running: &Running) -> bool {
+    let number = if cfg!(target_arch = "x86_64") {
+        "332 "
+    } else {
+        "291 "
+    };
+    let tasks = format!("/proc/{}/task", running.pid().as_raw_nonzero());
+    std::fs::read_dir(tasks).unwrap().flatten().any(|task| {
+        let call = std::fs::read_to_string(task.path().join("syscall"));
+        call.is_ok_and(|call| call.starts_with(number))
+    })
+}
+
+#[test]
+fn a_leg_that_was_removed_is_noticed_although_another_one_does_not_answer() {
+    let mut stage = Stage::new(&["a"]);
+    if !root() {
+        return skip("FUSE needs root");
+    }
+    let Some(slow) = Slow::at(stage.path("slow")) else {
+        return skip("no nbdfuse or nbdkit");
+    };
+    leg(&stage.home, "c", 9);
+    for new in ["slow", "c"] {
+        let add = ["add", "--leg", "a", new, "--destroy", new];
+        mirror(&stage.home, &add).succeeds();
+    }
+    stage.legs = vec!["a", "slow", "c"];
+    let running = stage.serve();
+    running.wait_until_it_tells("`slow` is in sync");
+    running.wait_until_it_tells("`c` is in sync");
+    slow.signal(Signal::STOP);
+    running.wait_for("a look at the path that waits", || {
+        waits_for_a_file_system(&running).then_some(())
+    });
+    stage.run("rm c");
+    running.wait_until_it_tells("`c` is behind (its file was removed");
+    slow.signal(Signal::CONT);
+    stop(running);
+}
+
 #[test]
 fn a_symbolic_link_that_leads_elsewhere_is_noticed() {
     let mut stage = Stage::new(&["a", "b"]);
