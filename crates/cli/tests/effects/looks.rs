@@ -176,18 +176,16 @@ pub(crate) const LAST: Look = Look::ops("virtual time", |run| {
 /// Whether a thread sleeps until the times of its ops: one that does ops on a file, if there is any. The samplers do so
 /// once a second.
 pub(crate) const SLEEPS: Look = Look::calls("system calls", |run| {
-    let until =
-        |call: &&Call| call.name == "clock_nanosleep" && call.arguments[1] == "TIMER_ABSTIME";
-    let work = |call: &&Call| call.name == "pwrite64" && call.file.is_some();
-    let workers: BTreeSet<u32> = run
-        .calls
-        .iter()
-        .filter(work)
-        .map(|call| call.thread)
-        .collect();
-    let mut sleeps = BTreeMap::new();
-    for call in run.calls.iter().filter(until) {
-        if workers.is_empty() || workers.contains(&call.thread) {
+    let on_file = |call: &&Call| call.name == "pwrite64" && call.file.is_some();
+    let any_file = run.calls.iter().any(|call| on_file(&call));
+    let (mut began, mut sleeps) = (BTreeSet::new(), BTreeMap::new());
+    for call in &run.calls {
+        if on_file(&call) {
+            began.insert(call.thread);
+        }
+        // Sleeps before the first op wait for the start.
+        let counts = !any_file || began.contains(&call.thread);
+        if counts && call.name == "clock_nanosleep" && call.arguments[1] == "TIMER_ABSTIME" {
             *sleeps.entry(call.thread).or_insert(0) += 1;
         }
     }

@@ -232,9 +232,11 @@ const RAMPED: Look = calls("system calls", |run| {
     .to_owned()
 });
 
-/// Whether the times until which the thread sleeps are equally spaced. An op that is late is not waited for.
+/// Whether the times until which the thread sleeps are equally spaced. An op that is late is not waited for, and sleeps before
+/// the first op wait for the start.
 const INTERVALS: Look = calls("system calls", |run| {
-    let sleeps = of_cycle(run).filter(|call| call.name == "clock_nanosleep");
+    let work = of_cycle(run).skip_while(|call| call.name != "pwrite64");
+    let sleeps = work.filter(|call| call.name == "clock_nanosleep");
     let number = |text: &str, name: &str| -> u64 {
         let (_, rest) = text.split_once(name).unwrap();
         let end = rest.find(|letter: char| !letter.is_ascii_digit());

@@ -52,12 +52,13 @@ const WALL_CLOCK: [&str; 9] = [
 const HOST: [&str; 2] = ["environment", "host"];
 
 /// Keys whose complete values depend on the host if I/O is real.
-const HOST_WHOLE: [&str; 11] = [
+const HOST_WHOLE: [&str; 12] = [
     "behaviour",
     "cpu",
     "device_shares",
     "devices",
     "findings",
+    "notes",
     "resolution_limited",
     "sampling",
     "series",

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::harness::{Home, Running, in_uri, root, skip, wait_for};
+use crate::harness::{Home, Running, root, skip, wait_for};
 use crate::nbd::{MIB, leg, mirror, noise, serve, stop};
 
 /// Runs a command; its output if it succeeds.
@@ -44,10 +44,11 @@ impl Disk {
     fn of(home: &Home, socket: &str) -> Disk {
         let file = home.work().join(format!("{socket}.disk"));
         File::create(&file).unwrap();
-        let uri = format!("nbd+unix:///?socket={}", in_uri(&home.work().join(socket)));
+        let uri = format!("nbd+unix:///?socket={socket}");
         let nbdfuse = Command::new("nbdfuse")
             .arg(&file)
             .arg(uri)
+            .current_dir(home.work())
             .stdin(Stdio::null())
             .spawn()
             .unwrap();

@@ -130,7 +130,9 @@ fn a_job_whose_server_dies_ends_with_an_error_that_names_it() {
 fn nbdkit(home: &Home, arguments: &[&str]) -> Option<Running> {
     let socket = home.work().join("s");
     let mut command = Command::new("nbdkit");
-    command.args(["--foreground", "--unix"]).arg(&socket);
+    command
+        .current_dir(home.work())
+        .args(["--foreground", "--unix", "s"]);
     command.args(arguments);
     if Command::new("nbdkit").arg("--version").output().is_err() {
         skip("nbdkit is not installed");

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::harness::{Done, Home, Running, fio, root, skip};
+use crate::harness::{Done, Home, Running, fio, root, short, skip};
 use crate::nbd::MIB;
 
 /// qemu's server, which serves one client and then ends.
@@ -23,8 +23,9 @@ fn serve(home: &Home, more: &[&str]) -> Option<Running> {
         skip("qemu's virtiofsd needs root");
         return None;
     }
-    let socket = home.work().join("v");
+    let socket = short(&home.work(), "v");
     let _ = fs::remove_file(&socket);
+    home.file("socket", &socket.display().to_string());
     let mut server = home.program(Path::new(QEMU));
     // Its pool of threads is killed by its own filter of system calls otherwise.
     server.env("MALLOC_ARENA_MAX", "2");
@@ -41,8 +42,8 @@ fn serve(home: &Home, more: &[&str]) -> Option<Running> {
 /// Waits for the end of a server, and removes the lock file that it leaves.
 fn end(home: &Home, server: Running) {
     server.done();
-    let socket = home.work().join("v");
-    let name = socket.display().to_string().replace('/', ".");
+    let socket = fs::read_to_string(home.work().join("socket")).unwrap();
+    let name = socket.replace('/', ".");
     let _ = fs::remove_file(format!("/run/virtiofsd/{name}.pid"));
 }
 

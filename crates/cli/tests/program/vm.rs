@@ -267,6 +267,13 @@ fn guests_measure_at_once_and_are_ended_by_clean_after_a_kill() {
     let images = home.work().join("images");
     let guests = || processes(&["qemu-system", images.to_str().unwrap()]);
     assert_eq!(guests().len(), 2);
+    run.wait_for("a frame of each guest", || {
+        let shown = home.iodyno(&["show", "last"]).stdout;
+        let all = ["guest1", "guest2"]
+            .iter()
+            .all(|guest| shown.contains(guest));
+        all.then_some(())
+    });
     home.file("kill", "");
     let cleaned = run.done().succeeds();
     let server = "undone: server qemu-system-x86_64";
