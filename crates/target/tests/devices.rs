@@ -217,7 +217,7 @@ fn a_partition_whose_table_was_destroyed_is_refused_and_named_without_knowledge_
     for expected in [
         format!("holds swap at byte {}", start * MIB + 4086),
         "sampled blocks of 4 KiB are not blank".to_owned(),
-        format!("file systems, and 8 KiB in {length} of {length} MiB)"),
+        "file systems, and 24805 of 24805 multiples of 1 MiB and of cylinders)".to_owned(),
     ] {
         assert!(found.contains(&expected), "{expected} is not in {found}");
     }

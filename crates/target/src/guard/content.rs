@@ -100,28 +100,41 @@ fn spread(count: u64) -> impl Iterator<Item = u64> {
 /// The number of cells of a device, and how many places for one there are: more than cells on devices longer than 1
 /// TiB.
 pub(super) fn counts(length: u64) -> (u64, u64) {
-    let places = match length > SHORT {
-        true => length.div_ceil(STRIDE),
-        false => length.div_ceil(PART),
-    };
-    (places.div_ceil(places.div_ceil(MOST).max(1)), places)
+    if length <= SHORT {
+        let parts = length.div_ceil(PART);
+        return (parts, parts);
+    }
+    let (multiples, cylinders) = (length.div_ceil(STRIDE), cylinders(length));
+    let chosen = multiples.div_ceil(multiples.div_ceil(MOST));
+    (chosen + cylinders, multiples + cylinders)
+}
+
+/// The number of cylinders at which a partition of a DOS table can begin, of which each is read.
+fn cylinders(length: u64) -> u64 {
+    length.min(places::DOS).div_ceil(places::CYLINDER)
 }
 
 /// The cells, in the order in which they are read. One of several places is chosen by a hash, so that it does not
 /// follow the layout of the device.
-fn cells(length: u64) -> impl Iterator<Item = Range<u64>> {
-    let (count, places) = counts(length);
-    let (stride, size) = match length > SHORT {
-        true => (STRIDE, HEAD),
-        false => (PART, PART),
-    };
-    let each = places.div_ceil(MOST).max(1);
-    spread(count).map(move |cell| {
+fn cells(length: u64) -> Box<dyn Iterator<Item = Range<u64>>> {
+    if length <= SHORT {
+        let parts = spread(length.div_ceil(PART)).map(|part| part * PART);
+        return Box::new(parts.map(|start| start..start + PART));
+    }
+    let multiples = length.div_ceil(STRIDE);
+    let each = multiples.div_ceil(MOST);
+    let chosen = spread(multiples.div_ceil(each)).map(move |cell| {
         let first = cell * each;
-        let chosen = xxh3_64(&cell.to_le_bytes()) % each.min(places - first);
-        let start = (first + chosen) * stride;
-        start..start + size
-    })
+        let chosen = xxh3_64(&cell.to_le_bytes()) % each.min(multiples - first);
+        let start = (first + chosen) * STRIDE;
+        start..start + HEAD
+    });
+    let cylinders = spread(cylinders(length)).map(|cylinder| {
+        let start = cylinder * places::CYLINDER;
+        start / BLOCK * BLOCK..start + places::TRACK + HEAD
+    });
+    let cylinders = cylinders.map(|range| range.start..range.end.next_multiple_of(BLOCK));
+    Box::new(chosen.chain(cylinders))
 }
 
 impl Sample {
@@ -206,7 +219,8 @@ impl Sample {
             false if self.is_complete() => "all of it".to_owned(),
             false => format!("both ends, usual places, and {cells} of {places} parts of 64 KiB"),
             true => format!(
-                "both ends, the usual places of partitions and file systems, and 8 KiB in {cells} of {places} MiB"
+                "both ends, the usual places of partitions and file systems, \
+                 and {cells} of {places} multiples of 1 MiB and of cylinders"
             ),
         }
     }
@@ -428,20 +442,17 @@ mod tests {
                 "{count}: {widest:?}"
             );
         }
-        let starts = |length| {
+        let starts = |length: u64, count: u64| {
             let cells = cells(length).map(|cell| cell.start);
-            cells.collect::<BTreeSet<u64>>()
+            cells.take(count as usize).collect::<BTreeSet<u64>>()
         };
         // Each MiB of 1 TiB, and one MiB of three of a longer device.
-        assert!(
-            starts(1 << 40)
-                .into_iter()
-                .eq((0..MOST).map(|cell| cell * MIB))
-        );
-        let thirds = starts(5 << 39)
-            .into_iter()
-            .map(|start| (start / MIB / 3, start % MIB));
-        assert!(thirds.eq((0..counts(5 << 39).0).map(|cell| (cell, 0))));
+        let all = starts(1 << 40, MOST).into_iter();
+        assert!(all.eq((0..MOST).map(|cell| cell * MIB)));
+        let count = (5 << 39) / MIB / 3 + 1;
+        let thirds = starts(5 << 39, count).into_iter();
+        let thirds = thirds.map(|start| (start / MIB / 3, start % MIB));
+        assert!(thirds.eq((0..count).map(|cell| (cell, 0))));
     }
 
     #[test]

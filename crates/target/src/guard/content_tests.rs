@@ -322,7 +322,7 @@ impl Left<'_> {
 }
 
 #[test]
-fn a_partition_at_any_mib_is_not_blank_without_its_table() {
+fn a_partition_at_any_mib_or_cylinder_is_not_blank_without_its_table() {
     use Left::{Behind, Bytes, Of, Wiped};
     let makers: &[&[&str]] = &[
         EXT4,
@@ -375,11 +375,19 @@ fn a_partition_at_any_mib_is_not_blank_without_its_table() {
     for (at, length) in [(0, 512), (510, 2), (1024, 64), (4096, 512), (8191, 1)] {
         variants.push((601, Bytes(Some(1), at, length)));
     }
+    let variants = variants.into_iter().map(|(mib, left)| (mib * MIB, left));
+    let mut variants: Vec<(u64, Left)> = variants.collect();
+    // Primary and logical partitions of old DOS tables. The superblock of btrfs, which is younger, is too far behind the start.
+    let old = |maker: &&&[&str]| maker[0] != "mkfs.btrfs";
+    for (index, maker) in makers.iter().filter(old).enumerate() {
+        let cylinder = (191 + 7 * index as u64) * 255 * 63 * SECTOR;
+        variants.push((cylinder + index as u64 % 2 * 63 * SECTOR, Of(maker)));
+    }
     let folder = tempfile::tempdir().unwrap();
     let (mut seen, mut blank) = (0, Vec::new());
     for (start, left) in &variants {
         let disk = tempfile::tempfile_in(folder.path()).unwrap();
-        let length = start * MIB + 3 * GIB;
+        let length = start + 3 * GIB;
         disk.set_len(length).unwrap();
         let size = match left {
             Of(maker) | Wiped(maker) if [BFS, MINIX].contains(maker) => 60 * MIB,
@@ -391,7 +399,7 @@ fn a_partition_at_any_mib_is_not_blank_without_its_table() {
             Behind(maker, bytes) => format!("{maker:?} at {start} behind {bytes}"),
             Bytes(byte, at, length) => format!("{byte:?} at {start} + {at}, {length}"),
         };
-        if let Err(why) = left.make(&disk, start * MIB..start * MIB + size, folder.path()) {
+        if let Err(why) = left.make(&disk, *start..start + size, folder.path()) {
             eprintln!("SKIPPED: {name}: {why}");
             continue;
         }

@@ -498,7 +498,7 @@ mod tests {
             refusal.to_string(),
             "cannot write to `/dev/sdb`: it may not be blank\n  at: /dev/sdb\n  found: sdb is too slow to be read within 10 s \
              at all places where data can begin (blank: both ends, the usual places of partitions and file systems, and \
-             8 KiB in 128 of 40960 MiB)\nhint: to overwrite its content, add `--destroy /dev/sdb`"
+             128 of 46182 multiples of 1 MiB and of cylinders)\nhint: to overwrite its content, add `--destroy /dev/sdb`"
         );
         assert!(refusal.findings.iter().all(Reason::gives_way));
         assert_eq!(found(&sample(true), None), []);

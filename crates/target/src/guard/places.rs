@@ -14,6 +14,10 @@ const TIB: u64 = 1 << 40;
 pub(super) const END: u64 = 16 * MIB;
 /// Where partitions begin: at a multiple of this, bytes.
 pub(super) const STRIDE: u64 = MIB;
+/// Where partitions of old DOS tables begin: at a multiple of this, or a track behind it, within this length, bytes.
+pub(super) const CYLINDER: u64 = 255 * TRACK;
+pub(super) const TRACK: u64 = 63 * SECTOR;
+pub(super) const DOS: u64 = 2 * TIB;
 /// How much of a place is looked at, bytes: up to the superblocks at 64 KiB of btrfs, reiserfs and gfs.
 pub(super) const WINDOW: u64 = 128 * KIB;
 
