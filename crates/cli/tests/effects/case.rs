@@ -63,6 +63,8 @@ pub(crate) enum Through {
     Folders,
     /// By a script that is run in the folder during a trial, which is then stopped.
     During(&'static str),
+    /// The same while storage is made, once the script prints something.
+    Starting(&'static str),
     /// By its threads while it runs.
     Threads,
     /// By those that read and write, with addresses in place of what they stand for.
@@ -187,7 +189,10 @@ impl Case {
         }
         let arguments = (language.arguments)(&home.work(), &self.look, &last);
         let run = Run::of(home, self.look.through, &arguments);
-        let ends = !matches!(self.look.through, Through::Output | Through::During(_));
+        let ends = !matches!(
+            self.look.through,
+            Through::Output | Through::During(_) | Through::Starting(_)
+        );
         let must_succeed = ends && !self.fails;
         match must_succeed && run.done.code != 0 {
             true => run.fault(),

@@ -411,3 +411,13 @@ pub(crate) const fn during(seen: &'static str, script: &'static str) -> Look {
         of: |run| run.during.clone(),
     }
 }
+
+/// What a script prints as soon as it prints something, before the trial.
+pub(crate) const fn starting(seen: &'static str, script: &'static str) -> Look {
+    let through = Through::Starting(script);
+    Look {
+        seen,
+        through,
+        of: |run| run.during.clone(),
+    }
+}

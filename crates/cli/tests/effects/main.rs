@@ -11,6 +11,7 @@ mod flags;
 #[path = "../program/harness.rs"]
 #[allow(dead_code, reason = "the other test program uses more of it")]
 mod harness;
+mod layers;
 mod looks;
 mod operations;
 mod run;
@@ -27,6 +28,7 @@ static LANGUAGES: &[&case::Language] = &[
     &sysbench::LANGUAGE,
     &operations::LANGUAGE,
     &experiments::LANGUAGE,
+    &layers::LANGUAGE,
 ];
 
 fn main() -> ExitCode {

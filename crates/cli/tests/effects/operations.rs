@@ -32,7 +32,7 @@ fn arguments(folder: &Path, _: &Look, lines: &str) -> Vec<String> {
 /// Creates and closes a file.
 macro_rules! create { ($($more:literal)?) => { concat!("cycle = [{op='create',timed=true},{op='close',timed=true}]\ndrain = false\n", $($more)?) }; }
 /// Creates a file, and writes to it.
-macro_rules! write { ($bytes:literal $($more:literal)?) => { concat!("cycle = [{op='create',timed=true},{op='write',bytes='", $bytes, "',timed=true},{op='close',timed=true}]\n", $($more)?) }; }
+macro_rules! writes { ($bytes:literal $($more:literal)?) => { concat!("cycle = [{op='create',timed=true},{op='write',bytes='", $bytes, "',timed=true},{op='close',timed=true}]\n", $($more)?) }; }
 /// Opens files of the set `s`, which begins with `[{name='s',count=2,size='8KiB'}]`.
 macro_rules! open { ($($more:literal)?) => { concat!("max-ops = 2\ncycle = [{op='open',of='s',timed=true},{op='close',timed=true}]\n", $($more)?) }; }
 
@@ -45,11 +45,11 @@ const KEYS: &[Case] = &[
     case("duration", ENDED, "cycle = [{op='statfs',timed=true}]", &[("max-ops = 2", "2 ops"), ("duration = '200ms'\nmax-ops = 1000000000", "before the last op")]),
     case("max-ops", CYCLE, create!(), &[("max-ops = 1", "create new~0.0 close"), ("max-ops = 2", "create new~0.0 close create new~0.1 close")]),
     case("ramp", RAMPED, create!("max-ops = 2\nrate = 100"), &[("", "as many ops as calls"), ("ramp = '200ms'", "fewer ops than calls")]),
-    case("rate", SLEEPS, write!("4KiB" "max-ops = 8"), &[("", "none"), ("rate = 20", "sleeps")]),
-    case("arrival", INTERVALS, write!("4KiB" "max-ops = 12\nrate = 50"), &[("", "multiples of 20 ms"), ("arrival = 'linear'", "multiples of 20 ms"), ("arrival = 'poisson'", "different")]),
+    case("rate", SLEEPS, writes!("4KiB" "max-ops = 8"), &[("", "none"), ("rate = 20", "sleeps")]),
+    case("arrival", INTERVALS, writes!("4KiB" "max-ops = 12\nrate = 50"), &[("", "multiples of 20 ms"), ("arrival = 'linear'", "multiples of 20 ms"), ("arrival = 'poisson'", "different")]),
     case("drain", CYCLE, "max-ops = 1\ncycle = [{op='create',timed=true},{op='close',timed=true}]", &[("", "create new~0.0 close"), ("drain = true", "create new~0.0 close syncfs")]),
-    case("compress-percent", CONTENT, write!("64KiB" "max-ops = 1"), &[("", "0 % zero"), ("compress-percent = 50", "50 % zero")]),
-    case("chunk", CYCLE, write!("64KiB" "max-ops = 1"), &[("", "create new~0.0 write(64k) close"), ("chunk = '32KiB'", "create new~0.0 write(32k) write(32k) close")]),
+    case("compress-percent", CONTENT, writes!("64KiB" "max-ops = 1"), &[("", "0 % zero"), ("compress-percent = 50", "50 % zero")]),
+    case("chunk", CYCLE, writes!("64KiB" "max-ops = 1"), &[("", "create new~0.0 write(64k) close"), ("chunk = '32KiB'", "create new~0.0 write(32k) write(32k) close")]),
     case("setup-threads", MAKERS, open!("files = [{name='s',count=8,size='8KiB'}]"), &[("", "4 threads"), ("setup-threads = 1", "1 threads")]),
 ];
 
@@ -83,11 +83,11 @@ const OPTIONS: &[Case] = &[
     case("--set duration", ENDED, "cycle = [{op='statfs',timed=true}]", &[("max-ops = 2", "2 ops"), ("max-ops = 1000000000\n--set duration=200ms", "before the last op"), ("max-ops = 1000000000\n--duration 200ms", "before the last op")]),
     case("--set ramp", RAMPED, create!("max-ops = 2\nrate = 100"), &[("", "as many ops as calls"), ("--set ramp=200ms", "fewer ops than calls"), ("--ramp 200ms", "fewer ops than calls")]),
     case("--set max-ops", CYCLE, create!("max-ops = 1"), &[("", "create new~0.0 close"), ("--set max-ops=2", "create new~0.0 close create new~0.1 close"), ("--max-ops 2", "create new~0.0 close create new~0.1 close")]),
-    case("--set rate", SLEEPS, write!("4KiB" "max-ops = 8"), &[("", "none"), ("--set rate=20", "sleeps"), ("--rate 20", "sleeps")]),
-    case("--set poisson", INTERVALS, write!("4KiB" "max-ops = 12\nrate = 50"), &[("", "multiples of 20 ms"), ("--set poisson=1", "different"), ("--rate 50 --poisson", "different")]),
+    case("--set rate", SLEEPS, writes!("4KiB" "max-ops = 8"), &[("", "none"), ("--set rate=20", "sleeps"), ("--rate 20", "sleeps")]),
+    case("--set poisson", INTERVALS, writes!("4KiB" "max-ops = 12\nrate = 50"), &[("", "multiples of 20 ms"), ("--set poisson=1", "different"), ("--rate 50 --poisson", "different")]),
     case("--set drain", CYCLE, "max-ops = 1\ncycle = [{op='create',timed=true},{op='close',timed=true}]", &[("", "create new~0.0 close"), ("--set drain=1", "create new~0.0 close syncfs"), ("--drain", "create new~0.0 close syncfs")]),
-    case("--set compress", CONTENT, write!("64KiB" "max-ops = 1"), &[("", "0 % zero"), ("--set compress=50%", "50 % zero"), ("--compress 50%", "50 % zero")]),
-    case("--set chunk", CYCLE, write!("64KiB" "max-ops = 1"), &[("", "create new~0.0 write(64k) close"), ("--set chunk=32KiB", "create new~0.0 write(32k) write(32k) close")]),
+    case("--set compress", CONTENT, writes!("64KiB" "max-ops = 1"), &[("", "0 % zero"), ("--set compress=50%", "50 % zero"), ("--compress 50%", "50 % zero")]),
+    case("--set chunk", CYCLE, writes!("64KiB" "max-ops = 1"), &[("", "create new~0.0 write(64k) close"), ("--set chunk=32KiB", "create new~0.0 write(32k) write(32k) close")]),
     case("--set setup-threads", MAKERS, open!("files = [{name='s',count=8,size='8KiB'}]"), &[("", "4 threads"), ("--set setup-threads=1", "1 threads")]),
     case("--set setup", MADE, open!("setup-threads = 1\nfiles = [{name='s',count=1,size='2KiB'}]"), &[("", "create s.0 write(2k) fsync close"), ("--set setup=original", "create s.0 write(1k) write(1k) fsync close")]),
 ];

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 use crate::case::Through;
-use crate::harness::{Done, Home, Running, alive};
+use crate::harness::{Done, Home, Running, alive, children};
 use crate::strace::{self, Call};
 
 /// The record of ops of a traced job.
@@ -43,10 +43,13 @@ impl Run {
         let mut during = String::new();
         let done = match through {
             Through::Output | Through::Ops => home.iodyno(arguments),
-            Through::During(script) => {
+            Through::During(script) | Through::Starting(script) => {
                 let running = home.start(arguments);
-                running.wait_until_it_measures(&home);
-                during = shell(&home, script);
+                if let Through::During(_) = through {
+                    running.wait_for("a trial", || clones(running.pid()));
+                }
+                let seen = || Some(shell(&home, &running, script)).filter(|seen| seen != " ");
+                during = running.wait_for("output of the script", seen);
                 running.signal(Signal::INT);
                 running.done()
             }
@@ -164,17 +167,26 @@ impl Run {
     }
 }
 
-/// What a script prints in the folder. `LOOP` is the name of the loop device on a file of it.
-fn shell(home: &Home, script: &str) -> String {
-    let text = format!(
-        "PATH=$PATH:/usr/sbin:/sbin; LOOP=$(grep -ls \"^$PWD\" /sys/block/loop*/loop/backing_file | cut -d/ -f4 | head -1)\n{script}"
-    );
+/// What a script prints in the folder, with names of a trial: `LOOP`, its loop device; `AT`, the job's file or device; `TOKEN`.
+fn shell(home: &Home, trial: &Running, script: &str) -> String {
+    let names = "PATH=$PATH:/usr/sbin:/sbin
+        LOOP=$(grep -ls \"^$PWD\" /sys/block/loop*/loop/backing_file | cut -d/ -f4 | head -1)
+        OPEN=$(for CHILD in $(cat /proc/$TRIAL/task/*/children); do readlink /proc/$CHILD/fd/*; done)
+        AT=$(echo \"$OPEN\" | grep -m1 -E '/a[.]0[.]0$|^/dev/(loop|zram|dm-|md|mapper)|disk0[.]img$')
+        TOKEN=$(echo iodyno-*); TOKEN=${TOKEN#iodyno-}";
     let mut command = home.program(Path::new("sh"));
     command
-        .args(["-c", &text])
+        .args(["-c", &format!("{names}\n{script}")])
+        .env("TRIAL", trial.pid().as_raw_nonzero().to_string())
         .current_dir(home.work().canonicalize().unwrap());
     let done = Running::of(command).done();
     format!("{} {}", done.stdout, done.stderr)
+}
+
+/// Whether a child of this process does the ops of a trial.
+fn clones(process: Pid) -> Option<()> {
+    let mut threads = children(process).into_iter().flat_map(names_of_threads);
+    threads.any(|name| name.starts_with("clone-")).then_some(())
 }
 
 fn names_of_threads(process: Pid) -> Vec<String> {
