@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use common::*;
 use iodyno_model::*;
-use iodyno_store::{SqliteStore, Store, StoreError, export};
+use iodyno_store::{SqliteStore, Store, StoreError, export, export_without_names};
 
 fn imported_trial(line: u32, rate: f64) -> ImportedTrial {
     ImportedTrial {
@@ -130,4 +130,36 @@ fn figures_that_json_cannot_represent_are_refused_before_anything_is_stored() {
     let error = store.begin_run(&plan, START_MS).unwrap_err();
     assert!(matches!(error, StoreError::NotStorable { .. }), "{error:?}");
     assert!(store.runs(9, 0).unwrap().is_empty());
+}
+
+#[test]
+fn hosts_of_imported_results_are_exported_only_with_names() {
+    let ((_a, a), (_b, b)) = (fresh(), fresh());
+    let (from, to) = (SqliteStore::open(a).unwrap(), SqliteStore::open(b).unwrap());
+    let mut trial = imported_trial(1, 5.0);
+    trial
+        .dimensions
+        .insert("node".to_owned(), "xhost".to_owned());
+    let mut plan = imported_plan(1);
+    if let Some(imported) = &mut plan.imported {
+        imported.trials.push(trial);
+    }
+    let run = from.begin_run(&plan, START_MS).unwrap().id;
+    from.finish_run(run, RunState::Completed, START_MS).unwrap();
+    let mut file = Vec::new();
+    export_without_names(&from, run, b"secret", &mut file).unwrap();
+    let text = String::from_utf8(file.clone()).unwrap();
+    assert!(
+        !text.contains("xhost") && text.contains("\"node\":\"host-"),
+        "{text}"
+    );
+    to.import(&mut file.as_slice()).unwrap();
+    for store in [&from, &to] {
+        assert!(
+            store
+                .import(&mut file.as_slice())
+                .unwrap()
+                .changed_nothing()
+        );
+    }
 }

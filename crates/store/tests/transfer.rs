@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use common::*;
 use iodyno_model::*;
-use iodyno_store::{EXPORT_VERSION, SqliteStore, Store, StoreError, export};
+use iodyno_store::{EXPORT_VERSION, SqliteStore, Store, StoreError, export, export_without_names};
 use proptest::prelude::*;
 
 fn exported(store: &SqliteStore, run: RunId) -> Vec<u8> {
@@ -149,6 +149,118 @@ fn trials_added_in_another_store_are_imported() {
         (RunState::Completed, Some(5000))
     );
     assert_eq!(summary.trials_completed, 2);
+}
+
+fn unnamed(store: &SqliteStore, run: RunId, secret: &[u8]) -> Vec<u8> {
+    let mut file = Vec::new();
+    export_without_names(store, run, secret, &mut file).unwrap();
+    file
+}
+
+/// A plan and its trial in which users and hosts have names in every place where they can.
+fn with_names() -> (Plan, impl Fn(TrialKey) -> Trial) {
+    let mut named = plan("p", 1, 2);
+    named.command = vec!["iodyno".to_owned(), "xcommand".to_owned()];
+    named.nodes = vec![
+        PlannedNode::new("xhost", "ssh://xuser@xhost.example:22?fio"),
+        PlannedNode::new("mine", "ssh://xother"),
+    ];
+    named.configurations[0].nodes = vec!["xhost".to_owned()];
+    named.configurations[0].target = Target::Path("/home/xuser/data".into());
+    named.question.baseline = Some("xhost".to_owned());
+    named.workloads[0].sources = vec![Source {
+        name: "<command line>".to_owned(),
+        text: "--xcommand".to_owned(),
+    }];
+    named.workloads[0].jobs[0].place = Some(Place {
+        file: "<command line>".into(),
+        line: 1,
+        column: 1,
+        length: 1,
+        text: "--xcommand".to_owned(),
+    });
+    let of = |key| {
+        let mut trial = trial(key, Outcome::Failed("node `xhost`: gone".to_owned()));
+        let part = &mut trial.parts[0];
+        part.node = "xhost".to_owned();
+        part.notes = vec!["no file /home/xuser/x".to_owned()];
+        part.environment.host = "xhost".to_owned();
+        part.environment.boot_id = "xboot".to_owned();
+        part.environment.targets[0].stack = vec![StackLayer::Mount(MountInfo {
+            source: "xserver:/data".to_owned(),
+            options: "rw,addr=xserver".to_owned(),
+            ..MountInfo::default()
+        })];
+        trial.findings[0].text = "node `xhost` is slow".to_owned();
+        trial
+    };
+    (named, of)
+}
+
+#[test]
+fn a_run_without_names_is_the_same_run() {
+    let ((_a, a), (_b, b)) = (fresh(), fresh());
+    let (home, away) = (SqliteStore::open(a).unwrap(), SqliteStore::open(b).unwrap());
+    let (plan, of) = with_names();
+    let run = home.begin_run(&plan, START_MS).unwrap().id;
+    let finish = |store: &SqliteStore, key: TrialKey, node: &str| {
+        store.begin_trial(key, "c0", "p", START_MS + 5).unwrap();
+        let mut frame = frame(0, 60);
+        frame.node = node.to_owned();
+        store.append_frame(key, &frame).unwrap();
+        let mut batch = telemetry(0, 60);
+        batch.telemetry.shapes[0].node = node.to_owned();
+        batch.telemetry.gaps[0].node = node.to_owned();
+        store.append_telemetry(key, &batch).unwrap();
+        let mut trial = of(key);
+        trial.parts[0].node = node.to_owned();
+        store.finish_trial(&trial).unwrap();
+    };
+    finish(&home, key(run), "xhost");
+    home.finish_run(run, RunState::Interrupted, START_MS + 1000)
+        .unwrap();
+    let (with, without) = (exported(&home, run), unnamed(&home, run, b"secret"));
+    let text = String::from_utf8(without.clone()).unwrap();
+    for name in ["xhost", "xuser", "xother", "xboot", "xserver", "xcommand"] {
+        assert!(String::from_utf8_lossy(&with).contains(name), "{name}");
+        assert!(!text.contains(name), "{name}: {text}");
+    }
+    assert!(text.contains("?fio") && text.contains("\"mine\""), "{text}");
+    assert_ne!(without, unnamed(&home, run, b"other"));
+    // Whichever comes first, and whoever exported it.
+    assert!(
+        home.import(&mut without.as_slice())
+            .unwrap()
+            .changed_nothing()
+    );
+    away.import(&mut without.as_slice()).unwrap();
+    for file in [
+        &with,
+        &unnamed(&home, run, b"other"),
+        &unnamed(&away, run, b"third"),
+    ] {
+        assert!(away.import(&mut file.as_slice()).unwrap().changed_nothing());
+    }
+    // What was added elsewhere has the names of this store, and its plan stays.
+    away.resume_run(run).unwrap();
+    let second = TrialKey {
+        round: 1,
+        ..key(run)
+    };
+    let node = away.run(run).unwrap().plan.nodes[0].name.clone();
+    assert_ne!(node, "xhost");
+    finish(&away, second, &node);
+    away.finish_run(run, RunState::Completed, START_MS + 5000)
+        .unwrap();
+    let added = home.import(&mut exported(&away, run).as_slice()).unwrap();
+    assert_eq!((added.trials_known, added.trials_added), (1, 1));
+    assert_eq!(home.trial(second).unwrap().parts[0].node, "xhost");
+    assert_eq!(home.frames(second, 0, 9).unwrap()[0].node, "xhost");
+    let batch = &home.telemetry(second, 0, 9).unwrap()[0].telemetry;
+    assert_eq!([&batch.shapes[0].node, &batch.gaps[0].node], ["xhost"; 2]);
+    let kept = home.run(run).unwrap().plan;
+    assert_eq!((kept.nodes, kept.command), (plan.nodes, plan.command));
+    assert_eq!(kept.workloads, plan.workloads);
 }
 
 #[test]
