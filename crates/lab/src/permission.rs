@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
 
-use iodyno_model::{Blocks, Configuration, Job, Plan, Provision, Target, Work};
+use iodyno_model::{Blocks, Configuration, Job, Plan, Target, Work};
 use iodyno_runner::made_up_name;
 
 use crate::acts::{Act, acts, on_host};
@@ -52,14 +52,18 @@ pub(crate) fn named_by(plan: &Plan, here: &Path) -> Vec<NamedTarget> {
     for configuration in plan.configurations.iter().filter(|one| !repeats(one)) {
         let jobs = plan.workloads.iter().flat_map(|workload| &workload.jobs);
         let target = &configuration.target;
-        // Storage is made on them, whatever the jobs use.
-        let below = configuration.provision().map(Provision::paths);
+        // Storage is made on them, or they are looked at, whatever the jobs use.
+        let below = match target {
+            Target::Made(provision) => provision.paths(),
+            Target::Path(path) if on_host => vec![path.clone()],
+            Target::Path(_) | Target::AsWritten { .. } | Target::Simulated(_) => Vec::new(),
+        };
         let paths = jobs.flat_map(|job| {
             // A node looks at the target, also for jobs without files.
             let places = on_host.then(|| places(target, job)).unwrap_or_default();
             [paths_of(target, job), places, beside(target, job, here)].concat()
         });
-        for path in below.unwrap_or_default().into_iter().chain(paths) {
+        for path in below.into_iter().chain(paths) {
             let target = NamedTarget {
                 configuration: configuration.name.clone(),
                 path,

@@ -528,4 +528,6 @@ fn the_target_is_named_also_for_jobs_without_files() {
         assert_eq!(named(mixed), [true; 2]);
     }
     assert_eq!(named(vec![virtual_time]), [false; 2]);
+    // Without jobs, the host is sampled.
+    assert_eq!(named(Vec::new()), [true, false]);
 }
