@@ -7,7 +7,6 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::{Home, Running, alive, children, root, skip, stop, wait_for};
 
-/// Runs `clean` in a mount namespace with a journal folder of its own, so that other tests' storage is not touched.
 #[test]
 fn clean_undoes_what_a_killed_run_made_and_a_dry_run_only_lists_it() {
     if !root() {
@@ -25,23 +24,13 @@ fn clean_undoes_what_a_killed_run_made_and_a_dry_run_only_lists_it() {
     let torn = r#"{"intent":{"step":1,"#;
     let journal = home.file("t.jsonl", &format!("{header}\n{intent}\n{torn}"));
     let script = format!(
-        "mkdir -p /var/lib/iodyno && mount -t tmpfs none /var/lib/iodyno && mkdir /var/lib/iodyno/journal && \
-         cp '{0}' /var/lib/iodyno/journal && \"$1\" clean --dry-run && test -f '{1}/disk0.img' && \
+        "cp '{0}' /var/lib/iodyno/journal && \"$1\" clean --dry-run && test -f '{1}/disk0.img' && \
          cmp '{0}' /var/lib/iodyno/journal/t.jsonl && \"$1\" clean && \"$1\" clean --node x=local",
         journal.display(),
         folder.display()
     );
-    let mut command = home.program(Path::new("unshare"));
-    command.args([
-        "--mount",
-        "sh",
-        "-c",
-        &script,
-        "sh",
-        env!("CARGO_BIN_EXE_iodyno"),
-    ]);
-    let done = Running::of(command).done();
-    if done.stderr.contains("unshare") {
+    let done = in_own_namespace(&home, &script).done();
+    if done.code == 9 || done.stderr.contains("unshare") {
         return skip(&done.stderr);
     }
     let done = done.succeeds();
@@ -54,12 +43,12 @@ fn clean_undoes_what_a_killed_run_made_and_a_dry_run_only_lists_it() {
     assert!(!folder.exists());
 }
 
-/// Runs a shell's script with the program as `$1`, in a mount namespace with a journal folder of its own; it exits
-/// with 9 if something is missing.
+/// Runs a shell's script with the program as `$1`, in a mount namespace with journals and sockets of its own; it exits with 9
+/// if something is missing.
 fn in_own_namespace(home: &Home, script: &str) -> Running {
     let script = format!(
-        "mkdir -p /var/lib/iodyno && mount -t tmpfs none /var/lib/iodyno && mkdir /var/lib/iodyno/journal || \
-         exit 9\n{script}"
+        "for folder in /var/lib/iodyno /run/iodyno; do mkdir -p $folder && mount -t tmpfs none $folder || exit 9; done\n\
+         mkdir /var/lib/iodyno/journal\n{script}"
     );
     let mut command = home.program(Path::new("unshare"));
     let program = env!("CARGO_BIN_EXE_iodyno");
