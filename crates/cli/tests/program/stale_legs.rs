@@ -704,9 +704,16 @@ fn the_same_legs_are_not_served_twice() {
     let Some(devices) = devices(&stage, &["a", "b"]) else {
         return skip("loop devices need root");
     };
-    let words = ["serve", "mirror", "--socket", "s2", "--leg", devices[0].1];
-    let second = [&words[..], &["--leg", devices[1].1]].concat();
-    stage.home.iodyno(&second).exits(3).tells("served already");
+    let words = ["serve", "mirror", "--socket", "s2"];
+    let second = ["--leg", devices[0].1, "--leg", devices[1].1];
+    let second = [&words[..], &second].concat();
+    stage.home.iodyno(&second).exits(3);
+    for (leg, copy) in [("a", "a2"), ("b", "b2")] {
+        stage.run(&format!("cp {leg} {copy}"));
+    }
+    let copies = [&words[..], &["--leg", "a2", "--leg", "b2"][..]].concat();
+    let refused = stage.home.iodyno(&copies).exits(3);
+    refused.tells("served already");
     stage.write();
     stop(running);
     drop(devices);
