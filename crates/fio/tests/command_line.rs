@@ -364,14 +364,15 @@ fn probes_are_answered_without_a_job_or_its_size() {
 #[test]
 fn iodyno_s_own_flags_stand_anywhere() {
     for text in [
-        "-q --no-store --dry-run --destroy /dev/x --name=a --size=1m",
-        "--name=a --size=1m --quiet --destroy=/dev/x --no-store --dry-run",
+        "-q --no-store --dry-run --allow-exec --destroy /dev/x --name=a --size=1m",
+        "--name=a --size=1m --quiet --destroy=/dev/x --no-store --dry-run --allow-exec",
     ] {
         let own = read(text).own;
         let expected = OwnFlags {
             quiet: true,
             no_store: true,
             dry_run: true,
+            allow_exec: true,
             destroy: vec![PathBuf::from("/dev/x")],
         };
         assert_eq!(own, expected, "{text}");
