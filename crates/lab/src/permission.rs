@@ -60,7 +60,11 @@ pub(crate) fn named_by(plan: &Plan, here: &Path) -> Vec<NamedTarget> {
         };
         let paths = jobs.flat_map(|job| {
             // A node looks at the target, also for jobs without files.
-            let places = on_host.then(|| places(target, job)).unwrap_or_default();
+            let places = if on_host {
+                places(target, job)
+            } else {
+                Vec::new()
+            };
             [paths_of(target, job), places, beside(target, job, here)].concat()
         });
         for path in below.into_iter().chain(paths) {

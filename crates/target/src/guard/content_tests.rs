@@ -312,7 +312,7 @@ impl Left<'_> {
                 Ok(())
             }
             Left::Bytes(byte, at, length) => {
-                let noise = (0..*length).map(|i| byte.unwrap_or((i * 7919 >> 5) as u8 | 1));
+                let noise = (0..*length).map(|i| byte.unwrap_or(((i * 7919) >> 5) as u8 | 1));
                 let noise: Vec<u8> = noise.collect();
                 disk.write_all_at(&noise, range.start + at).unwrap();
                 Ok(())
