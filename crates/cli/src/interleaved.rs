@@ -101,7 +101,7 @@ fn with_rate(
 /// The flags of a stored `iodyno run` command.
 fn command(words: &[String]) -> Option<RunArgs> {
     match Cli::try_parse_from(words).ok()?.command {
-        Command::Run(args) => Some(args),
+        Command::Run(args) => Some(*args),
         _ => None,
     }
 }

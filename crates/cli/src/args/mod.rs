@@ -132,7 +132,7 @@ pub(crate) enum When {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     Fio(FioArgs),
     Fs(FsArgs),
     Fileio(FileioArgs),
