@@ -35,7 +35,7 @@ macro_rules! mount {
 /// A script with the name of the device below the file system of the job's file, or of the job's device.
 macro_rules! device { ($script:literal) => { concat!("D=$(findmnt -no SOURCE -T \"$AT\"); case $AT in /dev/*) D=$(realpath $AT);; esac; D=${D#/dev/}\n", $script) }; }
 /// A script that prints what is asked of the command lines of servers that name a file or folder of this one.
-macro_rules! servers { ($script:literal) => { concat!("for P in /proc/[0-9]*; do tr '\\0' ' ' 2>/dev/null < $P/cmdline | grep -F \"$PWD/iodyno-\" | grep -qE '^[^ ]*(iodyno serve|nbdkit)' && echo \"$P $(tr '\\0' ' ' < $P/cmdline)\"; done | sort > ../servers\n", $script) }; }
+macro_rules! servers { ($script:literal) => { concat!("for P in /proc/[0-9]*; do tr '\\0' ' ' 2>/dev/null < $P/cmdline | grep -F \"$PWD/iodyno-\" | grep -qE '(^|/)(iodyno serve|nbdkit) ' && echo \"$P $(tr '\\0' ' ' < $P/cmdline)\"; done | sort > ../servers\n", $script) }; }
 
 #[rustfmt::skip]
 const FILES: &[Case] = &[
