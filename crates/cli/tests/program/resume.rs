@@ -112,7 +112,8 @@ fn an_imported_run_writes_only_to_targets_that_are_named_again() {
     for wrong in ["db=/nowhere", &format!("other={}", precious.display())] {
         ours.iodyno(&[&resume[..], &["--on", wrong]].concat())
             .exits(2)
-            .tells(&format!("`--on {wrong}` names nothing of run 1"));
+            .tells("names nothing of run 1")
+            .tells(wrong);
     }
     assert_eq!(std::fs::read(&precious).unwrap(), before);
     ours.iodyno(&[&resume[..], &["--on", &on]].concat())

@@ -22,7 +22,7 @@ use crate::guard::Guard;
 use crate::identity::identify;
 use crate::journal::{Journal, Owner, Step, boot_id};
 use crate::mounts;
-use crate::roots::{Roots, names, text};
+use crate::roots::{names, text};
 
 use super::host::{Host, Invocation, device_number, word};
 use super::made::{self, Made};
@@ -46,9 +46,9 @@ pub enum Action {
     Folder {
         /// Its path.
         path: PathBuf,
-        /// The folder that contains it, if that is not iodyno's and can be identified.
+        /// The file system that contains it (`f_fsid`), if its folder is not iodyno's.
         #[serde(default)]
-        within: Option<Identity>,
+        system: Option<u64>,
     },
     /// Make an image file.
     File {
@@ -179,17 +179,22 @@ pub enum Action {
     },
 }
 
+/// The file system of an existing folder, `f_fsid` of statvfs(3). `None`: it has no number.
+fn system_of(folder: &Path) -> Option<u64> {
+    let state = rustix::fs::statvfs(folder).ok()?;
+    (state.f_fsid != 0).then_some(state.f_fsid)
+}
+
 impl Action {
     /// To make a folder in storage that iodyno made.
     pub(crate) fn folder(path: PathBuf) -> Action {
-        Action::Folder { path, within: None }
+        Action::Folder { path, system: None }
     }
 
     /// To make a folder where something else is: it is not removed with anything that iodyno made.
-    pub(crate) fn outer_folder(path: PathBuf, roots: &Roots) -> Action {
-        let within = path.parent().and_then(|above| identify(above, roots));
-        let within = within.filter(|within| *within != Identity::Absent);
-        Action::Folder { path, within }
+    pub(crate) fn outer_folder(path: PathBuf) -> Action {
+        let system = path.parent().and_then(system_of);
+        Action::Folder { path, system }
     }
 }
 
@@ -572,28 +577,23 @@ impl Hands<'_> {
         }
     }
 
-    /// Why it is not known whether a folder is still there: the one that contained it is missing, or is another one,
-    /// because a file system is not mounted.
+    /// Why it is not known whether a folder is still there: its file system is not mounted.
     pub(crate) fn out_of_reach(&self, action: &Action) -> Option<Diagnostic> {
         let Action::Folder {
             path,
-            within: Some(within),
+            system: Some(system),
         } = action
         else {
             return None;
         };
-        let above = path.parent()?;
-        let there = || {
-            let now = identify(above, self.host.roots());
-            now.is_some_and(|now| !within.differs_from(&now))
-        };
-        if path.symlink_metadata().is_ok() || there() {
+        // Without the folder itself, those above it show which file system is mounted.
+        let mounted = path.ancestors().skip(1).find_map(system_of);
+        if path.symlink_metadata().is_ok() || mounted == Some(*system) {
             return None;
         }
         Some(Diagnostic::error(format!(
-            "cannot remove `{}`: `{}` is not the folder in which it was made; its file system may not be mounted",
-            path.display(),
-            above.display()
+            "cannot remove `{}`: its file system is not mounted",
+            path.display()
         )))
     }
 

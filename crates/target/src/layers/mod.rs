@@ -800,7 +800,7 @@ impl Making<'_, '_> {
             ))
         })?;
         let path = path.join(format!("{TARGET}{}", self.request.token));
-        let folder = Action::outer_folder(path.clone(), self.hands.host.roots());
+        let folder = Action::outer_folder(path.clone());
         self.step(folder)?;
         Ok(Storage::Folder(path))
     }
