@@ -46,7 +46,7 @@ const KEYS: &[Case] = &[
     case("max-ops", CYCLE, create!(), &[("max-ops = 1", "create new~0.0 close"), ("max-ops = 2", "create new~0.0 close create new~0.1 close")]),
     case("ramp", RAMPED, create!("max-ops = 2\nrate = 100"), &[("", "as many ops as calls"), ("ramp = '200ms'", "fewer ops than calls")]),
     case("rate", SLEEPS, writes!("4KiB" "max-ops = 8"), &[("", "none"), ("rate = 20", "sleeps")]),
-    case("arrival", INTERVALS, writes!("4KiB" "max-ops = 12\nrate = 10"), &[("", "multiples of 100 ms"), ("arrival = 'linear'", "multiples of 100 ms"), ("arrival = 'poisson'", "different")]),
+    case("arrival", INTERVALS, writes!("4KiB" "max-ops = 24\nrate = 25"), &[("", "multiples of 40 ms"), ("arrival = 'linear'", "multiples of 40 ms"), ("arrival = 'poisson'", "different")]),
     case("drain", CYCLE, "max-ops = 1\ncycle = [{op='create',timed=true},{op='close',timed=true}]", &[("", "create new~0.0 close"), ("drain = true", "create new~0.0 close syncfs")]),
     case("compress-percent", CONTENT, writes!("64KiB" "max-ops = 1"), &[("", "0 % zero"), ("compress-percent = 50", "50 % zero")]),
     case("chunk", CYCLE, writes!("64KiB" "max-ops = 1"), &[("", "create new~0.0 write(64k) close"), ("chunk = '32KiB'", "create new~0.0 write(32k) write(32k) close")]),
@@ -84,7 +84,7 @@ const OPTIONS: &[Case] = &[
     case("--set ramp", RAMPED, create!("max-ops = 2\nrate = 100"), &[("", "as many ops as calls"), ("--set ramp=200ms", "fewer ops than calls"), ("--ramp 200ms", "fewer ops than calls")]),
     case("--set max-ops", CYCLE, create!("max-ops = 1"), &[("", "create new~0.0 close"), ("--set max-ops=2", "create new~0.0 close create new~0.1 close"), ("--max-ops 2", "create new~0.0 close create new~0.1 close")]),
     case("--set rate", SLEEPS, writes!("4KiB" "max-ops = 8"), &[("", "none"), ("--set rate=20", "sleeps"), ("--rate 20", "sleeps")]),
-    case("--set poisson", INTERVALS, writes!("4KiB" "max-ops = 12\nrate = 10"), &[("", "multiples of 100 ms"), ("--set poisson=1", "different"), ("--rate 10 --poisson", "different")]),
+    case("--set poisson", INTERVALS, writes!("4KiB" "max-ops = 24\nrate = 25"), &[("", "multiples of 40 ms"), ("--set poisson=1", "different"), ("--rate 25 --poisson", "different")]),
     case("--set drain", CYCLE, "max-ops = 1\ncycle = [{op='create',timed=true},{op='close',timed=true}]", &[("", "create new~0.0 close"), ("--set drain=1", "create new~0.0 close syncfs"), ("--drain", "create new~0.0 close syncfs")]),
     case("--set compress", CONTENT, writes!("64KiB" "max-ops = 1"), &[("", "0 % zero"), ("--set compress=50%", "50 % zero"), ("--compress 50%", "50 % zero")]),
     case("--set chunk", CYCLE, writes!("64KiB" "max-ops = 1"), &[("", "create new~0.0 write(64k) close"), ("--set chunk=32KiB", "create new~0.0 write(32k) write(32k) close")]),
@@ -247,11 +247,11 @@ const INTERVALS: Look = calls("system calls", |run| {
         number(time, "tv_sec=") * 1_000_000_000 + number(time, "tv_nsec=")
     };
     let times: Vec<u64> = sleeps.map(until).collect();
-    let unequal = |pair: &[u64]| (pair[1] - pair[0] + 1_000_000) % 100_000_000 > 2_000_000;
+    let unequal = |pair: &[u64]| (pair[1] - pair[0] + 1_000_000) % 40_000_000 > 2_000_000;
     match (times.len(), times.windows(2).any(unequal)) {
         (0..3, _) => "never slept",
         (_, true) => "different",
-        (_, false) => "multiples of 100 ms",
+        (_, false) => "multiples of 40 ms",
     }
     .to_owned()
 });
