@@ -393,7 +393,7 @@ const SYSCTL: Look = during(
 
 const IMAGE: Look = during(
     "content",
-    "[ $(head -c 65536 iodyno-*/disk0.img | tr -d '\\0' | wc -c) = 0 ] && echo zeros || echo data",
+    "[ $(cat iodyno-*/disk0.img | tr -d '\\0' | wc -c) = 0 ] && echo zeros || echo data",
 );
 
 /// Of the loop device on the image.
