@@ -5,7 +5,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::harness::{Home, fuse_transports, skip};
+use crate::harness::{Home, fuse_transports, skip, wait_for};
 use crate::nbd::{MIB, leg, mirror, noise, serve, stop};
 
 /// Runs a command, which succeeds. Returns what it prints.
@@ -146,6 +146,10 @@ fn a_killed_server_leaves_a_clean_file_system(transport: &str) {
     does(&home, &["losetup", "--detach", &device]);
     assert!(read.unwrap() == bytes);
     assert!(checked.status.success(), "{checked:?}");
+    // After the kill, regions that were written are copied from one leg to the other.
+    wait_for("both legs to be in sync", || {
+        (mirror(&home, &["status", "a", "b"]).code == 0).then_some(())
+    });
     stop(server);
     mirror(&home, &["scrub", "a", "b"]).succeeds();
 }

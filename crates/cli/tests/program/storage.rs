@@ -112,7 +112,7 @@ fn clean_undoes_mounts_and_loop_devices_of_a_killed_run_and_keeps_its_journal_un
     // The loop device of the base is detached when it is unmounted.
     let script = "attach() { l=$(losetup --find --show base.img) && mount $l base && losetup --detach $l; }\n\
                   mkdir base && truncate -s 200M base.img && mkfs.ext4 -q -F base.img && attach || exit 9\n\
-                  state() { cksum /var/lib/iodyno/journal/*; losetup --noheadings --output BACK-FILE; \
+                  state() { cksum /var/lib/iodyno/journal/*; losetup --noheadings --output BACK-FILE | grep -F \"$PWD\"; \
                   cat /proc/self/mounts; }\n\
                   \"$1\" run x.toml >run.log 2>&1 & until test -e killed; do sleep 0.1; done\n\
                   state >before; echo list; \"$1\" clean --dry-run; echo \"exit $?\"; state | cmp before - && echo same\n\
