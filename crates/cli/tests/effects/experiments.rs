@@ -393,7 +393,7 @@ const SYSCTL: Look = during(
 
 const IMAGE: Look = during(
     "content",
-    "[ $(cat iodyno-*/disk0.img | tr -d '\\0' | wc -c) = 0 ] && echo zeros || echo data",
+    "sleep 4; [ $(cat iodyno-*/disk0.img | tr -d '\\0' | wc -c) = 0 ] && echo zeros || echo data",
 );
 
 /// Of the loop device on the image.

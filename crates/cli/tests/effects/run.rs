@@ -171,7 +171,7 @@ impl Run {
 fn shell(home: &Home, trial: &Running, script: &str) -> String {
     let names = "PATH=$PATH:/usr/sbin:/sbin
         LOOP=$(grep -ls \"^$PWD\" /sys/block/loop*/loop/backing_file | cut -d/ -f4 | head -1)
-        OPEN=$(for CHILD in $(cat /proc/$TRIAL/task/*/children); do readlink /proc/$CHILD/fd/*; done)
+        OPEN=$(for CHILD in $(cat /proc/$TRIAL/task/*/children 2>/dev/null); do readlink /proc/$CHILD/fd/*; done)
         AT=$(echo \"$OPEN\" | grep -m1 -E '/a[.]0[.]0$|^/dev/(loop|zram|dm-|md|mapper)|disk0[.]img$')
         TOKEN=$(echo iodyno-*); TOKEN=${TOKEN#iodyno-}";
     let mut command = home.program(Path::new("sh"));
