@@ -87,7 +87,7 @@ impl Case {
         let shared = CloneShared::of(&job);
         let spec = CloneSpec {
             simulated: None,
-            folder: Default::default(),
+            output: Default::default(),
             byte_budget: u64::MAX / 2,
             job: Arc::new(job),
             job_index: 0,

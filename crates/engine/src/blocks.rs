@@ -52,14 +52,14 @@ pub(crate) fn work<B: Backend, C: Clock, S: CloneStream>(
         fallbacks,
     };
     let (shared, job) = (parts.shared, spec.job.clone());
-    let folder = spec.folder.clone();
+    let output = spec.output.clone();
     let clone = DrivenClone {
         driver: Driver::new(backend, clock, parts),
         stream,
         spec,
         engine,
     };
-    carry_out(clone, &job, &folder, shared)
+    carry_out(clone, &job, &output, shared)
 }
 
 impl<B: Backend, C: Clock, S: CloneStream> CloneWork for DrivenClone<'_, B, C, S> {

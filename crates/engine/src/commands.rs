@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -12,36 +11,49 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::outcome::WorkerError;
 use crate::shared::CloneShared;
+use crate::spec::OutputFiles;
 
 /// The longest delay of a stop request.
 const HEARING: Duration = Duration::from_millis(20);
 
-/// Runs a command of a job in a shell and waits for its end. Its output goes to `FOLDER/JOB.MOMENT.txt`, as in fio; `moment` is
-/// `prerun` or `postrun`. A stop request that comes meanwhile kills it.
+/// Runs a command of a job in a shell and waits for its end. Its output goes to `FOLDER/JOB.MOMENT.txt`, as in fio;
+/// `moment` is `prerun` or `postrun`. A stop request that comes meanwhile kills it.
 ///
 /// # Errors
 /// It could not be started, or failed.
 pub(crate) fn run(
     command: &str,
     (job, moment): (&str, &str),
-    folder: &Path,
+    output: &OutputFiles,
     shared: &CloneShared,
 ) -> Result<(), WorkerError> {
-    let output = folder.join(format!("{}.{moment}.txt", job.replace('/', "_")));
-    let fault = |cause: String| WorkerError {
+    let fault = |cause: String, hint: String| WorkerError {
         what: format!("run the command of `exec_{moment}`"),
         cause,
-        hint: Some(format!("its output is in {}", output.display())),
+        hint: Some(hint),
     };
-    let status = started(command, &output).and_then(|child| ended(child, shared));
-    match status.map_err(|error| fault(error.to_string()))? {
-        Some(status) if !status.success() => Err(fault(status.to_string())),
-        _ => Ok(()),
-    }
+    let name = format!("{}.{moment}.txt", job.replace('/', "_"));
+    let (path, file) = output.create(&name);
+    let file = file.map_err(|error| {
+        let cause = format!("its output file `{}`: {error}", path.display());
+        fault(
+            cause,
+            "remove or rename what is there, or use a folder that can be written".into(),
+        )
+    })?;
+    let end = started(command, file).and_then(|child| ended(child, shared));
+    let cause = match end {
+        Ok(Some(status)) if !status.success() => status.to_string(),
+        Ok(_) => return Ok(()),
+        Err(error) => error.to_string(),
+    };
+    Err(fault(
+        cause,
+        format!("its output is in `{}`", path.display()),
+    ))
 }
 
-fn started(command: &str, output: &Path) -> io::Result<Child> {
-    let output = File::create(output)?;
+fn started(command: &str, output: File) -> io::Result<Child> {
     Command::new("/bin/sh")
         .args(["-c", command])
         .stdin(Stdio::null())

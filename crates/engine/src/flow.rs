@@ -124,7 +124,7 @@ mod tests {
                 device: None,
                 clock: None,
             }),
-            folder: Default::default(),
+            output: Default::default(),
             byte_budget: u64::MAX / 2,
             log: None,
             flow: Some(Arc::clone(flow)),

@@ -51,8 +51,8 @@ pub use shared::{CloneShared, Gate};
 pub use shared_files::{SharedFilesPart, SharedFilesState, TRAILER, seal};
 pub use shared_zones::shared_zones;
 pub use spec::{
-    BlocksPart, ClonePart, CloneSpec, Dumps, JobFile, RecordedBlocks, RecordedUnit, RecordedWriter,
-    ReplayPart, Simulated,
+    BlocksPart, ClonePart, CloneSpec, JobFile, OutputFiles, RecordedBlocks, RecordedUnit,
+    RecordedWriter, ReplayPart, Simulated,
 };
 pub use support::unusable;
 pub use verify::verified_unit;

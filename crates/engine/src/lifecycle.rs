@@ -1,8 +1,6 @@
 //! The lifecycle of a clone, the same for every kind of work: gate, wait for the start, ramp, measure, drain, end
 //! steps.
 
-use std::path::Path;
-
 use iodyno_model::{
     CpuUse, DepthUse, EndedBy, EngineUsed, ErrorCount, Job, MissedOps, Step, StopRequest,
 };
@@ -13,6 +11,7 @@ use crate::commands;
 use crate::counters::OpCounters;
 use crate::outcome::{CloneOutcome, StepSpan, WorkerError};
 use crate::shared::CloneShared;
+use crate::spec::OutputFiles;
 
 /// The longest wait for the start, ns: the longest delay of a stop request.
 const HEARING_NS: u64 = 50_000_000;
@@ -132,7 +131,7 @@ impl Steps<'_> {
 pub(crate) fn carry_out<W: CloneWork>(
     mut work: W,
     job: &Job,
-    folder: &Path,
+    output: &OutputFiles,
     shared: &CloneShared,
 ) -> CloneOutcome {
     let mut steps = Steps {
@@ -159,7 +158,7 @@ pub(crate) fn carry_out<W: CloneWork>(
     if let Some(command) = &job.exec_prerun
         && shared.stop_request() == StopRequest::No
     {
-        let done = commands::run(command, (&job.name, "prerun"), folder, shared);
+        let done = commands::run(command, (&job.name, "prerun"), output, shared);
         done.unwrap_or_else(|error| steps.fail(error));
         now = work.clock().now();
     }
@@ -209,7 +208,7 @@ pub(crate) fn carry_out<W: CloneWork>(
         && ended != EndedBy::Error
         && steps.broken.is_none()
     {
-        let done = commands::run(command, (&job.name, "postrun"), folder, shared);
+        let done = commands::run(command, (&job.name, "postrun"), output, shared);
         done.unwrap_or_else(|error| steps.fail(error));
     }
     shared.enter(None);

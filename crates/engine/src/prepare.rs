@@ -140,7 +140,12 @@ fn on_backend<S: CloneStream>(
 ) -> Result<CloneOutcome, WorkerError> {
     let engine = parts.engine.clone();
     let engine = &engine;
-    let mut notes = place(&spec.job.placement, spec.clone);
+    // In virtual time, neither CPUs nor priorities matter.
+    let in_virtual_time = spec.simulated.as_ref().is_some_and(|it| it.clock.is_some());
+    let mut notes = match in_virtual_time {
+        true => Vec::new(),
+        false => place(&spec.job.placement, spec.clone),
+    };
     thread::exact_timers();
     // As in sysbench, the requests of a thread read into the same memory, unless the data are checked.
     let shared = spec.job.work.shared_files().is_some();
@@ -401,7 +406,7 @@ fn verifier(spec: &CloneSpec, blocks: &Blocks) -> Result<Option<Checks>, WorkerE
     };
     let mut verifier = Verifier::new(rule, writer, smallest, &files, blocks.engine.depth.max(1));
     if dumps {
-        verifier.dump_to(&part.dumps);
+        verifier.dump_to(&spec.output);
     }
     if in_between {
         verifier.note_checks();

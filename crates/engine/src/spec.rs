@@ -54,8 +54,8 @@ pub struct CloneSpec {
     pub byte_budget: u64,
     /// The log of each op's latency, if there is one.
     pub log: Option<Arc<OpLog>>,
-    /// The folder of the output of its commands.
-    pub folder: PathBuf,
+    /// The destination of bad blocks (`verify.dump`) and of the output of its commands.
+    pub output: OutputFiles,
     /// The flow of its job, shared with other clones, if it has one.
     pub flow: Option<Arc<SharedFlow>>,
     /// The inputs for its kind of work.
@@ -93,8 +93,6 @@ impl Default for ClonePart {
 /// The inputs of a clone of block I/O.
 #[derive(Debug, Clone, Default)]
 pub struct BlocksPart {
-    /// The destination of bad blocks (`verify.dump`).
-    pub dumps: Dumps,
     /// The identity of the trial, a part of each block's header.
     pub trial: u64,
     /// The record of each file's blocks by an earlier trial. Empty: there is no record.
@@ -116,22 +114,31 @@ pub struct ReplayPart {
     pub files: Vec<u32>,
 }
 
-/// The destination of bad blocks.
+/// The destination of files besides those of the job.
 #[derive(Debug, Clone)]
-pub struct Dumps {
-    /// The folder for the files of bad blocks.
+pub struct OutputFiles {
+    /// Their folder.
     pub folder: PathBuf,
     /// Creates a file with this path, or empties an existing one.
     pub create: fn(&Path) -> io::Result<File>,
 }
 
-impl Default for Dumps {
+impl Default for OutputFiles {
     /// Files in the working folder.
-    fn default() -> Dumps {
-        Dumps {
+    fn default() -> OutputFiles {
+        OutputFiles {
             folder: PathBuf::new(),
             create: |path| File::create(path),
         }
+    }
+}
+
+impl OutputFiles {
+    /// Creates a file of this name, or empties an existing one. Returns its path, with the file or why it cannot be created.
+    pub(crate) fn create(&self, name: &str) -> (PathBuf, io::Result<File>) {
+        let path = self.folder.join(name);
+        let file = (self.create)(&path);
+        (path, file)
     }
 }
 

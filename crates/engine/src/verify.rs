@@ -33,7 +33,7 @@ use iodyno_sys::{Op, Slot};
 use xxhash_rust::xxh64::{Xxh64, xxh64};
 
 use crate::outcome::WrittenBlocks;
-use crate::spec::{Dumps, RecordedBlocks, RecordedUnit};
+use crate::spec::{OutputFiles, RecordedBlocks, RecordedUnit};
 use body::Body;
 use fio_header::{FioHeader, Layout};
 
@@ -70,7 +70,7 @@ pub(crate) struct Verifier {
     only_whole: bool,
     pub(crate) result: VerifyResult,
     /// The destination of bad units, if requested.
-    dumps: Option<Dumps>,
+    dumps: Option<OutputFiles>,
     dumped: u32,
     /// The first bad unit that could not be written to a file, with the reason.
     pub(crate) dump_fault: Option<String>,
@@ -270,7 +270,7 @@ impl Verifier {
     }
 
     /// Enables writing bad units to files.
-    pub(crate) fn dump_to(&mut self, dumps: &Dumps) {
+    pub(crate) fn dump_to(&mut self, dumps: &OutputFiles) {
         self.dumps = Some(dumps.clone());
     }
 
@@ -291,11 +291,9 @@ impl Verifier {
             block.split_off(start)
         });
         for (content, kind) in [(Some(unit), "received"), (expected.as_deref(), "expected")] {
-            let path = dumps.folder.join(format!("{name}.{offset}.{kind}"));
-            if let Some(content) = content
-                && let Err(error) =
-                    (dumps.create)(&path).and_then(|mut file| file.write_all(content))
-            {
+            let Some(content) = content else { continue };
+            let (path, file) = dumps.create(&format!("{name}.{offset}.{kind}"));
+            if let Err(error) = file.and_then(|mut file| file.write_all(content)) {
                 let fault = format!("bad block not written to `{}`: {error}", path.display());
                 self.dump_fault.get_or_insert(fault);
             }

@@ -46,7 +46,7 @@ fn a_million_ops_allocate_nothing() {
                 device: None,
                 clock: None,
             }),
-            folder: Default::default(),
+            output: Default::default(),
             byte_budget: 1 << 20,
             job: Arc::new(job),
             job_index: 0,

@@ -62,7 +62,7 @@ fn spec(job: Job, file: Option<File>) -> CloneSpec {
             device: None,
             clock: None,
         }),
-        folder: Default::default(),
+        output: Default::default(),
         byte_budget: SIZE * job.work.blocks().unwrap().passes.loops,
         job: Arc::new(job),
         job_index: 0,

@@ -10,7 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use iodyno_engine::{
-    BlocksPart, CloneOutcome, ClonePart, CloneShared, CloneSpec, Dumps, JobFile, Simulated, run,
+    BlocksPart, CloneOutcome, ClonePart, CloneShared, CloneSpec, JobFile, OutputFiles, Simulated,
+    run,
 };
 use iodyno_model::{
     Amount, Checksum, Direction, Distribution, EndedBy, Engine, EngineKind, Job, Order, Pattern,
@@ -52,7 +53,10 @@ fn spec(job: Job, path: Option<&Path>, folder: &Path) -> CloneSpec {
             device: None,
             clock: None,
         }),
-        folder: Default::default(),
+        output: OutputFiles {
+            folder: folder.to_owned(),
+            ..OutputFiles::default()
+        },
         byte_budget: SIZE,
         job: Arc::new(job),
         job_index: 0,
@@ -67,13 +71,7 @@ fn spec(job: Job, path: Option<&Path>, folder: &Path) -> CloneSpec {
         seed: 7,
         log: None,
         flow: None,
-        part: ClonePart::Blocks(BlocksPart {
-            dumps: Dumps {
-                folder: folder.to_owned(),
-                ..Dumps::default()
-            },
-            ..BlocksPart::default()
-        }),
+        part: ClonePart::Blocks(BlocksPart::default()),
     }
 }
 

@@ -105,7 +105,7 @@ fn start(folder: &Path, rule: &SharedFiles, engine: Engine, change: impl FnOnce(
         files: files(),
         seed: u64::from(clone) + 1,
         simulated: None,
-        folder: Default::default(),
+        output: Default::default(),
         byte_budget: 0,
         log: None,
         flow: None,

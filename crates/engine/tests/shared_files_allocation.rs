@@ -53,7 +53,7 @@ fn many_requests_of_two_clones_allocate_nothing() {
                 files: (0..FILES).map(open).collect(),
                 seed: clone.into(),
                 simulated: None,
-                folder: Default::default(),
+                output: Default::default(),
                 byte_budget: 0,
                 log: None,
                 flow: None,

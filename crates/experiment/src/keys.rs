@@ -257,7 +257,7 @@ const FILE_SYSTEM: &[Key] = &[
 const ZFS: &[Key] = &[
     key("layout", Kind::Text, "The devices of the pool: `2 x mirror 3`, `raidz1 4`, `stripe 2`; several with ` + `.").default("a stripe of all devices"),
     key("pool", Kind::Scalars, "Properties of the pool, such as `ashift`."),
-    key("properties", Kind::Scalars, "Properties of the dataset or volume that have no key of their own here."),
+    key("properties", Kind::Scalars, "Other properties of the dataset or volume."),
     key("compression", Kind::Text, "Property of the dataset or volume."),
     key("recordsize", Kind::Text, "Property of the dataset: `128K`."),
     key("volblocksize", Kind::Text, "Property of the volume: `8K`."),
@@ -344,7 +344,7 @@ const DM: &[Key] = &[
     key("flush", Kind::Time(Nanos(0)), "`delay`: delay of a flush.").default("that of a write"),
     key("up", Kind::Time(Nanos(0)), "`flakey`: time for which requests are passed on, in whole seconds."),
     key("down", Kind::Time(Nanos(0)), "`flakey`: time for which they then fail, in whole seconds."),
-    key("fault", Kind::Words(&["errors", "error_writes", "drop_writes"]), "`flakey`: what happens then. All requests or writes fail, or writes have no effect.").default("`\"errors\"`"),
+    key("fault", Kind::Words(&["errors", "error_writes", "drop_writes"]), "`flakey`, while it is down: all requests fail, writes fail, or writes are dropped.").default("`\"errors\"`"),
     key("cipher", Kind::Text, "`crypt`: the kernel's name of the cipher.").default("`\"aes-xts-plain64\"`"),
     key("key_bits", Kind::Count(64, 512), "`crypt`: length of the key, which is random.").default("`512`"),
     key("sector", Kind::Sector, "`crypt`: the unit of encryption.").default("`512`"),

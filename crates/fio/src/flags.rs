@@ -79,7 +79,7 @@ pub(super) const FLAGS: &[Flag] = &[
     honoured("section", &["x"], Text, "Runs only this section of the job file; may be repeated.", section),
     honoured("readonly", &["r"], Nothing, "Refuses jobs that write or trim.",
         |settings, _| { settings.read_only = true; Ok(()) }),
-    honoured("warnings-fatal", &["w"], Nothing, "Fails on what fio warns of, and on options that matter and have no effect; advice does not count.",
+    honoured("warnings-fatal", &["w"], Nothing, "Fails if fio would print a warning, or if an option that matters has no effect. Advice does not count.",
         |settings, _| { settings.warnings_fatal = true; Ok(()) }),
     honoured("parse-only", &["P"], Nothing, "Checks the options and the jobs, if there are any, and runs nothing.",
         |settings, _| { settings.parse_only = true; Ok(()) }),

@@ -111,7 +111,7 @@ fn places(target: &Target, job: &Job) -> Vec<PathBuf> {
     }
 }
 
-/// Other paths that a job writes to: logs, and copies of bad blocks.
+/// Other paths that a job writes to: logs, copies of bad blocks, and the output of its commands.
 fn beside(target: &Target, job: &Job, here: &Path) -> Vec<PathBuf> {
     let folder = match target {
         Target::AsWritten { folder } => folder,
@@ -120,7 +120,9 @@ fn beside(target: &Target, job: &Job, here: &Path) -> Vec<PathBuf> {
     let logs = job.logs.paths().map(|path| folder.join(path));
     let verify = job.work.blocks().and_then(|blocks| blocks.verify.as_ref());
     let dumps = verify.is_some_and(|verify| verify.dump);
-    logs.chain(dumps.then(|| folder.to_owned())).collect()
+    let commands = job.exec_prerun.is_some() || job.exec_postrun.is_some();
+    logs.chain((dumps || commands).then(|| folder.to_owned()))
+        .collect()
 }
 
 fn files_of(job: &str, blocks: &Blocks, folder: &Path) -> Vec<PathBuf> {

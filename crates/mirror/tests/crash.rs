@@ -1395,7 +1395,7 @@ impl World {
             .online()
             .iter()
             .map(|leg| self.disks[life.disk[leg]].block(LOG));
-        // The marks of a crash stay on a single leg until something is written: they have no meaning there.
+        // A single leg keeps the marks of a crash until the next write. They mean nothing without another leg.
         let single = life.quiet && life.mirror.online().count() == 1;
         if life.mirror.redundant() && !single {
             for block in blocks {

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use iodyno_engine::{BlocksPart, ClonePart, CloneSpec, Dumps, ReplayPart, SharedFlow, Simulated};
+use iodyno_engine::{
+    BlocksPart, ClonePart, CloneSpec, OutputFiles, ReplayPart, SharedFlow, Simulated,
+};
 use iodyno_model::{
     BoundPlan, Diagnostic, EngineKind, Environment, FileState, Job, Step, Target, Work,
 };
@@ -403,10 +405,6 @@ impl Shared<'_> {
                 create_only = blocks.files.create_only;
                 places = recorded_places(blocks, clone);
                 let mut part = BlocksPart {
-                    dumps: Dumps {
-                        folder: self.folder.to_owned(),
-                        create: create_output,
-                    },
                     trial: seeds::trial_identity(&self.plan.key),
                     recorded: self.recorder.expected(blocks, clone).map_err(of_job)?,
                     iolog: None,
@@ -491,7 +489,10 @@ impl Shared<'_> {
             }),
             byte_budget: clone.byte_budget,
             log: logs.ops.as_ref().map(|ops| Arc::clone(&ops.queue)),
-            folder: self.folder.to_owned(),
+            output: OutputFiles {
+                folder: self.folder.to_owned(),
+                create: create_output,
+            },
             flow: flow.map(|flow| Arc::clone(flows.entry(flow.id).or_default())),
             part,
         };

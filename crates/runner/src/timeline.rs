@@ -237,7 +237,7 @@ mod tests {
                 device: None,
                 clock: None,
             }),
-            folder: Default::default(),
+            output: Default::default(),
             byte_budget: u64::MAX,
             log: None,
             flow: None,

@@ -161,7 +161,7 @@ pub(crate) fn no_root() -> Option<&'static str> {
 
 pub(crate) fn no_loop() -> Option<&'static str> {
     let missing = !Path::new("/dev/loop-control").exists();
-    no_root().or_else(|| missing.then_some("there are no loop devices"))
+    no_root().or_else(|| missing.then_some("this host cannot attach loop devices"))
 }
 
 /// A loop device with ext4.

@@ -227,7 +227,7 @@ fn one_node() -> Option<&'static str> {
 fn no_guests() -> Option<&'static str> {
     let kernel = Path::new("/var/cache/iodyno/kernel/boot").exists();
     let qemu = no_root().or_else(|| without("qemu-system-x86_64", "qemu is not installed"));
-    qemu.or_else(|| (!kernel).then_some("there is no kernel of `make guest-kernel`"))
+    qemu.or_else(|| (!kernel).then_some("the guest kernel is missing: run `make guest-kernel`"))
 }
 
 /// zfs-fuse has neither volumes nor some properties.

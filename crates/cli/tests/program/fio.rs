@@ -965,6 +965,39 @@ fn commands_of_jobs_run_only_if_the_user_allows_it() {
 }
 
 #[test]
+fn the_output_of_a_command_overwrites_no_disk_image_and_follows_no_link_of_others() {
+    let home = Home::new();
+    let command = [
+        "--name=t",
+        "--size=8k",
+        "--rw=write",
+        "--exec_prerun=touch ran",
+    ];
+    let refused = || {
+        let done = home
+            .iodyno(&harness::fio(&["--allow-exec"], &command))
+            .exits(1);
+        assert!(!home.work().join("ran").exists());
+        done.tells("t.prerun.txt")
+    };
+    let image = [&b"QFI\xfb\0\0\0\x03"[..], &[0; 1 << 20]].concat();
+    let output = home.work().join("t.prerun.txt");
+    std::fs::write(&output, &image).unwrap();
+    refused();
+    assert_eq!(std::fs::read(&output).unwrap(), image);
+    if !harness::root() {
+        return skip("only root can give a link to another user");
+    }
+    std::fs::remove_file(&output).unwrap();
+    let mine = home.file("mine", "mine");
+    symlink(&mine, &output).unwrap();
+    lchown(&output, Some(65534), None).unwrap();
+    home.open_to_all();
+    refused();
+    assert_eq!(std::fs::read_to_string(&mine).unwrap(), "mine");
+}
+
+#[test]
 fn an_interruption_ends_the_command_of_a_job() {
     let home = Home::new();
     let job = [

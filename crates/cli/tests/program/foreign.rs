@@ -624,6 +624,26 @@ fn a_simulated_target_gives_no_path_to_a_job_with_an_engine_of_this_host() {
 }
 
 #[test]
+fn threads_in_virtual_time_have_no_cpus_and_priorities() {
+    let home = Home::new();
+    let folder = home.work();
+    let change = |plan: &mut Value| {
+        plan["configurations"][0]["target"] = json!({ "as_written": { "folder": folder } });
+        let placement = &mut plan["workloads"][0]["jobs"][0]["placement"];
+        // No host has this CPU, and no priority has this class: a note would say so.
+        placement["cpus"] = json!([100_000]);
+        placement["io_priority"] = json!([7, 7]);
+    };
+    resume(&home, &resealed(&bundle(), 1, &change), &[]).succeeds();
+    let exported = home.iodyno(&["export", "last"]).succeeds().stdout;
+    assert!(exported.contains("\"cpus\":[100000]"), "{exported}");
+    assert!(
+        !exported.contains("not pinned") && !exported.contains("I/O priority not set"),
+        "{exported}"
+    );
+}
+
+#[test]
 fn a_plan_of_others_is_measured_before_work_is_done_on_it() {
     let home = Home::new();
     let lines = bundle();

@@ -332,7 +332,7 @@ fn whole(
             files: Vec::new(),
             seed: 3,
             simulated: None,
-            folder: Default::default(),
+            output: Default::default(),
             byte_budget: u64::MAX / 2,
             log: None,
             flow,

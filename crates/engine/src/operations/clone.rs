@@ -66,7 +66,7 @@ pub(crate) fn run(
         clock: MonotonicClock,
         notes: notes.into_iter().chain(contents_note).collect(),
     };
-    Ok(carry_out(work, &job, &spec.folder, shared))
+    Ok(carry_out(work, &job, &spec.output, shared))
 }
 
 fn impossible(cause: String) -> WorkerError {

@@ -167,7 +167,7 @@ impl Bench {
             files: Vec::new(),
             seed: self.seed + 1000 * u64::from(clone),
             simulated: None,
-            folder: Default::default(),
+            output: Default::default(),
             byte_budget: 0,
             log: None,
             flow: None,

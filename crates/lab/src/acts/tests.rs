@@ -498,8 +498,11 @@ fn no_two_acts_have_the_same_text() {
 
 #[test]
 fn the_target_is_named_also_for_jobs_without_files() {
-    let without = |engine| {
-        job(Work::Blocks(Blocks {
+    let without = |engine| Job {
+        // The output of commands goes to the folder.
+        exec_prerun: None,
+        exec_postrun: None,
+        ..job(Work::Blocks(Blocks {
             engine,
             ..Blocks::default()
         }))

@@ -109,7 +109,7 @@ pub(super) fn counts(length: u64) -> (u64, u64) {
     (chosen + cylinders, multiples + cylinders)
 }
 
-/// The number of cylinders at which a partition of a DOS table can begin, of which each is read.
+/// The number of cylinders at which a partition of a DOS table can begin. Each is read.
 fn cylinders(length: u64) -> u64 {
     length.min(places::DOS).div_ceil(places::CYLINDER)
 }

@@ -366,7 +366,7 @@ fn a_partition_at_any_mib_or_cylinder_is_not_blank_without_its_table() {
     for (start, maker) in [(777, EXT4), (312, XFS), (1729, BTRFS)] {
         variants.push((start, Behind(maker, 16 * MIB)));
     }
-    // As of an encrypted volume, of which only a part was written, wherever it begins.
+    // Like an encrypted volume that was only written in part, wherever it begins.
     for at in [0, 4096, 12_288, 512 * KIB, 777_216, MIB - 4096] {
         variants.push((1234, Bytes(None, at, MIB + 8 * KIB)));
         variants.push((345, Bytes(Some(0xff), at, MIB + 8 * KIB)));

@@ -59,7 +59,7 @@ impl Writer {
         }
     }
 
-    /// This process. If its start is not known, it is no process for which a record is closed later.
+    /// This process. If its start time is not known, its record is never closed for it later.
     pub(super) fn this(roots: &Roots) -> Writer {
         let pid = std::process::id();
         let process = Owner::of(roots, pid).unwrap_or(Owner { pid, start: 0 });

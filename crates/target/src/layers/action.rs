@@ -179,7 +179,7 @@ pub enum Action {
     },
 }
 
-/// The file system of an existing folder, `f_fsid` of statvfs(3). `None`: it has no number.
+/// The file system of a folder, `f_fsid` of statvfs(3). `None`: the folder is missing, or its file system has no number.
 fn system_of(folder: &Path) -> Option<u64> {
     let state = rustix::fs::statvfs(folder).ok()?;
     (state.f_fsid != 0).then_some(state.f_fsid)
