@@ -67,6 +67,9 @@ const HOST_WHOLE: [&str; 12] = [
     "unwritten_bytes",
 ];
 
+/// Keys that a run with real I/O has on some hosts only: after a preemption, a late start, or an op without an end.
+const HOST_OPTIONAL: [&str; 4] = ["at_least_ns", "in_flight", "node_stalls", "start_late_ns"];
+
 /// Numbers that a run with real I/O gives on every host.
 const SAME_ON_EVERY_HOST: [&str; 22] = [
     "attempt",
@@ -218,7 +221,9 @@ impl Json {
             Json::Scalar(number) => Json::Scalar(rounded(number)),
             Json::Object(fields) => {
                 let hidden = live && HOST.contains(&key);
-                let masked = fields.into_iter().map(|(name, value)| {
+                let present = |name: &str| mask != Mask::Real || !HOST_OPTIONAL.contains(&name);
+                let fields = fields.into_iter().filter(|(name, _)| present(name));
+                let masked = fields.map(|(name, value)| {
                     let value = match hidden {
                         true => token("HOST"),
                         false => value.masked(key, &name, mask),
