@@ -5,7 +5,7 @@ mod common;
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use common::{Loop, User, admit, findings, refusal, run, skip, write};
@@ -431,6 +431,63 @@ fn a_disk_image_without_its_partition_table_needs_destroy() {
         );
         write(&path, std::slice::from_ref(&path)).unwrap();
     }
+}
+
+#[test]
+fn an_image_with_a_destroyed_superblock_or_an_empty_table_needs_destroy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk.img");
+    let named = path.to_str().unwrap();
+    let found = || findings(&refusal(write(&path, &[])));
+    let part = folder.path().join("part.img");
+    let make = |program: &[&str], start: u64, mib: u64| {
+        File::create(&part)
+            .unwrap()
+            .set_len((mib - (start >> 19)) << 20)
+            .unwrap();
+        File::create(&path).unwrap().set_len(mib << 20).unwrap();
+        run(&[program, &[part.to_str().unwrap()]].concat())?;
+        let (from, to) = (format!("if={}", part.display()), format!("of={named}"));
+        let seek = format!("seek={}", start >> 20);
+        run(&["dd", &from, &to, &seek, "bs=1M", "conv=sparse,notrunc"])
+    };
+    for start in [0, 1 << 20] {
+        for (program, what, copy) in [
+            ("mkfs.ext4 -q -F -b 1024", "ext4", (8193 << 10) + 56),
+            ("mkfs.ext4 -q -F -b 2048", "ext4", (32 << 20) + 56),
+            ("mkfs.ext4 -q -F -b 4096", "ext4", (128 << 20) + 56),
+            ("mkfs.xfs -q -f", "xfs", (400 << 20) - (start >> 19 << 18)),
+            ("mkfs.btrfs -q -f", "btrfs", (64 << 20) + 64),
+        ] {
+            let program: Vec<&str> = program.split(' ').collect();
+            if let Err(why) = make(&program, start, 1600) {
+                skip(&why);
+                continue;
+            }
+            let file = File::options().write(true).open(&path).unwrap();
+            file.write_all_at(&[0; 128 << 10], start).unwrap();
+            let (holds, at) = (format!("holds {what} "), format!(" at byte {}", start + copy));
+            let found = found();
+            let named = found[0].contains(&holds) && found[0].ends_with(&at);
+            assert!(named && found.len() == 1, "{program:?}: {found:?}");
+        }
+    }
+    // A shorter disk.
+    if let Err(why) = make(&["mkfs.ext4", "-q", "-F"], 1 << 20, 50) {
+        return skip(&why);
+    }
+    let at = (1 << 20) + 1080;
+    assert!(found().contains(&format!("disk.img holds ext4 at byte {at}")));
+    // As sfdisk makes it.
+    File::create(&path).unwrap().set_len(50 << 20).unwrap();
+    let file = File::options().write(true).open(&path).unwrap();
+    file.write_all_at(b"\x12\x34\x56\x78\0\0", 440).unwrap();
+    file.write_all_at(b"\x55\xaa", 510).unwrap();
+    let table = "disk.img holds boot sector (no partitions) at byte 510";
+    assert_eq!(found(), [table]);
+    // Two bytes alone do not identify anything.
+    file.write_all_at(&[7; 64], 446).unwrap();
+    write(&path, &[]).unwrap();
 }
 
 #[test]

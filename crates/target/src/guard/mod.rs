@@ -25,6 +25,7 @@ mod uses;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -688,17 +689,19 @@ fn image(pinned: &Pinned) -> Vec<Reason> {
     };
     let file = File::from(descriptor);
     let mut found = signatures::probe_file(&file, pinned.length).unwrap_or_default();
-    // A disk whose partition table was destroyed.
-    for start in places::FIRST
-        .into_iter()
-        .filter(|_| pinned.length >= places::DISK)
-    {
-        let read = |buffer: &mut [u8], offset| file.read_exact_at(buffer, start + offset);
-        let behind = signatures::probe_reads(places::WINDOW, read).unwrap_or_default();
-        found.extend(behind.into_iter().map(|signature| Signature {
-            offset: signature.offset + start,
-            ..signature
-        }));
+    let look = |found: &mut Vec<Signature>, places: Vec<Range<u64>>| {
+        for place in places {
+            let read = |buffer: &mut [u8], offset| file.read_exact_at(buffer, place.start + offset);
+            let there = signatures::probe_reads(place.end - place.start, read).unwrap_or_default();
+            found.extend(there.into_iter().map(|signature| Signature {
+                offset: signature.offset + place.start,
+                ..signature
+            }));
+        }
+    };
+    look(&mut found, places::in_file(pinned.length));
+    if found.iter().all(Signature::weak) {
+        look(&mut found, places::copies_in_file(pinned.length));
     }
     let name = pinned.resolved.file_name().unwrap_or_default();
     let device = name.to_string_lossy().into_owned();

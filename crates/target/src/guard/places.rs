@@ -27,8 +27,16 @@ const SECTORS: [u64; 6] = [34, 40, 63, 64, 128, 256];
 /// to 129), the copy of btrfs at 64, and the groups of ext with blocks of 1 KiB.
 const EACH: u64 = 137;
 /// The most usual starts of the first partition, bytes, and the length from which on a file may be a disk.
-pub(super) const FIRST: [u64; 4] = [34 * SECTOR, 63 * SECTOR, MIB, 2 * MIB];
-pub(super) const DISK: u64 = 64 * MIB;
+const FIRST: [u64; 4] = [34 * SECTOR, 63 * SECTOR, MIB, 2 * MIB];
+const DISK: u64 = 16 * MIB;
+/// Where copies of a superblock are, from the start of their file system, bytes, with how much is looked at: the first one of an
+/// ext with blocks of 1, 2 and 4 KiB, and of a btrfs. They begin as far in front of a copy as the start is in front of the superblock.
+const COPIES: [(u64, u64); 4] = [
+    (8 * MIB, 4 * KIB),
+    (32 * MIB - KIB, 4 * KIB),
+    (128 * MIB - KIB, 4 * KIB),
+    (64 * MIB - 64 * KIB, 68 * KIB),
+];
 /// Starts of partitions behind usual EFI, boot and recovery partitions, MiB.
 const BEHIND: [u64; 20] = [
     201, 257, 261, 277, 301, 317, 401, 501, 513, 529, 551, 601, 613, 1537, 1625, 2053, 3072, 3073,
@@ -47,6 +55,8 @@ const BTRFS: [u64; 2] = [64 * MIB, 256 * GIB];
 const BLUESTORE: [u64; 4] = [1, 10, 100, 1000];
 const XFS_BLOCK: u64 = 4 * KIB;
 const EXTENT: u64 = 4 * MIB;
+/// The length of the copy of a GPT at the end of a disk, bytes.
+const TABLE: u64 = 33 * SECTOR;
 /// The numbers of allocation groups that mkfs.xfs chooses, with how many of them are looked at.
 const XFS_GROUPS: [(u64, u64); 4] = [(4, 3), (8, 1), (16, 1), (32, 1)];
 
@@ -57,6 +67,28 @@ pub(super) fn starts(length: u64) -> Vec<u64> {
     let mib = (1..EACH).chain(BEHIND).chain(powers).map(|mib| mib * MIB);
     let sectors = SECTORS.iter().map(|sector| sector * SECTOR);
     within(sectors.chain(mib).collect(), length)
+}
+
+/// Where a file may have a file system whose partition table was destroyed, with how much of each place is looked at, bytes. They
+/// are few, because a run can have thousands of files.
+pub(super) fn in_file(length: u64) -> Vec<Range<u64>> {
+    let starts = FIRST.map(|start| start..start + WINDOW);
+    let within = |place: &Range<u64>| length >= DISK && place.end <= length;
+    starts.into_iter().filter(within).collect()
+}
+
+/// As [`in_file`], for the first copies of a superblock that was destroyed, of a file system that begins at 0 or 1 MiB.
+pub(super) fn copies_in_file(length: u64) -> Vec<Range<u64>> {
+    let partition = length.saturating_sub(TABLE) / MIB * MIB;
+    let copies = [(0, length), (MIB, partition)];
+    let copies = copies.into_iter().flat_map(|(start, end)| {
+        let xfs = xfs_group(end.saturating_sub(start) / XFS_BLOCK, XFS_GROUPS[0].0);
+        let copies = COPIES.into_iter().chain([(xfs, 4 * KIB)]);
+        copies.map(move |(copy, bytes)| start + copy..start + copy + bytes)
+    });
+    copies
+        .filter(|place| length >= DISK && place.end <= length)
+        .collect()
 }
 
 /// Where a copy of a superblock of a file system would be that begins at a usual start of a partition.
@@ -76,14 +108,13 @@ pub(super) fn copies(length: u64) -> Vec<u64> {
 /// The starts of allocation groups of an xfs that begins at `start`, and ends at the end of the device, of its last
 /// partition (before a GPT, or at the last multiple of 1 MiB before it), or of the last volume in that.
 fn xfs_groups(start: u64, length: u64) -> Vec<u64> {
-    let table = 33 * SECTOR;
     // LVM has extents of 4 MiB.
     let extents = |end: u64| Some(end.checked_sub(start)? / EXTENT * EXTENT + start);
     let ends = [
         Some(length),
-        length.checked_sub(table),
-        length.checked_sub(table).map(|end| end / MIB * MIB),
-        length.checked_sub(table).and_then(extents),
+        length.checked_sub(TABLE),
+        length.checked_sub(TABLE).map(|end| end / MIB * MIB),
+        length.checked_sub(TABLE).and_then(extents),
     ];
     let blocks = ends
         .into_iter()
@@ -92,11 +123,16 @@ fn xfs_groups(start: u64, length: u64) -> Vec<u64> {
     let mut places = Vec::new();
     for blocks in blocks {
         for (groups, seen) in XFS_GROUPS {
-            let group = (blocks.div_ceil(groups) * XFS_BLOCK).min(TIB);
+            let group = xfs_group(blocks, groups);
             places.extend((1..=seen).map(|number| start + number * group));
         }
     }
     places
+}
+
+/// The length of an allocation group, bytes, if an xfs has so many blocks and groups.
+fn xfs_group(blocks: u64, groups: u64) -> u64 {
+    (blocks.div_ceil(groups) * XFS_BLOCK).min(TIB)
 }
 
 /// The places to look at, ascending, aligned to `block` and without overlap: both ends, [`starts`] and [`copies`].

@@ -435,7 +435,11 @@ fn mbr(reader: &Reader<'_>, found: &mut Vec<Signature>) -> io::Result<()> {
     let partitions = entries.iter().filter(|entry| entry[4] != 0).count();
     let flagged = entries.iter().any(|entry| entry[0] & 0x7f != 0);
     let (what, detail) = match partitions {
-        // Boot code of a file system, or a partition table without entries.
+        // A partition table without entries, or a boot sector of a file system.
+        0 if bytes[446..510].iter().all(|byte| *byte == 0) => {
+            (BOOT_SECTOR, "no partitions".to_owned())
+        }
+        // Boot code of a file system.
         _ if flagged => (BOOT_SECTOR, String::new()),
         0 => (BOOT_SECTOR, String::new()),
         1 if entries[0][4] == 0xee => ("protective MBR", String::new()),

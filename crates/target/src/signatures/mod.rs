@@ -32,7 +32,7 @@ pub struct Signature {
 impl Signature {
     /// Whether only two bytes identify it: random data match once in 65536 times.
     pub(crate) fn weak(&self) -> bool {
-        self.what == formats::BOOT_SECTOR
+        self.what == formats::BOOT_SECTOR && self.detail.is_empty()
     }
 }
 

@@ -27,7 +27,10 @@ pub(super) const MARKS: &[Mark] = &[
     mark("vfat", 54, b"FAT12   "),
     mark("vfat", 54, b"FAT16   "),
     mark("vfat", 82, b"FAT32   "),
+    mark("vfat backup", 6 * 512 + 82, b"FAT32   "),
+    mark("vfat backup", 6 * 4 * KIB + 82, b"FAT32   "),
     mark("exfat", 3, b"EXFAT   "),
+    mark("exfat backup", 12 * 512 + 3, b"EXFAT   "),
     mark("ntfs", 3, b"NTFS    "),
     mark("refs", 3, b"ReFS\0"),
     mark("f2fs", KIB, b"\x10\x20\xf5\xf2"),
@@ -146,6 +149,7 @@ pub(super) const MARKS_FROM_END: &[Mark] = &[
     mark("Silicon Image RAID member", 512 - 0x60, b"\x00\x00\x00\x2f"),
     mark("Highpoint RAID member", 11 * 512, b"\xf3\x16\x78\x5a"),
     mark("Highpoint RAID member", 11 * 512, b"\xfd\x16\x78\x5a"),
+    mark("ntfs backup", 512 - 3, b"NTFS    "),
     mark("VHD image", 512, b"conectix"),
     mark("DMG image", 512, b"koly"),
 ];

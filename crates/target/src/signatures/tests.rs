@@ -167,7 +167,8 @@ fn partition_tables_are_found_at_both_ends() {
         &[(MIB - 4096, b"EFI PART")],
         &["GPT backup at byte 1044480"],
     );
-    check(MIB, &[(510, b"\x55\xaa")], &["boot sector at byte 510"]);
+    let empty = "boot sector (no partitions) at byte 510";
+    check(MIB, &[(510, b"\x55\xaa")], &[empty]);
     check(
         MIB,
         &[
@@ -366,8 +367,12 @@ fn formats_created_by_their_own_tools_are_found() {
             &["mkfs.btrfs", "-q", "-L", "b"],
             &["btrfs label `b`", "btrfs copy label `b`"],
         ),
-        (16, &["mkfs.vfat"], &["vfat ", "boot sector "]),
-        (64, &["mkfs.vfat", "-F", "32"], &["vfat ", "boot sector "]),
+        (16, &["mkfs.vfat"], &["vfat ", "boot sector no partitions"]),
+        (
+            64,
+            &["mkfs.vfat", "-F", "32"],
+            &["vfat ", "boot sector no partitions", "vfat backup "],
+        ),
         (16, &["mkswap", "-L", "s"], &["swap label `s`"]),
     ];
     for (mib, command, expected) in cases {
