@@ -393,7 +393,13 @@ struct Faults {
 impl Faults {
     fn admit(&mut self, guard: &Guard, plan: &BoundPlan, wanted: &Wanted) -> Option<Admitted> {
         match guard.admit(&request(plan, wanted)) {
-            Ok(admitted) => return Some(admitted),
+            Ok(admitted) => {
+                let device = admitted.written_device();
+                if let Some(Err(error)) = device.map(|device| device.may_write(&wanted.writes)) {
+                    tracing::warn!(%error, "what is written to a device is not recorded");
+                }
+                return Some(admitted);
+            }
             Err(error @ AdmitError::Refused(_)) => {
                 let refused = error.diagnostic();
                 self.refused.push((wanted.job, refused));

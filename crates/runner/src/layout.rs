@@ -320,6 +320,7 @@ mod tests {
             invalidate: false,
             pre_read: false,
             unlink: false,
+            writes: Vec::new(),
         };
         let admitted = Guard::new(Roots::host()).admit(&request).unwrap();
         TrialFile::new(wanted, admitted)

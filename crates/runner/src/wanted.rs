@@ -3,6 +3,7 @@
 //! Pure. A file that several clones use is one entry: it is opened and laid out as the most demanding job requires.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use iodyno_model::{Blocks, EngineKind, Fallocate, Job, Target, Work};
@@ -39,6 +40,8 @@ pub(crate) struct Wanted {
     /// Whether it is read into the cache before the start.
     pub(crate) pre_read: bool,
     pub(crate) unlink: bool,
+    /// What jobs may write of it, bytes.
+    pub(crate) writes: Vec<Range<u64>>,
 }
 
 /// Ops of jobs on a file.
@@ -259,6 +262,7 @@ fn files(
                     invalidate: false,
                     pre_read: false,
                     unlink: false,
+                    writes: Vec::new(),
                 });
                 all.len() - 1
             });
@@ -272,6 +276,13 @@ fn files(
             wanted.ops = wanted.ops.and(demand.ops);
             wanted.intent.write |= demand.intent.write;
             wanted.intent.trim |= demand.intent.trim;
+            if demand.intent.changes() {
+                wanted.writes.push(match clone.replay {
+                    None => file.base..file.end(),
+                    // The offsets of a trace are anywhere in it.
+                    Some(_) => 0..u64::MAX,
+                });
+            }
             wanted.grows_to = wanted.grows_to.max(demand.grows_to);
             wanted.invalidate |= demand.invalidate;
             wanted.pre_read |= demand.pre_read;

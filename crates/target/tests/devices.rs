@@ -217,7 +217,7 @@ fn a_partition_whose_table_was_destroyed_is_refused_and_named_without_knowledge_
     for expected in [
         format!("holds swap at byte {}", start * MIB + 4086),
         "sampled blocks of 4 KiB are not blank".to_owned(),
-        "file systems, and 24805 of 24805 multiples of 1 MiB and of cylinders)".to_owned(),
+        "of 24805 multiples of 1 MiB and of cylinders)".to_owned(),
     ] {
         assert!(found.contains(&expected), "{expected} is not in {found}");
     }
@@ -357,10 +357,66 @@ impl Remembering {
 
     /// Writes as a trial does, from admission to the record of the writes.
     fn write(&self, disk: &Loop, destroy: &[PathBuf], bytes: &[u8], at: u64) {
+        self.write_while(disk, destroy, bytes, at, || ());
+    }
+
+    /// As [`Self::write`]; `meanwhile` is done before the writes are recorded.
+    fn write_while(
+        &self,
+        disk: &Loop,
+        destroy: &[PathBuf],
+        bytes: &[u8],
+        at: u64,
+        meanwhile: impl FnOnce(),
+    ) {
+        let admitted = self.write_without_record(disk, destroy, bytes, at);
+        meanwhile();
+        admitted.written_device().unwrap().record().unwrap();
+    }
+
+    /// Writes as a trial does that is killed before it records what it wrote.
+    fn write_without_record(
+        &self,
+        disk: &Loop,
+        destroy: &[PathBuf],
+        bytes: &[u8],
+        at: u64,
+    ) -> Admitted {
         let admitted = self.admit(disk, destroy).unwrap();
+        let device = admitted.written_device().unwrap();
+        device.may_write(&[at..at + bytes.len() as u64]).unwrap();
         let file = File::from(admitted.reopen(OpenFlags::default()).unwrap());
         file.write_all_at(bytes, at).unwrap();
-        admitted.written_device().unwrap().record().unwrap();
+        admitted
+    }
+}
+
+#[test]
+fn what_others_write_during_a_run_outside_of_its_regions_is_refused() {
+    let Some(disk) = Loop::blank(64) else { return };
+    let state = Remembering::new();
+    let this = Owner::of(&Roots::host(), std::process::id()).unwrap();
+    state.write(&disk, &[], &noise(1 << 20), 0);
+    let put = |bytes: &[u8]| {
+        let device = File::options().write(true).open(&disk.device).unwrap();
+        device.write_all_at(bytes, 40 << 20).unwrap();
+        device.sync_all().unwrap();
+    };
+    for killed in [false, true] {
+        let theirs = || put(b"precious");
+        match killed {
+            false => state.write_while(&disk, &[], &noise(1 << 20), 4 << 20, theirs),
+            true => {
+                drop(state.write_without_record(&disk, &[], &noise(1 << 20), 4 << 20));
+                theirs();
+                state.guard().record_after_death(this);
+            }
+        }
+        let refused = refusal(state.admit(&disk, &[])).to_string();
+        assert!(refused.contains("holds data: 1 of "), "{refused}");
+        assert!(refused.contains("the first at byte 41943040"), "{refused}");
+        put(&[0; 4096]);
+        drop(state.admit(&disk, &[]).unwrap());
     }
 }
 
@@ -403,11 +459,7 @@ fn writes_of_a_killed_process_are_refused_unless_recorded_at_its_death() {
     let Some(disk) = Loop::blank(16) else { return };
     let state = Remembering::new();
     // The state after a kill: admitted, written, not recorded.
-    let killed = |bytes: &[u8], at| {
-        let admitted = state.admit(&disk, &[]).unwrap();
-        let file = File::from(admitted.reopen(OpenFlags::default()).unwrap());
-        file.write_all_at(bytes, at).unwrap();
-    };
+    let killed = |bytes: &[u8], at| drop(state.write_without_record(&disk, &[], bytes, at));
     killed(&noise(1 << 20), 0);
     let guard = state.guard();
     let this = Owner::of(&Roots::host(), std::process::id()).unwrap();

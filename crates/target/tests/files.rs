@@ -466,7 +466,10 @@ fn an_image_with_a_destroyed_superblock_or_an_empty_table_needs_destroy() {
             }
             let file = File::options().write(true).open(&path).unwrap();
             file.write_all_at(&[0; 128 << 10], start).unwrap();
-            let (holds, at) = (format!("holds {what} "), format!(" at byte {}", start + copy));
+            let (holds, at) = (
+                format!("holds {what} "),
+                format!(" at byte {}", start + copy),
+            );
             let found = found();
             let named = found[0].contains(&holds) && found[0].ends_with(&at);
             assert!(named && found.len() == 1, "{program:?}: {found:?}");

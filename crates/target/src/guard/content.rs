@@ -262,20 +262,41 @@ impl Sample {
         }
     }
 
-    /// iodyno's own content after a run. `before` is the sample at its start, in which the blocks of `foreign` were
-    /// not its own. One of these became its own if every sector of it changed, or if it equals `own`, the record from
-    /// before that run.
-    pub(super) fn own_after(&self, before: &Sample, foreign: &BTreeSet<u64>, own: &Own) -> Own {
+    /// The blocks outside of the ranges that iodyno may write that are neither blank nor the `same` as before.
+    pub(super) fn changed_outside<'a>(
+        &'a self,
+        writes: &'a [Range<u64>],
+        same: impl Fn(&u64, &Content) -> bool + 'a,
+    ) -> impl Iterator<Item = u64> + 'a {
+        let blocks = self.data.iter();
+        let others = blocks.filter(move |(block, _)| !touches(writes, **block));
+        let changed = others.filter(move |(block, content)| !same(block, content));
+        changed.map(|(block, _)| *block)
+    }
+
+    /// iodyno's own content after a run that wrote in some ranges. `before` is the sample at its start, in which the
+    /// blocks of `foreign` were not its own. One of these became its own if every sector of it changed, or if it equals
+    /// `own`, the record from before that run. Others wrote what changed outside of the ranges.
+    pub(super) fn own_after(
+        &self,
+        before: &Sample,
+        foreign: &BTreeSet<u64>,
+        own: &Own,
+        writes: &[Range<u64>],
+    ) -> Own {
+        let recorded = |block: &u64, now: &Content| own.digests.get(block) == Some(&digest(now));
         let still = foreign.iter().copied().filter(|block| {
             let (Some(old), Some(new)) = (before.data.get(block), self.data.get(block)) else {
                 // It is blank by now.
                 return false;
             };
             let written = old.iter().zip(new).all(|(old, new)| old != new);
-            let restored = own.digests.get(block) == Some(&digest(new));
-            !written && !restored
+            !written && !recorded(block, new)
         });
-        self.own(&still.collect())
+        let others = self.changed_outside(writes, |block, now| {
+            before.data.get(block) == Some(now) || recorded(block, now)
+        });
+        self.own(&still.chain(others).collect())
     }
 }
 
@@ -378,6 +399,15 @@ impl Reading<'_> {
     }
 }
 
+/// Whether a block overlaps one of these ranges, which are in order and do not overlap.
+fn touches(ranges: &[Range<u64>], block: u64) -> bool {
+    let start = block * BLOCK;
+    let next = ranges.partition_point(|range| range.end <= start);
+    ranges
+        .get(next)
+        .is_some_and(|range| range.start < start + BLOCK)
+}
+
 fn content(block: &[u8]) -> Content {
     let mut content = [0; SECTORS];
     for (digest, sector) in content.iter_mut().zip(block.chunks(SECTOR)) {
@@ -386,7 +416,7 @@ fn content(block: &[u8]) -> Content {
     content
 }
 
-fn digest(content: &Content) -> u64 {
+pub(super) fn digest(content: &Content) -> u64 {
     xxh3_64(&content.map(u64::to_le_bytes).concat())
 }
 
@@ -572,7 +602,8 @@ mod tests {
     fn own_content_is_recognised_until_others_change_it() {
         let (blank, ours) = (sample(MIB, &[]), sample(MIB, &[(8192, &[7; 4096])]));
         let none = BTreeSet::new();
-        let own = ours.own_after(&blank, &none, &Own::default());
+        let all = [0..u64::MAX];
+        let own = ours.own_after(&blank, &none, &Own::default(), &all);
         assert!(ours.foreign(&own).is_empty());
         assert!(blank.foreign(&own).is_empty());
         let others = sample(MIB, &[(8192, &[7; 4096]), (1080, b"\x53\xef")]);
@@ -580,9 +611,32 @@ mod tests {
         let changed = sample(MIB, &[(8192, &[7; 4095])]);
         assert_eq!(changed.foreign(&own), [2].into());
         // iodyno writes the same bytes again over data of others.
-        let again = ours.own_after(&changed, &[2].into(), &own);
+        let again = ours.own_after(&changed, &[2].into(), &own, &all);
         assert!(ours.foreign(&again).is_empty());
         assert!(again.foreign.is_empty());
+    }
+
+    #[test]
+    fn what_changes_outside_of_the_ranges_that_are_written_is_of_others() {
+        let before = sample(MIB, &[(0, &[1; 8192])]);
+        let own = before.own(&BTreeSet::new());
+        // Blocks 1 and 4 were written in part.
+        let after = sample(
+            MIB,
+            &[(0, &[1; 4096]), (5000, &[2; 15_000]), (40_960, b"x")],
+        );
+        let now = after.own_after(
+            &before,
+            &BTreeSet::new(),
+            &own,
+            &[5000..9000, 20_000..20_001],
+        );
+        assert_eq!(now.foreign, [3, 10].into());
+        assert_eq!(after.foreign(&now), [3, 10].into());
+        assert!(now.digests.keys().copied().eq([0, 1, 2, 4]));
+        // Nothing may be written: what is there is iodyno's own only if it was before.
+        let now = after.own_after(&before, &BTreeSet::new(), &own, &[]);
+        assert!(now.digests.keys().copied().eq([0]));
     }
 
     #[test]
@@ -604,7 +658,7 @@ mod tests {
                 .map(|(at, byte)| if at < written { !byte } else { *byte })
                 .collect();
             let after = sample(MIB, &[(0, &after)]);
-            let own = after.own_after(&before, &foreign, &Own::default());
+            let own = after.own_after(&before, &foreign, &Own::default(), &[0..u64::MAX]);
             let still_foreign: BTreeSet<u64> = still_foreign.iter().copied().collect();
             assert_eq!(after.foreign(&own), still_foreign, "{written}");
             assert_eq!(own.foreign, still_foreign, "{written}");

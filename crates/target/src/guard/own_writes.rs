@@ -3,17 +3,19 @@
 //! A record contains the identity of a device, the digests of the sampled blocks that iodyno wrote, and which ones
 //! others wrote. It is made durable before the first write of a trial and updated after the trial. It names the
 //! process that writes in between. If that process was killed, the digests are older than its writes: blocks that
-//! differ count as foreign, because they cannot be distinguished from data of others. A record that is lost, stale or
-//! of another device never admits anything.
+//! differ count as foreign, because they cannot be distinguished from data of others. It also has the ranges that the
+//! process may write: what changes outside of them is of others. A record that is lost, stale or of another device never
+//! admits anything.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -22,9 +24,10 @@ use crate::block::Block;
 use crate::journal::{Owner, boot_id};
 use crate::roots::{Roots, names};
 
-use super::content::{Own, Sample};
+use super::content::{Own, Sample, digest};
 use super::holes::Backing;
 use super::medium::Medium;
+use super::places::merged;
 
 /// Versions 1 and 2, of other samples, admit nothing.
 const SCHEMA: u32 = 3;
@@ -85,6 +88,9 @@ pub(super) struct Record {
     digests: Vec<(u64, String)>,
     /// Blocks of others: the number of the first block of each run, and the number of blocks.
     foreign: Vec<(u64, u64)>,
+    /// The ranges that `writer` may write, bytes.
+    #[serde(default)]
+    writes: Vec<Range<u64>>,
 }
 
 /// The number of hexadecimal digits of a digest.
@@ -108,6 +114,7 @@ impl Record {
             stored: own.stored,
             digests: digests.collect(),
             foreign: foreign.map(|run| (run[0], run.len() as u64)).collect(),
+            writes: Vec::new(),
         }
     }
 
@@ -180,13 +187,16 @@ impl Records {
         written
     }
 
-    /// Closes a record whose process died: blocks that the process was permitted to write count as its own.
+    /// Closes a record whose process died: blocks in the ranges that it might write count as its own.
     pub(super) fn close(&self, open: &Record, device: &File, block: &Block) -> io::Result<()> {
         let own = open.own();
         let stored = Backing::of(block, device).and_then(|backing| backing.stored(device));
         let medium = Medium::open(device)?;
         let sample = Sample::read(&medium, block.length(), stored.as_deref(), Some(&own))?;
-        let own = sample.own(&own.foreign);
+        let same = |block: &u64, now: &_| own.digests.get(block) == Some(&digest(now));
+        let mut foreign = own.foreign.clone();
+        foreign.extend(sample.changed_outside(&open.writes, same));
+        let own = sample.own(&foreign);
         self.store(&Record::new(&open.identity, &open.path, None, &own))
     }
 
@@ -305,7 +315,10 @@ pub(super) struct Sampled {
 struct Before {
     records: Records,
     path: PathBuf,
+    writer: Writer,
     sampled: Sampled,
+    /// The ranges that this process may write, in order, bytes.
+    writes: Mutex<Vec<Range<u64>>>,
 }
 
 impl Claim {
@@ -334,12 +347,15 @@ impl Claim {
         sampled: Sampled,
     ) -> io::Result<()> {
         let own = sampled.sample.own(&sampled.foreign);
-        records.store(&Record::new(&sampled.identity, path, Some(writer), &own))?;
+        let open = Record::new(&sampled.identity, path, Some(writer.clone()), &own);
+        records.store(&open)?;
         // A second job on the device gets the same values as the first: nothing has been written yet.
         let _ = self.before.set(Before {
             records: records.clone(),
             path: path.to_owned(),
+            writer,
             sampled,
+            writes: Mutex::default(),
         });
         Ok(())
     }
@@ -350,8 +366,28 @@ impl Claim {
 pub struct WrittenDevice(pub(super) Arc<Claim>);
 
 impl WrittenDevice {
-    /// Records the current content of the device as written by iodyno, so that the next run is admitted
-    /// without `--destroy`. Must be called after the last write.
+    /// Records durably that this process may write these ranges as well, bytes. Must be called before it does: what
+    /// changes elsewhere counts as written by others.
+    ///
+    /// # Errors
+    /// The record cannot be written. If this process is killed, the next run on the device is refused.
+    pub fn may_write(&self, ranges: &[Range<u64>]) -> io::Result<()> {
+        let Some(before) = self.0.before.get() else {
+            return Ok(());
+        };
+        let mut writes = before.writes.lock().unwrap_or_else(PoisonError::into_inner);
+        writes.extend_from_slice(ranges);
+        *writes = merged(std::mem::take(&mut *writes));
+        let (sampled, writer) = (&before.sampled, Some(before.writer.clone()));
+        let own = sampled.sample.own(&sampled.foreign);
+        before.records.store(&Record {
+            writes: writes.clone(),
+            ..Record::new(&sampled.identity, &before.path, writer, &own)
+        })
+    }
+
+    /// Records the current content of the ranges that iodyno may write as written by it, so that the next run is
+    /// admitted without `--destroy`. Must be called after the last write.
     ///
     /// # Errors
     /// The device cannot be read or the record cannot be written. The next run on the device is refused.
@@ -361,17 +397,17 @@ impl WrittenDevice {
         };
         let device = File::from(self.0.descriptor.try_clone()?);
         let sampled = &before.sampled;
+        // Only blocks that were seen before: others would count as changed.
         let scope = Own {
-            cells: sampled.sample.own(&BTreeSet::new()).cells,
-            stored: true,
             foreign: sampled.foreign.clone(),
-            ..Own::default()
+            ..sampled.sample.own(&BTreeSet::new())
         };
         let backing = sampled.backing.as_ref();
         let stored = backing.and_then(|backing| backing.stored(&device));
         let medium = Medium::open(&device)?;
         let sample = Sample::read(&medium, sampled.length, stored.as_deref(), Some(&scope))?;
-        let own = sample.own_after(&sampled.sample, &sampled.foreign, &sampled.own);
+        let writes = before.writes.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = sample.own_after(&sampled.sample, &sampled.foreign, &sampled.own, &writes);
         let record = Record::new(&sampled.identity, &before.path, None, &own);
         before.records.store(&record)
     }

@@ -818,7 +818,11 @@ impl Making<'_, '_> {
             })?;
             drop(admitted);
             // Now that it is empty, everything on it is iodyno's own.
-            drop(admit(self.hands.guard, path, &self.request.destroy)?);
+            let admitted = admit(self.hands.guard, path, &self.request.destroy)?;
+            if let Some(device) = admitted.written_device() {
+                // Without the record, the next run on it is refused.
+                let _ = device.may_write(&[0..u64::MAX]);
+            }
         }
         Ok(Storage::Devices(paths.to_vec()))
     }
