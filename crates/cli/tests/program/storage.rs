@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::{Home, Running, alive, children, contains, root, skip, stop, wait_for};
+use crate::harness::{Done, Home, Running, alive, children, contains, root, skip, stop, wait_for};
 
 #[test]
 fn clean_undoes_what_a_killed_run_made_and_a_dry_run_only_lists_it() {
@@ -97,30 +97,15 @@ fn kill_with_children(process: Pid) {
     kill_process(process, Signal::KILL).unwrap();
 }
 
-#[test]
-fn clean_undoes_mounts_and_loop_devices_of_a_killed_run_and_keeps_its_journal_until_all_is_undone()
-{
-    if !root() {
-        return skip("only root mounts file systems");
-    }
-    let home = Home::new();
+/// Runs a script [in its own namespace](in_own_namespace) that starts a run of `x.toml` on storage in `base` and waits for the file
+/// `killed`, which is made once the run's processes were killed. `None`: something is missing here.
+fn after_kill(home: &Home, script: &str) -> Option<Done> {
     home.file(
         "x.toml",
         "rounds = 1\nsettle = false\n[configuration.c]\ntarget = 'ext4 on loop on file on base'\nfile.size = '64MiB'\n\
          [workload.w]\nfio = { rw = 'randread', bs = '4k', size = '4m', time_based = 1, runtime = '1h' }\n",
     );
-    // The loop device of the base is detached when it is unmounted.
-    let script = "attach() { l=$(losetup --find --show base.img) && mount $l base && losetup --detach $l; }\n\
-                  mkdir base && truncate -s 200M base.img && mkfs.ext4 -q -F base.img && attach || exit 9\n\
-                  state() { cksum /var/lib/iodyno/journal/*; losetup --noheadings --output BACK-FILE | grep -F \"$PWD\"; \
-                  cat /proc/self/mounts; }\n\
-                  \"$1\" run x.toml >run.log 2>&1 & until test -e killed; do sleep 0.1; done\n\
-                  state >before; echo list; \"$1\" clean --dry-run; echo \"exit $?\"; state | cmp before - && echo same\n\
-                  umount --lazy base; echo away; \"$1\" clean; echo \"exit $?\"; ls /var/lib/iodyno/journal | wc -l\n\
-                  until test -z \"$(losetup -j base.img)\"; do sleep 0.1; done\n\
-                  attach; echo back; \"$1\" clean --dry-run; \"$1\" clean; echo \"exit $?\"\n\
-                  ls base /var/lib/iodyno/journal; umount base; \"$1\" clean";
-    let run = in_own_namespace(&home, script);
+    let run = in_own_namespace(home, script);
     let begun = || home.stored_ops("running").is_some_and(|ops| ops > 0) || !alive(run.pid());
     wait_for("ops in the store", || begun().then_some(()));
     let program = children(run.pid()).into_iter().find(|child| {
@@ -133,8 +118,33 @@ fn clean_undoes_mounts_and_loop_devices_of_a_killed_run_and_keeps_its_journal_un
     home.file("killed", "");
     let done = run.done();
     if done.code == 9 || done.stderr.contains("unshare") {
-        return skip(&done.stderr);
+        skip(&done.stderr);
+        return None;
     }
+    Some(done)
+}
+
+#[test]
+fn clean_undoes_mounts_and_loop_devices_of_a_killed_run_and_keeps_its_journal_until_all_is_undone()
+{
+    if !root() {
+        return skip("only root mounts file systems");
+    }
+    let home = Home::new();
+    // The loop device of the base is detached when it is unmounted.
+    let script = "attach() { l=$(losetup --find --show base.img) && mount $l base && losetup --detach $l; }\n\
+                  mkdir base && truncate -s 200M base.img && mkfs.ext4 -q -F base.img && attach || exit 9\n\
+                  state() { cksum /var/lib/iodyno/journal/*; losetup --noheadings --output BACK-FILE | grep -F \"$PWD\"; \
+                  cat /proc/self/mounts; }\n\
+                  \"$1\" run x.toml >run.log 2>&1 & until test -e killed; do sleep 0.1; done\n\
+                  state >before; echo list; \"$1\" clean --dry-run; echo \"exit $?\"; state | cmp before - && echo same\n\
+                  umount --lazy base; echo away; \"$1\" clean; echo \"exit $?\"; ls /var/lib/iodyno/journal | wc -l\n\
+                  until test -z \"$(losetup -j base.img)\"; do sleep 0.1; done\n\
+                  attach; echo back; \"$1\" clean --dry-run; \"$1\" clean; echo \"exit $?\"\n\
+                  ls base /var/lib/iodyno/journal; umount base; \"$1\" clean";
+    let Some(done) = after_kill(&home, script) else {
+        return;
+    };
     let done = done.succeeds();
     let (list, rest) = done.stdout.split_once("away\n").unwrap();
     let (away, back) = rest.split_once("back\n").unwrap();
@@ -162,6 +172,49 @@ fn clean_undoes_mounts_and_loop_devices_of_a_killed_run_and_keeps_its_journal_un
     let end = "exit 0\n/var/lib/iodyno/journal:\n\nbase:\nlost+found\nnothing to undo\n";
     assert!(back.ends_with(end), "{back}");
     assert_eq!(done.stdout.matches("nothing to undo").count(), 1);
+}
+
+#[test]
+fn clean_keeps_and_names_what_others_put_on_storage_of_a_killed_run() {
+    if !root() {
+        return skip("only root mounts file systems");
+    }
+    let home = Home::new();
+    let script = "mkdir base; \"$1\" run x.toml >run.log 2>&1 & until test -e killed; do sleep 0.1; done\n\
+                  folder=$(echo $PWD/base/iodyno-*); point=/run/iodyno/${folder##*iodyno-}/3; mountpoint -q $point || { cat run.log >&2; exit 9; }\n\
+                  clean() { \"$1\" clean 2>&1 | sed \"s|$folder|FOLDER|g; s|$point|POINT|g\"; }\n\
+                  theirs=$(losetup --find --show --read-only $folder/disk0.img) && mount -t tmpfs none $point || exit 9\n\
+                  for file in $point/one $folder/two; do echo precious >$file; done\n\
+                  clean \"$1\"; echo over; cat $point/one && umount $point && mkdir $point/sub && mount -t tmpfs none $point/sub\n\
+                  clean \"$1\"; echo below; mountpoint -q $point/sub && umount $point/sub\n\
+                  clean \"$1\"; echo beside; cat $folder/two; ls $folder; losetup --noheadings --output RO $theirs\n\
+                  losetup --noheadings --output BACK-FILE | grep -c $folder; losetup --detach $theirs; rm $folder/two\n\
+                  \"$1\" clean >/dev/null; echo \"exit $?\"; ls base /var/lib/iodyno/journal";
+    let Some(done) = after_kill(&home, script) else {
+        return;
+    };
+    let done = done.succeeds();
+    let (over, rest) = done.stdout.split_once("over\n").unwrap();
+    let (below, rest) = rest.split_once("below\n").unwrap();
+    let (beside, rest) = rest.split_once("beside\n").unwrap();
+    for (said, kept) in [
+        (over, "`POINT` is kept"),
+        (below, "`POINT/sub` is kept"),
+        (beside, "cannot remove `FOLDER`"),
+        (beside, "did not make: `two`"),
+    ] {
+        // Lines are wrapped.
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(kept), "{kept}: {}", done.stdout);
+    }
+    assert!(below.starts_with("precious\n"), "{below}");
+    let end = "precious\ntwo\n1\n1\nexit 0\n/var/lib/iodyno/journal:\n\nbase:\n";
+    assert_eq!(
+        rest.replace(" ", ""),
+        end.replace(" ", ""),
+        "{}",
+        done.stdout
+    );
 }
 
 #[test]

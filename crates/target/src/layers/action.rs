@@ -21,12 +21,12 @@ use serde::{Deserialize, Serialize};
 use crate::guard::Guard;
 use crate::identity::identify;
 use crate::journal::{Journal, Owner, Step, boot_id};
-use crate::mounts;
+use crate::mounts::{self, Mount};
 use crate::roots::{names, text};
 
 use super::host::{Host, Invocation, device_number, word};
 use super::made::{self, Made};
-use super::{mapped, nfs, zfs};
+use super::{TARGET, mapped, nfs, zfs};
 
 /// The longest time that a command which undoes something may take.
 const UNDO: Duration = Duration::from_secs(60);
@@ -42,13 +42,16 @@ const TERMINATED: u32 = 500;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
 pub enum Action {
-    /// Make a folder. Undone: it is removed with its content, after everything mounted in it was unmounted.
+    /// Make a folder. Undone: it is removed with its content, unless something of others is mounted in it.
     Folder {
         /// Its path.
         path: PathBuf,
         /// The file system that contains it (`f_fsid`), if its folder is not iodyno's.
         #[serde(default)]
         system: Option<u64>,
+        /// Only what other steps make is put in it: it is removed only if it is empty.
+        #[serde(default)]
+        empty: bool,
     },
     /// Make an image file.
     File {
@@ -71,7 +74,7 @@ pub enum Action {
         #[serde(default)]
         started: u64,
     },
-    /// Attach a loop device to a file. Returns the device.
+    /// Attach a loop device to a file. Returns the device, and the number that the kernel gives to what is attached.
     Loop {
         /// The file.
         file: PathBuf,
@@ -89,7 +92,7 @@ pub enum Action {
         /// The compression.
         algorithm: Option<String>,
     },
-    /// Mount a file system.
+    /// Mount a file system. Returns its device number.
     Mount {
         /// Its type.
         kind: String,
@@ -188,13 +191,22 @@ fn system_of(folder: &Path) -> Option<u64> {
 impl Action {
     /// To make a folder in storage that iodyno made.
     pub(crate) fn folder(path: PathBuf) -> Action {
-        Action::Folder { path, system: None }
+        Action::Folder {
+            path,
+            system: None,
+            empty: false,
+        }
     }
 
-    /// To make a folder where something else is: it is not removed with anything that iodyno made.
-    pub(crate) fn outer_folder(path: PathBuf) -> Action {
+    /// To make a folder where something else is: it is not removed with anything that iodyno made. `empty`: see
+    /// [`Action::Folder`].
+    pub(crate) fn outer_folder(path: PathBuf, empty: bool) -> Action {
         let system = path.parent().and_then(system_of);
-        Action::Folder { path, system }
+        Action::Folder {
+            path,
+            system,
+            empty,
+        }
     }
 }
 
@@ -364,7 +376,11 @@ impl Hands<'_> {
                 let mut words = vec!["losetup", "--find", "--show", &direct];
                 words.extend(sector.as_deref());
                 words.push(&file);
-                return self.run(&words, limit).map(|text| text.trim().to_owned());
+                let device = self.run(&words, limit)?.trim().to_owned();
+                let name = device.rsplit('/').next().unwrap_or_default();
+                let class = self.host.roots().sys.join("block").join(name);
+                let sequence = text(class.join("diskseq")).map(|sequence| format!(" {sequence}"));
+                return Ok(device + &sequence.unwrap_or_default());
             }
             Action::Zram {
                 number,
@@ -385,6 +401,9 @@ impl Hands<'_> {
                 }
                 words.extend([source.as_str(), &point]);
                 self.run(&words, limit)?;
+                let mounts = self.mounted_at(Path::new(&point)).into_iter();
+                let made = mounts.map(|mount| mount.number.to_string()).next();
+                return Ok(made.unwrap_or_default());
             }
             Action::Server { command, log, .. } => self.start(command, log)?,
             Action::ZfsFuse { log, pinning } => zfs::start_server(self, log, pinning)?,
@@ -537,7 +556,7 @@ impl Hands<'_> {
             }
             // What others wrote to the device since then must not be mistaken for ours.
             Action::Device { .. } => by == By::Owner,
-            Action::Loop { file, .. } => !self.loops(file, result).is_empty(),
+            Action::Loop { file, .. } => same_boot && !self.loops(file, result).is_empty(),
             Action::Zram { number, size, .. } => {
                 let number = result.map_or_else(|| number.to_string(), str::to_owned);
                 let found = text(roots.sys.join(format!("block/zram{number}/disksize")));
@@ -545,9 +564,10 @@ impl Hands<'_> {
                 let fits = found.is_some_and(|found| found == "0" || found == size.to_string());
                 same_boot && fits && (result.is_some() || !self.is_of_another(&number))
             }
-            Action::Mount { point, .. } => !self.mounted_at(point).is_empty(),
+            Action::Mount { point, .. } => same_boot && self.has_mounted(action, result, point),
             Action::Server { point, .. } => {
-                !self.mounted_at(point).is_empty() || !self.host.marked(&self.mark).is_empty()
+                same_boot && self.has_mounted(action, result, point)
+                    || !self.host.marked(&self.mark).is_empty()
             }
             Action::ZfsFuse { .. } => zfs::server_is_idle(self),
             Action::Pool { name, .. } => zfs::is_imported(self, name),
@@ -582,6 +602,7 @@ impl Hands<'_> {
         let Action::Folder {
             path,
             system: Some(system),
+            ..
         } = action
         else {
             return None;
@@ -607,7 +628,7 @@ impl Hands<'_> {
         result: Option<&str>,
     ) -> Result<(), Diagnostic> {
         match action {
-            Action::Folder { path, .. } => {
+            Action::Folder { path, empty, .. } => {
                 if let Some(fault) = self.out_of_reach(action) {
                     return Err(fault);
                 }
@@ -619,11 +640,17 @@ impl Hands<'_> {
                     return Err(Diagnostic::error(message));
                 }
                 let failed = |error| cannot("remove", path, &error);
-                self.unmount(path)?;
+                self.unmount(action, result, path)?;
                 let made = Made::open(path, &self.inodes).map_err(failed)?;
                 // It may have been moved with what is mounted in it.
-                self.unmount(&made.path().map_err(failed)?)?;
-                made.remove_folder().map_err(failed)
+                self.unmount(action, result, &made.path().map_err(failed)?)?;
+                match empty {
+                    true => {
+                        self.remove_images(path)?;
+                        made.remove_empty_folder().map_err(failed)
+                    }
+                    false => made.remove_folder().map_err(failed),
+                }
             }
             Action::File { path, .. } => Made::open(path, &self.inodes)
                 .and_then(|made| made.remove_file())
@@ -643,9 +670,9 @@ impl Hands<'_> {
                 let number = result.map_or_else(|| number.to_string(), str::to_owned);
                 self.remove_zram(&number)
             }
-            Action::Mount { point, .. } => self.unmount(point),
+            Action::Mount { point, .. } => self.unmount(action, result, point),
             Action::Server { point, .. } => {
-                self.unmount(point)?;
+                self.unmount(action, result, point)?;
                 self.end_processes(&self.mark);
                 Ok(())
             }
@@ -677,6 +704,19 @@ impl Hands<'_> {
             },
             Action::Run { .. } => Ok(()),
         }
+    }
+
+    /// Removes the recorded image files in a folder that are still there: their step counts as undone if the file system was
+    /// not mounted at that time.
+    fn remove_images(&self, folder: &Path) -> Result<(), Diagnostic> {
+        let recorded = self.inodes.keys();
+        let inside = recorded.filter(|path| path.parent() == Some(folder));
+        for path in inside.filter(|path| path.symlink_metadata().is_ok()) {
+            Made::open(path, &self.inodes)
+                .and_then(|made| made.remove_file())
+                .map_err(|error| cannot("remove", path, &error))?;
+        }
+        Ok(())
     }
 
     /// Ends the failures of a device that fails on purpose, so that what is on it can be undone.
@@ -802,19 +842,75 @@ impl Hands<'_> {
         }
     }
 
-    /// The mount points at and below a path, the last mounted first.
-    fn mounted_at(&self, path: &Path) -> Vec<PathBuf> {
-        let mounts = mounts::own(self.host.roots());
-        let points = mounts.into_iter().map(|mount| mount.point);
-        let mut points: Vec<PathBuf> = points.filter(|point| point.starts_with(path)).collect();
-        points.reverse();
-        points
+    /// The mounts at and below a path, the last mounted first.
+    fn mounted_at(&self, path: &Path) -> Vec<Mount> {
+        let mut mounts = mounts::own(self.host.roots());
+        mounts.retain(|mount| mount.point.starts_with(path));
+        mounts.reverse();
+        mounts
     }
 
-    /// Unmounts everything at and below a path.
-    fn unmount(&mut self, path: &Path) -> Result<(), Diagnostic> {
-        for point in self.mounted_at(path) {
-            let point = word(&point).map_err(Diagnostic::error)?;
+    /// Whether what a step has mounted is still mounted.
+    fn has_mounted(&self, action: &Action, result: Option<&str>, point: &Path) -> bool {
+        let mut mounts = self.mounted_at(point).into_iter();
+        mounts.any(|mount| self.is_made_by(action, result, &mount))
+    }
+
+    /// Whether a step has made a mount.
+    fn is_made_by(&self, action: &Action, result: Option<&str>, mount: &Mount) -> bool {
+        match action {
+            Action::Mount {
+                kind,
+                point,
+                source,
+                ..
+            } => {
+                // An interrupted step has not recorded the device.
+                let device = result.filter(|device| !device.is_empty());
+                let same = device.is_none_or(|device| device == mount.number.to_string());
+                // The number of a file system without a device is given again.
+                let named = !source.starts_with(TARGET) || mount.source == *source;
+                mount.point == *point && mount.file_system == *kind && same && named
+            }
+            // On its folder, or on a file in it.
+            Action::Server { point, .. } => {
+                let there = mount.point == *point || mount.point.parent() == Some(point);
+                there && mount.file_system.starts_with("fuse")
+            }
+            // The datasets of a pool whose server was ended.
+            _ => {
+                let token = self.mark.split('/').next().unwrap_or_default();
+                mount.source.split('/').next() == Some(&zfs::pool(token))
+            }
+        }
+    }
+
+    /// Unmounts what a step has mounted at and below a path.
+    ///
+    /// # Errors
+    /// Something else is mounted there, or it is busy.
+    fn unmount(
+        &mut self,
+        action: &Action,
+        result: Option<&str>,
+        path: &Path,
+    ) -> Result<(), Diagnostic> {
+        let mounts = self.mounted_at(path);
+        let others = mounts
+            .iter()
+            .find(|mount| !self.is_made_by(action, result, mount));
+        // A step mounts once. What is mounted later is of others.
+        let once = matches!(action, Action::Mount { .. } | Action::Server { .. });
+        let second = mounts.first().filter(|_| once && mounts.len() > 1);
+        if let Some(other) = others.or(second) {
+            let (kind, point) = (&other.file_system, other.point.display());
+            let message =
+                format!("`{point}` is kept: iodyno did not mount the {kind} that is mounted there");
+            let hint = format!("run `umount {point}`, then `iodyno clean`");
+            return Err(Diagnostic::error(message).hint(hint));
+        }
+        for mount in mounts {
+            let point = word(&mount.point).map_err(Diagnostic::error)?;
             let plain = self.patiently(|hands| hands.undo_by(&["umount", &point]).map(drop));
             // A FUSE file system whose server has died cannot be synced.
             let dead = |fault: &Diagnostic| fault.message.contains("endpoint");
@@ -832,29 +928,39 @@ impl Hands<'_> {
         Ok(())
     }
 
-    /// The loop devices on a file; the one that was `made` also if the file was moved.
+    /// The loop device that was `made` on a file, wherever that is by now. If it is not recorded, because iodyno was killed:
+    /// the loop devices on this path that can be written to.
     fn loops(&self, file: &Path, made: Option<&str>) -> Vec<String> {
         let roots = self.host.roots();
         let class = roots.sys.join("block");
-        let moved = |name: &str| {
-            let device = roots.dev.join(name);
-            let below = (made.map(Path::new) == Some(&device)).then(|| File::open(&device).ok());
-            let below = below
-                .flatten()
-                .and_then(|device| loop_file(device.as_fd()).ok());
-            let known = self.inodes.get(file);
-            below.is_some_and(|below| known.is_some_and(|known| known.number == below.inode))
+        let made = made.map(|made| match made.split_once(' ') {
+            Some((device, sequence)) => (Path::new(device), Some(sequence)),
+            None => (Path::new(made), None),
+        });
+        let ours = |name: &str| {
+            let about = |what: &str| text(class.join(name).join(what));
+            let Some(backing) = about("loop/backing_file") else {
+                return false;
+            };
+            let at_path = Path::new(backing.trim_end_matches(" (deleted)")) == file;
+            match made {
+                None => at_path && about("ro").as_deref() != Some("1"),
+                Some((device, _)) if roots.dev.join(name) != device => false,
+                Some((_, Some(sequence))) => about("diskseq").as_deref() == Some(sequence),
+                // Linux has such numbers from version 5.15 on.
+                Some((device, None)) => at_path || self.is_on(device, file),
+            }
         };
         let mut loops = names(&class);
-        loops.retain(|name| {
-            let backing = name
-                .starts_with("loop")
-                .then(|| text(class.join(name).join("loop/backing_file")));
-            let backing = backing.flatten().unwrap_or_default();
-            Path::new(backing.trim_end_matches(" (deleted)")) == file
-                || (!backing.is_empty() && moved(name))
-        });
+        loops.retain(|name| ours(name));
         loops
+    }
+
+    /// Whether a loop device is on the image that was made at a path.
+    fn is_on(&self, device: &Path, file: &Path) -> bool {
+        let below = File::open(device).and_then(|device| loop_file(device.as_fd()));
+        let known = self.inodes.get(file);
+        below.is_ok_and(|below| known.is_some_and(|known| known.number == below.inode))
     }
 
     fn detach(&mut self, file: &Path, made: Option<&str>) -> Result<(), Diagnostic> {
@@ -864,6 +970,15 @@ impl Hands<'_> {
             let Some(first) = loops.first() else {
                 return Ok(());
             };
+            if loops.len() > 1 {
+                let message = format!(
+                    "it is not known which loop device on `{}` iodyno made: {}",
+                    file.display(),
+                    loops.join(", ")
+                );
+                let hint = "detach them with `losetup --detach`, then run `iodyno clean`";
+                return Err(Diagnostic::error(message).hint(hint));
+            }
             // A busy device is detached when it is closed.
             if left == 0 {
                 let message = format!("`/dev/{first}` is still attached to `{}`", file.display());

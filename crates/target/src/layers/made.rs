@@ -18,6 +18,9 @@ use crate::journal::Step;
 /// Flags for looking at an inode. A symbolic link is opened itself.
 const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
+/// How many files of others an error names.
+const NAMED: usize = 5;
+
 /// The inode at a path, as the result of the action that made it; empty if its file system has no stable inodes.
 pub(crate) fn result(path: &Path) -> io::Result<String> {
     let made = rustix::fs::open(path, LOOK, Mode::empty())?;
@@ -102,6 +105,29 @@ impl Made {
     /// Removes a file.
     pub(super) fn remove_file(&self) -> io::Result<()> {
         Ok(unlinkat(&self.folder, &self.name, AtFlags::empty())?)
+    }
+
+    /// Removes a folder in which nothing is.
+    ///
+    /// # Errors
+    /// Something is in it: the error names it.
+    pub(super) fn remove_empty_folder(&self) -> io::Result<()> {
+        let entries = fs::read_dir(below(&self.itself, None))?;
+        let mut there: Vec<String> = entries
+            .map(|entry| Ok(format!("`{}`", entry?.file_name().display())))
+            .collect::<io::Result<_>>()?;
+        there.sort_unstable();
+        let more = there.len().saturating_sub(NAMED);
+        there.truncate(NAMED);
+        if there.is_empty() {
+            return Ok(unlinkat(&self.folder, &self.name, AtFlags::REMOVEDIR)?);
+        }
+        let mut names = there.join(", ");
+        if more > 0 {
+            names += &format!(" and {more} more");
+        }
+        let message = format!("it contains what iodyno did not make: {names}");
+        Err(io::Error::other(message))
     }
 
     /// Removes a folder with its content.

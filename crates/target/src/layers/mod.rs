@@ -712,14 +712,23 @@ impl Making<'_, '_> {
         }
     }
 
-    /// Makes the folder of a mount point.
+    /// Makes the folder of a mount point, or of a server's files.
     fn mount_point(&mut self, name: &str) -> Result<PathBuf, Diagnostic> {
+        self.inner_folder(name, false)
+    }
+
+    /// Makes a folder in that of the mount points. `empty`: see [`Action::Folder`].
+    fn inner_folder(&mut self, name: &str, empty: bool) -> Result<PathBuf, Diagnostic> {
         if !self.mounts.exists() {
             let path = self.mounts.clone();
             self.step(Action::folder(path))?;
         }
         let path = self.mounts.join(name);
-        self.step(Action::folder(path.clone()))?;
+        self.step(Action::Folder {
+            path: path.clone(),
+            system: None,
+            empty,
+        })?;
         Ok(path)
     }
 
@@ -800,7 +809,11 @@ impl Making<'_, '_> {
             ))
         })?;
         let path = path.join(format!("{TARGET}{}", self.request.token));
-        let folder = Action::outer_folder(path.clone());
+        // With image files in it, nothing else writes to it; those of a golden image are copied by commands.
+        let layers = &self.request.provision.layers;
+        let on_it = layers.iter().rev().nth(1);
+        let images = matches!(on_it, Some(Layer::File { .. })) && self.request.golden.is_none();
+        let folder = Action::outer_folder(path.clone(), images);
         self.step(folder)?;
         Ok(Storage::Folder(path))
     }
@@ -872,6 +885,7 @@ impl Making<'_, '_> {
             direct,
             sector,
         })?;
+        let device = device.split(' ').next().unwrap_or_default();
         Ok(PathBuf::from(device))
     }
 
@@ -917,7 +931,7 @@ impl Making<'_, '_> {
         source: String,
         options: Vec<String>,
     ) -> Result<Storage, Diagnostic> {
-        let point = self.mount_point(name)?;
+        let point = self.inner_folder(name, true)?;
         self.step(Action::Mount {
             kind: kind.to_owned(),
             source,

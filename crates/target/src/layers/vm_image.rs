@@ -79,7 +79,7 @@ impl Making<'_, '_> {
         // On a disk: they grow by what the guests write to their root file systems.
         let folder = self.hands.host.roots().root.join("var/tmp");
         let folder = folder.join(format!("{TARGET}{}", self.request.token));
-        let outer = Action::outer_folder(folder.clone());
+        let outer = Action::outer_folder(folder.clone(), false);
         self.step(outer)?;
         let cannot =
             |what: String, error: std::io::Error| Diagnostic::error(format!("{what}: {error}"));
