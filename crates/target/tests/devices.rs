@@ -224,6 +224,35 @@ fn a_partition_whose_table_was_destroyed_is_refused_and_named_without_knowledge_
 }
 
 #[test]
+fn a_device_with_sectors_of_4_kib_and_any_data_needs_destroy_and_nothing_else() {
+    let Some(disk) = Loop::holding(64, |file| fs::write(file, noise(64 << 20)).unwrap()) else {
+        return;
+    };
+    let attach = [
+        "losetup",
+        "--find",
+        "--show",
+        "--sector-size",
+        "4096",
+        disk.path(),
+    ];
+    let Ok(over) = run(&attach) else {
+        return skip("the kernel has no loop devices with such sectors on another one");
+    };
+    let results =
+        [vec![], vec![PathBuf::from(&over)]].map(|destroy| write(Path::new(&over), &destroy));
+    let [plain, destroyed] = results;
+    let found = findings(&refusal(plain)).join("; ");
+    let admitted = destroyed.map(drop).map_err(|error| error.to_string());
+    run(&["losetup", "--detach", &over]).unwrap();
+    assert!(
+        found.contains("not blank") && !found.contains("read: "),
+        "{found}"
+    );
+    assert_eq!(admitted, Ok(()));
+}
+
+#[test]
 fn a_device_is_read_past_what_a_process_maps_of_it() {
     let Some(disk) = Loop::blank(16) else { return };
     let does = "f = open(path, 'rb'); m = mmap.mmap(f.fileno(), 16 << 20, prot=mmap.PROT_READ); sum(m[::4096])";

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -235,10 +236,10 @@ impl Guard {
         let own = record.as_ref().map(Record::own);
         let backing = Backing::of(&block, device);
         let stored = backing.as_ref().and_then(|backing| backing.stored(device));
-        let mut reasons = held(&medium, &block.name, 0, length);
+        let mut reasons = held(&medium, &block.name, 0..length, length);
         if self.legs.is_some() && reasons.iter().any(Reason::is_leg) {
             // What the mirror holds does not matter.
-            reasons.extend(of_partitions(&medium, &block));
+            reasons.extend(of_partitions(&medium, &block, length));
             return Content {
                 reasons,
                 ..Content::default()
@@ -266,7 +267,7 @@ impl Guard {
             });
         }
         reasons.extend(shown(&medium, &block, &sample, &foreign, record.as_ref()));
-        reasons.extend(of_partitions(&medium, &block));
+        reasons.extend(of_partitions(&medium, &block, length));
         let stale = (!medium.is_direct()).then(|| {
             format!(
                 "{} cannot be read past the page cache, which may be older than the device",
@@ -352,7 +353,7 @@ fn exclusive(pinned: &Pinned) -> io::Result<OwnedFd> {
 }
 
 /// The partitions that the kernel knows, and their signatures.
-fn of_partitions(device: &Medium, block: &Block) -> Vec<Reason> {
+fn of_partitions(device: &Medium, block: &Block, end: u64) -> Vec<Reason> {
     let mut reasons = Vec::new();
     for part in block.partitions() {
         reasons.push(Reason::Partition {
@@ -360,16 +361,17 @@ fn of_partitions(device: &Medium, block: &Block) -> Vec<Reason> {
             length: part.length(),
         });
         if let Some(start) = part.start() {
-            reasons.extend(held(device, &part.name, start, part.length()));
+            let range = start..start.saturating_add(part.length());
+            reasons.extend(held(device, &part.name, range, end));
         }
     }
     reasons
 }
 
-fn held(device: &Medium, name: &str, start: u64, length: u64) -> Vec<Reason> {
-    let end = start.saturating_add(length);
-    let read = |bytes: &mut [u8], offset| device.read(bytes, start + offset, end);
-    match signatures::probe_device(length, read) {
+/// The signatures in a range of a device; `end` is the length of the device.
+fn held(device: &Medium, name: &str, range: Range<u64>, end: u64) -> Vec<Reason> {
+    let read = |bytes: &mut [u8], offset| device.read(bytes, range.start + offset, end);
+    match signatures::probe_device(range.end - range.start, read) {
         Ok(found) => found
             .into_iter()
             .map(|signature| Reason::Signature {
@@ -435,8 +437,8 @@ fn further(device: &Medium, block: &Block, foreign: &BTreeSet<u64>, length: u64)
     let places = places.filter(near);
     let mut found: Vec<Reason> = Vec::new();
     for place in places {
-        let range = (length - place).min(places::WINDOW);
-        for mut reason in held(device, &block.name, place, range) {
+        let range = place..length.min(place + places::WINDOW);
+        for mut reason in held(device, &block.name, range, length) {
             if let Reason::Signature { signature, .. } = &mut reason {
                 if signature.weak() {
                     continue;
