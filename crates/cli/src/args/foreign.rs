@@ -28,8 +28,8 @@ Examples:
 
 Write `--store`, `--color` and `-v` before `fio`; `--sample NAME` (a server process whose CPU time is
 measured), `--sample-every TIME` and `--trace block` directly after it; `--no-store`, `-q` (no warnings), `--destroy`
-`--allow-exec` (run the commands of jobs) and `--dry-run` (print what a run would do) anywhere. IODYNO_STORE, IODYNO_NO_STORE=1 and IODYNO_QUIET=1 do the same in scripts that cannot be
-changed. A device that contains data is written only with `--destroy`, unless iodyno wrote that data.
+`--allow-exec` (run the commands of jobs) and `--dry-run` (print what a run would do) anywhere.
+IODYNO_STORE, IODYNO_NO_STORE=1 and IODYNO_QUIET=1 do the same in scripts that cannot be changed. A device that contains data is written only with `--destroy`, unless iodyno wrote that data.
 `iodyno check FILE` checks a job file.")]
 pub(crate) struct FioArgs {
     /// The store and the messages.
@@ -93,14 +93,15 @@ Examples:
   iodyno fileio --file-total-size=4G prepare
   iodyno fileio --file-total-size=4G --file-test-mode=rndrw --threads=4 --time=60 run
   iodyno fileio --file-total-size=4G cleanup
-  iodyno fileio --on ext4=/mnt/e --on xfs=/mnt/x --rounds 10 --file-test-mode=rndrd run
-                                          Compare two folders; `prepare` takes the same `--on`
+  iodyno fileio --on ext4=/mnt/e --on xfs=/mnt/x --file-total-size=4G prepare
+  iodyno fileio --on ext4=/mnt/e --on xfs=/mnt/x --file-total-size=4G --file-test-mode=rndrd run
+                                          Compare two folders in ten rounds
   iodyno fileio --on /mnt/data --node a=ssh://10.0.0.1 --node b=ssh://10.0.0.2 --file-test-mode=rndrd run
                                           On two hosts at the same instant; `prepare` takes the same `--node`
 
 Write `--store`, `--color` and `-v` before `fileio`; `--no-store`, `-q` (no warnings), `--on`, `--node`,
-`--node-binary`, `--rounds`, `--no-settle`, `--name`, `--dry-run` (print what a run would do), `--sample NAME` (a server process whose
-CPU time is measured), `--sample-every TIME` and `--trace block` directly after it.
+`--node-binary`, `--rounds`, `--no-settle`, `--name`, `--dry-run` (print what a run would do), `--sample NAME`
+(a server process whose CPU time is measured), `--sample-every TIME` and `--trace block` directly after it.
 IODYNO_STORE, IODYNO_NO_STORE=1 and IODYNO_QUIET=1 do the same in scripts that cannot be changed.
 `iodyno show last` shows the trial.")]
 pub(crate) struct FileioArgs {

@@ -64,7 +64,7 @@ pub(crate) struct MirrorCreateArgs {
 #[command(after_help = "\
 Examples:
   iodyno mirror status /a/leg /b/leg
-  iodyno mirror status --json /a/leg      A single leg knows all others")]
+  iodyno mirror status --json /a/leg /b/leg")]
 pub(crate) struct MirrorStatusArgs {
     /// Legs of one mirror.
     #[arg(required = true, value_name = "LEG", value_hint = ValueHint::FilePath)]

@@ -64,7 +64,8 @@ Examples:
                                           Use fio's command line
   iodyno fs run create_empty --dir /mnt/data
                                           Create files and sync their folder for ten seconds
-  iodyno fileio --file-test-mode=rndrw run
+  iodyno fileio --file-total-size=1G prepare
+  iodyno fileio --file-total-size=1G --file-test-mode=rndrw run
                                           Use sysbench's command line
   iodyno run job.fio --on ext4=/mnt/e --on xfs=/mnt/x
                                           Compare two folders in interleaved rounds
