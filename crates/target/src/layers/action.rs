@@ -83,7 +83,7 @@ pub enum Action {
         /// Logical block size, bytes.
         sector: Option<u32>,
     },
-    /// Make a compressed device in memory. Returns its number.
+    /// Make a compressed device in memory. Returns its number, and the number that the kernel gives to each new disk.
     Zram {
         /// The number that the kernel gives to the next one.
         number: u32,
@@ -378,8 +378,7 @@ impl Hands<'_> {
                 words.push(&file);
                 let device = self.run(&words, limit)?.trim().to_owned();
                 let name = device.rsplit('/').next().unwrap_or_default();
-                let class = self.host.roots().sys.join("block").join(name);
-                let sequence = text(class.join("diskseq")).map(|sequence| format!(" {sequence}"));
+                let sequence = self.sequence(name).map(|number| format!(" {number}"));
                 return Ok(device + &sequence.unwrap_or_default());
             }
             Action::Zram {
@@ -504,7 +503,8 @@ impl Hands<'_> {
         for (name, value) in settings.into_iter().flatten() {
             self.set(&folder.join(name), None, &value)?;
         }
-        Ok(number)
+        let sequence = self.sequence(&format!("zram{number}"));
+        Ok(sequence.map_or(number.clone(), |sequence| format!("{number} {sequence}")))
     }
 
     fn remove_zram(&mut self, number: &str) -> Result<(), Diagnostic> {
@@ -558,11 +558,13 @@ impl Hands<'_> {
             Action::Device { .. } => by == By::Owner,
             Action::Loop { file, .. } => same_boot && !self.loops(file, result).is_empty(),
             Action::Zram { number, size, .. } => {
-                let number = result.map_or_else(|| number.to_string(), str::to_owned);
+                let (number, sequence) = zram_of(*number, result);
                 let found = text(roots.sys.join(format!("block/zram{number}/disksize")));
+                let now = self.sequence(&format!("zram{number}"));
+                let same = sequence.is_none() || now.as_deref() == sequence;
                 // One with another size belongs to somebody else, as does one that another target's journal names.
                 let fits = found.is_some_and(|found| found == "0" || found == size.to_string());
-                same_boot && fits && (result.is_some() || !self.is_of_another(&number))
+                same_boot && fits && same && (result.is_some() || !self.is_of_another(&number))
             }
             Action::Mount { point, .. } => same_boot && self.has_mounted(action, result, point),
             Action::Server { point, .. } => {
@@ -666,10 +668,7 @@ impl Hands<'_> {
                 Ok(())
             }
             Action::Loop { file, .. } => self.detach(file, result),
-            Action::Zram { number, .. } => {
-                let number = result.map_or_else(|| number.to_string(), str::to_owned);
-                self.remove_zram(&number)
-            }
+            Action::Zram { number, .. } => self.remove_zram(&zram_of(*number, result).0),
             Action::Mount { point, .. } => self.unmount(action, result, point),
             Action::Server { point, .. } => {
                 self.unmount(action, result, point)?;
@@ -786,7 +785,9 @@ impl Hands<'_> {
     /// Whether another target has made the compressed device with this number.
     fn is_of_another(&self, number: &str) -> bool {
         self.steps_of_others().iter().any(|step| {
-            matches!(step.action, Action::Zram { .. }) && step.result.as_deref() == Some(number)
+            let made = step.result.as_deref();
+            matches!(step.action, Action::Zram { number: intended, .. }
+                if made.is_some() && zram_of(intended, made).0 == number)
         })
     }
 
@@ -933,10 +934,7 @@ impl Hands<'_> {
     fn loops(&self, file: &Path, made: Option<&str>) -> Vec<String> {
         let roots = self.host.roots();
         let class = roots.sys.join("block");
-        let made = made.map(|made| match made.split_once(' ') {
-            Some((device, sequence)) => (Path::new(device), Some(sequence)),
-            None => (Path::new(made), None),
-        });
+        let made = made.map(numbered);
         let ours = |name: &str| {
             let about = |what: &str| text(class.join(name).join(what));
             let Some(backing) = about("loop/backing_file") else {
@@ -945,15 +943,27 @@ impl Hands<'_> {
             let at_path = Path::new(backing.trim_end_matches(" (deleted)")) == file;
             match made {
                 None => at_path && about("ro").as_deref() != Some("1"),
-                Some((device, _)) if roots.dev.join(name) != device => false,
-                Some((_, Some(sequence))) => about("diskseq").as_deref() == Some(sequence),
+                Some((device, _)) if roots.dev.join(name) != Path::new(device) => false,
+                Some((_, Some(sequence))) => self.sequence(name).as_deref() == Some(sequence),
                 // Linux has such numbers from version 5.15 on.
-                Some((device, None)) => at_path || self.is_on(device, file),
+                Some((device, None)) => at_path || self.is_on(Path::new(device), file),
             }
         };
         let mut loops = names(&class);
         loops.retain(|name| ours(name));
         loops
+    }
+
+    /// The number that the kernel gives to each new disk, and to what is attached to a loop device.
+    fn sequence(&self, name: &str) -> Option<String> {
+        text(
+            self.host
+                .roots()
+                .sys
+                .join("block")
+                .join(name)
+                .join("diskseq"),
+        )
     }
 
     /// Whether a loop device is on the image that was made at a path.
@@ -1044,6 +1054,22 @@ impl Hands<'_> {
             let _ = self.undo_by(&["blkdiscard", "--force", &device]);
             self.guard.record_after_death(admitted_to);
         }
+    }
+}
+
+/// What a step made, and its [number](Hands::sequence), from the result of the step.
+fn numbered(result: &str) -> (&str, Option<&str>) {
+    match result.split_once(' ') {
+        Some((made, sequence)) => (made, Some(sequence)),
+        None => (result, None),
+    }
+}
+
+/// The number of a compressed device that was intended, or made; see [`numbered`].
+fn zram_of(intended: u32, result: Option<&str>) -> (String, Option<&str>) {
+    match result.map(numbered) {
+        Some((number, sequence)) => (number.to_owned(), sequence),
+        None => (intended.to_string(), None),
     }
 }
 

@@ -917,7 +917,8 @@ impl Making<'_, '_> {
                 algorithm: algorithm.cloned(),
             })?;
             if !made.is_empty() {
-                return Ok(roots.dev.join(format!("zram{made}")));
+                let number = made.split(' ').next().unwrap_or_default();
+                return Ok(roots.dev.join(format!("zram{number}")));
             }
         }
         let message = "another program takes each new number of a compressed device";

@@ -46,8 +46,8 @@ struct World {
     made: RefCell<BTreeSet<String>>,
     processes: RefCell<Vec<Process>>,
     commands: RefCell<Vec<String>>,
-    /// How often loop devices were attached.
-    attached: Cell<u32>,
+    /// The number of the last disk.
+    disks: Cell<u32>,
     /// Number of points passed.
     passed: Cell<usize>,
     /// The point at which iodyno is killed.
@@ -99,7 +99,7 @@ impl World {
             made: RefCell::default(),
             processes: RefCell::default(),
             commands: RefCell::default(),
-            attached: Cell::new(0),
+            disks: Cell::new(0),
             passed: Cell::new(0),
             dies_at: Cell::new(None),
             read_through: Cell::new(1),
@@ -139,10 +139,7 @@ impl World {
         self.host
             .write(&format!("{folder}/loop/backing_file"), &backing);
         self.host.write(&format!("{folder}/loop/dio"), "1\n");
-        let sequence = self.attached.get() + 1;
-        self.attached.set(sequence);
-        self.host
-            .write(&format!("{folder}/diskseq"), &format!("{sequence}\n"));
+        self.give_sequence(&name);
         self.host.write(&format!("{folder}/size"), "131072\n");
         self.host
             .write(&format!("{folder}/dev"), &format!("7:{number}\n"));
@@ -154,6 +151,14 @@ impl World {
         let link = self.host.path(&format!("sys/class/block/{name}"));
         symlink(self.host.path(&folder), link).unwrap();
         self.host.path(&format!("dev/{name}")).display().to_string()
+    }
+
+    /// Gives a disk the next number, as the kernel does.
+    fn give_sequence(&self, name: &str) {
+        let sequence = self.disks.get() + 1;
+        self.disks.set(sequence);
+        let file = format!("sys/block/{name}/diskseq");
+        self.host.write(&file, &format!("{sequence}\n"));
     }
 
     /// Adds a block device. Returns its folder.
@@ -439,6 +444,7 @@ impl Host for World {
             let name = free.find(|name| !taken.contains(name)).unwrap();
             self.host
                 .write(&format!("sys/block/{name}/disksize"), "0\n");
+            self.give_sequence(&name);
             self.host
                 .write(&format!("sys/block/{name}/comp_algorithm"), "lzo [zstd]\n");
             self.point();
@@ -1865,6 +1871,21 @@ fn a_loop_device_that_others_have_attached_in_place_of_that_of_iodyno_is_kept() 
     let cleaned = world.maker().clean(false, &mut |_| ());
     assert_eq!(cleaned.orphans[0].faults, []);
     assert!(!image.exists() && Path::new(&theirs).exists());
+}
+
+#[test]
+fn a_compressed_device_that_others_have_made_in_place_of_that_of_iodyno_is_kept() {
+    let world = World::new();
+    make(&world, provisions(&world).remove(3)).unwrap();
+    let size = fs::read(world.host.path("sys/block/zram1/disksize")).unwrap();
+    fs::remove_dir_all(world.host.path("sys/block/zram1")).unwrap();
+    let control = world.host.path("sys/class/zram-control/hot_add");
+    assert_eq!(Host::read(&world, &control).unwrap(), "1");
+    fs::write(world.host.path("sys/block/zram1/disksize"), size).unwrap();
+    let cleaned = world.maker().clean(false, &mut |_| ());
+    assert_eq!(cleaned.orphans[0].faults, []);
+    assert!(world.host.path("sys/block/zram1").exists());
+    assert!(!world.host.path("sys/block/zram0").exists());
 }
 
 /// What others put over, below, beside and on what was made so far: mounts, a file, and loop devices, which can only be read.
