@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::iter;
 use std::path::Path;
 
 use libtest_mimic::Failed;
 
 use crate::harness::{Home, skip};
-use crate::run::Run;
+use crate::run::{Device, Run};
 use crate::strace;
 
 /// Options and their cases.
@@ -17,17 +18,16 @@ pub(crate) struct Language {
     pub(crate) options: fn() -> Vec<String>,
     /// The cases by topic.
     pub(crate) topics: &'static [&'static [Case]],
-    /// Supported options that have no case yet.
-    pub(crate) without: &'static [&'static str],
     /// The file that says where the effect of each option is seen, for the page of the options.
     pub(crate) table: &'static str,
     /// The arguments of iodyno for the words of a row, in this folder.
     pub(crate) arguments: fn(&Path, &Look, &str) -> Vec<String>,
 }
 
-/// One option, or the same option seen in another way.
+/// One option, the same option seen in another way, or several options that are seen in the same runs.
 pub(crate) struct Case {
     pub(crate) option: &'static str,
+    more: &'static [&'static str],
     look: Look,
     /// What is the same in all rows.
     job: &'static str,
@@ -35,6 +35,10 @@ pub(crate) struct Case {
     rows: &'static [(&'static str, &'static str)],
     /// Prepares the folder in which the commands run.
     before: fn(&Path),
+    /// Number of blank loop devices, to which links `d0`, `d1`, … of the folder lead.
+    devices: usize,
+    /// Whether it takes too long for `make test`.
+    pub(crate) long: bool,
     /// Whether commands may fail.
     fails: bool,
     /// Why the case cannot be run here.
@@ -65,6 +69,8 @@ pub(crate) enum Through {
     During(&'static str),
     /// The same while storage is made, once the script prints something.
     Starting(&'static str),
+    /// As [`Through::During`], with a ZFS of its own.
+    Apart(&'static str),
     /// By its threads while it runs.
     Threads,
     /// By those that read and write, with addresses in place of what they stand for.
@@ -98,10 +104,13 @@ pub(crate) const fn case(
 ) -> Case {
     Case {
         option,
+        more: &[],
         look,
         job,
         rows,
         before: |_| {},
+        devices: 0,
+        long: false,
         fails: false,
         missing: || None,
     }
@@ -111,6 +120,21 @@ impl Case {
     /// With files that are there before.
     pub(crate) const fn after(self, before: fn(&Path)) -> Case {
         Case { before, ..self }
+    }
+
+    /// With blank loop devices `d0`, `d1`, ….
+    pub(crate) const fn with_devices(self, devices: usize) -> Case {
+        Case { devices, ..self }
+    }
+
+    /// Seen in the same runs as these options. A row has a word for each, in this order.
+    pub(crate) const fn and(self, more: &'static [&'static str]) -> Case {
+        Case { more, ..self }
+    }
+
+    /// Only in `make test-long`.
+    pub(crate) const fn long(self) -> Case {
+        Case { long: true, ..self }
     }
 
     /// Also if a command fails: the kernel or the device may not support what is asked for.
@@ -154,24 +178,38 @@ impl Case {
 
     /// A case has a row without its option, and another row in which something else is seen.
     fn meaningful(&self) -> Result<(), Failed> {
-        // `keep` of `cycle.keep`, `threads` of `--set threads`; `axis.bs` has `axis`.
-        let last = self.option.rsplit(['.', ' ']).next();
-        let with = |row: &str| {
-            let words = row.split(|c: char| c.is_whitespace() || "{[,".contains(c));
-            let mut names = words.filter_map(|word| word.split('=').next());
-            names.any(|name| name.split('.').any(|part| Some(part) == last))
-        };
-        let first = self.rows.first().map_or("", |(_, seen)| seen);
-        let differs = |(row, seen): &(&str, &str)| with(row) && words(seen) != words(first);
-        match self.rows.iter().any(differs) {
-            true => Ok(()),
-            false => Err("no row has the option and shows something else than the first".into()),
+        for (place, option) in self.options().enumerate() {
+            // `keep` of `cycle.keep`, `threads` of `--set threads`; `axis.bs` has `axis`.
+            let last = option.rsplit(['.', ' ']).next();
+            let with = |row: &str| {
+                let words = row.split(|c: char| c.is_whitespace() || "{[,".contains(c));
+                let mut names = words.filter_map(|word| word.split('=').next());
+                names.any(|name| name.split('.').any(|part| Some(part) == last))
+            };
+            let own = |seen: &str| match self.more {
+                [] => Some(words(seen)),
+                _ => seen.split_whitespace().nth(place).map(str::to_owned),
+            };
+            let first = self.rows.first().and_then(|(_, seen)| own(seen));
+            let differs = |(row, seen): &(&str, &str)| with(row) && own(seen) != first;
+            if !self.rows.iter().any(differs) {
+                let message =
+                    format!("no row has `{option}` and shows something else than the first");
+                return Err(message.into());
+            }
         }
+        Ok(())
+    }
+
+    fn options(&self) -> impl Iterator<Item = &'static str> {
+        iter::once(self.option).chain(self.more.iter().copied())
     }
 
     fn seen(&self, language: &Language, row: &str) -> String {
         let home = Home::new();
         (self.before)(&home.work());
+        let attach = |number| Device::attach(&home.work(), number);
+        let _devices: Vec<Device> = (0..self.devices).map(attach).collect();
         // The last command has what all rows have in common.
         let mut commands: Vec<&str> = row.split(';').collect();
         let last = format!("{}\n{}", self.job, commands.pop().unwrap_or_default());
@@ -191,7 +229,7 @@ impl Case {
         let run = Run::of(home, self.look.through, &arguments);
         let ends = !matches!(
             self.look.through,
-            Through::Output | Through::During(_) | Through::Starting(_)
+            Through::Output | Through::During(_) | Through::Starting(_) | Through::Apart(_)
         );
         let must_succeed = ends && !self.fails;
         match must_succeed && run.done.code != 0 {
@@ -220,20 +258,20 @@ impl Language {
     pub(crate) fn check(&'static self) -> Result<(), Failed> {
         let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
         for case in self.topics.iter().copied().flatten() {
-            seen.entry(case.option).or_insert(case.look.seen);
+            for option in case.options() {
+                seen.entry(option).or_insert(case.look.seen);
+            }
         }
         let options = (self.options)();
         let without: Vec<_> = (options.iter())
-            .filter(|option| {
-                seen.contains_key(option.as_str()) == self.without.contains(&option.as_str())
-            })
+            .filter(|option| !seen.contains_key(option.as_str()))
             .collect();
         let unknown: Vec<_> = (seen.keys())
             .filter(|name| !options.iter().any(|option| option == **name))
             .collect();
         if !(without.is_empty() && unknown.is_empty()) {
             return Err(format!(
-                "{} supported options without a case, or wrongly in the list of those: {without:?}\ncases of no supported option: {unknown:?}",
+                "{} supported options without a case: {without:?}\ncases of no supported option: {unknown:?}",
                 without.len()
             )
             .into());

@@ -1,10 +1,12 @@
 //! The keys of experiments.
 
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use serde_json::Value;
 
 use crate::case::{Case, Language, Look, Through, case};
+use crate::harness::iodyno;
 use crate::looks::joined;
 use crate::run::Run;
 
@@ -12,8 +14,6 @@ pub(crate) static LANGUAGE: Language = Language {
     name: "experiments",
     options: || keys(false),
     topics: &[FILE, TABLE, NODES, CONFIGURATION, WORKLOAD],
-    // It needs a host that is reached by ssh.
-    without: &["node.sudo"],
     table: "crates/experiment/src/effects.txt",
     arguments,
 };
@@ -61,8 +61,8 @@ macro_rules! one { ($($more:literal)?) => { concat!("configuration.c.target = '.
 /// A workload that reads a file.
 macro_rules! real { ($($more:literal)?) => { concat!("workload.a.fio = {rw='read',bs='4k',size='16k'}\n", $($more)?) }; }
 
-/// A queue with one server, whose mean service time is 100 µs.
-macro_rules! search { () => { "seed = 3\nconfiguration.c.target = '.'\nworkload.a.fio = {ioengine='sim',rw='randread',bs='4k',size='16m',sim_latency='exponential:100us',sim_servers=1,time_based=1,iodepth=16}\nworkload.a.duration = '1s'" }; }
+/// A queue with one server, whose mean service time is 1 ms.
+macro_rules! search { () => { "seed = 3\nconfiguration.c.target = '.'\nworkload.a.fio = {ioengine='sim',rw='randread',bs='4k',size='16m',sim_latency='exponential:1ms',sim_servers=1,time_based=1,iodepth=16}\nworkload.a.duration = '2s'" }; }
 /// A workload that reads until it is stopped.
 macro_rules! endless { ($more:literal) => { concat!("workload.a.fio = {rw='read',bs='4k',size='16k',rate_iops=100,time_based=1,runtime='1h'}\n", $more) }; }
 
@@ -71,18 +71,18 @@ const FILE: &[Case] = &[
     case("name", NAME, one!(), &[("", "e"), ("name = 'mine'", "mine")]),
     case("about", ABOUT, one!("--dry-run"), &[("", "null"), ("about = 'this'", "this")]),
     case("baseline", COMPARED, two!("rounds = 6"), &[("", "workload with a: completion: b different_but_small;"), ("baseline = 'b'", "workload with b: completion: a different_but_small;")]),
-    case("compare", COMPARED, "rounds = 6\nconfiguration.c.target = '.'\nworkload.'${t}-${s}' = {fio = {ioengine='sim',sim_latency='constant:${t}us',rw='read',bs='4k',size='${s}k'}, axis.t = [100, 200], axis.s = [8, 16]}", &[("", "workload with 100-8: completion: 100-16 cannot_decide 200-8 cannot_decide 200-16 cannot_decide;"), ("compare = 't'", "t with 100: completion: 200 cannot_decide; completion: 200 cannot_decide;"), ("compare = 's'", "s with 8: completion: 16 cannot_decide; completion: 16 cannot_decide;")]),
+    case("compare", COMPARED, "rounds = 2\nconfiguration.c.target = '.'\nworkload.'${t}-${s}' = {fio = {ioengine='sim',sim_latency='constant:${t}us',rw='read',bs='4k',size='${s}k'}, axis.t = [100, 200], axis.s = [8, 16]}", &[("", "workload with 100-8: completion: 100-16 cannot_decide 200-8 cannot_decide 200-16 cannot_decide;"), ("compare = 't'", "t with 100: completion: 200 cannot_decide; completion: 200 cannot_decide;"), ("compare = 's'", "s with 8: completion: 16 cannot_decide; completion: 16 cannot_decide;")]),
     case("rounds", TRIALS, one!(), &[("rounds = 1", "0:a@c(4)"), ("rounds = 3", "0:a@c(4) 1:a@c(4) 2:a@c(4)")]),
     case("seed", TIME, "configuration.c.target = '.'\nworkload.a.fio = {ioengine='sim',sim_latency='exponential:1ms',rw='randread',bs='4k',size='1m'}", &[("seed = 1", "256 ops in 279 ms"), ("seed = 2", "256 ops in 260 ms"), ("seed = 1", "256 ops in 279 ms")]),
     case("max_time", COUNT, "rounds = 6\nconfiguration.c.target = '.'\nworkload.a.fio = {ioengine='null',rw='read',size='4k',time_based=1,runtime='300ms'}", &[("", "6 trials"), ("max_time = '700ms'", "fewer")]),
-    case("stop", COUNT, two!("rounds = 40"), &[("", "80 trials"), ("stop = '50%'", "fewer")]),
+    case("stop", COUNT, two!("rounds = 12"), &[("", "24 trials"), ("stop = '50%'", "fewer")]),
     case("aa", TRIALS, two!("seed = 1"), &[("", "0:a@c(4) 0:b@c(4)"), ("aa = true", "0:a@c(4) 0:a (again)@c(4) 0:b@c(4)")]),
     case("probe", PROBED, two!(), &[("", "none"), ("probe = true", "probed")]),
     case("retry", TRIALS, one!("workload.z.fio = {ioengine='sim',sim_faults='eio:2',rw='read',size='16k'}\nseed = 1"), &[("", "0:a@c(4) 0:z@c(1)"), ("retry = 2", "0:a@c(4) 0:z@c(1) 0:z@c(1) 0:z@c(1)")]),
-    case("settle", SETTLES, real!("rounds = 2\nconfiguration.c.target = '.'"), &[("settle = false", "none"), ("settle = true", "drops the page cache")]).unless(no_root),
+    case("settle", SETTLES, real!("rounds = 2\nconfiguration.c.target = '.'"), &[("settle = false", "none"), ("settle = true", "drops the page cache")]).unless(no_root).long(),
     case("metric", COMPARED, two!("rounds = 6"), &[("", "workload with a: completion: b different_but_small;"), ("metric = ['read.mean', 'iops']", "workload with a: read.mean: b different_but_small; iops: b different_but_small;")]),
     case("margin", COMPARED, two!("rounds = 6"), &[("", "workload with a: completion: b different_but_small;"), ("margin = '0.1%'", "workload with a: completion: b slower;")]),
-    case("fresh", MADE, real!("configuration.c.target = 'directory on .'\nworkload.b.fio = {rw='read',bs='4k',size='16k'}\nrounds = 2"), &[("", "2 folders"), ("fresh = 'round'", "2 folders"), ("fresh = 'trial'", "4 folders"), ("fresh = 'experiment'", "1 folders")]),
+    case("fresh", MADE, real!("configuration.c.target = 'directory on .'\nworkload.b.fio = {rw='read',bs='4k',size='16k'}\nrounds = 2"), &[("", "2 folders"), ("fresh = 'trial'", "4 folders"), ("fresh = 'experiment'", "1 folders")]),
     case("params", TRIALS, "configuration.c.target = '.'\nworkload.a.fio = {ioengine='sim',rw='read',bs='4k',size='${n}k'}", &[("params.n = 8", "0:a@c(2)"), ("params.n = 16", "0:a@c(4)"), ("params.n = {about = 'KiB', default = 4}", "0:a@c(1)"), ("params.n = 8\n--set n=32", "0:a@c(8)")]),
     case("preset", TRIALS, "configuration.c.target = '.'\nworkload.a.fio = {ioengine='sim',rw='read',bs='4k',size='${n}k'}\nparams.n = 8\n--set scale=full", &[("preset.full.n = 16", "0:a@c(4)"), ("preset.full.n = 32", "0:a@c(8)")]),
 ];
@@ -102,6 +102,7 @@ const TABLE: &[Case] = &[
 const NODES: &[Case] = &[
     case("node.at", PLACES, one!(), &[("", "local"), ("node.a.at = 'local'", "a"), ("node = {a.at = 'local', b.at = 'local'}", "a b")]),
     case("node.jobs", WORKING, one!(), &[("node = {a.at = 'local', b.at = 'local'}", "2"), ("node = {a.at = 'local', b = {at = 'local', jobs = false}}", "1")]),
+    case("node.sudo", SUDO, one!(), &[("node.a.at = 'ssh://there'", "none"), ("node.a = {at = 'ssh://there', sudo = true}", "sudo -n env iodyno node")]).after(stand_ins),
 ];
 
 #[rustfmt::skip]
@@ -144,8 +145,8 @@ const WORKLOAD: &[Case] = &[
     case("workload.axis", TRIALS, "configuration.c.target = '.'\nseed = 1", &[("workload.a.fio = {ioengine='sim',size='8k'}", "0:a@c(2)"), ("workload.'a${size}' = {fio = {ioengine='sim'}, axis.size = ['8k', '16k']}", "0:a8k@c(2) 0:a16k@c(4)")]),
     case("workload.zip", TRIALS, "configuration.c.target = '.'\nseed = 1", &[("workload.'a${size}${bs}' = {fio = {ioengine='sim'}, axis.size = ['8k', '16k'], axis.bs = ['1k', '2k']}", "0:a8k1k@c(8) 0:a8k2k@c(4) 0:a16k1k@c(16) 0:a16k2k@c(8)"), ("workload.'a${size}${bs}' = {fio = {ioengine='sim'}, axis.size = ['8k', '16k'], axis.bs = ['1k', '2k'], zip = ['size', 'bs']}", "0:a8k1k@c(8) 0:a16k2k@c(8)")]),
     case("workload.exclude", TRIALS, "configuration.c.target = '.'\nseed = 1", &[("workload.'a${size}' = {fio = {ioengine='sim'}, axis.size = ['8k', '16k']}", "0:a8k@c(2) 0:a16k@c(4)"), ("workload.'a${size}' = {fio = {ioengine='sim'}, axis.size = ['8k', '16k'], exclude = [{size='16k'}]}", "0:a8k@c(2)")]),
-    case("search.axis", SEARCHED, search!(), &[("workload.a.search = {axis='rate_iops', until='p99 < 2ms'}", "rate_iops 9057"), ("workload.a.search = {axis='iodepth', until='p99 < 2ms'}", "iodepth 10")]),
-    case("search.until", SEARCHED, search!(), &[("workload.a.search = {axis='rate_iops', until='p99 < 2ms'}", "rate_iops 9057"), ("workload.a.search = {axis='rate_iops', until='p99 < 1ms'}", "rate_iops 7434")]),
+    case("search.axis", SEARCHED, search!(), &[("workload.a.search = {axis='rate_iops', until='p99 < 20ms'}", "rate_iops 921"), ("workload.a.search = {axis='iodepth', until='p99 < 20ms'}", "iodepth 11")]),
+    case("search.until", SEARCHED, search!(), &[("workload.a.search = {axis='rate_iops', until='p99 < 20ms'}", "rate_iops 921"), ("workload.a.search = {axis='rate_iops', until='p99 < 10ms'}", "rate_iops 735")]),
 ];
 
 fn jobs(folder: &Path) {
@@ -153,6 +154,20 @@ fn jobs(folder: &Path) {
         let text = format!("[t]\nioengine=sim\nsize={size}k\n");
         std::fs::write(folder.join(name), text).unwrap();
     }
+}
+
+/// Programs in place of ssh and sudo: they run the command here, and the latter one writes it down.
+fn stand_ins(folder: &Path) {
+    let bin = folder.join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let ssh = "while [ \"$1\" != -- ]; do shift; done; shift 2; exec sh -c \"$*\"";
+    let sudo = "echo \"$*\" > \"$HOME/work/by-sudo\"; shift; exec \"$@\"";
+    for (name, script) in [("ssh", ssh), ("sudo", sudo)] {
+        let path = bin.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    symlink(iodyno(), bin.join("iodyno")).unwrap();
 }
 
 pub(crate) fn no_root() -> Option<&'static str> {
@@ -208,7 +223,7 @@ const TRIALS: Look = Look::output("trials", |run| {
 
 const COUNT: Look = Look::output("trials", |run| match array(run, "/trials").len() {
     0 => run.fault(),
-    count @ (6 | 40 | 80) => format!("{count} trials"),
+    count @ (6 | 24) => format!("{count} trials"),
     _ => "fewer".to_owned(),
 });
 
@@ -278,6 +293,21 @@ const PLACES: Look = Look::output("trials", |run| {
         true => run.fault(),
         false => joined(nodes.iter().map(|node| word(&node["name"]))),
     }
+});
+
+/// What sudo was called with: the last time, without the variables and the folder of the program.
+const SUDO: Look = Look::output("processes", |run| {
+    let names = run.names();
+    if run.done.code != 0 {
+        return run.fault();
+    }
+    if !names.iter().any(|name| name == "by-sudo") {
+        return "none".to_owned();
+    }
+    let text = String::from_utf8_lossy(&run.file("by-sudo")).into_owned();
+    let words = text.split_whitespace().filter(|word| !word.contains('='));
+    let words: Vec<&str> = words.filter_map(|word| word.rsplit('/').next()).collect();
+    format!("sudo {}", words.join(" "))
 });
 
 /// The number of clones of the first trial on all nodes together.

@@ -174,11 +174,11 @@ pub(crate) const LAST: Look = Look::ops("virtual time", |run| {
 });
 
 /// Whether a thread sleeps until the times of its ops: one that does ops on a file, if there is any. The samplers do so
-/// once a second.
+/// once a second, which does not count.
 pub(crate) const SLEEPS: Look = Look::calls("system calls", |run| {
     let on_file = |call: &&Call| call.name == "pwrite64" && call.file.is_some();
     let any_file = run.calls.iter().any(|call| on_file(&call));
-    let (mut began, mut sleeps) = (BTreeSet::new(), BTreeMap::new());
+    let (mut began, mut sleeps) = (BTreeSet::new(), BTreeMap::<u32, Vec<u64>>::new());
     for call in &run.calls {
         if on_file(&call) {
             began.insert(call.thread);
@@ -186,16 +186,31 @@ pub(crate) const SLEEPS: Look = Look::calls("system calls", |run| {
         // Sleeps before the first op wait for the start.
         let counts = !any_file || began.contains(&call.thread);
         if counts && call.name == "clock_nanosleep" && call.arguments[1] == "TIMER_ABSTIME" {
-            *sleeps.entry(call.thread).or_insert(0) += 1;
+            sleeps.entry(call.thread).or_default().push(until(call));
         }
     }
-    if sleeps.values().any(|count| *count >= 3) {
-        "sleeps"
-    } else {
-        "none"
+    let short = |times: &Vec<u64>| {
+        let pairs = times.windows(2);
+        pairs
+            .filter(|pair| pair[1].abs_diff(pair[0]) < 900_000_000)
+            .count()
+    };
+    match sleeps.values().any(|times| short(times) >= 2) {
+        true => "sleeps",
+        false => "none",
     }
     .to_owned()
 });
+
+/// The time until which a thread sleeps, ns.
+pub(crate) fn until(call: &Call) -> u64 {
+    let number = |name: &str| -> u64 {
+        let (_, rest) = call.arguments[2].split_once(name).unwrap();
+        let end = rest.find(|letter: char| !letter.is_ascii_digit());
+        rest[..end.unwrap_or(rest.len())].parse().unwrap()
+    };
+    number("tv_sec=") * 1_000_000_000 + number("tv_nsec=")
+}
 
 /// The files of the ops, in their order.
 pub(crate) const FILE_ORDER: Look = Look::ops("files of the ops", |run| {

@@ -2,7 +2,8 @@
 //! the file, times in virtual time, or the output.
 //!
 //! A [`case::Case`] runs the same job without an option and with it, and compares what is seen with what it has to be in
-//! both. It is named after the option: a supported option without a case fails, and so does a case without an option.
+//! both. It is named after the option: a supported option without a case fails, and so does a case without an option. `make
+//! test-long` builds the feature `long`, and runs the cases that take too long for `make test`.
 
 mod case;
 mod experiments;
@@ -34,7 +35,10 @@ static LANGUAGES: &[&case::Language] = &[
 fn main() -> ExitCode {
     let mut trials = Vec::new();
     for language in LANGUAGES {
-        let cases = language.cases().map(|(name, case)| {
+        let cases = language
+            .cases()
+            .filter(|(_, case)| case.long == cfg!(feature = "long"));
+        let cases = cases.map(|(name, case)| {
             Trial::test(format!("{}::{name}", language.name), move || {
                 case.check(language)
             })
@@ -43,5 +47,9 @@ fn main() -> ExitCode {
         let name = format!("{}::each_supported_option_has_a_case", language.name);
         trials.push(Trial::test(name, || language.check()));
     }
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    let mut arguments = Arguments::from_args();
+    let threads = std::env::var("RUST_TEST_THREADS").ok();
+    let threads = threads.and_then(|number| number.parse().ok());
+    arguments.test_threads = arguments.test_threads.or(threads);
+    libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::case::{Case, Language, Look, Through, case};
-use crate::looks::{SLEEPS, joined, kib};
+use crate::looks::{SLEEPS, joined, kib, until};
 use crate::run::Run;
 use crate::strace::Call;
 
@@ -14,7 +14,6 @@ pub(crate) static LANGUAGE: Language = Language {
     name: "operations",
     options: || iodyno_fileops::keys().collect(),
     topics: &[KEYS, SETS, STEPS, OPTIONS],
-    without: &[],
     table: "crates/fileops/src/effects.txt",
     arguments,
 };
@@ -237,15 +236,6 @@ const RAMPED: Look = calls("system calls", |run| {
 const INTERVALS: Look = calls("system calls", |run| {
     let work = of_cycle(run).skip_while(|call| call.name != "pwrite64");
     let sleeps = work.filter(|call| call.name == "clock_nanosleep");
-    let number = |text: &str, name: &str| -> u64 {
-        let (_, rest) = text.split_once(name).unwrap();
-        let end = rest.find(|letter: char| !letter.is_ascii_digit());
-        rest[..end.unwrap_or(rest.len())].parse().unwrap()
-    };
-    let until = |call: &Call| {
-        let time = &call.arguments[2];
-        number(time, "tv_sec=") * 1_000_000_000 + number(time, "tv_nsec=")
-    };
     let times: Vec<u64> = sleeps.map(until).collect();
     let unequal = |pair: &[u64]| (pair[1] - pair[0] + 1_000_000) % 40_000_000 > 2_000_000;
     match (times.len(), times.windows(2).any(unequal)) {

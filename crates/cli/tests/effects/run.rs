@@ -1,14 +1,17 @@
 //! A run of a case: what it printed, its record of ops, its system calls, and the files that it left behind.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 use crate::case::Through;
-use crate::harness::{Done, Home, Running, alive, children};
+use crate::harness::{Done, Home, Running, alive, children, iodyno};
 use crate::strace::{self, Call};
 
 /// The record of ops of a traced job.
@@ -43,9 +46,12 @@ impl Run {
         let mut during = String::new();
         let done = match through {
             Through::Output | Through::Ops => home.iodyno(arguments),
-            Through::During(script) | Through::Starting(script) => {
-                let running = home.start(arguments);
-                if let Through::During(_) = through {
+            Through::During(script) | Through::Starting(script) | Through::Apart(script) => {
+                let running = match through {
+                    Through::Apart(_) => Running::of(apart(&home, arguments)),
+                    _ => home.start(arguments),
+                };
+                if !matches!(through, Through::Starting(_)) {
                     running.wait_for("a trial", || clones(running.pid()));
                 }
                 let seen = || Some(shell(&home, &running, script)).filter(|seen| seen != " ");
@@ -173,7 +179,7 @@ fn shell(home: &Home, trial: &Running, script: &str) -> String {
         LOOP=$(grep -ls \"^$PWD\" /sys/block/loop*/loop/backing_file | cut -d/ -f4 | head -1)
         OPEN=$(for CHILD in $(cat /proc/$TRIAL/task/*/children 2>/dev/null); do readlink /proc/$CHILD/fd/*; done)
         AT=$(echo \"$OPEN\" | grep -m1 -E '/a[.]0[.]0$|^/dev/(loop|zram|dm-|md|mapper)|disk0[.]img$')
-        TOKEN=$(echo iodyno-*); TOKEN=${TOKEN#iodyno-}";
+        TOKEN=$(ls -td iodyno-* 2>/dev/null | head -1); TOKEN=${TOKEN#iodyno-}; TOKEN=${TOKEN:-no-token}";
     let mut command = home.program(Path::new("sh"));
     command
         .args(["-c", &format!("{names}\n{script}")])
@@ -181,6 +187,48 @@ fn shell(home: &Home, trial: &Running, script: &str) -> String {
         .current_dir(home.work().canonicalize().unwrap());
     let done = Running::of(command).done();
     format!("{} {}", done.stdout, done.stderr)
+}
+
+/// The program with a mount namespace of its own, and so with a zfs-fuse that no other run uses.
+fn apart(home: &Home, arguments: &[String]) -> Command {
+    let mut command = home.program(Path::new("unshare"));
+    let script = "for D in run lock; do mkdir -p /var/$D/zfs && mount -t tmpfs none /var/$D/zfs || exit 9; done; exec \"$@\"";
+    command
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .arg(iodyno())
+        .args(arguments);
+    command
+}
+
+/// A blank loop device, which is detached when this is dropped.
+pub(crate) struct Device {
+    path: String,
+}
+
+impl Device {
+    /// Attaches the file `NUMBER.img` of the folder, and makes the link `dNUMBER` to it.
+    pub(crate) fn attach(folder: &Path, number: usize) -> Device {
+        let image = folder.join(format!("{number}.img"));
+        let file = std::fs::File::create(&image).unwrap();
+        file.set_len(16 << 20).unwrap();
+        let found = losetup(&["--find".as_ref(), "--show".as_ref(), image.as_os_str()]);
+        assert!(found.status.success(), "{found:?}");
+        let path = String::from_utf8_lossy(&found.stdout).trim().to_owned();
+        symlink(&path, folder.join(format!("d{number}"))).unwrap();
+        Device { path }
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        losetup(&["--detach".as_ref(), self.path.as_ref()]);
+    }
+}
+
+fn losetup(arguments: &[&OsStr]) -> Output {
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let mut command = Command::new("losetup");
+    command.args(arguments).env("PATH", path).output().unwrap()
 }
 
 /// Whether a child of this process does the ops of a trial.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::harness::{Home, Running};
+use crate::harness::{Home, Running, iodyno};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -178,7 +178,7 @@ fn has_its_shape(command: &str, shown: &[&str], output: &str) {
 #[test]
 fn the_commands_of_the_tutorial_work_as_shown() {
     let home = Home::new();
-    let program = Path::new(env!("CARGO_BIN_EXE_iodyno")).parent().unwrap();
+    let program = Path::new(iodyno()).parent().unwrap();
     let mut path = program.as_os_str().to_owned();
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());

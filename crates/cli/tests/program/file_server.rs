@@ -20,7 +20,8 @@ mod guest;
 use guest::{Guest, block};
 
 use crate::harness::{
-    Home, Running, alive, children, connect, fio, fuse_transports, root, short, skip, wait_for,
+    Home, Running, alive, children, connect, fio, fuse_transports, iodyno, root, short, skip,
+    wait_for,
 };
 
 /// A server of the folder `shared`.
@@ -51,7 +52,7 @@ fn a_server_says_how_many_files_the_limit_of_open_files_allows() {
     ] {
         let mut command = home.program(Path::new("/bin/sh"));
         let script = format!("ulimit -n {limit} && exec \"$0\" \"$@\"");
-        command.args(["-c", &script, env!("CARGO_BIN_EXE_iodyno")]);
+        command.args(["-c", &script, iodyno()]);
         command
             .args(["serve", "fs", "shared", "--socket", "s"])
             .args(more);
@@ -634,7 +635,7 @@ fn a_sandbox_that_cannot_be_is_named() {
 fn a_link_named_virtiofsd_serves_an_inherited_socket_as_libvirt_starts_it() {
     let home = Home::new();
     let link = home.work().join("virtiofsd");
-    symlink(env!("CARGO_BIN_EXE_iodyno"), &link).unwrap();
+    symlink(iodyno(), &link).unwrap();
     std::fs::create_dir(home.work().join("shared")).unwrap();
     let printed = home.program(&link).arg("--print-capabilities").output();
     let text = String::from_utf8(printed.unwrap().stdout).unwrap();

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use rustix::process::{Signal, kill_process};
 
-use crate::harness::{Done, Home, Running, alive, root, skip, stop, wait_for};
+use crate::harness::{Done, Home, Running, alive, iodyno, root, skip, stop, wait_for};
 
 /// A loop device, detached when dropped.
 pub(crate) struct Loop(pub(crate) PathBuf);
@@ -155,7 +155,7 @@ fn a_file_that_a_process_of_another_pid_namespace_has_locked_is_refused() {
     let path = home.file("disk.img", "");
     let run = || {
         let mut command = home.program(Path::new("unshare"));
-        let program = env!("CARGO_BIN_EXE_iodyno");
+        let program = iodyno();
         let destroy = path.to_str().unwrap();
         command.args(["--pid", "--fork", "--mount-proc", program, "run", "job.fio"]);
         command.args(["--destroy", destroy]);

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,20 @@ use tempfile::TempDir;
 
 /// Only ends a test that hangs. No test asserts a duration, and on a busy host a command can take minutes.
 const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The program under test.
+pub(crate) fn iodyno() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| elsewhere("iodyno", env!("CARGO_BIN_EXE_iodyno")))
+}
+
+/// A path that was fixed when this was built, or the one of this name in the folder of `.ci/elsewhere`.
+fn elsewhere(name: &str, built: &str) -> String {
+    match std::env::var("IODYNO_ELSEWHERE") {
+        Ok(folder) => format!("{folder}/{name}"),
+        Err(_) => built.to_owned(),
+    }
+}
 
 /// A temporary home with a working folder, removed when dropped.
 pub(crate) struct Home {
@@ -29,7 +43,7 @@ impl Home {
     pub(crate) fn new() -> Home {
         let root = tempfile::Builder::new()
             .prefix("home-")
-            .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
+            .tempdir_in(elsewhere("tmp", env!("CARGO_TARGET_TMPDIR")))
             .unwrap();
         std::fs::create_dir(root.path().join("work")).unwrap();
         Home { root }
@@ -62,18 +76,21 @@ impl Home {
 
     /// A command with these arguments, not yet started.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
-        let mut command = self.program(Path::new(env!("CARGO_BIN_EXE_iodyno")));
+        let mut command = self.program(Path::new(iodyno()));
         command.args(arguments);
         command
     }
 
-    /// A program in this home.
+    /// A program in this home. Programs in `work/bin` are in place of installed ones.
     pub(crate) fn program(&self, program: &Path) -> Command {
+        let mut path = self.work().join("bin").into_os_string();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
         let mut command = Command::new(program);
         command
             .current_dir(self.work())
             .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("PATH", path)
             .env("HOME", self.root.path())
             .env("XDG_DATA_HOME", self.root.path().join("data"))
             .env("TZ", "UTC")

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustix::process::{Signal, kill_process};
 
-use crate::harness::{self, Home, Running, alive, fio, stop, wait_for};
+use crate::harness::{self, Home, Running, alive, fio, iodyno, stop, wait_for};
 
 /// Ends only by a signal.
 const ENDLESS: &str = "[t]\nioengine=psync\nrw=randread\nbs=4k\nsize=16m\nruntime=1h\ntime_based\n";
@@ -40,7 +40,7 @@ fn signals_that_are_ignored_at_the_start_end_a_run_except_sighup() {
         home.file("job.fio", ENDLESS);
         let mut shell = home.program(Path::new("/bin/sh"));
         let script = "trap '' INT TERM HUP; exec \"$0\" \"$@\"";
-        let arguments = ["-c", script, env!("CARGO_BIN_EXE_iodyno"), "fio", "job.fio"];
+        let arguments = ["-c", script, iodyno(), "fio", "job.fio"];
         shell.args(arguments);
         let running = Running::of(shell);
         running.wait_until_it_measures(&home);

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use crate::harness::{Done, Home, Running};
+use crate::harness::{Done, Home, Running, iodyno};
 
 /// Runs the program after a command of the shell.
 fn limited(home: &Home, limit: &str, arguments: &[&str]) -> Done {
     let mut shell = home.program(Path::new("/bin/sh"));
     let script = format!("{limit} && exec \"$0\" \"$@\"");
-    shell.args(["-c", &script, env!("CARGO_BIN_EXE_iodyno")]);
+    shell.args(["-c", &script, iodyno()]);
     shell.args(arguments);
     Running::of(shell).done()
 }

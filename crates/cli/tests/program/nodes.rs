@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::harness::{Home, Running, alive, root, skip, stop, wait_for};
+use crate::harness::{Home, Running, alive, iodyno, root, skip, stop, wait_for};
 
 const SIMULATED: &str = "[t]\nioengine=sim\nsim_latency=constant:100us\nrw=randread\nbs=4k\nsize=16m\nruntime=3\ntime_based\n";
 
@@ -347,7 +347,7 @@ fn lab(hosts: u32, installed: bool) -> Option<Lab> {
     let there = place.path().join("there");
     std::fs::create_dir(&there).unwrap();
     if installed {
-        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_iodyno"), there.join("iodyno")).unwrap();
+        std::os::unix::fs::symlink(iodyno(), there.join("iodyno")).unwrap();
     }
     let mut lab = Lab {
         home,
@@ -449,11 +449,7 @@ impl Lab {
     }
 
     fn start(&self, arguments: &[&str]) -> Running {
-        let mut command = self.home.command(arguments);
-        let path = std::env::var("PATH").unwrap_or_default();
-        let bin = self.home.work().join("bin");
-        command.env("PATH", format!("{}:{path}", bin.display()));
-        Running::of(command)
+        self.home.start(arguments)
     }
 
     /// `--node` flags for all hosts, named `a`, `b`, ….
@@ -752,7 +748,7 @@ fn a_host_without_this_version_gets_a_copy_in_its_cache() {
         .done()
         .exits(1)
         .tells("iodyno 0.0.1 is installed there");
-    let binary = env!("CARGO_BIN_EXE_iodyno");
+    let binary = iodyno();
     lab.run(SECONDS, &["--node-binary", binary])
         .done()
         .succeeds();

@@ -8,7 +8,7 @@ use std::process::Command;
 use rustix::process::{Signal, kill_process};
 
 use crate::faults::{Small, fill};
-use crate::harness::{Done, ENDLESS, Home, Running, alive, fio, root, skip};
+use crate::harness::{Done, ENDLESS, Home, Running, alive, fio, iodyno, root, skip};
 
 const TINY: [&str; 5] = [
     "--name=t",
@@ -28,22 +28,18 @@ fn named(home: &Home, name: &str, copied: bool) -> PathBuf {
         // use for that cannot be started.
         true => {
             let mut copy = std::process::Command::new("cp");
-            let copied = copy.arg(env!("CARGO_BIN_EXE_iodyno")).arg(&path).status();
+            let copied = copy.arg(iodyno()).arg(&path).status();
             assert!(copied.unwrap().success());
         }
-        false => symlink(env!("CARGO_BIN_EXE_iodyno"), &path).unwrap(),
+        false => symlink(iodyno(), &path).unwrap(),
     }
     path
 }
 
-/// Runs a shell command with `work/bin` first in PATH.
+/// Runs a shell command.
 fn shell(home: &Home, line: &str) -> Done {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let bin = home.work().join("bin");
     let mut command = home.program(Path::new("sh"));
-    command
-        .args(["-c", line])
-        .env("PATH", format!("{}:{path}", bin.display()));
+    command.args(["-c", line]);
     Running::of(command).done()
 }
 

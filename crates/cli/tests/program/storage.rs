@@ -5,7 +5,9 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::{Done, Home, Running, alive, children, contains, root, skip, stop, wait_for};
+use crate::harness::{
+    Done, Home, Running, alive, children, contains, iodyno, root, skip, stop, wait_for,
+};
 
 #[test]
 fn clean_undoes_what_a_killed_run_made_and_a_dry_run_only_lists_it() {
@@ -51,7 +53,7 @@ fn in_own_namespace(home: &Home, script: &str) -> Running {
          mkdir /var/lib/iodyno/journal\n{script}"
     );
     let mut command = home.program(Path::new("unshare"));
-    let program = env!("CARGO_BIN_EXE_iodyno");
+    let program = iodyno();
     command.args(["--mount", "sh", "-c", &script, "sh", program]);
     Running::of(command)
 }
@@ -110,7 +112,7 @@ fn after_kill(home: &Home, script: &str) -> Option<Done> {
     wait_for("ops in the store", || begun().then_some(()));
     let program = children(run.pid()).into_iter().find(|child| {
         let line = fs::read(format!("/proc/{}/cmdline", child.as_raw_nonzero()));
-        line.is_ok_and(|line| line.starts_with(env!("CARGO_BIN_EXE_iodyno").as_bytes()))
+        line.is_ok_and(|line| line.starts_with(iodyno().as_bytes()))
     });
     if let Some(program) = program {
         kill_with_children(program);

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::filesystem::FileSystem;
-use crate::harness::{Done, Home, Running, skip};
+use crate::harness::{Done, Home, Running, iodyno, skip};
 
 const JOB: &str = "[t]\nioengine=psync\nrw=randrw\nbs=4k\nsize=16m\nruntime=2500ms\ntime_based\n";
 
@@ -585,12 +585,10 @@ fn tracing_without_the_permission_names_the_capability_before_anything_is_writte
     let mut command = match crate::harness::root() {
         true => {
             let mut command = home.program(Path::new("setpriv"));
-            command
-                .arg("--bounding-set=-all")
-                .arg(env!("CARGO_BIN_EXE_iodyno"));
+            command.arg("--bounding-set=-all").arg(iodyno());
             command
         }
-        false => home.program(Path::new(env!("CARGO_BIN_EXE_iodyno"))),
+        false => home.program(Path::new(iodyno())),
     };
     command.args(["run", "job.fio", "--trace", "block"]);
     let done = Running::of(command).done();

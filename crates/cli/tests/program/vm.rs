@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
-use crate::harness::{Home, Running, root, skip, words_of};
+use crate::harness::{Home, Running, iodyno, root, skip, words_of};
 
 /// Whether a program is installed where iodyno looks for it.
 fn has_program(name: &str) -> bool {
@@ -260,7 +260,7 @@ fn guests_measure_at_once_and_are_ended_by_clean_after_a_kill() {
     let script = "mkdir -p /var/lib/iodyno && mount -t tmpfs none /var/lib/iodyno || exit 9; \
                   \"$1\" run \"$2\" & until test -e kill; do sleep 0.1; done; kill -9 $!; wait $!; exec \"$1\" clean";
     let mut command = home.program(Path::new("unshare"));
-    let program = env!("CARGO_BIN_EXE_iodyno");
+    let program = iodyno();
     command.args(["--mount", "sh", "-c", script, "sh", program, &file]);
     let run = Running::of(command);
     run.wait_until_it_measures(&home);

@@ -169,6 +169,7 @@ impl Making<'_, '_> {
             ("level", "level"),
             ("metadata", "metadata_version"),
             ("bitmap", "bitmap/location"),
+            ("last_sync", "last_sync_action"),
             ("sync_speed_min", "sync_speed_min"),
             ("sync_speed_max", "sync_speed_max"),
         ];

@@ -135,6 +135,14 @@ impl Making<'_, '_> {
             asynchronous: !nfs.sync,
             threads: nfs.threads,
         })?;
+        let known = |name| Some((name, text(control(&roots, name))?));
+        self.add_facts(
+            "nfs",
+            ["threads", "exports"]
+                .into_iter()
+                .filter_map(known)
+                .collect(),
+        );
         let mut options = vec![
             format!("addr={ADDRESS}"),
             format!("clientaddr={ADDRESS}"),

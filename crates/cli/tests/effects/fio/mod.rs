@@ -29,13 +29,9 @@ pub(crate) static LANGUAGE: Language = Language {
         reporting::CASES,
         replay::CASES,
     ],
-    without: WITHOUT,
     table: "crates/fio/src/effects.txt",
     arguments,
 };
-
-/// Supported options that have no case yet.
-const WITHOUT: &[&str] = &[];
 
 /// Words of the form `NAME=VALUE` are options; a job without a name is `t`.
 fn arguments(_: &Path, look: &Look, words: &str) -> Vec<String> {
