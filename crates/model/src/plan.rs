@@ -509,7 +509,12 @@ impl Plan {
     /// is done on it. `rounds`: as many rounds may be asked for.
     pub fn excess(&self, rounds: u32) -> Option<String> {
         let jobs = || self.workloads.iter().flat_map(|workload| &workload.jobs);
-        let most = |of: fn(&Job) -> u64| jobs().map(of).max().unwrap_or(0);
+        // The jobs of a workload can run at the same time.
+        let most = |of: fn(&Job) -> u64| {
+            let all = |job: &Job| of(job).saturating_mul(job.clones.max(1).into());
+            let sum = |it: &Workload| it.jobs.iter().map(all).fold(0, u64::saturating_add);
+            self.workloads.iter().map(sum).max().unwrap_or(0)
+        };
         let named = self.workloads.iter().map(|it| it.only.len() as u64 + 1);
         let again = self.configurations.iter().filter(|it| it.again).count() as u64 + 1;
         // Both numbers are bounded by the memory of the plan.
@@ -526,13 +531,22 @@ impl Plan {
                 1_000_000,
             ),
             ("jobs", jobs().count() as u64, 100_000),
-            ("clones of a job", most(|job| job.clones.into()), 65_536),
+            ("clones of a workload", most(|_| 1), 65_536),
             (
-                "ops in flight",
+                "ops in flight of a workload",
                 most(|job| job.work.depth().into()),
                 1 << 20,
             ),
-            ("files of a job", most(|job| job.work.file_count()), 1 << 24),
+            (
+                "bytes of buffers of a workload",
+                most(|job| job.work.buffer_bytes()),
+                1 << 34,
+            ),
+            (
+                "files of a workload",
+                most(|job| job.work.file_count()),
+                1 << 24,
+            ),
             ("samples per second", sampled.unwrap_or(0), 10),
         ];
         let beyond = limits.into_iter().find(|(_, number, most)| number > most);

@@ -327,6 +327,13 @@ impl Work {
         self.engine().map_or(1, |engine| engine.depth)
     }
 
+    /// Length of the buffers of each clone, bytes. Those of a replay depend on its trace.
+    pub fn buffer_bytes(&self) -> u64 {
+        let request = self.shared_files().map_or(0, SharedFiles::request);
+        let block = self.access().map_or(0, |access| access.max_block());
+        u64::from(self.depth()).saturating_mul(request.max(block))
+    }
+
     /// Number of files of each clone that have names of their own.
     pub fn file_count(&self) -> u64 {
         match self {

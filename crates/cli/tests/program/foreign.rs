@@ -661,21 +661,57 @@ fn a_plan_of_others_is_measured_before_work_is_done_on_it() {
         ),
         (
             at("/workloads/0/jobs/0/clones", json!(u32::MAX)),
-            "clones of a job",
+            "clones of a workload",
         ),
         (
             at(
                 "/workloads/0/jobs/0/work/blocks/engine/depth",
                 json!(u32::MAX),
             ),
-            "ops in flight",
+            "ops in flight of a workload",
         ),
         (
             at(
                 "/workloads/0/jobs/0/work/blocks/files/count",
                 json!(u32::MAX),
             ),
-            "files of a job",
+            "files of a workload",
+        ),
+        // Each number alone is small enough.
+        (
+            Box::new(|plan| {
+                let job = &mut plan["workloads"][0]["jobs"][0];
+                job["clones"] = json!(1000);
+                job["work"]["blocks"]["engine"]["depth"] = json!(1 << 20);
+            }),
+            "1048576000 ops in flight of a workload",
+        ),
+        (
+            Box::new(|plan| {
+                let jobs = plan["workloads"][0]["jobs"].as_array_mut().unwrap();
+                jobs[0]["work"]["blocks"]["engine"]["depth"] = json!(1 << 19);
+                let one = jobs[0].clone();
+                jobs.extend([one.clone(), one]);
+            }),
+            "1572864 ops in flight of a workload",
+        ),
+        (
+            Box::new(|plan| {
+                let blocks = &mut plan["workloads"][0]["jobs"][0]["work"]["blocks"];
+                blocks["engine"]["depth"] = json!(1 << 20);
+                let sizes = serde_json::to_string(&blocks["access"]["block_sizes"]).unwrap();
+                let sizes = sizes.replace("4096", "1048576");
+                blocks["access"]["block_sizes"] = serde_json::from_str(&sizes).unwrap();
+            }),
+            "1099511627776 bytes of buffers of a workload",
+        ),
+        (
+            Box::new(|plan| {
+                let job = &mut plan["workloads"][0]["jobs"][0];
+                job["clones"] = json!(1000);
+                job["work"]["blocks"]["files"]["count"] = json!(1 << 20);
+            }),
+            "1048576000 files of a workload",
         ),
         (at("/sampling/every_ns", json!(1)), "samples per second"),
         (
