@@ -153,6 +153,42 @@ const KEYS: [(&str, usize); 16] = [
 
 /// Text without its secrets.
 pub fn masked(text: &str) -> Cow<'_, str> {
+    match within_quotes(text) {
+        Some(other) => Cow::Owned(masked_spans(&other).into_owned()),
+        None => masked_spans(text),
+    }
+}
+
+/// Text whose parts in single quotes are without secrets, if one of them contains a single quote, quoted for a shell. The rules
+/// for words do not see the words inside.
+fn within_quotes(text: &str) -> Option<String> {
+    const QUOTE: &str = r"'\''";
+    text.find(QUOTE)?;
+    let (mut done, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find('\'') {
+        let (before, quoted) = rest.split_at(at + 1);
+        done += before;
+        let mut end = 0;
+        let closing = loop {
+            match quoted[end..].find('\'') {
+                Some(next) if quoted[end + next..].starts_with(QUOTE) => end += next + QUOTE.len(),
+                Some(next) => break end + next,
+                None => break quoted.len(),
+            }
+        };
+        let (inner, after) = quoted.split_at(closing);
+        match masked(&inner.replace(QUOTE, "'")) {
+            Cow::Borrowed(_) => done += inner,
+            Cow::Owned(other) => done += &other.replace('\'', QUOTE),
+        }
+        let length = usize::from(!after.is_empty());
+        done += &after[..length];
+        rest = &after[length..];
+    }
+    Some(done + rest)
+}
+
+fn masked_spans(text: &str) -> Cow<'_, str> {
     let mut spans = values(text);
     spans.extend(of_urls(text));
     spans.extend(known_keys(text));
@@ -530,6 +566,22 @@ mod tests {
             (
                 "/usr/bin/mysqldump -p'a b' db",
                 "/usr/bin/mysqldump -p***** db",
+            ),
+            (
+                r"/bin/sh -c 'mysql -p'\''a b'\'' db' x",
+                r"/bin/sh -c 'mysql -p***** db' x",
+            ),
+            (
+                r"/bin/sh -c 't '\''--password=a b c'\'' d'",
+                r"/bin/sh -c 't '\''--password=***** b c'\'' d'",
+            ),
+            (
+                r"/bin/sh -c 'PASS='\''a b'\''; API_TOKEN='\''c d'\'' t'",
+                r"/bin/sh -c 'PASS='\''*****'\''; API_TOKEN='\''*****'\'' t'",
+            ),
+            (
+                r"sh -c 'sh -c '\''mysql -p'\''\'\'''\''a b'\''\'\'''\'' db'\'''",
+                r"sh -c 'sh -c '\''mysql -p***** db'\'''",
             ),
             ("sh -c \"mysql -pX\" y", "sh -c \"mysql -p*****\" y"),
             (
