@@ -143,7 +143,7 @@ fn write(
 ) -> Result<ExportReport, StoreError> {
     let stored = store.run(run)?;
     // Versions before this one stored them.
-    let named = plan_without(&stored.plan)?.into_owned();
+    let named = plan_without(&stored.plan)?;
     let renamed = names.map(|names| names.renamed(&named)).unwrap_or_default();
     let plan = match names {
         None => named.clone(),

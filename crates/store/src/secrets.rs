@@ -5,7 +5,7 @@ use std::path::Path;
 
 use iodyno_model::secret::{mask, masked};
 use iodyno_model::{
-    Frame, ImportedTrials, MountInfo, NodeAddress, Outcome, Plan, StackLayer, TelemetryBatch, Trial,
+    Frame, MountInfo, NodeAddress, Outcome, Plan, StackLayer, TelemetryBatch, Trial,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -38,12 +38,23 @@ fn changed<T: Serialize + DeserializeOwned + Clone>(
     }
 }
 
-/// A plan without its secrets. Results of other tools are not executed, and can be large: such a plan stays as it is.
-pub(crate) fn plan_without(plan: &Plan) -> Result<Cow<'_, Plan>, StoreError> {
-    Ok(match plan.imported {
-        Some(_) => Cow::Borrowed(plan),
-        None => Cow::Owned(without("the plan", plan)?),
-    })
+/// A plan without its secrets.
+pub(crate) fn plan_without(plan: &Plan) -> Result<Plan, StoreError> {
+    changed_plan(plan.clone(), &mask)
+}
+
+/// A plan after a change of its document. Results of other tools can be many, and are not taken apart all at once.
+fn changed_plan(mut plan: Plan, change: &dyn Fn(&mut Value)) -> Result<Plan, StoreError> {
+    let trials = plan
+        .imported
+        .as_mut()
+        .map(|it| std::mem::take(&mut it.trials));
+    let mut plan = changed("the plan", &plan, change)?;
+    if let (Some(imported), Some(mut trials)) = (plan.imported.as_mut(), trials) {
+        trials.rewrite(|trial| changed("an imported result", trial, change))?;
+        imported.trials = trials;
+    }
+    Ok(plan)
 }
 
 /// Masks the texts of a trial in which commands and their output can be. Its figures have none, and can be large.
@@ -103,17 +114,15 @@ impl Names<'_> {
             }
         }
         if let Some(imported) = &mut plan.imported {
-            let mut trials = ImportedTrials::default();
-            for mut trial in imported.trials.iter() {
+            imported.trials.rewrite(|trial| {
+                let mut trial = trial.clone();
                 if let Some(node) = trial.dimensions.get_mut("node") {
                     *node = self.of("host", node);
                 }
-                trials.push(trial);
-            }
-            imported.trials = trials;
-            return Ok(plan);
+                Ok::<_, StoreError>(trial)
+            })?;
         }
-        self.without_users("the plan", &plan)
+        changed_plan(plan, &|value| each_text(value, &|text| self.homes(text)))
     }
 
     /// A trial without these names. `plan`: that of its run, with all names.
@@ -130,10 +139,10 @@ impl Names<'_> {
                     }
                 }
             }
-            *environment = self.without_users("the environment", environment)?;
         }
-        texts(&mut trial, &|text| *text = self.homes(text));
-        Ok(trial)
+        changed("the trial", &trial, &|value| {
+            each_text(value, &|text| self.homes(text))
+        })
     }
 
     /// The server of a network file system, and who logs in to it.
@@ -171,26 +180,27 @@ impl Names<'_> {
         nodes.filter(|(from, to)| from != to).collect()
     }
 
-    /// A record without the names of users in paths of their homes.
-    fn without_users<T: Serialize + DeserializeOwned + Clone>(
-        self,
-        what: &'static str,
-        record: &T,
-    ) -> Result<T, StoreError> {
-        changed(what, record, &|value| {
-            each_text(value, &|text| self.homes(text))
-        })
-    }
-
+    /// Text without the first two parts of paths below the homes of users: the second one is the user if the first is a domain.
     fn homes(self, text: &str) -> String {
+        let plain = |c: char| c.is_alphanumeric() || "._-@+".contains(c);
         let (mut done, mut rest) = (String::new(), text);
         while let Some(at) = rest.find(HOMES) {
-            let (before, name) = rest.split_at(at + HOMES.len());
-            let plain = |c: char| c.is_alphanumeric() || "._-@+".contains(c);
-            let length = name.find(|c| !plain(c)).unwrap_or(name.len());
+            let before;
+            (before, rest) = rest.split_at(at + HOMES.len());
             done += before;
-            done += &self.of("user", &name[..length]);
-            rest = &name[length..];
+            for _ in 0..2 {
+                // `/home//ada`, `/home/./ada` and `/home/x/../ada`.
+                while let Some(step) = ["/", "./", "../"].iter().find(|it| rest.starts_with(**it)) {
+                    done += step;
+                    rest = &rest[step.len()..];
+                }
+                let length = rest.find(|c| !plain(c)).unwrap_or(rest.len());
+                done += &self.of("user", &rest[..length]);
+                rest = &rest[length..];
+                if !rest.starts_with('/') {
+                    break;
+                }
+            }
         }
         done + rest
     }
@@ -349,11 +359,20 @@ mod tests {
     #[test]
     fn names_of_users_and_servers_are_found_in_paths_and_mounts() {
         let names = Names::Hidden(b"secret");
-        let ada = names.of("user", "ada");
+        let (ada, x) = (names.of("user", "ada"), names.of("user", "x"));
         assert_eq!(
-            names.homes("cp /home/ada/x '/home/ada' /home /srv/home"),
-            format!("cp /home/{ada}/x '/home/{ada}' /home /srv/home")
+            names.homes("cp /home/ada/x/y '/home/ada' /home /srv/home"),
+            format!("cp /home/{ada}/{x}/y '/home/{ada}' /home /srv/home")
         );
+        for (path, expected) in [
+            ("/home//ada", format!("/home//{ada}")),
+            ("/home/./ada", format!("/home/./{ada}")),
+            ("/home/x/../ada/y", format!("/home/{x}/../{ada}/y")),
+            ("/home/x/ada/y", format!("/home/{x}/{ada}/y")),
+            ("/home/x//ada", format!("/home/{x}//{ada}")),
+        ] {
+            assert_eq!(names.homes(path), expected);
+        }
         assert_eq!(
             names.homes(&names.homes("/home/ada/x")),
             names.homes("/home/ada/x")

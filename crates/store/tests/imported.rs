@@ -133,13 +133,15 @@ fn figures_that_json_cannot_represent_are_refused_before_anything_is_stored() {
 }
 
 #[test]
-fn hosts_of_imported_results_are_exported_only_with_names() {
+fn names_in_imported_results_are_exported_only_if_asked_and_secrets_never() {
     let ((_a, a), (_b, b)) = (fresh(), fresh());
     let (from, to) = (SqliteStore::open(a).unwrap(), SqliteStore::open(b).unwrap());
     let mut trial = imported_trial(1, 5.0);
     trial
         .dimensions
         .insert("node".to_owned(), "xhost".to_owned());
+    trial.workload = "/home/xuser/w.fio".to_owned();
+    trial.remarks = vec!["exec_prerun=mysql -pxsecret; in /home/xuser/data".to_owned()];
     let mut plan = imported_plan(1);
     if let Some(imported) = &mut plan.imported {
         imported.trials.push(trial);
@@ -149,9 +151,17 @@ fn hosts_of_imported_results_are_exported_only_with_names() {
     let mut file = Vec::new();
     export_without_names(&from, run, b"secret", &mut file).unwrap();
     let text = String::from_utf8(file.clone()).unwrap();
+    for name in ["xhost", "xuser", "xsecret"] {
+        assert!(!text.contains(name), "{name}: {text}");
+    }
     assert!(
-        !text.contains("xhost") && text.contains("\"node\":\"host-"),
+        text.contains("\"node\":\"host-") && text.contains("mysql -p*****"),
         "{text}"
+    );
+    let stored = format!("{:?}", from.run(run).unwrap().plan);
+    assert!(
+        stored.contains("/home/xuser") && !stored.contains("xsecret"),
+        "{stored}"
     );
     to.import(&mut file.as_slice()).unwrap();
     for store in [&from, &to] {

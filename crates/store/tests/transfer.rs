@@ -184,6 +184,16 @@ fn with_names() -> (Plan, impl Fn(TrialKey) -> Trial) {
         let part = &mut trial.parts[0];
         part.node = "xhost".to_owned();
         part.notes = vec!["no file /home/xuser/x".to_owned()];
+        part.files = vec![FileState {
+            path: "/home//xuser/f".to_owned(),
+            length: 1,
+            unwritten: None,
+            read: true,
+            laid_out: false,
+            device: false,
+        }];
+        let clones = part.clones.iter_mut();
+        clones.for_each(|it| it.files = vec!["/home/corp.example/xuser/f".to_owned()]);
         part.environment.host = "xhost".to_owned();
         part.environment.boot_id = "xboot".to_owned();
         part.environment.targets[0].stack = vec![StackLayer::Mount(MountInfo {

@@ -86,12 +86,7 @@ impl ImportedTrials {
         let row = self.rows.get(place)?;
         let mut trial = self.shapes[row.shape as usize].clone();
         trial.at.line = row.line;
-        let mut names = parts(&self.names[row.name as usize]).map(str::to_owned);
-        trial.configuration = names.next().unwrap_or_default();
-        trial.workload = names.next().unwrap_or_default();
-        while let (Some(name), Some(value)) = (names.next(), names.next()) {
-            trial.dimensions.insert(name, value);
-        }
+        unpack(&self.names[row.name as usize], &mut trial);
         let values = &self.values[row.values as usize..];
         for (figure, value) in trial.figures.iter_mut().zip(values) {
             figure.value = *value;
@@ -104,6 +99,31 @@ impl ImportedTrials {
         let row = self.rows.get(place)?;
         let mut names = parts(&self.names[row.name as usize]);
         names.next().zip(names.next())
+    }
+
+    /// Changes the texts of all trials; those that several trials have in common are changed once. Values of figures stay, and
+    /// `change` must keep the number of figures.
+    ///
+    /// # Errors
+    /// The first error of `change`.
+    pub fn rewrite<E>(
+        &mut self,
+        change: impl Fn(&ImportedTrial) -> Result<ImportedTrial, E>,
+    ) -> Result<(), E> {
+        (self.shape_of.clear(), self.name_of.clear());
+        let blank = self.shapes.first().cloned();
+        for shape in &mut self.shapes {
+            *shape = change(shape)?;
+        }
+        for (names, mut trial) in self
+            .names
+            .iter_mut()
+            .zip(std::iter::repeat(blank).flatten())
+        {
+            unpack(names, &mut trial);
+            *names = pack(&change(&trial)?).into();
+        }
+        Ok(())
     }
 
     /// All trials in order.
@@ -149,6 +169,16 @@ fn pack(trial: &ImportedTrial) -> String {
         add(value);
     }
     packed
+}
+
+/// Gives a trial the names that [`pack`] packed.
+fn unpack(packed: &str, trial: &mut ImportedTrial) {
+    let mut names = parts(packed).map(str::to_owned);
+    trial.configuration = names.next().unwrap_or_default();
+    trial.workload = names.next().unwrap_or_default();
+    while let (Some(name), Some(value)) = (names.next(), names.next()) {
+        trial.dimensions.insert(name, value);
+    }
 }
 
 fn parts(mut packed: &str) -> impl Iterator<Item = &str> {

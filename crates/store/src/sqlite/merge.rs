@@ -3,7 +3,6 @@
 //! The file is first read into temporary tables. These belong to this connection alone, so a long or damaged file
 //! does not block other processes. After the whole file was checked, it is merged in one transaction.
 
-use std::borrow::Cow;
 use std::io::BufRead;
 
 use iodyno_model::{Frame, Outcome, Plan, RunId, TelemetryBatch, Trial, TrialKey, Workload};
@@ -106,9 +105,7 @@ impl Staging<'_> {
 
 impl Sink<OperationError> for Staging<'_> {
     fn run(&mut self, id: RunId, mut run: RunLine) -> Result<(), OperationError> {
-        if let Cow::Owned(plan) = plan_without(&run.plan)? {
-            run.plan = plan;
-        }
+        run.plan = plan_without(&run.plan)?;
         if known_run(self.connection, id)?.is_some() {
             let stored = plan(self.store, self.connection, id)?;
             let nodes = run.plan.nodes.iter().zip(&stored.nodes);
@@ -206,7 +203,7 @@ fn merge(
         None => insert_run(transaction, id, run)?,
         Some(alias) => {
             Liveness::of(store)?.refuse_live(transaction, id)?;
-            let stored: Plan = plan_without(&plan(store, transaction, id)?)?.into_owned();
+            let stored: Plan = plan_without(&plan(store, transaction, id)?)?;
             // The run may have been given another name in either store since the export; it keeps its name here.
             longest.name.clone_from(&stored.name);
             // Rounds may have been added as well.

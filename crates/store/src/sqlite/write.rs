@@ -25,7 +25,7 @@ pub(super) fn begin_run(
 ) -> Result<RunHandle, StoreError> {
     let owner = owner(store)?;
     let id = RunId::fresh();
-    let plan = &*plan_without(plan)?;
+    let plan = &plan_without(plan)?;
     let blob = checked("the plan", plan)?;
     store.writing("storing the plan", Survives::PowerCut, |transaction| {
         transaction.execute(
