@@ -92,8 +92,8 @@ pub(crate) fn named_targets(on: &[OsString], folder: &Path) -> Vec<NamedTarget> 
     on.iter().map(target).collect()
 }
 
-/// Splits `NAME=PATH`; for a `PATH` alone, the name is its last component, relative to `folder`. A text with a slash
-/// before the `=` is a path: `/mnt/a=b`.
+/// Splits `NAME=PATH`; for a `PATH` alone, the name is its last component, relative to `folder`, or `home` for that of a
+/// user. A text with a slash before the `=` is a path: `/mnt/a=b`.
 fn split(text: &OsStr, folder: &Path) -> (Option<String>, PathBuf) {
     let bytes = text.as_bytes();
     let equals = bytes.iter().position(|byte| *byte == b'=');
@@ -105,13 +105,14 @@ fn split(text: &OsStr, folder: &Path) -> (Option<String>, PathBuf) {
         }
         _ => {
             let path = PathBuf::from(text);
-            (
-                folder
-                    .join(&path)
-                    .file_name()
-                    .map(|name| name.to_string_lossy().into_owned()),
-                path,
-            )
+            let whole = folder.join(&path);
+            // The name of a user would be in every result.
+            let of_user = whole.parent() == Some(Path::new("/home"));
+            let name = match whole.file_name() {
+                Some(_) if of_user => Some("home".to_owned()),
+                name => name.map(|name| name.to_string_lossy().into_owned()),
+            };
+            (name, path)
         }
     }
 }
@@ -147,6 +148,9 @@ mod tests {
             ("data", "data", "/here/data"),
             ("disk=/dev/sdx", "disk", "/dev/sdx"),
             (".", "here", "/here/."),
+            ("/home/ada", "home", "/home/ada"),
+            ("/home//ada/.", "home", "/home//ada/."),
+            ("/home/ada/x", "x", "/home/ada/x"),
             ("x=.", "x", "/here/."),
         ] {
             assert_eq!(

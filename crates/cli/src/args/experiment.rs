@@ -14,8 +14,8 @@ pub(crate) struct ExperimentArgs {
     /// Run on this folder, file or device; repeat to compare several.
     ///
     /// In a folder, the jobs create their files; a file or device replaces them. File operations need
-    /// a folder. The default NAME is the last component of the path. Without `--on`, the jobs use the
-    /// paths in the job file.
+    /// a folder. The default NAME is the last component of the path, or `home` for that of a user. Without
+    /// `--on`, the jobs use the paths in the job file.
     #[arg(long, value_name = "[NAME=]PATH", value_hint = ValueHint::AnyPath)]
     pub(crate) on: Vec<std::ffi::OsString>,
 
