@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use iodyno_model::printable::steers;
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatter};
 use plotters::prelude::*;
@@ -70,7 +71,9 @@ pub fn picture(figure: &Figure, format: Format) -> Result<Vec<u8>, PictureError>
                 figure,
                 &SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area(),
             )?;
-            Ok(text.into_bytes())
+            // XML does not permit most of them, and a terminal obeys them.
+            let steering = |character| character != '\n' && steers(character);
+            Ok(text.replace(steering, "?").into_bytes())
         }
         Format::Png => {
             let mut pixels = vec![255; WIDTH as usize * height as usize * 3];

@@ -159,6 +159,25 @@ fn a_search_shows_its_bound_and_the_highest_load() {
 }
 
 #[test]
+fn a_picture_has_no_characters_that_steer_a_terminal() {
+    for mut figure in all() {
+        let name = "\u{1b}]0;x\u{7}\u{202e}";
+        figure.title += name;
+        for panel in &mut figure.panels {
+            panel.title += name;
+            panel.x.title += name;
+            panel.y.title += name;
+            (panel.curves.iter_mut()).for_each(|curve| curve.name += name);
+            (panel.marks.iter_mut()).for_each(|mark| mark.text += name);
+        }
+        let svg = String::from_utf8(picture(&figure, Format::Svg).unwrap()).unwrap();
+        let steering = |c: char| c != '\n' && iodyno_model::printable::steers(c);
+        assert!(!svg.contains(steering), "{}", figure.kind.name());
+        assert!(svg.contains("?]0;x??"), "{}", figure.kind.name());
+    }
+}
+
+#[test]
 fn every_kind_is_drawn_in_every_form() {
     for figure in all() {
         let name = figure.kind.name();
