@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_judge::Probe;
+use iodyno_model::printable::on_one_line;
 use iodyno_model::{
     Claim, ClosingTable, Comparison, Diagnostic, Direction, FactClass, Metric, Observation,
     Question, Regret, Repeated, RunState, SearchAnswer,
@@ -696,7 +697,7 @@ fn noise(again: &Comparison) -> Option<draw::Again> {
 pub(super) fn faults(error: &iodyno_judge::CompareError) -> Vec<Diagnostic> {
     let faults = error.faults.iter();
     faults
-        .map(|fault| Diagnostic::error(fault.to_string()))
+        .map(|fault| Diagnostic::error(on_one_line(&fault.to_string())))
         .collect()
 }
 
@@ -895,4 +896,27 @@ pub(crate) fn pairs(
         }
     }
     pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use iodyno_judge::{CompareError, QuestionError};
+
+    use super::*;
+
+    #[test]
+    fn an_error_of_a_question_stays_on_one_line() {
+        let name = "x\nerror: y\u{1b}[2J".to_owned();
+        let unknown = QuestionError::UnknownDimension {
+            name: name.clone(),
+            role: "columns",
+            there: vec![name.clone()],
+            near: Some(name),
+        };
+        let found = faults(&CompareError {
+            faults: vec![unknown],
+        });
+        let steers = iodyno_model::printable::steers;
+        assert!(!found[0].message.contains(steers), "{found:?}");
+    }
 }

@@ -1,6 +1,7 @@
 //! `iodyno explain`: why one configuration is faster than another.
 
 use iodyno_judge::QuestionError;
+use iodyno_model::printable::on_one_line;
 use iodyno_model::{
     Costs, Diagnostic, Explained, Explanation, Observation, Question, TrialState, closest,
 };
@@ -123,6 +124,7 @@ pub(crate) fn explained(
             // Which other dimensions vary does not help: `explain` follows the question of the run.
             let message =
                 format!("{name} has one {dimension}, `{value}`: there is no difference to explain");
+            let message = on_one_line(&message);
             let hint = "explain it against another run: `iodyno explain RUN --against OTHER`";
             Err(Failure::one(Diagnostic::error(message).hint(hint)))
         }

@@ -368,7 +368,7 @@ fn disks(trial: &Trial) -> String {
         for device in &part.host.devices {
             text += &format!(
                 "  {}: ios={}/{}, sectors={}/{}, merge={}/{}, ticks={}/{}, in_queue={}, util={:.2}%\n",
-                device.name,
+                sanitize(&device.name),
                 device.ios[0],
                 device.ios[1],
                 device.bytes[0] / SECTOR,

@@ -1,7 +1,7 @@
 use iodyno_judge::testing::{self, operations as made};
 use iodyno_model::{
-    Direction, EndedBy, ErrorCount, PercentilesOf, Step, StepTime, Trial, UnifiedReporting, Verify,
-    Workload,
+    DeviceUse, Direction, EndedBy, ErrorCount, PercentilesOf, Step, StepTime, Trial,
+    UnifiedReporting, Verify, Workload,
 };
 use serde_json::Value;
 
@@ -510,4 +510,15 @@ fn job_options_are_those_of_the_jobs_own_section() {
     let own = serde_json::json!({"rw": "read"});
     assert_eq!(document["jobs"][0]["job options"], own);
     assert!(document["jobs"][1].get("job options").is_none());
+}
+
+#[test]
+fn names_of_devices_stay_on_their_line() {
+    let (workload, mut trial) = two_groups(false);
+    trial.parts[0].host.devices = vec![DeviceUse {
+        name: "sda\nforged: 1\u{1b}[2J".to_owned(),
+        ..DeviceUse::default()
+    }];
+    let text = normal(&workload, &trial, &context());
+    assert!(text.contains("\n  sda forged: 1?[2J: ios="), "{text}");
 }
