@@ -8,12 +8,13 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 
-use crate::location::companion;
+use crate::location::{companion, mode};
 
 /// This process as an owner. Dropping it releases the lock.
 #[derive(Debug)]
@@ -30,13 +31,16 @@ pub(crate) fn lock_file(store: &Path) -> PathBuf {
 }
 
 impl Owner {
-    /// Locks a number. Must be called before other processes can see the number.
+    /// Locks a number. Must be called before other processes can see the number. A symlink in the place of the file is an error,
+    /// so that nothing is created elsewhere.
     pub(crate) fn acquire(store: &Path, number: i64) -> io::Result<Owner> {
         let lock = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(mode(store))
+            .custom_flags(libc::O_NOFOLLOW)
             .open(lock_file(store))?;
         fcntl(&lock, FcntlArg::F_OFD_SETLK(&range(libc::F_WRLCK, number)))?;
         Ok(Owner {
@@ -68,7 +72,9 @@ pub(crate) enum Owners {
 impl Owners {
     /// Opens the lock file of a store.
     pub(crate) fn of(store: &Path) -> io::Result<Owners> {
-        match File::open(lock_file(store)) {
+        let mut lock = OpenOptions::new();
+        lock.read(true).custom_flags(libc::O_NOFOLLOW);
+        match lock.open(lock_file(store)) {
             Ok(file) => Ok(Owners::Locked(file)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Owners::None),
             Err(error) => Err(error),
@@ -117,6 +123,18 @@ mod tests {
         assert_eq!((lives(1), lives(2)), (false, true));
         drop(second);
         assert!(!lives(2));
+    }
+
+    #[test]
+    fn a_symlink_in_the_place_of_the_file_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, other) = (folder.path().join("a.db"), folder.path().join("other"));
+        std::os::unix::fs::symlink(&other, lock_file(&store)).unwrap();
+        let refused = |error: io::Error| assert_eq!(error.raw_os_error(), Some(libc::ELOOP));
+        refused(Owner::acquire(&store, 1).unwrap_err());
+        assert!(!other.exists());
+        File::create(&other).unwrap();
+        refused(Owners::of(&store).unwrap_err());
     }
 
     #[test]
