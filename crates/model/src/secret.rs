@@ -406,7 +406,8 @@ impl CommandLine {
         if std::mem::take(&mut self.follows) {
             return Some(0);
         }
-        let name = word.rsplit('/').next().unwrap_or_default();
+        // Also `exec_prerun=mysql`.
+        let name = word.rsplit(['/', '=']).next().unwrap_or_default();
         self.programs
             .extend(PROGRAMS.iter().filter(|it| it.names.contains(&name)));
         for program in &self.programs {
@@ -583,6 +584,7 @@ mod tests {
                 r"sh -c 'sh -c '\''mysql -p'\''\'\'''\''a b'\''\'\'''\'' db'\'''",
                 r"sh -c 'sh -c '\''mysql -p***** db'\'''",
             ),
+            ("exec_prerun=mysql -pX db", "exec_prerun=mysql -p***** db"),
             ("sh -c \"mysql -pX\" y", "sh -c \"mysql -p*****\" y"),
             (
                 "sshpass -p X ssh -p 22 h",

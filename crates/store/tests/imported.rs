@@ -141,7 +141,7 @@ fn names_in_imported_results_are_exported_only_if_asked_and_secrets_never() {
         .dimensions
         .insert("node".to_owned(), "xhost".to_owned());
     trial.workload = "/home/xuser/w.fio".to_owned();
-    trial.remarks = vec!["exec_prerun=mysql -pxsecret; in /home/xuser/data".to_owned()];
+    trial.remarks = vec!["mysql -pxsecret; in /home/xuser/data".to_owned()];
     let mut plan = imported_plan(1);
     if let Some(imported) = &mut plan.imported {
         imported.trials.push(trial);
