@@ -92,8 +92,8 @@ pub(crate) fn named_targets(on: &[OsString], folder: &Path) -> Vec<NamedTarget> 
     on.iter().map(target).collect()
 }
 
-/// Splits `NAME=PATH`; for a `PATH` alone, the name is its last component, relative to `folder`, or `home` for that of a
-/// user. A text with a slash before the `=` is a path: `/mnt/a=b`.
+/// Splits `NAME=PATH`; for a `PATH` alone, the name is its last component, relative to `folder`, or `home` for that
+/// of a user. A text with a slash before the `=` is a path: `/mnt/a=b`.
 fn split(text: &OsStr, folder: &Path) -> (Option<String>, PathBuf) {
     let bytes = text.as_bytes();
     let equals = bytes.iter().position(|byte| *byte == b'=');

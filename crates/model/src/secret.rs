@@ -159,8 +159,8 @@ pub fn masked(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Text whose parts in single quotes are without secrets, if one of them contains a single quote, quoted for a shell. The rules
-/// for words do not see the words inside.
+/// Text whose parts in single quotes are without secrets, if one of them contains a single quote, quoted for a shell.
+/// The rules for words do not see the words inside.
 fn within_quotes(text: &str) -> Option<String> {
     const QUOTE: &str = r"'\''";
     text.find(QUOTE)?;

@@ -27,7 +27,7 @@ use iodyno_model::{
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::secrets::{Names, mask_trial, plan_without, rename_in_frame, rename_in_telemetry};
+use crate::secrets::{Names, OwnNames, mask_trial, plan_without};
 use crate::segment::{MOST_VALUES, values};
 use crate::{Store, StoreError, upgrade};
 
@@ -121,33 +121,33 @@ pub fn export(
     write(store, run, None, out)
 }
 
-/// [`export`] without the command line and without the names of hosts and users. `secret`: without it, nobody can guess a name
-/// from its pseudonym, and with the same one, a name has the same pseudonym.
+/// [`export`] without the command line and without the names of hosts and users, as far as they are known.
 ///
 /// # Errors
 /// As [`export`].
 pub fn export_without_names(
     store: &dyn Store,
     run: RunId,
-    secret: &[u8],
+    own: &OwnNames,
     out: &mut dyn Write,
 ) -> Result<ExportReport, StoreError> {
-    write(store, run, Some(Names::Hidden(secret)), out)
+    write(store, run, Some(own), out)
 }
 
 fn write(
     store: &dyn Store,
     run: RunId,
-    names: Option<Names<'_>>,
+    hidden: Option<&OwnNames>,
     out: &mut dyn Write,
 ) -> Result<ExportReport, StoreError> {
     let stored = store.run(run)?;
-    // Versions before this one stored them.
-    let named = plan_without(&stored.plan)?;
-    let renamed = names.map(|names| names.renamed(&named)).unwrap_or_default();
+    let names = hidden.map(|own| Names::of_run(own, &stored));
+    let names = names.as_ref();
+    // Versions before this one stored secrets.
+    let plan = plan_without(&stored.plan)?;
     let plan = match names {
-        None => named.clone(),
-        Some(names) => names.plan(named.clone())?,
+        None => plan,
+        Some(names) => names.plan(plan)?,
     };
     let mut lines = LineWriter {
         out,
@@ -182,11 +182,11 @@ fn write(
         mask_trial(&mut result)?;
         let result = match names {
             None => result,
-            Some(names) => names.trial(result, &named)?,
+            Some(names) => names.trial(result)?,
         };
         lines.write(LineRef::Trial(&result))?;
-        frames += lines.frames(store, trial.key, &renamed)?;
-        telemetry += lines.telemetry(store, trial.key, &renamed)?;
+        frames += lines.frames(store, trial.key, names)?;
+        telemetry += lines.telemetry(store, trial.key, names)?;
     }
     let report = ExportReport {
         trials: ended.len() as u64,
@@ -221,13 +221,15 @@ impl LineWriter<'_> {
         &mut self,
         store: &dyn Store,
         key: TrialKey,
-        renamed: &[(String, String)],
+        names: Option<&Names<'_>>,
     ) -> Result<u64, StoreError> {
         let (mut written, mut next) = (0, 0);
         loop {
             let mut batch = store.frames(key, next, BATCH)?;
             for frame in &mut batch {
-                rename_in_frame(frame, renamed);
+                if let Some(names) = names {
+                    names.frame(frame);
+                }
                 self.write(LineRef::Frame(frame))?;
             }
             written += batch.len() as u64;
@@ -243,14 +245,16 @@ impl LineWriter<'_> {
         &mut self,
         store: &dyn Store,
         key: TrialKey,
-        renamed: &[(String, String)],
+        names: Option<&Names<'_>>,
     ) -> Result<u64, StoreError> {
         // A host with many CPUs has many values per second: the first batch tells how many fit into memory.
         let (mut written, mut next, mut limit) = (0, 0, 1);
         loop {
             let mut batches = store.telemetry(key, next, limit)?;
             for batch in &mut batches {
-                rename_in_telemetry(batch, renamed);
+                if let Some(names) = names {
+                    names.telemetry(batch)?;
+                }
                 self.write(LineRef::Telemetry(batch))?;
             }
             written += batches.len() as u64;

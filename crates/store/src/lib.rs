@@ -46,5 +46,6 @@ pub use import::ImportReport;
 pub use location::default_path;
 pub use rebuild::{Rebuilder, rebuild};
 pub use schema::Upgrade;
+pub use secrets::OwnNames;
 pub use sqlite::SqliteStore;
 pub use store::{Appended, Run, RunHandle, Store};

@@ -31,15 +31,16 @@ pub(crate) fn lock_file(store: &Path) -> PathBuf {
 }
 
 impl Owner {
-    /// Locks a number. Must be called before other processes can see the number. A symlink in the place of the file is an error,
-    /// so that nothing is created elsewhere.
+    /// Locks a number. Must be called before other processes can see the number. A symlink in the place of the file
+    /// is an error, so that nothing is created elsewhere.
     pub(crate) fn acquire(store: &Path, number: i64) -> io::Result<Owner> {
         let lock = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
-            .mode(mode(store))
+            // Who may read the store later looks who is alive.
+            .mode(mode(store) | 0o444)
             .custom_flags(libc::O_NOFOLLOW)
             .open(lock_file(store))?;
         fcntl(&lock, FcntlArg::F_OFD_SETLK(&range(libc::F_WRLCK, number)))?;

@@ -1,6 +1,7 @@
 //! Masks secrets in what is stored, and removes names from what is exported.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::path::Path;
 
 use iodyno_model::secret::{mask, masked};
@@ -12,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::StoreError;
+use crate::{Run, StoreError};
 
 /// A record without its secrets.
 pub(crate) fn without<T: Serialize + DeserializeOwned + Clone>(
@@ -67,30 +68,78 @@ pub(crate) fn mask_trial(trial: &mut Trial) -> Result<(), StoreError> {
     texts(trial, &hide);
     for part in &mut trial.parts {
         part.environment = without("the environment", &part.environment)?;
+        part.files = without("files", &part.files)?;
+        for clone in &mut part.clones {
+            clone.files = without("files", &clone.files)?;
+            clone.engine = without("an engine", &clone.engine)?;
+            clone.errors = without("errors", &clone.errors)?;
+            clone.verify = without("a verification", &clone.verify)?;
+            clone.in_flight = without("ops", &clone.in_flight)?;
+        }
     }
     Ok(())
 }
 
-/// What takes the place of names of users and hosts.
-#[derive(Clone, Copy)]
-pub(crate) enum Names<'a> {
-    /// A pseudonym: a digest of the name and this secret, without which a name cannot be guessed. Equal names have equal
-    /// pseudonyms, so that trials of one host are still known as such.
-    Hidden(&'a [u8]),
-    /// Nothing, to compare plans and trials that may lack the names.
-    Erased,
+/// The names of the host that exports a run.
+#[derive(Debug, Clone, Default)]
+pub struct OwnNames {
+    /// Without it, nobody can guess a name from its pseudonym. With the same one, a name has the same pseudonym.
+    pub secret: Vec<u8>,
+    /// The host.
+    pub hosts: Vec<String>,
+    /// Its user.
+    pub users: Vec<String>,
 }
 
-impl Names<'_> {
-    /// A plan without the command line, and without the names of users and hosts.
-    pub(crate) fn plan(self, plan: Plan) -> Result<Plan, StoreError> {
-        let mut plan = Plan {
-            command: Vec::new(),
-            ..plan
-        };
-        for (from, to) in self.renamed(&plan) {
-            rename_in_plan(&mut plan, &from, &to);
+/// Replaces names of users and hosts by pseudonyms. Equal names have equal pseudonyms, so that trials of one host are
+/// still known as such.
+pub(crate) struct Names<'a> {
+    secret: &'a [u8],
+    /// Names that are replaced in every text, in lower case, and their pseudonyms; the longest first.
+    known: Vec<(String, String)>,
+}
+
+impl<'a> Names<'a> {
+    /// The names of this run and of this host.
+    pub(crate) fn of_run(own: &'a OwnNames, run: &Run) -> Names<'a> {
+        let (mut hosts, mut users) = (own.hosts.clone(), own.users.clone());
+        for trial in &run.trials {
+            let listed = trial.host.iter().flat_map(|it| it.split(", "));
+            hosts.extend(listed.map(str::to_owned));
         }
+        for node in &run.plan.nodes {
+            let address = node.at.strip_prefix("ssh://").unwrap_or_default();
+            let (user, host) = address.rsplit_once('@').unwrap_or(("", address));
+            users.push(user.to_owned());
+            hosts.push(host.split([':', '?']).next().unwrap_or_default().to_owned());
+        }
+        // The host of `db1.example.com` is also called `db1`.
+        let labels = hosts.iter().filter_map(|host| host.split('.').next());
+        let labels: Vec<String> = labels.map(str::to_owned).collect();
+        hosts.extend(labels);
+        let mut names = Names {
+            secret: &own.secret,
+            known: Vec::new(),
+        };
+        for (kind, list) in [("host", hosts), ("user", users)] {
+            for name in list.iter().map(|name| name.to_ascii_lowercase()) {
+                let number = name.bytes().all(|byte| byte.is_ascii_digit());
+                let common = COMMON.contains(&name.as_str()) || name.len() < 3 || number;
+                if !common && names.known.iter().all(|(known, _)| *known != name) {
+                    let pseudonym = names.of(kind, &name);
+                    names.known.push((name, pseudonym));
+                }
+            }
+        }
+        names
+            .known
+            .sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        names
+    }
+
+    /// A plan without the command line, and without the names of users and hosts.
+    pub(crate) fn plan(&self, plan: Plan) -> Result<Plan, StoreError> {
+        let mut plan = without_command_line(plan);
         for node in &mut plan.nodes {
             if let Some(rest) = node.at.strip_prefix("ssh://") {
                 let (host, end) = match rest.strip_suffix(NodeAddress::FIO) {
@@ -98,19 +147,6 @@ impl Names<'_> {
                     None => (rest, ""),
                 };
                 node.at = format!("ssh://{}{end}", self.of("host", host));
-            }
-        }
-        for workload in &mut plan.workloads {
-            let sources = workload.sources.iter_mut();
-            for source in sources.filter(|source| source.name == COMMAND_LINE) {
-                source.text.clear();
-            }
-            let places = workload
-                .jobs
-                .iter_mut()
-                .filter_map(|job| job.place.as_mut());
-            for place in places.filter(|place| place.file == Path::new(COMMAND_LINE)) {
-                place.text.clear();
             }
         }
         if let Some(imported) = &mut plan.imported {
@@ -122,12 +158,11 @@ impl Names<'_> {
                 Ok::<_, StoreError>(trial)
             })?;
         }
-        changed_plan(plan, &|value| each_text(value, &|text| self.homes(text)))
+        either(|whole| changed_plan(plan.clone(), &|value| self.hide(value, whole)))
     }
 
-    /// A trial without these names. `plan`: that of its run, with all names.
-    pub(crate) fn trial(self, mut trial: Trial, plan: &Plan) -> Result<Trial, StoreError> {
-        rename_in_trial(&mut trial, &self.renamed(plan));
+    /// A trial without these names.
+    pub(crate) fn trial(&self, mut trial: Trial) -> Result<Trial, StoreError> {
         for part in &mut trial.parts {
             let environment = &mut part.environment;
             environment.host = self.of("host", &environment.host);
@@ -140,16 +175,34 @@ impl Names<'_> {
                 }
             }
         }
-        changed("the trial", &trial, &|value| {
-            each_text(value, &|text| self.homes(text))
-        })
+        either(|whole| changed("the trial", &trial, &|value| self.hide(value, whole)))
+    }
+
+    /// A frame without these names.
+    pub(crate) fn frame(&self, frame: &mut Frame) {
+        frame.node = self.text(&frame.node);
+    }
+
+    /// Telemetry without these names.
+    pub(crate) fn telemetry(&self, batch: &mut TelemetryBatch) -> Result<(), StoreError> {
+        let telemetry = &mut batch.telemetry;
+        (telemetry.shapes, telemetry.gaps) = either(|whole| {
+            let hide = |value: &mut Value| self.hide(value, whole);
+            let shapes = changed("telemetry", &telemetry.shapes, &hide)?;
+            Ok((shapes, changed("telemetry", &telemetry.gaps, &hide)?))
+        })?;
+        Ok(())
     }
 
     /// The server of a network file system, and who logs in to it.
-    fn mount(self, mount: &mut MountInfo) {
-        if let Some((server, path)) = server_of(&mount.source) {
-            let server = self.of("host", server);
-            mount.source = format!("{server}:{path}");
+    fn mount(&self, mount: &mut MountInfo) {
+        let shared = mount.source.strip_prefix("//");
+        if let Some((server, path)) = shared.and_then(|rest| rest.split_once('/')) {
+            mount.source = format!("//{}/{path}", self.of("host", server));
+        } else if let Some((server, path)) = mount.source.rsplit_once(':')
+            && !server.contains('/')
+        {
+            mount.source = format!("{}:{path}", self.of("host", server));
         }
         let options = mount
             .options
@@ -163,25 +216,29 @@ impl Names<'_> {
         mount.options = options.collect::<Vec<_>>().join(",");
     }
 
-    /// The nodes whose names are those of their hosts or users, with other names.
-    pub(crate) fn renamed(self, plan: &Plan) -> Vec<(String, String)> {
-        if let Names::Erased = self {
-            // An import gives them the names that the store knows.
-            return Vec::new();
-        }
-        let nodes = plan.nodes.iter().filter(|node| {
-            let address = node.at.strip_prefix("ssh://").unwrap_or_default();
-            let (user, host) = address.rsplit_once('@').unwrap_or(("", address));
-            let label = host.split(['.', ':', '?']).next().unwrap_or_default();
-            let whole = host.split([':', '?']).next().unwrap_or_default();
-            [user, label, whole].contains(&node.name.as_str())
+    /// Replaces the names in every text of a document, or only in those that contain more than a name.
+    fn hide(&self, value: &mut Value, whole: bool) {
+        let is_name = |text: &str| {
+            let mut known = self.known.iter();
+            known.any(|(name, _)| name.eq_ignore_ascii_case(text))
+        };
+        each_text(value, &|text| match !whole && is_name(text) {
+            true => text.to_owned(),
+            false => self.text(text),
         });
-        let nodes = nodes.map(|node| (node.name.clone(), self.of("node", &node.name)));
-        nodes.filter(|(from, to)| from != to).collect()
     }
 
-    /// Text without the first two parts of paths below the homes of users: the second one is the user if the first is a domain.
-    fn homes(self, text: &str) -> String {
+    fn text(&self, text: &str) -> String {
+        let mut text = self.homes(text);
+        for (name, pseudonym) in &self.known {
+            text = replaced(text, name, pseudonym);
+        }
+        text
+    }
+
+    /// Text without the first two parts of paths below the homes of users: the second one is the user if the first is
+    /// a domain.
+    fn homes(&self, text: &str) -> String {
         let plain = |c: char| c.is_alphanumeric() || "._-@+".contains(c);
         let (mut done, mut rest) = (String::new(), text);
         while let Some(at) = rest.find(HOMES) {
@@ -206,38 +263,137 @@ impl Names<'_> {
     }
 
     /// What takes the place of a name. A pseudonym is its own.
-    fn of(self, kind: &str, name: &str) -> String {
-        let digits = name
-            .strip_prefix(kind)
-            .and_then(|rest| rest.strip_prefix('-'));
-        let known = digits.is_some_and(|digits| {
-            digits.len() == DIGITS && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
-        });
-        match self {
-            Names::Erased => String::new(),
-            _ if known || name.is_empty() => name.to_owned(),
-            Names::Hidden(secret) => {
-                let digest = Sha256::new()
-                    .chain_update(secret)
-                    .chain_update(name)
-                    .finalize();
-                let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-                format!("{kind}-{}", &digits[..DIGITS])
-            }
+    fn of(&self, kind: &str, name: &str) -> String {
+        if name.is_empty() || pseudonyms(name).next() == Some(0..name.len()) {
+            return name.to_owned();
         }
+        let digest = Sha256::new()
+            .chain_update(self.secret)
+            .chain_update(name)
+            .finalize();
+        let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{kind}-{}", &digits[..DIGITS])
     }
 }
 
-/// The server and the rest of a source such as `nas:/export`, `user@nas:` and `//nas/share`.
-fn server_of(source: &str) -> Option<(&str, &str)> {
-    let shared = source
-        .strip_prefix("//")
-        .and_then(|rest| rest.split_once('/'));
-    shared.or_else(|| {
-        source
-            .rsplit_once(':')
-            .filter(|(server, _)| !server.contains('/'))
+/// A host can be called like a word of the format, such as the kind of a layer: then texts that are such a name stay.
+fn either<T>(attempt: impl Fn(bool) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    attempt(true).or_else(|_| attempt(false))
+}
+
+/// A plan without its command line, also as the text of a workload.
+fn without_command_line(mut plan: Plan) -> Plan {
+    plan.command.clear();
+    for workload in &mut plan.workloads {
+        let sources = workload.sources.iter_mut();
+        for source in sources.filter(|source| source.name == COMMAND_LINE) {
+            source.text.clear();
+        }
+        let places = workload
+            .jobs
+            .iter_mut()
+            .filter_map(|job| job.place.as_mut());
+        for place in places.filter(|place| place.file == Path::new(COMMAND_LINE)) {
+            place.text.clear();
+        }
+    }
+    plan
+}
+
+/// Text with another name wherever `name`, in lower case, is a word of its own.
+fn replaced(text: String, name: &str, other: &str) -> String {
+    let in_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    let lower = text.to_ascii_lowercase();
+    let (mut done, mut from) = (String::new(), 0);
+    for (at, _) in lower.match_indices(name) {
+        let end = at + name.len();
+        if !text[..at].ends_with(in_word) && !text[end..].starts_with(in_word) {
+            done += &text[from..at];
+            done += other;
+            from = end;
+        }
+    }
+    match from {
+        0 => text,
+        _ => done + &text[from..],
+    }
+}
+
+/// The places of pseudonyms in a text.
+fn pseudonyms(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
+    let hyphens = text.match_indices('-').map(|(at, _)| at);
+    hyphens.filter_map(|at| {
+        let kind = KINDS.iter().find(|kind| text[..at].ends_with(**kind))?;
+        let digits = text.get(at + 1..at + 1 + DIGITS)?;
+        let known = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        known.then_some(at - kind.len()..at + 1 + DIGITS)
     })
+}
+
+/// Whether two plans are the same, except for the command line and for names where one of them has a pseudonym.
+pub(crate) fn same_plan(one: &Plan, other: &Plan) -> Result<bool, StoreError> {
+    let apart = |plan: &Plan| {
+        let mut plan = without_command_line(plan.clone());
+        let imported = plan.imported.as_mut();
+        let trials = imported.map(|it| std::mem::take(&mut it.trials));
+        (plan, trials.unwrap_or_default())
+    };
+    let ((one, results), (other, others)) = (apart(one), apart(other));
+    if !same("the plan", &one, &other)? || results.len() != others.len() {
+        return Ok(false);
+    }
+    for (result, other) in results.iter().zip(others.iter()) {
+        if !same("an imported result", &result, &other)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether two records are the same, except for names where one of them has a pseudonym.
+pub(crate) fn same<T: Serialize + PartialEq>(
+    what: &'static str,
+    one: &T,
+    other: &T,
+) -> Result<bool, StoreError> {
+    let document = |record: &T| {
+        serde_json::to_value(record).map_err(|source| StoreError::NotStorable { what, source })
+    };
+    Ok(one == other || alike(&document(one)?, &document(other)?))
+}
+
+fn alike(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::String(one), Value::String(other)) => {
+            one == other || stands_for(one, other) || stands_for(other, one)
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| alike(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let member = |(name, value)| other.get(name).is_some_and(|other| alike(value, other));
+            one.len() == other.len() && one.iter().all(member)
+        }
+        _ => one == other,
+    }
+}
+
+/// Whether a text is another one after names in it were replaced by pseudonyms.
+fn stands_for(text: &str, other: &str) -> bool {
+    let (mut from, mut rest) = (0, other);
+    for place in pseudonyms(text) {
+        let before = &text[from..place.start];
+        let found = match from {
+            0 => rest.starts_with(before).then_some(0),
+            _ => rest.find(before),
+        };
+        let Some(at) = found else {
+            return false;
+        };
+        rest = &rest[at + before.len()..];
+        from = place.end;
+    }
+    from > 0 && rest.ends_with(&text[from..])
 }
 
 /// Gives nodes of a plan the names that they have in another one.
@@ -339,26 +495,97 @@ const NAMED: [&str; 6] = [
 ];
 /// Number of digits of a pseudonym.
 const DIGITS: usize = 8;
+/// The kinds of names, with which pseudonyms begin.
+const KINDS: [&str; 4] = ["host", "user", "node", "boot"];
+/// Names that identify nobody, and are words of plans and results.
+const COMMON: [&str; 16] = [
+    "root",
+    "localhost",
+    "admin",
+    "user",
+    "guest",
+    "test",
+    "host",
+    "node",
+    "local",
+    "disk",
+    "data",
+    "read",
+    "write",
+    "fio",
+    "iodyno",
+    "sysbench",
+];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn names(secret: &'static str, known: &[&str]) -> Names<'static> {
+        let mut names = Names {
+            secret: secret.as_bytes(),
+            known: Vec::new(),
+        };
+        let pseudonym = |name: &&str| ((*name).to_owned(), names.of("host", name));
+        names.known = known.iter().map(pseudonym).collect();
+        names
+    }
+
     #[test]
     fn a_pseudonym_is_the_same_for_the_same_name_and_stays() {
-        let names = Names::Hidden(b"secret");
+        let (names, other) = (names("secret", &[]), names("other", &[]));
         let one = names.of("host", "ada@db1");
         assert!(one.starts_with("host-") && one.len() == 13, "{one}");
         assert_eq!(one, names.of("host", "ada@db1"));
         assert_ne!(one, names.of("host", "ada@db2"));
-        assert_ne!(one, Names::Hidden(b"other").of("host", "ada@db1"));
+        assert_ne!(one, other.of("host", "ada@db1"));
         assert_eq!(names.of("host", &one), one);
-        assert_eq!(Names::Erased.of("host", &one), "");
+        assert_eq!(names.of("host", ""), "");
+    }
+
+    #[test]
+    fn known_names_are_replaced_where_they_are_words() {
+        let names = names("secret", &["db1.example", "db1", "ada"]);
+        let [whole, db1, ada] = ["db1.example", "db1", "ada"].map(|name| names.of("host", name));
+        for (text, expected) in [
+            ("scp x ada@db1:/x", format!("scp x {ada}@{db1}:/x")),
+            ("of DB1.example, Ada's", format!("of {whole}, {ada}'s")),
+            ("db1", db1.clone()),
+            ("db1.other=\"ada\"", format!("{db1}.other=\"{ada}\"")),
+            (
+                "db12 my-db1 db1_x Canada ädb1",
+                "db12 my-db1 db1_x Canada ädb1".to_owned(),
+            ),
+        ] {
+            assert_eq!(names.text(text), expected);
+            assert_eq!(names.text(&expected), expected);
+        }
+    }
+
+    #[test]
+    fn a_pseudonym_stands_for_any_name() {
+        let check = |one: &str, other: &str, expected: bool| {
+            let [one, other] = [one, other].map(|text| serde_json::json!({ "a": [text, 1] }));
+            let (found, back) = (alike(&one, &other), alike(&other, &one));
+            assert_eq!((found, back), (expected, expected), "{one} {other}");
+        };
+        check("a ada b db1", "a user-01234567 b host-89abcdef", true);
+        check(
+            "a user-76543210 b db1",
+            "a user-01234567 b host-89abcdef",
+            true,
+        );
+        check("ada", "user-01234567", true);
+        check("ada b", "user-01234567 c", false);
+        check("x ada", "user-01234567 ada", true);
+        check("ab", "a user-01234567", false);
+        check("ada", "user-0123456", false);
+        check("ada", "bob", false);
     }
 
     #[test]
     fn names_of_users_and_servers_are_found_in_paths_and_mounts() {
-        let names = Names::Hidden(b"secret");
+        let names = names("secret", &[]);
         let (ada, x) = (names.of("user", "ada"), names.of("user", "x"));
         assert_eq!(
             names.homes("cp /home/ada/x/y '/home/ada' /home /srv/home"),
@@ -387,7 +614,7 @@ mod tests {
             (
                 "//nas1/share",
                 "username=nas1",
-                format!("{nas}:share username={nas}"),
+                format!("//{nas}/share username={nas}"),
             ),
             ("/dev/sda1", "rw", "/dev/sda1 rw".to_owned()),
             ("pool/data", "", "pool/data ".to_owned()),

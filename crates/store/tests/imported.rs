@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use common::*;
 use iodyno_model::*;
-use iodyno_store::{SqliteStore, Store, StoreError, export, export_without_names};
+use iodyno_store::{OwnNames, SqliteStore, Store, StoreError, export, export_without_names};
 
 fn imported_trial(line: u32, rate: f64) -> ImportedTrial {
     ImportedTrial {
@@ -149,7 +149,7 @@ fn names_in_imported_results_are_exported_only_if_asked_and_secrets_never() {
     let run = from.begin_run(&plan, START_MS).unwrap().id;
     from.finish_run(run, RunState::Completed, START_MS).unwrap();
     let mut file = Vec::new();
-    export_without_names(&from, run, b"secret", &mut file).unwrap();
+    export_without_names(&from, run, &OwnNames::default(), &mut file).unwrap();
     let text = String::from_utf8(file.clone()).unwrap();
     for name in ["xhost", "xuser", "xsecret"] {
         assert!(!text.contains(name), "{name}: {text}");

@@ -6,7 +6,9 @@ use std::sync::LazyLock;
 
 use common::*;
 use iodyno_model::*;
-use iodyno_store::{EXPORT_VERSION, SqliteStore, Store, StoreError, export, export_without_names};
+use iodyno_store::{
+    EXPORT_VERSION, OwnNames, SqliteStore, Store, StoreError, export, export_without_names,
+};
 use proptest::prelude::*;
 
 fn exported(store: &SqliteStore, run: RunId) -> Vec<u8> {
@@ -153,7 +155,12 @@ fn trials_added_in_another_store_are_imported() {
 
 fn unnamed(store: &SqliteStore, run: RunId, secret: &[u8]) -> Vec<u8> {
     let mut file = Vec::new();
-    export_without_names(store, run, secret, &mut file).unwrap();
+    let own = OwnNames {
+        secret: secret.to_owned(),
+        hosts: vec!["xown.example".to_owned()],
+        users: vec!["xme".to_owned(), "root".to_owned(), String::new()],
+    };
+    export_without_names(store, run, &own, &mut file).unwrap();
     file
 }
 
@@ -168,6 +175,10 @@ fn with_names() -> (Plan, impl Fn(TrialKey) -> Trial) {
     named.configurations[0].nodes = vec!["xhost".to_owned()];
     named.configurations[0].target = Target::Path("/home/xuser/data".into());
     named.question.baseline = Some("xhost".to_owned());
+    // Free text.
+    named.name = "xhost".to_owned();
+    named.workloads[0].jobs[0].description = "by xme on XOWN, root".to_owned();
+    named.workloads[0].jobs[0].exec_prerun = Some("scp xuser@xhost.example: xown:".to_owned());
     named.workloads[0].sources = vec![Source {
         name: "<command line>".to_owned(),
         text: "--xcommand".to_owned(),
@@ -183,7 +194,7 @@ fn with_names() -> (Plan, impl Fn(TrialKey) -> Trial) {
         let mut trial = trial(key, Outcome::Failed("node `xhost`: gone".to_owned()));
         let part = &mut trial.parts[0];
         part.node = "xhost".to_owned();
-        part.notes = vec!["no file /home/xuser/x".to_owned()];
+        part.notes = vec!["no file /home/xuser/x of xme@xhost".to_owned()];
         part.files = vec![FileState {
             path: "/home//xuser/f".to_owned(),
             length: 1,
@@ -201,7 +212,7 @@ fn with_names() -> (Plan, impl Fn(TrialKey) -> Trial) {
             options: "rw,addr=xserver".to_owned(),
             ..MountInfo::default()
         })];
-        trial.findings[0].text = "node `xhost` is slow".to_owned();
+        trial.findings[0].text = "node `xhost` is slow, xown not".to_owned();
         trial
     };
     (named, of)
@@ -221,6 +232,7 @@ fn a_run_without_names_is_the_same_run() {
         let mut batch = telemetry(0, 60);
         batch.telemetry.shapes[0].node = node.to_owned();
         batch.telemetry.gaps[0].node = node.to_owned();
+        batch.telemetry.gaps[0].reason = "xhost is away".to_owned();
         store.append_telemetry(key, &batch).unwrap();
         let mut trial = of(key);
         trial.parts[0].node = node.to_owned();
@@ -231,11 +243,15 @@ fn a_run_without_names_is_the_same_run() {
         .unwrap();
     let (with, without) = (exported(&home, run), unnamed(&home, run, b"secret"));
     let text = String::from_utf8(without.clone()).unwrap();
-    for name in ["xhost", "xuser", "xother", "xboot", "xserver", "xcommand"] {
+    for name in [
+        "xhost", "xuser", "xother", "xboot", "xserver", "xcommand", "xme", "xown", "XOWN",
+    ] {
         assert!(String::from_utf8_lossy(&with).contains(name), "{name}");
         assert!(!text.contains(name), "{name}: {text}");
     }
-    assert!(text.contains("?fio") && text.contains("\"mine\""), "{text}");
+    for kept in ["?fio", "\"mine\"", ", root"] {
+        assert!(text.contains(kept), "{kept}: {text}");
+    }
     assert_ne!(without, unnamed(&home, run, b"other"));
     // Whichever comes first, and whoever exported it.
     assert!(

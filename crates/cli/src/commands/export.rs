@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use iodyno_model::{RunId, TrialState, Workload};
 use iodyno_report::parquet::{self, Block, ParquetError, ParquetFile};
-use iodyno_store::{Run, SqliteStore, Store, StoreError};
+use iodyno_store::{OwnNames, Run, SqliteStore, Store, StoreError};
 use iodyno_target::{name_output, new_output, unnamed_output};
 
 use crate::args::{ExportArgs, ExportFormat};
@@ -26,10 +26,10 @@ pub(crate) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, Failu
     if let (ExportFormat::Parquet, Some(folder)) = (args.format, &args.output) {
         return parquet(&store.run(run)?, folder, &store, context);
     }
-    let secret = secret_of_host();
+    let own = own_names();
     let write = |store: &dyn Store, run: RunId, out: &mut dyn Write| match args.names {
         true => iodyno_store::export(store, run, out),
-        false => iodyno_store::export_without_names(store, run, &secret, out),
+        false => iodyno_store::export_without_names(store, run, &own, out),
     };
     let Some(path) = &args.output else {
         let mut out = BufWriter::new(stdout().lock());
@@ -54,10 +54,17 @@ pub(crate) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, Failu
     Ok(Exit::Fine)
 }
 
-/// What only users of this host can know, and stays the same. Without it, pseudonyms of two files are never the same.
-fn secret_of_host() -> Vec<u8> {
+/// The names of this host. The secret is what only its users can know, and stays the same; without it, pseudonyms of
+/// two files are never the same.
+fn own_names() -> OwnNames {
     let read = fs::read("/etc/machine-id").ok().filter(|id| id.len() >= 32);
-    read.unwrap_or_else(|| RunId::fresh().0.as_bytes().to_vec())
+    let host = fs::read_to_string("/proc/sys/kernel/hostname");
+    let users = ["USER", "LOGNAME", "SUDO_USER"].map(|name| std::env::var(name).ok());
+    OwnNames {
+        secret: read.unwrap_or_else(|| RunId::fresh().0.as_bytes().to_vec()),
+        hosts: host.iter().map(|host| host.trim().to_owned()).collect(),
+        users: users.into_iter().flatten().collect(),
+    }
 }
 
 /// Writes the tables of a run to a new folder, which is made when they are complete.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -14,13 +15,13 @@ use super::ImportedTrial;
 /// It is serialized as a sequence of [`ImportedTrial`]s.
 #[derive(Clone, Default)]
 pub struct ImportedTrials {
-    rows: Vec<Row>,
+    rows: Arc<Vec<Row>>,
     /// Trials without their names, line and values.
     shapes: Vec<ImportedTrial>,
     /// Configuration, workload and dimensions, packed.
     names: Vec<Box<str>>,
-    /// The values of all figures.
-    values: Vec<f64>,
+    /// The values of all figures. Copies share them.
+    values: Arc<Vec<f64>>,
     /// Indices by hash. Of two with the same hash, only the first is shared.
     shape_of: HashMap<u64, u32>,
     name_of: HashMap<u64, u32>,
@@ -44,8 +45,9 @@ impl ImportedTrials {
     pub fn push(&mut self, mut trial: ImportedTrial) {
         let line = std::mem::take(&mut trial.at.line);
         let values = index(self.values.len());
+        let all = Arc::make_mut(&mut self.values);
         for figure in &mut trial.figures {
-            self.values.push(std::mem::take(&mut figure.value));
+            all.push(std::mem::take(&mut figure.value));
         }
         let packed = pack(&trial);
         trial.configuration.clear();
@@ -63,7 +65,7 @@ impl ImportedTrials {
             hash_of_shape(&trial),
             trial,
         );
-        self.rows.push(Row {
+        Arc::make_mut(&mut self.rows).push(Row {
             shape,
             name,
             line,
@@ -101,8 +103,8 @@ impl ImportedTrials {
         names.next().zip(names.next())
     }
 
-    /// Changes the texts of all trials; those that several trials have in common are changed once. Values of figures stay, and
-    /// `change` must keep the number of figures.
+    /// Changes the texts of all trials; those that several trials have in common are changed once. Values of figures
+    /// stay, and `change` must keep the number of figures.
     ///
     /// # Errors
     /// The first error of `change`.
@@ -110,7 +112,8 @@ impl ImportedTrials {
         &mut self,
         change: impl Fn(&ImportedTrial) -> Result<ImportedTrial, E>,
     ) -> Result<(), E> {
-        (self.shape_of.clear(), self.name_of.clear());
+        self.shape_of.clear();
+        self.name_of.clear();
         let blank = self.shapes.first().cloned();
         for shape in &mut self.shapes {
             *shape = change(shape)?;

@@ -17,8 +17,8 @@ use crate::error::in_words;
 use crate::export::RunLine;
 use crate::import::{Sink, read_export};
 use crate::secrets::{
-    Names, mask_trial, plan_without, rename_in_frame, rename_in_plan, rename_in_telemetry,
-    rename_in_trial,
+    mask_trial, plan_without, rename_in_frame, rename_in_plan, rename_in_telemetry,
+    rename_in_trial, same, same_plan,
 };
 use crate::segment::Packer;
 use crate::{ImportReport, RunHandle, StoreError, totals};
@@ -230,7 +230,7 @@ fn merge(
                     .collect(),
                 ..stored
             };
-            if Names::Erased.plan(known.clone())? != Names::Erased.plan(longest)? {
+            if !same_plan(&known, &longest)? {
                 let text = format!("run {alias} has the same identity and another plan");
                 return Err(conflict(text));
             }
@@ -262,7 +262,7 @@ fn merge(
         };
         match known_trial(transaction, alias, key)? {
             Some(trial) => {
-                refuse_other_trial(store, transaction, staged, trial, (key, run))?;
+                refuse_other_trial(store, transaction, staged, trial, key)?;
                 report.trials_known += 1;
             }
             None => {
@@ -347,7 +347,7 @@ fn refuse_other_trial(
     transaction: &Transaction<'_>,
     staged: i64,
     trial: i64,
-    (key, run): (TrialKey, &RunLine),
+    key: TrialKey,
 ) -> Result<(), OperationError> {
     let blob: Vec<u8> = transaction.query_row(
         "SELECT record FROM staged_trials WHERE number = ?1",
@@ -358,8 +358,7 @@ fn refuse_other_trial(
     let same = match document::<Trial>(store, transaction, trial, "record")? {
         Some(mut stored) => {
             mask_trial(&mut stored)?;
-            let plan = &run.plan;
-            Names::Erased.trial(stored, plan)? == Names::Erased.trial(staged, plan)?
+            same("the trial", &stored, &staged)?
         }
         // Interrupted in this store and in the exported file.
         None => {
