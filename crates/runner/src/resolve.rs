@@ -120,7 +120,10 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
         let message = "the target of the trial was not made";
         return Err(vec![Diagnostic::error(message)]);
     }
+    // The paths of such a trial have no meaning. A plan from elsewhere is not asked about them.
+    let in_virtual_time = plan.workload.in_virtual_time();
     if let Target::Path(path) = target
+        && !in_virtual_time
         && matches!(probe.look(path), PathKind::Missing | PathKind::NoFolder(_))
     {
         // If it were created as a file, the trial would measure the wrong file system, because the intended one is not
@@ -152,7 +155,8 @@ pub fn resolve(plan: &BoundPlan, probe: &dyn Probe) -> Result<Resolved, Vec<Diag
     }
     let mut traces = Traces::default();
     let mut made = HashMap::new();
-    let base = Base::of(target, |path| probe.look(path) == PathKind::Folder);
+    let is_folder = |path: &Path| !in_virtual_time && probe.look(path) == PathKind::Folder;
+    let base = Base::of(target, is_folder);
     for (index, job) in plan.workload.jobs.iter().enumerate() {
         let mut told: Vec<Diagnostic> = Vec::new();
         let export = exports::wanted(job).map(|(uri, wanted)| (uri, probe.export(uri, &wanted)));

@@ -551,6 +551,39 @@ fn missing_folders_of_relative_names_are_created_but_not_the_jobs_own_folder() {
     );
 }
 
+/// Nothing of the host is looked at.
+struct Blind;
+impl Probe for Blind {
+    fn look(&self, path: &Path) -> PathKind {
+        panic!("{}", path.display())
+    }
+    fn is_link(&self, path: &Path) -> bool {
+        panic!("{}", path.display())
+    }
+    fn free(&self, path: &Path) -> Option<u64> {
+        panic!("{}", path.display())
+    }
+}
+
+#[test]
+fn paths_of_a_trial_in_virtual_time_are_not_looked_at() {
+    let mut virtual_job = named("/etc/x");
+    let blocks = virtual_job.work.blocks_mut().unwrap();
+    blocks.engine.kind = EngineKind::Sim;
+    blocks.extent.size = bytes(MIB);
+    for target in [
+        Target::Path("/nowhere/disk".into()),
+        Target::AsWritten {
+            folder: "/nowhere".into(),
+        },
+    ] {
+        let mut plan = plan("/", vec![virtual_job.clone()]);
+        plan.configuration.target = target;
+        let found = resolve(&plan, &Blind).unwrap();
+        assert_eq!(found.clones[0].files[0].path, Path::new("sim"));
+    }
+}
+
 #[test]
 fn a_simulated_target_refuses_engines_of_the_host() {
     let mut real = job("real");
@@ -558,19 +591,6 @@ fn a_simulated_target_refuses_engines_of_the_host() {
     let mut plan = plan("/", vec![real]);
     let target = iodyno_model::SimTarget::new("hdd".parse().unwrap());
     plan.configuration.target = Target::Simulated(Box::new(target));
-    /// Nothing of the host is looked at.
-    struct Blind;
-    impl Probe for Blind {
-        fn look(&self, path: &Path) -> PathKind {
-            panic!("{}", path.display())
-        }
-        fn is_link(&self, path: &Path) -> bool {
-            panic!("{}", path.display())
-        }
-        fn free(&self, path: &Path) -> Option<u64> {
-            panic!("{}", path.display())
-        }
-    }
     let faults = resolve(&plan, &Blind).unwrap_err();
     assert_eq!(faults.len(), 1, "{faults:?}");
     assert!(faults[0].message.contains("job `real` is not simulated"));
