@@ -5,6 +5,7 @@
 
 mod failures;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use iodyno_model::{DepthUse, Direction, EndedBy, Engine, EngineKind, Job, StopRequest};
@@ -150,7 +151,7 @@ impl Batches {
             refill_below: if engine.depth_low == 0 {
                 engine.depth
             } else {
-                engine.depth_low + 1
+                engine.depth_low.saturating_add(1)
             },
             submit: engine.batch_submit,
             complete_min: engine.batch_complete_min.max(1),
@@ -175,7 +176,11 @@ pub(crate) struct Driver<'a, B, C> {
     /// The ops in flight, readable by other threads.
     seen: Arc<OpsInFlight>,
     slots: Box<[InFlight]>,
-    free: Vec<Slot>,
+    /// The last one is issued next.
+    free: VecDeque<Slot>,
+    /// Slots are used in turn, so that the contents of their buffers are written in turn. Otherwise the last one that
+    /// was released is used, whose buffer is in the CPU's cache.
+    in_turn: bool,
     in_flight: u32,
     /// Slots issued since the last turn; kept only where submission is timed.
     issued: Vec<Slot>,
@@ -361,7 +366,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
     /// Passes the op of the last free slot to the backend.
     #[inline(always)]
     fn issue(&mut self, slot: Slot, now: u64) {
-        self.free.pop();
+        self.free.pop_back();
         let state = &mut self.slots[slot as usize];
         (state.moved, state.first_submitted) = (0, 0);
         if let Some(priorities) = &mut self.priorities {
@@ -478,7 +483,10 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
     fn release<S: OpStream>(&mut self, stream: &mut S, slot: Slot, well: bool) {
         self.in_flight -= 1;
         self.seen.end(slot);
-        self.free.push(slot);
+        match self.in_turn {
+            true => self.free.push_front(slot),
+            false => self.free.push_back(slot),
+        }
         stream.completed(slot, well);
     }
 
@@ -581,6 +589,7 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
             seen: parts.shared.show_in_flight(parts.names, depth),
             slots: vec![idle; depth as usize].into_boxed_slice(),
             free: (0..depth).rev().collect(),
+            in_turn: false,
             in_flight: 0,
             issued: Vec::with_capacity(depth as usize),
             filling: true,
@@ -616,7 +625,8 @@ impl<'a, B: Backend, C: Clock> Driver<'a, B, C> {
         };
         // A simulated device keeps no data, and content that each write renews needs no first one.
         let filled = parts.writes && parts.engine.kind != EngineKind::Sim;
-        if filled && !driver.filler.renews() {
+        driver.in_turn = filled && !driver.filler.renews();
+        if driver.in_turn {
             for slot in 0..depth {
                 driver.filler.fill(driver.backend.buffer(slot));
             }

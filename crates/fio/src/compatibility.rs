@@ -136,6 +136,8 @@ const DIFFERENCES: &str = "\
 | `time_based` without `runtime` | ignored as in fio, with a warning |
 | a job named `/mnt/x`, without `filename` | its files are `/mnt/x.0.0` … as in fio; a `/` elsewhere in a name becomes `_` |
 | `filename` or `filename_format` in a folder that does not exist | the folder is created as in fio if the name is relative; an absolute one is an error, because a file system may not be mounted. As in fio, `directory` has to exist |
+| `numjobs` and `filename_format` without `$jobnum` | all clones use the files, with a warning; in fio, the clones after the first do nothing |
+| `file_append` with `loops`, `io_size` or `time_based` | each pass after the first overwrites what the first one appended; in fio, a sequential job ends after the first |
 | a file that is named twice | one file with its share of `size`, processed twice as in fio, with a warning |
 | `read_iolog` with names of files to write | refused unless the job or the command names the file: [traces.md](traces.md); fio writes to it |
 | `log_store_compressed` | `.fz` files hold compressed lines, which `--inflate-log` prints as fio does. Neither program reads the other's |

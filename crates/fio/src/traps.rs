@@ -297,6 +297,16 @@ impl Trap<'_> {
         let sequential = self.draft.blocks.access.order == Order::Sequential;
         let shared = !self.draft.blocks.files.names.is_empty();
         let apart = self.draft.has("offset_increment");
+        let own = self.draft.blocks.files.format.contains("$jobnum");
+        if !shared && !own {
+            self.warn(
+                "filename_format",
+                format!(
+                    "all {clones} clones use the same files; in fio, those after the first do nothing"
+                ),
+                "add `$jobnum` so that each has files of its own",
+            );
+        }
         if shared && sequential && !apart {
             self.warn(
                 "numjobs",
@@ -360,6 +370,13 @@ impl Trap<'_> {
                     Bytes(pass)
                 ),
                 "add `time_based` to go on until then",
+            );
+        }
+        if self.draft.blocks.files.append && (passes.time_based || passes.loops > 1) {
+            self.note(
+                "file_append",
+                "each pass after the first overwrites what the first one appended",
+                "use a larger `size`, and a single pass",
             );
         }
         if passes.time_based && self.draft.has("number_ios") {
@@ -429,7 +446,7 @@ impl Trap<'_> {
         };
         let access = &self.draft.blocks.access;
         // Written blocks are checked afterwards, or by the job's own reads.
-        let checked = verify.do_verify || access.reads || verify.backlog > 0;
+        let checked = verify.do_verify || access.reads;
         let headers = verify.checksum.has_header() && checked;
         let repeats = access.order == Order::Random && !access.random_map;
         if access.writes && repeats && headers && self.draft.blocks.engine.depth > 1 {

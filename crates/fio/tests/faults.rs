@@ -463,6 +463,26 @@ fn surprising_options_give_warnings() {
         &[("numjobs", "warning all 4 clones access the same blocks")],
     );
     check(
+        "numjobs=3\nfilename_format=$jobname.$filenum",
+        &[
+            (
+                "numjobs",
+                "note `size` is for each clone: 3 × 16 MiB = 48 MiB",
+            ),
+            (
+                "filename_format",
+                "warning all 3 clones use the same files; in fio, those after the first do nothing",
+            ),
+        ],
+    );
+    check(
+        "rw=write\nfile_append=1\nloops=2",
+        &[(
+            "file_append",
+            "note each pass after the first overwrites what the first one appended",
+        )],
+    );
+    check(
         "numjobs=4",
         &[(
             "numjobs",

@@ -35,6 +35,24 @@ fn every_engine_does_all_ops_and_is_named_in_the_result() {
 }
 
 #[test]
+fn the_contents_of_all_buffers_are_written_in_turn() {
+    let home = Home::new();
+    home.file(
+        "job.fio",
+        "[t]\nioengine=libaio\nrw=write\nbs=4k\nsize=256k\niodepth=4\nscramble_buffers=0\n",
+    );
+    home.iodyno(&["run", "job.fio", "-q"]).succeeds();
+    let file = std::fs::read(home.work().join("t.0.0")).unwrap();
+    let blocks: Vec<&[u8]> = file.chunks(4096).collect();
+    for (number, window) in blocks.windows(4).enumerate() {
+        let mut different = window.to_vec();
+        different.sort_unstable();
+        different.dedup();
+        assert_eq!(different.len(), 4, "from block {number}");
+    }
+}
+
+#[test]
 fn a_simulation_with_a_seed_reproduces_its_distribution() {
     let home = Home::new();
     home.file(

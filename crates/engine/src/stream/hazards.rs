@@ -76,14 +76,18 @@ impl Trims {
 
 impl Hazards {
     pub(super) fn new(verify: Option<&Verify>, depth: u32) -> Hazards {
-        let (every, batch) = match verify {
+        // As in fio, nothing is read back without `do_verify`.
+        let (every, batch) = match verify.filter(|verify| verify.do_verify) {
             Some(verify) => (verify.backlog as usize, verify.backlog_batch as usize),
             None => (0, 0),
         };
         Hazards {
             in_flight: vec![None; depth as usize],
             held: None,
-            backlog: VecDeque::with_capacity(if every > 0 { every + depth as usize } else { 0 }),
+            backlog: VecDeque::with_capacity(match every {
+                0 => 0,
+                _ => every.min(1 << 20) + depth as usize,
+            }),
             every,
             batch: if batch > 0 { batch } else { every },
             left: 0,
