@@ -539,7 +539,11 @@ impl Plan {
             ),
             (
                 "bytes of buffers of a workload",
-                most(|job| job.work.buffer_bytes()),
+                // Those of others need a permission to run.
+                most(|job| match job.work.in_virtual_time() {
+                    true => job.work.buffer_bytes(),
+                    false => 0,
+                }),
                 1 << 34,
             ),
             (

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::harness::{Done, Home};
+use crate::harness::{Done, Home, skip};
 
 /// An experiment in virtual time, with a command that leaves a trace.
 fn experiment(command: &str) -> String {
@@ -644,6 +644,42 @@ fn threads_in_virtual_time_have_no_cpus_and_priorities() {
 }
 
 #[test]
+fn a_plan_in_virtual_time_looks_at_none_of_its_paths() {
+    let home = Home::new();
+    let traced = |arguments: &[&str], record: &Path| {
+        let mut strace = home.program(Path::new("strace"));
+        strace.args(["-f", "-qq", "-e", "trace=%file", "-o"]);
+        strace.arg(record).arg(env!("CARGO_BIN_EXE_iodyno"));
+        strace.args(arguments).output()
+    };
+    let record = home.work().join("record");
+    if !traced(&["--version"], &record).is_ok_and(|done| done.status.success()) {
+        return skip("strace is not installed, or may not trace processes");
+    }
+    for (number, target) in (1..).zip([
+        json!({ "path": "/evil/automounted" }),
+        json!({ "as_written": { "folder": "/evil/folder" } }),
+    ]) {
+        let change = |plan: &mut Value| {
+            plan["configurations"][0]["target"] = target.clone();
+            let files = &mut plan["workloads"][0]["jobs"][0]["work"]["blocks"]["files"];
+            files["names"] = json!(["/evil/file", "evil"]);
+            files["directories"] = json!(["/evil/directory"]);
+        };
+        home.file("bundle", &resealed(&bundle(), number, &change));
+        home.iodyno(&["import", "bundle"]).succeeds();
+        let done = traced(&["run", "--resume", "last"], &record).unwrap();
+        let told = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{target}: {told}");
+        let calls = std::fs::read_to_string(&record).unwrap();
+        assert!(
+            calls.contains("iodyno.db") && !calls.contains("evil"),
+            "{target}"
+        );
+    }
+}
+
+#[test]
 fn a_plan_of_others_is_measured_before_work_is_done_on_it() {
     let home = Home::new();
     let lines = bundle();
@@ -931,6 +967,39 @@ fn an_exported_run_names_hosts_and_the_command_line_only_if_asked() {
         home.iodyno(&["show", "last", "--json"]).succeeds().json(),
         shown
     );
+}
+
+#[test]
+fn an_exported_run_has_no_known_names_in_free_text() {
+    let home = Home::new();
+    let described = "fio = { description = \"of xada, and bob\",";
+    let text = experiment("echo xada@elsewhere >&2").replace("fio = {", described);
+    home.file("e.toml", &text.replace("theirs", "xada's"));
+    let as_ada = |arguments: &[&str]| {
+        let mut command = home.command(arguments);
+        command.env("USER", "xada");
+        command.output().unwrap()
+    };
+    let run = as_ada(&["run", "e.toml"]);
+    assert!(run.status.success(), "{run:?}");
+    let exported = |flags: &[&str]| {
+        let done = as_ada(&[&["export", "last"], flags].concat());
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let (without, with) = (exported(&[]), exported(&["--names"]));
+    assert!(
+        with.contains("xada's") && with.contains("echo xada@"),
+        "{with}"
+    );
+    assert!(!without.contains("xada"), "{without}");
+    // Names that this host does not know stay.
+    assert!(without.contains(", and bob"), "{without}");
+    for text in [&without, &with] {
+        home.file("bundle", text);
+        home.iodyno(&["import", "bundle"])
+            .succeeds()
+            .tells("nothing changed");
+    }
 }
 
 #[test]
