@@ -513,6 +513,8 @@ impl Shared {
         }
         let opened = legs::open(&[new.to_owned()], Purpose::Create(destroy))?;
         let leg = opened.into_iter().next().expect("one was opened");
+        let others = legs.iter().map(|(_, other)| other);
+        legs::apart(&leg, others)?;
         format::fits(&leg, self.geometry)?;
         format::wipe(&leg)?;
         format::clear_log(&leg, self.mirror, self.geometry)?;

@@ -201,6 +201,7 @@ pub fn change(
         }
         let leg = legs::open(std::slice::from_ref(new), Purpose::Create(destroy))?;
         let leg = leg.into_iter().next().expect("one was opened");
+        legs::apart(&leg, &given)?;
         fits(&leg, geometry)?;
         assembly.parts.push(Part {
             member: Member {

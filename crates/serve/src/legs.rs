@@ -161,10 +161,33 @@ pub fn open(paths: &[PathBuf], purpose: Purpose<'_>) -> Result<Vec<Leg>, Refused
             }
         }
     }
+    if refused.faults.is_empty() && !matches!(purpose, Purpose::Look) {
+        let pairs = legs.iter().enumerate();
+        let pairs = pairs.map(|(at, leg)| apart(leg, &legs[..at]));
+        refused.faults.extend(pairs.filter_map(Result::err));
+    }
     match refused.faults.is_empty() {
         true => Ok(legs),
         false => Err(refused),
     }
+}
+
+/// Refuses a leg that has storage in common with another one.
+pub(crate) fn apart<'a>(
+    leg: &Leg,
+    others: impl IntoIterator<Item = &'a Leg>,
+) -> Result<(), Diagnostic> {
+    let roots = Roots::host();
+    let mut others = others.into_iter();
+    let common = others.find(|other| iodyno_target::share_storage(&leg.file, &other.file, &roots));
+    common.map_or(Ok(()), |other| {
+        Err(Diagnostic::error(format!(
+            "`{}` and `{}` are on the same file or device: a write to one may change the other",
+            other.path.display(),
+            leg.path.display()
+        ))
+        .hint("use files or devices with nothing in common below them"))
+    })
 }
 
 /// Why legs were not opened.

@@ -31,7 +31,7 @@ pub use block::DeviceNumber;
 pub use guard::{
     AdmitError, Admitted, Guard, Hold, Intent, Kind, OpenFlags, Reason, Refusal, Request,
     WrittenDevice, among_devices, append_output, create_output, name_output, new_output,
-    open_output, refuse_planted_link, state_folder, unnamed_output,
+    open_output, refuse_planted_link, share_storage, state_folder, unnamed_output,
 };
 pub use journal::socket_folder;
 pub use roots::Roots;

@@ -22,8 +22,14 @@ pub(crate) struct Loop(pub(crate) String);
 
 impl Loop {
     pub(crate) fn on(file: &Path) -> Option<Loop> {
-        let file = file.to_str().unwrap();
-        run(&["losetup", "--find", "--show", "--direct-io=on", file]).map(Loop)
+        Loop::behind(file, 0)
+    }
+
+    /// On a file from this byte on.
+    pub(crate) fn behind(file: &Path, offset: u64) -> Option<Loop> {
+        let (file, offset) = (file.to_str().unwrap(), offset.to_string());
+        let words = ["losetup", "--find", "--show", "--direct-io=on", "--offset"];
+        run(&[&words[..], &[&offset, file]].concat()).map(Loop)
     }
 }
 

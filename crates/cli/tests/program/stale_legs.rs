@@ -721,6 +721,54 @@ fn the_same_legs_are_not_served_twice() {
 }
 
 #[test]
+fn a_device_on_the_file_of_a_leg_does_not_become_a_leg() {
+    let mut stage = Stage::new(&["a", "b"]);
+    stage.run("truncate -s 20M b");
+    stage.session();
+    let device = |offset| Loop::behind(&stage.path("b"), offset);
+    let running = stage.serve();
+    for offset in [0, 4 << 20, 10 << 20] {
+        let Some(device) = root().then(|| device(offset)).flatten() else {
+            stop(running);
+            return skip("loop devices need root");
+        };
+        let name = device.0.as_str();
+        for change in [
+            &["add", "--leg", "a"][..],
+            &["replace", "--leg", "a", "b"],
+            &["replace", "--leg", "a", "a"],
+        ] {
+            let change = [change, &[name, "--destroy", name]].concat();
+            let refused = mirror(&stage.home, &change).exits(2);
+            refused.tells("are on the same file or device");
+        }
+    }
+    stage.write();
+    stop(running);
+    stage.is_right();
+}
+
+#[test]
+fn devices_on_the_same_file_do_not_become_legs_of_a_mirror() {
+    let stage = Stage::new(&["a"]);
+    leg(&stage.home, "f", 30);
+    let device = |offset| Loop::behind(&stage.path("f"), offset);
+    let devices = root().then(|| device(0).zip(device(4 << 20))).flatten();
+    let Some((one, two)) = devices else {
+        return skip("loop devices need root");
+    };
+    let create = ["create", &one.0, &two.0];
+    let refused = mirror(&stage.home, &create).exits(2);
+    refused.tells("are on the same file or device");
+    let add = ["add", "--leg", "a", &one.0];
+    mirror(&stage.home, &add).succeeds();
+    let add = ["add", "--leg", "a", "--leg", &one.0, &two.0];
+    let add = [&add[..], &["--destroy", &two.0]].concat();
+    let refused = mirror(&stage.home, &add).exits(2);
+    refused.tells("are on the same file or device");
+}
+
+#[test]
 fn a_device_that_became_shorter_and_longer_again_is_copied_to_completely() {
     let mut stage = Stage::new(&["a"]);
     leg(&stage.home, "y", 9);

@@ -19,6 +19,7 @@ mod open;
 mod own_writes;
 mod places;
 mod refusal;
+mod storage;
 mod survey;
 mod uses;
 
@@ -54,6 +55,7 @@ use own_writes::{Claim, Records};
 pub use own_writes::{WrittenDevice, state_folder};
 pub(crate) use own_writes::{device_name, identity as device_identity};
 pub use refusal::{AdmitError, Hold, Reason, Refusal};
+pub use storage::share_storage;
 use survey::Survey;
 
 /// How a job uses a target.

@@ -27,7 +27,7 @@ pub(super) struct FileId {
 }
 
 impl FileId {
-    fn of(path: &Path) -> Option<FileId> {
+    pub(super) fn of(path: &Path) -> Option<FileId> {
         let metadata = path.metadata().ok()?;
         Some(FileId {
             device: metadata.dev(),
@@ -82,7 +82,7 @@ struct Swap {
 #[derive(Debug)]
 pub(super) struct Loop {
     pub(super) block: Block,
-    file: Option<FileId>,
+    pub(super) file: Option<FileId>,
     /// The block device that it is on, if it is not on a file.
     pub(super) device: Option<DeviceNumber>,
 }
@@ -355,7 +355,7 @@ fn loops(roots: &Roots) -> Vec<Loop> {
         .collect()
 }
 
-fn attached(roots: &Roots, block: Block) -> Option<Loop> {
+pub(super) fn attached(roots: &Roots, block: Block) -> Option<Loop> {
     let backing = PathBuf::from(block.attribute("loop/backing_file")?);
     // The inode is more reliable than the name, which may be from another namespace, but reading it needs
     // permission to open the device.
