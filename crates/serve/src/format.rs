@@ -151,8 +151,8 @@ pub enum Change<'a> {
     },
 }
 
-/// Changes the legs of a mirror that is not running. `paths` are its legs; one that is removed need not be among them. Returns the
-/// changed superblock.
+/// Changes the legs of a mirror that is not running. `paths` are its legs; one that is removed need not be among them. If it is in
+/// sync and missing, it is only removed if `degraded`. Returns the changed superblock.
 ///
 /// # Errors
 /// Everything that prevents it; nothing was written then, unless a leg failed.
@@ -160,6 +160,7 @@ pub fn change(
     paths: &[PathBuf],
     change: Change<'_>,
     destroy: &[PathBuf],
+    degraded: bool,
 ) -> Result<Superblock, Refused> {
     let (old, new) = match change {
         Change::Add { new } => (None, Some(new)),
@@ -172,7 +173,7 @@ pub fn change(
         paths.push(old.clone());
     }
     let mut given = legs::open(&paths, Purpose::Use)?;
-    let mut assembly = assembled(&given, missing)?;
+    let mut assembly = assembled(&given, missing, degraded)?;
     let removed = match (old, missing) {
         (None, _) => None,
         (Some(_), Some(uuid)) => Some(part(&assembly.0, uuid)?),
@@ -238,8 +239,12 @@ pub fn change(
     Ok(assembly.superblock(first))
 }
 
-/// The mirror with the valid copies of its legs. Of the legs in sync, only one that is to be removed may be missing.
-fn assembled(given: &[Leg], missing: Option<Uuid>) -> Result<(Assembly, Vec<usize>), Refused> {
+/// The mirror with the valid copies of its legs. Of the legs in sync, only one that is to be removed may be missing, if `degraded`.
+fn assembled(
+    given: &[Leg],
+    missing: Option<Uuid>,
+    degraded: bool,
+) -> Result<(Assembly, Vec<usize>), Refused> {
     let complete = legs::assemble(given, false);
     let found = match (complete, missing) {
         (Err(faults), Some(uuid)) => {
@@ -252,8 +257,8 @@ fn assembled(given: &[Leg], missing: Option<Uuid>) -> Result<(Assembly, Vec<usiz
                     .clone()
                     .any(|one| one.state(part.member.uuid) == Some(LegState::InSync))
             };
-            let mut lacking =
-                others.filter(|part| part.given.is_none() && part.member.uuid != uuid);
+            let permitted = |part: &Part| degraded && part.member.uuid == uuid;
+            let mut lacking = others.filter(|part| part.given.is_none() && !permitted(part));
             if lacking.any(in_sync) {
                 return Err(faults.into());
             }

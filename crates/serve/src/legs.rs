@@ -552,7 +552,7 @@ fn explain(fault: &Fault, legs: &[Leg]) -> Diagnostic {
         .hint(format!("replace it: {}", replacing(&legs[*leg]))),
         Fault::Missing { uuid } => {
             Diagnostic::error(format!("the leg {uuid} is in sync and was not given"))
-                .hint("name it; if it is lost, `iodyno mirror remove` removes it by this UUID, and `iodyno serve mirror --degraded` serves the mirror without it")
+                .hint("name it; if it is lost, `iodyno mirror remove --degraded` removes it by this UUID, and `iodyno serve mirror --degraded` serves the mirror without it")
         }
         Fault::NoneInSync => Diagnostic::error("none of these legs is in sync")
             .hint("name a leg that is in sync: `iodyno mirror status` of any leg lists all"),
@@ -566,5 +566,7 @@ fn replacing(leg: &Leg) -> String {
         leg.superblock().map(|(found, _)| found.leg),
     );
     let uuid = uuid.map_or_else(|_| "UUID".to_owned(), |uuid| uuid.to_string());
-    format!("`iodyno mirror replace --leg … {uuid} {shown} --destroy {shown}`, with the other legs")
+    format!(
+        "`iodyno mirror replace --degraded --leg … {uuid} {shown} --destroy {shown}`, with the other legs"
+    )
 }

@@ -104,7 +104,7 @@ pub(crate) struct MirrorAddArgs {
 #[command(after_help = "\
 Examples:
   iodyno mirror remove --leg /a/leg --leg /b/leg /c/leg
-  iodyno mirror remove --leg /a/leg 019a3c1e-7d0a-7f3e-8a55-2b1a6e0c4d11
+  iodyno mirror remove --leg /a/leg --degraded 019a3c1e-7d0a-7f3e-8a55-2b1a6e0c4d11
                                           A leg that is lost, by its UUID from `iodyno mirror status`")]
 pub(crate) struct MirrorRemoveArgs {
     /// A leg of the mirror that stays; repeat for each.
@@ -114,6 +114,10 @@ pub(crate) struct MirrorRemoveArgs {
     /// The leg to remove: its path, or its UUID if it is lost.
     #[arg(value_name = "OLD", value_hint = ValueHint::FilePath)]
     pub(crate) old: PathBuf,
+
+    /// Remove the leg of a UUID also if it is in sync: what only this leg has is lost.
+    #[arg(long)]
+    pub(crate) degraded: bool,
 }
 
 /// Replace a leg of a mirror by another file or device.
@@ -124,7 +128,7 @@ pub(crate) struct MirrorRemoveArgs {
 #[command(after_help = "\
 Examples:
   iodyno mirror replace --leg /a/leg /b/leg /c/leg
-  iodyno mirror replace --leg /a/leg 019a3c1e-7d0a-7f3e-8a55-2b1a6e0c4d11 /c/leg")]
+  iodyno mirror replace --leg /a/leg --degraded 019a3c1e-7d0a-7f3e-8a55-2b1a6e0c4d11 /c/leg")]
 pub(crate) struct MirrorReplaceArgs {
     /// A leg of the mirror that stays; repeat for each.
     #[arg(long = "leg", required = true, value_name = "LEG", value_hint = ValueHint::FilePath)]
@@ -133,6 +137,10 @@ pub(crate) struct MirrorReplaceArgs {
     /// The leg to remove: its path, or its UUID if it is lost.
     #[arg(value_name = "OLD", value_hint = ValueHint::FilePath)]
     pub(crate) old: PathBuf,
+
+    /// Remove the leg of a UUID also if it is in sync: what only this leg has is lost.
+    #[arg(long)]
+    pub(crate) degraded: bool,
 
     /// An existing file or block device, at least as long as the mirror and 1 MiB.
     #[arg(value_name = "NEW", value_hint = ValueHint::FilePath)]

@@ -78,7 +78,7 @@ fn add(args: &MirrorAddArgs, context: &Context) -> Result<Exit, Failure> {
     with_server(
         &args.legs,
         |server| served(server, &request, context),
-        || changed(&format::change(&args.legs, change, &args.destroy)?),
+        || changed(&format::change(&args.legs, change, &args.destroy, false)?),
     )
 }
 
@@ -90,7 +90,7 @@ fn remove(args: &MirrorRemoveArgs, context: &Context) -> Result<Exit, Failure> {
     with_server(
         &args.legs,
         |server| served(server, &request, context),
-        || changed(&format::change(&args.legs, change, &[])?),
+        || changed(&format::change(&args.legs, change, &[], args.degraded)?),
     )
 }
 
@@ -107,7 +107,10 @@ fn replace(args: &MirrorReplaceArgs, context: &Context) -> Result<Exit, Failure>
     with_server(
         &args.legs,
         |server| served(server, &request, context),
-        || changed(&format::change(&args.legs, change, &args.destroy)?),
+        || {
+            let changed_to = format::change(&args.legs, change, &args.destroy, args.degraded)?;
+            changed(&changed_to)
+        },
     )
 }
 

@@ -389,7 +389,8 @@ fn legs_are_added_replaced_and_removed() {
         ],
     )
     .exits(2);
-    mirror(&home, &["replace", "--leg", "c", lost, "d"]).succeeds();
+    let replace = ["replace", "--degraded", "--leg", "c", lost, "d"];
+    mirror(&home, &replace).succeeds();
     resync(&["c", "d"], "d");
     mirror(&home, &["remove", "--leg", "d", "c"])
         .succeeds()

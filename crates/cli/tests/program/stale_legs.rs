@@ -884,12 +884,41 @@ fn an_old_leg_is_replaced_as_the_hint_says() {
     let own = status["legs"].as_array().unwrap().iter();
     let own = own.into_iter().find(|leg| !leg["path"].is_null()).unwrap();
     let uuid = own["uuid"].as_str().unwrap();
-    let hint = format!("`iodyno mirror replace --leg … {uuid} b --destroy b`");
+    let hint = format!("`iodyno mirror replace --degraded --leg … {uuid} b --destroy b`");
     mirror(&stage.home, &["status", "a", "b"]).tells(&hint);
-    let replace = ["replace", "--leg", "a", uuid, "b", "--destroy", "b"];
+    let words = ["replace", "--degraded", "--leg", "a", uuid];
+    let replace = [&words[..], &["b", "--destroy", "b"]].concat();
     mirror(&stage.home, &replace).succeeds();
     stage.is_right();
     mirror(&stage.home, &["status", "a", "b"]).exits(0);
+}
+
+#[test]
+fn a_leg_in_sync_that_is_missing_is_removed_and_replaced_only_with_degraded() {
+    for change in [&["remove"][..], &["replace"]] {
+        let mut stage = Stage::new(&["a", "b"]);
+        stage.session();
+        stage.run("cp b b.old");
+        stage.session();
+        stage.run("cp b.old b");
+        leg(&stage.home, "n", 9);
+        let status = status_of(&stage, "b");
+        let legs = status["legs"].as_array().unwrap().iter();
+        let missing = legs.into_iter().find(|leg| leg["path"].is_null());
+        let uuid = missing.unwrap()["uuid"].as_str().unwrap();
+        let new = if change[0] == "remove" {
+            &[][..]
+        } else {
+            &["n"]
+        };
+        let change = [change, &["--leg", "b", uuid], new].concat();
+        let refused = mirror(&stage.home, &change).exits(2);
+        refused
+            .tells("in sync and was not given")
+            .tells("--degraded");
+        stage.is_refused();
+        mirror(&stage.home, &[&change[..], &["--degraded"]].concat()).succeeds();
+    }
 }
 
 #[test]
