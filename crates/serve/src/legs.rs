@@ -68,8 +68,13 @@ impl Leg {
     /// # Errors
     /// If no copy is valid.
     pub fn superblock(&self) -> Result<(Superblock, usize), Unreadable> {
-        let copies = COPIES.map(|offset| self.block(offset));
-        Superblock::newest([copies[0].as_ref(), copies[1].as_ref()])
+        let copies = self.superblocks();
+        Superblock::newest([copies[0].as_deref(), copies[1].as_deref()])
+    }
+
+    /// Both copies; `None`: it cannot be read.
+    fn superblocks(&self) -> [Option<Box<[u8; BLOCK]>>; 2] {
+        COPIES.map(|offset| self.block(offset).map(Box::new))
     }
 
     /// A block; `None` if it cannot be read. There are zeros behind the end of a file.
@@ -405,10 +410,11 @@ pub fn assemble(legs: &[Leg], degraded: bool) -> Result<Found, Vec<Diagnostic>> 
     let mut superblocks = Vec::new();
     let mut copies = Vec::new();
     for leg in legs {
-        match leg.superblock() {
+        let blocks = leg.superblocks();
+        match Superblock::newest([blocks[0].as_deref(), blocks[1].as_deref()]) {
             Ok((superblock, copy)) => {
                 superblocks.push(superblock);
-                copies.push(copy);
+                copies.push((copy, blocks));
             }
             Err(error) => faults.push(unreadable(leg, error)),
         }
@@ -458,9 +464,13 @@ pub fn assemble(legs: &[Leg], degraded: bool) -> Result<Found, Vec<Diagnostic>> 
         blocks.collect()
     });
     let logs: Vec<Vec<Bits>> = logs.collect();
-    let stored = assembly.parts.iter().map(|part| Stored {
-        copy: part.given.map_or(0, |at| copies[at]),
-        log: part.given.map_or(0, |at| newest[at]),
+    let stored = assembly.parts.iter().map(|part| {
+        let given = part.given.map(|at| (copies[at].clone(), newest[at]));
+        given.map_or_else(Stored::default, |((copy, superblocks), log)| Stored {
+            superblocks,
+            copy,
+            log,
+        })
     });
     let stored = stored.collect();
     let marked = (logs.iter().flatten()).any(|bits| bits.iter().next().is_some());
