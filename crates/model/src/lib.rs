@@ -29,6 +29,7 @@ mod import;
 mod job;
 mod key;
 mod layer;
+mod limits;
 mod mapped;
 mod metric;
 mod node;

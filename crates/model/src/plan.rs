@@ -505,58 +505,6 @@ impl Plan {
         workloads.any(|workload| workload.rounds.is_none())
     }
 
-    /// What is larger than any plan that iodyno makes, in words; `None`: nothing. A plan from elsewhere is measured before work
-    /// is done on it. `rounds`: as many rounds may be asked for.
-    pub fn excess(&self, rounds: u32) -> Option<String> {
-        let jobs = || self.workloads.iter().flat_map(|workload| &workload.jobs);
-        // The jobs of a workload can run at the same time.
-        let most = |of: fn(&Job) -> u64| {
-            let all = |job: &Job| of(job).saturating_mul(job.clones.max(1).into());
-            let sum = |it: &Workload| it.jobs.iter().map(all).fold(0, u64::saturating_add);
-            self.workloads.iter().map(sum).max().unwrap_or(0)
-        };
-        let named = self.workloads.iter().map(|it| it.only.len() as u64 + 1);
-        let again = self.configurations.iter().filter(|it| it.again).count() as u64 + 1;
-        // Both numbers are bounded by the memory of the plan.
-        let pairs = self.configurations.len() as u64 * named.sum::<u64>();
-        let own = self.workloads.iter().filter_map(|it| it.rounds);
-        let rounds = own.chain([self.rounds, rounds]).max().unwrap_or(0);
-        let sampled = 1_000_000_000_u64.checked_div(self.sampling.every_ns);
-        let limits = [
-            ("rounds", rounds.into(), 100_000),
-            ("nodes", self.nodes.len() as u64, 4096),
-            (
-                "pairs of configuration and workload",
-                pairs.saturating_mul(again),
-                1_000_000,
-            ),
-            ("jobs", jobs().count() as u64, 100_000),
-            ("clones of a workload", most(|_| 1), 65_536),
-            (
-                "ops in flight of a workload",
-                most(|job| job.work.depth().into()),
-                1 << 20,
-            ),
-            (
-                "bytes of buffers of a workload",
-                // Those of others need a permission to run.
-                most(|job| match job.work.in_virtual_time() {
-                    true => job.work.buffer_bytes(),
-                    false => 0,
-                }),
-                1 << 34,
-            ),
-            (
-                "files of a workload",
-                most(|job| job.work.file_count()),
-                1 << 24,
-            ),
-            ("samples per second", sampled.unwrap_or(0), 10),
-        ];
-        let beyond = limits.into_iter().find(|(_, number, most)| number > most);
-        beyond.map(|(what, number, most)| format!("{number} {what}, at most {most}"))
-    }
-
     /// Number of trials in the first `rounds` rounds.
     pub fn trials(&self, rounds: u32) -> u64 {
         let cells = self.pairs();

@@ -679,6 +679,98 @@ fn a_plan_in_virtual_time_looks_at_none_of_its_paths() {
     }
 }
 
+fn simulated_target(count: u32, stripe: u64, queues: u32, record: u64) -> Value {
+    let records = json!({ "length": record, "prefetch": 0 });
+    json!({ "simulated": { "device": "hdd", "count": count, "stripe": stripe, "queues": queues, "aggregation": 4096,
+        "records": records } })
+}
+
+fn trimming(percent: u32, backlog: u32, batch: u32) -> Value {
+    let trim =
+        json!({ "percent": percent, "backlog": backlog, "batch": batch, "check_zero": true });
+    json!({ "checksum": "crc32c", "interval": 0, "do_verify": true, "only": false, "backlog": 0, "backlog_batch": 0,
+        "fatal": false, "dump": false, "trim": trim })
+}
+
+#[test]
+fn extreme_numbers_of_a_plan_break_no_worker() {
+    let home = Home::new();
+    let lines = bundle();
+    let blocks = "/workloads/0/jobs/0/work/blocks";
+    let zipf = json!({ "read": { "zipf": 1.2 }, "write": "uniform", "trim": "uniform" });
+    let range = json!({ "range": { "min": 8192, "max": 512, "unaligned": true } });
+    let law = json!({ "log_normal": { "median_ns": 1_u64 << 61, "sigma": 1e300 } });
+    let faults = json!([{ "errno": { "every": 0, "errno": -5 } }, { "short": { "every": 0 } }]);
+    let zones = json!([[1e300, { "bytes": 1_u64 << 61 }], [-5.0, { "percent": -1.0 }]]);
+    let writes = json!({ "checksum": "crc32c", "interval": 0, "do_verify": true, "only": false, "backlog": 1_u64 << 61,
+        "backlog_batch": 0, "fatal": false, "dump": false, "save_state": false });
+    let variants: Vec<Vec<(String, Value)>> = vec![
+        vec![(
+            "/workloads/0/jobs/0/pacing/rates/read/iops".to_owned(),
+            json!(-5.0),
+        )],
+        vec![(
+            "/workloads/0/jobs/0/pacing/ops_per_s".to_owned(),
+            json!(1e-300),
+        )],
+        vec![(format!("{blocks}/engine/depth_low"), json!(u32::MAX))],
+        vec![(
+            format!("{blocks}/engine/batch_complete_min"),
+            json!(u32::MAX),
+        )],
+        vec![
+            (format!("{blocks}/access/center"), json!(1e308)),
+            (format!("{blocks}/access/distribution"), zipf),
+        ],
+        vec![(
+            format!("{blocks}/access/distribution/read"),
+            json!({ "zoned": zones }),
+        )],
+        vec![(format!("{blocks}/access/block_sizes/read"), range)],
+        vec![(
+            format!("{blocks}/access/block_sizes/read"),
+            json!({ "split": [] }),
+        )],
+        vec![(format!("{blocks}/engine/sim/law"), law)],
+        vec![(format!("{blocks}/engine/sim/faults"), faults)],
+        vec![(
+            format!("{blocks}/extent/size"),
+            json!({ "bytes": 1_u64 << 60 }),
+        )],
+        vec![
+            (format!("{blocks}/extent/zone_size"), json!(1)),
+            (format!("{blocks}/extent/zone_skip"), json!(1_u64 << 61)),
+        ],
+        vec![(
+            format!("{blocks}/access/percent_random/read"),
+            json!(u32::MAX),
+        )],
+        vec![
+            (format!("{blocks}/files/service_ops"), json!(0)),
+            (format!("{blocks}/files/count"), json!(3)),
+        ],
+        vec![
+            (format!("{blocks}/verify"), writes),
+            (format!("{blocks}/access/writes"), json!(true)),
+        ],
+    ];
+    for (number, variant) in (1..).zip(&variants) {
+        let change = |plan: &mut Value| {
+            plan["configurations"][0]["target"] = json!({ "as_written": { "folder": "/" } });
+            for (pointer, value) in variant {
+                let (parent, key) = pointer.rsplit_once('/').unwrap();
+                plan.pointer_mut(parent).unwrap()[key] = value.clone();
+            }
+        };
+        let done = resume(&home, &resealed(&lines, number, &change), &[]);
+        assert!(
+            done.code >= 0 && done.code < 100 && !done.stderr.contains("panicked"),
+            "{variant:?}: {}",
+            done.stderr
+        );
+    }
+}
+
 #[test]
 fn a_plan_of_others_is_measured_before_work_is_done_on_it() {
     let home = Home::new();
@@ -750,6 +842,72 @@ fn a_plan_of_others_is_measured_before_work_is_done_on_it() {
             "1048576000 files of a workload",
         ),
         (at("/sampling/every_ns", json!(1)), "samples per second"),
+        (
+            at("/retry", json!(u32::MAX)),
+            "4294967295 attempts of a trial",
+        ),
+        // Numbers that iodyno never writes.
+        (
+            at("/workloads/0/jobs/0/work/blocks/engine/depth", json!(0)),
+            "0 ops in flight of a job, at least 1",
+        ),
+        (
+            at("/workloads/0/jobs/0/work/blocks/passes/loops", json!(0)),
+            "0 passes of a job, at least 1",
+        ),
+        (
+            at("/workloads/0/jobs", json!([])),
+            "0 jobs of a workload, at least 1",
+        ),
+        (
+            at("/configurations/0/target", simulated_target(3, 0, 1, 1)),
+            "0 bytes in a stripe, at least 1",
+        ),
+        (
+            at("/configurations/0/target", simulated_target(0, 4096, 1, 1)),
+            "0 devices of a target, at least 1",
+        ),
+        (
+            at("/configurations/0/target", simulated_target(1, 4096, 0, 1)),
+            "0 queues of a target, at least 1",
+        ),
+        (
+            at("/configurations/0/target", simulated_target(1, 4096, 1, 0)),
+            "0 bytes in a record, at least 1",
+        ),
+        (
+            at("/workloads/0/jobs/0/work/blocks/verify", trimming(30, 0, 1)),
+            "0 blocks between trims, at least 1",
+        ),
+        (
+            at("/workloads/0/jobs/0/work/blocks/verify", trimming(30, 1, 0)),
+            "0 blocks in a batch of trims, at least 1",
+        ),
+        (
+            at(
+                "/workloads/0/jobs/0/work/blocks/verify",
+                trimming(u32::MAX, 1, 1),
+            ),
+            "4294967295 percent of trimmed blocks, at most 100",
+        ),
+        (
+            at(
+                "/workloads/0/jobs/0/work/blocks/extent/zone_skip",
+                json!(u64::MAX),
+            ),
+            "the number 18446744073709551615",
+        ),
+        (
+            at(
+                "/workloads/0/jobs/0/work/blocks/access/sequence",
+                json!({ "skip": i64::MIN }),
+            ),
+            "the number 9223372036854775808",
+        ),
+        (
+            at("/workloads/0/jobs/0/end/runtime", json!(u64::MAX)),
+            "the number 18446744073709551615",
+        ),
         (
             Box::new(move |plan| {
                 twice("configurations", 1500)(plan);

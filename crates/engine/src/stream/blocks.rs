@@ -121,7 +121,7 @@ impl BlockDraw {
             None => draw,
             Some(center) => BlockDraw::Shifted {
                 draw: Box::new(draw),
-                shift: ((count - 1) as f64 * center) as u64 + count - first,
+                shift: ((count - 1) as f64 * center.clamp(0.0, 1.0)) as u64 + count - first,
                 count,
             },
         }

@@ -381,7 +381,7 @@ impl JobStream {
                 priority: 0,
             },
             direction: if checked { Direction::Read } else { direction },
-            intended: due.and_then(|due| NonZeroU64::new(self.start + due)),
+            intended: due.and_then(|due| NonZeroU64::new(self.start.saturating_add(due))),
             checked,
             counted: true,
         };
@@ -594,7 +594,7 @@ impl OpStream for JobStream {
         }
         let elapsed = now.saturating_sub(self.start);
         match self.mix.choose(elapsed, &mut self.random) {
-            Choice::NotBefore(due) => Next::WaitUntil(self.start + due),
+            Choice::NotBefore(due) => Next::WaitUntil(self.start.saturating_add(due)),
             Choice::Issue(direction) => {
                 if !self.draw(direction, place) {
                     return self.nothing_to_read(slot, place);
