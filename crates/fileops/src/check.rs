@@ -1,5 +1,7 @@
 //! Checks that sets, cycle and end fit together.
 
+use std::ops::Range;
+
 use iodyno_model::{Action, Job, Operations, Subject};
 
 /// The location of an error.
@@ -17,6 +19,33 @@ pub(super) struct CheckError {
     pub(super) spot: Spot,
     pub(super) message: String,
     pub(super) hint: Option<&'static str>,
+}
+
+/// Locations for errors that involve several keys.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// The whole workload.
+    whole: Range<usize>,
+    /// Each step.
+    pub(super) steps: Vec<Range<usize>>,
+    /// Whether a step or a set is invalid: it may contain what the others lack.
+    pub(super) incomplete: bool,
+}
+
+impl Places {
+    pub(super) fn new(whole: Range<usize>) -> Self {
+        Self {
+            whole,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn of(&self, spot: Spot) -> Range<usize> {
+        match spot {
+            Spot::Whole => self.whole.clone(),
+            Spot::Step(step) => self.steps.get(step).cloned().unwrap_or_default(),
+        }
+    }
 }
 
 /// The errors of a job. `end_is_said`: an end condition was given, although it may be invalid.

@@ -3,7 +3,7 @@
 use iodyno_document::{Report, Section, listed};
 use iodyno_model::{Action, CycleStep, FileSet, PickOrder, Subject, closest};
 
-use super::read::Places;
+use super::check::Places;
 use super::sets::MOST;
 
 /// The keys of a step.

@@ -1,6 +1,5 @@
 //! Parses a text: top-level keys, sets and cycle, and checks that they fit together.
 
-use std::ops::Range;
 use std::path::Path;
 
 use iodyno_document::{Located, Report, Section, parse};
@@ -10,8 +9,9 @@ use iodyno_model::{
 };
 use iodyno_units::Nanos;
 
-use super::check::{self, Spot};
-use super::{Described, amounts, cycle, sets};
+use super::check::{self, Places};
+use super::sets::{self, sound_name};
+use super::{Described, amounts, cycle};
 
 /// Maximum number of threads.
 pub(super) const MOST_THREADS: u32 = 4096;
@@ -38,26 +38,6 @@ pub(super) const KEYS: [&str; 15] = [
     "cycle",
 ];
 
-/// Locations for errors that involve several keys.
-#[derive(Debug, Default)]
-pub(super) struct Places {
-    /// The whole workload.
-    whole: Range<usize>,
-    /// Each step.
-    pub(super) steps: Vec<Range<usize>>,
-    /// Whether a step or a set is invalid: it may contain what the others lack.
-    pub(super) incomplete: bool,
-}
-
-impl Places {
-    fn of(&self, spot: Spot) -> Range<usize> {
-        match spot {
-            Spot::Whole => self.whole.clone(),
-            Spot::Step(step) => self.steps.get(step).cloned().unwrap_or_default(),
-        }
-    }
-}
-
 /// Parses a workload of file operations. `source` is the name of the text in messages, and the default name
 /// of the workload.
 ///
@@ -79,10 +59,7 @@ pub fn read_table(name: &str, file: &Section<'_>, report: &mut Report<'_>) -> Op
     file.refuse_unknown(&KEYS, report);
     let name = self::name(source, file, report);
     let about = about(file, report);
-    let mut places = Places {
-        whole: file.at.clone(),
-        ..Places::default()
-    };
+    let mut places = Places::new(file.at.clone());
     let sets = sets::read(file, &mut places, report);
     let cycle = cycle::read(file, &sets, &mut places, report);
     let unlinks = |step: &CycleStep| matches!(step.action, Action::Unlink { .. });
@@ -108,17 +85,6 @@ pub fn read_table(name: &str, file: &Section<'_>, report: &mut Report<'_>) -> Op
     }
     let about = job.description.clone();
     (report.errors() == before).then_some(Described { name, about, job })
-}
-
-/// Letters, digits, `_`, `.` and `-`, the first a letter or digit: other programs parse lines that contain
-/// names.
-pub(super) fn sound_name(name: &str, also: &[char]) -> bool {
-    let plain = |letter: char| letter.is_ascii_alphanumeric();
-    name.starts_with(plain)
-        && name.len() <= 100
-        && name
-            .chars()
-            .all(|letter| plain(letter) || also.contains(&letter))
 }
 
 fn name(source: &str, file: &Section<'_>, report: &mut Report<'_>) -> String {

@@ -3,7 +3,7 @@
 use iodyno_document::{Located, Report, Section};
 use iodyno_model::FileSet;
 
-use super::read::{Places, sound_name};
+use super::check::Places;
 
 pub(super) const KEYS: [&str; 4] = ["name", "count", "size", "fsync"];
 
@@ -59,4 +59,15 @@ fn is_sound(name: &Located<String>, before: &[FileSet], report: &mut Report<'_>)
         return false;
     }
     true
+}
+
+/// Letters, digits, `_`, `.` and `-`, the first a letter or digit: other programs parse lines that contain
+/// names.
+pub(super) fn sound_name(name: &str, also: &[char]) -> bool {
+    let plain = |letter: char| letter.is_ascii_alphanumeric();
+    name.starts_with(plain)
+        && name.len() <= 100
+        && name
+            .chars()
+            .all(|letter| plain(letter) || also.contains(&letter))
 }

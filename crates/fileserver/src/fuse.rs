@@ -16,17 +16,20 @@ use iodyno_serve::fuse::{
     Another, Message, Mounted, Session, Transport, Used, Wanted, Worker, unmount_stale,
 };
 use iodyno_sys::TransferMemory;
+use iodyno_sys::thread::own_directory;
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statfs, statx};
 use rustix::mount::MountFlags;
 
 use crate::buffers::Buffers;
 use crate::folder::{Answered, Exchange};
-use crate::front::Stop;
+use crate::lane::Lane;
 use crate::passthrough::Passthrough;
 use crate::request::Head;
-use crate::server::{Client, FileServer, Lane, Request, prepare_thread};
+use crate::server::{Client, FileServer};
 use crate::stats;
-use crate::watchdog::Turn;
+use crate::stop::Stop;
+use crate::turn::Turn;
+use crate::work::Request;
 
 /// Requests of a batch.
 const BATCH: usize = 64;
@@ -117,7 +120,7 @@ struct Queue {
 
 impl Worker for Queue {
     fn start(&mut self, another: Option<Another<Queue>>) -> io::Result<()> {
-        prepare_thread();
+        own_directory();
         if let Some(another) = another {
             let (files, pooled) = (self.files.clone(), Arc::clone(&self.pooled));
             self.lane

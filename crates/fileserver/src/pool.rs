@@ -8,6 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use iodyno_sys::thread::own_directory;
+
 /// How often the cost of a hand-off is measured.
 const HAND_OFFS: usize = 101;
 /// Limits of what is believed, ns: a busy host measures its load; and a job that begins soon still costs two changes of threads and a
@@ -143,7 +145,7 @@ impl Drop for Pool {
 }
 
 fn work(shared: &Shared) {
-    crate::server::prepare_thread();
+    own_directory();
     let mut state = shared.state();
     state.idle -= 1;
     loop {

@@ -23,7 +23,7 @@ use virtiofsd::idmap::{GidMap, UidMap};
 use virtiofsd::sandbox::{Error, Sandbox, SandboxMode};
 use virtiofsd::util::sfork;
 
-use crate::front::Stop;
+use crate::stop::Stop;
 
 /// What a process outside of a sandbox is told when requests are served.
 const READY: u8 = b'r';

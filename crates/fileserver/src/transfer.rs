@@ -14,11 +14,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use iodyno_sys::thread::own_directory;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
-use crate::server::{Client, prepare_thread};
+use crate::server::Client;
 use crate::state::{MOST, Refused};
 
 /// How often a thread that waits looks whether it has to end.
@@ -37,7 +38,7 @@ impl Preparation {
         let cancel = Arc::new(AtomicBool::new(false));
         let cancelled = Arc::clone(&cancel);
         let prepare = move || {
-            prepare_thread();
+            own_directory();
             client.prepare_to_save(cancelled);
         };
         let thread = thread::Builder::new().name("state names".to_owned());
@@ -123,7 +124,7 @@ impl Transfer {
         let (end, ended) = channel();
         let cancelled = Arc::clone(&cancel);
         let run = move || {
-            prepare_thread();
+            own_directory();
             // Nobody waits for it if the connection has ended.
             let _ = end.send(work(&cancelled));
         };

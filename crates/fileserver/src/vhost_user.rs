@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use iodyno_serve::client_memory::{ClientMemory, MOST_REGIONS, event, signal, unsupported};
 use iodyno_sys::TransferMemory;
+use iodyno_sys::thread::own_directory;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use vhost::vhost_user::message::{
     VhostTransferStateDirection, VhostTransferStatePhase, VhostUserConfigFlags, VhostUserInflight,
@@ -42,11 +43,13 @@ use vm_memory::{Address, Bytes, GuestAddress, GuestMemory, GuestMemoryMmap};
 
 use crate::buffers::Buffers;
 use crate::folder::{Answered, Exchange, MOST_PARTS};
+use crate::lane::Lane;
 use crate::request::{Head, WRITE_HEADER};
-use crate::server::{Client, FileServer, Lane, Request, prepare_thread};
+use crate::server::{Client, FileServer};
 use crate::stats::Transport;
 use crate::transfer::{Preparation, Transfer};
-use crate::watchdog::Turn;
+use crate::turn::Turn;
+use crate::work::Request;
 use crate::written::Written;
 
 /// Rings: one for requests that must not wait, and those of a client's processors.
@@ -577,7 +580,7 @@ impl Starting {
     }
 
     fn run(self, turn: Arc<Turn<Taken>>) {
-        prepare_thread();
+        own_directory();
         let ring = Arc::clone(&self.ring);
         // The first ring is for requests that must not wait.
         let mut lane = Lane::new(turn, self.number == 0);

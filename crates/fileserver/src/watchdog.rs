@@ -1,206 +1,18 @@
-//! Requests that hang in the thread of a queue: another thread goes on with the queue.
-//!
-//! The requests of a batch that a queue's thread works itself are in a [`Turn`], from which it takes one after the other. A thread of the
-//! server, the watchdog, looks at the turns of all queues. If a thread has been at one request for longer than [`LIMIT`], the watchdog
-//! takes what is left of the turn and starts a substitute, which works the rest and goes on with the queue. The thread may also hang where it
-//! enters its io_uring: the kernel should not wait there for storage, but does so on some file systems (FUSE).
-//!
-//! # What must hold
-//!
-//! - A queue is served by one thread at a time. A thread that was replaced finds out when its request ends: it answers this request and those
-//!   that its own io_uring still has in flight, and ends.
-//! - A request is either with a thread or in one turn: none is lost or worked twice, also if no substitute can be started. Then the pool gets the
-//!   rest, and the queue waits.
-//! - While no queue is worked, the watchdog sleeps. In normal work it costs one lock for each request that a queue's thread works, which nobody
-//!   else holds.
+//! The thread that looks at the queues of a server ([`crate::turn`]). While no queue is worked, it sleeps.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::policy::Class;
-use crate::server::{Client, Request, Work};
-
-/// How long a queue's thread may be at one request. Storage that works takes less, except for requests such as fsync(2) of much data, and a
-/// substitute for these costs no more than the start of a thread.
-const LIMIT: Duration = Duration::from_secs(1);
 /// Between two looks at the queues.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
-
-/// Starts the thread that goes on with a queue, by its new turn.
-type Substitute<R> = Box<dyn Fn(Arc<Turn<R>>) -> io::Result<()> + Send + Sync>;
-
-/// What a thread of a queue has to work itself.
-pub(crate) struct Turn<R: Request> {
-    client: Arc<Client>,
-    own: Mutex<Own<R>>,
-    /// Threads of this queue that were replaced and whose request has not ended.
-    hung: Arc<AtomicUsize>,
-    /// There is one if the watchdog looks at it.
-    substitute: OnceLock<Substitute<R>>,
-}
-
-struct Own<R> {
-    /// The requests of its batch. Those that were taken are `None`.
-    works: Vec<Option<Work<R>>>,
-    /// When the thread began with what it works now.
-    since: Option<Instant>,
-    /// The class of this request.
-    class: Option<Class>,
-    /// The class that the watchdog found to hang.
-    hangs: Option<Class>,
-    /// Another thread goes on with the queue.
-    replaced: bool,
-}
-
-impl<R: Request> Turn<R> {
-    /// Of a new queue.
-    pub(crate) fn new(client: Arc<Client>) -> Arc<Turn<R>> {
-        Turn::with(client, Vec::new(), Arc::default())
-    }
-
-    fn with(
-        client: Arc<Client>,
-        works: Vec<Option<Work<R>>>,
-        hung: Arc<AtomicUsize>,
-    ) -> Arc<Turn<R>> {
-        Arc::new(Turn {
-            client,
-            own: Mutex::new(Own {
-                works,
-                since: None,
-                class: None,
-                hangs: None,
-                replaced: false,
-            }),
-            hung,
-            substitute: OnceLock::new(),
-        })
-    }
-
-    fn own(&self) -> MutexGuard<'_, Own<R>> {
-        self.own.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn client(&self) -> &Arc<Client> {
-        &self.client
-    }
-
-    /// Lets the watchdog look at it.
-    pub(crate) fn watch(self: &Arc<Turn<R>>, substitute: Substitute<R>) {
-        if self.client.server.watchdog.watches() && self.substitute.set(substitute).is_ok() {
-            let own = Arc::downgrade(self);
-            self.client.server.watchdog.add(own);
-        }
-    }
-
-    /// Threads of this queue that hang, beside the one that serves it now.
-    pub(crate) fn hung(&self) -> usize {
-        self.hung.load(Ordering::Relaxed)
-    }
-
-    /// What a thread left that this one is the substitute of.
-    pub(crate) fn left(&self) -> Vec<Option<Work<R>>> {
-        std::mem::take(&mut self.own().works)
-    }
-
-    /// The thread has these from now on. `class`: of transfers that it starts first.
-    pub(crate) fn begin(&self, works: Vec<Option<Work<R>>>, class: Option<Class>) {
-        let now = Instant::now();
-        let mut own = self.own();
-        own.works = works;
-        (own.since, own.class) = (Some(now), class);
-    }
-
-    /// Takes one of them, which the thread begins with, as it did with the last one. `None`: there is nothing left.
-    pub(crate) fn take(&self, at: usize) -> Option<Work<R>> {
-        self.own().works.get_mut(at)?.take()
-    }
-
-    /// Takes one, which may hang from now on.
-    pub(crate) fn take_at(&self, at: usize, now: Instant, class: Class) -> Option<Work<R>> {
-        let mut own = self.own();
-        let work = own.works.get_mut(at)?.take()?;
-        (own.since, own.class) = (Some(now), Some(class));
-        Some(work)
-    }
-
-    /// Gives one back.
-    pub(crate) fn put_back(&self, at: usize, work: Work<R>) {
-        if let Some(place) = self.own().works.get_mut(at) {
-            *place = Some(work);
-        }
-    }
-
-    /// The thread has ended what it worked. Returns those that are left, and whether another thread goes on with the queue.
-    pub(crate) fn end(&self) -> (Vec<Option<Work<R>>>, bool) {
-        let mut own = self.own();
-        own.since = None;
-        if let Some(class) = own.hangs.take() {
-            self.client.server.estimates.hangs(class, false);
-        }
-        if own.replaced {
-            self.hung.fetch_sub(1, Ordering::Relaxed);
-        }
-        (std::mem::take(&mut own.works), own.replaced)
-    }
-}
-
-impl<R: Request> Drop for Turn<R> {
-    fn drop(&mut self) {
-        let own = self.own.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if own.replaced {
-            self.client.server.watchdog.release();
-        }
-    }
-}
 
 /// What the watchdog looks at.
 pub(crate) trait Watched: Send + Sync {
     /// Replaces its thread if it hangs.
     fn look(&self, now: Instant);
-}
-
-impl<R: Request> Watched for Turn<R> {
-    fn look(&self, now: Instant) {
-        let mut own = self.own();
-        let long = |since| now.saturating_duration_since(since) >= LIMIT;
-        let (Some(substitute), false, true) = (
-            self.substitute.get(),
-            own.replaced,
-            own.since.is_some_and(long),
-        ) else {
-            return;
-        };
-        let server = &self.client.server;
-        if let (Some(class), None) = (own.class, own.hangs) {
-            own.hangs = Some(class);
-            server.estimates.hangs(class, true);
-        }
-        let left = own.works.iter_mut().filter_map(Option::take);
-        let left = left.map(Some).collect();
-        let next = Turn::with(Arc::clone(&self.client), left, Arc::clone(&self.hung));
-        if server.watchdog.reserve(server.threads.into()) {
-            self.hung.fetch_add(1, Ordering::Relaxed);
-            match substitute(Arc::clone(&next)) {
-                Ok(()) => {
-                    own.replaced = true;
-                    server.stats.substituted();
-                    // It waits, and needs no processor.
-                    server.watchdog.awake(false);
-                    return;
-                }
-                Err(_) => {
-                    self.hung.fetch_sub(1, Ordering::Relaxed);
-                    server.watchdog.release();
-                }
-            }
-        }
-        drop(own);
-        self.client.hand_over(next.left().into_iter().flatten());
-    }
 }
 
 /// The thread that looks at the queues, which ends when this is dropped.
@@ -276,11 +88,11 @@ impl Watchdog {
         Ok(Watchdog { shared, thread })
     }
 
-    fn watches(&self) -> bool {
+    pub(crate) fn watches(&self) -> bool {
         self.thread.is_some()
     }
 
-    fn add(&self, turn: Weak<dyn Watched>) {
+    pub(crate) fn add(&self, turn: Weak<dyn Watched>) {
         self.shared.state().watched.push(turn);
     }
 
@@ -305,7 +117,7 @@ impl Watchdog {
     }
 
     /// Whether one more thread may be replaced, if at most this many have been and have not ended.
-    fn reserve(&self, most: usize) -> bool {
+    pub(crate) fn reserve(&self, most: usize) -> bool {
         let more = |count| (count < most).then_some(count + 1);
         let counter = &self.shared.replaced;
         counter
@@ -313,7 +125,7 @@ impl Watchdog {
             .is_ok()
     }
 
-    fn release(&self) {
+    pub(crate) fn release(&self) {
         self.shared.replaced.fetch_sub(1, Ordering::Relaxed);
     }
 }

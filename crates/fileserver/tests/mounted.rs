@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use iodyno_fileserver::front::Stop;
+use iodyno_fileserver::Stop;
 use iodyno_fileserver::{Cache, FileServer, Handles, Migration, NegotiationMode, Settings, fuse};
 use iodyno_serve::fuse::{Message, Transport};
 use rustix::io::Errno;

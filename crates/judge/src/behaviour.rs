@@ -8,6 +8,7 @@
 
 mod jumps;
 mod levels;
+mod spread;
 mod steadiness;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ mod tests;
 use iodyno_model::{Behaviour, Course, Kind, Point, Regime};
 
 use levels::Segment;
+use spread::deviation;
 use steadiness::Answer;
 
 /// A series with fewer whole seconds is not judged: SNIA's window has five rounds.
@@ -232,40 +234,6 @@ fn is_whole(seconds: &Seconds, point: &Point) -> bool {
         .whole
         .binary_search_by_key(&point.start_ns, |whole| whole.start_ns);
     place.is_ok()
-}
-
-/// Sample standard deviation; 0 for a single value.
-fn deviation(values: &[f64]) -> f64 {
-    let freedom = values.len().saturating_sub(1).max(1) as f64;
-    let mean = mean(values);
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (squares / freedom).sqrt()
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
-}
-
-/// Median, and a deviation estimated from the median distance to it; both are robust to outliers.
-fn middle(values: &[f64]) -> (f64, f64) {
-    let mut values = values.to_vec();
-    let middle = median(&mut values);
-    values
-        .iter_mut()
-        .for_each(|value| *value = (*value - middle).abs());
-    // Factor for a normal distribution.
-    (middle, 1.4826 * median(&mut values))
-}
-
-/// Returns 0 for no values.
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    let half = values.len() / 2;
-    match (values.len(), values.len() % 2) {
-        (0, _) => 0.0,
-        (_, 0) => (values[half - 1] + values[half]) / 2.0,
-        _ => values[half],
-    }
 }
 
 fn correlation(rates: &[f64]) -> Option<f64> {

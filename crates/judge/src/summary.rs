@@ -13,7 +13,7 @@ use iodyno_model::{
 
 use crate::devices;
 use crate::kind::{in_stages, kind};
-use crate::work;
+use crate::work::{self, covered, measured_ns};
 use stalls::Standstill;
 
 /// A percentile is limited by the harness's resolution if it is below this many times the delay with which completions
@@ -199,20 +199,6 @@ pub(crate) fn together(workload: &Workload, trial: &Trial) -> Option<Row> {
     })
 }
 
-/// The time in which any clone was measured, ns.
-pub(crate) fn measured_ns(trial: &Trial) -> u64 {
-    let clones = trial.parts.iter().flat_map(|part| &part.clones);
-    let mut spans: Vec<(u64, u64)> = clones
-        .map(|clone| {
-            (
-                clone.start_ns,
-                clone.start_ns.saturating_add(clone.runtime_ns),
-            )
-        })
-        .collect();
-    covered(&mut spans)
-}
-
 /// Job indices for each line of the result; jobs that are reported together share a line.
 fn grouped(workload: &Workload) -> Vec<Vec<u32>> {
     let mut groups: Vec<(Option<u32>, Vec<u32>)> = Vec::new();
@@ -362,17 +348,6 @@ fn quantiles(histogram: &Histogram, asked: &[f64], resolution_ns: u64) -> Vec<Qu
             }
         })
         .collect()
-}
-
-/// Length of the union of the spans, ns.
-fn covered(spans: &mut [(u64, u64)]) -> u64 {
-    spans.sort_unstable();
-    let (mut sum, mut reached) = (0, 0);
-    for (start, end) in spans.iter().copied() {
-        sum += end.saturating_sub(start.max(reached));
-        reached = reached.max(end);
-    }
-    sum
 }
 
 /// Whether every group ran for (nearly) all of the time in which any group ran.

@@ -2,12 +2,11 @@
 //! this module distinguishes blocks, file operations and shared files for the rest of the crate.
 
 use iodyno_model::{
-    CloneResult, Direction, Engine, EngineKind, Frame, Job, Kind, Metric, Operations, SharedFiles,
-    Step, Trial, Work, Workload,
+    CloneResult, Direction, Engine, EngineKind, Frame, Job, Kind, Metric, Operations, Search,
+    SharedFiles, Step, Trial, Work, Workload,
 };
 
 use crate::kind;
-use crate::summary::VALUES_BEYOND_PERCENTILE;
 
 /// The directions that move data.
 pub(crate) const MOVING: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
@@ -48,6 +47,30 @@ pub(crate) fn frame_ops(workload: &Workload, frame: &Frame) -> u64 {
 /// The clones of a trial.
 pub(crate) fn clones(trial: &Trial) -> impl Iterator<Item = &CloneResult> {
     trial.parts.iter().flat_map(|part| &part.clones)
+}
+
+/// The time in which any clone was measured, ns.
+pub(crate) fn measured_ns(trial: &Trial) -> u64 {
+    let mut spans: Vec<(u64, u64)> = clones(trial)
+        .map(|clone| {
+            (
+                clone.start_ns,
+                clone.start_ns.saturating_add(clone.runtime_ns),
+            )
+        })
+        .collect();
+    covered(&mut spans)
+}
+
+/// Length of the union of the spans, ns.
+pub(crate) fn covered(spans: &mut [(u64, u64)]) -> u64 {
+    spans.sort_unstable();
+    let (mut sum, mut reached) = (0, 0);
+    for (start, end) in spans.iter().copied() {
+        sum += end.saturating_sub(start.max(reached));
+        reached = reached.max(end);
+    }
+    sum
 }
 
 /// Number of cycles of file operations that a clone completed.
@@ -208,9 +231,9 @@ fn issues(job: &Job, direction: Direction) -> bool {
 /// From this mean block size upwards, in bytes, bandwidth and not IOPS is the primary metric.
 pub(crate) const LARGE_BLOCK: f64 = 65536.0;
 
-/// The 99th percentile of fewer ops is withheld: [`VALUES_BEYOND_PERCENTILE`] of them lie beyond it. Twice that number,
+/// The 99th percentile of fewer ops is withheld: [`Search::OPS_BEYOND`] of them lie beyond it. Twice that number,
 /// because a trial may not keep its rate.
-const OPS_FOR_P99: f64 = 2.0 * 100.0 * VALUES_BEYOND_PERCENTILE;
+const OPS_FOR_P99: f64 = 2.0 * 100.0 * Search::OPS_BEYOND as f64;
 
 /// The number of ops of a job at a rate, as planned.
 fn planned_ops(job: &Job) -> f64 {

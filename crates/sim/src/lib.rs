@@ -12,13 +12,15 @@ mod hdd;
 mod mirror;
 mod readers;
 mod shared;
+mod slowing;
 #[cfg(test)]
 mod testing;
 mod volume;
 
-pub use disk::{Disk, DiskSettings, Slowing};
+pub use disk::{Disk, DiskSettings};
 pub use flash::{Flash, FlashSettings};
 pub use hdd::{Hdd, HddSettings};
 pub use mirror::SimMirror;
 pub use readers::{Access, Layout, Outcome, Readers, ReadersSettings};
 pub use shared::{SharedDevice, SimObserver};
+pub use slowing::Slowing;

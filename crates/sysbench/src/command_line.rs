@@ -5,9 +5,23 @@ use std::path::PathBuf;
 use iodyno_model::{Diagnostic, Place, Severity, Source, closest};
 use iodyno_options::{Problem, Status, Unit, quoted};
 
-use super::Action;
 use super::draft::Draft;
-use super::options::{OPTIONS, OptionSpec, dashed};
+use super::options::{OPTIONS, OptionSpec, dashed, defaults};
+
+/// The command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Create the files.
+    Prepare,
+    /// Run the test.
+    Run,
+    /// Remove the files.
+    Cleanup,
+    /// Print [`help`].
+    Help,
+    /// Print the program's version.
+    Version,
+}
 
 /// The name of the arguments as a source.
 const COMMAND_LINE: &str = "<command line>";
@@ -89,7 +103,7 @@ pub(super) struct Gathered<'a> {
 /// Parses all arguments.
 pub(super) fn gather<'a>(arguments: &[String], line: &'a Line) -> Gathered<'a> {
     let mut gathered = Gathered {
-        draft: Draft::new(),
+        draft: defaults(),
         commands: Vec::new(),
         said: Vec::new(),
         written_at: Vec::new(),

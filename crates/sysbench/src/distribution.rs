@@ -72,6 +72,7 @@ fn mass(from: f64, to: f64, deviation: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::defaults;
 
     fn zones(percent: f64, share: f64) -> Vec<(f64, f64)> {
         let draft = Draft {
@@ -79,7 +80,7 @@ mod tests {
             iterations: 12,
             special_percent: percent,
             special_share: share,
-            ..Draft::new()
+            ..defaults()
         };
         let Distribution::Zoned(zones) = distribution(&draft) else {
             panic!("not zoned");
@@ -150,7 +151,7 @@ mod tests {
     fn the_mean_of_twelve_numbers_has_a_deviation_of_one_twelfth() {
         let draft = Draft {
             law: Law::Gaussian,
-            ..Draft::new()
+            ..defaults()
         };
         match distribution(&draft) {
             Distribution::Normal(percent) => assert!((percent - 100.0 / 12.0).abs() < 1e-9),

@@ -5,10 +5,6 @@ use std::collections::BTreeMap;
 use iodyno_model::SharedMode;
 use iodyno_units::Nanos;
 
-use iodyno_options::Status;
-
-use super::options::OPTIONS;
-
 /// I/O mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum IoMode {
@@ -70,20 +66,6 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Every option at its default.
-    pub(super) fn new() -> Draft {
-        let mut draft = Draft::default();
-        for option in OPTIONS.options() {
-            if let Status::Honoured(set) = option.status
-                && !option.default.is_empty()
-            {
-                let outcome = set(&mut draft, option.default);
-                debug_assert_eq!(outcome, Ok(()), "{}", option.name);
-            }
-        }
-        draft
-    }
-
     /// Whether the option was given.
     pub(super) fn has(&self, name: &str) -> bool {
         self.written.contains_key(name)

@@ -19,6 +19,7 @@ mod value;
 use iodyno_model::{Diagnostic, Job, Severity, Source, Workload};
 use iodyno_units::Nanos;
 
+pub use command_line::Action;
 pub use compatibility::compatibility;
 pub use help::help;
 pub use options::{honoured_options, ignored_option, option_names};
@@ -27,21 +28,6 @@ use command_line::{Line, gather};
 
 /// The release whose options and output these are.
 pub const RELEASE: &str = "1.0.20";
-
-/// The command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    /// Create the files.
-    Prepare,
-    /// Run the test.
-    Run,
-    /// Remove the files.
-    Cleanup,
-    /// Print [`help`].
-    Help,
-    /// Print the program's version.
-    Version,
-}
 
 /// A parsed command line.
 #[derive(Debug, Clone, PartialEq)]

@@ -39,6 +39,20 @@ pub fn ignored_option(name: &str) -> Option<&'static str> {
     OPTIONS.ignored(name)
 }
 
+/// Every option at its default.
+pub(super) fn defaults() -> Draft {
+    let mut draft = Draft::default();
+    for option in OPTIONS.options() {
+        if let Status::Honoured(set) = option.status
+            && !option.default.is_empty()
+        {
+            let outcome = set(&mut draft, option.default);
+            debug_assert_eq!(outcome, Ok(()), "{}", option.name);
+        }
+    }
+    draft
+}
+
 /// A supported option.
 const fn honoured(name: &'static str, unit: Unit, text: &'static str, set: Setter) -> OptionSpec {
     OptionSpec::new(name, unit, text, Status::Honoured(set))

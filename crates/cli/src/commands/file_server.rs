@@ -4,7 +4,8 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use iodyno_fileserver::front::{self, Stop, Told};
+use iodyno_fileserver::Stop;
+use iodyno_fileserver::front::{self, Told};
 use iodyno_fileserver::sandbox::{self, Ended, Outside, Side};
 use iodyno_fileserver::{FileServer, Handles, Migration, Policy, Settings, fuse, seccomp};
 use iodyno_model::Diagnostic;

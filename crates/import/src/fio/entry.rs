@@ -53,7 +53,7 @@ pub(super) struct Entry {
     /// Metrics that are withheld, with the reason.
     pub(super) withheld: Vec<Withheld>,
     /// Values that could not be parsed.
-    pub(super) faults: Vec<super::json::InvalidField>,
+    pub(super) faults: Vec<super::invalid::InvalidField>,
     /// Remarks on the entry.
     pub(super) remarks: Vec<String>,
 }

@@ -6,6 +6,7 @@
 
 mod document;
 mod entry;
+mod invalid;
 mod job;
 mod json;
 mod merge;

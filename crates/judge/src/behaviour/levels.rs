@@ -3,7 +3,7 @@
 use iodyno_model::Point;
 use iodyno_stats::{ChangePointOptions, change_points};
 
-use super::{mean, middle};
+use super::spread::{mean, middle};
 
 /// The smallest change of level that is reported, as a fraction of the smaller level.
 const LEAST_CHANGE: f64 = 0.05;

@@ -3,7 +3,7 @@
 use iodyno_stats::{SteadyCriteria, assess_window, normal_quantile, student_t_quantile};
 
 use super::levels::{self, without_outliers};
-use super::{deviation, mean};
+use super::spread::{deviation, mean};
 
 /// Number of rounds of equal length that a series is divided into: SNIA's window.
 const ROUNDS: usize = 5;

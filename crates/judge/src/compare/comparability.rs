@@ -36,13 +36,9 @@
 use iodyno_model::{
     Course, Difference, FactClass, FindingKind, Flag, Kind, Observation, Question, Verdict, Weight,
 };
-use iodyno_stats::fisher_exact;
 
-use super::facts::Facts;
+use super::facts::{Facts, differ_in_counts};
 use super::words;
-
-/// Counts of a condition on the two sides differ if p of Fisher's exact test is at most this.
-const SIGNIFICANT: f64 = 0.05;
 
 /// The two sides of a cell: the trials that count.
 #[derive(Clone, Copy)]
@@ -201,11 +197,6 @@ fn kinds_differ(sides: Sides, beside: &[&Difference]) -> Option<String> {
     let said = beside.iter().any(|d| d.class == FactClass::Ending);
     (!said && (differ(Kind::Timed, Kind::Finite) || differ(Kind::Finite, Kind::Timed)))
         .then(|| "one side ended by its runtime, the other when its work was done".to_owned())
-}
-
-/// Whether the counts of a condition, each out of its number of trials, differ significantly.
-pub(super) fn differ_in_counts(one: (usize, usize), other: (usize, usize)) -> bool {
-    fisher_exact(one, other).is_ok_and(|p| p <= SIGNIFICANT)
 }
 
 /// The sides that have a condition.

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iodyno_model::{Difference, Fact, FactClass, Observation, Question};
-
+use iodyno_stats::fisher_exact;
 use iodyno_units::{Bytes, Nanos, fio_size_factor};
 
-use super::comparability::differ_in_counts;
 use super::words;
 use crate::observe::{FULLNESS, SETTLED, TRACED, default_option, known_default};
+
+/// Counts of a condition on the two sides differ if p of Fisher's exact test is at most this.
+const SIGNIFICANT: f64 = 0.05;
 
 /// Result of comparing the facts of two sides.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -23,6 +25,11 @@ pub(super) struct Facts {
     pub(super) pooled: Vec<String>,
     /// Remarks: a run whose trials differ among themselves.
     pub(super) notes: Vec<String>,
+}
+
+/// Whether the counts of a condition, each out of its number of trials, differ significantly.
+pub(super) fn differ_in_counts(one: (usize, usize), other: (usize, usize)) -> bool {
+    fisher_exact(one, other).is_ok_and(|p| p <= SIGNIFICANT)
 }
 
 /// The distinct values of a fact on a side, each with its number of trials.

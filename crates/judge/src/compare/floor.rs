@@ -3,7 +3,8 @@
 use iodyno_model::Observation;
 
 use super::metrics::Asked;
-use super::sample::{Sample, Two, sample};
+use super::reduce::sample;
+use super::sample::{Sample, Two};
 use super::sides::gather;
 use super::statistics;
 

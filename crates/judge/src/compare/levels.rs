@@ -2,7 +2,6 @@
 
 use iodyno_stats::{benjamini_hochberg, benjamini_hochberg_levels, holm, holm_levels};
 
-use super::cells::Draft;
 use super::metrics::Role;
 
 /// Thresholds of a cell.
@@ -16,23 +15,23 @@ pub(super) struct Level {
     pub(super) share: f64,
 }
 
-/// The level of each cell: Holm over the primaries, Benjamini–Hochberg over the exploratory ones, no correction
-/// for the rows of the noise floor.
-pub(super) fn levels(drafts: &[Draft], alpha: f64) -> Vec<Level> {
+/// The level of each cell, by the purpose of its row and its p: Holm over the primaries, Benjamini–Hochberg over the
+/// exploratory ones, no correction for the rows of the noise floor.
+pub(super) fn levels(cells: &[(Role, Option<f64>)], alpha: f64) -> Vec<Level> {
     let mut levels = vec![
         Level {
             adjusted_p: None,
             level: 1.0 - alpha,
             share: alpha,
         };
-        drafts.len()
+        cells.len()
     ];
     for role in [Role::Primary, Role::Exploratory, Role::Floor] {
-        let (places, p_values): (Vec<usize>, Vec<f64>) = drafts
+        let (places, p_values): (Vec<usize>, Vec<f64>) = cells
             .iter()
             .enumerate()
-            .filter(|(_, draft)| draft.role == role)
-            .filter_map(|(place, draft)| Some((place, draft.p?)))
+            .filter(|(_, (of, _))| *of == role)
+            .filter_map(|(place, (_, p))| Some((place, (*p)?)))
             .unzip();
         let adjusted = match role {
             Role::Primary => holm(&p_values).and_then(|p| Ok((p, holm_levels(&p_values, alpha)?))),

@@ -21,6 +21,7 @@ mod grouping;
 mod levels;
 mod metrics;
 mod projection;
+mod reduce;
 mod regret;
 mod runs;
 mod sample;
@@ -87,7 +88,8 @@ pub(crate) fn compared<'a>(
     let asked = metrics::rows(&table, &question);
     let prepared = cells::prepare(&asked);
     let drafts = cells::drafts(&prepared, &table.columns);
-    let levels = levels::levels(&drafts, question.alpha_at_look());
+    let p_values: Vec<_> = drafts.iter().map(|draft| (draft.role, draft.p)).collect();
+    let levels = levels::levels(&p_values, question.alpha_at_look());
     let floors = cells::floors(&prepared, &drafts, &table.columns, &question);
     let built = cells::rows(
         &prepared,

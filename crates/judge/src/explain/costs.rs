@@ -9,7 +9,7 @@ use iodyno_model::{
 };
 
 use crate::series::{View, measured, totals};
-use crate::{devices, summary, work};
+use crate::{devices, work};
 
 /// The costs of a trial with its telemetry; `None` without ops.
 pub fn costs(workload: &Workload, trial: &Trial) -> Option<Costs> {
@@ -18,7 +18,7 @@ pub fn costs(workload: &Workload, trial: &Trial) -> Option<Costs> {
     let workload = loaded.as_ref().unwrap_or(workload);
     let clones: Vec<&CloneResult> = work::clones(trial).collect();
     let ops: u64 = clones.iter().map(|clone| work::ops(workload, clone)).sum();
-    let span_ns = summary::measured_ns(trial) as f64;
+    let span_ns = work::measured_ns(trial) as f64;
     if ops == 0 || span_ns <= 0.0 {
         return None;
     }

@@ -9,7 +9,7 @@ use iodyno_units::{Bytes, Nanos, multiple};
 use super::{Evidence, finding, remedied};
 use crate::kind::kind;
 use crate::series::totals;
-use crate::summary::measured_ns;
+use crate::work::measured_ns;
 use crate::{devices, work};
 
 /// Below this fraction of the jobs' bytes, part of the I/O did not reach the device. The remaining tenth allows for

@@ -5,8 +5,8 @@ use iodyno_units::Nanos;
 
 use super::{Evidence, finding, remedied};
 use crate::kind::kind;
-use crate::summary::measured_ns;
 use crate::work;
+use crate::work::measured_ns;
 
 /// A drain of this fraction of the ops' own time is significant: the rate of the ops then includes less than half of
 /// their cost.

@@ -23,7 +23,7 @@ fn interrupted(evidence: &Evidence) -> Option<Finding> {
     let Outcome::Interrupted(reason) = &evidence.trial.outcome else {
         return None;
     };
-    let text = match crate::summary::measured_ns(evidence.trial) {
+    let text = match crate::work::measured_ns(evidence.trial) {
         0 => format!("interrupted before anything was measured: {reason}"),
         span => format!("interrupted after {} of measurement: {reason}", Nanos(span)),
     };

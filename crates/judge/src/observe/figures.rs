@@ -7,10 +7,8 @@ use iodyno_model::{
 use iodyno_units::Nanos;
 
 use super::{file_operations, is_finite};
-use crate::summary::{
-    VALUES_BEYOND_PERCENTILE, WINDOWS_PER_RESOLVED_PERCENTILE, all_rows, measured_ns,
-};
-use crate::work::{self, LARGE_BLOCK, MOVING};
+use crate::summary::{VALUES_BEYOND_PERCENTILE, WINDOWS_PER_RESOLVED_PERCENTILE, all_rows};
+use crate::work::{self, LARGE_BLOCK, MOVING, measured_ns};
 
 /// If untimed steps take this fraction of the time, the completion time is mostly theirs.
 const MOSTLY_UNTIMED: f64 = 0.5;

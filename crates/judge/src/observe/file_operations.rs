@@ -3,8 +3,8 @@
 
 use iodyno_model::{Direction, Figure, Metric, Operations, Step, Trial, Workload};
 
-use crate::summary::measured_ns;
 use crate::work;
+use crate::work::measured_ns;
 
 /// Steps before and after the cycles, and rates with and without untimed steps, under the names that importers
 /// of other tools use.

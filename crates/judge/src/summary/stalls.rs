@@ -50,7 +50,7 @@ impl Standstill {
         let found = Standstill {
             longest_ns: stalls.map(|stalls| stalls.longest_ns()).max()?,
             slowest_op_ns: clones.filter_map(slowest).max()?,
-            measured_ns: super::measured_ns(trial),
+            measured_ns: work::measured_ns(trial),
         };
         (found.longest_ns.min(found.slowest_op_ns) >= STANDSTILL_NS).then_some(found)
     }

@@ -255,7 +255,7 @@ fn units(trials: &[&Observation], question: &Question) -> String {
             .or_insert(figure.metric.better);
     }
     let lines = known.iter().map(|(unit, better)| {
-        let better = super::csv::better(*better);
+        let better = super::words::better(*better);
         format!("Unit {unit} better={better}\n")
     });
     lines.collect()

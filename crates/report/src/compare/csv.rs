@@ -1,12 +1,10 @@
 //! Comma-separated values: one line per candidate and row, with all digits of each number.
 
-use iodyno_model::{
-    Better, CandidateResult, ComparedRow, Comparison, Estimated, Pairing, Side, Unit,
-};
+use iodyno_model::{CandidateResult, ComparedRow, Comparison, Estimated, Side};
 
 use super::footnotes::each_once;
 use super::searches::searches_csv;
-use super::words::{row_name, tag, verdict_words};
+use super::words::{better, pairing, row_name, tag, unit_name, verdict_words};
 use crate::csv::number;
 use crate::table::{Column, Table};
 
@@ -75,7 +73,7 @@ fn line(comparison: &Comparison, row: &ComparedRow, cell: &CandidateResult) -> [
     let median_level = row.baseline.median.or(cell.side.median);
     [
         row.metric.name.clone(),
-        unit(&row.metric.unit).to_owned(),
+        unit_name(&row.metric.unit).to_owned(),
         better(row.metric.better).to_owned(),
         row.exploratory.to_string(),
         comparison.columns.first().cloned().unwrap_or_default(),
@@ -140,29 +138,4 @@ fn values(side: &Side) -> String {
         .map(|value| number(Some(*value)))
         .collect();
     values.join(";")
-}
-
-/// The name of a unit in CSV and JSON.
-pub(crate) fn unit(unit: &Unit) -> &str {
-    match unit {
-        Unit::OpsPerSecond => "ops/s",
-        Unit::BytesPerSecond => "B/s",
-        Unit::Nanos => "ns",
-        Unit::Other(unit) => unit,
-    }
-}
-
-pub(crate) fn better(better: Better) -> &'static str {
-    match better {
-        Better::Higher => "higher",
-        Better::Lower => "lower",
-    }
-}
-
-pub(super) fn pairing(pairing: Pairing) -> &'static str {
-    match pairing {
-        Pairing::Paired => "paired",
-        Pairing::Unpaired => "unpaired",
-        Pairing::Runs => "runs",
-    }
 }

@@ -3,7 +3,7 @@
 use iodyno_model::{CandidateResult, ComparedRow, Comparison, Metric, Pairing, Side, Verdict};
 
 use super::figures::{limit, possible_p, ratio};
-use super::view::in_words;
+use super::words::in_words;
 use super::words::{amount, still_needed, words};
 use crate::style::sanitize;
 

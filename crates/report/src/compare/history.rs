@@ -7,8 +7,8 @@ use iodyno_model::{
 use iodyno_units::counted;
 
 use super::Shown;
-use super::csv::{better, unit};
 use super::figures::{median, p_is, ratio};
+use super::words::{better, unit_name};
 use crate::clock;
 use crate::json::{list, object, print};
 use crate::style::{Paint, Style, sanitize, trimmed};
@@ -255,7 +255,7 @@ object!(HistoryView<'a>(it in &'a History) {
 
 object!(MetricOfHistory<'a>(metric in &'a Metric) {
     name: metric.name,
-    unit: unit(&metric.unit),
+    unit: unit_name(&metric.unit),
     better: better(metric.better),
 });
 

@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 
 use iodyno_model::{
-    CandidateResult, ClaimCheck, ComparedRow, Comparison, Difference, Estimated, Member, Metric,
-    Question, Regime, Side, Verdict,
+    CandidateResult, ClaimCheck, ComparedRow, Comparison, Difference, Member, Metric, Question,
+    Regime, Side, Verdict,
 };
 
-use super::csv::{better, pairing, unit};
+use super::estimated::EstimatedView;
 use super::searches::AnswerView;
-use super::words::{Counts, summary_counts, tag, verdict_words};
+use super::words::{Counts, better, pairing, summary_counts, tag, unit_name, verdict_words};
 use crate::json::{list, object, print};
 
 /// `schema` = `iodyno.comparison/1`. Values are in `rows[].metric.unit`, in the order of rounds; shares and
@@ -102,7 +102,7 @@ object!(RowView<'a>((comparison, row) in (&'a Comparison, &'a ComparedRow)) {
 
 object!(MetricView<'a>(metric in &'a Metric) {
     name: metric.name,
-    unit: unit(&metric.unit),
+    unit: unit_name(&metric.unit),
     better: better(metric.better),
 });
 
@@ -113,13 +113,6 @@ object!(SideView<'a>(side in &'a Side) {
     left_out: side.left_out,
     regimes: list(&side.regimes, RegimeView),
     flags: side.flags,
-});
-
-object!(EstimatedView<'a>(estimated in &'a Estimated) {
-    value: estimated.value,
-    low: estimated.interval.map(|interval| interval.0),
-    high: estimated.interval.map(|interval| interval.1),
-    level: estimated.level,
 });
 
 object!(RegimeView<'a>(regime in &'a Regime) {

@@ -14,6 +14,7 @@ pub use iodyno_model::BandwidthUnit;
 mod benchstat;
 mod claims;
 mod csv;
+mod estimated;
 mod facts;
 mod figures;
 mod footnotes;
@@ -37,12 +38,12 @@ mod tests;
 pub(crate) use benchstat::benchmark_name;
 pub use benchstat::benchstat;
 pub use csv::csv;
-pub(crate) use csv::{better as metric_better, unit as metric_unit};
+pub(crate) use estimated::EstimatedView;
 pub use facts::{FactTable, facts};
 pub(crate) use figures::value;
 pub use history::{change_words, drift_words, history, history_json, newest_words};
+pub(crate) use json::Document;
 pub use json::json;
-pub(crate) use json::{Document, EstimatedView};
 pub use markup::{asciidoc, asciidoc_block, html, markdown, markdown_block};
 pub use progress::progress_line;
 pub use regret::{regret, regret_asciidoc, regret_csv, regret_html, regret_json, regret_markdown};
@@ -54,7 +55,9 @@ pub use searches::{
 };
 pub use text::{claims, closing_table, text};
 pub use words::{Counts, sentences, summary_counts, verdict_words};
-pub(crate) use words::{short as verdict_short, tag as verdict_tag};
+pub(crate) use words::{
+    better as metric_better, short as verdict_short, tag as verdict_tag, unit_name as metric_unit,
+};
 
 /// How tables print a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 
-use super::text::paint;
 use super::view::{ResultView, RowView, Section, Tone, ViewModel};
 use crate::style::{Paint, Style, left, right, width};
 use crate::table::{Cell, Column, Table};
@@ -306,7 +305,7 @@ fn entry(row: &RowView, side: usize, detail: Detail) -> Entry {
     Entry {
         value: value(&result.value, &row.metric),
         mark: mark(result, detail),
-        paint: Some(paint(result.tone)),
+        paint: Some(result.tone.paint()),
     }
 }
 

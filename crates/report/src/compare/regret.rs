@@ -3,8 +3,8 @@
 use iodyno_model::{CellRegret, ColumnRegret, Estimated, RatioToBest, Regret, Verdict};
 use iodyno_units::{counted, percent};
 
+use super::estimated::EstimatedView;
 use super::figures::ratio;
-use super::json::EstimatedView;
 use super::words::tag;
 use crate::csv::number;
 use crate::json::{list, object, print};

@@ -3,7 +3,7 @@
 use iodyno_model::{Bound, Estimated, SearchAnswer, SearchAxis, SearchPoint};
 use iodyno_units::{Nanos, Rate};
 
-use super::json::EstimatedView;
+use super::estimated::EstimatedView;
 use crate::csv::number;
 use crate::json::{list, object, print};
 use crate::style::{Paint, Style, sanitize, trimmed};

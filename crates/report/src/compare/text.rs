@@ -10,7 +10,7 @@ use super::Shown;
 use super::claims::Claims;
 use super::pivot::{pivot, published};
 use super::searches::searches;
-use super::view::{ResultView, RowView, Tone, ViewModel, view};
+use super::view::{ResultView, RowView, ViewModel, view};
 use crate::style::{Paint, Style, ended, left, trimmed, unbroken, width};
 use crate::table::{Cell, Column, Table};
 
@@ -184,16 +184,7 @@ fn verdict(result: Option<&ResultView>) -> Cell {
     let Some(result) = result else {
         return Cell::default();
     };
-    Cell::painted(result.verdict(), paint(result.tone))
-}
-
-pub(super) fn paint(tone: Tone) -> Paint {
-    match tone {
-        Tone::Good => Paint::Green,
-        Tone::Bad => Paint::Red,
-        Tone::Settled => Paint::Cyan,
-        Tone::Open => Paint::Yellow,
-    }
+    Cell::painted(result.verdict(), result.tone.paint())
 }
 
 /// `same: kernel, device.   differs: file system (the axis)`

@@ -11,8 +11,8 @@ use super::Shown;
 use super::claims::{Claims, claims};
 use super::figures::{limit, median, p, ratio, times, value_in};
 use super::footnotes::{Footnotes, MARKED};
-use super::words::{Counts, amount, no_verdict, row_name, short, summary_counts};
-use crate::style::sanitize;
+use super::words::{Counts, amount, in_words, no_verdict, row_name, short, summary_counts};
+use crate::style::{Paint, sanitize};
 
 /// All texts, in the order in which they are printed, without control characters.
 pub(super) struct ViewModel {
@@ -130,6 +130,17 @@ pub(super) enum Tone {
     Bad,
     Settled,
     Open,
+}
+
+impl Tone {
+    pub(super) fn paint(self) -> Paint {
+        match self {
+            Tone::Good => Paint::Green,
+            Tone::Bad => Paint::Red,
+            Tone::Settled => Paint::Cyan,
+            Tone::Open => Paint::Yellow,
+        }
+    }
 }
 
 const FLOOR: &str = "no difference expected: these rows give the noise floor";
@@ -467,19 +478,6 @@ fn differing(differs: &[Difference]) -> Vec<String> {
         }
     }
     texts
-}
-
-/// `mount options (noatime against relatime)`.
-pub(super) fn in_words(name: &str, (baseline, candidate): &(String, String)) -> String {
-    let or_unknown = |value: &str| match value.is_empty() {
-        true => "unknown".to_owned(),
-        false => value.to_owned(),
-    };
-    format!(
-        "{name} ({} against {})",
-        or_unknown(baseline),
-        or_unknown(candidate)
-    )
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Verdicts as text, as a full line and as a short form for tables; and the number of verdicts of each kind.
 
 use iodyno_model::{
-    CandidateResult, ComparedRow, Comparison, Observation, Pairing, Question, Verdict,
+    Better, CandidateResult, ComparedRow, Comparison, Observation, Pairing, Question, Unit, Verdict,
 };
 
 use iodyno_units::percent;
@@ -277,4 +277,42 @@ pub fn summary_counts(comparison: &Comparison, candidate: &str) -> Counts {
         counts.add(&cell.verdict);
     }
     counts
+}
+
+/// `mount options (noatime against relatime)`.
+pub(super) fn in_words(name: &str, (baseline, candidate): &(String, String)) -> String {
+    let or_unknown = |value: &str| match value.is_empty() {
+        true => "unknown".to_owned(),
+        false => value.to_owned(),
+    };
+    format!(
+        "{name} ({} against {})",
+        or_unknown(baseline),
+        or_unknown(candidate)
+    )
+}
+
+/// The name of a unit in CSV and JSON.
+pub(crate) fn unit_name(unit: &Unit) -> &str {
+    match unit {
+        Unit::OpsPerSecond => "ops/s",
+        Unit::BytesPerSecond => "B/s",
+        Unit::Nanos => "ns",
+        Unit::Other(unit) => unit,
+    }
+}
+
+pub(crate) fn better(better: Better) -> &'static str {
+    match better {
+        Better::Higher => "higher",
+        Better::Lower => "lower",
+    }
+}
+
+pub(super) fn pairing(pairing: Pairing) -> &'static str {
+    match pairing {
+        Pairing::Paired => "paired",
+        Pairing::Unpaired => "unpaired",
+        Pairing::Runs => "runs",
+    }
 }

@@ -4,7 +4,7 @@ use iodyno_model::{FigureRow, SeriesKind};
 
 use super::history::Measure;
 use super::line::{LineBuilder, columns, level, share};
-use super::screen::Section;
+use super::section::Section;
 use super::{Latest, WatchView};
 use crate::spark;
 use crate::style::{Paint, Style, right};

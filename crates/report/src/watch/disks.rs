@@ -6,7 +6,7 @@ use super::choice::{Choice, Sort};
 use super::grid::{FigureColumn, Form, cells, table};
 use super::history::Measure;
 use super::line::columns;
-use super::screen::Section;
+use super::section::Section;
 use super::{Latest, WatchView};
 use crate::spark;
 use crate::style::{Paint, Style};

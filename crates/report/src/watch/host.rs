@@ -6,7 +6,7 @@ use iodyno_units::Bytes;
 use super::grid::{Form, drawn};
 use super::history::Measure;
 use super::line::{LineBuilder, columns, level, share};
-use super::screen::Section;
+use super::section::Section;
 use super::{Latest, WatchView};
 use crate::clock;
 use crate::style::{Paint, Style, width};

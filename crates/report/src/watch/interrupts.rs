@@ -4,7 +4,7 @@ use iodyno_model::{FigureRow, SeriesKind};
 
 use super::grid::{Form, drawn};
 use super::line::{LineBuilder, columns, share};
-use super::screen::Section;
+use super::section::Section;
 use super::{Latest, WatchView};
 use crate::spark;
 use crate::style::{Paint, Style, width};

@@ -6,7 +6,8 @@ use iodyno_model::{FigureTable, SeriesKind};
 
 use super::choice::Choice;
 use super::line::LineBuilder;
-use super::screen::{self, Section};
+use super::screen;
+use super::section::Section;
 use super::{WatchView, cpus, host};
 use crate::style::{Paint, Style, ended, width};
 

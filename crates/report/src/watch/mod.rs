@@ -15,6 +15,7 @@ mod line;
 mod live;
 mod others;
 mod screen;
+mod section;
 #[cfg(test)]
 mod tests;
 

@@ -5,7 +5,7 @@ use iodyno_model::{FigureRow, SeriesKind};
 use super::choice::Choice;
 use super::grid::{FigureColumn, Form, cells, table};
 use super::history::Measure;
-use super::screen::Section;
+use super::section::Section;
 use super::{Latest, WatchView, line};
 use crate::style::{Paint, Style};
 

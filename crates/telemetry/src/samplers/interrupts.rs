@@ -15,7 +15,7 @@ use iodyno_target::Roots;
 use crate::sampler::{Read, Readings, Sampler};
 use crate::scope::Devices;
 use crate::text::Text;
-use serving::Serving;
+use serving::{Serving, is_number};
 
 /// Number of interrupts after which a source that serves no device in the scope becomes a row.
 const MIN_INTERRUPTS: u64 = 100;
@@ -227,10 +227,6 @@ fn total(counts: &[u64]) -> u64 {
     counts
         .iter()
         .fold(0, |sum, count| sum.saturating_add(*count))
-}
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit())
 }
 
 #[cfg(test)]

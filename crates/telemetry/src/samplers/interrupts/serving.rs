@@ -34,7 +34,7 @@ impl Names {
             Names::Queues(controller) => name
                 .strip_prefix(controller)
                 .and_then(|rest| rest.strip_prefix('q'))
-                .is_some_and(super::is_number),
+                .is_some_and(is_number),
             Names::Parts(device) => name
                 .strip_prefix(device)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('-')),
@@ -80,7 +80,7 @@ impl Serving {
         }
         let virtio = path.iter().filter_map(|part| part.to_str());
         let virtio =
-            virtio.filter(|part| part.strip_prefix("virtio").is_some_and(super::is_number));
+            virtio.filter(|part| part.strip_prefix("virtio").is_some_and(is_number));
         for part in virtio {
             self.by_name
                 .push((Names::Parts(part.to_owned()), name.to_owned()));
@@ -111,7 +111,7 @@ fn numbers(disk: &Path) -> Vec<String> {
         }
         let line = fs::read_to_string(device.join("irq")).unwrap_or_default();
         let line = line.trim_ascii();
-        if super::is_number(line) && line != "0" {
+        if is_number(line) && line != "0" {
             return vec![line.to_owned()];
         }
     }
@@ -121,7 +121,7 @@ fn numbers(disk: &Path) -> Vec<String> {
 /// `nvme0` for `nvme0n1`, its partitions and its paths (`nvme0c1n1`).
 fn nvme_controller(disk: &str) -> Option<String> {
     let number = disk.strip_prefix("nvme")?.split(['n', 'c']).next()?;
-    super::is_number(number).then(|| format!("nvme{number}"))
+    is_number(number).then(|| format!("nvme{number}"))
 }
 
 /// The names in a folder, sorted; empty if it cannot be read.
@@ -133,4 +133,8 @@ fn listed(folder: &Path) -> Vec<String> {
         .collect();
     names.sort();
     names
+}
+
+pub(super) fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit())
 }

@@ -1,0 +1,425 @@
+//! One queue of a client: its thread divides batches between itself, the pool and the kernel, by the server's policy.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+use iodyno_sys::{Credentials, Transfer, Transferred, Transfers};
+
+use crate::files::{Open, without_fsetid};
+use crate::folder::Begun;
+use crate::policy::{Class, Dispatcher, Division, Policy, Situation};
+use crate::pool::Pool;
+use crate::request::{HEADER, REPLY_HEADER, WRITE_HEADER, opcode};
+use crate::server::Client;
+use crate::turn::Turn;
+use crate::work::{Request, Work, Worker};
+
+/// The client is told of replies within a batch after this many hand-offs: a notification costs about half of one.
+const TOLD_AFTER: u64 = 4;
+/// Transfers of a queue in flight. More than these go to the pool.
+const MOST_TRANSFERS: u16 = 256;
+
+/// A transfer in flight.
+struct Started<R> {
+    work: Work<R>,
+    start: Instant,
+}
+
+/// Where the kernel transfers data for a queue.
+enum Ring<R> {
+    /// It was not needed so far.
+    Unused,
+    There(Box<Transfers<Arc<Open>, Started<R>>>),
+    /// This host or this policy has none.
+    Missing,
+}
+
+/// The credentials of writes that end the set-user-id bits of their file: those of the server without the right to keep these bits.
+enum Unprivileged {
+    /// They were not needed so far.
+    Unused,
+    There(Credentials),
+    /// The ring cannot know them. The pool works such writes.
+    Missing,
+}
+
+impl Unprivileged {
+    fn of(ring: &Transfers<impl AsFd, impl Sized>) -> Unprivileged {
+        match registered(ring) {
+            Ok(known) => Unprivileged::There(known),
+            Err(_) => Unprivileged::Missing,
+        }
+    }
+}
+
+fn registered(ring: &Transfers<impl AsFd, impl Sized>) -> io::Result<Credentials> {
+    without_fsetid(|| ring.credentials())?
+}
+
+/// One queue of a client: what its thread keeps.
+pub(crate) struct Lane<R: Request> {
+    client: Arc<Client>,
+    /// What it works itself.
+    turn: Arc<Turn<R>>,
+    /// Another thread goes on with the queue.
+    replaced: bool,
+    dispatcher: Dispatcher,
+    division: Division,
+    classes: Vec<Class>,
+    works: Vec<Option<Work<R>>>,
+    ring: Ring<R>,
+    unprivileged: Unprivileged,
+}
+
+impl<R: Request> Lane<R> {
+    /// To be used by one thread only, which makes its ring. `prompt`: its requests are never handed over.
+    pub(crate) fn new(turn: Arc<Turn<R>>, prompt: bool) -> Lane<R> {
+        let client = Arc::clone(turn.client());
+        let policy = match prompt {
+            true => Policy::Inline,
+            false => client.server.policy,
+        };
+        Lane {
+            ring: match policy == Policy::Adaptive && client.server.settings.delay.is_zero() {
+                true => Ring::Unused,
+                false => Ring::Missing,
+            },
+            client,
+            turn,
+            replaced: false,
+            dispatcher: Dispatcher::new(policy),
+            division: Division::default(),
+            classes: Vec::new(),
+            works: Vec::new(),
+            unprivileged: Unprivileged::Unused,
+        }
+    }
+
+    /// Lets the watchdog look at it, if the server has one. `substitute` starts the thread that goes on with the queue, by a lane with this turn.
+    pub(crate) fn watch(
+        &self,
+        substitute: impl Fn(Arc<Turn<R>>) -> io::Result<()> + Send + Sync + 'static,
+    ) {
+        self.turn.watch(Box::new(substitute));
+    }
+
+    /// Whether another thread goes on with the queue. This one then answers what it has in flight ([`Self::reap`]) and ends.
+    pub(crate) fn replaced(&self) -> bool {
+        self.replaced
+    }
+
+    /// Works what a thread left that this one is the substitute of; as [`Self::work`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn work_left(
+        &mut self,
+        in_flight: impl Fn() -> usize,
+        tell: impl Fn(),
+    ) -> io::Result<()> {
+        self.works = self.turn.left();
+        match self.works.is_empty() {
+            true => Ok(()),
+            false => self.divide_and_work(true, in_flight, tell),
+        }
+    }
+
+    /// Its thread goes to sleep or wakes up.
+    pub(crate) fn awake(&self, awake: bool) {
+        // One that was replaced does not count.
+        if !self.replaced {
+            self.client.server.watchdog.awake(awake);
+        }
+    }
+
+    /// Whether a queue's thread that has no work may look for more for a moment without taking a processor from its client.
+    pub(crate) fn may_spin(&self) -> bool {
+        self.client.server.client_has_cpu() && self.in_flight() == 0
+    }
+
+    /// Transfers in flight. They are answered by [`Self::reap`] only.
+    pub(crate) fn in_flight(&self) -> usize {
+        match &self.ring {
+            Ring::There(ring) => ring.in_flight(),
+            _ => 0,
+        }
+    }
+
+    /// Whether there are writes among them.
+    fn writing(&self) -> bool {
+        matches!(&self.ring, Ring::There(ring) if ring.writes_in_flight() > 0)
+    }
+
+    /// It can be read when a transfer has ended.
+    pub(crate) fn ended(&self) -> Option<BorrowedFd<'_>> {
+        match &self.ring {
+            Ring::There(ring) => Some(ring.descriptor()),
+            _ => None,
+        }
+    }
+
+    /// Starts the transfers that wait and answers those that have ended. Returns whether there was one.
+    ///
+    /// # Errors
+    /// The kernel cannot be entered. Then no transfer is answered any more.
+    pub(crate) fn reap(&mut self) -> io::Result<bool> {
+        if self.in_flight() == 0 || self.replaced {
+            return self.turn_transfers();
+        }
+        self.turn.begin(Vec::new(), None);
+        let turned = self.turn_transfers();
+        self.end_turn();
+        turned
+    }
+
+    fn turn_transfers(&mut self) -> io::Result<bool> {
+        let Ring::There(ring) = &mut self.ring else {
+            return Ok(false);
+        };
+        let client = &self.client;
+        let mut found = false;
+        let mut rests = Vec::new();
+        let turned = loop {
+            match ring.turn(|done| rests.extend(client.transferred(done))) {
+                Ok(ended) => found |= ended,
+                Err(error) => break Err(error),
+            }
+            if !ring.is_behind() {
+                break Ok(found);
+            }
+        };
+        // They wait for storage.
+        self.client.hand_over(rests.into_iter());
+        turned
+    }
+
+    /// The end of what its thread works itself. What is left is in `works`, unless another thread goes on.
+    fn end_turn(&mut self) {
+        (self.works, self.replaced) = self.turn.end();
+        if self.replaced {
+            self.client.hand_over(self.works.drain(..).flatten());
+        }
+    }
+
+    /// Works a batch. `early`: as in [`Situation`]. `in_flight` returns how many requests of this queue the pool has; `tell` tells the client what was answered.
+    ///
+    /// # Errors
+    /// As [`Self::reap`].
+    pub(crate) fn work(
+        &mut self,
+        batch: &mut Vec<R>,
+        early: bool,
+        in_flight: impl Fn() -> usize,
+        tell: impl Fn(),
+    ) -> io::Result<()> {
+        self.client.server.stats.batch(batch.len());
+        let steps = !matches!(self.ring, Ring::Missing);
+        let begun = |request: &R| match steps {
+            true => self.client.folder.opened(request.head()),
+            false => Begun::default(),
+        };
+        self.works.clear();
+        self.works.extend(batch.drain(..).map(|request| {
+            Some(Work {
+                begun: begun(&request),
+                request,
+            })
+        }));
+        self.divide_and_work(early, in_flight, tell)
+    }
+
+    /// Works the requests in `works`.
+    fn divide_and_work(
+        &mut self,
+        mut early: bool,
+        in_flight: impl Fn() -> usize,
+        tell: impl Fn(),
+    ) -> io::Result<()> {
+        let server = Arc::clone(&self.client.server);
+        loop {
+            self.classes.clear();
+            (self.classes).extend(self.works.iter().flatten().map(Work::class));
+            let (classes, estimates) = (&self.classes, &server.estimates);
+            let situation = Situation {
+                in_flight: in_flight() + self.in_flight() + self.turn.hung(),
+                waiting: server.pool.as_ref().map_or(0, Pool::waiting),
+                early,
+                writing: self.writing(),
+            };
+            (self.dispatcher).divide(classes, situation, estimates, &mut self.division);
+            let mut division = std::mem::take(&mut self.division);
+            let mut works = std::mem::take(&mut self.works);
+            let transferred = division.transferred.first().map(|at| self.classes[*at]);
+            self.start(&mut works, &mut division);
+            let pooled = division.pooled.iter();
+            (self.client).hand_over(pooled.filter_map(|at| works[*at].take()));
+            self.turn.begin(works, transferred);
+            // Only now, so that the pool is at work while this thread submits.
+            if let Err(error) = self.turn_transfers() {
+                self.end_turn();
+                self.client.hand_over(self.works.drain(..).flatten());
+                return Err(error);
+            }
+            self.try_cached(&division.tried);
+            let interrupted = self.work_inline(&division.inline, &tell);
+            tell();
+            self.division = division;
+            self.end_turn();
+            if self.replaced || !interrupted {
+                return Ok(());
+            }
+            // The rest is a batch of its own.
+            early = true;
+            self.works.retain(Option::is_some);
+        }
+    }
+
+    /// Answers those reads of the turn that the page cache has. The pool gets the others.
+    fn try_cached(&self, tried: &[usize]) {
+        let mut missed = false;
+        for at in tried {
+            let Some(work) = self.turn.take(*at) else {
+                break;
+            };
+            if let Some(work) = self.client.try_cached(work) {
+                self.turn.put_back(*at, work);
+                missed = true;
+            }
+        }
+        if missed {
+            let missed: Vec<_> = tried.iter().filter_map(|at| self.turn.take(*at)).collect();
+            self.client.hand_over(missed.into_iter());
+        }
+    }
+
+    /// Works requests of the turn. Returns whether it was interrupted, so that the rest is to be divided anew.
+    fn work_inline(&self, inline: &[usize], tell: impl Fn()) -> bool {
+        let server = &self.client.server;
+        let estimates = &server.estimates;
+        // The end of a request is the start of the next one, except where the client was told in between: then it may have had the processor.
+        let start = Instant::now();
+        let (mut now, mut told) = (start, 0);
+        for (nth, at) in inline.iter().enumerate() {
+            let class = self.classes[*at];
+            if nth > 0 && server.pool.is_some() {
+                let worked = now.duration_since(start).as_nanos() as u64;
+                if (self.dispatcher).interrupted(worked, class, estimates) {
+                    return true;
+                }
+                // A reply waits for others, but not much longer than some hand-offs take.
+                if worked - told > TOLD_AFTER * estimates.hand_off_ns() {
+                    tell();
+                    now = Instant::now();
+                    told = worked;
+                }
+            }
+            // The watchdog has the rest.
+            let Some(work) = self.turn.take_at(*at, now, class) else {
+                return false;
+            };
+            now = self.client.answer(work, true, now);
+            if nth == 0 && inline.len() > 1 && server.client_has_cpu() {
+                tell();
+                now = Instant::now();
+            }
+        }
+        false
+    }
+
+    /// Prepares the transfers of a division. Those that cannot be transferred go to the pool.
+    fn start(&mut self, works: &mut [Option<Work<R>>], division: &mut Division) {
+        if matches!(self.ring, Ring::Unused) && !division.transferred.is_empty() {
+            self.ring = match Transfers::new(MOST_TRANSFERS) {
+                Ok(ring) => Ring::There(Box::new(ring)),
+                Err(_) => Ring::Missing,
+            };
+        }
+        for at in division.transferred.drain(..) {
+            let started = match (&mut self.ring, works[at].take()) {
+                (Ring::There(ring), Some(work)) => {
+                    self.client.start(ring, &mut self.unprivileged, work)
+                }
+                (_, work) => Err(work),
+            };
+            if let Err(work) = started {
+                works[at] = work;
+                division.pooled.push(at);
+            }
+        }
+    }
+}
+
+impl Client {
+    /// Prepares a transfer, or returns what cannot be transferred.
+    fn start<R: Request>(
+        &self,
+        ring: &mut Transfers<Arc<Open>, Started<R>>,
+        unprivileged: &mut Unprivileged,
+        mut work: Work<R>,
+    ) -> Result<(), Option<Work<R>>> {
+        let head = *work.request.head();
+        let Some(open) = work.begun.open.clone() else {
+            return Err(Some(work));
+        };
+        let write = head.opcode() == opcode::WRITE;
+        let credentials = match head.ends_privileges() {
+            false => None,
+            true => {
+                if matches!(unprivileged, Unprivileged::Unused) {
+                    *unprivileged = Unprivileged::of(ring);
+                }
+                match unprivileged {
+                    Unprivileged::There(known) => Some(*known),
+                    _ => return Err(Some(work)),
+                }
+            }
+        };
+        let (transfer, from) = match write {
+            true => {
+                let append = head.appends();
+                (
+                    Transfer::Write {
+                        append,
+                        credentials,
+                    },
+                    WRITE_HEADER,
+                )
+            }
+            false => (Transfer::Read, REPLY_HEADER),
+        };
+        let lent = (work.request).lend(write, from, head.data() as usize);
+        let Some(memory) = lent else {
+            return Err(Some(work));
+        };
+        let started = Started {
+            work,
+            start: Instant::now(),
+        };
+        let place = (transfer, head.u64_at(HEADER + 8));
+        let refused = ring.start(open, memory, place, started);
+        refused.map_err(|(_, memory, mut started)| {
+            started.work.request.give_back(memory);
+            Some(started.work)
+        })
+    }
+
+    /// Answers what was transferred, or returns it if a rest is left.
+    fn transferred<R: Request>(&self, done: Transferred<Arc<Open>, Started<R>>) -> Option<Work<R>> {
+        let Started { mut work, start } = done.item;
+        work.request.give_back(done.memory);
+        let head = *work.request.head();
+        let (begun, request) = (&mut work.begun, &mut work.request);
+        let answered = (self.folder).transferred(&head, begun, done.result, request);
+        let Some(answered) = answered else {
+            return Some(work);
+        };
+        let service_ns = start.elapsed().as_nanos() as u64;
+        // How long it took tells nothing of how long it would have held the queue's thread: file systems in memory work transfers by threads of
+        // the kernel, one after the other.
+        self.count(&work.request, answered, Worker::Kernel, start, service_ns);
+        work.request.answered(answered, false);
+        None
+    }
+}
