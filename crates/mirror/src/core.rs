@@ -69,6 +69,9 @@ pub struct Settings {
     pub copies: u32,
     /// Whether epochs are recorded. Without them a leg that was restored from a copy may not be noticed: only to test that this is found.
     pub epochs: bool,
+    /// Added to the generation by the first record after a start, a random number. Otherwise two histories that begin with the same state
+    /// reach the same generations: when all legs are restored from one moment, a leg of the abandoned history would look current.
+    pub jump: u16,
 }
 
 impl Default for Settings {
@@ -77,6 +80,7 @@ impl Default for Settings {
             copy_bytes: 256 << 10,
             copies: 4,
             epochs: true,
+            jump: 0,
         }
     }
 }
@@ -1927,7 +1931,7 @@ impl Mirror {
         self.differed = differ || (self.differed && self.copied_at >= self.flushed);
         let source = self.in_sync().first().filter(|_| self.differed);
         self.assembly.source = source.map(|leg| self.assembly.parts[leg].member.uuid);
-        self.assembly.generation += 1;
+        self.assembly.generation += 1 + u64::from(std::mem::take(&mut self.settings.jump));
         self.recording = true;
         self.epoch.due = false;
         self.promoted = self.legs_where(|leg| leg.promoted);

@@ -397,6 +397,9 @@ impl Found {
 
     /// The mirror, ready to start.
     pub fn mirror(self, settings: core::Settings) -> Mirror {
+        // The last bits of a UUID are random.
+        let jump = Uuid::now_v7().as_u128() as u16;
+        let settings = core::Settings { jump, ..settings };
         Mirror::new(self.assembly, &self.logs, &self.stored, settings)
     }
 }
