@@ -64,7 +64,8 @@ impl FileTurn {
             open => count.min(open as usize),
         };
         let unequal = lengths.clone().min() != lengths.clone().max();
-        let uneven = unequal || rule.service == FileService::Random;
+        // With several ops a turn, one file can be done while others are not.
+        let uneven = unequal || rule.service == FileService::Random || rule.service_ops > 1;
         let finite = covers(blocks);
         let rule = match rule.service {
             FileService::Zipf(theta) => law(Distribution::Zipf(theta), count, random),
@@ -99,6 +100,14 @@ impl FileTurn {
             ops,
             current: 0,
             done: 0,
+        }
+    }
+
+    /// The op that took the last turn, on `file`, does not count towards what is done of it.
+    pub(super) fn take_back(&mut self, file: u32, length: u64) {
+        match &mut self.rule {
+            Rule::Open(files) => files.done[file as usize] -= length,
+            _ => self.done = self.done.saturating_sub(length),
         }
     }
 
@@ -267,6 +276,9 @@ mod tests {
         assert_eq!(files(&[9, 9, 9], 7, |_| ()), [0, 1, 2, 0, 1, 2, 0]);
         let pairs = files(&[9, 9], 6, |blocks| blocks.files.service_ops = 2);
         assert_eq!(pairs, [0, 0, 1, 1, 0, 0]);
+        // Four blocks a file: the turns do not divide them.
+        let triples = files(&[4, 4], 8, |blocks| blocks.files.service_ops = 3);
+        assert_eq!(triples, [0, 0, 0, 1, 1, 1, 0, 1]);
         let whole = files(&[2, 2], 6, |blocks| {
             blocks.files.service = FileService::Sequential;
         });

@@ -70,8 +70,8 @@ pub struct JobStream {
 struct SyncTurn {
     writes: u64,
     pending: Option<Op>,
-    /// File, start and end of what was written since its last sync of a range.
-    range: Option<(u32, u64, u64)>,
+    /// Start and end of what was written to each file since its last sync of a range; empty without such syncs.
+    ranges: Vec<Option<(u64, u64)>>,
 }
 
 #[derive(Debug)]
@@ -180,6 +180,10 @@ impl JobStream {
             && blocks.sync.fsync_every == 0
             && blocks.sync.fdatasync_every == 0
             && blocks.sync.range.is_none();
+        let ranges = match blocks.sync.range {
+            Some(_) => vec![None; regions.len()],
+            None => Vec::new(),
+        };
         JobStream {
             random,
             regions,
@@ -200,7 +204,10 @@ impl JobStream {
             verified_passes,
             most_ops,
             files,
-            syncs: SyncTurn::default(),
+            syncs: SyncTurn {
+                ranges,
+                ..SyncTurn::default()
+            },
             think: job.pacing.think.map(|rule| ThinkTurn {
                 rule,
                 ops: 0,
@@ -274,9 +281,18 @@ impl JobStream {
         None
     }
 
+    /// As in fio, the sync is of the file whose turn it is, which may not be the one that was written last.
     fn sync(&mut self) -> Option<Issue> {
+        let mut op = self.syncs.pending.take()?;
+        op.file = self.file_to_sync();
+        if let OpKind::SyncRange(_) = op.kind {
+            let (first, last) = self.syncs.ranges[op.file as usize].take()?;
+            op.offset = first;
+            // The call takes 0 for all up to the end of the file.
+            op.length = u32::try_from(last - first).unwrap_or(0);
+        }
         Some(Issue {
-            op: self.syncs.pending.take()?,
+            op,
             direction: Direction::Sync,
             intended: None,
             checked: false,
@@ -298,27 +314,25 @@ impl JobStream {
             skip: 0,
             ..*op
         };
-        let end = op.offset + u64::from(op.length);
-        let (first, last) = match syncs.range {
-            Some((file, first, last)) if file == op.file => (first.min(op.offset), last.max(end)),
-            _ => (op.offset, end),
-        };
+        if let Some(range) = syncs.ranges.get_mut(op.file as usize) {
+            let end = op.offset + u64::from(op.length);
+            let (first, last) = range.unwrap_or((op.offset, end));
+            *range = Some((first.min(op.offset), last.max(end)));
+        }
         syncs.pending = match policy.range {
             _ if due(policy.fsync_every) => Some(whole(OpKind::Fsync)),
             _ if due(policy.fdatasync_every) => Some(whole(OpKind::Fdatasync)),
-            Some(rule) if due(rule.every) => Some(Op {
-                kind: OpKind::SyncRange(rule.flags),
-                offset: first,
-                // The call takes 0 for all up to the end of the file.
-                length: u32::try_from(last - first).unwrap_or(0),
-                skip: 0,
-                ..*op
-            }),
+            Some(rule) if due(rule.every) => Some(whole(OpKind::SyncRange(rule.flags))),
             _ => None,
         };
-        let synced =
-            matches!(syncs.pending, Some(sync) if matches!(sync.kind, OpKind::SyncRange(_)));
-        syncs.range = (!synced).then_some((op.file, first, last));
+    }
+
+    /// The file of the next sync, which takes a turn like an op with the smallest block.
+    fn file_to_sync(&mut self) -> u32 {
+        let length = self.least;
+        let file = self.file(length);
+        self.files.take_back(file, length);
+        file
     }
 
     /// The file of the next op: one whose region fits `length` bytes.

@@ -1,8 +1,8 @@
 //! Tests of the ops that a job issues and their offsets, without a backend or a clock.
 
 use iodyno_model::{
-    BlockSizes, Extent, FileService, MixSequence, Order, PerDirection, RangeSync, Verify,
-    VerifyTrim, WriteZones,
+    BlockSizes, Extent, FileService, MixSequence, Order, PerDirection, RangeSync, SyncPolicy,
+    Verify, VerifyTrim, WriteZones,
 };
 use iodyno_units::Nanos;
 
@@ -345,6 +345,44 @@ fn a_write_is_followed_by_one_sync_at_most() {
     // No sync follows the last op.
     expected.pop();
     assert_eq!(kinds, expected);
+}
+
+#[test]
+fn a_sync_is_of_the_file_whose_turn_it_is() {
+    let of = |files: usize, set: fn(&mut SyncPolicy)| {
+        let mut job = sequential(false, true);
+        set(&mut blocks(&mut job).sync);
+        let work = job.work.blocks().unwrap();
+        let regions = vec![(0, 32 * KIB); files];
+        let mut stream = JobStream::new(&job, work, &regions, files as u64 * 32 * KIB, 5);
+        let mut place = super::super::end_sync(OpKind::Fsync, 0);
+        let (mut syncs, mut writes) = (vec![0; files], vec![Vec::new(); files]);
+        let mut ranges = Vec::new();
+        while stream.next(0, 0, &mut place) == Next::Op {
+            let op = place.op;
+            match op.kind {
+                OpKind::Write => writes[op.file as usize].push(op.offset / (4 * KIB)),
+                _ => syncs[op.file as usize] += 1,
+            }
+            if let OpKind::SyncRange(_) = op.kind {
+                ranges.push((op.file, op.offset / (4 * KIB), op.length / 4096));
+            }
+            stream.completed(0, true);
+        }
+        for blocks in writes {
+            assert_eq!(blocks, (0..8).collect::<Vec<u64>>());
+        }
+        (syncs, ranges)
+    };
+    // As fio 3.33 and 3.42.
+    assert_eq!(of(2, |sync| sync.fsync_every = 2).0, [4, 3]);
+    assert_eq!(of(4, |sync| sync.fdatasync_every = 4).0, [2, 2, 2, 1]);
+    let (syncs, ranges) = of(2, |sync| {
+        sync.range = Some(RangeSync { every: 2, flags: 2 });
+    });
+    assert_eq!(syncs, [4, 3]);
+    // The blocks that were written to the file since its last sync.
+    assert_eq!(ranges[..3], [(0, 0, 1), (1, 0, 2), (0, 1, 2)]);
 }
 
 #[test]
