@@ -498,7 +498,10 @@ fn finish_end(draft: &mut Draft, report: &mut Report) {
         let place = draft.place("time_based").cloned();
         say(report, fault, place.or(draft.job.place.clone()));
     }
-    // As in fio, the number of ops is that of a pass.
+    // As in fio, only the time ends a job that is based on it. The number of ops is that of a pass.
+    if draft.blocks.passes.time_based {
+        draft.job.end.ops = None;
+    }
     let loops = draft.blocks.passes.loops.max(1);
     draft.job.end.ops = draft.job.end.ops.map(|ops| ops.saturating_mul(loops));
     finish_steady(draft, report);

@@ -382,8 +382,8 @@ impl Trap<'_> {
         if passes.time_based && self.draft.has("number_ios") {
             self.note(
                 "number_ios",
-                "the job ends after this number of ops even if that is before `runtime`",
-                "leave one of them out",
+                "`number_ios` has no effect with `time_based`, as in fio",
+                "leave `time_based` out",
             );
         }
     }

@@ -181,7 +181,7 @@ impl Demand {
         } = blocks;
         let writable = blocks.read_only_by().is_none();
         let mapped = engine.kind == EngineKind::Mmap;
-        let data = access.reads || mapped || (access.writes && files.overwrite);
+        let data = access.reads || mapped || (access.writes && files.overwrite && !files.append);
         let laid_out = writable && !files.create_on_open;
         let writes = access.writes && writable;
         Demand {

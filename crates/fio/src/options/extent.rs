@@ -25,7 +25,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         |draft, value| amount(draft, value, "offset_increment", |draft, it| draft.blocks.extent.offset_increment = it)).default("0"),
     honoured("offset_align", Bytes, "Offsets given in percent are rounded up to a multiple of this; by default, of the largest block.",
         |draft, value| value.bytes().map(|it| draft.blocks.extent.offset_align = it)).default("0"),
-    honoured("number_ios", Count, "Ends after this number of ops, times `loops`.", number_ios).default("0"),
+    honoured("number_ios", Count, "Ends after this number of ops, times `loops`; no effect with `time_based`.", number_ios).default("0"),
     honoured("loops", Count, "Number of passes over the region.",
         |draft, value| value.count(0, u32::MAX).map(|it| draft.blocks.passes.loops = u64::from(it.max(1)))).default("1"),
     honoured("runtime", Seconds, "Ends after this measured time.", runtime).alias(&["timeout"]).default("0"),
