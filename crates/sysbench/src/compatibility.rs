@@ -100,6 +100,7 @@ the block size; `--file-merged-requests=1` writes single blocks, as sysbench doe
 so that throughput, interrupts and pool activity during it are stored.
 
 `cleanup` removes the files `test_file.0`, `test_file.1`, … up to the number in `--file-num`, and nothing else.
+It keeps and names a file that is in use or has a disk image.
 
 ";
 

@@ -10,6 +10,7 @@ use iodyno_model::{Diagnostic, Job, NodeAddress, Plan, PlannedNode, Severity, Ta
 use iodyno_report::sysbench as report;
 use iodyno_runner::Event;
 use iodyno_sysbench::{self as sysbench, Action, Command};
+use iodyno_target::{Guard, Intent, OpenFlags, Request, Roots};
 use iodyno_units::Nanos;
 
 use crate::args::{ExperimentArgs, FileioArgs, called_by_other_name};
@@ -159,7 +160,21 @@ fn elsewhere(args: &FileioArgs, nodes: &[PlannedNode], folder: &Path) -> Vec<Dia
     faults.collect()
 }
 
-/// Removes the files that `prepare` creates, and nothing else. Nodes on this host have the same files.
+/// Removal of a file whose name the user did not write.
+fn removal(path: &Path) -> Request<'_> {
+    Request {
+        path,
+        intent: Intent {
+            remove: true,
+            ..Intent::default()
+        },
+        flags: OpenFlags::default(),
+        named: false,
+        destroy: &[],
+    }
+}
+
+/// Removes the files that `prepare` creates, and nothing else. A file that is in use or has a disk image is kept. Nodes on this host have the same files.
 fn cleanup(args: &FileioArgs, command: &Command, context: &Context) -> Result<Exit, Failure> {
     let folder = working_folder()?;
     let nodes = planned(&args.nodes.node).map_err(Failure::input)?;
@@ -170,6 +185,7 @@ fn cleanup(args: &FileioArgs, command: &Command, context: &Context) -> Result<Ex
     let found = FoundPaths::look(named_paths(&args.on, &folder), context)?;
     let configurations =
         configurations(&args.on, &folder, |path| found.error(path)).map_err(Failure::input)?;
+    let guard = Guard::new(Roots::host());
     let mut removed = 0u64;
     let mut faults = Vec::new();
     for configuration in &configurations {
@@ -192,6 +208,11 @@ fn cleanup(args: &FileioArgs, command: &Command, context: &Context) -> Result<Ex
                     continue;
                 }
                 _ => {}
+            }
+            if let Err(why) = guard.examine(&removal(&path)) {
+                let why = why.diagnostic();
+                faults.push(why.hint("remove it by hand if it is not needed"));
+                continue;
             }
             let outcome = match args.dry_run {
                 true => Ok(()),

@@ -400,3 +400,23 @@ fn a_run_that_is_refused_at_its_first_trial_has_nothing_to_compare() {
     let done = home.iodyno(&words).exits(3).tells("files are missing");
     assert!(!done.stderr.contains("nothing to compare"), "{done:?}");
 }
+
+#[test]
+fn cleanup_keeps_a_file_with_a_disk_image() {
+    let home = Home::new();
+    home.iodyno(&fileio(&SMALL, &["prepare"])).succeeds();
+    let image = home.work().join("test_file.1");
+    let made = Command::new("mkfs.ext4")
+        .args(["-q", "-F"])
+        .arg(&image)
+        .arg("4M")
+        .status();
+    if !made.is_ok_and(|status| status.success()) {
+        return skip("needs mkfs.ext4");
+    }
+    home.iodyno(&fileio(&SMALL, &["cleanup"]))
+        .exits(1)
+        .tells("test_file.1")
+        .tells("127 of 128 files removed");
+    assert_eq!(entries(&home.work()), ["test_file.1"]);
+}
