@@ -277,10 +277,13 @@ pub(crate) fn destroyed(args: &RunArgs, folder: &Path) -> Vec<PathBuf> {
     paths.map(|path| destroyed_path(path, folder)).collect()
 }
 
-/// A path of `--destroy`, absolute unless it is the URI of an export.
+/// A path of `--destroy`, absolute unless it is the URI of an export, which is written as iodyno writes it.
 pub(crate) fn destroyed_path(path: &Path, folder: &Path) -> PathBuf {
     match path.to_str() {
-        Some(text) if ExportUri::is_meant(text) => path.to_owned(),
+        Some(text) if ExportUri::is_meant(text) => match text.parse::<ExportUri>() {
+            Ok(uri) => uri.to_string().into(),
+            Err(_) => path.to_owned(),
+        },
         _ => folder.join(path),
     }
 }
