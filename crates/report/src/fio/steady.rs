@@ -29,6 +29,9 @@ struct DataObject {
     bw: Vec<u64>,
 }
 
+/// More values of a window are not printed: a day of them.
+const MOST_VALUES: usize = 86_400;
+
 /// The values of the last window; missing values are 0.
 fn values(result: &SteadyResult, metric: SteadyMetric) -> Vec<u64> {
     let mut values: Vec<u64> = result
@@ -36,7 +39,8 @@ fn values(result: &SteadyResult, metric: SteadyMetric) -> Vec<u64> {
         .iter()
         .map(|value| value.of(metric) as u64)
         .collect();
-    values.resize(result.rule.values(), 0);
+    // Rules of imported results can have any number of values.
+    values.resize(result.rule.values().min(MOST_VALUES), 0);
     values
 }
 
