@@ -79,8 +79,7 @@ impl Serving {
             self.by_number.entry(number).or_insert(name.to_owned());
         }
         let virtio = path.iter().filter_map(|part| part.to_str());
-        let virtio =
-            virtio.filter(|part| part.strip_prefix("virtio").is_some_and(is_number));
+        let virtio = virtio.filter(|part| part.strip_prefix("virtio").is_some_and(is_number));
         for part in virtio {
             self.by_name
                 .push((Names::Parts(part.to_owned()), name.to_owned()));
