@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 use iodyno_mirror::core::{Cause, Change, Errno, Failure, Notice};
-use iodyno_mirror::superblock::{Fork, Geometry, LegState};
+use iodyno_mirror::superblock::{Fork, Geometry, LegState, Superblock};
 use iodyno_model::Diagnostic;
 use iodyno_target::layers::socket_name;
 use iodyno_target::{Roots, socket_folder};
@@ -547,19 +547,22 @@ impl Shared {
         Ok(uuid)
     }
 
-    /// What is recorded on a leg that was dropped. `None`: it has another content, which may be overwritten.
+    /// What is recorded on a leg that was dropped. `None`: it has another content, which may be overwritten. A file system that somebody
+    /// made may leave one copy of the superblock, so that both have to be there.
     fn recorded(
         &self,
         uuid: Uuid,
         leg: &Leg,
         destroy: &[PathBuf],
     ) -> Result<Option<Fork>, Refused> {
-        match leg.superblock() {
-            Ok((found, _)) if (found.mirror, found.leg) == (self.mirror, uuid) => {
-                Ok(Some(found.recorded()))
+        let own = |found: &Superblock| (found.mirror, found.leg) == (self.mirror, uuid);
+        match leg.both_superblocks().filter(|both| both.iter().all(own)) {
+            Some(both) => {
+                let recorded = both.iter().map(Superblock::recorded);
+                Ok(recorded.max_by_key(|one| one.generation))
             }
-            _ if destroy.iter().any(|named| leg.is_at(named)) => Ok(None),
-            _ => {
+            None if destroy.iter().any(|named| leg.is_at(named)) => Ok(None),
+            None => {
                 let shown = leg.path.display();
                 let text = format!("cannot take back `{shown}`: it was overwritten");
                 let hint = format!("to overwrite its content, add `--destroy {shown}`");

@@ -72,6 +72,13 @@ impl Leg {
         Superblock::newest([copies[0].as_deref(), copies[1].as_deref()])
     }
 
+    /// What both copies say; `None`: one of them is not valid.
+    pub(crate) fn both_superblocks(&self) -> Option<[Superblock; 2]> {
+        let [first, second] = self.superblocks();
+        let valid = |copy: Option<Box<_>>| Superblock::newest([copy.as_deref(), None]).ok();
+        Some([valid(first)?.0, valid(second)?.0])
+    }
+
     /// Both copies; `None`: it cannot be read.
     fn superblocks(&self) -> [Option<Box<[u8; BLOCK]>>; 2] {
         COPIES.map(|offset| self.block(offset).map(Box::new))
