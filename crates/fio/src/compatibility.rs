@@ -136,6 +136,9 @@ const DIFFERENCES: &str = "\
 | `time_based` without `runtime` | ignored as in fio, with a warning |
 | a job named `/mnt/x`, without `filename` | its files are `/mnt/x.0.0` … as in fio; a `/` elsewhere in a name becomes `_` |
 | `filename` or `filename_format` in a folder that does not exist | the folder is created as in fio if the name is relative; an absolute one is an error, because a file system may not be mounted. As in fio, `directory` has to exist |
+| `end_fsync`, `fsync_on_close` with `loops` | one sync at the end of the job; fio syncs after each pass |
+| `create_fsync=0` | the files are synced before their pages are dropped, unless `invalidate=0` is given; fio leaves dirty pages in the cache |
+| `fill_fs` with `fallocate` | space is reserved, and the job fails without it; fio reserves none |
 | `numjobs` and `filename_format` without `$jobnum` | all clones use the files, with a warning; in fio, the clones after the first do nothing |
 | `file_append` with `loops`, `io_size` or `time_based` | each pass after the first overwrites what the first one appended; in fio, a sequential job ends after the first |
 | a file that is named twice | one file with its share of `size`, processed twice as in fio, with a warning |

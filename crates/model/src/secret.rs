@@ -416,12 +416,22 @@ impl CommandLine {
                     Some("") if program.next => self.follows = true,
                     Some(rest) if rest.starts_with('=') => return Some(flag.len() + 1),
                     Some(rest) if !rest.is_empty() && flag.len() == 2 => return Some(2),
+                    // `-su` is `-s -u`.
+                    None if program.next && is_last_of(word, flag) => self.follows = true,
                     _ => {}
                 }
             }
         }
         None
     }
+}
+
+/// Whether the word is several flags of a letter, of which this is the last one.
+fn is_last_of(word: &str, flag: &str) -> bool {
+    let letters = word.strip_prefix('-').unwrap_or_default();
+    let last = flag.strip_prefix('-').filter(|last| last.len() == 1);
+    letters.bytes().all(|letter| letter.is_ascii_alphabetic())
+        && last.is_some_and(|last| letters.ends_with(last))
 }
 
 /// The values of flags of [`PROGRAMS`].
@@ -602,6 +612,7 @@ mod tests {
                 "docker run -p 80:80 x; docker login -p ***** r",
             ),
             ("curl -ua:b h", "curl -u***** h"),
+            ("curl -sSu a:b h", "curl -sSu ***** h"),
             ("curl --user=a:b h", "curl --user=***** h"),
             ("curl --proxy-user 'a:b c' h", "curl --proxy-user ***** h"),
             ("redis-cli -a X ping", "redis-cli -a ***** ping"),

@@ -60,11 +60,25 @@ fn own_names() -> OwnNames {
     let read = fs::read("/etc/machine-id").ok().filter(|id| id.len() >= 32);
     let host = fs::read_to_string("/proc/sys/kernel/hostname");
     let users = ["USER", "LOGNAME", "SUDO_USER"].map(|name| std::env::var(name).ok());
+    let users = users.into_iter().flatten().chain(user_of_process());
     OwnNames {
         secret: read.unwrap_or_else(|| RunId::fresh().0.as_bytes().to_vec()),
         hosts: host.iter().map(|host| host.trim().to_owned()).collect(),
-        users: users.into_iter().flatten().collect(),
+        users: users.collect(),
     }
+}
+
+/// The name of the user of this process, according to /etc/passwd.
+fn user_of_process() -> Option<String> {
+    let own = rustix::process::geteuid().as_raw().to_string();
+    let users = fs::read_to_string("/etc/passwd").ok()?;
+    let named = |line: &str| {
+        // name:password:uid:…
+        let mut fields = line.split(':');
+        let name = fields.next()?.to_owned();
+        (fields.nth(1)? == own).then_some(name)
+    };
+    users.lines().find_map(named)
 }
 
 /// Writes the tables of a run to a new folder, which is made when they are complete.
