@@ -233,7 +233,7 @@ const AT_ONCE: Look = starting(
 );
 
 /// A guest with these layers on a disk.
-macro_rules! inside { ($layers:literal) => { concat!("configuration.c.layers = [", $layers, ", {kind='vm', accel='tcg', memory='384MiB'}, {kind='file', size='32MiB', allocate=false}, {kind='directory', path='.'}]") }; }
+macro_rules! inside { ($layers:literal) => { concat!("configuration.c.layers = [", $layers, ", {kind='vm', accel='tcg', memory='512MiB'}, {kind='file', size='32MiB', allocate=false}, {kind='directory', path='.'}]") }; }
 
 #[rustfmt::skip]
 const IN_GUESTS: &[Case] = &[

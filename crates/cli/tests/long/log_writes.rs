@@ -105,7 +105,7 @@ fn ext4_is_whole_after_a_loss_of_power_at_any_flush() {
     let text = format!(
         "rounds = 1\n[configuration.guest]\ntarget = \"ext4 on dm on vm on file on ./images\"\n\
          dm.target = \"log-writes\"\nfile = {{ size = {SIZE}, allocate = false }}\n\
-         vm = {{ memory = \"384MiB\", accel = \"tcg\", kernel = \"{}\" }}\n[workload.w]\n\
+         vm = {{ memory = \"512MiB\", accel = \"tcg\", kernel = \"{}\" }}\n[workload.w]\n\
          fio = {{ rw = \"write\", bs = \"4k\", size = \"8m\", fallocate = \"none\", fsync = 4, \
          buffer_pattern = \"0x{CONTENT:x}\", time_based = 1, runtime = \"1h\" }}\n",
         kernel.display()

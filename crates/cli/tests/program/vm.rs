@@ -36,7 +36,7 @@ fn experiment(home: &Home, target: &str, guests: u32, kernel: &Path, job: &str) 
     let text = format!(
         "rounds = 1\n[configuration.guests]\ntarget = \"{target} on file on ./images\"\n\
          file = {{ size = \"32MiB\", allocate = false }}\n\
-         vm = {{ guests = {guests}, memory = \"384MiB\", accel = \"tcg\", kernel = \"{}\" }}\n[workload.w]\n\
+         vm = {{ guests = {guests}, memory = \"512MiB\", accel = \"tcg\", kernel = \"{}\" }}\n[workload.w]\n\
          fio = {{ rw = \"randwrite\", bs = \"4k\", size = \"8m\", ioengine = \"posixaio\", iodepth = 4, {job} }}\n",
         kernel.display()
     );
@@ -121,7 +121,7 @@ fn nfs_arrays_and_mapped_devices_are_made_in_a_virtual_machine() {
          {{ kind = \"dm\", target = \"crypt\", sector = 4096 }},\n\
          {{ kind = \"md\", bitmap = true }},\n\
          {{ kind = \"dm\", target = \"log-writes\" }},\n\
-         {{ kind = \"vm\", memory = \"384MiB\", accel = \"tcg\", kernel = \"{}\" }},\n\
+         {{ kind = \"vm\", memory = \"512MiB\", accel = \"tcg\", kernel = \"{}\" }},\n\
          {{ kind = \"file\", size = \"32MiB\", allocate = false }},\n\
          {{ kind = \"directory\", path = \"{}\" }},\n]\n[workload.w]\n\
          fio = {{ rw = \"randwrite\", bs = \"4k\", size = \"4m\", number_ios = 100, end_fsync = 1 }}\n",
@@ -186,7 +186,7 @@ fn a_volume_of_openzfs_is_made_in_a_virtual_machine() {
     let volume =
         "zfs = { volume = \"64MiB\", volblocksize = \"4K\", compression = \"off\" }\nvm = {";
     let text = text.replace("vm = {", volume).replace("32MiB", "192MiB");
-    home.file("vm.toml", &text.replace("384MiB", "768MiB"));
+    home.file("vm.toml", &text.replace("512MiB", "768MiB"));
     home.iodyno(&["run", &file]).succeeds();
     let shown = home.iodyno(&["show", "last", "--json"]).succeeds().json();
     let trial = &shown["trials"][0];
@@ -237,7 +237,7 @@ fn too_little_memory_for_a_guest_is_reported_before_it_boots() {
     let home = Home::new();
     let file = experiment(&home, "vm", 1, &kernel, "number_ios = 100");
     let text = fs::read_to_string(&file).unwrap();
-    fs::write(&file, text.replace("384MiB", "128MiB")).unwrap();
+    fs::write(&file, text.replace("512MiB", "128MiB")).unwrap();
     home.iodyno(&["run", &file])
         .exits(4)
         .tells("a guest with 128 MiB of memory has no space for its initramfs of")
@@ -304,7 +304,7 @@ fn virtual_machines_are_the_nodes_of_a_run_and_measure_the_disk_that_is_named() 
         "[j]\nrw=randwrite\nbs=4k\nsize=8m\nnumber_ios=100\n",
     );
     let at = format!(
-        "vm:linux,disk=32MiB,folder=images,memory=384MiB,accel=tcg,kernel={}",
+        "vm:linux,disk=32MiB,folder=images,memory=512MiB,accel=tcg,kernel={}",
         kernel.display()
     );
     let nodes = ["left", "right"].map(|name| format!("{name}={at}"));
