@@ -38,7 +38,13 @@ impl Plan {
             (
                 "pairs of configuration and workload",
                 pairs.saturating_mul(again),
-                1_000_000,
+                // A comparison takes time in proportion to the square.
+                20_000,
+            ),
+            (
+                "trials",
+                pairs.saturating_mul(again).saturating_mul(rounds.into()),
+                4_000_000,
             ),
             ("jobs", jobs().count() as u64, 100_000),
             ("clones of a workload", most(|_| 1), 65_536),
