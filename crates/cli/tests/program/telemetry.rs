@@ -561,10 +561,7 @@ fn requests_are_traced_at_the_devices_and_not_compared_with_untraced_ones() {
     assert!(mean("service") > mean("queue"), "{read}");
     assert!(read["op_ns"].as_f64().unwrap() > mean("service"), "{read}");
     let text = home.iodyno(&["show", "last"]).succeeds().stdout;
-    assert!(
-        text.contains(&format!("requests {device} read: ")),
-        "{text}"
-    );
+    assert!(text.contains(&format!(" {device} read: ")), "{text}");
     let rows = home
         .iodyno(&["show", "last", "--series", "block"])
         .succeeds();

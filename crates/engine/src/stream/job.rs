@@ -159,7 +159,7 @@ impl JobStream {
         };
         let most_ops = job.end.ops.unwrap_or(ENDLESS);
         let lengths = regions.iter().map(|(_, length)| *length);
-        let regions = regions
+        let regions: Vec<Region> = regions
             .iter()
             .map(|region| {
                 let zones = (&blocks.extent, blocks.passes.time_based);
