@@ -413,7 +413,9 @@ impl Remembering {
     ) -> Admitted {
         let admitted = self.admit(disk, destroy).unwrap();
         let device = admitted.written_device().unwrap();
-        device.may_write(&[at..at + bytes.len() as u64]).unwrap();
+        device
+            .may_write(std::slice::from_ref(&(at..at + bytes.len() as u64)))
+            .unwrap();
         let file = File::from(admitted.reopen(OpenFlags::default()).unwrap());
         file.write_all_at(bytes, at).unwrap();
         admitted

@@ -602,7 +602,10 @@ mod tests {
     fn own_content_is_recognised_until_others_change_it() {
         let (blank, ours) = (sample(MIB, &[]), sample(MIB, &[(8192, &[7; 4096])]));
         let none = BTreeSet::new();
-        let all = [0..u64::MAX];
+        let all = [Range {
+            start: 0,
+            end: u64::MAX,
+        }];
         let own = ours.own_after(&blank, &none, &Own::default(), &all);
         assert!(ours.foreign(&own).is_empty());
         assert!(blank.foreign(&own).is_empty());
@@ -658,7 +661,15 @@ mod tests {
                 .map(|(at, byte)| if at < written { !byte } else { *byte })
                 .collect();
             let after = sample(MIB, &[(0, &after)]);
-            let own = after.own_after(&before, &foreign, &Own::default(), &[0..u64::MAX]);
+            let own = after.own_after(
+                &before,
+                &foreign,
+                &Own::default(),
+                &[Range {
+                    start: 0,
+                    end: u64::MAX,
+                }],
+            );
             let still_foreign: BTreeSet<u64> = still_foreign.iter().copied().collect();
             assert_eq!(after.foreign(&own), still_foreign, "{written}");
             assert_eq!(own.foreign, still_foreign, "{written}");

@@ -834,7 +834,7 @@ impl Making<'_, '_> {
             let admitted = admit(self.hands.guard, path, &self.request.destroy)?;
             if let Some(device) = admitted.written_device() {
                 // Without the record, the next run on it is refused.
-                let _ = device.may_write(&[0..u64::MAX]);
+                let _ = device.may_write(std::slice::from_ref(&(0..u64::MAX)));
             }
         }
         Ok(Storage::Devices(paths.to_vec()))
